@@ -145,7 +145,9 @@ pub fn read(
     sink: &mut PieceSink<'_>,
 ) -> Result<ReadSummary, Failure> {
     match salvage(&mut input, reading, sink) {
-        Err(LogError::Unknown { .. } | LogError::NotRead { .. }) if show_trace::could_be(&input.head()) => {
+        Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. })
+            if show_trace::could_be(&input.head()) =>
+        {
             // a trace has one file per processor, in the same folder
             let is_file = file.is_file();
             let opened = if is_file { open(&[file.to_owned()]) } else { from_inputs(vec![input]) };
@@ -158,7 +160,7 @@ pub fn read(
 /// Reads as much of a log as possible, with a progress bar.
 fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
     let bar = bar(input);
-    let taken = input.taken();
+    let taken = input.consumed_bytes();
     let mut sink = |piece: LogPiece<'_>| {
         bar.set_position(taken.load(Ordering::Relaxed));
         sink(piece)
@@ -225,9 +227,9 @@ impl ImportWriter {
 
 /// Progress bar of the bytes read, on a terminal.
 fn bar(input: &LogInput) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(input.bytes(), ProgressDrawTarget::stderr());
+    let bar = ProgressBar::with_draw_target(input.size_bytes(), ProgressDrawTarget::stderr());
     let form = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
-    if let (Some(_), Ok(style)) = (input.bytes(), ProgressStyle::with_template(form)) {
+    if let (Some(_), Ok(style)) = (input.size_bytes(), ProgressStyle::with_template(form)) {
         bar.set_style(style);
     }
     bar.set_prefix(text::printable_line(&format!("reading {}", input.name())).into_owned());
@@ -238,8 +240,8 @@ fn bar(input: &LogInput) -> ProgressBar {
 pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
     const MOST: usize = 5;
     for skipped in summary.skipped.iter().take(MOST) {
-        let times = if skipped.times > 1 { format!(" ({} times)", skipped.times) } else { String::new() };
-        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.context, skipped.because));
+        let times = if skipped.count > 1 { format!(" ({} times)", skipped.count) } else { String::new() };
+        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.context, skipped.reason));
     }
     if summary.series > 0 && summary.foreign == summary.series {
         let (file, series) = (file.display(), summary.series);

@@ -114,7 +114,7 @@ fn import_several(
         }
         if let Some(range) = summary.range {
             let (name, path) = (log.name.clone(), made.log().to_owned());
-            let (times, format, bundled) = (summary.times, summary.format, log.bundled);
+            let (times, format, bundled) = (summary.time_basis, summary.format, log.bundled);
             members.push(MergeMember { name, path, range, times, format, bundled });
         }
         folders.push(made);
@@ -279,7 +279,7 @@ fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value 
 fn skipped(file: &Path, summary: &ReadSummary) -> Vec<Value> {
     let one = |skipped: &Skip| {
         let place = format!("{}: {}", file.display(), skipped.context);
-        json!({ "where": place, "because": skipped.because, "times": skipped.times })
+        json!({ "where": place, "because": skipped.reason, "times": skipped.count })
     };
     summary.skipped.iter().map(one).collect()
 }

@@ -12,7 +12,7 @@ use diskwright_base::timestamp;
 use diskwright_base::units::format_value;
 use diskwright_datastore::is_log;
 use diskwright_hostfiles::private_files;
-use diskwright_logs::{HEAD, InputHead, LogInput, is_tar, spool_limit};
+use diskwright_logs::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar, spool_limit};
 
 use super::super::live;
 use super::{BundleContent, Failure, Folder};
@@ -46,7 +46,7 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
         content.logs.push((path, name.to_owned(), OURS));
         return Ok(());
     }
-    let input = match LogInput::open_as(&path, name) {
+    let input = match LogInput::open_named(&path, name) {
         Ok(input) => input,
         Err(error) => {
             content.refused.push(error.to_string());
@@ -62,7 +62,7 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
         }
         return Ok(());
     }
-    match diskwright_logs::of_head(&input.head()) {
+    match diskwright_logs::format_of_head(&input.head()) {
         Some(format) => content.logs.push((path, name.to_owned(), format.id)),
         None => content.others += 1,
     }
@@ -145,10 +145,10 @@ impl<'a> Unpacking<'a> {
         ours: &mut BTreeSet<(PathBuf, String)>,
     ) -> io::Result<()> {
         let mut head = Vec::new();
-        Read::take(&mut *stream, HEAD as u64).read_to_end(&mut head)?;
+        Read::take(&mut *stream, MAX_HEAD_BYTES as u64).read_to_end(&mut head)?;
         let file_name = inner.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         let is_ours = diskwright_datastore::is_log_file_name(file_name);
-        let format = diskwright_logs::of_head(&InputHead { name: file_name, bytes: &head });
+        let format = diskwright_logs::format_of_head(&InputHead { name: file_name, bytes: &head });
         if !is_ours && format.is_none() && !is_packed(&head) {
             self.content.others += 1;
             return Ok(());

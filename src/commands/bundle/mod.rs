@@ -48,8 +48,8 @@ impl GivenLog {
     /// Opens a log of another tool.
     pub fn open(&self) -> Result<LogInput, Failure> {
         match self.pages.is_empty() {
-            true => Ok(LogInput::open_as(&self.path, &self.name)?),
-            false => Ok(prometheus::joined(self.pages.clone())?),
+            true => Ok(LogInput::open_named(&self.path, &self.name)?),
+            false => Ok(prometheus::open_joined(self.pages.clone())?),
         }
     }
 
@@ -184,7 +184,7 @@ fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String
     let mut kept = Vec::new();
     for (path, name, format) in logs {
         let again = match format {
-            "pcp" => diskwright_logs::pcp::archive_of(&path).is_some_and(|archive| !archives.insert(archive)),
+            "pcp" => diskwright_logs::pcp::archive_base(&path).is_some_and(|archive| !archives.insert(archive)),
             "sar-text" => twin(&path).is_some_and(|twin| binary.contains(&twin)),
             _ => false,
         };
@@ -215,7 +215,7 @@ impl BundleSkips {
         }
         for skip in &summary.skipped {
             let first = || (format!("{}: {}", log.name, skip.context), 0);
-            self.reasons.entry(skip.because.clone()).or_insert_with(first).1 += skip.times;
+            self.reasons.entry(skip.reason.clone()).or_insert_with(first).1 += skip.count;
         }
     }
 

@@ -496,7 +496,7 @@ fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, 
     let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
     let range = LogReader::open(made.log())?.time_range()?.ok_or_else(no_tick)?;
     let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
-    let (times, format, made) = (summary.times, summary.format, Some(Arc::new(made)));
+    let (times, format, made) = (summary.time_basis, summary.format, Some(Arc::new(made)));
     Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))
 }
 

@@ -39,7 +39,8 @@ pub fn read_each<'l, T>(
     }
     let offset_s = common_offset(all.iter().map(|(_, _, summary)| summary));
     if let Some(options) = offset_s.map(|offset_s| options.with_offset(offset_s)) {
-        for (log, content, summary) in all.iter_mut().filter(|(_, _, summary)| summary.times == TimeBasis::NoZone) {
+        for (log, content, summary) in all.iter_mut().filter(|(_, _, summary)| summary.time_basis == TimeBasis::NoZone)
+        {
             (*content, *summary) = read(log, &options)?;
         }
     }

@@ -15,7 +15,7 @@ const MOST_SIZES: usize = 20;
 pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
     let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
     let skipped =
-        summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.because, "times": s.times })).collect();
+        summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.reason, "times": s.count })).collect();
     let passed = |p: &PassedOn| json!({ "device": p.device, "requests": p.requests });
     json!({
         "schema": "diskwright.trace/1",

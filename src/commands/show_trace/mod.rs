@@ -108,7 +108,7 @@ fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
         let have = summary.devices.join(", ");
         return format!("{file}: there is no device {}; devices: {have}", devices.join(" or "));
     }
-    let because = summary.skipped.first().map(|s| format!(" ({}: {})", s.context, s.because));
+    let because = summary.skipped.first().map(|s| format!(" ({}: {})", s.context, s.reason));
     format!("{file}: contains no requests{}", because.unwrap_or_default())
 }
 

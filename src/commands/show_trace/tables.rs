@@ -91,8 +91,8 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
         "are out of arrival order; their distance to the previous request is not counted",
     );
     for skipped in &summary.skipped {
-        let times = if skipped.times == 1 { "once".to_owned() } else { format!("{} times", skipped.times) };
-        lines.push(format!("left out {times}, first at {}: {}", skipped.context, skipped.because));
+        let times = if skipped.count == 1 { "once".to_owned() } else { format!("{} times", skipped.count) };
+        lines.push(format!("left out {times}, first at {}: {}", skipped.context, skipped.reason));
     }
     lines
 }

@@ -168,7 +168,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
         notes.push(format!("{early} arrived before the previous one completed; all are replayed one by one"));
     }
     let summary = trace.summary();
-    let skipped = summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.because, "times": s.times }));
+    let skipped = summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.reason, "times": s.count }));
     Ok((requests, skipped.collect()))
 }
 

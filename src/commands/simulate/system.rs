@@ -212,10 +212,10 @@ fn recorded(path: &Path) -> Result<LoadedTrace, String> {
         return Err(failed);
     }
     let summary = trace.summary();
-    let skipped: u64 = summary.skipped.iter().map(|skip| skip.times).sum();
+    let skipped: u64 = summary.skipped.iter().map(|skip| skip.count).sum();
     let mut remarks: Vec<String> = summary.assumed.into_iter().collect();
     if let Some(first) = summary.skipped.first() {
-        let Skip { context, because, .. } = first;
+        let Skip { context, reason: because, .. } = first;
         let lines = format_count(skipped, "line or record", "lines or records");
         let omitted = format!("{lines} of the trace could not be read; the first: {context}: {because}");
         remarks.push(omitted);

@@ -44,14 +44,14 @@ fn main() {
     let work = std::env::temp_dir().join(format!("diskwright-binary-{}", std::process::id()));
     fs::create_dir_all(&work).expect("a temporary folder");
     for version in [2, 3] {
-        let archive = archive(version, samples);
+        let archive = make_archive(version, samples);
         let base = work.join(format!("v{version}"));
         let put = |ending: &str, bytes: &[u8]| fs::write(base.with_extension(ending), bytes).expect("written");
         put("meta", &archive.meta);
         put("0", &archive.volume);
         put("index", &archive.index);
-        tell(&format!("PCP version {version}"), &base, archive.volume.len(), times);
-        pmdumplog(&base, archive.volume.len());
+        measure_reading(&format!("PCP version {version}"), &base, archive.volume.len(), times);
+        measure_pmdumplog(&base, archive.volume.len());
     }
     for (name, file) in [
         ("BLG, counter list", blg_encoder::of_lists(u64::from(samples) * 2)),
@@ -59,13 +59,13 @@ fn main() {
     ] {
         let path = work.join("log.blg");
         fs::write(&path, &file).expect("written");
-        tell(name, &path, file.len(), times);
+        measure_reading(name, &path, file.len(), times);
     }
     let _ = fs::remove_dir_all(&work);
 }
 
 /// Makes an archive of 24 disks with a record per second.
-fn archive(version: u8, samples: u32) -> Archive {
+fn make_archive(version: u8, samples: u32) -> Archive {
     let mut archive = Archive::new(version, "bench", 1);
     let domain = pcp_encoder::DISKS;
     for (item, (name, kind, units)) in (0..).zip(METRICS) {
@@ -88,20 +88,20 @@ fn archive(version: u8, samples: u32) -> Archive {
 }
 
 /// Returns the processor time of this thread.
-fn clock() -> Duration {
+fn thread_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-fn tell(name: &str, path: &Path, bytes: usize, times: u32) {
+fn measure_reading(name: &str, path: &Path, bytes: usize, times: u32) {
     let mut best = f64::INFINITY;
     let mut values = 0;
     for _ in 0..times {
-        let before = clock();
+        let before = thread_time();
         let mut sink = |_: LogPiece<'_>| ControlFlow::Continue(());
         let mut input = LogInput::open(path).expect("opens");
         let summary = read(&mut input, &LogOptions::default(), &mut sink).expect("is read");
-        best = best.min((clock() - before).as_secs_f64());
+        best = best.min((thread_time() - before).as_secs_f64());
         values = summary.values;
     }
     let megabytes = bytes as f64 * 1e-6;
@@ -109,7 +109,7 @@ fn tell(name: &str, path: &Path, bytes: usize, times: u32) {
     println!("{name:<20} {megabytes:8.1} MB  {:8.0} MB/s  {:6.1} million values/s", rates.0, rates.1);
 }
 
-fn pmdumplog(base: &Path, bytes: usize) {
+fn measure_pmdumplog(base: &Path, bytes: usize) {
     let before = std::time::Instant::now();
     let done = Command::new("pmdumplog").arg(base).stdout(Stdio::null()).stderr(Stdio::null()).status();
     match done {

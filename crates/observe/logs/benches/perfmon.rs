@@ -31,53 +31,57 @@ fn main() {
     let work = value("--dir").map_or(base, PathBuf::from).join(format!("diskwright-perfmon-{}", std::process::id()));
     fs::create_dir_all(&work).expect("a temporary folder");
     if has("--from-pipe") {
-        from_pipe(&work, has("--to-log"));
+        read_pipe(&work, has("--to-log"));
     } else if let Some(gigabytes) = value("--stream").and_then(|v| v.parse::<f64>().ok()) {
         for to_log in [false, true] {
-            stream(gigabytes, to_log, value("--dir"));
+            stream_pipe(gigabytes, to_log, value("--dir"));
         }
     } else {
         let tiny = has("--tiny") || !has("--bench");
         let (megabytes, times) = if tiny { (0.3, 1) } else { (number("--mb", 200.0), number("--times", 5.0) as u32) };
         let only = value("--only").map(String::as_str);
-        compare(&work, megabytes, times, value("--python").map(Path::new), only);
+        compare_readers(&work, megabytes, times, value("--python").map(Path::new), only);
     }
     let _ = fs::remove_dir_all(&work);
 }
 
 /// Files to be read: name, columns and cells.
-const FILES: &[(&str, usize, Cell)] =
-    &[("wide", 1105, mixed), ("narrow", 12, mixed), ("wide-noise", 1105, noisy), ("old-wide", 1105, twenty_digits)];
+const FILES: &[(&str, usize, Cell)] = &[
+    ("wide", 1105, write_mixed),
+    ("narrow", 12, write_mixed),
+    ("wide-noise", 1105, write_noisy),
+    ("old-wide", 1105, write_twenty_digits),
+];
 
 type Cell = fn(&mut String, usize, usize, &mut Random, &mut f64);
 
 /// Writes a cell of a log of whole objects: many counters that do not change, integers that drift, rates over a second
 /// that is never exact, and processes that do not exist yet (blanks).
-fn mixed(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
-    let second = 1.0 + random.share() * 0.01;
+fn write_mixed(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
+    let second = 1.0 + random.next_share() * 0.01;
     match column % 10 {
         0 | 1 => *value = 0.0,
-        2 if row == 0 || random.share() < 0.01 => *value = (random.share() * 4.0).floor() - 1.0,
+        2 if row == 0 || random.next_share() < 0.01 => *value = (random.next_share() * 4.0).floor() - 1.0,
         3 => *value = 4096.0 * column as f64,
-        4 if row == 0 || random.share() < 0.01 => *value = (random.share() * 1e6).floor(),
-        5 => *value = ((*value / 4.0 + (random.share() - 0.5) * 100.0).round() * 4.0).abs(),
-        6 => *value = (random.share() * 3.0).floor() / second,
-        7 => *value = (random.share() * 300.0).floor() / second,
-        8 => *value = (random.share() * 64.0).floor() * 1.5625 / second,
-        9 => *value = random.share() * 12345.678,
+        4 if row == 0 || random.next_share() < 0.01 => *value = (random.next_share() * 1e6).floor(),
+        5 => *value = ((*value / 4.0 + (random.next_share() - 0.5) * 100.0).round() * 4.0).abs(),
+        6 => *value = (random.next_share() * 3.0).floor() / second,
+        7 => *value = (random.next_share() * 300.0).floor() / second,
+        8 => *value = (random.next_share() * 64.0).floor() * 1.5625 / second,
+        9 => *value = random.next_share() * 12345.678,
         _ => {}
     }
     if *value < 0.0 || (row == 0 && column % 10 > 5) { out.push(' ') } else { out.push_str(&value.to_string()) }
 }
 
 /// Writes doubles of 15 to 17 digits only.
-fn noisy(out: &mut String, _: usize, _: usize, random: &mut Random, _: &mut f64) {
-    out.push_str(&(random.share() * 12345.678).to_string());
+fn write_noisy(out: &mut String, _: usize, _: usize, random: &mut Random, _: &mut f64) {
+    out.push_str(&(random.next_share() * 12345.678).to_string());
 }
 
 /// Writes the mixture as Windows before 10 printed it: 20 digits, and exponents of three.
-fn twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
-    mixed(out, row, column, random, value);
+fn write_twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Random, value: &mut f64) {
+    write_mixed(out, row, column, random, value);
     if column % 10 > 5 && row > 0 {
         out.truncate(out.rfind('"').map_or(0, |index| index + 1));
         let decimals = 19 - value.abs().max(1e-9).log10().floor() as i32;
@@ -89,14 +93,14 @@ fn twenty_digits(out: &mut String, row: usize, column: usize, random: &mut Rando
 struct Random(u64);
 
 impl Random {
-    fn share(&mut self) -> f64 {
+    fn next_share(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((self.0 ^ self.0 >> 31) >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Counters of a typical log of a dozen counters.
-const NARROW: &[&str] = &[
+const NARROW_COUNTERS: &[&str] = &[
     r"Processor(_Total)\% Privileged Time",
     r"Processor(_Total)\% Interrupt Time",
     r"System\Processor Queue Length",
@@ -111,11 +115,11 @@ const NARROW: &[&str] = &[
     r"Network Interface(Intel[R] Ethernet)\Output Queue Length",
 ];
 
-fn header(columns: usize) -> String {
+fn make_header(columns: usize) -> String {
     let mut text = "\"(PDH-CSV 4.0) (Coordinated Universal Time)(0)\"".to_owned();
     let counters = ["% Processor Time", "IO Read Bytes/sec", "IO Write Bytes/sec", "Working Set", "ID Process"];
-    if columns <= NARROW.len() {
-        NARROW[..columns].iter().for_each(|path| text += &format!(",\"\\\\SERVER1\\{path}\""));
+    if columns <= NARROW_COUNTERS.len() {
+        NARROW_COUNTERS[..columns].iter().for_each(|path| text += &format!(",\"\\\\SERVER1\\{path}\""));
         return text + "\r\n";
     }
     for column in 0..columns {
@@ -128,11 +132,11 @@ fn header(columns: usize) -> String {
 }
 
 /// Makes rows from number `from` on, about `bytes` long.
-fn rows(columns: usize, cell: Cell, values: &mut [f64], random: &mut Random, from: usize, bytes: usize) -> String {
+fn make_rows(columns: usize, cell: Cell, values: &mut [f64], random: &mut Random, from: usize, bytes: usize) -> String {
     let mut out = String::with_capacity(bytes + (32 << 10));
     let mut row = from;
     while out.len() < bytes {
-        out += &time(row);
+        out += &format_time(row);
         for (column, value) in values.iter_mut().enumerate().take(columns) {
             out.push_str(",\"");
             cell(&mut out, row, column, random, value);
@@ -145,7 +149,7 @@ fn rows(columns: usize, cell: Cell, values: &mut [f64], random: &mut Random, fro
 }
 
 /// Formats the time of a row: one per second from the first of March 2026 on.
-fn time(row: usize) -> String {
+fn format_time(row: usize) -> String {
     let (day, second) = (row / 86_400, row % 86_400);
     let (month, day) = (3 + day / 28, 1 + day % 28);
     let (year, month) = (2026 + (month - 1) / 12, 1 + (month - 1) % 12);
@@ -159,7 +163,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn to_frames(file: &Path) -> (ReadSummary, f64) {
+fn read_to_frames(file: &Path) -> (ReadSummary, f64) {
     let start = processor_s();
     let mut input = LogInput::open(file).expect("the file");
     let mut sink = |_: LogPiece<'_>| ControlFlow::Continue(());
@@ -167,7 +171,7 @@ fn to_frames(file: &Path) -> (ReadSummary, f64) {
     (summary, processor_s() - start)
 }
 
-fn to_log(file: &Path, log: &Path) -> (ReadSummary, f64) {
+fn read_to_log(file: &Path, log: &Path) -> (ReadSummary, f64) {
     let _ = fs::remove_dir_all(log);
     let start = processor_s();
     let mut writer = LogWriter::create_or_append(log, WriterOptions::for_bulk_import()).expect("a log can be made");
@@ -184,26 +188,27 @@ fn to_log(file: &Path, log: &Path) -> (ReadSummary, f64) {
     (summary, processor_s() - start)
 }
 
-fn compare(work: &Path, megabytes: f64, times: u32, python: Option<&Path>, only: Option<&str>) {
+fn compare_readers(work: &Path, megabytes: f64, times: u32, python: Option<&Path>, only: Option<&str>) {
     println!("# PerfMon CSV, MB a second of processor time (system's included), best of {times}");
     println!("{:<12} {:>7} {:>8} {:>8}  {:<24} {:>9}", "file", "columns", "MB", "ticks", "reader", "MB/s");
     for &(name, columns, cell) in FILES.iter().filter(|f| only.is_none_or(|only| only == f.0)) {
         let file = work.join(format!("{name}.csv"));
         let mut random = Random(1);
         let mut values = vec![0.0; columns];
-        let text = header(columns) + &rows(columns, cell, &mut values, &mut random, 0, (megabytes * 1e6) as usize);
+        let text =
+            make_header(columns) + &make_rows(columns, cell, &mut values, &mut random, 0, (megabytes * 1e6) as usize);
         fs::write(&file, &text).expect("there is room");
         let size = text.len() as f64 / 1e6;
         drop(text);
         let mut best = [f64::MAX; 2];
         let mut ticks = 0;
         for _ in 0..times {
-            let (summary, seconds) = to_frames(&file);
+            let (summary, seconds) = read_to_frames(&file);
             best[0] = best[0].min(seconds);
             ticks = summary.ticks;
             assert_eq!(summary.series, columns as u64);
             assert!(summary.skipped.is_empty(), "{:?}", summary.skipped);
-            best[1] = best[1].min(to_log(&file, &work.join("log")).1);
+            best[1] = best[1].min(read_to_log(&file, &work.join("log")).1);
         }
         for (reader, seconds) in ["diskwright, to frames", "diskwright, to a log"].iter().zip(best) {
             println!("{name:<12} {columns:>7} {size:>8.1} {ticks:>8}  {reader:<24} {:>9.0}", size / seconds);
@@ -224,7 +229,7 @@ fn compare(work: &Path, megabytes: f64, times: u32, python: Option<&Path>, only:
 }
 
 /// Sends this many GB through a pipe to another process of this program.
-fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
+fn stream_pipe(gigabytes: f64, to_log: bool, dir: Option<&String>) {
     for &(name, columns, cell) in &FILES[..2] {
         let me = std::env::current_exe().expect("a path");
         let mut child = Command::new(me);
@@ -234,16 +239,16 @@ fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
         }
         let mut child = child.spawn().expect("it runs");
         let mut pipe = child.stdin.take().expect("a pipe");
-        pipe.write_all(header(columns).as_bytes()).expect("it reads");
+        pipe.write_all(make_header(columns).as_bytes()).expect("it reads");
         let mut values = vec![0.0; columns];
-        let body = rows(columns, cell, &mut values, &mut Random(1), 1, 32 << 20);
+        let body = make_rows(columns, cell, &mut values, &mut Random(1), 1, 32 << 20);
         // the same rows again and again, each with its own time
         let mut sent = 0;
         let mut row = 0;
         while (sent as f64) < gigabytes * 1e9 {
             let mut piece = Vec::with_capacity(body.len());
             for line in body.split_inclusive('\n') {
-                piece.extend_from_slice(time(row).as_bytes());
+                piece.extend_from_slice(format_time(row).as_bytes());
                 piece.extend_from_slice(&line.as_bytes()[25..]);
                 row += 1;
             }
@@ -258,9 +263,9 @@ fn stream(gigabytes: f64, to_log: bool, dir: Option<&String>) {
 }
 
 /// Reads standard input, and prints the largest resident memory.
-fn from_pipe(work: &Path, keeps: bool) {
+fn read_pipe(work: &Path, keeps: bool) {
     let stdin = Path::new("-");
-    let (summary, seconds) = if keeps { to_log(stdin, &work.join("log")) } else { to_frames(stdin) };
+    let (summary, seconds) = if keeps { read_to_log(stdin, &work.join("log")) } else { read_to_frames(stdin) };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let max_resident = status.lines().find_map(|l| l.strip_prefix("VmHWM:")).unwrap_or("unknown").trim();
     let span = summary.range.map_or(0, |(from, to)| to - from);

@@ -40,9 +40,9 @@ fn main() {
     for shape in generate::SHAPES {
         let path = folder.path().join(shape.file);
         generate::write(&path, shape, bytes).expect("there is room for the log");
-        ours(&path, shape.title, rounds);
+        measure_reading(&path, shape.title, rounds);
         if shape.has_peers && !tiny {
-            peers::run(&path, python);
+            peers::measure_peers(&path, python);
         }
         // the next file needs the space
         let _ = fs::remove_file(&path);
@@ -50,15 +50,15 @@ fn main() {
 }
 
 /// Measures reading to frames, and to a Diskwright log.
-fn ours(path: &Path, title: &str, rounds: usize) {
+fn measure_reading(path: &Path, title: &str, rounds: usize) {
     let size = fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
     let (mut frames, mut log) = (f64::MAX, f64::MAX);
     let mut summary = ReadSummary::default();
     for _ in 0..rounds {
         let start = processor_s();
-        summary = read(path, &mut |_| ControlFlow::Continue(()));
+        summary = read_log(path, &mut |_| ControlFlow::Continue(()));
         frames = frames.min(processor_s() - start);
-        log = log.min(to_log(path));
+        log = log.min(measure_writing(path));
     }
     println!(
         "{title:<34} {size:>7.1} {:>7} {:>8} {:>9.0} {:>9.0} {:>9}  MB/s a core",
@@ -66,20 +66,20 @@ fn ours(path: &Path, title: &str, rounds: usize) {
         summary.series,
         size / frames,
         size / log,
-        most_resident_kib()
+        max_resident_kib()
     );
 }
 
-fn read(path: &Path, sink: &mut diskwright_logs::PieceSink<'_>) -> ReadSummary {
+fn read_log(path: &Path, sink: &mut diskwright_logs::PieceSink<'_>) -> ReadSummary {
     let mut input = LogInput::open(path).expect("the log that was made");
-    diskwright_logs::read(&mut input, &LogOptions::default(), sink).expect("it is whole")
+    diskwright_logs::read_log(&mut input, &LogOptions::default(), sink).expect("it is whole")
 }
 
-fn to_log(path: &Path) -> f64 {
+fn measure_writing(path: &Path) -> f64 {
     let to: PathBuf = path.with_extension("log");
     let start = processor_s();
     let mut writer = LogWriter::create_or_append(&to, WriterOptions::for_bulk_import()).expect("a log can be made");
-    read(path, &mut |piece| {
+    read_log(path, &mut |piece| {
         match piece {
             LogPiece::Frame(frame) => writer.push_frame(frame).expect("there is room"),
             LogPiece::Note(note) => _ = writer.add_note(&note).expect("there is room"),
@@ -98,7 +98,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn most_resident_kib() -> u64 {
+fn max_resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)

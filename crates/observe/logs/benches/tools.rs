@@ -20,7 +20,7 @@ use diskwright_logs::{LogInput, LogOptions, ReadSummary};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Script that reads a table with pandas, and prints processor seconds and KiB.
-const PANDAS: &str = "
+const PANDAS_SCRIPT: &str = "
 import resource, sys, pandas
 pandas.read_csv(sys.argv[1], skiprows=int(sys.argv[2]), sep=sys.argv[3])
 used = resource.getrusage(resource.RUSAGE_SELF)
@@ -41,16 +41,16 @@ fn main() {
     for shape in generate::SHAPES {
         let path = folder.path().join(shape.file);
         generate::write(&path, shape, (megabytes * 1e6) as u64).expect("there is room for the log");
-        ours(&path, shape.title, rounds);
+        measure_reading(&path, shape.title, rounds);
         if let (Some((lines, separator)), false) = (shape.table, tiny) {
-            pandas(&path, lines, separator, python);
+            measure_pandas(&path, lines, separator, python);
         }
         // the next file needs the space
         let _ = fs::remove_file(&path);
     }
 }
 
-fn ours(path: &Path, title: &str, rounds: usize) {
+fn measure_reading(path: &Path, title: &str, rounds: usize) {
     let size = fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
     let mut best = f64::MAX;
     let mut summary = ReadSummary::default();
@@ -66,14 +66,15 @@ fn ours(path: &Path, title: &str, rounds: usize) {
         summary.ticks,
         summary.series,
         size / best,
-        most_resident_kib()
+        max_resident_kib()
     );
 }
 
-fn pandas(path: &Path, lines: u32, separator: &str, python: &str) {
+fn measure_pandas(path: &Path, lines: u32, separator: &str, python: &str) {
     let size = fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
-    let done =
-        Command::new(python).args(["-c", PANDAS, &path.to_string_lossy(), &lines.to_string(), separator]).output();
+    let done = Command::new(python)
+        .args(["-c", PANDAS_SCRIPT, &path.to_string_lossy(), &lines.to_string(), separator])
+        .output();
     let text =
         done.map_or_else(|e| e.to_string(), |o| String::from_utf8_lossy(&[o.stdout, o.stderr].concat()).into_owned());
     let numbers: Vec<f64> = text.split_whitespace().map_while(|w| w.parse().ok()).collect();
@@ -91,7 +92,7 @@ fn processor_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-fn most_resident_kib() -> u64 {
+fn max_resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
     line.and_then(|l| l.split_whitespace().next()?.parse().ok()).unwrap_or(0)

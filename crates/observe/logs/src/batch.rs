@@ -8,17 +8,17 @@ use std::sync::Arc;
 use diskwright_base::{Frame, Note, Schema, Tick, Topology};
 
 use crate::error::LogError;
-use crate::plausible::ValueLimits;
 use crate::skips::{Skip, Skips};
 use crate::time_basis::TimeBasis;
+use crate::value_limits::ValueLimits;
 use crate::{LogPiece, PieceSink};
 
 /// Largest frame, in cells; a frame holds at least one tick, however many series that has.
-const MOST_CELLS: usize = 1 << 18;
+const MAX_FRAME_CELLS: usize = 1 << 18;
 /// Largest frame, in ticks.
-const MOST_TICKS: usize = 1024;
+const MAX_FRAME_TICKS: usize = 1024;
 /// A tick that comes later than this many usual intervals has a gap before it.
-const GAP: u64 = 5;
+const GAP_INTERVALS: u64 = 5;
 
 /// Summary of a log that was read.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub struct ReadSummary {
     /// Times of the first and of the last tick, nanoseconds since 1970 UTC.
     pub range: Option<(i64, i64)>,
     /// Basis of its times, the least certain of all its parts.
-    pub times: TimeBasis,
+    pub time_basis: TimeBasis,
     /// Its local time less UTC, seconds, where the log names a zone.
     pub offset_s: Option<i32>,
 }
@@ -51,23 +51,23 @@ pub struct ReadSummary {
 pub struct FrameBatch<'a> {
     sink: &'a mut PieceSink<'a>,
     frame: Frame,
-    seen: HashSet<(String, String)>,
+    seen_series: HashSet<(String, String)>,
     /// The schema whose names were noted last.
-    named: Arc<Schema>,
+    named_schema: Arc<Schema>,
     summary: ReadSummary,
     skips: Skips,
     limits: ValueLimits,
     /// Scratch row: a copy without the cells that were left out.
-    cleared: Vec<f64>,
+    cleared_row: Vec<f64>,
     /// Name of the machine, used where the log itself does not give it.
-    machine: String,
+    default_host: String,
     has_topology: bool,
     /// The usual time between two ticks, nanoseconds; 0 while unknown.
-    usual_ns: u64,
+    usual_interval_ns: u64,
     /// The time before the last tick, where that was a gap; 0 otherwise.
     gap_ns: u64,
     stopped: bool,
-    begun: bool,
+    has_source_note: bool,
 }
 
 impl<'a> FrameBatch<'a> {
@@ -76,18 +76,18 @@ impl<'a> FrameBatch<'a> {
         FrameBatch {
             sink,
             frame: Frame::default(),
-            seen: HashSet::new(),
-            named: Arc::default(),
+            seen_series: HashSet::new(),
+            named_schema: Arc::default(),
             summary: ReadSummary { format, ..ReadSummary::default() },
             skips: Skips::default(),
             limits: ValueLimits::default(),
-            cleared: Vec::new(),
-            machine: String::new(),
+            cleared_row: Vec::new(),
+            default_host: String::new(),
             has_topology: false,
-            usual_ns: 0,
+            usual_interval_ns: 0,
             gap_ns: 0,
             stopped: false,
-            begun: false,
+            has_source_note: false,
         }
     }
 
@@ -102,119 +102,119 @@ impl<'a> FrameBatch<'a> {
     }
 
     /// Sets the machine's name for a log that does not give it itself.
-    pub(crate) fn name_machine(&mut self, host: String) {
-        self.machine = host;
+    pub(crate) fn set_default_host(&mut self, host: String) {
+        self.default_host = host;
     }
 
     /// Emits the machine's name and what is known of its devices as a topology note. It must come before the first
     /// tick.
-    pub fn topology(&mut self, time_ns: i64, topology: &Topology) {
+    pub fn push_topology(&mut self, time_ns: i64, topology: &Topology) {
         self.has_topology = true;
         let mut topology = Cow::Borrowed(topology);
-        if topology.host.is_empty() && !self.machine.is_empty() {
-            topology.to_mut().host.clone_from(&self.machine);
+        if topology.host.is_empty() && !self.default_host.is_empty() {
+            topology.to_mut().host.clone_from(&self.default_host);
         }
         self.summary.host.clone_from(&topology.host);
         if let Ok(text) = serde_json::to_string(topology.as_ref()) {
-            self.note(Note::new(time_ns, Note::TOPOLOGY, text));
+            self.push_note(Note::new(time_ns, Note::TOPOLOGY, text));
         }
     }
 
     /// Notes where times of the log come from; the least certain source counts for all of it.
-    pub fn times_are(&mut self, basis: TimeBasis) {
-        self.summary.times = self.summary.times.max(basis);
+    pub fn note_time_basis(&mut self, basis: TimeBasis) {
+        self.summary.time_basis = self.summary.time_basis.max(basis);
     }
 
     /// Sets the log's own zone: local time is this many seconds ahead of UTC.
-    pub fn zone_is(&mut self, offset_s: i64) {
+    pub fn set_utc_offset(&mut self, offset_s: i64) {
         self.summary.offset_s = i32::try_from(offset_s).ok();
     }
 
     /// Counts something that was left out: `context` is its place (line, byte, name), `because` the reason. A reason
     /// that comes again is only counted, so it should not hold numbers.
-    pub fn skip(&mut self, context: impl Into<String>, because: impl Into<String>) {
-        self.skips.add(context, because);
+    pub fn add_skip(&mut self, context: impl Into<String>, because: impl Into<String>) {
+        self.skips.add_skip(context, because);
     }
 
     /// Counts lines or columns of a machine that is not the one being read.
-    pub fn skip_host(&mut self, context: impl Into<String>, host: &str) {
-        self.skips.add_host(context, host);
+    pub fn add_other_host(&mut self, context: impl Into<String>, host: &str) {
+        self.skips.add_other_host(context, host);
     }
 
     /// Adds what was counted elsewhere.
-    pub fn skip_all(&mut self, skips: Skips) {
-        self.skips.add_all(skips);
+    pub fn merge_skips(&mut self, skips: Skips) {
+        self.skips.merge_skips(skips);
     }
 
     /// Emits a note, after the ticks that were handed over before it.
-    pub fn note(&mut self, note: Note) {
-        self.begin(note.time_ns);
-        self.hand_over();
-        self.send(LogPiece::Note(note));
+    pub fn push_note(&mut self, note: Note) {
+        self.send_source_note(note.time_ns);
+        self.flush_frame();
+        self.send_piece(LogPiece::Note(note));
     }
 
     /// Adds a tick. `row` has a cell for each series of `schema`, `NaN` for a gap; `elapsed_ns` is the time that it
     /// covers, where the log says so (0: not known, as for the first sample of a log), else the time since the tick
     /// before. A tick that does not come after the one before is left out and counted.
-    pub fn tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
-        let Some(tick) = self.place(time_ns, elapsed_ns) else { return };
-        self.adopt(schema);
+    pub fn push_tick(&mut self, schema: &Arc<Schema>, time_ns: i64, elapsed_ns: Option<u64>, row: &[f64]) {
+        let Some(tick) = self.resolve_tick(time_ns, elapsed_ns) else { return };
+        self.adopt_schema(schema);
         // equal schemas of a reader are one here
-        if !self.limits.are_of(self.frame.schema()) {
-            self.limits = ValueLimits::of(self.frame.schema());
+        if !self.limits.apply_to(self.frame.schema()) {
+            self.limits = ValueLimits::for_schema(self.frame.schema());
         }
-        if self.limits.hold(row, tick.elapsed_ns) {
+        if self.limits.accepts_row(row, tick.elapsed_ns) {
             self.frame.push(tick, row);
-            self.count(row);
+            self.count_cells(row);
         } else {
             self.push_cleared(tick, row);
         }
         if self.frame.is_full() {
-            self.hand_over();
+            self.flush_frame();
         }
     }
 
     /// Adds a row without its impossible values.
     #[cold]
     fn push_cleared(&mut self, tick: Tick, row: &[f64]) {
-        let mut cleared = std::mem::take(&mut self.cleared);
+        let mut cleared = std::mem::take(&mut self.cleared_row);
         cleared.clear();
         cleared.extend_from_slice(row);
-        self.limits.clear(&mut cleared, tick.elapsed_ns, &mut self.skips);
+        self.limits.clear_impossible(&mut cleared, tick.elapsed_ns, &mut self.skips);
         self.frame.push(tick, &cleared);
-        self.count(&cleared);
-        self.cleared = cleared;
+        self.count_cells(&cleared);
+        self.cleared_row = cleared;
     }
 
     /// Adds many ticks at once, for a reader that fills columns itself: the frame's ticks must be in order and come
     /// after all before.
-    pub fn frame(&mut self, frame: &Frame) {
+    pub fn push_frame(&mut self, frame: &Frame) {
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
         debug_assert!(frame.ticks().is_sorted_by(|one, next| one.time_ns < next.time_ns), "ticks are in order");
-        self.begin(first.time_ns);
-        self.hand_over();
-        self.name_series(frame.schema());
-        if !self.limits.are_of(frame.schema()) {
-            self.limits = ValueLimits::of(frame.schema());
+        self.send_source_note(first.time_ns);
+        self.flush_frame();
+        self.record_series_names(frame.schema());
+        if !self.limits.apply_to(frame.schema()) {
+            self.limits = ValueLimits::for_schema(frame.schema());
         }
-        let cleared = self.limits.cleared(frame, &mut self.skips);
+        let cleared = self.limits.clear_frame(frame, &mut self.skips);
         let frame = cleared.as_ref().unwrap_or(frame);
         for column in 0..frame.schema().series.len() {
-            self.count(frame.column(column));
+            self.count_cells(frame.column(column));
         }
         self.summary.ticks += frame.ticks().len() as u64;
         let from = self.summary.range.map_or(first.time_ns, |(from, _)| from);
         self.summary.range = Some((from, last.time_ns));
-        self.send(LogPiece::Frame(frame));
+        self.send_piece(LogPiece::Frame(frame));
     }
 
     /// Resolves a tick's time and length, and notes a gap before it. Returns `None` where it must be left out because
-    /// time does not advance. For readers that call [`FrameBatch::frame`].
-    pub fn place(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
+    /// time does not advance. For readers that call [`FrameBatch::push_frame`].
+    pub fn resolve_tick(&mut self, time_ns: i64, elapsed_ns: Option<u64>) -> Option<Tick> {
         let Some((from, before)) = self.summary.range else {
-            self.begin(time_ns);
-            if !self.has_topology && !self.machine.is_empty() {
-                self.topology(time_ns, &Topology::default());
+            self.send_source_note(time_ns);
+            if !self.has_topology && !self.default_host.is_empty() {
+                self.push_topology(time_ns, &Topology::default());
             }
             self.summary.range = Some((time_ns, time_ns));
             return Some(Tick { time_ns, elapsed_ns: elapsed_ns.unwrap_or(0) });
@@ -222,21 +222,26 @@ impl<'a> FrameBatch<'a> {
         let since = time_ns.saturating_sub(before);
         if since <= 0 {
             let because = if since == 0 { "a second sample with the same time" } else { "time goes backwards" };
-            self.skips.add(format!("sample at {}", seconds(time_ns)), because);
+            self.skips.add_skip(format!("sample at {}", format_seconds(time_ns)), because);
             return None;
         }
         let since = since.unsigned_abs();
         // a second interval of about the same length is no gap, but a recorder that became slower
         let slower = self.gap_ns > 0 && since <= self.gap_ns.saturating_mul(2) && since >= self.gap_ns / 2;
-        let is_gap = self.usual_ns > 0 && since > self.usual_ns.saturating_mul(GAP) && !slower;
+        let is_gap =
+            self.usual_interval_ns > 0 && since > self.usual_interval_ns.saturating_mul(GAP_INTERVALS) && !slower;
         self.gap_ns = if is_gap { since } else { 0 };
         if slower {
-            self.usual_ns = since;
+            self.usual_interval_ns = since;
         } else if is_gap {
             let text = format!("nothing was recorded for {:.0} s", since as f64 * 1e-9);
-            self.note(Note::new(before, Note::GAP, text));
+            self.push_note(Note::new(before, Note::GAP, text));
         } else {
-            self.usual_ns = if self.usual_ns == 0 { since } else { self.usual_ns.min(since).max(self.usual_ns / 2) };
+            self.usual_interval_ns = if self.usual_interval_ns == 0 {
+                since
+            } else {
+                self.usual_interval_ns.min(since).max(self.usual_interval_ns / 2)
+            };
         }
         self.summary.range = Some((from, time_ns));
         // how much of a gap the next values cover is not known
@@ -249,58 +254,58 @@ impl<'a> FrameBatch<'a> {
     /// # Errors
     /// When there was no tick at all, though the sink did not stop the reading.
     pub fn finish(mut self, file: &str) -> Result<ReadSummary, LogError> {
-        self.hand_over();
-        self.summary.skipped = self.skips.finish();
+        self.flush_frame();
+        self.summary.skipped = self.skips.into_list();
         if let Some((_, end_ns)) = self.summary.range {
-            self.summary.times = self.summary.times.with_end(end_ns);
+            self.summary.time_basis = self.summary.time_basis.with_end(end_ns);
         }
-        self.summary.series = self.seen.len() as u64;
-        self.summary.foreign = self.seen.iter().filter(|(c, _)| c.starts_with("foreign.")).count() as u64;
+        self.summary.series = self.seen_series.len() as u64;
+        self.summary.foreign = self.seen_series.iter().filter(|(c, _)| c.starts_with("foreign.")).count() as u64;
         if self.summary.ticks == 0 && !self.stopped {
             let why = self.summary.skipped.first().map_or("nothing was left out".into(), |s| {
-                let more = if s.times > 1 { format!(", {} times", s.times) } else { String::new() };
-                format!("left out: {}: {}{more}", s.context, s.because)
+                let more = if s.count > 1 { format!(", {} times", s.count) } else { String::new() };
+                format!("left out: {}: {}{more}", s.context, s.reason)
             });
-            return Err(LogError::Empty { file: file.to_owned(), because: why });
+            return Err(LogError::NoSamples { file: file.to_owned(), because: why });
         }
         Ok(self.summary)
     }
 
-    fn begin(&mut self, time_ns: i64) {
-        if !self.begun {
-            self.begun = true;
-            self.send(LogPiece::Note(Note::new(time_ns, Note::SOURCE, self.summary.format)));
+    fn send_source_note(&mut self, time_ns: i64) {
+        if !self.has_source_note {
+            self.has_source_note = true;
+            self.send_piece(LogPiece::Note(Note::new(time_ns, Note::SOURCE, self.summary.format)));
         }
     }
 
-    fn adopt(&mut self, schema: &Arc<Schema>) {
+    fn adopt_schema(&mut self, schema: &Arc<Schema>) {
         if Arc::ptr_eq(self.frame.schema(), schema) || (self.summary.ticks > 0 && **self.frame.schema() == **schema) {
             return;
         }
-        self.hand_over();
-        self.name_series(schema);
-        let ticks = (MOST_CELLS / schema.series.len().max(1)).clamp(1, MOST_TICKS);
+        self.flush_frame();
+        self.record_series_names(schema);
+        let ticks = (MAX_FRAME_CELLS / schema.series.len().max(1)).clamp(1, MAX_FRAME_TICKS);
         self.frame.reset(Arc::clone(schema), ticks);
     }
 
-    fn name_series(&mut self, schema: &Arc<Schema>) {
-        if Arc::ptr_eq(&self.named, schema) {
+    fn record_series_names(&mut self, schema: &Arc<Schema>) {
+        if Arc::ptr_eq(&self.named_schema, schema) {
             return;
         }
-        self.named = Arc::clone(schema);
+        self.named_schema = Arc::clone(schema);
         for series in &schema.series {
             let name = (series.counter.clone(), series.instance.clone());
-            self.seen.insert(name);
+            self.seen_series.insert(name);
         }
     }
 
-    fn count(&mut self, cells: &[f64]) {
+    fn count_cells(&mut self, cells: &[f64]) {
         let gaps = cells.iter().filter(|c| c.is_nan()).count() as u64;
         self.summary.gaps += gaps;
         self.summary.values += cells.len() as u64 - gaps;
     }
 
-    fn hand_over(&mut self) {
+    fn flush_frame(&mut self) {
         if self.frame.is_empty() {
             return;
         }
@@ -311,14 +316,14 @@ impl<'a> FrameBatch<'a> {
         self.frame.clear();
     }
 
-    fn send(&mut self, piece: LogPiece<'_>) {
+    fn send_piece(&mut self, piece: LogPiece<'_>) {
         if !self.stopped {
             self.stopped = (self.sink)(piece) == ControlFlow::Break(());
         }
     }
 }
 
-fn seconds(time_ns: i64) -> String {
+fn format_seconds(time_ns: i64) -> String {
     format!("{:.3} s since 1970", time_ns as f64 * 1e-9)
 }
 
@@ -357,9 +362,9 @@ mod tests {
         let one = schema("physical_disk.reads_per_s");
         let two = schema("foreign.Thing\\Other");
         let (got, summary) = run(|batch| {
-            batch.tick(&one, S, None, &[f64::NAN]);
-            batch.tick(&one, 2 * S, None, &[1.0]);
-            batch.tick(&two, 4 * S, Some(2 * S as u64), &[2.0]);
+            batch.push_tick(&one, S, None, &[f64::NAN]);
+            batch.push_tick(&one, 2 * S, None, &[1.0]);
+            batch.push_tick(&two, 4 * S, Some(2 * S as u64), &[2.0]);
         });
         assert_eq!(got, ["source", "[0, 1]", "[2]"]);
         let summary = summary.unwrap();
@@ -368,17 +373,17 @@ mod tests {
     }
 
     #[test]
-    fn time_that_goes_back_is_left_out_and_a_hole_is_told() {
+    fn skips_ticks_that_go_back_in_time_and_notes_a_gap() {
         let one = schema("physical_disk.reads_per_s");
         let (got, summary) = run(|batch| {
             for time in [10, 11, 12, 5, 12, 100, 101] {
-                batch.tick(&one, time * S, None, &[1.0]);
+                batch.push_tick(&one, time * S, None, &[1.0]);
             }
         });
         assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 1]"]);
         let summary = summary.unwrap();
         assert_eq!(summary.ticks, 5);
-        let why: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+        let why: Vec<_> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
         assert_eq!(why, ["time goes backwards", "a second sample with the same time"]);
     }
 
@@ -387,15 +392,15 @@ mod tests {
         let one = schema("physical_disk.reads_per_s");
         let (got, _) = run(|batch| {
             for time in [1, 2, 3, 63, 123, 183] {
-                batch.tick(&one, time * S, None, &[1.0]);
+                batch.push_tick(&one, time * S, None, &[1.0]);
             }
         });
         assert_eq!(got, ["source", "[0, 1, 1]", "gap", "[0, 60, 60]"]);
     }
 
     #[test]
-    fn no_tick_at_all_is_an_error_that_says_what_was_there() {
-        let (_, summary) = run(|batch| batch.skip("line 1", "not a number"));
+    fn rejects_a_log_without_ticks_and_names_the_first_skip() {
+        let (_, summary) = run(|batch| batch.add_skip("line 1", "not a number"));
         let said = summary.unwrap_err().to_string();
         assert!(said.contains("file") && said.contains("line 1: not a number"), "{said}");
     }

@@ -15,7 +15,7 @@ pub enum LogError {
     },
     /// The file resembles no known format.
     #[error("{file}: not a log of a known format (known: diskwright, {known})")]
-    Unknown {
+    UnknownFormat {
         /// The file.
         file: String,
         /// Ids of the formats.
@@ -23,7 +23,7 @@ pub enum LogError {
     },
     /// The kind of file is known, but nothing here reads it.
     #[error("{file}: {what}, which is not read here; {instead}")]
-    NotRead {
+    UnsupportedFormat {
         /// The file.
         file: String,
         /// Kind of the file, with its version where the file gives it.
@@ -43,7 +43,7 @@ pub enum LogError {
     },
     /// The log lacks something that the user must give.
     #[error("{file}: {because}; use {option}")]
-    Needs {
+    MissingOption {
         /// The file.
         file: String,
         /// Description of what is not known.
@@ -61,7 +61,7 @@ pub enum LogError {
     },
     /// The log holds no tick.
     #[error("{file}: contains no samples ({because})")]
-    Empty {
+    NoSamples {
         /// The file.
         file: String,
         /// Description of what was found instead.

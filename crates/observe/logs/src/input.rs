@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::bounds::{self, BoundedUnpacker};
-use crate::clean;
 use crate::error::LogError;
+use crate::input_limits::{self, BoundedUnpacker};
 use crate::pcp::files;
-use crate::wide;
+use crate::plain_text;
+use crate::text_encoding;
 use crate::xz::XzUnpacker;
 
 /// Largest beginning of an input that formats are recognised by, bytes.
-pub const HEAD: usize = 64 << 10;
+pub const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The beginning of an input.
 pub struct InputHead<'a> {
     /// File name without its folder; `-` is standard input.
     pub name: &'a str,
-    /// At most [`HEAD`] bytes, unpacked; less where the file is shorter.
+    /// At most [`MAX_HEAD_BYTES`] bytes, unpacked; less where the file is shorter.
     pub bytes: &'a [u8],
 }
 
 impl InputHead<'_> {
     /// Iterates over its lines as text, without terminal codes.
-    pub fn lines(&self) -> impl Iterator<Item = Cow<'_, str>> {
-        clean::lines(self.bytes, self.bytes.len() == HEAD)
+    pub fn text_lines(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        plain_text::head_lines(self.bytes, self.bytes.len() == MAX_HEAD_BYTES)
     }
 }
 
@@ -39,8 +39,8 @@ pub struct LogInput {
     path: Option<PathBuf>,
     head: Vec<u8>,
     stream: Box<dyn Read>,
-    bytes: Option<u64>,
-    taken: Arc<AtomicU64>,
+    size_bytes: Option<u64>,
+    consumed_bytes: Arc<AtomicU64>,
     cut: Arc<CutState>,
 }
 
@@ -81,13 +81,13 @@ impl<R: Read> Read for CutReader<R> {
 /// Counts the bytes read from the file itself, for progress.
 struct CountingReader<R> {
     inner: R,
-    taken: Arc<AtomicU64>,
+    consumed_bytes: Arc<AtomicU64>,
 }
 
 impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        self.taken.fetch_add(read as u64, Ordering::Relaxed);
+        self.consumed_bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
@@ -100,41 +100,41 @@ impl LogInput {
     /// # Errors
     /// When the file cannot be opened, or a compressed file is broken at its beginning.
     pub fn open(path: &Path) -> Result<LogInput, LogError> {
-        LogInput::open_as(path, &path.display().to_string())
+        LogInput::open_named(path, &path.display().to_string())
     }
 
     /// Opens a file under another name for errors: one that was unpacked from an archive.
     ///
     /// # Errors
     /// As [`LogInput::open`].
-    pub fn open_as(path: &Path, name: &str) -> Result<LogInput, LogError> {
+    pub fn open_named(path: &Path, name: &str) -> Result<LogInput, LogError> {
         let name = name.to_owned();
         let error = |e| LogError::io(&name, e);
         let taken = Arc::new(AtomicU64::new(0));
         if path == Path::new("-") {
-            let raw = CountingReader { inner: io::stdin(), taken: Arc::clone(&taken) };
-            return LogInput::of(name, None, Box::new(raw), None, taken);
+            let raw = CountingReader { inner: io::stdin(), consumed_bytes: Arc::clone(&taken) };
+            return LogInput::from_stream(name, None, Box::new(raw), None, taken);
         }
-        let of_base = if path.exists() { None } else { files::of_base(path) };
+        let of_base = if path.exists() { None } else { files::meta_of_base(path) };
         let path = of_base.as_deref().unwrap_or(path);
         let file = File::open(path).map_err(error)?;
         let found = file.metadata().map_err(error)?;
         if found.is_dir() {
             return Err(error(io::Error::new(io::ErrorKind::IsADirectory, "a folder, but not a Diskwright log")));
         }
-        let raw = CountingReader { inner: bounds::without_holes(file), taken: Arc::clone(&taken) };
-        LogInput::of(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
+        let raw = CountingReader { inner: input_limits::without_holes(file), consumed_bytes: Arc::clone(&taken) };
+        LogInput::from_stream(name, Some(path.to_owned()), Box::new(raw), found.is_file().then_some(found.len()), taken)
     }
 
     /// Makes an input of bytes in memory, for tests and fuzzing. It has no path.
     pub fn from_bytes(name: &str, bytes: Vec<u8>) -> Result<LogInput, LogError> {
         let length = bytes.len() as u64;
         let taken = Arc::default();
-        let raw = CountingReader { inner: Cursor::new(bytes), taken: Arc::clone(&taken) };
-        LogInput::of(name.to_owned(), None, Box::new(raw), Some(length), taken)
+        let raw = CountingReader { inner: Cursor::new(bytes), consumed_bytes: Arc::clone(&taken) };
+        LogInput::from_stream(name.to_owned(), None, Box::new(raw), Some(length), taken)
     }
 
-    fn of(
+    fn from_stream(
         name: String,
         path: Option<PathBuf>,
         raw: Box<dyn Read>,
@@ -143,24 +143,24 @@ impl LogInput {
     ) -> Result<LogInput, LogError> {
         let error = |e| LogError::io(&name, e);
         let cut = Arc::<CutState>::default();
-        let mut stream = unpacked(raw, &taken, &cut).map_err(error)?;
-        let head = match beginning(&mut stream, HEAD) {
+        let mut stream = unpack_stream(raw, &taken, &cut).map_err(error)?;
+        let head = match read_beginning(&mut stream, MAX_HEAD_BYTES) {
             (head, Some(e)) if head.is_empty() => return Err(error(e)),
             // a reader that continues gets the error again
             (head, _) => head,
         };
         let stream: Box<dyn Read> = Box::new(Cursor::new(head.clone()).chain(stream));
-        let mut input = LogInput { stream, name, path, head, bytes, taken, cut };
-        if let Some(form) = wide::form(&input.head) {
-            input.turn(|stream| form.plain(stream)).map_err(|e| LogError::io(&input.name, e))?;
+        let mut input = LogInput { stream, name, path, head, size_bytes: bytes, consumed_bytes: taken, cut };
+        if let Some(form) = text_encoding::detect_form(&input.head) {
+            input.insert_filter(|stream| form.to_plain_stream(stream)).map_err(|e| LogError::io(&input.name, e))?;
         }
         Ok(input)
     }
 
     /// Inserts a filter between the stream and its readers; the beginning is then that of the filtered stream.
-    pub(crate) fn turn(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
+    pub(crate) fn insert_filter(&mut self, filter: impl FnOnce(Box<dyn Read>) -> Box<dyn Read>) -> io::Result<()> {
         let mut turned = filter(std::mem::replace(&mut self.stream, Box::new(io::empty())));
-        self.head = match beginning(&mut turned, HEAD) {
+        self.head = match read_beginning(&mut turned, MAX_HEAD_BYTES) {
             (head, Some(error)) if head.is_empty() => return Err(error),
             (head, _) => head,
         };
@@ -173,7 +173,7 @@ impl LogInput {
     ///
     /// # Errors
     /// When the first cannot be read; an error in a later one ends the reading there.
-    pub fn joined(
+    pub fn open_joined(
         files: Vec<(PathBuf, String)>,
         before: impl Fn(&LogInput) -> String + 'static,
     ) -> Result<LogInput, LogError> {
@@ -182,17 +182,17 @@ impl LogInput {
             all => format!("{} and {} more", all.first().map_or("-", |(_, name)| name), all.len().saturating_sub(1)),
         };
         let bytes = files.iter().map(|(path, _)| path.metadata().ok().map(|found| found.len())).sum();
-        let stream = JoinedFiles { left: files.into_iter(), current: Box::new(io::empty()), before };
-        LogInput::of(name, None, Box::new(stream), bytes, Arc::default())
+        let stream = JoinedFiles { remaining: files.into_iter(), current: Box::new(io::empty()), before };
+        LogInput::from_stream(name, None, Box::new(stream), bytes, Arc::default())
     }
 
-    /// Makes a packed file that is cut or damaged end there without an error; [`LogInput::cut`] returns the reason.
+    /// Makes a packed file that is cut or damaged end there without an error; [`LogInput::cut_reason`] returns the reason.
     pub(crate) fn tolerate_cut(&self) {
         self.cut.is_tolerated.store(true, Ordering::Relaxed);
     }
 
     /// Returns why a packed file ended early, once that point was read.
-    pub(crate) fn cut(&self) -> Option<String> {
+    pub(crate) fn cut_reason(&self) -> Option<String> {
         self.cut.because.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -213,17 +213,17 @@ impl LogInput {
     }
 
     /// Size of the file on disk (packed), bytes; `None` where it has none.
-    pub fn bytes(&self) -> Option<u64> {
-        self.bytes
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.size_bytes
     }
 
     /// Counter of the bytes of the file that were read so far, packed; it advances while the input is read.
-    pub fn taken(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.taken)
+    pub fn consumed_bytes(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.consumed_bytes)
     }
 
     /// Returns an error at a place of this input.
-    pub fn broken(&self, context: impl Into<String>, because: impl Into<String>) -> LogError {
+    pub fn error_at(&self, context: impl Into<String>, because: impl Into<String>) -> LogError {
         LogError::broken(&self.name, context, because)
     }
 }
@@ -236,7 +236,7 @@ impl Read for LogInput {
 
 /// Files that are opened one after another, so that a thousand of them are not open at once.
 struct JoinedFiles<F> {
-    left: std::vec::IntoIter<(PathBuf, String)>,
+    remaining: std::vec::IntoIter<(PathBuf, String)>,
     current: Box<dyn Read>,
     before: F,
 }
@@ -248,8 +248,8 @@ impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
             if read > 0 || buffer.is_empty() {
                 return Ok(read);
             }
-            let Some((path, name)) = self.left.next() else { return Ok(0) };
-            let input = LogInput::open_as(&path, &name).map_err(io::Error::other)?;
+            let Some((path, name)) = self.remaining.next() else { return Ok(0) };
+            let input = LogInput::open_named(&path, &name).map_err(io::Error::other)?;
             let text = Cursor::new((self.before)(&input).into_bytes());
             self.current = Box::new(text.chain(input));
         }
@@ -257,15 +257,15 @@ impl<F: Fn(&LogInput) -> String> Read for JoinedFiles<F> {
 }
 
 /// Reads up to `max_bytes` bytes; fewer only at the end, or before an error.
-fn beginning(stream: &mut dyn Read, max_bytes: usize) -> (Vec<u8>, Option<io::Error>) {
+fn read_beginning(stream: &mut dyn Read, max_bytes: usize) -> (Vec<u8>, Option<io::Error>) {
     let mut head = Vec::new();
     let read = stream.take(max_bytes as u64).read_to_end(&mut head);
     (head, read.err())
 }
 
 /// Returns the stream unpacked from gzip, bzip2, zstd or xz; unchanged where it is none of these.
-fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
-    let magic = match beginning(&mut raw, 6) {
+fn unpack_stream(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>) -> io::Result<Box<dyn Read>> {
+    let magic = match read_beginning(&mut raw, 6) {
         (_, Some(error)) => return Err(error),
         (magic, None) => magic,
     };
@@ -278,18 +278,21 @@ fn unpacked(mut raw: Box<dyn Read>, taken: &Arc<AtomicU64>, cut: &Arc<CutState>)
         _ => return Ok(Box::new(complete)),
     };
     let inner = CutReader { inner, state: Arc::clone(cut) };
-    Ok(Box::new(BoundedUnpacker { inner, taken: Arc::clone(taken), given: 0 }))
+    Ok(Box::new(BoundedUnpacker { inner, packed_bytes: Arc::clone(taken), unpacked_bytes: 0 }))
 }
 
 /// Returns true for the beginning of a tar archive: a header block whose checksum is right, the sum of its bytes with
 /// blanks in the checksum's place. Its files may be logs; the archive itself is none.
 pub fn is_tar(head: &[u8]) -> bool {
-    const SUM: std::ops::Range<usize> = 148..156;
+    const CHECKSUM_RANGE: std::ops::Range<usize> = 148..156;
     let Some(block) = head.get(..512) else { return false };
-    let digits = block[SUM].split(|b| !b.is_ascii_digit()).find(|digits| !digits.is_empty());
+    let digits = block[CHECKSUM_RANGE].split(|b| !b.is_ascii_digit()).find(|digits| !digits.is_empty());
     let stored_sum = digits.and_then(|digits| u32::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-    let sum: u32 =
-        block.iter().enumerate().map(|(index, b)| u32::from(if SUM.contains(&index) { b' ' } else { *b })).sum();
+    let sum: u32 = block
+        .iter()
+        .enumerate()
+        .map(|(index, b)| u32::from(if CHECKSUM_RANGE.contains(&index) { b' ' } else { *b }))
+        .sum();
     block[0] != 0 && stored_sum == Some(sum)
 }
 
@@ -300,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packed_files_read_as_if_they_were_not() {
+    fn reads_packed_files_as_if_unpacked() {
         let text = "some, text\n".repeat(20_000);
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(text.as_bytes()).unwrap();
@@ -315,7 +318,7 @@ mod tests {
             [bzip2, gzip.finish().unwrap(), zstd::encode_all(text.as_bytes(), 1).unwrap(), text.clone().into_bytes()];
         for bytes in packed {
             let mut input = LogInput::from_bytes("x", bytes).unwrap();
-            assert_eq!(input.head().bytes, &text.as_bytes()[..HEAD]);
+            assert_eq!(input.head().bytes, &text.as_bytes()[..MAX_HEAD_BYTES]);
             let mut read = String::new();
             input.read_to_string(&mut read).unwrap();
             assert!(read == text);
@@ -369,7 +372,7 @@ mod tests {
             let mut read = String::new();
             input.read_to_string(&mut read).unwrap();
             assert!(read.len() > text.len() / 3 && text.starts_with(&read), "{} of {}", read.len(), text.len());
-            assert!(input.cut().is_some());
+            assert!(input.cut_reason().is_some());
         }
     }
 }

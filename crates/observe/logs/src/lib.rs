@@ -6,38 +6,38 @@
 
 mod atop;
 mod batch;
-mod bounds;
-mod clean;
 mod collectl;
-mod daylight;
+mod daylight_clock;
 mod dstat;
 mod error;
-mod hosts;
+mod host_split;
 mod input;
-mod kinds;
-mod levels;
+mod input_limits;
+mod level_row;
 mod nmon;
 pub mod nt;
-mod outlook;
 pub mod pcp;
 mod perfmon;
 mod perfmon_blg;
-mod plausible;
+mod plain_text;
 mod procfs;
 pub mod prometheus;
+mod range_guess;
 mod skips;
-mod stamp;
+mod stamp_line;
 #[cfg(test)]
 #[path = "../../../../tests/sweep.rs"]
 mod sweep;
 mod sysstat;
 mod table_csv;
+mod text_encoding;
 mod time_basis;
 mod tool;
 mod top;
 mod unix;
-mod watcher;
-mod wide;
+mod unread_kinds;
+mod value_limits;
+mod watcher_file;
 mod xz;
 
 use std::ops::ControlFlow;
@@ -46,16 +46,16 @@ use std::time::Duration;
 pub use diskwright_base::LogPiece;
 
 pub use batch::{FrameBatch, ReadSummary};
-pub use bounds::spool_limit;
 pub use error::LogError;
-pub use input::{HEAD, InputHead, LogInput, is_tar};
-pub use outlook::probable_range;
-pub use plausible::ValueLimits;
+pub use input::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar};
+pub use input_limits::spool_limit;
+pub use range_guess::probable_range;
 pub use skips::{Skip, Skips};
 pub use table_csv::CsvColumn;
 pub use time_basis::TimeBasis;
+pub use value_limits::ValueLimits;
 
-use watcher::WatcherFile;
+use watcher_file::WatcherFile;
 
 /// Receives the pieces; `Break` ends the reading early, without an error.
 pub type PieceSink<'a> = dyn FnMut(LogPiece<'_>) -> ControlFlow<()> + 'a;
@@ -124,7 +124,7 @@ pub const FORMATS: &[&LogFormat] = &[
 /// When the file cannot be read, is of no known format, or is broken in a way
 /// that leaves nothing to go on with; the pieces before it have gone to the sink.
 pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    read_as(None, input, options, sink, false)
+    read_as_format(None, input, options, sink, false)
 }
 
 /// Reads as much of a log as possible: an error behind the first tick becomes one of the skips.
@@ -132,10 +132,10 @@ pub fn read(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>
 /// # Errors
 /// Those of [`read`] that leave no tick at all.
 pub fn salvage(input: &mut LogInput, options: &LogOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    read_as(None, input, options, sink, true)
+    read_as_format(None, input, options, sink, true)
 }
 
-fn read_as(
+fn read_as_format(
     format: Option<&LogFormat>,
     input: &mut LogInput,
     options: &LogOptions,
@@ -145,33 +145,33 @@ fn read_as(
     if is_salvage {
         input.tolerate_cut();
     }
-    let watcher = if format.is_none() { WatcherFile::of(&input.head()) } else { None };
-    let watcher_options = watcher.as_ref().map(|watcher| watcher.options(options));
+    let watcher = if format.is_none() { WatcherFile::from_head(&input.head()) } else { None };
+    let watcher_options = watcher.as_ref().map(|watcher| watcher.apply_to_options(options));
     let options = watcher_options.as_ref().unwrap_or(options);
     if let Some(watcher) = &watcher {
-        if watcher.is_of_other(options) {
+        if watcher.is_other_host(options) {
             let because = format!("it is of another machine, {}", watcher.host);
-            return Err(LogError::Empty { file: input.name().to_owned(), because });
+            return Err(LogError::NoSamples { file: input.name().to_owned(), because });
         }
-        watcher.blank(input)?;
+        watcher.blank_lines(input)?;
     }
-    let split = if format.is_none() { hosts::split(input, options)? } else { None };
+    let split = if format.is_none() { host_split::split_host(input, options)? } else { None };
     let (format, options, skips) = match (format, &split) {
         (Some(format), _) => (format, options, None),
         (None, Some(split)) => (split.format, &split.options, Some(&split.skips)),
-        (None, None) => (recognise(input)?, options, None),
+        (None, None) => (recognise_format(input)?, options, None),
     };
     let mut batch = FrameBatch::new(format.id, sink);
-    batch.name_machine(watcher.map(|watcher| watcher.host).unwrap_or_default());
+    batch.set_default_host(watcher.map(|watcher| watcher.host).unwrap_or_default());
     let read = (format.read)(input, options, &mut batch);
     if let Some(skips) = skips {
-        batch.skip_all(skips.take());
+        batch.merge_skips(skips.take());
     }
-    if let Some(because) = input.cut() {
-        batch.skip("the rest", because);
+    if let Some(because) = input.cut_reason() {
+        batch.add_skip("the rest", because);
     }
     match read {
-        Err(error) if is_salvage && batch.has_ticks() => batch.skip("the rest", error.to_string()),
+        Err(error) if is_salvage && batch.has_ticks() => batch.add_skip("the rest", error.to_string()),
         Err(error) => {
             // passes the buffered frame on, also before an error
             let _ = batch.finish(input.name());
@@ -186,22 +186,22 @@ fn read_as(
 ///
 /// # Errors
 /// When no format is like it.
-pub fn recognise(input: &LogInput) -> Result<&'static LogFormat, LogError> {
+pub fn recognise_format(input: &LogInput) -> Result<&'static LogFormat, LogError> {
     let head = input.head();
-    if let Some(format) = of_head(&head) {
+    if let Some(format) = format_of_head(&head) {
         return Ok(format);
     }
-    if let Some((what, instead)) = kinds::of(&head) {
-        return Err(LogError::NotRead { file: input.name().to_owned(), what, instead });
+    if let Some((what, instead)) = unread_kinds::identify_unread(&head) {
+        return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), what, instead });
     }
-    Err(LogError::Unknown {
+    Err(LogError::UnknownFormat {
         file: input.name().to_owned(),
         known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", "),
     })
 }
 
 /// Recognises the format of a file by its beginning; `None` where it is of none, or an archive of files.
-pub fn of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
+pub fn format_of_head(head: &InputHead<'_>) -> Option<&'static LogFormat> {
     if is_tar(head.bytes) {
         return None;
     }
@@ -217,13 +217,13 @@ mod tests {
     use super::*;
 
     fn nothing(input: &mut LogInput, _: &LogOptions, _: &mut FrameBatch<'_>) -> Result<(), LogError> {
-        Err(input.broken("byte 9", "cut off"))
+        Err(input.error_at("byte 9", "cut off"))
     }
 
     fn three_ticks(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
         let series = Series { counter: "physical_disk.reads_per_s".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
-        (1..=3).for_each(|index| batch.tick(&schema, index * 1_000_000_000, None, &[1.0]));
+        (1..=3).for_each(|index| batch.push_tick(&schema, index * 1_000_000_000, None, &[1.0]));
         nothing(input, options, batch)
     }
 
@@ -240,17 +240,17 @@ mod tests {
             ControlFlow::Continue(())
         };
         let mut input = LogInput::from_bytes("file", Vec::new()).unwrap();
-        let summary = read_as(Some(&format), &mut input, &LogOptions::default(), &mut sink, true);
+        let summary = read_as_format(Some(&format), &mut input, &LogOptions::default(), &mut sink, true);
         (ticks, summary)
     }
 
     #[test]
-    fn what_came_before_an_error_is_kept_whole() {
+    fn keeps_all_ticks_before_an_error() {
         let (ticks, summary) = broken(three_ticks);
         let summary = summary.unwrap();
         assert_eq!((ticks, summary.format, summary.ticks, summary.series, summary.values), (3, "made-up", 3, 1, 3));
-        assert_eq!((summary.skipped[0].context.as_str(), summary.skipped[0].times), ("the rest", 1));
-        assert!(summary.skipped[0].because.contains("byte 9: cut off"));
+        assert_eq!((summary.skipped[0].context.as_str(), summary.skipped[0].count), ("the rest", 1));
+        assert!(summary.skipped[0].reason.contains("byte 9: cut off"));
         let (ticks, summary) = broken(nothing);
         assert!(ticks == 0 && summary.unwrap_err().to_string().contains("cut off"));
     }

@@ -6,8 +6,8 @@ use std::io::{self, Read};
 use lzma_rust2::{Action, Status, XzStream};
 
 /// Largest memory for unpacking, KiB; a file packed with `xz -9` takes 65 MiB.
-const MOST_KIB: u32 = 256 << 10;
-const PIECE: usize = 32 << 10;
+const MAX_MEMORY_KIB: u32 = 256 << 10;
+const BUFFER_BYTES: usize = 32 << 10;
 
 /// A reader of the content of an xz file; concatenated files read as one.
 pub(crate) struct XzUnpacker<R> {
@@ -15,7 +15,7 @@ pub(crate) struct XzUnpacker<R> {
     stream: XzStream,
     buffer: Box<[u8]>,
     /// Range of the buffer that the stream has not consumed yet.
-    left: std::ops::Range<usize>,
+    unread: std::ops::Range<usize>,
     has_ended: bool,
     /// Error that occurred behind the bytes already returned.
     error: Option<io::Error>,
@@ -26,9 +26,9 @@ impl<R: Read> XzUnpacker<R> {
     pub fn new(packed: R) -> XzUnpacker<R> {
         XzUnpacker {
             packed,
-            stream: XzStream::new_mem_limit(true, MOST_KIB),
-            buffer: vec![0; PIECE].into(),
-            left: 0..0,
+            stream: XzStream::new_mem_limit(true, MAX_MEMORY_KIB),
+            buffer: vec![0; BUFFER_BYTES].into(),
+            unread: 0..0,
             has_ended: false,
             error: None,
         }
@@ -44,22 +44,22 @@ impl<R: Read> Read for XzUnpacker<R> {
             return Ok(0);
         }
         loop {
-            if self.left.is_empty() && !self.has_ended {
-                self.left = 0..self.packed.read(&mut self.buffer)?;
-                self.has_ended = self.left.is_empty();
+            if self.unread.is_empty() && !self.has_ended {
+                self.unread = 0..self.packed.read(&mut self.buffer)?;
+                self.has_ended = self.unread.is_empty();
             }
             let action = if self.has_ended { Action::Finish } else { Action::Run };
             let before = self.stream.total_out();
-            let result = self.stream.process(&self.buffer[self.left.clone()], output, action);
+            let result = self.stream.process(&self.buffer[self.unread.clone()], output, action);
             // an error does not say how much was written before it, the stream's total does
             let written = (self.stream.total_out() - before) as usize;
             match result {
                 Ok(result) => {
-                    self.left.start += result.bytes_consumed;
+                    self.unread.start += result.bytes_consumed;
                     if written > 0 || result.status == Status::StreamEnd {
                         return Ok(written);
                     }
-                    if result.bytes_consumed == 0 && (self.has_ended || !self.left.is_empty()) {
+                    if result.bytes_consumed == 0 && (self.has_ended || !self.unread.is_empty()) {
                         return Err(io::Error::new(io::ErrorKind::InvalidData, "the xz stream does not go on"));
                     }
                 }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_precedes_a_cut_in_the_only_chunk_is_read() {
+    fn reads_what_precedes_a_cut_in_the_only_chunk() {
         let mut longest = 0;
         for cut in (0..PACKED.len()).step_by(97) {
             let (read, error) = unpacked(&PACKED[..cut], 4096);

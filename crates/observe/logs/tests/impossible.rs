@@ -12,29 +12,29 @@ use crate::pcp_encoder::{
 };
 
 /// Returns the mean of a counter over a log, and the reasons of skips with their counts.
-fn mean(text: &str, counter: &str, instance: &str) -> (f64, Vec<(String, u64)>) {
+fn read_mean(text: &str, counter: &str, instance: &str) -> (f64, Vec<(String, u64)>) {
     let mut sum = MeanSink::new(counter, instance);
     let mut input = LogInput::from_bytes("log", text.as_bytes().to_vec()).unwrap();
     let options = LogOptions { interval: Some(std::time::Duration::from_secs(1)), ..LogOptions::default() };
-    let summary = diskwright_logs::read(&mut input, &options, &mut |piece| sum.take(&piece)).unwrap();
+    let summary = diskwright_logs::read(&mut input, &options, &mut |piece| sum.add_piece(&piece)).unwrap();
     sum.finish(&summary)
 }
 
 struct MeanSink<'a> {
-    of: (&'a str, &'a str),
+    series: (&'a str, &'a str),
     sum: CounterSummary,
     plan: Option<CounterPlan>,
 }
 
 impl<'a> MeanSink<'a> {
     fn new(counter: &'a str, instance: &'a str) -> MeanSink<'a> {
-        MeanSink { of: (counter, instance), sum: CounterSummary::default(), plan: None }
+        MeanSink { series: (counter, instance), sum: CounterSummary::default(), plan: None }
     }
 
-    fn take(&mut self, piece: &LogPiece<'_>) -> ControlFlow<()> {
+    fn add_piece(&mut self, piece: &LogPiece<'_>) -> ControlFlow<()> {
         if let LogPiece::Frame(frame) = piece
             && let Some(found) =
-                CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), self.of.0, self.of.1)
+                CounterPlan::resolve_counter(Catalogue::builtin(), frame.schema(), self.series.0, self.series.1)
         {
             self.sum.merge_summary(&found.summarise_ticks(frame, |_| true));
             self.plan = Some(found);
@@ -44,26 +44,26 @@ impl<'a> MeanSink<'a> {
 
     fn finish(self, summary: &ReadSummary) -> (f64, Vec<(String, u64)>) {
         let value = self.plan.and_then(|p| p.summary_value(&self.sum)).unwrap_or(f64::NAN);
-        (value, summary.skipped.iter().map(|s| (s.because.clone(), s.times)).collect())
+        (value, summary.skipped.iter().map(|s| (s.reason.clone(), s.count)).collect())
     }
 }
 
-fn fixture(name: &str) -> String {
+fn read_fixture(name: &str) -> String {
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)).unwrap()
 }
 
 /// Returns the text with the second occurrence of `from` changed, or the only one.
-fn changed(name: &str, from: &str, to: &str) -> String {
-    let text = fixture(name);
+fn change_fixture(name: &str, from: &str, to: &str) -> String {
+    let text = read_fixture(name);
     let first = text.find(from).unwrap_or_else(|| panic!("{name} has no {from}"));
     let position = text[first + from.len()..].find(from).map_or(first, |next| first + from.len() + next);
     format!("{}{to}{}", &text[..position], &text[position + from.len()..])
 }
 
 /// Checks that the mean is the same as without the row, and that the reason is reported once.
-fn left_out(name: &str, from: &str, to: &str, counter: &str, instance: &str, reason: &str) {
-    let (original, before) = mean(&fixture(name), counter, instance);
-    let (found, skipped) = mean(&changed(name, from, to), counter, instance);
+fn assert_left_out(name: &str, from: &str, to: &str, counter: &str, instance: &str, reason: &str) {
+    let (original, before) = read_mean(&read_fixture(name), counter, instance);
+    let (found, skipped) = read_mean(&change_fixture(name, from, to), counter, instance);
     assert!((found / original - 1.0).abs() < 0.01, "{name}, {to}: {counter} is {found}, not {original}");
     assert!(before.iter().all(|(because, _)| !because.contains(reason)), "{name}: {before:?}");
     assert!(skipped.iter().any(|(because, times)| because.contains(reason) && *times == 1), "{name}: {skipped:?}");
@@ -84,7 +84,7 @@ const SADF_XML: &str = concat!(
 );
 
 /// Replaces all numbers of a row by zeros.
-fn zeros(row: &str) -> String {
+fn replace_by_zeros(row: &str) -> String {
     let mut is_number = false;
     let zero = |c: char| match c {
         '0'..='9' | '.' if is_number => None,
@@ -112,7 +112,7 @@ fn processors_of_zeros_after_a_pause_are_not_busy() {
         ("mpstat-json.json", MPSTAT),
         ("iostat-json.json", IOSTAT),
     ] {
-        left_out(name, row, &zeros(row), "processor.idle", "_total", "do not add up");
+        assert_left_out(name, row, &replace_by_zeros(row), "processor.idle", "_total", "do not add up");
     }
 }
 
@@ -130,12 +130,12 @@ fn a_share_above_all_is_a_kernels_underflow() {
         // what is left of the row adds up to more than half, and stays
         let to = row.replacen("40.00", "3035110221", 1).replacen("45 40", "45 3035110221", 1);
         assert_ne!(row, to, "{name}");
-        left_out(name, row, &to, "processor.iowait", "_total", "impossibly large");
-        let (idle, _) = mean(&changed(name, row, &to), "processor.idle", "_total");
+        assert_left_out(name, row, &to, "processor.iowait", "_total", "impossibly large");
+        let (idle, _) = read_mean(&change_fixture(name, row, &to), "processor.idle", "_total");
         assert!((0.42..0.46).contains(&idle), "{name}: {idle}");
     }
     let to = "\"all\", \"usr\": 4294967295";
-    left_out("mpstat-json.json", "\"all\", \"usr\": 20.00", to, "processor.user", "_total", "impossibly large");
+    assert_left_out("mpstat-json.json", "\"all\", \"usr\": 20.00", to, "processor.user", "_total", "impossibly large");
 }
 
 #[test]
@@ -147,19 +147,21 @@ fn queues_times_and_rates_of_a_wrapped_counter_are_gaps() {
         ("   5.00 100.00", "   5.00 429496729.50", "physical_disk.busy"),
         (" 400.00  1200.00", " 400.00 4294967295.00", "physical_disk.write_bytes_per_s"),
     ] {
-        left_out(name, column, to, counter, "sda", "impossibly large");
+        assert_left_out(name, column, to, counter, "sda", "impossibly large");
     }
     // arrays and old kernels pass 100 % a little
-    let (busy, skipped) = mean(&changed(name, "   5.00 100.00", "   5.00 108.30"), "physical_disk.busy", "sda");
+    let (busy, skipped) =
+        read_mean(&change_fixture(name, "   5.00 100.00", "   5.00 108.30"), "physical_disk.busy", "sda");
     assert!(busy > 1.0 && skipped.iter().all(|(because, _)| !because.contains("large")), "{busy} {skipped:?}");
-    left_out("vmstat-text.txt", " 2  9 ", " 4294967295  9 ", "system.running", "", "impossibly large");
+    assert_left_out("vmstat-text.txt", " 2  9 ", " 4294967295  9 ", "system.running", "", "impossibly large");
     // the reader of sysstat has its own words for values below 0
-    let (_, skipped) = mean(&changed("sar-text.txt", "200.00", "-20.00"), "physical_disk.transfers_per_s", "sda");
+    let (_, skipped) =
+        read_mean(&change_fixture("sar-text.txt", "200.00", "-20.00"), "physical_disk.transfers_per_s", "sda");
     assert!(skipped.iter().any(|(because, times)| because.contains("below 0") && *times == 1), "{skipped:?}");
 }
 
 #[test]
-fn performance_monitor_and_exporters_are_held_to_the_same() {
+fn the_limits_hold_for_performance_monitor_and_exporters() {
     let csv = "\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\A\\Processor(_Total)\\% Processor Time\",\
                \"\\\\A\\PhysicalDisk(0 C:)\\Current Disk Queue Length\",\"\\\\A\\PhysicalDisk(0 C:)\\Disk Reads/sec\"\n\
                \"03/02/2026 09:15:00.000\",\"10\",\"3\",\"50\"\n\
@@ -171,7 +173,7 @@ fn performance_monitor_and_exporters_are_held_to_the_same() {
         ("physical_disk.current_queue_length", "0 C:", 3.0),
         ("physical_disk.reads_per_s", "0 C:", 50.0),
     ] {
-        let (found, skipped) = mean(csv, counter, instance);
+        let (found, skipped) = read_mean(csv, counter, instance);
         assert!((found - wanted).abs() < 1e-9, "{counter}: {found}");
         assert!(skipped.iter().any(|(because, times)| because.contains("large") && *times == 3), "{skipped:?}");
     }
@@ -189,7 +191,7 @@ fn performance_monitor_and_exporters_are_held_to_the_same() {
         page(1.7e9 + 4.0, "3", "1200"),
     ];
     for (counter, wanted) in [("physical_disk.current_queue_length", 3.0), ("physical_disk.reads_per_s", 50.0)] {
-        let (found, skipped) = mean(&pages.concat(), counter, "sda");
+        let (found, skipped) = read_mean(&pages.concat(), counter, "sda");
         assert!((found - wanted).abs() < 1e-9, "{counter}: {found}");
         assert!(skipped.iter().any(|(because, _)| because.contains("large")), "{skipped:?}");
         assert!(skipped.iter().any(|(because, _)| because.contains("negative")), "{skipped:?}");
@@ -197,7 +199,7 @@ fn performance_monitor_and_exporters_are_held_to_the_same() {
 }
 
 /// Returns the processes in a log's tables, with their shares of a processor, and the reasons of skips.
-fn processes(text: &str) -> (Vec<(String, f64)>, Vec<String>) {
+fn read_processes(text: &str) -> (Vec<(String, f64)>, Vec<String>) {
     let mut found = Vec::new();
     let mut input = LogInput::from_bytes("log", text.as_bytes().to_vec()).unwrap();
     let summary = diskwright_logs::read(&mut input, &LogOptions::default(), &mut |piece| {
@@ -209,7 +211,7 @@ fn processes(text: &str) -> (Vec<(String, f64)>, Vec<String>) {
         }
         ControlFlow::Continue(())
     });
-    (found, summary.unwrap().skipped.into_iter().map(|s| s.because).collect())
+    (found, summary.unwrap().skipped.into_iter().map(|s| s.reason).collect())
 }
 
 #[test]
@@ -226,9 +228,9 @@ fn a_process_takes_many_processors_but_not_millions() {
             row(30, "150.00"),
         )
     };
-    let (whole, skipped) = processes(&text("350.00"));
+    let (whole, skipped) = read_processes(&text("350.00"));
     assert!(whole.iter().any(|(name, share)| name == "postgres" && *share == 3.5), "{whole:?} {skipped:?}");
-    let (found, skipped) = processes(&text("42949672.95"));
+    let (found, skipped) = read_processes(&text("42949672.95"));
     assert!(found.iter().all(|(_, share)| *share <= 1.5), "{found:?}");
     assert!(skipped.iter().any(|because| because.contains("impossibly large")), "{skipped:?}");
     let mut csv = String::from("\"(PDH-CSV 4.0) (UTC)(0)\",\"\\\\A\\Process(sqlservr)\\% Processor Time\"\n");
@@ -236,13 +238,13 @@ fn a_process_takes_many_processors_but_not_millions() {
         let share = if second == 7 { "429496729500" } else { "180" };
         csv += &format!("\"03/02/2026 09:15:{second:02}.000\",\"{share}\"\n");
     }
-    let (found, skipped) = processes(&csv);
+    let (found, skipped) = read_processes(&csv);
     assert!(!found.is_empty() && found.iter().all(|(_, share)| (*share - 1.8).abs() < 1e-9), "{found:?}");
     assert!(skipped.iter().any(|because| because.contains("impossibly large")), "{skipped:?}");
 }
 
 #[test]
-fn archives_of_pcp_are_held_to_the_same() {
+fn the_limits_hold_for_pcp_archives() {
     let mut a = Archive::new(3, "h", 1);
     a.describe(READS, "disk.dev.read", U64, DISKS, COUNTER, COUNT);
     a.describe(BUSY, "disk.dev.avactive", U64, DISKS, COUNTER, MSEC);
@@ -267,7 +269,7 @@ fn archives_of_pcp_are_held_to_the_same() {
         ("memory.free_bytes", "", 2048.0),
     ] {
         let mut sum = MeanSink::new(counter, instance);
-        let mut sink = |piece: LogPiece<'_>| sum.take(&piece);
+        let mut sink = |piece: LogPiece<'_>| sum.add_piece(&piece);
         let mut batch = FrameBatch::new("pcp", &mut sink);
         pcp::read_bytes(&a.meta, &[&a.volume], &mut batch).unwrap();
         let summary = batch.finish("archive").unwrap();

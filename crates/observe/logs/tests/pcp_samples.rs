@@ -11,7 +11,7 @@ use diskwright_base::{DeviceKind, Note, Topology};
 use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 
 /// Returns summary, topology and the sums over ticks of the wanted counters by instance.
-fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topology, Vec<f64>)> {
+fn read_sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topology, Vec<f64>)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join("pcp").join(name);
@@ -42,10 +42,10 @@ fn sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topology,
 }
 
 #[test]
-fn a_disk_of_2005() {
+fn reads_a_disk_of_2005() {
     let wanted =
         [("physical_disk.reads", "hda"), ("physical_disk.writes", "hda"), ("physical_disk.busy_time_s", "hda")];
-    let Some((summary, topology, sums)) = sample("kenj-pc-diskstat", &wanted) else { return };
+    let Some((summary, topology, sums)) = read_sample("kenj-pc-diskstat", &wanted) else { return };
     assert_eq!((summary.ticks, topology.host.as_str()), (11, "kenj-pc"));
     // pmdumplog's last value less its first
     assert_eq!(sums[..2], [6002.0, 1424.0]);
@@ -53,8 +53,10 @@ fn a_disk_of_2005() {
 }
 
 #[test]
-fn stacked_devices_of_version_3() {
-    let Some((summary, topology, sums)) = sample("disk-a.index", &[("physical_disk.reads", "vda")]) else { return };
+fn reads_stacked_devices_of_version_3() {
+    let Some((summary, topology, sums)) = read_sample("disk-a.index", &[("physical_disk.reads", "vda")]) else {
+        return;
+    };
     assert_eq!((summary.ticks, sums[0]), (5, 379.0));
     let kinds = |kind| topology.devices.iter().filter(|d| d.kind == kind).count();
     assert_eq!((kinds(DeviceKind::Disk), kinds(DeviceKind::Md), kinds(DeviceKind::Dm)), (3, 1, 1));
@@ -62,12 +64,12 @@ fn stacked_devices_of_version_3() {
 }
 
 #[test]
-fn twelve_hundred_disks_and_one_sample_of_packed_ones() {
-    let Some((summary, topology, _)) = sample("dstat-disks.0", &[]) else { return };
+fn reads_twelve_hundred_disks_and_a_packed_sample() {
+    let Some((summary, topology, _)) = read_sample("dstat-disks.0", &[]) else { return };
     assert_eq!((summary.ticks, summary.host.as_str(), topology.devices.len()), (3, "shard", 1272));
-    let Some((summary, topology, _)) = sample("simple-nvme-a.0.xz", &[]) else { return };
+    let Some((summary, topology, _)) = read_sample("simple-nvme-a.0.xz", &[]) else { return };
     assert_eq!(summary.values, 0, "counters of one record say nothing");
     assert!(topology.devices.iter().any(|d| d.name == "nvme0n1"));
-    let Some((summary, _, sums)) = sample("zero_disk_activity", &[("physical_disk.reads", "sda")]) else { return };
+    let Some((summary, _, sums)) = read_sample("zero_disk_activity", &[("physical_disk.reads", "sda")]) else { return };
     assert_eq!((summary.ticks, sums[0]), (7, 0.0));
 }

@@ -8,14 +8,14 @@ use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, rea
 
 /// Output of a reading: counter, instance and scaled cells in order of columns; times in seconds; notes.
 #[derive(Default, Debug)]
-struct Log {
+struct ReadOutcome {
     series: Vec<(String, String, Vec<f64>)>,
     times: Vec<f64>,
     notes: Vec<Note>,
 }
 
-impl Log {
-    fn cells(&self, counter: &str) -> String {
+impl ReadOutcome {
+    fn format_cells(&self, counter: &str) -> String {
         let found = self.series.iter().find(|(c, _, _)| c == counter);
         format!("{:?}", found.unwrap_or_else(|| panic!("no {counter} in {self:?}")).2)
     }
@@ -25,8 +25,8 @@ impl Log {
     }
 }
 
-fn read_with(bytes: &[u8], options: &LogOptions) -> (Log, Result<ReadSummary, LogError>) {
-    let mut log = Log::default();
+fn read_with(bytes: &[u8], options: &LogOptions) -> (ReadOutcome, Result<ReadSummary, LogError>) {
+    let mut log = ReadOutcome::default();
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
             LogPiece::Frame(frame) => {
@@ -49,31 +49,31 @@ fn read_with(bytes: &[u8], options: &LogOptions) -> (Log, Result<ReadSummary, Lo
 }
 
 /// Reads a log that needs no options, and returns what was left out: `where: why xN`.
-fn read_log(text: impl AsRef<[u8]>) -> (Log, Vec<String>) {
+fn read_log(text: impl AsRef<[u8]>) -> (ReadOutcome, Vec<String>) {
     let (log, summary) = read_with(text.as_ref(), &LogOptions::default());
     let skipped = summary.unwrap_or_else(|e| panic!("{e}")).skipped;
-    (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.context, s.because, s.times)).collect())
+    (log, skipped.into_iter().map(|s| format!("{}: {} x{}", s.context, s.reason, s.count)).collect())
 }
 
 const HEAD: &str = r#""(PDH-CSV 4.0) (UTC)(0)","\\H\PhysicalDisk(0 C:)\Disk Reads/sec","\\H\Memory\Available MBytes""#;
 /// Time of the first row, 09/19/2022 22:44:00 UTC.
 const START: f64 = 1_663_627_440.0;
 
-fn row(second: u32, cells: &str) -> String {
+fn make_row(second: u32, cells: &str) -> String {
     format!("\"09/19/2022 22:44:{second:02}.000\",{cells}\r\n")
 }
 
-fn log_of(rows: &[&str]) -> String {
-    let rows: Vec<String> = rows.iter().enumerate().map(|(index, cells)| row(index as u32, cells)).collect();
+fn make_log(rows: &[&str]) -> String {
+    let rows: Vec<String> = rows.iter().enumerate().map(|(index, cells)| make_row(index as u32, cells)).collect();
     format!("{HEAD}\r\n{}", rows.concat())
 }
 
 #[test]
-fn a_plain_log() {
-    let (log, skipped) = read_log(log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"8.57e-005\",\" \""]));
+fn reads_a_plain_log() {
+    let (log, skipped) = read_log(make_log(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"8.57e-005\",\" \""]));
     assert!(skipped.is_empty(), "{skipped:?}");
-    assert_eq!(log.cells("physical_disk.reads_per_s"), "[NaN, 1.5, 8.57e-5]");
-    assert_eq!(log.cells("memory.available_bytes"), "[104857600.0, 209715200.0, NaN]");
+    assert_eq!(log.format_cells("physical_disk.reads_per_s"), "[NaN, 1.5, 8.57e-5]");
+    assert_eq!(log.format_cells("memory.available_bytes"), "[104857600.0, 209715200.0, NaN]");
     assert_eq!(log.times, [START, START + 1.0, START + 2.0]);
     let topology = log.notes.iter().find(|n| n.kind == Note::TOPOLOGY).expect("a topology");
     let topology: Topology = serde_json::from_str(&topology.text).unwrap();
@@ -87,24 +87,24 @@ fn queue_lengths_follow_from_rates_and_times() {
     let head =
         HEAD.replace("Available MBytes", "Pages/sec").replace("\\Memory\\Pages", "\\PhysicalDisk(0 C:)\\Avg. Disk sec");
     let head = head.replace("Avg. Disk sec/sec", "Avg. Disk sec/Read");
-    let (log, _) = read_log(format!("{head}\n{}", row(0, "\"100\",\"0.02\"")));
-    assert_eq!(log.cells("physical_disk.avg_read_queue_length"), "[2.0]");
+    let (log, _) = read_log(format!("{head}\n{}", make_row(0, "\"100\",\"0.02\"")));
+    assert_eq!(log.format_cells("physical_disk.avg_read_queue_length"), "[2.0]");
 }
 
 #[test]
-fn the_same_log_in_other_dialects() {
-    let (plain, _) = read_log(log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+fn reads_the_same_log_in_other_dialects() {
+    let (plain, _) = read_log(make_log(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
     let semicolons = "(PDH-CSV 4.0) (UTC)(0);\\\\H\\PhysicalDisk(0 C:)\\Disk Reads/sec;\
         \\\\H\\Memory\\Available MBytes;\n19.09.2022 22:44:00;1,5;100;\n19.09.2022 22:44:01,000;0,25;200;\n";
-    let tabs = log_of(&["\"1.5\"\t\"100\"", "\"0.25\"\t\"200\""]).replace("\",\"", "\"\t\"").replace("CSV", "TSV");
-    let typeperf = format!("\r\n{}Exiting, please wait...\r\n", log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
-    let esxtop = log_of(&["\"1.50\",\"100\"", "\"0.25\",\"200\""]).replace(".000\"", "\"");
-    let no_host = log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("\\\\H\\", "\\");
-    let iso = log_of(&["1.5,100", "0.25,200"]).replace("09/19/2022", "2022-09-19").replace("\r\n", "\n");
+    let tabs = make_log(&["\"1.5\"\t\"100\"", "\"0.25\"\t\"200\""]).replace("\",\"", "\"\t\"").replace("CSV", "TSV");
+    let typeperf = format!("\r\n{}Exiting, please wait...\r\n", make_log(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+    let esxtop = make_log(&["\"1.50\",\"100\"", "\"0.25\",\"200\""]).replace(".000\"", "\"");
+    let no_host = make_log(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("\\\\H\\", "\\");
+    let iso = make_log(&["1.5,100", "0.25,200"]).replace("09/19/2022", "2022-09-19").replace("\r\n", "\n");
     let wide: Vec<u8> = "\u{feff}".encode_utf16().chain(tabs.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-    let marked = format!("\u{feff}{}", log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
-    let commas = log_of(&["\"1,5\",\"100\"", "\"0,25\",\"200\""]);
-    let english = log_of(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("09/19/2022 22:44:", "9/19/2022 10:44:");
+    let marked = format!("\u{feff}{}", make_log(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]));
+    let commas = make_log(&["\"1,5\",\"100\"", "\"0,25\",\"200\""]);
+    let english = make_log(&["\"1.5\",\"100\"", "\"0.25\",\"200\""]).replace("09/19/2022 22:44:", "9/19/2022 10:44:");
     let english = english.replace(".000\"", " PM\"");
     for text in [semicolons, &tabs, &typeperf, &esxtop, &no_host, &iso, &marked, &commas, &english] {
         let (log, _) = read_log(text);
@@ -114,13 +114,13 @@ fn the_same_log_in_other_dialects() {
 }
 
 #[test]
-fn zones_and_their_absence() {
-    let east = log_of(&["\"1\",\"1\""]).replace("(UTC)(0)", "(India Standard Time)(-330)");
+fn reads_zones_and_requires_missing_ones() {
+    let east = make_log(&["\"1\",\"1\""]).replace("(UTC)(0)", "(India Standard Time)(-330)");
     assert_eq!(read_log(&east).0.times, [START - 19_800.0]);
     for title in ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) ("] {
-        let text = log_of(&["\"1\",\"1\""]).replace("(PDH-CSV 4.0) (UTC)(0)", title);
+        let text = make_log(&["\"1\",\"1\""]).replace("(PDH-CSV 4.0) (UTC)(0)", title);
         let (_, summary) = read_with(text.as_bytes(), &LogOptions::default());
-        let Err(LogError::Needs { option, .. }) = summary else { panic!("{summary:?}") };
+        let Err(LogError::MissingOption { option, .. }) = summary else { panic!("{summary:?}") };
         assert!(option.contains("--utc-offset"));
         let told = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
         assert_eq!(read_with(text.as_bytes(), &told).0.times, [START - 3600.0]);
@@ -128,43 +128,43 @@ fn zones_and_their_absence() {
 }
 
 #[test]
-fn names_in_another_language_and_code_page() {
+fn reads_names_in_another_language_and_code_page() {
     let (head, cells) = (
         r#""(PDH-CSV 4.0) (Hora de verano romance)(-120)","\\H\Disco físico(0 C:)\Lecturas de disco/s","#,
         r#""\\H\Memoria\Bytes disponibles","\\H\Memoria\Cosas/s""#,
     );
-    let text = format!("{head}{cells}\r\n{}", row(0, "\"1\",\"2\",\"3\""));
+    let text = format!("{head}{cells}\r\n{}", make_row(0, "\"1\",\"2\",\"3\""));
     for (code, name) in [(0xed, "windows-1252"), (0xa1, "cp850")] {
         let mut bytes = Vec::new();
         text.chars().for_each(|c| bytes.push(if c.is_ascii() { c as u8 } else { code }));
         let (log, skipped) = read_log(bytes);
-        assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0]", "{name}");
-        assert_eq!(log.cells("memory.available_bytes"), "[2.0]", "{name}");
-        assert_eq!(log.cells(r"foreign.Memoria\Cosas/s"), "[3.0]", "{name}");
+        assert_eq!(log.format_cells("physical_disk.reads_per_s"), "[1.0]", "{name}");
+        assert_eq!(log.format_cells("memory.available_bytes"), "[2.0]", "{name}");
+        assert_eq!(log.format_cells(r"foreign.Memoria\Cosas/s"), "[3.0]", "{name}");
         assert_eq!(skipped, [r"Memoria\Cosas/s: not in the table of es names; kept under its own x1"]);
     }
 }
 
 #[test]
-fn of_several_hosts_one_is_read() {
+fn reads_one_of_several_hosts() {
     let head = r#""(PDH-CSV 4.0) (UTC)(0)","\\A\Memory\Pages/sec","\\B\Memory\Pages/sec","\\A\Memory\Page Reads/sec""#;
-    let text = format!("{head}\n{}", row(0, "\"1\",\"2\",\"3\""));
+    let text = format!("{head}\n{}", make_row(0, "\"1\",\"2\",\"3\""));
     let (log, skipped) = read_log(&text);
     assert_eq!(
-        (log.cells("paging.pages_per_s"), log.cells("paging.page_reads_per_s")),
+        (log.format_cells("paging.pages_per_s"), log.format_cells("paging.page_reads_per_s")),
         ("[1.0]".into(), "[3.0]".into())
     );
     assert_eq!(skipped, ["B: another machine; to read it use --host B x1"]);
     let b = LogOptions { host: Some("b".into()), ..LogOptions::default() };
     let (log, _) = read_with(text.as_bytes(), &b);
-    assert_eq!(log.cells("paging.pages_per_s"), "[2.0]");
+    assert_eq!(log.format_cells("paging.pages_per_s"), "[2.0]");
     let c = LogOptions { host: Some("c".into()), ..LogOptions::default() };
     let said = read_with(text.as_bytes(), &c).1.unwrap_err().to_string();
     assert!(said.contains("line 1") && said.contains("A, B"), "{said}");
 }
 
 #[test]
-fn broken_rows_are_told_and_the_rest_is_kept() {
+fn reports_broken_rows_and_keeps_the_rest() {
     // rows; what is kept of reads; what is said
     let cases: &[(&[&str], &str, &str)] = &[
         (&["\"1\",\"1\"", "\"2\"", "\"3\",\"1\""], "[1.0, 2.0, 3.0]", "line 3, column 3: a row has fewer fields"),
@@ -180,8 +180,8 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
         (&["\"1e999\",\"1\"", "\"5\",\"1\""], "[NaN, 5.0]", "line 2, column 2 (physical_disk.reads_per_s 0 C:): 1e999"),
     ];
     for (rows, kept, said) in cases {
-        let (log, skipped) = read_log(log_of(rows));
-        assert_eq!(log.cells("physical_disk.reads_per_s"), *kept, "{rows:?}");
+        let (log, skipped) = read_log(make_log(rows));
+        assert_eq!(log.format_cells("physical_disk.reads_per_s"), *kept, "{rows:?}");
         match skipped.as_slice() {
             [] => assert!(said.is_empty(), "{rows:?}"),
             all => assert!(!said.is_empty() && all.iter().any(|s| s.starts_with(said)), "{rows:?}: {all:?}"),
@@ -191,11 +191,11 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
 
 #[test]
 fn a_log_cut_anywhere_keeps_what_came_before() {
-    let whole = log_of(&["\"1.25\",\"100\"", "\"2.25\",\"200\"", "\"3.25\",\"300\""]);
+    let whole = make_log(&["\"1.25\",\"100\"", "\"2.25\",\"200\"", "\"3.25\",\"300\""]);
     let last = whole[..whole.len() - 2].rfind("\r\n").unwrap() + 2;
     for end in last..whole.len() {
         let (log, skipped) = read_log(&whole[..end]);
-        let cells = log.cells("physical_disk.reads_per_s");
+        let cells = log.format_cells("physical_disk.reads_per_s");
         assert!(cells.starts_with("[1.25, 2.25"), "{cells}");
         assert!(["[1.25, 2.25]", "[1.25, 2.25, NaN]", "[1.25, 2.25, 3.25]"].contains(&cells.as_str()), "{cells}");
         let is_whole = end >= whole.len() - 2;
@@ -203,36 +203,36 @@ fn a_log_cut_anywhere_keeps_what_came_before() {
     }
     // without quotes a number that is cut looks like a number
     let bare = whole.replace("\"3.25\",\"300\"\r\n", "3.2");
-    assert_eq!(read_log(bare).0.cells("physical_disk.reads_per_s"), "[1.25, 2.25, NaN]");
+    assert_eq!(read_log(bare).0.format_cells("physical_disk.reads_per_s"), "[1.25, 2.25, NaN]");
     for end in crate::sweep::sweep(last, 120) {
         let _ = read_with(&whole.as_bytes()[..end], &LogOptions::default());
     }
 }
 
 #[test]
-fn another_header_in_the_midst_is_another_schema() {
+fn another_header_within_the_log_is_another_schema() {
     let second = HEAD.replace("Disk Reads/sec", "Disk Writes/sec").replace("(UTC)(0)", "(UTC)(60)");
-    let text = log_of(&["\"1\",\"1\""]) + &format!("{second}\r\n{}", row(1, "\"5\",\"1\""));
+    let text = make_log(&["\"1\",\"1\""]) + &format!("{second}\r\n{}", make_row(1, "\"5\",\"1\""));
     let (log, skipped) = read_log(text);
     assert!(skipped.is_empty(), "{skipped:?}");
-    assert_eq!(log.cells("physical_disk.writes_per_s"), "[5.0]");
+    assert_eq!(log.format_cells("physical_disk.writes_per_s"), "[5.0]");
     assert_eq!(log.times, [START, START + 3601.0]);
-    let cut = log_of(&["\"1\",\"1\""]) + "\"(PDH-CSV 4.0\r\n" + &row(1, "\"2\",\"1\"");
+    let cut = make_log(&["\"1\",\"1\""]) + "\"(PDH-CSV 4.0\r\n" + &make_row(1, "\"2\",\"1\"");
     let (log, skipped) = read_log(cut);
-    assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
+    assert_eq!(log.format_cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
     assert_eq!(skipped, ["line 3: no header, and none before it x1"]);
 }
 
 #[test]
 fn joined_logs_of_several_machines_do_not_mix() {
-    let other = log_of(&["\"7\",\"1\"", "\"8\",\"1\""]).replace("\\\\H\\", "\\\\I\\");
-    let (log, skipped) = read_log(log_of(&["\"1\",\"1\""]) + &other + HEAD + "\r\n" + &row(9, "\"2\",\"1\""));
-    assert_eq!(log.cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
+    let other = make_log(&["\"7\",\"1\"", "\"8\",\"1\""]).replace("\\\\H\\", "\\\\I\\");
+    let (log, skipped) = read_log(make_log(&["\"1\",\"1\""]) + &other + HEAD + "\r\n" + &make_row(9, "\"2\",\"1\""));
+    assert_eq!(log.format_cells("physical_disk.reads_per_s"), "[1.0, 2.0]");
     assert_eq!(skipped, ["line 3: a log of another machine: no column belongs to host H; hosts in the log: I x1"]);
 }
 
 #[test]
-fn times_that_go_back_and_clocks_that_change() {
+fn handles_times_that_go_back_and_clocks_that_change() {
     let log_of = |times: &[&str]| {
         let rows: Vec<String> = times.iter().map(|t| format!("\"{t}\",\"1\",\"1\"\n")).collect();
         read_log(format!("{HEAD}\n{}", rows.concat()))
@@ -254,8 +254,8 @@ fn times_that_go_back_and_clocks_that_change() {
 }
 
 #[test]
-fn dates_that_could_be_read_in_two_ways_are_told() {
-    let text = log_of(&["\"1\",\"1\""]).replace("09/19/2022 22:44:00.000", "05/06/2022 22:44");
+fn reports_ambiguous_dates() {
+    let text = make_log(&["\"1\",\"1\""]).replace("09/19/2022 22:44:00.000", "05/06/2022 22:44");
     assert!(read_log(&text).0.has_note(Note::WARNING));
     let settled = text + "\"13/06/2022 22:44\",\"1\",\"1\"\n";
     let (log, _) = read_log(settled);
@@ -264,7 +264,7 @@ fn dates_that_could_be_read_in_two_ways_are_told() {
 }
 
 #[test]
-fn what_holds_nothing_is_an_error_that_says_so() {
+fn rejects_files_without_samples() {
     for (text, said) in [
         (format!("{HEAD}\r\n"), "no sample"),
         (format!("{HEAD}\r\nnothing, really\r\n"), "not a sample"),
@@ -277,8 +277,8 @@ fn what_holds_nothing_is_an_error_that_says_so() {
 
 /// Replaces, drops and doubles every byte of a small log, in all dialects; any result is accepted.
 #[test]
-fn nothing_panics() {
-    let seed = log_of(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"-8.57e-005\",\"x\""]);
+fn no_mutation_panics() {
+    let seed = make_log(&["\" \",\"100\"", "\"1.5\",\"200\"", "\"-8.57e-005\",\"x\""]);
     let options = LogOptions { utc_offset_s: Some(0), ..LogOptions::default() };
     let wide: Vec<u8> = seed.encode_utf16().flat_map(u16::to_le_bytes).collect();
     for seed in [seed.as_bytes(), &wide] {

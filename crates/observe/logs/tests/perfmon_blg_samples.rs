@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
 
 #[derive(Default)]
-struct Got {
+struct ReadOutcome {
     times_ns: Vec<i64>,
     series: HashMap<(String, String), Vec<f64>>,
 }
 
-fn sample(name: &str) -> Option<(Got, ReadSummary)> {
+fn read_sample(name: &str) -> Option<(ReadOutcome, ReadSummary)> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let path = folder.join("perfmon").join(name);
@@ -25,7 +25,7 @@ fn sample(name: &str) -> Option<(Got, ReadSummary)> {
         println!("skipped: no sample {}", path.display());
         return None;
     }
-    let mut got = Got::default();
+    let mut got = ReadOutcome::default();
     let mut sink = |piece: LogPiece<'_>| {
         if let LogPiece::Frame(frame) = piece {
             let before = got.times_ns.len();
@@ -45,14 +45,14 @@ fn sample(name: &str) -> Option<(Got, ReadSummary)> {
     Some((got, summary))
 }
 
-impl Got {
+impl ReadOutcome {
     fn values(&self, counter: &str, instance: &str) -> &[f64] {
         self.series.get(&(counter.into(), instance.into())).unwrap_or_else(|| panic!("no {counter} of {instance}"))
     }
 
     /// Asserts for every tick that the first counter equals what `made` computes from the others; returns how many were
     /// compared.
-    fn follows(&self, instance: &str, names: &[&str], within: f64, made: impl Fn(&[f64]) -> f64) -> usize {
+    fn assert_follows(&self, instance: &str, names: &[&str], within: f64, made: impl Fn(&[f64]) -> f64) -> usize {
         let columns: Vec<&[f64]> = names.iter().map(|n| self.values(n, instance)).collect();
         let mut compared = 0;
         for tick in 0..self.times_ns.len() {
@@ -71,7 +71,7 @@ impl Got {
 
 #[test]
 fn the_log_of_2013_agrees_with_itself() {
-    let Some((got, summary)) = sample("Tx_BasicPerfCounters.blg") else { return };
+    let Some((got, summary)) = read_sample("Tx_BasicPerfCounters.blg") else { return };
     assert_eq!((summary.ticks, summary.series, summary.foreign), (601, 10, 0));
     assert!(summary.skipped.is_empty(), "{:?}", summary.skipped);
     assert_eq!(summary.host, "GEORGIS3");
@@ -81,7 +81,7 @@ fn the_log_of_2013_agrees_with_itself() {
     let queues = ["avg_queue_length", "avg_read_queue_length", "avg_write_queue_length"];
     let queues = queues.map(|q| format!("physical_disk.{q}"));
     let queues = queues.each_ref().map(String::as_str);
-    assert_eq!(got.follows(disk, &queues, 1e-9, |c| c[0] + c[1]), 600);
+    assert_eq!(got.assert_follows(disk, &queues, 1e-9, |c| c[0] + c[1]), 600);
     // over all of the log: 0.1007 = 0.0271 + 0.0736
     let mean = |c: &str| got.values(c, disk)[1..].iter().sum::<f64>() / 600.0;
     let [all, read, write] = queues.map(mean);
@@ -105,16 +105,16 @@ fn the_log_of_2013_agrees_with_itself() {
 
 #[test]
 fn the_log_of_2007_agrees_with_itself() {
-    let Some((got, summary)) = sample("PAL_SampleLog.blg") else { return };
+    let Some((got, summary)) = read_sample("PAL_SampleLog.blg") else { return };
     assert_eq!((summary.ticks, summary.host.as_str()), (11, "ZACH-PC"));
-    let because: Vec<&str> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+    let because: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
     assert_eq!(because, ["a counter went back"], "sums over processes, of which some ended");
     assert_eq!(got.times_ns[0] / 1_000_000_000, 1_187_120_438, "2007-08-14 19:40:38 UTC");
     let id = |name: &str| format!("physical_disk.{name}");
     let follows = |names: &[&str], within: f64, made: &dyn Fn(&[f64]) -> f64| {
         let names: Vec<String> = names.iter().map(|n| id(n)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        assert!(got.follows("0 C:", &names, within, made) >= 7, "{names:?}");
+        assert!(got.assert_follows("0 C:", &names, within, made) >= 7, "{names:?}");
     };
     let sum = |c: &[f64]| c[0] + c[1];
     let product = |c: &[f64]| c[0] * c[1];
@@ -128,12 +128,12 @@ fn the_log_of_2007_agrees_with_itself() {
     // % Disk Time is the queue, capped
     follows(&["disk_time_nt", "avg_queue_length"], 1e-3, &|c| c[0].min(1.0));
     let paging = ["paging.pages_per_s", "paging.pages_input_per_s", "paging.pages_output_per_s"];
-    assert_eq!(got.follows("", &paging, 1e-9, sum), 10);
+    assert_eq!(got.assert_follows("", &paging, 1e-9, sum), 10);
 }
 
 #[test]
 fn processor_times_and_processes_add_up() {
-    let Some((got, _)) = sample("PAL_SampleLog.blg") else { return };
+    let Some((got, _)) = read_sample("PAL_SampleLog.blg") else { return };
     let parts = ["processor.privileged", "processor.user"];
     let busy = got.values("processor.busy", "_total");
     let idle = got.values("processor.idle", "_total");
@@ -155,7 +155,7 @@ fn processor_times_and_processes_add_up() {
 #[test]
 fn rates_are_the_growth_of_raw_counts() {
     // the sum over ticks of a rate times its seconds is what the count grew by over the whole log
-    let Some((got, _)) = sample("PAL_SampleLog.blg") else { return };
+    let Some((got, _)) = read_sample("PAL_SampleLog.blg") else { return };
     let seconds = |tick: usize| (got.times_ns[tick] - got.times_ns[tick - 1]) as f64 * 1e-9;
     for counter in ["physical_disk.transfers_per_s", "physical_disk.reads_per_s", "physical_disk.writes_per_s"] {
         let rates = got.values(counter, "0 C:");

@@ -8,13 +8,13 @@ use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Topology};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, prometheus, read};
 
 /// Output of a reading.
-struct Got {
+struct ReadOutcome {
     frames: Vec<Frame>,
     notes: Vec<Note>,
     summary: Result<ReadSummary, LogError>,
 }
 
-fn run(text: &str, options: &LogOptions) -> Got {
+fn read_pages(text: &str, options: &LogOptions) -> ReadOutcome {
     let (mut frames, mut notes) = (Vec::new(), Vec::new());
     let mut input = LogInput::from_bytes("pages.prom", text.as_bytes().to_vec()).unwrap();
     let summary = read(&mut input, options, &mut |piece| {
@@ -24,12 +24,12 @@ fn run(text: &str, options: &LogOptions) -> Got {
         }
         ControlFlow::Continue(())
     });
-    Got { frames, notes, summary }
+    ReadOutcome { frames, notes, summary }
 }
 
-impl Got {
+impl ReadOutcome {
     /// Returns the mean of a counter over the whole log.
-    fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
+    fn mean_of(&self, counter: &str, instance: &str) -> Option<f64> {
         let mut sum = diskwright_base::CounterSummary::default();
         let mut last = None;
         for frame in &self.frames {
@@ -43,19 +43,19 @@ impl Got {
         last.and_then(|plan| plan.summary_value(&sum))
     }
 
-    fn near(&self, counter: &str, instance: &str, value: f64) {
-        let found = self.mean(counter, instance).unwrap_or_else(|| panic!("no {counter}"));
+    fn assert_near(&self, counter: &str, instance: &str, value: f64) {
+        let found = self.mean_of(counter, instance).unwrap_or_else(|| panic!("no {counter}"));
         assert!((found - value).abs() < 1e-9 * value.max(1.0), "{counter}: {found}");
     }
 
-    fn skipped(&self) -> Vec<String> {
+    fn skip_lines(&self) -> Vec<String> {
         let summary = self.summary.as_ref().unwrap();
-        summary.skipped.iter().map(|s| format!("{}: {} x{}", s.context, s.because, s.times)).collect()
+        summary.skipped.iter().map(|s| format!("{}: {} x{}", s.context, s.reason, s.count)).collect()
     }
 }
 
 /// Makes a page of a Linux machine `offset` seconds after its start, without a time.
-fn node(offset: u64) -> String {
+fn make_page(offset: u64) -> String {
     let t = offset as f64;
     let disk = "device=\"sda\"";
     let rest: String = ["nice", "system", "iowait", "irq", "softirq", "steal"]
@@ -93,24 +93,25 @@ fn node(offset: u64) -> String {
     )
 }
 
-fn timed(offset: u64) -> String {
-    node(offset) + &format!("node_time_seconds {}\n", 1_700_000_000 + offset)
+fn make_timed_page(offset: u64) -> String {
+    make_page(offset) + &format!("node_time_seconds {}\n", 1_700_000_000 + offset)
 }
 
 #[test]
-fn several_pages_give_rates_and_levels() {
-    let got = run(&[timed(0), timed(15), timed(30)].concat(), &LogOptions::default());
+fn reads_rates_and_levels_from_several_pages() {
+    let got =
+        read_pages(&[make_timed_page(0), make_timed_page(15), make_timed_page(30)].concat(), &LogOptions::default());
     let summary = got.summary.as_ref().unwrap();
     assert_eq!((summary.ticks, summary.host.as_str()), (3, "db1"));
     assert_eq!(summary.range.unwrap().0, 1_700_000_000_000_000_000);
-    got.near("processor.busy", "cpu0", 0.75);
-    got.near("physical_disk.avg_s_per_read", "sda", 0.02);
-    got.near("physical_disk.avg_queue_length", "sda", 4.0);
-    got.near("physical_disk.reads_per_s", "sda", 100.0);
-    got.near("physical_disk.stalled", "sda", 0.0);
-    got.near("paging.swap_in_pages_per_s", "", 20.0);
-    got.near("memory.available_fraction", "", 0.25);
-    assert!(got.mean("network.link_bytes_per_s", "eth0").is_none(), "an unknown speed is no speed");
+    got.assert_near("processor.busy", "cpu0", 0.75);
+    got.assert_near("physical_disk.avg_s_per_read", "sda", 0.02);
+    got.assert_near("physical_disk.avg_queue_length", "sda", 4.0);
+    got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
+    got.assert_near("physical_disk.stalled", "sda", 0.0);
+    got.assert_near("paging.swap_in_pages_per_s", "", 20.0);
+    got.assert_near("memory.available_fraction", "", 0.25);
+    assert!(got.mean_of("network.link_bytes_per_s", "eth0").is_none(), "an unknown speed is no speed");
     // two of go, the info series of disk and machine, and the clock
     assert_eq!(summary.foreign, 5);
     let topology = got.notes.iter().find(|n| n.kind == Note::TOPOLOGY).unwrap();
@@ -120,36 +121,39 @@ fn several_pages_give_rates_and_levels() {
 }
 
 #[test]
-fn one_page_gives_levels_and_says_that_rates_need_two() {
-    let got = run(&timed(0), &LogOptions::default());
-    got.near("memory.available_fraction", "", 0.25);
-    assert_eq!(got.mean("physical_disk.reads_per_s", "sda"), None);
+fn reads_levels_from_one_page_and_reports_that_rates_need_two() {
+    let got = read_pages(&make_timed_page(0), &LogOptions::default());
+    got.assert_near("memory.available_fraction", "", 0.25);
+    assert_eq!(got.mean_of("physical_disk.reads_per_s", "sda"), None);
     assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text.contains("rates need two")));
 }
 
 #[test]
 fn pages_without_times_need_an_interval() {
-    let pages = [node(0), node(15)].concat();
-    let wrong = run(&pages, &LogOptions::default()).summary.unwrap_err().to_string();
+    let pages = [make_page(0), make_page(15)].concat();
+    let wrong = read_pages(&pages, &LogOptions::default()).summary.unwrap_err().to_string();
     assert!(wrong.contains("--interval"), "{wrong}");
     let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
-    let got = run(&pages, &interval);
-    got.near("physical_disk.reads_per_s", "sda", 100.0);
+    let got = read_pages(&pages, &interval);
+    got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
     let counted = |note: &&Note| note.kind == Note::WARNING && note.text.contains("counted with the given interval");
     assert_eq!(got.notes.iter().filter(counted).count(), 1);
-    assert_eq!(run(&[timed(0), timed(15)].concat(), &interval).notes.iter().filter(counted).count(), 0);
+    assert_eq!(
+        read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(counted).count(),
+        0
+    );
 }
 
 #[test]
-fn a_page_that_lost_its_time_is_none() {
-    let pages: Vec<String> = [0, 15, 30, 45].map(timed).into();
+fn skips_a_page_that_lost_its_time() {
+    let pages: Vec<String> = [0, 15, 30, 45].map(make_timed_page).into();
     let clock = |page: &String| page.lines().filter(|l| !l.contains("node_time")).map(|l| format!("{l}\n")).collect();
     for lost in 0..4 {
         let mut pages = pages.clone();
         pages[lost] = clock(&pages[lost]);
         // the option would count on from the page before
         let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
-        let got = run(&pages.concat(), &options);
+        let got = read_pages(&pages.concat(), &options);
         let all: Vec<(i64, u64)> = got
             .frames
             .iter()
@@ -158,38 +162,41 @@ fn a_page_that_lost_its_time_is_none() {
             .collect();
         assert_eq!(all.len(), 3, "{lost}: {all:?}");
         assert!(all.iter().all(|(_, elapsed)| [0, 15, 30].map(|s| s * 1_000_000_000).contains(elapsed)), "{all:?}");
-        assert!(got.skipped().iter().any(|s| s.contains("a page without its time")), "{:?}", got.skipped());
+        assert!(got.skip_lines().iter().any(|s| s.contains("a page without its time")), "{:?}", got.skip_lines());
     }
 }
 
 /// The clock of Windows' exporter has whole seconds.
 #[test]
-fn what_a_page_without_a_later_time_adds_counts_with_the_next() {
+fn growth_of_a_page_without_a_later_time_counts_with_the_next() {
     for clock in [10, 7] {
-        let same = node(12) + &format!("node_time_seconds {}\n", 1_700_000_000 + clock);
-        let got = run(&[timed(0), timed(10), same, timed(20)].concat(), &LogOptions::default());
+        let same = make_page(12) + &format!("node_time_seconds {}\n", 1_700_000_000 + clock);
+        let got = read_pages(
+            &[make_timed_page(0), make_timed_page(10), same, make_timed_page(20)].concat(),
+            &LogOptions::default(),
+        );
         assert_eq!(got.summary.as_ref().unwrap().ticks, 3);
-        got.near("physical_disk.reads_per_s", "sda", 100.0);
-        got.near("processor.busy", "cpu0", 0.75);
+        got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
+        got.assert_near("processor.busy", "cpu0", 0.75);
         let because = if clock == 10 { "the same time" } else { "time goes backwards" };
-        assert!(got.skipped().iter().any(|s| s.contains(because)), "{:?}", got.skipped());
+        assert!(got.skip_lines().iter().any(|s| s.contains(because)), "{:?}", got.skip_lines());
     }
 }
 
 #[test]
-fn open_metrics_with_timestamps_exemplars_and_an_end() {
+fn reads_open_metrics_with_timestamps_and_exemplars() {
     let page = |time_s: f64, reads: f64| {
         format!(
             "# TYPE node_disk_reads_completed counter\n# UNIT x seconds\n\
              node_disk_reads_completed_total{{device=\"sda\"}} {reads} {time_s} # {{id=\"}} 1\"}} 0.5\n# EOF\n"
         )
     };
-    let got = run(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &LogOptions::default());
-    got.near("physical_disk.reads_per_s", "sda", 10.0);
+    let got = read_pages(&[page(1.7e9, 5.0), page(1.7e9 + 10.0, 105.0)].concat(), &LogOptions::default());
+    got.assert_near("physical_disk.reads_per_s", "sda", 10.0);
 }
 
 #[test]
-fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
+fn reads_windows_names_and_computes_busy_from_idle() {
     let page = |offset: u64| {
         let t = offset as f64;
         format!(
@@ -213,63 +220,64 @@ fn windows_has_its_own_names_and_busy_is_what_is_not_idle() {
             1.7e9 + t
         )
     };
-    let got = run(&[page(0), page(10), page(20)].concat(), &LogOptions::default());
-    got.near("processor.busy", "0,0", 0.6);
-    got.near("physical_disk.busy", "0", 0.9);
-    got.near("physical_disk.avg_s_per_read", "0", 0.01);
-    assert!(got.mean("physical_disk.reads_per_s", "_Total").is_none());
+    let got = read_pages(&[page(0), page(10), page(20)].concat(), &LogOptions::default());
+    got.assert_near("processor.busy", "0,0", 0.6);
+    got.assert_near("physical_disk.busy", "0", 0.9);
+    got.assert_near("physical_disk.avg_s_per_read", "0", 0.01);
+    assert!(got.mean_of("physical_disk.reads_per_s", "_Total").is_none());
     assert_eq!(got.summary.unwrap().host, "FILES");
 }
 
 #[test]
-fn what_is_broken_is_left_out_by_line_and_the_rest_is_read() {
+fn skips_broken_lines_and_reads_the_rest() {
     let broken = "node_load1{ 1\nnode_load1 x\nnode_load5 +Inf\nnode_load15 NaN\n\
                   node_procs_running 2\nnode_procs_running 3\n";
-    let got = run(&[timed(0).as_str(), broken, &timed(15)].concat(), &LogOptions::default());
-    let skipped = got.skipped();
+    let got = read_pages(&[make_timed_page(0).as_str(), broken, &make_timed_page(15)].concat(), &LogOptions::default());
+    let skipped = got.skip_lines();
     let said = |text: &str| assert!(skipped.iter().any(|s| s.contains(text)), "{text}: {skipped:?}");
     said("line 28: the labels do not end");
     said("line 29: the value is not a number");
     said("line 30: an infinite value");
     said("line 33: a series twice in one page");
-    got.near("system.running", "", 2.0);
-    assert_eq!(got.mean("system.load_15", ""), None);
+    got.assert_near("system.running", "", 2.0);
+    assert_eq!(got.mean_of("system.load_15", ""), None);
 }
 
 #[test]
-fn a_counter_that_began_anew_is_a_gap_and_is_told() {
+fn a_restarted_counter_is_a_gap_and_reported() {
     let page = |offset: u64, reads: u64| {
         format!(
             "node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {}\n",
             1_700_000_000 + offset
         )
     };
-    let got = run(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &LogOptions::default());
-    got.near("physical_disk.reads_per_s", "sda", 10.0);
-    assert!(got.skipped()[0].contains("restarted"));
+    let got =
+        read_pages(&[page(0, 1000), page(10, 1100), page(20, 50), page(30, 150)].concat(), &LogOptions::default());
+    got.assert_near("physical_disk.reads_per_s", "sda", 10.0);
+    assert!(got.skip_lines()[0].contains("restarted"));
 }
 
 #[test]
-fn series_after_series_is_refused() {
+fn rejects_samples_ordered_by_series() {
     let dump = "node_load1 1 1700000000\nnode_load1 2 1700000015\nnode_load1 3 1700000030\nnode_load5 1 1700000000\n";
-    let said = run(dump, &LogOptions::default()).summary.unwrap_err().to_string();
+    let said = read_pages(dump, &LogOptions::default()).summary.unwrap_err().to_string();
     assert!(said.contains("line 4") && said.contains("ordered by series"), "{said}");
 }
 
 #[test]
-fn files_of_a_page_each_are_one_log() {
+fn joins_files_of_one_page_each() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     std::fs::create_dir_all(&folder).unwrap();
     let paths: Vec<_> = (0..3)
         .map(|number| {
             let path = folder.join(format!("{number}.prom"));
-            std::fs::write(&path, timed(number * 15) + if number == 1 { "broken\n" } else { "" }).unwrap();
+            std::fs::write(&path, make_timed_page(number * 15) + if number == 1 { "broken\n" } else { "" }).unwrap();
             path
         })
         .collect();
     let named = |paths: &[PathBuf]| paths.iter().map(|p| (p.clone(), p.display().to_string())).collect::<Vec<_>>();
     assert!(prometheus::are_pages(&named(&paths)));
-    let mut input = prometheus::joined(named(&paths)).unwrap();
+    let mut input = prometheus::open_joined(named(&paths)).unwrap();
     let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
     assert_eq!(summary.ticks, 3);
     let skipped = &summary.skipped[0].context;
@@ -279,22 +287,22 @@ fn files_of_a_page_each_are_one_log() {
 }
 
 #[test]
-fn no_input_is_too_broken_to_survive() {
-    let whole = [timed(0), timed(15)].concat();
+fn no_broken_input_panics() {
+    let whole = [make_timed_page(0), make_timed_page(15)].concat();
     for cut in (0..whole.len()).step_by(7) {
-        if let Err(error) = run(&whole[..cut], &LogOptions::default()).summary {
+        if let Err(error) = read_pages(&whole[..cut], &LogOptions::default()).summary {
             assert!(error.to_string().contains("pages.prom"), "{error}");
         }
     }
     let long = format!("node_load1 1\nnode_x{{a=\"{}\"}} 1\nnode_load5 2\n", "y".repeat(3 << 20));
-    let got = run(&long, &LogOptions::default());
-    assert!(got.skipped()[0].contains("longer than 1 MiB"));
-    got.near("system.load_5", "", 2.0);
+    let got = read_pages(&long, &LogOptions::default());
+    assert!(got.skip_lines()[0].contains("longer than 1 MiB"));
+    got.assert_near("system.load_5", "", 2.0);
 }
 
 #[test]
 fn many_series_are_followed_up_to_a_limit() {
     let page: String = (0..50_100).map(|i| format!("node_x{{n=\"{i}\"}} 1\n")).collect();
-    let got = run(&format!("node_load1 1\n{page}"), &LogOptions::default());
-    assert!(got.skipped()[0].contains("more series than the limit"));
+    let got = read_pages(&format!("node_load1 1\n{page}"), &LogOptions::default());
+    assert!(got.skip_lines()[0].contains("more series than the limit"));
 }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use diskwright_base::{Note, Topology};
 use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
 
-fn folder() -> Option<PathBuf> {
+fn sample_folder() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let folder = folder.join("node_exporter");
@@ -22,8 +22,8 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// Returns the number of known series, of disks in the topology, and of skips besides the remark on a single page.
-fn facts(file: &str) -> Option<(u64, usize, usize)> {
-    let mut input = LogInput::open(&folder()?.join(file)).unwrap();
+fn page_facts(file: &str) -> Option<(u64, usize, usize)> {
+    let mut input = LogInput::open(&sample_folder()?.join(file)).unwrap();
     let mut disks = 0;
     let summary = read(&mut input, &LogOptions::default(), &mut |piece| {
         if let LogPiece::Note(note) = piece
@@ -39,12 +39,12 @@ fn facts(file: &str) -> Option<(u64, usize, usize)> {
 }
 
 #[test]
-fn real_pages_are_read() {
-    let Some((known, disks, left_out)) = facts("live_node_exporter_1.5.0.prom") else { return };
+fn reads_real_pages() {
+    let Some((known, disks, left_out)) = page_facts("live_node_exporter_1.5.0.prom") else { return };
     assert!(known > 80 && disks == 2 && left_out == 0, "{known} {disks} {left_out}");
-    let (known, disks, _) = facts("node_exporter_e2e_metrics.prom").unwrap();
+    let (known, disks, _) = page_facts("node_exporter_e2e_metrics.prom").unwrap();
     assert!(known > 300 && disks > 8, "{known} {disks}");
-    let (known, _, left_out) = facts("windows_exporter_v0.20.0_metrics.prom").unwrap();
+    let (known, _, left_out) = page_facts("windows_exporter_v0.20.0_metrics.prom").unwrap();
     // the page repeats some series of processes
     assert!(known > 70 && left_out == 1, "{known} {left_out}");
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use diskwright_logs::{FORMATS, LogInput};
 
 #[test]
-fn each_fixture_is_of_one_format() {
+fn recognises_each_fixture_as_exactly_one_format() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -26,7 +26,7 @@ fn each_fixture_is_of_one_format() {
 }
 
 /// Lines that may stand before a log.
-const BEFORE: &[&str] = &[
+const PREFIXES: &[&str] = &[
     "nohup: ignoring input\n",
     "[root@db1 ~]# sar -A 10 > log &\n[1] 4711\n",
     "zzz ***Sat Nov 21 13:20:09 UTC 2026\n",
@@ -37,7 +37,7 @@ const BEFORE: &[&str] = &[
 ];
 
 #[test]
-fn a_line_before_makes_no_log_one_of_another_format() {
+fn recognises_each_fixture_behind_other_lines() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -49,7 +49,7 @@ fn a_line_before_makes_no_log_one_of_another_format() {
         if LogInput::open(&path).unwrap().read_to_string(&mut text).is_err() || text.contains('\0') {
             continue;
         }
-        for before in BEFORE {
+        for before in PREFIXES {
             let input = LogInput::from_bytes(&name, format!("{before}{text}").into_bytes()).unwrap();
             let found: Vec<&str> = FORMATS.iter().filter(|f| (f.recognise)(&input.head())).map(|f| f.id).collect();
             assert_eq!(found, [wanted], "{name} behind {before:?}");
@@ -60,7 +60,7 @@ fn a_line_before_makes_no_log_one_of_another_format() {
 }
 
 #[test]
-fn nothing_of_another_kind_is_recognised() {
+fn does_not_recognise_other_files() {
     // a tool of sysstat that has no reader
     let tapes = r#"{"sysstat": {
         "hosts": [{"nodename": "db1", "date": "2026-03-02", "statistics": [

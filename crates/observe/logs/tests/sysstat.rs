@@ -7,7 +7,7 @@ use diskwright_base::Catalogue;
 use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_logs::{LogInput, LogOptions, LogPiece};
 
-fn mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
+fn read_mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture);
     let mut input = LogInput::open(&path).unwrap();
     let (mut sum, mut plan) = (CounterSummary::default(), None);
@@ -25,7 +25,7 @@ fn mean(fixture: &str, counter: &str, instance: &str) -> Option<f64> {
 }
 
 #[test]
-fn every_form_says_the_same() {
+fn every_form_gives_the_same_values() {
     for fixture in ["sadf-json.json", "sadf-xml.xml", "sadf-rows.csv", "sadf-rows_p.tsv", "sar-text.txt"] {
         // 200 to 203 transfers of 45 ms, 8 KiB each
         for (counter, expected) in [
@@ -36,42 +36,42 @@ fn every_form_says_the_same() {
             ("physical_disk.write_bytes_per_s", 201.5 * 8192.0),
             ("physical_disk.busy", 1.0),
         ] {
-            let found = mean(fixture, counter, "sda").unwrap_or(f64::NAN);
+            let found = read_mean(fixture, counter, "sda").unwrap_or(f64::NAN);
             // aqu-sz is printed with two decimals
             assert!((found / expected - 1.0).abs() < 1e-3, "{fixture}: {counter} is {found}, not {expected}");
         }
-        assert!(mean(fixture, "logical_disk.busy", "sda1").is_some(), "{fixture}: a partition is a logical disk");
-        assert!(mean(fixture, "physical_disk.busy", "sda1").is_none(), "{fixture}: a partition is no disk");
+        assert!(read_mean(fixture, "logical_disk.busy", "sda1").is_some(), "{fixture}: a partition is a logical disk");
+        assert!(read_mean(fixture, "physical_disk.busy", "sda1").is_none(), "{fixture}: a partition is no disk");
     }
 }
 
 #[test]
-fn iostat_tells_reads_from_writes() {
+fn reads_reads_and_writes_of_iostat() {
     for (fixture, times) in [("iostat-json.json", 202.5), ("iostat-text.txt", 200.0)] {
-        let found = mean(fixture, "physical_disk.avg_read_queue_length", "sda").unwrap_or(f64::NAN);
+        let found = read_mean(fixture, "physical_disk.avg_read_queue_length", "sda").unwrap_or(f64::NAN);
         let expected = if fixture.ends_with("json") { (202.0 + 203.0 + 204.0) / 3.0 } else { times } / 4.0 * 0.045;
         assert!((found - expected).abs() < 1e-9, "{fixture}: {found}, not {expected}");
-        assert!(mean(fixture, "processor.iowait", "_total").is_some_and(|v| (v - 0.4).abs() < 1e-9), "{fixture}");
+        assert!(read_mean(fixture, "processor.iowait", "_total").is_some_and(|v| (v - 0.4).abs() < 1e-9), "{fixture}");
     }
 }
 
 #[test]
-fn memory_and_processors_of_the_others() {
+fn reads_memory_and_processors() {
     let near =
         |found: Option<f64>, expected: f64| found.is_some_and(|f| (f - expected).abs() < 1e-6 * expected.max(1.0));
-    assert!(near(mean("sadf-json.json", "memory.total_bytes", ""), 2_000_000.0 * 1024.0));
-    assert!(near(mean("sadf-xml.xml", "memory.available_fraction", ""), 0.75));
-    assert!(near(mean("sadf-json.json", "logical_disk.free_fraction", "sda1"), 0.25));
-    assert!(near(mean("sadf-json.json", "pressure.io_some", ""), 0.615));
-    assert!(near(mean("sadf-json.json", "processor.interrupts_per_s", "cpu1"), 300.0));
-    assert!(near(mean("mpstat-json.json", "processor.idle", "cpu1"), 0.738));
-    assert!(near(mean("vmstat-text.txt", "system.blocked", ""), 9.0));
+    assert!(near(read_mean("sadf-json.json", "memory.total_bytes", ""), 2_000_000.0 * 1024.0));
+    assert!(near(read_mean("sadf-xml.xml", "memory.available_fraction", ""), 0.75));
+    assert!(near(read_mean("sadf-json.json", "logical_disk.free_fraction", "sda1"), 0.25));
+    assert!(near(read_mean("sadf-json.json", "pressure.io_some", ""), 0.615));
+    assert!(near(read_mean("sadf-json.json", "processor.interrupts_per_s", "cpu1"), 300.0));
+    assert!(near(read_mean("mpstat-json.json", "processor.idle", "cpu1"), 0.738));
+    assert!(near(read_mean("vmstat-text.txt", "system.blocked", ""), 9.0));
 }
 
 /// Number of mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
 const ROUNDS: usize = 150;
 
-fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
+fn mutate(seed: &[u8], round: u64) -> Vec<u8> {
     let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut roll = |sides: usize| {
         state ^= state << 13;
@@ -94,7 +94,7 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_is_too_broken_to_survive() {
+fn no_mutation_panics() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let families =
         ["sadf-json", "iostat-json", "mpstat-json", "sadf-xml", "sadf-rows", "sar-text", "iostat-text", "vmstat-text"];
@@ -115,7 +115,7 @@ fn nothing_is_too_broken_to_survive() {
                     }
                     ControlFlow::Continue(())
                 };
-                let mut input = LogInput::from_bytes("x", mutated(&seed, round as u64)).unwrap();
+                let mut input = LogInput::from_bytes("x", mutate(&seed, round as u64)).unwrap();
                 let mut batch = diskwright_logs::FrameBatch::new(format.id, &mut sink);
                 // an error is an answer, too
                 let _ = (format.read)(&mut input, &options, &mut batch);

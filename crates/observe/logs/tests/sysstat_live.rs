@@ -17,18 +17,18 @@ const COLUMNS: [(&str, &str, f64); 5] = [
 ];
 
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn skip(because: &str) {
+fn report_skip(because: &str) {
     eprintln!("skipped: {because}");
 }
 
-fn sysstat(program: &str) -> Command {
+fn sysstat_command(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
 /// Parses device, column and value of each cell that sar prints, tick by tick.
-fn printed(text: &str) -> Vec<(String, usize, f64)> {
+fn parse_sar(text: &str) -> Vec<(String, usize, f64)> {
     let mut headings: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     for line in text.lines().filter(|l| !l.starts_with("Average")) {
@@ -51,7 +51,7 @@ fn printed(text: &str) -> Vec<(String, usize, f64)> {
 }
 
 /// Reads the same cells from the file, in sar's units.
-fn read(path: &Path) -> Vec<(String, usize, f64)> {
+fn read_file(path: &Path) -> Vec<(String, usize, f64)> {
     let mut input = LogInput::open(path).unwrap();
     let mut found = Vec::new();
     let mut sink = |piece: LogPiece<'_>| {
@@ -73,22 +73,22 @@ fn read(path: &Path) -> Vec<(String, usize, f64)> {
 }
 
 #[test]
-fn a_binary_file_says_what_sar_prints_of_it() {
+fn a_binary_file_gives_the_values_that_sar_prints() {
     let folder = tempfile::tempdir().unwrap();
     let growing = folder.path().join("sa.growing");
-    let recorded = sysstat("sar").arg("-o").arg(&growing).args(["2", "2"]).stdout(Stdio::null()).status();
+    let recorded = sysstat_command("sar").arg("-o").arg(&growing).args(["2", "2"]).stdout(Stdio::null()).status();
     if !recorded.is_ok_and(|status| status.success()) || !growing.exists() {
-        return skip("sysstat is not installed, or sar cannot record here");
+        return report_skip("sysstat is not installed, or sar cannot record here");
     }
     // the collector that sar started may write its last sample after sar has ended
     let file = folder.path().join("sa.bin");
     std::fs::copy(&growing, &file).unwrap();
-    let output = sysstat("sar").args(["-d", "-f"]).arg(&file).output().unwrap();
-    let expected = printed(&String::from_utf8_lossy(&output.stdout));
+    let output = sysstat_command("sar").args(["-d", "-f"]).arg(&file).output().unwrap();
+    let expected = parse_sar(&String::from_utf8_lossy(&output.stdout));
     if expected.is_empty() {
-        return skip("sar shows no disk here");
+        return report_skip("sar shows no disk here");
     }
-    let found = read(&file);
+    let found = read_file(&file);
     assert_eq!(found.len(), expected.len(), "{found:?} against {expected:?}");
     for ((device, column, value), (wanted, same, expected)) in found.iter().zip(&expected) {
         assert_eq!((device, column), (wanted, same));

@@ -8,19 +8,23 @@ use diskwright_base::Catalogue;
 use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece};
 
-fn samples() -> Option<PathBuf> {
+fn sample_folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../../shared/samples/sysstat");
-    if folder.is_dir() { Some(folder) } else { skip(&folder) }
+    if folder.is_dir() { Some(folder) } else { report_skip(&folder) }
 }
 
 #[allow(clippy::print_stderr, reason = "a skipped test says so")]
-fn skip(folder: &Path) -> Option<PathBuf> {
+fn report_skip(folder: &Path) -> Option<PathBuf> {
     eprintln!("skipped: no samples in {}", folder.display());
     None
 }
 
 /// Returns the mean of one counter over a log, and the summary.
-fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, diskwright_logs::ReadSummary), LogError> {
+fn read_mean(
+    path: &Path,
+    counter: &str,
+    instance: &str,
+) -> Result<(Option<f64>, diskwright_logs::ReadSummary), LogError> {
     let mut input = LogInput::open(path)?;
     let mut sum = CounterSummary::default();
     let mut plan = None;
@@ -43,7 +47,7 @@ fn mean(path: &Path, counter: &str, instance: &str) -> Result<(Option<f64>, disk
 }
 
 /// Files of the samples whose reading fails, and a part of the reason.
-const REFUSED: &[(&str, &str)] = &[
+const REFUSED_SAMPLES: &[(&str, &str)] = &[
     ("-err", "refuses"),
     ("-SARerr", "refuses"),
     ("data-12.7.1-A_IRQ_overflow", "refuses"),
@@ -57,21 +61,21 @@ const REFUSED: &[(&str, &str)] = &[
 
 #[test]
 fn every_sample_is_read_or_refused_with_a_reason() {
-    let Some(folder) = samples() else { return };
+    let Some(folder) = sample_folder() else { return };
     for part in ["live", "tests"] {
         let mut files: Vec<PathBuf> =
             std::fs::read_dir(folder.join(part)).unwrap().map(|e| e.unwrap().path()).collect();
         files.sort();
         for path in files {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            match mean(&path, "physical_disk.avg_queue_length", "vda") {
+            match read_mean(&path, "physical_disk.avg_queue_length", "vda") {
                 Ok((_, summary)) => assert!(summary.values > 0, "{name}: nothing read"),
-                Err(LogError::Unknown { .. } | LogError::NotRead { .. } | LogError::Tool { .. }) => {}
+                Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. } | LogError::Tool { .. }) => {}
                 // a single report is of the time since boot
-                Err(LogError::Empty { because, .. }) if because.contains("since boot") => {}
+                Err(LogError::NoSamples { because, .. }) if because.contains("since boot") => {}
                 Err(error) => {
                     let said = error.to_string();
-                    let is_known = REFUSED.iter().any(|(end, why)| name.ends_with(end) && said.contains(why));
+                    let is_known = REFUSED_SAMPLES.iter().any(|(end, why)| name.ends_with(end) && said.contains(why));
                     assert!(is_known, "{said}");
                 }
             }
@@ -80,8 +84,8 @@ fn every_sample_is_read_or_refused_with_a_reason() {
 }
 
 #[test]
-fn means_are_those_that_sar_prints() {
-    let Some(folder) = samples() else { return };
+fn means_equal_those_that_sar_prints() {
+    let Some(folder) = sample_folder() else { return };
     // the row `Average: vda` of live/sar-d.txt; all of these are of the same minutes
     let text = ["sar-d.txt", "sar-d-iso.txt", "sar-dp.txt", "sadf-d_disk.csv", "sadf-dh_disk.csv", "sadf-p_disk.tsv"];
     for log in ["sadf-j.json", "sadf-jA.json", "sadf-x.xml"].into_iter().chain(text) {
@@ -94,7 +98,7 @@ fn means_are_those_that_sar_prints() {
             ("physical_disk.avg_s_per_transfer", 0.001, 0.12, 0.005),
             ("physical_disk.busy", 0.01, 3.9, 0.005),
         ] {
-            let (value, _) = mean(&folder.join("live").join(log), counter, "vda").unwrap();
+            let (value, _) = read_mean(&folder.join("live").join(log), counter, "vda").unwrap();
             let value = value.unwrap() / times;
             assert!((value - printed).abs() <= within, "{log}: {counter} is {value}, printed {printed}");
         }

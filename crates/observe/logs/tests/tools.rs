@@ -21,13 +21,13 @@ const FIXTURES: [&str; 9] = [
     "csv.csv",
 ];
 
-fn path(fixture: &str) -> std::path::PathBuf {
+fn fixture_path(fixture: &str) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(fixture)
 }
 
 /// Returns the mean of a counter, and the kinds of notes.
-fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<String>) {
-    let mut input = LogInput::open(&path(fixture)).unwrap();
+fn read_mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<String>) {
+    let mut input = LogInput::open(&fixture_path(fixture)).unwrap();
     let (mut sum, mut plan, mut kinds) = (CounterSummary::default(), None, Vec::new());
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
@@ -48,7 +48,7 @@ fn mean(fixture: &str, counter: &str, instance: &str) -> (Option<f64>, Vec<Strin
 }
 
 #[test]
-fn every_tool_says_the_same() {
+fn every_tool_gives_the_same_values() {
     for fixture in FIXTURES {
         let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
         for (counter, instance, expected) in [
@@ -62,27 +62,27 @@ fn every_tool_says_the_same() {
             // exporters know no sum
             let is_page = fixture.starts_with("prometheus") && instance == "_total";
             let instance = if is_page { "cpu1" } else { instance };
-            let found = mean(fixture, counter, instance).0.unwrap_or(f64::NAN);
+            let found = read_mean(fixture, counter, instance).0.unwrap_or(f64::NAN);
             assert!((found / expected - 1.0).abs() < 1e-9, "{fixture}: {counter} is {found}, not {expected}");
         }
-        let of_disks = mean(fixture, "physical_disk.busy", "dsk/total").0;
+        let of_disks = read_mean(fixture, "physical_disk.busy", "dsk/total").0;
         assert!(of_disks.is_none(), "{fixture}: a sum is no disk");
     }
     for fixture in FIXTURES.iter().filter(|f| !f.starts_with("dstat") && **f != "nmon.nmon") {
         let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
-        let found = mean(fixture, "physical_disk.avg_s_per_transfer", disk).0.unwrap_or(f64::NAN);
+        let found = read_mean(fixture, "physical_disk.avg_s_per_transfer", disk).0.unwrap_or(f64::NAN);
         assert!((found - 0.005).abs() < 1e-9, "{fixture}: {found}");
     }
     for fixture in ["dstat-csv.csv", "nmon.nmon", "collectl-table.txt", "collectl-raw.raw"] {
-        assert_eq!(mean(fixture, "system.blocked", "").0, Some(2.0), "{fixture}");
+        assert_eq!(read_mean(fixture, "system.blocked", "").0, Some(2.0), "{fixture}");
     }
-    assert_eq!(mean("atop-text.txt", "pressure.io_some", "").0, Some(0.5));
+    assert_eq!(read_mean("atop-text.txt", "pressure.io_some", "").0, Some(0.5));
 }
 
 #[test]
-fn tools_that_see_processes_name_them() {
+fn emits_process_tables_of_tools_that_see_processes() {
     for fixture in ["nmon.nmon", "collectl-raw.raw", "atop-text.txt"] {
-        let kinds = mean(fixture, "physical_disk.busy", "sda").1;
+        let kinds = read_mean(fixture, "physical_disk.busy", "sda").1;
         assert!(kinds.iter().any(|kind| kind == Note::PROCESSES), "{fixture}: {kinds:?}");
     }
 }
@@ -90,7 +90,7 @@ fn tools_that_see_processes_name_them() {
 /// Number of mutations of each fixture; `tests/fuzz.rs` and cargo-fuzz search further.
 const ROUNDS: usize = 150;
 
-fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
+fn mutate(seed: &[u8], round: u64) -> Vec<u8> {
     let mut state = round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut roll = |sides: usize| {
         state ^= state << 13;
@@ -119,12 +119,12 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_is_too_broken_to_survive() {
+fn no_mutation_panics() {
     let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
     for fixture in FIXTURES {
         let id = fixture.split(['.', '_']).next().unwrap();
         let format = FORMATS.iter().find(|f| f.id == id).unwrap();
-        let seed = std::fs::read(path(fixture)).unwrap();
+        let seed = std::fs::read(fixture_path(fixture)).unwrap();
         for round in crate::sweep::sweep(ROUNDS, 30) {
             let mut last = i64::MIN;
             let mut sink = |piece: LogPiece<'_>| {
@@ -142,7 +142,7 @@ fn nothing_is_too_broken_to_survive() {
                 }
                 ControlFlow::Continue(())
             };
-            let mut input = LogInput::from_bytes("x", mutated(&seed, round as u64)).unwrap();
+            let mut input = LogInput::from_bytes("x", mutate(&seed, round as u64)).unwrap();
             let mut batch = FrameBatch::new(format.id, &mut sink);
             // an error is an answer, too
             let _ = (format.read)(&mut input, &options, &mut batch);
@@ -153,10 +153,10 @@ fn nothing_is_too_broken_to_survive() {
 
 /// Puts common lines before each log, and changes it as transfers do.
 #[test]
-fn heads_that_were_changed_give_the_same_values() {
+fn changed_heads_give_the_same_values() {
     // pages have no head
     for fixture in FIXTURES.iter().filter(|f| !f.starts_with("prometheus")) {
-        let whole = String::from_utf8(std::fs::read(path(fixture)).unwrap()).unwrap();
+        let whole = String::from_utf8(std::fs::read(fixture_path(fixture)).unwrap()).unwrap();
         let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
         let value = |text: &str| {
             let mut input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
-use crate::text_log::{ReadLog, read_as};
+use crate::text_log::{ReadLog, read_as_format};
 use diskwright_base::Note;
 use diskwright_logs::LogOptions;
 
-fn iostat(text: &str) -> ReadLog {
-    read_as("unix-iostat", text, &LogOptions::default())
+fn read_iostat(text: &str) -> ReadLog {
+    read_as_format("unix-iostat", text, &LogOptions::default())
 }
 
-fn every(text: &str, seconds: u64) -> ReadLog {
+fn read_iostat_every(text: &str, seconds: u64) -> ReadLog {
     let options = LogOptions { interval: Some(Duration::from_secs(seconds)), ..LogOptions::default() };
-    read_as("unix-iostat", text, &options)
+    read_as_format("unix-iostat", text, &options)
 }
 
-fn disk(read: &ReadLog, counter: &str, name: &str) -> Vec<f64> {
-    read.column(&format!("physical_disk.{counter}"), name)
+fn disk_column(read: &ReadLog, counter: &str, name: &str) -> Vec<f64> {
+    read.column_values(&format!("physical_disk.{counter}"), name)
 }
 
 const BANNER: &str = "                    extended device statistics              \n";
 
 #[test]
-fn solaris_waits_and_serves() {
+fn reads_solaris_wait_and_service_times() {
     let named = "    r/s    w/s   kr/s   kw/s wait actv wsvc_t asvc_t  %w  %b device\n  \
                  10.0   20.0   40.0   80.0  0.5  1.5   15.0   45.0   7  60 c1t0d0\n   \
                  0.0    0.0    0.0    0.0  0.0  0.0    0.0    0.0   0   0 nas:/export (vold)\n";
@@ -31,7 +31,7 @@ fn solaris_waits_and_serves() {
     let commas = "device,r/s,w/s,kr/s,kw/s,wait,actv,svc_t,%w,%b\nc1t0d0,10.0,20.0,40.0,80.0,0.5,1.5,60.0,7,60\n";
     for (report, read_bytes) in [(named, 40_960.0), (plain, 1_048_576.0), (commas, 40_960.0)] {
         let dated = |s: u32| format!("Mon Nov 23 17:30:{s:02} UTC 2026\n{BANNER}{report}");
-        let read = iostat(&[0, 10, 20].map(dated).concat());
+        let read = read_iostat(&[0, 10, 20].map(dated).concat());
         assert_eq!(read.ticks, [(1_795_455_010.0, 10.0), (1_795_455_020.0, 10.0)], "{:?}", read.summary);
         for (counter, value) in [
             ("reads_per_s", 10.0),
@@ -41,20 +41,23 @@ fn solaris_waits_and_serves() {
             ("avg_s_per_transfer", 0.06),
             ("busy", 0.6),
         ] {
-            assert_eq!(disk(&read, counter, "c1t0d0"), [value; 2], "{counter} of {report}");
+            assert_eq!(disk_column(&read, counter, "c1t0d0"), [value; 2], "{counter} of {report}");
         }
         assert!(read.cells.iter().all(|cells| cells.keys().all(|(_, instance)| !instance.contains("nas"))));
     }
     // terminal and processors beside the first row
     let wide = "device r/s w/s kr/s kw/s wait actv svc_t %w %b tin tout us sy wt id\n\
                 sd0 1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1 0 9 1 2 0 97\nsd1 5.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
-    let read = every(&(BANNER.to_owned() + wide).repeat(3), 5);
-    assert_eq!((disk(&read, "reads_per_s", "sd0"), disk(&read, "reads_per_s", "sd1")), (vec![1.0; 2], vec![5.0; 2]));
+    let read = read_iostat_every(&(BANNER.to_owned() + wide).repeat(3), 5);
+    assert_eq!(
+        (disk_column(&read, "reads_per_s", "sd0"), disk_column(&read, "reads_per_s", "sd1")),
+        (vec![1.0; 2], vec![5.0; 2])
+    );
     // parts of a disk are no disks
     let slices = named.replace("c1t0d0\n", "c1t0d0s3\n");
-    let read = every(&(BANNER.to_owned() + &slices).repeat(3), 5);
-    assert_eq!(read.column("logical_disk.busy", "c1t0d0s3"), [0.6; 2]);
-    assert!(disk(&read, "busy", "c1t0d0s3")[0].is_nan());
+    let read = read_iostat_every(&(BANNER.to_owned() + &slices).repeat(3), 5);
+    assert_eq!(read.column_values("logical_disk.busy", "c1t0d0s3"), [0.6; 2]);
+    assert!(disk_column(&read, "busy", "c1t0d0s3")[0].is_nan());
 }
 
 /// `while sleep 40; do date; iostat -xn 10 2; done`
@@ -65,24 +68,24 @@ fn runs_below_the_times_of_a_loop_lose_their_first_report() {
     let run =
         |minute: u32, reads: u32| format!("Mon Nov 23 17:{minute:02}:00 UTC 2026\n{}{}", report(999), report(reads));
     let text = [run(30, 1), run(31, 2), run(32, 3)].concat();
-    let read = every(&text, 10);
-    assert_eq!(disk(&read, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0], "{:?}", read.summary);
+    let read = read_iostat_every(&text, 10);
+    assert_eq!(disk_column(&read, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0], "{:?}", read.summary);
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3]);
-    let spaced = iostat(&text);
-    assert_eq!(disk(&spaced, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0]);
+    let spaced = read_iostat(&text);
+    assert_eq!(disk_column(&spaced, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0]);
     assert_eq!(spaced.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1.0; 3]);
     assert!(spaced.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("--interval")));
 }
 
 #[test]
-fn freebsd_times_reads_and_writes_apart() {
+fn reads_separate_freebsd_times_of_reads_and_writes() {
     let new = "device       r/s     w/s     kr/s     kw/s  ms/r  ms/w  ms/o  ms/t qlen  %b\n\
                ada0          12       4      512      128     4     9     0     5    3  20\n\
                pass0         12       4      512      128     4     9     0     5    3  20\n";
     let old =
         "device     r/s   w/s    kr/s    kw/s qlen svc_t  %b  \nada0      12.0   4.0   512.0   128.0    3   5.0  20 \n";
     for (report, apart) in [(new, true), (old, false)] {
-        let read = every(&(BANNER.to_owned() + report).repeat(3), 10);
+        let read = read_iostat_every(&(BANNER.to_owned() + report).repeat(3), 10);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 2]);
         for (counter, value) in [
             ("reads_per_s", 12.0),
@@ -91,10 +94,10 @@ fn freebsd_times_reads_and_writes_apart() {
             ("current_queue_length", 3.0),
             ("busy", 0.2),
         ] {
-            assert_eq!(disk(&read, counter, "ada0"), [value; 2], "{counter}");
+            assert_eq!(disk_column(&read, counter, "ada0"), [value; 2], "{counter}");
         }
-        assert_eq!(disk(&read, "avg_s_per_read", "ada0")[0] == 0.004, apart);
-        assert!(disk(&read, "busy", "pass0")[0].is_nan());
+        assert_eq!(disk_column(&read, "avg_s_per_read", "ada0")[0] == 0.004, apart);
+        assert!(disk_column(&read, "busy", "pass0")[0].is_nan());
         assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("no times")));
     }
 }
@@ -121,34 +124,34 @@ fn disks_that_are_left_out_are_idle() {
         };
         let (one, two) = if head == solaris { ("c1t0d0", "c1t1d0") } else { ("ada0", "ada1") };
         let reports = [of_solaris(&both), of_solaris(first), of_solaris(&both), String::new(), of_solaris(second)];
-        let read = iostat(&text(&reports));
+        let read = read_iostat(&text(&reports));
         assert_eq!(read.ticks.len(), 4, "{:?}", read.summary);
-        assert_eq!(disk(&read, "reads_per_s", one), [10.0, 10.0, 0.0, 0.0]);
-        assert_eq!(disk(&read, "reads_per_s", two), [0.0, 5.0, 0.0, 5.0]);
-        assert_eq!((disk(&read, "busy", two)[0], note_count(&read)), (0.0, 1));
+        assert_eq!(disk_column(&read, "reads_per_s", one), [10.0, 10.0, 0.0, 0.0]);
+        assert_eq!(disk_column(&read, "reads_per_s", two), [0.0, 5.0, 0.0, 5.0]);
+        assert_eq!((disk_column(&read, "busy", two)[0], note_count(&read)), (0.0, 1));
         // without -z an idle disk has a row of zeros: one that is missing is gone
         let mut zeros = String::new();
         for word in second.split_whitespace() {
             zeros += if word == two { two } else { "0.0" };
             zeros += " ";
         }
-        let read = iostat(&text(&[both.clone(), format!("{first}{zeros}\n"), first.to_owned()]));
-        let found = disk(&read, "reads_per_s", two);
+        let read = read_iostat(&text(&[both.clone(), format!("{first}{zeros}\n"), first.to_owned()]));
+        let found = disk_column(&read, "reads_per_s", two);
         assert!(found[0] == 0.0 && found[1].is_nan() && note_count(&read) == 0, "{found:?}");
         // nor is it known whose a broken row was
-        let read = iostat(&text(&[both.clone(), format!("{first}5.0 {two}\n"), both.clone()]));
-        assert!(disk(&read, "reads_per_s", two)[0].is_nan() && note_count(&read) == 0);
+        let read = read_iostat(&text(&[both.clone(), format!("{first}5.0 {two}\n"), both.clone()]));
+        assert!(disk_column(&read, "reads_per_s", two)[0].is_nan() && note_count(&read) == 0);
     }
 }
 
 #[test]
-fn aix_counts_kilobytes_of_the_interval() {
+fn aix_counts_kilobytes_per_interval() {
     let report = "\nSystem configuration: lcpu=4 drives=6 paths=5 vdisks=3\n\n\
         tty:      tin         tout    avg-cpu: % user % sys % idle % iowait physc % entc\n          \
         0.0          0.0                10.0  5.0   82.0      3.0   0.1   10.0\n\n\
         Disks:         % tm_act     Kbps      tps    Kb_read   Kb_wrtn\n\
         hdisk0           36.0     324.0      64.0        320      2920\n";
-    let read = every(&report.repeat(3), 10);
+    let read = read_iostat_every(&report.repeat(3), 10);
     for (counter, value) in [
         ("busy", 0.36),
         ("bytes_per_s", 324.0 * 1024.0),
@@ -156,10 +159,10 @@ fn aix_counts_kilobytes_of_the_interval() {
         ("read_bytes_per_s", 32_768.0),
         ("write_bytes_per_s", 292.0 * 1024.0),
     ] {
-        assert_eq!(disk(&read, counter, "hdisk0"), [value; 2], "{counter}");
+        assert_eq!(disk_column(&read, counter, "hdisk0"), [value; 2], "{counter}");
     }
-    assert_eq!(read.column("processor.privileged", "_total"), [0.05; 2]);
-    assert_eq!(read.column("processor.iowait", "_total"), [0.03; 2]);
+    assert_eq!(read.column_values("processor.privileged", "_total"), [0.05; 2]);
+    assert_eq!(read.column_values("processor.iowait", "_total"), [0.03; 2]);
     // -T puts a time behind each row
     let timed = |s: u32| {
         format!(
@@ -167,65 +170,65 @@ fn aix_counts_kilobytes_of_the_interval() {
              hdisk0           36.0     324.0      64.0        320      2920  17:30:{s:02}\n"
         )
     };
-    let read = iostat(&[0, 10, 20].map(timed).concat());
+    let read = read_iostat(&[0, 10, 20].map(timed).concat());
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 2]);
-    assert_eq!(disk(&read, "read_bytes_per_s", "hdisk0"), [32_768.0; 2]);
+    assert_eq!(disk_column(&read, "read_bytes_per_s", "hdisk0"), [32_768.0; 2]);
 }
 
 #[test]
-fn disks_side_by_side() {
+fn reads_disks_side_by_side() {
     let text = "              disk0               disk4       cpu    load average\n    \
                 KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m\n   \
                 37.13  105  3.80   127.34   11  1.31  10  4 86  2.79 2.33 2.18\n   \
                 16.00    8  0.50     0.00    0  0.00   5  3 93  2.79 2.33 2.18\n   \
                 16.00    8  0.50     0.00    0  0.00   5  3 12  2.79 2.33 2.18\n";
-    let read = every(text, 1);
-    assert_eq!(disk(&read, "transfers_per_s", "disk0"), [8.0; 2]);
-    assert_eq!(disk(&read, "bytes_per_s", "disk0"), [524_288.0; 2]);
-    assert_eq!(disk(&read, "avg_bytes_per_transfer", "disk0"), [16_384.0; 2]);
-    assert_eq!(disk(&read, "transfers_per_s", "disk4"), [0.0; 2]);
-    assert!(disk(&read, "avg_bytes_per_transfer", "disk4")[0].is_nan());
+    let read = read_iostat_every(text, 1);
+    assert_eq!(disk_column(&read, "transfers_per_s", "disk0"), [8.0; 2]);
+    assert_eq!(disk_column(&read, "bytes_per_s", "disk0"), [524_288.0; 2]);
+    assert_eq!(disk_column(&read, "avg_bytes_per_transfer", "disk0"), [16_384.0; 2]);
+    assert_eq!(disk_column(&read, "transfers_per_s", "disk4"), [0.0; 2]);
+    assert!(disk_column(&read, "avg_bytes_per_transfer", "disk4")[0].is_nan());
     // rounded shares may miss the sum by a little, others are gaps
-    let idle = read.column("processor.idle", "_total");
+    let idle = read.column_values("processor.idle", "_total");
     assert!(idle[0] == 0.93 && idle[1].is_nan(), "{idle:?}");
-    assert_eq!(read.column("system.load_1", ""), [2.79; 2]);
+    assert_eq!(read.column_values("system.load_1", ""), [2.79; 2]);
     let freebsd = "       tty             ada0             cpu\n tin  tout  KB/t   tps  MB/s  us ni sy in id\n   \
                    0     4 16.00     8  0.50   1  0  2  0 97\n   0     4 16.00     8  0.50   1  0  2  0 97\n";
-    let read = every(freebsd, 1);
+    let read = read_iostat_every(freebsd, 1);
     assert_eq!(
-        (disk(&read, "transfers_per_s", "ada0"), read.column("processor.idle", "_total")),
+        (disk_column(&read, "transfers_per_s", "ada0"), read.column_values("processor.idle", "_total")),
         (vec![8.0], vec![0.97])
     );
 }
 
 #[test]
-fn disks_whose_names_are_lost_are_left_out() {
+fn leaves_out_disks_whose_names_are_lost() {
     let columns = "    KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m\n";
     let row = "   16.00    8  0.50    64.00    2  0.13   5  3 92  2.79 2.33 2.18\n";
     let names = "              disk0               disk4       cpu    load average\n";
     for (names, has_disks) in [(names, true), ("", false), ("          disk0       cpu    load average\n", false)] {
-        let read = every(&(names.to_owned() + columns + &row.repeat(3)), 5);
-        assert_eq!(read.column("system.load_1", ""), [2.79; 2], "{names}");
+        let read = read_iostat_every(&(names.to_owned() + columns + &row.repeat(3)), 5);
+        assert_eq!(read.column_values("system.load_1", ""), [2.79; 2], "{names}");
         let has_any = read.cells.iter().any(|cells| cells.keys().any(|(counter, _)| counter.contains("disk")));
         assert_eq!(has_any, has_disks, "{names}");
         let skipped = read.summary.unwrap().skipped;
-        assert_eq!(skipped.iter().any(|s| s.because.contains("a line of their names")), !has_disks, "{skipped:?}");
+        assert_eq!(skipped.iter().any(|s| s.reason.contains("a line of their names")), !has_disks, "{skipped:?}");
     }
     // with -d nothing stands beside the names
     let alone = "              disk0               disk4 \n    KB/t  tps  MB/s     KB/t  tps  MB/s \n";
-    let read = every(&(alone.to_owned() + &"   16.00    8  0.50    64.00    2  0.13 \n".repeat(3)), 5);
-    assert_eq!(disk(&read, "transfers_per_s", "disk4"), [2.0; 2], "{:?}", read.summary);
+    let read = read_iostat_every(&(alone.to_owned() + &"   16.00    8  0.50    64.00    2  0.13 \n".repeat(3)), 5);
+    assert_eq!(disk_column(&read, "transfers_per_s", "disk4"), [2.0; 2], "{:?}", read.summary);
 }
 
 #[test]
-fn hpux_iostat_tells_bytes_alone() {
+fn reads_only_bytes_of_hpux_iostat() {
     let report = "  device    bps     sps    msps\n\n  c2t1d0    324    64.0     1.0\n\n";
-    let read = every(&report.repeat(3), 5);
-    assert_eq!(disk(&read, "bytes_per_s", "c2t1d0"), [324.0 * 1024.0; 2]);
+    let read = read_iostat_every(&report.repeat(3), 5);
+    assert_eq!(disk_column(&read, "bytes_per_s", "c2t1d0"), [324.0 * 1024.0; 2]);
 }
 
 #[test]
-fn broken_reports() {
+fn reports_broken_reports() {
     const HEADINGS: &str = "device    r/s    w/s   kr/s   kw/s wait actv  svc_t  %w  %b\n";
     const ROW: &str = "sd1  1.0 2.0 3.0 4.0 0.0 0.0 5.0 0 1\n";
     let report = |row: &str| HEADINGS.to_owned() + row;
@@ -238,12 +241,12 @@ fn broken_reports() {
         ("^C\n", "fewer cells"),
     ] {
         let text = report(ROW) + &report(&(ROW.to_owned() + row)) + &report(ROW);
-        let read = every(&text, 1);
-        assert_eq!(disk(&read, "reads_per_s", "sd1"), [1.0; 2], "{row}");
-        assert!(read.skipped().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skipped());
+        let read = read_iostat_every(&text, 1);
+        assert_eq!(disk_column(&read, "reads_per_s", "sd1"), [1.0; 2], "{row}");
+        assert!(read.skip_counts().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skip_counts());
     }
     let text = report(ROW).repeat(3);
-    assert!(iostat(&text).summary.expect_err("refused").to_string().contains("--interval"));
+    assert!(read_iostat(&text).summary.expect_err("refused").to_string().contains("--interval"));
     for cut in 0..text.len() {
         let input = diskwright_logs::LogInput::from_bytes("cut", text.as_bytes()[..cut].to_vec());
         let options = LogOptions { interval: Some(Duration::from_secs(1)), ..LogOptions::default() };
@@ -260,19 +263,19 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
     ] {
         let report = |clock: &str| format!("{day} {clock}\n{BANNER}{table}");
-        let read = iostat(&clocks.map(report).concat());
+        let read = read_iostat(&clocks.map(report).concat());
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3], "{day}: {:?}", read.summary);
         let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
         assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
     }
 }
 
-fn sar(text: &str) -> ReadLog {
-    read_as("unix-sar", text, &LogOptions::default())
+fn read_sar(text: &str) -> ReadLog {
+    read_as_format("unix-sar", text, &LogOptions::default())
 }
 
 #[test]
-fn tables_of_sar_stand_side_by_side() {
+fn puts_tables_of_sar_side_by_side() {
     let text = "\nSunOS db1 5.11 11.3 sun4v    11/23/2026\n\n\
         23:50:00    %usr    %sys    %wio   %idle\n\
         23:55:00      10       5       0      84\n00:00:00      20       5       0      75\n\n\
@@ -286,15 +289,15 @@ fn tables_of_sar_stand_side_by_side() {
         00:00:00   sd1               0     0.0       0       0     0.0     0.0\n\
         Average    sd1              30     1.0      15      80    15.0    45.0\n           sd2   1 1.0 1 1 1.0 1.0\n\n\
         23:50:00 freemem freeswap\n23:55:00    1000     2048\n00:00:00    1000     2048\n";
-    let read = sar(text);
+    let read = read_sar(text);
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0; 2]);
-    assert_eq!(read.column("processor.user", "_total"), [0.1, 0.2]);
-    assert_eq!(disk(&read, "busy", "sd1"), [0.6, 0.0]);
-    assert_eq!(disk(&read, "avg_queue_length", "sd1"), [2.0, 0.0]);
-    assert_eq!(disk(&read, "bytes_per_s", "sd1"), [81_920.0, 0.0]);
-    let response = disk(&read, "avg_s_per_transfer", "sd1");
+    assert_eq!(read.column_values("processor.user", "_total"), [0.1, 0.2]);
+    assert_eq!(disk_column(&read, "busy", "sd1"), [0.6, 0.0]);
+    assert_eq!(disk_column(&read, "avg_queue_length", "sd1"), [2.0, 0.0]);
+    assert_eq!(disk_column(&read, "bytes_per_s", "sd1"), [81_920.0, 0.0]);
+    let response = disk_column(&read, "avg_s_per_transfer", "sd1");
     assert!(response[0] == 0.06 && response[1].is_nan(), "{response:?}");
-    assert_eq!(read.column("memory.swap_free_bytes", ""), [1_048_576.0; 2]);
+    assert_eq!(read.column_values("memory.swap_free_bytes", ""), [1_048_576.0; 2]);
     let disks = |cells: &std::collections::BTreeMap<(String, String), f64>| {
         cells.keys().filter(|(counter, _)| counter == "physical_disk.busy").count()
     };
@@ -303,24 +306,24 @@ fn tables_of_sar_stand_side_by_side() {
 }
 
 #[test]
-fn the_queue_of_aix_and_hpux_is_another() {
+fn keeps_the_queue_of_aix_and_hpux_foreign() {
     for (system, column) in [("AIX db1 2 7 00F93CFF4C00", "Kbs/s"), ("HP-UX db1 B.11.31 U ia64", "blks/s")] {
         let text = format!(
             "{system}    11/23/26\n\n10:00:00   device   %busy   avque   r+w/s  {column}  avwait  avserv\n\
              10:05:00   disk1   60.00   0.50   30   160   15.00   45.00\n\
              10:10:00   disk1   60.00   0.50   30   160   15.00   45.00\n"
         );
-        let read = sar(&text);
+        let read = read_sar(&text);
         let unit = if column == "Kbs/s" { 1024.0 } else { 512.0 };
-        assert_eq!(disk(&read, "bytes_per_s", "disk1"), [160.0 * unit; 2]);
-        assert_eq!(disk(&read, "avg_s_per_transfer", "disk1"), [0.06; 2]);
-        assert!(disk(&read, "avg_queue_length", "disk1")[0].is_nan());
-        assert_eq!(read.column("foreign.sar.avque", "disk1"), [0.5; 2]);
+        assert_eq!(disk_column(&read, "bytes_per_s", "disk1"), [160.0 * unit; 2]);
+        assert_eq!(disk_column(&read, "avg_s_per_transfer", "disk1"), [0.06; 2]);
+        assert!(disk_column(&read, "avg_queue_length", "disk1")[0].is_nan());
+        assert_eq!(read.column_values("foreign.sar.avque", "disk1"), [0.5; 2]);
     }
 }
 
 #[test]
-fn rows_of_sar_that_cannot_be() {
+fn leaves_out_impossible_rows_of_sar() {
     const HEAD: &str = "SunOS db1 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n";
     let good = "10:15:00      10       5       0      85\n";
     for (row, because) in [
@@ -330,18 +333,19 @@ fn rows_of_sar_that_cannot_be() {
         ("10:10:00      10       5\n", "number of cells differs"),
         ("10:10:00      10       5       -      85\n", "not a number"),
     ] {
-        let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n{row}{good}"));
-        assert_eq!(read.column("processor.idle", "_total"), [0.85; 2], "{row}");
-        assert!(read.skipped().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skipped());
+        let read = read_sar(&format!("{HEAD}10:05:00      10       5       0      85\n{row}{good}"));
+        assert_eq!(read.column_values("processor.idle", "_total"), [0.85; 2], "{row}");
+        assert!(read.skip_counts().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skip_counts());
     }
     // a restart, and rows that stand above any heading
-    let read = sar(&format!("{HEAD}10:05:00      10       5       0      85\n\n10:07:00    unix restarts\n\n{good}"));
+    let read =
+        read_sar(&format!("{HEAD}10:05:00      10       5       0      85\n\n10:07:00    unix restarts\n\n{good}"));
     assert_eq!(read.ticks.len(), 2);
 }
 
 /// The row behind a restart, or behind the beginning of another file, does not cover the time before.
 #[test]
-fn intervals_of_sar_begin_anew_at_restarts_and_files() {
+fn intervals_of_sar_restart_at_restarts_and_files() {
     const COLUMNS: &str = "    %usr    %sys    %wio   %idle\n";
     const ROW: &str = "      10       5       0      85\n";
     let day = |date: &str| {
@@ -350,7 +354,7 @@ fn intervals_of_sar_begin_anew_at_restarts_and_files() {
              10:47:00    unix restarts\n\n10:50:00{ROW}\n"
         )
     };
-    let read = sar(&(day("11/23/2026") + &day("11/24/2026")));
+    let read = read_sar(&(day("11/23/2026") + &day("11/24/2026")));
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0, 180.0, 300.0, 180.0]);
     let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text.contains(text)).count();
     assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
@@ -371,19 +375,19 @@ fn sar_keeps_its_time_over_a_change_to_or_from_summer_time() {
             + &table("device %busy avque r+w/s blks/s avwait avserv", "sd1 60 2.0 30 160 15.0 45.0");
         let first = |date: &str| format!("SunOS db1 5.11 11.3 sun4v    {date}\n\n");
         let next = "00:00:00 %usr %sys %wio %idle\n00:10:00 10 5 0 85\n";
-        let read = sar(&format!("{}{both}{}{next}", first(dates[0]), first(dates[1])));
+        let read = read_sar(&format!("{}{both}{}{next}", first(dates[0]), first(dates[1])));
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [600.0; 5], "{dates:?}");
         let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0).round() as i64).collect();
         assert_eq!(apart[..3], [600; 3], "{dates:?}");
         // from 2:10 of one day to 0:10 of the next, or from 3:10
         assert_eq!(apart[3], if clocks[3] == "02:00:00" { 22 * 3600 } else { 21 * 3600 }, "{dates:?}");
-        assert_eq!(disk(&read, "busy", "sd1")[..4], [0.6; 4], "{dates:?}");
+        assert_eq!(disk_column(&read, "busy", "sd1")[..4], [0.6; 4], "{dates:?}");
         assert_eq!(read.notes.iter().filter(|note| note.kind == Note::CLOCK).count(), 1, "{dates:?}");
     }
 }
 
 #[test]
-fn sar_of_several_machines_is_that_of_one() {
+fn reads_one_of_several_machines_in_sar() {
     let make_log = |host: &str, user: u32| {
         format!(
             "SunOS {host} 5.11 11.3 sun4v    11/23/2026\n\n10:00:00    %usr    %sys    %wio   %idle\n\
@@ -394,11 +398,11 @@ fn sar_of_several_machines_is_that_of_one() {
     let text = make_log("db1", 10) + &make_log("db2", 20).replace("10:05", "10:06");
     for (host, user) in [(None, 0.1), (Some("db1"), 0.1), (Some("db2"), 0.2)] {
         let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
-        let read = read_as("unix-sar", &text, &options);
-        assert_eq!(read.column("processor.user", "_total"), [user], "{host:?}");
+        let read = read_as_format("unix-sar", &text, &options);
+        assert_eq!(read.column_values("processor.user", "_total"), [user], "{host:?}");
         let summary = read.summary.expect("read");
         assert_eq!(summary.host, host.unwrap_or("db1"));
-        assert!(summary.skipped.iter().any(|s| s.because.contains("another machine")), "{host:?}");
+        assert!(summary.skipped.iter().any(|s| s.reason.contains("another machine")), "{host:?}");
     }
 }
 
@@ -413,6 +417,6 @@ fn blank_queues_of_aix_are_empty() {
                 17:30:30\n\
                 17:30:40     4.0     100\n\
                 17:30:50";
-    let read = read_as("unix-sar", text, &LogOptions::default());
-    assert_eq!(read.column("system.processor_queue_length", ""), [2.0, 0.0, 0.0, 4.0], "{:?}", read.summary);
+    let read = read_as_format("unix-sar", text, &LogOptions::default());
+    assert_eq!(read.column_values("system.processor_queue_length", ""), [2.0, 0.0, 0.0, 4.0], "{:?}", read.summary);
 }

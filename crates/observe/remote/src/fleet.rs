@@ -114,7 +114,7 @@ impl Fleet {
             RemoteError::Nothing(format!("{}: {because}", store.shown()))
         };
         let vocabulary = MetricVocabulary::builtin();
-        let matters = |name: &String| vocabulary.sources(name).iter().any(|s| counters.contains(&s.counter));
+        let matters = |name: &String| vocabulary.sources_of(name).iter().any(|s| counters.contains(&s.counter));
         let present: BTreeMap<String, usize> = names.iter().filter(|n| matters(n)).map(|n| (n.clone(), 1)).collect();
         let metrics: Vec<String> = chosen(&present).into_iter().map(|(name, _)| name.to_owned()).collect();
         let mut exporters = BTreeSet::new();
@@ -250,14 +250,14 @@ impl Fleet {
 
     /// Fetches facts about the machines, which are in the labels of certain series.
     fn machines(&self, store: &MetricStore, only: &str) -> Result<HashMap<String, MachineFacts>, RemoteError> {
-        let facts: BTreeSet<&str> = MetricVocabulary::builtin().facts.metrics().collect();
+        let facts: BTreeSet<&str> = MetricVocabulary::builtin().facts.fact_metrics().collect();
         let pattern = facts.into_iter().collect::<Vec<_>>().join("|");
         let selector = self.wanted.selector.metric("", &format!("__name__=~\"{pattern}\",{only}"));
         let mut machines: HashMap<String, MachineFacts> = HashMap::new();
         each_series(store, &self.wanted, &selector, |labels| {
             if let (Some(name), Some(host)) = (label(labels, "__name__"), label(labels, &self.wanted.by)) {
                 let machine = machines.entry(host.to_owned()).or_default();
-                machine.learn(name, |wanted| label(labels, wanted));
+                machine.learn_series(name, |wanted| label(labels, wanted));
             }
         })?;
         Ok(machines)
@@ -336,8 +336,8 @@ impl ChunkAnswers<'_> {
             return without_samples("fewer than two steps with samples in the window");
         }
         let mut skips = Skips::default();
-        let frame = ValueLimits::of(&schema).cleared(&frame, &mut skips).unwrap_or(frame);
-        let left_out = skips.finish().iter().map(|skip| skip.times).sum();
+        let frame = ValueLimits::for_schema(&schema).clear_frame(&frame, &mut skips).unwrap_or(frame);
+        let left_out = skips.into_list().iter().map(|skip| skip.count).sum();
         FleetMember { host: host.to_owned(), samples: Ok(FleetSamples { topology, frame, left_out }) }
     }
 }

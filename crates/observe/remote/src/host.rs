@@ -97,7 +97,8 @@ impl HostMetrics {
 
 /// Number of series in an answer for a metric with `series` series: metrics without instances are aggregated to one.
 fn rows(metric: &str, series: usize) -> usize {
-    let has_instances = MetricVocabulary::builtin().sources(metric).iter().any(|s| s.labels().next().is_some());
+    let has_instances =
+        MetricVocabulary::builtin().sources_of(metric).iter().any(|s| s.query_labels().next().is_some());
     if has_instances { series } else { series.min(1) }
 }
 
@@ -114,8 +115,8 @@ fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteEr
     let mut machine = MachineFacts::default();
     let series = each_series(store, wanted, &selector, |labels| {
         let Some(name) = label(labels, "__name__") else { return };
-        machine.learn(name, |wanted| label(labels, wanted));
-        if !MetricVocabulary::builtin().sources(name).is_empty() {
+        machine.learn_series(name, |wanted| label(labels, wanted));
+        if !MetricVocabulary::builtin().sources_of(name).is_empty() {
             *metrics.entry(name.to_owned()).or_default() += 1;
         }
     })?;
@@ -262,7 +263,7 @@ impl HostFetch<'_> {
         let mut table = HostTable::new(grid);
         for query in self.queries(&grid) {
             for warning in range(self.store, &query, &grid, |row| table.take(row))? {
-                batch.skip(self.store.shown(), warning);
+                batch.add_skip(self.store.shown(), warning);
             }
         }
         if batch.is_stopped() {
@@ -303,13 +304,13 @@ impl HostFetch<'_> {
         let schema = Arc::new(table.finish());
         if !batch.has_ticks() {
             let topology = table.topology(&self.found.machine, &self.found.host, &schema);
-            batch.topology(table.grid.first_ms * 1_000_000, &topology);
+            batch.push_topology(table.grid.first_ms * 1_000_000, &topology);
         }
         let elapsed = u64::try_from(self.step_ms).unwrap_or(0) * 1_000_000;
         let mut row = vec![f64::NAN; schema.series.len()];
         for tick in 0..table.grid.count {
             if table.row(tick, &mut row) {
-                batch.tick(&schema, table.grid.at_ms(tick) * 1_000_000, Some(elapsed), &row);
+                batch.push_tick(&schema, table.grid.at_ms(tick) * 1_000_000, Some(elapsed), &row);
             }
         }
     }
@@ -329,13 +330,14 @@ pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
     let mut chosen = Vec::new();
     for (metric, &series) in metrics {
         let exporter = metric.split('_').next().unwrap_or_default();
-        let sources = MetricVocabulary::builtin().sources(metric);
-        let is_new =
-            |s: &&'static MetricSource| s.add || !covered.contains(&(exporter, s.counter.as_str(), s.only.as_slice()));
+        let sources = MetricVocabulary::builtin().sources_of(metric);
+        let is_new = |s: &&'static MetricSource| {
+            s.is_part || !covered.contains(&(exporter, s.counter.as_str(), s.required_labels.as_slice()))
+        };
         if sources.iter().filter(is_new).count() == 0 {
             continue;
         }
-        covered.extend(sources.iter().map(|s| (exporter, s.counter.as_str(), s.only.as_slice())));
+        covered.extend(sources.iter().map(|s| (exporter, s.counter.as_str(), s.required_labels.as_slice())));
         chosen.push((metric.as_str(), series));
     }
     chosen
@@ -400,7 +402,7 @@ impl HostTable {
     /// Adds the values of a metric's series to the columns of its counters.
     pub fn fill<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
         let step_s = self.grid.step_ms as f64 / 1e3;
-        for place in self.targets.places(metric, label) {
+        for place in self.targets.find_targets(metric, label) {
             if self.columns.len() <= place.column {
                 self.columns.resize_with(place.column + 1, Vec::new);
             }
@@ -408,17 +410,17 @@ impl HostTable {
             column.resize(self.grid.count, f64::NAN);
             let source = place.source;
             for (to, &value) in column.iter_mut().zip(&row.values) {
-                let cell = match source.how {
+                let cell = match source.conversion {
                     MetricConversion::Rate => value / step_s,
                     MetricConversion::Added | MetricConversion::Level => value,
                 };
-                let cell = if source.complement && !cell.is_nan() { (1.0 - cell).max(0.0) } else { cell };
-                if cell.is_nan() || (source.positive && cell <= 0.0) {
+                let cell = if source.is_complement && !cell.is_nan() { (1.0 - cell).max(0.0) } else { cell };
+                if cell.is_nan() || (source.is_positive_only && cell <= 0.0) {
                     continue;
                 }
                 *to = if to.is_nan() {
                     cell
-                } else if source.sum || source.add {
+                } else if source.is_summed || source.is_part {
                     *to + cell
                 } else {
                     to.max(cell)
@@ -429,7 +431,7 @@ impl HostTable {
 
     /// Completes the columns and returns their schema. Called when all series were added.
     pub fn finish(&mut self) -> Schema {
-        let schema = self.targets.schema();
+        let schema = self.targets.build_schema();
         self.columns.resize_with(schema.series.len(), Vec::new);
         for column in &mut self.columns {
             column.resize(self.grid.count, f64::NAN);
@@ -445,7 +447,7 @@ impl HostTable {
         for (to, column) in row.iter_mut().zip(&self.columns) {
             *to = column[tick];
         }
-        self.targets.judge_stalls(row);
+        self.targets.fill_stalls(row);
         true
     }
 
@@ -453,11 +455,11 @@ impl HostTable {
     pub fn topology(&self, machine: &MachineFacts, host: &str, schema: &Schema) -> diskwright_base::Topology {
         let facts = &MetricVocabulary::builtin().facts;
         let first_value = |id: &str| {
-            let column = self.targets.column(id, "")?;
+            let column = self.targets.find_column(id, "")?;
             let value = self.columns[column].iter().copied().find(|v| !v.is_nan())?;
             Some(value * schema.series[column].scale)
         };
-        let singles = |counter| self.targets.instances(counter).filter(|i| *i != "_total").count();
+        let singles = |counter| self.targets.counter_instances(counter).filter(|i| *i != "_total").count();
         let counted = singles("processor.idle_s").max(singles("processor.idle"));
         let processors = first_value(&facts.processors).or((counted > 0).then_some(counted as f64));
         machine.topology(host, processors, first_value(&facts.memory))

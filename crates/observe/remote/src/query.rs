@@ -98,21 +98,22 @@ pub struct QuerySpan {
 /// sum over all ticks is the growth of the counter. If the counter was reset, the
 /// difference is negative, and the tick has a gap.
 pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
-    let sources = MetricVocabulary::builtin().sources(metric);
-    let running = sources.first().is_some_and(|s| s.how.is_running());
+    let sources = MetricVocabulary::builtin().sources_of(metric);
+    let running = sources.first().is_some_and(|s| s.conversion.is_total());
     let folded = processors == Processors::Together && is_of_processors(metric);
     let mut labels: Vec<&str> = vec![by];
-    for label in sources.iter().flat_map(|s| s.labels()) {
-        let is_instance = sources.iter().any(|s| s.label.as_deref() == Some(label));
+    for label in sources.iter().flat_map(|s| s.query_labels()) {
+        let is_instance = sources.iter().any(|s| s.instance_label.as_deref() == Some(label));
         if labels.contains(&label) || (folded && is_instance) {
             continue;
         }
         labels.push(label);
     }
-    let mean = || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.how == MetricConversion::Rate);
+    let mean =
+        || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.conversion == MetricConversion::Rate);
     let join = if folded && mean() {
         "avg"
-    } else if folded || sources.iter().any(|s| s.sum) {
+    } else if folded || sources.iter().any(|s| s.is_summed) {
         "sum"
     } else {
         "max"
@@ -134,8 +135,8 @@ fn over(counter: &str) -> OverInstances {
 
 /// Returns true if the metric has a series per processor.
 pub fn is_of_processors(metric: &str) -> bool {
-    let mut sources = MetricVocabulary::builtin().sources(metric).iter();
-    sources.any(|s| s.counter.starts_with("processor.") && s.label.is_some())
+    let mut sources = MetricVocabulary::builtin().sources_of(metric).iter();
+    sources.any(|s| s.counter.starts_with("processor.") && s.instance_label.is_some())
 }
 
 /// Combines several queries into one; in the answer the label [`METRIC`] is the name of the metric.

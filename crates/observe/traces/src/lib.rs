@@ -185,7 +185,7 @@ impl Trace {
             out_of_order: self.out_of_order,
             passed_on,
             assumed: self.assumed.clone(),
-            skipped: skips.into_iter().flat_map(|s| s.clone().finish()).collect(),
+            skipped: skips.into_iter().flat_map(|s| s.clone().into_list()).collect(),
             devices: self.devices().to_vec(),
             wall_clock: self.format.wall_clock || known_wall_clock || in_csv,
             from_ns: self.span_ns.map(|(from, _)| from),

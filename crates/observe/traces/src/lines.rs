@@ -111,7 +111,7 @@ impl LineTrace {
         match read {
             Ok(Some(request)) => waiting.push(request.arrival_ns, request),
             Ok(None) => {}
-            Err(because) => self.skips.add(bytes.line_place(), because),
+            Err(because) => self.skips.add_skip(bytes.line_place(), because),
         }
         Ok(())
     }
@@ -127,19 +127,19 @@ impl LineTrace {
         if !bytes.need(length)? {
             *ended = true;
             if !bytes.have().is_empty() {
-                self.skips.add(place(bytes), "the file ends within a record");
+                self.skips.add_skip(place(bytes), "the file ends within a record");
             }
             return Ok(());
         }
         if !(records.is_record)(&bytes.have()[..length]) {
-            self.skips.add(place(bytes), "bytes that are not a record, up to the next record");
+            self.skips.add_skip(place(bytes), "bytes that are not a record, up to the next record");
             return find_record(bytes, length, records.is_record);
         }
         let mut context = Context { devices: &mut self.devices, clock_ns, stem };
         match (records.parse)(&bytes.have()[..length], &mut context) {
             Ok(Some(request)) => waiting.push(request.arrival_ns, request),
             Ok(None) => {}
-            Err(because) => self.skips.add(place(bytes), because),
+            Err(because) => self.skips.add_skip(place(bytes), because),
         }
         bytes.pass(length);
         Ok(())

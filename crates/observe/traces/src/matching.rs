@@ -110,7 +110,7 @@ impl Matcher {
     /// Processes an event; one that cannot be used is counted in `skips`.
     pub(crate) fn event(&mut self, time_ns: i64, event: &TraceEvent) {
         let Some(table) = self.table(event.device) else {
-            return self.skips.add(format!("{time_ns} ns"), DeviceTable::TOO_MANY);
+            return self.skips.add_skip(format!("{time_ns} ns"), DeviceTable::TOO_MANY);
         };
         let flush = event.operation == Operation::Flush;
         if event.kind == TraceEventKind::Remap {
@@ -327,7 +327,7 @@ impl Matcher {
             take(&mut self.tables[table].waiting, operation, sector, end, &mut pieces);
         }
         if pieces.is_empty() {
-            self.skips.add(format!("{time_ns} ns"), "a completion whose request was not traced");
+            self.skips.add_skip(format!("{time_ns} ns"), "a completion whose request was not traced");
         }
         for piece in &pieces {
             if let Some(held) = self.held(piece.id) {

@@ -96,7 +96,7 @@ impl EventTrace {
         match read {
             Ok(Some((time_ns, event))) => waiting.push(time_ns, event),
             Ok(None) => {}
-            Err(because) => self.skips.add(bytes.line_place(), because),
+            Err(because) => self.skips.add_skip(bytes.line_place(), because),
         }
         Ok(())
     }
@@ -124,8 +124,8 @@ impl EventTrace {
         let place = || format!("{}: byte {}", bytes.name(), bytes.offset());
         match (record.meaning(&bytes.have()[length..total_bytes]), i64::try_from(record.time_ns)) {
             (Meaning::Event(event), Ok(time_ns)) => waiting.push(time_ns, event),
-            (Meaning::Event(_), Err(_)) => self.skips.add(place(), "a time out of range"),
-            (Meaning::Unusable(because), _) => self.skips.add(place(), because),
+            (Meaning::Event(_), Err(_)) => self.skips.add_skip(place(), "a time out of range"),
+            (Meaning::Unusable(because), _) => self.skips.add_skip(place(), because),
             (Meaning::WallClock(now), Ok(time_ns)) => {
                 if self.shift_ns.is_none() && self.day_ns.is_none() {
                     self.day_ns = now.checked_sub(time_ns);
@@ -141,7 +141,7 @@ impl EventTrace {
     fn cut(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
-        self.skips.add(place, "the file ends within a record");
+        self.skips.add_skip(place, "the file ends within a record");
         *ended = true;
         Ok(())
     }
@@ -150,7 +150,7 @@ impl EventTrace {
     fn find_record(&mut self, file: usize) -> Result<(), TraceError> {
         let EventFile { bytes, ended, .. } = &mut self.files[file];
         let place = format!("{}: byte {}", bytes.name(), bytes.offset());
-        self.skips.add(place, "bytes that are not a record, up to the next record");
+        self.skips.add_skip(place, "bytes that are not a record, up to the next record");
         loop {
             let have = bytes.have();
             let found =

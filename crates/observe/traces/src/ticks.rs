@@ -90,7 +90,7 @@ pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, 
     }
     rows.finish(trace.devices());
     for skip in trace.summary().skipped {
-        rows.batch.skip(skip.context, skip.because);
+        rows.batch.add_skip(skip.context, skip.reason);
     }
     Ok(rows.batch.finish(&file)?)
 }
@@ -155,7 +155,7 @@ impl<'a> TickRows<'a> {
         if self.newest_ns.saturating_sub(end_ns) > OPEN_TICKS * TICK_NS {
             // its tick was already emitted; otherwise an earlier day would count in one second of the later one
             let because = "a request that stands behind ones that arrived more than ten minutes after its end";
-            return self.batch.skip(format!("{} ns", request.arrival_ns), because);
+            return self.batch.add_skip(format!("{} ns", request.arrival_ns), because);
         }
         let tick = self.device(tick_of(end_ns), device);
         let done = &mut tick.done[request.operation as usize];
@@ -223,7 +223,7 @@ impl<'a> TickRows<'a> {
             self.always = names.iter().flat_map(one).collect();
             let device = |name: &String| Device { name: name.clone(), ..Device::default() };
             let devices = names.iter().map(device).collect();
-            self.batch.topology(time_ns.saturating_sub(TICK_NS), &Topology { devices, ..Topology::default() });
+            self.batch.push_topology(time_ns.saturating_sub(TICK_NS), &Topology { devices, ..Topology::default() });
             self.schema = Arc::default();
         }
         if self.latency.take_changed() || self.schema.series.is_empty() {
@@ -237,7 +237,7 @@ impl<'a> TickRows<'a> {
             devices.get(position).unwrap_or(&none).cells(self.has_ends, &mut self.row);
         }
         self.latency.drain_cells(&mut self.row);
-        self.batch.tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
+        self.batch.push_tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
     }
 
     fn finish(&mut self, names: &[String]) {
@@ -345,7 +345,7 @@ mod tests {
         }
         rows.finish(&names);
         let summary = rows.batch.finish("requests.csv").expect("ticks");
-        assert_eq!((reads, summary.skipped.len(), summary.skipped[0].times), (2.0, 1, 2));
+        assert_eq!((reads, summary.skipped.len(), summary.skipped[0].count), (2.0, 1, 2));
     }
 
     /// Two days without requests are a gap and not 172,800 rows.

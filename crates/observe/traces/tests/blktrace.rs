@@ -154,7 +154,7 @@ fn a_trace_that_begins_in_the_middle() {
     let path = |r: &Request| (r.arrival_ns, r.issued_ns, r.completion_ns);
     assert_eq!(requests.iter().map(path).collect::<Vec<_>>(), [(1, NONE, 9), (10, NONE, NONE), (11, 12, 13)]);
     assert_eq!((summary.without_arrival, summary.unfinished), (1, 1));
-    let reasons: Vec<&str> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+    let reasons: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
 }
 

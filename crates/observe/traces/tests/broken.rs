@@ -212,7 +212,7 @@ fn lines_that_cannot_be_are_left_out_and_told() {
         let with = [&bytes[..], line.as_bytes(), b"\n"].concat();
         let (requests, summary) = read(&[with]);
         assert_eq!(requests.len(), count, "{line}");
-        let told: Vec<&str> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+        let told: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
         assert!(told.len() == 1 && told[0].contains(reason), "{line}: {told:?}");
     }
 }
@@ -222,7 +222,7 @@ fn a_clock_that_goes_on_for_ever_is_no_overflow() {
     let line = "R Hit 1 2 9e14 9e14\n";
     let (requests, summary) = read(&[line.repeat(100).into_bytes()]);
     assert!((1..100).contains(&requests.len()), "{}", requests.len());
-    assert!(summary.skipped[0].because.contains("the time is out of range"));
+    assert!(summary.skipped[0].reason.contains("the time is out of range"));
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn many_devices_and_absurd_requests_stay_bounded() {
     let text: String = (0..66_000).map(line).collect();
     let (requests, summary) = read(&[text.into_bytes()]);
     assert_eq!(requests.len(), 65_535);
-    assert!(summary.skipped[0].because.contains("devices"));
+    assert!(summary.skipped[0].reason.contains("devices"));
     let report = Statistics::of(requests.into_iter().take(2000), &summary.devices);
     assert_eq!(report.devices.len(), diskwright_traces::statistics::MOST_DEVICES);
     assert_eq!(report.of_further_devices, 2000 - report.devices.len() as u64);
@@ -303,7 +303,7 @@ fn both_versions_of_vscsi_and_what_is_no_request_of_them() {
         assert_eq!((requests[1].offset_bytes, requests[1].length_bytes), (8 * 512, 4096));
         assert_eq!(requests[1].arrival_ns - requests[0].arrival_ns, 1_000_000);
         // the inquiry, and the unmap whose length is that of its list
-        let because = summary.skipped.iter().map(|s| (s.times, s.because.contains("SCSI"))).collect::<Vec<_>>();
+        let because = summary.skipped.iter().map(|s| (s.count, s.reason.contains("SCSI"))).collect::<Vec<_>>();
         assert_eq!(because, [(2, true)], "{summary:?}");
     }
 }

@@ -17,10 +17,10 @@ pub struct Shape {
     end: &'static str,
 }
 
-const HEAD: &str = "{\"sysstat\": {\n\t\"hosts\": [\n\t\t{\n\t\t\t\"nodename\": \"db1\",\n\t\t\t\"sysname\": \
+const JSON_HEAD: &str = "{\"sysstat\": {\n\t\"hosts\": [\n\t\t{\n\t\t\t\"nodename\": \"db1\",\n\t\t\t\"sysname\": \
     \"Linux\",\n\t\t\t\"release\": \"6.1.0\",\n\t\t\t\"number-of-cpus\": 16,\n\t\t\t\"file-date\": \
     \"2026-03-02\",\n\t\t\t\"statistics\": [\n";
-const END: &str = "\n\t\t\t],\n\t\t\t\"restarts\": [\n\t\t\t]\n\t\t}\n\t]\n}}\n";
+const JSON_END: &str = "\n\t\t\t],\n\t\t\t\"restarts\": [\n\t\t\t]\n\t\t}\n\t]\n}}\n";
 
 /// All kinds of logs.
 pub const SHAPES: &[Shape] = &[
@@ -28,23 +28,23 @@ pub const SHAPES: &[Shape] = &[
         file: "all.json",
         title: "sadf -j -- -A, 24 disks, 16 cpus",
         has_peers: true,
-        write: |to, numbers, tick| json(to, numbers, tick, true),
-        begin: HEAD,
-        end: END,
+        write: |to, numbers, tick| write_json(to, numbers, tick, true),
+        begin: JSON_HEAD,
+        end: JSON_END,
     },
     Shape {
         file: "disks.json",
         title: "sadf -j -- -d -u, 24 disks",
         has_peers: false,
-        write: |to, numbers, tick| json(to, numbers, tick, false),
-        begin: HEAD,
-        end: END,
+        write: |to, numbers, tick| write_json(to, numbers, tick, false),
+        begin: JSON_HEAD,
+        end: JSON_END,
     },
     Shape {
         file: "disks.xml",
         title: "sadf -x -- -d, 24 disks",
         has_peers: false,
-        write: xml,
+        write: write_xml,
         begin: "<?xml version=\"1.0\"?>\n<sysstat>\n\t<host nodename=\"db1\">\n\t\t<statistics>\n",
         end: "\t\t</statistics>\n\t</host>\n</sysstat>\n",
     },
@@ -52,7 +52,7 @@ pub const SHAPES: &[Shape] = &[
         file: "disks.txt",
         title: "sar -d, 24 disks, text",
         has_peers: false,
-        write: text,
+        write: write_text,
         begin: "Linux 6.1.0 (db1) \t2026-03-02 \t_x86_64_\t(16 CPU)\n\n00:00:00          DEV       tps     rkB/s     \
                 wkB/s   areq-sz    aqu-sz     await     %util\n",
         end: "",
@@ -101,24 +101,24 @@ const MEMORY: [&str; 18] = [
 pub struct Numbers(u64);
 
 impl Numbers {
-    fn next(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 ^ self.0 >> 31) >> 20
     }
 
-    fn value(&mut self) -> f64 {
-        match self.next() % 8 {
+    fn next_value(&mut self) -> f64 {
+        match self.next_number() % 8 {
             0..=3 => 0.0,
-            4 | 5 => (self.next() % 1000) as f64 * 0.01,
-            6 => (self.next() % 100_000) as f64 * 0.01,
-            _ => (self.next() % 10_000_000) as f64 * 0.01,
+            4 | 5 => (self.next_number() % 1000) as f64 * 0.01,
+            6 => (self.next_number() % 100_000) as f64 * 0.01,
+            _ => (self.next_number() % 10_000_000) as f64 * 0.01,
         }
     }
 }
 
 /// Writes samples until the file has its size.
 pub fn write(path: &Path, shape: &Shape, bytes: u64) -> io::Result<()> {
-    let mut to = BufWriter::new(Counted { file: File::create(path)?, bytes: 0 });
+    let mut to = BufWriter::new(CountingFile { file: File::create(path)?, bytes: 0 });
     to.write_all(shape.begin.as_bytes())?;
     let mut numbers = Numbers(1);
     let mut tick = 0;
@@ -130,12 +130,12 @@ pub fn write(path: &Path, shape: &Shape, bytes: u64) -> io::Result<()> {
     to.flush()
 }
 
-struct Counted {
+struct CountingFile {
     file: File,
     bytes: u64,
 }
 
-impl Write for Counted {
+impl Write for CountingFile {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         let written = self.file.write(buffer)?;
         self.bytes += written as u64;
@@ -148,13 +148,13 @@ impl Write for Counted {
 }
 
 /// Returns date and time of a sample; there is one every second.
-fn moment(tick: u64) -> (String, String) {
+fn sample_time(tick: u64) -> (String, String) {
     let (day, clock) = (tick / 86_400, tick % 86_400);
     let time = format!("{:02}:{:02}:{:02}", clock / 3600, clock / 60 % 60, clock % 60);
     (format!("2026-03-{:02}", 2 + day % 28), time)
 }
 
-fn list(
+fn write_list(
     to: &mut dyn Write,
     numbers: &mut Numbers,
     report: &str,
@@ -170,10 +170,12 @@ fn list(
         for name in names {
             let value = match *name {
                 "idle" => 100.0 - busy,
-                name if names == PROCESSOR.as_slice() && name != "guest" && name != "gnice" => numbers.value() % 10.0,
+                name if names == PROCESSOR.as_slice() && name != "guest" && name != "gnice" => {
+                    numbers.next_value() % 10.0
+                }
                 "guest" | "gnice" => 0.0,
-                name if name.ends_with("percent") => numbers.value() % 100.0,
-                _ => numbers.value(),
+                name if name.ends_with("percent") => numbers.next_value() % 100.0,
+                _ => numbers.next_value(),
             };
             busy += value;
             write!(to, ", \"{name}\": {value:.2}")?;
@@ -183,56 +185,56 @@ fn list(
     write!(to, "\n\t\t\t\t\t]")
 }
 
-fn disks() -> Vec<String> {
+fn disk_names() -> Vec<String> {
     (0..24u8).map(|i| format!("sd{}", char::from(b'a' + i))).collect()
 }
 
-fn json(to: &mut dyn Write, numbers: &mut Numbers, tick: u64, all: bool) -> io::Result<()> {
-    let (date, time) = moment(tick);
+fn write_json(to: &mut dyn Write, numbers: &mut Numbers, tick: u64, all: bool) -> io::Result<()> {
+    let (date, time) = sample_time(tick);
     let comma = if tick > 0 { ",\n" } else { "" };
     write!(to, "{comma}\t\t\t\t{{\n\t\t\t\t\t\"timestamp\": {{\"date\": \"{date}\", \"time\": \"{time}\", ")?;
     write!(to, "\"utc\": 1, \"interval\": 1}}")?;
     let processors: Vec<String> = ["all".to_owned()].into_iter().chain((0..16).map(|i| i.to_string())).collect();
-    list(to, numbers, "cpu-load", "cpu", &PROCESSOR, &processors)?;
-    list(to, numbers, "disk", "disk-device", &DISK, &disks())?;
+    write_list(to, numbers, "cpu-load", "cpu", &PROCESSOR, &processors)?;
+    write_list(to, numbers, "disk", "disk-device", &DISK, &disk_names())?;
     if all {
         let names: Vec<String> = ["all".to_owned()].into_iter().chain((0..16).map(|i| format!("CPU{i}"))).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let lines: Vec<String> = ["sum".to_owned()].into_iter().chain((20..60).map(|i| i.to_string())).collect();
-        list(to, numbers, "interrupts", "intr", &names, &lines)?;
+        write_list(to, numbers, "interrupts", "intr", &names, &lines)?;
         write!(to, ",\n\t\t\t\t\t\"memory\": {{\"tlbflush\": 0")?;
         for name in MEMORY {
-            write!(to, ", \"{name}\": {}", numbers.next() % 30_000_000)?;
+            write!(to, ", \"{name}\": {}", numbers.next_number() % 30_000_000)?;
         }
-        write!(to, "}},\n\t\t\t\t\t\"queue\": {{\"runq-sz\": 1, \"ldavg-1\": {:.2}}}", numbers.value())?;
+        write!(to, "}},\n\t\t\t\t\t\"queue\": {{\"runq-sz\": 1, \"ldavg-1\": {:.2}}}", numbers.next_value())?;
         write!(to, ",\n\t\t\t\t\t\"network\": {{\n\t\t\t\t\t\t\"net-nfs\": {{\"call\": 0.00}}")?;
         let faces: Vec<String> = (0..6).map(|i| format!("eth{i}")).collect();
-        list(to, numbers, "net-dev", "iface", &NETWORK, &faces)?;
+        write_list(to, numbers, "net-dev", "iface", &NETWORK, &faces)?;
         write!(to, "\n\t\t\t\t\t}}")?;
     }
     write!(to, "\n\t\t\t\t}}")
 }
 
-fn xml(to: &mut dyn Write, numbers: &mut Numbers, tick: u64) -> io::Result<()> {
-    let (date, time) = moment(tick);
+fn write_xml(to: &mut dyn Write, numbers: &mut Numbers, tick: u64) -> io::Result<()> {
+    let (date, time) = sample_time(tick);
     writeln!(to, "\t\t\t<timestamp date=\"{date}\" time=\"{time}\" utc=\"1\" interval=\"1\">")?;
     writeln!(to, "\t\t\t\t<disk per=\"second\">")?;
-    for disk in disks() {
+    for disk in disk_names() {
         write!(to, "\t\t\t\t\t<disk-device dev=\"{disk}\"")?;
         for name in DISK {
-            write!(to, " {name}=\"{:.2}\"", numbers.value())?;
+            write!(to, " {name}=\"{:.2}\"", numbers.next_value())?;
         }
         writeln!(to, "/>")?;
     }
     writeln!(to, "\t\t\t\t</disk>\n\t\t\t</timestamp>")
 }
 
-fn text(to: &mut dyn Write, numbers: &mut Numbers, tick: u64) -> io::Result<()> {
-    let (_, time) = moment(tick + 1);
-    for disk in disks() {
+fn write_text(to: &mut dyn Write, numbers: &mut Numbers, tick: u64) -> io::Result<()> {
+    let (_, time) = sample_time(tick + 1);
+    for disk in disk_names() {
         write!(to, "{time} {disk:>12}")?;
         for _ in 0..7 {
-            write!(to, " {:>9.2}", numbers.value())?;
+            write!(to, " {:>9.2}", numbers.next_value())?;
         }
         writeln!(to)?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Script that runs a command and prints the processor seconds of it alone, and its memory.
-const TIMER: &str = "
+const TIMER_SCRIPT: &str = "
 import resource, subprocess, sys
 done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -13,21 +13,21 @@ if done.returncode: sys.exit(done.stderr.decode(errors='replace').strip().splitl
 print(used.ru_utime + used.ru_stime, used.ru_maxrss)
 ";
 
-const JSON: &str = "
+const JSON_SCRIPT: &str = "
 import json, sys
 document = json.load(open(sys.argv[1]))
 rows = [(s['timestamp']['date'], s['timestamp']['time'], d['disk-device'], d['tps'], d['await'], d['aqu-sz'])
         for h in document['sysstat']['hosts'] for s in h['statistics'] for d in s['disk']]
 ";
 
-const PANDAS: &str = "
+const PANDAS_SCRIPT: &str = "
 import json, sys, pandas
 document = json.load(open(sys.argv[1]))
 samples = document['sysstat']['hosts'][0]['statistics']
 pandas.json_normalize(samples, 'disk', [['timestamp', 'date'], ['timestamp', 'time']])
 ";
 
-const DUCKDB: &str = "
+const DUCKDB_SCRIPT: &str = "
 import os, sys, duckdb
 connection = duckdb.connect(config={'threads': 1})
 size = os.path.getsize(sys.argv[1]) + 1
@@ -39,20 +39,20 @@ connection.execute('''
 ''' % size, [sys.argv[1]]).fetchnumpy()
 ";
 
-const JQ: &str = ".sysstat.hosts[].statistics[] | .timestamp as $t | .disk[] | \
+const JQ_FILTER: &str = ".sysstat.hosts[].statistics[] | .timestamp as $t | .disk[] | \
                   [$t.date, $t.time, .[\"disk-device\"], .tps, .await, .[\"aqu-sz\"]] | @csv";
 
 /// Measures each of them on a file.
-pub fn run(path: &Path, python: &str) {
+pub fn measure_peers(path: &Path, python: &str) {
     let file = path.to_string_lossy();
     let megabytes = std::fs::metadata(path).map_or(0, |m| m.len()) as f64 * 1e-6;
     for (name, command) in [
-        ("  python json.load, a list of disks", vec![python, "-c", JSON, &file]),
-        ("  the same into pandas", vec![python, "-c", PANDAS, &file]),
-        ("  DuckDB read_json, one thread", vec![python, "-c", DUCKDB, &file]),
-        ("  jq to CSV", vec!["jq", "-r", JQ, &file]),
+        ("  python json.load, a list of disks", vec![python, "-c", JSON_SCRIPT, &file]),
+        ("  the same into pandas", vec![python, "-c", PANDAS_SCRIPT, &file]),
+        ("  DuckDB read_json, one thread", vec![python, "-c", DUCKDB_SCRIPT, &file]),
+        ("  jq to CSV", vec!["jq", "-r", JQ_FILTER, &file]),
     ] {
-        let timed = Command::new(python).args(["-c", TIMER]).args(&command).output();
+        let timed = Command::new(python).args(["-c", TIMER_SCRIPT]).args(&command).output();
         let output = timed.map_or_else(
             |e| Err(e.to_string()),
             |o| {

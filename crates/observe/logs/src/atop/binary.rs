@@ -9,8 +9,8 @@ use diskwright_hostfiles::programs::{self, ChildLimits};
 
 use super::reader;
 use crate::batch::FrameBatch;
-use crate::bounds;
 use crate::error::LogError;
+use crate::input_limits;
 use crate::{LogInput, LogOptions};
 
 /// Beginning of a raw file, in the byte order of the machine that wrote it.
@@ -18,12 +18,12 @@ const MAGIC: u32 = 0xfeed_beef;
 /// Set in the version, so that it is never mistaken for a length.
 const VERSION_MARK: u16 = 0x8000;
 /// Path of standard input, on which atop gets the file, so that it needs no name.
-const FILE: &str = "/proc/self/fd/0";
+const STDIN_PATH: &str = "/proc/self/fd/0";
 /// Bytes of atop's error output that are shown.
-const COMPLAINT: usize = 200;
+const MAX_COMPLAINT_BYTES: usize = 200;
 
 /// Returns the version of atop that wrote a file that begins so, as `2.8`.
-pub fn version(bytes: &[u8]) -> Option<String> {
+pub fn writer_version(bytes: &[u8]) -> Option<String> {
     let [a, b, c, d, e, f, ..] = *bytes else { return None };
     let number = match [a, b, c, d] {
         magic if u32::from_le_bytes(magic) == MAGIC => u16::from_le_bytes([e, f]),
@@ -37,9 +37,9 @@ pub fn version(bytes: &[u8]) -> Option<String> {
 /// Reads a raw file through atop.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
-    let version = version(input.head().bytes).unwrap_or_default();
-    let file = on_disk(input)?;
-    let mut child = started(&file, &name, &version)?;
+    let version = writer_version(input.head().bytes).unwrap_or_default();
+    let file = open_unpacked(input)?;
+    let mut child = start_atop(&file, &name, &version)?;
     let read = match child.stdout.take() {
         Some(mut pipe) => reader::read(&mut pipe, format!("{name} (through atop -P)"), options, batch),
         None => Ok(()),
@@ -58,36 +58,36 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         return Ok(());
     }
     if !batch.has_ticks() {
-        return Err(refused(&name, &version, &tell(&complaint)));
+        return Err(refusal_error(&name, &version, &describe_complaint(&complaint)));
     }
-    batch.skip(name, format!("atop stopped before the end: {}", tell(&complaint)));
+    batch.add_skip(name, format!("atop stopped before the end: {}", describe_complaint(&complaint)));
     Ok(())
 }
 
 /// Opens the file itself where it is unpacked, else a temporary copy.
-fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
+fn open_unpacked(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
         let mut magic = [0; 6];
-        if file.read_exact(&mut magic).is_ok() && version(&magic).is_some() {
-            return match bounds::hole(&file) {
+        if file.read_exact(&mut magic).is_ok() && writer_version(&magic).is_some() {
+            return match input_limits::find_hole(&file) {
                 Some((_, because)) => Err(LogError::Tool { file: name, because }),
                 None => Ok(file),
             };
         }
     }
-    bounds::copied(input).map_err(|e| LogError::io(&name, e))
+    input_limits::copy_to_temp_file(input).map_err(|e| LogError::io(&name, e))
 }
 
 /// Starts atop with limits: its output for a damaged file can be gigabytes.
-fn started(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
-    let missing = |error: &io::Error| absent(name, version, error);
+fn start_atop(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
+    let missing = |error: &io::Error| missing_atop_error(name, version, error);
     let found = programs::find_program("atop")
         .ok_or_else(|| missing(&io::Error::new(io::ErrorKind::NotFound, "there is no such program")))?;
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
     let mut command = programs::command_without_secrets(found);
-    command.args(["-r", FILE, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
+    command.args(["-r", STDIN_PATH, "-P", "ALL"]).env("LC_ALL", "C").stdin(file);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|e| missing(&e))?;
     if let Err(error) = programs::limit_child(&child, ChildLimits::default()) {
         let _ = child.kill();
@@ -97,9 +97,9 @@ fn started(file: &File, name: &str, version: &str) -> Result<Child, LogError> {
     Ok(child)
 }
 
-fn tell(complaint: &[u8]) -> String {
+fn describe_complaint(complaint: &[u8]) -> String {
     // the last message is the reason why it stopped
-    let from = complaint.len().saturating_sub(COMPLAINT);
+    let from = complaint.len().saturating_sub(MAX_COMPLAINT_BYTES);
     let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
     match text.trim_end_matches("; ").trim() {
         "" => "it printed no reason".to_owned(),
@@ -108,19 +108,20 @@ fn tell(complaint: &[u8]) -> String {
 }
 
 /// Describes how to go on without the right atop.
-fn hint(version: &str) -> String {
+fn format_hint(version: &str) -> String {
     format!("install atop {version}, or run `atop -r FILE -P ALL` where it was recorded and read that")
 }
 
-fn absent(name: &str, version: &str, error: &io::Error) -> LogError {
-    let hint = hint(version);
+fn missing_atop_error(name: &str, version: &str, error: &io::Error) -> LogError {
+    let hint = format_hint(version);
     let because =
         format!("a raw file of atop {version}, which `atop` must read; it cannot be run here ({error}): {hint}");
     LogError::Tool { file: name.to_owned(), because }
 }
 
-fn refused(name: &str, version: &str, complaint: &str) -> LogError {
-    let because = format!("a raw file of atop {version} that `atop` here refuses ({complaint}): {}", hint(version));
+fn refusal_error(name: &str, version: &str, complaint: &str) -> LogError {
+    let because =
+        format!("a raw file of atop {version} that `atop` here refuses ({complaint}): {}", format_hint(version));
     LogError::Tool { file: name.to_owned(), because }
 }
 
@@ -129,16 +130,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn raw_files_are_told_by_their_magic_and_tell_their_version() {
-        assert_eq!(version(&[0xef, 0xbe, 0xed, 0xfe, 0x08, 0x82, 0, 0]).as_deref(), Some("2.8"));
-        assert_eq!(version(&[0xfe, 0xed, 0xbe, 0xef, 0x82, 0x0a]).as_deref(), Some("2.10"));
+    fn recognises_raw_files_by_their_magic_and_reads_their_version() {
+        assert_eq!(writer_version(&[0xef, 0xbe, 0xed, 0xfe, 0x08, 0x82, 0, 0]).as_deref(), Some("2.8"));
+        assert_eq!(writer_version(&[0xfe, 0xed, 0xbe, 0xef, 0x82, 0x0a]).as_deref(), Some("2.10"));
         for other in [&[0xef, 0xbe, 0xed, 0xfe, 0x08][..], b"RESET\n", &[]] {
-            assert_eq!(version(other), None);
+            assert_eq!(writer_version(other), None);
         }
     }
 
     #[test]
-    fn a_file_that_atop_refuses_says_which_version_wrote_it() {
+    fn refusal_names_the_version_that_wrote_the_file() {
         let bytes = [&[0xef, 0xbe, 0xed, 0xfe, 0x04, 0x82][..], &[0; 4096]].concat();
         let mut input = LogInput::from_bytes("file", bytes).unwrap();
         let mut sink = |_: crate::LogPiece<'_>| std::ops::ControlFlow::Continue(());

@@ -28,6 +28,6 @@ pub static RAW: LogFormat = LogFormat {
     title: "atop: raw files (atop -w, /var/log/atop), through an installed atop",
     explain: "Files of the version that is installed (package atop), which prints them; atopconvert brings older ones \
               to it. Record with `atop -w FILE 10`.",
-    recognise: |head| binary::version(head.bytes).is_some(),
+    recognise: |head| binary::writer_version(head.bytes).is_some(),
     read: binary::read,
 };

@@ -6,14 +6,14 @@ use std::collections::HashMap;
 use diskwright_base::ProcessRow;
 
 /// Largest number of processes of a sample.
-const MOST_PROCESSES: usize = 50_000;
+const MAX_PROCESSES: usize = 50_000;
 
 /// The processes of a sample.
 #[derive(Default)]
 pub struct AtopProcesses(HashMap<u32, ProcessRow>);
 
 /// Splits `42 (post gres) S 100 ...` into pid, name, and the words behind the state.
-fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
+fn split_process_line(text: &str) -> Option<(u32, &str, Vec<&str>)> {
     let (pid, rest) = text.split_once(' ')?;
     let pid = pid.parse().ok()?;
     let (name, rest) = match rest.strip_prefix('(') {
@@ -31,8 +31,8 @@ fn parts(text: &str) -> Option<(u32, &str, Vec<&str>)> {
 
 impl AtopProcesses {
     /// Parses a line behind its interval; returns false where it does not fit.
-    pub fn take(&mut self, label: &str, text: &str, seconds: f64) -> bool {
-        let Some((pid, name, words)) = parts(text) else { return false };
+    pub fn parse_line(&mut self, label: &str, text: &str, seconds: f64) -> bool {
+        let Some((pid, name, words)) = split_process_line(text) else { return false };
         let number = |index: usize| words.get(index).and_then(|w| w.parse::<f64>().ok()).map(|v| v.max(0.0));
         // threads stand beside their process
         let is_process = match label {
@@ -40,7 +40,7 @@ impl AtopProcesses {
             "PRM" => words.get(13),
             _ => words.get(9),
         };
-        if is_process.is_some_and(|w| *w == "n") || self.0.len() >= MOST_PROCESSES && !self.0.contains_key(&pid) {
+        if is_process.is_some_and(|w| *w == "n") || self.0.len() >= MAX_PROCESSES && !self.0.contains_key(&pid) {
             return true;
         }
         let row = self.0.entry(pid).or_default();
@@ -75,7 +75,7 @@ impl AtopProcesses {
     }
 
     /// Returns all processes; the next sample begins.
-    pub fn take_all(&mut self) -> impl Iterator<Item = ProcessRow> {
+    pub fn take_rows(&mut self) -> impl Iterator<Item = ProcessRow> {
         std::mem::take(&mut self.0).into_values()
     }
 
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn names_with_blanks_and_brackets() {
-        let split = |text: &str| parts(text).map(|(pid, name, words)| (pid, name.to_owned(), words.len()));
+        let split = |text: &str| split_process_line(text).map(|(pid, name, words)| (pid, name.to_owned(), words.len()));
         assert_eq!(split("42 (a b) S 1 2"), Some((42, "a b".into(), 2)));
         assert_eq!(split("42 (a ) (b) S 1 2"), Some((42, "a ) (b".into(), 2)));
         assert_eq!(split("42 a_b S 1 2"), Some((42, "a_b".into(), 2)));

@@ -12,46 +12,46 @@ use super::processes::AtopProcesses;
 use crate::LogOptions;
 use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::tool::cells::EPOCHS;
-use crate::tool::lines::{self, LineCursor};
-use crate::tool::processes::ProcessTables;
-use crate::tool::row::TickRow;
+use crate::tool::cells::EPOCH_RANGE_S;
+use crate::tool::line_cursor::{self, LineCursor};
+use crate::tool::process_tables::ProcessTables;
+use crate::tool::tick_row::TickRow;
 
-const S: i64 = 1_000_000_000;
-const RESET: &str = "the sample behind RESET covers the time since boot";
+const SECOND_NS: i64 = 1_000_000_000;
+const RESET_SAMPLE: &str = "the sample behind RESET covers the time since boot";
 /// Reason to leave out a first sample without RESET or SEP above it: it may be one since boot, or half of one.
 const BEGINNING_LOST: &str = "the first sample has neither RESET nor SEP above it: it may cover the time since boot";
 /// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
-const MOST_LINES: usize = 100_000;
+const MAX_KNOWN_LINES: usize = 100_000;
 
 /// Fields that every line begins with.
 struct AtopLine<'t> {
     label: &'t str,
     host: &'t str,
     /// Seconds since 1970.
-    epoch: i64,
+    epoch_s: i64,
     /// Seconds.
-    interval: u64,
+    interval_s: u64,
     rest: &'t str,
 }
 
 impl<'t> AtopLine<'t> {
-    fn of(text: &'t str) -> Option<AtopLine<'t>> {
+    fn parse(text: &'t str) -> Option<AtopLine<'t>> {
         let mut parts = text.splitn(7, ' ');
         let (label, host, epoch) = (parts.next()?, parts.next()?, parts.next()?);
         let (date, clock, interval) = (parts.next()?, parts.next()?, parts.next()?);
         let is_moment =
             date.len() == 10 && date.as_bytes()[4] == b'/' && clock.len() == 8 && clock.as_bytes()[2] == b':';
-        let epoch = epoch.parse::<i64>().ok().filter(|e| EPOCHS.contains(&(*e as f64)) && is_moment)?;
+        let epoch = epoch.parse::<i64>().ok().filter(|e| EPOCH_RANGE_S.contains(&(*e as f64)) && is_moment)?;
         let interval = interval.parse().ok().filter(|i| *i <= 31_536_000)?;
-        Some(AtopLine { label, host, epoch, interval, rest: parts.next().unwrap_or_default() })
+        Some(AtopLine { label, host, epoch_s: epoch, interval_s: interval, rest: parts.next().unwrap_or_default() })
     }
 }
 
 /// Returns true where a line of atop stands at the beginning.
 pub fn is_text(bytes: &[u8]) -> bool {
-    lines::of_head(bytes).any(|line| {
-        let line = std::str::from_utf8(line).ok().and_then(AtopLine::of);
+    line_cursor::head_lines(bytes).any(|line| {
+        let line = std::str::from_utf8(line).ok().and_then(AtopLine::parse);
         line.is_some_and(|line| LABELS.contains(&line.label))
     })
 }
@@ -79,7 +79,7 @@ pub fn read(
     options: &LogOptions,
     batch: &mut FrameBatch<'_>,
 ) -> Result<(), LogError> {
-    let mut lines = LineCursor::over(input, name);
+    let mut lines = LineCursor::from_reader(input, name);
     let mut log = AtopLog {
         batch,
         row: TickRow::new(),
@@ -94,30 +94,30 @@ pub fn read(
         last_ns: 0,
     };
     while lines.advance()? {
-        log.line(&lines);
+        log.read_line(&lines);
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.hand_over(&lines);
-    log.tables.finish(log.batch, log.last_ns);
+    log.emit_sample(&lines);
+    log.tables.emit_table(log.batch, log.last_ns);
     Ok(())
 }
 
 impl AtopLog<'_, '_> {
-    fn line(&mut self, lines: &LineCursor<'_>) {
-        let line = lines.line();
+    fn read_line(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line_bytes();
         match line {
             b"" => return,
             b"SEP" => {
-                self.hand_over(lines);
+                self.emit_sample(lines);
                 // a complete sample follows, whatever was lost before
                 self.since_boot = None;
                 return;
             }
             b"RESET" => {
-                self.hand_over(lines);
-                self.since_boot = Some(RESET);
+                self.emit_sample(lines);
+                self.since_boot = Some(RESET_SAMPLE);
                 return;
             }
             _ => {}
@@ -127,36 +127,40 @@ impl AtopLog<'_, '_> {
         }
         // a number that was cut reads as another number
         if lines.is_cut() {
-            self.batch.skip(lines.context(), "the last line is incomplete and is left out");
+            self.batch.add_skip(lines.context(), "the last line is incomplete and is left out");
             return;
         }
         let text = String::from_utf8_lossy(line);
-        let Some(parsed) = AtopLine::of(&text) else {
-            self.batch.skip(lines.context(), "not a line of atop -P");
+        let Some(parsed) = AtopLine::parse(&text) else {
+            self.batch.add_skip(lines.context(), "not a line of atop -P");
             return;
         };
-        if !self.is_of_host(&parsed, lines) {
+        if !self.is_chosen_host(&parsed, lines) {
             return;
         }
-        if self.current.is_some_and(|(epoch, _)| epoch != parsed.epoch) {
-            self.hand_over(lines);
+        if self.current.is_some_and(|(epoch, _)| epoch != parsed.epoch_s) {
+            self.emit_sample(lines);
         }
-        self.current = Some((parsed.epoch, parsed.interval));
+        self.current = Some((parsed.epoch_s, parsed.interval_s));
         let fits = match parsed.label {
             _ if self.since_boot.is_some() => true,
-            "PRC" | "PRM" | "PRD" => self.processes.take(parsed.label, parsed.rest, parsed.interval.max(1) as f64),
-            label => self.values(label, parsed.rest),
+            "PRC" | "PRM" | "PRD" => {
+                self.processes.parse_line(parsed.label, parsed.rest, parsed.interval_s.max(1) as f64)
+            }
+            label => self.read_values(label, parsed.rest),
         };
         if !fits {
-            self.batch
-                .skip(lines.context(), "a line with fewer fields than its label has, or text where a number should be");
+            self.batch.add_skip(
+                lines.context(),
+                "a line with fewer fields than its label has, or text where a number should be",
+            );
         }
     }
 
-    fn is_of_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
+    fn is_chosen_host(&mut self, line: &AtopLine<'_>, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| line.host.to_owned());
         if !is_same_host(chosen, line.host) {
-            self.batch.skip_host(lines.context(), line.host);
+            self.batch.add_other_host(lines.context(), line.host);
             return false;
         }
         if self.host.is_empty() {
@@ -165,7 +169,7 @@ impl AtopLog<'_, '_> {
         true
     }
 
-    fn values(&mut self, label: &str, rest: &str) -> bool {
+    fn read_values(&mut self, label: &str, rest: &str) -> bool {
         let words: Vec<&str> = rest.split_whitespace().collect();
         let instance = match label {
             "cpu" => words.get(1),
@@ -174,45 +178,45 @@ impl AtopLog<'_, '_> {
         };
         let key = [label.as_bytes(), b" ", instance.map_or(&b""[..], |name| name.as_bytes())].concat();
         if self.known.get(&key).is_none_or(|columns| columns.is_outgrown(&words)) {
-            if self.known.len() >= MOST_LINES {
+            if self.known.len() >= MAX_KNOWN_LINES {
                 self.known.clear();
             }
-            let columns = LabelColumns::of(label, &words, &mut self.row);
+            let columns = LabelColumns::from_words(label, &words, &mut self.row);
             self.known.insert(key.clone(), columns);
         }
         let Some(columns) = self.known.get(&key).filter(|columns| !columns.is_empty()) else { return true };
-        columns.put(&words, &mut self.row)
+        columns.put_values(&words, &mut self.row)
     }
 
-    fn hand_over(&mut self, lines: &LineCursor<'_>) {
+    fn emit_sample(&mut self, lines: &LineCursor<'_>) {
         let Some((epoch, interval)) = self.current.take() else { return };
         if let Some(because) = self.since_boot.take() {
-            self.batch.skip(lines.context(), because);
+            self.batch.add_skip(lines.context(), because);
             return;
         }
-        let time_ns = epoch * S;
+        let time_ns = epoch * SECOND_NS;
         if !self.is_announced {
             self.is_announced = true;
-            let number = |counter: &str| self.row.value(counter, "").unwrap_or(0.0);
+            let number = |counter: &str| self.row.cell_value(counter, "").unwrap_or(0.0);
             let machine = Topology {
                 host: self.host.clone(),
                 processors: number("system.processors") as u32,
                 memory_bytes: number("memory.total_bytes") as u64,
                 ..Topology::default()
             };
-            self.batch.topology(time_ns, &machine);
+            self.batch.push_topology(time_ns, &machine);
         }
         if interval == 0 {
             self.row.clear();
             self.processes.clear();
-            self.batch.skip(lines.context(), "a sample with an interval of zero");
+            self.batch.add_skip(lines.context(), "a sample with an interval of zero");
             return;
         }
-        let elapsed = interval.saturating_mul(S as u64);
-        self.row.emit(self.batch, time_ns, Some(elapsed), &|| format!("the sample before {}", lines.context()));
+        let elapsed = interval.saturating_mul(SECOND_NS as u64);
+        self.row.emit_tick(self.batch, time_ns, Some(elapsed), &|| format!("the sample before {}", lines.context()));
         let seconds = interval as f64;
-        self.processes.take_all().for_each(|row| self.tables.add(row, seconds));
-        self.tables.tick(self.batch, time_ns, seconds);
+        self.processes.take_rows().for_each(|row| self.tables.add_process(row, seconds));
+        self.tables.end_tick(self.batch, time_ns, seconds);
         self.last_ns = time_ns;
     }
 }

@@ -3,7 +3,7 @@
 use diskwright_base::{Note, ProcessTable};
 
 use crate::LogOptions;
-use crate::sysstat::testing::{Read, run, run_with};
+use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
 
 fn sample(at: u32, interval: u32) -> String {
     let head = format!("db1 17952447{at:02} 2026/11/21 07:05:{at:02} {interval}");
@@ -28,7 +28,7 @@ fn output() -> String {
     "RESET\n".to_owned() + &sample(10, 999) + &sample(20, 10) + &sample(30, 10)
 }
 
-fn expect(read: &Read) {
+fn expect(read: &ReadOutcome) {
     for (counter, instance, value) in [
         ("processor.user_s", "_total", 10.0),
         ("processor.idle_s", "cpu1", 5.0),
@@ -46,12 +46,12 @@ fn expect(read: &Read) {
         ("network.sent_bytes", "eth0", 4000.0),
         ("network.link_bytes_per_s", "eth0", 125_000_000.0),
     ] {
-        assert_eq!(read.column(counter, instance)[..2], [value; 2], "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance)[..2], [value; 2], "{counter} {instance}");
     }
-    assert_eq!(read.column("physical_disk.reads", "sda")[..2], [20.0, 30.0]);
+    assert_eq!(read.series_values("physical_disk.reads", "sda")[..2], [20.0, 30.0]);
     // what the kernel does not count
-    assert!(read.column("physical_disk.discards", "sda").iter().all(|v| v.is_nan()));
-    assert!(read.column("paging.oom_kills", "").iter().all(|v| v.is_nan()));
+    assert!(read.series_values("physical_disk.discards", "sda").iter().all(|v| v.is_nan()));
+    assert!(read.series_values("paging.oom_kills", "").iter().all(|v| v.is_nan()));
 }
 
 #[test]
@@ -60,20 +60,20 @@ fn a_first_sample_without_a_mark_above_it_is_left_out() {
     let behind_reset = whole.strip_prefix("RESET\n").unwrap();
     let half = &behind_reset[behind_reset.find("LVM").unwrap()..];
     for text in [behind_reset, half] {
-        let read = run(text);
+        let read = read_text(text);
         expect(&read);
         assert_eq!(read.ticks.len(), 2);
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped[0].because.contains("neither RESET nor SEP"), "{skipped:?}");
+        assert!(skipped[0].reason.contains("neither RESET nor SEP"), "{skipped:?}");
     }
     // a part from the middle begins with the end of a sample
     let middle = &whole[whole.find("SEP").unwrap()..];
-    assert_eq!(run(middle).ticks.len(), 2);
+    assert_eq!(read_text(middle).ticks.len(), 2);
 }
 
 #[test]
-fn an_output_of_all_labels() {
-    let read = run(&output());
+fn reads_an_output_of_all_labels() {
+    let read = read_text(&output());
     expect(&read);
     assert_eq!(read.ticks, [(1_795_244_720_000_000_000, 10_000_000_000), (1_795_244_730_000_000_000, 10_000_000_000)]);
     let table = read.notes.iter().find(|n| n.kind == Note::PROCESSES).unwrap();
@@ -85,42 +85,42 @@ fn an_output_of_all_labels() {
     assert_eq!((row.resident_bytes, row.major_faults_per_s, row.block_delay), (2_097_152.0, 2.0, Some(0.1)));
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str()), ("atop-text", "db1"));
-    let reasons: Vec<_> = summary.skipped.iter().map(|s| s.because.as_str()).collect();
+    let reasons: Vec<_> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
     assert_eq!(reasons, ["the sample behind RESET covers the time since boot"]);
 }
 
 #[test]
-fn samples_without_separators_and_old_lines() {
-    expect(&run(&output().replace("SEP\n", "")));
+fn reads_samples_without_separators_and_old_lines() {
+    expect(&read_text(&output().replace("SEP\n", "")));
     // before 2.7 a disk had no discards, before 2.8 no queue
     let old = output().replace(" -1 -1 3 2.00", "").replace(" 0 0 1 2.00", "");
-    let read = run(&old);
-    assert_eq!(read.column("physical_disk.write_bytes", "sda"), [204_800.0; 2]);
-    assert!(read.column("physical_disk.weighted_time_s", "sda").iter().all(|v| v.is_nan()));
+    let read = read_text(&old);
+    assert_eq!(read.series_values("physical_disk.write_bytes", "sda"), [204_800.0; 2]);
+    assert!(read.series_values("physical_disk.weighted_time_s", "sda").iter().all(|v| v.is_nan()));
     assert_eq!(read.summary.unwrap().skipped.len(), 1);
     let underscores = output().replace("(post gres)", "post_gres");
-    expect(&run(&underscores));
+    expect(&read_text(&underscores));
 }
 
 #[test]
-fn a_first_line_that_is_cut_does_not_stand_for_the_others() {
+fn learns_columns_anew_when_the_first_line_was_cut() {
     let text = output().replacen(&sample(20, 10), &sample(20, 10).replace(" 20 800 50 400 -1 -1 3 2.00", ""), 1);
-    let read = run(&text);
-    assert_eq!(read.column("physical_disk.reads", "sda")[1], 30.0);
+    let read = read_text(&text);
+    assert_eq!(read.series_values("physical_disk.reads", "sda")[1], 30.0);
 }
 
 #[test]
-fn of_two_machines_one_is_read() {
+fn reads_one_of_two_machines() {
     let two = output() + &sample(40, 10).replace("db1", "db2");
-    let read = run(&two);
+    let read = read_text(&two);
     assert_eq!(read.ticks.len(), 2);
-    assert!(read.summary.unwrap().skipped.iter().any(|s| s.because.contains("--host db2")));
+    assert!(read.summary.unwrap().skipped.iter().any(|s| s.reason.contains("--host db2")));
     let options = LogOptions { host: Some("db2".into()), ..LogOptions::default() };
-    assert_eq!(run_with(two.as_bytes(), &options).ticks.len(), 1);
+    assert_eq!(read_bytes(two.as_bytes(), &options).ticks.len(), 1);
 }
 
 #[test]
-fn broken_lines_are_told_and_the_rest_is_kept() {
+fn reports_broken_lines_and_keeps_the_rest() {
     let head = "db1 1795244740 2026/11/21 07:05:40 10";
     for (wrong, because) in [
         (format!("DSK {head} sda 5000 x 800 50 400 -1 -1 3 2.00\n"), "text where a number"),
@@ -135,18 +135,19 @@ fn broken_lines_are_told_and_the_rest_is_kept() {
         (sample(50, 0), "interval of zero"),
         ("\u{fffd}rubbish\n".to_owned(), "not a line of atop"),
     ] {
-        let read = run(&(output() + &wrong));
+        let read = read_text(&(output() + &wrong));
         expect(&read);
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.reason.contains(because)), "{wrong}: {skipped:?}");
     }
 }
 
 #[test]
-fn an_output_cut_anywhere_gives_what_was_whole() {
+fn an_output_cut_anywhere_yields_all_complete_samples() {
     let whole = output();
     for cut in crate::sweep::sweep(whole.len(), 120) {
-        for value in run(&whole[..cut]).column("physical_disk.reads", "sda").iter().filter(|v| !v.is_nan()) {
+        for value in read_text(&whole[..cut]).series_values("physical_disk.reads", "sda").iter().filter(|v| !v.is_nan())
+        {
             assert!([20.0, 30.0].contains(value), "cut at {cut}");
         }
     }

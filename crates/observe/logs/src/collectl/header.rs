@@ -11,7 +11,7 @@ pub struct CollectlHeader {
     /// The machine.
     pub machine: Topology,
     /// Offset east of UTC, seconds.
-    pub zone: Option<i64>,
+    pub zone_offset_s: Option<i64>,
     /// Ticks of the kernel's clock in a second.
     pub hertz: Option<f64>,
     /// Bytes of a page.
@@ -20,13 +20,13 @@ pub struct CollectlHeader {
 
 impl CollectlHeader {
     /// Returns true for the first line of a head.
-    pub fn begins(line: &str) -> bool {
+    pub fn is_first_line(line: &str) -> bool {
         line.starts_with("# Collectl:")
     }
 
     /// Parses a line; returns true for the first line of a head.
-    pub fn take(&mut self, line: &str) -> bool {
-        if CollectlHeader::begins(line) {
+    pub fn parse_line(&mut self, line: &str) -> bool {
+        if CollectlHeader::is_first_line(line) {
             *self = CollectlHeader::default();
             return true;
         }
@@ -34,7 +34,7 @@ impl CollectlHeader {
         if let Some(host) = line.strip_prefix("# Host:").and_then(|rest| rest.split_whitespace().next()) {
             self.machine.host = host.to_owned();
         } else if line.starts_with("# Date:") {
-            self.zone = after("TZ:").and_then(time::zone);
+            self.zone_offset_s = after("TZ:").and_then(time::zone_offset_s);
         } else if line.starts_with("# HZ:") {
             self.hertz = after("HZ:").and_then(|hz| hz.parse().ok()).filter(|hz| (1.0..=1e5).contains(hz));
             self.page_bytes = after("PageSize:").and_then(|size| size.parse().ok());
@@ -50,12 +50,12 @@ impl CollectlHeader {
     }
 
     /// Zone of its times of day.
-    pub fn zone(&self) -> ZoneHint {
-        self.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset)
+    pub fn zone_hint(&self) -> ZoneHint {
+        self.zone_offset_s.map_or(ZoneHint::Nothing, ZoneHint::Offset)
     }
 }
 
 /// Returns true for a line of a head.
-pub fn is_of_head(line: &[u8]) -> bool {
+pub fn is_head_line(line: &[u8]) -> bool {
     line.starts_with(b"####") || line.starts_with(b"# ")
 }

@@ -1,7 +1,7 @@
 //! collectl: its tables (`-P`) and its recordings of the kernel's files (`-f`).
 
 mod header;
-mod kernel;
+mod kernel_fields;
 mod raw;
 mod table;
 #[cfg(test)]

@@ -6,33 +6,33 @@ use diskwright_base::ProcessRow;
 use diskwright_base::text::is_same_host;
 
 use super::header::{self, CollectlHeader};
-use super::kernel::{self, LineColumns};
+use super::kernel_fields::{self, LineColumns};
 use crate::batch::FrameBatch;
 use crate::error::LogError;
-use crate::tool::cells::EPOCHS;
-use crate::tool::lines::{self, LineCursor};
-use crate::tool::processes::ProcessTables;
-use crate::tool::row::TickRow;
-use crate::tool::totals::RunningTotals;
+use crate::tool::cells::EPOCH_RANGE_S;
+use crate::tool::line_cursor::{self, LineCursor};
+use crate::tool::process_tables::ProcessTables;
+use crate::tool::running_totals::RunningTotals;
+use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions};
 
 /// Ticks of the kernel's clock per second where the head does not say.
-const HERTZ: f64 = 100.0;
+const DEFAULT_HERTZ: f64 = 100.0;
 /// Largest number of lines that are distinguished; beyond it the names come and go, and all are learnt anew.
-const MOST_LINES: usize = 100_000;
+const MAX_KNOWN_LINES: usize = 100_000;
 /// Largest number of processes that are followed.
-const MOST_PROCESSES: usize = 50_000;
+const MAX_PROCESSES: usize = 50_000;
 
 /// Returns true where a sample time stands at the beginning.
 pub fn is_raw(bytes: &[u8]) -> bool {
-    lines::of_head(bytes).any(|line| moment(line).is_some())
+    line_cursor::head_lines(bytes).any(|line| parse_sample_time(line).is_some())
 }
 
 /// Parses `>>> 1795453693.001 <<<` into nanoseconds since 1970.
-fn moment(line: &[u8]) -> Option<i64> {
+fn parse_sample_time(line: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(line).ok()?.trim();
     let text = text.strip_prefix(">>> ")?.strip_suffix(" <<<")?;
-    let seconds = text.parse::<f64>().ok().filter(|s| EPOCHS.contains(s))?;
+    let seconds = text.parse::<f64>().ok().filter(|s| EPOCH_RANGE_S.contains(s))?;
     Some((seconds * 1000.0).round() as i64 * 1_000_000)
 }
 
@@ -44,8 +44,8 @@ struct RawProcess {
     system: f64,
     faults: f64,
     /// Bytes read from and written to the disk, and read and written by calls.
-    bytes: [Option<f64>; 4],
-    resident: f64,
+    io_bytes: [Option<f64>; 4],
+    resident_bytes: f64,
 }
 
 struct RawLog<'b, 'c> {
@@ -57,17 +57,17 @@ struct RawLog<'b, 'c> {
     known: HashMap<Vec<u8>, LineColumns>,
     processes: HashMap<u32, RawProcess>,
     /// Processes of the round before …
-    before: HashMap<u32, RawProcess>,
+    previous_processes: HashMap<u32, RawProcess>,
     /// … and its time.
-    before_at: Option<i64>,
+    previous_processes_ns: Option<i64>,
     tables: ProcessTables,
-    current: Option<i64>,
-    before_ns: Option<i64>,
+    current_ns: Option<i64>,
+    previous_ns: Option<i64>,
     /// Set for the first sample of a run: the time it covers is not known.
     is_first: bool,
     chosen: Option<String>,
     /// Set while lines up to the next sample time are left out, which was reported.
-    is_passing: bool,
+    is_skipping: bool,
     is_announced: bool,
 }
 
@@ -81,98 +81,99 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         totals: RunningTotals::default(),
         known: HashMap::new(),
         processes: HashMap::new(),
-        before: HashMap::new(),
-        before_at: None,
+        previous_processes: HashMap::new(),
+        previous_processes_ns: None,
         tables: ProcessTables::default(),
-        current: None,
-        before_ns: None,
+        current_ns: None,
+        previous_ns: None,
         is_first: true,
         chosen: options.host.clone(),
-        is_passing: false,
+        is_skipping: false,
         is_announced: false,
     };
     while lines.advance()? {
-        log.line(&lines);
+        log.read_line(&lines);
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.hand_over(&lines);
-    if let Some(last) = log.before_ns {
-        log.tables.finish(log.batch, last);
+    log.emit_sample(&lines);
+    if let Some(last) = log.previous_ns {
+        log.tables.emit_table(log.batch, last);
     }
     Ok(())
 }
 
 impl RawLog<'_, '_> {
-    fn line(&mut self, lines: &LineCursor<'_>) {
-        let line = lines.line();
-        if header::is_of_head(line) {
-            let text = lines.text();
+    fn read_line(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line_bytes();
+        if header::is_head_line(line) {
+            let text = lines.line_text();
             // the sample above belongs to the head before this one
-            if CollectlHeader::begins(&text) {
-                self.hand_over(lines);
+            if CollectlHeader::is_first_line(&text) {
+                self.emit_sample(lines);
             }
-            if self.header.take(&text) {
-                self.is_passing = false;
+            if self.header.parse_line(&text) {
+                self.is_skipping = false;
                 self.is_first = true;
-                self.totals.forget();
+                self.totals.forget_all();
                 self.known.clear();
-                self.before.clear();
-                self.before_at = None;
+                self.previous_processes.clear();
+                self.previous_processes_ns = None;
             }
             return;
         }
         if line.starts_with(b">>>") {
-            self.hand_over(lines);
+            self.emit_sample(lines);
             let chosen = self.chosen.get_or_insert_with(|| self.header.machine.host.clone());
             if !is_same_host(chosen, &self.header.machine.host) {
-                self.batch.skip_host(lines.context(), &self.header.machine.host);
-                self.is_passing = true;
+                self.batch.add_other_host(lines.context(), &self.header.machine.host);
+                self.is_skipping = true;
                 return;
             }
-            let found = moment(line).filter(|_| !lines.is_cut());
-            self.is_passing = found.is_none();
+            let found = parse_sample_time(line).filter(|_| !lines.is_cut());
+            self.is_skipping = found.is_none();
             match found {
                 Some(time_ns) => {
-                    self.current = Some(time_ns);
-                    self.totals.begin();
+                    self.current_ns = Some(time_ns);
+                    self.totals.begin_sample();
                 }
-                None => self.batch.skip(lines.context(), "a sample time that cannot be read"),
+                None => self.batch.add_skip(lines.context(), "a sample time that cannot be read"),
             }
             return;
         }
-        if line.is_empty() || self.is_passing {
+        if line.is_empty() || self.is_skipping {
             return;
         }
-        if self.current.is_none() {
-            self.batch.skip(lines.context(), "a line without a sample time above it");
+        if self.current_ns.is_none() {
+            self.batch.add_skip(lines.context(), "a line without a sample time above it");
             return;
         }
         // a number that was cut reads as another number
         if lines.is_cut() {
-            self.batch.skip(lines.context(), "the last line is incomplete and is left out");
+            self.batch.add_skip(lines.context(), "the last line is incomplete and is left out");
             return;
         }
         if line.starts_with(b"proc") && line.get(4) == Some(&b':') {
-            self.process(&lines.text());
+            self.read_process(&lines.line_text());
         } else {
-            self.values(lines);
+            self.read_values(lines);
         }
     }
 
-    fn values(&mut self, lines: &LineCursor<'_>) {
-        let line = lines.line();
+    fn read_values(&mut self, lines: &LineCursor<'_>) {
+        let line = lines.line_bytes();
         // a line's name is its first word, and of disks and interfaces the next ones too
         let more = if line.starts_with(b"disk ") { 3 } else { usize::from(line.starts_with(b"Net ")) };
         let Some(end) = end_of_words(line, more + 1) else { return };
         if !self.known.contains_key(&line[..end]) {
-            if self.known.len() >= MOST_LINES {
+            if self.known.len() >= MAX_KNOWN_LINES {
                 self.known.clear();
             }
-            let text = lines.text();
+            let text = lines.line_text();
             let words: Vec<&str> = text.split_whitespace().collect();
-            let (_, columns) = kernel::columns(&words, self.header.hertz.unwrap_or(HERTZ), &mut self.row);
+            let (_, columns) =
+                kernel_fields::line_columns(&words, self.header.hertz.unwrap_or(DEFAULT_HERTZ), &mut self.row);
             self.known.insert(line[..end].to_vec(), columns);
         }
         let Some(columns) = self.known.get(&line[..end]).filter(|columns| !columns.is_empty()) else { return };
@@ -182,19 +183,19 @@ impl RawLog<'_, '_> {
             let Some(word) = numbers.nth(place - index) else { break };
             index = place + 1;
             let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok()) else {
-                self.batch.skip(lines.context(), "text where a number should be");
+                self.batch.add_skip(lines.context(), "text where a number should be");
                 return;
             };
-            let value = if *is_total { self.totals.added(*column, value) } else { value };
+            let value = if *is_total { self.totals.growth(*column, value) } else { value };
             self.row.cells[*column as usize] = value;
         }
     }
 
     /// Reads `proc:PID stat ...`, `proc:PID io read_bytes: ...`, `proc:PID VmRSS: ...`.
-    fn process(&mut self, text: &str) {
+    fn read_process(&mut self, text: &str) {
         let Some((pid, rest)) = text["proc:".len()..].split_once(' ') else { return };
         let Ok(pid) = pid.parse::<u32>() else { return };
-        if self.processes.len() >= MOST_PROCESSES && !self.processes.contains_key(&pid) {
+        if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&pid) {
             return;
         }
         let number = |text: &str| text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
@@ -211,47 +212,51 @@ impl RawLog<'_, '_> {
             let to = self.processes.entry(pid).or_default();
             for (index, name) in ["read_bytes:", "write_bytes:", "rchar:", "wchar:"].into_iter().enumerate() {
                 if let Some(value) = io.strip_prefix(name) {
-                    to.bytes[index] = number(value);
+                    to.io_bytes[index] = number(value);
                 }
             }
         } else if let Some(kib) = rest.strip_prefix("VmRSS:").and_then(number) {
-            self.processes.entry(pid).or_default().resident = kib * 1024.0;
+            self.processes.entry(pid).or_default().resident_bytes = kib * 1024.0;
         }
     }
 
     /// Emits the current sample, whose lines are complete.
-    fn hand_over(&mut self, lines: &LineCursor<'_>) {
-        let Some(time_ns) = self.current.take() else { return };
-        if self.totals.back > 0 {
-            self.batch.skip(lines.context(), "totals went back: the machine was restarted, or a device was exchanged");
+    fn emit_sample(&mut self, lines: &LineCursor<'_>) {
+        let Some(time_ns) = self.current_ns.take() else { return };
+        if self.totals.went_back > 0 {
+            self.batch
+                .add_skip(lines.context(), "totals went back: the machine was restarted, or a device was exchanged");
         }
-        self.hand_processes_over(time_ns);
-        if self.row.is_empty() && self.before_ns.is_some() {
+        self.emit_processes(time_ns);
+        if self.row.is_empty() && self.previous_ns.is_some() {
             return;
         }
         if !self.is_announced {
             self.is_announced = true;
-            self.batch.topology(time_ns, &self.header.machine);
+            self.batch.push_topology(time_ns, &self.header.machine);
         }
-        let before = self.before_ns.filter(|_| !self.is_first);
+        let before = self.previous_ns.filter(|_| !self.is_first);
         let since = before.map_or(0, |before| time_ns.saturating_sub(before)).max(0).unsigned_abs();
-        self.row.emit(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.context()));
-        (self.before_ns, self.is_first) = (Some(time_ns), false);
+        self.row.emit_tick(self.batch, time_ns, Some(since), &|| format!("the sample before {}", lines.context()));
+        (self.previous_ns, self.is_first) = (Some(time_ns), false);
     }
 
-    fn hand_processes_over(&mut self, time_ns: i64) {
+    fn emit_processes(&mut self, time_ns: i64) {
         if self.processes.is_empty() {
             return;
         }
-        let hertz = self.header.hertz.unwrap_or(HERTZ);
+        let hertz = self.header.hertz.unwrap_or(DEFAULT_HERTZ);
         let now = std::mem::take(&mut self.processes);
-        if let Some(seconds) = self.before_at.map(|time| (time_ns - time) as f64 * 1e-9).filter(|s| *s > 0.0) {
+        if let Some(seconds) =
+            self.previous_processes_ns.map(|time| (time_ns - time) as f64 * 1e-9).filter(|s| *s > 0.0)
+        {
             for (pid, process) in &now {
-                let Some(before) = self.before.get(pid).filter(|b| b.user + b.system <= process.user + process.system)
+                let Some(before) =
+                    self.previous_processes.get(pid).filter(|b| b.user + b.system <= process.user + process.system)
                 else {
                     continue;
                 };
-                let rate = |index: usize| Some((process.bytes[index]? - before.bytes[index]?).max(0.0) / seconds);
+                let rate = |index: usize| Some((process.io_bytes[index]? - before.io_bytes[index]?).max(0.0) / seconds);
                 let row = ProcessRow {
                     pid: *pid,
                     name: process.name.clone(),
@@ -262,15 +267,15 @@ impl RawLog<'_, '_> {
                     requested_read_bytes_per_s: rate(2),
                     requested_write_bytes_per_s: rate(3),
                     major_faults_per_s: (process.faults - before.faults).max(0.0) / seconds,
-                    resident_bytes: process.resident,
+                    resident_bytes: process.resident_bytes,
                     ..ProcessRow::default()
                 };
-                self.tables.add(row, seconds);
+                self.tables.add_process(row, seconds);
             }
-            self.tables.tick(self.batch, time_ns, seconds);
+            self.tables.end_tick(self.batch, time_ns, seconds);
         }
-        self.before = now;
-        self.before_at = Some(time_ns);
+        self.previous_processes = now;
+        self.previous_processes_ns = Some(time_ns);
     }
 }
 

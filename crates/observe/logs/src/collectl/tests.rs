@@ -3,7 +3,7 @@
 use diskwright_base::{Note, ProcessTable};
 
 use crate::LogOptions;
-use crate::sysstat::testing::{Read, run, run_with};
+use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
 
 const HEAD: &str = "################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -sCD\n\
     # Host:       db1  DaemonOpts: \n\
@@ -22,7 +22,7 @@ fn table() -> String {
     HEAD.to_owned() + COLUMNS + &(46..49).map(row).collect::<String>()
 }
 
-fn expect_table(read: &Read) {
+fn expect_table(read: &ReadOutcome) {
     for (counter, instance, value) in [
         ("processor.user", "_total", 0.3),
         ("processor.idle", "cpu1", 0.6),
@@ -37,20 +37,20 @@ fn expect_table(read: &Read) {
         ("foreign.DSK.ReadTot", "", 9.0),
         ("network.received_bytes_per_s", "eth0", 4096.0),
     ] {
-        assert_eq!(read.column(counter, instance), [value; 3], "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance), [value; 3], "{counter} {instance}");
     }
-    assert_eq!(read.column("physical_disk.reads_per_s", "sda"), [46.0, 47.0, 48.0]);
-    assert_eq!(read.column("physical_disk.avg_read_queue_length", "sda"), [0.092, 0.094, 0.096]);
+    assert_eq!(read.series_values("physical_disk.reads_per_s", "sda"), [46.0, 47.0, 48.0]);
+    assert_eq!(read.series_values("physical_disk.avg_read_queue_length", "sda"), [0.092, 0.094, 0.096]);
     // an hour east of UTC
     assert_eq!(read.ticks[0], (1_795_241_146_000_000_000, 0));
     assert_eq!(read.ticks[1].1, 1_000_000_000);
 }
 
 #[test]
-fn tables_with_any_separator() {
+fn reads_tables_with_any_separator() {
     for separator in [" ", ",", "\t", ";"] {
         let (head, rows) = (HEAD.to_owned(), table().split_off(HEAD.len()));
-        let read = run(&(head + &rows.replace(' ', separator)));
+        let read = read_text(&(head + &rows.replace(' ', separator)));
         expect_table(&read);
         let summary = read.summary.unwrap();
         assert_eq!((summary.format, summary.host.as_str(), summary.skipped.len()), ("collectl-table", "db1", 0));
@@ -58,22 +58,22 @@ fn tables_with_any_separator() {
 }
 
 #[test]
-fn other_times_and_heads_that_come_again() {
-    let read = run("#UTC [DSK:sda]Reads\n1795244746.5 1\n1795244747 2\n");
+fn reads_other_times_and_repeated_heads() {
+    let read = read_text("#UTC [DSK:sda]Reads\n1795244746.5 1\n1795244747 2\n");
     assert_eq!(read.ticks, [(1_795_244_746_500_000_000, 0), (1_795_244_747_000_000_000, 500_000_000)]);
-    let read = run("#Date Time [DSK:sda]Reads\n20261121 07:05:46.5 1\n");
+    let read = read_text("#Date Time [DSK:sda]Reads\n20261121 07:05:46.5 1\n");
     assert_eq!(read.ticks[0].0, 1_795_244_746_500_000_000);
     let again = table() + &table().replace("07:05", "09:05");
-    let read = run(&again);
+    let read = read_text(&again);
     assert_eq!(read.ticks[3].1, 0, "what was between two runs is nobody's time");
     let other = table() + &table().replace("07:05", "09:05").replace("db1", "db2");
-    assert_eq!(run(&other).ticks.len(), 3);
+    assert_eq!(read_text(&other).ticks.len(), 3);
     let options = LogOptions { host: Some("db2".into()), ..LogOptions::default() };
-    assert_eq!(run_with(other.as_bytes(), &options).ticks.len(), 3);
+    assert_eq!(read_bytes(other.as_bytes(), &options).ticks.len(), 3);
 }
 
 #[test]
-fn broken_rows_of_tables() {
+fn reports_broken_rows_of_tables() {
     for (wrong, because) in [
         ("20261121 07:05:50 30 70\n".to_owned(), "fewer cells"),
         (row(50).replace('\n', " 7\n"), "more cells"),
@@ -85,10 +85,10 @@ fn broken_rows_of_tables() {
         (row(50).trim_end().to_owned(), "incomplete"),
         ("rubbish\n".to_owned(), "neither headings"),
     ] {
-        let read = run(&(table() + &wrong));
-        assert_eq!(read.column("physical_disk.reads_per_s", "sda")[0], 46.0, "{wrong}");
+        let read = read_text(&(table() + &wrong));
+        assert_eq!(read.series_values("physical_disk.reads_per_s", "sda")[0], 46.0, "{wrong}");
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.reason.contains(because)), "{wrong}: {skipped:?}");
     }
 }
 
@@ -119,8 +119,8 @@ fn recording() -> String {
 }
 
 #[test]
-fn a_recording_gives_totals_of_each_tick() {
-    let read = run(&recording());
+fn reads_the_growth_of_totals_in_each_tick() {
+    let read = read_text(&recording());
     for (counter, instance, values) in [
         ("processor.user_s", "_total", [10.0, 10.0]),
         ("processor.idle_s", "cpu1", [10.0, 10.0]),
@@ -136,9 +136,9 @@ fn a_recording_gives_totals_of_each_tick() {
         ("memory.total_bytes", "", [2_097_152.0, 2_097_152.0]),
         ("paging.faults", "", [30.0, 30.0]),
     ] {
-        assert_eq!(read.column(counter, instance)[1..], values, "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance)[1..], values, "{counter} {instance}");
     }
-    assert!(read.column("physical_disk.reads", "sda")[0].is_nan(), "nothing is known before the first");
+    assert!(read.series_values("physical_disk.reads", "sda")[0].is_nan(), "nothing is known before the first");
     let table = read.notes.iter().find(|n| n.kind == Note::PROCESSES).unwrap();
     let table: ProcessTable = serde_json::from_str(&table.text).unwrap();
     let row = &table.rows[0];
@@ -148,20 +148,20 @@ fn a_recording_gives_totals_of_each_tick() {
 }
 
 #[test]
-fn what_was_between_two_recordings_is_nobodys_time() {
+fn time_between_two_recordings_belongs_to_no_sample() {
     let later = (sample(10, 100) + &sample(20, 200)).replace(">>> 17952447", ">>> 17952735");
-    let read = run(&(recording() + HEAD + &later));
+    let read = read_text(&(recording() + HEAD + &later));
     let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
     assert_eq!(lengths, [0, 10, 10, 0, 10]);
-    assert_eq!(read.column("system.blocked", "")[3], 2.0);
+    assert_eq!(read.series_values("system.blocked", "")[3], 2.0);
     assert!(read.notes.iter().any(|n| n.kind == Note::GAP), "{:?}", read.notes);
     // the last sample above a head is of the head before: its machine and its clock
-    let one = run(&(HEAD.to_owned() + &sample(10, 100) + HEAD));
+    let one = read_text(&(HEAD.to_owned() + &sample(10, 100) + HEAD));
     assert_eq!(one.summary.unwrap().host, "db1");
 }
 
 #[test]
-fn broken_recordings() {
+fn reports_broken_recordings() {
     for (wrong, because) in [
         (sample(40, 50), "totals went back"),
         (sample(40, 500).replace("disk    8       0 sda 500", "disk    8       0 sda x"), "text where a number"),
@@ -170,24 +170,24 @@ fn broken_recordings() {
         (">>> 99999999999.000 <<<\n".to_owned(), "a sample time that cannot be read"),
         (">>> 1795244740.000 <<<\nctxt 9".to_owned(), "incomplete"),
     ] {
-        let read = run(&(recording() + &wrong));
-        assert_eq!(read.column("physical_disk.reads", "sda")[1..3], [100.0, 200.0], "{wrong}");
+        let read = read_text(&(recording() + &wrong));
+        assert_eq!(read.series_values("physical_disk.reads", "sda")[1..3], [100.0, 200.0], "{wrong}");
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.reason.contains(because)), "{wrong}: {skipped:?}");
     }
     // a disk that one sample lacks has no total of the next
     let text = HEAD.to_owned() + &sample(10, 1) + ">>> 1795244720.000 <<<\nctxt 5000\n" + &sample(30, 3);
-    let read = run(&text);
-    assert!(read.column("physical_disk.reads", "sda").iter().all(|v| v.is_nan()));
+    let read = read_text(&text);
+    assert!(read.series_values("physical_disk.reads", "sda").iter().all(|v| v.is_nan()));
 }
 
 #[test]
-fn files_cut_anywhere_give_what_was_whole() {
+fn files_cut_anywhere_yield_all_complete_samples() {
     for (whole, counter, right) in
         [(table(), "physical_disk.busy", vec![0.62]), (recording(), "physical_disk.reads", vec![100.0, 200.0])]
     {
         for cut in crate::sweep::sweep(whole.len(), 120) {
-            for value in run(&whole[..cut]).column(counter, "sda").iter().filter(|v| !v.is_nan()) {
+            for value in read_text(&whole[..cut]).series_values(counter, "sda").iter().filter(|v| !v.is_nan()) {
                 assert!(right.contains(value), "cut at {cut}: {value}");
             }
         }
@@ -201,7 +201,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         ("20260329", ["01:59:40", "01:59:45", "01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
     ] {
         let one = |clock: &&str| row(46).replace("20261121 07:05:46", &format!("{day} {clock}"));
-        let read = run(&(HEAD.to_owned() + COLUMNS + &clocks.iter().map(one).collect::<String>()));
+        let read = read_text(&(HEAD.to_owned() + COLUMNS + &clocks.iter().map(one).collect::<String>()));
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [0, 5, 5, 5, 5, 5], "{day}");
         let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 
 use super::title::DstatTitle;
 use crate::tool::cells::CellPlan;
-use crate::tool::names::{ColumnTarget, ToolNames};
-use crate::tool::row::TickRow;
+use crate::tool::tick_row::TickRow;
+use crate::tool::tool_names::{ColumnTarget, ToolNames};
 use diskwright_base::diskstats::disk_of_partition;
 
 /// Number of the text with the time of day.
@@ -14,13 +14,13 @@ pub const CLOCK: u8 = 0;
 /// Number of the text with seconds since 1970.
 pub const EPOCH: u8 = 1;
 
-fn names() -> &'static ToolNames {
+fn tool_names() -> &'static ToolNames {
     static NAMES: OnceLock<ToolNames> = OnceLock::new();
     NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
 }
 
 /// Returns true for two lines that are headings of dstat, where the titles are lost.
-pub fn is_known(groups: &[String], columns: &[String]) -> bool {
+pub fn are_headings(groups: &[String], columns: &[String]) -> bool {
     let has_group = |name: &str| groups.iter().any(|g| g == name);
     let has_column = |name: &str| columns.iter().any(|c| c == name);
     (has_group("total cpu usage") && has_column("usr") && has_column("idl"))
@@ -42,7 +42,7 @@ pub struct DstatHeading {
 
 impl DstatHeading {
     /// Parses two lines of headings.
-    pub fn of(groups: &[String], columns: &[String], title: &DstatTitle, row: &mut TickRow) -> DstatHeading {
+    pub fn from_lines(groups: &[String], columns: &[String], title: &DstatTitle, row: &mut TickRow) -> DstatHeading {
         let mut heading = DstatHeading::default();
         let mut pairs = Vec::new();
         let mut group = "";
@@ -52,7 +52,8 @@ impl DstatHeading {
             let name = column.strip_prefix(group).and_then(|rest| rest.strip_prefix(':')).unwrap_or(column);
             pairs.push((group, name));
         }
-        let targets: Vec<ColumnTarget> = pairs.iter().map(|(group, name)| names().column(group, name)).collect();
+        let targets: Vec<ColumnTarget> =
+            pairs.iter().map(|(group, name)| tool_names().find_target(group, name)).collect();
         let disks: HashSet<String> =
             targets.iter().filter(|t| t.counter.starts_with("physical_disk.")).map(|t| t.instance.clone()).collect();
         let mut used = HashSet::new();
@@ -66,20 +67,20 @@ impl DstatHeading {
                     heading.has_epoch = true;
                     CellPlan::Text(EPOCH)
                 }
-                ("epoch", "epoch") | ("system", "time") => CellPlan::Leave,
-                _ => heading.column(group, target, title, &disks, row),
+                ("epoch", "epoch") | ("system", "time") => CellPlan::Skip,
+                _ => heading.plan_cell(group, target, title, &disks, row),
             };
             let is_new = match plan {
                 CellPlan::Number(column) | CellPlan::Rest(column) => used.insert(column),
-                CellPlan::Leave | CellPlan::Text(_) => true,
+                CellPlan::Skip | CellPlan::Text(_) => true,
             };
-            heading.plan.push(if is_new { plan } else { CellPlan::Leave });
+            heading.plan.push(if is_new { plan } else { CellPlan::Skip });
         }
-        add_swap(row);
+        add_swap_total(row);
         heading
     }
 
-    fn column(
+    fn plan_cell(
         &mut self,
         group: &str,
         target: ColumnTarget,
@@ -95,29 +96,29 @@ impl DstatHeading {
         }
         let is_part = disk_of_partition(&target.instance).is_some_and(|disk| disks.contains(&disk));
         if is_part {
-            target = target.of_partition();
+            target = target.into_partition();
         }
         let is_bytes = group.starts_with("dsk/") && target.counter.contains("_bytes_per_s");
         if is_bytes || group.starts_with("net/") || group == "paging" {
-            match title.bytes() {
+            match title.unit_bytes() {
                 // pages are never counted in bits
-                Some(bytes) if group != "paging" => target.times *= bytes,
+                Some(bytes) if group != "paging" => target.scale *= bytes,
                 Some(_) => {}
                 None => {
                     self.is_unit_unknown = true;
-                    return CellPlan::Leave;
+                    return CellPlan::Skip;
                 }
             }
         }
-        CellPlan::of(row.target(&target), target.rest)
+        CellPlan::for_column(row.target_column(&target), target.is_rest)
     }
 }
 
 /// Adds the size of swap space as the sum of its two parts.
-fn add_swap(row: &mut TickRow) {
-    let used = row.find("foreign.swap.used", "");
-    if let (Some(free), Some(used)) = (row.find("memory.swap_free_bytes", ""), used) {
-        row.sum("memory.swap_total_bytes", "", 1.0, &[free, used]);
+fn add_swap_total(row: &mut TickRow) {
+    let used = row.find_column("foreign.swap.used", "");
+    if let (Some(free), Some(used)) = (row.find_column("memory.swap_free_bytes", ""), used) {
+        row.add_sum_column("memory.swap_total_bytes", "", 1.0, &[free, used]);
     }
 }
 
@@ -127,8 +128,8 @@ mod tests {
 
     #[test]
     fn every_name_is_of_the_catalogue() {
-        assert_eq!(names().column("dsk/sda", "read").counter, "physical_disk.read_bytes_per_s");
-        assert_eq!(names().column("dsk/total", "read").counter, "foreign.dsk-total.read");
-        assert_eq!(names().column("sda", "util").counter, "physical_disk.busy");
+        assert_eq!(tool_names().find_target("dsk/sda", "read").counter, "physical_disk.read_bytes_per_s");
+        assert_eq!(tool_names().find_target("dsk/total", "read").counter, "foreign.dsk-total.read");
+        assert_eq!(tool_names().find_target("sda", "util").counter, "physical_disk.busy");
     }
 }

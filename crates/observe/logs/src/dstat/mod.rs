@@ -2,13 +2,13 @@
 
 mod heading;
 mod reader;
+mod row_dates;
 #[cfg(test)]
 mod tests;
 mod title;
-mod when;
 
 use crate::LogFormat;
-use crate::tool::{cells, lines};
+use crate::tool::{cells, line_cursor};
 
 /// The CSV of all of them.
 pub static FORMAT: LogFormat = LogFormat {
@@ -25,9 +25,9 @@ pub static FORMAT: LogFormat = LogFormat {
 
 fn is_dstat(bytes: &[u8]) -> bool {
     let mut before: Vec<String> = Vec::new();
-    for line in lines::of_head(bytes) {
-        let cells = cells::texts(line, b',');
-        if title::program(&cells[0]).is_some() || heading::is_known(&before, &cells) {
+    for line in line_cursor::head_lines(bytes) {
+        let cells = cells::split_cells(line, b',');
+        if title::parse_program(&cells[0]).is_some() || heading::are_headings(&before, &cells) {
             return true;
         }
         before = cells;

@@ -4,22 +4,22 @@ use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
 use super::heading::{CLOCK, DstatHeading, EPOCH};
+use super::row_dates::RowDates;
 use super::title::DstatTitle;
-use super::when::RowDates;
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::tool::cells::{self, CellPlan, EPOCHS, RowFit};
-use crate::tool::lines::LineCursor;
-use crate::tool::row::TickRow;
+use crate::tool::cells::{self, CellPlan, EPOCH_RANGE_S, RowFit};
+use crate::tool::line_cursor::LineCursor;
+use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions, TimeBasis};
 
-const S: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 const DELIMITER: u8 = b',';
 
 /// Text of the note about rows without a time.
-const ASSUMED: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
+const COUNTED_TIMES_NOTE: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
                        (dstat -t or -T writes times); durations are right, times of day are uncertain";
 
 struct DstatLog<'b, 'c> {
@@ -34,8 +34,8 @@ struct DstatLog<'b, 'c> {
     dates: RowDates,
     row: TickRow,
     /// Number of rows of this run.
-    rows: u64,
-    before_ns: Option<i64>,
+    row_count: u64,
+    previous_ns: Option<i64>,
     /// The machine that is read.
     chosen: Option<String>,
     is_announced: bool,
@@ -54,16 +54,16 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         heading: DstatHeading::default(),
         dates: RowDates::default(),
         row: TickRow::new(),
-        rows: 0,
-        before_ns: None,
+        row_count: 0,
+        previous_ns: None,
         chosen: options.host.clone(),
         is_announced: false,
     };
     while lines.advance()? {
-        if log.is_data(lines.line()) {
-            log.data(&lines);
+        if log.is_data_row(lines.line_bytes()) {
+            log.read_row(&lines);
         } else {
-            log.text(&lines);
+            log.read_text_line(&lines);
         }
         if log.batch.is_stopped() {
             return Ok(());
@@ -74,7 +74,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 
 impl DstatLog<'_, '_> {
     /// Returns true for a row; titles and headings begin with a quote, or lost theirs.
-    fn is_data(&self, line: &[u8]) -> bool {
+    fn is_data_row(&self, line: &[u8]) -> bool {
         match line.first() {
             None | Some(b'"') => false,
             Some(b'0'..=b'9' | b'-') => true,
@@ -83,37 +83,39 @@ impl DstatLog<'_, '_> {
         }
     }
 
-    fn skip(&mut self, context: String, because: &str) {
-        self.batch.skip(context, because);
+    fn add_skip(&mut self, context: String, because: &str) {
+        self.batch.add_skip(context, because);
     }
 
-    fn text(&mut self, lines: &LineCursor<'_>) {
-        let cells = cells::texts(lines.line(), DELIMITER);
+    fn read_text_line(&mut self, lines: &LineCursor<'_>) {
+        let cells = cells::split_cells(lines.line_bytes(), DELIMITER);
         if cells.iter().all(String::is_empty) {
             return;
         }
-        if self.title.take(&cells) {
+        if self.title.parse_line(&cells) {
             self.begin_run();
             return;
         }
         match self.groups.take() {
             Some(groups) => {
-                self.heading = DstatHeading::of(&groups, &cells, &self.title, &mut self.row);
+                self.heading = DstatHeading::from_lines(&groups, &cells, &self.title, &mut self.row);
                 if self.heading.is_unit_unknown {
                     let because = "it is not said whether disks, interfaces and swapping are counted in bytes (dstat) \
                                    or bits (dool): these columns are left out";
-                    self.skip(lines.context(), because);
+                    self.add_skip(lines.context(), because);
                 }
             }
-            None if cells.len() > 1 || self.heading.plan.is_empty() && super::title::program(&cells[0]).is_none() => {
+            None if cells.len() > 1
+                || self.heading.plan.is_empty() && super::title::parse_program(&cells[0]).is_none() =>
+            {
                 // a single group is a heading only below a title
                 if cells.len() > 1 || !self.title.host.is_empty() {
                     self.groups = Some(cells);
                 } else {
-                    self.skip(lines.context(), "neither a title nor a heading nor a row");
+                    self.add_skip(lines.context(), "neither a title nor a heading nor a row");
                 }
             }
-            None => self.skip(lines.context(), "neither a title nor a heading nor a row"),
+            None => self.add_skip(lines.context(), "neither a title nor a heading nor a row"),
         }
     }
 
@@ -124,99 +126,99 @@ impl DstatLog<'_, '_> {
         // the title states the zone that holds from here on
         self.daylight = DaylightClock::default();
         self.groups = None;
-        self.rows = 0;
+        self.row_count = 0;
     }
 
-    fn data(&mut self, lines: &LineCursor<'_>) {
+    fn read_row(&mut self, lines: &LineCursor<'_>) {
         if self.heading.plan.is_empty() {
             self.groups = None;
-            self.skip(lines.context(), "a row without headings above it");
+            self.add_skip(lines.context(), "a row without headings above it");
             return;
         }
         let chosen = self.chosen.get_or_insert_with(|| self.title.host.clone());
         if !is_same_host(chosen, &self.title.host) {
-            self.batch.skip_host(lines.context(), &self.title.host);
+            self.batch.add_other_host(lines.context(), &self.title.host);
             return;
         }
-        let (bytes, length) = lines.padded();
-        let fit = cells::numbers(bytes, length, DELIMITER, &self.heading.plan, &mut self.row.cells);
-        self.told(lines, &fit);
-        let time = self.time(bytes, &fit).filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.heading.plan));
-        self.rows += 1;
+        let (bytes, length) = lines.padded_line();
+        let fit = cells::read_numbers(bytes, length, DELIMITER, &self.heading.plan, &mut self.row.cells);
+        self.report_misfits(lines, &fit);
+        let time = self.row_time(bytes, &fit).filter(|_| !cells::is_time_cut(lines.is_cut(), &fit, &self.heading.plan));
+        self.row_count += 1;
         let Some(time_ns) = time else {
             self.row.clear();
-            self.skip(lines.context(), "a row without a readable time");
+            self.add_skip(lines.context(), "a row without a readable time");
             return;
         };
-        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
-        self.before_ns = Some(time_ns);
-        if self.rows == 1 && self.title.is_first_since_boot() {
+        let since = self.previous_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.previous_ns = Some(time_ns);
+        if self.row_count == 1 && self.title.is_first_since_boot() {
             self.row.clear();
-            self.skip(lines.context(), "the first row of dstat and dool covers the time since boot");
+            self.add_skip(lines.context(), "the first row of dstat and dool covers the time since boot");
             return;
         }
         if !self.is_announced {
             self.is_announced = true;
             let host = self.title.host.clone();
-            let memory_bytes = self.row.value("memory.total_bytes", "").map_or(0, |bytes| bytes as u64);
-            self.batch.topology(time_ns, &Topology { host, memory_bytes, ..Topology::default() });
+            let memory_bytes = self.row.cell_value("memory.total_bytes", "").map_or(0, |bytes| bytes as u64);
+            self.batch.push_topology(time_ns, &Topology { host, memory_bytes, ..Topology::default() });
         }
         // the time between two runs is a gap, which no row covers
-        let elapsed = if self.rows == 1 { Some(0) } else { since.map(i64::unsigned_abs) };
-        self.row.emit(self.batch, time_ns, elapsed, &|| lines.context());
+        let elapsed = if self.row_count == 1 { Some(0) } else { since.map(i64::unsigned_abs) };
+        self.row.emit_tick(self.batch, time_ns, elapsed, &|| lines.context());
     }
 
     /// Reports cells that are missing, surplus, cut or not numbers.
-    fn told(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
+    fn report_misfits(&mut self, lines: &LineCursor<'_>, fit: &RowFit) {
         let columns = self.heading.plan.len();
-        if fit.cells < columns {
-            self.skip(lines.context(), "a row with fewer cells than headings");
-        } else if fit.cells > columns {
-            self.skip(lines.context(), "a row with more cells than headings");
+        if fit.cell_count < columns {
+            self.add_skip(lines.context(), "a row with fewer cells than headings");
+        } else if fit.cell_count > columns {
+            self.add_skip(lines.context(), "a row with more cells than headings");
         }
-        if fit.odd > 0 {
-            self.skip(lines.context(), "text where a number should be");
+        if fit.odd_count > 0 {
+            self.add_skip(lines.context(), "text where a number should be");
         }
-        if lines.is_cut() && fit.cells <= columns {
-            if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cells - 1] {
+        if lines.is_cut() && fit.cell_count <= columns {
+            if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cell_count - 1] {
                 self.row.cells[column as usize] = f64::NAN;
             }
-            self.skip(lines.context(), "the last line is incomplete: its last cell is left out");
+            self.add_skip(lines.context(), "the last line is incomplete: its last cell is left out");
         }
     }
 
     /// Returns the UTC of a row.
-    fn time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
+    fn row_time(&mut self, bytes: &[u8], fit: &RowFit) -> Option<i64> {
         if self.heading.has_epoch {
-            let text = cells::unquoted(&bytes[fit.texts[usize::from(EPOCH)].clone()]);
-            let seconds = cells::loose_number(&text).filter(|s| EPOCHS.contains(s));
+            let text = cells::unquote_cell(&bytes[fit.texts[usize::from(EPOCH)].clone()]);
+            let seconds = cells::parse_loose_number(&text).filter(|s| EPOCH_RANGE_S.contains(s));
             if let Some(seconds) = seconds {
                 return Some((seconds * 1000.0).round() as i64 * 1_000_000);
             }
         }
-        let zone = self.title.zone();
+        let zone = self.title.zone_hint();
         if self.heading.has_clock {
-            let text = cells::unquoted(&bytes[fit.texts[usize::from(CLOCK)].clone()]);
-            let local = self.dates.local(&text, &self.title)?;
+            let text = cells::unquote_cell(&bytes[fit.texts[usize::from(CLOCK)].clone()]);
+            let local = self.dates.local_seconds(&text, &self.title)?;
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-            return Some(self.daylight.place(time_ns, local.saturating_mul(S), self.batch));
+            return Some(self.daylight.resolve_time(time_ns, local.saturating_mul(SECOND_NS), self.batch));
         }
         if self.heading.has_epoch {
             return None;
         }
-        Some(self.counted(&zone))
+        Some(self.next_counted_time(&zone))
     }
 
-    fn counted(&mut self, zone: &ZoneHint) -> i64 {
+    fn next_counted_time(&mut self, zone: &ZoneHint) -> i64 {
         let given_step = self.options.interval.map(|step| i64::try_from(step.as_nanos()).unwrap_or(i64::MAX));
-        let step = given_step.unwrap_or_else(|| self.title.delay() * S);
-        if let (Some(before), true) = (self.before_ns, self.rows > 0) {
+        let step = given_step.unwrap_or_else(|| self.title.delay_s() * SECOND_NS);
+        if let (Some(before), true) = (self.previous_ns, self.row_count > 0) {
             return before.saturating_add(step);
         }
-        let start = self.clock.utc_ns(self.title.begun.unwrap_or(0), zone, self.batch);
-        self.batch.note(Note::new(start, Note::WARNING, ASSUMED));
-        if self.title.begun.is_none() {
-            self.batch.times_are(TimeBasis::Counted);
+        let start = self.clock.utc_ns(self.title.begun_s.unwrap_or(0), zone, self.batch);
+        self.batch.push_note(Note::new(start, Note::WARNING, COUNTED_TIMES_NOTE));
+        if self.title.begun_s.is_none() {
+            self.batch.note_time_basis(TimeBasis::Counted);
         }
         start
     }

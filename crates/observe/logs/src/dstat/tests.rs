@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::LogOptions;
-use crate::sysstat::testing::{Read, run, run_with};
+use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
 
 /// A log of dstat as it writes it; `rows` under two disks, their sum and processors.
 fn log(program: &str, command: &str, rows: &str) -> String {
@@ -27,13 +27,13 @@ fn rows(seconds: std::ops::Range<u32>) -> String {
     seconds.map(row).collect()
 }
 
-fn seconds(read: &Read) -> Vec<i64> {
+fn seconds(read: &ReadOutcome) -> Vec<i64> {
     read.ticks.iter().map(|(time_ns, _)| time_ns / 1_000_000_000 - 1_795_244_700).collect()
 }
 
 #[test]
-fn a_log_of_dstat() {
-    let read = run(&log("Dstat 0.7.3", "dstat -tcd", &rows(46..50)));
+fn reads_a_log_of_dstat() {
+    let read = read_text(&log("Dstat 0.7.3", "dstat -tcd", &rows(46..50)));
     assert_eq!(seconds(&read), [47, 48, 49]);
     for (counter, instance, value) in [
         ("processor.user", "_total", 0.4),
@@ -45,12 +45,12 @@ fn a_log_of_dstat() {
         ("system.blocked", "", 1.0),
         ("foreign.dsk-total.writ", "", 2.0),
     ] {
-        assert_eq!(read.column(counter, instance), [value; 3], "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance), [value; 3], "{counter} {instance}");
     }
-    assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [47e3, 48e3, 49e3]);
+    assert_eq!(read.series_values("physical_disk.read_bytes_per_s", "sda"), [47e3, 48e3, 49e3]);
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str()), ("dstat-csv", "db1"));
-    let skips: Vec<_> = summary.skipped.iter().map(|s| (s.context.as_str(), s.because.as_str())).collect();
+    let skips: Vec<_> = summary.skipped.iter().map(|s| (s.context.as_str(), s.reason.as_str())).collect();
     assert_eq!(skips, [("line 8", "the first row of dstat and dool covers the time since boot")]);
     // the log names its zone
     assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
@@ -61,56 +61,56 @@ fn dool_writes_bits_of_disks_and_interfaces() {
     for (program, command, bytes) in
         [("dool 1.3.4", "dool -d", 512.0), ("dool 1.3.4", "dool -d --bytes", 4096.0), ("dool 1.2.0", "dool", 4096.0)]
     {
-        let read = run(&log(program, command, &rows(46..48)));
-        assert_eq!(read.column("physical_disk.write_bytes_per_s", "sda"), [bytes], "{program}: {command}");
+        let read = read_text(&log(program, command, &rows(46..48)));
+        assert_eq!(read.series_values("physical_disk.write_bytes_per_s", "sda"), [bytes], "{program}: {command}");
         // requests are no bytes
-        assert_eq!(read.column("physical_disk.writes_per_s", "sda"), [20.0], "{program}: {command}");
+        assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0], "{program}: {command}");
     }
     let whole = log("dool 1.3.4", "dool -d", &rows(46..48));
-    let read = run(&whole.split_once("\n\n").unwrap().1.replace("21-11 ", "2026-11-21 "));
-    assert!(read.column("physical_disk.write_bytes_per_s", "sda")[0].is_nan(), "nobody says what it counts");
-    assert!(read.summary.unwrap().skipped.iter().any(|s| s.because.contains("bits (dool)")));
+    let read = read_text(&whole.split_once("\n\n").unwrap().1.replace("21-11 ", "2026-11-21 "));
+    assert!(read.series_values("physical_disk.write_bytes_per_s", "sda")[0].is_nan(), "nobody says what it counts");
+    assert!(read.summary.unwrap().skipped.iter().any(|s| s.reason.contains("bits (dool)")));
 }
 
 #[test]
-fn appended_runs_begin_anew() {
+fn appended_runs_begin_again() {
     let first = log("Dstat 0.7.3", "dstat -tcd", &rows(10..13));
     let second = log("Dstat 0.7.3", "dstat -tcd", &rows(50..53));
     let (_, appended) = second.split_once('\n').unwrap();
-    let read = run(&format!("{first}\n\n{appended}"));
+    let read = read_text(&format!("{first}\n\n{appended}"));
     assert_eq!(seconds(&read), [11, 12, 51, 52]);
     let because = "the first row of dstat and dool covers the time since boot";
     assert_eq!(
-        read.summary.unwrap().skipped.iter().map(|s| (s.because.as_str(), s.times)).collect::<Vec<_>>(),
+        read.summary.unwrap().skipped.iter().map(|s| (s.reason.as_str(), s.count)).collect::<Vec<_>>(),
         [(because, 2)]
     );
     // of another machine
     let other = format!("{first}\n\n{}", appended.replace("db1", "db2"));
-    assert_eq!(seconds(&run(&other)), [11, 12]);
+    assert_eq!(seconds(&read_text(&other)), [11, 12]);
     let options = LogOptions { host: Some("DB2".into()), ..LogOptions::default() };
-    assert_eq!(seconds(&run_with(other.as_bytes(), &options)), [51, 52]);
+    assert_eq!(seconds(&read_bytes(other.as_bytes(), &options)), [51, 52]);
 }
 
 #[test]
-fn times_are_epochs_or_counted() {
+fn reads_epochs_and_counts_missing_times() {
     let title = log("Dstat 0.7.3", "dstat -c 5", "");
     let title = title.split_once("\n\n").unwrap().0;
     let epochs =
         "\n\"epoch\",\"load avg\",,\n\"epoch\",\"1m\",\"5m\",\"15m\"\n1795244746.1,1,2,3\n1795244756.25,1,2,3\n";
-    let read = run(&format!("{title}\n{epochs}"));
+    let read = read_text(&format!("{title}\n{epochs}"));
     assert_eq!(read.ticks, [(1_795_244_756_250_000_000, 10_150_000_000)]);
-    let beyond = run(&format!("{title}\n{epochs}99999999999,1,2,3\n"));
+    let beyond = read_text(&format!("{title}\n{epochs}99999999999,1,2,3\n"));
     assert_eq!(beyond.ticks.len(), 1, "beyond what a moment can be");
     let without = "\n\"load avg\",,\n\"1m\",\"5m\",\"15m\"\n1,2,3\n1,2,3\n4,5,6\n";
-    let read = run(&format!("{title}\n{without}"));
+    let read = read_text(&format!("{title}\n{without}"));
     assert_eq!((seconds(&read), read.ticks[0].1), (vec![51, 56], 5_000_000_000));
     assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("no timestamps")));
     let options = LogOptions { interval: Some(Duration::from_secs(60)), ..LogOptions::default() };
-    assert_eq!(seconds(&run_with(format!("{title}\n{without}").as_bytes(), &options)), [106, 166]);
+    assert_eq!(seconds(&read_bytes(format!("{title}\n{without}").as_bytes(), &options)), [106, 166]);
 }
 
 #[test]
-fn broken_rows_are_told_and_the_rest_is_kept() {
+fn reports_broken_rows_and_keeps_the_rest() {
     let good = rows(46..48);
     let cells = row(48);
     for (wrong, because) in [
@@ -126,37 +126,37 @@ fn broken_rows_are_told_and_the_rest_is_kept() {
         (cells.trim_end().to_owned(), "incomplete"),
         ("\"rubbish\"\n".to_owned(), "neither a title"),
     ] {
-        let read = run(&log("Dstat 0.7.3", "dstat", &format!("{good}{wrong}")));
-        let rows = read.column("physical_disk.writes_per_s", "sda");
+        let read = read_text(&log("Dstat 0.7.3", "dstat", &format!("{good}{wrong}")));
+        let rows = read.series_values("physical_disk.writes_per_s", "sda");
         assert_eq!(rows[0], 20.0, "{wrong}");
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.reason.contains(because)), "{wrong}: {skipped:?}");
     }
     // what dstat has no value for is a gap, and nothing is wrong
-    let read = run(&log("Dstat 0.7.3", "dstat", &format!("{good}{}", cells.replace("62.5", "-"))));
-    assert!(read.column("physical_disk.busy", "sda")[1].is_nan());
+    let read = read_text(&log("Dstat 0.7.3", "dstat", &format!("{good}{}", cells.replace("62.5", "-"))));
+    assert!(read.series_values("physical_disk.busy", "sda")[1].is_nan());
     assert_eq!(read.summary.unwrap().skipped.len(), 1);
 }
 
 #[test]
-fn a_log_cut_anywhere_gives_what_was_whole() {
+fn a_log_cut_anywhere_yields_all_complete_rows() {
     let whole = log("Dstat 0.7.3", "dstat", &rows(46..49));
     for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = run(&whole[..cut]);
+        let read = read_text(&whole[..cut]);
         assert!(read.ticks.len() <= 2, "cut at {cut}");
-        for value in read.column("physical_disk.writes_per_s", "sda").iter().filter(|v| !v.is_nan()) {
+        for value in read.series_values("physical_disk.writes_per_s", "sda").iter().filter(|v| !v.is_nan()) {
             assert_eq!(*value, 20.0, "cut at {cut}");
         }
     }
 }
 
 #[test]
-fn lines_before_the_titles_and_lost_quotes() {
+fn reads_lines_before_the_titles_and_lost_quotes() {
     let whole = log("Dstat 0.7.3", "dstat", &rows(46..49));
-    let read = run(&format!("nohup: ignoring input\n{whole}"));
-    assert_eq!(read.column("physical_disk.writes_per_s", "sda"), [20.0; 2]);
-    let read = run(&whole.replace('"', "").replace('\n', "\r\n"));
-    assert_eq!(read.column("physical_disk.writes_per_s", "sda"), [20.0; 2]);
+    let read = read_text(&format!("nohup: ignoring input\n{whole}"));
+    assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0; 2]);
+    let read = read_text(&whole.replace('"', "").replace('\n', "\r\n"));
+    assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0; 2]);
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let one = |clock: &&str| row(46).replace("21-11 07:05:46", &format!("{day} {clock}"));
         let rows: String = clocks.iter().map(one).collect();
         let text = log("Dstat 0.7.3", "dstat", &rows).replace("21 Nov 2026 07:05:46 UTC", "01 Jun 2026 07:05:46 CEST");
-        let read = run(&text);
+        let read = read_text(&text);
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [5; 5], "{day}");
         let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();

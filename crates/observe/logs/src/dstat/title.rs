@@ -30,7 +30,7 @@ pub struct DstatTitle {
     /// The command with its options.
     pub command: String,
     /// Start: seconds since 1970 as the clock showed it.
-    pub begun: Option<i64>,
+    pub begun_s: Option<i64>,
     /// Date of the start, for times without one.
     pub date: Option<Date>,
     /// Zone of the start.
@@ -38,7 +38,7 @@ pub struct DstatTitle {
 }
 
 /// Parses the program of a first title line, `"Dstat 0.7.3 CSV output"`.
-pub fn program(cell: &str) -> Option<DstatProgram> {
+pub fn parse_program(cell: &str) -> Option<DstatProgram> {
     let lower = cell.to_ascii_lowercase();
     let words: Vec<&str> = lower.split_whitespace().collect();
     let [name, version, "csv", "output"] = words.as_slice() else { return None };
@@ -57,8 +57,8 @@ pub fn program(cell: &str) -> Option<DstatProgram> {
 impl DstatTitle {
     /// Parses a title line; returns false where it is none. A new run keeps the program, which is named at the
     /// beginning of a file alone.
-    pub fn take(&mut self, cells: &[String]) -> bool {
-        if let Some(program) = program(&cells[0]) {
+    pub fn parse_line(&mut self, cells: &[String]) -> bool {
+        if let Some(program) = parse_program(&cells[0]) {
             *self = DstatTitle { program, ..DstatTitle::default() };
             return true;
         }
@@ -80,18 +80,18 @@ impl DstatTitle {
 
     fn set_date(&mut self, text: &str) {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let clock_at = (0..words.len()).find(|&position| time::time_of_day(&words[position..]).is_some());
+        let clock_at = (0..words.len()).find(|&position| time::parse_time_of_day(&words[position..]).is_some());
         let (day, rest) = words.split_at(clock_at.unwrap_or(words.len()));
-        self.date = time::date(&day.join(" "), NumericDateOrder::DayFirst).map(|read| read.date);
-        self.begun = None;
-        if let (Some(date), Some((clock, taken))) = (self.date, time::time_of_day(rest)) {
-            self.begun = Some(date.days() * time::DAY + clock);
+        self.date = time::parse_date(&day.join(" "), NumericDateOrder::DayFirst).map(|read| read.date);
+        self.begun_s = None;
+        if let (Some(date), Some((clock, taken))) = (self.date, time::parse_time_of_day(rest)) {
+            self.begun_s = Some(date.days_since_epoch() * time::DAY_S + clock);
             self.zone = rest.get(taken).map(|zone| (*zone).to_owned());
         }
     }
 
     /// Zone of its times, as far as it is known.
-    pub fn zone(&self) -> ZoneHint {
+    pub fn zone_hint(&self) -> ZoneHint {
         self.zone.clone().map_or(ZoneHint::Nothing, ZoneHint::Name)
     }
 
@@ -101,7 +101,7 @@ impl DstatTitle {
     }
 
     /// Bytes per unit in columns of disks and interfaces: 1 (bytes), 1/8 (bits), or `None` where nothing says.
-    pub fn bytes(&self) -> Option<f64> {
+    pub fn unit_bytes(&self) -> Option<f64> {
         match self.program {
             // PCP's metrics have units of their own, which the CSV does not show
             DstatProgram::Unknown | DstatProgram::Pcp => None,
@@ -118,7 +118,7 @@ impl DstatTitle {
     }
 
     /// Returns the seconds between two rows: the first of one or two numbers at the command's end.
-    pub fn delay(&self) -> i64 {
+    pub fn delay_s(&self) -> i64 {
         let words: Vec<&str> = self.command.split_whitespace().skip(1).collect();
         let behind = words.iter().rev().take_while(|w| w.bytes().all(|b| b.is_ascii_digit())).count();
         let mut numbers = &words[words.len() - behind..];
@@ -138,20 +138,22 @@ mod tests {
     fn title(version: &str, command: &str) -> DstatTitle {
         let mut title = DstatTitle::default();
         let line = |text: &str| text.split(',').map(|c| c.trim_matches('"').to_owned()).collect::<Vec<_>>();
-        assert!(title.take(&line(&format!("\"{version} CSV output\""))));
-        assert!(title.take(&line("\"Author:\",\"x\",,,,\"URL:\",\"http://x/\"")));
-        assert!(title.take(&line("\"Host:\",\"db1\",,,,\"User:\",\"root\"")));
-        assert!(title.take(&line(&format!("\"Cmdline:\",\"{command}\",,,,\"Date:\",\"21 Nov 2026 07:05:46 CET\""))));
-        assert!(!title.take(&line("\"total cpu usage\",,")));
+        assert!(title.parse_line(&line(&format!("\"{version} CSV output\""))));
+        assert!(title.parse_line(&line("\"Author:\",\"x\",,,,\"URL:\",\"http://x/\"")));
+        assert!(title.parse_line(&line("\"Host:\",\"db1\",,,,\"User:\",\"root\"")));
+        assert!(
+            title.parse_line(&line(&format!("\"Cmdline:\",\"{command}\",,,,\"Date:\",\"21 Nov 2026 07:05:46 CET\"")))
+        );
+        assert!(!title.parse_line(&line("\"total cpu usage\",,")));
         title
     }
 
     #[test]
-    fn titles_say_where_and_when() {
+    fn reads_host_and_start_from_titles() {
         let found = title("Dstat 0.7.3", "dstat -tcd 5 3");
-        assert_eq!((found.host.as_str(), found.delay(), found.bytes()), ("db1", 5, Some(1.0)));
-        assert_eq!(found.begun, Some(20_778 * time::DAY + 25_546));
-        assert_eq!(found.zone(), ZoneHint::Name("CET".into()));
+        assert_eq!((found.host.as_str(), found.delay_s(), found.unit_bytes()), ("db1", 5, Some(1.0)));
+        assert_eq!(found.begun_s, Some(20_778 * time::DAY_S + 25_546));
+        assert_eq!(found.zone_hint(), ZoneHint::Name("CET".into()));
         assert!(found.is_first_since_boot() && !title("pcp-dstat 5.0.3", "x").is_first_since_boot());
     }
 
@@ -165,9 +167,9 @@ mod tests {
             ("dool 1.2.0", "dool -d", 1.0),
             ("Dstat 0.8.0", "dstat --bits", 1.0),
         ] {
-            assert_eq!(title(version, command).bytes(), Some(bytes), "{version}: {command}");
+            assert_eq!(title(version, command).unit_bytes(), Some(bytes), "{version}: {command}");
         }
-        assert_eq!(DstatTitle::default().bytes(), None);
+        assert_eq!(DstatTitle::default().unit_bytes(), None);
     }
 
     #[test]
@@ -175,7 +177,7 @@ mod tests {
         for (command, delay) in
             [("dstat", 1), ("dstat -tcd", 1), ("dstat -c 10", 10), ("dstat -C 0", 1), ("dstat --output 3 60 9", 60)]
         {
-            assert_eq!(title("Dstat 0.7.3", command).delay(), delay, "{command}");
+            assert_eq!(title("Dstat 0.7.3", command).delay_s(), delay, "{command}");
         }
     }
 }

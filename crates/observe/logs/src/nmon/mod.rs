@@ -7,7 +7,7 @@ mod section;
 mod tests;
 
 use crate::LogFormat;
-use crate::tool::lines;
+use crate::tool::line_cursor;
 
 /// The recordings.
 pub static FORMAT: LogFormat = LogFormat {
@@ -25,12 +25,12 @@ pub static FORMAT: LogFormat = LogFormat {
 /// section, where the beginning was lost.
 fn is_nmon(bytes: &[u8]) -> bool {
     let known = ["progname", "command", "version", "host", "runname", "interval", "snapshots", "disks_per_line"];
-    lines::of_head(bytes).any(|line| {
+    line_cursor::head_lines(bytes).any(|line| {
         let Some(delimiter) = line.iter().copied().find(|b| matches!(b, b',' | b';')) else { return false };
         let mut cells = line.split(|b| *b == delimiter);
         match (cells.next(), cells.next()) {
             (Some(b"AAA"), Some(word)) => known.iter().any(|k| k.as_bytes() == word),
-            (Some(b"ZZZZ"), Some(tick)) => reader::tick_number(tick).is_some(),
+            (Some(b"ZZZZ"), Some(tick)) => reader::parse_tick_number(tick).is_some(),
             _ => false,
         }
     })

@@ -12,7 +12,7 @@ pub struct TopColumns {
 
 impl TopColumns {
     /// Parses the heading `TOP,+PID,Time,%CPU,...`; returns false for another line.
-    pub fn heading(&mut self, cells: &[String]) -> bool {
+    pub fn parse_heading(&mut self, cells: &[String]) -> bool {
         let is_heading = cells.get(1).is_some_and(|c| c.trim_start_matches('+') == "PID");
         if is_heading {
             self.names = cells.iter().map(|c| c.trim().to_owned()).collect();
@@ -21,9 +21,10 @@ impl TopColumns {
     }
 
     /// Parses the process of a line.
-    pub fn row(&self, cells: &[String]) -> Option<ProcessRow> {
+    pub fn parse_row(&self, cells: &[String]) -> Option<ProcessRow> {
         let cell = |name: &str| self.names.iter().position(|n| n == name).and_then(|index| cells.get(index));
-        let value = |name: &str| cell(name).and_then(|c| cells::loose_number(c)).filter(|v| (0.0..1e15).contains(v));
+        let value =
+            |name: &str| cell(name).and_then(|c| cells::parse_loose_number(c)).filter(|v| (0.0..1e15).contains(v));
         let resident = value("ResSet").or_else(|| Some(value("ResText")? + value("ResData")?));
         Some(ProcessRow {
             pid: cells.get(1)?.trim().parse().ok()?,

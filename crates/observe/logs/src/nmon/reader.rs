@@ -9,24 +9,24 @@ use diskwright_base::{ProcessRow, Topology};
 use super::processes::TopColumns;
 use super::section::NmonSection;
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::tool::cells::{self, CellPlan};
-use crate::tool::lines::LineCursor;
-use crate::tool::processes::ProcessTables;
-use crate::tool::row::TickRow;
+use crate::tool::line_cursor::LineCursor;
+use crate::tool::process_tables::ProcessTables;
+use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions};
 
 /// Largest number of cells of a sorted file that are held in memory.
-const MOST_HELD: usize = 16 << 20;
+const MAX_HELD_CELLS: usize = 16 << 20;
 /// Largest number of sections of a recording; each processor is one.
-const MOST_SECTIONS: usize = 20_000;
+const MAX_SECTIONS: usize = 20_000;
 /// Largest number of kinds of lines in a head.
-const MOST_WORDS: usize = 1000;
+const MAX_HEAD_WORDS: usize = 1000;
 /// Memory of a held process, counted in cells.
-const PROCESS: usize = 16;
+const CELLS_PER_PROCESS: usize = 16;
 
 /// Rows of a tick whose time is not known yet.
 #[derive(Default)]
@@ -43,24 +43,24 @@ struct NmonLog<'b, 'c> {
     delimiter: u8,
     machine: Topology,
     /// Kinds of lines in this run's head.
-    words: HashSet<String>,
+    head_words: HashSet<String>,
     /// Date of the head or of the last tick, days since 1970, for ticks without a date.
-    day: Option<i64>,
-    last_clock: i64,
+    day_number: Option<i64>,
+    last_clock_s: i64,
     /// In the order in which their headings came, which is mostly that of their rows.
     sections: Vec<(Vec<u8>, NmonSection)>,
     /// Indexes of sections by name.
-    places: HashMap<Vec<u8>, usize>,
+    section_indexes: HashMap<Vec<u8>, usize>,
     /// Index of the last row's section.
-    section: usize,
-    top: TopColumns,
+    last_section: usize,
+    top_columns: TopColumns,
     processes: ProcessTables,
     row: TickRow,
     /// Number and time of the tick whose rows come.
     current: Option<(u32, i64)>,
     held: HashMap<u32, HeldTick>,
     held_cells: usize,
-    before_ns: Option<i64>,
+    previous_ns: Option<i64>,
     /// Set for the first tick of a run: the time it covers is not known.
     is_first: bool,
     chosen: Option<String>,
@@ -68,7 +68,7 @@ struct NmonLog<'b, 'c> {
 }
 
 /// Parses the number of `T0001`.
-pub fn tick_number(cell: &[u8]) -> Option<u32> {
+pub fn parse_tick_number(cell: &[u8]) -> Option<u32> {
     let digits =
         cell.strip_prefix(b"T").filter(|d| !d.is_empty() && d.len() <= 9 && d.iter().all(u8::is_ascii_digit))?;
     std::str::from_utf8(digits).ok()?.parse().ok()
@@ -83,106 +83,106 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         daylight: DaylightClock::default(),
         delimiter: b',',
         machine: Topology::default(),
-        words: HashSet::new(),
-        day: None,
-        last_clock: 0,
+        head_words: HashSet::new(),
+        day_number: None,
+        last_clock_s: 0,
         sections: Vec::new(),
-        places: HashMap::new(),
-        section: 0,
-        top: TopColumns::default(),
+        section_indexes: HashMap::new(),
+        last_section: 0,
+        top_columns: TopColumns::default(),
         processes: ProcessTables::default(),
         row: TickRow::new(),
         current: None,
         held: HashMap::new(),
         held_cells: 0,
-        before_ns: None,
+        previous_ns: None,
         is_first: true,
         chosen: options.host.clone(),
         is_announced: false,
     };
     while lines.advance()? {
-        log.line(&lines)?;
+        log.read_line(&lines)?;
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.end_of_run(&lines);
+    log.finish_run(&lines);
     Ok(())
 }
 
 impl NmonLog<'_, '_> {
-    fn line(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
-        let line = lines.line();
+    fn read_line(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let line = lines.line_bytes();
         if line.starts_with(b"AAA") {
             self.delimiter = line.get(3).copied().filter(|d| matches!(d, b',' | b';')).unwrap_or(self.delimiter);
-            self.about(&cells::texts(line, self.delimiter), lines);
+            self.read_head_line(&cells::split_cells(line, self.delimiter), lines);
             return Ok(());
         }
         if line.is_empty() || line.starts_with(b"BBB") || line.starts_with(b"UARG") {
             return Ok(());
         }
         let Some(first) = memchr::memchr(self.delimiter, line) else {
-            self.batch.skip(lines.context(), "a line without cells");
+            self.batch.add_skip(lines.context(), "a line without cells");
             return Ok(());
         };
         let second = memchr::memchr(self.delimiter, &line[first + 1..]).map_or(line.len(), |end| first + 1 + end);
         let (tag, moment) = (&line[..first], &line[first + 1..second]);
         if tag == b"TOP" {
-            return self.process(lines);
+            return self.read_process(lines);
         }
-        let Some(number) = tick_number(moment) else {
-            let texts = cells::texts(line, self.delimiter);
+        let Some(number) = parse_tick_number(moment) else {
+            let texts = cells::split_cells(line, self.delimiter);
             if is_tag(&texts[0]) && texts.len() > 2 {
-                self.heading(&texts, lines);
+                self.read_heading(&texts, lines);
             } else if !is_tag(&texts[0]) {
-                self.batch.skip(lines.context(), "not a line of nmon");
+                self.batch.add_skip(lines.context(), "not a line of nmon");
             }
             return Ok(());
         };
-        if !self.is_of_host(lines) {
+        if !self.is_chosen_host(lines) {
             return Ok(());
         }
         if tag == b"ZZZZ" {
-            self.moment(number, lines);
+            self.read_tick_time(number, lines);
             return Ok(());
         }
-        self.values(number, first, lines)
+        self.read_values(number, first, lines)
     }
 
     /// Reads the headings of a section, new or repeated.
-    fn heading(&mut self, texts: &[String], lines: &LineCursor<'_>) {
-        let section = NmonSection::of(texts, &mut self.row);
+    fn read_heading(&mut self, texts: &[String], lines: &LineCursor<'_>) {
+        let section = NmonSection::from_heading(texts, &mut self.row);
         let tag = texts[0].as_bytes().to_vec();
-        match self.places.get(&tag) {
+        match self.section_indexes.get(&tag) {
             Some(&index) => self.sections[index].1 = section,
-            None if self.sections.len() >= MOST_SECTIONS => {
-                self.batch.skip(lines.context(), "too many sections for one log")
+            None if self.sections.len() >= MAX_SECTIONS => {
+                self.batch.add_skip(lines.context(), "too many sections for one log")
             }
             None => {
-                self.places.insert(tag.clone(), self.sections.len());
+                self.section_indexes.insert(tag.clone(), self.sections.len());
                 self.sections.push((tag, section));
             }
         }
     }
 
     /// Reads a line of the head about the machine or the run.
-    fn about(&mut self, cells: &[String], lines: &LineCursor<'_>) {
+    fn read_head_line(&mut self, cells: &[String], lines: &LineCursor<'_>) {
         let value = |index: usize| cells.get(index).map(|c| c.trim().to_owned()).unwrap_or_default();
         let word = value(1);
         // in a sorted file, the host and others come before the program
-        if !self.sections.is_empty() && (word == "progname" || self.words.contains(&word)) {
-            self.end_of_run(lines);
+        if !self.sections.is_empty() && (word == "progname" || self.head_words.contains(&word)) {
+            self.finish_run(lines);
             self.machine = Topology::default();
-            self.words.clear();
+            self.head_words.clear();
             self.sections.clear();
-            self.places.clear();
+            self.section_indexes.clear();
             self.is_first = true;
-            (self.day, self.last_clock) = (None, 0);
+            (self.day_number, self.last_clock_s) = (None, 0);
             // the next run may cover the same hours
-            self.daylight.forget();
+            self.daylight.forget_last_sample();
         }
-        if self.words.len() < MOST_WORDS {
-            self.words.insert(word);
+        if self.head_words.len() < MAX_HEAD_WORDS {
+            self.head_words.insert(word);
         }
         match cells.get(1).map(String::as_str) {
             Some("host") => self.machine.host = value(2),
@@ -190,31 +190,32 @@ impl NmonLog<'_, '_> {
             Some("OS") => self.machine.kernel = value(3),
             Some("cpus") => self.machine.processors = cells.last().and_then(|c| c.trim().parse().ok()).unwrap_or(0),
             Some("date") => {
-                self.day = time::date(&value(2), NumericDateOrder::DayFirst).map(|read| read.date.days());
+                self.day_number =
+                    time::parse_date(&value(2), NumericDateOrder::DayFirst).map(|read| read.date.days_since_epoch());
             }
             _ => {}
         }
     }
 
-    fn is_of_host(&mut self, lines: &LineCursor<'_>) -> bool {
+    fn is_chosen_host(&mut self, lines: &LineCursor<'_>) -> bool {
         let chosen = self.chosen.get_or_insert_with(|| self.machine.host.clone());
         if is_same_host(chosen, &self.machine.host) {
             return true;
         }
-        self.batch.skip_host(lines.context(), &self.machine.host);
+        self.batch.add_other_host(lines.context(), &self.machine.host);
         false
     }
 
     /// Reads a line `ZZZZ`: it gives the time of the rows before it, or of those that follow.
-    fn moment(&mut self, number: u32, lines: &LineCursor<'_>) {
-        self.hand_over(lines);
-        let texts = cells::texts(lines.line(), self.delimiter);
-        let Some(local) = self.local(&texts).filter(|_| !lines.is_cut()) else {
-            self.batch.skip(lines.context(), "a snapshot without a readable time");
+    fn read_tick_time(&mut self, number: u32, lines: &LineCursor<'_>) {
+        self.emit_current(lines);
+        let texts = cells::split_cells(lines.line_bytes(), self.delimiter);
+        let Some(local) = self.parse_local_time(&texts).filter(|_| !lines.is_cut()) else {
+            self.batch.add_skip(lines.context(), "a snapshot without a readable time");
             return;
         };
         let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
-        let time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
+        let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         if let Some(held) = self.held.get_mut(&number) {
             held.time_ns = Some(time_ns);
         } else {
@@ -222,32 +223,32 @@ impl NmonLog<'_, '_> {
         }
     }
 
-    fn local(&mut self, texts: &[String]) -> Option<i64> {
-        let (clock, _) = time::time_of_day(&[texts.get(2)?.trim()])?;
+    fn parse_local_time(&mut self, texts: &[String]) -> Option<i64> {
+        let (clock, _) = time::parse_time_of_day(&[texts.get(2)?.trim()])?;
         let day = match texts.get(3).filter(|t| !t.trim().is_empty()) {
-            Some(text) => time::date(text, NumericDateOrder::DayFirst)?.date.days(),
+            Some(text) => time::parse_date(text, NumericDateOrder::DayFirst)?.date.days_since_epoch(),
             // the next day where the clock went back
-            None => self.day? + i64::from(clock + DAY / 2 < self.last_clock),
+            None => self.day_number? + i64::from(clock + DAY_S / 2 < self.last_clock_s),
         };
-        (self.day, self.last_clock) = (Some(day), clock);
-        Some(day * DAY + clock)
+        (self.day_number, self.last_clock_s) = (Some(day), clock);
+        Some(day * DAY_S + clock)
     }
 
-    fn values(&mut self, number: u32, first: usize, lines: &LineCursor<'_>) -> Result<(), LogError> {
-        let (bytes, length) = lines.padded();
-        let after = self.section + 1;
+    fn read_values(&mut self, number: u32, first: usize, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let (bytes, length) = lines.padded_line();
+        let after = self.last_section + 1;
         let is_next = self.sections.get(after).is_some_and(|(tag, _)| *tag == bytes[..first]);
         let found =
             if is_next { Some(after) } else { self.sections.iter().position(|(tag, _)| *tag == bytes[..first]) };
         let Some((_, section)) = found.and_then(|index| self.sections.get(index)) else {
-            self.batch.skip(lines.context(), "a row of a section without headings");
+            self.batch.add_skip(lines.context(), "a row of a section without headings");
             return Ok(());
         };
-        self.section = found.unwrap_or(0);
+        self.last_section = found.unwrap_or(0);
         let is_current = self.current.is_some_and(|(current, _)| current == number);
         let mut aside = if is_current { Vec::new() } else { vec![f64::NAN; self.row.cells.len()] };
         let row = if is_current { &mut self.row.cells } else { &mut aside };
-        let fit = cells::numbers(bytes, length, self.delimiter, &section.plan, row);
+        let fit = cells::read_numbers(bytes, length, self.delimiter, &section.plan, row);
         for kind in &section.plan {
             if let CellPlan::Number(column) | CellPlan::Rest(column) = kind {
                 let cell = &mut row[*column as usize];
@@ -259,29 +260,29 @@ impl NmonLog<'_, '_> {
             }
         }
         if lines.is_cut() {
-            if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = section.plan.get(fit.cells - 1) {
+            if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = section.plan.get(fit.cell_count - 1) {
                 row[*column as usize] = f64::NAN;
             }
-            self.batch.skip(lines.context(), "the last line is incomplete: its last cell is left out");
-        } else if fit.cells < section.plan.len() && !is_short_by_blanks(&section.plan[fit.cells..]) {
-            self.batch.skip(lines.context(), "a row with fewer cells than headings");
+            self.batch.add_skip(lines.context(), "the last line is incomplete: its last cell is left out");
+        } else if fit.cell_count < section.plan.len() && !is_short_by_blanks(&section.plan[fit.cell_count..]) {
+            self.batch.add_skip(lines.context(), "a row with fewer cells than headings");
         }
         // some sections end their rows with a delimiter, or with cells that have no heading
-        if fit.odd > 0 {
-            self.batch.skip(lines.context(), "text where a number should be");
+        if fit.odd_count > 0 {
+            self.batch.add_skip(lines.context(), "text where a number should be");
         }
         if is_current {
             return Ok(());
         }
         let cells: Vec<(u32, f64)> = (0u32..).zip(aside).filter(|(_, value)| !value.is_nan()).collect();
-        self.hold(number, cells.len(), lines)?.cells.extend(cells);
+        self.held_tick(number, cells.len(), lines)?.cells.extend(cells);
         Ok(())
     }
 
     /// Returns the held rows of a tick whose time is not known yet, and counts the memory for `cells` more.
-    fn hold(&mut self, number: u32, cells: usize, lines: &LineCursor<'_>) -> Result<&mut HeldTick, LogError> {
+    fn held_tick(&mut self, number: u32, cells: usize, lines: &LineCursor<'_>) -> Result<&mut HeldTick, LogError> {
         self.held_cells += cells + 1;
-        if self.held_cells > MOST_HELD {
+        if self.held_cells > MAX_HELD_CELLS {
             let because = "too many rows without their time (ZZZZ) to hold in memory; a file that was not sorted is \
                            read at any size";
             return Err(LogError::broken(lines.name(), lines.context(), because));
@@ -289,79 +290,79 @@ impl NmonLog<'_, '_> {
         Ok(self.held.entry(number).or_default())
     }
 
-    fn process(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
-        let texts = cells::texts(lines.line(), self.delimiter);
-        let Some(number) = texts.get(2).and_then(|moment| tick_number(moment.as_bytes())) else {
-            self.top.heading(&texts);
+    fn read_process(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let texts = cells::split_cells(lines.line_bytes(), self.delimiter);
+        let Some(number) = texts.get(2).and_then(|moment| parse_tick_number(moment.as_bytes())) else {
+            self.top_columns.parse_heading(&texts);
             return Ok(());
         };
-        if !self.is_of_host(lines) {
+        if !self.is_chosen_host(lines) {
             return Ok(());
         }
-        let Some(process) = self.top.row(&texts).filter(|_| !lines.is_cut()) else {
-            self.batch.skip(lines.context(), "a process that does not fit its headings");
+        let Some(process) = self.top_columns.parse_row(&texts).filter(|_| !lines.is_cut()) else {
+            self.batch.add_skip(lines.context(), "a process that does not fit its headings");
             return Ok(());
         };
         match self.current {
             Some((current, time_ns)) if current == number => {
-                let seconds = self.seconds(time_ns);
-                self.processes.add(process, seconds);
+                let seconds = self.covered_seconds(time_ns);
+                self.processes.add_process(process, seconds);
             }
-            _ => self.hold(number, PROCESS, lines)?.processes.push(process),
+            _ => self.held_tick(number, CELLS_PER_PROCESS, lines)?.processes.push(process),
         }
         Ok(())
     }
 
     /// Returns the seconds that a tick covers; 0 where that is not known.
-    fn seconds(&self, time_ns: i64) -> f64 {
-        let since = self.before_ns.filter(|_| !self.is_first).map_or(0, |before| time_ns.saturating_sub(before));
+    fn covered_seconds(&self, time_ns: i64) -> f64 {
+        let since = self.previous_ns.filter(|_| !self.is_first).map_or(0, |before| time_ns.saturating_sub(before));
         since.max(0) as f64 * 1e-9
     }
 
     /// Emits the current tick, whose rows are complete.
-    fn hand_over(&mut self, lines: &LineCursor<'_>) {
+    fn emit_current(&mut self, lines: &LineCursor<'_>) {
         let Some((_, time_ns)) = self.current.take() else { return };
-        self.tick(time_ns, lines);
+        self.emit_tick(time_ns, lines);
     }
 
-    fn tick(&mut self, time_ns: i64, lines: &LineCursor<'_>) {
+    fn emit_tick(&mut self, time_ns: i64, lines: &LineCursor<'_>) {
         if self.row.is_empty() {
-            self.batch.skip(lines.context(), "a snapshot without values");
+            self.batch.add_skip(lines.context(), "a snapshot without values");
             return;
         }
-        let seconds = self.seconds(time_ns);
+        let seconds = self.covered_seconds(time_ns);
         if !self.is_announced {
             self.is_announced = true;
-            let memory = self.row.value("memory.total_bytes", "");
+            let memory = self.row.cell_value("memory.total_bytes", "");
             self.machine.memory_bytes = memory.map_or(0, |bytes| bytes as u64);
-            self.batch.topology(time_ns, &self.machine);
+            self.batch.push_topology(time_ns, &self.machine);
         }
-        self.row.emit(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| {
+        self.row.emit_tick(self.batch, time_ns, Some((seconds * 1e9) as u64), &|| {
             format!("the sample before {}", lines.context())
         });
-        self.processes.tick(self.batch, time_ns, seconds);
-        self.before_ns = Some(time_ns);
+        self.processes.end_tick(self.batch, time_ns, seconds);
+        self.previous_ns = Some(time_ns);
         self.is_first = false;
     }
 
     /// Emits the held ticks in order of time.
-    fn end_of_run(&mut self, lines: &LineCursor<'_>) {
-        self.hand_over(lines);
+    fn finish_run(&mut self, lines: &LineCursor<'_>) {
+        self.emit_current(lines);
         let mut held: Vec<HeldTick> = self.held.drain().map(|(_, held)| held).collect();
         self.held_cells = 0;
         held.sort_by_key(|held| held.time_ns);
         for held in held {
             let Some(time_ns) = held.time_ns else {
-                self.batch.skip(lines.context(), "rows whose snapshot line (ZZZZ) is missing");
+                self.batch.add_skip(lines.context(), "rows whose snapshot line (ZZZZ) is missing");
                 continue;
             };
             held.cells.into_iter().for_each(|(column, value)| self.row.cells[column as usize] = value);
-            let seconds = self.seconds(time_ns);
-            held.processes.into_iter().for_each(|process| self.processes.add(process, seconds));
-            self.tick(time_ns, lines);
+            let seconds = self.covered_seconds(time_ns);
+            held.processes.into_iter().for_each(|process| self.processes.add_process(process, seconds));
+            self.emit_tick(time_ns, lines);
         }
-        if let Some(last) = self.before_ns {
-            self.processes.finish(self.batch, last);
+        if let Some(last) = self.previous_ns {
+            self.processes.emit_table(self.batch, last);
         }
     }
 }
@@ -373,5 +374,5 @@ fn is_tag(text: &str) -> bool {
 
 /// Returns true where all these cells are left out: headings that end in blanks have no cells.
 fn is_short_by_blanks(plan: &[CellPlan]) -> bool {
-    plan.iter().all(|kind| *kind == CellPlan::Leave)
+    plan.iter().all(|kind| *kind == CellPlan::Skip)
 }

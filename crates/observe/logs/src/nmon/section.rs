@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use crate::tool::cells::CellPlan;
-use crate::tool::names::{ColumnTarget, ToolNames};
-use crate::tool::row::TickRow;
+use crate::tool::tick_row::TickRow;
+use crate::tool::tool_names::{ColumnTarget, ToolNames};
 use diskwright_base::diskstats::disk_of_partition;
 
-fn names() -> &'static ToolNames {
+fn tool_names() -> &'static ToolNames {
     static NAMES: OnceLock<ToolNames> = OnceLock::new();
     NAMES.get_or_init(|| ToolNames::builtin(include_str!("names.toml")))
 }
@@ -45,85 +45,86 @@ pub struct NmonSection {
 
 /// Returns a section's name without the number of its part (`DISKBUSY1`): a line of AIX and Linux holds at most 150
 /// disks.
-fn family(tag: &str) -> &str {
+fn section_family(tag: &str) -> &str {
     if tag.starts_with("DISK") { tag.trim_end_matches(|c: char| c.is_ascii_digit()) } else { tag }
 }
 
 /// Converts `CPU001` or `CPU01` to `cpu0`.
-fn processor(tag: &str) -> Option<String> {
+fn processor_instance(tag: &str) -> Option<String> {
     let number: u32 = tag.strip_prefix("CPU").filter(|n| n.bytes().all(|b| b.is_ascii_digit()))?.parse().ok()?;
     Some(format!("cpu{}", number.checked_sub(1)?))
 }
 
 /// Strips one of these endings off a name; `None` where it has none of them.
-fn before<'n>(name: &'n str, ends: &[&str]) -> Option<&'n str> {
+fn strip_ending<'n>(name: &'n str, ends: &[&str]) -> Option<&'n str> {
     ends.iter().find_map(|end| name.strip_suffix(end)).filter(|n| !n.is_empty())
 }
 
-fn target(tag: &str, name: &str) -> ColumnTarget {
+fn find_target(tag: &str, name: &str) -> ColumnTarget {
     let new_target = |counter: &str, instance: &str, times: f64, rest: bool| ColumnTarget {
         counter: counter.to_owned(),
         instance: instance.to_owned(),
-        times,
-        rest,
+        scale: times,
+        is_rest: rest,
     };
-    let family = family(tag);
+    let family = section_family(tag);
     if let Some((_, counter, times, rest)) = BY_INSTANCE.into_iter().find(|(known, ..)| *known == family) {
         return new_target(counter, name, times, rest);
     }
     let (reads, writes) = (["-read-KB/s", "-read/s", "-reads/s"], ["-write-KB/s", "-write/s", "-writes/s"]);
     let found = match family {
-        "NET" => before(name, &reads[..1])
+        "NET" => strip_ending(name, &reads[..1])
             .map(|face| new_target("network.received_bytes_per_s", face, 1024.0, false))
             .or_else(|| {
-                before(name, &writes[..1]).map(|face| new_target("network.sent_bytes_per_s", face, 1024.0, false))
+                strip_ending(name, &writes[..1]).map(|face| new_target("network.sent_bytes_per_s", face, 1024.0, false))
             }),
-        "NETPACKET" => before(name, &reads[1..])
+        "NETPACKET" => strip_ending(name, &reads[1..])
             .map(|face| new_target("network.received_packets_per_s", face, 1.0, false))
             .or_else(|| {
-                before(name, &writes[1..]).map(|face| new_target("network.sent_packets_per_s", face, 1.0, false))
+                strip_ending(name, &writes[1..]).map(|face| new_target("network.sent_packets_per_s", face, 1.0, false))
             }),
         _ if family.starts_with("DISK") => Some(new_target(&format!("foreign.{family}"), name, 1.0, false)),
-        _ => processor(tag).map(|cpu| names().column(&cpu, name)),
+        _ => processor_instance(tag).map(|cpu| tool_names().find_target(&cpu, name)),
     };
-    found.unwrap_or_else(|| names().column(tag, name))
+    found.unwrap_or_else(|| tool_names().find_target(tag, name))
 }
 
 impl NmonSection {
     /// Parses a heading's cells: the section, its title, its columns.
-    pub fn of(cells: &[String], row: &mut TickRow) -> NmonSection {
+    pub fn from_heading(cells: &[String], row: &mut TickRow) -> NmonSection {
         let tag = cells[0].as_str();
         let columns: Vec<&str> = cells.iter().skip(2).map(|c| c.trim()).collect();
         let disks: HashSet<&str> = columns.iter().copied().collect();
         let mut used = HashSet::new();
-        let mut plan = vec![CellPlan::Leave; 2];
+        let mut plan = vec![CellPlan::Skip; 2];
         for name in &columns {
             let is_file = tag.starts_with("JFS");
             let is_no_disk = |root: &str| *name == root || name.starts_with(&format!("{root}/"));
             if name.is_empty() || is_file && NO_DISK.iter().any(|root| is_no_disk(root)) {
-                plan.push(CellPlan::Leave);
+                plan.push(CellPlan::Skip);
                 continue;
             }
-            let mut target = target(tag, name);
+            let mut target = find_target(tag, name);
             // the disk may be the last one of the section's previous part (`DISKBUSY` before `DISKBUSY1`)
-            let is_there = |disk: String| disks.contains(disk.as_str()) || row.find(&target.counter, &disk).is_some();
+            let is_there =
+                |disk: String| disks.contains(disk.as_str()) || row.find_column(&target.counter, &disk).is_some();
             if !is_file && disk_of_partition(name).is_some_and(is_there) {
-                target = target.of_partition();
+                target = target.into_partition();
             }
-            let column = row.target(&target).filter(|column| used.insert(*column));
-            plan.push(CellPlan::of(column, target.rest));
+            let column = row.target_column(&target).filter(|column| used.insert(*column));
+            plan.push(CellPlan::for_column(column, target.is_rest));
         }
-        if matches!(family(tag), "DISKSERV" | "DISKWAIT") {
-            columns.iter().for_each(|disk| add_response(disk, row));
+        if matches!(section_family(tag), "DISKSERV" | "DISKWAIT") {
+            columns.iter().for_each(|disk| add_response_time(disk, row));
         }
         NmonSection { plan }
     }
 }
 
 /// Adds the time that a transfer takes including its wait: the sum of wait and service time.
-fn add_response(disk: &str, row: &mut TickRow) {
-    if let (Some(service), Some(wait)) = (row.find(SERVICE, disk), row.find(WAIT, disk)) {
-        row.sum("physical_disk.avg_s_per_transfer", disk, 0.001, &[service, wait]);
+fn add_response_time(disk: &str, row: &mut TickRow) {
+    if let (Some(service), Some(wait)) = (row.find_column(SERVICE, disk), row.find_column(WAIT, disk)) {
+        row.add_sum_column("physical_disk.avg_s_per_transfer", disk, 0.001, &[service, wait]);
     }
 }
 
@@ -134,8 +135,8 @@ mod tests {
     #[test]
     fn sections_of_linux_and_aix() {
         let find = |tag: &str, name: &str| {
-            let found = target(tag, name);
-            (found.counter, found.instance, found.times)
+            let found = find_target(tag, name);
+            (found.counter, found.instance, found.scale)
         };
         for (tag, name, counter, instance, times) in [
             ("DISKBUSY", "hdisk0", "physical_disk.busy", "hdisk0", 0.01),

@@ -3,7 +3,7 @@
 use diskwright_base::{Note, ProcessTable};
 
 use crate::LogOptions;
-use crate::sysstat::testing::{Read, run, run_with};
+use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
 
 const LINUX: &str = "AAA,progname,nmon\nAAA,host,db1\nAAA,OS,Linux,6.1.0,#1,x86_64\nAAA,date,21-NOV-2026\nAAA,cpus,2\n\
     BBBP,000,/etc/release\nCPU001,CPU 1 db1,User%,Sys%,Wait%,Idle%,Steal%\n\
@@ -30,7 +30,7 @@ fn recording(moments: u32) -> String {
     LINUX.to_owned() + &(1..=moments).map(|n| linux(n, 10 * n)).collect::<String>()
 }
 
-fn expect_linux(read: &Read) {
+fn expect_linux(read: &ReadOutcome) {
     for (counter, instance, value) in [
         ("processor.user", "cpu0", 0.5),
         ("processor.privileged", "_total", 0.1),
@@ -46,14 +46,14 @@ fn expect_linux(read: &Read) {
         ("paging.block_in_bytes", "", 8192.0),
         ("foreign.CPU_ALL.CPUs", "_total", 2.0),
     ] {
-        assert_eq!(read.column(counter, instance), [value; 3], "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance), [value; 3], "{counter} {instance}");
     }
-    assert_eq!(read.column("physical_disk.read_bytes_per_s", "sda"), [1024.0, 2048.0, 3072.0]);
+    assert_eq!(read.series_values("physical_disk.read_bytes_per_s", "sda"), [1024.0, 2048.0, 3072.0]);
     // not counted, and no filesystems
     for (counter, instance) in
         [("system.system_calls_per_s", ""), ("memory.swap_free_bytes", ""), ("logical_disk.free_fraction", "/dev")]
     {
-        assert!(read.column(counter, instance).iter().all(|v| v.is_nan()), "{counter} {instance}");
+        assert!(read.series_values(counter, instance).iter().all(|v| v.is_nan()), "{counter} {instance}");
     }
     let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
     assert_eq!(lengths, [0, 10, 10]);
@@ -64,8 +64,8 @@ fn expect_linux(read: &Read) {
 }
 
 #[test]
-fn a_recording_of_linux() {
-    let read = run(&recording(3));
+fn reads_a_recording_of_linux() {
+    let read = read_text(&recording(3));
     expect_linux(&read);
     assert_eq!(read.ticks[0].0, 1_795_244_710_000_000_000);
     assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("--utc-offset")));
@@ -74,42 +74,42 @@ fn a_recording_of_linux() {
 }
 
 #[test]
-fn a_sorted_file_says_the_same() {
+fn reads_a_sorted_file_alike() {
     let whole = recording(3);
     let mut lines: Vec<&str> = whole.lines().collect();
     lines.sort_unstable();
     let sorted = lines.join("\n") + "\n";
-    let read = run(&sorted);
+    let read = read_text(&sorted);
     expect_linux(&read);
     let summary = read.summary.unwrap();
     assert_eq!((summary.host.as_str(), summary.skipped.len()), ("db1", 0));
     // the host stands above the program there
     let options = LogOptions { host: Some("db1".into()), ..LogOptions::default() };
-    assert_eq!(run_with(sorted.as_bytes(), &options).ticks.len(), 3);
+    assert_eq!(read_bytes(sorted.as_bytes(), &options).ticks.len(), 3);
 }
 
 /// Each line of a head comes again in the next one, and the program is not the first.
 #[test]
-fn sorted_files_one_behind_the_other_are_runs_of_their_own() {
+fn reads_concatenated_sorted_files_as_separate_runs() {
     let sorted = |text: &str| {
         let mut lines: Vec<&str> = text.lines().collect();
         lines.sort_unstable();
         lines.join("\n") + "\n"
     };
     let later = recording(2).replace(",07:05:", ",08:05:");
-    let read = run(&(sorted(&recording(3)) + &sorted(&later)));
+    let read = read_text(&(sorted(&recording(3)) + &sorted(&later)));
     let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
     assert_eq!(lengths, [0, 10, 10, 0, 10]);
     assert_eq!(read.summary.unwrap().skipped.len(), 0);
     let two = sorted(&recording(3)) + &sorted(&later.replace("db1", "db2"));
     for (host, ticks) in [(None, 3), (Some("db1"), 3), (Some("db2"), 2)] {
         let options = LogOptions { host: host.map(str::to_owned), ..LogOptions::default() };
-        let read = run_with(two.as_bytes(), &options);
+        let read = read_bytes(two.as_bytes(), &options);
         assert_eq!(read.ticks.len(), ticks, "{host:?}");
         let summary = read.summary.unwrap();
         assert_eq!(summary.host, host.unwrap_or("db1"));
         let other = if host == Some("db2") { "db1" } else { "db2" };
-        assert!(summary.skipped.iter().any(|s| s.because.contains(other)), "{host:?}: {:?}", summary.skipped);
+        assert!(summary.skipped.iter().any(|s| s.reason.contains(other)), "{host:?}: {:?}", summary.skipped);
     }
 }
 
@@ -117,22 +117,22 @@ fn sorted_files_one_behind_the_other_are_runs_of_their_own() {
 fn partitions_whose_disk_ends_the_part_before_are_no_disks() {
     let next = "DISKREAD1,Disk Read KB/s 1 db1,sda2,sdz,sdz1\n";
     let text = recording(2).replace("DISKREAD1,Disk Read KB/s 1 db1,sdz\n", next);
-    let read = run(&text.replace(",7.0\nJFSFILE", ",7.0,8.0,9.0\nJFSFILE"));
-    assert_eq!(read.column("logical_disk.read_bytes_per_s", "sda2"), [7168.0; 2]);
-    assert_eq!(read.column("physical_disk.read_bytes_per_s", "sdz"), [8192.0; 2]);
-    assert_eq!(read.column("logical_disk.read_bytes_per_s", "sdz1"), [9216.0; 2]);
-    assert!(read.column("physical_disk.read_bytes_per_s", "sda2").iter().all(|v| v.is_nan()));
+    let read = read_text(&text.replace(",7.0\nJFSFILE", ",7.0,8.0,9.0\nJFSFILE"));
+    assert_eq!(read.series_values("logical_disk.read_bytes_per_s", "sda2"), [7168.0; 2]);
+    assert_eq!(read.series_values("physical_disk.read_bytes_per_s", "sdz"), [8192.0; 2]);
+    assert_eq!(read.series_values("logical_disk.read_bytes_per_s", "sdz1"), [9216.0; 2]);
+    assert!(read.series_values("physical_disk.read_bytes_per_s", "sda2").iter().all(|v| v.is_nan()));
 }
 
 #[test]
-fn other_delimiters_and_decimal_commas() {
+fn reads_other_delimiters_and_decimal_commas() {
     let text = recording(3).replace(".0", ":0").replace(',', ";").replace(":0", ",0");
     let text = text.replace("6,1,0", "6.1.0").replace("07,0", "07:0");
-    expect_linux(&run(&text.replace("0,625", "0.625")));
+    expect_linux(&read_text(&text.replace("0,625", "0.625")));
 }
 
 #[test]
-fn a_recording_of_aix() {
+fn reads_a_recording_of_aix() {
     let head = "AAA,progname,topas_nmon\nAAA,host,p750\nAAA,AIX,7.1.4.1\nAAA,cpus,64,16\n\
         MEM,Memory p750,Real Free %,Virtual free %,Real free(MB),Virtual free(MB),Real total(MB),Virtual total(MB)\n\
         PAGE,Paging p750,faults,pgin,pgout,pgsin,pgsout,reclaims,scans,cycles\n\
@@ -147,7 +147,7 @@ fn a_recording_of_aix() {
             n * 5
         )
     };
-    let read = run(&(head.to_owned() + &moment(1) + &moment(2)));
+    let read = read_text(&(head.to_owned() + &moment(1) + &moment(2)));
     for (counter, instance, value) in [
         ("memory.total_bytes", "", 1_048_576.0 * 1_048_576.0),
         ("paging.swap_out_pages_per_s", "", 2.0),
@@ -155,34 +155,34 @@ fn a_recording_of_aix() {
         ("physical_disk.avg_s_per_transfer", "hdisk0", 0.01),
         ("physical_disk.reads_per_s", "hdisk0", 60.0),
     ] {
-        assert_eq!(read.column(counter, instance), [value; 2], "{counter} {instance}");
+        assert_eq!(read.series_values(counter, instance), [value; 2], "{counter} {instance}");
     }
     // service alone is no response
-    assert!(read.column("physical_disk.avg_s_per_transfer", "hdisk1").iter().all(|v| v.is_nan()));
+    assert!(read.series_values("physical_disk.avg_s_per_transfer", "hdisk1").iter().all(|v| v.is_nan()));
 }
 
 #[test]
-fn disks_that_come_later_and_runs_of_other_machines() {
+fn reads_disks_that_come_later_and_skips_other_machines() {
     let later = "DISKBUSY,Disk %Busy db1,sda,sdb,sda1\nZZZZ,T0004,07:06:00,21-NOV-2026\nDISKBUSY,T0004,1.0,2.0,3.0\n";
-    let read = run(&(recording(3) + later));
-    assert_eq!(read.column("physical_disk.busy", "sdb")[3], 0.02);
-    assert_eq!(read.column("physical_disk.busy", "sda")[3], 0.01);
+    let read = read_text(&(recording(3) + later));
+    assert_eq!(read.series_values("physical_disk.busy", "sdb")[3], 0.02);
+    assert_eq!(read.series_values("physical_disk.busy", "sda")[3], 0.01);
     let two = recording(2) + &recording(1).replace("db1", "db2").replace("07:05", "08:05");
-    assert_eq!(run(&two).ticks.len(), 2);
+    assert_eq!(read_text(&two).ticks.len(), 2);
     let options = LogOptions { host: Some("db2".into()), ..LogOptions::default() };
-    assert_eq!(run_with(two.as_bytes(), &options).ticks.len(), 1);
+    assert_eq!(read_bytes(two.as_bytes(), &options).ticks.len(), 1);
 }
 
 #[test]
-fn moments_without_a_date_pass_midnight() {
+fn ticks_without_a_date_pass_midnight() {
     let text = recording(3).replace(",21-NOV-2026\nCPU", "\nCPU").replace("07:05:30", "00:00:01");
     let text = text.replace("07:05:10", "23:59:58").replace("07:05:20", "23:59:59");
-    let lengths: Vec<u64> = run(&text).ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
+    let lengths: Vec<u64> = read_text(&text).ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
     assert_eq!(lengths, [0, 1, 2]);
 }
 
 #[test]
-fn broken_lines_are_told_and_the_rest_is_kept() {
+fn reports_broken_lines_and_keeps_the_rest() {
     let good = recording(2);
     for (wrong, because) in [
         ("DISKBUSY,T0002,1.0\n", "fewer cells"),
@@ -198,19 +198,19 @@ fn broken_lines_are_told_and_the_rest_is_kept() {
         ("rubbish, here\n", "not a line of nmon"),
         ("rubbish\n", "without cells"),
     ] {
-        let read = run(&(good.clone() + wrong));
-        assert_eq!(read.column("physical_disk.busy", "sda")[0], 0.625, "{wrong}");
+        let read = read_text(&(good.clone() + wrong));
+        assert_eq!(read.series_values("physical_disk.busy", "sda")[0], 0.625, "{wrong}");
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped.iter().any(|s| s.because.contains(because)), "{wrong}: {skipped:?}");
+        assert!(skipped.iter().any(|s| s.reason.contains(because)), "{wrong}: {skipped:?}");
     }
 }
 
 #[test]
-fn a_recording_cut_anywhere_gives_what_was_whole() {
+fn a_recording_cut_anywhere_yields_all_complete_ticks() {
     let whole = recording(2);
     for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = run(&whole[..cut]);
-        for value in read.column("physical_disk.busy", "sda").iter().filter(|v| !v.is_nan()) {
+        let read = read_text(&whole[..cut]);
+        for value in read.series_values("physical_disk.busy", "sda").iter().filter(|v| !v.is_nan()) {
             assert_eq!(*value, 0.625, "cut at {cut}");
         }
     }
@@ -224,7 +224,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
             let right = format!("{hour}:{second:02},{day}");
             linux(number, second).replace(&format!("07:05:{second:02},21-NOV-2026"), &right)
         };
-        let read = run(&(LINUX.to_owned() + &(1..).zip(moments).map(moment).collect::<String>()));
+        let read = read_text(&(LINUX.to_owned() + &(1..).zip(moments).map(moment).collect::<String>()));
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [0, 10, 10, 10, 10], "{day}");
         let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use diskwright_base::toml_reader;
 use serde::Deserialize;
 
-use super::{CounterPath, key, plain};
+use super::{CounterPath, counter_key, normalize_name};
 
 /// A language of Windows and the names that are known in it.
 pub struct Language {
@@ -44,7 +44,7 @@ enum OneOrMore {
 }
 
 impl OneOrMore {
-    fn all(self) -> Vec<String> {
+    fn into_names(self) -> Vec<String> {
         match self {
             OneOrMore::One(name) => vec![name],
             OneOrMore::More(names) => names,
@@ -53,7 +53,7 @@ impl OneOrMore {
 }
 
 /// Files of the tables, which a test compares with the folder. English needs none.
-const FILES: &[(&str, &str)] = &[
+const LANGUAGE_FILES: &[(&str, &str)] = &[
     ("de", include_str!("languages/de.toml")),
     ("es", include_str!("languages/es.toml")),
     ("fr", include_str!("languages/fr.toml")),
@@ -68,31 +68,35 @@ const FILES: &[(&str, &str)] = &[
 pub fn languages() -> &'static [Language] {
     static LANGUAGES: OnceLock<Vec<Language>> = OnceLock::new();
     LANGUAGES.get_or_init(|| {
-        FILES.iter().map(|(id, text)| load(id, text).unwrap_or_else(|e| panic!("{id}.toml: {e}"))).collect()
+        LANGUAGE_FILES
+            .iter()
+            .map(|(id, text)| load_language(id, text).unwrap_or_else(|e| panic!("{id}.toml: {e}")))
+            .collect()
     })
 }
 
-fn load(id: &'static str, text: &str) -> Result<Language, String> {
+fn load_language(id: &'static str, text: &str) -> Result<Language, String> {
     let file: LanguageFile = toml_reader::read(&format!("{id}.toml"), text).map_err(|e| e.to_string())?;
     if file.source.is_empty() {
         return Err("its source is not said".into());
     }
     let mut language = Language { id, objects: HashMap::new(), counters: HashMap::new() };
     for (english, names) in file.objects {
-        for name in names.all() {
-            if let Some(other) = language.objects.insert(plain(&name), english.clone()) {
+        for name in names.into_names() {
+            if let Some(other) = language.objects.insert(normalize_name(&name), english.clone()) {
                 return Err(format!("{name} is {other} and {english}"));
             }
         }
     }
     for (objects, counters) in file.counters {
-        let counters: Vec<(String, Vec<String>)> = counters.into_iter().map(|(e, names)| (e, names.all())).collect();
+        let counters: Vec<(String, Vec<String>)> =
+            counters.into_iter().map(|(e, names)| (e, names.into_names())).collect();
         for object in objects.split(", ") {
             if !language.objects.values().any(|o| *o == object) {
                 return Err(format!("counters of {object}, which has no name"));
             }
             for (english, name) in counters.iter().flat_map(|(e, names)| names.iter().map(move |n| (e, n))) {
-                if let Some(other) = language.counters.insert(key(object, name), english.clone()) {
+                if let Some(other) = language.counters.insert(counter_key(object, name), english.clone()) {
                     return Err(format!("{object}: {name} is {other} and {english}"));
                 }
             }
@@ -103,21 +107,21 @@ fn load(id: &'static str, text: &str) -> Result<Language, String> {
 
 impl Language {
     /// Translates an object and counter to English; `None` where the table does not know them.
-    pub fn english(&self, object: &str, counter: &str) -> Option<(&str, &str)> {
-        let object = self.objects.get(&plain(object))?;
-        let counter = self.counters.get(&key(object, counter))?;
+    pub fn to_english(&self, object: &str, counter: &str) -> Option<(&str, &str)> {
+        let object = self.objects.get(&normalize_name(object))?;
+        let counter = self.counters.get(&counter_key(object, counter))?;
         Some((object, counter))
     }
 }
 
 /// Detects the language that knows most of these paths, and how many it knows. The language is `None` where English
 /// knows at least as many, or no name is known.
-pub fn language_of(paths: &[CounterPath]) -> (Option<&'static Language>, usize) {
-    let pairs = distinct(paths);
-    let known = |pair: &&(&str, &str)| super::is_known(pair.0, pair.1);
+pub fn detect_language(paths: &[CounterPath]) -> (Option<&'static Language>, usize) {
+    let pairs = distinct_names(paths);
+    let known = |pair: &&(&str, &str)| super::is_known_counter(pair.0, pair.1);
     let mut best = (None, pairs.iter().filter(known).count());
     for language in languages() {
-        let count = pairs.iter().filter(|(object, counter)| language.english(object, counter).is_some()).count();
+        let count = pairs.iter().filter(|(object, counter)| language.to_english(object, counter).is_some()).count();
         if count > best.1 {
             best = (Some(language), count);
         }
@@ -126,7 +130,7 @@ pub fn language_of(paths: &[CounterPath]) -> (Option<&'static Language>, usize) 
 }
 
 /// Lists the object and counter of the paths, each pair once.
-fn distinct(paths: &[CounterPath]) -> Vec<(&str, &str)> {
+fn distinct_names(paths: &[CounterPath]) -> Vec<(&str, &str)> {
     let mut pairs: Vec<(&str, &str)> = paths.iter().map(|p| (p.object.as_str(), p.counter.as_str())).collect();
     pairs.sort_unstable();
     pairs.dedup();
@@ -134,10 +138,10 @@ fn distinct(paths: &[CounterPath]) -> Vec<(&str, &str)> {
 }
 
 /// Translates the paths to English where the language knows them. Returns the pairs of names that it does not know.
-pub fn translate(language: &Language, paths: &mut [CounterPath]) -> Vec<String> {
+pub fn translate_paths(language: &Language, paths: &mut [CounterPath]) -> Vec<String> {
     let mut unknown = Vec::new();
     for path in paths {
-        match language.english(&path.object, &path.counter) {
+        match language.to_english(&path.object, &path.counter) {
             Some((object, counter)) => (path.object, path.counter) = (object.to_owned(), counter.to_owned()),
             None => unknown.push(format!("{}\\{}", path.object, path.counter)),
         }
@@ -152,20 +156,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_in_the_folder_is_registered_and_speaks_of_english_names_that_exist() {
+    fn every_table_in_the_folder_is_registered_and_uses_known_english_names() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/nt/languages");
         let mut on_disk: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
             .map(|e| e.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
         on_disk.sort_unstable();
-        let registered: Vec<&str> = FILES.iter().map(|(id, _)| *id).collect();
+        let registered: Vec<&str> = LANGUAGE_FILES.iter().map(|(id, _)| *id).collect();
         assert_eq!(on_disk, registered);
         for language in languages() {
             for (key, english) in &language.counters {
                 let (object, _) = key.split_once('\\').unwrap();
-                let spelt = language.objects.values().find(|o| plain(o) == object).unwrap();
-                let known = super::super::is_known(spelt, english);
+                let spelt = language.objects.values().find(|o| normalize_name(o) == object).unwrap();
+                let known = super::super::is_known_counter(spelt, english);
                 let kept = KEPT_FOREIGN.contains(&(spelt.as_str(), english.as_str()));
                 assert!(known || kept, "{}: no counter {spelt}\\{english}", language.id);
             }
@@ -176,15 +180,15 @@ mod tests {
     const KEPT_FOREIGN: &[(&str, &str)] = &[("Process", "ID Process")];
 
     #[test]
-    fn the_language_is_that_which_knows_most() {
+    fn detects_the_language_that_knows_most_names() {
         let paths = |texts: &[&str]| texts.iter().map(|t| CounterPath::parse(t).unwrap()).collect::<Vec<_>>();
         let mut german = paths(&[r"\Prozessor(_Total)\Prozessorzeit (%)", r"\Server\Widgets"]);
-        let (language, known) = language_of(&german);
+        let (language, known) = detect_language(&german);
         assert_eq!((language.map(|l| l.id), known), (Some("de"), 1));
-        assert_eq!(translate(language.unwrap(), &mut german), [r"Server\Widgets"]);
+        assert_eq!(translate_paths(language.unwrap(), &mut german), [r"Server\Widgets"]);
         assert_eq!((german[0].object.as_str(), german[0].counter.as_str()), ("Processor", "% Processor Time"));
-        let (language, known) = language_of(&paths(&[r"\Memory\Pages/sec"]));
+        let (language, known) = detect_language(&paths(&[r"\Memory\Pages/sec"]));
         assert_eq!((language.map(|l| l.id), known), (None, 1));
-        assert_eq!(language_of(&paths(&[r"\A\B"])).1, 0);
+        assert_eq!(detect_language(&paths(&[r"\A\B"])).1, 0);
     }
 }

@@ -2,8 +2,8 @@
 //! the mapping from an English object and counter to the catalogue's id. The names are data: the catalogue's own
 //! `names.nt`, and `names.toml` for factors and exceptions.
 
+mod counter_path;
 mod language;
-mod path;
 pub mod processes;
 mod products;
 
@@ -14,8 +14,8 @@ use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, Series};
 use serde::Deserialize;
 
-pub use language::{Language, language_of, languages, translate};
-pub use path::CounterPath;
+pub use counter_path::CounterPath;
+pub use language::{Language, detect_language, languages, translate_paths};
 pub use products::{Product, add_products, fill_products};
 
 /// A column of an NT log under the catalogue's names.
@@ -36,7 +36,7 @@ impl NtColumn {
     }
 
     /// Converts it to a series of a schema.
-    pub fn series(&self) -> Series {
+    pub fn to_series(&self) -> Series {
         Series { counter: self.counter.clone(), instance: self.instance.clone(), scale: self.scale }
     }
 }
@@ -48,41 +48,41 @@ impl NtColumn {
 /// assert_eq!((found.counter.as_str(), found.instance.as_str()), ("physical_disk.disk_time_nt", "0 C:"));
 /// assert_eq!(found.scale, 0.01);
 /// ```
-pub fn resolve(object: &str, instance: &str, counter: &str) -> NtColumn {
-    let names = names();
-    let known = names.counters.get(&key(object, counter));
-    match known.and_then(|known| Some((known, instance_of(names, object, instance, &known.id)?))) {
+pub fn resolve_counter(object: &str, instance: &str, counter: &str) -> NtColumn {
+    let names = nt_names();
+    let known = names.counters.get(&counter_key(object, counter));
+    match known.and_then(|known| Some((known, catalogue_instance(names, object, instance, &known.id)?))) {
         // the sum of the interrupts of all processors is the machine's counter
         Some((known, total)) if known.id == "processor.interrupts_per_s" && total == "_total" => {
             NtColumn { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
         }
         Some((known, instance)) => NtColumn { counter: known.id.clone(), instance, scale: known.scale },
-        None => foreign(object, instance, counter),
+        None => foreign_column(object, instance, counter),
     }
 }
 
 /// Returns true where the catalogue has a counter of these English names.
-pub fn is_known(object: &str, counter: &str) -> bool {
-    names().counters.contains_key(&key(object, counter))
+pub fn is_known_counter(object: &str, counter: &str) -> bool {
+    nt_names().counters.contains_key(&counter_key(object, counter))
 }
 
 /// Returns a column under its own name.
-pub fn foreign(object: &str, instance: &str, counter: &str) -> NtColumn {
+pub fn foreign_column(object: &str, instance: &str, counter: &str) -> NtColumn {
     let counter = format!("foreign.{}\\{}", object.trim(), counter.trim());
     NtColumn { counter, instance: instance.to_owned(), scale: 1.0 }
 }
 
-/// Resolves the columns of one machine's log, in their order: each path by [`resolve`], and each pair of counter and
+/// Resolves the columns of one machine's log, in their order: each path by [`resolve_counter`], and each pair of counter and
 /// instance at most once. Of several columns for one counter (`Available Bytes` and `Available MBytes`), the finest
 /// gets the canonical id; the others keep their own name. Repeated columns under their own name get `#1`, `#2`, …
 /// behind the instance.
-pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
-    let by_group = processors_by_group(paths);
+pub fn resolve_columns(paths: &[CounterPath]) -> Vec<NtColumn> {
+    let by_group = has_processor_groups(paths);
     let mut found: Vec<NtColumn> = paths
         .iter()
         .map(|p| match by_group && is_plain_processor(p) {
-            true => foreign(&p.object, &p.instance, &p.counter),
-            false => resolve(&p.object, &p.instance, &p.counter),
+            true => foreign_column(&p.object, &p.instance, &p.counter),
+            false => resolve_counter(&p.object, &p.instance, &p.counter),
         })
         .collect();
     let mut finest: HashMap<(String, String), usize> = HashMap::new();
@@ -96,7 +96,7 @@ pub fn columns(paths: &[CounterPath]) -> Vec<NtColumn> {
         let coarser = if found[index].scale < found[before].scale { before } else { index };
         finest.insert((found[index].counter.clone(), found[index].instance.clone()), before + index - coarser);
         let path = &paths[coarser];
-        found[coarser] = foreign(&path.object, &path.instance, &path.counter);
+        found[coarser] = foreign_column(&path.object, &path.instance, &path.counter);
     }
     number_doubles(&mut found);
     found
@@ -117,7 +117,7 @@ fn number_doubles(found: &mut [NtColumn]) {
 
 /// Returns true where `Processor Information` names processors of several groups. `Processor` names those of one group
 /// by number, so where a log of several groups has both, the same processor would count twice.
-fn processors_by_group(paths: &[CounterPath]) -> bool {
+fn has_processor_groups(paths: &[CounterPath]) -> bool {
     paths.iter().any(|p| {
         is_object(&p.object, "Processor Information")
             && p.instance.split_once(',').is_some_and(|(group, number)| group != "0" && number != "_Total")
@@ -129,7 +129,7 @@ fn is_plain_processor(path: &CounterPath) -> bool {
 }
 
 fn is_object(object: &str, name: &str) -> bool {
-    plain(object) == plain(name)
+    normalize_name(object) == normalize_name(name)
 }
 
 struct NtCounterName {
@@ -138,7 +138,7 @@ struct NtCounterName {
 }
 
 struct NtNames {
-    /// Counters by [`key`].
+    /// Counters by [`counter_key`].
     counters: HashMap<String, NtCounterName>,
     not_instances: HashMap<String, Vec<String>>,
 }
@@ -158,15 +158,16 @@ struct Alias {
     scale: Option<f64>,
 }
 
-fn names() -> &'static NtNames {
+fn nt_names() -> &'static NtNames {
     static NAMES: OnceLock<NtNames> = OnceLock::new();
-    NAMES.get_or_init(|| load(include_str!("names.toml")).unwrap_or_else(|e| panic!("{e}")))
+    NAMES.get_or_init(|| load_names(include_str!("names.toml")).unwrap_or_else(|e| panic!("{e}")))
 }
 
-fn load(text: &str) -> Result<NtNames, String> {
+fn load_names(text: &str) -> Result<NtNames, String> {
     let file: NtMappingFile = toml_reader::read("nt/names.toml", text).map_err(|e| e.to_string())?;
     let catalogue = Catalogue::builtin();
-    let split = |name: &str| name.split_once('\\').map(|(object, counter)| key(object, counter)).ok_or(name.to_owned());
+    let split =
+        |name: &str| name.split_once('\\').map(|(object, counter)| counter_key(object, counter)).ok_or(name.to_owned());
     let mut scales = HashMap::new();
     for (name, scale) in file.scales {
         scales.insert(split(&name)?, scale);
@@ -175,44 +176,45 @@ fn load(text: &str) -> Result<NtNames, String> {
     for counter in catalogue.counters() {
         for name in &counter.names.nt {
             let key = split(name)?;
-            let scale = scales.remove(&key).unwrap_or(by_unit(&counter.unit));
+            let scale = scales.remove(&key).unwrap_or(unit_scale(&counter.unit));
             counters.insert(key, NtCounterName { id: counter.id.clone(), scale });
         }
     }
     for (name, alias) in file.aliases {
         let counter = catalogue.get(&alias.id).ok_or(format!("{name}: no counter {}", alias.id))?;
-        let scale = alias.scale.unwrap_or(by_unit(&counter.unit));
+        let scale = alias.scale.unwrap_or(unit_scale(&counter.unit));
         counters.insert(split(&name)?, NtCounterName { id: alias.id, scale });
     }
     if let Some(name) = scales.keys().next() {
         return Err(format!("a factor for {name}, which no counter is called"));
     }
-    let not_instances = file.not_instances.into_iter().map(|(object, names)| (plain(&object), names)).collect();
+    let not_instances =
+        file.not_instances.into_iter().map(|(object, names)| (normalize_name(&object), names)).collect();
     Ok(NtNames { counters, not_instances })
 }
 
 /// Returns the scale of a unit: Windows writes shares and processors in percent.
-fn by_unit(unit: &str) -> f64 {
+fn unit_scale(unit: &str) -> f64 {
     if matches!(unit, "fraction" | "processors") { 0.01 } else { 1.0 }
 }
 
 /// Converts an instance to the catalogue's name; `None` where the name is not an instance.
-fn instance_of(names: &NtNames, object: &str, instance: &str, id: &str) -> Option<String> {
-    let object = plain(object);
+fn catalogue_instance(names: &NtNames, object: &str, instance: &str, id: &str) -> Option<String> {
+    let object = normalize_name(object);
     let is_excluded = |list: &Vec<String>| list.iter().any(|name| name.eq_ignore_ascii_case(instance));
     if names.not_instances.get(&object).is_some_and(is_excluded) {
         return None;
     }
     match id.split_once('.').map_or("", |(object, _)| object) {
         "processor" if object == "system" || instance.eq_ignore_ascii_case("_total") => Some("_total".into()),
-        "processor" => processor(instance),
+        "processor" => processor_instance(instance),
         _ => Some(instance.to_owned()),
     }
 }
 
 /// Converts a processor's name: `0` is `cpu0`; of `group,number` (`0,29`) those of the first group are named alike, and
 /// the others keep the group (`cpu1,3`). `None` for the sum over a group.
-fn processor(instance: &str) -> Option<String> {
+fn processor_instance(instance: &str) -> Option<String> {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match instance.split_once(',') {
         None if number(instance) => Some(format!("cpu{instance}")),
@@ -229,15 +231,15 @@ fn processor(instance: &str) -> Option<String> {
     }
 }
 
-fn key(object: &str, counter: &str) -> String {
-    let mut key = plain(object);
+fn counter_key(object: &str, counter: &str) -> String {
+    let mut key = normalize_name(object);
     key.push('\\');
-    key.push_str(&plain(counter));
+    key.push_str(&normalize_name(counter));
     key
 }
 
 /// Normalizes a name for comparison: lower case, without blanks, apostrophes straight.
-fn plain(name: &str) -> String {
+fn normalize_name(name: &str) -> String {
     let straight = |c| if c == '\u{2019}' { '\'' } else { c };
     name.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).map(straight).collect()
 }
@@ -248,12 +250,12 @@ mod tests {
 
     fn resolved(path: &str) -> (String, String, f64) {
         let path = CounterPath::parse(path).unwrap();
-        let found = resolve(&path.object, &path.instance, &path.counter);
+        let found = resolve_counter(&path.object, &path.instance, &path.counter);
         (found.counter, found.instance, found.scale)
     }
 
     #[test]
-    fn names_become_the_catalogues() {
+    fn resolves_names_to_the_catalogues() {
         let cases = [
             (r"\PhysicalDisk(0 C:)\Avg. Disk sec/Read", "physical_disk.avg_s_per_read", "0 C:", 1.0),
             (r"\PhysicalDisk(0 C:)\% Idle Time", "physical_disk.idle", "0 C:", 0.01),
@@ -279,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_and_the_unknown_stay_foreign() {
+    fn keeps_sums_and_unknown_names_foreign() {
         let cases = [
             (r"\PhysicalDisk(_Total)\% Disk Time", r"foreign.PhysicalDisk\% Disk Time", "_Total"),
             (r"\LogicalDisk(_Total)\% Free Space", r"foreign.LogicalDisk\% Free Space", "_Total"),
@@ -297,7 +299,7 @@ mod tests {
         for counter in Catalogue::builtin().counters() {
             for name in &counter.names.nt {
                 let (object, of_object) = name.split_once('\\').unwrap();
-                let found = resolve(object, "0", of_object);
+                let found = resolve_counter(object, "0", of_object);
                 assert_eq!(found.counter, counter.id, "{name}");
                 let percent = matches!(counter.unit.as_str(), "fraction" | "processors");
                 assert_eq!(percent, found.scale == 0.01, "{name}: {}", found.scale);
@@ -307,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_columns_that_say_the_same_the_finest_bears_the_id() {
+    fn the_finest_of_several_columns_for_one_counter_gets_the_id() {
         let paths = [
             r"\Memory\Available MBytes",
             r"\Memory\Available Bytes",
@@ -316,7 +318,7 @@ mod tests {
             r"\Process(a)\Handle Count",
         ];
         let paths: Vec<CounterPath> = paths.iter().map(|p| CounterPath::parse(p).unwrap()).collect();
-        let found = columns(&paths);
+        let found = resolve_columns(&paths);
         let names: Vec<_> = found.iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
         assert_eq!(
             names,
@@ -334,7 +336,7 @@ mod tests {
     fn processors_of_several_groups_count_once() {
         let paths = [r"\Processor(1)\% User Time", r"\Processor Information(1,0)\% User Time"];
         let paths: Vec<CounterPath> = paths.iter().map(|p| CounterPath::parse(p).unwrap()).collect();
-        let found = columns(&paths);
+        let found = resolve_columns(&paths);
         assert!(found[0].is_foreign());
         assert_eq!(found[1].instance, "cpu1,0");
     }

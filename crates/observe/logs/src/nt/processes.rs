@@ -5,15 +5,15 @@ use std::collections::HashMap;
 
 use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
 
-use crate::plausible as limits;
+use crate::value_limits as limits;
 
 /// Shortest time between two tables, in the log's first minutes and later: a table of a thousand processes costs as
 /// much as reading some hundred rows.
-const BEATS_NS: [u64; 2] = [10_000_000_000, 60_000_000_000];
+const TABLE_INTERVALS_NS: [u64; 2] = [10_000_000_000, 60_000_000_000];
 /// Length of those first minutes.
-const FIRST_NS: u64 = 300_000_000_000;
+const FIRST_MINUTES_NS: u64 = 300_000_000_000;
 /// Largest number of processes in a table for each quantity they are ranked by.
-const TOP: usize = 5;
+const MAX_RANKED: usize = 5;
 
 /// Counters of a process, in the order of [`NtProcess::columns`].
 const COUNTERS: [&str; 8] = [
@@ -27,7 +27,7 @@ const COUNTERS: [&str; 8] = [
     r"foreign.Process\ID Process",
 ];
 const PROCESSOR: usize = 0;
-const SYSTEM: usize = 1;
+const PROCESSOR_SYSTEM: usize = 1;
 const READ: usize = 2;
 const WRITE: usize = 3;
 const READ_CALLS: usize = 4;
@@ -44,7 +44,7 @@ struct NtProcess {
 /// Collects the tables of one schema. A table covers the ticks since the one before.
 #[derive(Default)]
 pub struct NtProcesses {
-    all: Vec<NtProcess>,
+    processes: Vec<NtProcess>,
     scales: Vec<f64>,
     /// Sum and count of each process's rates since the last table; of its levels the last value.
     sums: Vec<[(f64, u32); COUNTERS.len()]>,
@@ -56,7 +56,7 @@ pub struct NtProcesses {
 
 impl NtProcesses {
     /// Finds the processes of a schema.
-    pub fn of(schema: &Schema) -> NtProcesses {
+    pub fn for_schema(schema: &Schema) -> NtProcesses {
         let kinds: HashMap<&str, usize> = COUNTERS.iter().enumerate().map(|(i, c)| (*c, i)).collect();
         let mut indexes: HashMap<&str, usize> = HashMap::new();
         let mut all: Vec<NtProcess> = Vec::new();
@@ -74,16 +74,17 @@ impl NtProcesses {
         all.retain(|p| p.columns[..WORKING_SET].iter().any(Option::is_some));
         let sums = vec![[(0.0, 0); COUNTERS.len()]; all.len()];
         let scales = schema.series.iter().map(|s| s.scale).collect();
-        NtProcesses { all, scales, sums, elapsed_ns: 0, total_ns: 0 }
+        NtProcesses { processes: all, scales, sums, elapsed_ns: 0, total_ns: 0 }
     }
 
     /// Finds the processes of a schema that follows another in the same recording, and continues its sums since the
     /// last table. Processes appear faster than tables.
-    pub fn following(schema: &Schema, before: &NtProcesses) -> NtProcesses {
-        let mut next = NtProcesses::of(schema);
+    pub fn continue_from(schema: &Schema, before: &NtProcesses) -> NtProcesses {
+        let mut next = NtProcesses::for_schema(schema);
         (next.elapsed_ns, next.total_ns) = (before.elapsed_ns, before.total_ns);
-        let known: HashMap<&str, usize> = before.all.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
-        for (process, sums) in next.all.iter().zip(&mut next.sums) {
+        let known: HashMap<&str, usize> =
+            before.processes.iter().enumerate().map(|(i, p)| (p.name.as_str(), i)).collect();
+        for (process, sums) in next.processes.iter().zip(&mut next.sums) {
             let Some(&index) = known.get(process.name.as_str()) else { continue };
             for (kind, sum) in sums.iter_mut().enumerate().filter(|(kind, _)| process.columns[*kind].is_some()) {
                 *sum = before.sums[index][kind];
@@ -94,41 +95,41 @@ impl NtProcesses {
 
     /// Returns true where the schema has no processes.
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.processes.is_empty()
     }
 
     /// Adds a frame of the schema; returns a note for each table that became due in it.
-    pub fn take(&mut self, frame: &Frame) -> Vec<Note> {
+    pub fn add_frame(&mut self, frame: &Frame) -> Vec<Note> {
         let mut notes = Vec::new();
-        if self.all.is_empty() {
+        if self.processes.is_empty() {
             return notes;
         }
         let mut from = 0;
         for (index, tick) in frame.ticks().iter().enumerate() {
             self.elapsed_ns += tick.elapsed_ns;
             self.total_ns += tick.elapsed_ns;
-            if self.elapsed_ns >= BEATS_NS[usize::from(self.total_ns > FIRST_NS)] {
-                self.add(frame, from..index + 1);
+            if self.elapsed_ns >= TABLE_INTERVALS_NS[usize::from(self.total_ns > FIRST_MINUTES_NS)] {
+                self.add_ticks(frame, from..index + 1);
                 from = index + 1;
-                notes.extend(self.table(tick.time_ns));
+                notes.extend(self.take_table(tick.time_ns));
             }
         }
-        self.add(frame, from..frame.ticks().len());
+        self.add_ticks(frame, from..frame.ticks().len());
         notes
     }
 
-    fn add(&mut self, frame: &Frame, ticks: std::ops::Range<usize>) {
-        for (process, sums) in self.all.iter().zip(&mut self.sums) {
+    fn add_ticks(&mut self, frame: &Frame, ticks: std::ops::Range<usize>) {
+        for (process, sums) in self.processes.iter().zip(&mut self.sums) {
             for (kind, (column, sum)) in process.columns.iter().zip(sums).enumerate() {
                 let Some(column) = column else { continue };
                 let cells = &frame.column(*column as usize)[ticks.clone()];
                 if kind < WORKING_SET {
-                    let max = limits::most(COUNTERS[kind]) / self.scales[*column as usize];
-                    let (mut value_sum, mut count) = sum_of(cells);
+                    let max = limits::max_value(COUNTERS[kind]) / self.scales[*column as usize];
+                    let (mut value_sum, mut count) = sum_values(cells);
                     if !(0.0..=max).contains(&value_sum) {
                         // impossible cells of the frame itself are reported where the batch receives it
                         let possible: Vec<f64> = cells.iter().copied().filter(|c| (0.0..=max).contains(c)).collect();
-                        (value_sum, count) = sum_of(&possible);
+                        (value_sum, count) = sum_values(&possible);
                     }
                     *sum = (sum.0 + value_sum, sum.1 + count);
                 } else if let Some(last) = cells.last().filter(|c| !c.is_nan()) {
@@ -139,9 +140,9 @@ impl NtProcesses {
     }
 
     /// Returns the table of the sums, and resets them.
-    fn table(&mut self, time_ns: i64) -> Option<Note> {
+    fn take_table(&mut self, time_ns: i64) -> Option<Note> {
         let mut rows: Vec<ProcessRow> = Vec::new();
-        for (process, sums) in self.all.iter().zip(&mut self.sums) {
+        for (process, sums) in self.processes.iter().zip(&mut self.sums) {
             let mean = |kind: usize| {
                 let scale = process.columns[kind].map_or(1.0, |c| self.scales[c as usize]);
                 (sums[kind].1 > 0).then(|| sums[kind].0 / f64::from(sums[kind].1) * scale)
@@ -151,7 +152,7 @@ impl NtProcesses {
                 pid: mean(ID).map_or(0, |id| id as u32),
                 name: plain_name(&process.name).to_owned(),
                 processor: mean(PROCESSOR).unwrap_or(0.0),
-                processor_system: mean(SYSTEM).unwrap_or(0.0),
+                processor_system: mean(PROCESSOR_SYSTEM).unwrap_or(0.0),
                 requested_read_bytes_per_s: mean(READ),
                 requested_write_bytes_per_s: mean(WRITE),
                 read_calls_per_s: mean(READ_CALLS),
@@ -159,13 +160,13 @@ impl NtProcesses {
                 resident_bytes: mean(WORKING_SET).unwrap_or(0.0),
                 ..ProcessRow::default()
             };
-            if did(&row) > 0.0 || row.processor > 0.0 {
+            if io_bytes_per_s(&row) > 0.0 || row.processor > 0.0 {
                 rows.push(row);
             }
             *sums = [(0.0, 0); COUNTERS.len()];
         }
         let elapsed_s = std::mem::take(&mut self.elapsed_ns) as f64 * 1e-9;
-        let table = ProcessTable { elapsed_s, rows: top(rows), ..ProcessTable::default() };
+        let table = ProcessTable { elapsed_s, rows: select_leaders(rows), ..ProcessTable::default() };
         if table.rows.is_empty() {
             return None;
         }
@@ -174,7 +175,7 @@ impl NtProcesses {
 }
 
 /// Returns sum and number of the cells that hold a value. Four independent sums let the processor add in parallel.
-fn sum_of(cells: &[f64]) -> (f64, u32) {
+fn sum_values(cells: &[f64]) -> (f64, u32) {
     let (mut sums, mut counts) = ([0.0; 4], [0u32; 4]);
     let mut add = |chain: usize, cell: f64| {
         let has_value = !cell.is_nan();
@@ -195,21 +196,23 @@ fn plain_name(instance: &str) -> &str {
     }
 }
 
-fn did(row: &ProcessRow) -> f64 {
+fn io_bytes_per_s(row: &ProcessRow) -> f64 {
     row.requested_read_bytes_per_s.unwrap_or(0.0) + row.requested_write_bytes_per_s.unwrap_or(0.0)
 }
 
 /// Selects the processes that lead in one quantity or another, busiest first.
-fn top(mut rows: Vec<ProcessRow>) -> Vec<ProcessRow> {
+fn select_leaders(mut rows: Vec<ProcessRow>) -> Vec<ProcessRow> {
     let mut kept: Vec<ProcessRow> = Vec::new();
-    let by: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, did, |r| r.processor];
+    let by: [fn(&ProcessRow) -> f64; 3] = [|r| r.resident_bytes, io_bytes_per_s, |r| r.processor];
     for by in by {
         rows.sort_by(|a, b| by(b).total_cmp(&by(a)).then_with(|| a.name.cmp(&b.name)));
-        let rest = rows.split_off(rows.len().min(TOP));
+        let rest = rows.split_off(rows.len().min(MAX_RANKED));
         kept.append(&mut rows);
         rows = rest;
     }
-    kept.sort_by(|a, b| b.processor.total_cmp(&a.processor).then_with(|| did(b).total_cmp(&did(a))));
+    kept.sort_by(|a, b| {
+        b.processor.total_cmp(&a.processor).then_with(|| io_bytes_per_s(b).total_cmp(&io_bytes_per_s(a)))
+    });
     kept
 }
 
@@ -222,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_come_on_a_slow_beat_and_name_who_did_most() {
+    fn emits_tables_at_a_slow_interval_with_the_busiest_processes() {
         let mut series = Vec::new();
         for name in ["sqlservr", "svchost#3", "quiet", "_Total"] {
             for (counter, scale) in
@@ -242,8 +245,8 @@ mod tests {
             let all = [value(400.0), value(4e6), 0.0];
             frame.push(tick, &[&row[..], &quiet, &all].concat());
         }
-        let mut processes = NtProcesses::of(&schema);
-        let notes = processes.take(&frame);
+        let mut processes = NtProcesses::for_schema(&schema);
+        let notes = processes.add_frame(&frame);
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20, 30]);
         let table: ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
         assert_eq!(table.elapsed_s, 10.0);
@@ -255,7 +258,7 @@ mod tests {
 
     /// A build starts a compiler every second: each is a new schema, and comes before a table is due.
     #[test]
-    fn processes_that_come_between_two_tables_do_not_put_them_off() {
+    fn processes_that_come_between_two_tables_do_not_delay_them() {
         let series = |name: &str| Series { counter: COUNTERS[PROCESSOR].into(), instance: name.into(), scale: 0.01 };
         let mut processes = NtProcesses::default();
         let mut notes = Vec::new();
@@ -267,8 +270,8 @@ mod tests {
             let mut row = vec![0.0; second + 1];
             row[0] = if second.is_multiple_of(2) { 100.0 } else { 50.0 };
             frame.push(tick, &row);
-            processes = NtProcesses::following(&schema, &processes);
-            notes.extend(processes.take(&frame));
+            processes = NtProcesses::continue_from(&schema, &processes);
+            notes.extend(processes.add_frame(&frame));
         }
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20]);
         for note in &notes {
@@ -281,6 +284,6 @@ mod tests {
 
     #[test]
     fn a_log_without_processes_has_no_tables() {
-        assert!(NtProcesses::of(&Schema::default()).is_empty());
+        assert!(NtProcesses::for_schema(&Schema::default()).is_empty());
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::LogError;
 
 /// Endings of packed files, behind their own ending.
-pub(crate) const PACKED: [&str; 5] = ["", ".xz", ".zst", ".gz", ".bz2"];
+pub(crate) const PACKED_ENDINGS: [&str; 5] = ["", ".xz", ".zst", ".gz", ".bz2"];
 
 /// Paths of an archive's files that are read.
 #[derive(Debug)]
@@ -16,27 +16,27 @@ pub(super) struct ArchiveFiles {
 }
 
 /// Returns the file NAME.meta, packed or not, of a base name that is no file itself.
-pub(crate) fn of_base(path: &Path) -> Option<PathBuf> {
-    PACKED.iter().map(|p| with(path, &format!(".meta{p}"))).find(|p| p.is_file())
+pub(crate) fn meta_of_base(path: &Path) -> Option<PathBuf> {
+    PACKED_ENDINGS.iter().map(|p| with_ending(path, &format!(".meta{p}"))).find(|p| p.is_file())
 }
 
-fn with(path: &Path, ending: &str) -> PathBuf {
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
 }
 
 /// Splits NAME.0.xz into NAME and `0`.
-fn split(name: &str) -> Option<(&str, &str)> {
-    let plain = PACKED[1..].iter().find_map(|p| name.strip_suffix(p)).unwrap_or(name);
+fn split_name(name: &str) -> Option<(&str, &str)> {
+    let plain = PACKED_ENDINGS[1..].iter().find_map(|p| name.strip_suffix(p)).unwrap_or(name);
     let (base, part) = plain.rsplit_once('.')?;
     let is_number = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     (matches!(part, "meta" | "index") || is_number).then_some((base, part))
 }
 
 /// Returns the base name, with its folder, of the archive that a file belongs to by its name.
-pub fn archive_of(path: &Path) -> Option<PathBuf> {
-    let (base, _) = split(path.file_name()?.to_str()?)?;
+pub fn archive_base(path: &Path) -> Option<PathBuf> {
+    let (base, _) = split_name(path.file_name()?.to_str()?)?;
     Some(path.with_file_name(base))
 }
 
@@ -44,23 +44,25 @@ pub fn archive_of(path: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// When `.meta` or every volume is missing, or the folder cannot be read.
-pub(super) fn find(path: &Path) -> Result<ArchiveFiles, LogError> {
+pub(super) fn find_files(path: &Path) -> Result<ArchiveFiles, LogError> {
     let shown = path.display().to_string();
     let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-    let Some((base, _)) = split(name) else {
+    let Some((base, _)) = split_name(name) else {
         let why = "a file of a PCP archive, but not named NAME.0, NAME.meta or NAME.index, so its other files cannot \
                    be found";
         return Err(LogError::broken(&shown, "name", why));
     };
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let meta = of_base(&folder.join(base)).ok_or_else(|| {
+    let meta = meta_of_base(&folder.join(base)).ok_or_else(|| {
         let why = format!("{base}.meta is not beside it; an archive is {base}.0, {base}.meta and {base}.index");
         LogError::broken(&shown, "archive", why)
     })?;
     let mut volumes: Vec<(u64, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|e| LogError::io(&shown, e))? {
         let entry = entry.map_err(|e| LogError::io(&shown, e))?.path();
-        let Some((entry_base, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split) else { continue };
+        let Some((entry_base, part)) = entry.file_name().and_then(|n| n.to_str()).and_then(split_name) else {
+            continue;
+        };
         if let (true, Ok(number)) = (entry_base == base, part.parse()) {
             // a volume that exists both packed and unpacked counts once
             match volumes.iter_mut().find(|(n, _)| *n == number) {
@@ -82,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_taken_apart() {
-        assert_eq!(split("20261122.0"), Some(("20261122", "0")));
-        assert_eq!(split("a.b.12.xz"), Some(("a.b", "12")));
-        assert_eq!(split("x.meta.zst"), Some(("x", "meta")));
-        assert_eq!(split("x.3.bz2"), Some(("x", "3")));
+    fn splits_names() {
+        assert_eq!(split_name("20261122.0"), Some(("20261122", "0")));
+        assert_eq!(split_name("a.b.12.xz"), Some(("a.b", "12")));
+        assert_eq!(split_name("x.meta.zst"), Some(("x", "meta")));
+        assert_eq!(split_name("x.3.bz2"), Some(("x", "3")));
         for no in ["x", "x.log", "x.", "x.-1", "x.0x"] {
-            assert_eq!(split(no), None, "{no}");
+            assert_eq!(split_name(no), None, "{no}");
         }
     }
 }

@@ -8,7 +8,7 @@ use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, Counter, catalogue};
 use serde::Deserialize;
 
-use super::meta::{Metric, Semantics};
+use super::metadata::{Metric, Semantics};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ struct Unit {
     source: String,
 }
 
-fn special() -> &'static SpecialMetrics {
+fn special_metrics() -> &'static SpecialMetrics {
     static SPECIAL: OnceLock<SpecialMetrics> = OnceLock::new();
     SPECIAL.get_or_init(|| toml_reader::read_built_in("pcp/special.toml", include_str!("special.toml")))
 }
@@ -56,12 +56,12 @@ pub(super) enum PcpConversion {
 #[derive(Clone, Debug)]
 pub(super) struct PcpTarget {
     pub counter: String,
-    pub how: PcpConversion,
+    pub conversion: PcpConversion,
     pub scale: f64,
     /// Other metrics add to the same counter.
     pub is_sum: bool,
     /// The only instance that it covers.
-    pub instance: Option<&'static str>,
+    pub only_instance: Option<&'static str>,
 }
 
 /// Use of a metric.
@@ -76,14 +76,14 @@ pub(super) enum MetricUse {
 }
 
 /// Plans the use of each metric, in their order. `page_bytes` is the size of a page.
-pub(super) fn uses(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<MetricUse> {
+pub(super) fn plan_metrics(metrics: &[Metric], page_bytes: Option<f64>) -> Vec<MetricUse> {
     let by_name: HashMap<&str, &Metric> = metrics.iter().map(|m| (m.name.as_str(), m)).collect();
-    let named = named();
-    metrics.iter().map(|m| of_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
+    let named = counters_by_metric();
+    metrics.iter().map(|m| plan_metric(m, named.get(m.name.as_str()), &by_name, page_bytes)).collect()
 }
 
 /// Returns the catalogue's counters by metric.
-fn named() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
+fn counters_by_metric() -> &'static HashMap<&'static str, Vec<&'static Counter>> {
     static NAMED: OnceLock<HashMap<&str, Vec<&Counter>>> = OnceLock::new();
     NAMED.get_or_init(|| {
         let mut found: HashMap<&str, Vec<&Counter>> = HashMap::new();
@@ -115,7 +115,7 @@ pub(super) const PROCESS_FIELDS: &[&str] = &[
     "io.syscw",
 ];
 
-fn of_metric(
+fn plan_metric(
     metric: &Metric,
     counters: Option<&Vec<&'static Counter>>,
     by_name: &HashMap<&str, &Metric>,
@@ -131,7 +131,7 @@ fn of_metric(
             });
         }
     }
-    if !metric.kind.is_number() {
+    if !metric.value_type.is_number() {
         return MetricUse::Nothing("metrics whose values are not numbers");
     }
     if metric.name.starts_with("pmcd.") {
@@ -139,25 +139,25 @@ fn of_metric(
     }
     let mut targets: Vec<PcpTarget> = Vec::new();
     for counter in counters.into_iter().flatten() {
-        if !is_beaten(metric, counter, by_name) {
-            targets.extend(target(metric, counter, page_bytes));
+        if !has_better_metric(metric, counter, by_name) {
+            targets.extend(find_target(metric, counter, page_bytes));
         }
     }
     if targets.is_empty() {
-        targets.push(foreign(metric));
+        targets.push(foreign_target(metric));
     }
     MetricUse::Series(targets)
 }
 
 /// Returns true where another metric of the archive supplies the same counter better.
-fn is_beaten(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric>) -> bool {
+fn has_better_metric(metric: &Metric, counter: &Counter, by_name: &HashMap<&str, &Metric>) -> bool {
     let better = counter.names.pcp.iter().take_while(|n| **n != metric.name);
-    let is_sum = special().sum.contains(&counter.id);
+    let is_sum = special_metrics().sum.contains(&counter.id);
     !is_sum && better.filter_map(|n| by_name.get(n.as_str())).any(|other| other.indom == metric.indom)
 }
 
 /// Returns the counter's target, where the metric's meaning and unit fit.
-fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<PcpTarget> {
+fn find_target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -> Option<PcpTarget> {
     let grows = metric.semantics == Semantics::Counter;
     let conversion = match counter.kind {
         catalogue::CounterKind::Total if grows => PcpConversion::Total,
@@ -167,21 +167,27 @@ fn target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f64>) -
         _ => PcpConversion::Level,
     };
     let per_time = i8::from(conversion == PcpConversion::Rate);
-    let unit = special().unit.iter().find(|u| u.metrics.contains(&metric.name));
+    let unit = special_metrics().unit.iter().find(|u| u.metrics.contains(&metric.name));
     let scale = match unit {
         Some(unit) => unit.bytes.or(page_bytes)?,
-        None if metric.units.are(&counter.unit, per_time) => metric.units.factor()?,
+        None if metric.units.match_unit(&counter.unit, per_time) => metric.units.to_base_factor()?,
         None => return None,
     };
-    let instance = special().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
+    let instance = special_metrics().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
     let instance = instance.map(|i| i.instance.as_str());
-    let is_sum = special().sum.contains(&counter.id);
-    Some(PcpTarget { counter: counter.id.clone(), how: conversion, scale, is_sum, instance })
+    let is_sum = special_metrics().sum.contains(&counter.id);
+    Some(PcpTarget { counter: counter.id.clone(), conversion: conversion, scale, is_sum, only_instance: instance })
 }
 
-fn foreign(metric: &Metric) -> PcpTarget {
+fn foreign_target(metric: &Metric) -> PcpTarget {
     let how = if metric.semantics == Semantics::Counter { PcpConversion::Rate } else { PcpConversion::Level };
-    PcpTarget { counter: format!("foreign.{}", metric.name), how, scale: 1.0, is_sum: false, instance: None }
+    PcpTarget {
+        counter: format!("foreign.{}", metric.name),
+        conversion: how,
+        scale: 1.0,
+        is_sum: false,
+        only_instance: None,
+    }
 }
 
 impl PcpTarget {
@@ -191,13 +197,13 @@ impl PcpTarget {
     }
 
     /// Returns true for a counter of disks.
-    pub fn is_of_disk(&self) -> bool {
+    pub fn is_disk(&self) -> bool {
         self.counter.starts_with("physical_disk.")
     }
 
     /// Maps an instance of PCP's to the catalogue's; `None` where this target does not cover it.
-    pub fn instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {
-        if let Some(only) = self.instance {
+    pub fn map_instance<'a>(&self, name: Option<&'a str>) -> Option<&'a str> {
+        if let Some(only) = self.only_instance {
             return (name == Some(only)).then_some("");
         }
         Some(match name {

@@ -2,23 +2,23 @@
 //! archive is several files: values in volumes (NAME.0, NAME.1, …), their descriptions in NAME.meta, and an index that
 //! is not needed to read all of it.
 
+mod archive_survey;
 pub(crate) mod files;
 mod mapping;
-mod meta;
-mod pace;
+mod metadata;
+mod metric_pace;
 mod processes;
 mod records;
 mod rows;
-mod survey;
 mod units;
 mod values;
 
 use std::collections::BTreeMap;
 use std::io::{BufReader, Cursor, Read};
 
-pub use files::archive_of;
+pub use files::archive_base;
 use mapping::MetricUse;
-use meta::{Indoms, Metric};
+use metadata::{InstanceDomains, Metric};
 use records::{ArchiveLabel, RecordReader};
 
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions, Skips};
@@ -32,7 +32,7 @@ pub const FORMAT: LogFormat = LogFormat {
               Unknown metrics become foreign.METRIC (counters per second), processes become process tables. Labels, \
               help texts, strings and event records are not read. Record with pmlogger; include disk.dev, disk.dm, \
               disk.md, kernel, mem.util, mem.vmstat, network.interface, filesys and hinv.",
-    recognise: |head: &InputHead<'_>| records::version_of(head.bytes).is_some(),
+    recognise: |head: &InputHead<'_>| records::label_version(head.bytes).is_some(),
     read,
 };
 
@@ -48,16 +48,16 @@ struct ArchiveFile<'a> {
 fn read(input: &mut LogInput, _options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let Some(path) = input.path() else {
         let why = "a PCP archive is several files; give its name instead of standard input";
-        return Err(input.broken("archive", why));
+        return Err(input.error_at("archive", why));
     };
-    let files = files::find(path)?;
+    let files = files::find_files(path)?;
     let part = |path: std::path::PathBuf| {
         // messages have the folder, or the archive that it was unpacked from, in front
         let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
         let open = move || Ok(Box::new(BufReader::with_capacity(1 << 16, LogInput::open(&path)?)) as Box<dyn Read>);
         ArchiveFile { name, open: Box::new(open) }
     };
-    archive(&part(files.meta), &files.volumes.into_iter().map(part).collect::<Vec<_>>(), batch)
+    read_archive(&part(files.meta), &files.volumes.into_iter().map(part).collect::<Vec<_>>(), batch)
 }
 
 /// Reads an archive of bytes in memory: its `.meta` and its volumes. For tests
@@ -72,16 +72,16 @@ pub fn read_bytes(meta: &[u8], volumes: &[&[u8]], batch: &mut FrameBatch<'_>) ->
     };
     let volumes: Vec<ArchiveFile<'_>> =
         volumes.iter().enumerate().map(|(i, v)| part(format!("archive.{i}"), v)).collect();
-    archive(&part("archive.meta".into(), meta), &volumes, batch)
+    read_archive(&part("archive.meta".into(), meta), &volumes, batch)
 }
 
 /// Opens a file and reads its label.
-fn begin(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
+fn open_file(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, ArchiveLabel), LogError> {
     let mut records = RecordReader::new((part.open)()?);
     let label = match records.next() {
-        Ok(true) => records::label(records.body()),
+        Ok(true) => records::parse_label(records.body()),
         Ok(false) => None,
-        Err(fault) => return Err(LogError::broken(&part.name, "byte 0", fault.text())),
+        Err(fault) => return Err(LogError::broken(&part.name, "byte 0", fault.to_reason())),
     };
     match label {
         Some(label) => Ok((records, label)),
@@ -89,28 +89,32 @@ fn begin(part: &ArchiveFile<'_>) -> Result<(RecordReader<Box<dyn Read>>, Archive
     }
 }
 
-fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let (mut records, label) = begin(meta)?;
+fn read_archive(
+    meta: &ArchiveFile<'_>,
+    volumes: &[ArchiveFile<'_>],
+    batch: &mut FrameBatch<'_>,
+) -> Result<(), LogError> {
+    let (mut records, label) = open_file(meta)?;
     let mut skips = Skips::default();
-    let metrics = meta::metrics(&mut records, &meta.name, &mut skips);
+    let metrics = metadata::read_metrics(&mut records, &meta.name, &mut skips);
     if metrics.is_empty() {
         return Err(LogError::broken(&meta.name, "archive", "it describes no metric"));
     }
     let Some(first) = volumes.first() else {
         return Err(LogError::broken(&meta.name, "archive", "it has no volume"));
     };
-    let indoms = || Ok(Indoms::new(begin(meta)?.0, &meta.name, label.version));
-    let (mut beginning, first_label) = begin(first)?;
-    check(first, &first_label, meta, &label)?;
-    let survey = survey::look(&metrics, &mut beginning, &mut indoms()?, &label);
+    let indoms = || Ok(InstanceDomains::new(open_file(meta)?.0, &meta.name, label.version));
+    let (mut beginning, first_label) = open_file(first)?;
+    check_label(first, &first_label, meta, &label)?;
+    let survey = archive_survey::survey_archive(&metrics, &mut beginning, &mut indoms()?, &label);
     drop(beginning);
-    let uses = mapping::uses(&metrics, survey.page_bytes);
-    batch.skip_all(skips);
-    tell_unused(&metrics, &uses, meta, batch);
+    let uses = mapping::plan_metrics(&metrics, survey.page_bytes);
+    batch.merge_skips(skips);
+    report_unused(&metrics, &uses, meta, batch);
     if let Some(because) = nothing_of_use(&metrics, &uses) {
-        return Err(LogError::Empty { file: meta.name.to_owned(), because });
+        return Err(LogError::NoSamples { file: meta.name.to_owned(), because });
     }
-    batch.topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
+    batch.push_topology(survey.first_ns.unwrap_or(label.start_ns), &survey.topology);
     let mut reading = ArchiveReader {
         version: label.version,
         indoms: indoms()?,
@@ -121,29 +125,29 @@ fn archive(meta: &ArchiveFile<'_>, volumes: &[ArchiveFile<'_>], batch: &mut Fram
     };
     for volume in volumes {
         // the first volume was checked; an error in a later one loses only that volume
-        let opened =
-            begin(volume).and_then(|(records, own_label)| check(volume, &own_label, meta, &label).map(|()| records));
+        let opened = open_file(volume)
+            .and_then(|(records, own_label)| check_label(volume, &own_label, meta, &label).map(|()| records));
         match opened {
-            Ok(records) => reading.volume(records, &volume.name, batch),
-            Err(error) => batch.skip(&volume.name, format!("a volume is left out: {error}")),
+            Ok(records) => reading.read_volume(records, &volume.name, batch),
+            Err(error) => batch.add_skip(&volume.name, format!("a volume is left out: {error}")),
         }
         if batch.is_stopped() {
             break;
         }
     }
-    reading.rows.close(batch);
-    batch.skip_all(reading.skips);
+    reading.rows.close_tick(batch);
+    batch.merge_skips(reading.skips);
     Ok(())
 }
 
 /// Checks that a volume has the same label as the archive's `.meta`, as all its files must.
-fn check(
+fn check_label(
     volume: &ArchiveFile<'_>,
     volume_label: &ArchiveLabel,
     meta: &ArchiveFile<'_>,
     meta_label: &ArchiveLabel,
 ) -> Result<(), LogError> {
-    if volume_label.is_with(meta_label) {
+    if volume_label.is_same_archive(meta_label) {
         return Ok(());
     }
     let describe = |l: &ArchiveLabel| format!("version {}, host {}, process {}", l.version, l.host, l.pid);
@@ -161,7 +165,7 @@ fn check(
 }
 
 /// Reports each reason why metrics are not read, with the metrics.
-fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, batch: &mut FrameBatch<'_>) {
+fn report_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, batch: &mut FrameBatch<'_>) {
     let mut unused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (metric, planned_use) in metrics.iter().zip(uses) {
         if let MetricUse::Nothing(because) = planned_use {
@@ -170,19 +174,19 @@ fn tell_unused(metrics: &[Metric], uses: &[MetricUse], meta: &ArchiveFile<'_>, b
     }
     for (because, names) in unused {
         for name in names {
-            batch.skip(format!("{}, {name}", meta.name), because);
+            batch.add_skip(format!("{}, {name}", meta.name), because);
         }
     }
 }
 
 /// Returns the reason to refuse an archive of which no metric is read.
 fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
-    const NAMED: usize = 3;
+    const MAX_NAMED: usize = 3;
     if uses.iter().any(|planned_use| !matches!(planned_use, MetricUse::Nothing(_))) {
         return None;
     }
-    let names: Vec<&str> = metrics.iter().take(NAMED).map(|metric| metric.name.as_str()).collect();
-    let more = if metrics.len() > NAMED { ", …" } else { "" };
+    let names: Vec<&str> = metrics.iter().take(MAX_NAMED).map(|metric| metric.name.as_str()).collect();
+    let more = if metrics.len() > MAX_NAMED { ", …" } else { "" };
     Some(format!(
         "none of its {} metrics describes the machine: {}{more}; log disk, kernel and mem as well",
         metrics.len(),
@@ -193,7 +197,7 @@ fn nothing_of_use(metrics: &[Metric], uses: &[MetricUse]) -> Option<String> {
 /// State of reading all volumes.
 struct ArchiveReader<R> {
     version: u8,
-    indoms: Indoms<R>,
+    indoms: InstanceDomains<R>,
     rows: rows::PcpRows,
     processes: processes::PcpProcesses,
     sets: Vec<values::ValueSet>,
@@ -201,30 +205,30 @@ struct ArchiveReader<R> {
 }
 
 impl<R: Read> ArchiveReader<R> {
-    fn volume(&mut self, mut records: RecordReader<impl Read>, name: &str, batch: &mut FrameBatch<'_>) {
+    fn read_volume(&mut self, mut records: RecordReader<impl Read>, name: &str, batch: &mut FrameBatch<'_>) {
         loop {
             match records.next() {
                 Ok(true) => {}
                 Ok(false) => return,
                 Err(fault) => {
-                    meta::tell(&records, &fault, name, &mut self.skips);
+                    metadata::report_fault(&records, &fault, name, &mut self.skips);
                     return;
                 }
             }
             let body = records.body();
-            let context = || format!("{name}, byte {}", records.from());
-            let Some(time_ns) = values::sets(body, self.version, &mut self.sets) else {
-                batch.skip(context(), "a record whose numbers contradict its length");
+            let context = || format!("{name}, byte {}", records.record_offset());
+            let Some(time_ns) = values::read_sets(body, self.version, &mut self.sets) else {
+                batch.add_skip(context(), "a record whose numbers contradict its length");
                 continue;
             };
             if self.sets.is_empty() {
-                self.rows.mark(time_ns, batch);
-                self.processes.mark();
+                self.rows.break_series(time_ns, batch);
+                self.processes.forget_processes();
                 continue;
             }
             self.indoms.advance(time_ns, &mut self.skips);
-            self.rows.record(time_ns, &self.sets, body, &self.indoms, &context, batch);
-            self.processes.record(time_ns, &self.sets, body, &self.indoms, &context, batch);
+            self.rows.add_record(time_ns, &self.sets, body, &self.indoms, &context, batch);
+            self.processes.add_record(time_ns, &self.sets, body, &self.indoms, &context, batch);
             if batch.is_stopped() {
                 return;
             }

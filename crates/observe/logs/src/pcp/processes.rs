@@ -7,39 +7,39 @@ use std::io::Read;
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
 use super::mapping::MetricUse;
-use super::meta::{Indoms, Metric, Semantics};
+use super::metadata::{InstanceDomains, Metric, Semantics};
 use super::values::{PcpNumber, ValueSet};
 use crate::FrameBatch;
 
 /// Shortest time between two tables, nanoseconds.
-const BEAT_NS: i64 = 10_000_000_000;
+const TABLE_INTERVAL_NS: i64 = 10_000_000_000;
 /// Largest number of processes that are followed.
-const MOST: usize = 1 << 16;
+const MAX_PROCESSES: usize = 1 << 16;
 /// Largest number of rows of a table.
-const ROWS: usize = 50;
+const MAX_TABLE_ROWS: usize = 50;
 
 /// Values of a process, by field.
 #[derive(Default)]
 struct PcpProcess {
     name: String,
     /// Growth since the last table, and its time span, by field.
-    grown: HashMap<&'static str, (f64, i64)>,
-    before: HashMap<&'static str, (PcpNumber, i64)>,
+    growth: HashMap<&'static str, (f64, i64)>,
+    previous: HashMap<&'static str, (PcpNumber, i64)>,
     levels: HashMap<&'static str, f64>,
     cgroup: String,
     waits_in: Option<String>,
     /// Number of samples of its state …
-    looks: u32,
+    state_samples: u32,
     /// … and of those that found it blocked.
-    blocked: u32,
-    seen: bool,
+    blocked_samples: u32,
+    was_seen: bool,
 }
 
 /// The processes of an archive.
 pub(super) struct PcpProcesses {
     fields: HashMap<u32, (Metric, &'static str)>,
     processes: HashMap<u32, PcpProcess>,
-    told_ns: Option<i64>,
+    last_table_ns: Option<i64>,
 }
 
 impl PcpProcesses {
@@ -50,22 +50,22 @@ impl PcpProcesses {
             _ => None,
         };
         let fields = metrics.iter().zip(uses).filter_map(process_field).collect();
-        PcpProcesses { fields, processes: HashMap::new(), told_ns: None }
+        PcpProcesses { fields, processes: HashMap::new(), last_table_ns: None }
     }
 
     /// Forgets everything at a mark record: nothing before it can be continued.
-    pub fn mark(&mut self) {
+    pub fn forget_processes(&mut self) {
         self.processes.clear();
-        self.told_ns = None;
+        self.last_table_ns = None;
     }
 
     /// Adds a record, and emits a table where one is due.
-    pub fn record<R: Read>(
+    pub fn add_record<R: Read>(
         &mut self,
         time_ns: i64,
         sets: &[ValueSet],
         body: &[u8],
-        indoms: &Indoms<R>,
+        indoms: &InstanceDomains<R>,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
@@ -74,87 +74,89 @@ impl PcpProcesses {
             if let Some((metric, field)) = self.fields.get(&set.pmid) {
                 has_process_values = true;
                 if set.count < 0 {
-                    batch.skip(format!("{}, {}", metric.name, context()), "the logger could not read the metric");
+                    batch.add_skip(format!("{}, {}", metric.name, context()), "the logger could not read the metric");
                 }
-                take(&mut self.processes, metric, field, set, body, indoms, time_ns);
+                add_values(&mut self.processes, metric, field, set, body, indoms, time_ns);
             }
         }
         if !has_process_values {
             return;
         }
-        match self.told_ns {
-            None => self.told_ns = Some(time_ns),
-            Some(last_ns) if time_ns.saturating_sub(last_ns) >= BEAT_NS => {
-                self.tell(time_ns, batch);
-                self.told_ns = Some(time_ns);
+        match self.last_table_ns {
+            None => self.last_table_ns = Some(time_ns),
+            Some(last_ns) if time_ns.saturating_sub(last_ns) >= TABLE_INTERVAL_NS => {
+                self.emit_table(time_ns, batch);
+                self.last_table_ns = Some(time_ns);
             }
             Some(_) => {}
         }
     }
 
-    fn tell(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
-        let mut rows: Vec<ProcessRow> = self.processes.iter().filter_map(|(pid, p)| row(*pid, p)).collect();
+    fn emit_table(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
+        let mut rows: Vec<ProcessRow> = self.processes.iter().filter_map(|(pid, p)| table_row(*pid, p)).collect();
         let weight = |r: &ProcessRow| {
             let bytes = r.read_bytes_per_s.unwrap_or(0.0) + r.write_bytes_per_s.unwrap_or(0.0);
             r.processor + r.blocked_share + r.block_delay.unwrap_or(0.0) + bytes * 1e-6
         };
         rows.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then(a.pid.cmp(&b.pid)));
-        rows.truncate(ROWS);
-        let elapsed_s = self.told_ns.map_or(0.0, |last_ns| (time_ns - last_ns) as f64 * 1e-9);
+        rows.truncate(MAX_TABLE_ROWS);
+        let elapsed_s = self.last_table_ns.map_or(0.0, |last_ns| (time_ns - last_ns) as f64 * 1e-9);
         let table = ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
         if let (false, Ok(text)) = (table.rows.is_empty(), serde_json::to_string(&table)) {
-            batch.note(Note::new(time_ns, Note::PROCESSES, text));
+            batch.push_note(Note::new(time_ns, Note::PROCESSES, text));
         }
         // processes that were not seen since the last table have ended
-        self.processes.retain(|_, p| std::mem::take(&mut p.seen));
+        self.processes.retain(|_, p| std::mem::take(&mut p.was_seen));
         for process in self.processes.values_mut() {
-            process.grown.clear();
-            (process.looks, process.blocked) = (0, 0);
+            process.growth.clear();
+            (process.state_samples, process.blocked_samples) = (0, 0);
         }
     }
 }
 
-fn take<R: Read>(
+fn add_values<R: Read>(
     processes: &mut HashMap<u32, PcpProcess>,
     metric: &Metric,
     field: &'static str,
     set: &ValueSet,
     body: &[u8],
-    indoms: &Indoms<R>,
+    indoms: &InstanceDomains<R>,
     time_ns: i64,
 ) {
-    for (instance, place) in set.values(body) {
-        if processes.len() >= MOST && !processes.contains_key(&instance) {
+    for (instance, place) in set.read_values(body) {
+        if processes.len() >= MAX_PROCESSES && !processes.contains_key(&instance) {
             continue;
         }
         let process = processes.entry(instance).or_default();
-        process.seen = true;
-        if !process.name.is_empty() && !indoms.is_named(metric.indom, instance, &process.name) {
+        process.was_seen = true;
+        if !process.name.is_empty() && !indoms.has_name(metric.indom, instance, &process.name) {
             // the process id was reused
-            *process = PcpProcess { seen: true, ..PcpProcess::default() };
+            *process = PcpProcess { was_seen: true, ..PcpProcess::default() };
         }
         if process.name.is_empty() {
-            process.name = indoms.name(metric.indom, instance).unwrap_or_default();
+            process.name = indoms.instance_name(metric.indom, instance).unwrap_or_default();
         }
         match field {
             "psinfo.sname" => {
-                process.looks += 1;
-                process.blocked += u32::from(set.text(body, place).is_some_and(|s| s.starts_with('D')));
+                process.state_samples += 1;
+                process.blocked_samples += u32::from(set.read_text(body, place).is_some_and(|s| s.starts_with('D')));
             }
-            "psinfo.cgroups" => process.cgroup = set.text(body, place).map(|t| group(&t)).unwrap_or_default(),
-            "psinfo.wchan_s" => process.waits_in = set.text(body, place).map(|t| t.into_owned()),
+            "psinfo.cgroups" => {
+                process.cgroup = set.read_text(body, place).map(|t| cgroup_path(&t)).unwrap_or_default()
+            }
+            "psinfo.wchan_s" => process.waits_in = set.read_text(body, place).map(|t| t.into_owned()),
             _ => {
-                let factor = metric.units.factor().unwrap_or(f64::NAN);
-                let Some(number) = set.number(body, place, metric.kind) else { continue };
+                let factor = metric.units.to_base_factor().unwrap_or(f64::NAN);
+                let Some(number) = set.read_number(body, place, metric.value_type) else { continue };
                 if metric.semantics != Semantics::Counter {
                     process.levels.insert(field, number.as_f64() * factor);
                     continue;
                 }
-                let before = process.before.insert(field, (number, time_ns));
+                let before = process.previous.insert(field, (number, time_ns));
                 if let Some((before, before_ns)) = before.filter(|(_, ns)| *ns < time_ns)
-                    && let Some(grown) = number.grown(before, metric.kind)
+                    && let Some(grown) = number.growth_since(before, metric.value_type)
                 {
-                    let sum = process.grown.entry(field).or_default();
+                    let sum = process.growth.entry(field).or_default();
                     *sum = (sum.0 + grown * factor, sum.1 + (time_ns - before_ns));
                 }
             }
@@ -163,16 +165,16 @@ fn take<R: Read>(
 }
 
 /// Returns the path of the group that counts I/O, out of `hierarchy:controllers:path;…`.
-fn group(text: &str) -> String {
+fn cgroup_path(text: &str) -> String {
     let parts = || text.split(';').filter_map(|p| p.rsplit_once(':'));
     let wanted = parts().find(|(c, _)| c.contains("blkio")).or_else(|| parts().next());
     wanted.map_or_else(|| "/".to_owned(), |(_, path)| path.to_owned())
 }
 
 /// Returns a row of the table; `None` for a process without activity.
-fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
+fn table_row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
     let rate = |field: &str| {
-        let (grown, span_ns) = *process.grown.get(field)?;
+        let (grown, span_ns) = *process.growth.get(field)?;
         (span_ns > 0).then(|| grown / (span_ns as f64 * 1e-9))
     };
     let system = rate("psinfo.stime").unwrap_or(0.0);
@@ -193,7 +195,11 @@ fn row(pid: u32, process: &PcpProcess) -> Option<ProcessRow> {
         write_calls_per_s: rate("io.syscw"),
         major_faults_per_s: rate("psinfo.maj_flt").unwrap_or(0.0),
         block_delay: rate("psinfo.delayacct_blkio_time"),
-        blocked_share: if process.looks > 0 { f64::from(process.blocked) / f64::from(process.looks) } else { 0.0 },
+        blocked_share: if process.state_samples > 0 {
+            f64::from(process.blocked_samples) / f64::from(process.state_samples)
+        } else {
+            0.0
+        },
         waits_in: process.waits_in.clone().filter(|w| !w.is_empty() && w != "0"),
         resident_bytes: process.levels.get("psinfo.rss").copied().unwrap_or(0.0),
         swapped_bytes: process.levels.get("memory.vmswap").copied(),

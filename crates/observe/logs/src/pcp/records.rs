@@ -4,7 +4,7 @@
 use std::io::{self, Read};
 
 /// Longest record: the largest real ones (tens of thousands of processes) stay far below.
-const MOST: u32 = 64 << 20;
+const MAX_RECORD_BYTES: u32 = 64 << 20;
 
 /// Reason why a record could not be read.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) enum RecordFault {
 
 impl RecordFault {
     /// Describes the fault.
-    pub fn text(&self) -> String {
+    pub fn to_reason(&self) -> String {
         match self {
             RecordFault::Cut => "the file ends inside a record".into(),
             RecordFault::Broken(why) => (*why).into(),
@@ -31,21 +31,21 @@ impl RecordFault {
 /// Reads records one by one.
 pub(super) struct RecordReader<R> {
     inner: R,
-    offset: u64,
+    next_offset: u64,
     /// Byte at which the record in `body` begins.
-    from: u64,
+    record_offset: u64,
     body: Vec<u8>,
 }
 
 impl<R: Read> RecordReader<R> {
     /// Makes a reader before the first record.
     pub fn new(inner: R) -> RecordReader<R> {
-        RecordReader { inner, offset: 0, from: 0, body: Vec::new() }
+        RecordReader { inner, next_offset: 0, record_offset: 0, body: Vec::new() }
     }
 
     /// Returns the byte (unpacked) at which the last record began.
-    pub fn from(&self) -> u64 {
-        self.from
+    pub fn record_offset(&self) -> u64 {
+        self.record_offset
     }
 
     /// Returns the last record without its two lengths.
@@ -55,9 +55,9 @@ impl<R: Read> RecordReader<R> {
 
     /// Advances to the next record; returns false at the end.
     pub fn next(&mut self) -> Result<bool, RecordFault> {
-        self.from = self.offset;
+        self.record_offset = self.next_offset;
         let mut length = [0; 4];
-        match fill(&mut self.inner, &mut length).map_err(RecordFault::Io)? {
+        match read_full(&mut self.inner, &mut length).map_err(RecordFault::Io)? {
             0 => return Ok(false),
             4 => {}
             _ => return Err(RecordFault::Cut),
@@ -66,7 +66,7 @@ impl<R: Read> RecordReader<R> {
         if length < 8 {
             return Err(RecordFault::Broken("a record that is shorter than its own frame"));
         }
-        if length > MOST {
+        if length > MAX_RECORD_BYTES {
             return Err(RecordFault::Broken("a record of impossible length"));
         }
         let rest = u64::from(length - 4);
@@ -75,7 +75,7 @@ impl<R: Read> RecordReader<R> {
         if got as u64 != rest {
             return Err(RecordFault::Cut);
         }
-        self.offset += u64::from(length);
+        self.next_offset += u64::from(length);
         if !self.body.ends_with(&length.to_be_bytes()) {
             return Err(RecordFault::Broken("a record whose two lengths differ"));
         }
@@ -84,7 +84,7 @@ impl<R: Read> RecordReader<R> {
 }
 
 /// Reads until the buffer is full or the input ends.
-fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut got = 0;
     while got < buffer.len() {
         match input.read(&mut buffer[got..]) {
@@ -103,26 +103,26 @@ pub(super) struct BodyFields<'a>(pub &'a [u8]);
 
 impl<'a> BodyFields<'a> {
     /// Takes `count` bytes.
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub fn take_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
     /// Takes a `u32`.
-    pub fn u32(&mut self) -> Option<u32> {
+    pub fn take_u32(&mut self) -> Option<u32> {
         let (taken, rest) = self.0.split_first_chunk::<4>()?;
         self.0 = rest;
         Some(u32::from_be_bytes(*taken))
     }
 
     /// Takes an `i32`.
-    pub fn i32(&mut self) -> Option<i32> {
-        self.u32().map(u32::cast_signed)
+    pub fn take_i32(&mut self) -> Option<i32> {
+        self.take_u32().map(u32::cast_signed)
     }
 
     /// Takes an `i64`.
-    pub fn i64(&mut self) -> Option<i64> {
+    pub fn take_i64(&mut self) -> Option<i64> {
         let (taken, rest) = self.0.split_first_chunk::<8>()?;
         self.0 = rest;
         Some(i64::from_be_bytes(*taken))
@@ -134,14 +134,14 @@ impl<'a> BodyFields<'a> {
     /// The manual calls version 3's seconds a 64-bit number; real files hold
     /// its low word first. Until 2106 one of the words is zero, so both ways
     /// are read.
-    pub fn time(&mut self, version: u8) -> Option<i64> {
+    pub fn take_time(&mut self, version: u8) -> Option<i64> {
         let (seconds, unit) = if version == 2 {
-            (i64::from(self.u32()?), 1000)
+            (i64::from(self.take_u32()?), 1000)
         } else {
-            let (first, second) = (i64::from(self.u32()?), i64::from(self.i32()?));
+            let (first, second) = (i64::from(self.take_u32()?), i64::from(self.take_i32()?));
             (if first == 0 { second } else { second.checked_shl(32)? | first }, 1)
         };
-        let fraction_ns = i64::from(self.u32()?) * unit;
+        let fraction_ns = i64::from(self.take_u32()?) * unit;
         let seconds_ns = seconds.checked_mul(1_000_000_000)?;
         if fraction_ns < 1_000_000_000 { seconds_ns.checked_add(fraction_ns) } else { None }
     }
@@ -163,7 +163,7 @@ pub(super) struct ArchiveLabel {
 }
 
 /// Recognises a label's record by its length and its tag, and returns its version.
-pub(super) fn version_of(head: &[u8]) -> Option<u8> {
+pub(super) fn label_version(head: &[u8]) -> Option<u8> {
     match (head.get(..4)?, head.get(4..8)?) {
         ([0, 0, 0, 0x84], [0x50, 0x05, 0x26, 0x02]) => Some(2),
         ([0, 0, 0x03, 0x28], [0x50, 0x05, 0x26, 0x03]) => Some(3),
@@ -172,28 +172,28 @@ pub(super) fn version_of(head: &[u8]) -> Option<u8> {
 }
 
 /// Parses a label's record.
-pub(super) fn label(body: &[u8]) -> Option<ArchiveLabel> {
+pub(super) fn parse_label(body: &[u8]) -> Option<ArchiveLabel> {
     let mut fields = BodyFields(body);
-    let version = match fields.u32()? {
+    let version = match fields.take_u32()? {
         0x5005_2602 => 2,
         0x5005_2603 => 3,
         _ => return None,
     };
-    let pid = fields.u32()?;
-    let start_ns = fields.time(version)?;
-    let volume = fields.i32()?;
+    let pid = fields.take_u32()?;
+    let start_ns = fields.take_time(version)?;
+    let volume = fields.take_i32()?;
     if version == 3 {
         // feature bits and four bytes that are not used
-        fields.bytes(8)?;
+        fields.take_bytes(8)?;
     }
-    let host = fields.bytes(if version == 2 { 64 } else { 256 })?;
+    let host = fields.take_bytes(if version == 2 { 64 } else { 256 })?;
     let host = host.split(|&b| b == 0).next().unwrap_or_default();
     Some(ArchiveLabel { version, pid, start_ns, volume, host: String::from_utf8_lossy(host).into_owned() })
 }
 
 impl ArchiveLabel {
     /// Returns true where both labels belong to one archive.
-    pub fn is_with(&self, other: &ArchiveLabel) -> bool {
+    pub fn is_same_archive(&self, other: &ArchiveLabel) -> bool {
         (self.version, self.pid, self.start_ns, &self.host) == (other.version, other.pid, other.start_ns, &other.host)
     }
 }

@@ -12,35 +12,35 @@ use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Series};
 
+use super::archive_survey::ArchiveSurvey;
 use super::mapping::{MetricUse, PcpConversion, PcpTarget};
-use super::meta::{Indoms, Metric, SINGULAR, Semantics};
-use super::pace::{MetricPace, TickPace};
-use super::survey::ArchiveSurvey;
+use super::metadata::{InstanceDomains, Metric, SINGLE_VALUE_INDOM, Semantics};
+use super::metric_pace::{MetricPace, TickPace};
 use super::values::{PcpNumber, ValueSet};
 use crate::FrameBatch;
 
 /// Largest number of columns that are followed.
-const MOST_COLUMNS: usize = 1 << 16;
+const MAX_COLUMNS: usize = 1 << 16;
 /// Largest number of series ever made, so that names that come and go at every tick take bounded memory.
-const MOST_SERIES: usize = 1 << 20;
+const MAX_SERIES: usize = 1 << 20;
 /// Ticks after which a column without a value may be dropped when others come.
 const STALE_TICKS: u64 = 100;
 /// Ticks after which the leading interval is determined again.
-const PACE_TICKS: u64 = 32;
+const PACE_CHECK_TICKS: u64 = 32;
 
 /// A column of the rows.
 struct PcpColumn {
     counter: String,
     instance: String,
     scale: f64,
-    how: PcpConversion,
+    conversion: PcpConversion,
     is_sum: bool,
     /// Value within this tick.
     value: f64,
     /// Time over which it grew, nanoseconds.
     span_ns: i64,
     /// Number of the last tick with a value.
-    tick: u64,
+    last_tick: u64,
 }
 
 /// An instance of a metric.
@@ -48,15 +48,15 @@ struct MetricInstance {
     instance: u32,
     name: Option<String>,
     columns: Vec<usize>,
-    before: Option<(PcpNumber, i64)>,
+    previous: Option<(PcpNumber, i64)>,
     /// Number of the last tick with a value.
-    tick: u64,
+    last_tick: u64,
     /// Time from which it grew in that tick.
-    from_ns: Option<i64>,
+    growth_start_ns: Option<i64>,
     /// Mean in that tick …
     mean: f64,
     /// … and the number of values it is of.
-    values: f64,
+    value_count: f64,
 }
 
 /// A metric that is followed.
@@ -64,34 +64,34 @@ struct MetricFollower {
     metric: Metric,
     targets: Vec<PcpTarget>,
     /// Set where it opens a tick of its own.
-    opens: bool,
+    opens_tick: bool,
     /// Set where the ticks follow its interval.
-    leads: bool,
+    leads_tick: bool,
     pace: MetricPace,
     slots: Vec<MetricInstance>,
-    places: HashMap<u32, usize>,
+    slot_indexes: HashMap<u32, usize>,
     generation: u64,
     /// Number of the last tick with a value.
-    tick: u64,
+    last_tick: u64,
 }
 
 /// Builds the rows.
 pub(super) struct PcpRows {
-    follows: HashMap<u32, MetricFollower>,
+    followers: HashMap<u32, MetricFollower>,
     columns: Vec<PcpColumn>,
     /// Column by counter and instance.
-    names: HashMap<(String, String), usize>,
-    made: usize,
+    column_indexes: HashMap<(String, String), usize>,
+    series_made: usize,
     schema: Option<Arc<Schema>>,
     row: Vec<f64>,
     /// Mount points by PCP's names of filesystems.
     mounts: HashMap<String, String>,
-    tick: OpenTick,
+    open_tick: OpenTick,
     /// Time of the previous tick, nanoseconds; `None` before the first and after a mark.
-    before_ns: Option<i64>,
+    previous_ns: Option<i64>,
     pace: TickPace,
     /// Number of ticks so far.
-    ticks: u64,
+    tick_count: u64,
 }
 
 /// The tick that is being filled.
@@ -102,9 +102,9 @@ struct OpenTick {
     last_ns: i64,
     time_ns: i64,
     /// Time when its leading metrics came.
-    led_ns: Option<i64>,
+    leading_ns: Option<i64>,
     /// Number of leading values in the record that has most of them.
-    most: usize,
+    max_leading: usize,
 }
 
 impl PcpRows {
@@ -112,7 +112,7 @@ impl PcpRows {
     pub fn new(metrics: &[Metric], uses: &[MetricUse], survey: ArchiveSurvey) -> PcpRows {
         let known = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_known));
         let any_known = uses.iter().any(known);
-        let is_disk_metric = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_of_disk));
+        let is_disk_metric = |u: &MetricUse| matches!(u, MetricUse::Series(t) if t.iter().any(PcpTarget::is_disk));
         let is_paced = |metric: &Metric| survey.paces.get(&metric.pmid).is_some_and(MetricPace::is_known);
         let any_disk = metrics.iter().zip(uses).any(|(m, u)| is_disk_metric(u) && is_paced(m));
         let mut follows = HashMap::new();
@@ -122,145 +122,147 @@ impl PcpRows {
             let follow = MetricFollower {
                 metric: metric.clone(),
                 targets: targets.clone(),
-                opens,
-                leads: opens && (is_disk_metric(planned_use) || !any_disk),
+                opens_tick: opens,
+                leads_tick: opens && (is_disk_metric(planned_use) || !any_disk),
                 pace: survey.paces.get(&metric.pmid).copied().unwrap_or_default(),
                 slots: Vec::new(),
-                places: HashMap::new(),
+                slot_indexes: HashMap::new(),
                 generation: 0,
-                tick: u64::MAX,
+                last_tick: u64::MAX,
             };
             follows.insert(metric.pmid, follow);
         }
         PcpRows {
-            pace: pace_of(&follows),
-            follows,
+            pace: leading_pace(&follows),
+            followers: follows,
             columns: Vec::new(),
-            names: HashMap::new(),
-            made: 0,
+            column_indexes: HashMap::new(),
+            series_made: 0,
             schema: None,
             row: Vec::new(),
             mounts: survey.mounts,
-            tick: OpenTick::default(),
-            before_ns: None,
-            ticks: 0,
+            open_tick: OpenTick::default(),
+            previous_ns: None,
+            tick_count: 0,
         }
     }
 
     /// Breaks all series at a mark record: the values that follow do not continue those before.
-    pub fn mark(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
-        self.close(batch);
-        if self.before_ns.take().is_some() {
+    pub fn break_series(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
+        self.close_tick(batch);
+        if self.previous_ns.take().is_some() {
             let text = "a mark record: the logger stopped and began again";
-            batch.note(Note::new(time_ns, Note::GAP, text));
+            batch.push_note(Note::new(time_ns, Note::GAP, text));
         }
-        for follow in self.follows.values_mut() {
-            follow.slots.iter_mut().for_each(|s| s.before = None);
-            follow.pace.mark();
+        for follow in self.followers.values_mut() {
+            follow.slots.iter_mut().for_each(|s| s.previous = None);
+            follow.pace.forget_last();
         }
     }
 
     /// Adds a record. `indoms` must stand at its time; `context` returns its place.
-    pub fn record<R: Read>(
+    pub fn add_record<R: Read>(
         &mut self,
         time_ns: i64,
         sets: &[ValueSet],
         body: &[u8],
-        indoms: &Indoms<R>,
+        indoms: &InstanceDomains<R>,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) {
-        let latest = if self.tick.is_open { Some(self.tick.last_ns) } else { self.before_ns };
+        let latest = if self.open_tick.is_open { Some(self.open_tick.last_ns) } else { self.previous_ns };
         if latest.is_some_and(|latest| time_ns < latest) {
-            batch.skip(context(), "a record that is older than the previous one");
+            batch.add_skip(context(), "a record that is older than the previous one");
             return;
         }
-        if self.tick.is_open && !self.belongs(time_ns, sets) {
-            self.close(batch);
+        if self.open_tick.is_open && !self.fits_open_tick(time_ns, sets) {
+            self.close_tick(batch);
         }
         let mut leading = 0;
         let mut opens = false;
         for set in sets {
-            let Some(mut follow) = self.follows.remove(&set.pmid) else { continue };
-            let values = self.set(&mut follow, time_ns, set, body, indoms, context, batch);
-            follow.tick = self.ticks;
+            let Some(mut follow) = self.followers.remove(&set.pmid) else { continue };
+            let values = self.add_set(&mut follow, time_ns, set, body, indoms, context, batch);
+            follow.last_tick = self.tick_count;
             if values > 0 {
-                follow.pace.came(time_ns, values);
-                opens |= follow.opens;
-                leading += if follow.leads && !self.pace.is_faster(&follow.pace) { values } else { 0 };
+                follow.pace.record_arrival(time_ns, values);
+                opens |= follow.opens_tick;
+                leading += if follow.leads_tick && !self.pace.is_faster(&follow.pace) { values } else { 0 };
             }
-            self.follows.insert(set.pmid, follow);
+            self.followers.insert(set.pmid, follow);
         }
-        if !self.tick.is_open && opens {
-            self.tick = OpenTick { is_open: true, first_ns: time_ns, ..OpenTick::default() };
+        if !self.open_tick.is_open && opens {
+            self.open_tick = OpenTick { is_open: true, first_ns: time_ns, ..OpenTick::default() };
         }
-        if self.tick.is_open {
-            self.tick.last_ns = time_ns;
+        if self.open_tick.is_open {
+            self.open_tick.last_ns = time_ns;
             // of two records alike the later: the growth of their counters ends there
-            if leading >= self.tick.most {
-                (self.tick.most, self.tick.time_ns) = (leading, time_ns);
+            if leading >= self.open_tick.max_leading {
+                (self.open_tick.max_leading, self.open_tick.time_ns) = (leading, time_ns);
             }
             if leading > 0 {
-                self.tick.led_ns.get_or_insert(time_ns);
+                self.open_tick.leading_ns.get_or_insert(time_ns);
             }
         }
     }
 
     /// Returns true where a record belongs to the open tick.
-    fn belongs(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
-        let led = self.tick.led_ns.map(|led| time_ns.saturating_sub(led));
-        let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.follows.get(&s.pmid));
-        self.pace.is_near(time_ns.saturating_sub(self.tick.first_ns), led)
-            && follows().all(|f| f.tick != self.ticks || self.pace.takes_again(&f.pace, time_ns, led))
+    fn fits_open_tick(&self, time_ns: i64, sets: &[ValueSet]) -> bool {
+        let led = self.open_tick.leading_ns.map(|led| time_ns.saturating_sub(led));
+        let follows = || sets.iter().filter(|s| s.count > 0).filter_map(|s| self.followers.get(&s.pmid));
+        self.pace.can_extend_tick(time_ns.saturating_sub(self.open_tick.first_ns), led)
+            && follows().all(|f| f.last_tick != self.tick_count || self.pace.accepts_repeat(&f.pace, time_ns, led))
     }
 
     /// Adds one metric's values. Returns how many there were.
     #[allow(clippy::too_many_arguments, reason = "the record, and its place")]
-    fn set<R: Read>(
+    fn add_set<R: Read>(
         &mut self,
         follow: &mut MetricFollower,
         time_ns: i64,
         set: &ValueSet,
         body: &[u8],
-        indoms: &Indoms<R>,
+        indoms: &InstanceDomains<R>,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) -> usize {
         if set.count < 0 {
-            batch.skip(format!("{}, {}", follow.metric.name, context()), "the logger could not read the metric");
+            batch.add_skip(format!("{}, {}", follow.metric.name, context()), "the logger could not read the metric");
             return 0;
         }
         let generation = indoms.generation(follow.metric.indom);
         if follow.generation != generation {
-            forget_renamed(follow, indoms);
+            drop_renamed(follow, indoms);
             follow.generation = generation;
         }
         let mut filled = 0;
-        for (turn, (instance, place)) in set.values(body).enumerate() {
+        for (turn, (instance, place)) in set.read_values(body).enumerate() {
             // old loggers wrote any number where there are no instances
-            let instance = if follow.metric.indom == SINGULAR { SINGULAR } else { instance };
-            let Some(number) = set.number(body, place, follow.metric.kind) else {
-                batch
-                    .skip(format!("{}, {}", follow.metric.name, context()), "a value that is not of its metric's type");
+            let instance = if follow.metric.indom == SINGLE_VALUE_INDOM { SINGLE_VALUE_INDOM } else { instance };
+            let Some(number) = set.read_number(body, place, follow.metric.value_type) else {
+                batch.add_skip(
+                    format!("{}, {}", follow.metric.name, context()),
+                    "a value that is not of its metric's type",
+                );
                 continue;
             };
             let slot = match follow.slots.get(turn) {
                 Some(slot) if slot.instance == instance => turn,
-                _ => match follow.places.get(&instance) {
+                _ => match follow.slot_indexes.get(&instance) {
                     Some(&slot) => slot,
-                    None => match self.add(follow, instance, indoms, context, batch) {
+                    None => match self.add_instance(follow, instance, indoms, context, batch) {
                         Some(slot) => slot,
                         None => continue,
                     },
                 },
             };
-            self.put(follow, slot, number, time_ns, context, batch);
+            self.add_value(follow, slot, number, time_ns, context, batch);
             filled += 1;
         }
         filled
     }
 
-    fn put(
+    fn add_value(
         &mut self,
         follow: &mut MetricFollower,
         slot: usize,
@@ -270,73 +272,86 @@ impl PcpRows {
         batch: &mut FrameBatch<'_>,
     ) {
         let slot = &mut follow.slots[slot];
-        let again = std::mem::replace(&mut slot.tick, self.ticks) == self.ticks;
+        let again = std::mem::replace(&mut slot.last_tick, self.tick_count) == self.tick_count;
         let (mut value, mut span_ns) = (number.as_f64(), 0);
         if follow.metric.semantics == Semantics::Counter {
-            let before = slot.before.replace((number, time_ns));
+            let before = slot.previous.replace((number, time_ns));
             // a hostile archive can have two values with the same time
             let before = before.filter(|(_, before_ns)| *before_ns < time_ns);
-            let grown = before.map(|(before, _)| number.grown(before, follow.metric.kind));
+            let grown = before.map(|(before, _)| number.growth_since(before, follow.metric.value_type));
             if grown == Some(None) {
-                batch.skip(format!("{}, {}", follow.metric.name, context()), "a counter went back");
+                batch.add_skip(format!("{}, {}", follow.metric.name, context()), "a counter went back");
             }
             // a sum that lacks one of its parts is not known
             value = grown.flatten().unwrap_or(f64::NAN);
             if !again {
-                slot.from_ns = before.map(|(_, before_ns)| before_ns);
+                slot.growth_start_ns = before.map(|(_, before_ns)| before_ns);
             }
-            span_ns = slot.from_ns.map_or(0, |from| time_ns - from);
+            span_ns = slot.growth_start_ns.map_or(0, |from| time_ns - from);
         } else if again {
             // the change of the mean is added to the cell
-            slot.values += 1.0;
-            value = (value - slot.mean) / slot.values;
+            slot.value_count += 1.0;
+            value = (value - slot.mean) / slot.value_count;
             slot.mean += value;
         } else {
-            (slot.mean, slot.values) = (value, 1.0);
+            (slot.mean, slot.value_count) = (value, 1.0);
         }
         for &column in &slot.columns {
             let column = &mut self.columns[column];
-            let adds = again || (column.is_sum && column.tick == self.ticks);
+            let adds = again || (column.is_sum && column.last_tick == self.tick_count);
             column.value = if adds { column.value + value } else { value };
-            (column.span_ns, column.tick) = (span_ns, self.ticks);
+            (column.span_ns, column.last_tick) = (span_ns, self.tick_count);
         }
     }
 
     /// Makes a slot for an instance, with its columns.
-    fn add<R: Read>(
+    fn add_instance<R: Read>(
         &mut self,
         follow: &mut MetricFollower,
         instance: u32,
-        indoms: &Indoms<R>,
+        indoms: &InstanceDomains<R>,
         context: &dyn Fn() -> String,
         batch: &mut FrameBatch<'_>,
     ) -> Option<usize> {
-        let name = if follow.metric.indom == SINGULAR { None } else { indoms.name(follow.metric.indom, instance) };
-        if name.is_none() && follow.metric.indom != SINGULAR {
-            batch.skip(format!("{}, {}", follow.metric.name, context()), "an instance without a name");
+        let name = if follow.metric.indom == SINGLE_VALUE_INDOM {
+            None
+        } else {
+            indoms.instance_name(follow.metric.indom, instance)
+        };
+        if name.is_none() && follow.metric.indom != SINGLE_VALUE_INDOM {
+            batch.add_skip(format!("{}, {}", follow.metric.name, context()), "an instance without a name");
             return None;
         }
         let mut columns = Vec::new();
         for target in &follow.targets {
-            let Some(ours) = target.instance(name.as_deref()) else { continue };
-            let ours = self.rename(&follow.metric.name, ours);
-            match self.column(target, ours) {
+            let Some(ours) = target.map_instance(name.as_deref()) else { continue };
+            let ours = self.catalogue_instance(&follow.metric.name, ours);
+            match self.find_column(target, ours) {
                 Some(column) => columns.push(column),
-                None => batch.skip(context(), "more series than the limit"),
+                None => batch.add_skip(context(), "more series than the limit"),
             }
         }
-        if follow.slots.len() >= MOST_COLUMNS {
+        if follow.slots.len() >= MAX_COLUMNS {
             return None;
         }
-        follow.places.insert(instance, follow.slots.len());
+        follow.slot_indexes.insert(instance, follow.slots.len());
         let (from_ns, mean, values) = (None, f64::NAN, 0.0);
-        let slot = MetricInstance { instance, name, columns, before: None, tick: u64::MAX, from_ns, mean, values };
+        let slot = MetricInstance {
+            instance,
+            name,
+            columns,
+            previous: None,
+            last_tick: u64::MAX,
+            growth_start_ns: from_ns,
+            mean,
+            value_count: values,
+        };
         follow.slots.push(slot);
         Some(follow.slots.len() - 1)
     }
 
     /// Converts an instance's name to the catalogue's.
-    fn rename(&self, metric: &str, name: &str) -> String {
+    fn catalogue_instance(&self, metric: &str, name: &str) -> String {
         if metric.starts_with("filesys.") {
             return self.mounts.get(name).cloned().unwrap_or_else(|| name.to_owned());
         }
@@ -346,62 +361,62 @@ impl PcpRows {
         name.to_owned()
     }
 
-    fn column(&mut self, target: &PcpTarget, instance: String) -> Option<usize> {
+    fn find_column(&mut self, target: &PcpTarget, instance: String) -> Option<usize> {
         let key = (target.counter.clone(), instance);
-        if let Some(&column) = self.names.get(&key) {
+        if let Some(&column) = self.column_indexes.get(&key) {
             return Some(column);
         }
-        if self.columns.len() >= MOST_COLUMNS || self.made >= MOST_SERIES {
+        if self.columns.len() >= MAX_COLUMNS || self.series_made >= MAX_SERIES {
             return None;
         }
-        self.made += 1;
+        self.series_made += 1;
         self.schema = None;
-        self.names.insert(key.clone(), self.columns.len());
+        self.column_indexes.insert(key.clone(), self.columns.len());
         self.columns.push(PcpColumn {
             counter: key.0,
             instance: key.1,
             scale: target.scale,
-            how: target.how,
+            conversion: target.conversion,
             is_sum: target.is_sum,
             value: f64::NAN,
             span_ns: 0,
-            tick: self.ticks,
+            last_tick: self.tick_count,
         });
         Some(self.columns.len() - 1)
     }
 
     /// Emits the open tick.
-    pub fn close(&mut self, batch: &mut FrameBatch<'_>) {
-        if !std::mem::take(&mut self.tick.is_open) {
+    pub fn close_tick(&mut self, batch: &mut FrameBatch<'_>) {
+        if !std::mem::take(&mut self.open_tick.is_open) {
             return;
         }
         if self.schema.is_none() {
             self.drop_stale();
         }
-        let time_ns = self.tick.time_ns;
-        let elapsed = self.before_ns.map(|before| time_ns.saturating_sub(before));
+        let time_ns = self.open_tick.time_ns;
+        let elapsed = self.previous_ns.map(|before| time_ns.saturating_sub(before));
         self.row.clear();
         for column in &self.columns {
-            let is_now = column.tick == self.ticks;
-            self.row.push(if is_now { cell(column, elapsed) } else { f64::NAN });
+            let is_now = column.last_tick == self.tick_count;
+            self.row.push(if is_now { cell_value(column, elapsed) } else { f64::NAN });
         }
         let schema = self.schema.get_or_insert_with(|| {
             let to_series =
                 |c: &PcpColumn| Series { counter: c.counter.clone(), instance: c.instance.clone(), scale: c.scale };
             Arc::new(Schema::new(self.columns.iter().map(to_series).collect()))
         });
-        batch.tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
-        self.before_ns = Some(time_ns);
-        self.ticks += 1;
-        if self.ticks.is_multiple_of(PACE_TICKS) {
-            self.pace = pace_of(&self.follows);
+        batch.push_tick(schema, time_ns, Some(elapsed.unwrap_or(0).unsigned_abs()), &self.row);
+        self.previous_ns = Some(time_ns);
+        self.tick_count += 1;
+        if self.tick_count.is_multiple_of(PACE_CHECK_TICKS) {
+            self.pace = leading_pace(&self.followers);
         }
     }
 
     /// Drops columns without a value for long, so that names that come and go do not make rows ever wider.
     fn drop_stale(&mut self) {
-        let ticks = self.ticks;
-        let is_stale = |c: &PcpColumn| c.tick + STALE_TICKS < ticks;
+        let ticks = self.tick_count;
+        let is_stale = |c: &PcpColumn| c.last_tick + STALE_TICKS < ticks;
         if !self.columns.iter().any(is_stale) {
             return;
         }
@@ -417,26 +432,26 @@ impl PcpRows {
             index += 1;
             places[index - 1].is_some()
         });
-        self.names =
+        self.column_indexes =
             self.columns.iter().enumerate().map(|(i, c)| ((c.counter.clone(), c.instance.clone()), i)).collect();
-        for follow in self.follows.values_mut() {
+        for follow in self.followers.values_mut() {
             follow.slots.retain_mut(|slot| {
                 let had = slot.columns.len();
                 slot.columns = slot.columns.iter().filter_map(|&c| places[c]).collect();
                 slot.columns.len() == had
             });
-            follow.places = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+            follow.slot_indexes = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
         }
     }
 }
 
-fn pace_of(follows: &HashMap<u32, MetricFollower>) -> TickPace {
-    TickPace::of(follows.values().filter(|f| f.leads).map(|f| &f.pace))
+fn leading_pace(follows: &HashMap<u32, MetricFollower>) -> TickPace {
+    TickPace::from_paces(follows.values().filter(|f| f.leads_tick).map(|f| &f.pace))
 }
 
 /// Returns a column's cell for a tick that is `elapsed` long.
-fn cell(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
-    match (column.how, elapsed) {
+fn cell_value(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
+    match (column.conversion, elapsed) {
         (PcpConversion::Level, _) => column.value,
         (PcpConversion::Rate, _) => column.value / (column.span_ns as f64 * 1e-9),
         (PcpConversion::Total, None) => f64::NAN,
@@ -447,14 +462,14 @@ fn cell(column: &PcpColumn, elapsed: Option<i64>) -> f64 {
 }
 
 /// Drops the slots of instances that have another name now, or none.
-fn forget_renamed<R: Read>(follow: &mut MetricFollower, indoms: &Indoms<R>) {
+fn drop_renamed<R: Read>(follow: &mut MetricFollower, indoms: &InstanceDomains<R>) {
     let indom = follow.metric.indom;
-    if indom == SINGULAR {
+    if indom == SINGLE_VALUE_INDOM {
         return;
     }
     let before = follow.slots.len();
-    follow.slots.retain(|s| s.name.as_deref().is_some_and(|n| indoms.is_named(indom, s.instance, n)));
+    follow.slots.retain(|s| s.name.as_deref().is_some_and(|n| indoms.has_name(indom, s.instance, n)));
     if follow.slots.len() != before {
-        follow.places = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
+        follow.slot_indexes = follow.slots.iter().enumerate().map(|(i, s)| (s.instance, i)).collect();
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Units {
 }
 
 /// Seconds of the time scales: nanosecond to hour.
-const SECONDS: [f64; 6] = [1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0];
+const TIME_SCALE_SECONDS: [f64; 6] = [1e-9, 1e-6, 1e-3, 1.0, 60.0, 3600.0];
 
 impl Units {
     /// Unpacks the descriptor's word.
@@ -31,14 +31,14 @@ impl Units {
     }
 
     /// Returns the factor to bytes, seconds and single counts. `None` for a scale that the manual does not define.
-    pub fn factor(self) -> Option<f64> {
+    pub fn to_base_factor(self) -> Option<f64> {
         let mut factor = 1.0;
         if self.space != 0 {
             let bytes = 1024f64.powi(i32::from(self.space_scale));
             factor *= (self.space_scale <= 6).then_some(bytes)?.powi(i32::from(self.space));
         }
         if self.time != 0 {
-            factor *= SECONDS.get(usize::from(self.time_scale))?.powi(i32::from(self.time));
+            factor *= TIME_SCALE_SECONDS.get(usize::from(self.time_scale))?.powi(i32::from(self.time));
         }
         if self.count != 0 {
             factor *= 10f64.powi(i32::from(self.count_scale)).powi(i32::from(self.count));
@@ -48,7 +48,7 @@ impl Units {
 
     /// Returns true where the dimensions are those of a catalogue's unit. `per_time` is subtracted from the time
     /// dimension first (1 for a counter's growth per second).
-    pub fn are(self, unit: &str, per_time: i8) -> bool {
+    pub fn match_unit(self, unit: &str, per_time: i8) -> bool {
         let dimensions = (self.space, self.time - per_time, self.count);
         match unit {
             "bytes" => dimensions == (1, 0, 0),
@@ -70,15 +70,15 @@ mod tests {
     fn units_unpack_and_convert() {
         // kilobytes; milliseconds; thousands of counts
         let kilobyte = Units::unpack(0x1001_0000);
-        assert!(kilobyte.are("bytes", 0) && kilobyte.factor() == Some(1024.0));
+        assert!(kilobyte.match_unit("bytes", 0) && kilobyte.to_base_factor() == Some(1024.0));
         let millisecond = Units::unpack(0x0100_2000);
-        assert!(millisecond.are("s", 0) && millisecond.are("fraction", 1));
-        assert_eq!(millisecond.factor(), Some(1e-3));
-        assert_eq!(Units::unpack(0x0010_0300).factor(), Some(1000.0));
+        assert!(millisecond.match_unit("s", 0) && millisecond.match_unit("fraction", 1));
+        assert_eq!(millisecond.to_base_factor(), Some(1e-3));
+        assert_eq!(Units::unpack(0x0010_0300).to_base_factor(), Some(1000.0));
         // megabytes a second: dimension -1 of time
         let rate = Units::unpack(0x1f02_3000);
-        assert!(rate.are("bytes_per_s", 0) && !rate.are("bytes", 0));
-        assert_eq!(rate.factor(), Some(1024.0 * 1024.0));
-        assert_eq!(Units::unpack(0x0100_9000).factor(), None);
+        assert!(rate.match_unit("bytes_per_s", 0) && !rate.match_unit("bytes", 0));
+        assert_eq!(rate.to_base_factor(), Some(1024.0 * 1024.0));
+        assert_eq!(Units::unpack(0x0100_9000).to_base_factor(), None);
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct ValueSet {
     /// Set where values stand elsewhere in the record.
     pub by_offset: bool,
     /// Byte in the body at which the values begin.
-    pub from: usize,
+    pub values_offset: usize,
 }
 
 /// A value before its unit.
@@ -39,7 +39,7 @@ impl PcpNumber {
 
     /// Returns the growth of a counter since `before`. A 32-bit counter that went back by more than half its range has
     /// wrapped; any other that went back was reset, which is `None`.
-    pub fn grown(self, before: PcpNumber, kind: PcpType) -> Option<f64> {
+    pub fn growth_since(self, before: PcpNumber, kind: PcpType) -> Option<f64> {
         let growth32 = |now: u32, then: u32| {
             let grown = now.wrapping_sub(then);
             (now >= then || grown < 1 << 31).then(|| f64::from(grown))
@@ -73,7 +73,7 @@ pub(super) enum PcpType {
 
 impl PcpType {
     /// Returns the type of a `PM_TYPE_*` code.
-    pub fn of(code: i32) -> PcpType {
+    pub fn from_code(code: i32) -> PcpType {
         match code {
             0 => PcpType::I32,
             1 => PcpType::U32,
@@ -94,18 +94,18 @@ impl PcpType {
 
 /// Reads a record: returns its time, and puts its sets into `into`. `None` where its numbers contradict its length;
 /// nothing of it can be trusted then.
-pub(super) fn sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option<i64> {
+pub(super) fn read_sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option<i64> {
     into.clear();
     let mut fields = BodyFields(body);
-    let time_ns = fields.time(version)?;
-    let metrics = fields.u32()?;
+    let time_ns = fields.take_time(version)?;
+    let metrics = fields.take_u32()?;
     for _ in 0..metrics {
-        let (pmid, count) = (fields.u32()?, fields.i32()?);
-        let mut set = ValueSet { pmid, count, by_offset: false, from: 0 };
+        let (pmid, count) = (fields.take_u32()?, fields.take_i32()?);
+        let mut set = ValueSet { pmid, count, by_offset: false, values_offset: 0 };
         if count > 0 {
-            set.by_offset = fields.u32()? != 0;
-            set.from = body.len() - fields.0.len();
-            fields.bytes((count as usize).checked_mul(8)?)?;
+            set.by_offset = fields.take_u32()? != 0;
+            set.values_offset = body.len() - fields.0.len();
+            fields.take_bytes((count as usize).checked_mul(8)?)?;
         }
         into.push(set);
     }
@@ -114,9 +114,9 @@ pub(super) fn sets(body: &[u8], version: u8, into: &mut Vec<ValueSet>) -> Option
 
 impl ValueSet {
     /// Iterates over instance and word of each value: the word is the value itself, or its offset.
-    pub fn values<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
+    pub fn read_values<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = (u32, u32)> + 'a {
         let count = if self.count > 0 { self.count as usize } else { 0 };
-        let all = body.get(self.from..self.from + 8 * count).unwrap_or_default();
+        let all = body.get(self.values_offset..self.values_offset + 8 * count).unwrap_or_default();
         all.chunks_exact(8).map(|v| {
             let word = |index: usize| u32::from_be_bytes([v[index], v[index + 1], v[index + 2], v[index + 3]]);
             (word(0), word(4))
@@ -124,7 +124,7 @@ impl ValueSet {
     }
 
     /// Returns the number of such a word; `None` where the record does not hold it.
-    pub fn number(&self, body: &[u8], place: u32, kind: PcpType) -> Option<PcpNumber> {
+    pub fn read_number(&self, body: &[u8], place: u32, kind: PcpType) -> Option<PcpNumber> {
         if !self.by_offset {
             return Some(match kind {
                 PcpType::I32 => PcpNumber::Signed(i64::from(place.cast_signed())),
@@ -133,40 +133,40 @@ impl ValueSet {
                 _ => return None,
             });
         }
-        let (code, bytes) = block(body, place)?;
+        let (code, bytes) = value_block(body, place)?;
         // loggers before PCP 2.0 left the type of 64-bit blocks 0, which means a 32-bit number
         let is_untyped = code == 0 && bytes.len() == 8 && matches!(kind, PcpType::I64 | PcpType::U64 | PcpType::F64);
-        if PcpType::of(i32::from(code)) != kind && !is_untyped {
+        if PcpType::from_code(i32::from(code)) != kind && !is_untyped {
             return None;
         }
         let mut fields = BodyFields(bytes);
         Some(match kind {
-            PcpType::I32 => PcpNumber::Signed(i64::from(fields.i32()?)),
-            PcpType::U32 => PcpNumber::Unsigned(u64::from(fields.u32()?)),
-            PcpType::I64 => PcpNumber::Signed(fields.i64()?),
-            PcpType::U64 => PcpNumber::Unsigned(fields.i64()?.cast_unsigned()),
-            PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(fields.u32()?))),
-            PcpType::F64 => PcpNumber::Float(f64::from_bits(fields.i64()?.cast_unsigned())),
+            PcpType::I32 => PcpNumber::Signed(i64::from(fields.take_i32()?)),
+            PcpType::U32 => PcpNumber::Unsigned(u64::from(fields.take_u32()?)),
+            PcpType::I64 => PcpNumber::Signed(fields.take_i64()?),
+            PcpType::U64 => PcpNumber::Unsigned(fields.take_i64()?.cast_unsigned()),
+            PcpType::F32 => PcpNumber::Float(f64::from(f32::from_bits(fields.take_u32()?))),
+            PcpType::F64 => PcpNumber::Float(f64::from_bits(fields.take_i64()?.cast_unsigned())),
             PcpType::Text | PcpType::Other => return None,
         })
     }
 
     /// Returns the text of such a word.
-    pub fn text<'a>(&self, body: &'a [u8], place: u32) -> Option<std::borrow::Cow<'a, str>> {
-        let (code, bytes) = if self.by_offset { block(body, place)? } else { return None };
+    pub fn read_text<'a>(&self, body: &'a [u8], place: u32) -> Option<std::borrow::Cow<'a, str>> {
+        let (code, bytes) = if self.by_offset { value_block(body, place)? } else { return None };
         let bytes = bytes.split(|&b| b == 0).next().unwrap_or_default();
-        (PcpType::of(i32::from(code)) == PcpType::Text).then(|| String::from_utf8_lossy(bytes))
+        (PcpType::from_code(i32::from(code)) == PcpType::Text).then(|| String::from_utf8_lossy(bytes))
     }
 }
 
 /// Returns type and bytes of a value block.
-fn block(body: &[u8], place: u32) -> Option<(u8, &[u8])> {
+fn value_block(body: &[u8], place: u32) -> Option<(u8, &[u8])> {
     // two words before the record, whose own length the body lacks
     let from = (place as usize).checked_mul(4)?.checked_sub(12)?;
     let mut fields = BodyFields(body.get(from..)?);
-    let head = fields.u32()?;
+    let head = fields.take_u32()?;
     let length = (head & 0x00ff_ffff) as usize;
-    Some(((head >> 24) as u8, fields.bytes(length.checked_sub(4)?)?))
+    Some(((head >> 24) as u8, fields.take_bytes(length.checked_sub(4)?)?))
 }
 
 #[cfg(test)]
@@ -176,13 +176,13 @@ mod tests {
     #[test]
     fn counters_wrap_by_their_type() {
         let u = PcpNumber::Unsigned;
-        assert_eq!(u(5).grown(u(u64::from(u32::MAX)), PcpType::U32), Some(6.0));
-        assert_eq!(u(5).grown(u(4000), PcpType::U32), None, "a wrap by nearly all of the range is a new start");
-        assert_eq!(u(5).grown(u(u64::MAX), PcpType::U64), None);
-        assert_eq!(u(u64::MAX).grown(u(u64::MAX - 3), PcpType::U64), Some(3.0));
+        assert_eq!(u(5).growth_since(u(u64::from(u32::MAX)), PcpType::U32), Some(6.0));
+        assert_eq!(u(5).growth_since(u(4000), PcpType::U32), None, "a wrap by nearly all of the range is a new start");
+        assert_eq!(u(5).growth_since(u(u64::MAX), PcpType::U64), None);
+        assert_eq!(u(u64::MAX).growth_since(u(u64::MAX - 3), PcpType::U64), Some(3.0));
         let s = PcpNumber::Signed;
-        assert_eq!(s(i64::from(i32::MIN)).grown(s(i64::from(i32::MAX)), PcpType::I32), Some(1.0));
-        assert_eq!(PcpNumber::Float(1.5).grown(PcpNumber::Float(1.0), PcpType::F64), Some(0.5));
-        assert_eq!(PcpNumber::Float(1.0).grown(PcpNumber::Float(f64::NAN), PcpType::F64), None);
+        assert_eq!(s(i64::from(i32::MIN)).growth_since(s(i64::from(i32::MAX)), PcpType::I32), Some(1.0));
+        assert_eq!(PcpNumber::Float(1.5).growth_since(PcpNumber::Float(1.0), PcpType::F64), Some(0.5));
+        assert_eq!(PcpNumber::Float(1.0).growth_since(PcpNumber::Float(f64::NAN), PcpType::F64), None);
     }
 }

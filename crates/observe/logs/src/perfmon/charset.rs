@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_consoles_page_has_its_letters() {
+    fn decodes_the_letters_of_the_consoles_page() {
         assert_eq!(CP850.chars().count(), 128);
         // "Gerät: físico, Größe, página" as typeperf prints it
         assert_eq!(Charset::Cp850.decode(b"Ger\x84t f\xa1sico Gr\x94\xe1e p\xa0gina"), "Gerät físico Größe página");

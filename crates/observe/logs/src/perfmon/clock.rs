@@ -21,10 +21,10 @@ pub(super) struct DateOrderEvidence {
 }
 
 /// Detects the order of day and month from the first fields of a log's first lines.
-pub(super) fn order_of<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEvidence {
+pub(super) fn detect_date_order<'a>(times: impl Iterator<Item = &'a [u8]>) -> DateOrderEvidence {
     let mut genuine = true;
     for time in times {
-        let Some((date, _, separator)) = date_parts(time) else { continue };
+        let Some((date, _, separator)) = split_date(time) else { continue };
         match date {
             [year, ..] if year > 31 => return DateOrderEvidence { order: PerfmonDateOrder::MonthDay, is_guess: false },
             [first, ..] if first > 12 => {
@@ -51,7 +51,7 @@ fn is_genuine(time: &[u8]) -> bool {
 pub(super) struct PerfmonClock {
     order: PerfmonDateOrder,
     /// Date read last, as it was written.
-    day: [u8; 10],
+    day_text: [u8; 10],
     /// Start of that day, seconds since 1970.
     day_s: i64,
     /// Local time less UTC.
@@ -61,29 +61,29 @@ pub(super) struct PerfmonClock {
 impl PerfmonClock {
     /// Makes a clock; `offset_s` is local time less UTC.
     pub fn new(order: PerfmonDateOrder, offset_s: i32) -> PerfmonClock {
-        PerfmonClock { order, day: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
+        PerfmonClock { order, day_text: [0; 10], day_s: 0, offset_ns: i64::from(offset_s) * SECOND_NS }
     }
 
     /// Converts a field (without quotes) to UTC; `None` where it is no time.
     #[inline]
-    pub fn read(&mut self, field: &[u8]) -> Option<i64> {
+    pub fn read_time(&mut self, field: &[u8]) -> Option<i64> {
         let local = match field.first_chunk::<23>() {
-            Some(text) if field.len() == 23 => self.usual(text).or_else(|| self.any(field))?,
-            _ => self.any(field)?,
+            Some(text) if field.len() == 23 => self.read_usual_time(text).or_else(|| self.read_any_time(field))?,
+            _ => self.read_any_time(field)?,
         };
         local.checked_sub(self.offset_ns)
     }
 
     /// Converts `MM/DD/YYYY HH:MM:SS.mmm`, remembering the day.
     #[inline]
-    fn usual(&mut self, text: &[u8; 23]) -> Option<i64> {
-        if text[..10] != self.day {
+    fn read_usual_time(&mut self, text: &[u8; 23]) -> Option<i64> {
+        if text[..10] != self.day_text {
             if text[2] != b'/' || text[5] != b'/' {
                 return None;
             }
             let two = |index: usize| two_digits(text[index], text[index + 1]);
-            self.day_s = day_s(two(6)? * 100 + two(8)?, two(0)?, two(3)?, self.order)?;
-            self.day.copy_from_slice(&text[..10]);
+            self.day_s = day_start_s(two(6)? * 100 + two(8)?, two(0)?, two(3)?, self.order)?;
+            self.day_text.copy_from_slice(&text[..10]);
         }
         if (text[10], text[13], text[16], text[19]) != (b' ', b':', b':', b'.') {
             return None;
@@ -99,13 +99,13 @@ impl PerfmonClock {
     }
 
     /// Converts any date and time: dots or hyphens as separators, no seconds, AM and PM.
-    fn any(&self, field: &[u8]) -> Option<i64> {
-        let ([first, second, third], rest, _) = date_parts(field)?;
+    fn read_any_time(&self, field: &[u8]) -> Option<i64> {
+        let ([first, second, third], rest, _) = split_date(field)?;
         let day_s = if first > 31 {
-            day_s(first, second, third, PerfmonDateOrder::MonthDay)?
+            day_start_s(first, second, third, PerfmonDateOrder::MonthDay)?
         } else {
             let year = if third < 100 { third + 2000 } else { third };
-            day_s(year, first, second, self.order)?
+            day_start_s(year, first, second, self.order)?
         };
         let rest = rest.trim_ascii();
         let (time, half) = match rest.iter().position(|b| b.is_ascii_alphabetic()) {
@@ -113,9 +113,9 @@ impl PerfmonClock {
             None => (rest, &b""[..]),
         };
         let mut parts = time.split(|b| *b == b':');
-        let mut hours = number(parts.next()?)?;
-        let minutes = number(parts.next()?)?;
-        let seconds = parts.next().map_or(Some(0), seconds_ns)?;
+        let mut hours = parse_number(parts.next()?)?;
+        let minutes = parse_number(parts.next()?)?;
+        let seconds = parts.next().map_or(Some(0), parse_seconds_ns)?;
         match half.to_ascii_lowercase().as_slice() {
             b"" => {}
             b"am" | b"a.m." if (1..=12).contains(&hours) => hours %= 12,
@@ -130,7 +130,7 @@ impl PerfmonClock {
 }
 
 /// Splits a field into the numbers of a date, the rest behind it, and the date's separator.
-fn date_parts(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
+fn split_date(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
     let field = field.trim_ascii();
     let separator = *field.iter().find(|b| !b.is_ascii_digit())?;
     if !matches!(separator, b'/' | b'.' | b'-') {
@@ -138,14 +138,14 @@ fn date_parts(field: &[u8]) -> Option<([i64; 3], &[u8], u8)> {
     }
     let end = field.iter().position(|b| matches!(b, b' ' | b'T'))?;
     let mut parts = field[..end].split(|b| *b == separator);
-    let date = [number(parts.next()?)?, number(parts.next()?)?, number(parts.next()?)?];
+    let date = [parse_number(parts.next()?)?, parse_number(parts.next()?)?, parse_number(parts.next()?)?];
     parts.next().is_none().then_some((date, &field[end + 1..], separator))
 }
 
 /// Parses seconds with a fraction after a point or comma, nanoseconds.
-fn seconds_ns(text: &[u8]) -> Option<i64> {
+fn parse_seconds_ns(text: &[u8]) -> Option<i64> {
     let mut parts = text.splitn(2, |b| matches!(b, b'.' | b','));
-    let full_seconds = number(parts.next()?).filter(|s| *s <= 60)?;
+    let full_seconds = parse_number(parts.next()?).filter(|s| *s <= 60)?;
     let mut fraction = 0;
     if let Some(digits) = parts.next() {
         let mut unit = SECOND_NS;
@@ -158,7 +158,7 @@ fn seconds_ns(text: &[u8]) -> Option<i64> {
 }
 
 /// Parses up to four digits.
-fn number(text: &[u8]) -> Option<i64> {
+fn parse_number(text: &[u8]) -> Option<i64> {
     if text.is_empty() || text.len() > 4 {
         return None;
     }
@@ -172,25 +172,25 @@ fn two_digits(tens: u8, ones: u8) -> Option<i64> {
 }
 
 /// Returns the beginning of a day, seconds since 1970; the two numbers are in the given order.
-fn day_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<i64> {
+fn day_start_s(year: i64, first: i64, second: i64, order: PerfmonDateOrder) -> Option<i64> {
     let (month, day) = match order {
         PerfmonDateOrder::MonthDay => (first, second),
         PerfmonDateOrder::DayMonth => (second, first),
     };
-    const BEFORE: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
-    const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    const DAYS_BEFORE_MONTH: [i64; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
+    const MONTH_LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
     // no Windows existed before 1980
     if !(1980..=2200).contains(&year) || !(1..=12).contains(&month) {
         return None;
     }
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let index = (month - 1) as usize;
-    if day < 1 || day > LENGTHS[index] + i64::from(leap && month == 2) {
+    if day < 1 || day > MONTH_LENGTHS[index] + i64::from(leap && month == 2) {
         return None;
     }
     let leap_days_until = |year: i64| year / 4 - year / 100 + year / 400;
     let days_until_year = (year - 1970) * 365 + leap_days_until(year - 1) - leap_days_until(1969);
-    let days = days_until_year + BEFORE[index] + i64::from(leap && month > 2) + day - 1;
+    let days = days_until_year + DAYS_BEFORE_MONTH[index] + i64::from(leap && month > 2) + day - 1;
     Some(days * 86_400)
 }
 
@@ -199,11 +199,11 @@ mod tests {
     use super::*;
 
     fn read(order: PerfmonDateOrder, text: &str) -> Option<f64> {
-        PerfmonClock::new(order, 0).read(text.as_bytes()).map(|ns| ns as f64 * 1e-9)
+        PerfmonClock::new(order, 0).read_time(text.as_bytes()).map(|ns| ns as f64 * 1e-9)
     }
 
     #[test]
-    fn times_of_windows_and_of_spreadsheets() {
+    fn reads_times_of_windows_and_of_spreadsheets() {
         // `date -u -d '2022-09-19 22:44:32.813' +%s.%3N`
         let moment = Some(1_663_627_472.813);
         assert_eq!(read(PerfmonDateOrder::MonthDay, "09/19/2022 22:44:32.813"), moment);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time() {
+    fn rejects_text_that_is_no_time() {
         for text in [
             "",
             " ",
@@ -245,16 +245,16 @@ mod tests {
     }
 
     #[test]
-    fn the_offset_is_taken_off() {
+    fn subtracts_the_offset() {
         let mut clock = PerfmonClock::new(PerfmonDateOrder::MonthDay, 7200);
-        assert_eq!(clock.read(b"01/01/1980 02:00:00.000"), Some(315_532_800 * SECOND_NS));
-        assert_eq!(clock.read(b"01/02/1980 02:00:00.000"), Some((315_532_800 + 86_400) * SECOND_NS));
+        assert_eq!(clock.read_time(b"01/01/1980 02:00:00.000"), Some(315_532_800 * SECOND_NS));
+        assert_eq!(clock.read_time(b"01/02/1980 02:00:00.000"), Some((315_532_800 + 86_400) * SECOND_NS));
     }
 
     #[test]
-    fn day_and_month_are_settled_by_what_is_above_twelve() {
+    fn numbers_above_twelve_decide_day_and_month() {
         let order = |times: &[&str]| {
-            let found = order_of(times.iter().map(|t| t.as_bytes()));
+            let found = detect_date_order(times.iter().map(|t| t.as_bytes()));
             (found.order, found.is_guess)
         };
         assert_eq!(order(&["05/06/2010 06:12:22", "05/13/2010 06:12:22"]), (PerfmonDateOrder::MonthDay, false));

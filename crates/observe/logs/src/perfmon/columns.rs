@@ -27,7 +27,7 @@ pub(super) struct PerfmonColumns {
 }
 
 /// Lists the hosts with the number of their columns, in order of appearance.
-fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
+fn count_hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut indexes: HashMap<String, usize> = HashMap::new();
     for path in paths {
@@ -43,18 +43,18 @@ fn hosts(paths: &[CounterPath]) -> Vec<(String, usize)> {
 impl PerfmonColumns {
     /// Resolves a header's columns. `wanted` is the machine to read, else it is the first one. Skips are reported to
     /// the batch. It is an error where the wanted machine is not in the log.
-    pub fn of(
+    pub fn from_header(
         header: &PerfmonHeader,
         wanted: Option<&str>,
         batch: &mut FrameBatch<'_>,
     ) -> Result<PerfmonColumns, String> {
-        let mut paths: Vec<CounterPath> = header.names.iter().map(|name| path_of(name)).collect();
+        let mut paths: Vec<CounterPath> = header.names.iter().map(|name| parse_path(name)).collect();
         if let Some(language) = header.language {
-            for unknown in nt::translate(language, &mut paths) {
-                batch.skip(unknown, format!("not in the table of {} names; kept under its own", language.id));
+            for unknown in nt::translate_paths(language, &mut paths) {
+                batch.add_skip(unknown, format!("not in the table of {} names; kept under its own", language.id));
             }
         }
-        let hosts = hosts(&paths);
+        let hosts = count_hosts(&paths);
         let is_wanted = |host: &str| wanted.is_none_or(|w| is_same_host(w.trim_start_matches('\\'), host));
         // columns without a machine belong to whichever is read
         let named = || hosts.iter().filter(|(host, _)| !host.is_empty());
@@ -65,15 +65,15 @@ impl PerfmonColumns {
         }
         let others = named().filter(|(h, _)| Some(h) != host.as_ref());
         for (other, _) in others {
-            batch.skip_host(other.as_str(), other);
+            batch.add_other_host(other.as_str(), other);
         }
         let host = host.unwrap_or_default();
         let own = |path: &CounterPath| path.host.is_empty() || path.host.eq_ignore_ascii_case(&host);
-        let runs = runs(paths.iter().map(own));
+        let runs = cell_runs(paths.iter().map(own));
         paths.retain(own);
-        let resolved = nt::columns(&paths);
+        let resolved = nt::resolve_columns(&paths);
         let known = resolved.iter().map(|r| !r.is_foreign()).collect();
-        let mut series = resolved.iter().map(nt::NtColumn::series).collect();
+        let mut series = resolved.iter().map(nt::NtColumn::to_series).collect();
         let products = nt::add_products(&mut series);
         Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })
     }
@@ -97,7 +97,7 @@ impl PerfmonColumns {
 }
 
 /// Parses a column's name as a path; a name that is no path becomes a counter without an object.
-fn path_of(name: &str) -> CounterPath {
+fn parse_path(name: &str) -> CounterPath {
     CounterPath::parse(name).unwrap_or_else(|| CounterPath {
         object: "column".into(),
         counter: if name.trim().is_empty() { "without a name".into() } else { name.trim().to_owned() },
@@ -106,7 +106,7 @@ fn path_of(name: &str) -> CounterPath {
 }
 
 /// Converts the choice of columns to runs of skipped and taken ones.
-fn runs(choice: impl Iterator<Item = bool>) -> Vec<CellRun> {
+fn cell_runs(choice: impl Iterator<Item = bool>) -> Vec<CellRun> {
     let mut runs: Vec<CellRun> = vec![CellRun { skip: 0, take: 0 }];
     for is_taken in choice {
         match (runs.last_mut(), is_taken) {
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn runs_of_columns() {
-        let found = runs([false, true, true, false, false, true, false].into_iter());
+        let found = cell_runs([false, true, true, false, false, true, false].into_iter());
         let pairs: Vec<_> = found.iter().map(|r| (r.skip, r.take)).collect();
         assert_eq!(pairs, [(1, 2), (2, 1), (1, 0)]);
     }

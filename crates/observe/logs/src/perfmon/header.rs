@@ -16,39 +16,39 @@ pub(super) struct PerfmonHeader {
     /// Fields behind the first one, unchanged.
     pub names: Vec<String>,
     /// Code page, where it had to be guessed.
-    pub guessed: Option<Charset>,
+    pub guessed_charset: Option<Charset>,
     /// Number of names that the likeliest language knows.
-    pub known: usize,
+    pub known_names: usize,
     /// That language, if not English.
     pub language: Option<&'static Language>,
 }
 
 /// Strips the end off a line.
-pub(super) fn without_end(line: &[u8]) -> &[u8] {
+pub(super) fn strip_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Strips blanks, terminal codes and a byte order mark off a line's beginning.
-pub(super) fn at_start(line: &[u8]) -> &[u8] {
+pub(super) fn strip_line_start(line: &[u8]) -> &[u8] {
     let line = line.trim_ascii_start();
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
     // an escape sequence ends in a letter
     let Some(codes) = line.strip_prefix(b"\x1b[") else { return line };
-    codes.iter().position(|b| b.is_ascii_alphabetic()).map_or(line, |end| at_start(&codes[end + 1..]))
+    codes.iter().position(|b| b.is_ascii_alphabetic()).map_or(line, |end| strip_line_start(&codes[end + 1..]))
 }
 
 /// Returns true where a line begins with the mark of the format.
-pub(super) fn is_marked(line: &[u8]) -> bool {
-    let line = at_start(line);
+pub(super) fn has_format_mark(line: &[u8]) -> bool {
+    let line = strip_line_start(line);
     line.strip_prefix(b"\"").unwrap_or(line).starts_with(b"(PDH-")
 }
 
 /// Returns true where a line begins like the header of a PerfMon log: with the mark of its format, or with any field
 /// and then a path that names a machine.
 pub(super) fn is_header(line: &[u8]) -> bool {
-    let line = at_start(line);
-    if is_marked(line) {
+    let line = strip_line_start(line);
+    if has_format_mark(line) {
         return true;
     }
     let Some(start) = memchr::memmem::find(line, b"\\\\") else { return false };
@@ -65,9 +65,9 @@ pub(super) fn is_header(line: &[u8]) -> bool {
 
 impl PerfmonHeader {
     /// Parses a header line. `None` where it names no column at all.
-    pub fn read(line: &[u8]) -> Option<PerfmonHeader> {
-        let line = without_end(at_start(line));
-        let separator = separator(line)?;
+    pub fn parse(line: &[u8]) -> Option<PerfmonHeader> {
+        let line = strip_line_end(strip_line_start(line));
+        let separator = find_separator(line)?;
         let mut best: Option<(usize, PerfmonHeader)> = None;
         let candidates: &[Charset] = if std::str::from_utf8(line).is_ok() {
             &[Charset::Known(encoding_rs::UTF_8)]
@@ -75,16 +75,24 @@ impl PerfmonHeader {
             &Charset::CANDIDATES
         };
         for &charset in candidates {
-            let mut fields = fields(&charset.decode(line), char::from(separator));
+            let mut fields = split_fields(&charset.decode(line), char::from(separator));
             let title = fields.remove(0);
             let paths: Vec<CounterPath> = fields.iter().filter_map(|name| CounterPath::parse(name)).collect();
-            let (language, known) = nt::language_of(&paths);
+            let (language, known) = nt::detect_language(&paths);
             if best.as_ref().is_none_or(|(best_known, _)| known > *best_known) {
                 let guessed = (candidates.len() > 1).then_some(charset);
-                let offset_s = offset_s(&title);
+                let offset_s = parse_offset_s(&title);
                 best = Some((
                     known,
-                    PerfmonHeader { separator, title, offset_s, names: fields, guessed, known, language },
+                    PerfmonHeader {
+                        separator,
+                        title,
+                        offset_s,
+                        names: fields,
+                        guessed_charset: guessed,
+                        known_names: known,
+                        language,
+                    },
                 ));
             }
         }
@@ -93,7 +101,7 @@ impl PerfmonHeader {
 }
 
 /// Finds the separator between the first field and the second.
-fn separator(line: &[u8]) -> Option<u8> {
+fn find_separator(line: &[u8]) -> Option<u8> {
     let is_separator = |b: &u8| matches!(b, b',' | b';' | b'\t');
     if let Some(rest) = line.strip_prefix(b"\"") {
         let close = rest.iter().position(|b| *b == b'"')?;
@@ -103,7 +111,7 @@ fn separator(line: &[u8]) -> Option<u8> {
 }
 
 /// Splits a line into fields; quotes around them are removed, doubled ones become single.
-fn fields(line: &str, separator: char) -> Vec<String> {
+fn split_fields(line: &str, separator: char) -> Vec<String> {
     let mut found = Vec::new();
     let mut field = String::new();
     let mut quoted = false;
@@ -129,7 +137,7 @@ fn fields(line: &str, separator: char) -> Vec<String> {
 }
 
 /// Parses `(PDH-CSV 4.0) (Zone)(bias)`: the bias is minutes west of Greenwich.
-fn offset_s(title: &str) -> Option<i32> {
+fn parse_offset_s(title: &str) -> Option<i32> {
     let (_, last) = title.trim().strip_suffix(')')?.rsplit_once('(')?;
     let bias: i32 = last.trim().parse().ok()?;
     (-24 * 60..=24 * 60).contains(&bias).then_some(-60 * bias)
@@ -141,47 +149,47 @@ mod tests {
 
     #[test]
     fn zones_are_minutes_west() {
-        assert_eq!(offset_s("(PDH-CSV 4.0) (Eastern Daylight Time)(240)"), Some(-14_400));
-        assert_eq!(offset_s("(PDH-TSV 4.0) (Hora de verano romance)(-120)"), Some(7_200));
-        assert_eq!(offset_s("(PDH-CSV 4.0) (UTC)(0)"), Some(0));
-        assert_eq!(offset_s("(PDH-CSV 4.0) (Zone (x))(-330)"), Some(19_800));
+        assert_eq!(parse_offset_s("(PDH-CSV 4.0) (Eastern Daylight Time)(240)"), Some(-14_400));
+        assert_eq!(parse_offset_s("(PDH-TSV 4.0) (Hora de verano romance)(-120)"), Some(7_200));
+        assert_eq!(parse_offset_s("(PDH-CSV 4.0) (UTC)(0)"), Some(0));
+        assert_eq!(parse_offset_s("(PDH-CSV 4.0) (Zone (x))(-330)"), Some(19_800));
         for title in
             ["(PDH-CSV 4.0)", "(PDH-CSV 4.0) (RTZ 2 (", "(PDH-CSV 4.0) (", "(PDH-CSV 4.0) (Z)(99999)", "", ")("]
         {
-            assert_eq!(offset_s(title), None, "{title}");
+            assert_eq!(parse_offset_s(title), None, "{title}");
         }
     }
 
     #[test]
-    fn fields_keep_what_quotes_hold() {
+    fn fields_keep_quoted_text() {
         let line = r#""(PDH-CSV 4.0)","\\H\Processor Information(0,29)\% X","\\H\P(a ""b"")\C""#;
-        let header = PerfmonHeader::read(line.as_bytes()).unwrap();
+        let header = PerfmonHeader::parse(line.as_bytes()).unwrap();
         assert_eq!(header.separator, b',');
         assert_eq!(header.names, [r"\\H\Processor Information(0,29)\% X", r#"\\H\P(a "b")\C"#]);
-        let open = PerfmonHeader::read(b"(PDH-CSV 4.0) (UTC)(0);\\\\H\\O\\C;\\\\H\\O\\D;\r\n").unwrap();
+        let open = PerfmonHeader::parse(b"(PDH-CSV 4.0) (UTC)(0);\\\\H\\O\\C;\\\\H\\O\\D;\r\n").unwrap();
         assert_eq!((open.separator, open.names.len(), open.offset_s), (b';', 2, Some(0)));
-        assert!(PerfmonHeader::read(b"(PDH-CSV 4.0)").is_none());
-        assert!(PerfmonHeader::read(b"\"(PDH-CSV 4.0").is_none());
-        assert!(PerfmonHeader::read(b"").is_none());
+        assert!(PerfmonHeader::parse(b"(PDH-CSV 4.0)").is_none());
+        assert!(PerfmonHeader::parse(b"\"(PDH-CSV 4.0").is_none());
+        assert!(PerfmonHeader::parse(b"").is_none());
     }
 
     #[test]
-    fn the_code_page_is_that_whose_names_are_known() {
+    fn chooses_the_code_page_whose_names_are_known() {
         // Процессор, % загруженности процессора in windows-1251
         let line =
             b"\"(PDH-CSV 4.0) (RTZ 2 (\",\"\\\\H\\\xcf\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0(_Total)\\% \xe7\xe0\xe3\xf0\xf3\
             \xe6\xe5\xed\xed\xee\xf1\xf2\xe8 \xef\xf0\xee\xf6\xe5\xf1\xf1\xee\xf0\xe0\"\r\n";
-        let header = PerfmonHeader::read(line).unwrap();
-        assert_eq!(header.guessed.map(Charset::name), Some("windows-1251"));
+        let header = PerfmonHeader::parse(line).unwrap();
+        assert_eq!(header.guessed_charset.map(Charset::name), Some("windows-1251"));
         assert_eq!(header.language.map(|l| l.id), Some("ru"));
         assert_eq!(header.names, [r"\\H\Процессор(_Total)\% загруженности процессора"]);
         // "Disco físico" as a console writes it
         let line = b"\"(PDH-CSV 4.0)\",\"\\\\H\\Disco f\xa1sico(0 C:)\\% de tiempo inactivo\"";
-        assert_eq!(PerfmonHeader::read(line).unwrap().guessed.map(Charset::name), Some("cp850"));
+        assert_eq!(PerfmonHeader::parse(line).unwrap().guessed_charset.map(Charset::name), Some("cp850"));
     }
 
     #[test]
-    fn headers_are_told_from_rows() {
+    fn distinguishes_headers_from_rows() {
         for line in [
             &b"\"(PDH-CSV 4.0) (UTC)(0)\",\"x\""[..],
             b"\xef\xbb\xbf(PDH-TSV 4.0)\tx",

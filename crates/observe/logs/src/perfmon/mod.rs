@@ -4,11 +4,11 @@
 //! The body of such a file is all numbers, and may have many gigabytes: [`rows`] converts bytes to columns without an
 //! intermediate form, [`number`] the digits.
 
-pub(crate) mod buffer;
 mod charset;
 mod clock;
 mod columns;
 mod header;
+pub(crate) mod line_buffer;
 pub(crate) mod number;
 mod reader;
 mod rows;
@@ -31,14 +31,14 @@ disk: record PhysicalDisk(*). Record with: logman create counter NAME -f csv -si
 };
 
 /// Largest number of lines before the header: output of a shell or typeperf.
-const BEFORE: usize = 200;
+const MAX_LINES_BEFORE_HEADER: usize = 200;
 
-fn recognise(head: &InputHead<'_>) -> bool {
+fn is_perfmon_text(head: &InputHead<'_>) -> bool {
     let mut lines = head.bytes.split(|b| *b == b'\n').filter(|line| !line.trim_ascii().is_empty());
     // the first line may be any header; behind other lines it must have the format's mark
-    lines.next().is_some_and(header::is_header) || lines.take(BEFORE).any(header::is_marked)
+    lines.next().is_some_and(header::is_header) || lines.take(MAX_LINES_BEFORE_HEADER).any(header::has_format_mark)
 }
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    reader::PerfmonReader::new(input.name(), options, batch).read(input)
+    reader::PerfmonReader::new(input.name(), options, batch).read_all(input)
 }

@@ -4,103 +4,106 @@
 //! of five of 128 bits. Numbers that it does not cover are left to the standard library.
 
 /// Bytes that must lie behind any number in the buffer, so that a word can be loaded anywhere in it.
-pub(crate) const PADDING: usize = 16;
+pub(crate) const PADDING_BYTES: usize = 16;
 
 /// Reads the number at `index`, and returns it with the index behind it. `POINT` is the decimal point. `None` where
 /// there is no number.
 #[inline(always)]
-pub(crate) fn read<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
-    let first = word(bytes, index)?;
-    let mut count = digits(first);
+pub(crate) fn read_number<const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
+    let first = load_word(bytes, index)?;
+    let mut count = count_digits(first);
     if count == 0 {
-        return read_any::<POINT>(bytes, index);
+        return read_any_number::<POINT>(bytes, index);
     }
-    let mut integer = part(first, count);
+    let mut integer = parse_leading_digits(first, count);
     if count == 8 {
-        let next = word(bytes, index + 8)?;
-        let more = digits(next);
-        integer = append(integer, next, more);
+        let next = load_word(bytes, index + 8)?;
+        let more = count_digits(next);
+        integer = append_digits(integer, next, more);
         count += more;
     }
     let end = index + count;
     let next = *bytes.get(end)?;
     if count > 15 || next | 0x20 == b'e' {
-        return read_any::<POINT>(bytes, index);
+        return read_any_number::<POINT>(bytes, index);
     }
     if next != POINT {
         return Some((integer as f64, end));
     }
-    fraction::<POINT>(bytes, index, integer, count)
+    read_fraction::<POINT>(bytes, index, integer, count)
 }
 
 /// Continues behind the point of a number whose integer part has `count` digits, 15 at most.
 #[inline(always)]
-fn fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, count: usize) -> Option<(f64, usize)> {
+fn read_fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, count: usize) -> Option<(f64, usize)> {
     let start = index + count + 1;
-    let first = word(bytes, start)?;
-    let mut places = digits(first);
+    let first = load_word(bytes, start)?;
+    let mut places = count_digits(first);
     let mut wide = None;
     let mut mantissa = 0;
     if places == 8 {
-        let next = word(bytes, start + 8)?;
-        let more = digits(next);
-        let behind = append(eight(first), next, more);
+        let next = load_word(bytes, start + 8)?;
+        let more = count_digits(next);
+        let behind = append_digits(parse_eight_digits(first), next, more);
         places += more;
         if places == 16 {
-            let last = word(bytes, start + 16)?;
-            let more = digits(last);
+            let last = load_word(bytes, start + 16)?;
+            let more = count_digits(last);
             if more == 8 {
-                return read_any::<POINT>(bytes, index);
+                return read_any_number::<POINT>(bytes, index);
             }
             let upper = u128::from(integer) * 10_000_000_000_000_000 + u128::from(behind);
             places += more;
-            wide =
-                Some(if more == 0 { upper } else { upper * u128::from(POWERS[more]) + u128::from(part(last, more)) });
+            wide = Some(if more == 0 {
+                upper
+            } else {
+                upper * u128::from(POWERS_OF_TEN[more]) + u128::from(parse_leading_digits(last, more))
+            });
         } else if count + places > 19 {
-            wide = Some(u128::from(integer) * u128::from(POWERS[8] * POWERS[more]) + u128::from(behind));
+            wide = Some(u128::from(integer) * u128::from(POWERS_OF_TEN[8] * POWERS_OF_TEN[more]) + u128::from(behind));
         } else {
-            mantissa = integer * (POWERS[8] * POWERS[more]) + behind;
+            mantissa = integer * (POWERS_OF_TEN[8] * POWERS_OF_TEN[more]) + behind;
         }
     } else {
         // 15 and 7 digits make up to 22, of which a word holds 19
         if count + places > 19 {
-            return read_any::<POINT>(bytes, index);
+            return read_any_number::<POINT>(bytes, index);
         }
-        mantissa = append(integer, first, places);
+        mantissa = append_digits(integer, first, places);
     }
     let end = start + places;
     if places == 0 || *bytes.get(end)? | 0x20 == b'e' {
-        return read_any::<POINT>(bytes, index);
+        return read_any_number::<POINT>(bytes, index);
     }
     let value = match wide {
-        Some(wide) => nearest_of_wide(wide, -(places as i64)),
-        None => nearest(mantissa, -(places as i64)),
+        Some(wide) => nearest_f64_of_wide(wide, -(places as i64)),
+        None => nearest_f64(mantissa, -(places as i64)),
     };
-    Some((value.unwrap_or_else(|| by_library::<POINT>(bytes, index, end)), end))
+    Some((value.unwrap_or_else(|| parse_by_library::<POINT>(bytes, index, end)), end))
 }
 
 /// Appends a word's first `count` digits to a number.
 #[inline(always)]
-fn append(number: u64, word: u64, count: usize) -> u64 {
+fn append_digits(number: u64, word: u64, count: usize) -> u64 {
     // a shift by all 64 bits would overflow
-    let digits = if count == 0 { 0 } else { part(word, count) };
-    number.wrapping_mul(POWERS[count]).wrapping_add(digits)
+    let digits = if count == 0 { 0 } else { parse_leading_digits(word, count) };
+    number.wrapping_mul(POWERS_OF_TEN[count]).wrapping_add(digits)
 }
 
 /// Reads a number of any shape: sign, any count of digits, exponent.
 #[inline(never)]
-fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
+fn read_any_number<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)> {
     let negative = *bytes.get(start)? == b'-';
     let mut index = start + usize::from(negative || bytes[start] == b'+');
     let mut mantissa = 0u128;
     let mut dropped = 0i64;
     let first = index;
-    index = take_digits(bytes, index, &mut mantissa, &mut dropped);
+    index = read_digits(bytes, index, &mut mantissa, &mut dropped);
     let mut count = index - first;
     let mut exponent = dropped;
     if bytes.get(index) == Some(&POINT) {
         let fraction = index + 1;
-        index = take_digits(bytes, fraction, &mut mantissa, &mut dropped);
+        index = read_digits(bytes, fraction, &mut mantissa, &mut dropped);
         count += index - fraction;
         // dropped digits are not in the mantissa, so they do not lower the exponent
         exponent = dropped - (index - fraction) as i64;
@@ -108,31 +111,31 @@ fn read_any<const POINT: u8>(bytes: &[u8], start: usize) -> Option<(f64, usize)>
     if count == 0 {
         return None;
     }
-    if is_exponent(bytes, index) {
-        let (power, behind) = exponent_at(bytes, index);
+    if has_exponent(bytes, index) {
+        let (power, behind) = read_exponent(bytes, index);
         exponent = exponent.saturating_add(power);
         index = behind;
     }
-    let value = if dropped == 0 { nearest_of_wide(mantissa, exponent) } else { None };
+    let value = if dropped == 0 { nearest_f64_of_wide(mantissa, exponent) } else { None };
     let value = match value {
         Some(value) if negative => -value,
         Some(value) => value,
-        None => by_library::<POINT>(bytes, start, index),
+        None => parse_by_library::<POINT>(bytes, start, index),
     };
     // beyond the range of doubles: no value
     value.is_finite().then_some((value, index))
 }
 
 /// Reads digits into a mantissa of up to 38; the number of further digits is added to `dropped`.
-fn take_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
-    const ROOM: u128 = 10u128.pow(30);
-    while let Some(next) = word(bytes, index) {
-        let count = digits(next);
+fn read_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mut i64) -> usize {
+    const FULL_MANTISSA: u128 = 10u128.pow(30);
+    while let Some(next) = load_word(bytes, index) {
+        let count = count_digits(next);
         if count == 0 {
             break;
         }
-        if *mantissa < ROOM {
-            *mantissa = *mantissa * u128::from(POWERS[count]) + u128::from(part(next, count));
+        if *mantissa < FULL_MANTISSA {
+            *mantissa = *mantissa * u128::from(POWERS_OF_TEN[count]) + u128::from(parse_leading_digits(next, count));
         } else {
             *dropped += count as i64;
         }
@@ -145,7 +148,7 @@ fn take_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mu
 }
 
 /// Reads the power of ten behind an `e`; returns it with the index behind it.
-fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
+fn read_exponent(bytes: &[u8], e: usize) -> (i64, usize) {
     let sign = bytes[e + 1];
     let mut index = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
     let mut power = 0i64;
@@ -158,26 +161,26 @@ fn exponent_at(bytes: &[u8], e: usize) -> (i64, usize) {
 
 /// Returns true where an `e` with a number behind it stands at `index`.
 #[inline(always)]
-fn is_exponent(bytes: &[u8], index: usize) -> bool {
+fn has_exponent(bytes: &[u8], index: usize) -> bool {
     let Some(&[e, next, after]) = bytes.get(index..index + 3) else { return false };
     (e | 0x20) == b'e' && (next.is_ascii_digit() || matches!(next, b'+' | b'-') && after.is_ascii_digit())
 }
 
 #[cold]
-fn by_library<const POINT: u8>(bytes: &[u8], start: usize, end: usize) -> f64 {
+fn parse_by_library<const POINT: u8>(bytes: &[u8], start: usize, end: usize) -> f64 {
     let text: String = bytes[start..end].iter().map(|&b| if b == POINT { '.' } else { char::from(b) }).collect();
     text.parse().unwrap_or(f64::NAN)
 }
 
 #[inline(always)]
-fn word(bytes: &[u8], index: usize) -> Option<u64> {
+fn load_word(bytes: &[u8], index: usize) -> Option<u64> {
     let word: &[u8; 8] = bytes.get(index..index + 8)?.try_into().ok()?;
     Some(u64::from_le_bytes(*word))
 }
 
 /// Counts a word's leading bytes that are digits.
 #[inline(always)]
-fn digits(word: u64) -> usize {
+fn count_digits(word: u64) -> usize {
     let values = word ^ 0x3030_3030_3030_3030;
     // a carry affects only bytes behind one that is not a digit anyway
     let non_digits = (values | values.wrapping_add(0x7676_7676_7676_7676)) & 0x8080_8080_8080_8080;
@@ -186,7 +189,7 @@ fn digits(word: u64) -> usize {
 
 /// Parses a word of eight digits.
 #[inline(always)]
-fn eight(word: u64) -> u64 {
+fn parse_eight_digits(word: u64) -> u64 {
     let plain = word & 0x0f0f_0f0f_0f0f_0f0f;
     let pairs = (plain * 10 + (plain >> 8)) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs * 100 + (pairs >> 16)) & 0x0000_ffff_0000_ffff;
@@ -195,27 +198,27 @@ fn eight(word: u64) -> u64 {
 
 /// Parses a word's first `count` (1 to 8) digits.
 #[inline(always)]
-fn part(word: u64, count: usize) -> u64 {
-    eight(word << (64 - 8 * count as u32))
+fn parse_leading_digits(word: u64, count: usize) -> u64 {
+    parse_eight_digits(word << (64 - 8 * count as u32))
 }
 
-const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 /// Largest power of ten in the table, up and down.
-const REACH: i64 = 54;
+const MAX_POWER: i64 = 54;
 /// Upper 128 bits of the powers of five: exact upwards, rounded up downwards.
-static FIVES: [(u64, u64); 2 * REACH as usize + 1] = fives();
+static POWERS_OF_FIVE: [(u64, u64); 2 * MAX_POWER as usize + 1] = power_of_five_table();
 
-const fn fives() -> [(u64, u64); 2 * REACH as usize + 1] {
-    let mut table = [(0, 0); 2 * REACH as usize + 1];
+const fn power_of_five_table() -> [(u64, u64); 2 * MAX_POWER as usize + 1] {
+    let mut table = [(0, 0); 2 * MAX_POWER as usize + 1];
     let mut five = 1u128;
     let mut n = 0;
-    while n <= REACH as usize {
+    while n <= MAX_POWER as usize {
         let up = five << five.leading_zeros();
-        table[REACH as usize + n] = ((up >> 64) as u64, up as u64);
+        table[MAX_POWER as usize + n] = ((up >> 64) as u64, up as u64);
         if n > 0 {
-            let down = reciprocal(five) + 1;
-            table[REACH as usize - n] = ((down >> 64) as u64, down as u64);
+            let down = reciprocal_bits(five) + 1;
+            table[MAX_POWER as usize - n] = ((down >> 64) as u64, down as u64);
         }
         five *= 5;
         n += 1;
@@ -224,7 +227,7 @@ const fn fives() -> [(u64, u64); 2 * REACH as usize + 1] {
 }
 
 /// Returns 2^k / five rounded down, for the k that gives 128 bits.
-const fn reciprocal(five: u128) -> u128 {
+const fn reciprocal_bits(five: u128) -> u128 {
     let mut rest = 1u128 << (127 - five.leading_zeros());
     let mut quotient = 0u128;
     let mut bit = 0;
@@ -242,16 +245,16 @@ const fn reciprocal(five: u128) -> u128 {
 
 /// Returns the `f64` nearest to mantissa x 10^exponent, ties to even. `None` where this algorithm cannot decide.
 #[inline(always)]
-fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
+fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
     if mantissa == 0 || exponent == 0 {
         return Some(mantissa as f64);
     }
-    if !(-REACH..=REACH).contains(&exponent) {
+    if !(-MAX_POWER..=MAX_POWER).contains(&exponent) {
         return None;
     }
     let zeros = mantissa.leading_zeros();
     let scaled = mantissa << zeros;
-    let (five, five_low) = FIVES[(exponent + REACH) as usize];
+    let (five, five_low) = POWERS_OF_FIVE[(exponent + MAX_POWER) as usize];
     let product = u128::from(scaled) * u128::from(five);
     let (mut high, mut low) = ((product >> 64) as u64, product as u64);
     // 55 bits are needed; only where all bits below them are ones can the lower half of the power carry into them
@@ -279,18 +282,18 @@ fn nearest(mantissa: u64, exponent: i64) -> Option<f64> {
 
 /// Does the same for a mantissa of more than 64 bits: the result holds where its upper 64 bits and their successor
 /// agree.
-fn nearest_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
+fn nearest_f64_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
     if let Ok(narrow) = u64::try_from(mantissa) {
-        return nearest(narrow, exponent);
+        return nearest_f64(narrow, exponent);
     }
     if exponent == 0 {
         return Some(mantissa as f64);
     }
     let shift = 64 - mantissa.leading_zeros();
     let upper = (mantissa >> shift) as u64;
-    let low = nearest(upper, exponent)?;
+    let low = nearest_f64(upper, exponent)?;
     let exact = (upper as u128) << shift == mantissa;
-    if !exact && nearest(upper.checked_add(1)?, exponent)? != low {
+    if !exact && nearest_f64(upper.checked_add(1)?, exponent)? != low {
         return None;
     }
     Some(low * f64::from_bits(u64::from(1023 + shift) << 52))
@@ -300,25 +303,25 @@ fn nearest_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn own(text: &str) -> Option<(f64, usize)> {
+    fn read_whole(text: &str) -> Option<(f64, usize)> {
         let mut bytes = text.as_bytes().to_vec();
         bytes.push(b'"');
-        bytes.extend([0; PADDING]);
-        read::<b'.'>(&bytes, 0)
+        bytes.extend([0; PADDING_BYTES]);
+        read_number::<b'.'>(&bytes, 0)
     }
 
-    fn agrees(text: &str) {
-        let (value, end) = own(text).unwrap_or_else(|| panic!("{text} was not read"));
+    fn assert_agrees_with_library(text: &str) {
+        let (value, end) = read_whole(text).unwrap_or_else(|| panic!("{text} was not read"));
         let expected: f64 = text.parse().unwrap();
         assert_eq!(end, text.len(), "{text}");
         assert_eq!(value.to_bits(), expected.to_bits(), "{text}: {value:e} for {expected:e}");
     }
 
     /// Xorshift: the same numbers in every run.
-    struct Dice(u64);
+    struct Rng(u64);
 
-    impl Dice {
-        fn roll(&mut self) -> u64 {
+    impl Rng {
+        fn next_value(&mut self) -> u64 {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;
             self.0 ^= self.0 << 17;
@@ -327,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_as_logs_write_them() {
+    fn reads_numbers_as_logs_write_them() {
         for text in [
             "0",
             "1",
@@ -377,76 +380,76 @@ mod tests {
             "8.12345678123456781234567812345678",
             "340282366920938463463374607431768211456.5",
         ] {
-            agrees(text);
+            assert_agrees_with_library(text);
         }
     }
 
     #[test]
-    fn where_a_number_ends() {
+    fn finds_the_end_of_a_number() {
         for (text, length) in
             [("1e", 1), ("1e+", 1), ("12,5", 2), ("1.5.2", 3), ("1 2", 1), ("1.5e-x", 3), ("1.#IND", 2)]
         {
-            assert_eq!(own(text).map(|(_, end)| end), Some(length), "{text}");
+            assert_eq!(read_whole(text).map(|(_, end)| end), Some(length), "{text}");
         }
         for text in ["1e400", "-1e309", "", " ", "-", "x", ".", "e5", "-.", "nan"] {
-            assert_eq!(own(text), None, "{text}");
+            assert_eq!(read_whole(text), None, "{text}");
         }
-        assert_eq!(read::<b','>(b"12,5\"                ", 0), Some((12.5, 4)));
+        assert_eq!(read_number::<b','>(b"12,5\"                ", 0), Some((12.5, 4)));
     }
 
     #[test]
     fn every_double_reads_back_as_itself_in_all_lengths() {
-        let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+        let mut dice = Rng(0x9e37_79b9_7f4a_7c15);
         for _ in 0..60_000 {
-            let value = f64::from_bits(dice.roll() & 0x7fff_ffff_ffff_ffff);
+            let value = f64::from_bits(dice.next_value() & 0x7fff_ffff_ffff_ffff);
             if !value.is_finite() {
                 continue;
             }
-            agrees(&format!("{value:e}"));
-            let near = 1e-6 + (dice.roll() >> 11) as f64 / 2f64.powi(dice.roll() as i32 % 64);
+            assert_agrees_with_library(&format!("{value:e}"));
+            let near = 1e-6 + (dice.next_value() >> 11) as f64 / 2f64.powi(dice.next_value() as i32 % 64);
             for digits in [0, 1, 5, 10, 15, 17, 20, 25] {
-                agrees(&format!("{near:.digits$}"));
-                agrees(&format!("{near:.digits$e}"));
+                assert_agrees_with_library(&format!("{near:.digits$}"));
+                assert_agrees_with_library(&format!("{near:.digits$e}"));
             }
         }
     }
 
     #[test]
-    fn halves_between_two_doubles_go_to_the_even_one() {
-        let mut dice = Dice(77);
+    fn rounds_halves_to_the_even_double() {
+        let mut dice = Rng(77);
         for _ in 0..60_000 {
             // 54 bits: the last one is exactly half of the distance
-            let odd = (dice.roll() >> 10 | 1 << 53) | 1;
-            agrees(&odd.to_string());
-            agrees(&format!("{odd}.0"));
-            let down = dice.roll() % 12;
+            let odd = (dice.next_value() >> 10 | 1 << 53) | 1;
+            assert_agrees_with_library(&odd.to_string());
+            assert_agrees_with_library(&format!("{odd}.0"));
+            let down = dice.next_value() % 12;
             let exact = u128::from(odd) * 5u128.pow(down as u32);
             let text = exact.to_string();
             let (whole, fraction) = text.split_at(text.len() - down as usize);
-            agrees(&format!("{whole}.{fraction}0"));
-            agrees(&format!("{whole}.{fraction}000000001"));
-            agrees(&format!("{exact}e-{down}"));
-            agrees(&format!("{}e-{down}", exact - 1));
+            assert_agrees_with_library(&format!("{whole}.{fraction}0"));
+            assert_agrees_with_library(&format!("{whole}.{fraction}000000001"));
+            assert_agrees_with_library(&format!("{exact}e-{down}"));
+            assert_agrees_with_library(&format!("{}e-{down}", exact - 1));
         }
     }
 
     #[test]
-    fn any_digits_at_any_place() {
-        let mut dice = Dice(4711);
+    fn reads_any_digits_at_any_place() {
+        let mut dice = Rng(4711);
         for _ in 0..200_000 {
             let mut text = String::new();
-            let length = 1 + dice.roll() % 40;
-            let point = dice.roll() % 45;
+            let length = 1 + dice.next_value() % 40;
+            let point = dice.next_value() % 45;
             for index in 0..length {
                 if index == point && index > 0 && index + 1 < length {
                     text.push('.');
                 }
-                text.push(char::from(b'0' + (dice.roll() % 10) as u8));
+                text.push(char::from(b'0' + (dice.next_value() % 10) as u8));
             }
-            if dice.roll().is_multiple_of(4) {
-                text += &format!("e{}", (dice.roll() % 120) as i64 - 60);
+            if dice.next_value().is_multiple_of(4) {
+                text += &format!("e{}", (dice.next_value() % 120) as i64 - 60);
             }
-            agrees(&text);
+            assert_agrees_with_library(&text);
         }
     }
 }

@@ -5,22 +5,22 @@ use std::sync::Arc;
 
 use diskwright_base::{Frame, Note, Tick};
 
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::nt::{self, processes::NtProcesses};
 use crate::{FrameBatch, LogError, LogOptions};
 
-use super::buffer::LineBuffer;
 use super::clock::{self, PerfmonClock, PerfmonDateOrder};
 use super::columns::PerfmonColumns;
 use super::header::{self, PerfmonHeader};
+use super::line_buffer::LineBuffer;
 use super::rows::{self, Dialect, RowOddities};
 
 /// Approximate size of a frame, cells: small enough for the second-level cache.
-const CELLS: usize = 1 << 16;
+const FRAME_CELLS: usize = 1 << 16;
 /// Largest number of ticks in a frame.
-const TICKS: usize = 4096;
+const MAX_FRAME_TICKS: usize = 4096;
 /// Rows that are transposed into columns at once: as many cells as fill a cache line.
-const ROWS: usize = 8;
+const ROWS_PER_TURN: usize = 8;
 
 /// Reads one file.
 pub(super) struct PerfmonReader<'a, 'b> {
@@ -28,17 +28,17 @@ pub(super) struct PerfmonReader<'a, 'b> {
     options: &'a LogOptions,
     batch: &'a mut FrameBatch<'b>,
     /// Number of the line that is read, from 1.
-    line: u64,
+    line_number: u64,
     log: Option<PerfmonLog>,
     /// Local time less UTC of the last header that gave it, seconds.
     offset_s: Option<i32>,
     /// The machine that is read, once it is known.
     host: Option<String>,
     /// Set below the header of another machine.
-    is_muted: bool,
+    is_other_host: bool,
     daylight: DaylightClock,
     /// Topology that was sent last, as text.
-    told: String,
+    last_topology: String,
     /// Remarks that limit certainty; they are sent with the next tick.
     warnings: Vec<String>,
 }
@@ -54,7 +54,7 @@ struct PerfmonLog {
     clock: PerfmonClock,
     offset_s: i32,
     frame: Frame,
-    capacity: usize,
+    frame_capacity: usize,
     /// The last few rows, not yet in the frame.
     rows: Vec<f64>,
     ticks: Vec<Tick>,
@@ -69,13 +69,13 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             file: file.to_owned(),
             options,
             batch,
-            line: 1,
+            line_number: 1,
             log: None,
             offset_s: None,
             host: options.host.clone(),
-            is_muted: false,
+            is_other_host: false,
             daylight: DaylightClock::default(),
-            told: String::new(),
+            last_topology: String::new(),
             warnings: Vec::new(),
         }
     }
@@ -85,29 +85,29 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     /// # Errors
     /// When reading fails, no zone is known, or the host is not in it.
     /// Ticks that were read before have gone to the batch.
-    pub fn read(&mut self, from: &mut dyn Read) -> Result<(), LogError> {
+    pub fn read_all(&mut self, from: &mut dyn Read) -> Result<(), LogError> {
         let mut buffer = LineBuffer::new();
         let end = loop {
-            match buffer.fill(from) {
+            match buffer.fill_lines(from) {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                    break Err(LogError::broken(&self.file, format!("line {}", self.line), error.to_string()));
+                    break Err(LogError::broken(&self.file, format!("line {}", self.line_number), error.to_string()));
                 }
                 Err(error) => break Err(LogError::io(&self.file, error)),
             }
-            let (bytes, mut position, end) = buffer.lines();
+            let (bytes, mut position, end) = buffer.complete_lines();
             while position < end && !self.batch.is_stopped() {
                 position = match self.log.take() {
-                    None => self.begin(bytes, position)?,
+                    None => self.read_header(bytes, position)?,
                     Some(mut log) => {
-                        let unfinished = buffer.is_unfinished();
-                        let next = self.rows(&mut log, bytes, position, end, unfinished);
+                        let unfinished = buffer.has_unfinished_line();
+                        let next = self.read_rows(&mut log, bytes, position, end, unfinished);
                         if next < end && !self.batch.is_stopped() {
                             // another header
-                            self.hand_over(&mut log);
-                            let behind = self.begin(bytes, next)?;
-                            if !self.is_muted {
+                            self.flush_frame(&mut log);
+                            let behind = self.read_header(bytes, next)?;
+                            if !self.is_other_host {
                                 self.log.get_or_insert(log);
                             }
                             behind
@@ -121,47 +121,47 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             if self.batch.is_stopped() {
                 return Ok(());
             }
-            buffer.take_until(position);
+            buffer.consume_until(position);
         };
         if let Some(mut log) = self.log.take() {
-            self.hand_over(&mut log);
+            self.flush_frame(&mut log);
         }
         end
     }
 
     /// Reads a line where a header should stand. Returns the index behind it.
-    fn begin(&mut self, bytes: &[u8], position: usize) -> Result<usize, LogError> {
-        let end = line_end(bytes, position);
-        let line = header::without_end(&bytes[position..end]);
-        let number = self.line;
-        self.line += 1;
-        if line.trim_ascii().is_empty() || (self.is_muted && !header::is_header(line)) {
+    fn read_header(&mut self, bytes: &[u8], position: usize) -> Result<usize, LogError> {
+        let end = end_of_line(bytes, position);
+        let line = header::strip_line_end(&bytes[position..end]);
+        let number = self.line_number;
+        self.line_number += 1;
+        if line.trim_ascii().is_empty() || (self.is_other_host && !header::is_header(line)) {
             return Ok(end);
         }
-        let Some(header) = PerfmonHeader::read(line) else {
-            self.batch.skip(format!("line {number}"), "no header, and none before it");
+        let Some(header) = PerfmonHeader::parse(line) else {
+            self.batch.add_skip(format!("line {number}"), "no header, and none before it");
             return Ok(end);
         };
         let offset_s = self.options.utc_offset_s.or(header.offset_s).or(self.offset_s);
         let Some(offset_s) = offset_s else {
-            let because = format!("its header names no time zone (\"{}\")", short(&header.title));
-            return Err(LogError::Needs { file: self.file.clone(), because, option: "--utc-offset +02:00" });
+            let because = format!("its header names no time zone (\"{}\")", shorten_text(&header.title));
+            return Err(LogError::MissingOption { file: self.file.clone(), because, option: "--utc-offset +02:00" });
         };
         self.offset_s = Some(offset_s);
-        if let (Some(charset), 0) = (header.guessed, header.known) {
+        if let (Some(charset), 0) = (header.guessed_charset, header.known_names) {
             let text = format!("the file does not say its code page; its names were read as {}", charset.name());
             self.warnings.push(text);
         }
-        let columns = match PerfmonColumns::of(&header, self.host.as_deref(), self.batch) {
+        let columns = match PerfmonColumns::from_header(&header, self.host.as_deref(), self.batch) {
             Ok(columns) => columns,
             Err(because) if self.batch.has_ticks() => {
-                self.batch.skip(format!("line {number}"), format!("a log of another machine: {because}"));
-                self.is_muted = true;
+                self.batch.add_skip(format!("line {number}"), format!("a log of another machine: {because}"));
+                self.is_other_host = true;
                 return Ok(end);
             }
             Err(because) => return Err(LogError::broken(&self.file, format!("line {number}"), because)),
         };
-        self.is_muted = false;
+        self.is_other_host = false;
         if !columns.host.is_empty() {
             self.host = Some(columns.host.clone());
         }
@@ -170,49 +170,56 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// Reads rows until the piece ends or another header comes; returns the index there.
-    fn rows(&mut self, log: &mut PerfmonLog, bytes: &[u8], mut position: usize, end: usize, unfinished: bool) -> usize {
+    fn read_rows(
+        &mut self,
+        log: &mut PerfmonLog,
+        bytes: &[u8],
+        mut position: usize,
+        end: usize,
+        unfinished: bool,
+    ) -> usize {
         let dialect = match log.dialect {
             Some(dialect) => dialect,
-            None => self.settle(log, &bytes[position..end]),
+            None => self.detect_dialect(log, &bytes[position..end]),
         };
         while position < end {
             let (field, next) = first_field(bytes, position, dialect.separator);
-            let Some(time_ns) = log.clock.read(field) else {
-                let behind = line_end(bytes, position);
+            let Some(time_ns) = log.clock.read_time(field) else {
+                let behind = end_of_line(bytes, position);
                 if header::is_header(&bytes[position..behind]) || field == log.title.as_bytes() {
                     return position;
                 }
-                self.no_sample(bytes, position, behind, unfinished && behind == end);
+                self.report_no_sample(bytes, position, behind, unfinished && behind == end);
                 position = behind;
                 continue;
             };
-            let Some(tick) = self.place(log, time_ns) else {
-                self.line += 1;
-                position = line_end(bytes, position);
+            let Some(tick) = self.resolve_tick(log, time_ns) else {
+                self.line_number += 1;
+                position = end_of_line(bytes, position);
                 continue;
             };
             let mut odd = RowOddities::default();
             let columns = log.columns.known.len();
-            let start = log.ticks.len() % ROWS * columns;
+            let start = log.ticks.len() % ROWS_PER_TURN * columns;
             let row = &mut log.rows[start..start + columns];
-            let behind = rows::read(dialect, bytes, next, &log.columns.runs, row, &mut odd);
-            log.has_negative |= odd.negative;
+            let behind = rows::read_row(dialect, bytes, next, &log.columns.runs, row, &mut odd);
+            log.has_negative |= odd.has_negative;
             let is_cut = unfinished && behind == end;
             if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
-                odd.few = odd.few.max(1);
+                odd.missing = odd.missing.max(1);
             }
-            odd.cut |= is_cut && bytes[position..behind].trim_ascii_end().last() != Some(&b'"');
+            odd.is_cut |= is_cut && bytes[position..behind].trim_ascii_end().last() != Some(&b'"');
             if !odd.is_none() {
-                self.tell(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
+                self.report_oddities(log, start, &odd, is_cut, bytes[behind - 2] == b'"');
             }
             log.ticks.push(tick);
-            if log.ticks.len().is_multiple_of(ROWS) {
-                log.turn(ROWS);
+            if log.ticks.len().is_multiple_of(ROWS_PER_TURN) {
+                log.transpose_rows(ROWS_PER_TURN);
             }
-            self.line += 1;
+            self.line_number += 1;
             position = behind;
-            if log.ticks.len() == log.capacity {
-                self.hand_over(log);
+            if log.ticks.len() == log.frame_capacity {
+                self.flush_frame(log);
                 if self.batch.is_stopped() {
                     return end;
                 }
@@ -222,47 +229,49 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     }
 
     /// Detects the dialect of the rows from those at hand.
-    fn settle(&mut self, log: &mut PerfmonLog, rows: &[u8]) -> Dialect {
+    fn detect_dialect(&mut self, log: &mut PerfmonLog, rows: &[u8]) -> Dialect {
         let lines = || rows.split(|b| *b == b'\n').take(1000);
-        let evidence = clock::order_of(lines().map(|line| first_field(line, 0, log.separator).0));
+        let evidence = clock::detect_date_order(lines().map(|line| first_field(line, 0, log.separator).0));
         if evidence.is_guess {
             let text = "this file does not show which is day and which is month; dates were read as month/day/year";
             self.warnings.push(text.into());
         }
         log.clock = PerfmonClock::new(evidence.order, log.offset_s);
         let point = if lines().any(|line| has_comma_numbers(line, log.separator)) { b',' } else { b'.' };
-        let dialect = Dialect { separator: log.separator, point };
+        let dialect = Dialect { separator: log.separator, decimal_point: point };
         log.dialect = Some(dialect);
         let columns = log.columns.known.len();
         // an odd number of cache lines, so that columns do not compete for the same few sets of the cache
-        log.capacity = (CELLS / columns.max(1)).min(TICKS - ROWS) / (2 * ROWS) * (2 * ROWS) + ROWS;
-        log.rows = vec![f64::NAN; ROWS * columns];
-        log.frame.reset(Arc::clone(&log.columns.schema), log.capacity);
+        log.frame_capacity = (FRAME_CELLS / columns.max(1)).min(MAX_FRAME_TICKS - ROWS_PER_TURN) / (2 * ROWS_PER_TURN)
+            * (2 * ROWS_PER_TURN)
+            + ROWS_PER_TURN;
+        log.rows = vec![f64::NAN; ROWS_PER_TURN * columns];
+        log.frame.reset(Arc::clone(&log.columns.schema), log.frame_capacity);
         dialect
     }
 
     /// Resolves time and length of a row, after changes of the clocks.
-    fn place(&mut self, log: &mut PerfmonLog, time_ns: i64) -> Option<Tick> {
-        if self.daylight.is_odd(time_ns) {
+    fn resolve_tick(&mut self, log: &mut PerfmonLog, time_ns: i64) -> Option<Tick> {
+        if self.daylight.is_out_of_step(time_ns) {
             // notes about the jump must follow the ticks before it
-            self.hand_over(log);
+            self.flush_frame(log);
         }
         let local_ns = time_ns.saturating_add(i64::from(log.offset_s) * 1_000_000_000);
-        let now = self.daylight.place(time_ns, local_ns, self.batch);
-        self.batch.place(now, None)
+        let now = self.daylight.resolve_time(time_ns, local_ns, self.batch);
+        self.batch.resolve_tick(now, None)
     }
 
-    fn hand_over(&mut self, log: &mut PerfmonLog) {
+    fn flush_frame(&mut self, log: &mut PerfmonLog) {
         let Some(first) = log.ticks.first().copied() else { return };
-        log.turn(log.ticks.len() % ROWS);
+        log.transpose_rows(log.ticks.len() % ROWS_PER_TURN);
         let topology = log.columns.topology();
         let text = format!("{topology:?}");
-        if text != self.told {
-            self.batch.topology(first.time_ns, &topology);
-            self.told = text;
+        if text != self.last_topology {
+            self.batch.push_topology(first.time_ns, &topology);
+            self.last_topology = text;
         }
         for text in self.warnings.drain(..) {
-            self.batch.note(Note::new(first.time_ns, Note::WARNING, text));
+            self.batch.push_note(Note::new(first.time_ns, Note::WARNING, text));
         }
         log.frame.set_ticks(&log.ticks);
         log.ticks.clear();
@@ -270,9 +279,9 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             self.drop_negatives(log);
         }
         nt::fill_products(&mut log.frame, &log.columns.products);
-        self.batch.frame(&log.frame);
-        for note in log.processes.take(&log.frame) {
-            self.batch.note(note);
+        self.batch.push_frame(&log.frame);
+        for note in log.processes.add_frame(&log.frame) {
+            self.batch.push_note(note);
         }
         log.frame.clear();
     }
@@ -284,61 +293,65 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             for cell in cells.iter_mut().filter(|c| **c < 0.0) {
                 *cell = f64::NAN;
                 let name = &log.names[column];
-                self.batch.skip(name.as_str(), "a value below zero, which this counter cannot have");
+                self.batch.add_skip(name.as_str(), "a value below zero, which this counter cannot have");
             }
         }
     }
 
     /// Reports a line that does not begin with a time.
-    fn no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
-        let line = header::without_end(&bytes[position..behind]);
+    fn report_no_sample(&mut self, bytes: &[u8], position: usize, behind: usize, is_cut: bool) {
+        let line = header::strip_line_end(&bytes[position..behind]);
         if is_cut && line.first() == Some(&b'"') {
-            self.batch.skip(format!("line {}", self.line), "the last line is incomplete; none of it could be read");
+            self.batch.add_skip(
+                format!("line {}", self.line_number),
+                "the last line is incomplete; none of it could be read",
+            );
         } else if !line.trim_ascii().is_empty() {
-            let text = short(&String::from_utf8_lossy(&line[..line.len().min(200)]));
-            self.batch.skip(format!("line {} ({text})", self.line), "not a sample: it does not begin with a time");
+            let text = shorten_text(&String::from_utf8_lossy(&line[..line.len().min(200)]));
+            self.batch
+                .add_skip(format!("line {} ({text})", self.line_number), "not a sample: it does not begin with a time");
         }
-        self.line += 1;
+        self.line_number += 1;
     }
 
     /// Reports the oddities of a row, whose cells begin at `row` of the last few.
-    fn tell(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
-        let line = self.line;
+    fn report_oddities(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
+        let line = self.line_number;
         let columns = log.columns.known.len();
-        if (odd.few > 0 || odd.cut) && is_cut {
+        if (odd.missing > 0 || odd.is_cut) && is_cut {
             // without a closing quote it is unknown how many digits the last number had
-            let filled = columns - odd.few.min(columns);
+            let filled = columns - odd.missing.min(columns);
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
                 log.rows[row + column] = f64::NAN;
             }
             let context = format!("line {line}, column {}", filled + 2);
-            self.batch.skip(context, "the last line is incomplete; its complete cells were read");
-        } else if odd.cut {
-            self.batch.skip(format!("line {line}"), "a quote is not closed; the rest of the row becomes gaps");
-        } else if odd.few > 0 {
-            let context = format!("line {line}, column {}", columns - odd.few.min(columns) + 2);
-            self.batch.skip(context, "a row has fewer fields than the header; the missing ones are gaps");
+            self.batch.add_skip(context, "the last line is incomplete; its complete cells were read");
+        } else if odd.is_cut {
+            self.batch.add_skip(format!("line {line}"), "a quote is not closed; the rest of the row becomes gaps");
+        } else if odd.missing > 0 {
+            let context = format!("line {line}, column {}", columns - odd.missing.min(columns) + 2);
+            self.batch.add_skip(context, "a row has fewer fields than the header; the missing ones are gaps");
         }
-        if odd.many {
-            self.batch.skip(format!("line {line}"), "a row has more fields than the header; they are left out");
+        if odd.has_surplus {
+            self.batch.add_skip(format!("line {line}"), "a row has more fields than the header; they are left out");
         }
-        for column in &odd.texts {
+        for column in &odd.text_columns {
             let name = log.names.get(*column).map_or("", String::as_str);
-            let context = format!("line {line}, column {} ({name}): {}", column + 2, odd.text);
-            self.batch.skip(context, "not a number");
+            let context = format!("line {line}, column {} ({name}): {}", column + 2, odd.first_text);
+            self.batch.add_skip(context, "not a number");
         }
     }
 }
 
 impl PerfmonLog {
     /// Transposes the last `count` rows into the frame's columns.
-    fn turn(&mut self, count: usize) {
+    fn transpose_rows(&mut self, count: usize) {
         let columns = self.columns.known.len();
         let first = self.ticks.len() - count;
         if count == 0 || columns == 0 {
             return;
         }
-        for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.capacity).take(columns).enumerate() {
+        for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.frame_capacity).take(columns).enumerate() {
             let rows = self.rows[column..].iter().step_by(columns);
             for (cell, value) in cells[first..first + count].iter_mut().zip(rows) {
                 *cell = *value;
@@ -347,7 +360,7 @@ impl PerfmonLog {
     }
 
     fn new(columns: PerfmonColumns, header: PerfmonHeader, offset_s: i32) -> PerfmonLog {
-        let processes = NtProcesses::of(&columns.schema);
+        let processes = NtProcesses::for_schema(&columns.schema);
         let own: Vec<String> = columns.schema.series.iter().map(|s| format!("{} {}", s.counter, s.instance)).collect();
         PerfmonLog {
             columns,
@@ -358,7 +371,7 @@ impl PerfmonLog {
             clock: PerfmonClock::new(PerfmonDateOrder::MonthDay, offset_s),
             offset_s,
             frame: Frame::default(),
-            capacity: 1,
+            frame_capacity: 1,
             rows: Vec::new(),
             ticks: Vec::new(),
             processes,
@@ -368,7 +381,7 @@ impl PerfmonLog {
 }
 
 /// Returns the index behind the line that begins at `position`.
-fn line_end(bytes: &[u8], position: usize) -> usize {
+fn end_of_line(bytes: &[u8], position: usize) -> usize {
     memchr::memchr(b'\n', &bytes[position..]).map_or(bytes.len(), |n| position + n + 1)
 }
 
@@ -384,7 +397,7 @@ fn first_field(bytes: &[u8], start: usize, separator: u8) -> (&[u8], usize) {
     let start = start + bytes[start..].iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     let rest = &bytes[start..];
     let end = rest.iter().position(|b| *b == separator || *b == b'\n').unwrap_or(rest.len());
-    let field = header::without_end(&rest[..end]);
+    let field = header::strip_line_end(&rest[..end]);
     let bare = field.strip_prefix(b"\"").map_or(field, |f| f.strip_suffix(b"\"").unwrap_or(f));
     let next = if rest.get(end) == Some(&separator) { end + 1 } else { end };
     (bare, start + next)
@@ -406,7 +419,7 @@ fn has_comma_numbers(line: &[u8], separator: u8) -> bool {
 }
 
 /// Shortens text to fit into a message.
-fn short(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     let mut letters = text.chars();
     let start: String = letters.by_ref().take(60).collect();
     if letters.next().is_some() { format!("{start}…") } else { start }

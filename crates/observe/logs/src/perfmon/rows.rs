@@ -6,23 +6,23 @@ use super::number;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct RowOddities {
     /// Columns (from 0) that held text.
-    pub texts: Vec<usize>,
+    pub text_columns: Vec<usize>,
     /// Text of the first of them.
-    pub text: String,
+    pub first_text: String,
     /// Number of columns that the row lacks.
-    pub few: usize,
+    pub missing: usize,
     /// Set where it has more fields than the header.
-    pub many: bool,
+    pub has_surplus: bool,
     /// Set where the last cell's quote is not closed: the row was cut in it.
-    pub cut: bool,
+    pub is_cut: bool,
     /// Set where it has a value below zero.
-    pub negative: bool,
+    pub has_negative: bool,
 }
 
 impl RowOddities {
     /// Returns true where nothing needs to be reported.
     pub fn is_none(&self) -> bool {
-        self.few == 0 && !self.many && !self.cut && self.texts.is_empty()
+        self.missing == 0 && !self.has_surplus && !self.is_cut && self.text_columns.is_empty()
     }
 }
 
@@ -33,16 +33,16 @@ pub(super) struct CellRun {
     pub take: usize,
 }
 
-/// Notation of a file's rows; each pair has its own instance of [`cells`].
+/// Notation of a file's rows; each pair has its own instance of [`read_cells`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dialect {
     pub separator: u8,
-    pub point: u8,
+    pub decimal_point: u8,
 }
 
 /// Reads cells from `index` (the first cell's beginning) to the end of the line into `row`, which has a cell for each
 /// that is taken. Returns the index behind the line end.
-pub(super) fn read(
+pub(super) fn read_row(
     dialect: Dialect,
     bytes: &[u8],
     index: usize,
@@ -50,18 +50,18 @@ pub(super) fn read(
     row: &mut [f64],
     odd: &mut RowOddities,
 ) -> usize {
-    let read = match (dialect.separator, dialect.point) {
-        (b',', b'.') => cells::<b',', b'.'>,
-        (b'\t', b'.') => cells::<b'\t', b'.'>,
-        (b';', b'.') => cells::<b';', b'.'>,
-        (b',', _) => cells::<b',', b','>,
-        (b'\t', _) => cells::<b'\t', b','>,
-        (_, _) => cells::<b';', b','>,
+    let read = match (dialect.separator, dialect.decimal_point) {
+        (b',', b'.') => read_cells::<b',', b'.'>,
+        (b'\t', b'.') => read_cells::<b'\t', b'.'>,
+        (b';', b'.') => read_cells::<b';', b'.'>,
+        (b',', _) => read_cells::<b',', b','>,
+        (b'\t', _) => read_cells::<b'\t', b','>,
+        (_, _) => read_cells::<b';', b','>,
     };
     read(bytes, index, runs, row, odd)
 }
 
-fn cells<const SEPARATOR: u8, const POINT: u8>(
+fn read_cells<const SEPARATOR: u8, const POINT: u8>(
     bytes: &[u8],
     mut index: usize,
     runs: &[CellRun],
@@ -72,32 +72,32 @@ fn cells<const SEPARATOR: u8, const POINT: u8>(
     let mut negative = false;
     for run in runs {
         for _ in 0..run.skip {
-            index = pass::<SEPARATOR>(bytes, index);
+            index = skip_cell::<SEPARATOR>(bytes, index);
         }
         for (column, cell) in row[taken..taken + run.take].iter_mut().enumerate() {
-            if let Some((value, next)) = quick::<SEPARATOR, POINT>(bytes, index) {
+            if let Some((value, next)) = read_quick_cell::<SEPARATOR, POINT>(bytes, index) {
                 *cell = value;
                 index = next;
                 negative |= value < 0.0;
             } else {
-                (*cell, index) = slow::<SEPARATOR>(bytes, index, taken + column, odd);
+                (*cell, index) = read_any_cell::<SEPARATOR>(bytes, index, taken + column, odd);
             }
         }
         taken += run.take;
     }
-    odd.negative |= negative;
-    line_end(bytes, index, odd)
+    odd.has_negative |= negative;
+    finish_line(bytes, index, odd)
 }
 
 /// Reads a number, quoted or not, or a blank, with a separator behind it: returns the value and the index of the next
 /// cell.
 #[inline(always)]
-fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
+fn read_quick_cell<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Option<(f64, usize)> {
     if *bytes.get(index)? != b'"' {
-        let (value, end) = number::read::<POINT>(bytes, index)?;
+        let (value, end) = number::read_number::<POINT>(bytes, index)?;
         return (*bytes.get(end)? == SEPARATOR).then_some((value, end + 1));
     }
-    if let Some((value, end)) = number::read::<POINT>(bytes, index + 1) {
+    if let Some((value, end)) = number::read_number::<POINT>(bytes, index + 1) {
         return (bytes.get(end..end + 2)? == [b'"', SEPARATOR]).then_some((value, end + 2));
     }
     // Windows writes a quoted blank where there is no value
@@ -107,31 +107,40 @@ fn quick<const SEPARATOR: u8, const POINT: u8>(bytes: &[u8], index: usize) -> Op
 /// Reads any cell: the last of a row, a blank, a number of another dialect, text. Returns its value and the index of
 /// the next cell, or of the line's end.
 #[inline(never)]
-fn slow<const SEPARATOR: u8>(bytes: &[u8], index: usize, column: usize, odd: &mut RowOddities) -> (f64, usize) {
+fn read_any_cell<const SEPARATOR: u8>(
+    bytes: &[u8],
+    index: usize,
+    column: usize,
+    odd: &mut RowOddities,
+) -> (f64, usize) {
     if is_line_end(bytes, index) && (index == 0 || column == 0 || bytes[index - 1] != SEPARATOR) {
-        odd.few += 1;
+        odd.missing += 1;
         return (f64::NAN, index);
     }
-    let (text, end) = field::<SEPARATOR>(bytes, index, odd);
+    let (text, end) = find_field::<SEPARATOR>(bytes, index, odd);
     let next = if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end };
     let text = bytes[text].trim_ascii();
-    let value = match number_of(text) {
-        _ if odd.cut => f64::NAN,
+    let value = match parse_cell(text) {
+        _ if odd.is_cut => f64::NAN,
         Some(value) => value,
         None => {
-            if odd.texts.is_empty() {
-                odd.text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
+            if odd.text_columns.is_empty() {
+                odd.first_text = String::from_utf8_lossy(&text[..text.len().min(60)]).into_owned();
             }
-            odd.texts.push(column);
+            odd.text_columns.push(column);
             f64::NAN
         }
     };
-    odd.negative |= value < 0.0;
+    odd.has_negative |= value < 0.0;
     (value, next)
 }
 
 /// Finds the text of a field, and the index behind the field, which is at a separator or a line end.
-fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities) -> (std::ops::Range<usize>, usize) {
+fn find_field<const SEPARATOR: u8>(
+    bytes: &[u8],
+    index: usize,
+    odd: &mut RowOddities,
+) -> (std::ops::Range<usize>, usize) {
     let until = |from: usize| {
         bytes[from..].iter().position(|b| *b == SEPARATOR || *b == b'\n').map_or(bytes.len(), |n| from + n)
     };
@@ -149,7 +158,7 @@ fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities)
                 break;
             }
             found => {
-                odd.cut = true;
+                odd.is_cut = true;
                 let end = found.map_or(bytes.len(), |n| close + n);
                 return (index + 1..end, end);
             }
@@ -161,13 +170,13 @@ fn field<const SEPARATOR: u8>(bytes: &[u8], index: usize, odd: &mut RowOddities)
 }
 
 /// Parses a complete cell; blank and NaN are gaps, `None` is text.
-fn number_of(text: &[u8]) -> Option<f64> {
+fn parse_cell(text: &[u8]) -> Option<f64> {
     if text.is_empty() {
         return Some(f64::NAN);
     }
-    let mut padded = [0u8; 64 + number::PADDING];
+    let mut padded = [0u8; 64 + number::PADDING_BYTES];
     padded.get_mut(..text.len()).filter(|room| room.len() <= 64)?.copy_from_slice(text);
-    for read in [number::read::<b'.'>, number::read::<b','>] {
+    for read in [number::read_number::<b'.'>, number::read_number::<b','>] {
         if let Some((value, end)) = read(&padded, 0)
             && end == text.len()
         {
@@ -181,11 +190,11 @@ fn number_of(text: &[u8]) -> Option<f64> {
 }
 
 /// Skips a cell of a column that is not read.
-fn pass<const SEPARATOR: u8>(bytes: &[u8], index: usize) -> usize {
+fn skip_cell<const SEPARATOR: u8>(bytes: &[u8], index: usize) -> usize {
     if is_line_end(bytes, index) {
         return index;
     }
-    let (_, end) = field::<SEPARATOR>(bytes, index, &mut RowOddities::default());
+    let (_, end) = find_field::<SEPARATOR>(bytes, index, &mut RowOddities::default());
     if bytes.get(end) == Some(&SEPARATOR) { end + 1 } else { end }
 }
 
@@ -198,14 +207,15 @@ fn is_line_end(bytes: &[u8], index: usize) -> bool {
 }
 
 /// Returns the index behind the line end; anything before it is surplus fields.
-fn line_end(bytes: &[u8], index: usize, odd: &mut RowOddities) -> usize {
+fn finish_line(bytes: &[u8], index: usize, odd: &mut RowOddities) -> usize {
     match (bytes.get(index), bytes.get(index + 1)) {
         (Some(b'\n'), _) => return index + 1,
         (Some(b'\r'), Some(b'\n')) => return index + 2,
         _ => {}
     }
     let end = bytes.get(index..).and_then(|rest| memchr::memchr(b'\n', rest)).map_or(bytes.len(), |n| index + n);
-    odd.many = !bytes[index.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
+    odd.has_surplus =
+        !bytes[index.min(end)..end].iter().all(|b| matches!(b, b' ' | b'\r' | b'"' | b',' | b';' | b'\t'));
     (end + 1).min(bytes.len())
 }
 
@@ -216,63 +226,63 @@ mod tests {
     fn row(dialect: Dialect, line: &str, columns: usize) -> (Vec<f64>, RowOddities) {
         let mut bytes = line.as_bytes().to_vec();
         let length = bytes.len();
-        bytes.extend([0; number::PADDING]);
+        bytes.extend([0; number::PADDING_BYTES]);
         let mut cells = vec![0.0; columns];
         let mut odd = RowOddities::default();
-        let end = read(dialect, &bytes, 0, &[CellRun { skip: 0, take: columns }], &mut cells, &mut odd);
+        let end = read_row(dialect, &bytes, 0, &[CellRun { skip: 0, take: columns }], &mut cells, &mut odd);
         assert_eq!(end, length, "{line}");
         (cells, odd)
     }
 
-    const WINDOWS: Dialect = Dialect { separator: b',', point: b'.' };
+    const WINDOWS: Dialect = Dialect { separator: b',', decimal_point: b'.' };
 
-    fn told(dialect: Dialect, line: &str) -> String {
+    fn oddities(dialect: Dialect, line: &str) -> String {
         let (cells, odd) = row(dialect, line, 3);
-        assert_eq!(odd, RowOddities { negative: odd.negative, ..RowOddities::default() }, "{line}");
+        assert_eq!(odd, RowOddities { has_negative: odd.has_negative, ..RowOddities::default() }, "{line}");
         format!("{cells:?}")
     }
 
     #[test]
-    fn cells_of_all_dialects() {
-        let semicolon = Dialect { separator: b';', point: b',' };
-        let tab = Dialect { separator: b'\t', point: b'.' };
-        assert_eq!(told(WINDOWS, "\"1.5\",\"2\",\"8.57e-005\"\r\n"), "[1.5, 2.0, 8.57e-5]");
-        assert_eq!(told(WINDOWS, "1.5,2,-3\n"), "[1.5, 2.0, -3.0]");
-        assert_eq!(told(WINDOWS, "\" \",,\"\"\n"), "[NaN, NaN, NaN]");
-        assert_eq!(told(WINDOWS, "\"1,5\",\"2\",\"-0,25\"\n"), "[1.5, 2.0, -0.25]");
-        assert_eq!(told(WINDOWS, "1,2,\n"), "[1.0, 2.0, NaN]");
-        assert_eq!(told(WINDOWS, "1,2,3,\r\n"), "[1.0, 2.0, 3.0]");
-        assert_eq!(told(WINDOWS, " 1 , 2 ,\" 3 \" \r\n"), "[1.0, 2.0, 3.0]");
-        assert_eq!(told(WINDOWS, "-1.#IND,1.#INF,NaN\n"), "[NaN, NaN, NaN]");
-        assert_eq!(told(semicolon, "1,5;2;8,57E-05\n"), "[1.5, 2.0, 8.57e-5]");
-        assert_eq!(told(semicolon, "1.5;;\"2,5\"\r\n"), "[1.5, NaN, 2.5]");
-        assert_eq!(told(tab, "\"1.5\"\t\" \"\t\"3\"\r\n"), "[1.5, NaN, 3.0]");
+    fn reads_cells_of_all_dialects() {
+        let semicolon = Dialect { separator: b';', decimal_point: b',' };
+        let tab = Dialect { separator: b'\t', decimal_point: b'.' };
+        assert_eq!(oddities(WINDOWS, "\"1.5\",\"2\",\"8.57e-005\"\r\n"), "[1.5, 2.0, 8.57e-5]");
+        assert_eq!(oddities(WINDOWS, "1.5,2,-3\n"), "[1.5, 2.0, -3.0]");
+        assert_eq!(oddities(WINDOWS, "\" \",,\"\"\n"), "[NaN, NaN, NaN]");
+        assert_eq!(oddities(WINDOWS, "\"1,5\",\"2\",\"-0,25\"\n"), "[1.5, 2.0, -0.25]");
+        assert_eq!(oddities(WINDOWS, "1,2,\n"), "[1.0, 2.0, NaN]");
+        assert_eq!(oddities(WINDOWS, "1,2,3,\r\n"), "[1.0, 2.0, 3.0]");
+        assert_eq!(oddities(WINDOWS, " 1 , 2 ,\" 3 \" \r\n"), "[1.0, 2.0, 3.0]");
+        assert_eq!(oddities(WINDOWS, "-1.#IND,1.#INF,NaN\n"), "[NaN, NaN, NaN]");
+        assert_eq!(oddities(semicolon, "1,5;2;8,57E-05\n"), "[1.5, 2.0, 8.57e-5]");
+        assert_eq!(oddities(semicolon, "1.5;;\"2,5\"\r\n"), "[1.5, NaN, 2.5]");
+        assert_eq!(oddities(tab, "\"1.5\"\t\" \"\t\"3\"\r\n"), "[1.5, NaN, 3.0]");
     }
 
     #[test]
-    fn what_is_wrong_with_a_row_is_told() {
+    fn reports_the_oddities_of_a_row() {
         let (cells, odd) = row(WINDOWS, "\"1\",\"2\"\r\n", 4);
-        assert_eq!((format!("{cells:?}").as_str(), odd.few), ("[1.0, 2.0, NaN, NaN]", 2));
+        assert_eq!((format!("{cells:?}").as_str(), odd.missing), ("[1.0, 2.0, NaN, NaN]", 2));
         let (cells, odd) = row(WINDOWS, "1,2,3,4\n", 3);
-        assert_eq!((cells, odd.many), (vec![1.0, 2.0, 3.0], true));
+        assert_eq!((cells, odd.has_surplus), (vec![1.0, 2.0, 3.0], true));
         let (cells, odd) = row(WINDOWS, "1,\"a, \"\"b\"\"\",3\n", 3);
         assert_eq!(
-            (format!("{cells:?}").as_str(), odd.texts, odd.text.as_str()),
+            (format!("{cells:?}").as_str(), odd.text_columns, odd.first_text.as_str()),
             ("[1.0, NaN, 3.0]", vec![1], "a, \"\"b\"\"")
         );
         let (cells, odd) = row(WINDOWS, "1,\"2\",\"3\n", 3);
-        assert_eq!((format!("{cells:?}").as_str(), odd.cut), ("[1.0, 2.0, NaN]", true));
+        assert_eq!((format!("{cells:?}").as_str(), odd.is_cut), ("[1.0, 2.0, NaN]", true));
         let (_, odd) = row(WINDOWS, "\n", 2);
-        assert_eq!(odd.few, 2);
+        assert_eq!(odd.missing, 2);
     }
 
     #[test]
-    fn columns_can_be_passed_over() {
+    fn skips_columns() {
         let line = b"\"1\",\"a,b\",3,4\n                ";
         let mut cells = [0.0; 2];
         let mut odd = RowOddities::default();
         let runs = [CellRun { skip: 0, take: 1 }, CellRun { skip: 2, take: 1 }];
-        read(WINDOWS, line, 0, &runs, &mut cells, &mut odd);
+        read_row(WINDOWS, line, 0, &runs, &mut cells, &mut odd);
         assert_eq!((cells, odd), ([1.0, 4.0], RowOddities::default()));
     }
 }

@@ -5,13 +5,13 @@
 //! blocks as the registry supplies them, which are published too. Experimental: anything that is not understood is
 //! counted, and never guessed.
 
-mod bytes;
-mod cook;
-mod list;
+mod byte_view;
+mod counter_formula;
+mod counter_list;
+mod event_trace;
 mod reader;
 mod rows;
 mod sample;
-mod trace;
 
 use crate::{FrameBatch, InputHead, LogError, LogFormat, LogInput, LogOptions};
 
@@ -23,13 +23,13 @@ pub(crate) const FORMAT: LogFormat = LogFormat {
               objects) and 2013 (64-bit, counter lists); it counts and reports what it does not understand. Values \
               follow the documented counter types. Times come from the log's UTC clock; names must be English or \
               numbered. For a reliable conversion, run `relog FILE.blg -f csv -o FILE.csv` on Windows.",
-    recognise: |head: &InputHead<'_>| trace::header(head.bytes).is_some(),
+    recognise: |head: &InputHead<'_>| event_trace::read_header(head.bytes).is_some(),
     read,
 };
 
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let Some(header) = trace::header(input.head().bytes) else {
-        return Err(input.broken("byte 0", "no event trace file"));
+    let Some(header) = event_trace::read_header(input.head().bytes) else {
+        return Err(input.error_at("byte 0", "no event trace file"));
     };
     reader::read(input, &header, options, batch)
 }

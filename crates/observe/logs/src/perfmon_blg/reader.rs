@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use diskwright_base::Topology;
 use diskwright_base::text::is_same_host;
 
-use super::bytes::ByteView;
-use super::cook::{self, CompanionValue};
-use super::list::{self, CounterRequest};
+use super::byte_view::ByteView;
+use super::counter_formula::{self, CompanionValue};
+use super::counter_list::{self, CounterRequest};
+use super::event_trace::{self, BlgEvent, BlgHeader, BlgTrace};
 use super::rows::BlgRows;
-use super::sample::{self, Definition, Object, PerfDataBlock};
-use super::trace::{self, BlgEvent, BlgHeader, BlgTrace};
-use crate::daylight::DaylightClock;
+use super::sample::{self, CounterDefinition, Object, PerfDataBlockHeader};
+use crate::daylight_clock::DaylightClock;
 use crate::nt::CounterPath;
 use crate::{FrameBatch, LogError, LogInput, LogOptions, Skips};
 
 /// Time from 1601 to 1970, in 100 ns.
-const EPOCH: i64 = 116_444_736_000_000_000;
+const UNIX_EPOCH_100NS: i64 = 116_444_736_000_000_000;
 /// A minute, in 100 ns.
-const MINUTE: i64 = 600_000_000;
+const MINUTE_100NS: i64 = 600_000_000;
 /// Largest difference between UTC and local time, in 100 ns.
-const MOST_OFFSET: u64 = 15 * 60 * 600_000_000;
+const MAX_OFFSET_100NS: u64 = 15 * 60 * 600_000_000;
 /// Largest number of objects with different counters that are followed.
-const MOST_GROUPS: usize = 4096;
+const MAX_GROUPS: usize = 4096;
 
 /// Counters of an object in the order of its blocks.
-type ObjectLayout = (u32, Vec<Definition>);
+type ObjectLayout = (u32, Vec<CounterDefinition>);
 
 struct BlgReader<'a, 'b> {
     batch: &'a mut FrameBatch<'b>,
@@ -33,16 +33,16 @@ struct BlgReader<'a, 'b> {
     skips: Skips,
     rows: BlgRows,
     names: HashMap<u32, String>,
-    wanted: Vec<CounterRequest>,
+    requests: Vec<CounterRequest>,
     groups: HashMap<u32, (u32, ObjectLayout)>,
-    made_groups: u32,
+    group_count: u32,
     /// Machine that is read; the first one where the user chose none.
     host: Option<String>,
     /// Local time less UTC, in 100 ns.
-    offset: Option<i64>,
+    local_offset_100ns: Option<i64>,
     /// For samples that give their local time alone.
     daylight: DaylightClock,
-    told: bool,
+    is_announced: bool,
 }
 
 /// Time that a sample gives, 100 ns since 1601.
@@ -65,18 +65,18 @@ pub(super) fn read(
         skips: Skips::default(),
         rows: BlgRows::default(),
         names: HashMap::new(),
-        wanted: Vec::new(),
+        requests: Vec::new(),
         groups: HashMap::new(),
-        made_groups: 0,
+        group_count: 0,
         host: options.host.clone(),
-        offset: options.utc_offset_s.map(|s| i64::from(s) * 10_000_000),
+        local_offset_100ns: options.utc_offset_s.map(|s| i64::from(s) * 10_000_000),
         daylight: DaylightClock::default(),
-        told: false,
+        is_announced: false,
     };
     let mut events = BlgTrace::new(input, header);
     let done = loop {
-        match events.next(&mut reading.skips) {
-            Ok(Some(event)) => reading.event(&event, header)?,
+        match events.next_event(&mut reading.skips) {
+            Ok(Some(event)) => reading.read_event(&event, header)?,
             Ok(None) => break Ok(()),
             Err(error) => break Err(LogError::io(&file, error)),
         }
@@ -84,123 +84,124 @@ pub(super) fn read(
             break Ok(());
         }
     };
-    reading.rows.flush(reading.batch);
-    reading.batch.skip_all(reading.skips);
+    reading.rows.flush_frame(reading.batch);
+    reading.batch.merge_skips(reading.skips);
     done
 }
 
 impl BlgReader<'_, '_> {
-    fn event(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
+    fn read_event(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
         let context = || format!("byte {}", event.offset);
         match event.kind {
-            trace::NAMES => {
-                if !list::names(&event.content, &mut self.names) {
-                    self.skips.add(context(), "a table of names that is not understood");
+            event_trace::NAMES_EVENT => {
+                if !counter_list::read_names(&event.content, &mut self.names) {
+                    self.skips.add_skip(context(), "a table of names that is not understood");
                 }
             }
-            trace::COUNTERS => {
-                let (wanted, broken) = list::counters(&event.content);
+            event_trace::COUNTER_LIST_EVENT => {
+                let (wanted, broken) = counter_list::read_counters(&event.content);
                 if let Some(broken) = broken {
-                    self.skips.add(context(), broken);
+                    self.skips.add_skip(context(), broken);
                 }
-                self.wanted = wanted;
+                self.requests = wanted;
             }
-            trace::DATA => self.sample(event, header)?,
+            event_trace::SAMPLE_EVENT => self.read_sample(event, header)?,
             // a summary of the log, for readers that do not read all of it
-            trace::CATALOGUE => {}
-            kind => self.skips.add(context(), format!("events of kind {kind:#x}, which are not understood")),
+            event_trace::SUMMARY_EVENT => {}
+            kind => self.skips.add_skip(context(), format!("events of kind {kind:#x}, which are not understood")),
         }
         Ok(())
     }
 
-    fn sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
-        let (records, broken) = sample::records(&event.content);
+    fn read_sample(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<(), LogError> {
+        let (records, broken) = sample::read_records(&event.content);
         if let Some(place) = broken {
             let context = format!("byte {}, record at {place}", event.offset);
-            self.skips.add(context, "a sample whose records do not fit their lengths");
+            self.skips.add_skip(context, "a sample whose records do not fit their lengths");
         }
         let mut clock = BlgTime::default();
         let mut named: HashMap<u32, Vec<String>> = HashMap::new();
-        let wanted = std::mem::take(&mut self.wanted);
+        let wanted = std::mem::take(&mut self.requests);
         for (turn, record) in records.iter().enumerate() {
             let context = format!("byte {}, record at {}", event.offset, record.offset);
             let wanted = wanted.get(turn);
             let understood = match record.kind {
-                1 | 2 => wanted.is_some_and(|w| self.listed(turn, w, record, &mut clock, &context)),
-                5 => self.block(record.body, &mut clock, &mut named, &context),
+                1 | 2 => wanted.is_some_and(|w| self.read_listed(turn, w, record, &mut clock, &context)),
+                5 => self.read_block(record.body, &mut clock, &mut named, &context),
                 kind => {
-                    self.skips.add(&context, format!("records of kind {kind}, which are not understood"));
+                    self.skips.add_skip(&context, format!("records of kind {kind}, which are not understood"));
                     true
                 }
             };
             if !understood {
-                self.skips.add(&context, format!("a record of kind {} that contradicts itself", record.kind));
+                self.skips.add_skip(&context, format!("a record of kind {} that contradicts itself", record.kind));
             }
         }
-        self.wanted = wanted;
-        let utc = clock.utc.filter(|utc| utc.abs_diff(event.time) < MOST_OFFSET);
+        self.requests = wanted;
+        let utc = clock.utc.filter(|utc| utc.abs_diff(event.time) < MAX_OFFSET_100NS);
         let is_local = utc.is_none();
         let utc = match utc {
             Some(utc) => Some(utc.cast_signed()),
-            None => self.offset(event, header)?.and_then(|o| event.time.cast_signed().checked_sub(o)),
+            None => self.local_offset(event, header)?.and_then(|o| event.time.cast_signed().checked_sub(o)),
         };
-        let time_ns = utc.and_then(|utc| utc.checked_sub(EPOCH)?.checked_mul(100));
+        let time_ns = utc.and_then(|utc| utc.checked_sub(UNIX_EPOCH_100NS)?.checked_mul(100));
         let Some(time_ns) = time_ns else {
-            self.skips.add(format!("byte {}", event.offset), "a sample with an invalid time");
+            self.skips.add_skip(format!("byte {}", event.offset), "a sample with an invalid time");
             return Ok(());
         };
         let time_ns = if is_local {
-            let local_ns = event.time.cast_signed().saturating_sub(EPOCH).saturating_mul(100);
-            self.daylight.place(time_ns, local_ns, self.batch)
+            let local_ns = event.time.cast_signed().saturating_sub(UNIX_EPOCH_100NS).saturating_mul(100);
+            self.daylight.resolve_time(time_ns, local_ns, self.batch)
         } else {
             time_ns
         };
-        self.begin(time_ns);
-        self.rows.end(time_ns, self.batch);
+        self.announce_host(time_ns);
+        self.rows.end_sample(time_ns, self.batch);
         Ok(())
     }
 
     /// Determines local time less UTC: the trace gives its start in UTC, and its first sample follows at once in local
     /// time.
-    fn offset(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<Option<i64>, LogError> {
-        if self.offset.is_none() {
+    fn local_offset(&mut self, event: &BlgEvent, header: &BlgHeader) -> Result<Option<i64>, LogError> {
+        if self.local_offset_100ns.is_none() {
             let apart = event.time.cast_signed().wrapping_sub(header.start.cast_signed());
-            let (standard, daylight) = header.bias;
-            let zones = [standard, daylight].map(|minutes| -i64::from(minutes) * MINUTE);
-            let near = |zone: &i64| (apart.wrapping_sub(*zone)).unsigned_abs() < 10 * MINUTE.unsigned_abs();
-            self.offset = zones.into_iter().find(near).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
+            let (standard, daylight) = header.bias_minutes;
+            let zones = [standard, daylight].map(|minutes| -i64::from(minutes) * MINUTE_100NS);
+            let near = |zone: &i64| (apart.wrapping_sub(*zone)).unsigned_abs() < 10 * MINUTE_100NS.unsigned_abs();
+            self.local_offset_100ns =
+                zones.into_iter().find(near).or_else(|| (zones[0] == zones[1]).then_some(zones[0]));
         }
-        if self.offset.is_none() {
+        if self.local_offset_100ns.is_none() {
             let because = "its time zone has two offsets, and its start does not show which was in force";
             let (file, option) = (self.file.clone(), "--utc-offset +02:00");
-            return Err(LogError::Needs { file, because: because.into(), option });
+            return Err(LogError::MissingOption { file, because: because.into(), option });
         }
-        Ok(self.offset)
+        Ok(self.local_offset_100ns)
     }
 
     /// Emits the machine's topology before the first tick.
-    fn begin(&mut self, time_ns: i64) {
-        if std::mem::replace(&mut self.told, true) {
+    fn announce_host(&mut self, time_ns: i64) {
+        if std::mem::replace(&mut self.is_announced, true) {
             return;
         }
         let mut topology = Topology { host: self.host.clone().unwrap_or_default(), ..Topology::default() };
-        let schema = self.rows.schema();
+        let schema = self.rows.current_schema();
         topology.processors = schema.instances("processor").iter().filter(|i| i.starts_with("cpu")).count() as u32;
-        self.batch.topology(time_ns, &topology);
+        self.batch.push_topology(time_ns, &topology);
     }
 
     /// Returns true for a machine that is read.
-    fn is_host(&mut self, machine: &str, context: &str) -> bool {
+    fn is_chosen_host(&mut self, machine: &str, context: &str) -> bool {
         let host = self.host.get_or_insert_with(|| machine.to_owned());
         if machine.is_empty() || is_same_host(host, machine) {
             return true;
         }
-        self.skips.add_host(context, machine);
+        self.skips.add_other_host(context, machine);
         false
     }
 
     /// Reads a raw counter or the instances of a wildcard. Returns false where it is broken.
-    fn listed(
+    fn read_listed(
         &mut self,
         turn: usize,
         wanted: &CounterRequest,
@@ -208,31 +209,32 @@ impl BlgReader<'_, '_> {
         clock: &mut BlgTime,
         context: &str,
     ) -> bool {
-        if !self.is_host(&wanted.machine, context) {
+        if !self.is_chosen_host(&wanted.machine, context) {
             return true;
         }
-        let Some(kind) = cook::known(wanted.kind) else {
-            self.skips.add(format!("{context}, {}", wanted.counter), type_not_understood(wanted.kind));
+        let Some(kind) = counter_formula::find_type(wanted.kind) else {
+            self.skips.add_skip(format!("{context}, {}", wanted.counter), type_not_understood(wanted.kind));
             return true;
         };
         let values = match record.kind {
-            1 => match sample::raw(record.body, wanted.time_base) {
+            1 => match sample::read_raw_counter(record.body, wanted.time_base) {
                 Some((_, raw)) => vec![(wanted.instance.clone(), raw)],
-                None if record.body.u32(0).is_some_and(|s| s > 1) => {
-                    self.skips.add(format!("{context}, {}", wanted.counter), "a counter that Windows could not read");
+                None if record.body.read_u32(0).is_some_and(|s| s > 1) => {
+                    self.skips
+                        .add_skip(format!("{context}, {}", wanted.counter), "a counter that Windows could not read");
                     return true;
                 }
                 None => return false,
             },
-            _ => match sample::instances(record.body, wanted.time_base) {
+            _ => match sample::read_instances(record.body, wanted.time_base) {
                 Some((_, values)) => values,
                 None => return false,
             },
         };
-        for (instance, raw) in numbered(values) {
+        for (instance, raw) in number_duplicates(values) {
             // 100 ns timers are measured against UTC
-            if kind.second == CompanionValue::Time100 && clock.utc.is_none() {
-                clock.utc = Some(raw.second);
+            if kind.companion == CompanionValue::Time100 && clock.utc.is_none() {
+                clock.utc = Some(raw.companion);
             }
             let path = |instance: &str| CounterPath {
                 host: String::new(),
@@ -241,51 +243,51 @@ impl BlgReader<'_, '_> {
                 counter: wanted.counter.clone(),
             };
             let group = u32::MAX - turn as u32;
-            let columns = self.rows.columns(group, &instance, &mut || vec![Some((kind, path(&instance)))]);
+            let columns = self.rows.instance_columns(group, &instance, &mut || vec![Some((kind, path(&instance)))]);
             if let Some(&Some(column)) = columns.first()
-                && !self.rows.put(column, raw)
+                && !self.rows.put_value(column, raw)
             {
-                self.skips.add(format!("{context}, {}", wanted.counter), "a counter went back");
+                self.skips.add_skip(format!("{context}, {}", wanted.counter), "a counter went back");
             }
         }
         true
     }
 
     /// Reads a performance data block. Returns false where it is broken.
-    fn block(
+    fn read_block(
         &mut self,
         body: ByteView<'_>,
         clock: &mut BlgTime,
         named: &mut HashMap<u32, Vec<String>>,
         context: &str,
     ) -> bool {
-        let Some((head, machine)) = sample::block(body) else { return false };
-        if !self.is_host(&machine, context) {
+        let Some((head, machine)) = sample::read_block_header(body) else { return false };
+        if !self.is_chosen_host(&machine, context) {
             return true;
         }
         clock.utc.get_or_insert(head.time);
         let mut is_complete = true;
-        for object in sample::objects(body, &head) {
+        for object in sample::read_objects(body, &head) {
             match object {
-                Some(object) => self.object(&object, &head, named, context),
+                Some(object) => self.read_object(&object, &head, named, context),
                 None => is_complete = false,
             }
         }
         is_complete
     }
 
-    fn object(
+    fn read_object(
         &mut self,
         object: &Object<'_>,
-        head: &PerfDataBlock,
+        head: &PerfDataBlockHeader,
         named: &mut HashMap<u32, Vec<String>>,
         context: &str,
     ) {
         let Some(name) = self.names.get(&object.name).cloned() else {
-            self.skips.add(format!("{context}, object {}", object.name), "an object without a name in the log");
+            self.skips.add_skip(format!("{context}, object {}", object.name), "an object without a name in the log");
             return;
         };
-        let Some(group) = self.group(object, &name, context) else { return };
+        let Some(group) = self.object_group(object, &name, context) else { return };
         let instances: Vec<(String, ByteView<'_>)> = object
             .instances
             .iter()
@@ -297,57 +299,58 @@ impl BlgReader<'_, '_> {
             })
             .collect();
         named.insert(object.name, instances.iter().map(|(n, _)| n.clone()).collect());
-        let is_own = |d: &Definition| self.names.get(&d.name).is_some_and(|n| n == "ID Process" || n == "ID Thread");
+        let is_own =
+            |d: &CounterDefinition| self.names.get(&d.name).is_some_and(|n| n == "ID Process" || n == "ID Thread");
         let own = object.counters.iter().rposition(is_own);
-        for (instance, values) in numbered(instances) {
+        for (instance, values) in number_duplicates(instances) {
             let names = &self.names;
             let mut make = || {
-                let path = |d: &Definition| CounterPath {
+                let path = |d: &CounterDefinition| CounterPath {
                     host: String::new(),
                     object: name.clone(),
                     instance: instance.clone(),
                     counter: names.get(&d.name).cloned().unwrap_or_else(|| d.name.to_string()),
                 };
-                object.counters.iter().map(|d| cook::known(d.kind).map(|kind| (kind, path(d)))).collect()
+                object.counters.iter().map(|d| counter_formula::find_type(d.kind).map(|kind| (kind, path(d)))).collect()
             };
-            let columns = self.rows.columns(group, &instance, &mut make);
+            let columns = self.rows.instance_columns(group, &instance, &mut make);
             if let Some((index, column)) = own.and_then(|index| Some((index, columns.get(index).copied().flatten()?)))
-                && let Some(raw) = object.raw(index, values, head)
+                && let Some(raw) = object.raw_counter(index, values, head)
             {
-                self.rows.identify(&columns, column, raw.value);
+                self.rows.check_identity(&columns, column, raw.value);
             }
             for (counter, column) in columns.iter().enumerate() {
                 let Some(column) = *column else { continue };
-                match object.raw(counter, values, head) {
-                    Some(raw) if self.rows.put(column, raw) => {}
-                    Some(_) => self.skips.add(format!("{context}, {name}({instance})"), "a counter went back"),
+                match object.raw_counter(counter, values, head) {
+                    Some(raw) if self.rows.put_value(column, raw) => {}
+                    Some(_) => self.skips.add_skip(format!("{context}, {name}({instance})"), "a counter went back"),
                     None => self
                         .skips
-                        .add(format!("{context}, {name}({instance})"), "a value that its object does not contain"),
+                        .add_skip(format!("{context}, {name}({instance})"), "a value that its object does not contain"),
                 }
             }
         }
     }
 
     /// Returns the number of an object's group of counters. Reports the types of a new one that are not understood.
-    fn group(&mut self, object: &Object<'_>, name: &str, context: &str) -> Option<u32> {
+    fn object_group(&mut self, object: &Object<'_>, name: &str, context: &str) -> Option<u32> {
         let known = self.groups.get(&object.name);
         if let Some((group, _)) = known.filter(|(_, (_, counters))| *counters == object.counters) {
             return Some(*group);
         }
-        if self.made_groups as usize >= MOST_GROUPS {
-            self.skips.add(context, "more objects than the limit");
+        if self.group_count as usize >= MAX_GROUPS {
+            self.skips.add_skip(context, "more objects than the limit");
             return None;
         }
         for definition in &object.counters {
-            if cook::known(definition.kind).is_none() && !cook::is_base(definition.kind) {
+            if counter_formula::find_type(definition.kind).is_none() && !counter_formula::is_base(definition.kind) {
                 let counter = self.names.get(&definition.name).map_or("a counter without a name", String::as_str);
-                self.skips.add(format!("{context}, {name}\\{counter}"), type_not_understood(definition.kind));
+                self.skips.add_skip(format!("{context}, {name}\\{counter}"), type_not_understood(definition.kind));
             }
         }
-        self.made_groups += 1;
-        self.groups.insert(object.name, (self.made_groups, (object.name, object.counters.clone())));
-        Some(self.made_groups)
+        self.group_count += 1;
+        self.groups.insert(object.name, (self.group_count, (object.name, object.counters.clone())));
+        Some(self.group_count)
     }
 }
 
@@ -356,7 +359,7 @@ fn type_not_understood(kind: u32) -> String {
 }
 
 /// Appends `#1`, `#2`, … to instances of one name, as paths have them.
-fn numbered<T>(instances: Vec<(String, T)>) -> Vec<(String, T)> {
+fn number_duplicates<T>(instances: Vec<(String, T)>) -> Vec<(String, T)> {
     let mut times: HashMap<String, u32> = HashMap::with_capacity(instances.len());
     instances
         .into_iter()

@@ -6,26 +6,26 @@ use std::sync::Arc;
 
 use diskwright_base::{Catalogue, CounterKind, Frame, Schema};
 
-use super::cook::{self, CounterType, RawCounter};
+use super::counter_formula::{self, CounterType, RawCounter};
 use crate::FrameBatch;
 use crate::nt::processes::NtProcesses;
 use crate::nt::{self, CounterPath};
 
 /// Largest number of columns that are followed.
-const MOST_COLUMNS: usize = 1 << 17;
+const MAX_COLUMNS: usize = 1 << 17;
 /// Largest number of columns ever made.
-const MOST_MADE: usize = 1 << 20;
+const MAX_COLUMNS_MADE: usize = 1 << 20;
 /// Samples after which a column without a value may be dropped when others come.
-const STALE: u64 = 100;
+const STALE_SAMPLES: u64 = 100;
 /// Approximate size of a frame, cells.
-const CELLS: usize = 1 << 16;
+const FRAME_CELLS: usize = 1 << 16;
 
 struct BlgColumn {
     path: CounterPath,
-    kind: CounterType,
-    before: Option<(u64, RawCounter)>,
+    counter_type: CounterType,
+    previous: Option<(u64, RawCounter)>,
     value: f64,
-    tick: u64,
+    last_sample: u64,
 }
 
 /// Counters by object and instance, with their values.
@@ -33,116 +33,122 @@ struct BlgColumn {
 pub(super) struct BlgRows {
     columns: Vec<BlgColumn>,
     /// Columns of an instance, by group and name, in the order of the group's counters.
-    places: HashMap<u32, HashMap<String, Vec<Option<usize>>>>,
-    made: usize,
-    is_new: bool,
-    tick: u64,
+    column_indexes: HashMap<u32, HashMap<String, Vec<Option<usize>>>>,
+    columns_made: usize,
+    has_new_columns: bool,
+    sample_number: u64,
     frame: Frame,
     processes: NtProcesses,
     row: Vec<f64>,
     /// Columns that are shares of the time of one thing, and so at most 100 %.
-    capped: Vec<bool>,
+    is_capped: Vec<bool>,
 }
 
 impl BlgRows {
     /// Returns the columns of a group's instance; where there are none they are made by `make` (a type and a path for
     /// each counter, `None` for one that is left out).
-    pub fn columns(
+    pub fn instance_columns(
         &mut self,
         group: u32,
         instance: &str,
         make: &mut dyn FnMut() -> Vec<Option<(CounterType, CounterPath)>>,
     ) -> Vec<Option<usize>> {
-        if let Some(found) = self.places.get(&group).and_then(|g| g.get(instance)) {
+        if let Some(found) = self.column_indexes.get(&group).and_then(|g| g.get(instance)) {
             return found.clone();
         }
         let mut found = Vec::new();
         for request in make() {
-            let fits = self.columns.len() < MOST_COLUMNS && self.made < MOST_MADE;
+            let fits = self.columns.len() < MAX_COLUMNS && self.columns_made < MAX_COLUMNS_MADE;
             found.push(request.filter(|_| fits).map(|(kind, path)| {
-                self.made += 1;
-                self.is_new = true;
-                self.columns.push(BlgColumn { path, kind, before: None, value: f64::NAN, tick: self.tick });
+                self.columns_made += 1;
+                self.has_new_columns = true;
+                self.columns.push(BlgColumn {
+                    path,
+                    counter_type: kind,
+                    previous: None,
+                    value: f64::NAN,
+                    last_sample: self.sample_number,
+                });
                 self.columns.len() - 1
             }));
         }
         // instances without a column are not remembered, or names that come and go would fill the memory
         if found.iter().any(Option::is_some) {
-            self.places.entry(group).or_default().insert(instance.to_owned(), found.clone());
+            self.column_indexes.entry(group).or_default().insert(instance.to_owned(), found.clone());
         }
         found
     }
 
     /// Puts a raw value of this sample. Returns false where the counter went back.
-    pub fn put(&mut self, column: usize, raw: RawCounter) -> bool {
+    pub fn put_value(&mut self, column: usize, raw: RawCounter) -> bool {
         let column = &mut self.columns[column];
         // a counter that was not in the previous sample starts again
-        let before = column.before.filter(|(tick, _)| tick + 1 == self.tick).map(|(_, raw)| raw);
-        let computed = cook::cook(column.kind, before.as_ref(), &raw);
-        column.before = Some((self.tick, raw));
+        let before = column.previous.filter(|(tick, _)| tick + 1 == self.sample_number).map(|(_, raw)| raw);
+        let computed = counter_formula::compute_value(column.counter_type, before.as_ref(), &raw);
+        column.previous = Some((self.sample_number, raw));
         column.value = computed.unwrap_or(f64::NAN);
-        column.tick = self.tick;
+        column.last_sample = self.sample_number;
         computed.is_some()
     }
 
     /// Forgets the previous values of an instance that is another one than in the sample before (a process with the
     /// name of one that ended). `own` is the column of its number.
-    pub fn identify(&mut self, columns: &[Option<usize>], own: usize, number: u64) {
-        let before = self.columns[own].before;
+    pub fn check_identity(&mut self, columns: &[Option<usize>], own: usize, number: u64) {
+        let before = self.columns[own].previous;
         if before.is_some_and(|(_, raw)| raw.value != number) {
-            columns.iter().flatten().for_each(|&c| self.columns[c].before = None);
+            columns.iter().flatten().for_each(|&c| self.columns[c].previous = None);
         }
     }
 
     /// Returns the machine's schema so far.
-    pub fn schema(&self) -> Schema {
+    pub fn current_schema(&self) -> Schema {
         let paths: Vec<CounterPath> = self.columns.iter().map(|c| c.path.clone()).collect();
-        Schema::new(nt::columns(&paths).iter().map(nt::NtColumn::series).collect())
+        Schema::new(nt::resolve_columns(&paths).iter().map(nt::NtColumn::to_series).collect())
     }
 
     /// Ends a sample, whose time is `time_ns` since 1970.
-    pub fn end(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
-        let tick = self.tick;
-        self.tick += 1;
+    pub fn end_sample(&mut self, time_ns: i64, batch: &mut FrameBatch<'_>) {
+        let tick = self.sample_number;
+        self.sample_number += 1;
         if self.columns.is_empty() {
             return;
         }
-        if std::mem::take(&mut self.is_new) {
-            self.flush(batch);
+        if std::mem::take(&mut self.has_new_columns) {
+            self.flush_frame(batch);
             self.drop_stale(tick);
-            let schema = Arc::new(self.schema());
-            self.processes = NtProcesses::following(&schema, &self.processes);
-            self.capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
-            let ticks = (CELLS / schema.series.len().max(1)).clamp(1, 256);
+            let schema = Arc::new(self.current_schema());
+            self.processes = NtProcesses::continue_from(&schema, &self.processes);
+            self.is_capped = schema.series.iter().map(|s| is_share(&s.counter)).collect();
+            let ticks = (FRAME_CELLS / schema.series.len().max(1)).clamp(1, 256);
             self.frame.reset(schema, ticks);
         }
-        let Some(time) = batch.place(time_ns, None) else { return };
+        let Some(time) = batch.resolve_tick(time_ns, None) else { return };
         self.row.clear();
-        for (column, is_capped) in self.columns.iter().zip(&self.capped) {
-            let value = if column.tick == tick { column.value } else { f64::NAN };
+        for (column, is_capped) in self.columns.iter().zip(&self.is_capped) {
+            let value = if column.last_sample == tick { column.value } else { f64::NAN };
             // the two clocks are not read at the same time, and % Disk Time is a queue length that Windows caps
             self.row.push(if *is_capped && value > 100.0 { 100.0 } else { value });
         }
         self.frame.push(time, &self.row);
         if self.frame.is_full() {
-            self.flush(batch);
+            self.flush_frame(batch);
         }
     }
 
     /// Passes the collected frame to the batch.
-    pub fn flush(&mut self, batch: &mut FrameBatch<'_>) {
+    pub fn flush_frame(&mut self, batch: &mut FrameBatch<'_>) {
         if self.frame.is_empty() {
             return;
         }
-        batch.frame(&self.frame);
-        for note in self.processes.take(&self.frame) {
-            batch.note(note);
+        batch.push_frame(&self.frame);
+        for note in self.processes.add_frame(&self.frame) {
+            batch.push_note(note);
         }
         self.frame.clear();
     }
 
     fn drop_stale(&mut self, tick: u64) {
-        let is_stale = |c: &BlgColumn| c.tick + STALE < tick;
+        let is_stale = |c: &BlgColumn| c.last_sample + STALE_SAMPLES < tick;
         if !self.columns.iter().any(is_stale) {
             return;
         }
@@ -156,7 +162,7 @@ impl BlgRows {
             })
             .collect();
         self.columns.retain(|c| !is_stale(c));
-        for group in self.places.values_mut() {
+        for group in self.column_indexes.values_mut() {
             group.retain(|_, columns| {
                 let is_complete = columns.iter().flatten().all(|&c| places[c].is_some());
                 columns.iter_mut().for_each(|c| *c = c.and_then(|c| places[c]));

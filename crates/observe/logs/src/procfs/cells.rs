@@ -8,14 +8,14 @@ use diskwright_base::{Schema, Series};
 
 use diskwright_base::diskstats::{COMPLETED_POSITIONS, IN_FLIGHT_POSITION};
 
-use super::columns::{DumpColumn, DumpRule, STALLED};
+use super::columns::{DumpColumn, DumpRule, STALLED_INDEX};
 
 /// Placeholder for a number that was not in the dump.
 const ABSENT: u64 = u64::MAX;
 /// Largest number of numbers that are followed; further ones are left out.
-const MOST_CELLS: usize = 200_000;
+const MAX_CELLS: usize = 200_000;
 /// Shortest interval for which a number of whole seconds is accurate enough.
-const LONG_NS: u64 = 30_000_000_000;
+const MIN_SECONDS_INTERVAL_NS: u64 = 30_000_000_000;
 
 /// Tool that a cell is filled from, of those that show the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub(super) enum DumpFamily {
 
 struct DumpCell {
     column: DumpColumn,
-    now: u64,
-    before: u64,
+    current: u64,
+    previous: u64,
 }
 
 struct DumpGroup {
@@ -44,7 +44,7 @@ pub(super) struct DumpTrouble {
     /// Number of groups whose numbers can be compared with those of the dump before …
     pub(super) compared: usize,
     /// … and of those that went back.
-    pub(super) began_anew: usize,
+    pub(super) restarted: usize,
 }
 
 /// All numbers of a log.
@@ -61,7 +61,7 @@ pub(super) struct DumpCells {
 impl DumpCells {
     /// Finds or makes the group of an instance; `None` where there are too many, or where another tool supplies the
     /// same numbers.
-    pub(super) fn group(&mut self, columns: &[DumpColumn], instance: &str, family: DumpFamily) -> Option<usize> {
+    pub(super) fn find_group(&mut self, columns: &[DumpColumn], instance: &str, family: DumpFamily) -> Option<usize> {
         let first = columns.first()?.counter;
         let mut known = columns.iter().filter_map(|c| self.by_name.get(&(c.counter, instance.to_owned())));
         if let Some(&group) = known.next() {
@@ -69,14 +69,14 @@ impl DumpCells {
                 && self.cells[self.groups[group].cells.start].column.counter == first;
             return is_own.then_some(group);
         }
-        if self.cells.len() + columns.len() > MOST_CELLS {
+        if self.cells.len() + columns.len() > MAX_CELLS {
             return None;
         }
         let from = self.cells.len();
         for column in columns {
             let counter = column.counter.to_owned();
             self.series.push(Series { counter, instance: instance.to_owned(), scale: column.scale });
-            self.cells.push(DumpCell { column: *column, now: ABSENT, before: ABSENT });
+            self.cells.push(DumpCell { column: *column, current: ABSENT, previous: ABSENT });
             self.by_name.insert((column.counter, instance.to_owned()), self.groups.len());
         }
         let is_disk = columns.len() > 1 && !first.starts_with("processor.");
@@ -85,23 +85,23 @@ impl DumpCells {
     }
 
     /// Sets a group's numbers; a number that is set already is added to.
-    pub(super) fn put(&mut self, group: usize, numbers: impl Iterator<Item = Option<u64>>) {
+    pub(super) fn add_numbers(&mut self, group: usize, numbers: impl Iterator<Item = Option<u64>>) {
         for (cell, number) in self.cells[self.groups[group].cells.clone()].iter_mut().zip(numbers) {
             let Some(number) = number else { continue };
-            cell.now = if cell.now == ABSENT { number } else { cell.now.wrapping_add(number) };
+            cell.current = if cell.current == ABSENT { number } else { cell.current.wrapping_add(number) };
         }
     }
 
     /// Returns the number of a counter of this dump, in its unit.
-    pub(super) fn value(&self, counter: &'static str, instance: &str) -> Option<f64> {
+    pub(super) fn counter_value(&self, counter: &'static str, instance: &str) -> Option<f64> {
         let group = *self.by_name.get(&(counter, instance.to_owned()))?;
         let mut cells = self.cells[self.groups[group].cells.clone()].iter();
         let cell = cells.find(|cell| cell.column.counter == counter)?;
-        (cell.now != ABSENT).then_some(cell.now as f64 * cell.column.scale)
+        (cell.current != ABSENT).then_some(cell.current as f64 * cell.column.scale)
     }
 
     /// Builds the row of the dump that ends here; `since_ns` is the time since the one before.
-    pub(super) fn row(&mut self, since_ns: u64) -> (Arc<Schema>, &[f64], DumpTrouble) {
+    pub(super) fn build_row(&mut self, since_ns: u64) -> (Arc<Schema>, &[f64], DumpTrouble) {
         if self.schema.series.len() != self.series.len() {
             self.schema = Arc::new(Schema::new(self.series.clone()));
         }
@@ -112,13 +112,13 @@ impl DumpCells {
             let from = self.row.len();
             let (mut went_back, mut compared) = (false, false);
             for cell in cells {
-                let value = added(cell, since_ns);
-                compared |= cell.column.rule == DumpRule::Added && cell.now != ABSENT && cell.before != ABSENT;
+                let value = cell_value(cell, since_ns);
+                compared |= cell.column.rule == DumpRule::Added && cell.current != ABSENT && cell.previous != ABSENT;
                 went_back |= value.is_none();
                 self.row.push(value.unwrap_or(f64::NAN));
             }
             trouble.compared += usize::from(compared);
-            trouble.began_anew += usize::from(went_back);
+            trouble.restarted += usize::from(went_back);
             let row = &mut self.row[from..];
             if group.is_disk && went_back {
                 // another device got its name: no difference is valid
@@ -126,36 +126,39 @@ impl DumpCells {
                 let differences = row.iter_mut().zip(cells).filter(|(_, cell)| is_difference(cell));
                 differences.for_each(|(value, _)| *value = f64::NAN);
             }
-            if row.len() > STALLED {
-                row[STALLED] = stalled(row);
+            if row.len() > STALLED_INDEX {
+                row[STALLED_INDEX] = stalled_value(row);
             }
         }
         (Arc::clone(&self.schema), &self.row, trouble)
     }
 
     /// Advances to the next dump.
-    pub(super) fn next(&mut self) {
+    pub(super) fn advance_dump(&mut self) {
         for cell in &mut self.cells {
-            (cell.before, cell.now) = (cell.now, ABSENT);
+            (cell.previous, cell.current) = (cell.current, ABSENT);
         }
     }
 
     /// Forgets the numbers of this dump, and keeps those of the one before.
     pub(super) fn drop_dump(&mut self) {
-        self.cells.iter_mut().for_each(|cell| cell.now = ABSENT);
+        self.cells.iter_mut().for_each(|cell| cell.current = ABSENT);
     }
 }
 
 /// Computes a cell's value: `NaN` where it cannot be known, `None` where its number went back.
-fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
-    let DumpCell { column, now, before } = *cell;
+fn cell_value(cell: &DumpCell, since_ns: u64) -> Option<f64> {
+    let DumpCell { column, current: now, previous: before } = *cell;
     if now == ABSENT || column.rule == DumpRule::Stall {
         return Some(f64::NAN);
     }
     if column.rule == DumpRule::Level {
         return Some(now as f64);
     }
-    if before == ABSENT || since_ns == 0 || (column.rule == DumpRule::AddedSeconds && since_ns < LONG_NS) {
+    if before == ABSENT
+        || since_ns == 0
+        || (column.rule == DumpRule::AddedSeconds && since_ns < MIN_SECONDS_INTERVAL_NS)
+    {
         return Some(f64::NAN);
     }
     if now >= before {
@@ -166,7 +169,7 @@ fn added(cell: &DumpCell, since_ns: u64) -> Option<f64> {
 }
 
 /// Returns 1 where requests are in flight and none completed, else 0.
-fn stalled(row: &[f64]) -> f64 {
+fn stalled_value(row: &[f64]) -> f64 {
     let completed = COMPLETED_POSITIONS
         .iter()
         .skip(1)

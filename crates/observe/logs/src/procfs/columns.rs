@@ -27,11 +27,11 @@ pub(super) struct DumpColumn {
     pub(super) rule: DumpRule,
 }
 
-const fn added(counter: &'static str, scale: f64) -> DumpColumn {
+const fn total(counter: &'static str, scale: f64) -> DumpColumn {
     DumpColumn { counter, scale, rule: DumpRule::Added }
 }
 
-const fn added32(counter: &'static str, scale: f64) -> DumpColumn {
+const fn total32(counter: &'static str, scale: f64) -> DumpColumn {
     DumpColumn { counter, scale, rule: DumpRule::Added32 }
 }
 
@@ -39,11 +39,11 @@ const fn level(counter: &'static str, scale: f64) -> DumpColumn {
     DumpColumn { counter, scale, rule: DumpRule::Level }
 }
 
-const fn of_diskstats(field: DiskstatsField) -> DumpColumn {
+const fn from_diskstats(field: DiskstatsField) -> DumpColumn {
     match field.number {
         DiskstatsNumber::Level => level(field.counter, field.scale),
-        DiskstatsNumber::Total => added(field.counter, field.scale),
-        DiskstatsNumber::Total32 => added32(field.counter, field.scale),
+        DiskstatsNumber::Total => total(field.counter, field.scale),
+        DiskstatsNumber::Total32 => total32(field.counter, field.scale),
     }
 }
 
@@ -53,19 +53,19 @@ pub(super) const DISK: [DumpColumn; MAX_NUMBERS + 1] = {
     let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
     while place < MAX_NUMBERS {
-        columns[place] = of_diskstats(diskstats::DISK_FIELDS[place]);
+        columns[place] = from_diskstats(diskstats::DISK_FIELDS[place]);
         place += 1;
     }
     columns
 };
-pub(super) const STALLED: usize = MAX_NUMBERS;
+pub(super) const STALLED_INDEX: usize = MAX_NUMBERS;
 
 /// Numbers of partitions, which have fewer.
-pub(super) const PART: [DumpColumn; PARTITION_FIELDS.len()] = {
-    let mut columns = [of_diskstats(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
+pub(super) const PARTITION_DISK: [DumpColumn; PARTITION_FIELDS.len()] = {
+    let mut columns = [from_diskstats(PARTITION_FIELDS[0]); PARTITION_FIELDS.len()];
     let mut place = 0;
     while place < PARTITION_FIELDS.len() {
-        columns[place] = of_diskstats(PARTITION_FIELDS[place]);
+        columns[place] = from_diskstats(PARTITION_FIELDS[place]);
         place += 1;
     }
     columns
@@ -88,15 +88,15 @@ pub(super) const VMSTAT_DISK: [DumpColumn; 10] = [
 
 /// Times of a `cpu` line, in hundredths of a second on every known architecture.
 pub(super) const PROCESSOR: [DumpColumn; 9] = [
-    added("processor.user_s", 0.01),
-    added("processor.nice_s", 0.01),
-    added("processor.system_s", 0.01),
-    added("processor.idle_s", 0.01),
-    added("processor.iowait_s", 0.01),
-    added("processor.irq_s", 0.01),
-    added("processor.softirq_s", 0.01),
-    added("processor.steal_s", 0.01),
-    added("processor.guest_s", 0.01),
+    total("processor.user_s", 0.01),
+    total("processor.nice_s", 0.01),
+    total("processor.system_s", 0.01),
+    total("processor.idle_s", 0.01),
+    total("processor.iowait_s", 0.01),
+    total("processor.irq_s", 0.01),
+    total("processor.softirq_s", 0.01),
+    total("processor.steal_s", 0.01),
+    total("processor.guest_s", 0.01),
 ];
 
 /// Three numbers of /proc/loadavg, in hundredths.
@@ -105,10 +105,10 @@ pub(super) const LOAD: [DumpColumn; 3] =
 
 /// Single numbers of /proc/stat, /proc/meminfo (with a colon) and /proc/vmstat by name. Several numbers of one counter
 /// are added up.
-const NAMED: &[(&str, DumpColumn)] = &[
-    ("ctxt", added("system.context_switches", 1.0)),
-    ("intr", added("system.interrupts", 1.0)),
-    ("processes", added("system.forks", 1.0)),
+const NAMED_NUMBERS: &[(&str, DumpColumn)] = &[
+    ("ctxt", total("system.context_switches", 1.0)),
+    ("intr", total("system.interrupts", 1.0)),
+    ("processes", total("system.forks", 1.0)),
     ("procs_running", level("system.running", 1.0)),
     ("procs_blocked", level("system.blocked", 1.0)),
     ("MemTotal:", level("memory.total_bytes", 1024.0)),
@@ -133,32 +133,32 @@ const NAMED: &[(&str, DumpColumn)] = &[
     ("SwapTotal:", level("memory.swap_total_bytes", 1024.0)),
     ("SwapFree:", level("memory.swap_free_bytes", 1024.0)),
     ("Zswap:", level("memory.zswap_bytes", 1024.0)),
-    ("pgfault", added("paging.faults", 1.0)),
-    ("pgmajfault", added("paging.major_faults", 1.0)),
-    ("pswpin", added("paging.swap_in_pages", 1.0)),
-    ("pswpout", added("paging.swap_out_pages", 1.0)),
-    ("workingset_refault_file", added("paging.refaults_file", 1.0)),
+    ("pgfault", total("paging.faults", 1.0)),
+    ("pgmajfault", total("paging.major_faults", 1.0)),
+    ("pswpin", total("paging.swap_in_pages", 1.0)),
+    ("pswpout", total("paging.swap_out_pages", 1.0)),
+    ("workingset_refault_file", total("paging.refaults_file", 1.0)),
     // before 5.9 only file pages refaulted
-    ("workingset_refault", added("paging.refaults_file", 1.0)),
-    ("workingset_refault_anon", added("paging.refaults_anon", 1.0)),
-    ("pgpgin", added("paging.block_in_bytes", 1024.0)),
-    ("pgpgout", added("paging.block_out_bytes", 1024.0)),
-    ("nr_dirtied", added("paging.dirtied_pages", 1.0)),
-    ("nr_written", added("paging.written_pages", 1.0)),
-    ("zswpin", added("paging.zswap_in_pages", 1.0)),
-    ("zswpout", added("paging.zswap_out_pages", 1.0)),
-    ("oom_kill", added("paging.oom_kills", 1.0)),
-    ("compact_stall", added("paging.compact_stalls", 1.0)),
+    ("workingset_refault", total("paging.refaults_file", 1.0)),
+    ("workingset_refault_anon", total("paging.refaults_anon", 1.0)),
+    ("pgpgin", total("paging.block_in_bytes", 1024.0)),
+    ("pgpgout", total("paging.block_out_bytes", 1024.0)),
+    ("nr_dirtied", total("paging.dirtied_pages", 1.0)),
+    ("nr_written", total("paging.written_pages", 1.0)),
+    ("zswpin", total("paging.zswap_in_pages", 1.0)),
+    ("zswpout", total("paging.zswap_out_pages", 1.0)),
+    ("oom_kill", total("paging.oom_kills", 1.0)),
+    ("compact_stall", total("paging.compact_stalls", 1.0)),
 ];
 
-const STOLEN: DumpColumn = added("paging.stolen_pages", 1.0);
-const SCANNED: DumpColumn = added("paging.scanned_pages", 1.0);
-const SCANNED_DIRECT: DumpColumn = added("paging.scanned_direct_pages", 1.0);
-const ALLOCATION_STALLS: DumpColumn = added("paging.allocation_stalls", 1.0);
+const STOLEN: DumpColumn = total("paging.stolen_pages", 1.0);
+const SCANNED: DumpColumn = total("paging.scanned_pages", 1.0);
+const SCANNED_DIRECT: DumpColumn = total("paging.scanned_direct_pages", 1.0);
+const ALLOCATION_STALLS: DumpColumn = total("paging.allocation_stalls", 1.0);
 
 /// Returns the columns of a name. Pages that direct reclaim scanned are part of all that were scanned.
-pub(super) fn named(key: &str) -> &'static [DumpColumn] {
-    if let Some((_, column)) = NAMED.iter().find(|(name, _)| *name == key) {
+pub(super) fn columns_by_name(key: &str) -> &'static [DumpColumn] {
+    if let Some((_, column)) = NAMED_NUMBERS.iter().find(|(name, _)| *name == key) {
         return std::slice::from_ref(column);
     }
     // before 4.8 each zone had a number of its own
@@ -175,7 +175,7 @@ pub(super) fn named(key: &str) -> &'static [DumpColumn] {
 }
 
 /// Lines of `vmstat -s` (vmstat(8)): the words behind the number. `K` stands for the unit of sizes.
-const SUMMARY: &[(&str, DumpColumn)] = &[
+const SUMMARY_LINES: &[(&str, DumpColumn)] = &[
     ("K total memory", level("memory.total_bytes", 1.0)),
     ("K active memory", level("memory.active_bytes", 1.0)),
     ("K inactive memory", level("memory.inactive_bytes", 1.0)),
@@ -194,23 +194,23 @@ const SUMMARY: &[(&str, DumpColumn)] = &[
     ("softirq cpu ticks", PROCESSOR[6]),
     ("stolen cpu ticks", PROCESSOR[7]),
     // named pages but counted in KiB: the numbers are pgpgin and pgpgout
-    ("pages paged in", added("paging.block_in_bytes", 1024.0)),
-    ("pages paged out", added("paging.block_out_bytes", 1024.0)),
-    ("K paged in", added("paging.block_in_bytes", 1024.0)),
-    ("K paged out", added("paging.block_out_bytes", 1024.0)),
-    ("pages swapped in", added("paging.swap_in_pages", 1.0)),
-    ("pages swapped out", added("paging.swap_out_pages", 1.0)),
-    ("interrupts", added("system.interrupts", 1.0)),
-    ("CPU context switches", added("system.context_switches", 1.0)),
-    ("forks", added("system.forks", 1.0)),
+    ("pages paged in", total("paging.block_in_bytes", 1024.0)),
+    ("pages paged out", total("paging.block_out_bytes", 1024.0)),
+    ("K paged in", total("paging.block_in_bytes", 1024.0)),
+    ("K paged out", total("paging.block_out_bytes", 1024.0)),
+    ("pages swapped in", total("paging.swap_in_pages", 1.0)),
+    ("pages swapped out", total("paging.swap_out_pages", 1.0)),
+    ("interrupts", total("system.interrupts", 1.0)),
+    ("CPU context switches", total("system.context_switches", 1.0)),
+    ("forks", total("system.forks", 1.0)),
 ];
 
 /// Lines of `vmstat -s` that are known and not read.
-const SUMMARY_LEFT: &[&str] =
+const IGNORED_SUMMARY_LINES: &[&str] =
     &["K used memory", "K used swap", "boot time", "non-nice guest cpu ticks", "nice guest cpu ticks"];
 
 /// Finds the counter of a line of `vmstat -s`, with its instance; `Some(None)` where it is known and not read.
-pub(super) fn summary(words: &str) -> Option<Option<(DumpColumn, &'static str)>> {
+pub(super) fn summary_column(words: &str) -> Option<Option<(DumpColumn, &'static str)>> {
     let (letter, rest) = words.split_once(' ').unwrap_or(("", words));
     let unit = match letter {
         "k" => 1000.0,
@@ -220,10 +220,10 @@ pub(super) fn summary(words: &str) -> Option<Option<(DumpColumn, &'static str)>>
         _ => 1.0,
     };
     let sized = if unit > 1.0 { format!("K {rest}") } else { words.to_owned() };
-    if SUMMARY_LEFT.contains(&sized.as_str()) {
+    if IGNORED_SUMMARY_LINES.contains(&sized.as_str()) {
         return Some(None);
     }
-    let (_, column) = SUMMARY.iter().find(|(name, _)| *name == sized)?;
+    let (_, column) = SUMMARY_LINES.iter().find(|(name, _)| *name == sized)?;
     let instance = if column.counter.starts_with("processor.") { "_total" } else { "" };
     let is_size = column.rule == DumpRule::Level;
     Some(Some((DumpColumn { scale: if is_size { unit } else { column.scale }, ..*column }, instance)))

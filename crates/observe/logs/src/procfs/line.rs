@@ -22,13 +22,13 @@ pub(super) enum DumpLine<'a> {
 }
 
 /// Parses a line; `None` where it belongs to no known file.
-pub(super) fn parse(line: &str) -> Option<DumpLine<'_>> {
+pub(super) fn parse_line(line: &str) -> Option<DumpLine<'_>> {
     let line = line.trim_end();
     let bare = line.trim_start();
     let mut words = bare.split_ascii_whitespace();
     let first = words.next()?;
     match first.as_bytes()[0] {
-        b'0'..=b'9' => disk(bare).or_else(|| load(bare)).or_else(|| summary(bare)),
+        b'0'..=b'9' => parse_disk(bare).or_else(|| parse_load(bare)).or_else(|| parse_summary(bare)),
         b'=' if first == "==>" && line.ends_with("<==") => Some(DumpLine::Nothing),
         b'd' if first == "disk-" => Some(DumpLine::Nothing),
         b't' if bare.starts_with("total merged sectors") => Some(DumpLine::Nothing),
@@ -36,31 +36,31 @@ pub(super) fn parse(line: &str) -> Option<DumpLine<'_>> {
             let mut numbers = [None; 9];
             let mut count = 0;
             for (to, word) in numbers.iter_mut().zip(words) {
-                *to = Some(whole(word)?);
+                *to = Some(parse_unsigned(word)?);
                 count += 1;
             }
             (count >= 4).then_some(DumpLine::Processor(first, numbers))
         }
-        _ => named(first, words).or_else(|| vmstat_disk(bare)),
+        _ => parse_named(first, words).or_else(|| parse_vmstat_disk(bare)),
     }
 }
 
-fn whole(word: &str) -> Option<u64> {
+fn parse_unsigned(word: &str) -> Option<u64> {
     if word.is_empty() || word.len() > 20 || !word.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     word.parse().ok()
 }
 
-fn disk(line: &str) -> Option<DumpLine<'_>> {
+fn parse_disk(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
-    whole(words.next()?)?;
-    whole(words.next()?)?;
+    parse_unsigned(words.next()?)?;
+    parse_unsigned(words.next()?)?;
     let name = words.next().filter(|name| name.bytes().any(|b| b.is_ascii_alphabetic()))?;
     let mut numbers = [None; MAX_NUMBERS];
     let mut count = 0;
     for (to, word) in numbers.iter_mut().zip(words) {
-        *to = Some(whole(word)?);
+        *to = Some(parse_unsigned(word)?);
         count += 1;
     }
     match count {
@@ -80,40 +80,40 @@ fn disk(line: &str) -> Option<DumpLine<'_>> {
 }
 
 /// Parses `sda 12345 678 901234 5678 … 0 12`, ten numbers behind the name.
-fn vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
+fn parse_vmstat_disk(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next()?;
     let mut numbers = [0; 10];
     for to in &mut numbers {
-        *to = whole(words.next()?)?;
+        *to = parse_unsigned(words.next()?)?;
     }
     words.next().is_none().then_some(DumpLine::VmstatDisk(name, numbers))
 }
 
 /// Parses `0.20 0.18 0.12 1/80 11206`.
-fn load(line: &str) -> Option<DumpLine<'_>> {
+fn parse_load(line: &str) -> Option<DumpLine<'_>> {
     let mut words = line.split_ascii_whitespace();
     let mut loads = [0; 3];
     for to in &mut loads {
         let (before, behind) = words.next()?.split_once('.')?;
-        *to = whole(before)?.checked_mul(100)? + whole(behind).filter(|_| behind.len() == 2)?;
+        *to = parse_unsigned(before)?.checked_mul(100)? + parse_unsigned(behind).filter(|_| behind.len() == 2)?;
     }
     let (running, all) = words.next()?.split_once('/')?;
-    whole(running).and(whole(all))?;
-    words.next().and_then(whole)?;
+    parse_unsigned(running).and(parse_unsigned(all))?;
+    words.next().and_then(parse_unsigned)?;
     words.next().is_none().then_some(DumpLine::Load(loads))
 }
 
 /// Parses a number and words.
-fn summary(line: &str) -> Option<DumpLine<'_>> {
+fn parse_summary(line: &str) -> Option<DumpLine<'_>> {
     let (number, words) = line.split_once(' ')?;
     let words = words.trim_start();
     let plain = words.bytes().all(|b| b.is_ascii_alphabetic() || b == b' ' || b == b'-');
-    Some(DumpLine::Summary(whole(number)?, words)).filter(|_| plain && words.len() > 4)
+    Some(DumpLine::Summary(parse_unsigned(number)?, words)).filter(|_| plain && words.len() > 4)
 }
 
-fn named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<DumpLine<'a>> {
-    let value = whole(words.next()?)?;
+fn parse_named<'a>(key: &'a str, mut words: impl Iterator<Item = &'a str>) -> Option<DumpLine<'a>> {
+    let value = parse_unsigned(words.next()?)?;
     // these list further numbers behind the first
     if matches!(key, "intr" | "softirq" | "page" | "swap") {
         return Some(if key == "intr" { DumpLine::Named(key, value) } else { DumpLine::Nothing });
@@ -143,8 +143,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_each_file() {
-        let disk = |line: &str| match parse(line) {
+    fn parses_lines_of_each_file() {
+        let disk = |line: &str| match parse_line(line) {
             Some(DumpLine::Disk(name, numbers)) => (name.to_owned(), numbers.iter().flatten().count(), numbers[8]),
             other => panic!("{line}: {other:?}"),
         };
@@ -153,26 +153,26 @@ mod tests {
         assert_eq!(disk("8 0 sda 1 2 3 4 5 6 7 8 4294967295 10 11 12 13 14 15 16 17"), ("sda".into(), 16, None));
         assert_eq!(disk("8 1 sda1 1 2 3 4"), ("sda1".into(), 4, None));
         assert_eq!(
-            parse("cpu0 1 2 3 4"),
+            parse_line("cpu0 1 2 3 4"),
             Some(DumpLine::Processor("cpu0", [1, 2, 3, 4, 0, 0, 0, 0, 0].map(Some).map(|n| n.filter(|n| *n > 0))))
         );
-        assert_eq!(parse("0.20 0.18 12.12 1/80 11206"), Some(DumpLine::Load([20, 18, 1212])));
-        assert_eq!(parse("MemFree:         123 kB"), Some(DumpLine::Named("MemFree:", 123)));
-        assert_eq!(parse("HugePages_Total:   0"), Some(DumpLine::Named("HugePages_Total:", 0)));
-        assert_eq!(parse("nr_free_pages 5"), Some(DumpLine::Named("nr_free_pages", 5)));
-        assert_eq!(parse("intr 77 1 2 3"), Some(DumpLine::Named("intr", 77)));
-        assert_eq!(parse("     16314032 K total memory"), Some(DumpLine::Summary(16_314_032, "K total memory")));
-        let of_vmstat = parse("sda    1 2 3 4 5 6 7 8 0 12");
+        assert_eq!(parse_line("0.20 0.18 12.12 1/80 11206"), Some(DumpLine::Load([20, 18, 1212])));
+        assert_eq!(parse_line("MemFree:         123 kB"), Some(DumpLine::Named("MemFree:", 123)));
+        assert_eq!(parse_line("HugePages_Total:   0"), Some(DumpLine::Named("HugePages_Total:", 0)));
+        assert_eq!(parse_line("nr_free_pages 5"), Some(DumpLine::Named("nr_free_pages", 5)));
+        assert_eq!(parse_line("intr 77 1 2 3"), Some(DumpLine::Named("intr", 77)));
+        assert_eq!(parse_line("     16314032 K total memory"), Some(DumpLine::Summary(16_314_032, "K total memory")));
+        let of_vmstat = parse_line("sda    1 2 3 4 5 6 7 8 0 12");
         assert_eq!(of_vmstat, Some(DumpLine::VmstatDisk("sda", [1, 2, 3, 4, 5, 6, 7, 8, 0, 12])));
         for nothing in
             ["==> /proc/stat <==", "disk- ----reads----", "       total merged sectors      ms", "softirq 1 2"]
         {
-            assert_eq!(parse(nothing), Some(DumpLine::Nothing), "{nothing}");
+            assert_eq!(parse_line(nothing), Some(DumpLine::Nothing), "{nothing}");
         }
     }
 
     #[test]
-    fn what_is_of_no_file() {
+    fn rejects_lines_of_no_known_file() {
         for other in [
             "",
             "hello, world",
@@ -190,7 +190,7 @@ mod tests {
             "1.0 2.0 3.0 4.0 5.0",
             "12 3",
         ] {
-            assert_eq!(parse(other), None, "{other}");
+            assert_eq!(parse_line(other), None, "{other}");
         }
     }
 }

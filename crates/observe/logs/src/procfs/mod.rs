@@ -19,16 +19,16 @@ use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
 use crate::collectl;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::stamp::{StampLine, stamp};
+use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::SysstatClock;
-use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::sysstat::stream_window::StreamWindow;
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions, TimeBasis};
 use cells::{DumpCells, DumpFamily};
-use columns::{DISK, LOAD, PART, PROCESSOR, VMSTAT_DISK};
-use line::{DumpLine, parse};
+use columns::{DISK, LOAD, PARTITION_DISK, PROCESSOR, VMSTAT_DISK};
+use line::{DumpLine, parse_line};
 
 /// Format of such loops.
 pub static FORMAT: LogFormat = LogFormat {
@@ -43,27 +43,27 @@ pub static FORMAT: LogFormat = LogFormat {
 };
 
 /// Largest number of other lines among those of a dump.
-const OTHERS: usize = 20;
+const MAX_OTHER_LINES: usize = 20;
 /// Evidence from which on a file is taken for a dump; a line of a name and a number counts as 1.
-const ENOUGH: usize = 5;
+const MIN_EVIDENCE: usize = 5;
 /// Text of the note about dumps without times.
-const COUNTED: &str = "the dumps have no times: they are counted from 1970 with the given interval; durations are \
+const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; durations are \
                        right, times of day are not";
-const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
+const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Returns how strongly a line indicates a dump: names that only these files have count.
-fn is_telling(line: DumpLine<'_>) -> usize {
+fn line_evidence(line: DumpLine<'_>) -> usize {
     match line {
-        DumpLine::Disk(..) | DumpLine::Load(_) => ENOUGH,
+        DumpLine::Disk(..) | DumpLine::Load(_) => MIN_EVIDENCE,
         DumpLine::Processor(..) => 2,
         DumpLine::VmstatDisk(..) => 0,
-        DumpLine::Named(key, _) => usize::from(!columns::named(key).is_empty()),
-        DumpLine::Summary(_, words) => usize::from(columns::summary(words).is_some()),
+        DumpLine::Named(key, _) => usize::from(!columns::columns_by_name(key).is_empty()),
+        DumpLine::Summary(_, words) => usize::from(columns::summary_column(words).is_some()),
         DumpLine::Nothing => 0,
     }
 }
 
-fn recognise(head: &InputHead<'_>) -> bool {
+fn is_proc_dump(head: &InputHead<'_>) -> bool {
     // collectl's recordings hold such lines below their own sample times
     if collectl::is_raw(head.bytes) {
         return false;
@@ -72,16 +72,16 @@ fn recognise(head: &InputHead<'_>) -> bool {
     let (mut found, mut others, mut heading) = (0, 0, false);
     for line in text.lines().filter(|line| !line.trim().is_empty()) {
         heading |= line.trim_start().starts_with("disk-") && line.contains("-reads-");
-        match parse(line) {
+        match parse_line(line) {
             Some(DumpLine::VmstatDisk(..)) if heading => return true,
-            Some(known) => found += is_telling(known),
-            None => others += usize::from(stamp(line, NumericDateOrder::MonthFirst).is_none()),
+            Some(known) => found += line_evidence(known),
+            None => others += usize::from(parse_stamp(line, NumericDateOrder::MonthFirst).is_none()),
         }
-        if found >= ENOUGH {
+        if found >= MIN_EVIDENCE {
             return true;
         }
         // any text may precede a dump; a few numbers scattered in it do not count
-        if others > OTHERS {
+        if others > MAX_OTHER_LINES {
             (found, others) = (0, 0);
         }
     }
@@ -93,22 +93,22 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
     let head = String::from_utf8_lossy(input.head().bytes).into_owned();
     let mut stream = StreamWindow::new(input);
     let mut log = DumpLog::new(stream.name().to_owned(), &head, options, batch);
-    while let Some((bare, line_bytes)) = stream.line()? {
-        if stream.is_unfinished() && !stream.rest()[..bare].trim_ascii().is_empty() {
-            log.line += 1;
-            log.skip(StreamWindow::UNFINISHED);
+    while let Some((bare, line_bytes)) = stream.next_line()? {
+        if stream.is_unfinished() && !stream.remaining_bytes()[..bare].trim_ascii().is_empty() {
+            log.line_number += 1;
+            log.add_skip(StreamWindow::UNFINISHED_LINE);
             break;
         }
-        match std::str::from_utf8(&stream.rest()[..bare]) {
+        match std::str::from_utf8(&stream.remaining_bytes()[..bare]) {
             Ok(text) => log.read_line(text)?,
-            Err(_) => log.read_line(&String::from_utf8_lossy(&stream.rest()[..bare]))?,
+            Err(_) => log.read_line(&String::from_utf8_lossy(&stream.remaining_bytes()[..bare]))?,
         }
-        stream.skip(line_bytes);
+        stream.skip_bytes(line_bytes);
         if log.batch.is_stopped() {
             return Ok(());
         }
     }
-    log.end()
+    log.finish_log()
 }
 
 /// Files that a dump may contain.
@@ -129,7 +129,7 @@ struct DumpName {
     groups: Vec<usize>,
     file: DumpFile,
     /// Number of the last dump that had it.
-    dump: u64,
+    last_dump: u64,
 }
 
 struct DumpLog<'b, 'c> {
@@ -143,34 +143,34 @@ struct DumpLog<'b, 'c> {
     names: Vec<DumpName>,
     by_key: HashMap<String, usize>,
     /// Index of the name that is likely next: dumps keep their order.
-    likely: usize,
+    likely_index: usize,
     /// Set where times stand behind their dumps.
-    is_behind: bool,
+    are_times_behind: bool,
     /// Time that was read last.
-    latest: Option<StampLine>,
+    latest_time: Option<StampLine>,
     /// Set while no dump has used that time.
-    is_fresh: bool,
+    is_time_unused: bool,
     /// Time of the current dump.
-    own: Option<StampLine>,
+    dump_time: Option<StampLine>,
     has_times: bool,
     /// Files in this dump.
     files: Vec<DumpFile>,
     /// Number of this dump.
-    dump: u64,
+    dump_number: u64,
     /// Midnights that clocks without a date have passed.
-    days: i64,
-    last_clock: i64,
+    midnights: i64,
+    last_clock_s: i64,
     last_ns: Option<i64>,
     processors: u32,
     is_announced: bool,
     has_warned: bool,
-    line: u64,
-    key: String,
+    line_number: u64,
+    line_key: String,
 }
 
 impl<'b, 'c> DumpLog<'b, 'c> {
     fn new(name: String, head: &str, options: &'c LogOptions, batch: &'c mut FrameBatch<'b>) -> DumpLog<'b, 'c> {
-        let order = time::order(head, "");
+        let order = time::guess_date_order(head, "");
         DumpLog {
             name,
             batch,
@@ -181,66 +181,66 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             cells: DumpCells::default(),
             names: Vec::new(),
             by_key: HashMap::new(),
-            likely: 0,
-            is_behind: is_behind(head, order),
-            latest: None,
-            is_fresh: false,
-            own: None,
+            likely_index: 0,
+            are_times_behind: are_times_behind(head, order),
+            latest_time: None,
+            is_time_unused: false,
+            dump_time: None,
             has_times: false,
             files: Vec::new(),
-            dump: 1,
-            days: 0,
-            last_clock: 0,
+            dump_number: 1,
+            midnights: 0,
+            last_clock_s: 0,
             last_ns: None,
             processors: 0,
             is_announced: false,
             has_warned: false,
-            line: 0,
-            key: String::new(),
+            line_number: 0,
+            line_key: String::new(),
         }
     }
 
-    fn skip(&mut self, because: &str) {
-        self.batch.skip(format!("line {}", self.line), because);
+    fn add_skip(&mut self, because: &str) {
+        self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
-        self.line += 1;
+        self.line_number += 1;
         if text.trim().is_empty() {
             return Ok(());
         }
-        match parse(text) {
+        match parse_line(text) {
             Some(DumpLine::Nothing) => Ok(()),
-            Some(known) => self.known(known),
-            None => match stamp(text, self.order) {
-                Some(found) => self.time(found),
+            Some(known) => self.read_known_line(known),
+            None => match parse_stamp(text, self.order) {
+                Some(found) => self.read_time(found),
                 None => {
-                    self.skip("neither a line of a file that is read nor a time");
+                    self.add_skip("neither a line of a file that is read nor a time");
                     Ok(())
                 }
             },
         }
     }
 
-    fn time(&mut self, found: StampLine) -> Result<(), LogError> {
+    fn read_time(&mut self, found: StampLine) -> Result<(), LogError> {
         self.has_times = true;
-        if self.is_behind {
+        if self.are_times_behind {
             if !self.files.is_empty() {
-                self.own = Some(found);
-                self.finish()?;
+                self.dump_time = Some(found);
+                self.finish_dump()?;
             }
             return Ok(());
         }
         // of two times before a dump the one with a date counts
-        if !self.is_fresh || self.latest.as_ref().is_none_or(|latest| latest.is_of_no_day) {
-            self.latest = Some(found);
+        if !self.is_time_unused || self.latest_time.as_ref().is_none_or(|latest| latest.has_no_date) {
+            self.latest_time = Some(found);
         }
-        self.is_fresh = true;
+        self.is_time_unused = true;
         Ok(())
     }
 
-    fn known(&mut self, known: DumpLine<'_>) -> Result<(), LogError> {
-        self.key.clear();
+    fn read_known_line(&mut self, known: DumpLine<'_>) -> Result<(), LogError> {
+        self.line_key.clear();
         let (prefix, name) = match known {
             DumpLine::Disk(name, _) => ("d ", name),
             DumpLine::VmstatDisk(name, _) => ("v ", name),
@@ -250,57 +250,57 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             DumpLine::Summary(_, words) => ("s ", words),
             DumpLine::Nothing => return Ok(()),
         };
-        self.key.push_str(prefix);
-        self.key.push_str(name);
-        let index = self.find(known);
-        self.likely = index + 1;
-        let DumpName { file, dump, .. } = self.names[index];
-        let is_repeated = dump == self.dump;
+        self.line_key.push_str(prefix);
+        self.line_key.push_str(name);
+        let index = self.find_name(known);
+        self.likely_index = index + 1;
+        let DumpName { file, last_dump: dump, .. } = self.names[index];
+        let is_repeated = dump == self.dump_number;
         // a new time begins another dump, unless it belongs to another file of the same dump
-        let begins = !self.is_behind && self.is_fresh && self.files.contains(&file);
+        let begins = !self.are_times_behind && self.is_time_unused && self.files.contains(&file);
         if begins || (is_repeated && !self.has_times) {
-            self.finish()?;
+            self.finish_dump()?;
         } else if is_repeated {
-            self.skip("a repeated line without a time in between");
+            self.add_skip("a repeated line without a time in between");
             return Ok(());
         }
         if self.files.is_empty() {
-            self.own = self.latest.take();
+            self.dump_time = self.latest_time.take();
         }
-        self.is_fresh = false;
+        self.is_time_unused = false;
         if !self.files.contains(&file) {
             self.files.push(file);
         }
-        self.names[index].dump = self.dump;
+        self.names[index].last_dump = self.dump_number;
         if self.names[index].groups.is_empty()
-            && let Some((columns, name, family)) = disk(known)
+            && let Some((columns, name, family)) = disk_columns(known)
         {
-            self.names[index].groups.extend(self.cells.group(columns, name, family));
+            self.names[index].groups.extend(self.cells.find_group(columns, name, family));
         }
         for group in &self.names[index].groups {
-            put(&mut self.cells, *group, known);
+            put_numbers(&mut self.cells, *group, known);
         }
         Ok(())
     }
 
     /// Returns the index of the line's name, which is learnt where it is new.
-    fn find(&mut self, known: DumpLine<'_>) -> usize {
-        if self.names.get(self.likely).is_some_and(|name| name.key == self.key) {
-            return self.likely;
+    fn find_name(&mut self, known: DumpLine<'_>) -> usize {
+        if self.names.get(self.likely_index).is_some_and(|name| name.key == self.line_key) {
+            return self.likely_index;
         }
-        if let Some(index) = self.by_key.get(&self.key) {
+        if let Some(index) = self.by_key.get(&self.line_key) {
             return *index;
         }
-        let learnt = self.learn(known);
-        self.by_key.insert(self.key.clone(), self.names.len());
+        let learnt = self.learn_name(known);
+        self.by_key.insert(self.line_key.clone(), self.names.len());
         self.names.push(learnt);
         self.names.len() - 1
     }
 
     /// Resolves the columns of a line that was not seen before.
-    fn learn(&mut self, known: DumpLine<'_>) -> DumpName {
+    fn learn_name(&mut self, known: DumpLine<'_>) -> DumpName {
         let mut group = |columns: &[columns::DumpColumn], instance: &str, family| {
-            self.cells.group(columns, instance, family).into_iter().collect::<Vec<_>>()
+            self.cells.find_group(columns, instance, family).into_iter().collect::<Vec<_>>()
         };
         let (file, groups) = match known {
             DumpLine::Processor(name, _) => {
@@ -312,28 +312,28 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             // the columns of disks are made once the disk is used
             DumpLine::VmstatDisk(..) => (DumpFile::VmstatDisks, Vec::new()),
             DumpLine::Named(key, _) => {
-                let columns = columns::named(key);
+                let columns = columns::columns_by_name(key);
                 let groups = columns.iter().flat_map(|c| group(std::slice::from_ref(c), "", DumpFamily::Kernel));
-                (file_of(key), groups.collect())
+                (file_of_key(key), groups.collect())
             }
             DumpLine::Summary(_, words) => {
-                let found = columns::summary(words).flatten();
+                let found = columns::summary_column(words).flatten();
                 let groups = found.iter().flat_map(|(c, instance)| group(&[*c], instance, DumpFamily::Vmstat));
                 (DumpFile::Summary, groups.collect())
             }
             DumpLine::Disk(..) | DumpLine::Nothing => (DumpFile::Disks, Vec::new()),
         };
-        DumpName { key: self.key.clone(), groups, file, dump: 0 }
+        DumpName { key: self.line_key.clone(), groups, file, last_dump: 0 }
     }
 
     /// Emits a tick for the dump.
-    fn finish(&mut self) -> Result<(), LogError> {
+    fn finish_dump(&mut self) -> Result<(), LogError> {
         if self.files.is_empty() {
             return Ok(());
         }
         self.files.clear();
-        self.dump += 1;
-        let Some(time_ns) = self.moment()? else {
+        self.dump_number += 1;
+        let Some(time_ns) = self.dump_time()? else {
             self.cells.drop_dump();
             return Ok(());
         };
@@ -341,58 +341,62 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         if since <= 0 {
             // the growth counts with the next dump
             self.cells.drop_dump();
-            self.skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
+            self.add_skip(if since == 0 { "a second dump at the same time" } else { "time goes backwards" });
             return Ok(());
         }
         let elapsed_ns = self.last_ns.map_or(0, |_| since.unsigned_abs());
         if !self.is_announced {
             self.is_announced = true;
-            let memory = self.cells.value("memory.total_bytes", "").unwrap_or(0.0);
+            let memory = self.cells.counter_value("memory.total_bytes", "").unwrap_or(0.0);
             let (processors, memory_bytes) = (self.processors, memory as u64);
-            self.batch.topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
+            self.batch.push_topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
         }
-        let (schema, row, trouble) = self.cells.row(elapsed_ns);
-        self.batch.tick(&schema, time_ns, Some(elapsed_ns), row);
-        if trouble.began_anew * 2 > trouble.compared {
-            self.batch.note(Note::new(time_ns, Note::GAP, "all counters restarted, as after a reboot"));
-        } else if trouble.began_anew > 0 {
-            self.batch.skip(format!("line {}", self.line), "a counter went back; this tick is a gap");
+        let (schema, row, trouble) = self.cells.build_row(elapsed_ns);
+        self.batch.push_tick(&schema, time_ns, Some(elapsed_ns), row);
+        if trouble.restarted * 2 > trouble.compared {
+            self.batch.push_note(Note::new(time_ns, Note::GAP, "all counters restarted, as after a reboot"));
+        } else if trouble.restarted > 0 {
+            self.batch.add_skip(format!("line {}", self.line_number), "a counter went back; this tick is a gap");
         }
-        self.cells.next();
+        self.cells.advance_dump();
         self.last_ns = Some(time_ns);
         Ok(())
     }
 
     /// Returns the time of the dump; `None` where it cannot be known.
-    fn moment(&mut self) -> Result<Option<i64>, LogError> {
+    fn dump_time(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
-        let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.own.take() else {
+        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date: is_of_no_day }) = self.dump_time.take()
+        else {
             return match (self.last_ns, step) {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) if !self.has_times => {
-                    self.batch.note(Note::new(0, Note::WARNING, COUNTED));
-                    self.batch.times_are(TimeBasis::Counted);
+                    self.batch.push_note(Note::new(0, Note::WARNING, COUNTED_TIMES_NOTE));
+                    self.batch.note_time_basis(TimeBasis::Counted);
                     Ok(Some(0))
                 }
                 _ if self.has_times => {
-                    self.skip("a dump without a time");
+                    self.add_skip("a dump without a time");
                     Ok(None)
                 }
-                _ => Err(LogError::Needs {
+                _ => Err(LogError::MissingOption {
                     file: self.name.clone(),
-                    because: format!("line {}: the dumps have no times, and their interval is unknown", self.line),
+                    because: format!(
+                        "line {}: the dumps have no times, and their interval is unknown",
+                        self.line_number
+                    ),
                     option: "--interval 10s (next time, write a `date` before each dump)",
                 }),
             };
         };
         let mut local = local_s;
         if is_of_no_day {
-            self.days += i64::from(local_s + DAY / 2 < self.last_clock);
-            self.last_clock = local_s;
-            local += self.days * DAY;
+            self.midnights += i64::from(local_s + DAY_S / 2 < self.last_clock_s);
+            self.last_clock_s = local_s;
+            local += self.midnights * DAY_S;
             if !self.has_warned {
                 self.has_warned = true;
-                self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
+                self.batch.push_note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DATE_NOTE));
             }
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
@@ -400,24 +404,24 @@ impl<'b, 'c> DumpLog<'b, 'c> {
             return Ok(Some(time_ns));
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
-        Ok(Some(self.daylight.place(time_ns, local_ns, self.batch)))
+        Ok(Some(self.daylight.resolve_time(time_ns, local_ns, self.batch)))
     }
 
-    fn end(mut self) -> Result<(), LogError> {
-        if self.is_behind && self.has_times && !self.files.is_empty() {
-            self.skip("the last dump has no time after it");
+    fn finish_log(mut self) -> Result<(), LogError> {
+        if self.are_times_behind && self.has_times && !self.files.is_empty() {
+            self.add_skip("the last dump has no time after it");
             return Ok(());
         }
-        self.finish()?;
-        if self.dump == 2 {
-            self.skip("a single dump holds totals since boot; rates need two dumps");
+        self.finish_dump()?;
+        if self.dump_number == 2 {
+            self.add_skip("a single dump holds totals since boot; rates need two dumps");
         }
         Ok(())
     }
 }
 
 /// Returns the file of a single number.
-fn file_of(key: &str) -> DumpFile {
+fn file_of_key(key: &str) -> DumpFile {
     match key {
         _ if key.ends_with(':') => DumpFile::Memory,
         "ctxt" | "intr" | "processes" | "procs_running" | "procs_blocked" | "btime" => DumpFile::Stat,
@@ -426,10 +430,10 @@ fn file_of(key: &str) -> DumpFile {
 }
 
 /// Returns the columns of a line of a disk; `None` where nothing uses the device.
-fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
+fn disk_columns<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a str, DumpFamily)> {
     let (columns, name, family, is_used) = match known {
         DumpLine::Disk(name, numbers) => {
-            let columns: &[_] = if line::is_partition(name) { &PART } else { &DISK };
+            let columns: &[_] = if line::is_partition(name) { &PARTITION_DISK } else { &DISK };
             let is_used = COMPLETED_POSITIONS.iter().any(|index| numbers[*index].is_some_and(|done| done > 0));
             (columns, name, DumpFamily::Kernel, is_used)
         }
@@ -442,28 +446,30 @@ fn disk<'a>(known: DumpLine<'a>) -> Option<(&'static [columns::DumpColumn], &'a 
     (is_used || !line::may_be_unbound(name)).then_some((columns, name, family))
 }
 
-fn put(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
+fn put_numbers(cells: &mut DumpCells, group: usize, known: DumpLine<'_>) {
     match known {
         DumpLine::Disk(name, numbers) if line::is_partition(name) => {
-            cells.put(group, PARTITION_POSITIONS.iter().map(|index| numbers[*index]));
+            cells.add_numbers(group, PARTITION_POSITIONS.iter().map(|index| numbers[*index]));
         }
-        DumpLine::Disk(_, numbers) => cells.put(group, numbers.into_iter()),
-        DumpLine::VmstatDisk(_, numbers) => cells.put(group, numbers.into_iter().map(Some)),
-        DumpLine::Processor(_, numbers) => cells.put(group, numbers.into_iter()),
-        DumpLine::Load(loads) => cells.put(group, loads.into_iter().map(Some)),
-        DumpLine::Named(_, value) | DumpLine::Summary(value, _) => cells.put(group, std::iter::once(Some(value))),
+        DumpLine::Disk(_, numbers) => cells.add_numbers(group, numbers.into_iter()),
+        DumpLine::VmstatDisk(_, numbers) => cells.add_numbers(group, numbers.into_iter().map(Some)),
+        DumpLine::Processor(_, numbers) => cells.add_numbers(group, numbers.into_iter()),
+        DumpLine::Load(loads) => cells.add_numbers(group, loads.into_iter().map(Some)),
+        DumpLine::Named(_, value) | DumpLine::Summary(value, _) => {
+            cells.add_numbers(group, std::iter::once(Some(value)))
+        }
         DumpLine::Nothing => {}
     }
 }
 
 /// Returns true where times stand behind their dumps: the text before the first time is then a whole dump.
-fn is_behind(head: &str, order: NumericDateOrder) -> bool {
+fn are_times_behind(head: &str, order: NumericDateOrder) -> bool {
     let mut counts = vec![0_usize];
     for line in head.lines().filter(|line| !line.trim().is_empty()) {
-        match parse(line) {
+        match parse_line(line) {
             Some(DumpLine::Nothing) => {}
             Some(_) => counts.last_mut().into_iter().for_each(|count| *count += 1),
-            None if stamp(line, order).is_some() => counts.push(0),
+            None if parse_stamp(line, order).is_some() => counts.push(0),
             None => {}
         }
     }

@@ -1,13 +1,13 @@
 //! Prometheus: pages of the text exposition as logs, and the vocabulary that maps metrics of node_exporter,
 //! windows_exporter and Diskwright to counters of the catalogue. `crates/observe/remote` queries a running store.
 
-mod line;
-mod machine;
-mod names;
-mod targets;
-mod text;
+mod exposition_line;
+mod exposition_pages;
+mod machine_facts;
+mod metric_names;
+mod series_targets;
 
-pub use machine::MachineFacts;
-pub use names::{FactMetrics, MetricConversion, MetricSource, MetricVocabulary};
-pub use targets::{SeriesTarget, SeriesTargets};
-pub use text::{TEXT, are_pages, joined};
+pub use exposition_pages::{TEXT, are_pages, open_joined};
+pub use machine_facts::MachineFacts;
+pub use metric_names::{FactMetrics, MetricConversion, MetricSource, MetricVocabulary};
+pub use series_targets::{SeriesTarget, SeriesTargets};

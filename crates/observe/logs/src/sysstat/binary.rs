@@ -11,18 +11,18 @@ use diskwright_hostfiles::programs::{self, ChildLimits};
 use rustix::process::Signal;
 
 use super::json_log;
-use super::keeper::DocumentWriter;
-use super::stream::StreamWindow;
+use super::session::DocumentWriter;
+use super::stream_window::StreamWindow;
 use super::time::NumericDateOrder;
 use crate::batch::FrameBatch;
-use crate::bounds;
 use crate::error::LogError;
+use crate::input_limits;
 use crate::{LogInput, LogOptions};
 
 /// Advice for the user where sadf is missing.
-const HINT: &str = "install the package sysstat, or run `sadf -j FILE -- -A` where it was recorded and read that";
+const SADF_HINT: &str = "install the package sysstat, or run `sadf -j FILE -- -A` where it was recorded and read that";
 /// Bytes of sadf's error output that are shown.
-const COMPLAINT: usize = 200;
+const MAX_COMPLAINT_BYTES: usize = 200;
 
 /// Returns true for the beginning of a data file, of either byte order: the magic number of sysstat, then that of a
 /// format of 9.1.6 or later.
@@ -45,28 +45,28 @@ struct SadcOrigin {
 
 impl SadcOrigin {
     /// Last format that no later `sadf` converts.
-    const LAST_OLD: u16 = 0x2170;
+    const LAST_OLD_FORMAT: u16 = 0x2170;
     /// Format of sysstat 12.
-    const NEWEST: u16 = 0x2175;
+    const NEWEST_FORMAT: u16 = 0x2175;
 
-    fn of(bytes: &[u8]) -> Option<SadcOrigin> {
+    fn parse(bytes: &[u8]) -> Option<SadcOrigin> {
         let [a, b, c, d, version, patch, sub, ..] = *bytes else { return None };
         let format = if [a, b] == [0x96, 0xd5] { u16::from_le_bytes([c, d]) } else { u16::from_be_bytes([c, d]) };
         Some(SadcOrigin { format, release: (version, patch, sub) })
     }
 
     /// Returns why a `sadf` of some release does not read it; `None` where the releases are not the reason.
-    fn reason(self, installed: Option<(u8, u8, u8)>) -> Option<String> {
+    fn refusal_reason(self, installed: Option<(u8, u8, u8)>) -> Option<String> {
         let text = |(a, b, c): (u8, u8, u8)| format!("{a}.{b}.{c}");
         let written = text(self.release);
-        if self.format <= Self::LAST_OLD {
+        if self.format <= Self::LAST_OLD_FORMAT {
             return Some(format!(
                 "a binary file of sysstat {written}, older than any `sadf` since 9.1.6 reads or converts: where \
                  sysstat {written} is installed, run `LC_ALL=C sar -A -f FILE > TEXT` and read the text"
             ));
         }
         // no release before 13 writes a format beyond this
-        let is_beyond = |installed: &(u8, u8, u8)| self.format > Self::NEWEST && installed.0 < 13;
+        let is_beyond = |installed: &(u8, u8, u8)| self.format > Self::NEWEST_FORMAT && installed.0 < 13;
         let installed = installed.filter(|installed| *installed < self.release || is_beyond(installed))?;
         let format = self.format;
         Some(format!(
@@ -78,14 +78,14 @@ impl SadcOrigin {
 }
 
 /// Returns the release of the `sadf` that is installed.
-fn installed() -> Option<(u8, u8, u8)> {
+fn installed_release() -> Option<(u8, u8, u8)> {
     let mut command = programs::command_without_secrets(programs::find_program("sadf")?);
     let answer = command.arg("-V").env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
-    release(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()))
+    parse_release(&String::from_utf8_lossy(&[answer.stdout, answer.stderr].concat()))
 }
 
 /// Parses `sysstat version 12.6.1`.
-fn release(text: &str) -> Option<(u8, u8, u8)> {
+fn parse_release(text: &str) -> Option<(u8, u8, u8)> {
     let words = text.split_whitespace().skip_while(|word| *word != "version").nth(1)?;
     let mut parts = words.split('.').map(|part| part.parse::<u8>().ok());
     Some((parts.next()??, parts.next()??, parts.next().flatten().unwrap_or(0)))
@@ -94,43 +94,45 @@ fn release(text: &str) -> Option<(u8, u8, u8)> {
 /// Reads a data file through sadf.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
-    let origin = SadcOrigin::of(input.head().bytes);
-    let read = through_sadf(input, options, batch);
+    let origin = SadcOrigin::parse(input.head().bytes);
+    let read = read_through_sadf(input, options, batch);
     let has_nothing = !batch.has_ticks() && !batch.is_stopped();
-    match origin.filter(|_| has_nothing).and_then(|origin| origin.reason(installed())) {
+    match origin.filter(|_| has_nothing).and_then(|origin| origin.refusal_reason(installed_release())) {
         // a missing sadf is reported first
         Some(because) if programs::find_program("sadf").is_some() => Err(LogError::Tool { file: name, because }),
         _ => read,
     }
 }
 
-fn through_sadf(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
+fn read_through_sadf(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
     let name = input.name().to_owned();
-    let file = on_disk(input)?;
-    match convert(&file, &name, options, batch) {
+    let file = open_unpacked(input)?;
+    match read_converted(&file, &name, options, batch) {
         Err(SadfRefusal::Old) => {}
         Err(SadfRefusal::Error(error)) => return Err(error),
         Ok(()) => return Ok(()),
     }
-    let newer = newer(&file, &name)?;
-    convert(&newer, &name, options, batch).map_err(|refused| match refused {
-        SadfRefusal::Old => LogError::Tool { file: name, because: format!("sadf cannot read this old format: {HINT}") },
+    let newer = convert_to_newest(&file, &name)?;
+    read_converted(&newer, &name, options, batch).map_err(|refused| match refused {
+        SadfRefusal::Old => {
+            LogError::Tool { file: name, because: format!("sadf cannot read this old format: {SADF_HINT}") }
+        }
         SadfRefusal::Error(error) => error,
     })
 }
 
 /// Converts a file of an old format to the newest one.
-fn newer(file: &File, name: &str) -> Result<File, LogError> {
+fn convert_to_newest(file: &File, name: &str) -> Result<File, LogError> {
     let io = |e| LogError::io(name, e);
     let newer = tempfile::tempfile().map_err(io)?;
-    let limits = ChildLimits { file_bytes: bounds::spool_limit().map_err(io)?, ..ChildLimits::default() };
-    let mut command = sadf(&["-c", FILE], file, name)?;
-    let mut child = started(command.stdout(newer.try_clone().map_err(io)?), limits, name)?;
-    let complaint = complaint(&mut child);
+    let limits = ChildLimits { file_bytes: input_limits::spool_limit().map_err(io)?, ..ChildLimits::default() };
+    let mut command = sadf_command(&["-c", STDIN_PATH], file, name)?;
+    let mut child = start_sadf(command.stdout(newer.try_clone().map_err(io)?), limits, name)?;
+    let complaint = read_complaint(&mut child);
     let status = child.wait().map_err(io)?;
     match status.success() {
         true => Ok(newer),
-        false => Err(refused(name, &complaint, Some(status))),
+        false => Err(refusal_error(name, &complaint, Some(status))),
     }
 }
 
@@ -142,25 +144,25 @@ enum SadfRefusal {
 }
 
 /// Opens the file itself where it is unpacked, else a temporary copy. Standard input has no path, so it is copied too.
-fn on_disk(input: &mut LogInput) -> Result<File, LogError> {
+fn open_unpacked(input: &mut LogInput) -> Result<File, LogError> {
     let name = input.name().to_owned();
     if let Some(mut file) = input.path().and_then(|path| File::open(path).ok()) {
         let mut magic = [0; 4];
         if file.read_exact(&mut magic).is_ok() && is_data_file(&magic) {
-            return match bounds::hole(&file) {
+            return match input_limits::find_hole(&file) {
                 Some((_, because)) => Err(LogError::Tool { file: name, because }),
                 None => Ok(file),
             };
         }
     }
-    bounds::copied(input).map_err(|e| LogError::io(&name, e))
+    input_limits::copy_to_temp_file(input).map_err(|e| LogError::io(&name, e))
 }
 
 /// Path of standard input, on which sadf gets the file, so that it needs no name.
-const FILE: &str = "/proc/self/fd/0";
+const STDIN_PATH: &str = "/proc/self/fd/0";
 
-fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError> {
-    let missing = || absent(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
+fn sadf_command(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError> {
+    let missing = || missing_sadf_error(name, &io::Error::new(io::ErrorKind::NotFound, "there is no such program"));
     let mut command = programs::command_without_secrets(programs::find_program("sadf").ok_or_else(missing)?);
     let mut file = file.try_clone().map_err(|e| LogError::io(name, e))?;
     file.rewind().map_err(|e| LogError::io(name, e))?;
@@ -170,8 +172,8 @@ fn sadf(arguments: &[&str], file: &File, name: &str) -> Result<Command, LogError
 }
 
 /// Starts sadf with limits: its output for a damaged file can be gigabytes.
-fn started(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Child, LogError> {
-    let mut child = command.spawn().map_err(|e| absent(name, &e))?;
+fn start_sadf(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Child, LogError> {
+    let mut child = command.spawn().map_err(|e| missing_sadf_error(name, &e))?;
     if let Err(error) = programs::limit_child(&child, limits) {
         let _ = child.kill();
         let _ = child.wait();
@@ -180,31 +182,41 @@ fn started(command: &mut Command, limits: ChildLimits, name: &str) -> Result<Chi
     Ok(child)
 }
 
-fn convert(file: &File, name: &str, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), SadfRefusal> {
-    let mut command = sadf(&["-j", FILE, "--", "-A"], file, name).map_err(SadfRefusal::Error)?;
+fn read_converted(
+    file: &File,
+    name: &str,
+    options: &LogOptions,
+    batch: &mut FrameBatch<'_>,
+) -> Result<(), SadfRefusal> {
+    let mut command = sadf_command(&["-j", STDIN_PATH, "--", "-A"], file, name).map_err(SadfRefusal::Error)?;
     let mut child =
-        started(command.stdout(Stdio::piped()), ChildLimits::default(), name).map_err(SadfRefusal::Error)?;
+        start_sadf(command.stdout(Stdio::piped()), ChildLimits::default(), name).map_err(SadfRefusal::Error)?;
     let read = match child.stdout.take() {
         Some(mut pipe) => {
             let mut pipe = CountingPipe { inner: &mut pipe, bytes: 0 };
-            let stream = StreamWindow::over(&mut pipe, format!("{name} (through sadf -j)"));
+            let stream = StreamWindow::from_reader(&mut pipe, format!("{name} (through sadf -j)"));
             let read =
                 json_log::read_stream(stream, NumericDateOrder::MonthFirst, options, batch, DocumentWriter::Sadf);
             read.map(|()| pipe.bytes)
         }
         None => Ok(0),
     };
-    let (status, complaint) = end(child, batch.is_stopped());
+    let (status, complaint) = end_child(child, batch.is_stopped());
     let is_done = status.is_some_and(|status| status.success());
-    let hit = limit_hit(&complaint, status);
+    let hit = describe_limit_hit(&complaint, status);
     match read {
-        Err(_) if hit.is_some() && !batch.has_ticks() => Err(SadfRefusal::Error(refused(name, &complaint, status))),
+        Err(_) if hit.is_some() && !batch.has_ticks() => {
+            Err(SadfRefusal::Error(refusal_error(name, &complaint, status)))
+        }
         Err(error) => Err(SadfRefusal::Error(error)),
-        Ok(0) if says(&complaint, "cannot read the format") => Err(SadfRefusal::Old),
-        Ok(0) => Err(SadfRefusal::Error(refused(name, &complaint, status))),
+        Ok(0) if has_complaint(&complaint, "cannot read the format") => Err(SadfRefusal::Old),
+        Ok(0) => Err(SadfRefusal::Error(refusal_error(name, &complaint, status))),
         Ok(_) if is_done || batch.is_stopped() => Ok(()),
         Ok(_) => {
-            batch.skip(name, format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| tell(&complaint))));
+            batch.add_skip(
+                name,
+                format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| describe_complaint(&complaint))),
+            );
             Ok(())
         }
     }
@@ -226,16 +238,16 @@ impl Read for CountingPipe<'_> {
 
 /// Waits for a child whose output was read, or kills it if the reading was stopped; returns its exit status and its
 /// error output.
-fn end(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>) {
+fn end_child(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>) {
     if is_stopped {
         // it may be gone already
         let _ = child.kill();
     }
-    let complaint = complaint(&mut child);
+    let complaint = read_complaint(&mut child);
     (child.wait().ok(), complaint)
 }
 
-fn complaint(child: &mut Child) -> Vec<u8> {
+fn read_complaint(child: &mut Child) -> Vec<u8> {
     let mut complaint = Vec::new();
     if let Some(stderr) = child.stderr.take() {
         let _ = stderr.take(64 << 10).read_to_end(&mut complaint);
@@ -244,28 +256,28 @@ fn complaint(child: &mut Child) -> Vec<u8> {
 }
 
 /// Describes the limit that ended sadf.
-fn limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
+fn describe_limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
     let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
     let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
-    let limit = if says(complaint, "Cannot allocate memory") {
+    let limit = if has_complaint(complaint, "Cannot allocate memory") {
         format_value(memory_bytes as f64, "bytes") + " of memory"
     } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
     } else if ended_by(Signal::XFSZ) {
-        format_value(bounds::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
+        format_value(input_limits::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
     } else {
         return None;
     };
     Some(format!("sadf was ended at its limit of {limit}: the file is damaged, or too large"))
 }
 
-fn says(complaint: &[u8], text: &str) -> bool {
+fn has_complaint(complaint: &[u8], text: &str) -> bool {
     String::from_utf8_lossy(complaint).contains(text)
 }
 
-fn tell(complaint: &[u8]) -> String {
+fn describe_complaint(complaint: &[u8]) -> String {
     // the last message is the reason why it stopped
-    let from = complaint.len().saturating_sub(COMPLAINT);
+    let from = complaint.len().saturating_sub(MAX_COMPLAINT_BYTES);
     let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
     match text.trim_end_matches("; ") {
         "" => "it printed no reason".to_owned(),
@@ -273,14 +285,17 @@ fn tell(complaint: &[u8]) -> String {
     }
 }
 
-fn absent(name: &str, error: &io::Error) -> LogError {
-    let because = format!("a binary file of sysstat, which `sadf` must read; it cannot be run here ({error}): {HINT}");
+fn missing_sadf_error(name: &str, error: &io::Error) -> LogError {
+    let because =
+        format!("a binary file of sysstat, which `sadf` must read; it cannot be run here ({error}): {SADF_HINT}");
     LogError::Tool { file: name.to_owned(), because }
 }
 
-fn refused(name: &str, complaint: &[u8], status: Option<ExitStatus>) -> LogError {
-    let refusal = || format!("a binary file of sysstat that `sadf` here refuses ({}): {HINT}", tell(complaint));
-    let because = limit_hit(complaint, status).unwrap_or_else(refusal);
+fn refusal_error(name: &str, complaint: &[u8], status: Option<ExitStatus>) -> LogError {
+    let refusal = || {
+        format!("a binary file of sysstat that `sadf` here refuses ({}): {SADF_HINT}", describe_complaint(complaint))
+    };
+    let because = describe_limit_hit(complaint, status).unwrap_or_else(refusal);
     LogError::Tool { file: name.to_owned(), because }
 }
 
@@ -289,29 +304,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_too_old_or_too_new_says_so() {
-        let origin = |bytes: &[u8]| SadcOrigin::of(bytes).unwrap();
+    fn names_files_that_are_too_old_or_too_new() {
+        let origin = |bytes: &[u8]| SadcOrigin::parse(bytes).unwrap();
         let new = origin(&[0x96, 0xd5, 0x76, 0x21, 13, 0, 1, 0]);
         assert_eq!(new, SadcOrigin { format: 0x2176, release: (13, 0, 1) });
         assert_eq!(origin(&[0xd5, 0x96, 0x21, 0x76, 13, 0, 1, 0]), new);
-        let reason = new.reason(Some((12, 6, 1))).unwrap();
+        let reason = new.refusal_reason(Some((12, 6, 1))).unwrap();
         assert!(reason.contains("13.0.1") && reason.contains("12.6.1"), "{reason}");
-        assert_eq!(new.reason(Some((13, 0, 1))), None);
-        assert_eq!(new.reason(None), None);
+        assert_eq!(new.refusal_reason(Some((13, 0, 1))), None);
+        assert_eq!(new.refusal_reason(None), None);
         // a format that did not exist when that release came out
         let odd = origin(&[0x96, 0xd5, 0x76, 0x21, 12, 6, 1, 0]);
-        assert!(odd.reason(Some((12, 6, 1))).is_some_and(|reason| reason.contains("0x2176")));
+        assert!(odd.refusal_reason(Some((12, 6, 1))).is_some_and(|reason| reason.contains("0x2176")));
         let usual = origin(&[0x96, 0xd5, 0x75, 0x21, 12, 6, 1, 0]);
-        assert_eq!(usual.reason(Some((12, 6, 1))), None);
-        let old = origin(&[0x96, 0xd5, 0x70, 0x21, 9, 0, 4, 0]).reason(Some((12, 6, 1))).unwrap();
+        assert_eq!(usual.refusal_reason(Some((12, 6, 1))), None);
+        let old = origin(&[0x96, 0xd5, 0x70, 0x21, 9, 0, 4, 0]).refusal_reason(Some((12, 6, 1))).unwrap();
         assert!(old.contains("sysstat 9.0.4") && old.contains("sar -A"), "{old}");
-        assert_eq!(release("sysstat version 12.6.1\n(C) Sebastien Godard"), Some((12, 6, 1)));
-        assert_eq!(release("sysstat version 12.7"), Some((12, 7, 0)));
-        assert_eq!(release("command not found"), None);
+        assert_eq!(parse_release("sysstat version 12.6.1\n(C) Sebastien Godard"), Some((12, 6, 1)));
+        assert_eq!(parse_release("sysstat version 12.7"), Some((12, 7, 0)));
+        assert_eq!(parse_release("command not found"), None);
     }
 
     #[test]
-    fn data_files_are_told_by_their_magic_of_either_byte_order() {
+    fn recognises_data_files_by_their_magic_in_either_byte_order() {
         for known in [[0x96, 0xd5, 0x75, 0x21], [0xd5, 0x96, 0x21, 0x75], [0x96, 0xd5, 0x71, 0x21]] {
             assert!(is_data_file(&known));
         }

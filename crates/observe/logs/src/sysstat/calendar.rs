@@ -8,13 +8,13 @@ use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::clock::ZoneHint;
-use super::time::{self, DAY, Date, NumericDateOrder};
+use super::time::{self, DAY_S, Date, NumericDateOrder};
 
 /// A date and time as a log prints it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CalendarTime {
     /// Seconds since 1970 as the clock shows them.
-    pub local: i64,
+    pub local_s: i64,
     /// Zone that stands beside it.
     pub zone: ZoneHint,
     /// Set where day and month could be swapped.
@@ -53,7 +53,7 @@ struct Calendar {
 }
 
 /// Words in dates without a meaning.
-const FILLERS: [&str; 24] = [
+const FILLER_WORDS: [&str; 24] = [
     "de",
     "del",
     "den",
@@ -80,11 +80,11 @@ const FILLERS: [&str; 24] = [
     "um",
 ];
 /// Signs for year, month and day, and the same as words.
-const UNITS: [&str; 6] = ["年", "月", "日", "년", "월", "일"];
+const DATE_UNITS: [&str; 6] = ["年", "月", "日", "년", "월", "일"];
 /// Words that stand before a time in a log.
-const LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts", "now"];
+const TIME_LABELS: [&str; 7] = ["zzz", "time", "date", "timestamp", "datetime", "ts", "now"];
 
-fn calendar() -> &'static Calendar {
+fn builtin_calendar() -> &'static Calendar {
     static BUILTIN: OnceLock<Calendar> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let file: CalendarFile = toml_reader::read_built_in("calendar.toml", include_str!("calendar.toml"));
@@ -99,37 +99,37 @@ fn calendar() -> &'static Calendar {
 
 /// Parses a line that is a date with time and nothing else, except for signs around it and a label. `order` is the
 /// order that the rest of the log suggests for numeric dates.
-pub fn moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
+pub fn parse_moment(text: &str, order: NumericDateOrder) -> Option<CalendarTime> {
     // no date with time is longer, or without a digit
     if text.len() > 200 || !text.contains(|c: char| c.is_numeric()) {
         return None;
     }
-    let plain: String = text.chars().filter_map(plain).collect();
-    let text = with_blank(without_labels(without_counts(&plain)));
+    let plain: String = text.chars().filter_map(normalize_letter).collect();
+    let text = split_date_and_clock(strip_labels(strip_counts(&plain)));
     let text = &*text;
-    if let Some((local, _)) = since_1970(text) {
-        return Some(CalendarTime { local, zone: ZoneHint::Offset(0), is_guess: false });
+    if let Some((local, _)) = parse_epoch(text) {
+        return Some(CalendarTime { local_s: local, zone: ZoneHint::Offset(0), is_guess: false });
     }
-    let words = words(text);
-    if lacks_half(text, &words) {
+    let words = split_words(text);
+    if lacks_day_half(text, &words) {
         return None;
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let clock = (0..words.len()).find_map(|index| clock(&words, index))?;
+    let clock = (0..words.len()).find_map(|index| find_clock(&words, index))?;
     let mut rest = Vec::new();
     let mut zone = clock.zone;
     for (index, word) in words.iter().enumerate().filter(|(index, _)| !clock.words.contains(index)) {
-        match zone_of(word) {
+        match parse_zone(word) {
             Some(found) if zone == ZoneHint::Nothing && (index > 0 || words.len() > 3) => zone = found,
             _ => rest.push(*word),
         }
     }
-    let (date, is_guess) = date(&rest, order)?;
-    Some(CalendarTime { local: date.days() * DAY + clock.seconds, zone, is_guess })
+    let (date, is_guess) = parse_date(&rest, order)?;
+    Some(CalendarTime { local_s: date.days_since_epoch() * DAY_S + clock.seconds, zone, is_guess })
 }
 
 /// Puts a blank before the clock of `2026-11-23-17:32:32`, as scripts write it.
-fn with_blank(text: &str) -> Cow<'_, str> {
+fn split_date_and_clock(text: &str) -> Cow<'_, str> {
     let is_date = |date: &str| {
         date.bytes().zip(*b"0000-00-00").all(
             |(byte, like)| {
@@ -145,7 +145,7 @@ fn with_blank(text: &str) -> Cow<'_, str> {
 
 /// Returns true where the word for the half of the day is empty: some locales have a clock of twelve hours and no such
 /// words, and print two blanks.
-fn lacks_half(text: &str, words: &[String]) -> bool {
+fn lacks_day_half(text: &str, words: &[String]) -> bool {
     let is_empty = |word: &&String| {
         let hours = word.split(':').next().and_then(|h| h.parse::<u32>().ok());
         word.matches(':').count() == 2 && hours.is_some_and(|h| h <= 12) && text.contains(&format!("{word}  "))
@@ -154,7 +154,7 @@ fn lacks_half(text: &str, words: &[String]) -> bool {
 }
 
 /// Converts digits of all scripts to ASCII; `None` for marks of direction.
-fn plain(letter: char) -> Option<char> {
+fn normalize_letter(letter: char) -> Option<char> {
     match letter {
         '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => None,
         '٠'..='٩' => char::from_digit(u32::from(letter) - 0x660, 10),
@@ -167,7 +167,7 @@ fn plain(letter: char) -> Option<char> {
 }
 
 /// Strips the count or interval that OSWatcher and ExaWatcher put behind their time.
-pub fn without_counts(text: &str) -> &str {
+pub fn strip_counts(text: &str) -> &str {
     let text = text.trim();
     if !text.starts_with("zzz") {
         return text;
@@ -177,12 +177,12 @@ pub fn without_counts(text: &str) -> &str {
 }
 
 /// Strips signs around the text, words such as `zzz` and `Time:`, and counts behind it.
-pub fn without_labels(text: &str) -> &str {
+pub fn strip_labels(text: &str) -> &str {
     let is_sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
     let mut text = text.trim_start_matches(is_sign).trim_end_matches(|c| is_sign(c) && c != '-');
     loop {
         let end = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
-        let is_label = LABELS.iter().any(|label| text[..end].eq_ignore_ascii_case(label));
+        let is_label = TIME_LABELS.iter().any(|label| text[..end].eq_ignore_ascii_case(label));
         if !is_label {
             return text.trim_end_matches(['*', '=', '#', '-', '>', '<', ']']);
         }
@@ -192,7 +192,7 @@ pub fn without_labels(text: &str) -> &str {
 
 /// Parses seconds since 1970 and nanoseconds beyond them: `1795287946`, `@1795287946.5`, or a whole number of milli-,
 /// micro- or nanoseconds. Times from 1973 to 2286 only, so that no counter of a few digits is taken for a time.
-pub fn since_1970(text: &str) -> Option<(i64, i64)> {
+pub fn parse_epoch(text: &str) -> Option<(i64, i64)> {
     let text = text.trim().trim_start_matches('@');
     let (integer, decimals) = text.split_once(['.', ',']).unwrap_or((text, ""));
     let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
@@ -215,7 +215,7 @@ pub fn since_1970(text: &str) -> Option<(i64, i64)> {
 }
 
 /// Splits text into words between blanks; parts of one time are joined, and date and time in one word are separated.
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for word in text.split([' ', '\t', ';']).filter(|w| !w.is_empty()) {
         let word = word.trim_matches([',', '(', ')', '[', ']', '<', '>']);
@@ -227,7 +227,7 @@ fn words(text: &str) -> Vec<String> {
         }
         // 午後05時12分34秒
         let letters = word.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
-        if letters > 0 && half_of(&word[..letters]).is_some() {
+        if letters > 0 && parse_day_half(&word[..letters]).is_some() {
             found.extend([word[..letters].to_owned(), word[letters..].to_owned()]);
             continue;
         }
@@ -250,14 +250,14 @@ struct ClockWords {
 }
 
 /// Parses the time of day at a word, with the half of the day beside it.
-fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
+fn find_clock(words: &[&str], index: usize) -> Option<ClockWords> {
     let word = words[index];
     // these occur in dates
     if word.contains(['/', '年', '년']) || word.find('-').is_some_and(|sign| !word[..sign].contains(':')) {
         return None;
     }
     let (clock, zone) = match word.find(['+', '-', 'Z']).filter(|end| word[..*end].contains(':')) {
-        Some(end) => (&word[..end], time::zone(&word[end..]).map(ZoneHint::Offset)?),
+        Some(end) => (&word[..end], time::zone_offset_s(&word[end..]).map(ZoneHint::Offset)?),
         None => (word, ZoneHint::Nothing),
     };
     let others = || words.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, w)| *w);
@@ -273,18 +273,18 @@ fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
         _ if is_short && has_year() => format!("{clock}:00"),
         _ => clock.to_owned(),
     };
-    let (seconds, _) = time::time_of_day(&[&whole])?;
+    let (seconds, _) = time::parse_time_of_day(&[&whole])?;
     let mut used = vec![index];
-    let mut half = words.get(index + 1).and_then(|next| half_of(next));
+    let mut half = words.get(index + 1).and_then(|next| parse_day_half(next));
     if half.is_some() {
         used.push(index + 1);
     } else if let (Some(first), Some(second)) = (words.get(index + 1), words.get(index + 2)) {
         // `p. m.`
-        half = half_of(&format!("{first}{second}"));
+        half = parse_day_half(&format!("{first}{second}"));
         used.extend(half.map(|_| [index + 1, index + 2]).into_iter().flatten());
     }
     if half.is_none() && index > 0 {
-        half = half_of(words[index - 1]);
+        half = parse_day_half(words[index - 1]);
         used.extend(half.map(|_| index - 1));
     }
     let hours = seconds / 3600;
@@ -296,25 +296,26 @@ fn clock(words: &[&str], index: usize) -> Option<ClockWords> {
 }
 
 /// Returns true for a word that means the half of the day after noon, false for the one before it.
-pub fn half_of(word: &str) -> Option<bool> {
+pub fn parse_day_half(word: &str) -> Option<bool> {
     let word: String = word.chars().filter(|c| !matches!(c, '.' | ' ')).flat_map(char::to_lowercase).collect();
-    let names = calendar();
+    let names = builtin_calendar();
     if names.pm.contains(&word) { Some(true) } else { names.am.contains(&word).then_some(false) }
 }
 
 /// Parses a zone by its offset or by its short name.
-pub fn zone_of(word: &str) -> Option<ZoneHint> {
+pub fn parse_zone(word: &str) -> Option<ZoneHint> {
     let bare = word.strip_prefix("UTC").or_else(|| word.strip_prefix("GMT")).filter(|rest| !rest.is_empty());
     let numeric = bare.unwrap_or(word);
     if numeric.starts_with(['+', '-']) && numeric.len() > 2 {
-        return time::zone(numeric).map(ZoneHint::Offset);
+        return time::zone_offset_s(numeric).map(ZoneHint::Offset);
     }
     let is_name = (1..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
     let is_zone = is_name && (word.len() > 2 || word == "Z");
     let lower = word.to_lowercase();
     // `SAT` may be a day in capitals
-    let is_day = calendar().languages.iter().any(|l| l.days.iter().chain(&l.months).flatten().any(|n| *n == lower));
-    match time::zone(word) {
+    let is_day =
+        builtin_calendar().languages.iter().any(|l| l.days.iter().chain(&l.months).flatten().any(|n| *n == lower));
+    match time::zone_offset_s(word) {
         Some(0) if is_zone => Some(ZoneHint::Offset(0)),
         _ if is_zone && !is_day => Some(ZoneHint::Name(word.to_owned())),
         _ => None,
@@ -322,24 +323,24 @@ pub fn zone_of(word: &str) -> Option<ZoneHint> {
 }
 
 /// Parses a date with the name of its month.
-pub fn named_day(text: &str) -> Option<Date> {
-    let plain: String = text.chars().filter_map(plain).collect();
-    let (names, numbers) = parts(&plain.split_whitespace().collect::<Vec<_>>());
-    if let [_, _] = numbers[..] { named(&names, &numbers) } else { None }
+pub fn parse_named_date(text: &str) -> Option<Date> {
+    let plain: String = text.chars().filter_map(normalize_letter).collect();
+    let (names, numbers) = split_names_and_numbers(&plain.split_whitespace().collect::<Vec<_>>());
+    if let [_, _] = numbers[..] { parse_named(&names, &numbers) } else { None }
 }
 
 /// Parses the date that is left without clock and zone; the second value is true where it is a guess.
-fn date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
-    let (names, numbers) = parts(words);
+fn parse_date(words: &[&str], order: NumericDateOrder) -> Option<(Date, bool)> {
+    let (names, numbers) = split_names_and_numbers(words);
     match numbers.len() {
-        2 => named(&names, &numbers).map(|date| (date, false)),
-        3 => numeric(&names, &numbers, words.iter().any(|w| w.contains('/')), order),
+        2 => parse_named(&names, &numbers).map(|date| (date, false)),
+        3 => parse_numeric(&names, &numbers, words.iter().any(|w| w.contains('/')), order),
         _ => None,
     }
 }
 
 /// Splits words into names in lower case, and numbers.
-fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
+fn split_names_and_numbers<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
     let mut names = Vec::new();
     let mut numbers = Vec::new();
     for word in words {
@@ -355,7 +356,7 @@ fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
             }
             let name = part.trim_matches([',', '.', '-', '/', ':', '(', ')', '॰']).to_lowercase();
             let name = name.strip_suffix("-ին").map(str::to_owned).unwrap_or(name);
-            if !name.is_empty() && !UNITS.contains(&name.as_str()) {
+            if !name.is_empty() && !DATE_UNITS.contains(&name.as_str()) {
                 names.push(name);
             }
         }
@@ -364,34 +365,35 @@ fn parts<'a>(words: &[&'a str]) -> (Vec<String>, Vec<&'a str>) {
 }
 
 /// Converts a year of the Buddhist era, which is 543 larger, to the Gregorian calendar.
-fn gregorian(year: i64) -> i64 {
+fn to_gregorian_year(year: i64) -> i64 {
     if (2500..2700).contains(&year) { year - 543 } else { year }
 }
 
-fn day(year: &str, month: u32, day: &str) -> Option<Date> {
-    let year = u32::try_from(gregorian(year.parse().ok()?)).ok()?;
-    Date::of(year, month, day.parse().ok().filter(|_| day.len() <= 2)?)
+fn make_date(year: &str, month: u32, day: &str) -> Option<Date> {
+    let year = u32::try_from(to_gregorian_year(year.parse().ok()?)).ok()?;
+    Date::from_ymd(year, month, day.parse().ok().filter(|_| day.len() <= 2)?)
 }
 
 /// Returns the day of the week, Sunday first.
-fn weekday(date: Date) -> usize {
-    (date.days() + 4).rem_euclid(7) as usize
+fn weekday_index(date: Date) -> usize {
+    (date.days_since_epoch() + 4).rem_euclid(7) as usize
 }
 
 /// Parses a date with the name of its month. All names must be of one language, and a weekday must be that of the date:
 /// `lis` is October in one language and November in another.
-fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
+fn parse_named(names: &[String], numbers: &[&str]) -> Option<Date> {
     let (first, second) = (numbers[0], numbers[1]);
     let (year, number) = if first.len() == 4 { (first, second) } else { (second, first) };
     let mut found: Option<Date> = None;
-    for language in &calendar().languages {
+    for language in &builtin_calendar().languages {
         let has_name = |group: &[String], name: &String| group.contains(name);
         for month in 0..language.months.len() {
             let Some(index) = names.iter().position(|name| has_name(&language.months[month], name)) else { continue };
-            let Some(date) = day(year, month as u32 + 1, number) else { continue };
+            let Some(date) = make_date(year, month as u32 + 1, number) else { continue };
             let others = names.iter().enumerate().filter(|(i, _)| *i != index).map(|(_, name)| name);
             let fits = |name: &String| {
-                FILLERS.contains(&name.as_str()) || language.days.get(weekday(date)).is_some_and(|d| has_name(d, name))
+                FILLER_WORDS.contains(&name.as_str())
+                    || language.days.get(weekday_index(date)).is_some_and(|d| has_name(d, name))
             };
             if !others.clone().all(fits) || found == Some(date) {
                 continue;
@@ -406,26 +408,28 @@ fn named(names: &[String], numbers: &[&str]) -> Option<Date> {
 }
 
 /// Parses a date of three numbers, with or without a weekday, which decides where the order is ambiguous.
-fn numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
-    let gregorian_number =
-        |number: &&str| number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", gregorian(n)));
+fn parse_numeric(names: &[String], numbers: &[&str], has_slash: bool, order: NumericDateOrder) -> Option<(Date, bool)> {
+    let gregorian_number = |number: &&str| {
+        number.parse().map_or_else(|_| (*number).to_owned(), |n| format!("{:02}", to_gregorian_year(n)))
+    };
     let text = numbers.iter().map(gregorian_number).collect::<Vec<_>>().join(if has_slash { "/" } else { "-" });
     let fits = |date: Date| {
         names.iter().all(|name| {
-            let is_filler = FILLERS.contains(&name.as_str());
-            let has_weekday = |l: &CalendarNames| l.days.get(weekday(date)).is_some_and(|names| names.contains(name));
-            is_filler || calendar().languages.iter().any(has_weekday)
+            let is_filler = FILLER_WORDS.contains(&name.as_str());
+            let has_weekday =
+                |l: &CalendarNames| l.days.get(weekday_index(date)).is_some_and(|names| names.contains(name));
+            is_filler || builtin_calendar().languages.iter().any(has_weekday)
         })
     };
-    let read = time::date(&text, order)?;
+    let read = time::parse_date(&text, order)?;
     if fits(read.date) {
-        return Some((read.date, read.guessed && names.is_empty()));
+        return Some((read.date, read.is_guess && names.is_empty()));
     }
     let other = match order {
         NumericDateOrder::MonthFirst => NumericDateOrder::DayFirst,
         NumericDateOrder::DayFirst => NumericDateOrder::MonthFirst,
     };
-    time::date(&text, other).filter(|read| fits(read.date)).map(|read| (read.date, false))
+    time::parse_date(&text, other).filter(|read| fits(read.date)).map(|read| (read.date, false))
 }
 
 #[cfg(test)]
@@ -487,14 +491,14 @@ mod tests {
     ];
 
     fn of(text: &str) -> Option<(i64, ZoneHint)> {
-        moment(text, NumericDateOrder::DayFirst).map(|found| (found.local, found.zone))
+        parse_moment(text, NumericDateOrder::DayFirst).map(|found| (found.local_s, found.zone))
     }
 
     /// 2026-11-23 17:12:34.
-    const LOCAL: i64 = 20_780 * DAY + 61_954;
+    const LOCAL: i64 = 20_780 * DAY_S + 61_954;
 
     #[test]
-    fn a_moment_is_the_same_in_all_locales() {
+    fn parses_a_moment_alike_in_all_locales() {
         for text in LOCALES {
             let (local, zone) = of(text).unwrap_or_else(|| panic!("{text}: no moment"));
             assert_eq!(local, LOCAL, "{text}");
@@ -503,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_signs_and_labels() {
+    fn parses_other_forms_signs_and_labels() {
         let zone = |hours: i64| Some((LOCAL, ZoneHint::Offset(hours * 3600)));
         let cet = || Some((LOCAL, ZoneHint::Name("CET".into())));
         for (text, expected) in [
@@ -531,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_or_could_be_two_is_none() {
+    fn rejects_text_that_is_no_moment_or_ambiguous() {
         for text in [
             "",
             "nohup: ignoring input",
@@ -555,9 +559,9 @@ mod tests {
     }
 
     #[test]
-    fn a_weekday_settles_which_number_is_the_month() {
-        let read = |text| moment(text, NumericDateOrder::MonthFirst).map(|m| (m.local / DAY, m.is_guess));
-        let fifth_of_april = Date::of(2026, 4, 5).map(Date::days).unwrap();
+    fn a_weekday_decides_which_number_is_the_month() {
+        let read = |text| parse_moment(text, NumericDateOrder::MonthFirst).map(|m| (m.local_s / DAY_S, m.is_guess));
+        let fifth_of_april = Date::from_ymd(2026, 4, 5).map(Date::days_since_epoch).unwrap();
         assert_eq!(read("Sun 05/04/2026 17:12:34"), Some((fifth_of_april, false)));
         assert_eq!(read("04/05/2026 17:12:34"), Some((fifth_of_april, true)));
     }

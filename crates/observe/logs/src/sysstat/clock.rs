@@ -2,13 +2,13 @@
 
 use diskwright_base::Note;
 
-use super::time::zone;
+use super::time::zone_offset_s;
 use crate::LogOptions;
 use crate::TimeBasis;
 use crate::batch::FrameBatch;
 
 /// Local time of central North America less UTC in winter, seconds.
-const CENTRAL: i64 = -6 * 3600;
+const CENTRAL_STANDARD_S: i64 = -6 * 3600;
 
 /// Hint that stands beside a time about its zone.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ pub enum ZoneHint {
 
 /// Resolves the zone, and warns once about a missing one.
 pub struct SysstatClock {
-    option: Option<i64>,
+    user_offset_s: Option<i64>,
     /// Set once `CDT` was read: `CST` is then the same zone, and not China's.
     is_central: bool,
     has_warned: bool,
@@ -32,12 +32,12 @@ pub struct SysstatClock {
 impl SysstatClock {
     /// Makes a clock with the offset that the user gave.
     pub fn new(options: &LogOptions) -> SysstatClock {
-        SysstatClock { option: options.utc_offset_s.map(i64::from), is_central: false, has_warned: false }
+        SysstatClock { user_offset_s: options.utc_offset_s.map(i64::from), is_central: false, has_warned: false }
     }
 
-    fn of_name(&mut self, name: &str) -> Option<i64> {
+    fn named_offset_s(&mut self, name: &str) -> Option<i64> {
         self.is_central |= name == "CDT";
-        zone(name).or_else(|| (self.is_central && name == "CST").then_some(CENTRAL))
+        zone_offset_s(name).or_else(|| (self.is_central && name == "CST").then_some(CENTRAL_STANDARD_S))
     }
 
     /// Returns true where a time is converted with the same offset in both halves of the year: a jump by an hour may
@@ -46,7 +46,7 @@ impl SysstatClock {
         match hint {
             ZoneHint::Nothing => true,
             ZoneHint::Offset(_) => false,
-            ZoneHint::Name(name) => self.option.is_some() || zone(name).is_none() && !self.is_central,
+            ZoneHint::Name(name) => self.user_offset_s.is_some() || zone_offset_s(name).is_none() && !self.is_central,
         }
     }
 
@@ -55,13 +55,13 @@ impl SysstatClock {
     pub fn utc_ns(&mut self, local_s: i64, hint: &ZoneHint, batch: &mut FrameBatch<'_>) -> i64 {
         let known = match hint {
             ZoneHint::Offset(offset) => Some(*offset),
-            ZoneHint::Name(name) => self.option.or_else(|| self.of_name(name)),
-            ZoneHint::Nothing => self.option,
+            ZoneHint::Name(name) => self.user_offset_s.or_else(|| self.named_offset_s(name)),
+            ZoneHint::Nothing => self.user_offset_s,
         };
         match known {
-            None => batch.times_are(TimeBasis::NoZone),
+            None => batch.note_time_basis(TimeBasis::NoZone),
             // an offset of 0 may be that of a time in UTC on a machine in any zone
-            Some(offset) if *hint != ZoneHint::Nothing && *hint != ZoneHint::Offset(0) => batch.zone_is(offset),
+            Some(offset) if *hint != ZoneHint::Nothing && *hint != ZoneHint::Offset(0) => batch.set_utc_offset(offset),
             Some(_) => {}
         }
         let utc = local_s.saturating_sub(known.unwrap_or(0)).saturating_mul(1_000_000_000);
@@ -75,7 +75,7 @@ impl SysstatClock {
                 "{zone}: its times are taken as UTC (--utc-offset sets another offset); times of day may \
                  be shifted, but durations are right"
             );
-            batch.note(Note::new(utc, Note::WARNING, text));
+            batch.push_note(Note::new(utc, Note::WARNING, text));
         }
         utc
     }

@@ -14,7 +14,7 @@ pub struct ReportColumn {
     pub counter: String,
     /// Factor from a value of the log to the catalogue's unit.
     #[serde(rename = "times")]
-    pub times: f64,
+    pub scale: f64,
     /// Column headings and keys that stand for it.
     pub names: Vec<String>,
 }
@@ -29,17 +29,17 @@ pub struct SysstatReport {
     pub keys: Vec<String>,
     /// Headings of the text column that names the instance.
     #[serde(rename = "instance")]
-    pub instance: Vec<String>,
+    pub instance_headings: Vec<String>,
     /// The quantities that the catalogue knows.
     pub columns: Vec<ReportColumn>,
     /// First headings (after the instance) of a text table without known quantities.
     #[serde(default, rename = "starts")]
-    pub starts: Vec<String>,
+    pub first_headings: Vec<String>,
 }
 
 impl SysstatReport {
     /// Finds the quantity of a heading or key.
-    pub fn column(&self, name: &str) -> Option<&ReportColumn> {
+    pub fn find_column(&self, name: &str) -> Option<&ReportColumn> {
         self.columns.iter().find(|c| c.names.iter().any(|n| n == name))
     }
 }
@@ -80,24 +80,25 @@ impl Reports {
     }
 
     /// Finds a report by its id, JSON key or XML name.
-    pub fn by_key(&self, key: &str) -> Option<&SysstatReport> {
+    pub fn find_by_key(&self, key: &str) -> Option<&SysstatReport> {
         self.by_key.get(key).map(|&index| &self.reports[index])
     }
 
     /// Finds a text table's report by its headings, and the index of the instance's heading among them.
-    pub fn by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
-        let instance = |report: &SysstatReport| headings.iter().position(|h| report.instance.iter().any(|i| i == h));
+    pub fn find_by_headings(&self, headings: &[&str]) -> Option<(&SysstatReport, Option<usize>)> {
+        let instance =
+            |report: &SysstatReport| headings.iter().position(|h| report.instance_headings.iter().any(|i| i == h));
         let known = |report: &SysstatReport, instance: Option<usize>| {
             let first = headings.iter().enumerate().find(|(i, _)| Some(*i) != instance).map(|(_, h)| *h);
-            let known = headings.iter().filter(|h| report.column(h).is_some()).count();
-            let starts = first.is_some_and(|first| report.starts.iter().any(|s| s == first));
-            let by_row = instance.is_some() && report.columns.is_empty() && report.starts.is_empty();
+            let known = headings.iter().filter(|h| report.find_column(h).is_some()).count();
+            let starts = first.is_some_and(|first| report.first_headings.iter().any(|s| s == first));
+            let by_row = instance.is_some() && report.columns.is_empty() && report.first_headings.is_empty();
             2 * known + 3 * usize::from(starts) + usize::from(by_row)
         };
         let mut best = None;
         for report in &self.reports {
             let index = instance(report);
-            if index.is_none() != report.instance.is_empty() {
+            if index.is_none() != report.instance_headings.is_empty() {
                 continue;
             }
             let fit = known(report, index);
@@ -131,10 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_told_by_their_headings() {
+    fn finds_tables_by_their_headings() {
         let find = |line: &str| {
             let headings: Vec<&str> = line.split_whitespace().collect();
-            Reports::builtin().by_headings(&headings).map(|(r, index)| (r.id.as_str(), index))
+            Reports::builtin().find_by_headings(&headings).map(|(r, index)| (r.id.as_str(), index))
         };
         assert_eq!(find("CPU %user %nice %system %iowait %steal %idle"), Some(("cpu", Some(0))));
         assert_eq!(find("CPU MHz"), Some(("cpu-frequency", Some(0))));

@@ -36,7 +36,7 @@ impl HeadLine {
     }
 
     /// Converts it for the topology.
-    pub fn machine(&self) -> SysstatMachine<'_> {
+    pub fn to_machine(&self) -> SysstatMachine<'_> {
         let HeadLine { kernel, host, date, processors } = self;
         SysstatMachine { host, kernel, processors: *processors, memory_bytes: None, date }
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_all_releases() {
+    fn parses_lines_of_all_releases() {
         let parse = |line: &str| {
             let head = HeadLine::parse(line).unwrap();
             (head.kernel, head.host, head.date, head.processors)

@@ -8,14 +8,14 @@ use diskwright_base::text::is_same_host;
 use super::calendar;
 use super::clock::SysstatClock;
 use super::head_line::HeadLine;
-use super::idle::{self, IdleDevices, TABLES};
+use super::heading_table::{HeadingTable, Misfit, parse_cell};
+use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
 use super::machine::{HeadDays, ReportClock, SysstatMachine};
-use super::shaper::Shaper;
-use super::stream::StreamWindow;
-use super::table::{HeadingTable, Misfit, number};
+use super::report_row::ReportRow;
+use super::stream_window::StreamWindow;
 use super::time::{self, NumericDateOrder};
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
@@ -27,9 +27,9 @@ struct IostatTextLog<'b, 'c> {
     order: NumericDateOrder,
     head: HeadLine,
     /// Machine that is read, once it is known.
-    wanted: Option<String>,
-    shaper: Shaper,
-    idle: IdleDevices,
+    chosen_host: Option<String>,
+    row: ReportRow,
+    idle_devices: IdleDevices,
     /// Set where the report has a table of disks …
     has_disks: bool,
     /// … and where one of its rows could not be read.
@@ -38,48 +38,48 @@ struct IostatTextLog<'b, 'c> {
     /// Blanks before the headings: sums over groups of disks are indented further.
     indent: usize,
     /// Set where names stand last, one blank behind the numbers.
-    is_pretty: bool,
+    has_names_last: bool,
     /// A name alone on its line, whose numbers must follow.
-    name: Option<String>,
+    pending_name: Option<String>,
     /// Set where a blank line stands behind the last row: the table is at its end, unless every other line is blank.
     is_behind_blank: bool,
     /// Headings of this report so far; repeated headings begin another report.
     headings: Vec<String>,
     /// Time printed above this report, UTC.
-    printed: Option<i64>,
+    printed_ns: Option<i64>,
     /// Days for times without a date.
     days: HeadDays,
     daylight: DaylightClock,
     reports: ReportClock,
     /// Reports since the head.
-    count: u64,
+    report_count: u64,
     /// Heads so far.
-    starts: u64,
+    start_count: u64,
     /// Values in the row.
-    values: u64,
+    value_count: u64,
     /// Set where iostat -y left out the report since boot, and a blank line behind it.
     is_without_first: bool,
     /// Number of blank lines in succession; `None` where every other line of the file is blank.
-    blanks: Option<u32>,
+    blank_run: Option<u32>,
     is_announced: bool,
-    line: u64,
+    line_number: u64,
 }
 
 /// Returns true where a head has headings of iostat.
-pub fn recognise(head: &InputHead<'_>) -> bool {
-    head.lines().any(|line| {
+pub fn is_iostat_text(head: &InputHead<'_>) -> bool {
+    head.text_lines().any(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        is_of_processors(&words) || is_of_disks(&words)
+        are_processor_headings(&words) || are_disk_headings(&words)
     })
 }
 
 /// Returns true for the headings above the processors.
-fn is_of_processors(words: &[&str]) -> bool {
+fn are_processor_headings(words: &[&str]) -> bool {
     words.first() == Some(&"avg-cpu:") && words[1..].iter().all(|word| word.starts_with('%')) && words.len() > 1
 }
 
 /// Returns true for the headings above iostat's disks: `Device` stands first, or last with `-h`.
-fn is_of_disks(words: &[&str]) -> bool {
+fn are_disk_headings(words: &[&str]) -> bool {
     let is_device = |word: Option<&&str>| word.is_some_and(|w| matches!(*w, "Device" | "Device:"));
     let has_device = is_device(words.first()) || is_device(words.last());
     has_device && words.iter().any(|w| matches!(*w, "tps" | "r/s" | "w/s" | "d/s" | "%util"))
@@ -87,10 +87,10 @@ fn is_of_disks(words: &[&str]) -> bool {
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = input.head().lines().fold(String::new(), |all, line| all + &line + "\n");
+    let head = input.head().text_lines().fold(String::new(), |all, line| all + &line + "\n");
     let first = head.lines().find_map(HeadLine::parse).unwrap_or_default();
-    let order = time::order(&head, &first.date);
-    let blanks = if is_doubled(&head) { None } else { Some(0) };
+    let order = time::guess_date_order(&head, &first.date);
+    let blanks = if has_blank_after_headings(&head) { None } else { Some(0) };
     let mut stream = StreamWindow::new(input);
     let mut log = IostatTextLog {
         file: stream.name().to_owned(),
@@ -99,30 +99,30 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         clock: SysstatClock::new(options),
         order,
         head: HeadLine::default(),
-        wanted: options.host.clone(),
-        shaper: Shaper::new(),
-        idle: IdleDevices::default(),
+        chosen_host: options.host.clone(),
+        row: ReportRow::new(),
+        idle_devices: IdleDevices::default(),
         has_disks: false,
         is_damaged: false,
         table: None,
         indent: 0,
-        is_pretty: false,
-        name: None,
+        has_names_last: false,
+        pending_name: None,
         is_behind_blank: false,
         headings: Vec::new(),
-        printed: None,
+        printed_ns: None,
         days: HeadDays::default(),
         daylight: DaylightClock::default(),
         reports: ReportClock::default(),
-        count: 0,
-        starts: 0,
-        values: 0,
+        report_count: 0,
+        start_count: 0,
+        value_count: 0,
         is_without_first: false,
-        blanks,
+        blank_run: blanks,
         is_announced: false,
-        line: 0,
+        line_number: 0,
     };
-    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
+    while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text)?;
     }
     if log.batch.is_stopped() {
@@ -130,262 +130,262 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     }
     // the last report may be incomplete
     log.is_damaged = true;
-    log.end_of_report()?;
-    log.end()
+    log.finish_report()?;
+    log.finish_log()
 }
 
 /// Returns true where a blank line stands behind headings, which iostat never prints: the file was copied badly.
-fn is_doubled(head: &str) -> bool {
+fn has_blank_after_headings(head: &str) -> bool {
     let mut lines = head.lines().skip_while(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        !is_of_processors(&words) && !is_of_disks(&words)
+        !are_processor_headings(&words) && !are_disk_headings(&words)
     });
     lines.nth(1).is_some_and(|line| line.trim().is_empty())
 }
 
-fn indent(text: &str) -> usize {
+fn indent_width(text: &str) -> usize {
     text.len() - text.trim_start().len()
 }
 
 impl IostatTextLog<'_, '_> {
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(head) = HeadLine::parse(text) {
-            self.end_of_report()?;
+            self.finish_report()?;
             (self.head, self.days) = (head, HeadDays::default());
-            self.begin();
+            self.begin_start();
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
         if words.is_empty() {
             self.is_behind_blank = true;
-            if let Some(blanks) = &mut self.blanks {
+            if let Some(blanks) = &mut self.blank_run {
                 *blanks += 1;
-                self.is_without_first |= *blanks == 2 && self.headings.is_empty() && self.count == 0;
+                self.is_without_first |= *blanks == 2 && self.headings.is_empty() && self.report_count == 0;
             }
             return Ok(());
         }
-        self.blanks = self.blanks.map(|_| 0);
+        self.blank_run = self.blank_run.map(|_| 0);
         let is_blank_before = std::mem::take(&mut self.is_behind_blank);
-        let is_of_processors = is_of_processors(&words);
-        if is_of_processors || is_of_disks(&words) {
-            if !self.is_of_host() {
+        let is_of_processors = are_processor_headings(&words);
+        if is_of_processors || are_disk_headings(&words) {
+            if !self.is_chosen_host() {
                 return Ok(());
             }
-            self.indent = indent(text);
-            self.is_pretty = text.trim_end().strip_suffix(" Device").is_some_and(|rest| !rest.ends_with(' '));
+            self.indent = indent_width(text);
+            self.has_names_last = text.trim_end().strip_suffix(" Device").is_some_and(|rest| !rest.ends_with(' '));
             return if is_of_processors {
-                self.heading(&[&["CPU"], &words[1..]].concat())
+                self.read_heading(&[&["CPU"], &words[1..]].concat())
             } else {
-                self.heading(&words)?;
+                self.read_heading(&words)?;
                 self.has_disks = true;
                 Ok(())
             };
         }
         if let Some(table) = self.table.take() {
-            let is_row = self.row_or_name(&table, text, &words, is_blank_before);
+            let is_row = self.read_row_or_name(&table, text, &words, is_blank_before);
             // a blank line ends the rows, unless there is one between all lines
             self.table = (is_row || !is_blank_before).then_some(table);
             if is_row {
                 return Ok(());
             }
         }
-        self.time(text)
+        self.read_time(text)
     }
 
     /// Returns true where the current machine is the one that is read; otherwise reports it.
-    fn is_of_host(&mut self) -> bool {
+    fn is_chosen_host(&mut self) -> bool {
         if self.head.host.is_empty() {
             return true;
         }
-        let chosen = self.wanted.get_or_insert_with(|| self.head.host.clone());
+        let chosen = self.chosen_host.get_or_insert_with(|| self.head.host.clone());
         let is_chosen = is_same_host(chosen, &self.head.host);
         if !is_chosen {
             self.table = None;
-            self.batch.skip_host(format!("line {}", self.line), &self.head.host);
+            self.batch.add_other_host(format!("line {}", self.line_number), &self.head.host);
         }
         is_chosen
     }
 
     /// Begins a start of iostat.
-    fn begin(&mut self) {
-        (self.count, self.is_without_first, self.table) = (0, false, None);
-        self.blanks = self.blanks.map(|_| 0);
-        self.reports.begin();
-        self.idle.begin();
-        self.starts += 1;
-        if let Some(printed) = self.printed.take() {
-            self.reports.printed(printed);
+    fn begin_start(&mut self) {
+        (self.report_count, self.is_without_first, self.table) = (0, false, None);
+        self.blank_run = self.blank_run.map(|_| 0);
+        self.reports.begin_start();
+        self.idle_devices.begin_start();
+        self.start_count += 1;
+        if let Some(printed) = self.printed_ns.take() {
+            self.reports.set_printed_time(printed);
         }
     }
 
-    fn skip(&mut self, because: &str) {
-        self.batch.skip(format!("line {}", self.line), because);
+    fn add_skip(&mut self, because: &str) {
+        self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
-    fn time(&mut self, text: &str) -> Result<(), LogError> {
+    fn read_time(&mut self, text: &str) -> Result<(), LogError> {
         // `Time: 07:05:46 PM` of old releases has no date of its own
         let clock = text.trim().strip_prefix("Time:").filter(|clock| clock.split_whitespace().count() < 3);
         let text = clock.map_or_else(|| text.to_owned(), |clock| format!("{} {clock}", self.head.date));
-        let Some(printed) = calendar::moment(&text, self.order) else {
-            self.skip("neither headings nor a time nor a row under headings");
+        let Some(printed) = calendar::parse_moment(&text, self.order) else {
+            self.add_skip("neither headings nor a time nor a row under headings");
             return Ok(());
         };
-        self.end_of_report()?;
-        let local = if clock.is_some() { self.days.after(printed.local) } else { printed.local };
+        self.finish_report()?;
+        let local = if clock.is_some() { self.days.resolve_time(printed.local_s) } else { printed.local_s };
         let mut time_ns = self.clock.utc_ns(local, &printed.zone, self.batch);
         if self.clock.is_one_zone(&printed.zone) {
-            time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
+            time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         }
-        self.printed = Some(time_ns);
+        self.printed_ns = Some(time_ns);
         // OSWatcher writes this line each time it starts a tool
         if text.trim_start().starts_with("zzz") {
-            self.begin();
+            self.begin_start();
         }
         Ok(())
     }
 
-    fn heading(&mut self, words: &[&str]) -> Result<(), LogError> {
+    fn read_heading(&mut self, words: &[&str]) -> Result<(), LogError> {
         self.drop_name();
         let headings = words.join(" ");
         if self.headings.contains(&headings) {
-            self.end_of_report()?;
+            self.finish_report()?;
         }
         self.headings.push(headings);
-        self.table = HeadingTable::of(words);
+        self.table = HeadingTable::from_headings(words);
         Ok(())
     }
 
     /// Reads a row, which `iostat -h` of older releases breaks behind the disk's name.
-    fn row_or_name(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
-        let are_numbers = words.iter().all(|word| number(word, 1.0).is_some());
-        let is_rest = are_numbers && !is_behind_blank && words.len() + 1 == table.columns();
-        if let Some(name) = self.name.take_if(|_| is_rest) {
+    fn read_row_or_name(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
+        let are_numbers = words.iter().all(|word| parse_cell(word, 1.0).is_some());
+        let is_rest = are_numbers && !is_behind_blank && words.len() + 1 == table.column_count();
+        if let Some(name) = self.pending_name.take_if(|_| is_rest) {
             let joined = format!("{name} {text}");
-            return self.row(table, &joined, &joined.split_whitespace().collect::<Vec<_>>(), false);
+            return self.read_row(table, &joined, &joined.split_whitespace().collect::<Vec<_>>(), false);
         }
         self.drop_name();
-        let is_alone = words.len() == 1 && table.columns() > 2 && table.report != "cpu";
-        let is_name = is_alone && !are_numbers && !is_behind_blank && !self.is_pretty;
-        if is_name && calendar::moment(text, self.order).is_none() {
-            self.name = Some(text.to_owned());
+        let is_alone = words.len() == 1 && table.column_count() > 2 && table.report != "cpu";
+        let is_name = is_alone && !are_numbers && !is_behind_blank && !self.has_names_last;
+        if is_name && calendar::parse_moment(text, self.order).is_none() {
+            self.pending_name = Some(text.to_owned());
             return true;
         }
-        self.row(table, text, words, is_behind_blank)
+        self.read_row(table, text, words, is_behind_blank)
     }
 
     /// Reports a name without numbers behind it as a row that was cut.
     fn drop_name(&mut self) {
-        if self.name.take().is_some() {
+        if self.pending_name.take().is_some() {
             self.is_damaged = true;
-            self.skip("a row with fewer cells than its table has headings");
+            self.add_skip("a row with fewer cells than its table has headings");
         }
     }
 
     /// Returns true for sums over groups of disks (iostat -g), which have a blank before their names, wherever these
     /// stand.
     fn is_group(&self, text: &str, words: &[&str], instance: &str) -> bool {
-        if self.is_pretty {
+        if self.has_names_last {
             return text.trim_end().strip_suffix(instance).is_some_and(|numbers| numbers.ends_with("  "));
         }
-        words[0] == instance && indent(text) > self.indent
+        words[0] == instance && indent_width(text) > self.indent
     }
 
     /// Reads a row; returns false where the line does not belong to this table.
-    fn row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
+    fn read_row(&mut self, table: &HeadingTable, text: &str, words: &[&str], is_behind_blank: bool) -> bool {
         let all = [&["all"], words].concat();
         let words = if table.report == "cpu" { &all[..] } else { words };
         // otherwise the words of a time would count as a name with blanks, and its year as a number
-        let is_long = words.len() > table.columns();
-        if is_long && (is_behind_blank || calendar::moment(text, self.order).is_some()) {
+        let is_long = words.len() > table.column_count();
+        if is_long && (is_behind_blank || calendar::parse_moment(text, self.order).is_some()) {
             return false;
         }
-        match table.row(words) {
+        match table.parse_row(words) {
             // its values are left out with the report
-            Ok(_) if self.is_first() => self.values += 1,
+            Ok(_) if self.is_first_report() => self.value_count += 1,
             Ok((instance, values)) => {
                 let is_group = table.report != "cpu" && self.is_group(text, words, &instance);
                 let instance = if is_group { format!(" {instance}") } else { instance };
                 for (name, value) in values {
-                    self.values += 1;
-                    if let Some(slot) = self.shaper.slot(&table.report, name, &instance) {
-                        self.shaper.put(slot, value);
+                    self.value_count += 1;
+                    if let Some(slot) = self.row.value_slot(&table.report, name, &instance) {
+                        self.row.put_value(slot, value);
                     }
                 }
             }
             Err(Misfit::Words) => return false,
-            Err(_) if is_behind_blank || calendar::moment(text, self.order).is_some() => return false,
+            Err(_) if is_behind_blank || calendar::parse_moment(text, self.order).is_some() => return false,
             Err(misfit) => {
                 let comparison = if misfit == Misfit::Short { "fewer" } else { "more" };
                 self.is_damaged = true;
-                self.skip(&format!("a row with {comparison} cells than its table has headings"));
+                self.add_skip(&format!("a row with {comparison} cells than its table has headings"));
             }
         }
         true
     }
 
-    fn is_first(&self) -> bool {
-        self.count == 0 && !self.is_without_first
+    fn is_first_report(&self) -> bool {
+        self.report_count == 0 && !self.is_without_first
     }
 
-    fn end_of_report(&mut self) -> Result<(), LogError> {
+    fn finish_report(&mut self) -> Result<(), LogError> {
         self.table = None;
         self.drop_name();
         // headings without rows are a report too: `-z` leaves out idle disks
-        let is_empty = self.values == 0 && (self.headings.is_empty() || self.printed.is_none());
+        let is_empty = self.value_count == 0 && (self.headings.is_empty() || self.printed_ns.is_none());
         let is_complete = self.has_disks && !self.is_damaged;
         (self.has_disks, self.is_damaged) = (false, false);
         self.headings.clear();
         if is_empty {
             return Ok(());
         }
-        let printed = self.printed.take();
-        let is_first = self.is_first();
-        self.count += 1;
-        self.values = 0;
+        let printed = self.printed_ns.take();
+        let is_first = self.is_first_report();
+        self.report_count += 1;
+        self.value_count = 0;
         if is_first {
-            self.reports.pass(printed, self.options.interval);
-            self.skip("the first report of iostat covers the time since boot");
+            self.reports.skip_report(printed, self.options.interval);
+            self.add_skip("the first report of iostat covers the time since boot");
             return Ok(());
         }
-        let midnight_ns = self.head.machine().midnight_ns(self.order);
-        let context = format!("line {}", self.line);
+        let midnight_ns = self.head.to_machine().midnight_ns(self.order);
+        let context = format!("line {}", self.line_number);
         let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, midnight_ns) else {
-            return Err(SysstatMachine::needs_interval(&self.file, &context));
+            return Err(SysstatMachine::missing_interval_error(&self.file, &context));
         };
         if let Some(warning) = self.reports.take_warning() {
-            if warning == SysstatMachine::ASSUMED {
-                self.batch.times_are(TimeBasis::Counted);
+            if warning == SysstatMachine::COUNTED_TIMES_NOTE {
+                self.batch.note_time_basis(TimeBasis::Counted);
             }
-            if self.head.date.is_empty() && warning == SysstatMachine::ASSUMED {
-                self.skip(SysstatMachine::NO_DATE);
+            if self.head.date.is_empty() && warning == SysstatMachine::COUNTED_TIMES_NOTE {
+                self.add_skip(SysstatMachine::NO_DATE_NOTE);
             }
-            self.batch.note(Note::new(time_ns, Note::WARNING, warning));
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning));
         }
         if !self.is_announced {
             self.is_announced = true;
             // times above reports have a date of their own
-            let guess = SysstatMachine::date_guess(&self.head.date, self.order).filter(|_| printed.is_none());
+            let guess = SysstatMachine::date_guess_note(&self.head.date, self.order).filter(|_| printed.is_none());
             if let Some(text) = guess {
-                self.batch.note(Note::new(time_ns, Note::WARNING, text));
+                self.batch.push_note(Note::new(time_ns, Note::WARNING, text));
             }
-            self.batch.topology(time_ns, &self.head.machine().topology());
+            self.batch.push_topology(time_ns, &self.head.to_machine().to_topology());
         }
-        if self.idle.fill(&mut self.shaper, [is_complete; TABLES]) {
-            self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
+        if self.idle_devices.fill_omitted(&mut self.row, [is_complete; TABLE_COUNT]) {
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_devices::OMITTED_DEVICES_NOTE));
         }
-        self.shaper.emit(self.batch, time_ns, since);
-        self.shaper.tidy();
+        self.row.emit_tick(self.batch, time_ns, since);
+        self.row.forget_if_sparse();
         Ok(())
     }
 
     /// Returns an error with advice where each start printed only one report.
-    fn end(&mut self) -> Result<(), LogError> {
-        if self.batch.has_ticks() || self.batch.is_stopped() || self.count != 1 || self.is_without_first {
+    fn finish_log(&mut self) -> Result<(), LogError> {
+        if self.batch.has_ticks() || self.batch.is_stopped() || self.report_count != 1 || self.is_without_first {
             return Ok(());
         }
         let record = "S_TIME_FORMAT=ISO iostat -t -x 10 > FILE";
-        let because = SysstatMachine::since_boot(self.starts.max(1), "report", record);
-        Err(LogError::Empty { file: self.file.clone(), because })
+        let because = SysstatMachine::since_boot_reason(self.start_count.max(1), "report", record);
+        Err(LogError::NoSamples { file: self.file.clone(), because })
     }
 }
 
@@ -393,7 +393,7 @@ impl IostatTextLog<'_, '_> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Read, run, run_with};
+    use super::super::testing::{ReadOutcome, read_bytes, read_text};
     use crate::LogOptions;
 
     mod layouts;
@@ -407,13 +407,13 @@ mod tests {
         )
     }
 
-    fn log(headings: &str, row: &str) -> Read {
+    fn log(headings: &str, row: &str) -> ReadOutcome {
         let reports: String = (1..4).map(|second| report(second, headings, row)).collect();
-        run(&(HEAD.to_owned() + &reports))
+        read_text(&(HEAD.to_owned() + &reports))
     }
 
     #[test]
-    fn every_generation_of_columns() {
+    fn reads_every_generation_of_columns() {
         for (headings, row, expected) in [
             (
                 "Device: rrqm/s wrqm/s r/s w/s rsec/s wsec/s avgrq-sz avgqu-sz await svctm %util",
@@ -450,40 +450,40 @@ mod tests {
         ] {
             let read = log(headings, row);
             for (counter, value) in expected {
-                let found = read.column(&format!("physical_disk.{counter}"), "sda");
+                let found = read.series_values(&format!("physical_disk.{counter}"), "sda");
                 assert_eq!(found, [value; 2], "{counter} of {headings}");
             }
-            assert_eq!(read.column("processor.privileged", "_total"), [0.01; 2]);
+            assert_eq!(read.series_values("processor.privileged", "_total"), [0.01; 2]);
             assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 2]);
             let skipped = read.summary.unwrap().skipped;
-            assert!(skipped.len() == 1 && skipped[0].because.contains("since boot"), "{skipped:?}");
+            assert!(skipped.len() == 1 && skipped[0].reason.contains("since boot"), "{skipped:?}");
         }
     }
 
     #[test]
-    fn an_option_that_left_the_first_report_out_is_seen() {
+    fn detects_the_option_that_leaves_out_the_first_report() {
         let text = format!("{HEAD}\n{}", report(1, "Device tps", "sda 5"));
-        assert_eq!(run(&text).column("physical_disk.transfers_per_s", "sda"), [5.0]);
+        assert_eq!(read_text(&text).series_values("physical_disk.transfers_per_s", "sda"), [5.0]);
     }
 
     #[test]
-    fn reports_without_times_are_counted() {
+    fn counts_times_of_reports_without_times() {
         let report = "avg-cpu:  %user %idle\n 50.00 50.00\n\nDevice tps\nsda 5.0\n ALL 9.0\n\n\n";
         let text = HEAD.to_owned() + &report.repeat(4);
-        let error = run(&text).summary.unwrap_err().to_string();
+        let error = read_text(&text).summary.unwrap_err().to_string();
         assert!(error.contains("--interval"), "{error}");
         let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
-        let read = run_with(text.as_bytes(), &options);
+        let read = read_bytes(text.as_bytes(), &options);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 3]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("counted from midnight")));
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0; 3]);
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0; 3]);
         let summary = read.summary.unwrap();
         assert_eq!(summary.series, 3);
         assert!(summary.skipped.iter().any(|s| s.context == "group ALL"), "{:?}", summary.skipped);
     }
 
     #[test]
-    fn columns_that_change_and_broken_rows() {
+    fn reads_changing_columns_and_reports_broken_rows() {
         let text = HEAD.to_owned()
             + &report(1, "Device tps", "sda 5")
             + &report(2, "Device tps", "sda 5 6 7 8")
@@ -491,12 +491,12 @@ mod tests {
             + &report(4, "Device %util tps", "sda 50 7")
             + &report(3, "Device %util tps", "sda 50 8")
             + "rubbish\n";
-        let read = run(&text);
-        let tps = read.column("physical_disk.transfers_per_s", "sda");
+        let read = read_text(&text);
+        let tps = read.series_values("physical_disk.transfers_per_s", "sda");
         assert!(tps[0].is_nan() && tps[1].is_nan() && tps[2..] == [7.0], "{tps:?}");
         let skipped = read.summary.unwrap().skipped;
         for because in ["fewer cells", "time goes back", "neither headings"] {
-            assert!(skipped.iter().any(|s| s.because.contains(because)), "{because}: {skipped:?}");
+            assert!(skipped.iter().any(|s| s.reason.contains(because)), "{because}: {skipped:?}");
         }
     }
 
@@ -510,8 +510,8 @@ mod tests {
             + &report(4, HEADINGS, "sdb 6 24 3 1 20")
             + &report(5, HEADINGS, "sda 7 28 3")
             + &report(6, HEADINGS, "sda 8 32 3 1 5");
-        let read = run(&text);
-        let column = |counter: &str, disk: &str| read.column(&format!("physical_disk.{counter}"), disk);
+        let read = read_text(&text);
+        let column = |counter: &str, disk: &str| read.series_values(&format!("physical_disk.{counter}"), disk);
         assert_eq!(column("reads_per_s", "sda")[..3], [10.0, 12.0, 0.0]);
         assert_eq!(column("reads_per_s", "sdb")[..3], [5.0, 0.0, 6.0]);
         assert_eq!((column("busy", "sdb")[1], column("avg_queue_length", "sda")[2]), (0.0, 0.0));
@@ -521,8 +521,8 @@ mod tests {
         assert_eq!(read.notes.iter().filter(|n| n.text.contains("taken as idle")).count(), 1);
         // another start may have other disks
         let again = text + HEAD + &report(10, HEADINGS, "sda 1 1 1 1 1") + &report(11, HEADINGS, "sda 9 36 3 1 5");
-        let read = run(&(again + &report(12, HEADINGS, "sda 9 36 3 1 5")));
-        assert!(read.column("physical_disk.reads_per_s", "sdb").last().is_some_and(|v| v.is_nan()));
+        let read = read_text(&(again + &report(12, HEADINGS, "sda 9 36 3 1 5")));
+        assert!(read.series_values("physical_disk.reads_per_s", "sdb").last().is_some_and(|v| v.is_nan()));
     }
 
     /// Three reports without times, as iostat prints them when it is started once.
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_programs_are_counted_and_cost_nothing() {
+    fn skips_lines_of_other_programs_without_losing_values() {
         let text = format!(
             "nohup: ignoring input\n\n[root@db1 ~]# iostat -x 1\n{HEAD}{}{}[Sat Nov 21] message from root\n{}sdb \
              nohup: x\n",
@@ -544,13 +544,13 @@ mod tests {
             ),
             report(3, "Device tps %util", "sda 7 1"),
         );
-        let read = run(&text);
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 7.0]);
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sdb")[0], 6.0);
+        let read = read_text(&text);
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 7.0]);
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sdb")[0], 6.0);
         let summary = read.summary.unwrap();
         assert_eq!(summary.host, "db1");
-        let other = summary.skipped.iter().find(|s| s.because.contains("neither headings")).unwrap();
-        assert_eq!((other.context.as_str(), other.times), ("line 1", 5));
+        let other = summary.skipped.iter().find(|s| s.reason.contains("neither headings")).unwrap();
+        assert_eq!((other.context.as_str(), other.count), ("line 1", 5));
     }
 
     #[test]
@@ -560,22 +560,22 @@ mod tests {
             start(5),
             start(7)
         );
-        let read = run(&text);
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
+        let read = read_text(&text);
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
         let at = |second: i64| 1_795_287_900_000_000_000 + second * 1_000_000_000;
         assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [at(1), at(2), at(31), at(32)]);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("one second apart")));
         // without the head of each start only this line shows that iostat was restarted
-        let read = run(&text.replace(HEAD, "\n"));
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
+        let read = read_text(&text.replace(HEAD, "\n"));
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
     }
 
     #[test]
     fn one_report_is_refused_without_asking_for_an_interval() {
         for text in [format!("{HEAD}Device tps %util\nsda 5 1\n"), HEAD.to_owned() + &report(1, "Device tps", "sda 5")]
         {
-            let error = run(&text).summary.unwrap_err().to_string();
+            let error = read_text(&text).summary.unwrap_err().to_string();
             assert!(error.contains("one report") && error.contains("iostat -t -x 10"), "{error}");
             assert!(!error.contains("--interval"), "{error}");
         }
@@ -584,15 +584,15 @@ mod tests {
     #[test]
     fn a_blank_line_behind_every_line_does_not_mean_that_the_first_report_was_left_out() {
         let text = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
-        let read = run(&text.replace('\n', "\n\n"));
-        assert_eq!(read.column("physical_disk.transfers_per_s", "sda"), [5.25; 2]);
+        let read = read_text(&text.replace('\n', "\n\n"));
+        assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.25; 2]);
     }
 
     #[test]
-    fn a_log_cut_anywhere_gives_what_was_whole() {
+    fn a_log_cut_anywhere_yields_all_complete_reports() {
         let whole = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
         for cut in 0..whole.len() {
-            assert!(run(&whole[..cut]).ticks.len() <= 2, "cut at {cut}");
+            assert!(read_text(&whole[..cut]).ticks.len() <= 2, "cut at {cut}");
         }
     }
 }

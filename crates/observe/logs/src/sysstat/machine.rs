@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use diskwright_base::Topology;
 
-use super::time::{self, DAY, NumericDateOrder};
+use super::time::{self, DAY_S, NumericDateOrder};
 use crate::error::LogError;
 
 /// Facts about the machine.
@@ -24,17 +24,17 @@ pub struct SysstatMachine<'a> {
 
 impl SysstatMachine<'_> {
     /// Text of the note about reports without times.
-    pub const ASSUMED: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
+    pub const COUNTED_TIMES_NOTE: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
     /// Text where the line with the date is missing.
-    pub const NO_DATE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
+    pub const NO_DATE_NOTE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
     /// Text of the note about reports of which only the first of each start has a time.
-    pub const SPACED: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
+    pub const SPACED_TIMES_NOTE: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
                                       one second apart (--interval sets the true interval)";
 
     /// Returns the reason to refuse a log in which each start printed only once.
-    pub fn since_boot(starts: u64, noun: &str, record: &str) -> String {
+    pub fn since_boot_reason(starts: u64, noun: &str, record: &str) -> String {
         let each = if starts == 1 {
             format!("one {noun}, and it")
         } else {
@@ -44,10 +44,10 @@ impl SysstatMachine<'_> {
     }
 
     /// Text of the note at a restart.
-    pub const RESTARTED: &'static str = "the machine was restarted";
+    pub const RESTART_NOTE: &'static str = "the machine was restarted";
 
     /// Converts it to a topology without devices: the log does not show how they are stacked.
-    pub fn topology(&self) -> Topology {
+    pub fn to_topology(&self) -> Topology {
         Topology {
             host: self.host.to_owned(),
             kernel: self.kernel.to_owned(),
@@ -59,23 +59,23 @@ impl SysstatMachine<'_> {
 
     /// Returns the start of reports without times: midnight of the log's date.
     pub fn midnight_ns(&self, order: NumericDateOrder) -> i64 {
-        let days = time::date(self.date, order).map_or(0, |read| read.date.days());
-        days.saturating_mul(DAY).saturating_mul(1_000_000_000)
+        let days = time::parse_date(self.date, order).map_or(0, |read| read.date.days_since_epoch());
+        days.saturating_mul(DAY_S).saturating_mul(1_000_000_000)
     }
 
     /// Returns the text of the note about a date whose day and month could be swapped; `None` where they could not.
-    pub fn date_guess(date: &str, order: NumericDateOrder) -> Option<String> {
+    pub fn date_guess_note(date: &str, order: NumericDateOrder) -> Option<String> {
         let order_name = match order {
             NumericDateOrder::MonthFirst => "month before day",
             NumericDateOrder::DayFirst => "day before month",
         };
-        let is_guess = time::date(date, order).is_some_and(|read| read.guessed);
+        let is_guess = time::parse_date(date, order).is_some_and(|read| read.is_guess);
         is_guess.then(|| format!("the date {date} was read {order_name}; S_TIME_FORMAT=ISO leaves no doubt"))
     }
 
     /// Returns the error where nothing gives the times of reports.
-    pub fn needs_interval(file: &str, context: &str) -> LogError {
-        LogError::Needs {
+    pub fn missing_interval_error(file: &str, context: &str) -> LogError {
+        LogError::MissingOption {
             file: file.to_owned(),
             because: format!("{context}: the reports have no timestamps, and their interval is unknown"),
             option: "--interval 5s (iostat -t prints times next time)",
@@ -89,7 +89,7 @@ pub struct ReportClock {
     /// Time on a line of its own, before the tool was started or before a report.
     start_ns: Option<i64>,
     /// Time of the previous report of this start.
-    before_ns: Option<i64>,
+    previous_ns: Option<i64>,
     /// Latest time of all reports.
     latest_ns: Option<i64>,
     /// Set where nothing gave the time of this start.
@@ -100,25 +100,25 @@ pub struct ReportClock {
 
 impl ReportClock {
     /// Interval of reports behind a time, where nothing gives it.
-    const SPACE: Duration = Duration::from_secs(1);
+    const DEFAULT_SPACING: Duration = Duration::from_secs(1);
 
     /// Sets a time that stands on a line of its own.
-    pub fn printed(&mut self, time_ns: i64) {
+    pub fn set_printed_time(&mut self, time_ns: i64) {
         self.start_ns = Some(time_ns);
     }
 
     /// Begins a start of the tool: its first report is no difference to those before.
-    pub fn begin(&mut self) {
-        self.before_ns = None;
+    pub fn begin_start(&mut self) {
+        self.previous_ns = None;
     }
 
     /// Skips a report because it covers the time since boot.
-    pub fn pass(&mut self, printed: Option<i64>, interval: Option<Duration>) {
-        self.before_ns = printed.or_else(|| self.start_ns.take());
-        self.is_counted = self.before_ns.is_none();
+    pub fn skip_report(&mut self, printed: Option<i64>, interval: Option<Duration>) {
+        self.previous_ns = printed.or_else(|| self.start_ns.take());
+        self.is_counted = self.previous_ns.is_none();
         if self.is_counted {
             // later starts continue where the earlier ended
-            self.before_ns = interval.and_then(|step| Some(step_on(self.latest_ns?, step)));
+            self.previous_ns = interval.and_then(|step| Some(add_step(self.latest_ns?, step)));
         }
     }
 
@@ -131,26 +131,26 @@ impl ReportClock {
         midnight_ns: i64,
     ) -> Option<(i64, Option<u64>)> {
         let own = printed.or_else(|| self.start_ns.take());
-        let time_ns = match (own, self.before_ns) {
+        let time_ns = match (own, self.previous_ns) {
             (Some(own), _) => own,
             (None, Some(before)) if !self.is_counted => {
-                self.warn(0, interval.is_none(), SysstatMachine::SPACED);
-                step_on(before, interval.unwrap_or(Self::SPACE))
+                self.warn_once(0, interval.is_none(), SysstatMachine::SPACED_TIMES_NOTE);
+                add_step(before, interval.unwrap_or(Self::DEFAULT_SPACING))
             }
             (None, before) => {
                 let step = interval?;
-                self.warn(1, true, SysstatMachine::ASSUMED);
+                self.warn_once(1, true, SysstatMachine::COUNTED_TIMES_NOTE);
                 self.is_counted = true;
-                step_on(before.unwrap_or(midnight_ns), step)
+                add_step(before.unwrap_or(midnight_ns), step)
             }
         };
-        let since = self.before_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
-        self.before_ns = Some(time_ns);
-        self.latest_ns = self.latest_ns.max(self.before_ns);
+        let since = self.previous_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.previous_ns = Some(time_ns);
+        self.latest_ns = self.latest_ns.max(self.previous_ns);
         Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
     }
 
-    fn warn(&mut self, index: usize, is_needed: bool, text: &'static str) {
+    fn warn_once(&mut self, index: usize, is_needed: bool, text: &'static str) {
         if is_needed && !std::mem::replace(&mut self.warned[index], true) {
             self.warning = Some(text);
         }
@@ -165,22 +165,22 @@ impl ReportClock {
 /// Days by which times of day have passed the date in a head.
 #[derive(Default)]
 pub struct HeadDays {
-    days: i64,
+    day_count: i64,
     last_s: Option<i64>,
 }
 
 impl HeadDays {
     /// Resolves a time of day that was read with the head's date: half a day back means that midnight has passed.
-    pub fn after(&mut self, local_s: i64) -> i64 {
-        let same_day = local_s.saturating_add(self.days * DAY);
-        let is_midnight = self.last_s.is_some_and(|last| same_day.saturating_add(DAY / 2) < last);
-        self.days += i64::from(is_midnight);
-        let moment = same_day.saturating_add(if is_midnight { DAY } else { 0 });
+    pub fn resolve_time(&mut self, local_s: i64) -> i64 {
+        let same_day = local_s.saturating_add(self.day_count * DAY_S);
+        let is_midnight = self.last_s.is_some_and(|last| same_day.saturating_add(DAY_S / 2) < last);
+        self.day_count += i64::from(is_midnight);
+        let moment = same_day.saturating_add(if is_midnight { DAY_S } else { 0 });
         self.last_s = Some(moment);
         moment
     }
 }
 
-fn step_on(before: i64, step: Duration) -> i64 {
+fn add_step(before: i64, step: Duration) -> i64 {
     before.saturating_add(i64::try_from(step.as_nanos()).unwrap_or(i64::MAX))
 }

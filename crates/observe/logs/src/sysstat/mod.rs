@@ -3,33 +3,33 @@
 mod binary;
 pub(crate) mod calendar;
 pub(crate) mod clock;
-mod collector;
 mod columns;
-pub(crate) mod extras;
+pub(crate) mod computed_series;
 mod head_line;
-pub(crate) mod idle;
+pub(crate) mod heading_table;
+pub(crate) mod idle_devices;
 mod iostat_text;
-mod json;
 mod json_log;
-mod keeper;
+mod json_sample;
+mod json_scanner;
 mod machine;
 mod processes;
-mod rows;
-mod sample;
+pub(crate) mod report_row;
+mod sadf_rows;
 mod sar_text;
-pub(crate) mod shaper;
-pub(crate) mod stream;
-pub(crate) mod table;
+mod session;
+pub(crate) mod stream_window;
 mod template;
 #[cfg(test)]
 pub(crate) mod testing;
+mod tick_collector;
 pub(crate) mod time;
 mod vmstat;
 mod vmstat_headings;
 mod xml_log;
 
-use keeper::DocumentWriter;
-pub(crate) use stream::StreamWindow;
+use session::DocumentWriter;
+pub(crate) use stream_window::StreamWindow;
 
 use crate::{InputHead, LogFormat};
 
@@ -50,7 +50,7 @@ pub static SADF_XML: LogFormat = LogFormat {
     title: "sysstat: sadf -x (XML)",
     explain: "The same reports as sadf-json. Convert with `sadf -x FILE -- -A`.",
     // only attributes may follow the element's name
-    recognise: |head| head.lines().any(|line| line.trim_start().starts_with("<sysstat")),
+    recognise: |head| head.text_lines().any(|line| line.trim_start().starts_with("<sysstat")),
     read: xml_log::read,
 };
 
@@ -81,7 +81,7 @@ pub static SAR_TEXT: LogFormat = LogFormat {
     explain: "All tables, in any locale, with repeated headings, midnights and restarts; averages are omitted. \
               pidstat's processes become process tables. The text has no time zone; use --utc-offset. Print it with \
               `S_TIME_FORMAT=ISO sar -A -f FILE`.",
-    recognise: sar_text::recognise,
+    recognise: sar_text::is_sar_text,
     read: sar_text::read,
 };
 
@@ -92,7 +92,7 @@ pub static IOSTAT_TEXT: LogFormat = LogFormat {
     explain: "Columns of every version, with and without -x, -t, -h, -k, -m, -N; columns are found by heading. The \
               first report covers the time since boot and is omitted. Record with `S_TIME_FORMAT=ISO iostat -t -x 1`; \
               without -t the reports have no times, and --interval is required.",
-    recognise: iostat_text::recognise,
+    recognise: iostat_text::is_iostat_text,
     read: iostat_text::read,
 };
 
@@ -102,8 +102,8 @@ pub static SADF_ROWS: LogFormat = LogFormat {
     title: "sysstat: sadf -d (semicolons) and sadf -p (tabs)",
     explain: "All tables of sadf -d and sadf -p, and those of sadf -dh with one list of instances per row. Convert \
               with `sadf -d FILE -- -A`; sadf -j contains more.",
-    recognise: rows::recognise,
-    read: rows::read,
+    recognise: sadf_rows::is_sadf_rows,
+    read: sadf_rows::read,
 };
 
 /// Text of vmstat.
@@ -113,7 +113,7 @@ pub static VMSTAT: LogFormat = LogFormat {
     explain: "Memory, swap and processors; no disks. The first row covers the time since boot and is omitted. Record \
               with `vmstat -t 1`; without -t, --interval is required. Sizes are read as KiB; do not use -S, because \
               the text does not name its unit.",
-    recognise: vmstat::recognise,
+    recognise: vmstat::is_vmstat_text,
     read: vmstat::read,
 };
 
@@ -127,23 +127,23 @@ pub static SA_BINARY: LogFormat = LogFormat {
     read: binary::read,
 };
 
-fn has(bytes: &[u8], text: &str) -> bool {
+fn contains_text(bytes: &[u8], text: &str) -> bool {
     memchr::memmem::find(bytes, text.as_bytes()).is_some()
 }
 
 /// Returns true where this tool wrote the first JSON document.
 fn is_document(head: &InputHead<'_>, writer: DocumentWriter) -> bool {
-    let Some(start) = json_log::document_at(head.bytes) else { return false };
+    let Some(start) = json_log::find_document_start(head.bytes) else { return false };
     let bytes = &head.bytes[start..];
-    if !has(bytes, "\"hosts\"") {
+    if !contains_text(bytes, "\"hosts\"") {
         return false;
     }
-    let is_sadf = has(bytes, "\"file-date\"");
-    let is_iostat = has(bytes, "\"disk\"") || has(bytes, "\"avg-cpu\"");
+    let is_sadf = contains_text(bytes, "\"file-date\"");
+    let is_iostat = contains_text(bytes, "\"disk\"") || contains_text(bytes, "\"avg-cpu\"");
     // pidstat's rows are processes, and its key `context-switch` is also one of sadf's
-    let is_pidstat = has(bytes, "\"UID\"");
+    let is_pidstat = contains_text(bytes, "\"UID\"");
     // cifsiostat and tapestat write such documents too, about other devices
-    let is_mpstat = ["\"cpu-load\"", "\"node-load\"", "interrupts\""].iter().any(|report| has(bytes, report));
+    let is_mpstat = ["\"cpu-load\"", "\"node-load\"", "interrupts\""].iter().any(|report| contains_text(bytes, report));
     match writer {
         DocumentWriter::Sadf => is_sadf,
         DocumentWriter::Iostat => !is_sadf && is_iostat,

@@ -4,15 +4,15 @@ use std::collections::HashMap;
 
 use diskwright_base::{Note, ProcessRow, ProcessTable};
 
-use super::collector::{Collector, ValueOrigin};
-use super::table::number;
+use super::heading_table::parse_cell;
+use super::tick_collector::{Collector, ValueOrigin};
 use crate::error::LogError;
-use crate::plausible;
+use crate::value_limits;
 
 /// Shortest time between two tables, seconds.
-const BEAT_S: f64 = 10.0;
+const TABLE_INTERVAL_S: f64 = 10.0;
 /// Largest number of processes of one table.
-const MOST_ROWS: usize = 20_000;
+const MAX_ROWS: usize = 20_000;
 /// Ticks of the kernel's clock per second, in which delays are counted.
 const HERTZ: f64 = 100.0;
 
@@ -28,7 +28,7 @@ pub struct SysstatProcesses {
 
 impl SysstatProcesses {
     /// Reads headings; returns true where they are of processes.
-    pub fn heading(&mut self, words: &[&str]) -> bool {
+    pub fn read_heading(&mut self, words: &[&str]) -> bool {
         let has = |wanted: &str| words.contains(&wanted);
         let is_table = has("Command") && (has("PID") || has("TGID"));
         if is_table {
@@ -46,23 +46,23 @@ impl SysstatProcesses {
     /// Adds a row; a value that marks the tick also goes to the collector.
     ///
     /// # Errors
-    /// As [`Collector::put`].
-    pub fn row(&mut self, words: &[&str], origin: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
+    /// As [`Collector::add_value`].
+    pub fn add_row(&mut self, words: &[&str], origin: &ValueOrigin<'_>, to: &mut Collector) -> Result<(), LogError> {
         let seconds = origin.elapsed_ns.map_or(0.0, |ns| ns as f64 * 1e-9);
         if self.time_ns != Some(origin.time_ns) {
-            if self.seconds >= BEAT_S {
-                self.finish(to);
+            if self.seconds >= TABLE_INTERVAL_S {
+                self.emit_table(to);
             }
             self.seconds += seconds;
             self.time_ns = Some(origin.time_ns);
-            to.put(origin, ["pidstat", "reports", ""], 1.0)?;
+            to.add_value(origin, ["pidstat", "reports", ""], 1.0)?;
         }
         let cell = |name: &str| self.headings.iter().position(|h| h == name).and_then(|i| words.get(i));
         let mut has_impossible_value = false;
         let mut value = |name: &str| {
             // sizes of --human count bytes
             let unit_bytes = if name == "RSS" || name.starts_with("kB_") { 1024.0 } else { 1.0 };
-            let value = cell(name).and_then(|text| number(text, unit_bytes))?;
+            let value = cell(name).and_then(|text| parse_cell(text, unit_bytes))?;
             // percent and kB: ten thousand processors, 2 TB/s
             let max = if name.starts_with('%') { 1e6 } else { 2e9 };
             has_impossible_value |= !(0.0..=max).contains(&value) && name != "RSS";
@@ -82,9 +82,9 @@ impl SysstatProcesses {
         let (processor, system, faults) = (value("%CPU"), value("%system"), value("majflt/s"));
         let (delay, resident) = (value("iodelay"), value("RSS"));
         if has_impossible_value {
-            to.shaper.leave_out(&format!("line {}, process {pid}", origin.line), plausible::ABOVE);
+            to.row.add_skip(&format!("line {}, process {pid}", origin.line), value_limits::IMPOSSIBLY_LARGE);
         }
-        if self.rows.len() >= MOST_ROWS && !self.rows.contains_key(&pid) {
+        if self.rows.len() >= MAX_ROWS && !self.rows.contains_key(&pid) {
             return Ok(());
         }
         let row = self.rows.entry(pid).or_default();
@@ -107,7 +107,7 @@ impl SysstatProcesses {
     }
 
     /// Emits the table of the collected processes.
-    pub fn finish(&mut self, to: &mut Collector) {
+    pub fn emit_table(&mut self, to: &mut Collector) {
         let (Some(time_ns), true) = (self.time_ns, self.seconds > 0.0) else { return };
         let seconds = std::mem::take(&mut self.seconds);
         let mut rows: Vec<ProcessRow> = self.rows.drain().map(|(_, row)| row).collect();
@@ -126,7 +126,7 @@ impl SysstatProcesses {
         rows.sort_by(order);
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
         if let Ok(text) = serde_json::to_string(&table) {
-            to.note(Note::new(time_ns, Note::PROCESSES, text));
+            to.add_note(Note::new(time_ns, Note::PROCESSES, text));
         }
     }
 }
@@ -135,14 +135,14 @@ impl SysstatProcesses {
 mod tests {
     use diskwright_base::{Note, ProcessTable};
 
-    use super::super::testing::run;
+    use super::super::testing::read_text;
 
     #[test]
-    fn sizes_of_human_readers_are_of_bytes() {
+    fn sizes_for_humans_count_bytes() {
         let text = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n\
                     13:20:09 UID PID %usr %CPU RSS kB_rd/s kB_wr/s Command\n\
                     13:20:19 0 7 10.0% 20.0% 1.5G 2.0M 512.0B db\n";
-        let notes = run(text).notes;
+        let notes = read_text(text).notes;
         let of_processes = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
         let table: ProcessTable = serde_json::from_str(&of_processes.text).unwrap();
         let row = &table.rows[0];
@@ -159,7 +159,7 @@ mod tests {
                 "# Time UID PID kB_rd/s kB_wr/s kB_ccwr/s iodelay Command\n13:20:{second} 0 7 20.0 10.0 0.0 500 db\n\n"
             );
         }
-        let notes = run(&text).notes;
+        let notes = read_text(&text).notes;
         let tables: Vec<ProcessTable> = notes
             .iter()
             .filter(|note| note.kind == Note::PROCESSES)

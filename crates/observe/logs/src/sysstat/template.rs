@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use super::json::{self, TokenStop};
-use super::shaper::{Shaper, ValueSlot};
+use super::json_scanner::{self, TokenStop};
+use super::report_row::{ReportRow, ValueSlot};
 
 /// Content of a hole.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,7 +40,7 @@ pub enum StampPart {
 }
 
 /// Ranges of the parts of a sample's time in its text.
-pub type Stamp = Vec<(StampPart, Range<usize>)>;
+pub type StampRanges = Vec<(StampPart, Range<usize>)>;
 
 /// A sample's text with holes.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ pub struct Template {
     text: Vec<u8>,
     /// End of the text before each hole, and the hole's content.
     holes: Vec<(u32, TemplateHole)>,
-    taken: usize,
+    learnt_until: usize,
 }
 
 impl Template {
@@ -56,21 +56,28 @@ impl Template {
     pub fn clear(&mut self) {
         self.text.clear();
         self.holes.clear();
-        self.taken = 0;
+        self.learnt_until = 0;
     }
 
     /// Learns a hole at `range` of the sample.
-    pub fn hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
-        self.text.extend_from_slice(&sample[self.taken..range.start]);
+    pub fn learn_hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
+        self.text.extend_from_slice(&sample[self.learnt_until..range.start]);
         self.holes.push((self.text.len() as u32, hole));
-        self.taken = range.end;
+        self.learnt_until = range.end;
     }
 
     /// Learns a number for a slot, and puts it into the row.
-    pub fn number(&mut self, sample: &[u8], range: Range<usize>, value: f64, slot: Option<ValueSlot>, to: &mut Shaper) {
+    pub fn learn_number(
+        &mut self,
+        sample: &[u8],
+        range: Range<usize>,
+        value: f64,
+        slot: Option<ValueSlot>,
+        to: &mut ReportRow,
+    ) {
         let hole = match slot {
-            Some(slot) if to.row[slot.column as usize].is_nan() => {
-                to.put(slot, value);
+            Some(slot) if to.cells[slot.column as usize].is_nan() => {
+                to.put_value(slot, value);
                 if slot.factor == 1.0 {
                     TemplateHole::Cell(slot.column)
                 } else {
@@ -79,17 +86,22 @@ impl Template {
             }
             _ => TemplateHole::Number,
         };
-        self.hole(sample, range, hole);
+        self.learn_hole(sample, range, hole);
     }
 
     /// Ends learning; the sample ends at `end`.
     pub fn finish(&mut self, sample: &[u8], end: usize) {
-        self.text.extend_from_slice(&sample[self.taken..end]);
+        self.text.extend_from_slice(&sample[self.learnt_until..end]);
     }
 
     /// Reads a sample at the beginning of `bytes` into the row. `Ok(None)` where the text differs; the row may then
     /// hold some of its values.
-    pub fn fit(&self, bytes: &[u8], row: &mut [f64], stamp: &mut Stamp) -> Result<Option<usize>, TokenStop> {
+    pub fn match_sample(
+        &self,
+        bytes: &[u8],
+        row: &mut [f64],
+        stamp: &mut StampRanges,
+    ) -> Result<Option<usize>, TokenStop> {
         stamp.clear();
         let mut start = 0;
         let mut from = 0;
@@ -97,7 +109,7 @@ impl Template {
             let literal = &self.text[from..*end as usize];
             from = *end as usize;
             let Some(found) = bytes.get(start..start + literal.len()) else {
-                return shorter(&bytes[start.min(bytes.len())..], literal);
+                return compare_prefix(&bytes[start.min(bytes.len())..], literal);
             };
             if found != literal {
                 return Ok(None);
@@ -105,14 +117,14 @@ impl Template {
             start += literal.len();
             if let TemplateHole::Time(part) = hole {
                 let length = bytes[start..].iter().position(|b| matches!(b, b'"' | b',' | b'}' | b'\\'));
-                let length = length.ok_or(TokenStop::More)?;
+                let length = length.ok_or(TokenStop::Incomplete)?;
                 stamp.push((*part, start..start + length));
                 start += length;
                 continue;
             }
-            let (value, next) = match json::number(bytes, start) {
+            let (value, next) = match json_scanner::scan_number(bytes, start) {
                 Ok(found) => found,
-                Err(TokenStop::More) => return Err(TokenStop::More),
+                Err(TokenStop::Incomplete) => return Err(TokenStop::Incomplete),
                 Err(_) => return Ok(None),
             };
             start = next;
@@ -126,14 +138,14 @@ impl Template {
         match bytes.get(start..start + literal.len()) {
             Some(found) if found == literal => Ok(Some(start + literal.len())),
             Some(_) => Ok(None),
-            None => shorter(&bytes[start..], literal),
+            None => compare_prefix(&bytes[start..], literal),
         }
     }
 }
 
 /// Compares bytes that end within a literal with the literal's beginning.
-fn shorter(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, TokenStop> {
-    if literal.starts_with(rest) { Err(TokenStop::More) } else { Ok(None) }
+fn compare_prefix(rest: &[u8], literal: &[u8]) -> Result<Option<usize>, TokenStop> {
+    if literal.starts_with(rest) { Err(TokenStop::Incomplete) } else { Ok(None) }
 }
 
 #[cfg(test)]
@@ -141,30 +153,30 @@ mod tests {
     use super::*;
 
     /// Learns `{"t":"12:00","tps": 1.5}` with a column for `tps`.
-    fn learnt(row: &mut Shaper) -> Template {
+    fn learnt(row: &mut ReportRow) -> Template {
         let sample = br#"{"t":"12:00","tps": 1.5}"#;
-        let slot = row.slot("disk", "tps", "sda");
+        let slot = row.value_slot("disk", "tps", "sda");
         let mut template = Template::default();
-        template.hole(sample, 6..11, TemplateHole::Time(StampPart::Time));
-        template.number(sample, 20..23, 1.5, slot, row);
+        template.learn_hole(sample, 6..11, TemplateHole::Time(StampPart::Time));
+        template.learn_number(sample, 20..23, 1.5, slot, row);
         template.finish(sample, sample.len());
         template
     }
 
     #[test]
-    fn what_fits_is_read_and_what_does_not_is_told() {
-        let mut report_row = Shaper::new();
+    fn reads_samples_that_match_and_rejects_others() {
+        let mut report_row = ReportRow::new();
         let template = learnt(&mut report_row);
-        let mut stamp = Stamp::new();
+        let mut stamp = StampRanges::new();
         let mut row = [f64::NAN];
         let next = br#"{"t":"12:01","tps": 27}, {"#;
-        assert_eq!(template.fit(next, &mut row, &mut stamp), Ok(Some(23)));
+        assert_eq!(template.match_sample(next, &mut row, &mut stamp), Ok(Some(23)));
         assert_eq!((row[0], &next[stamp[0].1.clone()]), (27.0, b"12:01".as_slice()));
         for cut in 0..23 {
-            assert_eq!(template.fit(&next[..cut], &mut row, &mut stamp), Err(TokenStop::More), "{cut}");
+            assert_eq!(template.match_sample(&next[..cut], &mut row, &mut stamp), Err(TokenStop::Incomplete), "{cut}");
         }
         for other in [r#"{"t":"12:01","rps": 27}"#, r#"{"t":"12:01","tps": "27"}"#, "[", r#"{"t":"12:01","tps": 2, "#] {
-            assert_eq!(template.fit(other.as_bytes(), &mut row, &mut stamp), Ok(None), "{other}");
+            assert_eq!(template.match_sample(other.as_bytes(), &mut row, &mut stamp), Ok(None), "{other}");
         }
     }
 }

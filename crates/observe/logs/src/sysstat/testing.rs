@@ -7,7 +7,7 @@ use diskwright_base::Note;
 use crate::{LogError, LogInput, LogOptions, LogPiece, ReadSummary};
 
 /// Output of a log's reading.
-pub struct Read {
+pub struct ReadOutcome {
     /// Summary, or the error.
     pub summary: Result<ReadSummary, LogError>,
     /// The notes, in order.
@@ -17,10 +17,10 @@ pub struct Read {
     cells: Vec<Vec<(String, String, f64)>>,
 }
 
-impl Read {
+impl ReadOutcome {
     /// Returns the values of a series in the catalogue's unit, one per tick; `NaN` for gaps and for ticks whose frame
     /// lacks the series.
-    pub fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
+    pub fn series_values(&self, counter: &str, instance: &str) -> Vec<f64> {
         let tick_value = |cells: &Vec<(String, String, f64)>| {
             cells.iter().find(|(c, i, _)| c == counter && i == instance).map_or(f64::NAN, |(_, _, v)| *v)
         };
@@ -28,18 +28,18 @@ impl Read {
     }
 
     /// Returns the values of one tick, for messages.
-    pub fn tick(&self, index: usize) -> &[(String, String, f64)] {
+    pub fn tick_values(&self, index: usize) -> &[(String, String, f64)] {
         &self.cells[index]
     }
 }
 
 /// Reads a text as a log in any format.
-pub fn run(text: &str) -> Read {
-    run_with(text.as_bytes(), &LogOptions::default())
+pub fn read_text(text: &str) -> ReadOutcome {
+    read_bytes(text.as_bytes(), &LogOptions::default())
 }
 
 /// Reads bytes with options.
-pub fn run_with(bytes: &[u8], options: &LogOptions) -> Read {
+pub fn read_bytes(bytes: &[u8], options: &LogOptions) -> ReadOutcome {
     let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
@@ -60,5 +60,5 @@ pub fn run_with(bytes: &[u8], options: &LogOptions) -> Read {
     };
     let read = LogInput::from_bytes("test", bytes.to_vec());
     let summary = read.and_then(|mut input| crate::read(&mut input, options, &mut sink));
-    Read { summary, notes, ticks, cells }
+    ReadOutcome { summary, notes, ticks, cells }
 }

@@ -5,7 +5,7 @@ use diskwright_base::timestamp::day_number;
 use super::calendar;
 
 /// Seconds of a day.
-pub const DAY: i64 = 86_400;
+pub const DAY_S: i64 = 86_400;
 
 /// A calendar day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Date {
 
 impl Date {
     /// Returns a date that exists; years of two digits are those from 1970 on.
-    pub fn of(year: u32, month: u32, day: u32) -> Option<Date> {
+    pub fn from_ymd(year: u32, month: u32, day: u32) -> Option<Date> {
         let year = match year {
             0..=69 => 2000 + year,
             70..=99 => 1900 + year,
@@ -31,7 +31,7 @@ impl Date {
     }
 
     /// Number of days since 1970-01-01.
-    pub fn days(self) -> i64 {
+    pub fn days_since_epoch(self) -> i64 {
         day_number(self.year, self.month, self.day).unwrap_or_default()
     }
 }
@@ -51,49 +51,49 @@ pub struct ReadDate {
     /// The date.
     pub date: Date,
     /// Set where day and month could be swapped.
-    pub guessed: bool,
+    pub is_guess: bool,
 }
 
 /// Parses `2026-11-21`, `11/21/26`, `21.11.2026`, `2026年11月21日`, `Sat 21 Nov 2026`. `order` is the order that the rest
 /// of the log suggests, for a date with slashes that could be read in both ways.
-pub fn date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
+pub fn parse_date(text: &str, order: NumericDateOrder) -> Option<ReadDate> {
     let numbers: Vec<&str> = text.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).collect();
     let value = |i: usize| numbers.get(i).and_then(|n| n.parse::<u32>().ok());
-    let unambiguous = |date: Option<Date>| date.map(|date| ReadDate { date, guessed: false });
+    let unambiguous = |date: Option<Date>| date.map(|date| ReadDate { date, is_guess: false });
     if numbers.len() == 2 && text.contains(char::is_alphabetic) {
-        return unambiguous(calendar::named_day(text));
+        return unambiguous(calendar::parse_named_date(text));
     }
     if numbers.len() != 3 {
         return None;
     }
     let (a, b, c) = (value(0)?, value(1)?, value(2)?);
     if numbers[0].len() == 4 {
-        return unambiguous(Date::of(a, b, c));
+        return unambiguous(Date::from_ymd(a, b, c));
     }
     if !text.contains('/') || a > 12 {
-        return unambiguous(Date::of(c, b, a));
+        return unambiguous(Date::from_ymd(c, b, a));
     }
     if b > 12 {
-        return unambiguous(Date::of(c, a, b));
+        return unambiguous(Date::from_ymd(c, a, b));
     }
     let date = match order {
-        NumericDateOrder::MonthFirst => Date::of(c, a, b),
-        NumericDateOrder::DayFirst => Date::of(c, b, a),
+        NumericDateOrder::MonthFirst => Date::from_ymd(c, a, b),
+        NumericDateOrder::DayFirst => Date::from_ymd(c, b, a),
     };
-    date.map(|date| ReadDate { date, guessed: a != b })
+    date.map(|date| ReadDate { date, is_guess: a != b })
 }
 
 /// Guesses the order that a slashed date has in the locale that wrote this text: a half-day clock is American; a
 /// decimal comma or a year of four digits beside a whole-day clock is not. Without any clock a year of four digits is
 /// American: of all locales that write it so, most logs are in that one. Otherwise it is the C locale.
-pub fn order(head: &str, date: &str) -> NumericDateOrder {
+pub fn guess_date_order(head: &str, date: &str) -> NumericDateOrder {
     let half_day = head.split_whitespace().take(4000).any(|w| w == "AM" || w == "PM");
     let comma = head.split_whitespace().take(4000).any(|w| {
         let mut parts = w.splitn(2, ',');
         let digits = |p: Option<&str>| p.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()));
         digits(parts.next()) && digits(parts.next())
     });
-    let has_clock = head.split_whitespace().take(4000).any(|w| w.contains(':') && time_of_day(&[w]).is_some());
+    let has_clock = head.split_whitespace().take(4000).any(|w| w.contains(':') && parse_time_of_day(&[w]).is_some());
     let long_year = date.split(|c: char| !c.is_ascii_digit()).any(|n| n.len() == 4);
     if !half_day && (comma || long_year && has_clock) {
         NumericDateOrder::DayFirst
@@ -104,32 +104,32 @@ pub fn order(head: &str, date: &str) -> NumericDateOrder {
 
 /// Parses a time of day at the beginning of some words into seconds, and the number of words used: `19:05:46`,
 /// `07:05:46 PM`, `19时05分46秒`, `19h05m46s`, `오후 07시 05분 46초`, `午後07時05分46秒`.
-pub fn time_of_day(words: &[&str]) -> Option<(i64, usize)> {
+pub fn parse_time_of_day(words: &[&str]) -> Option<(i64, usize)> {
     let first = words.first()?;
     if first.is_ascii() {
-        return clock_of(words, None);
+        return parse_clock(words, None);
     }
     let digits = first.find(|c: char| c.is_ascii_digit());
     match digits {
         // the half of the day stands before the clock
         None => {
-            let half = foreign_half(first)?;
-            clock_of(&words[1..], Some(half)).map(|(clock, taken)| (clock, taken + 1))
+            let half = parse_foreign_half(first)?;
+            parse_clock(&words[1..], Some(half)).map(|(clock, taken)| (clock, taken + 1))
         }
-        Some(0) => clock_of(words, None),
+        Some(0) => parse_clock(words, None),
         Some(digits) => {
-            let half = foreign_half(&first[..digits])?;
-            clock_of(&[&first[digits..]], Some(half))
+            let half = parse_foreign_half(&first[..digits])?;
+            parse_clock(&[&first[digits..]], Some(half))
         }
     }
 }
 
 /// Parses the half of the day in non-Latin scripts only: words such as `md` are also names of devices.
-fn foreign_half(word: &str) -> Option<bool> {
-    if word.is_ascii() { None } else { calendar::half_of(word) }
+fn parse_foreign_half(word: &str) -> Option<bool> {
+    if word.is_ascii() { None } else { calendar::parse_day_half(word) }
 }
 
-fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
+fn parse_clock(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
     let first = words.first()?;
     if !first.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
@@ -140,7 +140,7 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
         && seconds.ends_with('초')
     {
         let joined = [*hours, *minutes, *seconds].concat();
-        return clock_of(&[&joined], half).map(|(clock, _)| (clock, 3));
+        return parse_clock(&[&joined], half).map(|(clock, _)| (clock, 3));
     }
     let mut parts = first.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty());
     let mut part = |max: i64| {
@@ -158,7 +158,7 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
         let found = match letters.as_str() {
             "AM" => Some(false),
             "PM" => Some(true),
-            _ => foreign_half(word),
+            _ => parse_foreign_half(word),
         };
         words_used += usize::from(found.is_some() && (1..=12).contains(&hours));
         found
@@ -171,7 +171,7 @@ fn clock_of(words: &[&str], half: Option<bool>) -> Option<(i64, usize)> {
 
 /// Returns the seconds east of UTC of a zone's name, where the name is unambiguous; `+0530`, `+05:30` and `+03` state
 /// it themselves.
-pub fn zone(name: &str) -> Option<i64> {
+pub fn zone_offset_s(name: &str) -> Option<i64> {
     let hours = match name.trim() {
         "UTC" | "GMT" | "Z" | "WET" | "UCT" => 0,
         "CET" | "WEST" | "BST" => 1,
@@ -185,12 +185,12 @@ pub fn zone(name: &str) -> Option<i64> {
         "MDT" => -6,
         "MST" | "PDT" => -7,
         "PST" => -8,
-        other => return numeric_zone(other),
+        other => return parse_numeric_zone(other),
     };
     Some(hours * 3600)
 }
 
-fn numeric_zone(name: &str) -> Option<i64> {
+fn parse_numeric_zone(name: &str) -> Option<i64> {
     let (sign, rest) = match name.as_bytes().first()? {
         b'+' => (1, &name[1..]),
         b'-' => (-1, &name[1..]),
@@ -208,21 +208,21 @@ fn numeric_zone(name: &str) -> Option<i64> {
 
 /// Parses a date with its time: `2026-11-21T19:05:55+0000` or `11/21/26 07:05:55 PM`. Returns seconds since 1970 as the
 /// clock shows them, the zone's offset where it is given, and whether the date's order was guessed.
-pub fn moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, bool)> {
+pub fn parse_moment(text: &str, order: NumericDateOrder) -> Option<(i64, Option<i64>, bool)> {
     let text = text.trim();
     let iso = text.as_bytes().get(10) == Some(&b'T') && text.is_char_boundary(10);
     if iso {
-        let read = date(&text[..10], order)?;
+        let read = parse_date(&text[..10], order)?;
         let rest = &text[11..];
         let end = rest.find(['+', '-', 'Z']).unwrap_or(rest.len());
-        let (clock, _) = time_of_day(&[&rest[..end]])?;
-        return Some((read.date.days() * DAY + clock, zone(&rest[end..]), false));
+        let (clock, _) = parse_time_of_day(&[&rest[..end]])?;
+        return Some((read.date.days_since_epoch() * DAY_S + clock, zone_offset_s(&rest[end..]), false));
     }
     let words: Vec<&str> = text.split_whitespace().collect();
-    let position = (0..words.len()).find(|&i| i > 0 && time_of_day(&words[i..]).is_some())?;
-    let read = date(&words[..position].join(" "), order)?;
-    let (clock, _) = time_of_day(&words[position..])?;
-    Some((read.date.days() * DAY + clock, None, read.guessed))
+    let position = (0..words.len()).find(|&i| i > 0 && parse_time_of_day(&words[i..]).is_some())?;
+    let read = parse_date(&words[..position].join(" "), order)?;
+    let (clock, _) = parse_time_of_day(&words[position..])?;
+    Some((read.date.days_since_epoch() * DAY_S + clock, None, read.is_guess))
 }
 
 #[cfg(test)]
@@ -230,42 +230,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_of_all_locales() {
+    fn parses_dates_of_all_locales() {
         let day = Date { year: 2026, month: 11, day: 21 };
         let all = ["2026-11-21", "11/21/26", "11/21/2026", "21/11/2026", "21.11.2026", "21-11-26", "2026年11月21日"];
         for text in all.into_iter().chain(["Sat 21 Nov 2026", "November 21, 2026", "2026/11/21"]) {
-            let read = date(text, NumericDateOrder::MonthFirst);
-            assert_eq!(read, Some(ReadDate { date: day, guessed: false }), "{text}");
+            let read = parse_date(text, NumericDateOrder::MonthFirst);
+            assert_eq!(read, Some(ReadDate { date: day, is_guess: false }), "{text}");
         }
-        let read = |order| date("04/05/2019", order).unwrap();
+        let read = |order| parse_date("04/05/2019", order).unwrap();
         assert_eq!(
             (read(NumericDateOrder::MonthFirst).date.month, read(NumericDateOrder::DayFirst).date.month),
             (4, 5)
         );
-        assert!(read(NumericDateOrder::DayFirst).guessed);
+        assert!(read(NumericDateOrder::DayFirst).is_guess);
         for wrong in ["", "x", "13/13/13", "1-2", "99999-1-1", "2026-00-10", "4294967296/1/1"] {
-            assert_eq!(date(wrong, NumericDateOrder::MonthFirst), None, "{wrong}");
+            assert_eq!(parse_date(wrong, NumericDateOrder::MonthFirst), None, "{wrong}");
         }
     }
 
     #[test]
     fn days_are_counted_as_unix_does() {
-        let days = |year, month, day| Date { year, month, day }.days();
+        let days = |year, month, day| Date { year, month, day }.days_since_epoch();
         assert_eq!((days(1970, 1, 1), days(2000, 3, 1), days(2026, 11, 21)), (0, 11_017, 20_778));
         assert_eq!(days(2024, 2, 29) + 1, days(2024, 3, 1));
     }
 
     #[test]
-    fn the_locale_is_told_by_its_clock_and_comma() {
-        assert_eq!(order("01:20:09 PM CPU", "04/05/2019"), NumericDateOrder::MonthFirst);
-        assert_eq!(order("13:20:09 CPU", "04/05/2019"), NumericDateOrder::DayFirst);
-        assert_eq!(order("13:20:09 CPU", "04/05/19"), NumericDateOrder::MonthFirst);
-        assert_eq!(order("13:20:09 all 0,50", "04/05/19"), NumericDateOrder::DayFirst);
+    fn guesses_the_locale_by_its_clock_and_comma() {
+        assert_eq!(guess_date_order("01:20:09 PM CPU", "04/05/2019"), NumericDateOrder::MonthFirst);
+        assert_eq!(guess_date_order("13:20:09 CPU", "04/05/2019"), NumericDateOrder::DayFirst);
+        assert_eq!(guess_date_order("13:20:09 CPU", "04/05/19"), NumericDateOrder::MonthFirst);
+        assert_eq!(guess_date_order("13:20:09 all 0,50", "04/05/19"), NumericDateOrder::DayFirst);
     }
 
     #[test]
-    fn times_of_all_locales() {
-        let parse = |text: &str| time_of_day(&text.split(' ').collect::<Vec<_>>());
+    fn parses_times_of_all_locales() {
+        let parse = |text: &str| parse_time_of_day(&text.split(' ').collect::<Vec<_>>());
         assert_eq!(parse("19:05:46 all"), Some((68_746, 1)));
         assert_eq!(parse("07:05:46 PM all"), Some((68_746, 2)));
         assert_eq!(parse("12:00:01 AM"), Some((1, 2)));
@@ -285,17 +285,23 @@ mod tests {
     }
 
     #[test]
-    fn moments_tell_their_zone() {
-        let parse = |text: &str| moment(text, NumericDateOrder::MonthFirst);
-        let clock = 20_778 * DAY + 68_755;
+    fn parses_the_zone_of_a_moment() {
+        let parse = |text: &str| parse_moment(text, NumericDateOrder::MonthFirst);
+        let clock = 20_778 * DAY_S + 68_755;
         assert_eq!(parse("2026-11-21T19:05:55+0000"), Some((clock, Some(0), false)));
         assert_eq!(parse("2026-11-21T19:05:55-03:30"), Some((clock, Some(-12_600), false)));
         assert_eq!(parse("11/21/26 19:05:55"), Some((clock, None, false)));
         assert_eq!(parse("21.11.2026 19:05:55"), Some((clock, None, false)));
         assert_eq!(parse("11/21/2026 07:05:55 PM"), Some((clock, None, false)));
         assert_eq!(parse("nonsense"), None);
-        assert_eq!((zone("CEST"), zone("IST"), zone("-03")), (Some(7200), None, Some(-10_800)));
+        assert_eq!(
+            (zone_offset_s("CEST"), zone_offset_s("IST"), zone_offset_s("-03")),
+            (Some(7200), None, Some(-10_800))
+        );
         // both halves of a year are known, or neither
-        assert_eq!((zone("BST"), zone("AEDT"), zone("NZDT")), (Some(3600), Some(39_600), zone("NZST")));
+        assert_eq!(
+            (zone_offset_s("BST"), zone_offset_s("AEDT"), zone_offset_s("NZDT")),
+            (Some(3600), Some(39_600), zone_offset_s("NZST"))
+        );
     }
 }

@@ -6,22 +6,22 @@ use diskwright_base::Note;
 
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
+use super::heading_table::parse_cell;
 use super::machine::{ReportClock, SysstatMachine};
-use super::shaper::Shaper;
-use super::stream::StreamWindow;
-use super::table::number;
+use super::report_row::ReportRow;
+use super::stream_window::StreamWindow;
 use super::time::NumericDateOrder;
 use super::vmstat_headings::{self, VmstatHeadings};
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
 /// Returns true where a head has headings of vmstat.
-pub fn recognise(head: &InputHead<'_>) -> bool {
+pub fn is_vmstat_text(head: &InputHead<'_>) -> bool {
     let mut is_titled = false;
-    head.lines().any(|line| {
-        let found = VmstatHeadings::of(&line, is_titled).is_some();
+    head.text_lines().any(|line| {
+        let found = VmstatHeadings::parse(&line, is_titled).is_some();
         is_titled = vmstat_headings::is_title(&line);
         found
     })
@@ -33,7 +33,7 @@ struct VmstatLog<'b, 'c> {
     options: &'c LogOptions,
     clock: SysstatClock,
     daylight: DaylightClock,
-    shaper: Shaper,
+    row: ReportRow,
     headings: Option<VmstatHeadings>,
     is_titled: bool,
     /// Set where a foreign line came last: headings that follow belong to another start.
@@ -42,10 +42,10 @@ struct VmstatLog<'b, 'c> {
     /// Set where rows have their times.
     has_times: bool,
     /// Rows since vmstat was started.
-    rows: u64,
+    row_count: u64,
     /// Starts so far.
-    starts: u64,
-    line: u64,
+    start_count: u64,
+    line_number: u64,
 }
 
 /// Reads all of an input.
@@ -57,23 +57,23 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         options,
         clock: SysstatClock::new(options),
         daylight: DaylightClock::default(),
-        shaper: Shaper::new(),
+        row: ReportRow::new(),
         headings: None,
         is_titled: false,
         is_interrupted: true,
         reports: ReportClock::default(),
         has_times: false,
-        rows: 0,
-        starts: 0,
-        line: 0,
+        row_count: 0,
+        start_count: 0,
+        line_number: 0,
     };
-    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
+    while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text)?;
     }
     if log.batch.is_stopped() {
         return Ok(());
     }
-    log.end()
+    log.finish_log()
 }
 
 impl VmstatLog<'_, '_> {
@@ -83,102 +83,102 @@ impl VmstatLog<'_, '_> {
         }
         if vmstat_headings::is_title(text) {
             self.is_titled = true;
-            self.begin();
+            self.begin_start();
             return Ok(());
         }
-        if let Some(headings) = VmstatHeadings::of(text, std::mem::take(&mut self.is_titled)) {
-            self.begin();
+        if let Some(headings) = VmstatHeadings::parse(text, std::mem::take(&mut self.is_titled)) {
+            self.begin_start();
             self.headings = Some(headings);
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if let Some((from, zone)) = self.headings.as_ref().and_then(|headings| headings.fit(&words)) {
-            return self.row(&words, from, zone);
+        if let Some((from, zone)) = self.headings.as_ref().and_then(|headings| headings.fit_row(&words)) {
+            return self.read_row(&words, from, zone);
         }
-        match calendar::moment(text, NumericDateOrder::MonthFirst) {
+        match calendar::parse_moment(text, NumericDateOrder::MonthFirst) {
             Some(printed) => {
-                let mut time_ns = self.clock.utc_ns(printed.local, &printed.zone, self.batch);
+                let mut time_ns = self.clock.utc_ns(printed.local_s, &printed.zone, self.batch);
                 if !self.has_times && self.clock.is_one_zone(&printed.zone) {
-                    let local_ns = printed.local.saturating_mul(1_000_000_000);
-                    time_ns = self.daylight.place(time_ns, local_ns, self.batch);
+                    let local_ns = printed.local_s.saturating_mul(1_000_000_000);
+                    time_ns = self.daylight.resolve_time(time_ns, local_ns, self.batch);
                 }
-                self.reports.printed(time_ns);
+                self.reports.set_printed_time(time_ns);
             }
-            None => self.batch.skip(format!("line {}", self.line), "not a row of vmstat under its headings"),
+            None => self.batch.add_skip(format!("line {}", self.line_number), "not a row of vmstat under its headings"),
         }
         self.is_interrupted = true;
         Ok(())
     }
 
     /// Begins another start at headings, unless they are only repeated after a screen of rows.
-    fn begin(&mut self) {
+    fn begin_start(&mut self) {
         if std::mem::take(&mut self.is_interrupted) {
-            self.rows = 0;
-            self.starts += 1;
-            self.reports.begin();
+            self.row_count = 0;
+            self.start_count += 1;
+            self.reports.begin_start();
         }
     }
 
     /// Reads a row whose numbers begin at word `from`.
-    fn row(&mut self, words: &[&str], from: usize, zone: ZoneHint) -> Result<(), LogError> {
+    fn read_row(&mut self, words: &[&str], from: usize, zone: ZoneHint) -> Result<(), LogError> {
         let Some(headings) = &self.headings else { return Ok(()) };
-        let numbers = &words[from..from + headings.columns().min(words.len() - from)];
+        let numbers = &words[from..from + headings.column_count().min(words.len() - from)];
         let beside = [&words[..from], &words[from + numbers.len()..]].concat().join(" ");
-        let printed = calendar::moment(&beside, NumericDateOrder::MonthFirst);
+        let printed = calendar::parse_moment(&beside, NumericDateOrder::MonthFirst);
         let has_time = printed.is_some();
         if self.has_times && !has_time {
-            self.batch.skip(format!("line {}", self.line), "a row without a time, unlike the others");
+            self.batch.add_skip(format!("line {}", self.line_number), "a row without a time, unlike the others");
             return Ok(());
         }
         self.has_times |= has_time;
-        self.rows += 1;
+        self.row_count += 1;
         self.is_interrupted = false;
-        let is_first = self.rows == 1;
-        let context = format!("line {}", self.line);
+        let is_first = self.row_count == 1;
+        let context = format!("line {}", self.line_number);
         let printed = printed.map(|found| {
             if found.zone != ZoneHint::Nothing {
-                return self.clock.utc_ns(found.local, &found.zone, self.batch);
+                return self.clock.utc_ns(found.local_s, &found.zone, self.batch);
             }
             // the zone in the headings is the one that held when they were printed
-            let time_ns = self.clock.utc_ns(found.local, &zone, self.batch);
+            let time_ns = self.clock.utc_ns(found.local_s, &zone, self.batch);
             if matches!(&zone, ZoneHint::Name(name) if name == "UTC") {
                 return time_ns;
             }
-            self.daylight.place(time_ns, found.local.saturating_mul(1_000_000_000), self.batch)
+            self.daylight.resolve_time(time_ns, found.local_s.saturating_mul(1_000_000_000), self.batch)
         });
         if is_first {
-            self.reports.pass(printed, self.options.interval);
-            self.batch.skip(context, "the first row of vmstat covers the time since boot");
+            self.reports.skip_report(printed, self.options.interval);
+            self.batch.add_skip(context, "the first row of vmstat covers the time since boot");
             return Ok(());
         }
         let Some((time_ns, since)) = self.reports.next(printed, self.options.interval, 0) else {
-            return Err(LogError::Needs {
+            return Err(LogError::MissingOption {
                 file: self.file.clone(),
                 because: format!("{context}: the rows have no timestamps, and their interval is unknown"),
                 option: "--interval 5s (vmstat -t prints times next time)",
             });
         };
         if let Some(warning) = self.reports.take_warning() {
-            if warning == SysstatMachine::ASSUMED {
-                self.batch.times_are(TimeBasis::Counted);
+            if warning == SysstatMachine::COUNTED_TIMES_NOTE {
+                self.batch.note_time_basis(TimeBasis::Counted);
             }
-            self.batch.note(Note::new(time_ns, Note::WARNING, warning));
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning));
         }
         for (name, word) in headings.names().iter().zip(numbers) {
-            let value = number(word, headings.unit_bytes(name));
-            if let (Some(value), Some(slot)) = (value, self.shaper.slot(headings.report(), name, "")) {
-                self.shaper.put(slot, value);
+            let value = parse_cell(word, headings.unit_bytes(name));
+            if let (Some(value), Some(slot)) = (value, self.row.value_slot(headings.report(), name, "")) {
+                self.row.put_value(slot, value);
             }
         }
-        self.shaper.emit(self.batch, time_ns, since);
+        self.row.emit_tick(self.batch, time_ns, since);
         Ok(())
     }
 
-    fn end(&mut self) -> Result<(), LogError> {
-        let is_alone = !self.batch.has_ticks() && self.starts > 0 && self.rows == 1;
+    fn finish_log(&mut self) -> Result<(), LogError> {
+        let is_alone = !self.batch.has_ticks() && self.start_count > 0 && self.row_count == 1;
         if is_alone && !self.batch.is_stopped() {
-            let because = SysstatMachine::since_boot(self.starts, "row", "vmstat -t 10 > FILE");
-            return Err(LogError::Empty { file: self.file.clone(), because });
+            let because = SysstatMachine::since_boot_reason(self.start_count, "row", "vmstat -t 10 > FILE");
+            return Err(LogError::NoSamples { file: self.file.clone(), because });
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl VmstatLog<'_, '_> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{run, run_with};
+    use super::super::testing::{read_bytes, read_text};
     use crate::LogOptions;
 
     const HEAD: &str =
@@ -201,7 +201,7 @@ mod tests {
              2  0 0 16 32 77 11 108 45 48 873 2731 41 9 38 12 0 2026-11-22 02:03:53\n \
              1  3 0 16 32 77 4 8 1 2 60 95 20 10 60 9 1 2026-11-22 02:03:55\n"
         );
-        let read = run(&text);
+        let read = read_text(&text);
         assert_eq!(read.ticks, [(1_795_313_035_000_000_000, 2_000_000_000)]);
         for (counter, instance, value) in [
             ("system.blocked", "", 3.0),
@@ -209,7 +209,7 @@ mod tests {
             ("processor.idle", "_total", 0.6),
             ("memory.free_bytes", "", 16_384.0),
         ] {
-            assert_eq!(read.column(counter, instance), [value], "{counter}");
+            assert_eq!(read.series_values(counter, instance), [value], "{counter}");
         }
         assert!(read.notes.iter().all(|n| n.kind != "warning"), "{:?}", read.notes);
     }
@@ -223,7 +223,8 @@ mod tests {
             let heading = format!("{HEAD} r b swpd free buff cache si so bi bo in cs us sy id wa st");
             let row = |clock: &&str| format!(" 2 0 0 16 32 77 11 108 45 48 873 2731 41 9 38 12 0 {day} {clock}\n");
             let rows: Vec<String> = clocks.iter().map(row).collect();
-            let lengths = |text: &str| run(text).ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>();
+            let lengths =
+                |text: &str| read_text(text).ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect::<Vec<u64>>();
             assert_eq!(lengths(&format!("{heading} {zone}\n{}", rows.concat())), [5; 4], "{day}");
             // repeated headings give the new zone
             let new = if zone == "CET" { "CEST" } else { "CET" };
@@ -235,19 +236,19 @@ mod tests {
     #[test]
     fn rows_without_times_need_an_interval() {
         let text = "procs memory\n r b swpd free\n 1 0 0 5\n 1 0 0 6\nrubbish\n 1 0\n 1 0 0 7\n";
-        assert!(run(text).summary.unwrap_err().to_string().contains("--interval"));
+        assert!(read_text(text).summary.unwrap_err().to_string().contains("--interval"));
         let options = LogOptions { interval: Some(Duration::from_secs(2)), ..LogOptions::default() };
-        let read = run_with(text.as_bytes(), &options);
-        assert_eq!(read.column("memory.free_bytes", ""), [6144.0, 7168.0]);
-        assert!(read.summary.unwrap().skipped.iter().any(|s| s.context == "line 5" && s.times == 2));
+        let read = read_bytes(text.as_bytes(), &options);
+        assert_eq!(read.series_values("memory.free_bytes", ""), [6144.0, 7168.0]);
+        assert!(read.summary.unwrap().skipped.iter().any(|s| s.context == "line 5" && s.count == 2));
     }
 
     /// Each system's page, unit and queue are its own.
     #[test]
-    fn other_systems() {
+    fn reads_rows_of_other_systems() {
         let log = |text: &str| {
             let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
-            run_with(text.as_bytes(), &options)
+            read_bytes(text.as_bytes(), &options)
         };
         let aix = log("System configuration: lcpu=8 mem=16384MB\n\n\
              kthr    memory              page              faults        cpu\n\
@@ -280,27 +281,27 @@ mod tests {
             (&bsd, "system.context_switches_per_s", "", vec![700.0; 2]),
             (&bsd, "processor.privileged", "_total", vec![0.1; 2]),
         ] {
-            assert_eq!(read.column(counter, instance), values, "{counter}");
+            assert_eq!(read.series_values(counter, instance), values, "{counter}");
         }
     }
 
     const ROW: &str = "1 3 0 16 32 77 4 8 1 2 60 95 20 10 60 9 1";
 
-    fn free(read: &super::super::testing::Read) -> Vec<f64> {
-        read.column("memory.free_bytes", "").iter().map(|bytes| bytes / 1024.0).collect()
+    fn free(read: &super::super::testing::ReadOutcome) -> Vec<f64> {
+        read.series_values("memory.free_bytes", "").iter().map(|bytes| bytes / 1024.0).collect()
     }
 
     #[test]
     fn headings_of_other_languages_and_without_a_title() {
         let german = "  r  b   swpd   frei Puffer  Cache   si   so    bi    bo   in   cs us sy id wa st   CET\n";
         let rows = format!("{ROW} 2026-11-22 02:03:53\n{ROW} 2026-11-22 02:03:55\n");
-        let read = run(&format!("{german}{rows}"));
+        let read = read_text(&format!("{german}{rows}"));
         for (counter, instance, value) in [
             ("memory.buffers_bytes", "", 32.0 * 1024.0),
             ("memory.cached_bytes", "", 77.0 * 1024.0),
             ("processor.iowait", "_total", 0.09),
         ] {
-            assert_eq!(read.column(counter, instance), [value], "{counter}");
+            assert_eq!(read.series_values(counter, instance), [value], "{counter}");
         }
         assert_eq!(read.ticks[0].0, (1_795_313_035 - 3600) * 1_000_000_000, "the zone stands above the times");
     }
@@ -315,7 +316,7 @@ mod tests {
             start(5),
             start(7)
         );
-        let read = run(&text);
+        let read = read_text(&text);
         assert_eq!(free(&read), [5.0, 6.0, 7.0, 8.0]);
         assert_eq!(read.ticks.iter().map(|t| t.1 / 1_000_000_000).collect::<Vec<_>>(), [1; 4]);
         assert_eq!(read.ticks[2].0 - read.ticks[0].0, 30_000_000_000);
@@ -330,7 +331,7 @@ mod tests {
             ("2026-03-29", ["01:59:40", "01:59:50", "03:00:00", "03:00:10"]),
         ] {
             let start = |clock: &str| format!("{day} {clock}\n{HEAD}{names}{ROW}\n{ROW}\n");
-            let read = run(&clocks.map(start).concat());
+            let read = read_text(&clocks.map(start).concat());
             let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0) / 1_000_000_000).collect();
             assert_eq!(apart, [10; 3], "{day}: {:?}", read.summary);
         }
@@ -340,16 +341,17 @@ mod tests {
     fn times_before_each_line_and_lines_of_other_programs() {
         let names = "2026-11-22 02:03:52 r b swpd free buff cache si so bi bo in cs us sy id wa st\n";
         let row = |second: u32| format!("2026-11-22 02:03:{second} {ROW}\n");
-        let read = run(&format!("nohup: ignoring input\n{names}{}{}42 processes died\n{}", row(53), row(54), row(56)));
+        let read =
+            read_text(&format!("nohup: ignoring input\n{names}{}{}42 processes died\n{}", row(53), row(54), row(56)));
         assert_eq!(free(&read), [16.0; 2]);
         assert_eq!(read.ticks[1].1, 2_000_000_000);
         let skipped = read.summary.unwrap().skipped;
-        assert_eq!((skipped[0].context.as_str(), skipped[0].times), ("line 1", 2), "{skipped:?}");
+        assert_eq!((skipped[0].context.as_str(), skipped[0].count), ("line 1", 2), "{skipped:?}");
     }
 
     #[test]
     fn one_row_is_refused_without_asking_for_an_interval() {
-        let error = run("procs memory\n r b swpd free\n 1 0 0 5\n").summary.unwrap_err().to_string();
+        let error = read_text("procs memory\n r b swpd free\n 1 0 0 5\n").summary.unwrap_err().to_string();
         assert!(error.contains("one row") && !error.contains("--interval"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::calendar;
 use super::clock::ZoneHint;
-use super::table::number;
+use super::heading_table::parse_cell;
 use super::time::NumericDateOrder;
 
 #[derive(Deserialize)]
@@ -27,11 +27,11 @@ struct VmstatColumn {
 }
 
 /// Smallest number of known columns in headings without a title: all of the oldest vmstat.
-const FEWEST: usize = 12;
+const MIN_COLUMNS: usize = 12;
 /// Smallest number of known columns below a title.
-const FEWEST_TITLED: usize = 3;
+const MIN_TITLED_COLUMNS: usize = 3;
 
-fn columns() -> &'static [VmstatColumn] {
+fn known_columns() -> &'static [VmstatColumn] {
     static BUILTIN: OnceLock<Vec<VmstatColumn>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let text = include_str!("vmstat_headings.toml");
@@ -61,40 +61,40 @@ pub struct VmstatHeadings {
     report: &'static str,
     names: Vec<String>,
     /// Number of words before the first name: where a time is put before each line.
-    before: usize,
+    words_before: usize,
 }
 
 impl VmstatHeadings {
     /// Parses the headings in a line; below a title a few known names are enough.
-    pub fn of(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
+    pub fn parse(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_first = |word: &str| columns()[0].has(word);
+        let is_first = |word: &str| known_columns()[0].is_named(word);
         let before = words.iter().position(|word| is_first(word))?;
-        let is_dated = || calendar::moment(&words[..before].join(" "), NumericDateOrder::MonthFirst).is_some();
+        let is_dated = || calendar::parse_moment(&words[..before].join(" "), NumericDateOrder::MonthFirst).is_some();
         if before > 0 && !is_dated() {
             return None;
         }
-        if let Some(report) = other_system(&words[before..]) {
-            return Some(VmstatHeadings { report, names: names_of(&words[before..]), before });
+        if let Some(report) = detect_other_system(&words[before..]) {
+            return Some(VmstatHeadings { report, names: column_names(&words[before..]), words_before: before });
         }
         let mut next = 0;
         let (mut names, mut known) = (Vec::new(), 0);
         for word in &words[before..] {
-            if number(word, 1.0).is_some() {
+            if parse_cell(word, 1.0).is_some() {
                 return None;
             }
-            match columns()[next..].iter().position(|column| column.has(word)) {
+            match known_columns()[next..].iter().position(|column| column.is_named(word)) {
                 Some(index) => {
-                    names.push(columns()[next + index].name.clone());
+                    names.push(known_columns()[next + index].name.clone());
                     next += index + 1;
                     known += 1;
                 }
                 None => names.push((*word).to_owned()),
             }
         }
-        let is_complete = known >= FEWEST && known * 4 >= names.len() * 3;
-        let is_short = known >= FEWEST_TITLED && names[1] == "b" && (known == names.len() || is_titled);
-        (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, before })
+        let is_complete = known >= MIN_COLUMNS && known * 4 >= names.len() * 3;
+        let is_short = known >= MIN_TITLED_COLUMNS && names[1] == "b" && (known == names.len() || is_titled);
+        (is_complete || is_short).then_some(VmstatHeadings { report: "vmstat", names, words_before: before })
     }
 
     /// Names of the columns; the last may be that of the time zone.
@@ -103,7 +103,7 @@ impl VmstatHeadings {
     }
 
     /// Number of columns with numbers below them; the rest stands above the time.
-    pub fn columns(&self) -> usize {
+    pub fn column_count(&self) -> usize {
         self.names.len() - usize::from(self.has_zone())
     }
 
@@ -114,43 +114,43 @@ impl VmstatHeadings {
 
     /// Returns the bytes of a plain number in a column whose numbers may have a letter behind them; 1 in others.
     pub fn unit_bytes(&self, name: &str) -> f64 {
-        if self.report == BSD && matches!(name, "avm" | "fre") { 1024.0 } else { 1.0 }
+        if self.report == BSD_REPORT && matches!(name, "avm" | "fre") { 1024.0 } else { 1.0 }
     }
 
     fn has_zone(&self) -> bool {
         let is_own = self.report != "vmstat";
-        !is_own && self.names.last().is_some_and(|last| !columns().iter().any(|column| column.name == *last))
+        !is_own && self.names.last().is_some_and(|last| !known_columns().iter().any(|column| column.name == *last))
     }
 
     /// Returns the index of a row's first number, and the zone of its time according to the headings; `None` where it
     /// is no row of these headings.
-    pub fn fit(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
-        let words = words.get(self.before..)?;
+    pub fn fit_row(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
+        let words = words.get(self.words_before..)?;
         // AIX prints shares of processors with a point
         let foreign_signs = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
-        let is_count = |word: &&&str| !word.contains(foreign_signs) && number(word, 1.0).is_some();
+        let is_count = |word: &&&str| !word.contains(foreign_signs) && parse_cell(word, 1.0).is_some();
         let numbers = words.iter().take_while(is_count).count();
-        if numbers != self.columns() {
+        if numbers != self.column_count() {
             // the last heading is an unknown column instead of a zone
             let is_complete = numbers == self.names.len() && words.len() == numbers;
-            return is_complete.then_some((self.before, ZoneHint::Nothing));
+            return is_complete.then_some((self.words_before, ZoneHint::Nothing));
         }
         let zone = self.names.get(numbers).map_or(ZoneHint::Nothing, |zone| ZoneHint::Name(zone.clone()));
-        Some((self.before, zone))
+        Some((self.words_before, zone))
     }
 }
 
-const BSD: &str = "vmstat-bsd";
+const BSD_REPORT: &str = "vmstat-bsd";
 
 /// Detects the report of another system's headings by columns that procps does not have.
-fn other_system(words: &[&str]) -> Option<&'static str> {
+fn detect_other_system(words: &[&str]) -> Option<&'static str> {
     let has = |wanted: &str| words.contains(&wanted);
     if !["r", "b", "in", "us", "id"].into_iter().all(has) {
         return None;
     }
     match () {
         () if has("avm") && has("fre") && has("wa") => Some("vmstat-aix"),
-        () if has("avm") && has("fre") => Some(BSD),
+        () if has("avm") && has("fre") => Some(BSD_REPORT),
         () if has("avm") && has("free") && has("at") => Some("vmstat-hpux"),
         () if has("swap") && has("free") && has("mf") => Some("vmstat-solaris"),
         () => None,
@@ -158,7 +158,7 @@ fn other_system(words: &[&str]) -> Option<&'static str> {
 }
 
 /// Returns the names of columns; of the two that are called `sy` the first counts system calls.
-fn names_of(words: &[&str]) -> Vec<String> {
+fn column_names(words: &[&str]) -> Vec<String> {
     let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
     let name = |(index, word): (usize, &&str)| match *word {
         "sy" if index < shares => "calls".to_owned(),
@@ -170,7 +170,7 @@ fn names_of(words: &[&str]) -> Vec<String> {
 }
 
 impl VmstatColumn {
-    fn has(&self, word: &str) -> bool {
+    fn is_named(&self, word: &str) -> bool {
         self.name == word || self.also.iter().any(|name| name == word)
     }
 }
@@ -194,16 +194,17 @@ mod tests {
             ("   r    b swpd trống buff nhớtạm si so bi bo in cs us sy id wa st", &[]),
             ("   r    b swpd liber buff cache  sin   so   bin    bo   in   cs  us  sy  id  wa  st", &[]),
         ] {
-            let found = VmstatHeadings::of(line, false).unwrap_or_else(|| panic!("{line}"));
+            let found = VmstatHeadings::parse(line, false).unwrap_or_else(|| panic!("{line}"));
             let wanted: Vec<&str> = ENGLISH.split(' ').chain(more.iter().copied()).collect();
             assert_eq!(found.names(), wanted, "{line}");
         }
-        let active = VmstatHeadings::of("r b swpd frei inakt aktiv si so bi bo in cs us sy id wa st", false).unwrap();
+        let active =
+            VmstatHeadings::parse("r b swpd frei inakt aktiv si so bi bo in cs us sy id wa st", false).unwrap();
         assert_eq!(active.names()[4..6], ["inact", "active"]);
     }
 
     #[test]
-    fn headings_of_other_systems_are_their_own() {
+    fn recognises_headings_of_other_systems() {
         for (line, report) in [
             ("r b w swap free re mf pi po fr de sr s0 s1 s2 in sy cs us sy id", "vmstat-solaris"),
             ("r b avm fre re pi po fr sr cy in sy cs us sy id wa", "vmstat-aix"),
@@ -212,20 +213,20 @@ mod tests {
             ("r b w avm free re at pi po fr de sr in sy cs us sy id", "vmstat-hpux"),
         ] {
             for is_titled in [false, true] {
-                let found = VmstatHeadings::of(line, is_titled).unwrap_or_else(|| panic!("{line}"));
-                assert_eq!((found.report(), found.columns()), (report, line.split(' ').count()), "{line}");
+                let found = VmstatHeadings::parse(line, is_titled).unwrap_or_else(|| panic!("{line}"));
+                assert_eq!((found.report(), found.column_count()), (report, line.split(' ').count()), "{line}");
                 let calls = found.names().iter().position(|name| name == "calls");
                 let share = found.names().iter().position(|name| name == "sy");
                 assert!(calls < share && calls.is_some(), "{line}");
             }
         }
         for line in ["r b", "r b c d e", "reader: block swpd free", ""] {
-            assert_eq!(VmstatHeadings::of(line, false), None, "{line}");
+            assert_eq!(VmstatHeadings::parse(line, false), None, "{line}");
         }
     }
 
     #[test]
-    fn titles_are_drawn_in_any_language() {
+    fn recognises_titles_in_any_language() {
         for line in [
             "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----",
             "--proc.-- -----pamięć---- ---swap-- ---we/wy--- -system-- ----------cpu----------",
@@ -245,8 +246,8 @@ mod tests {
     #[test]
     fn rows_fit_with_the_time_at_either_end_or_without() {
         let fit = |headings: &str, row: &str| {
-            let headings = VmstatHeadings::of(headings, true).unwrap();
-            headings.fit(&row.split(' ').collect::<Vec<_>>()).map(|(from, _)| from)
+            let headings = VmstatHeadings::parse(headings, true).unwrap();
+            headings.fit_row(&row.split(' ').collect::<Vec<_>>()).map(|(from, _)| from)
         };
         assert_eq!(fit("r b swpd free", "1 2 3 4"), Some(0));
         assert_eq!(fit("r b swpd free CET", "1 2 3 4 2026-11-21 13:20:09"), Some(0));

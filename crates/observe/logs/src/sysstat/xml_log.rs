@@ -2,10 +2,10 @@
 //! declarations and unknown elements are skipped.
 
 use super::columns::Reports;
-use super::idle::IdleTable;
-use super::json;
-use super::keeper::{DocumentWriter, SysstatSession};
-use super::stream::StreamWindow;
+use super::idle_devices::IdleTable;
+use super::json_scanner;
+use super::session::{DocumentWriter, SysstatSession};
+use super::stream_window::StreamWindow;
 use super::template::StampPart;
 use super::time::NumericDateOrder;
 use crate::batch::FrameBatch;
@@ -13,22 +13,22 @@ use crate::error::LogError;
 use crate::{LogInput, LogOptions};
 
 /// Largest nesting of elements.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Attributes that name the instance.
-const INSTANCE: [&str; 10] =
+const INSTANCE_ATTRIBUTES: [&str; 10] =
     ["number", "dev", "intr", "iface", "fsname", "mountp", "name", "line", "cpu", "bus_number"];
 /// Attributes that hold no value of the machine.
-const REMARKS: [&str; 4] = ["per", "unit", "device", "status"];
+const IGNORED_ATTRIBUTES: [&str; 4] = ["per", "unit", "device", "status"];
 
 struct SysstatXmlLog<'a, 'b, 'c> {
     stream: StreamWindow<'a>,
-    keep: SysstatSession<'b, 'c>,
+    session: SysstatSession<'b, 'c>,
     /// Names of the open elements.
-    open: Vec<String>,
+    open_elements: Vec<String>,
     /// Time of the open sample.
     stamp: Option<Vec<(StampPart, String)>>,
     /// Byte at which it begins.
-    place: u64,
+    sample_offset: u64,
 }
 
 /// A tag: its name, attributes, and whether it opens, closes or does both.
@@ -44,18 +44,18 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let stream = StreamWindow::new(input);
     let order = NumericDateOrder::MonthFirst;
     let session = SysstatSession::new(stream.name(), batch, options, order, DocumentWriter::Sadf);
-    let mut log = SysstatXmlLog { stream, keep: session, open: Vec::new(), stamp: None, place: 0 };
-    while !log.keep.batch.is_stopped() {
-        match log.step() {
+    let mut log = SysstatXmlLog { stream, session: session, open_elements: Vec::new(), stamp: None, sample_offset: 0 };
+    while !log.session.batch.is_stopped() {
+        match log.read_tag() {
             Ok(true) => {}
             Ok(false) => {
-                if !log.open.is_empty() {
-                    log.unfinished();
+                if !log.open_elements.is_empty() {
+                    log.report_unfinished();
                 }
                 return Ok(());
             }
-            Err(LogError::Broken { context, because, .. }) if log.keep.ticks > 0 => {
-                log.keep.batch.skip(context, format!("{because}; the rest of the file was left out"));
+            Err(LogError::Broken { context, because, .. }) if log.session.tick_count > 0 => {
+                log.session.batch.add_skip(context, format!("{because}; the rest of the file was left out"));
                 return Ok(());
             }
             Err(error) => return Err(error),
@@ -65,48 +65,50 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
 }
 
 impl SysstatXmlLog<'_, '_, '_> {
-    fn unfinished(&mut self) {
-        let place = format!("byte {}", self.stream.place());
-        self.keep.batch.skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
+    fn report_unfinished(&mut self) {
+        let place = format!("byte {}", self.stream.byte_offset());
+        self.session
+            .batch
+            .add_skip(place, "the document is incomplete: its writer was stopped, or the file was truncated");
     }
 
     /// Counts lines of text outside of the documents.
-    fn tell_outside(&mut self, text: &str) {
-        let place = self.stream.place();
+    fn report_outside(&mut self, text: &str) {
+        let place = self.stream.byte_offset();
         for _ in text.lines().filter(|line| line.contains(char::is_alphanumeric)) {
-            self.keep.batch.skip(format!("byte {place}"), "a line outside of the documents");
+            self.session.batch.add_skip(format!("byte {place}"), "a line outside of the documents");
         }
     }
 
     /// Reads the text up to the next tag, and the tag; returns false at the end.
-    fn step(&mut self) -> Result<bool, LogError> {
-        let Some(text) = self.find(b"<", 0)? else { return Ok(false) };
-        let words = String::from_utf8_lossy(&self.stream.rest()[..text]).trim().to_owned();
-        self.stream.skip(text);
-        if self.open.is_empty() {
-            self.tell_outside(&words);
+    fn read_tag(&mut self) -> Result<bool, LogError> {
+        let Some(text) = self.find_bytes(b"<", 0)? else { return Ok(false) };
+        let words = String::from_utf8_lossy(&self.stream.remaining_bytes()[..text]).trim().to_owned();
+        self.stream.skip_bytes(text);
+        if self.open_elements.is_empty() {
+            self.report_outside(&words);
         } else if !words.is_empty() {
-            self.text(&words);
+            self.read_text(&words);
         }
-        let until: &[u8] = match self.stream.rest() {
+        let until: &[u8] = match self.stream.remaining_bytes() {
             rest if rest.starts_with(b"<!--") => b"-->",
             _ => b">",
         };
-        let Some(end) = self.find(until, 1)? else {
-            self.unfinished();
-            self.open.clear();
+        let Some(end) = self.find_bytes(until, 1)? else {
+            self.report_unfinished();
+            self.open_elements.clear();
             return Ok(false);
         };
-        let place = self.stream.place();
-        let tag = String::from_utf8_lossy(&self.stream.rest()[1..end]).into_owned();
-        self.stream.skip(end + until.len());
+        let place = self.stream.byte_offset();
+        let tag = String::from_utf8_lossy(&self.stream.remaining_bytes()[1..end]).into_owned();
+        self.stream.skip_bytes(end + until.len());
         if tag.starts_with(['!', '?']) {
             return Ok(true);
         }
-        match parse(&tag) {
-            Some(tag) => self.tag(tag, place),
-            None if self.open.is_empty() => {
-                self.tell_outside(&tag);
+        match parse_tag(&tag) {
+            Some(tag) => self.handle_tag(tag, place),
+            None if self.open_elements.is_empty() => {
+                self.report_outside(&tag);
                 Ok(())
             }
             None => Err(LogError::broken(self.stream.name(), format!("byte {place}"), "no XML tag")),
@@ -115,31 +117,31 @@ impl SysstatXmlLog<'_, '_, '_> {
     }
 
     /// Finds the next occurrence of some bytes in the window, from index `from` on.
-    fn find(&mut self, wanted: &[u8], from: usize) -> Result<Option<usize>, LogError> {
+    fn find_bytes(&mut self, wanted: &[u8], from: usize) -> Result<Option<usize>, LogError> {
         let mut seen = from;
         loop {
-            let rest = self.stream.rest();
+            let rest = self.stream.remaining_bytes();
             if seen < rest.len()
-                && let Some(index) = position(&rest[seen..], wanted)
+                && let Some(index) = find_subslice(&rest[seen..], wanted)
             {
                 return Ok(Some(index + seen));
             }
             let previous_length = rest.len();
             seen = previous_length.saturating_sub(wanted.len() - 1).max(from);
-            if !self.stream.more()? || self.stream.rest().len() == previous_length {
+            if !self.stream.read_more()? || self.stream.remaining_bytes().len() == previous_length {
                 return Ok(None);
             }
         }
     }
 
-    fn tag(&mut self, tag: Tag, place: u64) -> Result<(), LogError> {
+    fn handle_tag(&mut self, tag: Tag, place: u64) -> Result<(), LogError> {
         if tag.is_end {
             if tag.name == "timestamp" {
-                self.finish()?;
+                self.emit_sample()?;
             }
             // an end tag without a start tag closes nothing
-            if let Some(index) = self.open.iter().rposition(|open| *open == tag.name) {
-                self.open.truncate(index);
+            if let Some(index) = self.open_elements.iter().rposition(|open| *open == tag.name) {
+                self.open_elements.truncate(index);
             }
             return Ok(());
         }
@@ -157,102 +159,103 @@ impl SysstatXmlLog<'_, '_, '_> {
         match tag.name.as_str() {
             // open elements belong to a previous document, whose writer was stopped
             "sysstat" => {
-                self.finish()?;
-                self.open.clear();
+                self.emit_sample()?;
+                self.open_elements.clear();
             }
-            "host" => self.keep.head("nodename", &attribute("nodename").unwrap_or_default()),
+            "host" => self.session.read_head("nodename", &attribute("nodename").unwrap_or_default()),
             "timestamp" => {
-                self.finish()?;
+                self.emit_sample()?;
                 self.stamp = Some(parts());
-                self.place = place;
+                self.sample_offset = place;
             }
-            "boot" => self.keep.restart(&parts()),
+            "boot" => self.session.note_restart(&parts()),
             _ if self.stamp.is_some() => {
                 match tag.name.as_str() {
-                    "disk" => self.keep.tables[IdleTable::Disk as usize] = true,
+                    "disk" => self.session.sample_tables[IdleTable::Disk as usize] = true,
                     "network" => {
-                        self.keep.tables[IdleTable::Network as usize] = true;
-                        self.keep.tables[IdleTable::NetworkErrors as usize] = true;
+                        self.session.sample_tables[IdleTable::Network as usize] = true;
+                        self.session.sample_tables[IdleTable::NetworkErrors as usize] = true;
                     }
                     _ => {}
                 }
-                self.values(&tag);
+                self.read_values(&tag);
             }
             _ => {}
         }
         if tag.is_empty {
             if tag.name == "timestamp" {
-                self.finish()?;
+                self.emit_sample()?;
             }
-        } else if self.open.len() >= DEEPEST {
+        } else if self.open_elements.len() >= MAX_DEPTH {
             return Err(LogError::broken(self.stream.name(), format!("byte {place}"), "nested too deeply"));
         } else {
-            self.open.push(tag.name);
+            self.open_elements.push(tag.name);
         }
         Ok(())
     }
 
     /// Emits the open sample.
-    fn finish(&mut self) -> Result<(), LogError> {
+    fn emit_sample(&mut self) -> Result<(), LogError> {
         match self.stamp.take() {
-            Some(stamp) => self.keep.tick(&stamp, self.place),
+            Some(stamp) => self.session.emit_tick(&stamp, self.sample_offset),
             None => Ok(()),
         }
     }
 
     /// Returns the report of an element: its own name or the nearest known one around it.
-    fn report<'a>(&'a self, own: &'a str) -> &'a str {
+    fn report_of_element<'a>(&'a self, own: &'a str) -> &'a str {
         let reports = Reports::builtin();
-        let known = |name: &&str| reports.by_key(name).is_some();
-        let around = self.open.iter().rev().take_while(|name| *name != "timestamp").map(String::as_str);
+        let known = |name: &&str| reports.find_by_key(name).is_some();
+        let around = self.open_elements.iter().rev().take_while(|name| *name != "timestamp").map(String::as_str);
         [own].into_iter().chain(around).find(known).unwrap_or(own)
     }
 
     /// Reads the attributes of an element within a sample.
-    fn values(&mut self, tag: &Tag) {
-        let report = self.report(&tag.name).to_owned();
-        let instance = INSTANCE.iter().find_map(|wanted| tag.attributes.iter().find(|(name, _)| name == wanted));
+    fn read_values(&mut self, tag: &Tag) {
+        let report = self.report_of_element(&tag.name).to_owned();
+        let instance =
+            INSTANCE_ATTRIBUTES.iter().find_map(|wanted| tag.attributes.iter().find(|(name, _)| name == wanted));
         let (instance_name, instance) = instance.map_or(("", ""), |(name, value)| (name.as_str(), value.as_str()));
         let processor = match tag.attributes.iter().find(|(name, _)| name == "cpu" && tag.name == "irq") {
             Some((_, cpu)) if cpu != "all" => format!("CPU{cpu}"),
             _ => "all".to_owned(),
         };
         for (name, value) in &tag.attributes {
-            let is_label = name == instance_name || REMARKS.contains(&name.as_str());
+            let is_label = name == instance_name || IGNORED_ATTRIBUTES.contains(&name.as_str());
             if is_label || (tag.name == "irq" && name == "cpu") {
                 continue;
             }
             let name = if tag.name == "irq" && name == "value" { &processor } else { name };
-            self.value(&report, name, instance, value);
+            self.put_value(&report, name, instance, value);
         }
     }
 
     /// Reads text between tags: a value in a sample, else of the host's head.
-    fn text(&mut self, text: &str) {
-        let Some(name) = self.open.last().cloned() else { return };
+    fn read_text(&mut self, text: &str) {
+        let Some(name) = self.open_elements.last().cloned() else { return };
         if self.stamp.is_none() {
-            self.keep.head(&name, text);
+            self.session.read_head(&name, text);
             return;
         }
-        let report = self.report("").to_owned();
-        self.value(&report, &name, "", text);
+        let report = self.report_of_element("").to_owned();
+        self.put_value(&report, &name, "", text);
     }
 
-    fn value(&mut self, report: &str, name: &str, instance: &str, text: &str) {
-        let Some(value) = plain_number(text) else {
+    fn put_value(&mut self, report: &str, name: &str, instance: &str, text: &str) {
+        let Some(value) = parse_plain_number(text) else {
             // the broken value may belong to a device that was not left out
             if !text.trim().is_empty() {
-                self.keep.tables = Default::default();
+                self.session.sample_tables = Default::default();
             }
             return;
         };
-        if let Some(slot) = self.keep.shaper.slot(report, name, instance) {
-            self.keep.shaper.put(slot, value);
+        if let Some(slot) = self.session.row.value_slot(report, name, instance) {
+            self.session.row.put_value(slot, value);
         }
     }
 }
 
-fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_subslice(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     match wanted {
         [one] => bytes.iter().position(|b| b == one),
         _ => bytes.windows(wanted.len()).position(|w| w == wanted),
@@ -260,9 +263,9 @@ fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 /// Parses a text that is a number as a whole; `None` for words.
-pub fn plain_number(text: &str) -> Option<f64> {
+pub fn parse_plain_number(text: &str) -> Option<f64> {
     let padded = [text.as_bytes(), b" "].concat();
-    match json::number(&padded, 0) {
+    match json_scanner::scan_number(&padded, 0) {
         Ok((value, end)) if end == text.len() => Some(value),
         _ if text.eq_ignore_ascii_case("nan") => Some(f64::NAN),
         _ => None,
@@ -270,7 +273,7 @@ pub fn plain_number(text: &str) -> Option<f64> {
 }
 
 /// Parses a tag without its brackets.
-fn parse(tag: &str) -> Option<Tag> {
+fn parse_tag(tag: &str) -> Option<Tag> {
     let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
     let (tag, is_end) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
     let (name, mut rest) = tag.split_once(|c: char| c.is_whitespace()).unwrap_or((tag, ""));
@@ -286,12 +289,12 @@ fn parse(tag: &str) -> Option<Tag> {
         let (key, after) = rest.split_once('=')?;
         let quote = after.trim_start().chars().next().filter(|q| matches!(q, '"' | '\''))?;
         let (value, after) = after.trim_start()[1..].split_once(quote)?;
-        attributes.push((key.trim().to_owned(), unescaped(value)));
+        attributes.push((key.trim().to_owned(), unescape(value)));
         rest = after;
     }
 }
 
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     if !text.contains('&') {
         return text.to_owned();
     }
@@ -301,7 +304,7 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Read, run};
+    use super::super::testing::{ReadOutcome, read_text};
 
     fn sample(second: u32, inside: &str) -> String {
         format!(
@@ -323,8 +326,8 @@ mod tests {
         format!("<disk per=\"second\"><disk-device dev=\"sda\" tps=\"{tps}\" aqu-sz=\"1.5\"/></disk>")
     }
 
-    fn tps(read: &Read) -> Vec<f64> {
-        read.column("physical_disk.transfers_per_s", "sda")
+    fn tps(read: &ReadOutcome) -> Vec<f64> {
+        read.series_values("physical_disk.transfers_per_s", "sda")
     }
 
     #[test]
@@ -339,7 +342,7 @@ mod tests {
             <memused-percent>75.0</memused-percent></memory>\
             <network><net-dev iface=\"lo\" rxkB=\"2.0\"/></network>\
             <filesystems><filesystem fsname=\"/dev/sda1\" MBfsfree=\"1\" MBfsused=\"3\"/></filesystems>";
-        let read = run(&document(&[sample(1, inside), sample(2, &(inside.to_owned() + &disk("8.00")))]));
+        let read = read_text(&document(&[sample(1, inside), sample(2, &(inside.to_owned() + &disk("8.00")))]));
         for (counter, instance, value) in [
             ("processor.user", "_total", 0.05),
             ("processor.privileged", "_total", 0.02),
@@ -353,7 +356,7 @@ mod tests {
             ("network.received_bytes_per_s", "lo", 2048.0),
             ("logical_disk.total_bytes", "sda1", 4.0 * 1_048_576.0),
         ] {
-            assert_eq!(read.column(counter, instance)[0], value, "{counter} in {:?}", read.tick(0));
+            assert_eq!(read.series_values(counter, instance)[0], value, "{counter} in {:?}", read.tick_values(0));
         }
         assert_eq!((read.summary.unwrap().format, read.ticks.len()), ("sadf-xml", 2));
         let topology = read.notes.iter().find(|n| n.kind == "topology").unwrap();
@@ -362,11 +365,11 @@ mod tests {
     }
 
     #[test]
-    fn a_document_cut_anywhere_gives_what_was_whole() {
+    fn a_document_cut_anywhere_yields_all_complete_samples() {
         let whole = document(&[sample(1, &disk("5")), sample(2, &disk("6")), sample(3, &disk("7"))]);
         let mut max_ticks = 0;
         for cut in 0..whole.len() {
-            let ticks = tps(&run(&whole[..cut])).len();
+            let ticks = tps(&read_text(&whole[..cut])).len();
             assert!(ticks >= max_ticks, "cut at {cut}");
             max_ticks = ticks;
         }
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_elements_cost_no_more_than_they_must() {
+    fn broken_elements_lose_no_other_values() {
         for (inside, values, because) in [
             ("<disk <tps>", vec![5.0], "no XML tag"),
             ("</disk></nothing>", vec![5.0, f64::NAN, 7.0], ""),
@@ -382,14 +385,14 @@ mod tests {
             ("<disk><disk-device dev=\"sda\" tps=\"0,5\"/></disk>", vec![5.0, 0.5, 7.0], ""),
             ("<!-- <disk> -->", vec![5.0, f64::NAN, 7.0], ""),
         ] {
-            let read = run(&document(&[sample(1, &disk("5")), sample(2, inside), sample(3, &disk("7"))]));
+            let read = read_text(&document(&[sample(1, &disk("5")), sample(2, inside), sample(3, &disk("7"))]));
             let got = tps(&read);
             assert!(got.len() == values.len() && format!("{got:?}") == format!("{values:?}"), "{inside}: {got:?}");
             let skipped = read.summary.unwrap().skipped;
-            assert!(because.is_empty() || skipped.iter().any(|s| s.because.contains(because)), "{inside}: {skipped:?}");
+            assert!(because.is_empty() || skipped.iter().any(|s| s.reason.contains(because)), "{inside}: {skipped:?}");
         }
         let deep = document(&["<a>".repeat(100_000)]);
-        assert!(run(&deep).summary.unwrap_err().to_string().contains("nested too deeply"));
+        assert!(read_text(&deep).summary.unwrap_err().to_string().contains("nested too deeply"));
     }
 
     #[test]
@@ -397,9 +400,9 @@ mod tests {
         let one = document(&[sample(1, &disk("5")), sample(2, &disk("6"))]);
         let cut = one.split_once("</statistics>").unwrap().0;
         let two = document(&[sample(4, &disk("7"))]);
-        let read = run(&format!("nohup: ignoring input\nzzz <11/21/2026 19:05:00>\n{cut}{two}"));
+        let read = read_text(&format!("nohup: ignoring input\nzzz <11/21/2026 19:05:00>\n{cut}{two}"));
         assert_eq!(tps(&read), [5.0, 6.0, 7.0]);
         let skipped = read.summary.unwrap().skipped;
-        assert!(skipped[0].because.contains("outside") && skipped[0].times == 3, "{skipped:?}");
+        assert!(skipped[0].reason.contains("outside") && skipped[0].count == 3, "{skipped:?}");
     }
 }

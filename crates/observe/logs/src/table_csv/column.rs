@@ -7,7 +7,7 @@ use diskwright_base::toml_reader;
 use serde::Deserialize;
 
 use super::units;
-use crate::tool::names::{ColumnTarget, star};
+use crate::tool::tool_names::{ColumnTarget, match_star};
 
 /// A column that the user named: `NAME=counter[:instance[:unit]]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,7 +19,7 @@ pub struct CsvColumn {
     /// Its instance; where it is not given, the text that `*` stands for.
     pub instance: Option<String>,
     /// Factor from a value to the counter's unit.
-    pub times: f64,
+    pub scale: f64,
 }
 
 impl CsvColumn {
@@ -43,8 +43,8 @@ impl CsvColumn {
         // an instance may hold a colon itself (`C:`), a unit does not
         let (instance, times) = match rest.map(|rest| (rest, rest.rsplit_once(':'))) {
             None => (None, 1.0),
-            Some((_, Some((instance, unit)))) if units::factor(unit, own).is_some() => {
-                (Some(instance), units::factor(unit, own).unwrap_or(1.0))
+            Some((_, Some((instance, unit)))) if units::unit_factor(unit, own).is_some() => {
+                (Some(instance), units::unit_factor(unit, own).unwrap_or(1.0))
             }
             Some((_, Some((_, unit)))) if !unit.is_empty() => {
                 return Err(format!("`{unit}` is not a unit of {counter}, which is in {own}"));
@@ -52,13 +52,13 @@ impl CsvColumn {
             Some((given_instance, _)) => (Some(given_instance), 1.0),
         };
         let instance = instance.map(str::trim).filter(|i| !i.is_empty() && *i != "*").map(str::to_owned);
-        Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, times })
+        Ok(CsvColumn { heading: heading.to_owned(), counter: counter.to_owned(), instance, scale: times })
     }
 
-    fn target(&self, heading: &str) -> Option<ColumnTarget> {
-        let found = star(&self.heading, heading)?;
+    fn match_heading(&self, heading: &str) -> Option<ColumnTarget> {
+        let found = match_star(&self.heading, heading)?;
         let instance = self.instance.clone().unwrap_or_else(|| found.to_owned());
-        Some(ColumnTarget { counter: self.counter.clone(), instance, times: self.times, rest: false })
+        Some(ColumnTarget { counter: self.counter.clone(), instance, scale: self.scale, is_rest: false })
     }
 }
 
@@ -69,7 +69,7 @@ struct KnownColumn {
     name: String,
     counter: String,
     #[serde(rename = "times")]
-    times: f64,
+    scale: f64,
     #[serde(default)]
     instance: String,
 }
@@ -84,13 +84,13 @@ struct KnownColumns {
 ///
 /// # Panics
 /// When the built-in table is wrong, which a test rules out.
-fn known() -> &'static [KnownColumn] {
+fn known_columns() -> &'static [KnownColumn] {
     static KNOWN: OnceLock<KnownColumns> = OnceLock::new();
     &KNOWN.get_or_init(|| toml_reader::read_built_in("table_csv/names.toml", include_str!("names.toml"))).column
 }
 
 /// Returns true for statistics from which no mean over time can be computed.
-fn is_extreme(word: &str) -> bool {
+fn is_extreme_statistic(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let is_percentile =
         lower.strip_prefix('p').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
@@ -99,7 +99,7 @@ fn is_extreme(word: &str) -> bool {
 }
 
 /// Finds the column whose name occurs in a heading.
-fn by_name(heading: &str) -> Option<ColumnTarget> {
+fn find_by_name(heading: &str) -> Option<ColumnTarget> {
     let find_word = |name: &str| {
         let position = heading.find(name)?;
         let is_word = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
@@ -107,11 +107,11 @@ fn by_name(heading: &str) -> Option<ColumnTarget> {
             && is_word(heading[position + name.len()..].chars().next());
         ends.then_some(position)
     };
-    let (column, position) = known().iter().find_map(|column| Some((column, find_word(&column.name)?)))?;
+    let (column, position) = known_columns().iter().find_map(|column| Some((column, find_word(&column.name)?)))?;
     let around = format!("{} {}", &heading[..position], &heading[position + column.name.len()..]);
     let words: Vec<&str> =
         around.split(|c: char| c.is_whitespace() || ",;()[]\"".contains(c)).filter(|w| !w.is_empty()).collect();
-    if words.iter().any(|word| is_extreme(word)) {
+    if words.iter().any(|word| is_extreme_statistic(word)) {
         return None;
     }
     let remaining: Vec<&str> =
@@ -123,30 +123,33 @@ fn by_name(heading: &str) -> Option<ColumnTarget> {
         ("os" | "data", false) => format!("{} {}", remaining.join(" "), column.instance),
         (_, false) => remaining.join(" "),
     };
-    Some(ColumnTarget { counter: column.counter.clone(), instance, times: column.times, rest: false })
+    Some(ColumnTarget { counter: column.counter.clone(), instance, scale: column.scale, is_rest: false })
 }
 
 /// Finds a heading that is a counter of the catalogue and its instance.
-fn own(heading: &str) -> Option<ColumnTarget> {
+fn find_own_counter(heading: &str) -> Option<ColumnTarget> {
     let (counter, instance) = heading.split_once(' ').unwrap_or((heading, ""));
     Catalogue::builtin().get(counter)?;
     let instance = instance.trim().to_owned();
-    Some(ColumnTarget { counter: counter.to_owned(), instance, times: 1.0, rest: false })
+    Some(ColumnTarget { counter: counter.to_owned(), instance, scale: 1.0, is_rest: false })
 }
 
 /// Finds the target of a column, and whether it is known.
-pub fn target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool) {
-    let found =
-        by_hand.iter().find_map(|column| column.target(heading)).or_else(|| by_name(heading)).or_else(|| own(heading));
+pub fn find_target(heading: &str, by_hand: &[CsvColumn]) -> (ColumnTarget, bool) {
+    let found = by_hand
+        .iter()
+        .find_map(|column| column.match_heading(heading))
+        .or_else(|| find_by_name(heading))
+        .or_else(|| find_own_counter(heading));
     match found {
         Some(target) => {
             let is_known = !target.counter.starts_with("foreign.");
             // a column that the user named counts as known, even if its counter is foreign
-            (target, is_known || by_hand.iter().any(|c| star(&c.heading, heading).is_some()))
+            (target, is_known || by_hand.iter().any(|c| match_star(&c.heading, heading).is_some()))
         }
         None => {
             let counter = format!("foreign.csv.{heading}");
-            (ColumnTarget { counter, instance: String::new(), times: 1.0, rest: false }, false)
+            (ColumnTarget { counter, instance: String::new(), scale: 1.0, is_rest: false }, false)
         }
     }
 }
@@ -156,8 +159,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_named_by_hand() {
-        let parse = |text: &str| CsvColumn::parse(text).map(|c| (c.heading, c.counter, c.instance, c.times));
+    fn finds_columns_that_the_user_named() {
+        let parse = |text: &str| CsvColumn::parse(text).map(|c| (c.heading, c.counter, c.instance, c.scale));
         let reads = "physical_disk.reads_per_s".to_owned();
         assert_eq!(
             parse("a=b=physical_disk.reads_per_s:sda"),
@@ -175,13 +178,13 @@ mod tests {
             assert!(parse(wrong).unwrap_err().contains(because), "{wrong}");
         }
         let star = CsvColumn::parse("* util=physical_disk.busy:*:%").unwrap();
-        assert_eq!(target("sdb util", &[star]).0.instance, "sdb");
+        assert_eq!(find_target("sdb util", &[star]).0.instance, "sdb");
     }
 
     #[test]
-    fn names_of_clouds_are_known() {
+    fn finds_metric_names_of_clouds() {
         let find = |heading: &str| {
-            let (found, is_known) = target(heading, &[]);
+            let (found, is_known) = find_target(heading, &[]);
             (found.counter, found.instance, is_known)
         };
         for (heading, counter, instance) in [
@@ -197,6 +200,6 @@ mod tests {
         for heading in ["ReadIOPS Maximum", "ReadLatency p99", "VolumeReadOps", "MyReadIOPSs"] {
             assert_eq!(find(heading), (format!("foreign.csv.{heading}"), String::new(), false));
         }
-        assert!(known().iter().all(|c| Catalogue::builtin().get(&c.counter).is_some()));
+        assert!(known_columns().iter().all(|c| Catalogue::builtin().get(&c.counter).is_some()));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use crate::sysstat::time::{self, DAY, NumericDateOrder};
-use crate::tool::cells::{self, EPOCHS};
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
+use crate::tool::cells::{self, EPOCH_RANGE_S};
 
 /// Largest number of lines with several cells above the first row.
-const LINES: usize = 50;
+const MAX_HEAD_LINES: usize = 50;
 
 /// Layout of a table.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,17 +14,17 @@ pub struct TableHead {
     /// Delimiter between cells.
     pub delimiter: u8,
     /// Number of lines above the first row.
-    pub lines: usize,
+    pub line_count: usize,
     /// Those of them that belong to the table; others come before it.
-    pub own: Vec<usize>,
+    pub table_lines: Vec<usize>,
     /// Headings, one per cell.
     pub headings: Vec<String>,
     /// Cell with the time, or with its date.
-    pub time: usize,
+    pub time_cell: usize,
     /// Cell behind it with the time of day, where the date has its own cell.
-    pub clock: Option<usize>,
+    pub clock_cell: Option<usize>,
     /// Cells with the name of a series; without any, columns are series.
-    pub names: Vec<usize>,
+    pub name_cells: Vec<usize>,
     /// Order of day and month in dates.
     pub order: NumericDateOrder,
     /// Set where rows go back in time.
@@ -37,24 +37,24 @@ pub struct TableMoment {
     /// Seconds, as the clock shows them.
     pub local_s: i64,
     /// Fraction of a second, nanoseconds.
-    pub part_ns: i64,
+    pub fraction_ns: i64,
     /// Offset east of UTC, seconds.
-    pub zone: Option<i64>,
+    pub zone_offset_s: Option<i64>,
 }
 
 /// Parses a cell as a date and time. A number alone counts only where `is_named` says that the column holds times.
-pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<TableMoment> {
+pub fn parse_moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<TableMoment> {
     let text = text.trim();
     if let Some(number) = text.parse::<f64>().ok().filter(|_| is_named) {
         let seconds = match number {
-            n if EPOCHS.contains(&n) => n,
-            n if EPOCHS.contains(&(n * 1e-3)) => n * 1e-3,
-            n if EPOCHS.contains(&(n * 1e-6)) => n * 1e-6,
-            n if EPOCHS.contains(&(n * 1e-9)) => n * 1e-9,
+            n if EPOCH_RANGE_S.contains(&n) => n,
+            n if EPOCH_RANGE_S.contains(&(n * 1e-3)) => n * 1e-3,
+            n if EPOCH_RANGE_S.contains(&(n * 1e-6)) => n * 1e-6,
+            n if EPOCH_RANGE_S.contains(&(n * 1e-9)) => n * 1e-9,
             _ => return None,
         };
         let part_ns = ((seconds - seconds.floor()) * 1e3).round() as i64 * 1_000_000;
-        return Some(TableMoment { local_s: seconds.floor() as i64, part_ns, zone: Some(0) });
+        return Some(TableMoment { local_s: seconds.floor() as i64, fraction_ns: part_ns, zone_offset_s: Some(0) });
     }
     if text.len() > 60 || !text.is_ascii() {
         return None;
@@ -66,19 +66,23 @@ pub fn moment(text: &str, order: NumericDateOrder, is_named: bool) -> Option<Tab
     };
     let words: Vec<&str> = separated.split_whitespace().collect();
     let index = words.iter().position(|word| word.contains(':'))?;
-    let date = time::date(&words[..index].join(" "), order)?.date;
+    let date = time::parse_date(&words[..index].join(" "), order)?.date;
     let end = words[index].find(['+', '-', 'Z']).unwrap_or(words[index].len());
     let (clock, own_zone) = words[index].split_at(end);
     let (clock, part) = clock.split_once(['.', ',']).unwrap_or((clock, ""));
     let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
     let rest = words.get(index + 1..).unwrap_or_default();
-    let (seconds, words_used) = time::time_of_day(&[&[clock.as_str()], rest].concat())?;
+    let (seconds, words_used) = time::parse_time_of_day(&[&[clock.as_str()], rest].concat())?;
     let zone = if own_zone.is_empty() { rest.get(words_used - 1).copied().unwrap_or("") } else { own_zone };
     let part_ns = match part {
         "" => 0,
         digits => format!("{digits:0<9}").get(..9)?.parse().ok()?,
     };
-    Some(TableMoment { local_s: date.days() * DAY + seconds, part_ns, zone: time::zone(zone) })
+    Some(TableMoment {
+        local_s: date.days_since_epoch() * DAY_S + seconds,
+        fraction_ns: part_ns,
+        zone_offset_s: time::zone_offset_s(zone),
+    })
 }
 
 fn is_time_name(heading: &str) -> bool {
@@ -88,32 +92,32 @@ fn is_time_name(heading: &str) -> bool {
 
 impl TableHead {
     /// Detects the layout from the beginning of a file; `None` where it is no table of times and numbers.
-    pub fn of(bytes: &[u8]) -> Option<TableHead> {
+    pub fn detect(bytes: &[u8]) -> Option<TableHead> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-        let order = time::order(text, "");
-        [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::with(text, delimiter, order))
+        let order = time::guess_date_order(text, "");
+        [b',', b';', b'\t'].into_iter().find_map(|delimiter| TableHead::detect_with_delimiter(text, delimiter, order))
     }
 
     /// Returns true for a cell of the row's time.
-    pub fn is_time(&self, cell: usize) -> bool {
-        cell == self.time || Some(cell) == self.clock
+    pub fn is_time_cell(&self, cell: usize) -> bool {
+        cell == self.time_cell || Some(cell) == self.clock_cell
     }
 
     /// Iterates over the headings of the row's time.
     pub fn time_headings(&self) -> impl Iterator<Item = &String> {
-        [Some(self.time), self.clock].into_iter().flatten().filter_map(|cell| self.headings.get(cell))
+        [Some(self.time_cell), self.clock_cell].into_iter().flatten().filter_map(|cell| self.headings.get(cell))
     }
 
-    fn with(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
+    fn detect_with_delimiter(text: &str, delimiter: u8, order: NumericDateOrder) -> Option<TableHead> {
         // a line of one cell may be any text before the table
-        let cells = |(index, line): (usize, &str)| (index, cells::texts(line.as_bytes(), delimiter));
+        let cells = |(index, line): (usize, &str)| (index, cells::split_cells(line.as_bytes(), delimiter));
         let rows = text.lines().enumerate().map(cells).filter(|(_, row)| row.len() > 1);
-        let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(LINES + 2).unzip();
+        let (places, rows): (Vec<usize>, Vec<Vec<String>>) = rows.take(MAX_HEAD_LINES + 2).unzip();
         let first = (1..rows.len()).find(|&index| {
             let names = rows.get(index - 1);
             let is_named = |cell: usize| names.and_then(|row| row.get(cell)).is_some_and(|name| is_time_name(name));
-            time_cells(&rows[index], order, is_named).is_some()
+            find_time_cells(&rows[index], order, is_named).is_some()
         })?;
         let count = rows[first].len();
         // headings have as many cells as their rows; where no line has, as behind a last delimiter, all lines count
@@ -122,40 +126,51 @@ impl TableHead {
         if above.is_empty() {
             above = (0..first).collect();
         }
-        let headings = headings(above.iter().map(|row| &rows[*row]), count);
+        let headings = join_headings(above.iter().map(|row| &rows[*row]), count);
         let row = &rows[first];
-        let is_moment = |cell: usize| moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
-        let (time, clock) = time_cells(row, order, |cell| is_time_name(&headings[cell]))?;
-        let is_number = |text: &str| super::units::number(text).is_some() || cells::is_blank(text);
+        let is_moment = |cell: usize| parse_moment(&row[cell], order, is_time_name(&headings[cell])).is_some();
+        let (time, clock) = find_time_cells(row, order, |cell| is_time_name(&headings[cell]))?;
+        let is_number = |text: &str| super::units::parse_number(text).is_some() || cells::is_blank_cell(text);
         let others = (0..row.len()).filter(|&cell| cell != time && Some(cell) != clock && !is_moment(cell));
         let names: Vec<usize> = others.clone().filter(|&cell| !is_number(&row[cell])).collect();
-        let has_number = others.clone().any(|cell| super::units::number(&row[cell]).is_some());
+        let has_number = others.clone().any(|cell| super::units::parse_number(&row[cell]).is_some());
         let is_named = headings.iter().any(|heading| heading.contains(char::is_alphabetic));
-        let row_moment = |row: &Vec<String>| moment(&joined(row, time, clock)?, order, true);
+        let row_moment = |row: &Vec<String>| parse_moment(&time_text(row, time, clock)?, order, true);
         let second = rows.get(first + 1).and_then(row_moment);
         let moment = row_moment(row)?;
         let is_backwards = second.is_some_and(|second| second.local_s < moment.local_s);
         let is_table = has_number && is_named && names.len() < 4;
         let own = above.iter().map(|row| places[*row]).collect();
         let lines = places[first];
-        is_table.then_some(TableHead { delimiter, lines, own, headings, time, clock, names, order, is_backwards })
+        is_table.then_some(TableHead {
+            delimiter,
+            line_count: lines,
+            table_lines: own,
+            headings,
+            time_cell: time,
+            clock_cell: clock,
+            name_cells: names,
+            order,
+            is_backwards,
+        })
     }
 }
 
 /// Finds the cell of a row with its time; or the cells of its date and, behind it, of its time of day.
-fn time_cells(
+fn find_time_cells(
     row: &[String],
     order: NumericDateOrder,
     is_named: impl Fn(usize) -> bool,
 ) -> Option<(usize, Option<usize>)> {
-    let is_time = |cell: &usize| moment(&row[*cell], order, is_named(*cell)).is_some();
-    let is_date = |cell: &usize| joined(row, *cell, Some(cell + 1)).is_some_and(|t| moment(&t, order, false).is_some());
+    let is_time = |cell: &usize| parse_moment(&row[*cell], order, is_named(*cell)).is_some();
+    let is_date =
+        |cell: &usize| time_text(row, *cell, Some(cell + 1)).is_some_and(|t| parse_moment(&t, order, false).is_some());
     let alone = (0..row.len()).find(is_time).map(|cell| (cell, None));
     alone.or_else(|| (0..row.len()).find(is_date).map(|cell| (cell, Some(cell + 1))))
 }
 
 /// Returns the text of a row's time.
-pub fn joined<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Option<Cow<'r, str>> {
+pub fn time_text<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Option<Cow<'r, str>> {
     let date = row.get(time)?;
     match clock {
         Some(clock) => Some(Cow::Owned(format!("{date} {}", row.get(clock)?))),
@@ -164,10 +179,11 @@ pub fn joined<'r>(row: &'r [String], time: usize, clock: Option<usize>) -> Optio
 }
 
 /// Joins the headings above each cell, in one line or several; labels of lines at the left stand above the time.
-fn headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Vec<String> {
+fn join_headings<'r>(rows: impl Iterator<Item = &'r Vec<String>>, count: usize) -> Vec<String> {
     // lines of periods and similar values are no names
-    let names =
-        |row: &&Vec<String>| row.iter().skip(1).any(|c| !cells::is_blank(c) && cells::loose_number(c).is_none());
+    let names = |row: &&Vec<String>| {
+        row.iter().skip(1).any(|c| !cells::is_blank_cell(c) && cells::parse_loose_number(c).is_none())
+    };
     let rows: Vec<&Vec<String>> = rows.filter(names).collect();
     let joined_heading = |cell: usize| {
         let mut words: Vec<&str> = Vec::new();

@@ -28,5 +28,5 @@ pub static FORMAT: LogFormat = LogFormat {
 /// Returns true for a table that no other format recognises; the format comes last because many logs are CSV.
 fn is_table(head: &InputHead<'_>) -> bool {
     let others = FORMATS.iter().filter(|format| format.id != ID);
-    head::TableHead::of(head.bytes).is_some() && !others.into_iter().any(|format| (format.recognise)(head))
+    head::TableHead::detect(head.bytes).is_some() && !others.into_iter().any(|format| (format.recognise)(head))
 }

@@ -9,21 +9,21 @@ use super::column;
 use super::head::{self, TableHead};
 use super::units;
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::sysstat::stream::StreamWindow;
+use crate::sysstat::stream_window::StreamWindow;
 use crate::tool::cells::{self, CellPlan};
-use crate::tool::lines::LineCursor;
-use crate::tool::row::TickRow;
+use crate::tool::line_cursor::LineCursor;
+use crate::tool::tick_row::TickRow;
 use crate::{LogInput, LogOptions};
 
 /// Largest number of cells that are held.
-const MOST_HELD: usize = 16 << 20;
+const MAX_HELD_CELLS: usize = 16 << 20;
 /// Largest number of series of a long table.
-const MOST_SERIES: usize = 200_000;
+const MAX_SERIES: usize = 200_000;
 /// Largest number of columns that a message lists.
-const MOST_LISTED: usize = 12;
+const MAX_LISTED_COLUMNS: usize = 12;
 /// Numbers of the texts that a row's cells are kept as: its time, or its date and its time of day.
 const TIME: u8 = 0;
 const CLOCK: u8 = 1;
@@ -37,25 +37,25 @@ struct CsvTable<'b, 'c> {
     plan: Vec<CellPlan>,
     row: TickRow,
     /// Columns of series in long tables, by name.
-    series: HashMap<String, Option<u32>>,
-    held: BTreeMap<i64, Vec<(u32, f64)>>,
+    series_columns: HashMap<String, Option<u32>>,
+    held_rows: BTreeMap<i64, Vec<(u32, f64)>>,
     held_cells: usize,
-    has_known: bool,
+    has_known_column: bool,
     /// Set where commas may stand between groups of digits, until that is reported.
     may_have_groups: bool,
 }
 
 /// Text of the note about a table with tabs whose commas are ambiguous.
-const COMMAS: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; if it means 1234, \
+const AMBIGUOUS_COMMAS_NOTE: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; if it means 1234, \
                       export the table without separators of thousands";
 
 /// Reads all of an input.
 pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let Some(head) = TableHead::of(input.head().bytes) else {
-        return Err(input.broken("line 1", "no table of times and numbers"));
+    let Some(head) = TableHead::detect(input.head().bytes) else {
+        return Err(input.error_at("line 1", "no table of times and numbers"));
     };
-    let may_have_groups = head.delimiter == b'\t' && has_threes_alone(input.head().bytes);
-    let mut lines = LineCursor::new(input).of_table(head.delimiter);
+    let may_have_groups = head.delimiter == b'\t' && has_only_comma_triples(input.head().bytes);
+    let mut lines = LineCursor::new(input).for_table(head.delimiter);
     let clock = SysstatClock::new(options);
     let mut table = CsvTable {
         batch,
@@ -65,33 +65,33 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
         daylight: DaylightClock::default(),
         plan: Vec::new(),
         row: TickRow::new(),
-        series: HashMap::new(),
-        held: BTreeMap::new(),
+        series_columns: HashMap::new(),
+        held_rows: BTreeMap::new(),
         held_cells: 0,
-        has_known: false,
+        has_known_column: false,
         may_have_groups,
     };
-    let is_long = !table.head.names.is_empty();
+    let is_long = !table.head.name_cells.is_empty();
     if !is_long {
-        table.plan();
+        table.plan_columns();
         table.check_known(lines.name())?;
     }
     let mut number = 0;
     while lines.advance()? {
         number += 1;
-        if lines.line().is_empty() {
+        if lines.line_bytes().is_empty() {
             continue;
         }
-        if number <= table.head.lines {
-            if !table.head.own.contains(&(number - 1)) {
-                table.batch.skip(lines.context(), "a line before the table");
+        if number <= table.head.line_count {
+            if !table.head.table_lines.contains(&(number - 1)) {
+                table.batch.add_skip(lines.context(), "a line before the table");
             }
             continue;
         }
         if is_long {
-            table.long(&lines)?
+            table.read_long_row(&lines)?
         } else {
-            table.wide(&lines)?
+            table.read_wide_row(&lines)?
         }
         if table.batch.is_stopped() {
             return Ok(());
@@ -100,15 +100,15 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     if is_long {
         table.check_known(lines.name())?;
     }
-    for (time_ns, cells) in std::mem::take(&mut table.held) {
+    for (time_ns, cells) in std::mem::take(&mut table.held_rows) {
         cells.into_iter().for_each(|(column, value)| table.row.cells[column as usize] = value);
-        table.row.emit(table.batch, time_ns, None, &|| "a row".into());
+        table.row.emit_tick(table.batch, time_ns, None, &|| "a row".into());
     }
     Ok(())
 }
 
 /// Returns true where cells between tabs are numbers with a comma, and exactly three digits follow every comma.
-fn has_threes_alone(text: &[u8]) -> bool {
+fn has_only_comma_triples(text: &[u8]) -> bool {
     let digits = |decimals: &[u8]| !decimals.is_empty() && decimals.iter().all(u8::is_ascii_digit);
     let cells = text.split(|byte: &u8| matches!(*byte, b'\t' | b'\n' | b'\r')).map(|cell| cell.trim_ascii());
     let cells = cells.map(|cell| cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell));
@@ -123,74 +123,78 @@ fn has_threes_alone(text: &[u8]) -> bool {
 }
 
 /// Returns true where the line's last cell may be cut: the line has no end, and no quote that closes the cell.
-fn is_cut(lines: &LineCursor<'_>) -> bool {
-    lines.is_cut() && !lines.line().ends_with(b"\"")
+fn is_last_cell_cut(lines: &LineCursor<'_>) -> bool {
+    lines.is_cut() && !lines.line_bytes().ends_with(b"\"")
 }
 
 impl CsvTable<'_, '_> {
     /// Plans the cells of columns that are series.
-    fn plan(&mut self) {
+    fn plan_columns(&mut self) {
         let mut used = Vec::new();
         for (cell, heading) in self.head.headings.clone().into_iter().enumerate() {
-            let plan = match self.column(&heading) {
-                _ if cell == self.head.time => CellPlan::Text(TIME),
-                _ if Some(cell) == self.head.clock => CellPlan::Text(CLOCK),
+            let plan = match self.find_column(&heading) {
+                _ if cell == self.head.time_cell => CellPlan::Text(TIME),
+                _ if Some(cell) == self.head.clock_cell => CellPlan::Text(CLOCK),
                 Some(column) if !heading.is_empty() && !used.contains(&column) => {
                     used.push(column);
                     CellPlan::Number(column)
                 }
-                _ => CellPlan::Leave,
+                _ => CellPlan::Skip,
             };
             self.plan.push(plan);
         }
     }
 
-    fn column(&mut self, heading: &str) -> Option<u32> {
+    fn find_column(&mut self, heading: &str) -> Option<u32> {
         let is_time = self.head.time_headings().any(|time| time == heading);
         if heading.is_empty() || is_time {
             return None;
         }
-        let (target, is_known) = column::target(heading, &self.options.columns);
-        self.has_known |= is_known;
-        self.row.target(&target)
+        let (target, is_known) = column::find_target(heading, &self.options.columns);
+        self.has_known_column |= is_known;
+        self.row.target_column(&target)
     }
 
     /// Reads other headings within a table, where several tables follow each other: rows below belong to them. Returns
     /// false for other lines.
-    fn take_headings(&mut self, lines: &LineCursor<'_>) -> bool {
-        let texts = cells::texts(lines.line(), self.head.delimiter);
+    fn read_headings(&mut self, lines: &LineCursor<'_>) -> bool {
+        let texts = cells::split_cells(lines.line_bytes(), self.head.delimiter);
         let is_same = |cell: usize| {
             texts.get(cell).is_some_and(|text| !text.is_empty() && Some(text) == self.head.headings.get(cell))
         };
-        let is_heading = is_same(self.head.time) && self.head.clock.is_none_or(is_same);
+        let is_heading = is_same(self.head.time_cell) && self.head.clock_cell.is_none_or(is_same);
         if lines.is_cut() || !is_heading || texts == self.head.headings {
             return false;
         }
         self.head.headings = texts;
         self.plan.clear();
-        self.plan();
+        self.plan_columns();
         // the next table may cover the same hours
-        self.daylight.forget();
+        self.daylight.forget_last_sample();
         true
     }
 
     /// Returns an error that lists the columns, where none is known.
     fn check_known(&self, file: &str) -> Result<(), LogError> {
-        if self.has_known {
+        if self.has_known_column {
             return Ok(());
         }
-        let wide =
-            self.head.headings.iter().enumerate().filter(|(cell, name)| !self.head.is_time(*cell) && !name.is_empty());
-        let mut names: Vec<String> = if self.head.names.is_empty() {
+        let wide = self
+            .head
+            .headings
+            .iter()
+            .enumerate()
+            .filter(|(cell, name)| !self.head.is_time_cell(*cell) && !name.is_empty());
+        let mut names: Vec<String> = if self.head.name_cells.is_empty() {
             wide.map(|(_, name)| format!("`{name}`")).collect()
         } else {
-            self.series.keys().map(|name| format!("`{name}`")).collect()
+            self.series_columns.keys().map(|name| format!("`{name}`")).collect()
         };
         names.sort_unstable();
-        let more = names.len().saturating_sub(MOST_LISTED);
-        names.truncate(MOST_LISTED);
+        let more = names.len().saturating_sub(MAX_LISTED_COLUMNS);
+        names.truncate(MAX_LISTED_COLUMNS);
         let and = if more > 0 { format!(" and {more} more") } else { String::new() };
-        Err(LogError::Needs {
+        Err(LogError::MissingOption {
             file: file.to_owned(),
             because: format!("a table whose columns are not known: {}{and}", names.join(", ")),
             option: "--column 'NAME=counter[:instance[:unit]]' for each that matters, such as \
@@ -198,57 +202,57 @@ impl CsvTable<'_, '_> {
         })
     }
 
-    fn wide(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
-        let (bytes, length) = lines.padded();
-        let fit = cells::numbers(bytes, length, self.head.delimiter, &self.plan, &mut self.row.cells);
-        if fit.odd > 0 && self.take_headings(lines) {
+    fn read_wide_row(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let (bytes, length) = lines.padded_line();
+        let fit = cells::read_numbers(bytes, length, self.head.delimiter, &self.plan, &mut self.row.cells);
+        if fit.odd_count > 0 && self.read_headings(lines) {
             self.row.clear();
             return Ok(());
         }
-        if fit.odd > 0 || self.has_groups(lines.line()) {
-            self.with_units(lines);
+        if fit.odd_count > 0 || self.has_quoted_comma(lines.line_bytes()) {
+            self.parse_units(lines);
         }
-        if fit.cells < self.plan.len() {
-            self.batch.skip(lines.context(), "a row with fewer cells than headings");
-        } else if fit.cells > self.plan.len() {
-            self.batch.skip(lines.context(), "a row with more cells than headings");
+        if fit.cell_count < self.plan.len() {
+            self.batch.add_skip(lines.context(), "a row with fewer cells than headings");
+        } else if fit.cell_count > self.plan.len() {
+            self.batch.add_skip(lines.context(), "a row with more cells than headings");
         }
-        if is_cut(lines) {
-            match self.plan.get(fit.cells - 1) {
+        if is_last_cell_cut(lines) {
+            match self.plan.get(fit.cell_count - 1) {
                 Some(CellPlan::Number(column)) => self.row.cells[*column as usize] = f64::NAN,
                 Some(CellPlan::Text(_)) => {
                     self.row.clear();
-                    self.batch.skip(lines.context(), StreamWindow::UNFINISHED);
+                    self.batch.add_skip(lines.context(), StreamWindow::UNFINISHED_LINE);
                     return Ok(());
                 }
                 _ => {}
             }
-            self.batch.skip(lines.context(), "the last line is incomplete: its last cell is left out");
+            self.batch.add_skip(lines.context(), "the last line is incomplete: its last cell is left out");
         }
-        let text = |number: u8| cells::unquoted(&bytes[fit.texts[usize::from(number)].clone()]);
-        let text = match self.head.clock {
+        let text = |number: u8| cells::unquote_cell(&bytes[fit.texts[usize::from(number)].clone()]);
+        let text = match self.head.clock_cell {
             Some(_) => format!("{} {}", text(TIME), text(CLOCK)),
             None => text(TIME),
         };
-        let Some(time_ns) = self.time(&text) else {
+        let Some(time_ns) = self.row_time(&text) else {
             self.row.clear();
             // this may be the same headings repeated
-            self.daylight.forget();
-            self.batch.skip(lines.context(), "a row without a readable time");
+            self.daylight.forget_last_sample();
+            self.batch.add_skip(lines.context(), "a row without a readable time");
             return Ok(());
         };
         if !self.head.is_backwards {
-            self.row.emit(self.batch, time_ns, None, &|| lines.context());
+            self.row.emit_tick(self.batch, time_ns, None, &|| lines.context());
             return Ok(());
         }
         let values: Vec<(u32, f64)> =
             (0u32..).zip(self.row.cells.iter().copied()).filter(|(_, value)| !value.is_nan()).collect();
         self.row.clear();
-        self.hold(time_ns, values, lines)
+        self.hold_values(time_ns, values, lines)
     }
 
     /// Returns true where a cell in quotes holds a comma, in a table whose cells are separated by commas.
-    fn has_groups(&self, line: &[u8]) -> bool {
+    fn has_quoted_comma(&self, line: &[u8]) -> bool {
         let mut is_open = false;
         let is_inside = |byte: &u8| {
             is_open ^= *byte == b'"';
@@ -258,104 +262,107 @@ impl CsvTable<'_, '_> {
     }
 
     /// Parses cells that hold more than a number: `12.3 MB/s`, `1,234`.
-    fn with_units(&mut self, lines: &LineCursor<'_>) {
-        let texts = cells::texts(lines.line(), self.head.delimiter);
+    fn parse_units(&mut self, lines: &LineCursor<'_>) {
+        let texts = cells::split_cells(lines.line_bytes(), self.head.delimiter);
         let mut is_odd = false;
         for (kind, text) in self.plan.iter().zip(&texts) {
             let CellPlan::Number(column) = kind else { continue };
             // the comma of a quoted cell was read as a decimal one
             let may_have_groups = self.head.delimiter == b',' && text.contains(',');
-            if !self.row.cells[*column as usize].is_nan() && !may_have_groups || cells::is_blank(text) {
+            if !self.row.cells[*column as usize].is_nan() && !may_have_groups || cells::is_blank_cell(text) {
                 continue;
             }
-            match self.value(*column, text) {
+            match self.parse_value(*column, text) {
                 Some(value) => self.row.cells[*column as usize] = value,
                 None => is_odd = true,
             }
         }
         if is_odd {
-            self.batch.skip(lines.context(), "a value with a unit that does not fit its counter, or text");
+            self.batch.add_skip(lines.context(), "a value with a unit that does not fit its counter, or text");
         }
     }
 
     /// Parses a value and converts it to its column's unit.
-    fn value(&self, column: u32, text: &str) -> Option<f64> {
+    fn parse_value(&self, column: u32, text: &str) -> Option<f64> {
         // where commas do not separate cells, they are decimal ones
-        if let Some(value) = cells::loose_number(text).filter(|_| self.head.delimiter != b',') {
+        if let Some(value) = cells::parse_loose_number(text).filter(|_| self.head.delimiter != b',') {
             return Some(value);
         }
-        let (value, unit) = units::number(text)?;
+        let (value, unit) = units::parse_number(text)?;
         if unit.is_empty() {
             return Some(value);
         }
-        let (counter, scale) = self.row.unit(column);
+        let (counter, scale) = self.row.counter_unit(column);
         let own = Catalogue::builtin().get(counter).map_or("", |c| c.unit.as_str());
-        Some(value * units::factor(unit, own)? / scale)
+        Some(value * units::unit_factor(unit, own)? / scale)
     }
 
     /// Reads a row of time, name and value.
-    fn long(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
-        let texts = cells::texts(lines.line(), self.head.delimiter);
-        if is_cut(lines) {
-            self.batch.skip(lines.context(), StreamWindow::UNFINISHED);
+    fn read_long_row(&mut self, lines: &LineCursor<'_>) -> Result<(), LogError> {
+        let texts = cells::split_cells(lines.line_bytes(), self.head.delimiter);
+        if is_last_cell_cut(lines) {
+            self.batch.add_skip(lines.context(), StreamWindow::UNFINISHED_LINE);
             return Ok(());
         }
         if texts.len() < self.head.headings.len() {
-            self.batch.skip(lines.context(), "a row with fewer cells than headings");
+            self.batch.add_skip(lines.context(), "a row with fewer cells than headings");
             return Ok(());
         }
-        let text = head::joined(&texts, self.head.time, self.head.clock).unwrap_or_default();
-        let Some(time_ns) = self.time(&text) else {
-            self.batch.skip(lines.context(), "a row without a readable time");
+        let text = head::time_text(&texts, self.head.time_cell, self.head.clock_cell).unwrap_or_default();
+        let Some(time_ns) = self.row_time(&text) else {
+            self.batch.add_skip(lines.context(), "a row without a readable time");
             return Ok(());
         };
-        let name = self.head.names.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
-        let values: Vec<usize> =
-            (0..self.head.headings.len()).filter(|c| !self.head.is_time(*c) && !self.head.names.contains(c)).collect();
+        let name = self.head.name_cells.iter().map(|&cell| texts[cell].as_str()).collect::<Vec<_>>().join(" ");
+        let values: Vec<usize> = (0..self.head.headings.len())
+            .filter(|c| !self.head.is_time_cell(*c) && !self.head.name_cells.contains(c))
+            .collect();
         let mut found = Vec::new();
         for &cell in &values {
             // a single column of values does not add its heading to the name
             let series = if values.len() == 1 { name.clone() } else { format!("{name} {}", self.head.headings[cell]) };
-            if !self.series.contains_key(&series) {
-                if self.series.len() >= MOST_SERIES {
-                    self.batch.skip(lines.context(), "too many series for one log");
+            if !self.series_columns.contains_key(&series) {
+                if self.series_columns.len() >= MAX_SERIES {
+                    self.batch.add_skip(lines.context(), "too many series for one log");
                     continue;
                 }
-                let column = self.column(&series);
-                self.series.insert(series.clone(), column);
+                let column = self.find_column(&series);
+                self.series_columns.insert(series.clone(), column);
             }
-            let Some(Some(column)) = self.series.get(&series).copied() else { continue };
-            match self.value(column, &texts[cell]) {
+            let Some(Some(column)) = self.series_columns.get(&series).copied() else { continue };
+            match self.parse_value(column, &texts[cell]) {
                 Some(value) => found.push((column, value)),
-                None if cells::is_blank(&texts[cell]) => {}
-                None => self.batch.skip(lines.context(), "a value with a unit that does not fit its counter, or text"),
+                None if cells::is_blank_cell(&texts[cell]) => {}
+                None => {
+                    self.batch.add_skip(lines.context(), "a value with a unit that does not fit its counter, or text")
+                }
             }
         }
-        self.hold(time_ns, found, lines)
+        self.hold_values(time_ns, found, lines)
     }
 
-    fn hold(&mut self, time_ns: i64, values: Vec<(u32, f64)>, lines: &LineCursor<'_>) -> Result<(), LogError> {
+    fn hold_values(&mut self, time_ns: i64, values: Vec<(u32, f64)>, lines: &LineCursor<'_>) -> Result<(), LogError> {
         self.held_cells += values.len() + 4;
-        if self.held_cells > MOST_HELD {
+        if self.held_cells > MAX_HELD_CELLS {
             let because = "a table of series one after the other, or backwards in time, that is too large to hold; one \
                            with a column a series in order of time is read at any size";
             return Err(LogError::broken(lines.name(), lines.context(), because));
         }
-        self.held.entry(time_ns).or_default().extend(values);
+        self.held_rows.entry(time_ns).or_default().extend(values);
         Ok(())
     }
 
-    fn time(&mut self, text: &str) -> Option<i64> {
-        let moment = head::moment(text, self.head.order, true)?;
-        let zone = moment.zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
-        let mut time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.part_ns);
+    fn row_time(&mut self, text: &str) -> Option<i64> {
+        let moment = head::parse_moment(text, self.head.order, true)?;
+        let zone = moment.zone_offset_s.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+        let mut time_ns = self.clock.utc_ns(moment.local_s, &zone, self.batch).saturating_add(moment.fraction_ns);
         // series in succession go back in time without a change of the clocks
-        if zone == ZoneHint::Nothing && self.head.names.is_empty() && !self.head.is_backwards {
-            let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.part_ns);
-            time_ns = self.daylight.place(time_ns, local_ns, self.batch);
+        if zone == ZoneHint::Nothing && self.head.name_cells.is_empty() && !self.head.is_backwards {
+            let local_ns = moment.local_s.saturating_mul(1_000_000_000).saturating_add(moment.fraction_ns);
+            time_ns = self.daylight.resolve_time(time_ns, local_ns, self.batch);
         }
         if std::mem::take(&mut self.may_have_groups) {
-            self.batch.note(Note::new(time_ns, Note::WARNING, COMMAS));
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, AMBIGUOUS_COMMAS_NOTE));
         }
         Some(time_ns)
     }

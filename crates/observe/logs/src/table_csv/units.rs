@@ -10,7 +10,7 @@ enum UnitKind {
 }
 
 /// Units of bytes; those of bits have a small b.
-const BYTES: [(&str, f64); 22] = [
+const BYTE_UNITS: [(&str, f64); 22] = [
     ("B", 1.0),
     ("byte", 1.0),
     ("bytes", 1.0),
@@ -34,7 +34,7 @@ const BYTES: [(&str, f64); 22] = [
     ("Gb", 125e6),
     ("Gbit", 125e6),
 ];
-const TIMES: [(&str, f64); 10] = [
+const TIME_UNITS: [(&str, f64); 10] = [
     ("s", 1.0),
     ("sec", 1.0),
     ("seconds", 1.0),
@@ -46,9 +46,9 @@ const TIMES: [(&str, f64); 10] = [
     ("min", 60.0),
     ("h", 3600.0),
 ];
-const SHARES: [(&str, f64); 4] = [("%", 0.01), ("percent", 0.01), ("fraction", 1.0), ("ratio", 1.0)];
+const SHARE_UNITS: [(&str, f64); 4] = [("%", 0.01), ("percent", 0.01), ("fraction", 1.0), ("ratio", 1.0)];
 /// Units of counts and counts per second; also the letters by which dashboards shorten any number.
-const COUNTS: [(&str, f64); 13] = [
+const COUNT_UNITS: [(&str, f64); 13] = [
     ("count", 1.0),
     ("requests", 1.0),
     ("ops", 1.0),
@@ -64,12 +64,12 @@ const COUNTS: [(&str, f64); 13] = [
     ("Bil", 1e9),
 ];
 
-fn find(table: &[(&str, f64)], unit: &str) -> Option<f64> {
+fn find_factor(table: &[(&str, f64)], unit: &str) -> Option<f64> {
     table.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
 /// Parses a unit: its quantity, its factor to the base unit (per second for a rate), and whether it is a rate.
-fn parsed(unit: &str) -> Option<(UnitKind, f64, bool)> {
+fn parse_unit(unit: &str) -> Option<(UnitKind, f64, bool)> {
     let unit = unit.trim();
     let ends = [
         ("/s", 1.0),
@@ -80,11 +80,11 @@ fn parsed(unit: &str) -> Option<(UnitKind, f64, bool)> {
         (" per minute", 1.0 / 60.0),
     ];
     let base_unit = |unit: &str| {
-        find(&BYTES, unit)
+        find_factor(&BYTE_UNITS, unit)
             .map(|f| (UnitKind::Bytes, f))
-            .or_else(|| find(&TIMES, unit).map(|f| (UnitKind::Time, f)))
-            .or_else(|| find(&SHARES, unit).map(|f| (UnitKind::Share, f)))
-            .or_else(|| find(&COUNTS, unit).map(|f| (UnitKind::Count, f)))
+            .or_else(|| find_factor(&TIME_UNITS, unit).map(|f| (UnitKind::Time, f)))
+            .or_else(|| find_factor(&SHARE_UNITS, unit).map(|f| (UnitKind::Share, f)))
+            .or_else(|| find_factor(&COUNT_UNITS, unit).map(|f| (UnitKind::Count, f)))
     };
     if let Some((kind, factor)) = base_unit(unit) {
         return Some((kind, factor, matches!(unit, "iops" | "IOPS")));
@@ -98,8 +98,8 @@ fn parsed(unit: &str) -> Option<(UnitKind, f64, bool)> {
 
 /// Returns the factor from a value in `unit` to a counter's own unit (that of the catalogue); `None` where they do not
 /// fit.
-pub fn factor(unit: &str, own: &str) -> Option<f64> {
-    let (kind, factor, is_rate) = parsed(unit)?;
+pub fn unit_factor(unit: &str, own: &str) -> Option<f64> {
+    let (kind, factor, is_rate) = parse_unit(unit)?;
     let fits = match own {
         "bytes_per_s" => kind == UnitKind::Bytes && is_rate,
         "bytes" => kind == UnitKind::Bytes && !is_rate,
@@ -114,7 +114,7 @@ pub fn factor(unit: &str, own: &str) -> Option<f64> {
 }
 
 /// Parses a number and the unit behind it: `12.3 MB/s`, `45%`, `1,234.5`.
-pub fn number(text: &str) -> Option<(f64, &str)> {
+pub fn parse_number(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text
         .char_indices()
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_fit_their_counters() {
+    fn converts_units_that_fit_their_counters() {
         for (unit, own, value) in [
             ("MB/s", "bytes_per_s", Some(1e6)),
             ("MiB/s", "bytes_per_s", Some(1_048_576.0)),
@@ -162,12 +162,12 @@ mod tests {
             ("count", "count", Some(1.0)),
             ("furlongs", "count", None),
         ] {
-            assert_eq!(factor(unit, own), value, "{unit} of {own}");
+            assert_eq!(unit_factor(unit, own), value, "{unit} of {own}");
         }
     }
 
     #[test]
-    fn numbers_with_units_and_groups() {
+    fn parses_numbers_with_units_and_groups() {
         for (text, value) in [
             ("12.3 MB/s", Some((12.3, "MB/s"))),
             ("45%", Some((45.0, "%"))),
@@ -178,7 +178,7 @@ mod tests {
             ("x", None),
             ("", None),
         ] {
-            assert_eq!(number(text), value, "{text}");
+            assert_eq!(parse_number(text), value, "{text}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //! row of a tick with its checks.
 
 pub(crate) mod cells;
-pub(crate) mod lines;
-pub(crate) mod names;
-pub(crate) mod processes;
-pub(crate) mod row;
-pub(crate) mod totals;
+pub(crate) mod line_cursor;
+pub(crate) mod process_tables;
+pub(crate) mod running_totals;
+pub(crate) mod tick_row;
+pub(crate) mod tool_names;

@@ -1,17 +1,17 @@
 //! Lines above top's processes, of every generation of procps.
 
-use crate::sysstat::time::time_of_day;
+use crate::sysstat::time::parse_time_of_day;
 
 /// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
 pub(super) struct TopFirstLine {
-    pub(super) clock: i64,
+    pub(super) clock_s: i64,
     pub(super) loads: [f64; 3],
 }
 
-pub(super) fn first_line(text: &str) -> Option<TopFirstLine> {
+pub(super) fn parse_first_line(text: &str) -> Option<TopFirstLine> {
     let rest = text.trim_start().strip_prefix("top - ")?;
     let words: Vec<&str> = rest.split_whitespace().collect();
-    let (clock, taken) = time_of_day(&words)?;
+    let (clock, taken) = parse_time_of_day(&words)?;
     let is_up = words.get(taken) == Some(&"up");
     let (_, loads) = rest.split_once("load average: ")?;
     let mut found = [0.0; 3];
@@ -20,23 +20,23 @@ pub(super) fn first_line(text: &str) -> Option<TopFirstLine> {
     for load in &mut found {
         *load = parts.next()?.trim().replace(',', ".").parse().ok().filter(|load| (0.0..1e6).contains(load))?;
     }
-    is_up.then_some(TopFirstLine { clock, loads: found })
+    is_up.then_some(TopFirstLine { clock_s: clock, loads: found })
 }
 
 /// Line of tasks: `Tasks:  95 total,   1 running, …`, or `Threads:`.
 pub(super) struct TopTasks {
-    pub(super) is_of_threads: bool,
+    pub(super) is_threads: bool,
 }
 
-pub(super) fn tasks(text: &str) -> Option<TopTasks> {
+pub(super) fn parse_tasks(text: &str) -> Option<TopTasks> {
     let (kind, rest) = text.trim_start().split_once(':')?;
     let is_of_threads = kind == "Threads";
     let is_line = (is_of_threads || kind == "Tasks") && rest.contains("total,");
-    is_line.then_some(TopTasks { is_of_threads })
+    is_line.then_some(TopTasks { is_threads: is_of_threads })
 }
 
 /// Shares of a processor's time by their letters (top(1)); `sy` is without interrupts.
-const SHARES: &[(&str, &str)] = &[
+const SHARE_LETTERS: &[(&str, &str)] = &[
     ("us", "processor.user"),
     ("sy", "processor.system"),
     ("ni", "processor.nice"),
@@ -48,7 +48,7 @@ const SHARES: &[(&str, &str)] = &[
 ];
 
 /// Parses a processor and its shares, percent.
-pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)> {
+pub(super) fn parse_processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let name = name.trim().trim_start_matches('%').strip_prefix("Cpu")?;
     let instance = match name {
@@ -63,7 +63,7 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
         let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',')?;
         let number = from[..end].trim_end_matches(',').replace(',', ".");
         let letters = from[end..].trim_start_matches([' ', '%']);
-        let (_, counter) = SHARES.iter().find(|(short, _)| letters.starts_with(short))?;
+        let (_, counter) = SHARE_LETTERS.iter().find(|(short, _)| letters.starts_with(short))?;
         shares.push((*counter, number.parse().ok()?));
         rest = &letters[2..];
     }
@@ -72,7 +72,7 @@ pub(super) fn processor(text: &str) -> Option<(String, Vec<(&'static str, f64)>)
 
 /// Parses the sizes of a line of memory or swap space, bytes. A number that is too wide ends with a `+` in place of its
 /// last digits and of the blank: `13186480+total` is unknown, `1031857.+total` lacks only its decimals.
-pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
+pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
     let (name, rest) = text.trim_start().split_once(':')?;
     let (unit, kind) = name.trim().split_once(' ').unwrap_or(("", name.trim()));
     let unit = match unit {
@@ -104,7 +104,7 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
             _ => continue,
         };
         has_cut_size |= pair[0].ends_with('+');
-        if let Some(size) = size(pair[0], unit) {
+        if let Some(size) = parse_size_bytes(pair[0], unit) {
             sizes.push((counter, size));
         }
     }
@@ -113,7 +113,7 @@ pub(super) fn memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
 
 /// Parses `16266528`, `24105.6`, `8166428k` or `6.4g` into bytes; a number without a letter counts units of `unit`
 /// bytes.
-pub(super) fn size(text: &str, unit: f64) -> Option<f64> {
+pub(super) fn parse_size_bytes(text: &str, unit: f64) -> Option<f64> {
     let text = match text.strip_suffix('+') {
         Some(kept) => kept.strip_suffix(['.', ',']).or_else(|| kept.contains(['.', ',']).then_some(kept))?,
         None => text,
@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_generation() {
+    fn parses_every_generation() {
         for line in [
             "%Cpu(s):  3.3 us,  1.0 sy,  0.0 ni, 95.4 id,  0.3 wa,  0.0 hi,  0.0 si,  0.0 st",
             "Cpu(s):  3.3%us,  1.0%sy,  0.0%ni, 95.4%id,  0.3%wa,  0.0%hi,  0.0%si,  0.0%st",
             "Cpu(s):  3.3% us,  1.0% sy,  0.0% ni, 95.4% id,  0.3% wa,  0.0% hi,  0.0% si,  0.0% st",
             "%Cpu(s):  3,3 us,  1,0 sy,  0,0 ni,95,4 id,  0,3 wa,  0,0 hi,  0,0 si,  0,0 st",
         ] {
-            let (instance, shares) = processor(line).expect(line);
+            let (instance, shares) = parse_processor(line).expect(line);
             let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
             assert_eq!(
                 (instance.as_str(), values),
@@ -152,9 +152,9 @@ mod tests {
                 "{line}"
             );
         }
-        assert_eq!(processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
+        assert_eq!(parse_processor("%Cpu12  :  0.0 us,  0.0 sy,  0.0 ni,100.0 id").expect("one").0, "cpu12");
         let sizes_kib =
-            |line: &str| memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
+            |line: &str| parse_memory(line).expect(line).into_iter().map(|(c, v)| (c, v / 1024.0)).collect::<Vec<_>>();
         let (total, free) = ("memory.total_bytes", "memory.free_bytes");
         assert_eq!(
             sizes_kib("KiB Mem :  1000 total,   200 free,   300 used,   500 buff/cache"),
@@ -183,14 +183,18 @@ mod tests {
             sizes_kib("MiB Mem : 1031857.+total, 131072.5+free,   2329.0 used"),
             [(total, 1_056_621_568.0), (free, 134_218_240.0)]
         );
-        let first = first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
-        assert_eq!((first.clock, first.loads), (64_121, [7.93, 5.37, 3.95]));
+        let first =
+            parse_first_line("top - 17:48:41 up 54 min,  1 user,  load average: 7,93, 5,37, 3,95").expect("a frame");
+        assert_eq!((first.clock_s, first.loads), (64_121, [7.93, 5.37, 3.95]));
     }
 
     #[test]
-    fn other_lines() {
+    fn rejects_other_lines() {
         for line in ["", "top", "top - noon up 3 days", "Mem: lots", "Cpu: 3", "Cpu(s): 3 xx", "%Cpu(s): us"] {
-            assert!(first_line(line).is_none() && memory(line).is_none() && processor(line).is_none(), "{line}");
+            assert!(
+                parse_first_line(line).is_none() && parse_memory(line).is_none() && parse_processor(line).is_none(),
+                "{line}"
+            );
         }
     }
 }

@@ -10,20 +10,20 @@
 //! The first frame of each run gives shares since boot, or over a moment: only its levels are read.
 
 mod frame;
-mod table;
+mod process_table;
 
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::levels::LevelRow;
-use crate::stamp::{StampLine, stamp};
+use crate::level_row::LevelRow;
+use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::time::{self, DAY, NumericDateOrder};
+use crate::sysstat::stream_window::StreamWindow;
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder};
 use crate::{InputHead, LogFormat, LogInput, LogOptions};
-use table::TopTable;
+use process_table::TopTable;
 
 /// The format.
 pub static FORMAT: LogFormat = LogFormat {
@@ -35,20 +35,21 @@ pub static FORMAT: LogFormat = LogFormat {
               which do not become process tables.",
     recognise: |head: &InputHead<'_>| {
         let mut is_begun = false;
-        head.lines().any(|line| {
-            std::mem::replace(&mut is_begun, frame::first_line(&line).is_some()) && frame::tasks(&line).is_some()
+        head.text_lines().any(|line| {
+            std::mem::replace(&mut is_begun, frame::parse_first_line(&line).is_some())
+                && frame::parse_tasks(&line).is_some()
         })
     },
     read,
 };
 
-const NO_DAY: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
+const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
                       before it shows the day)";
 
 /// Offsets of zones from UTC are multiples of this, seconds …
-const QUARTER: i64 = 900;
+const ZONE_STEP_S: i64 = 900;
 /// … and no zone is further west.
-const WEST: i64 = 41 * QUARTER;
+const MAX_WEST_S: i64 = 41 * ZONE_STEP_S;
 
 /// Reads all of an input.
 fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
@@ -58,28 +59,28 @@ fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) 
         batch,
         clock: SysstatClock::new(options),
         daylight: DaylightClock::default(),
-        order: time::order(&head, ""),
+        order: time::guess_date_order(&head, ""),
         row: LevelRow::default(),
         table: TopTable::default(),
-        now: None,
+        clock_s: None,
         day: None,
         utc_s: None,
-        is_first: true,
-        is_blank: true,
-        is_foreign: false,
-        last_clock: 0,
+        is_first_frame: true,
+        is_behind_blank: true,
+        is_behind_time: false,
+        last_clock_s: 0,
         last_ns: None,
         is_announced: false,
-        line: 0,
+        line_number: 0,
     };
-    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
+    while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text);
     }
     if log.batch.is_stopped() {
         return Ok(());
     }
-    log.finish();
-    log.table.finish(log.batch, log.last_ns);
+    log.finish_frame();
+    log.table.emit_table(log.batch, log.last_ns);
     Ok(())
 }
 
@@ -91,153 +92,153 @@ struct TopLog<'b, 'c> {
     row: LevelRow,
     table: TopTable,
     /// Time of day of this frame; `None` before the first.
-    now: Option<i64>,
+    clock_s: Option<i64>,
     /// Days since 1970 of the frame, and the zone, where a date gave them.
     day: Option<(i64, ZoneHint)>,
     /// UTC time above the next frame, seconds since 1970.
     utc_s: Option<i64>,
     /// Set for the first frame of a run.
-    is_first: bool,
-    is_blank: bool,
-    is_foreign: bool,
-    last_clock: i64,
+    is_first_frame: bool,
+    is_behind_blank: bool,
+    is_behind_time: bool,
+    last_clock_s: i64,
     last_ns: Option<i64>,
     is_announced: bool,
-    line: u64,
+    line_number: u64,
 }
 
 impl TopLog<'_, '_> {
-    fn skip(&mut self, because: &str) {
-        self.batch.skip(format!("line {}", self.line), because);
+    fn add_skip(&mut self, because: &str) {
+        self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
     fn read_line(&mut self, text: &str) {
         if text.trim().is_empty() {
-            self.is_blank = true;
+            self.is_behind_blank = true;
             return;
         }
-        if let Some(first) = frame::first_line(text) {
-            self.finish();
+        if let Some(first) = frame::parse_first_line(text) {
+            self.finish_frame();
             // within a run only a blank line separates frames
-            self.is_first = self.last_ns.is_none() || !self.is_blank || self.is_foreign;
-            (self.is_foreign, self.is_blank) = (false, false);
-            if self.is_first {
-                self.skip("shares of the first frame of a run of top cover the time since boot");
+            self.is_first_frame = self.last_ns.is_none() || !self.is_behind_blank || self.is_behind_time;
+            (self.is_behind_time, self.is_behind_blank) = (false, false);
+            if self.is_first_frame {
+                self.add_skip("shares of the first frame of a run of top cover the time since boot");
             }
             for (counter, load) in ["system.load_1", "system.load_5", "system.load_15"].iter().zip(first.loads) {
-                self.row.put(counter, "", load);
+                self.row.put_value(counter, "", load);
             }
-            self.now = Some(first.clock);
+            self.clock_s = Some(first.clock_s);
             return;
         }
-        self.is_blank = false;
-        if self.now.is_some() && self.of_frame(text) {
+        self.is_behind_blank = false;
+        if self.clock_s.is_some() && self.read_frame_line(text) {
             return;
         }
-        match stamp(text, self.order) {
+        match parse_stamp(text, self.order) {
             Some(found) => {
                 // a loop of `date` and top
-                self.is_foreign = true;
-                if !found.is_of_no_day {
-                    self.finish();
-                    self.dated(&found);
+                self.is_behind_time = true;
+                if !found.has_no_date {
+                    self.finish_frame();
+                    self.set_date(&found);
                 }
             }
-            None => self.skip("a line that is not of top"),
+            None => self.add_skip("a line that is not of top"),
         }
     }
 
-    fn dated(&mut self, found: &StampLine) {
+    fn set_date(&mut self, found: &StampLine) {
         self.utc_s = Some(found.local_s).filter(|_| found.zone == ZoneHint::Offset(0));
-        self.day = Some((found.local_s.div_euclid(DAY), found.zone.clone()));
+        self.day = Some((found.local_s.div_euclid(DAY_S), found.zone.clone()));
         // the next frame may be past midnight already
-        self.last_clock = found.local_s.rem_euclid(DAY);
+        self.last_clock_s = found.local_s.rem_euclid(DAY_S);
     }
 
     /// Derives the day and the zone of a frame right below a time of UTC (`date +%s`, `date -u`): the frame's clock is
     /// local.
-    fn below_utc(&mut self, utc_s: i64, clock: i64) {
-        let ahead_s = (clock - utc_s + WEST).rem_euclid(DAY) - WEST;
-        let offset_s = (ahead_s + QUARTER / 2).div_euclid(QUARTER) * QUARTER;
+    fn derive_zone(&mut self, utc_s: i64, clock: i64) {
+        let ahead_s = (clock - utc_s + MAX_WEST_S).rem_euclid(DAY_S) - MAX_WEST_S;
+        let offset_s = (ahead_s + ZONE_STEP_S / 2).div_euclid(ZONE_STEP_S) * ZONE_STEP_S;
         let local_s = utc_s + offset_s;
-        self.day = Some((local_s.div_euclid(DAY), ZoneHint::Offset(offset_s)));
-        self.last_clock = local_s.rem_euclid(DAY);
+        self.day = Some((local_s.div_euclid(DAY_S), ZoneHint::Offset(offset_s)));
+        self.last_clock_s = local_s.rem_euclid(DAY_S);
     }
 
     /// Reads a line of a frame; returns false where it is none.
-    fn of_frame(&mut self, text: &str) -> bool {
-        if let Some(tasks) = frame::tasks(text) {
-            self.table.is_of_threads = tasks.is_of_threads;
+    fn read_frame_line(&mut self, text: &str) -> bool {
+        if let Some(tasks) = frame::parse_tasks(text) {
+            self.table.is_threads = tasks.is_threads;
             return true;
         }
-        if let Some((processor, shares)) = frame::processor(text) {
-            self.processor(&processor, &shares);
+        if let Some((processor, shares)) = frame::parse_processor(text) {
+            self.read_processor(&processor, &shares);
             return true;
         }
-        if let Some(sizes) = frame::memory(text) {
+        if let Some(sizes) = frame::parse_memory(text) {
             for (counter, bytes) in sizes {
-                self.row.put(counter, "", bytes);
+                self.row.put_value(counter, "", bytes);
             }
             return true;
         }
-        if self.table.heading(text) {
+        if self.table.read_heading(text) {
             return true;
         }
-        match self.table.row(text, self.is_first) {
+        match self.table.read_row(text, self.is_first_frame) {
             Some(Ok(())) => true,
             Some(Err(because)) => {
-                self.skip(because);
+                self.add_skip(because);
                 true
             }
             None => false,
         }
     }
 
-    fn processor(&mut self, name: &str, shares: &[(&'static str, f64)]) {
-        if self.is_first {
+    fn read_processor(&mut self, name: &str, shares: &[(&'static str, f64)]) {
+        if self.is_first_frame {
             return;
         }
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        if let Some(fault) = crate::plausible::percent_fault(&values) {
-            return self.skip(fault.words());
+        if let Some(fault) = crate::value_limits::find_percent_fault(&values) {
+            return self.add_skip(fault.to_reason());
         }
         for (counter, share) in shares {
-            self.row.put(counter, name, share / 100.0);
+            self.row.put_value(counter, name, share / 100.0);
         }
     }
 
     /// Emits a tick for the frame.
-    fn finish(&mut self) {
-        let Some(clock) = self.now.take() else { return };
+    fn finish_frame(&mut self) {
+        let Some(clock) = self.clock_s.take() else { return };
         self.table.headings.clear();
         if let Some(utc_s) = self.utc_s.take() {
-            self.below_utc(utc_s, clock);
+            self.derive_zone(utc_s, clock);
         }
         // a clock that goes back by half a day has passed midnight
-        let passed = i64::from(clock + DAY / 2 < self.last_clock);
-        self.last_clock = clock;
+        let passed = i64::from(clock + DAY_S / 2 < self.last_clock_s);
+        self.last_clock_s = clock;
         let (day, zone) = self.day.get_or_insert((0, ZoneHint::Nothing));
         *day += passed;
-        let (is_dated, zone, local) = (*day > 365, zone.clone(), *day * DAY + clock);
+        let (is_dated, zone, local) = (*day > 365, zone.clone(), *day * DAY_S + clock);
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-        let time_ns = self.daylight.place(time_ns, local.saturating_mul(1_000_000_000), self.batch);
+        let time_ns = self.daylight.resolve_time(time_ns, local.saturating_mul(1_000_000_000), self.batch);
         let since = self.last_ns.map_or(0, |last| time_ns.saturating_sub(last));
         if self.last_ns.is_some() && since <= 0 {
             self.row.clear();
             self.table.drop_frame();
-            return self.skip("a frame that is not later than the previous one");
+            return self.add_skip("a frame that is not later than the previous one");
         }
         if !self.is_announced {
             self.is_announced = true;
-            let memory_bytes = self.row.value("memory.total_bytes", "").unwrap_or(0.0) as u64;
-            self.batch.topology(time_ns, &Topology { memory_bytes, ..Topology::default() });
+            let memory_bytes = self.row.counter_value("memory.total_bytes", "").unwrap_or(0.0) as u64;
+            self.batch.push_topology(time_ns, &Topology { memory_bytes, ..Topology::default() });
             if !is_dated {
-                self.batch.note(Note::new(time_ns, Note::WARNING, NO_DAY));
+                self.batch.push_note(Note::new(time_ns, Note::WARNING, NO_DATE_NOTE));
             }
         }
         let elapsed_ns = since.unsigned_abs();
-        self.row.emit(self.batch, time_ns, Some(elapsed_ns));
+        self.row.emit_tick(self.batch, time_ns, Some(elapsed_ns));
         self.last_ns = Some(time_ns);
-        self.table.end_of_frame(self.batch, time_ns, elapsed_ns as f64 * 1e-9, self.is_first);
+        self.table.finish_frame(self.batch, time_ns, elapsed_ns as f64 * 1e-9, self.is_first_frame);
     }
 }

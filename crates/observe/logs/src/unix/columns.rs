@@ -1,6 +1,6 @@
 //! Meaning of the columns of a disk's row on each system, from its manual page.
 
-use crate::levels::LevelRow;
+use crate::level_row::LevelRow;
 
 /// System whose tool wrote a table of disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ const MIB: f64 = 1_048_576.0;
 /// Columns that stand for one counter: name, counter, and factor. Solaris: iostat(1M). `svc_t` is the response time of
 /// a transaction in ms, waiting included; FreeBSD: iostat(8). `ms/r`, `ms/w`, `ms/t` are durations in ms, `qlen` is the
 /// queue now; AIX: iostat. `% tm_act` is busy time; HP-UX: iostat(1). `bps` is kilobytes per second.
-const SINGLE: &[(UnixSystem, UnixColumns)] = &[
+const SINGLE_COLUMNS: &[(UnixSystem, UnixColumns)] = &[
     (
         UnixSystem::Solaris,
         &[
@@ -51,7 +51,7 @@ const SINGLE: &[(UnixSystem, UnixColumns)] = &[
 ];
 
 /// Detects the system of a heading's words, and the index of the disk among them.
-pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
+pub(super) fn detect_system(words: &[&str]) -> Option<(UnixSystem, usize)> {
     let has = |wanted: &str| words.contains(&wanted);
     let place = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
     let system = match () {
@@ -65,7 +65,7 @@ pub(super) fn table(words: &[&str]) -> Option<(UnixSystem, usize)> {
 }
 
 /// Puts the counters of a disk's row. `elapsed_s` is the time that it covers, where known.
-pub(super) fn put(
+pub(super) fn put_disk(
     row: &mut LevelRow,
     system: UnixSystem,
     disk: &str,
@@ -75,13 +75,13 @@ pub(super) fn put(
 ) {
     let value =
         |name: &str| names.iter().position(|heading| heading == name).and_then(|index| cells.get(index)).copied();
-    let object = if is_slice(system, disk) { "logical_disk." } else { "physical_disk." };
+    let object = if is_disk_slice(system, disk) { "logical_disk." } else { "physical_disk." };
     let mut put = |counter: &str, value: Option<f64>| {
         if let Some(value) = value {
-            row.put_of(object, counter, disk, value);
+            row.put_object_value(object, counter, disk, value);
         }
     };
-    let columns = SINGLE.iter().find(|(of, _)| *of == system).map_or(&[][..], |(_, columns)| columns);
+    let columns = SINGLE_COLUMNS.iter().find(|(of, _)| *of == system).map_or(&[][..], |(_, columns)| columns);
     for (name, counter, times) in columns {
         put(counter, value(name).map(|value| value * times));
     }
@@ -109,7 +109,7 @@ pub(super) fn put(
 }
 
 /// Returns true for parts of disks, which `iostat -p` prints beside these: `sd0,a`, `c0t1d0s6`.
-fn is_slice(system: UnixSystem, disk: &str) -> bool {
+fn is_disk_slice(system: UnixSystem, disk: &str) -> bool {
     let is_solaris_slice = disk.rsplit_once('s').is_some_and(|(target, slice)| {
         let number = !slice.is_empty() && slice.bytes().all(|b| b.is_ascii_digit());
         number && target.starts_with('c') && target.contains('d') && target.ends_with(|c: char| c.is_ascii_digit())
@@ -118,7 +118,7 @@ fn is_slice(system: UnixSystem, disk: &str) -> bool {
 }
 
 /// Returns the reason why a row is not a disk's.
-pub(super) fn no_disk(system: UnixSystem, disk: &str) -> Option<&'static str> {
+pub(super) fn not_a_disk_reason(system: UnixSystem, disk: &str) -> Option<&'static str> {
     let numbered = |driver: &str| {
         disk.strip_prefix(driver).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };

@@ -7,38 +7,38 @@ use std::sync::Arc;
 use diskwright_base::{Note, Topology};
 
 use super::columns::{self, UnixSystem};
-use super::idle::{self, IdleDisks};
-use super::side::{self, SideBySide};
+use super::idle_disks::{self, IdleDisks};
+use super::side_by_side::{self, SideBySide};
 use crate::batch::FrameBatch;
-use crate::daylight::DaylightClock;
+use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
-use crate::levels::LevelRow;
-use crate::stamp::{StampLine, stamp};
+use crate::level_row::LevelRow;
+use crate::stamp_line::{StampLine, parse_stamp};
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::table::number;
-use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
+use crate::sysstat::heading_table::parse_cell;
+use crate::sysstat::stream_window::StreamWindow;
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder, parse_time_of_day};
 use crate::{InputHead, LogInput, LogOptions, TimeBasis};
 
-const COUNTED: &str = "the reports have no times: they are counted from 1970 with the given interval; durations are \
+const COUNTED_TIMES_NOTE: &str = "the reports have no times: they are counted from 1970 with the given interval; durations are \
                        right, times of day are not";
-const NO_DAY: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
+const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 
 /// Text of the note about reports that only follow a time, and their spacing.
-const SPACED: &str = "several reports follow each time: they are counted from it, a second apart (--interval sets \
+const SPACED_TIMES_NOTE: &str = "several reports follow each time: they are counted from it, a second apart (--interval sets \
                       the true interval)";
-const SPACE_NS: i64 = 1_000_000_000;
+const DEFAULT_SPACING_NS: i64 = 1_000_000_000;
 
-pub(super) fn recognise(head: &InputHead<'_>) -> bool {
-    head.lines().any(|line| {
-        let line = joined(&line);
+pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
+    head.text_lines().any(|line| {
+        let line = join_signs(&line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        columns::table(&words).is_some() || side::groups(&words).is_some()
+        columns::detect_system(&words).is_some() || side_by_side::parse_columns(&words).is_some()
     })
 }
 
 /// Joins signs that stand apart from their word, and replaces the commas of `iostat -r`.
-fn joined(line: &str) -> Cow<'_, str> {
+fn join_signs(line: &str) -> Cow<'_, str> {
     let is_of_commas = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
     match () {
         () if is_of_commas => Cow::Owned(line.replace(',', " ")),
@@ -86,22 +86,22 @@ struct UnixIostatLog<'b, 'c> {
     /// Headings of this report; repeated headings begin another report.
     headings: Vec<String>,
     disks: Vec<UnixDiskRow>,
-    idle: IdleDisks,
+    idle_disks: IdleDisks,
     stamp: Option<StampLine>,
     has_times: bool,
     /// Set where times are those of a loop, `date; iostat 10 2`: the first report below each covers the time since
     /// boot.
     is_loop: bool,
     /// Set where nothing gave the spacing of reports.
-    is_spaced: bool,
+    has_assumed_spacing: bool,
     /// Number of rows of this report.
-    rows: u64,
+    row_count: u64,
     /// Number of reports before it.
-    reports: u64,
+    report_count: u64,
     last_ns: Option<i64>,
-    last_clock: i64,
-    days: i64,
-    line: u64,
+    last_clock_s: i64,
+    midnights: i64,
+    line_number: u64,
     is_announced: bool,
 }
 
@@ -115,79 +115,79 @@ pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut Frame
         options,
         clock: SysstatClock::new(options),
         daylight: DaylightClock::default(),
-        order: time::order(&head, ""),
+        order: time::guess_date_order(&head, ""),
         row: LevelRow::default(),
         table: None,
         headings: Vec::new(),
         disks: Vec::new(),
-        idle: IdleDisks::default(),
+        idle_disks: IdleDisks::default(),
         stamp: None,
         has_times: false,
         is_loop: false,
-        is_spaced: false,
-        rows: 0,
-        reports: 0,
+        has_assumed_spacing: false,
+        row_count: 0,
+        report_count: 0,
         last_ns: None,
-        last_clock: 0,
-        days: 0,
-        line: 0,
+        last_clock_s: 0,
+        midnights: 0,
+        line_number: 0,
         is_announced: false,
     };
-    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
+    while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text)?;
     }
     if log.batch.is_stopped() {
         return Ok(());
     }
-    log.end_of_report()
+    log.finish_report()
 }
 
 impl UnixIostatLog<'_, '_> {
-    fn skip(&mut self, because: &str) {
-        self.batch.skip(format!("line {}", self.line), because);
+    fn add_skip(&mut self, because: &str) {
+        self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
     /// Skips a disk's row that cannot be read.
     fn skip_disk(&mut self, because: &str) {
-        self.idle.doubt();
-        self.skip(because);
+        self.idle_disks.mark_doubtful();
+        self.add_skip(because);
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
-        let line = joined(text);
+        let line = join_signs(text);
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.is_empty() || is_banner(&words) {
             return Ok(());
         }
-        if let Some(found) = stamp(text, self.order) {
-            self.end_of_report()?;
+        if let Some(found) = parse_stamp(text, self.order) {
+            self.finish_report()?;
             self.headings.clear();
             self.stamp = Some(found);
             self.has_times = true;
             return Ok(());
         }
-        if let Some(table) = self.heading(&words) {
+        if let Some(table) = self.parse_heading(&words) {
             let own = line.split_whitespace().collect::<Vec<_>>().join(" ");
             let is_side = matches!(table, UnixTable::Sides(_) | UnixTable::Names(_));
             if matches!(&table, UnixTable::Sides(side) if side.lacks_names()) {
-                self.skip("disks without a line of their names above: they are left out");
+                self.add_skip("disks without a line of their names above: they are left out");
             }
             if self.headings.contains(&own) && !is_side {
-                self.end_of_report()?;
+                self.finish_report()?;
             }
             self.headings.push(own);
             if let UnixTable::Disks { system, names, place } = &table {
-                self.idle.begin_table(*system, names, *place);
+                self.idle_disks.begin_table(*system, names, *place);
             }
             self.table = Some(table);
             return Ok(());
         }
-        self.table_row(&words)
+        self.read_table_row(&words)
     }
 
-    fn heading(&self, words: &[&str]) -> Option<UnixTable> {
+    fn parse_heading(&self, words: &[&str]) -> Option<UnixTable> {
         let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        if let Some((system, place)) = columns::table(words) {
+        if let Some((system, place)) = columns::detect_system(words) {
             return Some(UnixTable::Disks { system, place, names: owned(words).into() });
         }
         if let Some(index) = words.iter().position(|word| *word == "avg-cpu:") {
@@ -195,70 +195,72 @@ impl UnixIostatLog<'_, '_> {
             let before = words[..index].iter().filter(|word| !word.ends_with(':')).count();
             return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
         }
-        match (&self.table, side::disks(words), side::groups(words)) {
+        match (&self.table, side_by_side::parse_disks(words), side_by_side::parse_columns(words)) {
             (Some(UnixTable::Sides(side) | UnixTable::Names(side)), _, Some(groups)) => {
-                Some(UnixTable::Sides(side.with(groups)))
+                Some(UnixTable::Sides(side.with_columns(groups)))
             }
             // a wrapped row may be a single word
-            (Some(UnixTable::Disks { .. } | UnixTable::Processors { .. }), Some(disks), _) if disks.is_bare(words) => {
+            (Some(UnixTable::Disks { .. } | UnixTable::Processors { .. }), Some(disks), _)
+                if disks.has_only_names(words) =>
+            {
                 None
             }
-            (_, Some(disks), _) if disks.is_bare(words) => Some(UnixTable::Names(disks)),
+            (_, Some(disks), _) if disks.has_only_names(words) => Some(UnixTable::Names(disks)),
             (_, Some(disks), _) => Some(UnixTable::Sides(disks)),
             // the line with the names of the disks is missing
-            (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with(groups))),
+            (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with_columns(groups))),
             _ => None,
         }
     }
 
-    fn table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
+    fn read_table_row(&mut self, words: &[&str]) -> Result<(), LogError> {
         match self.table.take() {
             Some(UnixTable::Disks { system, place, names }) => {
                 let before = self.disks.len();
-                self.disk(system, place, &names, words);
+                self.read_disk(system, place, &names, words);
                 if let Some(row) = self.disks.get(before) {
-                    self.idle.row(row, place);
+                    self.idle_disks.learn_row(row, place);
                 }
                 self.table = Some(UnixTable::Disks { system, place, names });
                 Ok(())
             }
             Some(UnixTable::Processors { names, before }) => {
-                self.processors(&names, before, words);
+                self.read_processors(&names, before, words);
                 Ok(())
             }
             Some(UnixTable::Sides(side)) => {
-                let read = side.row(words);
+                let read = side.parse_row(words);
                 self.table = Some(UnixTable::Sides(side));
                 match read {
                     Ok(values) => {
                         // each row is a report
-                        self.rows += 1;
-                        values.into_iter().for_each(|(counter, disk, value)| self.row.put(counter, &disk, value));
-                        self.end_of_report()
+                        self.row_count += 1;
+                        values.into_iter().for_each(|(counter, disk, value)| self.row.put_value(counter, &disk, value));
+                        self.finish_report()
                     }
                     Err(because) => {
-                        self.skip(because);
+                        self.add_skip(because);
                         Ok(())
                     }
                 }
             }
             Some(UnixTable::Names(_)) | None => {
-                self.skip("neither headings nor a time nor a row under headings");
+                self.add_skip("neither headings nor a time nor a row under headings");
                 Ok(())
             }
         }
     }
 
-    fn disk(&mut self, system: UnixSystem, place: usize, own: &Arc<[String]>, words: &[&str]) {
+    fn read_disk(&mut self, system: UnixSystem, place: usize, own: &Arc<[String]>, words: &[&str]) {
         let names: &[String] = own;
         // AIX puts the time behind each row with -T
         let mut words = words.to_vec();
         if system == UnixSystem::Aix
             && let Some((clock, _)) =
-                words.last().filter(|last| last.contains(':')).and_then(|last| time_of_day(&[last]))
+                words.last().filter(|last| last.contains(':')).and_then(|last| parse_time_of_day(&[last]))
         {
             words.pop();
-            self.stamp = Some(StampLine { local_s: clock, ns: 0, zone: ZoneHint::Nothing, is_of_no_day: true });
+            self.stamp = Some(StampLine { local_s: clock, fraction_ns: 0, zone: ZoneHint::Nothing, has_no_date: true });
             self.has_times = true;
         }
         let names = if names.last().is_some_and(|name| name == "time") { &names[..names.len() - 1] } else { names };
@@ -280,120 +282,123 @@ impl UnixIostatLog<'_, '_> {
             return self.skip_disk("a row with more cells than its table has headings");
         }
         let disk = if is_last { words[place..].join(" ") } else { words[place].to_owned() };
-        if let Some(because) = columns::no_disk(system, &disk) {
-            return self.skip(because);
+        if let Some(because) = columns::not_a_disk_reason(system, &disk) {
+            return self.add_skip(because);
         }
         let cell = |(index, word): (usize, &&str)| match index {
             index if index == place => Some(f64::NAN),
-            _ => number(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
+            _ => parse_cell(word, 1.0).filter(|value| (0.0..1e15).contains(value)),
         };
         let cells: Option<Vec<f64>> = words[..names.len()].iter().enumerate().map(cell).collect();
         let Some(cells) = cells else { return self.skip_disk("a cell that is not a number, or an impossible one") };
-        self.rows += 1;
+        self.row_count += 1;
         self.disks.push(UnixDiskRow { system, disk, names: Arc::clone(own), cells });
     }
 
-    fn processors(&mut self, names: &[String], before: usize, words: &[&str]) {
-        const SHARES: [(&str, &str); 4] = [
+    fn read_processors(&mut self, names: &[String], before: usize, words: &[&str]) {
+        const SHARE_COLUMNS: [(&str, &str); 4] = [
             ("%user", "processor.user"),
             ("%sys", "processor.privileged"),
             ("%idle", "processor.idle"),
             ("%iowait", "processor.iowait"),
         ];
         let Some(cells) = words.get(before..).filter(|cells| cells.len() >= names.len()) else {
-            return self.skip("a row with fewer cells than its table has headings");
+            return self.add_skip("a row with fewer cells than its table has headings");
         };
         let value =
-            |wanted: &str| names.iter().position(|name| name == wanted).and_then(|index| number(cells[index], 1.0));
+            |wanted: &str| names.iter().position(|name| name == wanted).and_then(|index| parse_cell(cells[index], 1.0));
         let shares: Vec<(&str, f64)> =
-            SHARES.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
-        self.rows += 1;
+            SHARE_COLUMNS.iter().filter_map(|(name, counter)| value(name).map(|share| (*counter, share))).collect();
+        self.row_count += 1;
         let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
-        if let Some(fault) = crate::plausible::percent_fault(&values) {
-            return self.skip(fault.words());
+        if let Some(fault) = crate::value_limits::find_percent_fault(&values) {
+            return self.add_skip(fault.to_reason());
         }
-        shares.iter().for_each(|(counter, share)| self.row.put(counter, "_total", share / 100.0));
+        shares.iter().for_each(|(counter, share)| self.row.put_value(counter, "_total", share / 100.0));
     }
 
-    fn end_of_report(&mut self) -> Result<(), LogError> {
+    fn finish_report(&mut self) -> Result<(), LogError> {
         self.headings.clear();
         let mut disks = std::mem::take(&mut self.disks);
-        let filled = self.idle.fill(&mut disks);
-        if self.rows == 0 && disks.is_empty() {
+        let filled = self.idle_disks.fill_omitted(&mut disks);
+        if self.row_count == 0 && disks.is_empty() {
             return Ok(());
         }
-        self.rows = 0;
+        self.row_count = 0;
         let is_stamped = self.stamp.is_some();
-        self.is_loop |= self.reports == 1 && self.has_times && !is_stamped;
-        let Some(time_ns) = self.moment()? else {
+        self.is_loop |= self.report_count == 1 && self.has_times && !is_stamped;
+        let Some(time_ns) = self.report_time()? else {
             self.row.clear();
             return Ok(());
         };
         let since = self.last_ns.map(|last| time_ns.saturating_sub(last));
-        self.reports += 1;
-        if self.reports == 1 || self.is_loop && is_stamped {
+        self.report_count += 1;
+        if self.report_count == 1 || self.is_loop && is_stamped {
             self.last_ns = Some(time_ns);
             self.row.clear();
-            self.skip("the first report of iostat covers the time since boot");
+            self.add_skip("the first report of iostat covers the time since boot");
             return Ok(());
         }
         if since.is_some_and(|since| since <= 0) {
             self.row.clear();
-            self.skip("a report that is not later than the previous one");
+            self.add_skip("a report that is not later than the previous one");
             return Ok(());
         }
         // an assumed spacing does not turn amounts into rates
-        let elapsed_s = since.filter(|_| !self.is_spaced).map(|since| since as f64 * 1e-9);
+        let elapsed_s = since.filter(|_| !self.has_assumed_spacing).map(|since| since as f64 * 1e-9);
         for UnixDiskRow { system, disk, names, cells } in &disks {
-            columns::put(&mut self.row, *system, disk, names, cells, elapsed_s);
+            columns::put_disk(&mut self.row, *system, disk, names, cells, elapsed_s);
         }
         if !self.is_announced {
             self.is_announced = true;
-            self.batch.topology(time_ns, &Topology::default());
+            self.batch.push_topology(time_ns, &Topology::default());
         }
-        self.row.emit(self.batch, time_ns, since.map(i64::unsigned_abs));
-        if filled && self.idle.is_news() {
-            self.batch.note(Note::new(time_ns, Note::WARNING, idle::TOLD));
+        self.row.emit_tick(self.batch, time_ns, since.map(i64::unsigned_abs));
+        if filled && self.idle_disks.report_once() {
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_disks::OMITTED_DEVICES_NOTE));
         }
         self.last_ns = Some(time_ns);
         Ok(())
     }
 
     /// Returns the time of the report; `None` where it cannot be known.
-    fn moment(&mut self) -> Result<Option<i64>, LogError> {
+    fn report_time(&mut self) -> Result<Option<i64>, LogError> {
         let step = self.options.interval.and_then(|step| i64::try_from(step.as_nanos()).ok());
-        let Some(StampLine { local_s, ns, zone, is_of_no_day }) = self.stamp.take() else {
+        let Some(StampLine { local_s, fraction_ns: ns, zone, has_no_date: is_of_no_day }) = self.stamp.take() else {
             return match (self.last_ns, step) {
                 (Some(last), Some(step)) => Ok(Some(last.saturating_add(step))),
                 (None, Some(_)) => {
-                    self.batch.note(Note::new(0, Note::WARNING, COUNTED));
-                    self.batch.times_are(TimeBasis::Counted);
+                    self.batch.push_note(Note::new(0, Note::WARNING, COUNTED_TIMES_NOTE));
+                    self.batch.note_time_basis(TimeBasis::Counted);
                     Ok(Some(0))
                 }
                 (Some(last), None) if self.is_loop => {
-                    if !std::mem::replace(&mut self.is_spaced, true) {
-                        self.batch.note(Note::new(last, Note::WARNING, SPACED));
+                    if !std::mem::replace(&mut self.has_assumed_spacing, true) {
+                        self.batch.push_note(Note::new(last, Note::WARNING, SPACED_TIMES_NOTE));
                     }
-                    Ok(Some(last.saturating_add(SPACE_NS)))
+                    Ok(Some(last.saturating_add(DEFAULT_SPACING_NS)))
                 }
                 _ if self.has_times => {
-                    self.skip("a report without a time");
+                    self.add_skip("a report without a time");
                     Ok(None)
                 }
-                _ => Err(LogError::Needs {
+                _ => Err(LogError::MissingOption {
                     file: self.file.clone(),
-                    because: format!("line {}: the reports have no times, and their interval is unknown", self.line),
+                    because: format!(
+                        "line {}: the reports have no times, and their interval is unknown",
+                        self.line_number
+                    ),
                     option: "--interval 10s (`iostat -T d` of Solaris prints times next time)",
                 }),
             };
         };
         let mut local = local_s;
         if is_of_no_day {
-            self.days += i64::from(local_s + DAY / 2 < self.last_clock);
-            self.last_clock = local_s;
-            local += self.days * DAY;
+            self.midnights += i64::from(local_s + DAY_S / 2 < self.last_clock_s);
+            self.last_clock_s = local_s;
+            local += self.midnights * DAY_S;
             if self.last_ns.is_none() {
-                self.batch.note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DAY));
+                self.batch.push_note(Note::new(local.saturating_mul(1_000_000_000), Note::WARNING, NO_DATE_NOTE));
             }
         }
         let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(ns);
@@ -401,7 +406,7 @@ impl UnixIostatLog<'_, '_> {
             return Ok(Some(time_ns));
         }
         let local_ns = local.saturating_mul(1_000_000_000).saturating_add(ns);
-        Ok(Some(self.daylight.place(time_ns, local_ns, self.batch)))
+        Ok(Some(self.daylight.resolve_time(time_ns, local_ns, self.batch)))
     }
 }
 

@@ -7,21 +7,21 @@ use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
-use crate::daylight::{self, DaylightClock};
+use crate::daylight_clock::{self, DaylightClock};
 use crate::error::LogError;
-use crate::levels::LevelRow;
-use crate::plausible::{ShareFault, percent_fault};
+use crate::level_row::LevelRow;
 use crate::sysstat::clock::{SysstatClock, ZoneHint};
-use crate::sysstat::stream::StreamWindow;
-use crate::sysstat::table::number;
-use crate::sysstat::time::{self, DAY, NumericDateOrder, time_of_day};
+use crate::sysstat::heading_table::parse_cell;
+use crate::sysstat::stream_window::StreamWindow;
+use crate::sysstat::time::{self, DAY_S, NumericDateOrder, parse_time_of_day};
+use crate::value_limits::{ShareFault, find_percent_fault};
 use crate::{InputHead, LogInput, LogOptions};
 
 /// Largest number of values that are held, because tables are joined by time.
-const MOST_VALUES: usize = 16 << 20;
+const MAX_HELD_VALUES: usize = 16 << 20;
 const KIB: f64 = 1024.0;
-const RESTARTED: &str = "the machine was restarted";
-const BEGUN: &str = "nothing was recorded up to the beginning of the next file of sar";
+const RESTART_NOTE: &str = "the machine was restarted";
+const NEXT_FILE_NOTE: &str = "nothing was recorded up to the beginning of the next file of sar";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SarSystem {
@@ -48,9 +48,9 @@ enum UnixSarTable {
 }
 
 /// Detects the table of headings, which are words without a number among them.
-fn table(words: &[&str]) -> Option<UnixSarTable> {
+fn detect_table(words: &[&str]) -> Option<UnixSarTable> {
     let has = |wanted: &str| words.contains(&wanted);
-    let is_heading = !words.is_empty() && words.iter().all(|word| number(word, 1.0).is_none());
+    let is_heading = !words.is_empty() && words.iter().all(|word| parse_cell(word, 1.0).is_none());
     let found = match () {
         () if has("%usr") && has("%wio") && has("%idle") => UnixSarTable::Processors,
         () if has("device") && has("%busy") && has("avserv") => UnixSarTable::Disks,
@@ -67,7 +67,7 @@ fn table(words: &[&str]) -> Option<UnixSarTable> {
 }
 
 /// Parses `SunOS host 5.11 11.3 sun4v    05/26/2017` into system, host and date.
-fn first_line(line: &str) -> Option<(&str, &str, &str)> {
+fn parse_first_line(line: &str) -> Option<(&str, &str, &str)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words.as_slice() {
         ["SunOS" | "AIX" | "HP-UX", host, .., date] if date.contains('/') && date.len() >= 8 => {
@@ -77,8 +77,8 @@ fn first_line(line: &str) -> Option<(&str, &str, &str)> {
     }
 }
 
-pub(super) fn recognise(head: &InputHead<'_>) -> bool {
-    head.lines().any(|line| first_line(&line).is_some())
+pub(super) fn is_unix_sar(head: &InputHead<'_>) -> bool {
+    head.text_lines().any(|line| parse_first_line(&line).is_some())
 }
 
 struct UnixSarLog<'b, 'c> {
@@ -88,25 +88,25 @@ struct UnixSarLog<'b, 'c> {
     /// State of the clock in this table …
     daylight: DaylightClock,
     /// … and at the beginning of this file.
-    origin: DaylightClock,
+    initial_daylight: DaylightClock,
     /// Times when the clocks changed: each table shows them.
-    changes: BTreeSet<i64>,
+    clock_changes: BTreeSet<i64>,
     order: NumericDateOrder,
     system: SarSystem,
     /// Machine to read: the user's, else the first.
-    chosen: Option<String>,
+    chosen_host: Option<String>,
     /// Machine that is read, once its first line came.
     host: String,
     /// Set below the first line of another machine.
-    is_of_other: bool,
+    is_other_host: bool,
     /// Midnight of the first line's date, seconds since 1970.
-    midnight: i64,
+    midnight_s: i64,
     /// Days since then in this table.
-    days: i64,
-    last_clock: i64,
+    midnights: i64,
+    last_clock_s: i64,
     table: Option<(UnixSarTable, Vec<String>)>,
     /// Index behind each heading of the table in its line.
-    ends: Vec<usize>,
+    heading_ends: Vec<usize>,
     /// Time of a row of queues that is blank behind its time: it counts once the next line shows that it is complete.
     blank_ns: Option<i64>,
     /// Time of the current row.
@@ -116,59 +116,59 @@ struct UnixSarLog<'b, 'c> {
     /// Values by time: counter, instance, value.
     rows: BTreeMap<i64, Vec<(&'static str, u32, f64)>>,
     instances: Vec<String>,
-    held: usize,
-    line: u64,
+    held_values: usize,
+    line_number: u64,
 }
 
 /// Reads all of an input.
 pub(super) fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'_>) -> Result<(), LogError> {
-    let head = input.head().lines().collect::<Vec<_>>().join("\n");
-    let date = head.lines().find_map(first_line).map_or("", |(_, _, date)| date);
+    let head = input.head().text_lines().collect::<Vec<_>>().join("\n");
+    let date = head.lines().find_map(parse_first_line).map_or("", |(_, _, date)| date);
     let mut stream = StreamWindow::new(input);
     let mut log = UnixSarLog {
         file: stream.name().to_owned(),
         batch,
         clock: SysstatClock::new(options),
         daylight: DaylightClock::default(),
-        origin: DaylightClock::default(),
-        changes: BTreeSet::new(),
+        initial_daylight: DaylightClock::default(),
+        clock_changes: BTreeSet::new(),
         // these systems print 24-hour clocks with American dates
-        order: if date.is_empty() { time::order(&head, date) } else { NumericDateOrder::MonthFirst },
+        order: if date.is_empty() { time::guess_date_order(&head, date) } else { NumericDateOrder::MonthFirst },
         system: SarSystem::Solaris,
-        chosen: options.host.clone(),
+        chosen_host: options.host.clone(),
         host: String::new(),
-        is_of_other: false,
-        midnight: 0,
-        days: 0,
-        last_clock: 0,
+        is_other_host: false,
+        midnight_s: 0,
+        midnights: 0,
+        last_clock_s: 0,
         table: None,
-        ends: Vec::new(),
+        heading_ends: Vec::new(),
         blank_ns: None,
         time_ns: None,
         starts: BTreeMap::new(),
         rows: BTreeMap::new(),
         instances: vec![String::new()],
-        held: 0,
-        line: 0,
+        held_values: 0,
+        line_number: 0,
     };
-    while let Some(text) = stream.text_line(log.batch, &mut log.line)? {
+    while let Some(text) = stream.next_text_line(log.batch, &mut log.line_number)? {
         log.read_line(&text)?;
     }
-    log.hand_over();
+    log.emit_ticks();
     Ok(())
 }
 
 impl UnixSarLog<'_, '_> {
-    fn skip(&mut self, because: &str) {
-        self.batch.skip(format!("line {}", self.line), because);
+    fn add_skip(&mut self, because: &str) {
+        self.batch.add_skip(format!("line {}", self.line_number), because);
     }
 
     /// Begins a file of sar at its first line; a log may hold several files.
     fn begin_file(&mut self, system: &str, host: &str, date: &str) {
-        let chosen = self.chosen.get_or_insert_with(|| host.to_owned());
-        self.is_of_other = !is_same_host(chosen, host);
-        if self.is_of_other {
-            return self.batch.skip_host(format!("line {}", self.line), host);
+        let chosen = self.chosen_host.get_or_insert_with(|| host.to_owned());
+        self.is_other_host = !is_same_host(chosen, host);
+        if self.is_other_host {
+            return self.batch.add_other_host(format!("line {}", self.line_number), host);
         }
         if self.host.is_empty() {
             host.clone_into(&mut self.host);
@@ -178,23 +178,23 @@ impl UnixSarLog<'_, '_> {
             "HP-UX" => SarSystem::HpUx,
             _ => SarSystem::Solaris,
         };
-        self.midnight = time::date(date, self.order).map_or(0, |read| read.date.days() * DAY);
-        (self.table, self.time_ns, self.days) = (None, None, 0);
+        self.midnight_s = time::parse_date(date, self.order).map_or(0, |read| read.date.days_since_epoch() * DAY_S);
+        (self.table, self.time_ns, self.midnights) = (None, None, 0);
         // the next file may cover the same hours
-        self.daylight.forget();
-        self.origin = self.daylight;
+        self.daylight.forget_last_sample();
+        self.initial_daylight = self.daylight;
     }
 
     fn read_line(&mut self, text: &str) -> Result<(), LogError> {
         if let Some(time_ns) = self.blank_ns.take() {
-            self.hold(time_ns, "", vec![(QUEUE, 0.0)])?;
+            self.hold_values(time_ns, "", vec![(QUEUE_COUNTER, 0.0)])?;
         }
-        if let Some((system, host, date)) = first_line(text) {
+        if let Some((system, host, date)) = parse_first_line(text) {
             self.begin_file(system, host, date);
             return Ok(());
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        if words.is_empty() || self.is_of_other || text.starts_with("System configuration") {
+        if words.is_empty() || self.is_other_host || text.starts_with("System configuration") {
             return Ok(());
         }
         if words[0] == "Average" {
@@ -202,11 +202,11 @@ impl UnixSarLog<'_, '_> {
             self.time_ns = None;
             return Ok(());
         }
-        let Some((clock, words_used)) = time_of_day(&words) else {
+        let Some((clock, words_used)) = parse_time_of_day(&words) else {
             if self.table.is_none() {
-                self.skip("neither headings nor a row under headings");
+                self.add_skip("neither headings nor a row under headings");
             }
-            return self.row(&words);
+            return self.read_row(&words);
         };
         let rest = &words[words_used..];
         let is_queue = self.table.as_ref().is_some_and(|(table, _)| *table == UnixSarTable::Queue);
@@ -216,51 +216,51 @@ impl UnixSarLog<'_, '_> {
         }
         if rest.contains(&"restarts") {
             self.time_ns = None;
-            let restart = self.moment(clock);
-            self.daylight.forget();
-            self.starts.insert(restart, RESTARTED);
+            let restart = self.resolve_time(clock);
+            self.daylight.forget_last_sample();
+            self.starts.insert(restart, RESTART_NOTE);
             return Ok(());
         }
-        if let Some(found) = table(rest) {
-            self.ends = ends(text).split_off(words_used);
+        if let Some(found) = detect_table(rest) {
+            self.heading_ends = word_ends(text).split_off(words_used);
             self.table = Some((found, rest.iter().map(|word| (*word).to_owned()).collect()));
-            (self.days, self.last_clock, self.time_ns) = (0, clock, None);
-            self.daylight = self.origin;
-            let start = self.moment(clock);
-            self.starts.entry(start).or_insert(BEGUN);
+            (self.midnights, self.last_clock_s, self.time_ns) = (0, clock, None);
+            self.daylight = self.initial_daylight;
+            let start = self.resolve_time(clock);
+            self.starts.entry(start).or_insert(NEXT_FILE_NOTE);
             return Ok(());
         }
-        self.time_ns = Some(self.moment(clock));
-        if is_queue { self.queues(rest, &ends(text)[words_used..]) } else { self.row(rest) }
+        self.time_ns = Some(self.resolve_time(clock));
+        if is_queue { self.read_queues(rest, &word_ends(text)[words_used..]) } else { self.read_row(rest) }
     }
 
     /// Returns UTC of a time of day in a table, whose rows may pass midnight.
-    fn moment(&mut self, clock: i64) -> i64 {
-        self.days += i64::from(clock + DAY / 2 < self.last_clock);
-        self.last_clock = clock;
-        let local = self.midnight + self.days * DAY + clock;
+    fn resolve_time(&mut self, clock: i64) -> i64 {
+        self.midnights += i64::from(clock + DAY_S / 2 < self.last_clock_s);
+        self.last_clock_s = clock;
+        let local = self.midnight_s + self.midnights * DAY_S + clock;
         let time_ns = self.clock.utc_ns(local, &ZoneHint::Nothing, self.batch);
-        let (time_ns, is_changed) = self.daylight.follow(time_ns, local.saturating_mul(1_000_000_000));
+        let (time_ns, is_changed) = self.daylight.follow_sample(time_ns, local.saturating_mul(1_000_000_000));
         if is_changed {
-            self.changes.insert(time_ns);
+            self.clock_changes.insert(time_ns);
         }
         time_ns
     }
 
     /// Reads a row of queues, some of whose cells may be blank; `places` holds the indexes where its cells end.
-    fn queues(&mut self, cells: &[&str], places: &[usize]) -> Result<(), LogError> {
+    fn read_queues(&mut self, cells: &[&str], places: &[usize]) -> Result<(), LogError> {
         if cells.is_empty() {
             self.blank_ns = self.time_ns;
             return Ok(());
         }
-        match cells.len() < self.ends.len() {
-            true => self.row(&with_zeros(cells, places, &self.ends)),
-            false => self.row(cells),
+        match cells.len() < self.heading_ends.len() {
+            true => self.read_row(&fill_blanks(cells, places, &self.heading_ends)),
+            false => self.read_row(cells),
         }
     }
 
     /// Reads a row under its headings, without its time.
-    fn row(&mut self, words: &[&str]) -> Result<(), LogError> {
+    fn read_row(&mut self, words: &[&str]) -> Result<(), LogError> {
         let (Some((table, names)), Some(time_ns)) = (self.table.clone(), self.time_ns) else { return Ok(()) };
         if table == UnixSarTable::Other {
             return Ok(());
@@ -268,46 +268,46 @@ impl UnixSarLog<'_, '_> {
         // tables of single processors (-P) have an additional column
         let is_disk = table == UnixSarTable::Disks;
         if words.len() != names.len() {
-            self.skip("a row whose number of cells differs from its headings");
+            self.add_skip("a row whose number of cells differs from its headings");
             return Ok(());
         }
         let from = usize::from(is_disk || names.first().is_some_and(|name| name == "cpu"));
         let cells: Option<Vec<(&str, f64)>> = names[from..]
             .iter()
             .zip(&words[from..])
-            .map(|(name, word)| number(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.as_str(), v)))
+            .map(|(name, word)| parse_cell(word, 1.0).filter(|v| (0.0..1e15).contains(v)).map(|v| (name.as_str(), v)))
             .collect();
         let Some(cells) = cells else {
-            self.skip("a cell that is not a number, or an impossible one");
+            self.add_skip("a cell that is not a number, or an impossible one");
             return Ok(());
         };
         let instance = if from == 1 { words[0] } else { "" };
         let values = match table {
-            UnixSarTable::Processors => match processors(&cells) {
+            UnixSarTable::Processors => match processor_values(&cells) {
                 Ok(values) => values,
                 Err(because) => {
-                    self.skip(because);
+                    self.add_skip(because);
                     return Ok(());
                 }
             },
-            UnixSarTable::Disks => match no_disk(self.system, instance) {
+            UnixSarTable::Disks => match not_a_disk_reason(self.system, instance) {
                 Some(because) => {
-                    self.skip(because);
+                    self.add_skip(because);
                     return Ok(());
                 }
-                None => disk(&cells, self.system),
+                None => disk_values(&cells, self.system),
             },
-            _ => single(table, &cells),
+            _ => single_values(table, &cells),
         };
         let instance = match table {
             UnixSarTable::Processors if matches!(instance, "" | "-" | "ALL" | "U") => "_total".to_owned(),
             UnixSarTable::Processors => format!("cpu{instance}"),
             _ => instance.to_owned(),
         };
-        self.hold(time_ns, &instance, values)
+        self.hold_values(time_ns, &instance, values)
     }
 
-    fn hold(&mut self, time_ns: i64, instance: &str, values: Vec<(&'static str, f64)>) -> Result<(), LogError> {
+    fn hold_values(&mut self, time_ns: i64, instance: &str, values: Vec<(&'static str, f64)>) -> Result<(), LogError> {
         let index = match self.instances.iter().position(|known| known == instance) {
             Some(known) => known,
             None => {
@@ -315,65 +315,65 @@ impl UnixSarLog<'_, '_> {
                 self.instances.len() - 1
             }
         };
-        self.held += values.len();
-        if self.held > MOST_VALUES {
+        self.held_values += values.len();
+        if self.held_values > MAX_HELD_VALUES {
             let because = "the tables are too long for memory; print a shorter time range";
-            return Err(LogError::broken(&self.file, format!("line {}", self.line), because));
+            return Err(LogError::broken(&self.file, format!("line {}", self.line_number), because));
         }
         let row = self.rows.entry(time_ns).or_default();
         row.extend(values.into_iter().map(|(counter, value)| (counter, index as u32, value)));
         Ok(())
     }
 
-    fn hand_over(&mut self) {
+    fn emit_ticks(&mut self) {
         let mut row = LevelRow::default();
         let (mut before, mut is_announced): (Option<i64>, bool) = (None, false);
         for (time_ns, values) in std::mem::take(&mut self.rows) {
             for (counter, instance, value) in values {
-                row.put(counter, &self.instances[instance as usize], value);
+                row.put_value(counter, &self.instances[instance as usize], value);
             }
             if !is_announced {
                 is_announced = true;
-                self.batch.topology(time_ns, &Topology { host: self.host.clone(), ..Topology::default() });
+                self.batch.push_topology(time_ns, &Topology { host: self.host.clone(), ..Topology::default() });
             }
             if let Some((&start, because)) = self.starts.range(..time_ns).next_back()
                 && before.is_none_or(|before| before < start)
             {
                 if before.is_some() {
-                    self.batch.note(Note::new(start, Note::GAP, *because));
+                    self.batch.push_note(Note::new(start, Note::GAP, *because));
                 }
                 before = Some(start);
             }
-            while let Some(change) = self.changes.first().copied().filter(|change| *change <= time_ns) {
-                self.changes.remove(&change);
-                self.batch.note(Note::new(change, Note::CLOCK, daylight::TOLD));
+            while let Some(change) = self.clock_changes.first().copied().filter(|change| *change <= time_ns) {
+                self.clock_changes.remove(&change);
+                self.batch.push_note(Note::new(change, Note::CLOCK, daylight_clock::CLOCK_CHANGE_NOTE));
             }
             let elapsed = before.and_then(|before| u64::try_from(time_ns.saturating_sub(before)).ok());
-            row.emit(self.batch, time_ns, elapsed);
+            row.emit_tick(self.batch, time_ns, elapsed);
             before = Some(time_ns);
             if self.batch.is_stopped() {
                 return;
             }
         }
-        if self.midnight == 0 && before.is_some() {
+        if self.midnight_s == 0 && before.is_some() {
             let text = "the log's first line has no date: times are counted from 1970";
-            self.batch.note(Note::new(before.unwrap_or(0), Note::WARNING, text));
+            self.batch.push_note(Note::new(before.unwrap_or(0), Note::WARNING, text));
         }
     }
 }
 
 /// Counter of a run queue's length.
-const QUEUE: &str = "system.processor_queue_length";
+const QUEUE_COUNTER: &str = "system.processor_queue_length";
 
 /// Returns the index behind each word of a line.
-fn ends(line: &str) -> Vec<usize> {
+fn word_ends(line: &str) -> Vec<usize> {
     let start = line.as_ptr() as usize;
     line.split_whitespace().map(|word| word.as_ptr() as usize - start + word.len()).collect()
 }
 
 /// Returns a row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated
 /// queue is empty” (AIX, sar command). A word belongs to the heading that ends nearest to it.
-fn with_zeros<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<&'w str> {
+fn fill_blanks<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<&'w str> {
     let mut cells = vec!["0"; headings.len()];
     for (word, end) in words.iter().zip(ends) {
         let nearest = (0..headings.len()).min_by_key(|index| headings[*index].abs_diff(*end));
@@ -383,15 +383,15 @@ fn with_zeros<'w>(words: &[&'w str], ends: &[usize], headings: &[usize]) -> Vec<
 }
 
 /// Drivers of Solaris' host adapters and their ports, which sar -d lists among the disks.
-const ADAPTERS: [&str; 11] =
+const ADAPTER_DRIVERS: [&str; 11] =
     ["mpt", "mpt_sas", "mr_sas", "fp", "qlc", "emlxs", "glm", "isp", "ahci", "iscsi", "scsi_vhc"];
 
 fn is_adapter(name: &str) -> bool {
-    ADAPTERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
+    ADAPTER_DRIVERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit()))
 }
 
 /// Returns the reason why a row is not a disk's own. Parts of disks (`sd0,a`) are in their disks' rows.
-fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
+fn not_a_disk_reason(system: SarSystem, name: &str) -> Option<&'static str> {
     let is_of_server = name.strip_prefix("nfs").is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
     match system {
         SarSystem::Solaris if name.contains(',') => Some("a partition whose disk has its own row"),
@@ -405,8 +405,8 @@ fn no_disk(system: SarSystem, name: &str) -> Option<&'static str> {
 type SarValues = Vec<(&'static str, f64)>;
 
 /// Returns the shares of a processor; integers whose sum misses 100 by at most one each are accepted as rounded.
-fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
-    const SHARES: [(&str, &str); 4] = [
+fn processor_values(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
+    const SHARE_COLUMNS: [(&str, &str); 4] = [
         ("%usr", "processor.user"),
         // all time of the system, interrupts included
         ("%sys", "processor.privileged"),
@@ -414,11 +414,11 @@ fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
         ("%idle", "processor.idle"),
     ];
     let share = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, share)| *share);
-    let found: SarValues = SHARES.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
+    let found: SarValues = SHARE_COLUMNS.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
     let values: Vec<f64> = found.iter().map(|(_, share)| *share).collect();
     let missed = (values.iter().sum::<f64>() - 100.0).abs();
-    match percent_fault(&values) {
-        Some(fault) if missed > values.len() as f64 || fault != ShareFault::Sum => Err(fault.words()),
+    match find_percent_fault(&values) {
+        Some(fault) if missed > values.len() as f64 || fault != ShareFault::Sum => Err(fault.to_reason()),
         _ => Ok(found.into_iter().map(|(counter, share)| (counter, share / 100.0)).collect()),
     }
 }
@@ -426,7 +426,7 @@ fn processors(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
 /// Returns the values of a disk. sar(1) and sar(1M): `%busy`; `r+w/s`; `blks/s` of 512 bytes, on AIX `Kbs/s`; `avwait`
 /// and `avserv` in ms, waiting and service time. Solaris' `avque` counts requests in flight, those in service included.
 /// AIX counts only those that wait, and HP-UX begins at 0.5: these keep their own name.
-fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
+fn disk_values(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
     let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
     let mut found = SarValues::new();
     let mut put = |counter: &'static str, value: Option<f64>| {
@@ -446,9 +446,9 @@ fn disk(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
     found
 }
 
-fn single(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
+fn single_values(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
     let columns: &[(&str, &'static str, f64)] = match table {
-        UnixSarTable::Queue => &[("runq-sz", QUEUE, 1.0)],
+        UnixSarTable::Queue => &[("runq-sz", QUEUE_COUNTER, 1.0)],
         // freemem counts pages, whose size the text does not give; freeswap blocks of 512 bytes
         UnixSarTable::Memory => &[("freeswap", "memory.swap_free_bytes", 512.0)],
         UnixSarTable::PagingOut => {

@@ -17,26 +17,26 @@ pub struct ReadLog {
 }
 
 impl ReadLog {
-    pub fn column(&self, counter: &str, instance: &str) -> Vec<f64> {
+    pub fn column_values(&self, counter: &str, instance: &str) -> Vec<f64> {
         let key = (counter.to_owned(), instance.to_owned());
         self.cells.iter().map(|cells| cells.get(&key).copied().unwrap_or(f64::NAN)).collect()
     }
 
     /// Returns the column without the first tick, which has no growth.
-    pub fn added(&self, counter: &str, instance: &str) -> Vec<f64> {
-        let column = self.column(counter, instance);
+    pub fn growth_values(&self, counter: &str, instance: &str) -> Vec<f64> {
+        let column = self.column_values(counter, instance);
         assert!(column[0].is_nan(), "{counter}: {column:?}");
         column[1..].to_vec()
     }
 
-    pub fn skipped(&self) -> Vec<(String, u64)> {
+    pub fn skip_counts(&self) -> Vec<(String, u64)> {
         let summary = self.summary.as_ref().expect("read");
-        summary.skipped.iter().map(|skip| (skip.because.clone(), skip.times)).collect()
+        summary.skipped.iter().map(|skip| (skip.reason.clone(), skip.count)).collect()
     }
 }
 
 /// Reads text as a log of a format that it must be recognised as.
-pub fn read_as(format: &str, text: &str, options: &LogOptions) -> ReadLog {
+pub fn read_as_format(format: &str, text: &str, options: &LogOptions) -> ReadLog {
     let (mut notes, mut ticks, mut cells) = (Vec::new(), Vec::new(), Vec::new());
     let mut sink = |piece: LogPiece<'_>| {
         match piece {

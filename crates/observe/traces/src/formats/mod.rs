@@ -117,7 +117,7 @@ fn first_lines(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) ->
 
 /// Returns the lines of a head, without blank ones and a truncated one; `None` if there is no complete one.
 fn head_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
-    let cut = head.bytes.len() >= diskwright_logs::HEAD;
+    let cut = head.bytes.len() >= diskwright_logs::MAX_HEAD_BYTES;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
         Some(end) if cut => &head.bytes[..end],
         None if cut => return None,

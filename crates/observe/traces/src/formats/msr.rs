@@ -4,7 +4,7 @@
 //! 128166372003061629,hm,1,Read,383496192,32768,413
 //! ```
 //!
-//! arrival (a Windows file time: 100 ns since 1601), host, disk, `Read` or
+//! arrival (a Windows file time: 100 ns since 1601), host, disk, `ReadOutcome` or
 //! `Write`, offset and size in bytes, response time in 100 ns.
 
 use diskwright_base::{Operation, Request};

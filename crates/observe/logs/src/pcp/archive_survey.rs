@@ -1,0 +1,177 @@
+//! Survey of an archive's beginning, before it is read: the machine's size, its devices, the size of a page, the mount
+//! points of filesystems. An archive has these as metrics of its first records.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use diskwright_base::{Device, DeviceClass, DeviceKind, Topology};
+
+use super::metadata::{InstanceDomains, Metric, SINGLE_VALUE_INDOM};
+use super::metric_pace::MetricPace;
+use super::records::{ArchiveLabel, RecordReader};
+use super::values::{self, ValueSet};
+use crate::Skips;
+
+/// Largest number of records that are examined.
+const MAX_RECORDS: usize = 200;
+/// Largest number of bytes that are examined.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// Results of the survey.
+#[derive(Debug, Default)]
+pub(super) struct ArchiveSurvey {
+    pub topology: Topology,
+    pub page_bytes: Option<f64>,
+    /// Mount point by filesystem, which PCP names after its device.
+    pub mounts: HashMap<String, String>,
+    /// Time of the first record, nanoseconds since 1970.
+    pub first_ns: Option<i64>,
+    /// Intervals of metrics, by identifier.
+    pub paces: HashMap<u32, MetricPace>,
+}
+
+/// Metrics that the survey reads.
+const SURVEY_METRICS: &[&str] = &[
+    "hinv.ncpu",
+    "hinv.physmem",
+    "hinv.pagesize",
+    "mem.physmem",
+    "kernel.uname.release",
+    "kernel.uname.nodename",
+    "filesys.mountdir",
+    "kernel.percpu.cpu.idle",
+];
+
+/// Surveys an archive. `volume` and `indoms` are read from their beginning, behind the label.
+pub(super) fn survey_archive<R: Read>(
+    metrics: &[Metric],
+    volume: &mut RecordReader<impl Read>,
+    indoms: &mut InstanceDomains<R>,
+    label: &ArchiveLabel,
+) -> ArchiveSurvey {
+    let mut found = ArchiveSurvey::default();
+    found.topology.host.clone_from(&label.host);
+    let wanted: HashMap<u32, &Metric> =
+        metrics.iter().filter(|m| SURVEY_METRICS.contains(&m.name.as_str())).map(|m| (m.pmid, m)).collect();
+    let mut devices: HashMap<u32, &str> = HashMap::new();
+    for metric in metrics {
+        for prefix in ["disk.dev.", "disk.md.", "disk.dm."] {
+            if metric.name.starts_with(prefix) {
+                devices.insert(metric.indom, prefix);
+            }
+        }
+    }
+    let mut seen: HashMap<u32, (Option<i64>, Vec<i64>, usize)> = HashMap::new();
+    // faults are reported when the archive is read
+    let mut ignored_skips = Skips::default();
+    let mut sets = Vec::new();
+    for _ in 0..MAX_RECORDS {
+        let Ok(true) = volume.next() else { break };
+        let body = volume.body();
+        let Some(time_ns) = values::read_sets(body, label.version, &mut sets) else { continue };
+        found.first_ns.get_or_insert(time_ns);
+        if sets.is_empty() {
+            seen.values_mut().for_each(|(last, ..)| *last = None);
+        }
+        indoms.advance(time_ns, &mut ignored_skips);
+        for set in &sets {
+            if let Ok(values @ 1..) = usize::try_from(set.count) {
+                let (last, intervals, max_values) = seen.entry(set.pmid).or_insert((None, Vec::new(), 0));
+                let since = last.replace(time_ns).map(|before: i64| time_ns.saturating_sub(before));
+                intervals.extend(since.filter(|s| *s > 0));
+                *max_values = values.max(*max_values);
+            }
+            if let Some(metric) = wanted.get(&set.pmid) {
+                found.add_values(metric, set, body, indoms);
+            }
+        }
+        if volume.record_offset() > MAX_BYTES {
+            break;
+        }
+    }
+    found.paces =
+        seen.into_iter().map(|(id, (_, all, values))| (id, MetricPace::from_intervals(all, values))).collect();
+    found.add_devices(&devices, indoms);
+    found
+}
+
+impl ArchiveSurvey {
+    fn add_values<R: Read>(&mut self, metric: &Metric, set: &ValueSet, body: &[u8], indoms: &InstanceDomains<R>) {
+        let mut places = set.read_values(body);
+        let Some((instance, place)) = places.next() else { return };
+        let text = || set.read_text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+        let number = || {
+            let value = set.read_number(body, place, metric.value_type)?.as_f64() * metric.units.to_base_factor()?;
+            (value > 0.0 && value < 1e18).then_some(value)
+        };
+        let topology = &mut self.topology;
+        match metric.name.as_str() {
+            "hinv.ncpu" => topology.processors = number().map_or(topology.processors, |n| n as u32),
+            "kernel.percpu.cpu.idle" if topology.processors == 0 => topology.processors = set.count as u32,
+            "hinv.physmem" | "mem.physmem" if topology.memory_bytes == 0 => {
+                topology.memory_bytes = number().unwrap_or(0.0) as u64;
+            }
+            // in kilobytes, and so more exact than hinv.physmem in megabytes
+            "mem.physmem" => topology.memory_bytes = number().map_or(topology.memory_bytes, |n| n as u64),
+            "hinv.pagesize" => {
+                self.page_bytes = number();
+                topology.page_bytes = self.page_bytes.unwrap_or(0.0) as u64;
+            }
+            "kernel.uname.release" => topology.kernel = text(),
+            "kernel.uname.nodename" => {
+                let name = text();
+                if !name.is_empty() {
+                    topology.host = name;
+                }
+            }
+            "filesys.mountdir" => {
+                for (instance, place) in std::iter::once((instance, place)).chain(places) {
+                    let mount = set.read_text(body, place).map(|t| t.into_owned()).unwrap_or_default();
+                    if let (Some(device), false) = (indoms.instance_name(metric.indom, instance), mount.is_empty()) {
+                        self.mounts.insert(device, mount);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds disks, md and dm devices. An archive does not say which devices a stacked one consists of: where there is a
+    /// single disk it is that one; else a placeholder, which names no device, marks it as stacked.
+    fn add_devices<R: Read>(&mut self, by_domain: &HashMap<u32, &str>, indoms: &InstanceDomains<R>) {
+        let mut found: Vec<(&str, String)> = Vec::new();
+        for (&indom, &prefix) in by_domain.iter().filter(|(indom, _)| **indom != SINGLE_VALUE_INDOM) {
+            found.extend(indoms.instance_names(indom).into_iter().map(|name| (prefix, name)));
+        }
+        found.sort_unstable();
+        found.dedup();
+        let disks: Vec<String> =
+            found.iter().filter(|(p, n)| *p == "disk.dev." && is_disk(n)).map(|(_, n)| n.clone()).collect();
+        for (prefix, name) in found {
+            let kind = match prefix {
+                "disk.md." => DeviceKind::Md,
+                "disk.dm." => DeviceKind::Dm,
+                _ if name.starts_with("loop") => DeviceKind::Loop,
+                _ if name.starts_with("zram") => DeviceKind::Zram,
+                _ => DeviceKind::Disk,
+            };
+            let below = match (kind, disks.as_slice()) {
+                (DeviceKind::Disk | DeviceKind::Zram, _) => Vec::new(),
+                (_, [only]) => vec![only.clone()],
+                _ => vec!["disks that the archive does not describe".to_owned()],
+            };
+            let class = match &name {
+                n if n.starts_with("nvme") => DeviceClass::Nvme,
+                n if n.starts_with("zram") || n.starts_with("ram") => DeviceClass::Memory,
+                n if n.starts_with("nbd") || n.starts_with("rbd") => DeviceClass::Network,
+                n if ["vd", "xvd"].iter().any(|p| n.starts_with(p)) => DeviceClass::Virtual,
+                _ => DeviceClass::Unknown,
+            };
+            self.topology.devices.push(Device { name, kind, class, below, ..Device::default() });
+        }
+    }
+}
+
+fn is_disk(name: &str) -> bool {
+    !["loop", "zram", "ram", "sr", "fd", "md", "dm-"].iter().any(|p| name.starts_with(p))
+}

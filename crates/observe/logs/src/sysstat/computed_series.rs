@@ -1,0 +1,160 @@
+//! Counters that a log gives in parts: a queue as rate times duration, a size as free plus used.
+
+use std::collections::HashMap;
+
+use diskwright_base::Series;
+
+/// Computation of a cell from others of the row.
+#[derive(Clone, Debug)]
+pub enum ComputedCell {
+    /// Product of the first two columns.
+    Product(u32, u32, u32),
+    /// Sum of the first two columns.
+    Sum(u32, u32, u32),
+    /// Physical memory, from its free and used parts.
+    Memory(Box<MemoryColumns>, u32),
+}
+
+/// Columns from which the size of memory is computed. sysstat changed the meaning of used memory: first it was all that
+/// is not free, since 12.0 it excludes buffers, cache and slab. The share beside it shows which. Slab is not in every
+/// report (`sar -r` without ALL): where neither sum has the share, used memory and the share determine the size.
+#[derive(Clone, Debug)]
+pub struct MemoryColumns {
+    free_column: u32,
+    used_column: u32,
+    percent_column: u32,
+    other_columns: Vec<u32>,
+}
+
+/// A computation without its own column.
+pub struct CellRecipe(ComputedCell);
+
+impl CellRecipe {
+    /// Adds the column.
+    pub fn into_cell(self, column: u32) -> ComputedCell {
+        match self.0 {
+            ComputedCell::Product(a, b, _) => ComputedCell::Product(a, b, column),
+            ComputedCell::Sum(a, b, _) => ComputedCell::Sum(a, b, column),
+            ComputedCell::Memory(memory, _) => ComputedCell::Memory(memory, column),
+        }
+    }
+}
+
+/// A series that can be computed.
+pub struct ComputedSeries {
+    /// Its counter.
+    pub counter: String,
+    /// Its instance.
+    pub instance: String,
+    /// Its scale.
+    pub scale: f64,
+    /// Computation.
+    pub recipe: CellRecipe,
+}
+
+impl ComputedCell {
+    /// Fills its cell, unless the log has a value there.
+    pub fn compute(&self, row: &mut [f64]) {
+        let (column, value) = match self {
+            ComputedCell::Product(a, b, column) => (*column, row[*a as usize] * row[*b as usize]),
+            ComputedCell::Sum(a, b, column) => (*column, row[*a as usize] + row[*b as usize]),
+            ComputedCell::Memory(memory, column) => (*column, memory.total_memory(row)),
+        };
+        if row[column as usize].is_nan() {
+            row[column as usize] = value;
+        }
+    }
+}
+
+impl MemoryColumns {
+    fn total_memory(&self, row: &[f64]) -> f64 {
+        let (free, used) = (row[self.free_column as usize], row[self.used_column as usize]);
+        let percent = row[self.percent_column as usize];
+        let others: f64 = self.other_columns.iter().map(|c| row[*c as usize]).filter(|v| !v.is_nan()).sum();
+        let (old, new) = (free + used, free + used + others);
+        let miss = |total: f64| (used / total * 100.0 - percent).abs();
+        let total = if miss(new) < miss(old) { new } else { old };
+        // largest error of the share by rounding; `--dec=0` prints no decimals
+        let rounding = if percent.fract() == 0.0 { 0.51 } else { 0.06 };
+        if percent >= 1.0 && miss(total) > rounding { used / percent * 100.0 } else { total }
+    }
+}
+
+/// Pairs of counters of one instance, and their result: counter, first, second, whether it is their product.
+const COMPUTED_PAIRS: [(&str, &str, &str, bool); 8] = [
+    ("physical_disk.avg_read_queue_length", "physical_disk.reads_per_s", "physical_disk.avg_s_per_read", true),
+    ("physical_disk.avg_write_queue_length", "physical_disk.writes_per_s", "physical_disk.avg_s_per_write", true),
+    ("physical_disk.flush_queue_length", "physical_disk.flushes_per_s", "physical_disk.avg_s_per_flush", true),
+    ("logical_disk.avg_read_queue_length", "logical_disk.reads_per_s", "logical_disk.avg_s_per_read", true),
+    ("logical_disk.avg_write_queue_length", "logical_disk.writes_per_s", "logical_disk.avg_s_per_write", true),
+    ("logical_disk.total_bytes", "logical_disk.free_bytes", "foreign.filesystem.MBfsused", false),
+    ("logical_disk.inodes_total", "logical_disk.inodes_free", "foreign.filesystem.Iused", false),
+    ("paging.scanned_pages_per_s", "paging.scanned_direct_pages_per_s", "foreign.paging.pgscank", false),
+];
+
+/// Lists the series that can be computed from these and are not there yet.
+pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<ComputedSeries> {
+    let column_of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
+    let mut found = Vec::new();
+    let mut add_missing = |counter: &str, instance: &str, scale: f64, extra: ComputedCell| {
+        if column_of(counter, instance).is_none() {
+            let (counter, instance) = (counter.to_owned(), instance.to_owned());
+            found.push(ComputedSeries { counter, instance, scale, recipe: CellRecipe(extra) });
+        }
+    };
+    for base in series {
+        for (result, first, second, is_product) in COMPUTED_PAIRS {
+            if base.counter != first {
+                continue;
+            }
+            let instance = base.instance.as_str();
+            let (Some(a), Some(b)) = (column_of(first, instance), column_of(second, instance)) else { continue };
+            if is_product {
+                let scale = base.scale * series[b as usize].scale;
+                add_missing(result, instance, scale, ComputedCell::Product(a, b, 0));
+            } else {
+                add_missing(result, instance, base.scale, ComputedCell::Sum(a, b, 0));
+            }
+        }
+    }
+    let either = |a: &str, b: &str| column_of(a, "").or_else(|| column_of(b, ""));
+    let used = either("foreign.memory.kbmemused", "foreign.memory.memused");
+    let percent = either("foreign.memory.%memused", "foreign.memory.memused-percent");
+    if let (Some(free), Some(used), Some(percent)) = (column_of("memory.free_bytes", ""), used, percent) {
+        let others = ["memory.buffers_bytes", "memory.cached_bytes", "memory.slab_bytes"];
+        let others = others.into_iter().filter_map(|c| column_of(c, "")).collect();
+        let memory =
+            MemoryColumns { free_column: free, used_column: used, percent_column: percent, other_columns: others };
+        add_missing("memory.total_bytes", "", 1024.0, ComputedCell::Memory(Box::new(memory), 0));
+    }
+    let swap_used = either("foreign.memory.kbswpused", "foreign.memory.swpused");
+    if let (Some(free), Some(used)) = (column_of("memory.swap_free_bytes", ""), swap_used) {
+        add_missing("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn computes_memory_from_the_share_of_used_memory() {
+        // 16 GiB: free, used, share, buffers, cached
+        let total = |row: [f64; 5]| {
+            MemoryColumns { free_column: 0, used_column: 1, percent_column: 2, other_columns: vec![3, 4] }
+                .total_memory(&row)
+        };
+        let size = 16_777_216.0;
+        // used is all that is not free
+        assert_eq!(total([1_677_721.0, 15_099_495.0, 90.0, 100_000.0, 8_000_000.0]), size);
+        // used is without buffers and cache, and no slab
+        assert_eq!(total([4_777_216.0, 6_000_000.0, 35.76, 1_000_000.0, 5_000_000.0]), size);
+        // 3 GiB of slab stand in no column
+        let without_slab = total([1_631_488.0, 6_000_000.0, 35.76, 1_000_000.0, 5_000_000.0]);
+        assert!((without_slab / size - 1.0).abs() < 1e-3, "{without_slab}");
+        // whole percents are too coarse to doubt a sum
+        assert_eq!(total([4_777_216.0, 6_000_000.0, 36.0, 1_000_000.0, 5_000_000.0]), size);
+        assert!(total([f64::NAN, 1.0, 1.0, 1.0, 1.0]).is_nan());
+    }
+}

@@ -1,0 +1,181 @@
+//! A table of text: its headings, and the values of a row under them.
+
+use super::columns::Reports;
+use super::xml_log::parse_plain_number;
+
+/// Headings of a table.
+#[derive(Clone, Debug)]
+pub struct HeadingTable {
+    /// Id of the report, or the first heading of an unknown one.
+    pub report: String,
+    /// Headings, without the instance's.
+    names: Vec<HeadingName>,
+    /// Index of the instance among all headings.
+    instance_index: Option<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct HeadingName {
+    text: String,
+    /// Divisor from a size with a letter (`--human`) to the column's unit.
+    unit_bytes: f64,
+}
+
+/// The instance of a row, and its values with their headings.
+pub type SysstatRow<'a> = (String, Vec<(&'a str, f64)>);
+
+/// Reason why a row does not fit its headings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// Fewer cells than headings.
+    Short,
+    /// More cells than headings, and none that may hold blanks.
+    Long,
+    /// Words where numbers should be: a line of another program.
+    Words,
+}
+
+/// Columns whose cells are words.
+const WORD_COLUMNS: [&str; 3] = ["manufact", "product", "status"];
+
+impl HeadingTable {
+    /// Parses headings, without time and date; `None` where they are none: no heading of sysstat is a number.
+    pub fn from_headings(words: &[&str]) -> Option<HeadingTable> {
+        if words.is_empty() || words.iter().any(|word| parse_cell(word, 1.0).is_some()) {
+            return None;
+        }
+        let known = Reports::builtin().find_by_headings(words);
+        let (report, instance) = match known {
+            Some((report, instance)) => (report.id.clone(), instance),
+            None => (words[0].trim_end_matches("/s").to_owned(), None),
+        };
+        let others = words.iter().enumerate().filter(|(index, _)| Some(*index) != instance);
+        let names =
+            others.map(|(_, word)| HeadingName { text: (*word).to_owned(), unit_bytes: unit_bytes(word) }).collect();
+        Some(HeadingTable { report, names, instance_index: instance })
+    }
+
+    /// Returns true where no heading is known, so that it may not be a table.
+    pub fn is_unknown(&self) -> bool {
+        Reports::builtin().find_by_key(&self.report).is_none()
+    }
+
+    /// Number of headings, and so of words in a row whose names hold no blanks.
+    pub fn column_count(&self) -> usize {
+        self.names.len() + usize::from(self.instance_index.is_some())
+    }
+
+    /// Parses a row. Cells that are words are left out.
+    pub fn parse_row(&self, words: &[&str]) -> Result<SysstatRow<'_>, Misfit> {
+        let columns = self.column_count();
+        let is_wordy = self.names.iter().any(|n| WORD_COLUMNS.contains(&n.text.as_str()));
+        if words.len() < columns {
+            return Err(Misfit::Short);
+        }
+        // a name with blanks consists of several words
+        let more = words.len() - columns;
+        if more > 0 && self.instance_index.is_none() && !is_wordy {
+            return Err(Misfit::Long);
+        }
+        let position = self.instance_index.unwrap_or(0);
+        let instance_words = self.instance_index.map_or(0, |_| more + 1);
+        let instance = words[position..position + instance_words].join(" ");
+        let cells = words[..position].iter().chain(&words[position + instance_words..]);
+        let values: Vec<(&str, f64)> = self
+            .names
+            .iter()
+            .zip(cells)
+            .filter_map(|(name, cell)| Some((name.text.as_str(), parse_cell(cell, name.unit_bytes)?)))
+            .collect();
+        let wordy = self.names.len() - values.len();
+        // words beside a name of several words, or in most cells, make it a sentence
+        if !is_wordy && (wordy > 0 && more > 0 || 2 * wordy > self.names.len()) {
+            return Err(Misfit::Words);
+        }
+        Ok((instance, values))
+    }
+}
+
+/// Returns the bytes of the unit of a column that holds sizes.
+fn unit_bytes(name: &str) -> f64 {
+    if name.starts_with("kb") || name.contains("kB") || name.ends_with("req-sz") || name.starts_with("pgpg") {
+        1024.0
+    } else if name.contains("MB") {
+        1_048_576.0
+    } else if name.contains("GB") {
+        1_073_741_824.0
+    } else if matches!(name, "bread/s" | "bwrtn/s" | "bdscd/s") || name.ends_with("sec/s") || name.starts_with("Blk_") {
+        512.0
+    } else {
+        1.0
+    }
+}
+
+/// Parses a cell: `12.50`, `12,50`, `12.5%`, and with `--human` sizes such as `1.5G` (of bytes), which are converted to
+/// the column's unit.
+pub fn parse_cell(text: &str, unit_bytes: f64) -> Option<f64> {
+    if !text.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == 'n' || c == 'i') {
+        return None;
+    }
+    if let Some(value) = parse_plain_number(text.strip_suffix('%').unwrap_or(text)) {
+        return Some(value);
+    }
+    let letter = text.chars().next_back()?;
+    let bytes = match letter {
+        'B' => 1.0,
+        'k' => 1024.0,
+        'M' => 1_048_576.0,
+        'G' => 1_073_741_824.0,
+        'T' => 1_099_511_627_776.0,
+        'P' => 1_125_899_906_842_624.0,
+        _ => return None,
+    };
+    Some(parse_plain_number(&text[..text.len() - 1])? * bytes / unit_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(headings: &str) -> HeadingTable {
+        HeadingTable::from_headings(&headings.split(' ').collect::<Vec<_>>()).unwrap()
+    }
+
+    fn row(table: &HeadingTable, cells: &str) -> Result<(String, Vec<f64>), Misfit> {
+        let (instance, values) = table.parse_row(&cells.split(' ').collect::<Vec<_>>())?;
+        Ok((instance, values.into_iter().map(|(_, v)| v).collect()))
+    }
+
+    #[test]
+    fn reads_an_instance_first_or_last_that_may_hold_blanks() {
+        let first = table("DEV tps await");
+        assert_eq!(row(&first, "sda 1.5 2.0"), Ok(("sda".into(), vec![1.5, 2.0])));
+        let last = table("tps await DEV");
+        assert_eq!(row(&last, "1.5 2.0 my disk"), Ok(("my disk".into(), vec![1.5, 2.0])));
+        assert_eq!(row(&first, "my disk 1.5 2.0"), Ok(("my disk".into(), vec![1.5, 2.0])));
+        assert_eq!(row(&first, "sda 1.5"), Err(Misfit::Short));
+        assert_eq!(row(&table("tps rtps wtps"), "1 2 3 4"), Err(Misfit::Long));
+        assert_eq!(row(&first, "nohup: ignoring input"), Err(Misfit::Words));
+        assert_eq!(row(&first, "[root@db1 ~]# iostat -x 1"), Err(Misfit::Words));
+    }
+
+    #[test]
+    fn words_are_left_out_and_headings_hold_no_number() {
+        assert_eq!(row(&table("BAT %cap status"), "0 75 Full"), Ok(("0".into(), vec![75.0])));
+        assert!(HeadingTable::from_headings(&["all", "2.15"]).is_none());
+        assert!(HeadingTable::from_headings(&[]).is_none());
+        assert!(table("LINUX RESTART").is_unknown());
+    }
+
+    #[test]
+    fn numbers_of_all_locales_and_sizes_for_people() {
+        let all = [("12.50", 12.5), ("12,50", 12.5), ("-3", -3.0), ("82.9%", 82.9), ("1.5M", 1536.0), ("0.5k", 0.5)];
+        for (text, value) in all {
+            assert_eq!(parse_cell(text, 1024.0), Some(value), "{text}");
+        }
+        assert!(parse_cell("nan", 1.0).is_some_and(f64::is_nan));
+        for word in ["sda", "", "1x", "-", "k", "CPU0", "1.2.3", "node"] {
+            assert_eq!(parse_cell(word, 1.0), None, "{word}");
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Session of the readers of JSON and XML: times of samples, the machine they belong to, and restarts.
+
+use diskwright_base::Note;
+use diskwright_base::text::is_same_host;
+
+use super::calendar;
+use super::clock::{SysstatClock, ZoneHint};
+use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
+use super::machine::SysstatMachine;
+use super::report_row::ReportRow;
+use super::template::StampPart;
+use super::time::{self, DAY_S, NumericDateOrder};
+use crate::batch::FrameBatch;
+use crate::daylight_clock::DaylightClock;
+use crate::error::LogError;
+use crate::{LogOptions, TimeBasis};
+
+const SECOND_NS: i64 = 1_000_000_000;
+
+/// Returns the time of a sadf sample from its parts: local seconds, zone, and the time that it covers.
+pub fn sadf_time(
+    part: impl Fn(StampPart) -> Option<String>,
+    zone: &str,
+    order: time::NumericDateOrder,
+) -> Option<(i64, ZoneHint, Option<u64>)> {
+    let date = time::parse_date(&part(StampPart::Date)?, order)?.date;
+    let clock = part(StampPart::Time)?;
+    let words: Vec<&str> = clock.split_whitespace().collect();
+    let (clock, _) = time::parse_time_of_day(&words)?;
+    let hint = match (part(StampPart::Utc).as_deref(), part(StampPart::Zone).as_deref()) {
+        (Some("1"), _) | (_, Some("UTC")) => ZoneHint::Offset(0),
+        (_, Some(name)) => ZoneHint::Name(name.to_owned()),
+        _ if !zone.is_empty() => ZoneHint::Name(zone.to_owned()),
+        _ => ZoneHint::Nothing,
+    };
+    let interval = part(StampPart::Interval).and_then(|i| i.trim().parse::<u64>().ok());
+    let elapsed = interval.filter(|i| (1..=31_536_000).contains(i)).map(|i| i * SECOND_NS as u64);
+    Some((date.days_since_epoch() * DAY_S + clock, hint, elapsed))
+}
+
+/// Tool that wrote the documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DocumentWriter {
+    /// sadf: each sample has its date, time and interval.
+    Sadf,
+    /// iostat: the first sample covers the time since boot.
+    Iostat,
+    /// mpstat: no sample since boot, times without a date.
+    Mpstat,
+}
+
+/// Contents of a host's head.
+#[derive(Clone, Debug, Default)]
+pub struct HostHead {
+    /// Name of the machine.
+    pub name: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// Processors; 0 is unknown.
+    pub processors: u32,
+    /// Date of the document.
+    pub date: String,
+    /// Zone of the document, where it names one.
+    pub zone: String,
+    /// Number of samples of this document so far.
+    sample_count: u64,
+    /// Days since the document's date, for times without one …
+    midnights: i64,
+    /// … and the last of these times, seconds of the day.
+    last_clock_s: Option<i64>,
+}
+
+/// Tracks time and machine, and emits rows.
+pub struct SysstatSession<'b, 'c> {
+    file: String,
+    /// Receives the ticks.
+    pub batch: &'c mut FrameBatch<'b>,
+    options: &'c LogOptions,
+    writer: DocumentWriter,
+    clock: SysstatClock,
+    daylight: DaylightClock,
+    order: NumericDateOrder,
+    /// Machine whose samples are being read.
+    pub host: HostHead,
+    /// Machine that is to be read.
+    chosen_host: Option<String>,
+    /// Row of the current sample.
+    pub row: ReportRow,
+    idle_devices: IdleDevices,
+    /// Tables of devices that are in this sample.
+    pub sample_tables: [bool; TABLE_COUNT],
+    /// Time of the previous sample of this document.
+    previous_ns: Option<i64>,
+    is_announced: bool,
+    /// Number of heads of hosts that were read.
+    document_count: u64,
+    /// Number of samples emitted.
+    pub tick_count: u64,
+}
+
+impl<'b, 'c> SysstatSession<'b, 'c> {
+    /// Makes a session that knows nothing of the machine yet.
+    pub fn new(
+        file: &str,
+        batch: &'c mut FrameBatch<'b>,
+        options: &'c LogOptions,
+        order: NumericDateOrder,
+        writer: DocumentWriter,
+    ) -> SysstatSession<'b, 'c> {
+        SysstatSession {
+            file: file.to_owned(),
+            batch,
+            options,
+            writer,
+            clock: SysstatClock::new(options),
+            daylight: DaylightClock::default(),
+            order,
+            host: HostHead::default(),
+            chosen_host: options.host.clone(),
+            row: ReportRow::new(),
+            idle_devices: IdleDevices::default(),
+            sample_tables: [false; TABLE_COUNT],
+            previous_ns: None,
+            is_announced: false,
+            document_count: 0,
+            tick_count: 0,
+        }
+    }
+
+    /// Reads a string of a host's head.
+    pub fn read_head(&mut self, key: &str, text: &str) {
+        match key {
+            "nodename" => {
+                self.host = HostHead { name: text.to_owned(), ..HostHead::default() };
+                self.previous_ns = None;
+                self.document_count += 1;
+                self.idle_devices.begin_start();
+                if self.writer == DocumentWriter::Sadf {
+                    // another document may cover the same hours
+                    self.daylight.forget_last_sample();
+                }
+            }
+            "release" => self.host.kernel = text.to_owned(),
+            "date" | "file-date" => self.host.date = text.to_owned(),
+            "timezone" => self.host.zone = text.to_owned(),
+            "number-of-cpus" => self.host.processors = text.trim().parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+}
+
+impl SysstatSession<'_, '_> {
+    const SINCE_BOOT: &'static str = "the first report of iostat covers the time since boot";
+
+    /// Returns an error with advice where there was only one report.
+    pub fn check_since_boot(&self) -> Result<(), LogError> {
+        if self.writer == DocumentWriter::Iostat && self.tick_count == 0 && self.host.sample_count == 1 {
+            let because =
+                SysstatMachine::since_boot_reason(self.document_count, "report", "iostat -t -x -o JSON 10 > FILE");
+            return Err(LogError::NoSamples { file: self.file.clone(), because });
+        }
+        Ok(())
+    }
+
+    /// Emits the row with the time of its sample.
+    pub fn emit_tick(&mut self, stamp: &[(StampPart, String)], byte_offset: u64) -> Result<(), LogError> {
+        self.host.sample_count += 1;
+        let tables = std::mem::take(&mut self.sample_tables);
+        if !self.is_chosen_host() {
+            return Ok(());
+        }
+        let context = || format!("byte {byte_offset}");
+        let is_first = self.writer == DocumentWriter::Iostat && self.host.sample_count == 1;
+        let is_dated = stamp.iter().any(|(part, _)| *part == StampPart::Whole);
+        if is_first && !is_dated {
+            // it is left out, so its time is not needed
+            self.row.clear();
+            self.batch.add_skip(context(), Self::SINCE_BOOT);
+            return Ok(());
+        }
+        let Some((time_ns, elapsed)) = self.sample_time(stamp, byte_offset)? else {
+            self.row.clear();
+            self.batch.add_skip(context(), "a sample without a readable time");
+            return Ok(());
+        };
+        let since = self.previous_ns.map(|before| time_ns.saturating_sub(before)).filter(|since| *since > 0);
+        self.previous_ns = Some(time_ns);
+        if is_first {
+            self.row.clear();
+            self.batch.add_skip(context(), Self::SINCE_BOOT);
+            return Ok(());
+        }
+        self.announce_host(time_ns);
+        if self.idle_devices.fill_omitted(&mut self.row, tables) {
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, idle_devices::OMITTED_DEVICES_NOTE));
+        }
+        self.row.emit_tick(self.batch, time_ns, elapsed.or(since.map(i64::unsigned_abs)));
+        self.row.forget_if_sparse();
+        self.tick_count += 1;
+        Ok(())
+    }
+
+    /// Returns true for samples of the machine that is read.
+    pub fn is_chosen_host(&mut self) -> bool {
+        let chosen = self.chosen_host.get_or_insert_with(|| self.host.name.clone());
+        if is_same_host(chosen, &self.host.name) {
+            return true;
+        }
+        self.row.clear();
+        self.batch.add_other_host(format!("host {}", self.host.name), &self.host.name);
+        false
+    }
+
+    fn sample_time(
+        &mut self,
+        stamp: &[(StampPart, String)],
+        byte_offset: u64,
+    ) -> Result<Option<(i64, Option<u64>)>, LogError> {
+        let part = |wanted: StampPart| stamp.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        if self.writer == DocumentWriter::Sadf {
+            let is_beside = part(StampPart::Zone).is_some();
+            let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+            // the zone in the head holds for one half of the year only
+            let is_certain = matches!(zone, ZoneHint::Offset(_)) || is_beside && !self.clock.is_one_zone(&zone);
+            if is_certain {
+                return Ok(Some((time_ns, elapsed)));
+            }
+            let local_ns = local.saturating_mul(SECOND_NS);
+            return Ok(Some((self.daylight.resolve_covering_time(time_ns, local_ns, elapsed, self.batch), elapsed)));
+        }
+        let Some(full_text) = part(StampPart::Whole) else {
+            return self.counted_time(byte_offset).map(|time| Some((time, None)));
+        };
+        let quick = time::parse_moment(&full_text, self.order).map(|(local, zone, _)| {
+            let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
+            (local, zone)
+        });
+        let of_locale = || calendar::parse_moment(&full_text, self.order).map(|found| (found.local_s, found.zone));
+        let of_clock =
+            |session: &mut Self| session.resolve_time_of_day(&full_text).map(|local| (local, ZoneHint::Nothing));
+        let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
+        let time_ns = self.clock.utc_ns(local, &zone, self.batch);
+        if !self.clock.is_one_zone(&zone) {
+            return Ok(Some((time_ns, None)));
+        }
+        Ok(Some((self.daylight.resolve_time(time_ns, local.saturating_mul(SECOND_NS), self.batch), None)))
+    }
+
+    /// Resolves a time without a date: the document's date, a day later for each midnight.
+    fn resolve_time_of_day(&mut self, text: &str) -> Option<i64> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (clock, _) = time::parse_time_of_day(&words)?;
+        let first = time::parse_date(&self.host.date, self.order)?.date.days_since_epoch() * DAY_S;
+        let day = self.host.midnights * DAY_S + first;
+        if self.host.last_clock_s.is_some_and(|last| clock + DAY_S / 2 < last) {
+            self.host.midnights += 1;
+            self.host.last_clock_s = Some(clock);
+            return Some(day + DAY_S + clock);
+        }
+        self.host.last_clock_s = Some(clock);
+        Some(day + clock)
+    }
+
+    /// Returns the time of a sample without one: the user's interval after the previous sample, starting at midnight of
+    /// the document's date.
+    fn counted_time(&mut self, byte_offset: u64) -> Result<i64, LogError> {
+        let machine = SysstatMachine { date: &self.host.date, ..SysstatMachine::default() };
+        let first = self.previous_ns.is_none();
+        if self.options.interval.is_none() {
+            return Err(SysstatMachine::missing_interval_error(&self.file, &format!("byte {byte_offset}")));
+        }
+        let start = machine.midnight_ns(self.order);
+        let step = self.options.interval.map_or(0, |i| i.as_nanos().min(i64::MAX as u128) as i64);
+        let time = self.previous_ns.map_or(start, |before| before.saturating_add(step));
+        if first {
+            self.batch.push_note(Note::new(time, Note::WARNING, SysstatMachine::COUNTED_TIMES_NOTE));
+            self.batch.note_time_basis(TimeBasis::Counted);
+        }
+        Ok(time)
+    }
+
+    /// Emits the machine's topology before the first tick.
+    pub fn announce_host(&mut self, time_ns: i64) {
+        if self.is_announced {
+            return;
+        }
+        self.is_announced = true;
+        self.row.update_row(self.batch);
+        let machine = SysstatMachine {
+            host: &self.host.name,
+            kernel: &self.host.kernel,
+            processors: self.host.processors,
+            memory_bytes: self.row.series_value("memory.total_bytes", ""),
+            date: "",
+        };
+        self.batch.push_topology(time_ns, &machine.to_topology());
+    }
+
+    /// Notes a restart, whose time is given in parts like a sample's.
+    pub fn note_restart(&mut self, parts: &[(StampPart, String)]) {
+        let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
+        if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {
+            let shift_ns = self.daylight.shift_s() * SECOND_NS;
+            let time_ns = self.clock.utc_ns(local, &zone, self.batch).saturating_add(shift_ns);
+            if self.tick_count > 0 {
+                self.batch.push_note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTART_NOTE));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::read_text;
+
+    /// Times of mpstat have no date and no zone.
+    #[test]
+    fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
+        for (day, clocks) in [
+            ("2026-10-25", ["02:59:50", "02:59:55", "02:00:00", "02:00:05"]),
+            ("2026-03-29", ["01:59:50", "01:59:55", "03:00:00", "03:00:05"]),
+        ] {
+            let sample = |clock: &&str| {
+                format!("{{\"timestamp\": \"{clock}\", \"cpu-load\": [{{\"cpu\": \"all\", \"usr\": 20.00}}]}}")
+            };
+            let samples: Vec<String> = clocks.iter().map(sample).collect();
+            let read = read_text(&format!(
+                "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"release\": \"6.1.0\", \"date\": \"{day}\", \
+                 \"statistics\": [{}]}}]}}}}",
+                samples.join(", ")
+            ));
+            let lengths: Vec<u64> = read.ticks.iter().map(|(_, ns)| ns / 1_000_000_000).collect();
+            assert_eq!(lengths, [0, 5, 5, 5], "{day}");
+        }
+    }
+
+    /// Local times of sadf -t and -T, whose zone stands in the head at most.
+    #[test]
+    fn local_times_of_sadf_keep_over_a_change_to_or_from_summer_time() {
+        for (day, clocks) in [
+            ("2026-10-25", ["02:40:01", "02:50:01", "02:00:01", "02:10:01"]),
+            ("2026-03-29", ["01:40:01", "01:50:01", "03:00:01", "03:10:01"]),
+        ] {
+            for zone in ["", "\"timezone\": \"CET\", "] {
+                let sample = |clock: &&str| {
+                    format!(
+                        "{{\"timestamp\": {{\"date\": \"{day}\", \"time\": \"{clock}\", \"interval\": 600}}, \
+                         \"disk\": [{{\"disk-device\": \"sda\", \"tps\": 5.00}}]}}"
+                    )
+                };
+                let samples: Vec<String> = clocks.iter().map(sample).collect();
+                let read = read_text(&format!(
+                    "{{\"sysstat\": {{\"hosts\": [{{\"nodename\": \"db1\", \"release\": \"6.1.0\", {zone}\
+                     \"file-date\": \"{day}\", \"statistics\": [{}]}}]}}}}",
+                    samples.join(", ")
+                ));
+                let apart: Vec<i64> = read.ticks.windows(2).map(|two| (two[1].0 - two[0].0) / 1_000_000_000).collect();
+                assert_eq!(apart, [600; 3], "{day} {zone}: {:?}", read.summary);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! top's processes, as one process table per ten seconds or frame, whichever is longer.
+
+use std::collections::HashMap;
+
+use diskwright_base::{Note, ProcessRow, ProcessTable};
+
+use super::frame::parse_size_bytes;
+use crate::batch::FrameBatch;
+
+/// Shortest time that a table covers, seconds.
+const TABLE_INTERVAL_S: f64 = 10.0;
+/// Largest number of processes of one table.
+const MAX_ROWS: usize = 20_000;
+
+/// Sums of one process over frames.
+#[derive(Default)]
+struct TopSum {
+    name: String,
+    /// Processor share multiplied by seconds.
+    processor_s: f64,
+    resident_bytes: f64,
+    /// Number of frames in which it was blocked.
+    blocked_frames: u32,
+}
+
+/// Processes of the frames so far.
+#[derive(Default)]
+pub(super) struct TopTable {
+    pub(super) headings: Vec<String>,
+    pub(super) is_threads: bool,
+    /// Processes of this frame: name, percent of a processor, bytes, blocked.
+    frame_rows: Vec<(u32, String, f64, f64, bool)>,
+    sums: HashMap<u32, TopSum>,
+    seconds: f64,
+    frame_count: u32,
+}
+
+impl TopTable {
+    /// Reads the line above the processes; returns false for other lines.
+    pub(super) fn read_heading(&mut self, text: &str) -> bool {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_heading = words.contains(&"PID") && words.contains(&"%CPU");
+        if is_heading {
+            self.headings = words.iter().map(|word| (*word).to_owned()).collect();
+        }
+        is_heading
+    }
+
+    /// Reads a line below the headings; `None` before these.
+    pub(super) fn read_row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
+        const NOT_A_PROCESS: &str = "a line below the headings that is not a process";
+        if self.headings.is_empty() {
+            return None;
+        }
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let place = |name: &str| self.headings.iter().position(|heading| heading == name);
+        let cell = |name: &str| place(name).and_then(|index| words.get(index)).copied();
+        let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
+        // a lost cell shifts the others, which shows where the state is not a letter
+        let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
+        if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
+            return Some(Err(NOT_A_PROCESS));
+        }
+        let share = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
+        let Some(share) = share.filter(|share| (0.0..1e6).contains(share)) else { return Some(Err(NOT_A_PROCESS)) };
+        let resident = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0)).unwrap_or(0.0);
+        let name = match place("COMMAND") {
+            // where the command stands last, it may have blanks
+            Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
+            Some(index) => words[index].to_owned(),
+            None => pid.to_string(),
+        };
+        if !is_first && !self.is_threads && self.frame_rows.len() < MAX_ROWS {
+            self.frame_rows.push((pid, name, share, resident, cell("S") == Some("D")));
+        }
+        Some(Ok(()))
+    }
+
+    /// Forgets this frame's processes.
+    pub(super) fn drop_frame(&mut self) {
+        self.frame_rows.clear();
+    }
+
+    /// Adds the frame, which covers this many seconds.
+    pub(super) fn finish_frame(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64, is_first: bool) {
+        if is_first || self.frame_rows.is_empty() {
+            self.frame_rows.clear();
+            return;
+        }
+        for (pid, name, share, resident, blocked) in self.frame_rows.drain(..) {
+            let sum = self.sums.entry(pid).or_default();
+            sum.name = name;
+            sum.processor_s += share / 100.0 * seconds;
+            sum.resident_bytes = resident;
+            sum.blocked_frames += u32::from(blocked);
+        }
+        self.seconds += seconds;
+        self.frame_count += 1;
+        if self.seconds >= TABLE_INTERVAL_S {
+            self.emit_table(batch, Some(time_ns));
+        }
+    }
+
+    /// Emits the table of the collected processes.
+    pub(super) fn emit_table(&mut self, batch: &mut FrameBatch<'_>, time_ns: Option<i64>) {
+        let (Some(time_ns), true) = (time_ns, self.seconds > 0.0) else { return };
+        let (seconds, frames) = (std::mem::take(&mut self.seconds), std::mem::take(&mut self.frame_count));
+        let row = |(pid, sum): (u32, TopSum)| ProcessRow {
+            pid,
+            name: sum.name,
+            cgroup: "/".to_owned(),
+            processor: sum.processor_s / seconds,
+            blocked_share: f64::from(sum.blocked_frames) / f64::from(frames.max(1)),
+            resident_bytes: sum.resident_bytes,
+            ..ProcessRow::default()
+        };
+        let mut rows: Vec<ProcessRow> = self.sums.drain().map(row).collect();
+        rows.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
+        let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
+        if let Ok(text) = serde_json::to_string(&table) {
+            batch.push_note(Note::new(time_ns, Note::PROCESSES, text));
+        }
+    }
+}

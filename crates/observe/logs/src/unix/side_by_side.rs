@@ -1,0 +1,108 @@
+//! The plain form of BSD's iostat, in which disks stand side by side and each row is a report (iostat(8) of macOS and
+//! FreeBSD):
+//!
+//! ```text
+//!               disk0               disk4       cpu    load average
+//!     KB/t  tps  MB/s     KB/t  tps  MB/s  us sy id   1m   5m   15m
+//!    30.11    5  0.15    16.00    0  0.00   4  3 93 2.31 2.05 1.88
+//! ```
+
+use crate::sysstat::heading_table::parse_cell;
+use crate::value_limits::{ShareFault, find_percent_fault};
+
+/// Names of the disks and of the columns below them.
+#[derive(Clone, Default)]
+pub(super) struct SideBySide {
+    disks: Vec<String>,
+    columns: Vec<String>,
+}
+
+/// Parses the line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them. With -d nothing
+/// stands beside the names.
+pub(super) fn parse_disks(words: &[&str]) -> Option<SideBySide> {
+    let end = words.iter().position(|word| matches!(*word, "cpu" | "load")).unwrap_or(words.len());
+    let from = usize::from(words.first() == Some(&"tty"));
+    let is_name = |name: &&str| {
+        name.starts_with(|c: char| c.is_ascii_lowercase()) && name.ends_with(|c: char| c.is_ascii_digit())
+    };
+    let rest = words[end..].join(" ");
+    let is_known_rest = matches!(rest.as_str(), "" | "cpu" | "cpu load average" | "load average");
+    let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && is_known_rest)?;
+    Some(SideBySide { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
+}
+
+/// Parses the line of columns: `KB/t tps MB/s` for each disk.
+pub(super) fn parse_columns(words: &[&str]) -> Option<Vec<String>> {
+    let has_group = words.windows(3).any(|three| three == ["KB/t", "tps", "MB/s"]);
+    has_group.then(|| words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+type SideBySideValue = (&'static str, String, f64);
+
+impl SideBySide {
+    /// Returns true where the line of names is missing, or has another number of disks.
+    pub(super) fn lacks_names(&self) -> bool {
+        let groups = self.columns.iter().filter(|column| *column == "KB/t").count();
+        !self.columns.is_empty() && groups != self.disks.len()
+    }
+
+    /// Returns the same disks under these columns.
+    pub(super) fn with_columns(&self, columns: Vec<String>) -> SideBySide {
+        SideBySide { disks: self.disks.clone(), columns }
+    }
+
+    /// Returns true for names that only the columns below them distinguish from other words.
+    pub(super) fn has_only_names(&self, words: &[&str]) -> bool {
+        self.disks.len() == words.len()
+    }
+
+    /// Parses a row, which is a report.
+    pub(super) fn parse_row(&self, words: &[&str]) -> Result<Vec<SideBySideValue>, &'static str> {
+        if self.columns.is_empty() || words.len() != self.columns.len() {
+            return Err("a row whose number of cells differs from its headings");
+        }
+        let value = |word: &&str| parse_cell(word, 1.0).filter(|value| (0.0..1e12).contains(value));
+        let cells: Option<Vec<f64>> = words.iter().map(value).collect();
+        let cells = cells.ok_or("a cell that is not a number, or an impossible one")?;
+        let lacks_names = self.lacks_names();
+        let mut found: Vec<SideBySideValue> = Vec::new();
+        let (mut number, mut shares) = (0_usize, Vec::new());
+        for (column, cell) in self.columns.iter().zip(&cells) {
+            if column == "KB/t" {
+                number += 1;
+            }
+            // without the line of names the disks are unknown
+            let disk = self.disks.get(number.saturating_sub(1)).filter(|_| !lacks_names).cloned();
+            match (column.as_str(), disk) {
+                ("KB/t" | "tps" | "MB/s", None) => {}
+                // 0 means that nothing was transferred
+                ("KB/t", Some(disk)) if *cell > 0.0 => {
+                    found.push(("physical_disk.avg_bytes_per_transfer", disk, cell * 1024.0));
+                }
+                ("tps", Some(disk)) => found.push(("physical_disk.transfers_per_s", disk, *cell)),
+                ("MB/s", Some(disk)) => found.push(("physical_disk.bytes_per_s", disk, cell * 1_048_576.0)),
+                ("us", _) => shares.push(("processor.user", *cell)),
+                ("ni", _) => shares.push(("processor.nice", *cell)),
+                ("sy", _) => shares.push(("processor.system", *cell)),
+                ("in", _) => shares.push(("processor.irq", *cell)),
+                ("id", _) => shares.push(("processor.idle", *cell)),
+                ("1m", _) => found.push(("system.load_1", String::new(), *cell)),
+                ("5m", _) => found.push(("system.load_5", String::new(), *cell)),
+                ("15m", _) => found.push(("system.load_15", String::new(), *cell)),
+                _ => {}
+            }
+        }
+        let values: Vec<f64> = shares.iter().map(|(_, share)| *share).collect();
+        // integers may miss the sum by one each
+        if !values.is_empty()
+            && find_percent_fault(&values).is_none_or(|fault| fault == ShareFault::Sum && is_rounded_sum(&values))
+        {
+            found.extend(shares.into_iter().map(|(counter, share)| (counter, "_total".to_owned(), share / 100.0)));
+        }
+        Ok(found)
+    }
+}
+
+fn is_rounded_sum(shares: &[f64]) -> bool {
+    (shares.iter().sum::<f64>() - 100.0).abs() <= shares.len() as f64
+}

@@ -1,0 +1,162 @@
+//! Kinds of files that are known but not read, so that the error can say what a file is and what reads it. All of it is
+//! data (`kinds.toml`).
+
+use std::sync::OnceLock;
+
+use diskwright_base::toml_reader;
+use serde::Deserialize;
+
+use crate::InputHead;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KindsFile {
+    kind: Vec<UnreadKind>,
+}
+
+/// A kind of file that is not read.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UnreadKind {
+    what: String,
+    instead: String,
+    #[serde(default)]
+    magic: Vec<MagicBytes>,
+    #[serde(default)]
+    lines: Vec<String>,
+    version: Option<VersionPlace>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MagicBytes {
+    #[serde(rename = "at")]
+    offset: usize,
+    bytes: String,
+}
+
+/// Position of the program's release in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VersionPlace {
+    #[serde(rename = "at")]
+    offset: Option<usize>,
+    line: Option<String>,
+}
+
+fn unread_kinds() -> &'static [UnreadKind] {
+    static BUILTIN: OnceLock<Vec<UnreadKind>> = OnceLock::new();
+    BUILTIN.get_or_init(|| toml_reader::read_built_in::<KindsFile>("kinds.toml", include_str!("kinds.toml")).kind)
+}
+
+/// Identifies a file that no reader accepts; returns its kind, and what to do with it.
+pub(crate) fn identify_unread(head: &InputHead<'_>) -> Option<(String, &'static str)> {
+    if head.bytes.is_empty() {
+        return Some(("an empty file".to_owned(), "name a log"));
+    }
+    let kind = unread_kinds().iter().find(|kind| kind.matches_head(head))?;
+    let version = kind.version.as_ref().and_then(|place| place.read_version(head));
+    let what = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
+    Some((what, &kind.instead))
+}
+
+impl UnreadKind {
+    fn matches_head(&self, head: &InputHead<'_>) -> bool {
+        let has_magic = self.magic.iter().any(|magic| {
+            let bytes = magic.to_bytes();
+            head.bytes.get(magic.offset..magic.offset + bytes.len()).is_some_and(|found| *found == bytes[..])
+        });
+        // `start` must match whole words: `top` does not match `topology`
+        let is_start = |line: &str, start: &String| {
+            line.strip_prefix(start.as_str()).is_some_and(|rest| {
+                rest.is_empty() || !start.ends_with(char::is_alphanumeric) || !rest.starts_with(char::is_alphanumeric)
+            })
+        };
+        let has_line =
+            || head.text_lines().any(|line| self.lines.iter().any(|start| is_start(line.trim_start(), start)));
+        has_magic || !self.lines.is_empty() && !head.bytes.contains(&0) && has_line()
+    }
+}
+
+impl MagicBytes {
+    fn to_bytes(&self) -> Vec<u8> {
+        let digits = self.bytes.as_bytes();
+        let decode_pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+        digits.chunks_exact(2).filter_map(decode_pair).collect()
+    }
+}
+
+impl VersionPlace {
+    fn read_version(&self, head: &InputHead<'_>) -> Option<String> {
+        if let Some(index) = self.offset {
+            let [minor, major] = *head.bytes.get(index..index + 2)?.first_chunk::<2>()?;
+            // the highest bit marks a version
+            return (major & 0x80 != 0).then(|| format!("{}.{minor}", major & 0x7f));
+        }
+        let start = self.line.as_ref()?;
+        head.text_lines().find_map(|line| {
+            let rest = line.trim_start().strip_prefix(start.as_str())?;
+            let version = rest.split([' ', ',', '"', '\t']).find(|word| !word.is_empty())?;
+            let is_version = version.len() <= 20 && version.contains(|c: char| c.is_ascii_digit());
+            is_version.then(|| version.trim_start_matches('V').to_owned())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LogInput;
+
+    fn what(bytes: &[u8]) -> Option<String> {
+        identify_unread(&InputHead { name: "x", bytes }).map(|(what, _)| what)
+    }
+
+    #[test]
+    fn recognises_every_kind_by_its_own_signs() {
+        assert!(unread_kinds().len() >= 20);
+        for kind in unread_kinds() {
+            assert!(!kind.magic.is_empty() || !kind.lines.is_empty(), "{}: nothing tells it", kind.what);
+            for magic in &kind.magic {
+                let bytes = magic.to_bytes();
+                assert_eq!(bytes.len() * 2, magic.bytes.len(), "{}: {}", kind.what, magic.bytes);
+                let found = what(&[&vec![1; magic.offset], &bytes[..], &[1; 300]].concat());
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{}: {found:?}", kind.what);
+            }
+            for line in &kind.lines {
+                let found = what(format!("\n{line}\n").as_bytes());
+                assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{line}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn versions_stand_beside_the_name() {
+        for (bytes, version) in [
+            (&b"################\n# Collectl:   V4.3.1-1  HiRes: 1\n"[..], Some("4.3.1-1")),
+            (b"# Collectl:\n", None),
+            (b"#<----CPU[HYPER]----->\n", None),
+        ] {
+            let version = version.map_or(String::new(), |version| format!(" (version {version})"));
+            let wanted = format!("output of collectl as on a terminal{version}");
+            assert_eq!(what(bytes), Some(wanted), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn identifies_no_kind_in_other_files() {
+        for bytes in [&b"hello\n"[..], b"SEPARATOR\nRESETTING\n", b"\x7fEL", b"topmost - 1\n", b"PK", &[0; 600]] {
+            assert_eq!(what(bytes), None, "{bytes:?}");
+        }
+        let refusal = |bytes: &[u8]| {
+            let input = LogInput::from_bytes("x", bytes.to_vec()).unwrap();
+            crate::recognise_format(&input).err().map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert_eq!(
+            refusal(b"%PDF-1.4\n"),
+            "x: a PDF document, which is not read here; ask for the log that it was made of"
+        );
+        assert!(refusal(b"hello\n").contains("not a log of a known format"));
+        assert_eq!(refusal(b""), "x: an empty file, which is not read here; name a log");
+    }
+}
