@@ -238,13 +238,13 @@ pub fn prometheus_text(data: &[u8]) {
 
 /// Any bytes as answers of a Prometheus store.
 pub fn prometheus_json(data: &[u8]) {
-    use diskwright_remote::answer::{QueryGrid, matrix, names, series, usual_interval};
+    use diskwright_remote::answer::{QueryGrid, read_matrix, read_names, read_sample_times, read_series};
     let grid = QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100, shift_ms: 0 };
     let max_bytes = 1 << 20;
-    let _ = matrix(data, max_bytes, &grid, &mut |_| Ok(()));
-    let _ = names(data, max_bytes, &mut |_| Ok(()));
-    let _ = series(data, max_bytes, &mut |_| Ok(()));
-    let _ = usual_interval(data, max_bytes);
+    let _ = read_matrix(data, max_bytes, &grid, &mut |_| Ok(()));
+    let _ = read_names(data, max_bytes, &mut |_| Ok(()));
+    let _ = read_series(data, max_bytes, &mut |_| Ok(()));
+    let _ = read_sample_times(data, max_bytes);
 }
 
 /// Any bytes as a binary log of Windows Performance Monitor.

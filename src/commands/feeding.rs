@@ -84,7 +84,7 @@ impl Feeds {
         if !self.is_on() {
             return Ok(());
         }
-        self.feed.note(note);
+        self.feed.add_note(note);
         if note.kind == Note::TOPOLOGY
             && self.writer.is_none()
             && let Some(url) = &self.options.remote_write
@@ -102,13 +102,13 @@ impl Feeds {
         if !self.is_on() {
             return;
         }
-        self.feed.tick(sampler.tick_stamp(), sampler.schema(), sampler.row());
+        self.feed.add_tick(sampler.tick_stamp(), sampler.schema(), sampler.row());
         if let Some(writer) = &self.writer {
-            writer.push(self.feed.shot());
+            writer.push(self.feed.snapshot());
             self.reported.report(writer, log);
         }
         if self.server.is_some() {
-            self.last.set(self.feed.shot());
+            self.last.set(self.feed.snapshot());
         }
     }
 
@@ -125,7 +125,7 @@ impl Feeds {
         if lost == 0 {
             return (Some(document), Ok(()));
         }
-        let trouble = writer.trouble().map_or_else(String::new, |text| format!(" ({text})"));
+        let trouble = writer.current_trouble().map_or_else(String::new, |text| format!(" ({text})"));
         let sent = format_count(sent, "sample", "samples");
         let what = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
         let done = match log {
@@ -148,7 +148,7 @@ impl Feeds {
 impl FeedStatus {
     /// Reports when sending starts to fail, and when it works again.
     fn report(&mut self, writer: &RemoteWriter, log: Option<&Path>) {
-        match (writer.trouble(), &self.trouble) {
+        match (writer.current_trouble(), &self.trouble) {
             (Some(text), before) => {
                 let is_due = before.as_ref().is_none_or(|(_, last)| last.elapsed() >= TROUBLE_EVERY);
                 if is_due && before.as_ref().is_none_or(|(said, _)| *said != text) {
@@ -162,7 +162,7 @@ impl FeedStatus {
             }
             (None, None) => {}
         }
-        if writer.result().lost > 0 && !self.lost {
+        if writer.send_result().lost > 0 && !self.lost {
             self.lost = true;
             match log {
                 Some(dir) => {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_base::{Catalogue, Note};
 use diskwright_diagnosis::{Bottleneck, Pack, Verdict};
-use diskwright_remote::fleet::{Fleet, FleetMember, needed};
+use diskwright_remote::fleet::{Fleet, FleetMember, stored_counters_for};
 use diskwright_remote::{MetricStore, RemoteError};
 use diskwright_report::TextTable;
 use serde_json::{Value, json};
@@ -56,10 +56,10 @@ pub fn run(
     let packs = judging.packs(false)?;
     let store = asking.store()?;
     let wanted = asking.wanted(window, USUAL_WINDOW)?;
-    let fleet = Fleet::find(&store, wanted, &counters(&packs))?;
+    let fleet = Fleet::discover_hosts(&store, wanted, &counters(&packs))?;
     let places = places(&store, &fleet, judging, &packs)?;
     store::tell_warnings(&store);
-    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.spent() };
+    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.request_statistics() };
     if as_json {
         return output::json(&document(&places, &store, &fleet, &took));
     }
@@ -80,7 +80,7 @@ pub fn ranked(
     window.of_store()?;
     let packs = judging.packs(false)?;
     let store = asking.store()?;
-    let fleet = Fleet::find(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;
+    let fleet = Fleet::discover_hosts(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;
     let places = places(&store, &fleet, judging, &packs)?;
     store::tell_warnings(&store);
     Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
@@ -94,7 +94,7 @@ fn places(
     packs: &[Pack],
 ) -> Result<Vec<FleetRank>, Failure> {
     let mut places = judge_all(store, fleet, judging, packs)?;
-    let others = fleet.others.iter().map(|host| FleetRank {
+    let others = fleet.other_hosts.iter().map(|host| FleetRank {
         host: host.clone(),
         verdict: Err("no metrics of node_exporter or windows_exporter".into()),
         left_out: 0,
@@ -128,7 +128,7 @@ fn counters(packs: &[Pack]) -> BTreeSet<String> {
     );
     named.extend(["memory.total_bytes", "system.processors", "processor.busy"].map(Into::into));
     let known = named.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
-    needed(known)
+    stored_counters_for(known)
 }
 
 /// Visits every string of a document.
@@ -147,7 +147,7 @@ fn judge_all(
     judging: &JudgingArguments,
     packs: &[Pack],
 ) -> Result<Vec<FleetRank>, Failure> {
-    let chunks = fleet.chunks();
+    let chunks = fleet.host_chunks();
     let next = AtomicUsize::new(0);
     let places = Mutex::new(Vec::new());
     let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
@@ -157,7 +157,7 @@ fn judge_all(
         for _ in 0..WORKERS {
             scope.spawn(|| {
                 while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match fleet.ask(store, hosts) {
+                    match fleet.fetch_members(store, hosts) {
                         Ok(members) => {
                             let judged: Vec<FleetRank> =
                                 members.into_iter().map(|m| judge(m, judging, packs)).collect();
@@ -186,7 +186,7 @@ fn judge_all(
 }
 
 fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
-    let left_out = member.samples.as_ref().map_or(0, |samples| samples.left_out);
+    let left_out = member.samples.as_ref().map_or(0, |samples| samples.invalid_values);
     let judged = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
@@ -282,7 +282,7 @@ fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &Fle
     let (queries, seconds, bytes) = took.spent;
     json!({
         "schema": "diskwright.fleet/1",
-        "store": store.shown(),
+        "store": store.shown_address(),
         "pack": places.iter().find_map(|p| Some(p.verdict.as_ref().ok()?.pack.clone())),
         "window": {
             "from": when::rfc3339((fleet.grid.first_ms - fleet.grid.step_ms) * 1_000_000),

@@ -84,7 +84,7 @@ impl StoreArguments {
         let selector = Selector::parse(self.matching.as_deref().unwrap_or_default());
         Ok(HostQuery {
             selector: selector.map_err(|e| Failure::Usage(e.to_string()))?,
-            by: self.by.clone(),
+            host_label: self.by.clone(),
             from_ms: from_ns.div_euclid(1_000_000),
             to_ms: to_ns.div_euclid(1_000_000),
             step_ms: self.step.map(|step| i64::try_from(step.as_millis()).unwrap_or(i64::MAX)),
@@ -97,18 +97,18 @@ pub fn fetch(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<R
     let store = asking.store()?;
     let wanted = asking.wanted(window, Duration::from_secs(3600))?;
     let summary = foreign::keep(to, |sink| host::read(&store, &wanted, sink))?;
-    foreign::tell_skipped(Path::new(store.shown()), &summary);
+    foreign::tell_skipped(Path::new(store.shown_address()), &summary);
     tell_warnings(&store);
-    let (queries, seconds, bytes) = store.spent();
+    let (queries, seconds, bytes) = store.request_statistics();
     let size = diskwright_base::units::format_value(bytes as f64, "bytes");
-    output::warn(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown()));
+    output::warn(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown_address()));
     Ok(summary)
 }
 
 /// Reports the store's warnings: machines of a part that did not respond are missing in its lists.
 pub fn tell_warnings(store: &MetricStore) {
     for warning in store.warnings() {
-        output::warn(format_args!("{}: {}", store.shown(), output::name(warning)));
+        output::warn(format_args!("{}: {}", store.shown_address(), output::name(warning)));
     }
 }
 

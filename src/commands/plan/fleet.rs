@@ -8,7 +8,7 @@ use diskwright_base::units::format_value;
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, MeasuredDemand, demand_from_series};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign, plan};
-use diskwright_remote::fleet::{Fleet, FleetMember, needed};
+use diskwright_remote::fleet::{Fleet, FleetMember, stored_counters_for};
 use diskwright_report::{Align, TextTable};
 use serde_json::{Value, json};
 
@@ -109,9 +109,9 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, F
     arguments.from.window().without_log()?;
     let store = asking.store()?;
     let wanted = asking.wanted(&arguments.from.window(), USUAL_WINDOW)?;
-    let fleet = Fleet::find(&store, wanted, &needed(COUNTERS))?;
-    for hosts in fleet.chunks() {
-        for FleetMember { host, samples } in fleet.ask(&store, hosts)? {
+    let fleet = Fleet::discover_hosts(&store, wanted, &stored_counters_for(COUNTERS))?;
+    for hosts in fleet.host_chunks() {
+        for FleetMember { host, samples } in fleet.fetch_members(&store, hosts)? {
             let load = samples.map(|samples| {
                 let mut collector = LoadCollector::default();
                 collector.topology(samples.topology);

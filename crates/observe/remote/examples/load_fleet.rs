@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let end_ms = (end_s.parse::<f64>()? * 1e3) as i64;
     let ticks = (hours * 3600.0 / EVERY_S) as usize + 1;
     let first_ms = end_ms - ((ticks - 1) as f64 * EVERY_S * 1e3) as i64;
-    let timestamps = synthetic::timestamps(first_ms, ticks, EVERY_S);
+    let timestamps = synthetic::timestamps_json(first_ms, ticks, EVERY_S);
     let store = MetricStore::new(&StoreAccess::new(url))?;
     let (next, samples) = (AtomicUsize::new(0), AtomicU64::new(0));
     let started = Instant::now();
@@ -38,8 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
                 return Ok(());
             }
             body.clear();
-            let series = synthetic::series(host, hosts, ticks, EVERY_S);
-            series.iter().for_each(|s| synthetic::import_line(s, &timestamps, &mut body));
+            let series = synthetic::host_series(host, hosts, ticks, EVERY_S);
+            series.iter().for_each(|s| synthetic::write_import_line(s, &timestamps, &mut body));
             store.send("/api/v1/import", &[], &body)?;
             samples.fetch_add((series.len() * ticks) as u64, Ordering::Relaxed);
         }
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (count, seconds) = (samples.load(Ordering::Relaxed), started.elapsed().as_secs_f64());
     eprintln!("{count} samples of {hosts} machines loaded in {seconds:.0} s");
     for host in 0..hosts {
-        println!("{} {}", synthetic::name(host), synthetic::trouble(host, hosts).bottleneck());
+        println!("{} {}", synthetic::host_name(host), synthetic::trouble_of_host(host, hosts).bottleneck());
     }
     Ok(())
 }

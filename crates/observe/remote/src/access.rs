@@ -27,7 +27,7 @@ pub struct StoreAccess {
     /// Timeout of one request.
     pub timeout: Duration,
     /// The largest accepted answer, bytes.
-    pub most_bytes: u64,
+    pub max_response_bytes: u64,
 }
 
 impl StoreAccess {
@@ -39,7 +39,7 @@ impl StoreAccess {
             token: None,
             headers: Vec::new(),
             timeout: Duration::from_secs(120),
-            most_bytes: 512 << 20,
+            max_response_bytes: 512 << 20,
         }
     }
 
@@ -49,10 +49,10 @@ impl StoreAccess {
     }
 
     /// Returns all headers: the configured ones, and the authorization.
-    pub(crate) fn headers(&self, address: &StoreAddress) -> Result<Vec<(String, String)>, RemoteError> {
-        let mut headers = self.headers.iter().map(|text| header(text)).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn request_headers(&self, address: &StoreAddress) -> Result<Vec<(String, String)>, RemoteError> {
+        let mut headers = self.headers.iter().map(|text| parse_header(text)).collect::<Result<Vec<_>, _>>()?;
         let authorization = match (&address.user, &self.token) {
-            (Some(_), Some(_)) => return Err(wrong(&address.shown, "give a user or a bearer token, not both")),
+            (Some(_), Some(_)) => return Err(usage_error(&address.shown, "give a user or a bearer token, not both")),
             (Some((user, password)), None) => {
                 let password = password.as_deref().or(self.password.as_deref()).unwrap_or_default();
                 Some(format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
@@ -62,7 +62,10 @@ impl StoreAccess {
         };
         if let Some(value) = authorization {
             if HeaderValue::from_str(&value).is_err() {
-                return Err(wrong(&address.shown, "a header cannot hold a character of the token (a line break?)"));
+                return Err(usage_error(
+                    &address.shown,
+                    "a header cannot hold a character of the token (a line break?)",
+                ));
             }
             headers.push(("Authorization".into(), value));
         }
@@ -70,7 +73,7 @@ impl StoreAccess {
     }
 
     /// Collects the strings that must not appear in a message, longest first.
-    pub(crate) fn secrets(&self, address: &StoreAddress, headers: &[(String, String)]) -> Vec<String> {
+    pub(crate) fn collect_secrets(&self, address: &StoreAddress, headers: &[(String, String)]) -> Vec<String> {
         let password = address.user.as_ref().and_then(|(_, password)| password.clone());
         let in_headers = headers.iter().filter(|(name, _)| is_secret(name)).flat_map(|(_, value)| {
             // also the credentials alone, without the scheme before them
@@ -92,17 +95,17 @@ impl fmt::Debug for StoreAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().filter_map(|h| Some(h.split_once(':')?.0)).collect();
         f.debug_struct("StoreAccess")
-            .field("url", &redacted(&self.url))
+            .field("url", &redact_url(&self.url))
             .field("headers", &names)
             .finish_non_exhaustive()
     }
 }
 
 /// Parses a header `Name: value`.
-fn header(text: &str) -> Result<(String, String), RemoteError> {
+fn parse_header(text: &str) -> Result<(String, String), RemoteError> {
     // a malformed header may contain a secret, so only its first word is shown
     let first = text.split([' ', ':']).next().unwrap_or_default();
-    let wrong = |because: &str| wrong(&format!("--header '{first} …'"), because);
+    let wrong = |because: &str| usage_error(&format!("--header '{first} …'"), because);
     let pair = text.split_once(':').filter(|(name, _)| !name.trim().is_empty());
     let (name, value) = pair.ok_or_else(|| wrong("expected `Name: value`"))?;
     let (name, value) = (name.trim(), value.trim());
@@ -132,7 +135,7 @@ impl StoreAddress {
     /// When it is not the address of a store.
     pub fn parse(text: &str) -> Result<StoreAddress, RemoteError> {
         let text = text.trim();
-        let refused = |because: &str| wrong(&redacted(text), because);
+        let refused = |because: &str| usage_error(&redact_url(text), because);
         let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"))
         else {
             return Err(refused("the address must begin with http:// or https://"));
@@ -155,10 +158,10 @@ impl StoreAddress {
             return Err(refused("not the address of a store; in a password, write / as %2F, @ as %40 and : as %3A"));
         }
         let user = user.map(|user| match user.split_once(':') {
-            Some((name, password)) => (decoded(name), Some(decoded(password))),
-            None => (decoded(user), None),
+            Some((name, password)) => (percent_decode(name), Some(percent_decode(password))),
+            None => (percent_decode(user), None),
         });
-        Ok(StoreAddress { shown: redacted(&whole), base, query: query.to_owned(), user })
+        Ok(StoreAddress { shown: redact_url(&whole), base, query: query.to_owned(), user })
     }
 
     /// Restores the slashes at the end of the path of `text`: a receiver may distinguish `/hook/` and `/hook`.
@@ -166,7 +169,7 @@ impl StoreAddress {
         let place = text.trim().split('?').next().unwrap_or_default();
         let slashes = &place[place.trim_end_matches('/').len()..];
         self.base.push_str(slashes);
-        self.shown = redacted(&format!("{}{}", self.base, self.query));
+        self.shown = redact_url(&format!("{}{}", self.base, self.query));
         self
     }
 
@@ -177,7 +180,7 @@ impl StoreAddress {
         let is_write_path = path.rsplit('/').next().is_some_and(|last| matches!(last, "write" | "push" | "receive"));
         if !is_write_path {
             self.base.push_str("/api/v1/write");
-            self.shown = redacted(&format!("{}{}", self.base, self.query));
+            self.shown = redact_url(&format!("{}{}", self.base, self.query));
         }
         self
     }
@@ -186,12 +189,12 @@ impl StoreAddress {
 /// Returns true if an address contains a password or token, which `ps` shows to all users if it is on the command
 /// line.
 pub fn has_password(url: &str) -> bool {
-    redacted(url) != url.trim()
+    redact_url(url) != url.trim()
         && StoreAddress::parse(url).is_ok_and(|a| a.user.is_none_or(|(_, password)| password.is_some()))
 }
 
 /// Returns an address, valid or not, without user, password, and values of secret parameters.
-pub fn redacted(url: &str) -> String {
+pub fn redact_url(url: &str) -> String {
     let url = url.trim();
     let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
     let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
@@ -223,7 +226,7 @@ fn is_secret(name: &str) -> bool {
 }
 
 /// Decodes percent escapes: `%41` is an `A`.
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -243,7 +246,7 @@ fn decoded(text: &str) -> String {
 }
 
 /// Error about something that the user gave.
-fn wrong(what: &str, because: &str) -> RemoteError {
+fn usage_error(what: &str, because: &str) -> RemoteError {
     RemoteError::Usage { what: what.into(), because: because.into() }
 }
 
@@ -268,7 +271,7 @@ mod tests {
             ("http://db1#secret", "http://db1#***"),
         ];
         for (url, wanted) in shown {
-            assert_eq!(redacted(url), wanted, "{url}");
+            assert_eq!(redact_url(url), wanted, "{url}");
             if let Err(error) = StoreAddress::parse(url) {
                 assert!(!error.to_string().contains("cret"), "{url}: {error}");
             }
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_taken_apart() {
+    fn parses_an_address_into_its_parts() {
         let address = StoreAddress::parse("https://u%40x:p%2Fw:d@db1:9090/prom//?db=a").ok().unwrap();
         assert_eq!((address.base.as_str(), address.query.as_str()), ("https://db1:9090/prom", "?db=a"));
         assert_eq!(address.user, Some(("u@x".into(), Some("p/w:d".into()))));
@@ -286,11 +289,11 @@ mod tests {
         for wrong in wrong {
             assert!(StoreAddress::parse(wrong).is_err(), "{wrong}");
         }
-        assert_eq!(decoded("100%zz%4"), "100%zz%4");
+        assert_eq!(percent_decode("100%zz%4"), "100%zz%4");
     }
 
     #[test]
-    fn a_full_write_address_is_taken_as_it_is() {
+    fn a_full_write_address_is_not_changed() {
         let to = |url: &str| {
             let address = StoreAddress::parse(url).ok().unwrap().for_writing();
             format!("{}{}", address.base, address.query)
@@ -320,22 +323,22 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_told_once_and_by_one_means() {
+    fn sends_one_kind_of_credentials_and_never_shows_them() {
         let address = StoreAddress::parse("http://u:secret@h").ok().unwrap();
         let access = StoreAccess::new("http://u:secret@h");
-        let headers = access.headers(&address).unwrap();
+        let headers = access.request_headers(&address).unwrap();
         assert_eq!(headers, [("Authorization".to_owned(), "Basic dTpzZWNyZXQ=".to_owned())]);
-        assert!(access.secrets(&address, &headers).contains(&"dTpzZWNyZXQ=".to_owned()));
+        assert!(access.collect_secrets(&address, &headers).contains(&"dTpzZWNyZXQ=".to_owned()));
         let both = StoreAccess { token: Some("t".into()), ..access.clone() };
-        assert!(both.headers(&address).is_err());
+        assert!(both.request_headers(&address).is_err());
         let plain = StoreAddress::parse("http://h").ok().unwrap();
         for token in ["a\nX: y", "a\r"] {
             let bad = StoreAccess { token: Some(token.into()), ..StoreAccess::new("http://h") };
-            assert!(bad.headers(&plain).is_err(), "{token:?}");
+            assert!(bad.request_headers(&plain).is_err(), "{token:?}");
         }
         for text in ["Authorization Bearer secret", "a b: secret", ": secret", "A: sec\nret", "A\r\nB: secret"] {
             let bad = StoreAccess { headers: vec![text.into()], ..StoreAccess::new("http://h") };
-            let error = bad.headers(&plain).unwrap_err().to_string();
+            let error = bad.request_headers(&plain).unwrap_err().to_string();
             assert!(!error.contains("secret"), "{error}");
         }
         assert!(!format!("{access:?}").contains("secret"));

@@ -7,22 +7,22 @@ use std::io::{BufReader, Read};
 
 use serde::de::{DeserializeSeed, Deserializer as _, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-pub use crate::bounded::AnswerFault;
-use crate::bounded::BoundedReader;
-pub use crate::grid::QueryGrid;
+pub use crate::bounded_reader::AnswerFault;
+use crate::bounded_reader::BoundedReader;
+pub use crate::query_grid::QueryGrid;
 
 /// Largest total size of the labels of a series, bytes.
-const MOST_LABELS: usize = 64 << 10;
+const MAX_LABEL_BYTES: usize = 64 << 10;
 /// Largest number of warnings kept of an answer.
-const MOST_WARNINGS: usize = 20;
+const MAX_WARNINGS: usize = 20;
 /// Largest number of intervals between samples of which the median is taken.
-const MOST_INTERVALS: usize = 100_000;
+const MAX_INTERVALS: usize = 100_000;
 /// Largest ratio of a series' interval to the median interval; a series with a larger one is ignored as an outlier.
-const MOST_SLOWER: f64 = 8.0;
+const MAX_INTERVAL_RATIO: f64 = 8.0;
 /// Largest number of sample times kept, from the end of a series.
-const LAST_TIMES: usize = 31;
+const MAX_LAST_TIMES: usize = 31;
 /// Largest number of characters of a store's message that are shown.
-pub(crate) const SHOWN: usize = 400;
+pub(crate) const MAX_SHOWN_CHARS: usize = 400;
 
 /// One series of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,8 +35,8 @@ pub struct QueryRow {
 
 impl QueryRow {
     /// Returns the value of a label.
-    pub fn label(&self, name: &str) -> Option<&str> {
-        label(&self.labels, name)
+    pub fn label_value(&self, name: &str) -> Option<&str> {
+        find_label(&self.labels, name)
     }
 }
 
@@ -44,7 +44,7 @@ impl QueryRow {
 pub type Labels = Vec<(String, String)>;
 
 /// Finds the value of a label.
-pub fn label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
+pub fn find_label<'a>(labels: &'a Labels, name: &str) -> Option<&'a str> {
     labels.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
 }
 
@@ -57,14 +57,14 @@ pub type ItemCallback<'a, T> = &'a mut dyn FnMut(&T) -> Result<(), AnswerFault>;
 ///
 /// # Errors
 /// When the answer is invalid. Series passed to `each` before must not be used then.
-pub fn matrix(
+pub fn read_matrix(
     source: impl Read,
     most_bytes: u64,
     grid: &QueryGrid,
     each: ItemCallback<'_, QueryRow>,
 ) -> Result<Vec<String>, AnswerFault> {
     let mut sink = AnswerSink::Grid { grid, row: QueryRow::default(), each };
-    document(source, most_bytes, AnswerForm::Result, &mut sink)
+    read_document(source, most_bytes, AnswerForm::Result, &mut sink)
 }
 
 /// Intervals and times of samples.
@@ -83,14 +83,14 @@ pub struct SampleTimes {
 ///
 /// # Errors
 /// When the answer is invalid.
-pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
+pub fn read_sample_times(source: impl Read, most_bytes: u64) -> Result<Option<SampleTimes>, AnswerFault> {
     let (mut between, mut times, mut of_series) = (Vec::new(), VecDeque::new(), Vec::new());
     let (intervals, last) = (&mut between, &mut times);
     let mut sink = AnswerSink::Intervals { between: intervals, times: last, of_series: &mut of_series, begun: 0 };
-    document(source, most_bytes, AnswerForm::Result, &mut sink)?;
+    read_document(source, most_bytes, AnswerForm::Result, &mut sink)?;
     between.sort_unstable_by(f64::total_cmp);
     let Some(interval_s) = between.get(between.len() / 2).copied() else { return Ok(None) };
-    let slower = of_series.into_iter().filter(|usual_s| *usual_s <= MOST_SLOWER * interval_s);
+    let slower = of_series.into_iter().filter(|usual_s| *usual_s <= MAX_INTERVAL_RATIO * interval_s);
     Ok(Some(SampleTimes { interval_s, slowest_s: slower.fold(interval_s, f64::max), last_s: times.into() }))
 }
 
@@ -98,16 +98,24 @@ pub fn usual_interval(source: impl Read, most_bytes: u64) -> Result<Option<Sampl
 ///
 /// # Errors
 /// When the answer is invalid.
-pub fn names(source: impl Read, most_bytes: u64, each: ItemCallback<'_, String>) -> Result<Vec<String>, AnswerFault> {
-    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
+pub fn read_names(
+    source: impl Read,
+    most_bytes: u64,
+    each: ItemCallback<'_, String>,
+) -> Result<Vec<String>, AnswerFault> {
+    read_document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Names(each))
 }
 
 /// Reads the answer of `series`: the labels of each. Returns the store's warnings.
 ///
 /// # Errors
 /// When the answer is invalid.
-pub fn series(source: impl Read, most_bytes: u64, each: ItemCallback<'_, Labels>) -> Result<Vec<String>, AnswerFault> {
-    document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
+pub fn read_series(
+    source: impl Read,
+    most_bytes: u64,
+    each: ItemCallback<'_, Labels>,
+) -> Result<Vec<String>, AnswerFault> {
+    read_document(source, most_bytes, AnswerForm::List, &mut AnswerSink::Series { labels: Labels::new(), each })
 }
 
 /// Receiver of the parts of an answer.
@@ -132,7 +140,7 @@ enum AnswerSink<'a> {
 }
 
 impl AnswerSink<'_> {
-    fn begin(&mut self) {
+    fn begin_series(&mut self) {
         match self {
             AnswerSink::Grid { grid, row, .. } => {
                 row.labels.clear();
@@ -147,17 +155,17 @@ impl AnswerSink<'_> {
         }
     }
 
-    fn point(&mut self, seconds: f64, value: f64) {
+    fn add_point(&mut self, seconds: f64, value: f64) {
         match self {
             AnswerSink::Grid { grid, row, .. } => {
-                if let Some(tick) = grid.tick(seconds) {
+                if let Some(tick) = grid.tick_at_time(seconds) {
                     row.values[tick] = if value.is_finite() { value } else { f64::NAN };
                 }
             }
             AnswerSink::Intervals { between, times, .. } => {
                 let since = times.back().map(|last| seconds - last);
-                between.extend(since.filter(|s| *s > 0.0 && between.len() < MOST_INTERVALS));
-                if times.len() == LAST_TIMES {
+                between.extend(since.filter(|s| *s > 0.0 && between.len() < MAX_INTERVALS));
+                if times.len() == MAX_LAST_TIMES {
                     times.pop_front();
                 }
                 times.push_back(seconds);
@@ -166,7 +174,7 @@ impl AnswerSink<'_> {
         }
     }
 
-    fn end(&mut self) -> Result<(), AnswerFault> {
+    fn end_series(&mut self) -> Result<(), AnswerFault> {
         match self {
             AnswerSink::Grid { row, each, .. } => each(row),
             AnswerSink::Series { labels, each } => each(labels),
@@ -181,7 +189,7 @@ impl AnswerSink<'_> {
         }
     }
 
-    fn most_points(&self) -> usize {
+    fn max_points(&self) -> usize {
         match self {
             // stores round the ends of a window, so there may be more points than ticks
             AnswerSink::Grid { grid, .. } => grid.count * 2 + 16,
@@ -210,7 +218,7 @@ enum AnswerForm {
 }
 
 /// Reads an answer, passes its items to `sink`, and returns its warnings.
-fn document(
+fn read_document(
     source: impl Read,
     most_bytes: u64,
     form: AnswerForm,
@@ -219,25 +227,26 @@ fn document(
     let mut bounded = BoundedReader::new(source, most_bytes);
     let (mut head, mut fault) = (AnswerHead::default(), None);
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, &mut bounded));
-    let envelope = Envelope { head: &mut head, form, parts: Parts { place: sink, fault: &mut fault } };
+    let envelope = Envelope { head: &mut head, form, parts: PartReceiver { sink: sink, fault: &mut fault } };
     let read = json.deserialize_map(envelope).and_then(|()| json.end());
     drop(json);
     if let Err(error) = read {
         if let Some(fault) = fault.or(bounded.fault.take()) {
             return Err(fault);
         }
-        let start = bounded.beginning();
+        let start = bounded.shown_beginning();
         return Err(match error.is_eof() {
-            true => {
-                AnswerFault::Broken(format!("the response broke off at byte {} (it begins: {start})", bounded.count))
-            }
+            true => AnswerFault::Broken(format!(
+                "the response broke off at byte {} (it begins: {start})",
+                bounded.bytes_read
+            )),
             false => AnswerFault::Wrong(format!("not a response of a query API: {error} (it begins: {start})")),
         });
     }
     if head.status != "success" {
-        let status = shortened(&head.status);
+        let status = shorten_text(&head.status);
         return Err(AnswerFault::Wrong(
-            head.error.map_or_else(|| format!("status {status}"), |error| shortened(&error)),
+            head.error.map_or_else(|| format!("status {status}"), |error| shorten_text(&error)),
         ));
     }
     if !head.has_data {
@@ -250,8 +259,8 @@ fn document(
 }
 
 /// Shortens a store's message to the length that is shown.
-pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+pub(crate) fn shorten_text(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -261,7 +270,7 @@ pub(crate) fn shortened(text: &str) -> String {
 struct Envelope<'a, 'b> {
     head: &'a mut AnswerHead,
     form: AnswerForm,
-    parts: Parts<'a, 'b>,
+    parts: PartReceiver<'a, 'b>,
 }
 
 impl<'de> Visitor<'de> for Envelope<'_, '_> {
@@ -277,7 +286,7 @@ impl<'de> Visitor<'de> for Envelope<'_, '_> {
                 "status" => self.head.status = map.next_value()?,
                 "error" => self.head.error = map.next_value()?,
                 "isPartial" => self.head.is_partial = map.next_value()?,
-                "warnings" => map.next_value_seed(Warnings(&mut self.head.warnings))?,
+                "warnings" => map.next_value_seed(WarningList(&mut self.head.warnings))?,
                 "data" if self.head.has_data => return Err(A::Error::custom("data is given twice")),
                 "data" => {
                     self.head.has_data = map.next_value_seed(AnswerData { form: self.form, parts: &mut self.parts })?
@@ -290,9 +299,9 @@ impl<'de> Visitor<'de> for Envelope<'_, '_> {
 }
 
 /// Visitor of the warnings, which keeps the first ones.
-struct Warnings<'a>(&'a mut Vec<String>);
+struct WarningList<'a>(&'a mut Vec<String>);
 
-impl<'de> DeserializeSeed<'de> for Warnings<'_> {
+impl<'de> DeserializeSeed<'de> for WarningList<'_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
@@ -300,7 +309,7 @@ impl<'de> DeserializeSeed<'de> for Warnings<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Warnings<'_> {
+impl<'de> Visitor<'de> for WarningList<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -313,8 +322,8 @@ impl<'de> Visitor<'de> for Warnings<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         while let Some(warning) = list.next_element::<String>()? {
-            if self.0.len() < MOST_WARNINGS {
-                self.0.push(shortened(&warning));
+            if self.0.len() < MAX_WARNINGS {
+                self.0.push(shorten_text(&warning));
             }
         }
         Ok(())
@@ -324,7 +333,7 @@ impl<'de> Visitor<'de> for Warnings<'_> {
 /// Visitor of `data`; its value is true if there is any.
 struct AnswerData<'a, 'b, 'c> {
     form: AnswerForm,
-    parts: &'a mut Parts<'b, 'c>,
+    parts: &'a mut PartReceiver<'b, 'c>,
 }
 
 impl<'de> DeserializeSeed<'de> for AnswerData<'_, '_, '_> {
@@ -373,13 +382,13 @@ impl<'de> Visitor<'de> for AnswerData<'_, '_, '_> {
 }
 
 /// Passes the parts of an answer to the sink, and keeps the fault that it returns.
-struct Parts<'a, 'b> {
-    place: &'a mut AnswerSink<'b>,
+struct PartReceiver<'a, 'b> {
+    sink: &'a mut AnswerSink<'b>,
     fault: &'a mut Option<AnswerFault>,
 }
 
-impl Parts<'_, '_> {
-    fn keep<E: serde::de::Error>(&mut self, done: Result<(), AnswerFault>) -> Result<(), E> {
+impl PartReceiver<'_, '_> {
+    fn keep_fault<E: serde::de::Error>(&mut self, done: Result<(), AnswerFault>) -> Result<(), E> {
         done.map_err(|fault| {
             *self.fault = Some(fault);
             E::custom("not taken")
@@ -388,7 +397,7 @@ impl Parts<'_, '_> {
 }
 
 /// Visitor of a list of names, of label sets, or of series.
-struct AnswerList<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
+struct AnswerList<'a, 'b, 'c>(&'a mut PartReceiver<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for AnswerList<'_, '_, '_> {
     type Value = ();
@@ -412,24 +421,24 @@ impl<'de> Visitor<'de> for AnswerList<'_, '_, '_> {
 }
 
 /// Seed of one item of the list.
-struct AnswerItem<'a, 'b, 'c>(&'a mut Parts<'b, 'c>);
+struct AnswerItem<'a, 'b, 'c>(&'a mut PartReceiver<'b, 'c>);
 
 impl<'de> DeserializeSeed<'de> for AnswerItem<'_, '_, '_> {
     type Value = ();
 
     fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
-        if let AnswerSink::Names(each) = self.0.place {
+        if let AnswerSink::Names(each) = self.0.sink {
             let name = <String as serde::Deserialize>::deserialize(from)?;
             let done = each(&name);
-            return self.0.keep(done);
+            return self.0.keep_fault(done);
         }
-        self.0.place.begin();
-        match self.0.place {
+        self.0.sink.begin_series();
+        match self.0.sink {
             AnswerSink::Series { labels, .. } => LabelSet(labels).deserialize(from)?,
-            _ => from.deserialize_map(AnswerSeries(self.0.place))?,
+            _ => from.deserialize_map(AnswerSeries(self.0.sink))?,
         }
-        let done = self.0.place.end();
-        self.0.keep(done)
+        let done = self.0.sink.end_series();
+        self.0.keep_fault(done)
     }
 }
 
@@ -479,7 +488,7 @@ impl<'de> Visitor<'de> for LabelSet<'_> {
         let mut bytes = 0;
         while let Some((name, value)) = map.next_entry::<String, String>()? {
             bytes += name.len() + value.len() + 2;
-            if bytes > MOST_LABELS {
+            if bytes > MAX_LABEL_BYTES {
                 return Err(A::Error::custom("a series has more than 64 KiB of labels"));
             }
             self.0.push((name, value));
@@ -507,7 +516,7 @@ impl<'de> Visitor<'de> for Points<'_, '_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let mut left = self.0.most_points();
+        let mut left = self.0.max_points();
         while list.next_element_seed(AnswerPoint(self.0))?.is_some() {
             left -= 1;
             if left == 0 {
@@ -543,7 +552,7 @@ impl<'de> Visitor<'de> for AnswerPoint<'_, '_> {
         if list.next_element::<IgnoredAny>()?.is_some() {
             return Err(short());
         }
-        self.0.point(seconds, value);
+        self.0.add_point(seconds, value);
         Ok(())
     }
 }

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use ureq::http::{HeaderMap, Response};
 use ureq::{Agent, Body, Timeout};
 
-use crate::access::{StoreAccess, StoreAddress, redacted};
-use crate::answer::shortened;
-use crate::bounded::AnswerFault;
+use crate::access::{StoreAccess, StoreAddress, redact_url};
+use crate::answer::shorten_text;
+use crate::bounded_reader::AnswerFault;
 use crate::error::RemoteError;
 
 /// Largest number of bytes read of an error page.
-const MOST_ERROR: u64 = 1 << 16;
+const MAX_ERROR_BODY_BYTES: u64 = 1 << 16;
 /// Largest number of different warnings of a store that are kept.
-const MOST_WARNINGS: usize = 20;
+const MAX_WARNINGS: usize = 20;
 /// Longest pause that a store can request by `Retry-After`.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// Client of a store. It counts its requests, the time they took and the bytes received.
 pub struct MetricStore {
@@ -28,10 +28,10 @@ pub struct MetricStore {
     headers: Vec<(String, String)>,
     secrets: Vec<String>,
     timeout: Duration,
-    most_bytes: u64,
-    asked: AtomicU64,
+    max_response_bytes: u64,
+    request_count: AtomicU64,
     waited_ns: AtomicU64,
-    received: AtomicU64,
+    received_bytes: AtomicU64,
     warnings: Mutex<BTreeSet<String>>,
 }
 
@@ -46,7 +46,7 @@ impl MetricStore {
             let because = "the address of a store cannot contain `?`".into();
             return Err(RemoteError::Usage { what: address.shown, because });
         }
-        MetricStore::located(address, access)
+        MetricStore::with_address(address, access)
     }
 
     /// Creates a client for remote write: to the given address if its path is one
@@ -55,16 +55,16 @@ impl MetricStore {
     /// # Errors
     /// Like [`MetricStore::new`].
     pub fn for_writing(access: &StoreAccess) -> Result<MetricStore, RemoteError> {
-        MetricStore::located(StoreAddress::parse(&access.url)?.for_writing(), access)
+        MetricStore::with_address(StoreAddress::parse(&access.url)?.for_writing(), access)
     }
 
     /// Creates a client for a parsed address.
-    pub(crate) fn located(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
+    pub(crate) fn with_address(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
         if access.password.is_some() && address.user.is_none() {
             let because = "a password needs a user: http://USER@HOST:PORT".into();
             return Err(RemoteError::Usage { what: address.shown, because });
         }
-        let headers = access.headers(&address)?;
+        let headers = access.request_headers(&address)?;
         let config = Agent::config_builder()
             .timeout_global(Some(access.timeout))
             .timeout_connect(Some(access.timeout.min(Duration::from_secs(10))))
@@ -76,38 +76,38 @@ impl MetricStore {
             .build();
         Ok(MetricStore {
             agent: config.into(),
-            secrets: access.secrets(&address, &headers),
+            secrets: access.collect_secrets(&address, &headers),
             address,
             headers,
             timeout: access.timeout,
-            most_bytes: access.most_bytes,
-            asked: AtomicU64::new(0),
+            max_response_bytes: access.max_response_bytes,
+            request_count: AtomicU64::new(0),
             waited_ns: AtomicU64::new(0),
-            received: AtomicU64::new(0),
+            received_bytes: AtomicU64::new(0),
             warnings: Mutex::default(),
         })
     }
 
     /// The address without a password, for messages.
-    pub fn shown(&self) -> &str {
+    pub fn shown_address(&self) -> &str {
         &self.address.shown
     }
 
     /// The largest accepted answer, bytes.
-    pub fn most_bytes(&self) -> u64 {
-        self.most_bytes
+    pub fn max_response_bytes(&self) -> u64 {
+        self.max_response_bytes
     }
 
     /// Returns the number of requests, the seconds spent waiting for their answers, and the bytes received.
-    pub fn spent(&self) -> (u64, f64, u64) {
+    pub fn request_statistics(&self) -> (u64, f64, u64) {
         let waited = self.waited_ns.load(Ordering::Relaxed);
-        (self.asked.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received.load(Ordering::Relaxed))
+        (self.request_count.load(Ordering::Relaxed), waited as f64 * 1e-9, self.received_bytes.load(Ordering::Relaxed))
     }
 
     /// Adds the store's warnings about an answer.
-    pub(crate) fn warned(&self, warnings: Vec<String>) {
+    pub(crate) fn add_warnings(&self, warnings: Vec<String>) {
         let mut kept = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = MOST_WARNINGS.saturating_sub(kept.len());
+        let free = MAX_WARNINGS.saturating_sub(kept.len());
         kept.extend(warnings.into_iter().take(free));
     }
 
@@ -137,7 +137,7 @@ impl MetricStore {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        self.answer(path, || request.send_form(form.iter().copied()), read)
+        self.count_request(path, || request.send_form(form.iter().copied()), read)
     }
 
     /// Sends the parameters in the address, for queries that stores accept only so.
@@ -154,7 +154,7 @@ impl MetricStore {
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }
-        self.answer(path, || request.query_pairs(pairs.iter().copied()).call(), read)
+        self.count_request(path, || request.query_pairs(pairs.iter().copied()).call(), read)
     }
 
     /// Sends bytes; the answer's body is ignored.
@@ -167,7 +167,7 @@ impl MetricStore {
         for (name, value) in own.chain(headers.iter().copied()) {
             request = request.header(name, value);
         }
-        self.answer(path, || request.send(body), |_| Ok(()))
+        self.count_request(path, || request.send(body), |_| Ok(()))
     }
 
     fn url(&self, path: &str) -> String {
@@ -175,37 +175,41 @@ impl MetricStore {
     }
 
     /// Makes a request, and counts it and its time.
-    fn answer<T>(
+    fn count_request<T>(
         &self,
         path: &str,
         call: impl FnOnce() -> Result<Response<Body>, ureq::Error>,
         read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
     ) -> Result<T, RemoteError> {
         let started = Instant::now();
-        let result = self.ask(path, call, read);
+        let result = self.send_and_read(path, call, read);
         let waited = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.request_count.fetch_add(1, Ordering::Relaxed);
         self.waited_ns.fetch_add(waited, Ordering::Relaxed);
         result
     }
 
     /// Makes a request and reads its answer.
-    fn ask<T>(
+    fn send_and_read<T>(
         &self,
         path: &str,
         call: impl FnOnce() -> Result<Response<Body>, ureq::Error>,
         read: impl FnOnce(&mut dyn Read) -> Result<T, AnswerFault>,
     ) -> Result<T, RemoteError> {
-        let url = || if path.is_empty() { self.shown().to_owned() } else { format!("{}{path}", self.shown()) };
+        let url = || {
+            if path.is_empty() { self.shown_address().to_owned() } else { format!("{}{path}", self.shown_address()) }
+        };
         let mut response = call().map_err(|e| {
-            let because = self.without_secrets(&self.trouble(&e));
+            let because = self.without_secrets(&self.describe_failure(&e));
             RemoteError::Connection { url: url(), because }
         })?;
         if !response.status().is_success() {
-            return Err(self.refusal(url(), &mut response));
+            return Err(self.refusal_error(url(), &mut response));
         }
-        if let Some(packing) = text(response.headers(), "content-encoding").filter(|packing| packing != "identity") {
-            let because = format!("the response has an encoding ({}) that was not requested", shortened(&packing));
+        if let Some(packing) =
+            header_text(response.headers(), "content-encoding").filter(|packing| packing != "identity")
+        {
+            let because = format!("the response has an encoding ({}) that was not requested", shorten_text(&packing));
             return Err(RemoteError::Answer { url: url(), because });
         }
         let mut source = CountingBody { inner: response.body_mut().as_reader(), store: self };
@@ -219,26 +223,26 @@ impl MetricStore {
     }
 
     /// Creates the error for an answer with an error status.
-    fn refusal(&self, url: String, response: &mut Response<Body>) -> RemoteError {
+    fn refusal_error(&self, url: String, response: &mut Response<Body>) -> RemoteError {
         let status = response.status();
-        let retry_after = text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
-        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(LONGEST_PAUSE));
+        let retry_after = header_text(response.headers(), "retry-after").and_then(|after| after.trim().parse().ok());
+        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(MAX_RETRY_AFTER));
         let says = if status.is_redirection() {
-            let to = text(response.headers(), "location").map_or("another address".into(), |to| redacted(&to));
-            format!("it redirects to {}; use that address", shortened(&to))
+            let to = header_text(response.headers(), "location").map_or("another address".into(), |to| redact_url(&to));
+            format!("it redirects to {}; use that address", shorten_text(&to))
         } else {
             let mut body = Vec::new();
             // if the page breaks off, the part that was received is shown
-            let _ = response.body_mut().as_reader().take(MOST_ERROR).read_to_end(&mut body);
-            self.received.fetch_add(body.len() as u64, Ordering::Relaxed);
-            says(&body)
+            let _ = response.body_mut().as_reader().take(MAX_ERROR_BODY_BYTES).read_to_end(&mut body);
+            self.received_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+            error_message(&body)
         };
         let says = self.without_secrets(&says);
         RemoteError::Refused { url, status: status.as_u16(), says, retry_after }
     }
 
     /// Describes a failure of the connection, with advice where possible.
-    fn trouble(&self, error: &ureq::Error) -> String {
+    fn describe_failure(&self, error: &ureq::Error) -> String {
         match error {
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "the connection timed out".into(),
             ureq::Error::Timeout(_) => format!("no response within {} s", self.timeout.as_secs_f64()),
@@ -273,7 +277,7 @@ impl<R: Read> Read for CountingBody<'_, R> {
                 _ => error,
             }
         })?;
-        self.store.received.fetch_add(read as u64, Ordering::Relaxed);
+        self.store.received_bytes.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
@@ -282,7 +286,7 @@ impl<R: Read> Read for CountingBody<'_, R> {
 ///
 /// # Errors
 /// When it breaks off, or is longer than a mebibyte.
-pub fn whole(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
+pub fn read_whole_body(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
     let max_bytes = 1 << 20;
     let mut body = Vec::new();
     source.take(max_bytes + 1).read_to_end(&mut body).map_err(|e| AnswerFault::Broken(e.to_string()))?;
@@ -293,12 +297,12 @@ pub fn whole(source: &mut dyn Read) -> Result<Vec<u8>, AnswerFault> {
 }
 
 /// Returns a header's value as text.
-fn text(headers: &HeaderMap, name: &str) -> Option<String> {
+fn header_text(headers: &HeaderMap, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(headers.get(name)?.as_bytes()).into_owned())
 }
 
 /// Extracts the message from an error's body: the API's `error` field, or the beginning of the body.
-fn says(body: &[u8]) -> String {
+fn error_message(body: &[u8]) -> String {
     #[derive(serde::Deserialize)]
     struct ErrorBody {
         error: String,
@@ -307,7 +311,7 @@ fn says(body: &[u8]) -> String {
         Ok(said) => said.error,
         Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
     };
-    if text.is_empty() { "(no message)".into() } else { shortened(&text) }
+    if text.is_empty() { "(no message)".into() } else { shorten_text(&text) }
 }
 
 #[cfg(test)]
@@ -317,7 +321,7 @@ mod tests {
     #[test]
     fn addresses_are_checked_and_passwords_never_shown() {
         let store = MetricStore::new(&StoreAccess::new("http://u:secret@db1:9090/prom/")).unwrap();
-        assert_eq!(store.shown(), "http://db1:9090/prom");
+        assert_eq!(store.shown_address(), "http://db1:9090/prom");
         assert_eq!(store.without_secrets("u:secret is wrong: dTpzZWNyZXQ="), "u:*** is wrong: ***");
         for wrong in ["db1:9090", "ftp://x", "http://", "http://a b", "http://x/?a=b"] {
             assert!(MetricStore::new(&StoreAccess::new(wrong)).is_err(), "{wrong}");
@@ -331,8 +335,8 @@ mod tests {
 
     #[test]
     fn errors_show_what_the_store_says() {
-        assert_eq!(says(br#"{"status":"error","error":"too many points"}"#), "too many points");
-        assert_eq!(says(b"<html>\n <b>Bad gateway</b>"), "<html> <b>Bad gateway</b>");
-        assert!(says("x".repeat(9000).as_bytes()).len() < 500);
+        assert_eq!(error_message(br#"{"status":"error","error":"too many points"}"#), "too many points");
+        assert_eq!(error_message(b"<html>\n <b>Bad gateway</b>"), "<html> <b>Bad gateway</b>");
+        assert!(error_message("x".repeat(9000).as_bytes()).len() < 500);
     }
 }

@@ -9,7 +9,7 @@ use diskwright_base::latency_series::is_latency_step;
 use diskwright_base::prometheus_names::{label_name, metric_name};
 use diskwright_base::{Catalogue, CounterKind, Note, Schema, Tick, Topology};
 
-use crate::feed_latency::{FAMILY, LatencyFeed};
+use crate::latency_feed::{FAMILY, LatencyFeed};
 
 /// Name of a series in Prometheus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +41,9 @@ pub struct SeriesFeed {
     topology: Topology,
     schema: Arc<Schema>,
     /// Index of the series of each column; `None` for a counter that is not exported.
-    places: Vec<Option<usize>>,
-    stale: bool,
-    shot: SeriesSnapshot,
+    series_of_column: Vec<Option<usize>>,
+    is_stale: bool,
+    snapshot: SeriesSnapshot,
     /// Histograms of latency; their series are the last ones.
     latency: LatencyFeed,
 }
@@ -51,65 +51,70 @@ pub struct SeriesFeed {
 impl SeriesFeed {
     /// Creates a feed without ticks; its totals begin at zero.
     pub fn new() -> SeriesFeed {
-        SeriesFeed { stale: true, ..SeriesFeed::default() }
+        SeriesFeed { is_stale: true, ..SeriesFeed::default() }
     }
 
     /// Reads the topology from a note of that kind; ignores other notes.
-    pub fn note(&mut self, note: &Note) {
+    pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
             && let Ok(topology) = serde_json::from_str(&note.text)
             && topology != self.topology
         {
             self.topology = topology;
-            self.stale = true;
+            self.is_stale = true;
         }
     }
 
     /// Adds a tick to the totals, and sets the levels to its values.
-    pub fn tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
-        if self.stale || !Arc::ptr_eq(&self.schema, schema) {
+    pub fn add_tick(&mut self, stamp: Tick, schema: &Arc<Schema>, row: &[f64]) {
+        if self.is_stale || !Arc::ptr_eq(&self.schema, schema) {
             self.schema = Arc::clone(schema);
-            self.latency.schema(schema);
-            self.rename();
-            self.stale = false;
+            self.latency.set_schema(schema);
+            self.rebuild_names();
+            self.is_stale = false;
         }
-        self.latency.tick(row);
-        self.shot.time_ms = stamp.time_ns.div_euclid(1_000_000);
-        for ((place, series), &cell) in self.places.iter().zip(&schema.series).zip(row) {
+        self.latency.add_tick(row);
+        self.snapshot.time_ms = stamp.time_ns.div_euclid(1_000_000);
+        for ((place, series), &cell) in self.series_of_column.iter().zip(&schema.series).zip(row) {
             let Some(place) = *place else { continue };
             let value = cell * series.scale;
-            if !self.shot.names[place].is_total {
-                self.shot.values[place] = value;
+            if !self.snapshot.names[place].is_total {
+                self.snapshot.values[place] = value;
             } else if !value.is_nan() {
                 // a gap leaves the total unchanged; a counter that was never measured has no total
-                let before = self.shot.values[place];
-                self.shot.values[place] = value.max(0.0) + if before.is_nan() { 0.0 } else { before };
+                let before = self.snapshot.values[place];
+                self.snapshot.values[place] = value.max(0.0) + if before.is_nan() { 0.0 } else { before };
             }
         }
-        let last = self.shot.values.iter_mut().rev();
+        let last = self.snapshot.values.iter_mut().rev();
         let latency: Vec<f64> = self.latency.values().collect();
         last.zip(latency.into_iter().rev()).for_each(|(value, now)| *value = now);
     }
 
     /// Current state of all series.
-    pub fn shot(&self) -> &SeriesSnapshot {
-        &self.shot
+    pub fn snapshot(&self) -> &SeriesSnapshot {
+        &self.snapshot
     }
 
     /// Builds the names for a new schema or topology; totals of series that remain continue.
-    fn rename(&mut self) {
-        type Key<'a> = (&'a str, &'a [(String, String)]);
-        let old: HashMap<Key<'_>, f64> = self
-            .shot
+    fn rebuild_names(&mut self) {
+        type SeriesKey<'a> = (&'a str, &'a [(String, String)]);
+        let old: HashMap<SeriesKey<'_>, f64> = self
+            .snapshot
             .names
             .iter()
-            .zip(&self.shot.values)
+            .zip(&self.snapshot.values)
             .filter(|(named, _)| named.is_total)
             .map(|(named, value)| ((named.metric.as_str(), named.labels.as_slice()), *value))
             .collect();
-        let mut all: Vec<(SeriesName, Option<usize>)> =
-            self.schema.series.iter().enumerate().filter_map(|(column, s)| Some((named(s)?, Some(column)))).collect();
-        all.extend(about(&self.topology).into_iter().map(|named| (named, None)));
+        let mut all: Vec<(SeriesName, Option<usize>)> = self
+            .schema
+            .series
+            .iter()
+            .enumerate()
+            .filter_map(|(column, s)| Some((series_name(s)?, Some(column))))
+            .collect();
+        all.extend(info_series(&self.topology).into_iter().map(|named| (named, None)));
         all.sort_by(|a, b| (&a.0.metric, &a.0.labels).cmp(&(&b.0.metric, &b.0.labels)));
         let mut places = vec![None; self.schema.series.len()];
         let mut values = Vec::with_capacity(all.len());
@@ -125,16 +130,16 @@ impl SeriesFeed {
             }
         }
         drop(old);
-        self.places = places;
-        let latency = self.latency.names();
+        self.series_of_column = places;
+        let latency = self.latency.series_names();
         values.extend(latency.iter().map(|_| 0.0));
-        self.shot.values = values;
-        self.shot.names = Arc::new(all.into_iter().map(|(named, _)| named).chain(latency).collect());
+        self.snapshot.values = values;
+        self.snapshot.names = Arc::new(all.into_iter().map(|(named, _)| named).chain(latency).collect());
     }
 }
 
 /// Name of a counter's series; `None` for unknown counters and steps of latency.
-fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
+fn series_name(series: &diskwright_base::Series) -> Option<SeriesName> {
     // steps of latency are exported as histograms
     let counter = Catalogue::builtin().get(&series.counter).filter(|counter| !is_latency_step(&counter.id))?;
     let label = || (label_name(counter.object_name()).to_owned(), series.instance.clone());
@@ -147,7 +152,7 @@ fn named(series: &diskwright_base::Series) -> Option<SeriesName> {
 }
 
 /// Series whose labels describe the machine; their value is 1.
-fn about(topology: &Topology) -> Vec<SeriesName> {
+fn info_series(topology: &Topology) -> Vec<SeriesName> {
     let labelled = |metric: &str, help: &str, pairs: Vec<(&str, String)>| {
         let mut labels: Vec<(String, String)> =
             pairs.into_iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| (n.to_owned(), v)).collect();
@@ -160,8 +165,8 @@ fn about(topology: &Topology) -> Vec<SeriesName> {
         let level = device.level.map(|l| l.name().to_owned()).unwrap_or_default();
         let pairs = vec![
             ("device", device.name.clone()),
-            ("kind", word(device.kind)),
-            ("class", word(device.class)),
+            ("kind", json_word(device.kind)),
+            ("class", json_word(device.class)),
             ("below", device.below.join(",")),
             ("level", level),
             ("model", device.model.clone().unwrap_or_default()),
@@ -173,12 +178,12 @@ fn about(topology: &Topology) -> Vec<SeriesName> {
 }
 
 /// Returns the JSON spelling of an enum value.
-fn word(value: impl serde::Serialize) -> String {
+fn json_word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|v| v.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// Formats the page for a scraper, in text format 0.0.4.
-pub fn page(shot: &SeriesSnapshot) -> String {
+pub fn metrics_page(shot: &SeriesSnapshot) -> String {
     let mut text = String::with_capacity(shot.names.len() * 100);
     let mut before = "";
     for (named, value) in shot.names.iter().zip(&shot.values) {
@@ -230,21 +235,25 @@ mod tests {
     }
 
     #[test]
-    fn totals_only_grow_and_levels_are_what_they_are() {
+    fn totals_only_grow_and_levels_are_unchanged() {
         let mut feed = SeriesFeed::new();
         let topology = Topology {
             host: "db1".into(),
             devices: vec![Device { name: "sda".into(), class: DeviceClass::Rotational, ..Device::default() }],
             ..Topology::default()
         };
-        feed.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+        feed.add_note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
         let one = schema(&["sda"]);
         for cell in [f64::NAN, 500.0, f64::NAN, 250.0] {
-            feed.tick(Tick { time_ns: 5_000_000_000, elapsed_ns: 1 }, &one, &[1000.0, cell]);
+            feed.add_tick(Tick { time_ns: 5_000_000_000, elapsed_ns: 1 }, &one, &[1000.0, cell]);
         }
         // another disk appears, and the existing totals continue
-        feed.tick(Tick { time_ns: 6_500_000_000, elapsed_ns: 1 }, &schema(&["sd\"b", "sda"]), &[2000.0, 1.0, 250.0]);
-        let page = page(feed.shot());
+        feed.add_tick(
+            Tick { time_ns: 6_500_000_000, elapsed_ns: 1 },
+            &schema(&["sd\"b", "sda"]),
+            &[2000.0, 1.0, 250.0],
+        );
+        let page = metrics_page(feed.snapshot());
         let has = |line: &str| assert!(page.lines().any(|l| l == line), "{line}\n{page}");
         has("# TYPE diskwright_physical_disk_read_time_seconds_total counter");
         has("diskwright_physical_disk_read_time_seconds_total{device=\"sda\"} 1");
@@ -255,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_measured_has_no_total() {
+    fn a_counter_never_measured_has_no_total() {
         let (mut feed, schema) = (SeriesFeed::new(), schema(&["old", "idle"]));
         for cell in [f64::NAN, 0.0] {
-            feed.tick(Tick { time_ns: 1, elapsed_ns: 1 }, &schema, &[1.0, f64::NAN, cell]);
+            feed.add_tick(Tick { time_ns: 1, elapsed_ns: 1 }, &schema, &[1.0, f64::NAN, cell]);
         }
-        let page = page(feed.shot());
+        let page = metrics_page(feed.snapshot());
         assert!(!page.contains("device=\"old\""), "{page}");
         assert!(page.contains("read_time_seconds_total{device=\"idle\"} 0\n"), "{page}");
     }

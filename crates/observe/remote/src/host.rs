@@ -8,10 +8,10 @@ use diskwright_base::units::format_count;
 use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
 use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
 
-use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, SampleTimes, label};
+use crate::answer::{self, AnswerFault, QueryGrid, QueryRow, SampleTimes, find_label};
 use crate::client::MetricStore;
 use crate::error::RemoteError;
-use crate::query::{self, EXPORTERS, METRIC, Processors, QuerySpan, Selector};
+use crate::query::{self, EXPORTER_NAME_PATTERN, METRIC_LABEL, Processors, QuerySpan, Selector};
 
 /// Query for machines of a store.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct HostQuery {
     /// Selects the machines.
     pub selector: Selector,
     /// The label whose value is the machine's name.
-    pub by: String,
+    pub host_label: String,
     /// Start of the window, milliseconds since 1970.
     pub from_ms: i64,
     /// End of the window, milliseconds since 1970.
@@ -32,21 +32,21 @@ pub struct HostQuery {
 pub const SOURCE: &str = "prometheus";
 
 /// Largest number of points per series that every store returns in one answer; Prometheus' limit is 11,000.
-const MOST_TICKS: usize = 10_000;
+const MAX_TICKS: usize = 10_000;
 /// Number of ticks of a window if no step is given.
-const USUAL_TICKS: i64 = 1_000;
+const DEFAULT_TICKS: i64 = 1_000;
 /// Largest number of metrics in one query.
-const METRICS_AT_ONCE: usize = 16;
+const MAX_METRICS_PER_QUERY: usize = 16;
 /// Approximate largest number of points in one query's answer.
-const POINTS_AT_ONCE: usize = 2_000_000;
+const MAX_POINTS_PER_QUERY: usize = 2_000_000;
 /// Approximate largest number of cells of one part of the window, which is in memory.
-const CELLS_AT_ONCE: usize = 4_000_000;
+const MAX_CELLS_PER_PART: usize = 4_000_000;
 /// Largest number of cells accepted if a store returns more series than it listed.
-const MOST_CELLS: usize = 2 * CELLS_AT_ONCE;
+const MAX_CELLS: usize = 2 * MAX_CELLS_PER_PART;
 /// Largest number of series of one machine.
-const MOST_SERIES: usize = 300_000;
+const MAX_SERIES: usize = 300_000;
 /// Largest number of machines of one store.
-pub(crate) const MOST_HOSTS: usize = 50_000;
+pub(crate) const MAX_HOSTS: usize = 50_000;
 /// Name of the row that shows at which ticks there were any samples.
 const PRESENCE: &str = "presence";
 
@@ -56,26 +56,26 @@ const PRESENCE: &str = "presence";
 /// When a query fails, when no or more than one machine matches, or when
 /// there is no sample in the window.
 pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) -> Result<ReadSummary, RemoteError> {
-    let found = find(store, query)?;
-    let scrapes = ScrapeClock::read(store, query, &query.selector.metric(&found.probe, ""))?;
+    let found = find_metrics(store, query)?;
+    let scrapes = ScrapeClock::read(store, query, &query.selector.metric_selector(&found.probe, ""))?;
     let scrape_ms = scrapes.interval_ms;
-    let step_ms = step(query, scrape_ms);
+    let step_ms = choose_step_ms(query, scrape_ms);
     // ticks end halfway between two scrapes, so that an early or late scrape stays in its tick
-    let grid = QueryGrid::through(query.from_ms, query.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
+    let grid = QueryGrid::within_window_at_phase(query.from_ms, query.to_ms, step_ms, scrapes.at_ms + scrape_ms / 2);
     if grid.count < 2 {
         let ticks = format_count(grid.count as u64, "tick", "ticks");
         let because = format!("the window holds only {ticks} of {} s; widen it", step_ms as f64 / 1e3);
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);
-    let fetch = HostFetch { store, wanted: query, found: &found, scrape_ms, step_ms };
-    for part in grid.parts((CELLS_AT_ONCE / found.rows().max(1)).min(MOST_TICKS)) {
-        fetch.part(part, &mut batch)?;
+    let fetch = HostFetch { store, query: query, metrics: &found, scrape_ms, step_ms };
+    for part in grid.split_parts((MAX_CELLS_PER_PART / found.total_rows().max(1)).min(MAX_TICKS)) {
+        fetch.fetch_part(part, &mut batch)?;
         if batch.is_stopped() {
             break;
         }
     }
-    batch.finish(store.shown()).map_err(|e| RemoteError::Nothing(e.to_string()))
+    batch.finish(store.shown_address()).map_err(|e| RemoteError::Nothing(e.to_string()))
 }
 
 /// The metrics of one machine.
@@ -90,73 +90,74 @@ struct HostMetrics {
 
 impl HostMetrics {
     /// Approximate total number of series in all answers.
-    fn rows(&self) -> usize {
-        chosen(&self.metrics).into_iter().map(|(metric, series)| rows(metric, series)).sum()
+    fn total_rows(&self) -> usize {
+        choose_metrics(&self.metrics).into_iter().map(|(metric, series)| result_rows(metric, series)).sum()
     }
 }
 
 /// Number of series in an answer for a metric with `series` series: metrics without instances are aggregated to one.
-fn rows(metric: &str, series: usize) -> usize {
+fn result_rows(metric: &str, series: usize) -> usize {
     let has_instances =
         MetricVocabulary::builtin().sources_of(metric).iter().any(|s| s.query_labels().next().is_some());
     if has_instances { series } else { series.min(1) }
 }
 
 /// Finds the machine and its metrics.
-fn find(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteError> {
-    let selector = wanted.selector.names(EXPORTERS);
+fn find_metrics(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, RemoteError> {
+    let selector = wanted.selector.names_selector(EXPORTER_NAME_PATTERN);
     // there are far fewer names than series, so names are queried first
-    let hosts = label_values(store, wanted, &wanted.by, &selector, MOST_HOSTS)?;
+    let hosts = label_values(store, wanted, &wanted.host_label, &selector, MAX_HOSTS)?;
     if hosts.len() > 1 {
-        return Err(RemoteError::SeveralHosts { by: wanted.by.clone(), hosts });
+        return Err(RemoteError::SeveralHosts { by: wanted.host_label.clone(), hosts });
     }
     let host = hosts.into_iter().next().unwrap_or_default();
     let mut metrics: BTreeMap<String, usize> = BTreeMap::new();
     let mut machine = MachineFacts::default();
-    let series = each_series(store, wanted, &selector, |labels| {
-        let Some(name) = label(labels, "__name__") else { return };
-        machine.learn_series(name, |wanted| label(labels, wanted));
+    let series = for_each_series(store, wanted, &selector, |labels| {
+        let Some(name) = find_label(labels, "__name__") else { return };
+        machine.learn_series(name, |wanted| find_label(labels, wanted));
         if !MetricVocabulary::builtin().sources_of(name).is_empty() {
             *metrics.entry(name.to_owned()).or_default() += 1;
         }
     })?;
     if series == 0 {
         let what = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
-        let because = format!("{}: no metrics of node_exporter or windows_exporter{what} in the window", store.shown());
+        let because =
+            format!("{}: no metrics of node_exporter or windows_exporter{what} in the window", store.shown_address());
         return Err(RemoteError::Nothing(because));
     }
     let fewest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));
     let Some((probe, _)) = fewest else {
-        let because = format!("{}: {host} has no metric that a rule uses", store.shown());
+        let because = format!("{}: {host} has no metric that a rule uses", store.shown_address());
         return Err(RemoteError::Nothing(because));
     };
     Ok(HostMetrics { host, probe: probe.clone(), metrics, machine })
 }
 
 /// Calls `each` with the labels of every matching series; returns their number.
-pub(crate) fn each_series(
+pub(crate) fn for_each_series(
     store: &MetricStore,
     wanted: &HostQuery,
     selector: &str,
     mut each: impl FnMut(&answer::Labels),
 ) -> Result<usize, RemoteError> {
-    let (start, end) = (seconds(wanted.from_ms), seconds(wanted.to_ms));
+    let (start, end) = (format_seconds(wanted.from_ms), format_seconds(wanted.to_ms));
     // a store that supports `limit` does not send more than is accepted
-    let limit = (MOST_SERIES + 1).to_string();
+    let limit = (MAX_SERIES + 1).to_string();
     let form = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut count = 0;
     let warnings = store.post("/api/v1/series", &form, |source| {
-        answer::series(source, store.most_bytes(), &mut |labels| {
+        answer::read_series(source, store.max_response_bytes(), &mut |labels| {
             count += 1;
-            if count > MOST_SERIES {
-                let limit = format!("more than {} series of one machine, the limit", MOST_SERIES);
+            if count > MAX_SERIES {
+                let limit = format!("more than {} series of one machine, the limit", MAX_SERIES);
                 return Err(AnswerFault::too_much(&limit));
             }
             each(labels);
             Ok(())
         })
     })?;
-    store.warned(warnings);
+    store.add_warnings(warnings);
     Ok(count)
 }
 
@@ -169,12 +170,13 @@ pub(crate) fn label_values(
     max_values: usize,
 ) -> Result<Vec<String>, RemoteError> {
     let path = format!("/api/v1/label/{label}/values");
-    let (start, end, limit) = (seconds(wanted.from_ms), seconds(wanted.to_ms), (max_values + 1).to_string());
+    let (start, end, limit) =
+        (format_seconds(wanted.from_ms), format_seconds(wanted.to_ms), (max_values + 1).to_string());
     let pairs = [("match[]", selector), ("start", &start), ("end", &end), ("limit", &limit)];
     let mut values = Vec::new();
     // Prometheus accepts this query only by GET
     let warnings = store.get(&path, &pairs, |source| {
-        answer::names(source, store.most_bytes(), &mut |value| {
+        answer::read_names(source, store.max_response_bytes(), &mut |value| {
             if values.len() == max_values {
                 return Err(AnswerFault::too_much(&format!("more than {max_values} values of {label}, the limit")));
             }
@@ -182,7 +184,7 @@ pub(crate) fn label_values(
             Ok(())
         })
     })?;
-    store.warned(warnings);
+    store.add_warnings(warnings);
     Ok(values)
 }
 
@@ -203,18 +205,18 @@ impl ScrapeClock {
         let window_ms = (wanted.to_ms - wanted.from_ms).max(1);
         for span_ms in [window_ms.min(1_800_000), window_ms] {
             let query = format!("{probe}[{span_ms}ms]");
-            let form = [("query", query.as_str()), ("time", &seconds(wanted.to_ms))];
-            let times =
-                store.post("/api/v1/query", &form, |source| answer::usual_interval(source, store.most_bytes()))?;
+            let form = [("query", query.as_str()), ("time", &format_seconds(wanted.to_ms))];
+            let times = store
+                .post("/api/v1/query", &form, |source| answer::read_sample_times(source, store.max_response_bytes()))?;
             if let Some(times) = times.filter(|t| t.interval_s > 0.0) {
-                return Ok(ScrapeClock::of(&times));
+                return Ok(ScrapeClock::from_sample_times(&times));
             }
         }
-        Err(RemoteError::Nothing(format!("{}: fewer than two samples of {probe} in the window", store.shown())))
+        Err(RemoteError::Nothing(format!("{}: fewer than two samples of {probe} in the window", store.shown_address())))
     }
 
-    fn of(times: &SampleTimes) -> ScrapeClock {
-        let interval_ms = tidy_interval(times.interval_s * 1e3);
+    fn from_sample_times(times: &SampleTimes) -> ScrapeClock {
+        let interval_ms = round_interval(times.interval_s * 1e3);
         let times_ms: Vec<i64> = times.last_s.iter().map(|s| (s * 1e3).round() as i64).collect();
         let last = times_ms.last().copied().unwrap_or(0);
         // deviations from the phase of the last scrape; their median is robust against outliers
@@ -222,26 +224,26 @@ impl ScrapeClock {
         let mut deviations_ms: Vec<i64> =
             times_ms.iter().map(|time| (time - last + half).rem_euclid(interval_ms) - half).collect();
         deviations_ms.sort_unstable();
-        let slowest_ms = tidy_interval(times.slowest_s * 1e3).max(interval_ms);
+        let slowest_ms = round_interval(times.slowest_s * 1e3).max(interval_ms);
         let median_ms = deviations_ms.get(deviations_ms.len() / 2).copied().unwrap_or(0);
         ScrapeClock { interval_ms, slowest_ms, at_ms: last + median_ms }
     }
 }
 
 /// Rounds a measured interval to a common setting, because scrapes come a little early or late.
-pub(crate) fn tidy_interval(measured_ms: f64) -> i64 {
-    const USUAL_S: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0];
-    let near = USUAL_S.iter().find(|usual| (measured_ms / 1e3 / *usual - 1.0).abs() < 0.05);
+pub(crate) fn round_interval(measured_ms: f64) -> i64 {
+    const COMMON_INTERVALS_S: [f64; 12] = [1.0, 2.0, 5.0, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0];
+    let near = COMMON_INTERVALS_S.iter().find(|usual| (measured_ms / 1e3 / *usual - 1.0).abs() < 0.05);
     near.map_or(measured_ms.max(1.0).round() as i64, |usual| (usual * 1e3) as i64)
 }
 
 /// Chooses the step: the given one, but at least the scrape interval; without one, a
 /// step that gives a window about a thousand ticks.
-fn step(wanted: &HostQuery, scrape_ms: i64) -> i64 {
+fn choose_step_ms(wanted: &HostQuery, scrape_ms: i64) -> i64 {
     match wanted.step_ms {
         Some(step) => step.max(scrape_ms),
         None => {
-            let min_ms = (wanted.to_ms - wanted.from_ms) / USUAL_TICKS;
+            let min_ms = (wanted.to_ms - wanted.from_ms) / DEFAULT_TICKS;
             // a multiple of the scrape interval, so that each tick has the same number of scrapes
             (min_ms + scrape_ms - 1).div_euclid(scrape_ms).max(1) * scrape_ms
         }
@@ -251,65 +253,66 @@ fn step(wanted: &HostQuery, scrape_ms: i64) -> i64 {
 /// Fetches a machine's ticks part by part.
 struct HostFetch<'a> {
     store: &'a MetricStore,
-    wanted: &'a HostQuery,
-    found: &'a HostMetrics,
+    query: &'a HostQuery,
+    metrics: &'a HostMetrics,
     scrape_ms: i64,
     step_ms: i64,
 }
 
 impl HostFetch<'_> {
     /// Fetches a part of the ticks and passes them to the batch.
-    fn part(&self, grid: QueryGrid, batch: &mut FrameBatch<'_>) -> Result<(), RemoteError> {
+    fn fetch_part(&self, grid: QueryGrid, batch: &mut FrameBatch<'_>) -> Result<(), RemoteError> {
         let mut table = HostTable::new(grid);
-        for query in self.queries(&grid) {
-            for warning in range(self.store, &query, &grid, |row| table.take(row))? {
-                batch.add_skip(self.store.shown(), warning);
+        for query in self.build_queries(&grid) {
+            for warning in query_range(self.store, &query, &grid, |row| table.add_row(row))? {
+                batch.add_skip(self.store.shown_address(), warning);
             }
         }
         if batch.is_stopped() {
             return Ok(());
         }
-        self.hand_over(table, batch);
+        self.emit_ticks(table, batch);
         Ok(())
     }
 
     /// Builds as few queries as possible, each of a size that stores accept.
-    fn queries(&self, grid: &QueryGrid) -> Vec<String> {
+    fn build_queries(&self, grid: &QueryGrid) -> Vec<String> {
         let (ticks, step_ms) = (grid.count, grid.step_ms);
-        let total_ms = total_range(self.scrape_ms);
+        let total_ms = total_range_ms(self.scrape_ms);
         let span = QuerySpan { step_ms, level_ms: step_ms, shift_ms: grid.shift_ms, total_ms };
-        let selector = |metric: &str| self.wanted.selector.metric(metric, "");
-        let scrapes = span.samples(&selector(&self.found.probe), span.level_ms, 0);
-        let presence = format!("max by ({}) (count_over_time({scrapes}))", self.wanted.by);
+        let selector = |metric: &str| self.query.selector.metric_selector(metric, "");
+        let scrapes = span.range_selector(&selector(&self.metrics.probe), span.level_ms, 0);
+        let presence = format!("max by ({}) (count_over_time({scrapes}))", self.query.host_label);
         let mut queries = Vec::new();
         let mut group = vec![(PRESENCE.to_owned(), presence)];
         let mut points = ticks;
-        for (metric, series) in chosen(&self.found.metrics) {
-            let more = rows(metric, series) * ticks;
-            if group.len() >= METRICS_AT_ONCE || (points + more > POINTS_AT_ONCE && !group.is_empty()) {
-                queries.push(query::together(&group));
+        for (metric, series) in choose_metrics(&self.metrics.metrics) {
+            let more = result_rows(metric, series) * ticks;
+            if group.len() >= MAX_METRICS_PER_QUERY || (points + more > MAX_POINTS_PER_QUERY && !group.is_empty()) {
+                queries.push(query::combine_queries(&group));
                 group.clear();
                 points = 0;
             }
-            let text = query::expression(metric, &selector(metric), &self.wanted.by, Processors::Each, span);
+            let text =
+                query::metric_expression(metric, &selector(metric), &self.query.host_label, Processors::Each, span);
             group.push((metric.to_owned(), text));
             points += more;
         }
-        queries.push(query::together(&group));
+        queries.push(query::combine_queries(&group));
         queries
     }
 
     /// Passes the table's ticks, and before the first one the topology, to the batch.
-    fn hand_over(&self, mut table: HostTable, batch: &mut FrameBatch<'_>) {
-        let schema = Arc::new(table.finish());
+    fn emit_ticks(&self, mut table: HostTable, batch: &mut FrameBatch<'_>) {
+        let schema = Arc::new(table.finish_schema());
         if !batch.has_ticks() {
-            let topology = table.topology(&self.found.machine, &self.found.host, &schema);
+            let topology = table.topology(&self.metrics.machine, &self.metrics.host, &schema);
             batch.push_topology(table.grid.first_ms * 1_000_000, &topology);
         }
         let elapsed = u64::try_from(self.step_ms).unwrap_or(0) * 1_000_000;
         let mut row = vec![f64::NAN; schema.series.len()];
         for tick in 0..table.grid.count {
-            if table.row(tick, &mut row) {
+            if table.fill_row(tick, &mut row) {
                 batch.push_tick(&schema, table.grid.at_ms(tick) * 1_000_000, Some(elapsed), &row);
             }
         }
@@ -318,13 +321,13 @@ impl HostFetch<'_> {
 
 /// Largest age of the last scrape before a tick's end: one interval and a little, because scrapes come a
 /// little early or late. If one is missing, the ticks next to it have gaps, not the growth of two intervals.
-pub(crate) fn total_range(scrape_ms: i64) -> i64 {
+pub(crate) fn total_range_ms(scrape_ms: i64) -> i64 {
     scrape_ms + scrape_ms / 5
 }
 
 /// Chooses the metrics to query: of two of one exporter for the same counters, the
 /// first that exists.
-pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
+pub(crate) fn choose_metrics(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
     type ExporterCounter<'a> = (&'a str, &'a str, &'a [(String, String)]);
     let mut covered: BTreeSet<ExporterCounter<'_>> = BTreeSet::new();
     let mut chosen = Vec::new();
@@ -344,20 +347,22 @@ pub(crate) fn chosen(metrics: &BTreeMap<String, usize>) -> Vec<(&str, usize)> {
 }
 
 /// Queries one value per tick; `each` gets the series as they are read. Returns the store's warnings.
-pub(crate) fn range(
+pub(crate) fn query_range(
     store: &MetricStore,
     query: &str,
     grid: &QueryGrid,
     mut each: impl FnMut(&QueryRow) -> Result<(), AnswerFault>,
 ) -> Result<Vec<String>, RemoteError> {
-    let (start, end) = (seconds(grid.first_ms + grid.shift_ms), seconds(grid.last_ms() + grid.shift_ms));
-    let step = seconds(grid.step_ms);
+    let (start, end) = (format_seconds(grid.first_ms + grid.shift_ms), format_seconds(grid.last_ms() + grid.shift_ms));
+    let step = format_seconds(grid.step_ms);
     let form = [("query", query), ("start", &start), ("end", &end), ("step", &step)];
-    store.post("/api/v1/query_range", &form, |source| answer::matrix(source, store.most_bytes(), grid, &mut each))
+    store.post("/api/v1/query_range", &form, |source| {
+        answer::read_matrix(source, store.max_response_bytes(), grid, &mut each)
+    })
 }
 
 /// Formats milliseconds as seconds for the query API.
-pub(crate) fn seconds(ms: i64) -> String {
+pub(crate) fn format_seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
@@ -374,15 +379,15 @@ impl HostTable {
         HostTable { grid, targets: SeriesTargets::default(), columns: Vec::new(), presence: None }
     }
 
-    /// Adds a series, whose label [`METRIC`] is the name of its metric.
-    fn take(&mut self, row: &QueryRow) -> Result<(), AnswerFault> {
-        let metric = row.label(METRIC).unwrap_or_default();
+    /// Adds a series, whose label [`METRIC_LABEL`] is the name of its metric.
+    fn add_row(&mut self, row: &QueryRow) -> Result<(), AnswerFault> {
+        let metric = row.label_value(METRIC_LABEL).unwrap_or_default();
         if metric == PRESENCE {
-            self.present(&row.values);
+            self.set_presence(&row.values);
         } else {
-            self.fill(metric, row, |name| row.label(name));
+            self.add_values(metric, row, |name| row.label_value(name));
         }
-        if self.cells() > MOST_CELLS {
+        if self.cell_count() > MAX_CELLS {
             let limit = format!("more than {} series at {} ticks", self.columns.len() - 1, self.grid.count);
             return Err(AnswerFault::too_much(&limit));
         }
@@ -390,17 +395,17 @@ impl HostTable {
     }
 
     /// Number of cells in the table.
-    pub fn cells(&self) -> usize {
+    pub fn cell_count(&self) -> usize {
         self.columns.len() * self.grid.count
     }
 
     /// Sets the number of samples of each tick.
-    pub fn present(&mut self, counts: &[f64]) {
+    pub fn set_presence(&mut self, counts: &[f64]) {
         self.presence = Some(counts.to_vec());
     }
 
     /// Adds the values of a metric's series to the columns of its counters.
-    pub fn fill<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
+    pub fn add_values<'a>(&mut self, metric: &str, row: &QueryRow, label: impl Fn(&str) -> Option<&'a str>) {
         let step_s = self.grid.step_ms as f64 / 1e3;
         for place in self.targets.find_targets(metric, label) {
             if self.columns.len() <= place.column {
@@ -430,7 +435,7 @@ impl HostTable {
     }
 
     /// Completes the columns and returns their schema. Called when all series were added.
-    pub fn finish(&mut self) -> Schema {
+    pub fn finish_schema(&mut self) -> Schema {
         let schema = self.targets.build_schema();
         self.columns.resize_with(schema.series.len(), Vec::new);
         for column in &mut self.columns {
@@ -440,7 +445,7 @@ impl HostTable {
     }
 
     /// Copies the cells of a tick; returns false if nothing was scraped in it.
-    pub fn row(&self, tick: usize, row: &mut [f64]) -> bool {
+    pub fn fill_row(&self, tick: usize, row: &mut [f64]) -> bool {
         if self.presence.as_ref().is_some_and(|counts| counts[tick].is_nan() || counts[tick] == 0.0) {
             return false;
         }
@@ -470,31 +475,33 @@ impl HostTable {
 mod tests {
     use super::*;
 
-    fn wanted(hours: i64, step_ms: Option<i64>) -> HostQuery {
+    fn host_query(hours: i64, step_ms: Option<i64>) -> HostQuery {
         let to_ms = 1_700_000_000_000;
         let selector = Selector::default();
-        HostQuery { selector, by: "instance".into(), from_ms: to_ms - hours * 3_600_000, to_ms, step_ms }
+        HostQuery { selector, host_label: "instance".into(), from_ms: to_ms - hours * 3_600_000, to_ms, step_ms }
     }
 
     #[test]
     fn a_window_has_about_a_thousand_ticks_of_whole_scrapes() {
-        assert_eq!(step(&wanted(1, None), 15_000), 15_000);
-        assert_eq!(step(&wanted(24, None), 15_000), 90_000);
-        assert_eq!(step(&wanted(24 * 7, None), 60_000), 660_000);
-        assert_eq!(step(&wanted(1, Some(5_000)), 15_000), 15_000);
-        assert_eq!(step(&wanted(1, Some(60_000)), 15_000), 60_000);
+        assert_eq!(choose_step_ms(&host_query(1, None), 15_000), 15_000);
+        assert_eq!(choose_step_ms(&host_query(24, None), 15_000), 90_000);
+        assert_eq!(choose_step_ms(&host_query(24 * 7, None), 60_000), 660_000);
+        assert_eq!(choose_step_ms(&host_query(1, Some(5_000)), 15_000), 15_000);
+        assert_eq!(choose_step_ms(&host_query(1, Some(60_000)), 15_000), 60_000);
     }
 
     #[test]
-    fn scrapes_are_as_far_apart_as_people_set_them() {
-        assert_eq!(tidy_interval(15_012.0), 15_000);
-        assert_eq!(tidy_interval(59_990.5), 60_000);
-        assert_eq!(tidy_interval(7_300.4), 7_300);
+    fn rounds_intervals_to_common_settings() {
+        assert_eq!(round_interval(15_012.0), 15_000);
+        assert_eq!(round_interval(59_990.5), 60_000);
+        assert_eq!(round_interval(7_300.4), 7_300);
     }
 
     #[test]
-    fn a_tick_ends_between_scrapes_whatever_one_of_them_did() {
-        let times = |last_s: Vec<f64>| ScrapeClock::of(&SampleTimes { interval_s: 15.0, slowest_s: 15.0, last_s });
+    fn one_irregular_scrape_does_not_shift_the_ticks() {
+        let times = |last_s: Vec<f64>| {
+            ScrapeClock::from_sample_times(&SampleTimes { interval_s: 15.0, slowest_s: 15.0, last_s })
+        };
         assert_eq!(times(vec![7.0, 22.1, 37.0, 52.0, 67.001]).at_ms, 67_000);
         assert_eq!(times(vec![7.0, 22.0, 37.0, 56.0]).at_ms, 52_000, "the last one was late");
         assert_eq!(times(vec![0.0, 14.9, 30.0, 45.1]).at_ms.rem_euclid(15_000), 0);
@@ -502,12 +509,12 @@ mod tests {
     }
 
     #[test]
-    fn of_two_metrics_of_one_measure_one_is_asked_for() {
+    fn of_two_metrics_for_one_counter_only_one_is_queried() {
         let all = ["windows_physical_disk_read_latency_seconds_total", "windows_physical_disk_read_seconds_total"];
         let metrics = all.iter().map(|m| ((*m).to_owned(), 1)).collect();
-        assert_eq!(chosen(&metrics), [(all[0], 1)]);
+        assert_eq!(choose_metrics(&metrics), [(all[0], 1)]);
         let both = ["node_disk_reads_completed_total", "windows_physical_disk_reads_total"];
         let metrics = both.iter().map(|m| ((*m).to_owned(), 1)).collect();
-        assert_eq!(chosen(&metrics).len(), 2);
+        assert_eq!(choose_metrics(&metrics).len(), 2);
     }
 }

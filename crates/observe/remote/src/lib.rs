@@ -14,25 +14,25 @@
 
 mod access;
 pub mod answer;
-mod bounded;
+mod bounded_reader;
 mod client;
 mod error;
 pub mod feed;
-mod feed_latency;
 pub mod fleet;
-mod grid;
 pub mod host;
+mod latency_feed;
+mod metrics_server;
 mod query;
-mod serve;
+mod query_grid;
+mod remote_write;
 mod webhook;
-mod write;
 
-pub use access::{StoreAccess, has_password, redacted};
+pub use access::{StoreAccess, has_password, redact_url};
 pub use answer::{AnswerFault, QueryGrid, QueryRow};
-pub use client::{MetricStore, whole};
+pub use client::{MetricStore, read_whole_body};
 pub use diskwright_httpserver::ServerLimits;
 pub use error::RemoteError;
+pub use metrics_server::{LastTick, MetricsServer};
 pub use query::Selector;
-pub use serve::{LastTick, MetricsServer};
+pub use remote_write::{RemoteWriter, SendResult};
 pub use webhook::Webhook;
-pub use write::{RemoteWriter, SendResult};

@@ -7,7 +7,7 @@ use diskwright_logs::prometheus::{MetricConversion, MetricVocabulary};
 use crate::error::RemoteError;
 
 /// The label that contains a series' metric in an answer for several metrics.
-pub const METRIC: &str = "dw_metric";
+pub const METRIC_LABEL: &str = "dw_metric";
 
 /// Label matchers of the user's `--match`, which are part of every selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub struct Selector {
 
 impl QuerySpan {
     /// Returns the range selector for samples of `length_ms` that ends `before_ms` before the end of the tick.
-    pub fn samples(&self, selector: &str, length_ms: i64, before_ms: i64) -> String {
+    pub fn range_selector(&self, selector: &str, length_ms: i64, before_ms: i64) -> String {
         match self.shift_ms + before_ms {
             0 => format!("{selector}[{length_ms}ms]"),
             offset => format!("{selector}[{length_ms}ms] offset {offset}ms"),
@@ -53,19 +53,19 @@ impl Selector {
     }
 
     /// Returns the selector of one metric, with further matchers.
-    pub fn metric(&self, name: &str, more: &str) -> String {
+    pub fn metric_selector(&self, name: &str, more: &str) -> String {
         let all: Vec<&str> = [self.matchers.as_str(), more].into_iter().filter(|m| !m.is_empty()).collect();
         format!("{name}{{{}}}", all.join(","))
     }
 
     /// Returns the selector of all metrics whose name matches.
-    pub fn names(&self, pattern: &str) -> String {
-        self.metric("", &format!("__name__=~\"{pattern}\""))
+    pub fn names_selector(&self, pattern: &str) -> String {
+        self.metric_selector("", &format!("__name__=~\"{pattern}\""))
     }
 }
 
 /// Pattern of the metric names of known exporters.
-pub const EXPORTERS: &str = "(node|windows|wmi|diskwright)_.+";
+pub const EXPORTER_NAME_PATTERN: &str = "(node|windows|wmi|diskwright)_.+";
 
 /// Aggregation of processor metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,10 +97,10 @@ pub struct QuerySpan {
 /// the window's ends. A difference of totals at two times counts each scrape once, and the
 /// sum over all ticks is the growth of the counter. If the counter was reset, the
 /// difference is negative, and the tick has a gap.
-pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
+pub fn metric_expression(metric: &str, selector: &str, by: &str, processors: Processors, span: QuerySpan) -> String {
     let sources = MetricVocabulary::builtin().sources_of(metric);
     let running = sources.first().is_some_and(|s| s.conversion.is_total());
-    let folded = processors == Processors::Together && is_of_processors(metric);
+    let folded = processors == Processors::Together && is_processor_metric(metric);
     let mut labels: Vec<&str> = vec![by];
     for label in sources.iter().flat_map(|s| s.query_labels()) {
         let is_instance = sources.iter().any(|s| s.instance_label.as_deref() == Some(label));
@@ -109,8 +109,11 @@ pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors
         }
         labels.push(label);
     }
-    let mean =
-        || sources.iter().any(|s| over(&s.counter) == OverInstances::Mean && s.conversion == MetricConversion::Rate);
+    let mean = || {
+        sources
+            .iter()
+            .any(|s| over_instances(&s.counter) == OverInstances::Mean && s.conversion == MetricConversion::Rate)
+    };
     let join = if folded && mean() {
         "avg"
     } else if folded || sources.iter().any(|s| s.is_summed) {
@@ -119,40 +122,41 @@ pub fn expression(metric: &str, selector: &str, by: &str, processors: Processors
         "max"
     };
     let value = if running {
-        let total = |before_ms| span.samples(selector, span.total_ms, before_ms);
+        let total = |before_ms| span.range_selector(selector, span.total_ms, before_ms);
         format!("(last_over_time({}) - last_over_time({})) >= 0", total(0), total(span.step_ms))
     } else {
         // the value of a level is its average since the last tick
-        format!("avg_over_time({})", span.samples(selector, span.level_ms, 0))
+        format!("avg_over_time({})", span.range_selector(selector, span.level_ms, 0))
     };
     format!("{join} by ({}) ({value})", labels.join(","))
 }
 
 /// Aggregation of a counter over its instances.
-fn over(counter: &str) -> OverInstances {
+fn over_instances(counter: &str) -> OverInstances {
     Catalogue::builtin().get(counter).map_or(OverInstances::None, |c| c.over_instances)
 }
 
 /// Returns true if the metric has a series per processor.
-pub fn is_of_processors(metric: &str) -> bool {
+pub fn is_processor_metric(metric: &str) -> bool {
     let mut sources = MetricVocabulary::builtin().sources_of(metric).iter();
     sources.any(|s| s.counter.starts_with("processor.") && s.instance_label.is_some())
 }
 
-/// Combines several queries into one; in the answer the label [`METRIC`] is the name of the metric.
-pub fn together(named: &[(String, String)]) -> String {
-    let one = |(name, query): &(String, String)| format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC);
+/// Combines several queries into one; in the answer the label [`METRIC_LABEL`] is the name of the metric.
+pub fn combine_queries(named: &[(String, String)]) -> String {
+    let one =
+        |(name, query): &(String, String)| format!("label_replace({query},\"{}\",\"{name}\",\"\",\"\")", METRIC_LABEL);
     named.iter().map(one).collect::<Vec<_>>().join(" or ")
 }
 
 /// Returns a matcher for any of these values of a label.
-pub fn any_of(label: &str, values: &[String]) -> String {
-    let escaped: Vec<String> = values.iter().map(|v| escape(v)).collect();
+pub fn any_value_matcher(label: &str, values: &[String]) -> String {
+    let escaped: Vec<String> = values.iter().map(|v| escape_regex(v)).collect();
     format!("{label}=~\"{}\"", escaped.join("|"))
 }
 
 /// Escapes a value for use in a regular expression in a quoted string.
-fn escape(text: &str) -> String {
+fn escape_regex(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {
@@ -174,11 +178,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn matchers_are_taken_with_and_without_braces() {
+    fn matchers_are_parsed_with_and_without_braces() {
         let one = Selector::parse(r#"{instance="db1:9100"}"#).unwrap();
         assert_eq!(one, Selector::parse(r#" instance="db1:9100", "#).unwrap());
-        assert_eq!(one.metric("node_load1", ""), r#"node_load1{instance="db1:9100"}"#);
-        assert_eq!(one.names("a.+"), r#"{instance="db1:9100",__name__=~"a.+"}"#);
+        assert_eq!(one.metric_selector("node_load1", ""), r#"node_load1{instance="db1:9100"}"#);
+        assert_eq!(one.names_selector("a.+"), r#"{instance="db1:9100",__name__=~"a.+"}"#);
         assert!(Selector::parse("{}").unwrap().is_empty());
         for wrong in ["db1", "{instance=\"x\"", "instance=x"] {
             assert!(Selector::parse(wrong).is_err(), "{wrong}");
@@ -188,7 +192,7 @@ mod tests {
     #[test]
     fn totals_are_rates_and_levels_are_means() {
         let span = QuerySpan { step_ms: 60_000, level_ms: 60_000, shift_ms: 0, total_ms: 18_000 };
-        let query = |metric, processors| expression(metric, metric, "instance", processors, span);
+        let query = |metric, processors| metric_expression(metric, metric, "instance", processors, span);
         assert_eq!(
             query("node_disk_io_time_seconds_total", Processors::Each),
             "max by (instance,device) ((last_over_time(node_disk_io_time_seconds_total[18000ms]) - \
@@ -204,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_matched_as_they_are() {
+    fn names_are_escaped() {
         let names = ["db.1:9100".to_owned(), r"a\b".to_owned()];
-        assert_eq!(any_of("instance", &names), r#"instance=~"db\\.1:9100|a\\\\b""#);
+        assert_eq!(any_value_matcher("instance", &names), r#"instance=~"db\\.1:9100|a\\\\b""#);
     }
 }

@@ -7,7 +7,7 @@ use crate::client::MetricStore;
 use crate::error::RemoteError;
 
 /// Timeout of one request.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Web address that accepts JSON.
 pub struct Webhook(MetricStore);
@@ -18,9 +18,9 @@ impl Webhook {
     /// # Errors
     /// When the address is malformed.
     pub fn new(url: &str) -> Result<Webhook, RemoteError> {
-        let access = StoreAccess { timeout: PATIENCE, ..StoreAccess::new(url) };
+        let access = StoreAccess { timeout: TIMEOUT, ..StoreAccess::new(url) };
         let address = StoreAddress::parse(url)?.with_last_slashes(url);
-        Ok(Webhook(MetricStore::located(address, &access)?))
+        Ok(Webhook(MetricStore::with_address(address, &access)?))
     }
 
     /// Sends a document.
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_sent_to_as_it_is_written() {
+    fn the_address_is_used_as_written() {
         for url in ["http://h/hook/", "http://h/hook", "http://h/a/b/?token=x", "http://h", "https://h:1/"] {
             let address = StoreAddress::parse(url).ok().unwrap().with_last_slashes(url);
             assert_eq!(format!("{}{}", address.base, address.query), url);
         }
-        assert_eq!(Webhook::new("http://u:secret@h/hook/").ok().unwrap().0.shown(), "http://h/hook/");
+        assert_eq!(Webhook::new("http://u:secret@h/hook/").ok().unwrap().0.shown_address(), "http://h/hook/");
     }
 }

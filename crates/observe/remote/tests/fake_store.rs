@@ -9,57 +9,66 @@ use diskwright_remote::fleet::Fleet;
 use diskwright_remote::host::{self, HostQuery};
 use diskwright_remote::{MetricStore, RemoteError, Selector, StoreAccess};
 
-use crate::common::{FakeStore, http};
+use crate::common::{FakeStore, http_response};
 
-const LONG: Duration = Duration::from_secs(30);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
-fn wanted() -> HostQuery {
+fn host_query() -> HostQuery {
     HostQuery {
         selector: Selector::default(),
-        by: "instance".into(),
+        host_label: "instance".into(),
         from_ms: 1_700_000_000_000,
         to_ms: 1_700_003_600_000,
         step_ms: None,
     }
 }
 
-fn read(access: &StoreAccess) -> RemoteError {
+fn read_host(access: &StoreAccess) -> RemoteError {
     let store = MetricStore::new(access).unwrap();
-    host::read(&store, &wanted(), &mut |_| ControlFlow::Continue(())).unwrap_err()
+    host::read(&store, &host_query(), &mut |_| ControlFlow::Continue(())).unwrap_err()
 }
 
-fn ask(store: &FakeStore, timeout: Duration) -> RemoteError {
-    read(&StoreAccess { timeout, most_bytes: 10_000, ..StoreAccess::new(&store.url("u:secret@", "")) })
+fn query_store(store: &FakeStore, timeout: Duration) -> RemoteError {
+    read_host(&StoreAccess { timeout, max_response_bytes: 10_000, ..StoreAccess::new(&store.url("u:secret@", "")) })
 }
 
-fn find(store: &FakeStore) -> RemoteError {
-    let access = StoreAccess { timeout: LONG, most_bytes: 4 << 20, ..StoreAccess::new(&store.url("", "")) };
-    let found = Fleet::find(&MetricStore::new(&access).unwrap(), wanted(), &BTreeSet::new());
+fn find_fleet(store: &FakeStore) -> RemoteError {
+    let access =
+        StoreAccess { timeout: LONG_TIMEOUT, max_response_bytes: 4 << 20, ..StoreAccess::new(&store.url("", "")) };
+    let found = Fleet::discover_hosts(&MetricStore::new(&access).unwrap(), host_query(), &BTreeSet::new());
     found.err().unwrap()
 }
 
 #[test]
-fn bad_days_are_told_in_the_stores_own_words() {
+fn errors_contain_the_message_of_the_store() {
     let huge = format!("{{\"status\":\"success\",\"data\":[{}]}}", "\"a\",".repeat(5_000));
     let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\nConnection: close\r\n\r\n{\"status\":\"succ".to_vec();
     let too_many = r#"{"status":"error","errorType":"execution","error":"too many points"}"#;
     let elsewhere = "Location: https://u:secret@elsewhere/x?token=secret\r\n";
     let cases = [
-        ("422", http("422 Unprocessable Entity", "", too_many), vec!["HTTP 422", "too many points"]),
-        ("503", http("503 Service Unavailable", "", "<html><b>try  later</b>"), vec!["HTTP 503", "<b>try later</b>"]),
-        ("an echo", http("401 Unauthorized", "", "no u:secret dTpzZWNyZXQ="), vec!["HTTP 401: no u:*** ***"]),
-        ("html", http("200 OK", "", "<!doctype html><p>login</p>"), vec!["not a response of a query API", "login"]),
+        ("422", http_response("422 Unprocessable Entity", "", too_many), vec!["HTTP 422", "too many points"]),
+        (
+            "503",
+            http_response("503 Service Unavailable", "", "<html><b>try  later</b>"),
+            vec!["HTTP 503", "<b>try later</b>"],
+        ),
+        ("an echo", http_response("401 Unauthorized", "", "no u:secret dTpzZWNyZXQ="), vec!["HTTP 401: no u:*** ***"]),
+        (
+            "html",
+            http_response("200 OK", "", "<!doctype html><p>login</p>"),
+            vec!["not a response of a query API", "login"],
+        ),
         ("cut", cut, vec!["broke off at byte 15"]),
-        ("half a document", http("200 OK", "", r#"{"status":"success","da"#), vec!["broke off at byte 23"]),
-        ("redirect", http("302 Found", elsewhere, ""), vec!["HTTP 302", "https://elsewhere/x?token=***"]),
-        ("huge", http("200 OK", "", &huge), vec!["longer than", "use a shorter window", "--match"]),
-        ("packed", http("200 OK", "Content-Encoding: gzip\r\n", "\x1f\x08"), vec!["encoding (gzip)"]),
-        ("an error with 200", http("200 OK", "", r#"{"status":"error","error":"no luck"}"#), vec!["no luck"]),
+        ("half a document", http_response("200 OK", "", r#"{"status":"success","da"#), vec!["broke off at byte 23"]),
+        ("redirect", http_response("302 Found", elsewhere, ""), vec!["HTTP 302", "https://elsewhere/x?token=***"]),
+        ("huge", http_response("200 OK", "", &huge), vec!["longer than", "use a shorter window", "--match"]),
+        ("packed", http_response("200 OK", "Content-Encoding: gzip\r\n", "\x1f\x08"), vec!["encoding (gzip)"]),
+        ("an error with 200", http_response("200 OK", "", r#"{"status":"error","error":"no luck"}"#), vec!["no luck"]),
         ("no HTTP", b"SSH-2.0-x\r\n".to_vec(), vec!["http"]),
-        ("a long header", http("200 OK", &format!("X: {}\r\n", "x".repeat(1 << 20)), ""), vec!["header"]),
+        ("a long header", http_response("200 OK", &format!("X: {}\r\n", "x".repeat(1 << 20)), ""), vec!["header"]),
     ];
     for (name, answer, wanted) in cases {
-        let said = ask(&FakeStore::saying(answer), LONG).to_string();
+        let said = query_store(&FakeStore::with_response(answer), LONG_TIMEOUT).to_string();
         for part in wanted {
             assert!(said.contains(part), "{name}: {said}");
         }
@@ -68,9 +77,9 @@ fn bad_days_are_told_in_the_stores_own_words() {
 }
 
 #[test]
-fn a_store_that_does_not_end_is_given_up() {
+fn a_store_that_never_finishes_times_out() {
     let endings: [FakeStore; 3] = [
-        FakeStore::hanging(),
+        FakeStore::without_response(),
         // the head arrives, and nothing more
         FakeStore::start(|_, stream| {
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{{")?;
@@ -87,17 +96,17 @@ fn a_store_that_does_not_end_is_given_up() {
     ];
     for (index, store) in endings.iter().enumerate() {
         let begun = Instant::now();
-        let error = ask(store, Duration::from_millis(300));
+        let error = query_store(store, Duration::from_millis(300));
         assert!(matches!(error, RemoteError::Connection { .. }), "{index}: {error}");
         assert!(error.to_string().contains("0.3 s"), "{index}: {error}");
-        assert!(begun.elapsed() < LONG, "{index}");
+        assert!(begun.elapsed() < LONG_TIMEOUT, "{index}");
     }
 }
 
 #[test]
-fn answers_without_end_are_ended_by_what_they_list() {
-    let names = FakeStore::endless(r#"{"status":"success","data":["#, r#""node_load1","#);
-    let said = find(&names).to_string();
+fn endless_answers_are_limited_by_their_items() {
+    let names = FakeStore::with_endless_response(r#"{"status":"success","data":["#, r#""node_load1","#);
+    let said = find_fleet(&names).to_string();
     assert!(said.contains("more than 100000 values of __name__") && said.contains("--match"), "{said}");
     for (start, again) in [
         ("", " "),
@@ -107,16 +116,16 @@ fn answers_without_end_are_ended_by_what_they_list() {
         (r#"{"x":"#, "1"),
         (r#"{"data":["#, "[],"),
     ] {
-        let error = find(&FakeStore::endless(start, again));
+        let error = find_fleet(&FakeStore::with_endless_response(start, again));
         assert!(matches!(error, RemoteError::Answer { .. }), "{start}{again}: {error}");
     }
 }
 
 #[test]
-fn a_machine_of_too_many_series_is_refused_with_a_way_out() {
+fn a_machine_with_too_many_series_is_an_error_with_a_hint() {
     let store = FakeStore::start(|request, stream| {
         if request.path().starts_with("/api/v1/label/") {
-            return stream.write_all(&http("200 OK", "", r#"{"status":"success","data":["a"]}"#));
+            return stream.write_all(&http_response("200 OK", "", r#"{"status":"success","data":["a"]}"#));
         }
         write!(stream, "HTTP/1.1 200 OK\r\n\r\n{{\"status\":\"success\",\"data\":[")?;
         for index in 0.. {
@@ -124,17 +133,17 @@ fn a_machine_of_too_many_series_is_refused_with_a_way_out() {
         }
         Ok(())
     });
-    let error = read(&StoreAccess::new(&store.url("", "")));
+    let error = read_host(&StoreAccess::new(&store.url("", "")));
     assert!(matches!(error, RemoteError::TooMuch { .. }), "{error}");
     assert!(error.to_string().contains("300000 series") && error.to_string().contains("--match"), "{error}");
 }
 
 #[test]
-fn nobody_there_and_no_tls_are_said() {
+fn connection_and_tls_failures_are_explained() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = read(&StoreAccess { timeout: LONG, ..StoreAccess::new(&format!("http://{address}")) });
+    let error = read_host(&StoreAccess { timeout: LONG_TIMEOUT, ..StoreAccess::new(&format!("http://{address}")) });
     assert!(matches!(error, RemoteError::Connection { .. }), "{error}");
-    let plain = FakeStore::saying(http("400 Bad Request", "", "what?"));
+    let plain = FakeStore::with_response(http_response("400 Bad Request", "", "what?"));
     // a fake store waits for the end of a head, which a TLS handshake does not contain
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -143,20 +152,20 @@ fn nobody_there_and_no_tls_are_said() {
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
         }
     });
-    let error = read(&StoreAccess { timeout: LONG, ..StoreAccess::new(&format!("https://{address}")) });
+    let error = read_host(&StoreAccess { timeout: LONG_TIMEOUT, ..StoreAccess::new(&format!("https://{address}")) });
     assert!(error.to_string().contains("http://"), "{error}");
     drop(plain);
 }
 
 #[test]
-fn who_asks_is_in_the_header_and_not_in_the_address() {
+fn credentials_are_in_the_header_and_not_in_the_address() {
     let authorization = |access: StoreAccess, store: &FakeStore| {
-        let _ = read(&access);
+        let _ = read_host(&access);
         let seen = store.seen();
         assert!(!seen[0].path().contains("secret"), "{}", seen[0].head);
         seen[0].header("authorization").map(str::to_owned)
     };
-    let store = || FakeStore::saying(http("404 Not Found", "", ""));
+    let store = || FakeStore::with_response(http_response("404 Not Found", "", ""));
     let one = store();
     assert_eq!(authorization(StoreAccess::new(&one.url("u:secret@", "")), &one).as_deref(), Some("Basic dTpzZWNyZXQ="));
     let one = store();
@@ -168,28 +177,29 @@ fn who_asks_is_in_the_header_and_not_in_the_address() {
 }
 
 #[test]
-fn a_list_of_machines_that_may_not_be_whole_is_told() {
+fn warns_about_a_list_of_machines_that_may_be_incomplete() {
     let names = r#"{"status":"success","isPartial":true,"warnings":["dc2 is away"],"data":["node_load1"]}"#;
     let hosts = r#"{"status":"success","data":["a"]}"#;
     let store = FakeStore::start(move |request, stream| {
         let body = if request.path().starts_with("/api/v1/label/__name__/") { names } else { hosts };
-        stream.write_all(&http("200 OK", "", body))
+        stream.write_all(&http_response("200 OK", "", body))
     });
-    let access = StoreAccess { timeout: LONG, ..StoreAccess::new(&store.url("", "")) };
+    let access = StoreAccess { timeout: LONG_TIMEOUT, ..StoreAccess::new(&store.url("", "")) };
     let asked = MetricStore::new(&access).unwrap();
     // the queries after the lists get invalid answers
-    assert!(Fleet::find(&asked, wanted(), &BTreeSet::new()).is_err());
+    assert!(Fleet::discover_hosts(&asked, host_query(), &BTreeSet::new()).is_err());
     let told = asked.warnings();
     assert!(told.len() == 2 && told[0] == "dc2 is away" && told[1].contains("partial"), "{told:?}");
 }
 
 #[test]
 fn several_machines_are_named_without_listing_their_series() {
-    let store = FakeStore::of(&[("/api/v1/label/instance/values", r#"{"status":"success","data":["a","b"]}"#)]);
-    let said = ask(&store, LONG).to_string();
+    let store =
+        FakeStore::with_documents(&[("/api/v1/label/instance/values", r#"{"status":"success","data":["a","b"]}"#)]);
+    let said = query_store(&store, LONG_TIMEOUT).to_string();
     assert!(said.contains("2 machines match: a, b") && said.contains("--fleet"), "{said}");
     assert_eq!(store.seen().len(), 1);
-    let nothing = FakeStore::of(&[("/api/v1/", r#"{"status":"success","data":[]}"#)]);
-    let said = ask(&nothing, LONG).to_string();
+    let nothing = FakeStore::with_documents(&[("/api/v1/", r#"{"status":"success","data":[]}"#)]);
+    let said = query_store(&nothing, LONG_TIMEOUT).to_string();
     assert!(said.contains("no metrics of node_exporter"), "{said}");
 }

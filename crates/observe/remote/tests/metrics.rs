@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use diskwright_remote::feed::{SeriesName, SeriesSnapshot};
 use diskwright_remote::{LastTick, MetricsServer, ServerLimits};
 
-const GET: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
-const ONCE: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-/// Much longer than an answer takes on the slowest machine, and shorter than any timeout of [`patient`].
-const SOON: Duration = Duration::from_secs(20);
+const GET_REQUEST: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+const GET_AND_CLOSE: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+/// Much longer than an answer takes on the slowest machine, and shorter than any timeout of [`patient_limits`].
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
-fn shot(series: usize) -> SeriesSnapshot {
+fn test_snapshot(series: usize) -> SeriesSnapshot {
     let named = |at| SeriesName {
         metric: "diskwright_x".into(),
         labels: vec![("device".into(), format!("disk{at:08}"))],
@@ -23,14 +23,14 @@ fn shot(series: usize) -> SeriesSnapshot {
     SeriesSnapshot { time_ms: 1000, names: Arc::new((0..series).map(named).collect()), values: vec![2.5; series] }
 }
 
-fn server(series: usize, limits: ServerLimits) -> MetricsServer {
+fn start_server(series: usize, limits: ServerLimits) -> MetricsServer {
     let last = LastTick::default();
-    last.set(&shot(series));
+    last.set(&test_snapshot(series));
     MetricsServer::start("0", last, limits).unwrap()
 }
 
 /// Limits with which no client is disconnected for being slow.
-fn patient() -> ServerLimits {
+fn patient_limits() -> ServerLimits {
     let long = Duration::from_secs(600);
     ServerLimits {
         max_clients: 100,
@@ -43,26 +43,26 @@ fn patient() -> ServerLimits {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(SOON)).unwrap();
-    stream.set_write_timeout(Some(SOON)).unwrap();
+    stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
+    stream.set_write_timeout(Some(MAX_WAIT)).unwrap();
     stream
 }
 
-fn ask(server: &MetricsServer, request: &str) -> String {
+fn send_request(server: &MetricsServer, request: &str) -> String {
     let mut stream = connect(server.address());
     stream.write_all(request.as_bytes()).unwrap();
-    rest(&mut stream)
+    read_to_end(&mut stream)
 }
 
 /// Reads until the server closes the connection.
-fn rest(stream: &mut TcpStream) -> String {
+fn read_to_end(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     text
 }
 
 /// Reads one answer from a connection that stays open.
-fn answer(stream: &mut TcpStream) -> (String, String) {
+fn read_answer(stream: &mut TcpStream) -> (String, String) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         let mut byte = [0];
@@ -77,7 +77,7 @@ fn answer(stream: &mut TcpStream) -> (String, String) {
 }
 
 /// Returns true if the server closes the connection within a reasonable time.
-fn is_hung_up_on(mut stream: TcpStream) -> bool {
+fn is_closed_by_server(mut stream: TcpStream) -> bool {
     match stream.read(&mut [0]) {
         Ok(read) => read == 0,
         Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
@@ -85,58 +85,59 @@ fn is_hung_up_on(mut stream: TcpStream) -> bool {
 }
 
 #[test]
-fn a_page_and_nothing_else() {
-    let server = server(1, ServerLimits::default());
-    let page = ask(&server, ONCE);
+fn serves_only_the_metrics_page() {
+    let server = start_server(1, ServerLimits::default());
+    let page = send_request(&server, GET_AND_CLOSE);
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
     assert!(page.contains("\ndiskwright_x{device=\"disk00000000\"} 2.5\n"), "{page}");
-    assert!(ask(&server, "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    let refused = ask(&server, "POST /metrics HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc");
+    assert!(send_request(&server, "GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    let refused = send_request(&server, "POST /metrics HTTP/1.0\r\nContent-Length: 3\r\n\r\nabc");
     assert!(refused.starts_with("HTTP/1.1 405 ") && refused.contains("\r\nAllow: GET, HEAD\r\n"), "{refused}");
-    assert!(ask(&server, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
-    assert!(ask(&server, &"x".repeat(20_000)).starts_with("HTTP/1.1 431 "));
-    let head = ask(&server, "HEAD /metrics HTTP/1.0\r\n\r\n");
+    assert!(send_request(&server, "nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    assert!(send_request(&server, &"x".repeat(20_000)).starts_with("HTTP/1.1 431 "));
+    let head = send_request(&server, "HEAD /metrics HTTP/1.0\r\n\r\n");
     let length = page.split_once("\r\n\r\n").unwrap().1.len();
     assert!(head.contains(&format!("Content-Length: {length}\r\n")) && head.ends_with("\r\n\r\n"), "{head}");
 }
 
 #[test]
-fn nothing_that_a_client_says_comes_back() {
-    let server = server(1, ServerLimits::default());
+fn requests_are_not_echoed() {
+    let server = start_server(1, ServerLimits::default());
     for target in ["/x%0d%0aSet-Cookie:evil", "/x\rSet-Cookie:evil", "//evil", "/metrics?evil", "http://evil/"] {
-        let answer = ask(&server, &format!("GET {target} HTTP/1.1\r\nevil: evil\r\nConnection: close\r\n\r\n"));
+        let answer =
+            send_request(&server, &format!("GET {target} HTTP/1.1\r\nevil: evil\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 ") && !answer.contains("evil"), "{target}: {answer}");
     }
 }
 
 #[test]
 fn a_connection_serves_one_request_after_another() {
-    let server = server(3, ServerLimits::default());
+    let server = start_server(3, ServerLimits::default());
     let mut stream = connect(server.address());
     // two requests at once, and one more later
-    stream.write_all(format!("{}HEAD /nothing HTTP/1.1\r\n\r\n", GET).as_bytes()).unwrap();
-    let (head, body) = answer(&mut stream);
+    stream.write_all(format!("{}HEAD /nothing HTTP/1.1\r\n\r\n", GET_REQUEST).as_bytes()).unwrap();
+    let (head, body) = read_answer(&mut stream);
     assert!(head.contains("Connection: keep-alive\r\n") && body.contains("disk00000002"), "{head}{body}");
     let mut second = [0; 12];
     stream.read_exact(&mut second).unwrap();
     assert_eq!(&second, b"HTTP/1.1 404");
-    stream.write_all(ONCE.as_bytes()).unwrap();
-    assert!(rest(&mut stream).contains("disk00000002"));
+    stream.write_all(GET_AND_CLOSE.as_bytes()).unwrap();
+    assert!(read_to_end(&mut stream).contains("disk00000002"));
 }
 
 #[test]
-fn one_that_has_said_all_and_hung_up_its_half_is_answered() {
-    let server = server(3, ServerLimits::default());
+fn a_client_that_closed_its_write_half_is_answered() {
+    let server = start_server(3, ServerLimits::default());
     let mut stream = connect(server.address());
-    stream.write_all(GET.as_bytes()).unwrap();
+    stream.write_all(GET_REQUEST.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
-    assert!(rest(&mut stream).contains("disk00000002"));
+    assert!(read_to_end(&mut stream).contains("disk00000002"));
 }
 
 #[test]
-fn idle_slow_and_greedy_clients_delay_nobody() {
+fn idle_slow_and_greedy_clients_do_not_delay_others() {
     // so many series that the page does not fit into the buffers of a connection
-    let server = server(300_000, patient());
+    let server = start_server(300_000, patient_limits());
     let mut hostile = Vec::new();
     for index in 0..60 {
         let mut stream = connect(server.address());
@@ -144,12 +145,12 @@ fn idle_slow_and_greedy_clients_delay_nobody() {
             0 => {}
             1 => stream.write_all(b"GET /metr").unwrap(),
             // sends a request, and never reads
-            _ => stream.write_all(GET.as_bytes()).unwrap(),
+            _ => stream.write_all(GET_REQUEST.as_bytes()).unwrap(),
         }
         hostile.push(stream);
     }
     for _ in 0..3 {
-        let page = ask(&server, ONCE);
+        let page = send_request(&server, GET_AND_CLOSE);
         assert!(page.ends_with("diskwright_time_seconds 1\n"), "{} bytes", page.len());
     }
     for stream in &mut hostile {
@@ -161,42 +162,42 @@ fn idle_slow_and_greedy_clients_delay_nobody() {
 }
 
 #[test]
-fn a_new_client_takes_the_place_of_the_one_that_wastes_it() {
-    let server = server(1, ServerLimits { max_clients: 10, ..patient() });
+fn a_new_client_replaces_the_least_useful_connection() {
+    let server = start_server(1, ServerLimits { max_clients: 10, ..patient_limits() });
     let first = connect(server.address());
     let more: Vec<TcpStream> = (0..40).map(|_| connect(server.address())).collect();
-    assert!(ask(&server, ONCE).starts_with("HTTP/1.1 200 "));
-    assert!(is_hung_up_on(first));
+    assert!(send_request(&server, GET_AND_CLOSE).starts_with("HTTP/1.1 200 "));
+    assert!(is_closed_by_server(first));
     drop(more);
 }
 
 #[test]
-fn who_takes_too_long_is_hung_up_on() {
+fn slow_clients_are_disconnected() {
     let short = Duration::from_millis(100);
-    let server = server(
+    let server = start_server(
         300_000,
         ServerLimits {
             max_clients: 10,
             request_timeout: short,
             response_timeout: short,
             idle_timeout: short,
-            ..patient()
+            ..patient_limits()
         },
     );
     let silent = connect(server.address());
     let mut idle = connect(server.address());
     idle.write_all(b"GET /nothing HTTP/1.1\r\n\r\n").unwrap();
-    answer(&mut idle);
+    read_answer(&mut idle);
     let mut greedy = connect(server.address());
-    greedy.write_all(GET.as_bytes()).unwrap();
+    greedy.write_all(GET_REQUEST.as_bytes()).unwrap();
     // an occasional byte does not count as a request
     let mut dripping = connect(server.address());
     let begun = Instant::now();
-    while begun.elapsed() < SOON && dripping.write_all(b"x").is_ok() {
+    while begun.elapsed() < MAX_WAIT && dripping.write_all(b"x").is_ok() {
         let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
     }
-    assert!(begun.elapsed() < SOON, "the dripping one was never hung up on");
-    assert!(is_hung_up_on(silent) && is_hung_up_on(idle));
+    assert!(begun.elapsed() < MAX_WAIT, "the dripping one was never hung up on");
+    assert!(is_closed_by_server(silent) && is_closed_by_server(idle));
     let mut got = Vec::new();
     // the content of the buffers arrives; the whole page does not
     let _ = greedy.read_to_end(&mut got);
@@ -204,11 +205,11 @@ fn who_takes_too_long_is_hung_up_on() {
 }
 
 #[test]
-fn it_ends_when_dropped_whoever_is_connected() {
-    let server = server(1, patient());
+fn dropping_the_server_ends_it_with_clients_connected() {
+    let server = start_server(1, patient_limits());
     let stream = connect(server.address());
     let address = server.address();
     drop(server);
-    assert!(is_hung_up_on(stream));
+    assert!(is_closed_by_server(stream));
     assert!(TcpStream::connect(address).is_err());
 }

@@ -34,7 +34,7 @@ impl Trouble {
 
 /// Returns the trouble of a machine: every 25th has one, each kind in turn; in a fleet of
 /// fewer than a hundred, every second one.
-pub fn trouble(host: usize, hosts: usize) -> Trouble {
+pub fn trouble_of_host(host: usize, hosts: usize) -> Trouble {
     let (every, first) = if hosts < 100 { (2, 1) } else { (25, 3) };
     if host % every != first {
         return Trouble::None;
@@ -43,7 +43,7 @@ pub fn trouble(host: usize, hosts: usize) -> Trouble {
 }
 
 /// The `instance` label of a machine.
-pub fn name(host: usize) -> String {
+pub fn host_name(host: usize) -> String {
     format!("host{host:04}:9100")
 }
 
@@ -58,9 +58,9 @@ pub struct Series {
 }
 
 /// Marsaglia's xorshift generator.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// Returns a number from `1 - spread` to `1 + spread`.
     fn around_one(&mut self, spread: f64) -> f64 {
         self.0 ^= self.0 << 13;
@@ -71,7 +71,7 @@ impl Dice {
 }
 
 /// Activity of a machine in a tick: amounts per second, shares and levels.
-struct Moment {
+struct MachineActivity {
     user: f64,
     system: f64,
     iowait: f64,
@@ -91,9 +91,9 @@ struct Moment {
     memory_full: f64,
 }
 
-fn healthy(dice: &mut Dice, day: f64) -> Moment {
+fn healthy_activity(dice: &mut Rng, day: f64) -> MachineActivity {
     let load = (0.6 + 0.4 * (day * std::f64::consts::TAU).sin()) * dice.around_one(0.3);
-    Moment {
+    MachineActivity {
         user: 0.25 * load,
         system: 0.06 * load,
         iowait: 0.01 * load,
@@ -114,12 +114,12 @@ fn healthy(dice: &mut Dice, day: f64) -> Moment {
     }
 }
 
-fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
-    let base = healthy(dice, day);
+fn troubled_activity(trouble: Trouble, dice: &mut Rng, day: f64) -> MachineActivity {
+    let base = healthy_activity(dice, day);
     let n = dice.around_one(0.1);
     match trouble {
         Trouble::None => base,
-        Trouble::Disk => Moment {
+        Trouble::Disk => MachineActivity {
             iowait: 0.5 * n,
             reads: 150.0 * n,
             writes: 40.0 * n,
@@ -130,7 +130,7 @@ fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
             io_full: 0.5 * n,
             ..base
         },
-        Trouble::Memory => Moment {
+        Trouble::Memory => MachineActivity {
             system: 0.15 * n,
             iowait: 0.4 * n,
             reads: 300.0 * n,
@@ -147,9 +147,11 @@ fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
             memory_full: 0.3 * n,
             ..base
         },
-        Trouble::Cpu => Moment { user: 0.9, system: 0.08, iowait: 0.0, running: 7.0 * n, cpu_some: 0.8, ..base },
+        Trouble::Cpu => {
+            MachineActivity { user: 0.9, system: 0.08, iowait: 0.0, running: 7.0 * n, cpu_some: 0.8, ..base }
+        }
         // 3,000 requests/s whatever the load; the service time of one request is 0.1 ms
-        Trouble::Throttle => Moment {
+        Trouble::Throttle => MachineActivity {
             reads: 2000.0 * dice.around_one(0.002),
             writes: 1000.0 * dice.around_one(0.002),
             read_s: 0.004,
@@ -163,32 +165,33 @@ fn troubled(trouble: Trouble, dice: &mut Dice, day: f64) -> Moment {
 }
 
 /// Number of processors of each machine.
-const PROCESSORS: usize = 2;
-const MEMORY: f64 = 16e9;
+const PROCESSOR_COUNT: usize = 2;
+const MEMORY_BYTES: f64 = 16e9;
 
 /// Generates all series of a machine: `ticks` samples, `every_s` seconds apart. The
 /// trouble begins after the first quarter of the window.
-pub fn series(host: usize, hosts: usize, ticks: usize, every_s: f64) -> Vec<Series> {
-    let trouble = trouble(host, hosts);
-    let mut dice = Dice(host as u64 * 7919 + 0x9e37_79b9_7f4a_7c15);
-    let mut table = Builder::new(host, ticks);
+pub fn host_series(host: usize, hosts: usize, ticks: usize, every_s: f64) -> Vec<Series> {
+    let trouble = trouble_of_host(host, hosts);
+    let mut dice = Rng(host as u64 * 7919 + 0x9e37_79b9_7f4a_7c15);
+    let mut table = SeriesBuilder::new(host, ticks);
     for tick in 0..ticks {
         let day = (tick as f64 * every_s / 86_400.0).fract();
         let is_bad = trouble != Trouble::None && tick * 4 > ticks;
-        let mut now = if is_bad { troubled(trouble, &mut dice, day) } else { healthy(&mut dice, day) };
+        let mut now =
+            if is_bad { troubled_activity(trouble, &mut dice, day) } else { healthy_activity(&mut dice, day) };
         if trouble == Trouble::Throttle && !is_bad {
             (now.read_s, now.write_s) = (0.0001, 0.0001);
         }
-        table.begin();
-        processors(&mut table, &now, every_s);
-        disk(&mut table, trouble, &now, every_s);
-        memory(&mut table, &now, every_s);
-        rest(&mut table, &now, every_s, &mut dice);
+        table.begin_tick();
+        add_processors(&mut table, &now, every_s);
+        add_disk(&mut table, trouble, &now, every_s);
+        add_memory(&mut table, &now, every_s);
+        add_other_series(&mut table, &now, every_s, &mut dice);
     }
     table.series
 }
 
-fn processors(table: &mut Builder, now: &Moment, s: f64) {
+fn add_processors(table: &mut SeriesBuilder, now: &MachineActivity, s: f64) {
     let idle = (1.0 - now.user - now.system - now.iowait).max(0.0);
     let states = [
         ("idle", idle),
@@ -200,40 +203,40 @@ fn processors(table: &mut Builder, now: &Moment, s: f64) {
         ("system", now.system),
         ("user", now.user),
     ];
-    for cpu in 0..PROCESSORS {
+    for cpu in 0..PROCESSOR_COUNT {
         for (mode, share) in states {
             let labels = || format!(",\"cpu\":\"{cpu}\",\"mode\":\"{mode}\"");
-            table.total("node_cpu_seconds_total", labels, 2, share * s);
+            table.add_total("node_cpu_seconds_total", labels, 2, share * s);
         }
     }
 }
 
-fn disk(table: &mut Builder, trouble: Trouble, now: &Moment, s: f64) {
+fn add_disk(table: &mut SeriesBuilder, trouble: Trouble, now: &MachineActivity, s: f64) {
     let name = if trouble == Trouble::Throttle { "nvme0n1" } else { "sda" };
     let rotational = u8::from(trouble == Trouble::Disk);
     let device = || format!(",\"device\":\"{name}\"");
     let busy = (now.reads * now.read_s + now.writes * now.write_s).min(1.0);
-    table.level("node_disk_info", || format!("{},\"rotational\":\"{rotational}\"", device()), 0, 1.0);
-    table.total("node_disk_reads_completed_total", device, 0, now.reads * s);
-    table.total("node_disk_writes_completed_total", device, 0, now.writes * s);
-    table.total("node_disk_read_bytes_total", device, 0, now.reads * s * 16384.0);
-    table.total("node_disk_written_bytes_total", device, 0, now.writes * s * 16384.0);
-    table.total("node_disk_reads_merged_total", device, 0, now.reads * s * 0.05);
-    table.total("node_disk_writes_merged_total", device, 0, now.writes * s * 0.3);
-    table.total("node_disk_read_time_seconds_total", device, 3, now.reads * now.read_s * s);
-    table.total("node_disk_write_time_seconds_total", device, 3, now.writes * now.write_s * s);
-    table.total("node_disk_io_time_seconds_total", device, 3, busy * s);
+    table.add_level("node_disk_info", || format!("{},\"rotational\":\"{rotational}\"", device()), 0, 1.0);
+    table.add_total("node_disk_reads_completed_total", device, 0, now.reads * s);
+    table.add_total("node_disk_writes_completed_total", device, 0, now.writes * s);
+    table.add_total("node_disk_read_bytes_total", device, 0, now.reads * s * 16384.0);
+    table.add_total("node_disk_written_bytes_total", device, 0, now.writes * s * 16384.0);
+    table.add_total("node_disk_reads_merged_total", device, 0, now.reads * s * 0.05);
+    table.add_total("node_disk_writes_merged_total", device, 0, now.writes * s * 0.3);
+    table.add_total("node_disk_read_time_seconds_total", device, 3, now.reads * now.read_s * s);
+    table.add_total("node_disk_write_time_seconds_total", device, 3, now.writes * now.write_s * s);
+    table.add_total("node_disk_io_time_seconds_total", device, 3, busy * s);
     let weighted = (now.reads * now.read_s + now.writes * now.write_s) * s;
-    table.total("node_disk_io_time_weighted_seconds_total", device, 3, weighted);
-    table.level("node_disk_io_now", device, 0, now.in_flight);
-    table.total("node_disk_flush_requests_total", device, 0, s * 0.2);
-    table.total("node_disk_flush_requests_time_seconds_total", device, 3, s * 0.0002);
+    table.add_total("node_disk_io_time_weighted_seconds_total", device, 3, weighted);
+    table.add_level("node_disk_io_now", device, 0, now.in_flight);
+    table.add_total("node_disk_flush_requests_total", device, 0, s * 0.2);
+    table.add_total("node_disk_flush_requests_time_seconds_total", device, 3, s * 0.0002);
 }
 
-fn memory(table: &mut Builder, now: &Moment, s: f64) {
-    let available = MEMORY * now.available;
+fn add_memory(table: &mut SeriesBuilder, now: &MachineActivity, s: f64) {
+    let available = MEMORY_BYTES * now.available;
     let levels = [
-        ("MemTotal", MEMORY),
+        ("MemTotal", MEMORY_BYTES),
         ("MemAvailable", available),
         ("MemFree", available * 0.2),
         ("Buffers", 2e8),
@@ -242,10 +245,10 @@ fn memory(table: &mut Builder, now: &Moment, s: f64) {
         ("Writeback", 1e6),
         ("SwapTotal", 8e9),
         ("SwapFree", if now.swap_in > 0.0 { 2e9 } else { 8e9 }),
-        ("Committed_AS", MEMORY * 0.8),
+        ("Committed_AS", MEMORY_BYTES * 0.8),
     ];
     for (name, value) in levels {
-        table.level(&format!("node_memory_{name}_bytes"), String::new, 0, value);
+        table.add_level(&format!("node_memory_{name}_bytes"), String::new, 0, value);
     }
     let totals = [
         ("pgfault", 2000.0),
@@ -256,7 +259,7 @@ fn memory(table: &mut Builder, now: &Moment, s: f64) {
         ("pswpout", now.swap_out),
     ];
     for (name, rate) in totals {
-        table.total(&format!("node_vmstat_{name}"), String::new, 0, rate * s);
+        table.add_total(&format!("node_vmstat_{name}"), String::new, 0, rate * s);
     }
     let pressures = [
         ("cpu_waiting", now.cpu_some),
@@ -266,34 +269,34 @@ fn memory(table: &mut Builder, now: &Moment, s: f64) {
         ("memory_stalled", now.memory_full),
     ];
     for (name, share) in pressures {
-        table.total(&format!("node_pressure_{name}_seconds_total"), String::new, 6, share.min(1.0) * s);
+        table.add_total(&format!("node_pressure_{name}_seconds_total"), String::new, 6, share.min(1.0) * s);
     }
 }
 
-fn rest(table: &mut Builder, now: &Moment, s: f64, dice: &mut Dice) {
+fn add_other_series(table: &mut SeriesBuilder, now: &MachineActivity, s: f64, dice: &mut Rng) {
     for (name, share) in [("node_load1", 1.0), ("node_load5", 0.95), ("node_load15", 0.9)] {
-        table.level(name, String::new, 2, (now.running + now.in_flight) * share);
+        table.add_level(name, String::new, 2, (now.running + now.in_flight) * share);
     }
-    table.level("node_procs_running", String::new, 0, now.running.round());
-    table.level("node_procs_blocked", String::new, 0, now.in_flight);
-    table.total("node_context_switches_total", String::new, 0, 3000.0 * s * dice.around_one(0.2));
-    table.total("node_intr_total", String::new, 0, 2000.0 * s * dice.around_one(0.2));
-    table.total("node_forks_total", String::new, 0, 2.0 * s);
+    table.add_level("node_procs_running", String::new, 0, now.running.round());
+    table.add_level("node_procs_blocked", String::new, 0, now.in_flight);
+    table.add_total("node_context_switches_total", String::new, 0, 3000.0 * s * dice.around_one(0.2));
+    table.add_total("node_intr_total", String::new, 0, 2000.0 * s * dice.around_one(0.2));
+    table.add_total("node_forks_total", String::new, 0, 2.0 * s);
     let device = || ",\"device\":\"eth0\"".to_owned();
-    table.level("node_network_speed_bytes", device, 0, 125e6);
+    table.add_level("node_network_speed_bytes", device, 0, 125e6);
     for (way, bytes) in [("receive", 2e6), ("transmit", 1e6)] {
         let bytes = bytes * s * dice.around_one(0.3);
-        table.total(&format!("node_network_{way}_bytes_total"), device, 0, bytes);
-        table.total(&format!("node_network_{way}_packets_total"), device, 0, bytes / 900.0);
+        table.add_total(&format!("node_network_{way}_bytes_total"), device, 0, bytes);
+        table.add_total(&format!("node_network_{way}_packets_total"), device, 0, bytes / 900.0);
     }
     let mount = || ",\"mountpoint\":\"/\",\"fstype\":\"ext4\",\"device\":\"/dev/sda1\"".to_owned();
-    table.level("node_filesystem_avail_bytes", mount, 0, 4e10);
-    table.level("node_filesystem_size_bytes", mount, 0, 1e11);
-    table.level("node_time_seconds", String::new, 0, 1.7e9);
+    table.add_level("node_filesystem_avail_bytes", mount, 0, 4e10);
+    table.add_level("node_filesystem_size_bytes", mount, 0, 1e11);
+    table.add_level("node_time_seconds", String::new, 0, 1.7e9);
 }
 
 /// Collects series in the order of the first tick; every tick must contain all of them.
-struct Builder {
+struct SeriesBuilder {
     host: String,
     ticks: usize,
     series: Vec<Series>,
@@ -301,25 +304,25 @@ struct Builder {
     next: usize,
 }
 
-impl Builder {
-    fn new(host: usize, ticks: usize) -> Builder {
-        Builder { host: name(host), ticks, series: Vec::new(), sums: Vec::new(), next: 0 }
+impl SeriesBuilder {
+    fn new(host: usize, ticks: usize) -> SeriesBuilder {
+        SeriesBuilder { host: host_name(host), ticks, series: Vec::new(), sums: Vec::new(), next: 0 }
     }
 
-    fn begin(&mut self) {
+    fn begin_tick(&mut self) {
         self.next = 0;
     }
 
     /// Adds to a running total.
-    fn total(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, added: f64) {
-        self.add(metric, labels, decimals, added, true);
+    fn add_total(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, added: f64) {
+        self.add_value(metric, labels, decimals, added, true);
     }
 
-    fn level(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, value: f64) {
-        self.add(metric, labels, decimals, value, false);
+    fn add_level(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, value: f64) {
+        self.add_value(metric, labels, decimals, value, false);
     }
 
-    fn add(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, value: f64, total: bool) {
+    fn add_value(&mut self, metric: &str, labels: impl Fn() -> String, decimals: u8, value: f64, total: bool) {
         let index = self.next;
         self.next += 1;
         if index == self.series.len() {
@@ -335,7 +338,7 @@ impl Builder {
 }
 
 /// Writes a line of VictoriaMetrics' JSON import; `timestamps` is the list as text.
-pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
+pub fn write_import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
     use std::io::Write;
     out.extend_from_slice(b"{\"metric\":");
     out.extend_from_slice(series.labels.as_bytes());
@@ -358,7 +361,7 @@ pub fn import_line(series: &Series, timestamps: &str, out: &mut Vec<u8>) {
 }
 
 /// Formats the times of the samples, milliseconds, as a JSON list.
-pub fn timestamps(first_ms: i64, ticks: usize, every_s: f64) -> String {
+pub fn timestamps_json(first_ms: i64, ticks: usize, every_s: f64) -> String {
     let time = |tick: usize| (first_ms + (tick as f64 * every_s * 1e3) as i64).to_string();
     (0..ticks).map(time).collect::<Vec<_>>().join(",")
 }

@@ -32,13 +32,13 @@ pub(crate) struct LatencyFeed {
 }
 
 /// Returns the bucket of a step. No step extends over an edge.
-fn bucket(step: usize) -> usize {
+fn bucket_of_step(step: usize) -> usize {
     if step == 0 { 0 } else { (step - 1) / 16 + 1 }
 }
 
 impl LatencyFeed {
     /// Sets the schema of the next ticks.
-    pub fn schema(&mut self, schema: &Schema) {
+    pub fn set_schema(&mut self, schema: &Schema) {
         self.columns.clear();
         for (column, series) in schema.series.iter().enumerate() {
             let Some((operation, device, step)) = parse_step_series(series) else { continue };
@@ -53,19 +53,19 @@ impl LatencyFeed {
     }
 
     /// Adds a tick's row. A gap adds nothing.
-    pub fn tick(&mut self, row: &[f64]) {
+    pub fn add_tick(&mut self, row: &[f64]) {
         for &(column, place, step) in &self.columns {
             let count = row[column];
             if count > 0.0 {
                 let totals = &mut self.totals[place];
-                totals.buckets[bucket(step)] += count as u64;
+                totals.buckets[bucket_of_step(step)] += count as u64;
                 totals.sum_s += count * step_middle_ns(step) / 1e9;
             }
         }
     }
 
     /// Names of the series, in the order of [`LatencyFeed::values`].
-    pub fn names(&self) -> Vec<SeriesName> {
+    pub fn series_names(&self) -> Vec<SeriesName> {
         let named = |ending: &str, totals: &LatencyTotals, edge: Option<String>| {
             let mut labels = vec![("device".to_owned(), totals.device.clone())];
             labels.extend(edge.map(|edge| ("le".to_owned(), edge)));
@@ -106,7 +106,7 @@ mod tests {
     use diskwright_base::latency::step_index;
     use diskwright_base::latency_series::LatencyTable;
 
-    use crate::feed::{SeriesFeed, page};
+    use crate::feed::{SeriesFeed, metrics_page};
 
     use super::*;
 
@@ -123,9 +123,9 @@ mod tests {
             let (mut series, mut row) = (Vec::new(), Vec::new());
             table.append_series(&mut series);
             table.drain_cells(&mut row);
-            feed.tick(Tick { time_ns: 1_000_000, elapsed_ns: 1 }, &Arc::new(Schema::new(series)), &row);
+            feed.add_tick(Tick { time_ns: 1_000_000, elapsed_ns: 1 }, &Arc::new(Schema::new(series)), &row);
         }
-        let page = page(feed.shot());
+        let page = metrics_page(feed.snapshot());
         let lines: Vec<&str> = page.lines().filter(|line| line.contains(FAMILY)).collect();
         assert_eq!(lines[1], format!("# TYPE {FAMILY} histogram"));
         assert_eq!(lines.iter().filter(|line| line.starts_with('#')).count(), 2, "{page}");

@@ -6,11 +6,11 @@ use std::io::{self, Read};
 use diskwright_base::units::format_value;
 
 /// Largest string or number in an answer, bytes. The parser holds one at a time.
-const LONGEST_TEXT: usize = 64 << 10;
+const MAX_TOKEN_BYTES: usize = 64 << 10;
 /// Largest nesting depth of an answer.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 /// Number of bytes kept of the beginning, for messages.
-const SHOWN: usize = 80;
+const SHOWN_BYTES: usize = 80;
 
 /// Reason why an answer cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub enum AnswerFault {
 }
 
 /// Advice about narrower queries.
-const LESS: &str = "use a shorter window, a longer --step or a narrower --match";
+const NARROWING_HINT: &str = "use a shorter window, a longer --step or a narrower --match";
 
 impl AnswerFault {
     /// Creates the fault of an exceeded limit, with the advice about narrower queries.
     pub fn too_much(what: &str) -> AnswerFault {
-        AnswerFault::TooMuch(format!("{what}; {}", LESS))
+        AnswerFault::TooMuch(format!("{what}; {}", NARROWING_HINT))
     }
 }
 
@@ -43,13 +43,13 @@ impl std::fmt::Display for AnswerFault {
 /// A reader of JSON that stops at the limits.
 pub(crate) struct BoundedReader<R> {
     inner: R,
-    most_bytes: u64,
+    max_bytes: u64,
     /// Number of bytes read so far.
-    pub count: u64,
-    start: Vec<u8>,
+    pub bytes_read: u64,
+    beginning: Vec<u8>,
     in_text: bool,
     escaped: bool,
-    length: usize,
+    token_bytes: usize,
     depth: usize,
     /// Reason why reading ended early.
     pub fault: Option<AnswerFault>,
@@ -60,49 +60,52 @@ impl<R: Read> BoundedReader<R> {
         let (in_text, escaped) = (false, false);
         BoundedReader {
             inner,
-            most_bytes,
-            count: 0,
-            start: Vec::new(),
+            max_bytes: most_bytes,
+            bytes_read: 0,
+            beginning: Vec::new(),
             in_text,
             escaped,
-            length: 0,
+            token_bytes: 0,
             depth: 0,
             fault: None,
         }
     }
 
     /// Returns the beginning of the answer on one line.
-    pub fn beginning(&self) -> String {
-        String::from_utf8_lossy(&self.start).split_whitespace().collect::<Vec<_>>().join(" ")
+    pub fn shown_beginning(&self) -> String {
+        String::from_utf8_lossy(&self.beginning).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Checks the next bytes against all limits.
-    fn take(&mut self, bytes: &[u8]) -> Result<(), AnswerFault> {
-        let missing = SHOWN.saturating_sub(self.start.len()).min(bytes.len());
-        self.start.extend_from_slice(&bytes[..missing]);
-        self.count += bytes.len() as u64;
-        if self.count > self.most_bytes {
-            let limit = format_value(self.most_bytes as f64, "bytes");
-            return Err(AnswerFault::Wrong(format!("the response is longer than the limit of {limit}; {}", LESS)));
+    fn check_bytes(&mut self, bytes: &[u8]) -> Result<(), AnswerFault> {
+        let missing = SHOWN_BYTES.saturating_sub(self.beginning.len()).min(bytes.len());
+        self.beginning.extend_from_slice(&bytes[..missing]);
+        self.bytes_read += bytes.len() as u64;
+        if self.bytes_read > self.max_bytes {
+            let limit = format_value(self.max_bytes as f64, "bytes");
+            return Err(AnswerFault::Wrong(format!(
+                "the response is longer than the limit of {limit}; {}",
+                NARROWING_HINT
+            )));
         }
         for &byte in bytes {
-            self.step(byte);
-            if self.length > LONGEST_TEXT {
+            self.update_state(byte);
+            if self.token_bytes > MAX_TOKEN_BYTES {
                 return Err(AnswerFault::Wrong(format!(
                     "a string in the response is longer than {} bytes",
-                    LONGEST_TEXT
+                    MAX_TOKEN_BYTES
                 )));
             }
-            if self.depth > DEEPEST {
-                return Err(AnswerFault::Wrong(format!("the response nests more than {} lists", DEEPEST)));
+            if self.depth > MAX_DEPTH {
+                return Err(AnswerFault::Wrong(format!("the response nests more than {} lists", MAX_DEPTH)));
             }
         }
         Ok(())
     }
 
     /// Follows strings, escapes and nesting by one byte.
-    fn step(&mut self, byte: u8) {
-        self.length += 1;
+    fn update_state(&mut self, byte: u8) {
+        self.token_bytes += 1;
         if self.in_text {
             match byte {
                 _ if self.escaped => self.escaped = false,
@@ -119,7 +122,7 @@ impl<R: Read> BoundedReader<R> {
             b',' | b':' | b' ' | b'\t' | b'\n' | b'\r' => {}
             _ => return,
         }
-        self.length = 0;
+        self.token_bytes = 0;
     }
 }
 
@@ -133,8 +136,10 @@ impl<R: Read> Read for BoundedReader<R> {
             read => read,
         };
         let checked = match read {
-            Ok(read) => self.take(&buffer[..read]).map(|()| read),
-            Err(error) => Err(AnswerFault::Broken(format!("the response broke off at byte {}: {error}", self.count))),
+            Ok(read) => self.check_bytes(&buffer[..read]).map(|()| read),
+            Err(error) => {
+                Err(AnswerFault::Broken(format!("the response broke off at byte {}: {error}", self.bytes_read)))
+            }
         };
         checked.map_err(|fault| {
             self.fault = Some(fault);
@@ -147,24 +152,24 @@ impl<R: Read> Read for BoundedReader<R> {
 mod tests {
     use super::*;
 
-    fn fault(text: &str, max_bytes: u64) -> Option<AnswerFault> {
+    fn read_fault(text: &str, max_bytes: u64) -> Option<AnswerFault> {
         let mut bounded = BoundedReader::new(text.as_bytes(), max_bytes);
         let _ = io::copy(&mut bounded, &mut io::sink());
         bounded.fault
     }
 
     #[test]
-    fn long_texts_deep_lists_and_long_answers_end() {
-        let fits = "x".repeat(LONGEST_TEXT - 10);
-        assert_eq!(fault(&format!("[\"{fits}\",\"{fits}\",1]"), u64::MAX), None);
-        let long = "x".repeat(LONGEST_TEXT + 10);
-        let escapes = "\\\"".repeat(LONGEST_TEXT);
-        for text in [format!("\"{long}"), format!("\"{escapes}"), "7".repeat(LONGEST_TEXT + 10)] {
-            assert!(matches!(fault(&text, u64::MAX), Some(AnswerFault::Wrong(_))), "{}", &text[..10]);
+    fn limits_token_length_depth_and_total_size() {
+        let fits = "x".repeat(MAX_TOKEN_BYTES - 10);
+        assert_eq!(read_fault(&format!("[\"{fits}\",\"{fits}\",1]"), u64::MAX), None);
+        let long = "x".repeat(MAX_TOKEN_BYTES + 10);
+        let escapes = "\\\"".repeat(MAX_TOKEN_BYTES);
+        for text in [format!("\"{long}"), format!("\"{escapes}"), "7".repeat(MAX_TOKEN_BYTES + 10)] {
+            assert!(matches!(read_fault(&text, u64::MAX), Some(AnswerFault::Wrong(_))), "{}", &text[..10]);
         }
-        assert!(matches!(fault(&"[".repeat(DEEPEST + 1), u64::MAX), Some(AnswerFault::Wrong(_))));
-        assert_eq!(fault(&"[]".repeat(1000), u64::MAX), None);
-        assert!(matches!(fault(&" ".repeat(1001), 1000), Some(AnswerFault::Wrong(_))));
-        assert_eq!(fault(&" ".repeat(1000), 1000), None);
+        assert!(matches!(read_fault(&"[".repeat(MAX_DEPTH + 1), u64::MAX), Some(AnswerFault::Wrong(_))));
+        assert_eq!(read_fault(&"[]".repeat(1000), u64::MAX), None);
+        assert!(matches!(read_fault(&" ".repeat(1001), 1000), Some(AnswerFault::Wrong(_))));
+        assert_eq!(read_fault(&" ".repeat(1000), 1000), None);
     }
 }

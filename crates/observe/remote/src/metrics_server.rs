@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpServer, HttpService, ServerLimits, StreamHub};
 
-use crate::feed::{SeriesSnapshot, page};
+use crate::feed::{SeriesSnapshot, metrics_page};
 
 /// The last tick: the recorder sets it, the server reads it. Both hold the lock
 /// only for the exchange.
@@ -31,16 +31,16 @@ impl LastTick {
 #[derive(Default)]
 struct MetricsPage {
     last: LastTick,
-    shot: Arc<SeriesSnapshot>,
+    snapshot: Arc<SeriesSnapshot>,
     text: Option<Arc<[u8]>>,
 }
 
 impl MetricsPage {
-    fn text(&mut self) -> Arc<[u8]> {
+    fn page_text(&mut self) -> Arc<[u8]> {
         let shot = self.last.get();
-        let known = self.text.take().filter(|_| Arc::ptr_eq(&shot, &self.shot));
-        let text = known.unwrap_or_else(|| page(&shot).into_bytes().into());
-        self.shot = shot;
+        let known = self.text.take().filter(|_| Arc::ptr_eq(&shot, &self.snapshot));
+        let text = known.unwrap_or_else(|| metrics_page(&shot).into_bytes().into());
+        self.snapshot = shot;
         Arc::clone(self.text.insert(text))
     }
 }
@@ -48,7 +48,7 @@ impl MetricsPage {
 impl HttpService for MetricsPage {
     fn handle_request(&mut self, request: &HttpRequest) -> HttpReply {
         HttpReply::Now(match (request.is_read_only(), request.path.as_str()) {
-            (true, "/metrics") => HttpResponse::ok("text/plain; version=0.0.4; charset=utf-8", self.text()),
+            (true, "/metrics") => HttpResponse::ok("text/plain; version=0.0.4; charset=utf-8", self.page_text()),
             (true, _) => HttpResponse::plain_text("404 Not Found", "the counters are at /metrics\n"),
             (false, _) => HttpResponse::plain_text("405 Method Not Allowed\r\nAllow: GET, HEAD", "use GET or HEAD\n"),
         })
@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn a_page_is_made_once_a_tick() {
         let mut page = MetricsPage::default();
-        let first = page.text();
-        assert!(Arc::ptr_eq(&first, &page.text()));
+        let first = page.page_text();
+        assert!(Arc::ptr_eq(&first, &page.page_text()));
         page.last.set(&SeriesSnapshot { time_ms: 1000, ..SeriesSnapshot::default() });
-        let second = page.text();
+        let second = page.page_text();
         assert!(!Arc::ptr_eq(&first, &second) && !second.is_empty());
     }
 }

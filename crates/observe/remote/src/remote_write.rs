@@ -15,21 +15,21 @@ use crate::error::RemoteError;
 use crate::feed::SeriesSnapshot;
 
 /// Largest number of queued ticks: ten minutes at one per second.
-pub const MOST_TICKS: usize = 600;
+pub const MAX_QUEUED_TICKS: usize = 600;
 /// Largest number of queued samples, 64 MiB: ticks of many series fill the queue sooner.
-const MOST_SAMPLES: u64 = 8 << 20;
+const MAX_QUEUED_SAMPLES: u64 = 8 << 20;
 /// Approximate number of samples in one request.
-const BATCH: u64 = 10_000;
+const BATCH_SAMPLES: u64 = 10_000;
 /// Longest time that a tick waits for others to fill a request.
-const LINGER: Duration = Duration::from_secs(2);
+const MAX_LINGER: Duration = Duration::from_secs(2);
 /// Shortest and longest pause after a failure.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 /// Pause between two tries after the recording has ended.
-const LAST_PAUSE: Duration = Duration::from_millis(250);
+const FINAL_RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Time for sending the queued ticks after the recording has ended.
-const GRACE: Duration = Duration::from_millis(1200);
+const FINISH_GRACE: Duration = Duration::from_millis(1200);
 /// Longest time to wait for the request in flight to be cancelled after that.
-const BREAK_OFF: Duration = Duration::from_millis(300);
+const INTERRUPT_GRACE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, PartialEq, Message)]
 struct WriteRequest {
@@ -104,18 +104,18 @@ struct SendQueue {
 impl SendQueue {
     /// Time after which no more tries are made.
     fn deadline(&self) -> Option<Instant> {
-        self.ended.map(|ended| ended + GRACE)
+        self.ended.map(|ended| ended + FINISH_GRACE)
     }
 }
 
 impl SenderState {
-    fn queue(&self) -> MutexGuard<'_, SendQueue> {
+    fn lock_queue(&self) -> MutexGuard<'_, SendQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until `enough` returns true, or until the time `until`, if there is one.
-    fn wait(&self, until: Option<Instant>, enough: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
-        let mut queue = self.queue();
+    fn wait_until(&self, until: Option<Instant>, enough: impl Fn(&SendQueue) -> bool) -> MutexGuard<'_, SendQueue> {
+        let mut queue = self.lock_queue();
         while !enough(&queue) {
             queue = match until.map(|until| until.saturating_duration_since(Instant::now())) {
                 Some(Duration::ZERO) => break,
@@ -126,12 +126,12 @@ impl SenderState {
         queue
     }
 
-    fn trouble(&self) -> MutexGuard<'_, Option<String>> {
+    fn lock_trouble(&self) -> MutexGuard<'_, Option<String>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_trouble(&self, text: Option<String>) {
-        *self.trouble() = text;
+        *self.lock_trouble() = text;
     }
 }
 
@@ -150,9 +150,9 @@ impl RemoteWriter {
     /// Queues a tick; never waits.
     pub fn push(&self, shot: &SeriesSnapshot) {
         let shot = shot.clone();
-        let samples = samples(&shot);
-        let mut queue = self.shared.queue();
-        let is_full = queue.ticks.len() >= MOST_TICKS || queue.samples + samples > MOST_SAMPLES;
+        let samples = sample_count(&shot);
+        let mut queue = self.shared.lock_queue();
+        let is_full = queue.ticks.len() >= MAX_QUEUED_TICKS || queue.samples + samples > MAX_QUEUED_SAMPLES;
         if queue.ended.is_some() || (is_full && !queue.ticks.is_empty()) {
             self.shared.lost.fetch_add(samples, Ordering::Relaxed);
             return;
@@ -164,28 +164,28 @@ impl RemoteWriter {
     }
 
     /// Returns the counts so far.
-    pub fn result(&self) -> SendResult {
+    pub fn send_result(&self) -> SendResult {
         let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
         let SenderState { sent, lost, retries, .. } = &*self.shared;
         self.result.unwrap_or_else(|| SendResult { sent: count(sent), lost: count(lost), retries: count(retries) })
     }
 
     /// Returns the current failure, if any.
-    pub fn trouble(&self) -> Option<String> {
-        self.shared.trouble().clone()
+    pub fn current_trouble(&self) -> Option<String> {
+        self.shared.lock_trouble().clone()
     }
 
     /// Sends the queued ticks, for at most a second and a half whatever the store does.
     pub fn finish(&mut self) -> SendResult {
-        let Some(thread) = self.thread.take() else { return self.result() };
+        let Some(thread) = self.thread.take() else { return self.send_result() };
         let ended = Instant::now();
-        self.shared.queue().ended = Some(ended);
+        self.shared.lock_queue().ended = Some(ended);
         self.shared.changed.notify_all();
-        let is_done = |until| self.shared.wait(Some(until), |queue| queue.is_done).is_done;
-        let mut done = is_done(ended + GRACE);
+        let is_done = |until| self.shared.wait_until(Some(until), |queue| queue.is_done).is_done;
+        let mut done = is_done(ended + FINISH_GRACE);
         if !done {
             self.store.interrupt();
-            done = is_done(ended + GRACE + BREAK_OFF);
+            done = is_done(ended + FINISH_GRACE + INTERRUPT_GRACE);
         }
         if done {
             // the thread is about to end, so this does not block
@@ -193,8 +193,8 @@ impl RemoteWriter {
         }
         // a thread that still hangs (in name resolution, say) ends with the process;
         // its current batch is as lost as the queued ticks
-        let waiting = if done { 0 } else { self.shared.queue().samples };
-        let mut result = self.result();
+        let waiting = if done { 0 } else { self.shared.lock_queue().samples };
+        let mut result = self.send_result();
         result.lost += waiting;
         *self.result.insert(result)
     }
@@ -207,7 +207,7 @@ impl Drop for RemoteWriter {
 }
 
 /// Number of samples in a snapshot.
-fn samples(shot: &SeriesSnapshot) -> u64 {
+fn sample_count(shot: &SeriesSnapshot) -> u64 {
     shot.values.iter().filter(|v| !v.is_nan()).count() as u64
 }
 
@@ -219,42 +219,42 @@ struct Sender {
 
 impl Sender {
     fn run(&self) {
-        while let Some((batch, count)) = self.next() {
-            let number = if self.deliver(&batch) { &self.shared.sent } else { &self.shared.lost };
+        while let Some((batch, count)) = self.next_batch() {
+            let number = if self.deliver_batch(&batch) { &self.shared.sent } else { &self.shared.lost };
             // both under the lock, so that `finish` counts each sample once
-            let mut queue = self.shared.queue();
+            let mut queue = self.shared.lock_queue();
             queue.samples -= count;
             number.fetch_add(count, Ordering::Relaxed);
         }
-        self.shared.queue().is_done = true;
+        self.shared.lock_queue().is_done = true;
         self.shared.changed.notify_all();
     }
 
     /// Waits for the next batch of ticks and returns it with its number of samples, which
     /// still count as queued; `None` after the last.
-    fn next(&self) -> Option<(Vec<SeriesSnapshot>, u64)> {
-        drop(self.shared.wait(None, |queue| !queue.ticks.is_empty() || queue.ended.is_some()));
-        let linger = Some(Instant::now() + LINGER);
-        let mut queue = self.shared.wait(linger, |queue| queue.samples >= BATCH || queue.ended.is_some());
+    fn next_batch(&self) -> Option<(Vec<SeriesSnapshot>, u64)> {
+        drop(self.shared.wait_until(None, |queue| !queue.ticks.is_empty() || queue.ended.is_some()));
+        let linger = Some(Instant::now() + MAX_LINGER);
+        let mut queue = self.shared.wait_until(linger, |queue| queue.samples >= BATCH_SAMPLES || queue.ended.is_some());
         let (mut batch, mut count) = (Vec::new(), 0);
-        while count < BATCH {
+        while count < BATCH_SAMPLES {
             let Some(shot) = queue.ticks.pop_front() else { break };
-            count += samples(&shot);
+            count += sample_count(&shot);
             batch.push(shot);
         }
         if batch.is_empty() { None } else { Some((batch, count)) }
     }
 
     /// Sends a batch, with retries; returns true if the store has accepted it.
-    fn deliver(&self, batch: &[SeriesSnapshot]) -> bool {
-        let body = encoded(batch, &self.labels);
+    fn deliver_batch(&self, batch: &[SeriesSnapshot]) -> bool {
+        let body = encode_request(batch, &self.labels);
         let headers = [
             ("Content-Encoding", "snappy"),
             ("Content-Type", "application/x-protobuf"),
             ("X-Prometheus-Remote-Write-Version", "0.1.0"),
         ];
-        let mut pause = PAUSES.0;
-        let is_over = || self.shared.queue().deadline().is_some_and(|deadline| Instant::now() >= deadline);
+        let mut pause = RETRY_PAUSES.0;
+        let is_over = || self.shared.lock_queue().deadline().is_some_and(|deadline| Instant::now() >= deadline);
         loop {
             if is_over() {
                 return false;
@@ -268,36 +268,37 @@ impl Sender {
             };
             if is_over() {
                 // cancelled by `finish`: an earlier failure explains more
-                self.shared.trouble().get_or_insert_with(|| "no response before the recording ended".into());
+                self.shared.lock_trouble().get_or_insert_with(|| "no response before the recording ended".into());
                 return false;
             }
             self.shared.set_trouble(Some(error.to_string()));
-            if !may_pass(&error) || !self.rest(spread(pause).max(retry_after(&error))) {
+            if !can_retry(&error) || !self.wait_before_retry(jitter_pause(pause).max(retry_after(&error))) {
                 return false;
             }
             self.shared.retries.fetch_add(1, Ordering::Relaxed);
-            pause = (pause * 2).min(PAUSES.1);
+            pause = (pause * 2).min(RETRY_PAUSES.1);
         }
     }
 
     /// Waits before the next try; returns false if there is no time left for one.
-    fn rest(&self, pause: Duration) -> bool {
+    fn wait_before_retry(&self, pause: Duration) -> bool {
         let begun = Instant::now();
-        let Some(deadline) = self.shared.wait(Some(begun + pause), |queue| queue.ended.is_some()).deadline() else {
+        let Some(deadline) = self.shared.wait_until(Some(begun + pause), |queue| queue.ended.is_some()).deadline()
+        else {
             return true;
         };
-        let next = begun + LAST_PAUSE;
+        let next = begun + FINAL_RETRY_PAUSE;
         if next >= deadline {
             return false;
         }
-        drop(self.shared.wait(Some(next), |_| false));
+        drop(self.shared.wait_until(Some(next), |_| false));
         true
     }
 }
 
 /// Returns a random pause between half of `pause` and all of it, so that recorders which
 /// lost their store at the same time do not all retry at once.
-fn spread(pause: Duration) -> Duration {
+fn jitter_pause(pause: Duration) -> Duration {
     let random = RandomState::new().hash_one(0_u8) as f64 / u64::MAX as f64;
     pause.mul_f64(0.5 + random / 2.0)
 }
@@ -310,7 +311,7 @@ fn retry_after(error: &RemoteError) -> Duration {
 }
 
 /// Returns true if the store may accept the same request later.
-fn may_pass(error: &RemoteError) -> bool {
+fn can_retry(error: &RemoteError) -> bool {
     match error {
         RemoteError::Connection { .. } => true,
         RemoteError::Refused { status, .. } => matches!(*status, 408 | 429) || *status >= 500,
@@ -319,7 +320,7 @@ fn may_pass(error: &RemoteError) -> bool {
 }
 
 /// Encodes and compresses a request with these ticks, series by series.
-fn encoded(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
+fn encode_request(batch: &[SeriesSnapshot], labels: &[(String, String)]) -> Vec<u8> {
     let mut request = WriteRequest::default();
     let mut from = 0;
     while from < batch.len() {
@@ -363,7 +364,7 @@ mod tests {
         let shot =
             |time_ms, value| SeriesSnapshot { time_ms, names: Arc::clone(&names), values: vec![value, f64::NAN] };
         let labels = [("instance".to_owned(), "db1".to_owned())];
-        let body = encoded(&[shot(1, 2.0), shot(2, 3.0)], &labels);
+        let body = encode_request(&[shot(1, 2.0), shot(2, 3.0)], &labels);
         let plain = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
         let request = WriteRequest::decode(plain.as_slice()).unwrap();
         assert_eq!(request.timeseries.len(), 1);
@@ -375,13 +376,13 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_is_tried_again() {
+    fn temporary_errors_are_retried() {
         let refused =
             |status| RemoteError::Refused { url: String::new(), status, says: String::new(), retry_after: None };
-        assert!(may_pass(&refused(503)) && may_pass(&refused(429)));
-        assert!(!may_pass(&refused(400)) && !may_pass(&refused(302)));
+        assert!(can_retry(&refused(503)) && can_retry(&refused(429)));
+        assert!(!can_retry(&refused(400)) && !can_retry(&refused(302)));
         let pause = Duration::from_secs(8);
-        let spread: Vec<Duration> = (0..20).map(|_| spread(pause)).collect();
+        let spread: Vec<Duration> = (0..20).map(|_| jitter_pause(pause)).collect();
         assert!(spread.iter().all(|s| *s >= pause / 2 && *s <= pause), "{spread:?}");
         assert!(spread.iter().any(|s| *s != spread[0]));
     }

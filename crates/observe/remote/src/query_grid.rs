@@ -18,13 +18,13 @@ pub struct QueryGrid {
 impl QueryGrid {
     /// Creates the ticks of `step_ms` that lie wholly in a window, at multiples of the
     /// step, so that stores can cache.
-    pub fn within(from_ms: i64, to_ms: i64, step_ms: i64) -> QueryGrid {
-        QueryGrid::through(from_ms, to_ms, step_ms, 0)
+    pub fn within_window(from_ms: i64, to_ms: i64, step_ms: i64) -> QueryGrid {
+        QueryGrid::within_window_at_phase(from_ms, to_ms, step_ms, 0)
     }
 
     /// Creates the ticks of `step_ms` that lie wholly in a window, in phase with `moment_ms`, at
     /// which a tick ends. No query goes beyond the end of the window.
-    pub fn through(from_ms: i64, to_ms: i64, step_ms: i64, moment_ms: i64) -> QueryGrid {
+    pub fn within_window_at_phase(from_ms: i64, to_ms: i64, step_ms: i64, moment_ms: i64) -> QueryGrid {
         let step_ms = step_ms.max(1);
         let phase_ms = moment_ms.rem_euclid(step_ms);
         let shift_ms = (step_ms - phase_ms) % step_ms;
@@ -36,7 +36,7 @@ impl QueryGrid {
     }
 
     /// Creates a grid of one time; stores may round it to a second.
-    pub fn moment(at_ms: i64) -> QueryGrid {
+    pub fn single_moment(at_ms: i64) -> QueryGrid {
         QueryGrid { first_ms: at_ms, step_ms: 3_600_000, count: 1, shift_ms: 0 }
     }
 
@@ -51,7 +51,7 @@ impl QueryGrid {
     }
 
     /// Splits the grid into parts of at most `max_ticks` ticks, in order.
-    pub fn parts(self, max_ticks: usize) -> impl Iterator<Item = QueryGrid> {
+    pub fn split_parts(self, max_ticks: usize) -> impl Iterator<Item = QueryGrid> {
         let max_ticks = max_ticks.max(1);
         (0..self.count.div_ceil(max_ticks)).map(move |part| {
             let from = part * max_ticks;
@@ -60,7 +60,7 @@ impl QueryGrid {
     }
 
     /// Finds the tick for a time in an answer.
-    pub(crate) fn tick(&self, seconds: f64) -> Option<usize> {
+    pub(crate) fn tick_at_time(&self, seconds: f64) -> Option<usize> {
         let tick = (seconds * 1e3 - (self.first_ms + self.shift_ms) as f64) / self.step_ms as f64;
         let near = tick.round();
         let fits = (tick - near).abs() < 0.01 && near >= 0.0 && near < self.count as f64;
