@@ -93,7 +93,7 @@ pub fn request_traces(data: &[u8]) {
         while let Some(Ok(request)) = trace.next() {
             statistics.push(&request);
             line.clear();
-            diskwright_traces::csv_line(&mut line, &request, "fuzz");
+            diskwright_traces::write_csv_line(&mut line, &request, "fuzz");
         }
         let _ = statistics.finish(&trace.summary().devices);
         let Ok(input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };

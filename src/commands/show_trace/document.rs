@@ -1,7 +1,7 @@
 //! A request trace as JSON: `diskwright.trace/1`.
 
 use diskwright_base::{Histogram, Operation};
-use diskwright_traces::statistics::{Figures, HOT_SHARES, TraceReport};
+use diskwright_traces::statistics::{HOT_SHARES, RequestStatistics, TraceReport};
 use diskwright_traces::{PassedOn, TraceFormat, TraceSummary};
 use serde_json::{Value, json};
 
@@ -24,23 +24,23 @@ pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) ->
         "wall_clock": summary.wall_clock,
         "from": moment(report.all.flow.from_ns),
         "to": moment(report.all.flow.to_ns),
-        "seconds": report.all.flow.seconds(),
+        "seconds": report.all.flow.duration_s(),
         "requests": report.all.requests,
         "unfinished": summary.unfinished,
         "without_arrival": summary.without_arrival,
         "out_of_order": summary.out_of_order,
         "assumed": summary.assumed,
         "passed_on": summary.passed_on.iter().map(passed).collect::<Vec<_>>(),
-        "of_further_devices": report.of_further_devices,
+        "of_further_devices": report.further_device_requests,
         "skipped": Value::Array(skipped),
         "all": figures(&report.all),
         "devices": report.devices.iter().map(figures).collect::<Vec<_>>(),
     })
 }
 
-fn figures(f: &Figures) -> Value {
+fn figures(f: &RequestStatistics) -> Value {
     let amounts = Operation::ALL.map(|operation| {
-        let amount = f.of(operation);
+        let amount = f.operation_amount(operation);
         (operation.name().to_owned(), json!({ "requests": amount.requests, "bytes": amount.bytes }))
     });
     let flow = &f.flow;
@@ -57,10 +57,10 @@ fn figures(f: &Figures) -> Value {
         "seek_bytes": distribution(&f.seek_bytes, 1.0),
         "seeks_forward_share": f.seeks_forward,
         "arrivals": {
-            "per_s": flow.per_s,
+            "per_s": flow.requests_per_s,
             "peak_per_s": flow.peak_per_s,
             "peak_after_s": flow.peak_second,
-            "between_s": distribution(&flow.between_ns, 1e-9),
+            "between_s": distribution(&flow.interarrival_ns, 1e-9),
             "variation": flow.variation,
         },
         "queue_s": distribution(&f.queue_ns, 1e-9),
@@ -68,12 +68,12 @@ fn figures(f: &Figures) -> Value {
         "response_s": distribution(&f.response_ns, 1e-9),
         "read_response_s": distribution(&f.read_response_ns, 1e-9),
         "write_response_s": distribution(&f.write_response_ns, 1e-9),
-        "outstanding": { "mean": flow.mean_outstanding, "most": flow.most_outstanding, "requests": flow.completed },
-        "busy_share": flow.busy,
+        "outstanding": { "mean": flow.mean_in_flight, "most": flow.max_in_flight, "requests": flow.completed },
+        "busy_share": flow.busy_share,
         "footprint": {
             "bytes": f.footprint.bytes,
-            "exact": f.footprint.exact,
-            "hot": f.footprint.hot.map(|hot| {
+            "exact": f.footprint.is_exact,
+            "hot": f.footprint.hot_access_shares.map(|hot| {
                 let part = |(blocks, accesses): (&f64, f64)| {
                     json!({ "blocks_share": blocks, "accesses_share": accesses })
                 };
@@ -83,11 +83,11 @@ fn figures(f: &Figures) -> Value {
     })
 }
 
-fn sizes(f: &Figures) -> Value {
+fn sizes(f: &RequestStatistics) -> Value {
     let powers = f.sizes.by_power.iter().enumerate().filter(|(_, (reads, writes))| reads + writes > 0);
     let by_power = powers
         .map(|(power, (reads, writes))| json!({ "up_to_bytes": 1u64 << power, "reads": reads, "writes": writes }));
-    let common = f.sizes.common(MOST_SIZES);
+    let common = f.sizes.most_common(MOST_SIZES);
     json!({
         "by_power": by_power.collect::<Vec<_>>(),
         "common": common.iter().map(|(bytes, times)| json!({ "bytes": bytes, "requests": times })).collect::<Vec<_>>(),

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use diskwright_base::Request;
 use diskwright_traces::statistics::TraceReport;
 use diskwright_traces::{
-    CSV_HEADING, FORMATS, InputHead, LogInput, Statistics, Trace, TraceSummary, ambiguous, csv_line, open, open_as,
-    recognise,
+    CSV_HEADING, FORMATS, InputHead, LogInput, Statistics, Trace, TraceSummary, ambiguous_formats, open,
+    open_with_format, recognise_format, write_csv_line,
 };
 
 use super::show::Cells;
@@ -57,7 +57,7 @@ fn is_pipe(path: &Path) -> bool {
 
 /// True for a request trace, even if its format must be given by the user.
 pub fn could_be(head: &InputHead<'_>) -> bool {
-    recognise(head).is_some() || ambiguous(head).is_some()
+    recognise_format(head).is_some() || ambiguous_formats(head).is_some()
 }
 
 fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
@@ -67,14 +67,14 @@ fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
         let near = find::hint(id, FORMATS.iter().map(|format| format.id));
         return Err(Failure::Usage(format!("--trace-format {id}: unknown format{near}; formats: {known}")));
     };
-    Ok(open_as(paths, format)?)
+    Ok(open_with_format(paths, format)?)
 }
 
 /// Reads the trace and shows it.
 pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     let trace = opened(paths, wanted.format)?;
     // named devices mean all requests to them, whether passed on or not
-    let mut trace = if wanted.devices.is_empty() { trace } else { trace.every_layer() };
+    let mut trace = if wanted.devices.is_empty() { trace } else { trace.with_every_layer() };
     if wanted.csv && !wanted.json {
         return csv(&mut trace, wanted.devices, wanted.cells);
     }
@@ -136,7 +136,7 @@ fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failur
     let mut out = String::with_capacity(2 * PIECE);
     out.push_str(CSV_HEADING);
     each(trace, devices, |request, device| {
-        csv_line(&mut out, request, &cells.shown(device));
+        write_csv_line(&mut out, request, &cells.shown(device));
         if out.len() >= PIECE {
             output::data(out.as_bytes())?;
             out.clear();

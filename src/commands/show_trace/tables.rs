@@ -3,7 +3,7 @@
 use diskwright_base::units::format_count;
 use diskwright_base::{Histogram, Operation, units};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
-use diskwright_traces::statistics::{Figures, HOT_SHARES, STREAMS, TraceReport};
+use diskwright_traces::statistics::{HOT_SHARES, MAX_STREAMS, RequestStatistics, TraceReport};
 use diskwright_traces::{PassedOn, TraceSummary};
 
 use super::steps;
@@ -26,9 +26,9 @@ pub fn of(
     for line in remarks(summary, once) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
     }
-    if report.of_further_devices > 0 {
+    if report.further_device_requests > 0 {
         let requests =
-            format_count(report.of_further_devices, "request of more devices is", "requests of more devices are");
+            format_count(report.further_device_requests, "request of more devices is", "requests of more devices are");
         out.push_str(&format!("{requests} included in the total only\n"));
     }
     out.push('\n');
@@ -50,7 +50,7 @@ pub fn of(
 fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
-        _ => format!("{} on a separate clock", units::format_value(report.all.flow.seconds(), "s")),
+        _ => format!("{} on a separate clock", units::format_value(report.all.flow.duration_s(), "s")),
     };
     let files = match summary.files.as_slice() {
         [one] => style.clean(one),
@@ -124,19 +124,19 @@ fn overview(report: &TraceReport) -> TextTable {
     for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
         table = table.column(title, Align::Right);
     }
-    let mut row = |name: &str, f: &Figures| {
-        let outstanding = f.flow.mean_outstanding.map_or_else(|| "unknown".into(), units::format_significant);
+    let mut row = |name: &str, f: &RequestStatistics| {
+        let outstanding = f.flow.mean_in_flight.map_or_else(|| "unknown".into(), units::format_significant);
         table.row([
             name.to_owned(),
             f.requests.to_string(),
             share(f.read_share()),
-            bytes(f.of(Operation::Read).bytes),
-            bytes(f.of(Operation::Write).bytes),
-            rate(f.flow.per_s),
+            bytes(f.operation_amount(Operation::Read).bytes),
+            bytes(f.operation_amount(Operation::Write).bytes),
+            rate(f.flow.requests_per_s),
             rate(Some(f.flow.peak_per_s as f64)),
             outstanding,
-            f.flow.most_outstanding.map_or_else(String::new, |max_in_flight| max_in_flight.to_string()),
-            share(f.flow.busy),
+            f.flow.max_in_flight.map_or_else(String::new, |max_in_flight| max_in_flight.to_string()),
+            share(f.flow.busy_share),
         ]);
     };
     for device in &report.devices {
@@ -149,7 +149,7 @@ fn overview(report: &TraceReport) -> TextTable {
 }
 
 /// Draws the sections on one device, or on all.
-fn figures(out: &mut String, f: &Figures, name: &str, charts: bool, style: &Style) {
+fn figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, style: &Style) {
     out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean(name))));
     out.push_str(&times(f).render(style));
     out.push('\n');
@@ -165,13 +165,13 @@ fn figures(out: &mut String, f: &Figures, name: &str, charts: bool, style: &Styl
     if charts {
         histogram("queue time (arrival to issue)", &f.queue_ns, "s");
         histogram("service time (issue to completion)", &f.service_ns, "s");
-        histogram("time between arrivals", &f.flow.between_ns, "s");
+        histogram("time between arrivals", &f.flow.interarrival_ns, "s");
         histogram("distance to the previous request", &f.seek_bytes, "bytes");
         histogram("requests in a run", &f.run_requests, "count");
     }
 }
 
-fn times(f: &Figures) -> TextTable {
+fn times(f: &RequestStatistics) -> TextTable {
     let mut table = TextTable::new().column("time", Align::Left);
     for title in ["requests", "mean", "50 %", "95 %", "99 %", "99.9 %", "99.999 %", "most"] {
         table = table.column(title, Align::Right);
@@ -191,17 +191,17 @@ fn times(f: &Figures) -> TextTable {
         row("  of reads", &f.read_response_ns);
         row("  of writes", &f.write_response_ns);
     }
-    row("between arrivals", &f.flow.between_ns);
+    row("between arrivals", &f.flow.interarrival_ns);
     table
 }
 
-fn places(f: &Figures) -> TextTable {
+fn places(f: &RequestStatistics) -> TextTable {
     let mut table = TextTable::new().text("").text("");
     let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
     let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::format_significant);
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
     row("begins where the previous one ended", share(f.sequential));
-    row(&format!("begins where one of {STREAMS} streams ended"), share(f.sequential_in_streams));
+    row(&format!("begins where one of {MAX_STREAMS} streams ended"), share(f.sequential_in_streams));
     if let (Some(mean), Some(max), Some(length)) = (f.run_requests.mean(), f.run_requests.max(), f.run_bytes.mean()) {
         let mean = units::format_amount(mean, "request", "requests");
         row("run in a stream", format!("mean {mean}, {}; longest {max}", bytes(length as u64)));
@@ -213,14 +213,14 @@ fn places(f: &Figures) -> TextTable {
             format!("mean {}, median {}; {forward} forward", bytes(mean as u64), bytes(median as u64)),
         );
     }
-    let about = if f.footprint.exact { "" } else { "about " };
+    let about = if f.footprint.is_exact { "" } else { "about " };
     row("touched", format!("{about}{} in blocks of 4 KiB", bytes(f.footprint.bytes)));
-    if let Some(hot) = f.footprint.hot.map(|hot| hot.map(|part| units::format_value(part, "fraction"))) {
+    if let Some(hot) = f.footprint.hot_access_shares.map(|hot| hot.map(|part| units::format_value(part, "fraction"))) {
         let blocks = HOT_SHARES.map(|share| units::format_significant(share * 100.0)).join(", ");
         row(&format!("hottest {blocks} % of that"), format!("take {} of the accesses", hot.join(", ")));
     }
     for operation in [Operation::Flush, Operation::Discard] {
-        let amount = f.of(operation);
+        let amount = f.operation_amount(operation);
         if amount.requests > 0 {
             let length = if amount.bytes > 0 { format!(", {}", bytes(amount.bytes)) } else { String::new() };
             row(
@@ -233,12 +233,12 @@ fn places(f: &Figures) -> TextTable {
 }
 
 /// Formats `: 4 KiB 62 %, 64 KiB 20 %, …`.
-fn common(f: &Figures) -> String {
-    let all = f.of(Operation::Read).requests + f.of(Operation::Write).requests;
+fn common(f: &RequestStatistics) -> String {
+    let all = f.operation_amount(Operation::Read).requests + f.operation_amount(Operation::Write).requests;
     let describe = |(length, times): &(u32, u64)| {
         format!("{} {}", size(u64::from(*length)), units::format_value(*times as f64 / all as f64, "fraction"))
     };
-    let named: Vec<String> = f.sizes.common(MOST_SIZES).iter().map(describe).collect();
+    let named: Vec<String> = f.sizes.most_common(MOST_SIZES).iter().map(describe).collect();
     if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
 }
 
@@ -249,7 +249,7 @@ struct HistogramRow {
     behind: String,
 }
 
-fn sizes(f: &Figures, style: &Style) -> String {
+fn sizes(f: &RequestStatistics, style: &Style) -> String {
     let powers = &f.sizes.by_power;
     let used = |(reads, writes): &(u64, u64)| reads + writes > 0;
     let (Some(first), Some(last)) = (powers.iter().position(used), powers.iter().rposition(used)) else {

@@ -18,9 +18,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{C, D, G, PLAIN, Q, READ, WRITE, event};
+use common::{C, D, DEFAULT_FORMAT, G, Q, READ, WRITE, event};
 use diskwright_base::{Histogram, Operation, Request};
-use diskwright_traces::{CSV_HEADING, Statistics, csv_line, open};
+use diskwright_traces::{CSV_HEADING, Statistics, open, write_csv_line};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
@@ -38,20 +38,20 @@ fn main() {
         "{:<22} {:>8} {:>10} {:>14} {:>10} {:>14}",
         "", "MB", "read MB/s", "requests/s", "and summed", "requests/s"
     );
-    let requests = requests(count);
-    for (format, paths) in write(&requests, &folder) {
-        measure(format, &paths, count, rounds);
+    let requests = random_requests(count);
+    for (format, paths) in write_formats(&requests, &folder) {
+        measure_format(format, &paths, count, rounds);
     }
-    histogram(&requests, rounds);
+    measure_histogram(&requests, rounds);
     if !tiny {
-        peers(&folder, rounds);
+        measure_peers(&folder, rounds);
         println!("most resident memory, the {count} requests of this benchmark included: {} KiB", status_kib("VmHWM"));
     }
     let _ = fs::remove_dir_all(&folder);
 }
 
 /// Processor time of this thread, seconds.
-fn thread_s() -> f64 {
+fn thread_time_s() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
@@ -63,7 +63,7 @@ fn status_kib(field: &str) -> u64 {
 }
 
 /// Generates requests with up to 32 in flight; a third continues where the last ended.
-fn requests(count: usize) -> Vec<Request> {
+fn random_requests(count: usize) -> Vec<Request> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random_below = |sides: u64| {
         state ^= state << 13;
@@ -90,7 +90,7 @@ fn requests(count: usize) -> Vec<Request> {
 }
 
 /// Writes the requests in each format; returns the files.
-fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>)> {
+fn write_formats(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>)> {
     let save = |name: &str, bytes: &[u8]| {
         let path = folder.join(name);
         fs::write(&path, bytes).expect("room for a trace");
@@ -113,9 +113,9 @@ fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>
             response / 1000,
             20
         );
-        csv_line(&mut csv, r, "sda");
+        write_csv_line(&mut csv, r, "sda");
     }
-    let mut sets = vec![("blktrace", blktrace(requests, folder))];
+    let mut sets = vec![("blktrace", write_blktrace(requests, folder))];
     for (format, text) in [("msr-cambridge", msr), ("disksim", disksim), ("disksim-validation", validation)] {
         sets.push((format, vec![save(format, text.as_bytes())]));
     }
@@ -124,13 +124,13 @@ fn write(requests: &[Request], folder: &Path) -> Vec<(&'static str, Vec<PathBuf>
 }
 
 /// Writes a blktrace: Q, G and D on the processor that queues, C on the other one.
-fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
+fn write_blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
     let mut files = [Vec::new(), Vec::new()];
     let mut later: BinaryHeap<(std::cmp::Reverse<u64>, usize, u64, usize)> = BinaryHeap::new();
     let mut put = |offset: u64, processor: usize, action: u64, r: &Request| {
         let category = if r.operation == Operation::Read { READ } else { WRITE } | 0x100;
         let entry = event(offset, action, category, r.offset_bytes / 512, r.length_bytes / 512);
-        files[processor].extend(PLAIN.encode(&entry));
+        files[processor].extend(DEFAULT_FORMAT.encode_record(&entry));
     };
     for (number, r) in requests.iter().enumerate() {
         let moment = |ns: i64| u64::try_from(ns).unwrap_or(0);
@@ -157,15 +157,15 @@ fn blktrace(requests: &[Request], folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Measures the time of recording a latency in a histogram.
-fn histogram(requests: &[Request], rounds: u32) {
+fn measure_histogram(requests: &[Request], rounds: u32) {
     let times: Vec<u64> = requests.iter().filter_map(Request::response_ns).collect();
     let mut histogram = Histogram::new();
     let mut min_s = f64::MAX;
     for _ in 0..rounds {
         histogram.clear();
-        let start = thread_s();
+        let start = thread_time_s();
         times.iter().for_each(|&t| histogram.record(t));
-        min_s = min_s.min((thread_s() - start) / times.len() as f64);
+        min_s = min_s.min((thread_time_s() - start) / times.len() as f64);
     }
     assert_eq!(histogram.count(), times.len() as u64);
     println!("{:<44} {:>8.1} ns", "a histogram records a value", min_s * 1e9);
@@ -175,21 +175,21 @@ fn size_mb(paths: &[PathBuf]) -> f64 {
     paths.iter().map(|p| fs::metadata(p).map_or(0, |m| m.len())).sum::<u64>() as f64 * 1e-6
 }
 
-fn measure(format: &str, paths: &[PathBuf], count: usize, rounds: u32) {
+fn measure_format(format: &str, paths: &[PathBuf], count: usize, rounds: u32) {
     let mb = size_mb(paths);
     let (mut read_s, mut summed_s) = (f64::MAX, f64::MAX);
     for _ in 0..rounds {
-        let start = thread_s();
+        let start = thread_time_s();
         let found = open(paths).expect("opens").map(|r| u64::from(r.is_ok())).sum::<u64>();
-        read_s = read_s.min(thread_s() - start);
+        read_s = read_s.min(thread_time_s() - start);
         assert_eq!(found, count as u64, "{format}");
-        let start = thread_s();
+        let start = thread_time_s();
         let mut statistics = Statistics::new();
         let mut trace = open(paths).expect("opens");
         assert_eq!(trace.format().id, format);
         trace.by_ref().for_each(|r| statistics.push(&r.expect("readable")));
         let report = statistics.finish(trace.devices());
-        summed_s = summed_s.min(thread_s() - start);
+        summed_s = summed_s.min(thread_time_s() - start);
         assert_eq!(report.all.requests, count as u64, "{format}");
     }
     let rate = |seconds: f64| format!("{:.2} M", count as f64 / seconds * 1e-6);
@@ -203,7 +203,7 @@ fn measure(format: &str, paths: &[PathBuf], count: usize, rounds: u32) {
 }
 
 /// Processor time of the child processes that have ended, seconds.
-fn children_s() -> f64 {
+fn children_time_s() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let behind_name = stat.rsplit(')').next().unwrap_or("");
     let numbers: Vec<f64> = behind_name.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
@@ -213,7 +213,7 @@ fn children_s() -> f64 {
 }
 
 /// Measures blkparse and btt on the same two files, also by processor time.
-fn peers(folder: &Path, rounds: u32) {
+fn measure_peers(folder: &Path, rounds: u32) {
     let mb = size_mb(&[folder.join("bench.blktrace.0"), folder.join("bench.blktrace.1")]);
     let text = ["blkparse", "-q", "-i", "bench", "-o", "bench.txt"];
     let binary = ["blkparse", "-q", "-O", "-i", "bench", "-d", "bench.bin"];
@@ -221,11 +221,11 @@ fn peers(folder: &Path, rounds: u32) {
     for command in [&text[..], &binary, &sums] {
         let mut min_s = f64::MAX;
         for _ in 0..rounds.min(2) {
-            let start = children_s();
+            let start = children_time_s();
             let mut process = Command::new(command[0]);
             process.args(&command[1..]).current_dir(folder).stdout(Stdio::null()).stderr(Stdio::null());
             match process.status() {
-                Ok(status) if status.success() => min_s = min_s.min(children_s() - start),
+                Ok(status) if status.success() => min_s = min_s.min(children_time_s() - start),
                 Ok(status) => return println!("{}: skipped: {status}", command.join(" ")),
                 Err(why) => return println!("{}: skipped: {why}", command[0]),
             }
@@ -239,9 +239,9 @@ fn peers(folder: &Path, rounds: u32) {
 
 /// Measures reading the text that blkparse wrote.
 fn measure_text(path: &Path, mb: f64) {
-    let start = thread_s();
+    let start = thread_time_s();
     let count = open(&[path.to_owned()]).expect("opens").filter(Result::is_ok).count();
-    let seconds = thread_s() - start;
+    let seconds = thread_time_s() - start;
     println!(
         "{:<22} {mb:>8.1} {:>10.0} {:>12.2} M",
         "blkparse (its text)",

@@ -9,9 +9,9 @@ use diskwright_base::Operation;
 pub(crate) enum TraceEventKind {
     /// Q: submitted to the device's queue.
     Queue,
-    /// A: remapped to this place from [`TraceEvent::source`]; a Q may follow.
+    /// A: remapped to this place from [`TraceEvent::source_device`]; a Q may follow.
     Remap,
-    /// X: split at [`TraceEvent::other`]; both parts continue.
+    /// X: split at [`TraceEvent::other_sector`]; both parts continue.
     Split,
     /// D: issued to the device.
     Issue,
@@ -34,14 +34,14 @@ pub(crate) struct TraceEvent {
     pub(crate) sectors: u32,
     /// Of a split: first sector of the second part. Of a remap: the sector on the
     /// device that it came from.
-    pub(crate) other: u64,
+    pub(crate) other_sector: u64,
     /// Of a remap: the device that it came from.
-    pub(crate) source: u32,
+    pub(crate) source_device: u32,
 }
 
 /// Sector numbers are below this, so that an offset in bytes fits into 64 bits, and a sector
 /// and an operation into one key.
-pub(crate) const MOST_SECTORS: u64 = 1 << 55;
+pub(crate) const MAX_SECTOR: u64 = 1 << 55;
 
 /// Splits the kernel's device number into major and minor.
 pub(crate) fn major_minor(device: u32) -> (u32, u32) {

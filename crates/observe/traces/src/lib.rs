@@ -10,39 +10,39 @@
 //! Unreadable parts are skipped, and reported by [`Trace::summary`] with place
 //! and reason; an error ends the trace only if the system cannot read a file.
 
-mod bytes;
 mod error;
+mod event_trace;
 mod events;
-mod files;
+mod file_sets;
 mod formats;
-mod lines;
-mod matching;
-mod order;
-mod records;
+mod line_trace;
+mod matcher;
 mod remaps;
+mod sorter;
 pub mod statistics;
 mod summary;
-mod text;
+mod text_fields;
 pub mod ticks;
+mod trace_bytes;
 
 use std::path::PathBuf;
 
 use diskwright_base::Request;
 pub use diskwright_logs::{InputHead, LogInput};
 
-use bytes::TraceBytes;
 pub use error::TraceError;
+use event_trace::EventTrace;
 use formats::TraceShape;
-pub use formats::{CSV_HEADING, FORMATS, TraceFormat, ambiguous, csv_line, recognise};
-use lines::LineTrace;
-use records::EventTrace;
+pub use formats::{CSV_HEADING, FORMATS, TraceFormat, ambiguous_formats, recognise_format, write_csv_line};
+use line_trace::LineTrace;
 pub use statistics::Statistics;
 pub use summary::{PassedOn, Skip, TraceSummary};
+use trace_bytes::TraceBytes;
 
 /// Engine that reads the trace's format.
 enum TraceEngine {
     Lines(Box<LineTrace>),
-    Records(Box<EventTrace>),
+    Events(Box<EventTrace>),
 }
 
 /// A trace being read: an iterator of requests.
@@ -55,7 +55,7 @@ pub struct Trace {
     span_ns: Option<(i64, i64)>,
     last_ns: i64,
     failed: bool,
-    assumed: Option<String>,
+    assumption: Option<String>,
 }
 
 /// Opens the files of one trace, all of one format; `-` is standard input. One
@@ -64,7 +64,8 @@ pub struct Trace {
 /// # Errors
 /// When a file cannot be opened, is not a trace, or has another format than the others.
 pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
-    let inputs = files::whole_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
+    let inputs =
+        file_sets::expand_file_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
     from_inputs(inputs)
 }
 
@@ -72,8 +73,9 @@ pub fn open(paths: &[PathBuf]) -> Result<Trace, TraceError> {
 ///
 /// # Errors
 /// When a file cannot be opened, or there is none.
-pub fn open_as(paths: &[PathBuf], format: &'static TraceFormat) -> Result<Trace, TraceError> {
-    let inputs = files::whole_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
+pub fn open_with_format(paths: &[PathBuf], format: &'static TraceFormat) -> Result<Trace, TraceError> {
+    let inputs =
+        file_sets::expand_file_sets(paths).iter().map(|path| LogInput::open(path)).collect::<Result<Vec<_>, _>>()?;
     if inputs.is_empty() { Err(TraceError::None) } else { Ok(with_format(format, inputs)) }
 }
 
@@ -92,12 +94,12 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
         let file = || input.name().to_owned();
         let unknown =
             || TraceError::Unknown { file: file(), known: FORMATS.iter().map(|f| f.id).collect::<Vec<_>>().join(", ") };
-        let format = match (recognise(&input.head()), formats::ambiguous(&input.head())) {
+        let format = match (recognise_format(&input.head()), formats::ambiguous_formats(&input.head())) {
             (Some(format), _) => format,
             (None, Some([one, other])) => return Err(TraceError::Ambiguous { file: file(), one, other }),
             (None, None) => return Err(unknown()),
         };
-        assumed = assumed.or_else(|| formats::assumption(format, &input.head()));
+        assumed = assumed.or_else(|| formats::describe_assumption(format, &input.head()));
         match &found {
             Some((other, _)) if other.id == format.id => {}
             None => found = Some((format, file())),
@@ -108,7 +110,7 @@ pub fn from_inputs(inputs: Vec<LogInput>) -> Result<Trace, TraceError> {
         }
     }
     let (format, _) = found.ok_or(TraceError::None)?;
-    Ok(Trace { assumed, ..with_format(format, inputs) })
+    Ok(Trace { assumption: assumed, ..with_format(format, inputs) })
 }
 
 /// Reads open files as this format, without recognising it.
@@ -117,9 +119,9 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
     let bytes = inputs.into_iter().map(TraceBytes::new).collect();
     let engine = match format.shape {
         TraceShape::Lines(parse) => TraceEngine::Lines(Box::new(LineTrace::new(parse, bytes))),
-        TraceShape::Fixed(records) => TraceEngine::Lines(Box::new(LineTrace::of_records(records, bytes))),
-        TraceShape::Records => TraceEngine::Records(Box::new(EventTrace::new(bytes, false))),
-        TraceShape::EventLines => TraceEngine::Records(Box::new(EventTrace::new(bytes, true))),
+        TraceShape::Fixed(records) => TraceEngine::Lines(Box::new(LineTrace::from_records(records, bytes))),
+        TraceShape::EventRecords => TraceEngine::Events(Box::new(EventTrace::new(bytes, false))),
+        TraceShape::EventLines => TraceEngine::Events(Box::new(EventTrace::new(bytes, true))),
     };
     Trace {
         format,
@@ -130,19 +132,19 @@ pub fn with_format(format: &'static TraceFormat, inputs: Vec<LogInput>) -> Trace
         span_ns: None,
         last_ns: i64::MIN,
         failed: false,
-        assumed: None,
+        assumption: None,
     }
 }
 
 /// Smallest time that is taken as a time of day in traces that may contain either:
 /// 1990, nanoseconds since 1970. No trace lasts twenty years.
-const A_DAY_NS: i64 = 631_152_000_000_000_000;
+const MIN_WALL_CLOCK_NS: i64 = 631_152_000_000_000_000;
 
 impl Trace {
     /// Returns a request that a device passed on to another at each of them.
     /// Without this it counts once, at the last one.
-    pub fn every_layer(mut self) -> Trace {
-        if let TraceEngine::Records(records) = &mut self.engine {
+    pub fn with_every_layer(mut self) -> Trace {
+        if let TraceEngine::Events(records) = &mut self.engine {
             records.matcher.every_layer = true;
         }
         self
@@ -157,7 +159,7 @@ impl Trace {
     pub fn devices(&self) -> &[String] {
         match &self.engine {
             TraceEngine::Lines(lines) => lines.devices.names(),
-            TraceEngine::Records(records) => records.matcher.devices.names(),
+            TraceEngine::Events(records) => records.matcher.devices.names(),
         }
     }
 
@@ -165,17 +167,17 @@ impl Trace {
     pub fn summary(&self) -> TraceSummary {
         let (skips, unfinished, without_arrival, known_wall_clock) = match &self.engine {
             TraceEngine::Lines(lines) => (vec![&lines.skips], 0, 0, false),
-            TraceEngine::Records(records) => {
+            TraceEngine::Events(records) => {
                 let matcher = &records.matcher;
                 let skips = vec![&records.skips, &matcher.skips];
-                (skips, matcher.unfinished, matcher.without_arrival, records.wall_clock())
+                (skips, matcher.unfinished, matcher.without_arrival, records.has_wall_clock())
             }
         };
         let passed_on = match &self.engine {
             TraceEngine::Lines(_) => Vec::new(),
-            TraceEngine::Records(records) => records.matcher.passed_on(),
+            TraceEngine::Events(records) => records.matcher.passed_on(),
         };
-        let in_csv = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > A_DAY_NS);
+        let in_csv = self.format.id == "requests-csv" && self.span_ns.is_some_and(|(from, _)| from > MIN_WALL_CLOCK_NS);
         TraceSummary {
             format: self.format.id,
             files: self.files.clone(),
@@ -184,7 +186,7 @@ impl Trace {
             without_arrival,
             out_of_order: self.out_of_order,
             passed_on,
-            assumed: self.assumed.clone(),
+            assumed: self.assumption.clone(),
             skipped: skips.into_iter().flat_map(|s| s.clone().into_list()).collect(),
             devices: self.devices().to_vec(),
             wall_clock: self.format.wall_clock || known_wall_clock || in_csv,
@@ -193,7 +195,7 @@ impl Trace {
         }
     }
 
-    fn count(&mut self, request: &Request) {
+    fn count_request(&mut self, request: &Request) {
         self.requests += 1;
         if request.arrival_ns < self.last_ns {
             self.out_of_order += 1;
@@ -214,12 +216,12 @@ impl Iterator for Trace {
         }
         let next = match &mut self.engine {
             TraceEngine::Lines(lines) => lines.next(),
-            TraceEngine::Records(records) => records.next(),
+            TraceEngine::Events(records) => records.next(),
         };
         match next {
             Ok(request) => {
                 let request = request?;
-                self.count(&request);
+                self.count_request(&request);
                 Some(Ok(request))
             }
             Err(error) => {

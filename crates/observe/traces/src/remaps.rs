@@ -17,84 +17,84 @@
 use diskwright_base::Operation;
 
 use crate::events::{TraceEvent, TraceEventKind};
-use crate::matching::{Matcher, Pieces, key};
+use crate::matcher::{Matcher, Pieces, piece_key};
 
 /// Largest number of successive remaps that are followed.
-const MOST_STEPS: usize = 16;
+const MAX_REMAP_STEPS: usize = 16;
 /// Largest number of pieces searched for those that a remap passes on.
-const MOST_TAKEN: usize = 64;
+const MAX_REMAPPED_PIECES: usize = 64;
 
 /// State of an open request, which decides where it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum RequestState {
     /// Remapped to this place, with no later event.
     Remapped,
     /// A request of its device.
-    Asked,
+    Queued,
     /// Passed on to the device with this index.
     PassedTo(usize),
     /// Replaced by a later entry of the same request.
     Replaced,
 }
 
-impl Standing {
+impl RequestState {
     /// Returns the state of a request that arrives at a device by this event.
-    pub(crate) fn of(kind: TraceEventKind) -> Standing {
-        if kind == TraceEventKind::Remap { Standing::Remapped } else { Standing::Asked }
+    pub(crate) fn from_event_kind(kind: TraceEventKind) -> RequestState {
+        if kind == TraceEventKind::Remap { RequestState::Remapped } else { RequestState::Queued }
     }
 
     /// Notes an event that proves this to be a request of its device.
-    pub(crate) fn happened(&mut self) {
-        if *self == Standing::Remapped {
-            *self = Standing::Asked;
+    pub(crate) fn confirm_request(&mut self) {
+        if *self == RequestState::Remapped {
+            *self = RequestState::Queued;
         }
     }
 }
 
 impl Matcher {
     /// Processes a remap to a device: marks the request on the device that it came from.
-    pub(crate) fn follow(&mut self, to: usize, event: &TraceEvent) {
-        let from = self.by_kernel_number.get(&event.source).copied().filter(|from| *from != to);
+    pub(crate) fn follow_remap(&mut self, to: usize, event: &TraceEvent) {
+        let from = self.by_kernel_number.get(&event.source_device).copied().filter(|from| *from != to);
         if event.operation == Operation::Flush {
             return self.follow_flush(from, to);
         }
-        let end = event.other.saturating_add(u64::from(event.sectors));
+        let end = event.other_sector.saturating_add(u64::from(event.sectors));
         if let Some(from) = from {
-            if self.replace_remap(from, event.operation, event.other, end) {
-                self.tables[from].leads_to = Some(to);
+            if self.replace_remap(from, event.operation, event.other_sector, end) {
+                self.device_states[from].remapped_to = Some(to);
                 return;
             }
-            if self.pass_on(from, to, event.operation, event.other, end) {
+            if self.pass_on_requests(from, to, event.operation, event.other_sector, end) {
                 return;
             }
         }
         // the remap to the partition before it has the disk's number
-        self.replace_remap(to, event.operation, event.other, end);
+        self.replace_remap(to, event.operation, event.other_sector, end);
     }
 
     /// Marks the requests of a device in `sector..end` as passed on; returns false if there are none.
-    fn pass_on(&mut self, from: usize, to: usize, operation: Operation, sector: u64, end: u64) -> bool {
+    fn pass_on_requests(&mut self, from: usize, to: usize, operation: Operation, sector: u64, end: u64) -> bool {
         let overlapping = |pieces: &Pieces| -> Vec<u64> {
-            let range = key(operation, 0, 0)..key(operation, end, 0);
-            let found = pieces.range(range).rev().take(MOST_TAKEN).filter(|(_, to)| **to > sector);
+            let range = piece_key(operation, 0, 0)..piece_key(operation, end, 0);
+            let found = pieces.range(range).rev().take(MAX_REMAPPED_PIECES).filter(|(_, to)| **to > sector);
             found.map(|(key, _)| key.1).collect()
         };
-        let table = &self.tables[from];
+        let table = &self.device_states[from];
         let mut ids = overlapping(&table.waiting);
         // devices of the device mapper with their own queue issue before they pass on
-        ids.extend(overlapping(&table.flying));
+        ids.extend(overlapping(&table.in_flight));
         for id in &ids {
-            self.pass(*id, to);
+            self.pass_on_request(*id, to);
         }
         !ids.is_empty()
     }
 
     /// Marks one request as passed on.
-    fn pass(&mut self, id: u64, to: usize) {
-        if let Some(held) = self.held(id)
-            && held.standing == Standing::Asked
+    fn pass_on_request(&mut self, id: u64, to: usize) {
+        if let Some(held) = self.find_open_request(id)
+            && held.state == RequestState::Queued
         {
-            held.standing = Standing::PassedTo(to);
+            held.state = RequestState::PassedTo(to);
         }
     }
 
@@ -102,13 +102,13 @@ impl Matcher {
     fn follow_flush(&mut self, from: Option<usize>, to: usize) {
         if let Some(from) = from {
             if self.replace_flush(from) {
-                self.tables[from].leads_to = Some(to);
+                self.device_states[from].remapped_to = Some(to);
                 return;
             }
-            let table = &self.tables[from];
-            let ids: Vec<u64> = table.waiting_flushes.iter().chain(&table.flying_flushes).copied().collect();
+            let table = &self.device_states[from];
+            let ids: Vec<u64> = table.waiting_flushes.iter().chain(&table.in_flight_flushes).copied().collect();
             if !ids.is_empty() {
-                return ids.into_iter().for_each(|id| self.pass(id, to));
+                return ids.into_iter().for_each(|id| self.pass_on_request(id, to));
             }
         }
         self.replace_flush(to);
@@ -116,38 +116,40 @@ impl Matcher {
 
     /// Replaces a remap to exactly this place, because its next event adds a new entry; returns false if none exists.
     pub(crate) fn replace_remap(&mut self, table: usize, operation: Operation, sector: u64, end: u64) -> bool {
-        let alike = self.tables[table].waiting.range(key(operation, sector, 0)..=key(operation, sector, u64::MAX));
+        let alike = self.device_states[table]
+            .waiting
+            .range(piece_key(operation, sector, 0)..=piece_key(operation, sector, u64::MAX));
         let Some((found, _)) = alike.rev().take(1).find(|(_, to)| **to == end) else { return false };
         let found = *found;
-        let replaced = self.replace(found.1);
+        let replaced = self.replace_request(found.1);
         if replaced {
-            self.tables[table].waiting.remove(&found);
+            self.device_states[table].waiting.remove(&found);
         }
         replaced
     }
 
     /// Replaces the last remapped flush of a device; returns false if there is none.
     pub(crate) fn replace_flush(&mut self, table: usize) -> bool {
-        let Some(id) = self.tables[table].waiting_flushes.back().copied() else { return false };
-        let replaced = self.replace(id);
+        let Some(id) = self.device_states[table].waiting_flushes.back().copied() else { return false };
+        let replaced = self.replace_request(id);
         if replaced {
-            self.tables[table].waiting_flushes.pop_back();
+            self.device_states[table].waiting_flushes.pop_back();
         }
         replaced
     }
 
     /// Marks a remapped request as replaced; returns false if it has another state.
-    fn replace(&mut self, id: u64) -> bool {
-        let remap = self.held(id).filter(|held| held.standing == Standing::Remapped);
-        remap.map(|held| held.standing = Standing::Replaced).is_some()
+    fn replace_request(&mut self, id: u64) -> bool {
+        let remap = self.find_open_request(id).filter(|held| held.state == RequestState::Remapped);
+        remap.map(|held| held.state = RequestState::Replaced).is_some()
     }
 
     /// Returns true if the trace contains requests of a device, or of one to which it is
     /// remapped. The trace of one partition mentions its disk only in remaps.
-    pub(crate) fn is_seen(&self, table: usize) -> bool {
-        let next = |index: &usize| self.tables.get(*index).and_then(|table| table.leads_to);
+    pub(crate) fn is_device_traced(&self, table: usize) -> bool {
+        let next = |index: &usize| self.device_states.get(*index).and_then(|table| table.remapped_to);
         std::iter::successors(Some(table), next)
-            .take(MOST_STEPS)
-            .any(|index| self.tables.get(index).is_some_and(|table| table.active))
+            .take(MAX_REMAP_STEPS)
+            .any(|index| self.device_states.get(index).is_some_and(|table| table.active))
     }
 }

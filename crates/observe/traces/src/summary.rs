@@ -53,7 +53,7 @@ pub struct PassedOn {
 #[derive(Default)]
 pub(crate) struct DeviceTable {
     names: Vec<String>,
-    places: HashMap<Vec<u8>, u16>,
+    numbers: HashMap<Vec<u8>, u16>,
     last: (Vec<u8>, u16),
 }
 
@@ -63,16 +63,16 @@ impl DeviceTable {
 
     /// Returns the number of a device, or assigns one. `key` identifies the device and `name`
     /// is its name for users.
-    pub(crate) fn number(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Option<u16> {
+    pub(crate) fn number_for(&mut self, key: &[u8], name: impl FnOnce() -> String) -> Option<u16> {
         if !self.names.is_empty() && self.last.0 == key {
             return Some(self.last.1);
         }
-        let number = match self.places.get(key) {
+        let number = match self.numbers.get(key) {
             Some(&number) => number,
             None => {
                 let number = u16::try_from(self.names.len()).ok().filter(|n| *n < u16::MAX)?;
                 self.names.push(name());
-                self.places.insert(key.to_vec(), number);
+                self.numbers.insert(key.to_vec(), number);
                 number
             }
         };
@@ -92,13 +92,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_numbered_once_and_not_without_end() {
+    fn devices_are_numbered_once_up_to_a_limit() {
         let mut devices = DeviceTable::default();
         for key in 0..70_000u32 {
-            let number = devices.number(&key.to_le_bytes(), || format!("d{key}"));
+            let number = devices.number_for(&key.to_le_bytes(), || format!("d{key}"));
             assert_eq!(number.is_some(), key < 65_535, "{key}");
         }
-        assert_eq!(devices.number(&3u32.to_le_bytes(), || unreachable!()), Some(3));
+        assert_eq!(devices.number_for(&3u32.to_le_bytes(), || unreachable!()), Some(3));
         assert_eq!(devices.names().len(), 65_535);
         assert_eq!(devices.names()[3], "d3");
     }

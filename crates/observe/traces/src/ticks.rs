@@ -18,14 +18,14 @@ use crate::{Trace, TraceError};
 /// Length of a tick, nanoseconds.
 const TICK_NS: i64 = 1_000_000_000;
 /// Number of ticks before the newest arrival that stay open for further requests.
-const OPEN_TICKS: i64 = 600;
+const MAX_OPEN_TICKS: i64 = 600;
 /// Largest number of ticks in which a request counts as in flight: longer ones are clock errors.
-const MOST_TICKS: i64 = OPEN_TICKS;
+const MAX_REQUEST_TICKS: i64 = MAX_OPEN_TICKS;
 /// Number of ticks from which a pause is a gap in the log instead of rows of zeros.
-const PAUSE_TICKS: i64 = 3600;
+const MIN_GAP_TICKS: i64 = 3600;
 
-/// Counters of a device, in the order of [`DeviceTick::cells`].
-const COUNTERS: [&str; 12] = [
+/// Counters of a device, in the order of [`DeviceTick::append_cells`].
+const COUNTER_IDS: [&str; 12] = [
     "physical_disk.reads",
     "physical_disk.read_bytes",
     "physical_disk.read_time_s",
@@ -54,14 +54,14 @@ struct DeviceTick {
     /// Completed requests by [`Operation`].
     done: [DoneRequests; 4],
     busy_ns: u64,
-    under_way_ns: u64,
+    in_flight_ns: u64,
     /// Steps of latency by operation.
     steps: BTreeMap<LatencyOperation, Box<[u64]>>,
 }
 
 impl DeviceTick {
-    /// Appends the values of [`COUNTERS`] to the row.
-    fn cells(&self, has_ends: bool, row: &mut Vec<f64>) {
+    /// Appends the values of [`COUNTER_IDS`] to the row.
+    fn append_cells(&self, has_ends: bool, row: &mut Vec<f64>) {
         let seconds = |ns: u64| if has_ends { ns as f64 * 1e-9 } else { f64::NAN };
         let done = |operation: Operation| &self.done[operation as usize];
         for operation in [Operation::Read, Operation::Write] {
@@ -69,7 +69,7 @@ impl DeviceTick {
         }
         row.extend([done(Operation::Discard).count as f64, done(Operation::Discard).bytes as f64]);
         row.extend([done(Operation::Flush).count as f64, seconds(done(Operation::Flush).ns)]);
-        row.extend([seconds(self.busy_ns), seconds(self.under_way_ns)]);
+        row.extend([seconds(self.busy_ns), seconds(self.in_flight_ns)]);
     }
 }
 
@@ -83,7 +83,7 @@ pub fn read(trace: &mut Trace, sink: &mut PieceSink<'_>) -> Result<ReadSummary, 
     let mut rows = TickRows::new(FrameBatch::new(format, &mut sink));
     while let Some(request) = trace.next() {
         let request = request?;
-        rows.add(&request, trace.devices());
+        rows.add_request(&request, trace.devices());
         if rows.batch.is_stopped() {
             break;
         }
@@ -100,14 +100,14 @@ struct TickRows<'a> {
     batch: FrameBatch<'a>,
     begin_ns: Option<i64>,
     /// Open ticks by number, then by device.
-    open: BTreeMap<i64, Vec<DeviceTick>>,
+    open_ticks: BTreeMap<i64, Vec<DeviceTick>>,
     /// Number of the next tick to emit.
-    next: i64,
+    next_tick: i64,
     newest_ns: i64,
     /// Time until which each device is known to be busy.
     busy_to_ns: Vec<i64>,
     has_ends: bool,
-    always: Vec<Series>,
+    base_series: Vec<Series>,
     schema: Arc<Schema>,
     latency: LatencyTable,
     row: Vec<f64>,
@@ -118,12 +118,12 @@ impl<'a> TickRows<'a> {
         TickRows {
             batch,
             begin_ns: None,
-            open: BTreeMap::new(),
-            next: 0,
+            open_ticks: BTreeMap::new(),
+            next_tick: 0,
             newest_ns: i64::MIN,
             busy_to_ns: Vec::new(),
             has_ends: false,
-            always: Vec::new(),
+            base_series: Vec::new(),
             schema: Arc::default(),
             latency: LatencyTable::default(),
             row: Vec::new(),
@@ -131,9 +131,9 @@ impl<'a> TickRows<'a> {
     }
 
     /// Returns the counts of a device in a tick.
-    fn device(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
+    fn device_tick(&mut self, tick: i64, device: usize) -> &mut DeviceTick {
         // time in a tick that was already emitted counts in the next one
-        let devices = self.open.entry(tick.max(self.next)).or_default();
+        let devices = self.open_ticks.entry(tick.max(self.next_tick)).or_default();
         if devices.len() <= device {
             devices.resize(device + 1, DeviceTick::default());
         }
@@ -141,7 +141,7 @@ impl<'a> TickRows<'a> {
     }
 
     /// Adds a request, and emits the ticks that are old enough.
-    fn add(&mut self, request: &Request, names: &[String]) {
+    fn add_request(&mut self, request: &Request, names: &[String]) {
         let begin = *self.begin_ns.get_or_insert(request.arrival_ns);
         let done_ns = request.completion_time_ns().filter(|done| *done >= request.arrival_ns);
         self.has_ends |= done_ns.is_some();
@@ -152,103 +152,103 @@ impl<'a> TickRows<'a> {
         let tick_of = |ns: i64| ns.saturating_sub(begin).div_euclid(TICK_NS);
         let device = usize::from(request.device);
         let end_ns = done_ns.unwrap_or(request.arrival_ns);
-        if self.newest_ns.saturating_sub(end_ns) > OPEN_TICKS * TICK_NS {
+        if self.newest_ns.saturating_sub(end_ns) > MAX_OPEN_TICKS * TICK_NS {
             // its tick was already emitted; otherwise an earlier day would count in one second of the later one
             let because = "a request that stands behind ones that arrived more than ten minutes after its end";
             return self.batch.add_skip(format!("{} ns", request.arrival_ns), because);
         }
-        let tick = self.device(tick_of(end_ns), device);
+        let tick = self.device_tick(tick_of(end_ns), device);
         let done = &mut tick.done[request.operation as usize];
         done.count += 1;
         done.bytes += u64::from(request.length_bytes);
         if let Some(ns) = request.response_ns() {
             done.ns = done.ns.saturating_add(ns);
-            let steps = tick.steps.entry(recorded_as(request.operation));
+            let steps = tick.steps.entry(latency_operation(request.operation));
             steps.or_insert_with(|| vec![0; STEP_COUNT].into_boxed_slice())[step_index(ns)] += 1;
         }
         if let Some(done_ns) = done_ns {
-            self.under_way(device, begin, request.arrival_ns, done_ns);
+            self.add_in_flight_time(device, begin, request.arrival_ns, done_ns);
         }
         self.newest_ns = self.newest_ns.max(request.arrival_ns);
-        self.hand_out(tick_of(self.newest_ns).saturating_sub(OPEN_TICKS), names);
+        self.emit_before(tick_of(self.newest_ns).saturating_sub(MAX_OPEN_TICKS), names);
     }
 
     /// Adds a request's time in flight to the ticks in which it passes.
-    fn under_way(&mut self, device: usize, begin: i64, from_ns: i64, to_ns: i64) {
+    fn add_in_flight_time(&mut self, device: usize, begin: i64, from_ns: i64, to_ns: i64) {
         if self.busy_to_ns.len() <= device {
             self.busy_to_ns.resize(device + 1, i64::MIN);
         }
         let busy_from = from_ns.max(self.busy_to_ns[device]);
         self.busy_to_ns[device] = self.busy_to_ns[device].max(to_ns);
         let first = from_ns.saturating_sub(begin).div_euclid(TICK_NS);
-        let last = to_ns.saturating_sub(begin).div_euclid(TICK_NS).min(first + MOST_TICKS);
+        let last = to_ns.saturating_sub(begin).div_euclid(TICK_NS).min(first + MAX_REQUEST_TICKS);
         for number in first..=last {
             let from = begin.saturating_add(number.saturating_mul(TICK_NS));
             let to = from.saturating_add(TICK_NS);
             let within = |begins: i64| to_ns.min(to).saturating_sub(begins.max(from)).max(0) as u64;
-            let tick = self.device(number, device);
-            tick.under_way_ns += within(from_ns);
+            let tick = self.device_tick(number, device);
+            tick.in_flight_ns += within(from_ns);
             tick.busy_ns += within(busy_from);
         }
     }
 
     /// Emits the ticks before `end`.
-    fn hand_out(&mut self, end: i64, names: &[String]) {
-        while self.next < end && !self.open.is_empty() {
-            let first = self.open.first_key_value().map_or(end, |(tick, _)| *tick);
-            if first - self.next > PAUSE_TICKS {
-                self.next = first.min(end);
+    fn emit_before(&mut self, end: i64, names: &[String]) {
+        while self.next_tick < end && !self.open_ticks.is_empty() {
+            let first = self.open_ticks.first_key_value().map_or(end, |(tick, _)| *tick);
+            if first - self.next_tick > MIN_GAP_TICKS {
+                self.next_tick = first.min(end);
                 continue;
             }
-            let devices = self.open.remove(&self.next).unwrap_or_default();
-            self.tick(&devices, names);
-            self.next += 1;
+            let devices = self.open_ticks.remove(&self.next_tick).unwrap_or_default();
+            self.emit_tick(&devices, names);
+            self.next_tick += 1;
         }
     }
 
     /// Emits one tick.
-    fn tick(&mut self, devices: &[DeviceTick], names: &[String]) {
+    fn emit_tick(&mut self, devices: &[DeviceTick], names: &[String]) {
         let Some(begin) = self.begin_ns else { return };
-        let time_ns = begin.saturating_add((self.next + 1).saturating_mul(TICK_NS));
+        let time_ns = begin.saturating_add((self.next_tick + 1).saturating_mul(TICK_NS));
         for (name, tick) in names.iter().zip(devices) {
             for (operation, steps) in &tick.steps {
                 self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
             }
         }
-        if self.always.len() != names.len() * COUNTERS.len() {
+        if self.base_series.len() != names.len() * COUNTER_IDS.len() {
             let one = |name: &String| {
                 let name = name.clone();
-                COUNTERS.map(|id| Series { counter: id.into(), instance: name.clone(), scale: 1.0 })
+                COUNTER_IDS.map(|id| Series { counter: id.into(), instance: name.clone(), scale: 1.0 })
             };
-            self.always = names.iter().flat_map(one).collect();
+            self.base_series = names.iter().flat_map(one).collect();
             let device = |name: &String| Device { name: name.clone(), ..Device::default() };
             let devices = names.iter().map(device).collect();
             self.batch.push_topology(time_ns.saturating_sub(TICK_NS), &Topology { devices, ..Topology::default() });
             self.schema = Arc::default();
         }
         if self.latency.take_changed() || self.schema.series.is_empty() {
-            let mut series = self.always.clone();
+            let mut series = self.base_series.clone();
             self.latency.append_series(&mut series);
             self.schema = Arc::new(Schema::new(series));
         }
         self.row.clear();
         for position in 0..names.len() {
             let none = DeviceTick::default();
-            devices.get(position).unwrap_or(&none).cells(self.has_ends, &mut self.row);
+            devices.get(position).unwrap_or(&none).append_cells(self.has_ends, &mut self.row);
         }
         self.latency.drain_cells(&mut self.row);
         self.batch.push_tick(&self.schema, time_ns, Some(TICK_NS.unsigned_abs()), &self.row);
     }
 
     fn finish(&mut self, names: &[String]) {
-        let end = self.open.last_key_value().map_or(0, |(tick, _)| tick + 1);
-        self.hand_out(end, names);
+        let end = self.open_ticks.last_key_value().map_or(0, |(tick, _)| tick + 1);
+        self.emit_before(end, names);
     }
 }
 
 /// Returns the operation under which a latency is recorded. A trace does not show whether a process waits for a
 /// write.
-fn recorded_as(operation: Operation) -> LatencyOperation {
+fn latency_operation(operation: Operation) -> LatencyOperation {
     match operation {
         Operation::Read => LatencyOperation::Read,
         Operation::Write => LatencyOperation::Write,
@@ -267,7 +267,7 @@ mod tests {
     use crate::{CSV_HEADING, LogInput, from_inputs};
 
     /// Reads requests into frames of one tick each.
-    fn ticks(lines: &str) -> (Vec<Frame>, ReadSummary) {
+    fn read_ticks(lines: &str) -> (Vec<Frame>, ReadSummary) {
         let text = format!("{CSV_HEADING}{lines}");
         let input = LogInput::from_bytes("requests.csv", text.into_bytes()).expect("input");
         let mut frames = Vec::new();
@@ -286,19 +286,19 @@ mod tests {
         (frames, summary)
     }
 
-    fn value(frame: &Frame, counter: &str, device: &str) -> f64 {
+    fn cell_value(frame: &Frame, counter: &str, device: &str) -> f64 {
         frame.column(frame.schema().column(counter, device).unwrap_or_else(|| panic!("{counter}")))[0]
     }
 
     /// From 100.0 s on: a read of 4 KiB from 0.2 to 0.7 s, one from 0.6 to 1.5, a write of 8 KiB from 3.0 to 3.25.
     #[test]
-    fn requests_count_where_they_end_and_time_where_it_lies() {
-        let (frames, summary) = ticks(
+    fn requests_count_in_the_tick_of_their_end_and_time_where_it_passes() {
+        let (frames, summary) = read_ticks(
             "100.2,sda,read,0,4096,100.2,100.7\n100.6,sda,read,8192,4096,100.6,101.5\n\
              103.0,sda,write,0,8192,103.0,103.25\n103.1,sda,read,0,4096,103.1,\n",
         );
         assert_eq!((frames.len(), summary.ticks, summary.range.map(|(from, _)| from)), (4, 4, Some(101_200_000_000)));
-        let column = |counter: &str| frames.iter().map(|f| value(f, counter, "sda")).collect::<Vec<_>>();
+        let column = |counter: &str| frames.iter().map(|f| cell_value(f, counter, "sda")).collect::<Vec<_>>();
         let near = |counter: &str, expected: [f64; 4]| {
             let found = column(counter);
             assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9), "{counter}: {found:?}");
@@ -319,10 +319,10 @@ mod tests {
 
     #[test]
     fn a_trace_without_ends_has_no_times() {
-        let (frames, _) = ticks("5.0,sda,read,0,4096,,\n5.5,sdb,write,0,4096,,\n");
-        assert_eq!(value(&frames[0], "physical_disk.reads", "sda"), 1.0);
-        assert!(value(&frames[0], "physical_disk.read_time_s", "sda").is_nan());
-        assert_eq!(value(&frames[0], "physical_disk.writes", "sdb"), 1.0);
+        let (frames, _) = read_ticks("5.0,sda,read,0,4096,,\n5.5,sdb,write,0,4096,,\n");
+        assert_eq!(cell_value(&frames[0], "physical_disk.reads", "sda"), 1.0);
+        assert!(cell_value(&frames[0], "physical_disk.read_time_s", "sda").is_nan());
+        assert_eq!(cell_value(&frames[0], "physical_disk.writes", "sdb"), 1.0);
     }
 
     /// A request at 90,000 s comes before two of the previous day, and one of the same second.
@@ -341,7 +341,7 @@ mod tests {
         for seconds in [90_000, 100, 101, 90_000] {
             let arrival = seconds * TICK_NS;
             let request = Request::new(arrival, 0, Operation::Read, 0, 4096);
-            rows.add(&Request { completion_ns: arrival + 1, ..request }, &names);
+            rows.add_request(&Request { completion_ns: arrival + 1, ..request }, &names);
         }
         rows.finish(&names);
         let summary = rows.batch.finish("requests.csv").expect("ticks");
@@ -351,8 +351,8 @@ mod tests {
     /// Two days without requests are a gap and not 172,800 rows.
     #[test]
     fn a_long_pause_is_a_gap() {
-        let (frames, _) = ticks("0.0,sda,read,0,4096,0.0,0.1\n172800.5,sda,read,0,4096,172800.5,172800.6\n");
+        let (frames, _) = read_ticks("0.0,sda,read,0,4096,0.0,0.1\n172800.5,sda,read,0,4096,172800.5,172800.6\n");
         assert!(frames.len() < 1000, "{}", frames.len());
-        assert_eq!(frames.iter().map(|f| value(f, "physical_disk.reads", "sda")).sum::<f64>(), 2.0);
+        assert_eq!(frames.iter().map(|f| cell_value(f, "physical_disk.reads", "sda")).sum::<f64>(), 2.0);
     }
 }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use crate::common::*;
 use diskwright_base::{Operation, Request};
-use diskwright_traces::{FORMATS, LogInput, Statistics, TraceError, csv_line, open, with_format};
+use diskwright_traces::{FORMATS, LogInput, Statistics, TraceError, open, with_format, write_csv_line};
 
 /// A small trace of each format, with the number of its requests.
-fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
+fn sample_traces() -> Vec<(&'static str, Vec<u8>, usize)> {
     let blktrace: Vec<Entry<'_>> = (0..20)
         .flat_map(|i| [event(i * 100, Q, READ, i * 8, 8), event(i * 100 + 5, D, READ, i * 8, 8)])
         .chain((0..20).map(|i| event(i * 100 + 3000, C, READ, i * 8, 8)))
@@ -23,10 +23,10 @@ fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
     let mut csv = diskwright_traces::CSV_HEADING.to_owned();
     for i in 0..20 {
         let request = Request::new(i * 1000, 0, Operation::Write, 4096, 512);
-        csv_line(&mut csv, &Request { completion_ns: i * 1000 + 50, ..request }, "a, b");
+        write_csv_line(&mut csv, &Request { completion_ns: i * 1000 + 50, ..request }, "a, b");
     }
     vec![
-        ("blktrace", PLAIN.stream(&blktrace), 20),
+        ("blktrace", DEFAULT_FORMAT.encode_stream(&blktrace), 20),
         ("blkparse", lines(&blkparse), 20),
         (
             "msr-cambridge",
@@ -45,12 +45,12 @@ fn good() -> Vec<(&'static str, Vec<u8>, usize)> {
         ),
         ("tencent-cbs", lines(&|i| format!("{},{},8,1,1283\n", 1_538_323_200 + i, i * 8)), 20),
         ("systor17", lines(&|i| format!("{}.013118000,0.000806000,R,4,{},4096\n", 1_456_135_200 + i, i * 512)), 20),
-        ("vscsi", (0..20).flat_map(|i| vscsi(1, 0x28, i)).collect(), 20),
+        ("vscsi", (0..20).flat_map(|i| vscsi_record(1, 0x28, i)).collect(), 20),
     ]
 }
 
 /// Records of either version: 4 KiB each, one millisecond apart.
-fn vscsi(version: u16, command: u16, i: u32) -> Vec<u8> {
+fn vscsi_record(version: u16, command: u16, i: u32) -> Vec<u8> {
     let (sequence, length, segments) = (i.to_le_bytes(), 4096_u32.to_le_bytes(), 1_u32.to_le_bytes());
     let (command, version_word) = (command.to_le_bytes(), (version << 8).to_le_bytes());
     let tail = [u64::from(i * 8).to_le_bytes(), (5_633_898_368_802 + u64::from(i) * 1000).to_le_bytes()].concat();
@@ -62,22 +62,22 @@ fn vscsi(version: u16, command: u16, i: u32) -> Vec<u8> {
 
 #[test]
 fn each_format_is_recognised_by_its_content_alone() {
-    let all = good();
+    let all = sample_traces();
     assert_eq!(all.len(), FORMATS.len());
     for (id, bytes, count) in all {
-        let trace = trace(std::slice::from_ref(&bytes));
+        let trace = open_trace(std::slice::from_ref(&bytes));
         assert_eq!(trace.format().id, id);
-        let (requests, summary) = read(&[bytes]);
+        let (requests, summary) = read_all(&[bytes]);
         assert_eq!((requests.len(), summary.skipped.len()), (count, 0), "{id}: {summary:?}");
     }
 }
 
 /// Binary formats.
-const BINARY: [&str; 2] = ["blktrace", "vscsi"];
+const BINARY_FORMATS: [&str; 2] = ["blktrace", "vscsi"];
 
 /// Common changes of a text: name, function, and whether a foreign line is reported.
 type TextChange = (&'static str, fn(&str) -> String, bool);
-const ON_THE_WAY: &[TextChange] = &[
+const TEXT_CHANGES: &[TextChange] = &[
     ("a line of nohup before", |text| format!("nohup: ignoring input\n{text}"), true),
     ("a prompt and a time before", |text| format!("# cat x\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{text}"), true),
     ("a mark of the byte order", |text| format!("\u{feff}{text}"), false),
@@ -87,14 +87,14 @@ const ON_THE_WAY: &[TextChange] = &[
 ];
 
 #[test]
-fn what_happens_to_a_text_on_its_way_changes_no_request() {
-    for (id, bytes, _) in good().into_iter().filter(|(id, _, _)| !BINARY.contains(id)) {
+fn common_changes_of_a_text_change_no_request() {
+    for (id, bytes, _) in sample_traces().into_iter().filter(|(id, _, _)| !BINARY_FORMATS.contains(id)) {
         let text = String::from_utf8(bytes.clone()).expect("text");
-        let (whole, _) = read(&[bytes]);
+        let (whole, _) = read_all(&[bytes]);
         let wide: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-        assert_eq!(read(&[wide]).0, whole, "{id}, UTF-16");
-        for (name, change, is_told) in ON_THE_WAY {
-            let (requests, summary) = read(&[change(&text).into_bytes()]);
+        assert_eq!(read_all(&[wide]).0, whole, "{id}, UTF-16");
+        for (name, change, is_told) in TEXT_CHANGES {
+            let (requests, summary) = read_all(&[change(&text).into_bytes()]);
             assert_eq!(requests, whole, "{id}, {name}");
             // like blkparse's summary, a line before the events is ignored
             assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is told");
@@ -103,8 +103,8 @@ fn what_happens_to_a_text_on_its_way_changes_no_request() {
 }
 
 #[test]
-fn cut_anywhere_keeps_what_came_before() {
-    for (id, bytes, _) in good() {
+fn a_trace_cut_anywhere_keeps_earlier_requests() {
+    for (id, bytes, _) in sample_traces() {
         let format = FORMATS.iter().find(|f| f.id == id).expect("registered");
         let mut most = 0;
         for cut in 0..bytes.len() {
@@ -120,8 +120,8 @@ fn cut_anywhere_keeps_what_came_before() {
 }
 
 #[test]
-fn rubbish_in_the_middle_costs_only_itself() {
-    for (id, bytes, count) in good() {
+fn garbage_in_the_middle_loses_no_request() {
+    for (id, bytes, count) in sample_traces() {
         let place = match id {
             "blktrace" => 48 * 10,
             "vscsi" => 32 * 10,
@@ -129,7 +129,7 @@ fn rubbish_in_the_middle_costs_only_itself() {
         };
         for rubbish in [&b"8,0 1 2\xff\xfe,\"what, is this\n"[..], b"\0\0\0\0\0\0\0\0\n", b"0,1,2,3,4,5,6,7,8,9\n"] {
             let broken = [&bytes[..place], rubbish, &bytes[place..]].concat();
-            let (requests, summary) = read(&[broken]);
+            let (requests, summary) = read_all(&[broken]);
             assert!(requests.len() + 1 >= count, "{id}: {} of {count}", requests.len());
             if id != "blkparse" {
                 assert_eq!(summary.skipped.len(), 1, "{id}: {summary:?}");
@@ -144,11 +144,11 @@ fn rubbish_in_the_middle_costs_only_itself() {
 }
 
 #[test]
-fn a_length_that_lies_swallows_nothing() {
-    let mut lying = PLAIN.encode(&event(0, Q, READ, 8, 8));
+fn a_wrong_length_loses_no_later_record() {
+    let mut lying = DEFAULT_FORMAT.encode_record(&event(0, Q, READ, 8, 8));
     lying[46..48].copy_from_slice(&u16::MAX.to_le_bytes());
     let good: Vec<Entry<'_>> = (1..3000).map(|i| event(i, Q, READ, i * 8, 8)).collect();
-    let (requests, summary) = read(&[[lying, PLAIN.stream(&good)].concat()]);
+    let (requests, summary) = read_all(&[[lying, DEFAULT_FORMAT.encode_stream(&good)].concat()]);
     assert_eq!(requests.len(), 3000);
     assert!(summary.skipped.is_empty(), "{summary:?}");
 }
@@ -206,11 +206,11 @@ const BAD_LINES: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn lines_that_cannot_be_are_left_out_and_told() {
+fn impossible_lines_are_skipped_and_reported() {
     for (id, line, reason) in BAD_LINES {
-        let (_, bytes, count) = good().into_iter().find(|(found, ..)| found == id).expect("a trace");
+        let (_, bytes, count) = sample_traces().into_iter().find(|(found, ..)| found == id).expect("a trace");
         let with = [&bytes[..], line.as_bytes(), b"\n"].concat();
-        let (requests, summary) = read(&[with]);
+        let (requests, summary) = read_all(&[with]);
         assert_eq!(requests.len(), count, "{line}");
         let told: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
         assert!(told.len() == 1 && told[0].contains(reason), "{line}: {told:?}");
@@ -218,32 +218,32 @@ fn lines_that_cannot_be_are_left_out_and_told() {
 }
 
 #[test]
-fn a_clock_that_goes_on_for_ever_is_no_overflow() {
+fn huge_times_do_not_overflow() {
     let line = "R Hit 1 2 9e14 9e14\n";
-    let (requests, summary) = read(&[line.repeat(100).into_bytes()]);
+    let (requests, summary) = read_all(&[line.repeat(100).into_bytes()]);
     assert!((1..100).contains(&requests.len()), "{}", requests.len());
     assert!(summary.skipped[0].reason.contains("the time is out of range"));
 }
 
 #[test]
-fn what_stands_a_little_out_of_order_is_put_in_order() {
+fn slightly_unordered_requests_are_sorted() {
     let line = |i: u64| format!("{},hm,1,Read,0,4096,413\n", 128_166_372_003_061_629 + i);
     let shuffled: String = (0..2000).map(|i| line(i * 1999 % 2000)).collect();
-    let (requests, summary) = read(&[shuffled.into_bytes()]);
+    let (requests, summary) = read_all(&[shuffled.into_bytes()]);
     assert!(requests.windows(2).all(|w| w[0].arrival_ns <= w[1].arrival_ns));
     assert_eq!(summary.out_of_order, 0);
     // and requests far out of order are counted
     let far: String = (0..20_000).rev().map(line).collect();
-    let (requests, summary) = read(&[far.into_bytes()]);
+    let (requests, summary) = read_all(&[far.into_bytes()]);
     assert_eq!(requests.len(), 20_000);
     assert!(summary.out_of_order > 10_000);
-    let report = Statistics::of(requests, &summary.devices);
+    let report = Statistics::from_requests(requests, &summary.devices);
     assert_eq!(report.all.requests, 20_000);
 }
 
 #[test]
 fn files_that_do_not_belong_together_are_refused() {
-    let all = good();
+    let all = sample_traces();
     let inputs = |take: &[usize]| {
         take.iter().map(|i| LogInput::from_bytes(all[*i].0, all[*i].1.clone()).expect("opens")).collect::<Vec<_>>()
     };
@@ -274,7 +274,7 @@ fn counters_of_other_tools_are_no_traces() {
     ];
     for log in logs {
         let input = LogInput::from_bytes("x", log.to_vec()).expect("opens");
-        assert!(diskwright_traces::recognise(&input.head()).is_none(), "{}", String::from_utf8_lossy(log));
+        assert!(diskwright_traces::recognise_format(&input.head()).is_none(), "{}", String::from_utf8_lossy(log));
     }
 }
 
@@ -282,21 +282,21 @@ fn counters_of_other_tools_are_no_traces() {
 fn many_devices_and_absurd_requests_stay_bounded() {
     let line = |i: u64| format!("{},h{i},0,Write,{},4294967295,{}\n", 128_166_372_003_061_629 + i, u64::MAX - i, i % 7);
     let text: String = (0..66_000).map(line).collect();
-    let (requests, summary) = read(&[text.into_bytes()]);
+    let (requests, summary) = read_all(&[text.into_bytes()]);
     assert_eq!(requests.len(), 65_535);
     assert!(summary.skipped[0].reason.contains("devices"));
-    let report = Statistics::of(requests.into_iter().take(2000), &summary.devices);
-    assert_eq!(report.devices.len(), diskwright_traces::statistics::MOST_DEVICES);
-    assert_eq!(report.of_further_devices, 2000 - report.devices.len() as u64);
+    let report = Statistics::from_requests(requests.into_iter().take(2000), &summary.devices);
+    assert_eq!(report.devices.len(), diskwright_traces::statistics::MAX_DEVICES);
+    assert_eq!(report.further_device_requests, 2000 - report.devices.len() as u64);
     assert_eq!(report.all.requests, 2000);
 }
 
 #[test]
-fn both_versions_of_vscsi_and_what_is_no_request_of_them() {
+fn both_versions_of_vscsi_and_other_commands() {
     for version in [1, 2] {
         let commands = [0x28, 0x2a, 0x88, 0x8a, 0x35, 0x12, 0x42, 0x08];
-        let record = |(i, command): (usize, &u16)| vscsi(version, *command, u32::try_from(i).expect("few"));
-        let (requests, summary) = read(&[commands.iter().enumerate().flat_map(record).collect()]);
+        let record = |(i, command): (usize, &u16)| vscsi_record(version, *command, u32::try_from(i).expect("few"));
+        let (requests, summary) = read_all(&[commands.iter().enumerate().flat_map(record).collect()]);
         let of = |operation| requests.iter().filter(|r| r.operation == operation).count();
         let counts = (of(Operation::Read), of(Operation::Write), of(Operation::Flush));
         assert_eq!((summary.format, counts), ("vscsi", (3, 2, 1)), "{version}");
@@ -310,30 +310,30 @@ fn both_versions_of_vscsi_and_what_is_no_request_of_them() {
 
 /// Whole-number arrivals, whose columns are the same in DiskSim, MQSim and SSDSim.
 #[test]
-fn whole_number_arrivals_are_told_by_their_distance_or_asked_for() {
+fn units_of_whole_number_arrivals_are_detected_by_interval_or_ambiguous() {
     let five = |step: u64, flags: &str| {
         (0..50).map(|i| format!("{} {} {} 8 {flags}\n", i * step, i % 2, i * 16)).collect::<String>().into_bytes()
     };
     // 20 ms apart, which as nanoseconds would be 50 million requests/s
-    let (requests, summary) = read(&[five(20, "1")]);
+    let (requests, summary) = read_all(&[five(20, "1")]);
     assert_eq!((summary.format, requests.len()), ("disksim", 50));
     assert_eq!(requests[1].arrival_ns, 20_000_000);
     assert!(summary.assumed.as_ref().is_some_and(|a| a.contains("milliseconds")), "{summary:?}");
     // 0.2 ms apart, which as milliseconds would be minutes
-    let (requests, summary) = read(&[five(200_000, "0")]);
+    let (requests, summary) = read_all(&[five(200_000, "0")]);
     assert_eq!((summary.format, requests[1].arrival_ns), ("mqsim", 200_000));
     assert!(summary.assumed.as_ref().is_some_and(|a| a.contains("nanoseconds")), "{summary:?}");
     // the fourth hour of a truncated trace
     let late = (0..50u64).map(|i| format!("{} 0 {} 8 1\n", 11_000_000_000_000 + i * 200_000, i * 16));
-    let (requests, summary) = read(&[late.collect::<String>().into_bytes()]);
+    let (requests, summary) = read_all(&[late.collect::<String>().into_bytes()]);
     assert_eq!((summary.format, requests.len()), ("mqsim", 50));
     // flags that only DiskSim has
-    let (requests, summary) = read(&[five(1000, "5")]);
+    let (requests, summary) = read_all(&[five(1000, "5")]);
     assert_eq!((summary.format, requests[1].arrival_ns, summary.assumed), ("disksim", 1_000_000_000, None));
     // 1 s or 1 us apart: ambiguous
     for unsure in [five(1000, "1"), five(0, "1"), b"5 0 16 8 1\n".to_vec()] {
         let input = LogInput::from_bytes("t", unsure).expect("opens");
-        assert_eq!(diskwright_traces::ambiguous(&input.head()), Some(["disksim", "mqsim"]));
+        assert_eq!(diskwright_traces::ambiguous_formats(&input.head()), Some(["disksim", "mqsim"]));
         let error = diskwright_traces::from_inputs(vec![input]).err().expect("refused").to_string();
         assert!(error.contains("--trace-format disksim") && error.contains("mqsim"), "{error}");
     }
@@ -349,7 +349,12 @@ fn other_tables_of_five_numbers_are_no_traces() {
     ];
     for table in tables {
         let head = diskwright_traces::InputHead { name: "t", bytes: table };
-        let found = diskwright_traces::recognise(&head).map(|f| f.id);
-        assert_eq!((found, diskwright_traces::ambiguous(&head)), (None, None), "{}", String::from_utf8_lossy(table));
+        let found = diskwright_traces::recognise_format(&head).map(|f| f.id);
+        assert_eq!(
+            (found, diskwright_traces::ambiguous_formats(&head)),
+            (None, None),
+            "{}",
+            String::from_utf8_lossy(table)
+        );
     }
 }

@@ -13,7 +13,7 @@ use diskwright_base::{Histogram, Request};
 use diskwright_traces::open;
 
 /// Runs a program in a folder; returns its output, or the reason of the failure.
-fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
+fn run_program(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, String> {
     let done = Command::new(program).args(arguments).current_dir(folder).output();
     let done = done.map_err(|e| format!("{program}: {e}"))?;
     if done.status.success() {
@@ -23,23 +23,23 @@ fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String, Strin
 }
 
 /// Parses minimum, mean, maximum (seconds) and count of a line of btt's first table.
-fn line(text: &str, name: &str) -> Option<[f64; 4]> {
+fn parse_btt_line(text: &str, name: &str) -> Option<[f64; 4]> {
     let found = text.lines().find(|l| l.split_whitespace().next() == Some(name))?;
     let numbers: Vec<f64> = found.split_whitespace().skip(1).filter_map(|n| n.parse().ok()).collect();
     numbers.try_into().ok()
 }
 
-fn gathered(times: impl Iterator<Item = u64>) -> Histogram {
+fn our_statistics(times: impl Iterator<Item = u64>) -> Histogram {
     let mut histogram = Histogram::new();
     times.for_each(|t| histogram.record(t));
     histogram
 }
 
 /// Compares the statistics of `NAME.blktrace.*` in a folder with btt's.
-fn compare(folder: &Path, name: &str) {
+fn compare_with_btt(folder: &Path, name: &str) {
     let dump = format!("{name}.bin");
-    let made = run(folder, "blkparse", &["-q", "-O", "-i", name, "-d", &dump]);
-    let text = match made.and_then(|_| run(folder, "btt", &["-i", &dump])) {
+    let made = run_program(folder, "blkparse", &["-q", "-O", "-i", name, "-d", &dump]);
+    let text = match made.and_then(|_| run_program(folder, "btt", &["-i", &dump])) {
         Ok(text) => text,
         Err(why) => return println!("skipped: {why}"),
     };
@@ -50,12 +50,12 @@ fn compare(folder: &Path, name: &str) {
     assert_eq!((summary.unfinished, summary.without_arrival), (0, 0), "{summary:?}");
     let pairs = requests.windows(2).map(|w| w[0].arrival_ns.abs_diff(w[1].arrival_ns));
     let ours = [
-        ("Q2Q", gathered(pairs)),
-        ("D2C", gathered(requests.iter().filter_map(Request::service_ns))),
-        ("Q2C", gathered(requests.iter().filter_map(Request::response_ns))),
+        ("Q2Q", our_statistics(pairs)),
+        ("D2C", our_statistics(requests.iter().filter_map(Request::service_ns))),
+        ("Q2C", our_statistics(requests.iter().filter_map(Request::response_ns))),
     ];
     for (name, histogram) in ours {
-        let [least, mean, most, count] = line(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        let [least, mean, most, count] = parse_btt_line(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
         println!("{name}: btt {count} of mean {mean} s; ours {} of {:?} ns", histogram.count(), histogram.mean());
         assert_eq!(histogram.count() as f64, count, "{name}");
         let same = |ours: Option<f64>, theirs: f64| ours.is_some_and(|ns| (ns * 1e-9 - theirs).abs() < 1.5e-9);
@@ -66,20 +66,20 @@ fn compare(folder: &Path, name: &str) {
 }
 
 #[test]
-fn our_fixture() {
+fn our_figures_match_btt_on_the_fixture() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers");
     std::fs::create_dir_all(&folder).expect("a folder");
     for file in ["small.blktrace.0", "small.blktrace.1"] {
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(file);
         std::fs::copy(from, folder.join(file)).expect("copied");
     }
-    compare(&folder, "small");
+    compare_with_btt(&folder, "small");
 }
 
 /// Traces a loop device under dd with blktrace, or, if the kernel refuses its
 /// buffers, with the kernel's own tracer, which writes the same records. Runs in a
 /// separate mount namespace, so that nothing stays mounted.
-const RECORD: &str = r#"
+const RECORD_SCRIPT: &str = r#"
 set -e
 truncate -s 64M disk
 device=$(losetup -f --show disk)
@@ -134,13 +134,13 @@ fi
 
 #[test]
 #[ignore = "makes a loop device and uses the kernel's tracer, as root"]
-fn what_the_kernel_writes_here() {
+fn our_figures_match_btt_on_a_fresh_trace() {
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("peers-real");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder).expect("a folder");
-    match run(&folder, "timeout", &["60", "unshare", "-m", "bash", "-c", RECORD]) {
+    match run_program(&folder, "timeout", &["60", "unshare", "-m", "bash", "-c", RECORD_SCRIPT]) {
         Ok(how) => println!("recorded by {}", how.lines().last().unwrap_or_default()),
         Err(why) => return println!("skipped: {why}"),
     }
-    compare(&folder, "real");
+    compare_with_btt(&folder, "real");
 }

@@ -41,19 +41,19 @@ fn remap(time_ns: u64, category: u64, to: (u32, u64), from: (u32, u64)) -> Step 
 }
 
 /// Encodes the steps as the kernel's records, which contain the traced disk and never its partition.
-fn records(steps: &[Step], traced: impl Fn(u32) -> u32) -> Vec<u8> {
+fn to_records(steps: &[Step], traced: impl Fn(u32) -> u32) -> Vec<u8> {
     let one = |step: &Step| {
         let behind = step.from.map_or_else(Vec::new, |(source, sector)| {
             [&source.to_be_bytes()[..], &step.device.to_be_bytes(), &sector.to_be_bytes()].concat()
         });
         let entry = event(step.time_ns, step.action, step.category, step.sector, 8);
-        PLAIN.encode(&Entry { device: traced(step.device), behind: &behind, ..entry })
+        DEFAULT_FORMAT.encode_record(&Entry { device: traced(step.device), behind: &behind, ..entry })
     };
     steps.iter().flat_map(one).collect()
 }
 
 /// Formats the steps as blkparse's text.
-fn text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
+fn to_blkparse_text(steps: &[Step], named: impl Fn(u32) -> u32) -> Vec<u8> {
     let pair = |device: u32| format!("{},{}", device >> 20, device & 0xf_ffff);
     let mut out = String::new();
     for (index, step) in steps.iter().enumerate() {
@@ -86,17 +86,17 @@ fn disk_of(device: u32) -> u32 {
     if device == PARTITION { DISK } else { device }
 }
 
-fn opened(bytes: Vec<u8>) -> Trace {
+fn open_traces(bytes: Vec<u8>) -> Trace {
     from_inputs(vec![LogInput::from_bytes("t.trace", bytes).expect("opens")]).expect("recognised")
 }
 
-fn whole(mut trace: Trace) -> (Vec<Request>, TraceSummary) {
+fn read_all_requests(mut trace: Trace) -> (Vec<Request>, TraceSummary) {
     let requests = trace.by_ref().map(|request| request.expect("memory is readable")).collect();
     (requests, trace.summary())
 }
 
 /// Counts the requests of each device.
-fn split(requests: &[Request], summary: &TraceSummary) -> BTreeMap<String, usize> {
+fn count_by_device(requests: &[Request], summary: &TraceSummary) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for request in requests {
         *counts.entry(summary.devices[usize::from(request.device)].clone()).or_insert(0) += 1;
@@ -108,12 +108,12 @@ fn counts(named: &[(&str, usize)]) -> BTreeMap<String, usize> {
     named.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
 }
 
-fn passed(device: &str, requests: u64) -> Vec<PassedOn> {
+fn passed_on(device: &str, requests: u64) -> Vec<PassedOn> {
     vec![PassedOn { device: device.into(), requests }]
 }
 
 /// Steps of requests to a volume on a partition of a disk; with `upper` also the volume's own events.
-fn volume(count: u64, upper: bool) -> Vec<Step> {
+fn volume_steps(count: u64, upper: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for i in 0..count {
         let (time, asked) = (i * 1000, i * 64);
@@ -136,17 +136,17 @@ fn volume(count: u64, upper: bool) -> Vec<Step> {
 #[test]
 fn a_volume_on_a_partition_counts_once_at_the_disk() {
     for upper in [true, false] {
-        let steps = volume(113, upper);
+        let steps = volume_steps(113, upper);
         let forms = [
-            ("records", records(&steps, disk_of)),
-            ("text that names the partition", text(&steps, |device| device)),
-            ("text that names the disk", text(&steps, disk_of)),
+            ("records", to_records(&steps, disk_of)),
+            ("text that names the partition", to_blkparse_text(&steps, |device| device)),
+            ("text that names the disk", to_blkparse_text(&steps, disk_of)),
         ];
         for (form, bytes) in forms {
-            let (requests, summary) = whole(opened(bytes));
-            assert_eq!(split(&requests, &summary), counts(&[("8,0", 113)]), "{form}, volume traced: {upper}");
+            let (requests, summary) = read_all_requests(open_traces(bytes));
+            assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 113)]), "{form}, volume traced: {upper}");
             assert_eq!(summary.devices, ["8,0"], "{form}");
-            assert_eq!(summary.passed_on, if upper { passed("253,0", 113) } else { vec![] }, "{form}");
+            assert_eq!(summary.passed_on, if upper { passed_on("253,0", 113) } else { vec![] }, "{form}");
             assert_eq!((summary.unfinished, summary.without_arrival, summary.out_of_order), (0, 0, 0), "{form}");
             assert!(summary.skipped.is_empty(), "{form}: {summary:?}");
             // from the disk's Q to the disk's C
@@ -159,11 +159,13 @@ fn a_volume_on_a_partition_counts_once_at_the_disk() {
 
 #[test]
 fn every_layer_has_the_requests_of_each_device() {
-    let steps = volume(20, true);
-    for bytes in [records(&steps, disk_of), text(&steps, |device| device), text(&steps, disk_of)] {
-        let (requests, summary) = whole(opened(bytes).every_layer());
-        assert_eq!(split(&requests, &summary), counts(&[("8,0", 20), ("253,0", 20)]));
-        assert_eq!((summary.unfinished, summary.passed_on), (0, passed("253,0", 20)));
+    let steps = volume_steps(20, true);
+    for bytes in
+        [to_records(&steps, disk_of), to_blkparse_text(&steps, |device| device), to_blkparse_text(&steps, disk_of)]
+    {
+        let (requests, summary) = read_all_requests(open_traces(bytes).with_every_layer());
+        assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 20), ("253,0", 20)]));
+        assert_eq!((summary.unfinished, summary.passed_on), (0, passed_on("253,0", 20)));
         let upper = requests.iter().filter(|r| summary.devices[usize::from(r.device)] == "253,0");
         assert!(upper.clone().all(|r| r.response_ns() == Some(710) && r.issue_time_ns().is_none()));
     }
@@ -185,10 +187,10 @@ fn an_array_counts_at_its_members() {
         steps.extend(members.iter().map(|member| step(time + 50, C, category, *member, placed)));
         steps.push(step(time + 60, C, category, ARRAY, asked));
     }
-    for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
-        let (requests, summary) = whole(opened(bytes));
-        assert_eq!(split(&requests, &summary), counts(&[("8,0", 10), ("8,16", 30)]));
-        assert_eq!(summary.passed_on, passed("9,0", 30));
+    for bytes in [to_records(&steps, disk_of), to_blkparse_text(&steps, |device| device)] {
+        let (requests, summary) = read_all_requests(open_traces(bytes));
+        assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 10), ("8,16", 30)]));
+        assert_eq!(summary.passed_on, passed_on("9,0", 30));
         let writes = requests.iter().filter(|r| r.operation == Operation::Write).count();
         assert_eq!((writes, summary.unfinished), (20, 0));
     }
@@ -196,7 +198,7 @@ fn an_array_counts_at_its_members() {
 
 /// A stripe passes requests on unchanged: no Q at the member, no C at the array.
 #[test]
-fn what_is_handed_on_whole_needs_no_second_queue_event() {
+fn a_request_passed_on_whole_needs_no_second_queue_event() {
     let mut steps = Vec::new();
     for i in 0..50_u64 {
         let (time, asked, placed) = (i * 1000, i * 8, i * 4 + 4096);
@@ -206,17 +208,17 @@ fn what_is_handed_on_whole_needs_no_second_queue_event() {
         steps.push(step(time + 3, D, READ, member, placed));
         steps.push(step(time + 90, C, READ, member, placed));
     }
-    for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
-        let (requests, summary) = whole(opened(bytes));
-        assert_eq!(split(&requests, &summary), counts(&[("8,0", 25), ("8,16", 25)]));
-        assert_eq!((summary.unfinished, summary.passed_on), (0, passed("9,0", 50)));
+    for bytes in [to_records(&steps, disk_of), to_blkparse_text(&steps, |device| device)] {
+        let (requests, summary) = read_all_requests(open_traces(bytes));
+        assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 25), ("8,16", 25)]));
+        assert_eq!((summary.unfinished, summary.passed_on), (0, passed_on("9,0", 50)));
         assert!(requests.iter().all(|r| r.response_ns() == Some(89)));
     }
 }
 
 /// A volume of two disks, of which one is not traced: requests to that one count at the volume.
 #[test]
-fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
+fn requests_to_an_untraced_disk_count_at_the_volume() {
     let steps: Vec<Step> = (0..40_u64)
         .flat_map(|i| {
             let (time, asked, placed) = (i * 1000, i * 16, i * 16 + 4096);
@@ -236,10 +238,10 @@ fn what_goes_to_a_disk_that_is_not_traced_counts_where_it_was_seen() {
             )])
         })
         .collect();
-    for bytes in [records(&steps, disk_of), text(&steps, |device| device)] {
-        let (requests, summary) = whole(opened(bytes));
-        assert_eq!(split(&requests, &summary), counts(&[("8,0", 30), ("253,0", 10)]));
-        assert_eq!((requests.len(), summary.passed_on), (40, passed("253,0", 30)));
+    for bytes in [to_records(&steps, disk_of), to_blkparse_text(&steps, |device| device)] {
+        let (requests, summary) = read_all_requests(open_traces(bytes));
+        assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 30), ("253,0", 10)]));
+        assert_eq!((requests.len(), summary.passed_on), (40, passed_on("253,0", 30)));
     }
 }
 
@@ -258,9 +260,13 @@ fn the_trace_of_a_partition_keeps_its_requests() {
     let done = (0..200).map(|i| step(i * 100 + 650, C, READ, PARTITION, i * 8 + 32));
     steps.extend(done);
     steps.sort_by_key(|step| step.time_ns);
-    for bytes in [records(&steps, |_| PARTITION), text(&steps, |device| device), text(&steps, |_| PARTITION)] {
-        let (requests, summary) = whole(opened(bytes));
-        assert_eq!(split(&requests, &summary), counts(&[("8,2", 200)]));
+    for bytes in [
+        to_records(&steps, |_| PARTITION),
+        to_blkparse_text(&steps, |device| device),
+        to_blkparse_text(&steps, |_| PARTITION),
+    ] {
+        let (requests, summary) = read_all_requests(open_traces(bytes));
+        assert_eq!(count_by_device(&requests, &summary), counts(&[("8,2", 200)]));
         assert_eq!((summary.unfinished, summary.passed_on), (0, vec![]));
     }
 }
@@ -275,13 +281,13 @@ fn flushes_are_passed_on_too() {
             _ => Vec::new(),
         };
         let entry = Entry { bytes: 0, device, ..event(time_ns, action, category, nowhere, 0) };
-        PLAIN.encode(&Entry { behind: &behind, ..entry })
+        DEFAULT_FORMAT.encode_record(&Entry { behind: &behind, ..entry })
     };
     let actions = [(0, Q, VOLUME), (1, A, DISK), (2, Q, DISK), (3, D, DISK), (90, C, DISK), (95, C, VOLUME)];
     let bytes: Vec<u8> = actions.into_iter().flat_map(|(time, action, device)| flush(time, action, device)).collect();
-    let (requests, summary) = whole(opened(bytes));
-    assert_eq!(split(&requests, &summary), counts(&[("8,0", 1)]));
-    assert_eq!((requests[0].response_ns(), summary.passed_on), (Some(88), passed("253,0", 1)));
+    let (requests, summary) = read_all_requests(open_traces(bytes));
+    assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 1)]));
+    assert_eq!((requests[0].response_ns(), summary.passed_on), (Some(88), passed_on("253,0", 1)));
     // `FWS 0 + 0 <- (253,0) 0` of blkparse
     let line =
         |ns: u32, device: &str, action: &str, rest: &str| format!("{device} 0 1 0.{ns:09} 1 {action} FWS {rest}\n");
@@ -294,22 +300,22 @@ fn flushes_are_passed_on_too() {
         line(90, "8,0", "C", "0 [0]"),
         line(95, "253,0", "C", "0 [0]"),
     ];
-    let (requests, summary) = whole(opened(text.concat().into_bytes()));
-    assert_eq!(split(&requests, &summary), counts(&[("8,0", 1)]));
-    assert_eq!(summary.passed_on, passed("253,0", 1));
+    let (requests, summary) = read_all_requests(open_traces(text.concat().into_bytes()));
+    assert_eq!(count_by_device(&requests, &summary), counts(&[("8,0", 1)]));
+    assert_eq!(summary.passed_on, passed_on("253,0", 1));
 }
 
 #[test]
 fn a_remap_that_nothing_follows_is_no_request() {
-    let mut steps = volume(3, true);
+    let mut steps = volume_steps(3, true);
     steps.push(remap(9000, READ, (DISK, 999_000), (VOLUME, 5)));
-    let (requests, summary) = whole(opened(records(&steps, disk_of)));
+    let (requests, summary) = read_all_requests(open_traces(to_records(&steps, disk_of)));
     assert_eq!((requests.len(), summary.unfinished), (3, 0));
 }
 
 /// Merges, splits and requeues on a disk below a volume.
-fn eventful() -> Vec<Step> {
-    let mut steps = volume(40, true);
+fn eventful_steps() -> Vec<Step> {
+    let mut steps = volume_steps(40, true);
     let time = 100_000;
     let disk = |after: u64, action: u64, sector: u64| step(time + after, action, WRITE, DISK, sector);
     steps.extend([
@@ -332,8 +338,8 @@ fn eventful() -> Vec<Step> {
 fn blkparse_counts_as_many() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("remaps");
     std::fs::create_dir_all(&folder).expect("a folder");
-    let steps = eventful();
-    let bytes = records(&steps, disk_of);
+    let steps = eventful_steps();
+    let bytes = to_records(&steps, disk_of);
     std::fs::write(folder.join("own.blktrace.0"), &bytes).expect("written");
     let run = Command::new("blkparse").args(["-i", "own"]).current_dir(&folder).output();
     let Ok(done) = run else { return println!("skipped: no blkparse") };
@@ -344,13 +350,13 @@ fn blkparse_counts_as_many() {
         let digits: String = behind.trim_start_matches(':').trim().chars().take_while(char::is_ascii_digit).collect();
         digits.parse().expect("a number")
     };
-    let (all, _) = whole(opened(bytes).every_layer());
+    let (all, _) = read_all_requests(open_traces(bytes).with_every_layer());
     let of = |operation| all.iter().filter(|r| r.operation == operation).count() as u64;
     let ours = (of(Operation::Read), of(Operation::Write));
     assert_eq!(ours, (queued("Reads Queued"), queued("Writes Queued")), "{told}");
     // its text gives the same requests as the records
-    let (from_text, summary) = whole(opened(told.clone().into_bytes()));
-    let (from_records, _) = whole(opened(records(&steps, disk_of)));
-    assert_eq!(split(&from_text, &summary), counts(&[("8,0", 42)]), "{told}");
+    let (from_text, summary) = read_all_requests(open_traces(told.clone().into_bytes()));
+    let (from_records, _) = read_all_requests(open_traces(to_records(&steps, disk_of)));
+    assert_eq!(count_by_device(&from_text, &summary), counts(&[("8,0", 42)]), "{told}");
     assert_eq!(from_text.len(), from_records.len());
 }

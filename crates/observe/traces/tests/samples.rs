@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use diskwright_base::{Operation, Request};
 use diskwright_traces::{Statistics, open};
 
-fn folder() -> Option<PathBuf> {
+fn samples_folder() -> Option<PathBuf> {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../../shared/samples");
     let folder = std::env::var_os("DISKWRIGHT_SAMPLES").map_or_else(|| PathBuf::from(beside), PathBuf::from);
     let folder = folder.join("drive-validation");
@@ -30,8 +30,8 @@ const DRIVES: [(&str, u64, u64, f64); 4] = [
 ];
 
 #[test]
-fn means_are_those_that_are_printed() {
-    let Some(folder) = folder() else { return };
+fn means_match_the_published_ones() {
+    let Some(folder) = samples_folder() else { return };
     for (drive, count, reads, printed_ms) in DRIVES {
         let mut trace = open(&[folder.join(format!("{drive}.trace"))]).expect("opens");
         assert_eq!(trace.format().id, "disksim-validation");
@@ -45,15 +45,15 @@ fn means_are_those_that_are_printed() {
         );
         let report = statistics.finish(&summary.devices);
         let figures = &report.all;
-        assert_eq!(figures.of(Operation::Read).requests, reads);
+        assert_eq!(figures.operation_amount(Operation::Read).requests, reads);
         let mean_ms = figures.response_ns.mean().expect("measured") * 1e-6;
         println!(
             "{drive}: mean response {mean_ms:.3} ms (printed {printed_ms}), sequential {:?}, busy {:?}",
-            figures.sequential, figures.flow.busy
+            figures.sequential, figures.flow.busy_share
         );
         assert!((mean_ms - printed_ms).abs() < 0.0006, "{drive}: {mean_ms} for {printed_ms}");
         // queue depth 1
-        assert_eq!(figures.flow.most_outstanding, Some(1));
+        assert_eq!(figures.flow.max_in_flight, Some(1));
         assert!(requests.windows(2).all(|w| w[0].completion_ns <= w[1].arrival_ns));
     }
 }

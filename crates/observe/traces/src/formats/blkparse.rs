@@ -10,49 +10,49 @@
 use diskwright_base::Operation;
 use diskwright_logs::InputHead;
 
-use super::{TraceFormat, TraceShape, first_lines};
-use crate::events::{MOST_SECTORS, TraceEvent, TraceEventKind};
-use crate::text::{fields, nanoseconds, whole};
+use super::{TraceFormat, TraceShape, most_lines_match};
+use crate::events::{MAX_SECTOR, TraceEvent, TraceEventKind};
+use crate::text_fields::{parse_nanoseconds, parse_whole, split_fields};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blkparse",
     title: "blkparse text: events of a blktrace",
     explain: "Default output of `blkparse -i NAME`. Q, D and C events form requests, as with blktrace, and \
               remaps are followed. Times count from the start of the trace.",
-    recognise,
+    matches_head,
     wall_clock: false,
     shape: TraceShape::EventLines,
 };
 
-fn recognise(head: &InputHead<'_>) -> bool {
+fn matches_head(head: &InputHead<'_>) -> bool {
     // one line is enough, because a short trace has more lines of summary than of events
-    first_lines(head, 1, |line| {
-        let found: Vec<&[u8]> = fields(line).take(7).collect();
+    most_lines_match(head, 1, |line| {
+        let found: Vec<&[u8]> = split_fields(line).take(7).collect();
         found.len() == 7
-            && device(found[0]).is_some()
-            && whole(found[1]).is_some()
+            && parse_device(found[0]).is_some()
+            && parse_whole(found[1]).is_some()
             && found[3].contains(&b'.')
-            && nanoseconds(found[3], 1_000_000_000).is_some()
+            && parse_nanoseconds(found[3], 1_000_000_000).is_some()
             && found[5].len() <= 2
             && found[5].iter().all(u8::is_ascii_alphabetic)
     })
 }
 
 /// Parses `8,0` into the kernel's number of the device.
-fn device(field: &[u8]) -> Option<u32> {
+fn parse_device(field: &[u8]) -> Option<u32> {
     let comma = field.iter().position(|b| *b == b',')?;
-    let (major, minor) = (whole(&field[..comma])?, whole(&field[comma + 1..])?);
+    let (major, minor) = (parse_whole(&field[..comma])?, parse_whole(&field[comma + 1..])?);
     (major < 1 << 12 && minor < 1 << 20).then_some(((major << 20) | minor) as u32)
 }
 
 /// Parses a line into an event with its time, nanoseconds; `None` for a line
 /// without an event of a request.
-pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static str> {
-    let mut fields = fields(line);
+pub(crate) fn parse_line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static str> {
+    let mut fields = split_fields(line);
     // the lines of the summary do not begin with a device
-    let Some(device) = fields.next().and_then(device) else { return Ok(None) };
+    let Some(device) = fields.next().and_then(parse_device) else { return Ok(None) };
     let seconds = fields.nth(2).ok_or("fewer than four columns")?;
-    let time_ns = nanoseconds(seconds, 1_000_000_000).ok_or("column 4: expected seconds")?;
+    let time_ns = parse_nanoseconds(seconds, 1_000_000_000).ok_or("column 4: expected seconds")?;
     let action = fields.nth(1).ok_or("fewer than six columns")?;
     let kind = match action {
         b"Q" => TraceEventKind::Queue,
@@ -64,20 +64,21 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
         _ => return Ok(None),
     };
     let letters = fields.next().ok_or("fewer than seven columns")?;
-    let (sector, sign, count) = (fields.next().and_then(whole), fields.next(), fields.next().and_then(whole));
+    let (sector, sign, count) =
+        (fields.next().and_then(parse_whole), fields.next(), fields.next().and_then(parse_whole));
     let mut source = 0;
     let (sector, sectors, mut other) = match (sector, sign, count) {
-        (Some(sector), Some(b"+"), Some(count)) if count < MOST_LENGTH => (sector, count as u32, 0),
+        (Some(sector), Some(b"+"), Some(count)) if count < MAX_REQUEST_SECTORS => (sector, count as u32, 0),
         (Some(_), Some(b"+"), Some(_)) => return Err("column 10: a length of more than 4 GiB"),
         // a split has the place of its second part instead of a length
         (Some(sector), Some(b"/"), Some(other)) => (sector, 1, other),
         _ => (0, 0, 0),
     };
-    if sector >= MOST_SECTORS {
+    if sector >= MAX_SECTOR {
         return Err("a sector number beyond any disk");
     }
     if kind == TraceEventKind::Remap {
-        (source, other) = came_from(&mut fields).unwrap_or((device, sector));
+        (source, other) = parse_remap_source(&mut fields).unwrap_or((device, sector));
     }
     let has = |letter: u8| letters.contains(&letter);
     let operation = match sectors {
@@ -88,37 +89,41 @@ pub(crate) fn line(line: &[u8]) -> Result<Option<(i64, TraceEvent)>, &'static st
         _ if has(b'R') => Operation::Read,
         _ => return Err("column 7: expected a read, write, flush or discard"),
     };
-    Ok(Some((time_ns, TraceEvent { device, kind, operation, sector, sectors, other, source })))
+    Ok(Some((
+        time_ns,
+        TraceEvent { device, kind, operation, sector, sectors, other_sector: other, source_device: source },
+    )))
 }
 
 /// Parses the device and sector of `<- (8,5) 223488`.
-fn came_from<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<(u32, u64)> {
+fn parse_remap_source<'a>(fields: &mut impl Iterator<Item = &'a [u8]>) -> Option<(u32, u64)> {
     fields.next().filter(|arrow| *arrow == b"<-")?;
-    let source = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(device)?;
-    Some((source, fields.next().and_then(whole)?))
+    let source = fields.next()?.strip_prefix(b"(")?.strip_suffix(b")").and_then(parse_device)?;
+    Some((source, fields.next().and_then(parse_whole)?))
 }
 
 /// Number of sectors from which a request's length in bytes does not fit into 32 bits.
-const MOST_LENGTH: u64 = 1 << 23;
+const MAX_REQUEST_SECTORS: u64 = 1 << 23;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn events_and_other_lines() {
-        let parsed =
-            |text: &str| line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)));
+    fn parses_events_and_ignores_other_lines() {
+        let parsed = |text: &str| {
+            parse_line(text.as_bytes()).map(|found| found.map(|(t, e)| (t, e.kind, e.operation, e.sector)))
+        };
         let issue = "  7,16   1        0     0.000034561 31365  D   R 31616 + 8 [(null)]";
         assert_eq!(parsed(issue), Ok(Some((34_561, TraceEventKind::Issue, Operation::Read, 31616))));
         let flush = "  7,16   1        0     2.704687345 31377  Q FWS [(null)]";
         assert_eq!(parsed(flush), Ok(Some((2_704_687_345, TraceEventKind::Queue, Operation::Flush, 0))));
         let remap = "  8,0    3        1     0.000000000   697  A   W 223490 + 8 <- (8,5) 223488";
         assert_eq!(parsed(remap), Ok(Some((0, TraceEventKind::Remap, Operation::Write, 223_490))));
-        let event = line(remap.as_bytes()).unwrap().unwrap().1;
-        assert_eq!((event.source, event.other), ((8 << 20) | 5, 223_488));
-        let split = line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
-        assert_eq!((split.kind, split.other), (TraceEventKind::Split, 64));
+        let event = parse_line(remap.as_bytes()).unwrap().unwrap().1;
+        assert_eq!((event.source_device, event.other_sector), ((8 << 20) | 5, 223_488));
+        let split = parse_line(b"  8,0    3        1     0.000000000   697  X   W 0 / 64 [x]").unwrap().unwrap().1;
+        assert_eq!((split.kind, split.other_sector), (TraceEventKind::Split, 64));
         for nothing in ["", "CPU0 (out):", " Reads Queued:        3165,    27360KiB", "  7,16 1 0 0.0 31365 P N [x]"] {
             assert_eq!(parsed(nothing), Ok(None), "{nothing}");
         }
@@ -128,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_two_numbers() {
-        assert_eq!(device(b"8,3"), Some((8 << 20) | 3));
+    fn parses_device_numbers() {
+        assert_eq!(parse_device(b"8,3"), Some((8 << 20) | 3));
         for wrong in ["8", "8,", "4096,0", "1,1048576", "a,b"] {
-            assert_eq!(device(wrong.as_bytes()), None, "{wrong}");
+            assert_eq!(parse_device(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@ use diskwright_base::Operation;
 use diskwright_logs::InputHead;
 
 use super::{TraceFormat, TraceShape};
-use crate::events::{MOST_SECTORS, TraceEvent, TraceEventKind};
+use crate::events::{MAX_SECTOR, TraceEvent, TraceEventKind};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "blktrace",
@@ -19,13 +19,13 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
               arrived. A request that LVM, md or a partition passes on counts once, at the last device. Name one \
               file of a set to read those of all processors. Record with `blktrace -d /dev/sdX`, or with the \
               kernel's `blk` tracer and its options `bin` and `nocontext-info`.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Records,
+    shape: TraceShape::EventRecords,
 };
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    matches!(header(head.bytes), BlktraceHeader::Record { .. })
+fn matches_head(head: &InputHead<'_>) -> bool {
+    matches!(read_header(head.bytes), BlktraceHeader::Record { .. })
 }
 
 /// Number of bytes that show whether a record begins here, and its byte order and version.
@@ -33,27 +33,27 @@ pub(crate) const MAGIC_BYTES: usize = 4;
 /// Upper 24 bits of a record's first word; the lower 8 are the version.
 const MAGIC: u32 = 0x6561_7400;
 /// Position of the category bits in a record's action.
-const CATEGORY: u32 = 16;
+const CATEGORY_SHIFT: u32 = 16;
 
 /// The beginning of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlktraceHeader {
     /// No record begins here.
-    Not,
+    NotARecord,
     /// A record begins here.
     Record { big_endian: bool, version: u8, length: usize },
 }
 
 /// Reads the beginning of a record.
-pub(crate) fn header(bytes: &[u8]) -> BlktraceHeader {
-    let Some(word) = bytes.first_chunk::<4>() else { return BlktraceHeader::Not };
+pub(crate) fn read_header(bytes: &[u8]) -> BlktraceHeader {
+    let Some(word) = bytes.first_chunk::<4>() else { return BlktraceHeader::NotARecord };
     for (number, big_endian) in [(u32::from_le_bytes(*word), false), (u32::from_be_bytes(*word), true)] {
         let version = (number & 0xff) as u8;
         if number & !0xff == MAGIC && (version == 7 || version == 8) {
             return BlktraceHeader::Record { big_endian, version, length: if version == 7 { 48 } else { 64 } };
         }
     }
-    BlktraceHeader::Not
+    BlktraceHeader::NotARecord
 }
 
 /// The needed fields of a record.
@@ -61,17 +61,17 @@ pub(crate) fn header(bytes: &[u8]) -> BlktraceHeader {
 pub(crate) struct BlktraceRecord {
     pub(crate) time_ns: u64,
     sector: u64,
-    bytes: u32,
+    length_bytes: u32,
     action: u64,
     device: u32,
     /// Number of bytes after the head.
-    pub(crate) more: u16,
+    pub(crate) extra_bytes: u16,
     big_endian: bool,
 }
 
 /// Meaning of a record for the requests of a trace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Meaning {
+pub(crate) enum RecordMeaning {
     /// Not needed for requests.
     Nothing,
     /// Time of day at the record's time, nanoseconds since 1970.
@@ -90,10 +90,10 @@ const PASSED_THROUGH: u64 = 1 << 9;
 const NOTIFY: u64 = 1 << 10;
 const DISCARD: u64 = 1 << 13;
 /// Flag in the action: the id of a cgroup (8 bytes) follows the head.
-const CGROUP: u64 = 1 << 8;
+const CGROUP_FLAG: u64 = 1 << 8;
 
 impl BlktraceRecord {
-    /// Reads a head of the length from [`header`]; `None` if `bytes` are too few.
+    /// Reads a head of the length from [`read_header`]; `None` if `bytes` are too few.
     pub(crate) fn read(bytes: &[u8], big_endian: bool, version: u8) -> Option<BlktraceRecord> {
         let word2 = |index: usize| {
             let two = *bytes.get(index..)?.first_chunk::<2>()?;
@@ -113,16 +113,16 @@ impl BlktraceRecord {
         } else {
             (word8(32)?, word4(40)?, word2(50)?)
         };
-        Some(BlktraceRecord { time_ns, sector, bytes: length, action, device, more, big_endian })
+        Some(BlktraceRecord { time_ns, sector, length_bytes: length, action, device, extra_bytes: more, big_endian })
     }
 
     /// Interprets the record; `extra` are the bytes after its head.
-    pub(crate) fn meaning(&self, extra: &[u8]) -> Meaning {
-        let category = self.action >> CATEGORY;
-        let code = self.action & 0xffff & !CGROUP;
-        let extra = if self.action & CGROUP != 0 { extra.get(8..).unwrap_or_default() } else { extra };
+    pub(crate) fn interpret_record(&self, extra: &[u8]) -> RecordMeaning {
+        let category = self.action >> CATEGORY_SHIFT;
+        let code = self.action & 0xffff & !CGROUP_FLAG;
+        let extra = if self.action & CGROUP_FLAG != 0 { extra.get(8..).unwrap_or_default() } else { extra };
         if category & NOTIFY != 0 {
-            return if code == 1 { self.wall_clock(extra) } else { Meaning::Nothing };
+            return if code == 1 { self.parse_wall_clock(extra) } else { RecordMeaning::Nothing };
         }
         let kind = match code {
             1 => TraceEventKind::Queue,
@@ -131,34 +131,42 @@ impl BlktraceRecord {
             8 => TraceEventKind::Complete,
             13 => TraceEventKind::Split,
             15 => TraceEventKind::Remap,
-            _ => return Meaning::Nothing,
+            _ => return RecordMeaning::Nothing,
         };
         if category & PASSED_THROUGH != 0 {
-            return Meaning::Unusable("a pass-through command, not a read or write");
+            return RecordMeaning::Unusable("a pass-through command, not a read or write");
         }
-        let operation = match (self.bytes, category) {
+        let operation = match (self.length_bytes, category) {
             (0, c) if c & FLUSH != 0 => Operation::Flush,
             // the end of a write or flush whose inner flush already ended it
-            (0, _) => return Meaning::Nothing,
+            (0, _) => return RecordMeaning::Nothing,
             (_, c) if c & DISCARD != 0 => Operation::Discard,
             (_, c) if c & WRITE != 0 => Operation::Write,
             (_, c) if c & READ != 0 => Operation::Read,
-            _ => return Meaning::Unusable("not a read, write, flush or discard"),
+            _ => return RecordMeaning::Unusable("not a read, write, flush or discard"),
         };
-        let (source, other) = self.pointer(kind, extra);
+        let (source, other) = self.split_or_remap_target(kind, extra);
         // a flush has no sector; the kernel writes -1 or 0
         let sector = if operation == Operation::Flush { 0 } else { self.sector };
-        if sector >= MOST_SECTORS {
-            return Meaning::Unusable("a sector number beyond any disk");
+        if sector >= MAX_SECTOR {
+            return RecordMeaning::Unusable("a sector number beyond any disk");
         }
-        let sectors = self.bytes.div_ceil(512);
-        Meaning::Event(TraceEvent { device: self.device, kind, operation, sector, sectors, other, source })
+        let sectors = self.length_bytes.div_ceil(512);
+        RecordMeaning::Event(TraceEvent {
+            device: self.device,
+            kind,
+            operation,
+            sector,
+            sectors,
+            other_sector: other,
+            source_device: source,
+        })
     }
 
     /// Reads the data of a split or remap, always big-endian: the sector of a split
     /// (8 bytes), or the device that a request came from, the one that it was remapped
     /// to, and its sector on the first (4, 4 and 8 bytes).
-    fn pointer(&self, kind: TraceEventKind, extra: &[u8]) -> (u32, u64) {
+    fn split_or_remap_target(&self, kind: TraceEventKind, extra: &[u8]) -> (u32, u64) {
         let eight = |from: usize| extra.get(from..).and_then(|b| b.first_chunk::<8>());
         let word = |from: usize| eight(from).map_or(0, |eight| u64::from_be_bytes(*eight));
         match kind {
@@ -170,12 +178,12 @@ impl BlktraceRecord {
     }
 
     /// Reads the time of day, in seconds and nanoseconds, at the record's time.
-    fn wall_clock(&self, extra: &[u8]) -> Meaning {
-        let Some(eight) = extra.first_chunk::<8>() else { return Meaning::Unusable("a truncated time of day") };
+    fn parse_wall_clock(&self, extra: &[u8]) -> RecordMeaning {
+        let Some(eight) = extra.first_chunk::<8>() else { return RecordMeaning::Unusable("a truncated time of day") };
         let word = |four: [u8; 4]| if self.big_endian { u32::from_be_bytes(four) } else { u32::from_le_bytes(four) };
         let [a, b, c, d, e, f, g, h] = *eight;
         let (seconds, nanoseconds) = (word([a, b, c, d]), word([e, f, g, h]));
-        Meaning::WallClock(i64::from(seconds) * 1_000_000_000 + i64::from(nanoseconds))
+        RecordMeaning::WallClock(i64::from(seconds) * 1_000_000_000 + i64::from(nanoseconds))
     }
 }
 
@@ -209,15 +217,15 @@ mod tests {
     }
 
     #[test]
-    fn both_versions_in_both_byte_orders_say_the_same() {
+    fn both_versions_and_byte_orders_decode_alike() {
         for version in [7, 8] {
             for big_endian in [false, true] {
-                let bytes = record(version, big_endian, 1 | (READ << CATEGORY));
+                let bytes = record(version, big_endian, 1 | (READ << CATEGORY_SHIFT));
                 let length = bytes.len();
-                assert_eq!(header(&bytes), BlktraceHeader::Record { big_endian, version, length });
+                assert_eq!(read_header(&bytes), BlktraceHeader::Record { big_endian, version, length });
                 let read = BlktraceRecord::read(&bytes, big_endian, version).expect("whole");
                 assert_eq!(read.time_ns, 1_000);
-                let Meaning::Event(event) = read.meaning(&[]) else { panic!("{read:?}") };
+                let RecordMeaning::Event(event) = read.interpret_record(&[]) else { panic!("{read:?}") };
                 assert_eq!((event.kind, event.operation), (TraceEventKind::Queue, Operation::Read));
                 assert_eq!((event.sector, event.sectors, event.device), (2048, 8, (8 << 20) | 3));
                 for cut in 0..length - 12 {
@@ -225,30 +233,31 @@ mod tests {
                 }
             }
         }
-        assert_eq!(header(b"\x09tae"), BlktraceHeader::Not);
-        assert_eq!(header(b"tae"), BlktraceHeader::Not);
+        assert_eq!(read_header(b"\x09tae"), BlktraceHeader::NotARecord);
+        assert_eq!(read_header(b"tae"), BlktraceHeader::NotARecord);
     }
 
     #[test]
-    fn a_split_tells_its_place_behind_a_cgroup_too() {
+    fn reads_the_split_position_after_a_cgroup_id() {
         let place = 2052u64.to_be_bytes();
         let with_cgroup = [[7; 8], place].concat();
-        for (cgroup, behind) in [(0, &place[..]), (CGROUP, &with_cgroup)] {
-            let bytes = record(7, false, 13 | cgroup | (WRITE << CATEGORY));
+        for (cgroup, behind) in [(0, &place[..]), (CGROUP_FLAG, &with_cgroup)] {
+            let bytes = record(7, false, 13 | cgroup | (WRITE << CATEGORY_SHIFT));
             let read = BlktraceRecord::read(&bytes, false, 7).expect("whole");
-            let Meaning::Event(event) = read.meaning(behind) else { panic!("{read:?}") };
-            assert_eq!((event.kind, event.other), (TraceEventKind::Split, 2052));
+            let RecordMeaning::Event(event) = read.interpret_record(behind) else { panic!("{read:?}") };
+            assert_eq!((event.kind, event.other_sector), (TraceEventKind::Split, 2052));
         }
     }
 
     #[test]
-    fn what_is_no_request_is_told_apart() {
-        let meaning =
-            |action: u64| BlktraceRecord::read(&record(7, false, action), false, 7).expect("whole").meaning(&[0; 8]);
-        assert!(matches!(meaning(9 | (READ << CATEGORY)), Meaning::Nothing));
-        assert!(matches!(meaning(2 | (NOTIFY << CATEGORY)), Meaning::Nothing));
-        assert!(matches!(meaning(1 | (NOTIFY << CATEGORY)), Meaning::WallClock(0)));
-        assert!(matches!(meaning(7 | (PASSED_THROUGH << CATEGORY)), Meaning::Unusable(_)));
-        assert!(matches!(meaning(7), Meaning::Unusable(_)));
+    fn distinguishes_requests_from_other_records() {
+        let meaning = |action: u64| {
+            BlktraceRecord::read(&record(7, false, action), false, 7).expect("whole").interpret_record(&[0; 8])
+        };
+        assert!(matches!(meaning(9 | (READ << CATEGORY_SHIFT)), RecordMeaning::Nothing));
+        assert!(matches!(meaning(2 | (NOTIFY << CATEGORY_SHIFT)), RecordMeaning::Nothing));
+        assert!(matches!(meaning(1 | (NOTIFY << CATEGORY_SHIFT)), RecordMeaning::WallClock(0)));
+        assert!(matches!(meaning(7 | (PASSED_THROUGH << CATEGORY_SHIFT)), RecordMeaning::Unusable(_)));
+        assert!(matches!(meaning(7), RecordMeaning::Unusable(_)));
     }
 }

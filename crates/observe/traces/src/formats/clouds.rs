@@ -2,10 +2,10 @@
 
 use diskwright_base::{Operation, Request};
 
-use super::{FEW, TraceFormat, TraceShape, first_lines};
-use crate::lines::Context;
+use super::{PROBED_LINES, TraceFormat, TraceShape, most_lines_match};
+use crate::line_trace::LineContext;
 use crate::summary::DeviceTable;
-use crate::text::{nanoseconds, sectors, whole};
+use crate::text_fields::{parse_nanoseconds, parse_whole, sectors_to_bytes};
 
 /// `419,W,8792731648,16384,1577808144360767` of the README.md of alibaba/block-traces:
 /// device, `R` or `W`, offset and length in bytes, microseconds since 1970.
@@ -14,9 +14,11 @@ pub(super) const ALIBABA: TraceFormat = TraceFormat {
     title: "Alibaba block traces: arrivals only",
     explain: "Lines of `device_id,opcode,offset,length,timestamp`: R or W, bytes, microseconds since 1970. The \
               trace holds no completions.",
-    recognise: |head| first_lines(head, FEW, |line| is_alibaba_heading(line) || is(alibaba, line)),
+    matches_head: |head| {
+        most_lines_match(head, PROBED_LINES, |line| is_alibaba_heading(line) || can_parse(parse_alibaba, line))
+    },
     wall_clock: true,
-    shape: TraceShape::Lines(|line, context| skip_heading(line, is_alibaba_heading, context, alibaba)),
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_alibaba_heading, context, parse_alibaba)),
 };
 
 /// `1538323200,12910952128,8,0,1283` of the README that comes with the Tencent CBS
@@ -28,9 +30,11 @@ pub(super) const TENCENT: TraceFormat = TraceFormat {
     explain: "Lines of `Timestamp,Offset,Size,IOType,VolumeID`: whole seconds since 1970, sectors of 512 bytes, 0 \
               for a read and 1 for a write. All requests of a second have the same arrival, so distances within it \
               are not known; the trace holds no completions.",
-    recognise: |head| first_lines(head, FEW, |line| is_tencent_heading(line) || is(tencent, line)),
+    matches_head: |head| {
+        most_lines_match(head, PROBED_LINES, |line| is_tencent_heading(line) || can_parse(parse_tencent, line))
+    },
     wall_clock: true,
-    shape: TraceShape::Lines(|line, context| skip_heading(line, is_tencent_heading, context, tencent)),
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_tencent_heading, context, parse_tencent)),
 };
 
 /// `1456135200.013118000,0.000806,R,4,899056122368,131072` of the README that comes with
@@ -42,16 +46,18 @@ pub(super) const SYSTOR: TraceFormat = TraceFormat {
     explain: "Lines of `Timestamp,Response,IOType,LUN,Offset,Size`: seconds since 1970, seconds, R or W, bytes. A \
               blank type means that no response was captured: such lines are left out and counted. The trace has \
               no issue times.",
-    recognise: |head| first_lines(head, FEW, |line| is_systor_heading(line) || is(systor, line)),
+    matches_head: |head| {
+        most_lines_match(head, PROBED_LINES, |line| is_systor_heading(line) || can_parse(parse_systor, line))
+    },
     wall_clock: true,
-    shape: TraceShape::Lines(|line, context| skip_heading(line, is_systor_heading, context, systor)),
+    shape: TraceShape::Lines(|line, context| skip_heading(line, is_systor_heading, context, parse_systor)),
 };
 
 /// Parser of a line of one of the formats.
-type CloudLine = fn(&[u8], &mut DeviceTable) -> Result<Request, &'static str>;
+type CloudParser = fn(&[u8], &mut DeviceTable) -> Result<Request, &'static str>;
 
 /// Returns true if the parser accepts the line.
-fn is(read: CloudLine, line: &[u8]) -> bool {
+fn can_parse(read: CloudParser, line: &[u8]) -> bool {
     read(line, &mut DeviceTable::default()).is_ok()
 }
 
@@ -59,8 +65,8 @@ fn is(read: CloudLine, line: &[u8]) -> bool {
 fn skip_heading(
     line: &[u8],
     is_heading: fn(&[u8]) -> bool,
-    context: &mut Context<'_>,
-    read: CloudLine,
+    context: &mut LineContext<'_>,
+    read: CloudParser,
 ) -> Result<Option<Request>, &'static str> {
     if line.trim_ascii().is_empty() || is_heading(line) {
         return Ok(None);
@@ -81,7 +87,7 @@ fn is_systor_heading(line: &[u8]) -> bool {
 }
 
 /// Splits a line into exactly `N` columns.
-fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
+fn split_columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
     let mut columns = [&[][..]; N];
     let mut count = 0;
     for column in line.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
@@ -92,14 +98,14 @@ fn columns<const N: usize>(line: &[u8]) -> Result<[&[u8]; N], &'static str> {
 }
 
 /// Accepted times of day: 2000 to 2100, in seconds since 1970.
-const DAYS: std::ops::Range<i64> = 946_684_800..4_102_444_800;
+const WALL_CLOCK_S: std::ops::Range<i64> = 946_684_800..4_102_444_800;
 
 /// Returns the time if it is an accepted time of day.
-fn of_day(ns: i64) -> Option<i64> {
-    DAYS.contains(&(ns / 1_000_000_000)).then_some(ns)
+fn check_wall_clock(ns: i64) -> Option<i64> {
+    WALL_CLOCK_S.contains(&(ns / 1_000_000_000)).then_some(ns)
 }
 
-fn letter(column: &[u8]) -> Option<Operation> {
+fn parse_operation(column: &[u8]) -> Option<Operation> {
     match column {
         b"R" | b"r" => Some(Operation::Read),
         b"W" | b"w" => Some(Operation::Write),
@@ -107,53 +113,56 @@ fn letter(column: &[u8]) -> Option<Operation> {
     }
 }
 
-fn length(bytes: Option<u64>) -> Option<u32> {
+fn length_u32(bytes: Option<u64>) -> Option<u32> {
     bytes.and_then(|bytes| u32::try_from(bytes).ok())
 }
 
-fn device(devices: &mut DeviceTable, column: &[u8]) -> Result<u16, &'static str> {
-    devices.number(column, || String::from_utf8_lossy(column).into_owned()).ok_or(DeviceTable::TOO_MANY)
+fn device_number(devices: &mut DeviceTable, column: &[u8]) -> Result<u16, &'static str> {
+    devices.number_for(column, || String::from_utf8_lossy(column).into_owned()).ok_or(DeviceTable::TOO_MANY)
 }
 
-fn alibaba(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
-    let [disk, opcode, offset, bytes, time] = columns::<5>(line)?;
-    whole(disk).ok_or("column 1: expected a device number")?;
-    let operation = letter(opcode).ok_or("column 2: expected R or W")?;
-    let offset = whole(offset).ok_or("column 3: expected an offset")?;
-    let length = length(whole(bytes)).ok_or("column 4: expected a length")?;
-    let time = whole(time).and(nanoseconds(time, 1000)).and_then(of_day);
+fn parse_alibaba(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [disk, opcode, offset, bytes, time] = split_columns::<5>(line)?;
+    parse_whole(disk).ok_or("column 1: expected a device number")?;
+    let operation = parse_operation(opcode).ok_or("column 2: expected R or W")?;
+    let offset = parse_whole(offset).ok_or("column 3: expected an offset")?;
+    let length = length_u32(parse_whole(bytes)).ok_or("column 4: expected a length")?;
+    let time = parse_whole(time).and(parse_nanoseconds(time, 1000)).and_then(check_wall_clock);
     let arrival = time.ok_or("column 5: expected microseconds since 1970")?;
-    Ok(Request::new(arrival, device(devices, disk)?, operation, offset, length))
+    Ok(Request::new(arrival, device_number(devices, disk)?, operation, offset, length))
 }
 
-fn tencent(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
-    let [time, offset, count, kind, volume] = columns::<5>(line)?;
-    let time = whole(time).and(nanoseconds(time, 1_000_000_000)).and_then(of_day);
+fn parse_tencent(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [time, offset, count, kind, volume] = split_columns::<5>(line)?;
+    let time = parse_whole(time).and(parse_nanoseconds(time, 1_000_000_000)).and_then(check_wall_clock);
     let arrival = time.ok_or("column 1: expected seconds since 1970")?;
-    let offset = whole(offset).and_then(sectors).ok_or("column 2: expected a sector")?;
-    let length = length(whole(count).and_then(sectors)).ok_or("column 3: expected a number of sectors")?;
+    let offset = parse_whole(offset).and_then(sectors_to_bytes).ok_or("column 2: expected a sector")?;
+    let length =
+        length_u32(parse_whole(count).and_then(sectors_to_bytes)).ok_or("column 3: expected a number of sectors")?;
     let operation = match kind {
         b"0" => Operation::Read,
         b"1" => Operation::Write,
         _ => return Err("column 4: expected 0 or 1"),
     };
-    whole(volume).ok_or("column 5: expected a volume number")?;
-    Ok(Request::new(arrival, device(devices, volume)?, operation, offset, length))
+    parse_whole(volume).ok_or("column 5: expected a volume number")?;
+    Ok(Request::new(arrival, device_number(devices, volume)?, operation, offset, length))
 }
 
-fn systor(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
-    let [time, response, kind, lun, offset, bytes] = columns::<6>(line)?;
-    let arrival = nanoseconds(time, 1_000_000_000).and_then(of_day).ok_or("column 1: expected seconds since 1970")?;
+fn parse_systor(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+    let [time, response, kind, lun, offset, bytes] = split_columns::<6>(line)?;
+    let arrival = parse_nanoseconds(time, 1_000_000_000)
+        .and_then(check_wall_clock)
+        .ok_or("column 1: expected seconds since 1970")?;
     if kind.is_empty() {
         return Err("column 3: blank, no response was captured");
     }
-    let operation = letter(kind).ok_or("column 3: expected R or W")?;
-    let response = nanoseconds(response, 1_000_000_000).ok_or("column 2: expected seconds")?;
-    whole(lun).ok_or("column 4: expected a LUN")?;
-    let offset = whole(offset).ok_or("column 5: expected an offset")?;
-    let length = length(whole(bytes)).ok_or("column 6: expected a size")?;
+    let operation = parse_operation(kind).ok_or("column 3: expected R or W")?;
+    let response = parse_nanoseconds(response, 1_000_000_000).ok_or("column 2: expected seconds")?;
+    parse_whole(lun).ok_or("column 4: expected a LUN")?;
+    let offset = parse_whole(offset).ok_or("column 5: expected an offset")?;
+    let length = length_u32(parse_whole(bytes)).ok_or("column 6: expected a size")?;
     let completion_ns = arrival.checked_add(response).ok_or("column 2: the time is out of range")?;
-    let request = Request::new(arrival, device(devices, lun)?, operation, offset, length);
+    let request = Request::new(arrival, device_number(devices, lun)?, operation, offset, length);
     Ok(Request { completion_ns, ..request })
 }
 
@@ -162,24 +171,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_are_those_of_each_publisher() {
-        let read = |read: CloudLine, line: &str| read(line.as_bytes(), &mut DeviceTable::default()).expect("a request");
-        let request = read(alibaba, "419,W,8192,4096,1577808144360767");
+    fn each_format_has_its_own_units() {
+        let read =
+            |read: CloudParser, line: &str| read(line.as_bytes(), &mut DeviceTable::default()).expect("a request");
+        let request = read(parse_alibaba, "419,W,8192,4096,1577808144360767");
         assert_eq!((request.arrival_ns, request.offset_bytes), (1_577_808_144_360_767_000, 8192));
         assert_eq!((request.operation, request.length_bytes), (Operation::Write, 4096));
-        let request = read(tencent, "1538323200,16,8,0,1283");
+        let request = read(parse_tencent, "1538323200,16,8,0,1283");
         assert_eq!((request.arrival_ns, request.offset_bytes), (1_538_323_200_000_000_000, 8192));
         assert_eq!((request.operation, request.length_bytes), (Operation::Read, 4096));
-        let request = read(systor, "1456135200.013118000,0.000806000,R,4,8192,4096");
+        let request = read(parse_systor, "1456135200.013118000,0.000806000,R,4,8192,4096");
         assert_eq!((request.arrival_ns, request.offset_bytes), (1_456_135_200_013_118_000, 8192));
         assert_eq!((request.response_ns(), request.length_bytes), (Some(806_000), 4096));
     }
 
     #[test]
-    fn no_line_is_of_two_formats() {
+    fn each_line_matches_one_format() {
         let lines = ["419,W,8192,4096,1577808144360767", "1538323200,16,8,0,1283", "1456135200.0,0.1,R,4,8192,4096"];
         for (index, line) in lines.iter().enumerate() {
-            let accepted = [alibaba as CloudLine, tencent, systor].map(|read| is(read, line.as_bytes()));
+            let accepted = [parse_alibaba as CloudParser, parse_tencent, parse_systor]
+                .map(|read| can_parse(read, line.as_bytes()));
             assert!(accepted.iter().enumerate().all(|(i, is)| *is == (i == index)), "{line}: {accepted:?}");
         }
     }

@@ -11,9 +11,9 @@
 use diskwright_base::Request;
 use diskwright_logs::InputHead;
 
-use super::five::{ArrivalUnit, line as five, unit};
+use super::five_columns::{ArrivalUnit, detect_unit, parse_five as five};
 use super::{TraceFormat, TraceShape};
-use crate::lines::Context;
+use crate::line_trace::LineContext;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim",
@@ -21,15 +21,15 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     explain: "Lines of `arrival_ms device block blocks flags`; a block is 512 bytes, and bit 0 of the hexadecimal \
               flags means a read. Times count from the start of the trace, which holds no completions. Arrivals \
               without decimals are taken for milliseconds where nanoseconds would be beyond any disk.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Lines(line),
+    shape: TraceShape::Lines(parse_line),
 };
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    matches!(unit(head), Some(ArrivalUnit::Milliseconds | ArrivalUnit::WholeMilliseconds(_)))
+fn matches_head(head: &InputHead<'_>) -> bool {
+    matches!(detect_unit(head), Some(ArrivalUnit::Milliseconds | ArrivalUnit::WholeMilliseconds(_)))
 }
 
-fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
     five(line, 1_000_000, context)
 }

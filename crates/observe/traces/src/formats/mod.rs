@@ -4,7 +4,7 @@ mod blkparse;
 mod blktrace;
 mod clouds;
 mod disksim;
-mod five;
+mod five_columns;
 mod mqsim;
 mod msr;
 mod requests;
@@ -12,13 +12,13 @@ mod spc;
 mod validation;
 mod vscsi;
 
-pub(crate) use blkparse::line as blkparse_line;
-pub(crate) use blktrace::{BlktraceHeader, BlktraceRecord, MAGIC_BYTES, Meaning, header};
-pub use requests::{CSV_HEADING, csv_line};
+pub(crate) use blkparse::parse_line as blkparse_line;
+pub(crate) use blktrace::{BlktraceHeader, BlktraceRecord, MAGIC_BYTES, RecordMeaning, read_header};
+pub use requests::{CSV_HEADING, write_csv_line};
 
 use diskwright_logs::InputHead;
 
-use crate::lines::{FixedRecords, LineParser};
+use crate::line_trace::{FixedRecords, LineParser};
 
 /// One trace format.
 pub struct TraceFormat {
@@ -30,7 +30,7 @@ pub struct TraceFormat {
     pub explain: &'static str,
     /// Returns true if the beginning of a file has this format. It examines the
     /// content, never the name.
-    pub recognise: fn(&InputHead<'_>) -> bool,
+    pub matches_head: fn(&InputHead<'_>) -> bool,
     /// True if its times are times of day. A blktrace may contain the time of day too.
     pub(crate) wall_clock: bool,
     pub(crate) shape: TraceShape,
@@ -43,7 +43,7 @@ pub(crate) enum TraceShape {
     /// One request per binary record of fixed length.
     Fixed(FixedRecords),
     /// Events of requests, as the kernel's binary records.
-    Records,
+    EventRecords,
     /// Events of requests, as text.
     EventLines,
 }
@@ -65,23 +65,23 @@ pub const FORMATS: &[&TraceFormat] = &[
 ];
 
 /// Recognises the format from the beginning of a file.
-pub fn recognise(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
-    FORMATS.iter().find(|format| (format.recognise)(head)).copied()
+pub fn recognise_format(head: &InputHead<'_>) -> Option<&'static TraceFormat> {
+    FORMATS.iter().find(|format| (format.matches_head)(head)).copied()
 }
 
 /// Returns the two formats that a file could have, if its beginning is ambiguous.
-pub fn ambiguous(head: &InputHead<'_>) -> Option<[&'static str; 2]> {
-    (recognise(head).is_none() && five::unit(head) == Some(five::ArrivalUnit::Unknown))
+pub fn ambiguous_formats(head: &InputHead<'_>) -> Option<[&'static str; 2]> {
+    (recognise_format(head).is_none() && five_columns::detect_unit(head) == Some(five_columns::ArrivalUnit::Unknown))
         .then_some([disksim::FORMAT.id, mqsim::FORMAT.id])
 }
 
 /// Describes the assumption about the unit of arrivals, as a sentence, if one was needed.
-pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<String> {
-    let (unit, other, per_s) = match five::unit(head)? {
-        five::ArrivalUnit::WholeMilliseconds(per_s) if format.id == disksim::FORMAT.id => {
+pub(crate) fn describe_assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<String> {
+    let (unit, other, per_s) = match five_columns::detect_unit(head)? {
+        five_columns::ArrivalUnit::WholeMilliseconds(per_s) if format.id == disksim::FORMAT.id => {
             ("milliseconds (DiskSim)", "nanoseconds (MQSim) they would be", per_s)
         }
-        five::ArrivalUnit::WholeNanoseconds(seconds) if format.id == mqsim::FORMAT.id => {
+        five_columns::ArrivalUnit::WholeNanoseconds(seconds) if format.id == mqsim::FORMAT.id => {
             let seconds = diskwright_base::units::format_significant(seconds);
             return Some(format!(
                 "arrivals are whole numbers, read as nanoseconds (MQSim, SSDSim): as milliseconds (DiskSim) they \
@@ -95,18 +95,18 @@ pub(crate) fn assumption(format: &TraceFormat, head: &InputHead<'_>) -> Option<S
 }
 
 /// Number of lines by which a format is recognised.
-const FEW: usize = 20;
+const PROBED_LINES: usize = 20;
 
 /// Largest number of foreign lines before a trace, for example output of a shell.
-const BEFORE: usize = 8;
+const MAX_LEADING_LINES: usize = 8;
 
 /// Returns true if most of the first lines (at most `max_lines`, without blank ones) have
 /// a format; a few bad lines among them or before them are accepted. A line that may be
 /// truncated at the end of the head is ignored.
-fn first_lines(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
-    let Some(lines) = head_lines(head) else { return false };
-    let lines: Vec<&[u8]> = lines.take(BEFORE + max_lines).collect();
-    let before = lines.iter().take(BEFORE + 1).position(|line| is_one(line)).unwrap_or(0);
+fn most_lines_match(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) -> bool) -> bool {
+    let Some(lines) = complete_lines(head) else { return false };
+    let lines: Vec<&[u8]> = lines.take(MAX_LEADING_LINES + max_lines).collect();
+    let before = lines.iter().take(MAX_LEADING_LINES + 1).position(|line| is_one(line)).unwrap_or(0);
     let (mut seen, mut good) = (0, 0);
     for line in lines.into_iter().skip(before).take(max_lines) {
         seen += 1;
@@ -116,7 +116,7 @@ fn first_lines(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8]) ->
 }
 
 /// Returns the lines of a head, without blank ones and a truncated one; `None` if there is no complete one.
-fn head_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
+fn complete_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
     let cut = head.bytes.len() >= diskwright_logs::MAX_HEAD_BYTES;
     let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
         Some(end) if cut => &head.bytes[..end],

@@ -12,9 +12,9 @@
 use diskwright_base::Request;
 use diskwright_logs::InputHead;
 
-use super::five::{ArrivalUnit, line as five, unit};
+use super::five_columns::{ArrivalUnit, detect_unit, parse_five as five};
 use super::{TraceFormat, TraceShape};
-use crate::lines::Context;
+use crate::line_trace::LineContext;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "mqsim",
@@ -22,16 +22,16 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     explain: "Lines of `arrival_ns device sector sectors type`; a sector is 512 bytes, type 1 is a read and 0 a \
               write. Times count from the trace's own zero; it holds no completions. MQSim can be told that \
               arrivals are microseconds or picoseconds: the trace does not say so, and it is read as nanoseconds.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Lines(line),
+    shape: TraceShape::Lines(parse_line),
 };
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    matches!(unit(head), Some(ArrivalUnit::WholeNanoseconds(_)))
+fn matches_head(head: &InputHead<'_>) -> bool {
+    matches!(detect_unit(head), Some(ArrivalUnit::WholeNanoseconds(_)))
 }
 
-fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
     // the last column is a type, 0 or 1; DiskSim's flags may have more bits
     let kind = line.trim_ascii_end().rsplit(u8::is_ascii_whitespace).next().unwrap_or_default();
     if !line.trim_ascii().is_empty() && !matches!(kind, b"0" | b"1") {

@@ -9,18 +9,18 @@ use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
 use super::{TraceFormat, TraceShape};
-use crate::lines::Context;
+use crate::line_trace::LineContext;
 use crate::summary::DeviceTable;
-use crate::text::{nanoseconds, whole};
+use crate::text_fields::{parse_nanoseconds, parse_whole};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "requests-csv",
     title: "requests as `show TRACE --as csv` writes them",
     explain: "A heading `arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s`, then one request \
               per line; times in seconds on one clock, empty where unknown.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Lines(line),
+    shape: TraceShape::Lines(parse_line),
 };
 
 /// First line of requests as CSV.
@@ -28,22 +28,22 @@ pub const CSV_HEADING: &str = "arrival_s,device,operation,offset_bytes,length_by
 
 /// Appends a request as a line of CSV. Times before the clock's zero are
 /// written with a sign, and cannot be read again.
-pub fn csv_line(out: &mut String, request: &Request, device: &str) {
+pub fn write_csv_line(out: &mut String, request: &Request, device: &str) {
     let Request { operation, offset_bytes, length_bytes, .. } = request;
-    seconds(out, Some(request.arrival_ns));
+    write_seconds(out, Some(request.arrival_ns));
     out.push(',');
     // quotes in names are replaced, so that the parser needs no escaped quotes
     out.push_str(&quote_csv_cell(&device.replace('"', "'").replace(['\n', '\r'], " ")));
     // writing to a string cannot fail
     let _ = write!(out, ",{},{offset_bytes},{length_bytes},", operation.name());
-    seconds(out, request.issue_time_ns());
+    write_seconds(out, request.issue_time_ns());
     out.push(',');
-    seconds(out, request.completion_time_ns());
+    write_seconds(out, request.completion_time_ns());
     out.push('\n');
 }
 
 /// Appends a time in seconds, or nothing if it is unknown.
-fn seconds(out: &mut String, moment: Option<i64>) {
+fn write_seconds(out: &mut String, moment: Option<i64>) {
     if let Some(ns) = moment {
         let sign = if ns < 0 { "-" } else { "" };
         let ns = ns.unsigned_abs();
@@ -51,37 +51,38 @@ fn seconds(out: &mut String, moment: Option<i64>) {
     }
 }
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    super::first_lines(head, 1, |line| line == CSV_HEADING.trim_ascii_end().as_bytes())
+fn matches_head(head: &InputHead<'_>) -> bool {
+    super::most_lines_match(head, 1, |line| line == CSV_HEADING.trim_ascii_end().as_bytes())
 }
 
-fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
     if line.is_empty() || line == CSV_HEADING.trim_ascii_end().as_bytes() {
         return Ok(None);
     }
     let comma = line.iter().position(|b| *b == b',').ok_or("only one column")?;
-    let arrival = nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: expected seconds")?;
-    let (device, rest) = device(&line[comma + 1..]).ok_or("column 2: expected a device")?;
+    let arrival = parse_nanoseconds(&line[..comma], 1_000_000_000).ok_or("column 1: expected seconds")?;
+    let (device, rest) = split_device(&line[comma + 1..]).ok_or("column 2: expected a device")?;
     let mut columns = rest.split(|b| *b == b',');
     let mut next = || columns.next();
     let operation = next().and_then(|f| Operation::from_name(std::str::from_utf8(f).ok()?));
     let operation = operation.ok_or("column 3: expected read, write, flush or discard")?;
-    let offset = next().and_then(whole).ok_or("column 4: expected an offset")?;
-    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: expected a length")?;
+    let offset = next().and_then(parse_whole).ok_or("column 4: expected an offset")?;
+    let length =
+        next().and_then(parse_whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 5: expected a length")?;
     let mut moment = |because| match next() {
         Some(b"") => Ok(Request::UNKNOWN_NS),
-        field => field.and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or(because),
+        field => field.and_then(|f| parse_nanoseconds(f, 1_000_000_000)).ok_or(because),
     };
     let issued_ns = moment("column 6: expected seconds")?;
     let completion_ns = moment("column 7: expected seconds")?;
     let name = || unescape_formula(&String::from_utf8_lossy(device)).to_owned();
-    let number = context.devices.number(device, name).ok_or(DeviceTable::TOO_MANY)?;
+    let number = context.devices.number_for(device, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, number, operation, offset, length);
     Ok(Some(Request { issued_ns, completion_ns, ..request }))
 }
 
 /// Splits the device, quoted or not, from the rest after its comma.
-fn device(text: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_device(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = match text.strip_prefix(b"\"") {
         Some(quoted) => quoted.windows(2).position(|w| w == b"\",")? + 2,
         None => text.iter().position(|b| *b == b',')?,

@@ -11,45 +11,45 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
-use super::{FEW, TraceFormat, TraceShape, first_lines};
-use crate::lines::Context;
+use super::{PROBED_LINES, TraceFormat, TraceShape, most_lines_match};
+use crate::line_trace::LineContext;
 use crate::summary::DeviceTable;
-use crate::text::{nanoseconds, sectors, whole};
+use crate::text_fields::{parse_nanoseconds, parse_whole, sectors_to_bytes};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "spc",
     title: "Storage Performance Council trace: arrivals only",
     explain: "Lines of `unit,block,bytes,R|W,seconds`; a block is 512 bytes. Times count from the start of the \
               trace, which holds no completions.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Lines(line),
+    shape: TraceShape::Lines(parse_line),
 };
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    first_lines(head, FEW, |line| read(line, &mut DeviceTable::default()).is_ok())
+fn matches_head(head: &InputHead<'_>) -> bool {
+    most_lines_match(head, PROBED_LINES, |line| parse_request(line, &mut DeviceTable::default()).is_ok())
 }
 
-fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
+fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    read(line, context.devices).map(Some)
+    parse_request(line, context.devices).map(Some)
 }
 
-fn read(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
+fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',').map(<[u8]>::trim_ascii);
     let mut next = || columns.next();
-    let unit = next().filter(|unit| whole(unit).is_some()).ok_or("column 1: expected a unit number")?;
-    let offset = next().and_then(whole).and_then(sectors).ok_or("column 2: expected a block number")?;
-    let length = next().and_then(whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 3: expected a size")?;
+    let unit = next().filter(|unit| parse_whole(unit).is_some()).ok_or("column 1: expected a unit number")?;
+    let offset = next().and_then(parse_whole).and_then(sectors_to_bytes).ok_or("column 2: expected a block number")?;
+    let length = next().and_then(parse_whole).and_then(|l| u32::try_from(l).ok()).ok_or("column 3: expected a size")?;
     let operation = match next() {
         Some(b"R" | b"r") => Operation::Read,
         Some(b"W" | b"w") => Operation::Write,
         _ => return Err("column 4: expected R or W"),
     };
-    let arrival = next().and_then(|f| nanoseconds(f, 1_000_000_000)).ok_or("column 5: expected seconds")?;
+    let arrival = next().and_then(|f| parse_nanoseconds(f, 1_000_000_000)).ok_or("column 5: expected seconds")?;
     let name = || String::from_utf8_lossy(unit).into_owned();
-    let device = devices.number(unit, name).ok_or(DeviceTable::TOO_MANY)?;
+    let device = devices.number_for(unit, name).ok_or(DeviceTable::TOO_MANY)?;
     Ok(Request::new(arrival, device, operation, offset, length))
 }

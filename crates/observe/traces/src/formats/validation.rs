@@ -11,10 +11,10 @@
 use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
-use super::{FEW, TraceFormat, TraceShape, first_lines};
-use crate::lines::Context;
+use super::{PROBED_LINES, TraceFormat, TraceShape, most_lines_match};
+use crate::line_trace::LineContext;
 use crate::summary::DeviceTable;
-use crate::text::{fields, nanoseconds, sectors, whole};
+use crate::text_fields::{parse_nanoseconds, parse_whole, sectors_to_bytes, split_fields};
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "disksim-validation",
@@ -22,40 +22,41 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     explain: "Lines of `R|W Hit|Miss|Doub|Trip block blocks response_us pause_us`, one request at a time: each is \
               issued after the previous one has completed and its pause has passed. Times count from the first \
               request.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Lines(line),
+    shape: TraceShape::Lines(parse_line),
 };
 
 /// Results of a request in the cache.
-const CACHE: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
+const CACHE_WORDS: [&[u8]; 4] = [b"Hit", b"Miss", b"Doub", b"Trip"];
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    first_lines(head, FEW, |line| {
-        let mut fields = fields(line);
-        matches!(fields.next(), Some(b"R" | b"W")) && fields.next().is_some_and(|word| CACHE.contains(&word))
+fn matches_head(head: &InputHead<'_>) -> bool {
+    most_lines_match(head, PROBED_LINES, |line| {
+        let mut fields = split_fields(line);
+        matches!(fields.next(), Some(b"R" | b"W")) && fields.next().is_some_and(|word| CACHE_WORDS.contains(&word))
     })
 }
 
-fn line(line: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
-    let mut fields = fields(line);
+fn parse_line(line: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
+    let mut fields = split_fields(line);
     let operation = match fields.next() {
         None => return Ok(None),
         Some(b"R") => Operation::Read,
         Some(b"W") => Operation::Write,
         Some(_) => return Err("column 1: expected R or W"),
     };
-    fields.next().filter(|word| CACHE.contains(word)).ok_or("column 2: expected Hit, Miss, Doub or Trip")?;
-    let offset = fields.next().and_then(whole).and_then(sectors).ok_or("column 3: expected a block number")?;
-    let length = fields.next().and_then(whole).and_then(sectors).and_then(|l| u32::try_from(l).ok());
+    fields.next().filter(|word| CACHE_WORDS.contains(word)).ok_or("column 2: expected Hit, Miss, Doub or Trip")?;
+    let offset =
+        fields.next().and_then(parse_whole).and_then(sectors_to_bytes).ok_or("column 3: expected a block number")?;
+    let length = fields.next().and_then(parse_whole).and_then(sectors_to_bytes).and_then(|l| u32::try_from(l).ok());
     let length = length.ok_or("column 4: expected a number of blocks")?;
-    let response = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 5: expected microseconds")?;
-    let pause = fields.next().and_then(|f| nanoseconds(f, 1000)).ok_or("column 6: expected microseconds")?;
+    let response = fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 5: expected microseconds")?;
+    let pause = fields.next().and_then(|f| parse_nanoseconds(f, 1000)).ok_or("column 6: expected microseconds")?;
     if fields.next().is_some() {
         return Err("more than six columns");
     }
     let device =
-        context.devices.number(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(DeviceTable::TOO_MANY)?;
+        context.devices.number_for(context.stem.as_bytes(), || context.stem.to_owned()).ok_or(DeviceTable::TOO_MANY)?;
     let arrival = *context.clock_ns;
     let completion = arrival.checked_add(response).ok_or("column 5: the time is out of range")?;
     *context.clock_ns = completion.checked_add(pause).ok_or("column 6: the time is out of range")?;

@@ -14,9 +14,9 @@ use diskwright_base::{Operation, Request};
 use diskwright_logs::InputHead;
 
 use super::{TraceFormat, TraceShape};
-use crate::lines::{Context, FixedRecords};
+use crate::line_trace::{FixedRecords, LineContext};
 use crate::summary::DeviceTable;
-use crate::text::sectors;
+use crate::text_fields::sectors_to_bytes;
 
 pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "vscsi",
@@ -24,16 +24,16 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     explain: "Binary records of 32 (version 1) or 40 bytes (version 2), one SCSI command each; reads, writes and \
               flushes are taken, other commands are counted. Times are microseconds since the host started; \
               completions are not read. One disk a file, named by the file.",
-    recognise,
+    matches_head,
     wall_clock: false,
-    shape: TraceShape::Fixed(FixedRecords { length, is_record, parse: record }),
+    shape: TraceShape::Fixed(FixedRecords { record_bytes, is_record, parse: parse_record }),
 };
 
-const LENGTHS: [usize; 2] = [32, 40];
+const RECORD_BYTES: [usize; 2] = [32, 40];
 /// Offset of the command by version; the version field follows it.
-const COMMAND: [usize; 2] = [12, 0];
+const COMMAND_OFFSET: [usize; 2] = [12, 0];
 /// Offset of the length by version.
-const LENGTH: [usize; 2] = [4, 8];
+const LENGTH_OFFSET: [usize; 2] = [4, 8];
 /// Other commands that disks receive: test unit ready, request sense, inquiry, reserve and
 /// release, mode sense, start stop unit, read capacity, verify, write same, unmap, log sense,
 /// persistent reserve in and out, compare and write, service action in, report LUNs.
@@ -42,39 +42,39 @@ const OTHER_COMMANDS: &[u16] = &[
     0x5f, 0x89, 0x8f, 0x93, 0x9e, 0xa0, 0xa3,
 ];
 /// Number of consecutive records that are enough to recognise a file.
-const ENOUGH: usize = 8;
+const PROBED_RECORDS: usize = 8;
 
-fn recognise(head: &InputHead<'_>) -> bool {
-    let length = length(head.bytes);
-    let good = head.bytes.chunks_exact(length).take(ENOUGH).take_while(|record| is_record(record)).count();
-    good >= 2 && good == (head.bytes.len() / length).min(ENOUGH)
+fn matches_head(head: &InputHead<'_>) -> bool {
+    let length = record_length(head.bytes);
+    let good = head.bytes.chunks_exact(length).take(PROBED_RECORDS).take_while(|record| is_record(record)).count();
+    good >= 2 && good == (head.bytes.len() / length).min(PROBED_RECORDS)
 }
 
 /// Determines the length of a record from the beginning of the file.
-fn length(begin: &[u8]) -> usize {
+fn record_length(begin: &[u8]) -> usize {
     let versions = |length: usize| begin.chunks_exact(length).take(2).filter(|record| is_record(record)).count();
-    if versions(LENGTHS[1]) > versions(LENGTHS[0]) { LENGTHS[1] } else { LENGTHS[0] }
+    if versions(RECORD_BYTES[1]) > versions(RECORD_BYTES[0]) { RECORD_BYTES[1] } else { RECORD_BYTES[0] }
 }
 
-fn field<const N: usize>(record: &[u8], index: usize) -> Option<[u8; N]> {
+fn read_field<const N: usize>(record: &[u8], index: usize) -> Option<[u8; N]> {
     record.get(index..).and_then(|rest| rest.first_chunk::<N>()).copied()
 }
 
 fn is_record(record: &[u8]) -> bool {
-    let Some(version) = LENGTHS.iter().position(|length| *length == record.len()) else { return false };
-    let Some(word) = field::<2>(record, COMMAND[version] + 2).map(u16::from_le_bytes) else { return false };
-    let Some(command) = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes) else { return false };
-    let length = field::<4>(record, LENGTH[version]).map_or(0, u32::from_le_bytes);
+    let Some(version) = RECORD_BYTES.iter().position(|length| *length == record.len()) else { return false };
+    let Some(word) = read_field::<2>(record, COMMAND_OFFSET[version] + 2).map(u16::from_le_bytes) else { return false };
+    let Some(command) = read_field::<2>(record, COMMAND_OFFSET[version]).map(u16::from_le_bytes) else { return false };
+    let length = read_field::<4>(record, LENGTH_OFFSET[version]).map_or(0, u32::from_le_bytes);
     // small numbers are common: at a wrong offset, halves of two records could look like one
     usize::from(word >> 8) == version + 1
-        && match operation(command) {
+        && match parse_operation(command) {
             Some(Operation::Read | Operation::Write) => length > 0 && length.is_multiple_of(512),
             Some(_) => true,
             None => OTHER_COMMANDS.contains(&command),
         }
 }
 
-fn operation(command: u16) -> Option<Operation> {
+fn parse_operation(command: u16) -> Option<Operation> {
     match command {
         0x08 | 0x28 | 0xa8 | 0x88 => Some(Operation::Read),
         // 2e, ae and 8e write and verify
@@ -84,20 +84,20 @@ fn operation(command: u16) -> Option<Operation> {
     }
 }
 
-fn record(record: &[u8], context: &mut Context<'_>) -> Result<Option<Request>, &'static str> {
-    const CUT: &str = "a truncated record";
-    let version = LENGTHS.iter().position(|length| *length == record.len()).ok_or(CUT)?;
-    let word4 = |index| field::<4>(record, index).map(u32::from_le_bytes).ok_or(CUT);
-    let word8 = |index| field::<8>(record, index).map(u64::from_le_bytes).ok_or(CUT);
-    let command = field::<2>(record, COMMAND[version]).map(u16::from_le_bytes).ok_or(CUT)?;
-    let length = word4(LENGTH[version])?;
+fn parse_record(record: &[u8], context: &mut LineContext<'_>) -> Result<Option<Request>, &'static str> {
+    const TRUNCATED: &str = "a truncated record";
+    let version = RECORD_BYTES.iter().position(|length| *length == record.len()).ok_or(TRUNCATED)?;
+    let word4 = |index| read_field::<4>(record, index).map(u32::from_le_bytes).ok_or(TRUNCATED);
+    let word8 = |index| read_field::<8>(record, index).map(u64::from_le_bytes).ok_or(TRUNCATED);
+    let command = read_field::<2>(record, COMMAND_OFFSET[version]).map(u16::from_le_bytes).ok_or(TRUNCATED)?;
+    let length = word4(LENGTH_OFFSET[version])?;
     // an unmap's length is that of its list, and the other commands transfer no data of the disk
-    let operation = operation(command).ok_or("a SCSI command that is not a read, write or flush")?;
+    let operation = parse_operation(command).ok_or("a SCSI command that is not a read, write or flush")?;
     let (block, length) = if operation == Operation::Flush { (0, 0) } else { (word8(16)?, length) };
-    let offset = sectors(block).filter(|offset| offset.checked_add(length.into()).is_some());
+    let offset = sectors_to_bytes(block).filter(|offset| offset.checked_add(length.into()).is_some());
     let offset = offset.ok_or("a block number beyond any disk")?;
     let time = i64::try_from(word8(24)?).ok().and_then(|us| us.checked_mul(1000)).ok_or("a time out of range")?;
     let name = || context.stem.to_owned();
-    let device = context.devices.number(context.stem.as_bytes(), name).ok_or(DeviceTable::TOO_MANY)?;
+    let device = context.devices.number_for(context.stem.as_bytes(), name).ok_or(DeviceTable::TOO_MANY)?;
     Ok(Some(Request::new(time, device, operation, offset, length)))
 }

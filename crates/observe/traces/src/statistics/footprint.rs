@@ -11,13 +11,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// Size of a block, bytes.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 /// Largest number of followed blocks; the error of an estimate is about 1 %.
-const MOST: usize = 1 << 14;
+const MAX_BLOCKS: usize = 1 << 14;
 /// Largest number of blocks of one request that are counted (16 MiB): no disk accepts more at once.
-const MOST_OF_ONE: u64 = 4096;
+const MAX_BLOCKS_PER_REQUEST: u64 = 4096;
 
-/// Shares of the hottest blocks in [`Footprint::hot`].
+/// Shares of the hottest blocks in [`Footprint::hot_access_shares`].
 pub const HOT_SHARES: [f64; 4] = [0.01, 0.05, 0.1, 0.2];
 
 /// Accessed part of a disk.
@@ -27,10 +27,10 @@ pub struct Footprint {
     /// an estimate if it is not exact.
     pub bytes: u64,
     /// True if every block was counted.
-    pub exact: bool,
+    pub is_exact: bool,
     /// Share of all block accesses that went to the hottest 1, 5, 10 and 20 %
     /// of the accessed blocks ([`HOT_SHARES`]).
-    pub hot: Option<[f64; 4]>,
+    pub hot_access_shares: Option<[f64; 4]>,
 }
 
 /// Hasher for keys that are already hashes.
@@ -57,13 +57,13 @@ impl Hasher for IdentityHasher {
 pub(super) struct BlockFollower {
     blocks: HashMap<u64, u64, BuildHasherDefault<IdentityHasher>>,
     /// A block is followed if the upper bits of its hash, this many, are 0.
-    dropped: u32,
-    cut: bool,
+    dropped_bits: u32,
+    is_cut: bool,
 }
 
 /// Hashes a block of a device, so that each input bit changes half of
 /// the output (multiply and shift twice, after Steele and Vigna).
-fn mixed(device: u16, block: u64) -> u64 {
+fn hash_block(device: u16, block: u64) -> u64 {
     // the first multiplication separates neighbours: mixing alone would sample rows of them unevenly
     let mut z = (block ^ u64::from(device) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -71,50 +71,50 @@ fn mixed(device: u16, block: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn is_followed(hash: u64, dropped: u32) -> bool {
+fn is_hash_followed(hash: u64, dropped: u32) -> bool {
     dropped == 0 || hash >> (64 - dropped) == 0
 }
 
 impl BlockFollower {
     pub(super) fn new() -> BlockFollower {
-        BlockFollower { blocks: HashMap::default(), dropped: 0, cut: false }
+        BlockFollower { blocks: HashMap::default(), dropped_bits: 0, is_cut: false }
     }
 
     pub(super) fn push(&mut self, device: u16, offset: u64, length: u32) {
         if length == 0 {
             return;
         }
-        let first = offset / BLOCK;
-        let last = offset.saturating_add(u64::from(length) - 1) / BLOCK;
-        self.cut |= last - first >= MOST_OF_ONE;
-        for block in first..=last.min(first + MOST_OF_ONE - 1) {
-            let hash = mixed(device, block);
-            if is_followed(hash, self.dropped) {
+        let first = offset / BLOCK_BYTES;
+        let last = offset.saturating_add(u64::from(length) - 1) / BLOCK_BYTES;
+        self.is_cut |= last - first >= MAX_BLOCKS_PER_REQUEST;
+        for block in first..=last.min(first + MAX_BLOCKS_PER_REQUEST - 1) {
+            let hash = hash_block(device, block);
+            if is_hash_followed(hash, self.dropped_bits) {
                 *self.blocks.entry(hash).or_default() += 1;
             }
         }
-        self.thin();
+        self.drop_excess_blocks();
     }
 
-    fn thin(&mut self) {
-        while self.blocks.len() > MOST {
-            self.dropped += 1;
-            let dropped = self.dropped;
-            self.blocks.retain(|hash, _| is_followed(*hash, dropped));
+    fn drop_excess_blocks(&mut self) {
+        while self.blocks.len() > MAX_BLOCKS {
+            self.dropped_bits += 1;
+            let dropped = self.dropped_bits;
+            self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped));
         }
     }
 
-    pub(super) fn add(&mut self, other: &BlockFollower) {
-        self.dropped = self.dropped.max(other.dropped);
-        self.cut |= other.cut;
-        let dropped = self.dropped;
-        self.blocks.retain(|hash, _| is_followed(*hash, dropped));
+    pub(super) fn merge_follower(&mut self, other: &BlockFollower) {
+        self.dropped_bits = self.dropped_bits.max(other.dropped_bits);
+        self.is_cut |= other.is_cut;
+        let dropped = self.dropped_bits;
+        self.blocks.retain(|hash, _| is_hash_followed(*hash, dropped));
         for (hash, times) in &other.blocks {
-            if is_followed(*hash, dropped) {
+            if is_hash_followed(*hash, dropped) {
                 *self.blocks.entry(*hash).or_default() += times;
             }
         }
-        self.thin();
+        self.drop_excess_blocks();
     }
 
     pub(super) fn footprint(&self) -> Footprint {
@@ -125,9 +125,9 @@ impl BlockFollower {
             let count = ((times.len() as f64 * share).round() as usize).max(1);
             times[..count.min(times.len())].iter().sum::<u64>() as f64 / all as f64
         };
-        let bytes = (times.len() as u64).checked_shl(self.dropped).unwrap_or(u64::MAX).saturating_mul(BLOCK);
+        let bytes = (times.len() as u64).checked_shl(self.dropped_bits).unwrap_or(u64::MAX).saturating_mul(BLOCK_BYTES);
         let hot = (!times.is_empty()).then(|| HOT_SHARES.map(hottest));
-        Footprint { bytes, exact: self.dropped == 0 && !self.cut, hot }
+        Footprint { bytes, is_exact: self.dropped_bits == 0 && !self.is_cut, hot_access_shares: hot }
     }
 }
 
@@ -144,54 +144,54 @@ mod tests {
         touched.push(1, 0, 8192);
         touched.push(0, 9999, 0);
         let footprint = touched.footprint();
-        assert_eq!((footprint.bytes, footprint.exact), (4 * 4096, true));
+        assert_eq!((footprint.bytes, footprint.is_exact), (4 * 4096, true));
     }
 
     #[test]
     fn many_blocks_are_estimated_within_two_per_cent() {
         let mut touched = BlockFollower::new();
         for block in 0..1_000_000u64 {
-            touched.push(0, block * BLOCK, 4096);
+            touched.push(0, block * BLOCK_BYTES, 4096);
         }
         let footprint = touched.footprint();
-        assert!(touched.blocks.len() <= MOST && !footprint.exact);
-        assert!((footprint.bytes as f64 / (1e6 * BLOCK as f64) - 1.0).abs() < 0.02, "{}", footprint.bytes);
+        assert!(touched.blocks.len() <= MAX_BLOCKS && !footprint.is_exact);
+        assert!((footprint.bytes as f64 / (1e6 * BLOCK_BYTES as f64) - 1.0).abs() < 0.02, "{}", footprint.bytes);
         // every block was accessed once: the hottest tenth has a tenth of the accesses
-        let [_, _, tenth, _] = footprint.hot.expect("touched");
+        let [_, _, tenth, _] = footprint.hot_access_shares.expect("touched");
         assert!((tenth - 0.1).abs() < 0.01);
     }
 
     #[test]
-    fn hot_blocks_show() {
+    fn hot_blocks_get_their_share() {
         let mut touched = BlockFollower::new();
         for round in 0..1000u64 {
-            touched.push(0, round * BLOCK, 4096);
+            touched.push(0, round * BLOCK_BYTES, 4096);
             // half of all accesses go to 1 % of the blocks
-            touched.push(0, round % 10 * BLOCK, 4096);
+            touched.push(0, round % 10 * BLOCK_BYTES, 4096);
         }
-        let [hundredth, ..] = touched.footprint().hot.expect("touched");
+        let [hundredth, ..] = touched.footprint().hot_access_shares.expect("touched");
         assert!((hundredth - 0.505).abs() < 0.01, "{hundredth}");
     }
 
     #[test]
-    fn added_up_is_as_if_followed_together() {
+    fn merging_equals_following_together() {
         let (mut one, mut two, mut both) = (BlockFollower::new(), BlockFollower::new(), BlockFollower::new());
         for block in 0..100_000u64 {
             let part = if block < 99_000 { &mut one } else { &mut two };
-            part.push((block % 3) as u16, block * BLOCK, 4096);
-            both.push((block % 3) as u16, block * BLOCK, 4096);
+            part.push((block % 3) as u16, block * BLOCK_BYTES, 4096);
+            both.push((block % 3) as u16, block * BLOCK_BYTES, 4096);
         }
-        two.add(&one);
+        two.merge_follower(&one);
         assert_eq!(two.footprint(), both.footprint());
     }
 
     #[test]
-    fn an_absurd_request_takes_no_time() {
+    fn a_huge_request_is_cut() {
         let mut touched = BlockFollower::new();
         for _ in 0..1000 {
             touched.push(0, u64::MAX - 5, u32::MAX);
             touched.push(0, 0, u32::MAX);
         }
-        assert!(!touched.footprint().exact);
+        assert!(!touched.footprint().is_exact);
     }
 }

@@ -4,35 +4,35 @@
 //! except what depends on the common clock (arrivals, peak, requests in
 //! flight), which is collected twice.
 
-mod flow;
+mod device_gatherer;
 mod footprint;
-mod gather;
+mod request_flow;
 mod sizes;
 mod streams;
 
 use diskwright_base::{Histogram, Operation, Request};
 
-pub use flow::RequestFlow;
+use device_gatherer::DeviceGatherer;
 pub use footprint::{Footprint, HOT_SHARES};
-use gather::DeviceGatherer;
+pub use request_flow::RequestFlow;
 pub use sizes::SizeCounts;
-pub use streams::STREAMS;
+pub use streams::MAX_STREAMS;
 
 /// Largest number of devices with separate statistics; further ones count only in the sum.
-pub const MOST_DEVICES: usize = 128;
+pub const MAX_DEVICES: usize = 128;
 
 /// Collector of the statistics of requests.
 pub struct Statistics {
     devices: Vec<Option<Box<DeviceGatherer>>>,
-    /// Devices beyond [`MOST_DEVICES`], together.
-    rest: Option<Box<DeviceGatherer>>,
-    known: usize,
-    common: flow::FlowGatherer,
+    /// Devices beyond [`MAX_DEVICES`], together.
+    further_devices: Option<Box<DeviceGatherer>>,
+    device_count: usize,
+    common_flow: request_flow::FlowGatherer,
 }
 
 /// Statistics of the requests of one device, or of all.
 #[derive(Clone, Debug)]
-pub struct Figures {
+pub struct RequestStatistics {
     /// Name of the device; empty for all of them.
     pub name: String,
     /// Number of requests.
@@ -44,7 +44,7 @@ pub struct Figures {
     /// Share of reads and writes that begin where the previous one on the same
     /// device ended.
     pub sequential: Option<f64>,
-    /// Share that begin where one of the last [`STREAMS`] streams ended.
+    /// Share that begin where one of the last [`MAX_STREAMS`] streams ended.
     pub sequential_in_streams: Option<f64>,
     /// Number of consecutive requests in a stream before it ends; 1 is a single
     /// request.
@@ -81,21 +81,22 @@ pub struct RequestAmount {
     pub bytes: u64,
 }
 
-impl Figures {
+impl RequestStatistics {
     /// Returns requests and bytes of an operation.
-    pub fn of(&self, operation: Operation) -> RequestAmount {
+    pub fn operation_amount(&self, operation: Operation) -> RequestAmount {
         self.operations[operation as usize]
     }
 
     /// Returns the share of reads among reads and writes.
     pub fn read_share(&self) -> Option<f64> {
-        let (reads, writes) = (self.of(Operation::Read).requests, self.of(Operation::Write).requests);
+        let (reads, writes) =
+            (self.operation_amount(Operation::Read).requests, self.operation_amount(Operation::Write).requests);
         (reads + writes > 0).then(|| reads as f64 / (reads + writes) as f64)
     }
 
     /// Returns the number of bytes read and written.
-    pub fn bytes(&self) -> u64 {
-        self.of(Operation::Read).bytes.saturating_add(self.of(Operation::Write).bytes)
+    pub fn total_bytes(&self) -> u64 {
+        self.operation_amount(Operation::Read).bytes.saturating_add(self.operation_amount(Operation::Write).bytes)
     }
 }
 
@@ -103,12 +104,12 @@ impl Figures {
 #[derive(Clone, Debug)]
 pub struct TraceReport {
     /// All devices together.
-    pub all: Figures,
+    pub all: RequestStatistics,
     /// Each device with requests, in the order of the trace's list; at
-    /// most [`MOST_DEVICES`].
-    pub devices: Vec<Figures>,
+    /// most [`MAX_DEVICES`].
+    pub devices: Vec<RequestStatistics>,
     /// Number of requests of further devices, which count only in `all`.
-    pub of_further_devices: u64,
+    pub further_device_requests: u64,
 }
 
 impl Default for Statistics {
@@ -120,7 +121,12 @@ impl Default for Statistics {
 impl Statistics {
     /// Creates a collector without requests.
     pub fn new() -> Statistics {
-        Statistics { devices: Vec::new(), rest: None, known: 0, common: flow::FlowGatherer::new(1 << 18) }
+        Statistics {
+            devices: Vec::new(),
+            further_devices: None,
+            device_count: 0,
+            common_flow: request_flow::FlowGatherer::new(1 << 18),
+        }
     }
 
     /// Adds a request. Requests come in order of arrival; one that is out of order
@@ -130,16 +136,16 @@ impl Statistics {
         if self.devices.len() <= device {
             self.devices.resize_with(device + 1, || None);
         }
-        if self.devices[device].is_none() && self.known < MOST_DEVICES {
-            self.known += 1;
+        if self.devices[device].is_none() && self.device_count < MAX_DEVICES {
+            self.device_count += 1;
             self.devices[device] = Some(Box::new(DeviceGatherer::new()));
         }
         let gather = match &mut self.devices[device] {
             Some(gather) => gather,
-            None => self.rest.get_or_insert_with(|| Box::new(DeviceGatherer::new())),
+            None => self.further_devices.get_or_insert_with(|| Box::new(DeviceGatherer::new())),
         };
         gather.push(request);
-        self.common.push(request);
+        self.common_flow.push(request);
     }
 
     /// Computes the statistics. `names` are the devices' names, by number.
@@ -149,23 +155,23 @@ impl Statistics {
         let mut devices = Vec::new();
         for (device, gather) in self.devices.into_iter().enumerate() {
             if let Some(gather) = gather {
-                let gather = gather.end();
-                all.add(&gather);
-                devices.push(gather.figures(name(device)));
+                let gather = gather.end_streams();
+                all.merge_gatherer(&gather);
+                devices.push(gather.into_statistics(name(device)));
             }
         }
-        let rest = self.rest.map(|gather| gather.end_apart());
+        let rest = self.further_devices.map(|gather| gather.discard_streams());
         let of_further_devices = rest.as_ref().map_or(0, |gather| gather.requests);
         if let Some(rest) = rest {
-            all.add(&rest);
+            all.merge_gatherer(&rest);
         }
-        let mut all = all.figures(String::new());
-        all.flow = self.common.finish();
-        TraceReport { all, devices, of_further_devices }
+        let mut all = all.into_statistics(String::new());
+        all.flow = self.common_flow.finish();
+        TraceReport { all, devices, further_device_requests: of_further_devices }
     }
 
     /// Computes the statistics of these requests.
-    pub fn of(requests: impl IntoIterator<Item = Request>, names: &[String]) -> TraceReport {
+    pub fn from_requests(requests: impl IntoIterator<Item = Request>, names: &[String]) -> TraceReport {
         let mut statistics = Statistics::new();
         requests.into_iter().for_each(|request| statistics.push(&request));
         statistics.finish(names)

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use diskwright_base::Operation;
 
 /// Largest size in whole sectors with its own counter.
-const DIRECT: usize = 2048;
+const MAX_COUNTED_SECTORS: usize = 2048;
 /// Largest number of other sizes that are counted separately.
-const MOST_OTHERS: usize = 4096;
+const MAX_OTHER_SIZES: usize = 4096;
 
 /// Counts of reads and writes by size.
 #[derive(Clone, Debug)]
@@ -16,16 +16,16 @@ pub struct SizeCounts {
     /// `by_power[12]` counts 2049 to 4096 bytes, `by_power[0]` 0 and 1.
     pub by_power: [(u64, u64); 33],
     /// Number of requests by their number of sectors.
-    direct: Box<[u64]>,
+    by_sectors: Box<[u64]>,
     others: BTreeMap<u32, u64>,
     /// Number of requests with sizes that are not counted separately.
-    pub of_further_sizes: u64,
+    pub further_size_requests: u64,
 }
 
 impl Default for SizeCounts {
     fn default() -> SizeCounts {
-        let direct = vec![0; DIRECT + 1].into_boxed_slice();
-        SizeCounts { by_power: [(0, 0); 33], direct, others: BTreeMap::new(), of_further_sizes: 0 }
+        let direct = vec![0; MAX_COUNTED_SECTORS + 1].into_boxed_slice();
+        SizeCounts { by_power: [(0, 0); 33], by_sectors: direct, others: BTreeMap::new(), further_size_requests: 0 }
     }
 }
 
@@ -39,40 +39,40 @@ impl SizeCounts {
         } else {
             *writes += 1
         }
-        self.count(bytes, 1);
+        self.add_count(bytes, 1);
     }
 
-    fn count(&mut self, bytes: u32, times: u64) {
+    fn add_count(&mut self, bytes: u32, times: u64) {
         let sectors = (bytes / 512) as usize;
-        if bytes.is_multiple_of(512) && sectors <= DIRECT {
-            self.direct[sectors] += times;
-        } else if self.others.len() < MOST_OTHERS || self.others.contains_key(&bytes) {
+        if bytes.is_multiple_of(512) && sectors <= MAX_COUNTED_SECTORS {
+            self.by_sectors[sectors] += times;
+        } else if self.others.len() < MAX_OTHER_SIZES || self.others.contains_key(&bytes) {
             *self.others.entry(bytes).or_default() += times;
         } else {
-            self.of_further_sizes += times;
+            self.further_size_requests += times;
         }
     }
 
-    pub(super) fn add(&mut self, other: &SizeCounts) {
+    pub(super) fn merge_counts(&mut self, other: &SizeCounts) {
         for (mine, theirs) in self.by_power.iter_mut().zip(&other.by_power) {
             *mine = (mine.0 + theirs.0, mine.1 + theirs.1);
         }
-        for (bytes, times) in other.exact() {
-            self.count(bytes, times);
+        for (bytes, times) in other.exact_counts() {
+            self.add_count(bytes, times);
         }
-        self.of_further_sizes += other.of_further_sizes;
+        self.further_size_requests += other.further_size_requests;
     }
 
     /// Returns every exact size with its number of requests.
-    fn exact(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
-        let direct = self.direct.iter().enumerate().filter(|(_, times)| **times > 0);
+    fn exact_counts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        let direct = self.by_sectors.iter().enumerate().filter(|(_, times)| **times > 0);
         direct.map(|(sectors, times)| (sectors as u32 * 512, *times)).chain(self.others.iter().map(|(b, t)| (*b, *t)))
     }
 
     /// Returns the most common exact sizes in bytes with their number of requests, the most
     /// common first, at most `count`.
-    pub fn common(&self, count: usize) -> Vec<(u32, u64)> {
-        let mut all: Vec<(u32, u64)> = self.exact().collect();
+    pub fn most_common(&self, count: usize) -> Vec<(u32, u64)> {
+        let mut all: Vec<(u32, u64)> = self.exact_counts().collect();
         all.sort_by_key(|(bytes, times)| (std::cmp::Reverse(*times), *bytes));
         all.truncate(count);
         all
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn powers_hold_what_is_not_above_them() {
+    fn sizes_are_counted_by_the_power_of_two_above() {
         let mut sizes = SizeCounts::default();
         for bytes in [0, 1, 2, 4095, 4096, 4097, u32::MAX] {
             sizes.push(bytes, Operation::Read);
@@ -95,21 +95,21 @@ mod tests {
         assert_eq!(sizes.by_power[12], (2, 1));
         assert_eq!(sizes.by_power[13], (1, 0));
         assert_eq!(sizes.by_power[32], (1, 0));
-        assert_eq!(sizes.common(2), [(4096, 2), (0, 1)]);
+        assert_eq!(sizes.most_common(2), [(4096, 2), (0, 1)]);
     }
 
     #[test]
-    fn sizes_without_end_take_no_memory_without_end() {
+    fn memory_is_bounded_with_many_sizes() {
         let mut sizes = SizeCounts::default();
         for bytes in 0..20_000 {
             sizes.push(bytes * 3 + 1, Operation::Write);
         }
-        assert!(sizes.others.len() <= MOST_OTHERS);
-        let told: u64 = sizes.exact().map(|(_, times)| times).sum();
-        assert_eq!(told + sizes.of_further_sizes, 20_000);
+        assert!(sizes.others.len() <= MAX_OTHER_SIZES);
+        let told: u64 = sizes.exact_counts().map(|(_, times)| times).sum();
+        assert_eq!(told + sizes.further_size_requests, 20_000);
         let mut twice = sizes.clone();
-        twice.add(&sizes);
-        let told: u64 = twice.exact().map(|(_, times)| times).sum();
-        assert_eq!(told + twice.of_further_sizes, 40_000);
+        twice.merge_counts(&sizes);
+        let told: u64 = twice.exact_counts().map(|(_, times)| times).sum();
+        assert_eq!(told + twice.further_size_requests, 40_000);
     }
 }

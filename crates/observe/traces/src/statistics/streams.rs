@@ -5,7 +5,7 @@ use diskwright_base::Histogram;
 /// Largest number of streams that are followed at once on a device. A request that begins where
 /// one of them ended continues it; any other begins a new stream, which replaces
 /// the least recently used one.
-pub const STREAMS: usize = 32;
+pub const MAX_STREAMS: usize = 32;
 
 #[derive(Clone, Copy, Default)]
 struct TraceStream {
@@ -17,16 +17,16 @@ struct TraceStream {
 /// The streams of a device.
 pub(super) struct TraceStreams {
     /// End of each stream; stored separately, because all are searched for each request.
-    ends: [u64; STREAMS],
-    streams: [TraceStream; STREAMS],
+    ends: [u64; MAX_STREAMS],
+    streams: [TraceStream; MAX_STREAMS],
     last_end: Option<u64>,
     clock: u64,
     /// Number of requests that had a previous one.
     followers: u64,
     /// Number of requests that begin where the previous one ended.
-    pub(super) next: u64,
+    pub(super) follows_previous: u64,
     /// Number of requests that begin where any stream ended.
-    pub(super) in_stream: u64,
+    pub(super) follows_stream: u64,
     forward: u64,
     pub(super) run_requests: Histogram,
     pub(super) run_bytes: Histogram,
@@ -37,13 +37,13 @@ impl TraceStreams {
     pub(super) fn new() -> TraceStreams {
         TraceStreams {
             // no request begins at this offset
-            ends: [u64::MAX; STREAMS],
-            streams: [TraceStream::default(); STREAMS],
+            ends: [u64::MAX; MAX_STREAMS],
+            streams: [TraceStream::default(); MAX_STREAMS],
             last_end: None,
             clock: 0,
             followers: 0,
-            next: 0,
-            in_stream: 0,
+            follows_previous: 0,
+            follows_stream: 0,
             forward: 0,
             run_requests: Histogram::new(),
             run_bytes: Histogram::new(),
@@ -55,7 +55,7 @@ impl TraceStreams {
         if let Some(last) = self.last_end {
             self.followers += 1;
             if from == last {
-                self.next += 1;
+                self.follows_previous += 1;
             } else {
                 self.seek_bytes.record(from.abs_diff(last));
                 self.forward += u64::from(from > last);
@@ -65,10 +65,10 @@ impl TraceStreams {
         self.clock += 1;
         let stream = match self.ends.iter().position(|end| *end == from) {
             Some(found) => {
-                self.in_stream += 1;
+                self.follows_stream += 1;
                 found
             }
-            None => self.begin(),
+            None => self.begin_stream(),
         };
         self.ends[stream] = to;
         let TraceStream { requests, bytes, used } = &mut self.streams[stream];
@@ -78,13 +78,13 @@ impl TraceStreams {
     }
 
     /// Ends the least recently used stream and returns its index.
-    fn begin(&mut self) -> usize {
-        let oldest = (0..STREAMS).min_by_key(|&s| self.streams[s].used).unwrap_or(0);
-        self.leave(oldest);
+    fn begin_stream(&mut self) -> usize {
+        let oldest = (0..MAX_STREAMS).min_by_key(|&s| self.streams[s].used).unwrap_or(0);
+        self.end_stream(oldest);
         oldest
     }
 
-    fn leave(&mut self, stream: usize) {
+    fn end_stream(&mut self, stream: usize) {
         let TraceStream { requests, bytes, .. } = std::mem::take(&mut self.streams[stream]);
         if requests > 0 {
             self.run_requests.record(requests);
@@ -93,14 +93,14 @@ impl TraceStreams {
         self.ends[stream] = u64::MAX;
     }
 
-    pub(super) fn end(&mut self) {
-        (0..STREAMS).for_each(|stream| self.leave(stream));
+    pub(super) fn end_all_streams(&mut self) {
+        (0..MAX_STREAMS).for_each(|stream| self.end_stream(stream));
     }
 
-    pub(super) fn add(&mut self, other: &TraceStreams) {
+    pub(super) fn merge_streams(&mut self, other: &TraceStreams) {
         self.followers += other.followers;
-        self.next += other.next;
-        self.in_stream += other.in_stream;
+        self.follows_previous += other.follows_previous;
+        self.follows_stream += other.follows_stream;
         self.forward += other.forward;
         self.run_requests.merge(&other.run_requests);
         self.run_bytes.merge(&other.run_bytes);
@@ -108,7 +108,7 @@ impl TraceStreams {
     }
 
     /// Returns `count` as a share of the requests that had a previous one.
-    pub(super) fn share(&self, count: u64) -> Option<f64> {
+    pub(super) fn share_of_followers(&self, count: u64) -> Option<f64> {
         (self.followers > 0).then(|| count as f64 / self.followers as f64)
     }
 
@@ -121,36 +121,39 @@ impl TraceStreams {
 mod tests {
     use super::*;
 
-    fn follow(requests: &[(u64, u64)]) -> TraceStreams {
+    fn follow_requests(requests: &[(u64, u64)]) -> TraceStreams {
         let mut streams = TraceStreams::new();
         requests.iter().for_each(|(from, to)| streams.push(*from, *to));
-        streams.end();
+        streams.end_all_streams();
         streams
     }
 
     #[test]
-    fn one_after_the_other_is_one_run() {
-        let streams = follow(&[(0, 10), (10, 20), (20, 30), (100, 110)]);
-        assert_eq!((streams.share(streams.next), streams.share(streams.in_stream)), (Some(2.0 / 3.0), Some(2.0 / 3.0)));
+    fn consecutive_requests_are_one_run() {
+        let streams = follow_requests(&[(0, 10), (10, 20), (20, 30), (100, 110)]);
+        assert_eq!(
+            (streams.share_of_followers(streams.follows_previous), streams.share_of_followers(streams.follows_stream)),
+            (Some(2.0 / 3.0), Some(2.0 / 3.0))
+        );
         assert_eq!((streams.run_requests.count(), streams.run_requests.max()), (2, Some(3)));
         assert_eq!((streams.run_bytes.max(), streams.seek_bytes.sum()), (Some(30), 70));
         assert_eq!(streams.seeks_forward(), Some(1.0));
     }
 
     #[test]
-    fn two_streams_in_turns_are_sequential_only_as_streams() {
+    fn interleaved_streams_are_sequential_only_as_streams() {
         let turns: Vec<(u64, u64)> = (0..10).flat_map(|i| [(i, i + 1), (1000 + i, 1001 + i)]).collect();
-        let streams = follow(&turns);
-        assert_eq!((streams.next, streams.in_stream), (0, 18));
+        let streams = follow_requests(&turns);
+        assert_eq!((streams.follows_previous, streams.follows_stream), (0, 18));
         assert_eq!((streams.run_requests.count(), streams.run_requests.min()), (2, Some(10)));
         assert_eq!(streams.seeks_forward(), Some(10.0 / 19.0));
     }
 
     #[test]
-    fn more_streams_than_are_followed_look_random() {
+    fn too_many_streams_look_random() {
         let turns: Vec<(u64, u64)> =
-            (0..10).flat_map(|i| (0..=STREAMS as u64).map(move |s| (s * 1000 + i, s * 1000 + i + 1))).collect();
-        assert_eq!(follow(&turns).in_stream, 0);
-        assert_eq!(follow(&[(5, 6)]).share(0), None);
+            (0..10).flat_map(|i| (0..=MAX_STREAMS as u64).map(move |s| (s * 1000 + i, s * 1000 + i + 1))).collect();
+        assert_eq!(follow_requests(&turns).follows_stream, 0);
+        assert_eq!(follow_requests(&[(5, 6)]).share_of_followers(0), None);
     }
 }

@@ -27,13 +27,13 @@ pub const A: u64 = 15;
 
 /// Version and byte order of records.
 #[derive(Clone, Copy)]
-pub struct Machine {
+pub struct RecordFormat {
     pub big_endian: bool,
     pub version: u8,
 }
 
 /// The format of most machines.
-pub const PLAIN: Machine = Machine { big_endian: false, version: 7 };
+pub const DEFAULT_FORMAT: RecordFormat = RecordFormat { big_endian: false, version: 7 };
 
 /// Content of one record.
 #[derive(Clone, Copy)]
@@ -52,31 +52,31 @@ pub fn event(time_ns: u64, action: u64, category: u64, sector: u64, sectors: u32
     Entry { time_ns, action, category, sector, bytes: sectors * 512, device: 8 << 20, behind: &[] }
 }
 
-impl Machine {
-    fn word(self, out: &mut Vec<u8>, little: &[u8]) {
+impl RecordFormat {
+    fn encode_word(self, out: &mut Vec<u8>, little: &[u8]) {
         if self.big_endian { out.extend(little.iter().rev()) } else { out.extend(little) }
     }
 
     /// Encodes a record.
-    pub fn encode(self, entry: &Entry<'_>) -> Vec<u8> {
+    pub fn encode_record(self, entry: &Entry<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         let action = entry.action | (entry.category << 16);
-        self.word(&mut out, &(0x6561_7400 | u32::from(self.version)).to_le_bytes());
-        self.word(&mut out, &1u32.to_le_bytes());
-        self.word(&mut out, &entry.time_ns.to_le_bytes());
-        self.word(&mut out, &entry.sector.to_le_bytes());
-        self.word(&mut out, &entry.bytes.to_le_bytes());
+        self.encode_word(&mut out, &(0x6561_7400 | u32::from(self.version)).to_le_bytes());
+        self.encode_word(&mut out, &1u32.to_le_bytes());
+        self.encode_word(&mut out, &entry.time_ns.to_le_bytes());
+        self.encode_word(&mut out, &entry.sector.to_le_bytes());
+        self.encode_word(&mut out, &entry.bytes.to_le_bytes());
         if self.version == 7 {
-            self.word(&mut out, &(action as u32).to_le_bytes());
-            self.word(&mut out, &77u32.to_le_bytes());
+            self.encode_word(&mut out, &(action as u32).to_le_bytes());
+            self.encode_word(&mut out, &77u32.to_le_bytes());
         } else {
-            self.word(&mut out, &77u32.to_le_bytes());
-            self.word(&mut out, &action.to_le_bytes());
+            self.encode_word(&mut out, &77u32.to_le_bytes());
+            self.encode_word(&mut out, &action.to_le_bytes());
         }
-        self.word(&mut out, &entry.device.to_le_bytes());
-        self.word(&mut out, &0u32.to_le_bytes());
-        self.word(&mut out, &0u16.to_le_bytes());
-        self.word(&mut out, &(entry.behind.len() as u16).to_le_bytes());
+        self.encode_word(&mut out, &entry.device.to_le_bytes());
+        self.encode_word(&mut out, &0u32.to_le_bytes());
+        self.encode_word(&mut out, &0u16.to_le_bytes());
+        self.encode_word(&mut out, &(entry.behind.len() as u16).to_le_bytes());
         if self.version == 8 {
             out.extend([0; 12]);
         }
@@ -85,13 +85,13 @@ impl Machine {
     }
 
     /// Encodes a stream of records.
-    pub fn stream(self, entries: &[Entry<'_>]) -> Vec<u8> {
-        entries.iter().flat_map(|entry| self.encode(entry)).collect()
+    pub fn encode_stream(self, entries: &[Entry<'_>]) -> Vec<u8> {
+        entries.iter().flat_map(|entry| self.encode_record(entry)).collect()
     }
 }
 
 /// Opens the contents of files as a trace.
-pub fn trace(files: &[Vec<u8>]) -> Trace {
+pub fn open_trace(files: &[Vec<u8>]) -> Trace {
     let input = |(index, bytes): (usize, &Vec<u8>)| {
         LogInput::from_bytes(&format!("t{index}.trace"), bytes.clone()).expect("opens")
     };
@@ -99,8 +99,8 @@ pub fn trace(files: &[Vec<u8>]) -> Trace {
 }
 
 /// Reads all requests and the summary from the contents of files.
-pub fn read(files: &[Vec<u8>]) -> (Vec<Request>, TraceSummary) {
-    let mut trace = trace(files);
+pub fn read_all(files: &[Vec<u8>]) -> (Vec<Request>, TraceSummary) {
+    let mut trace = open_trace(files);
     let requests = trace.by_ref().map(|request| request.expect("memory is readable")).collect();
     (requests, trace.summary())
 }

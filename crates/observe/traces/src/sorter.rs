@@ -9,42 +9,42 @@
 use std::collections::VecDeque;
 
 /// Largest number of runs; beyond that, items are inserted into one of them.
-const MOST_RUNS: usize = 64;
+const MAX_RUNS: usize = 64;
 
 /// Items waiting to be returned in order of time.
 pub(crate) struct Sorter<T> {
     runs: Vec<VecDeque<(i64, T)>>,
     /// Index of the run to which the last item was appended.
-    last: usize,
-    held: usize,
+    last_run: usize,
+    held_items: usize,
     window: usize,
 }
 
 impl<T> Sorter<T> {
     /// Creates a sorter that buffers `window` items.
     pub(crate) fn new(window: usize) -> Sorter<T> {
-        Sorter { runs: Vec::new(), last: 0, held: 0, window }
+        Sorter { runs: Vec::new(), last_run: 0, held_items: 0, window }
     }
 
     /// Returns true if an item should be removed before the next is added.
     pub(crate) fn is_full(&self) -> bool {
-        self.held >= self.window
+        self.held_items >= self.window
     }
 
     /// Adds an item.
     pub(crate) fn push(&mut self, time_ns: i64, item: T) {
-        self.held += 1;
+        self.held_items += 1;
         let fits = |run: &VecDeque<(i64, T)>| run.back().is_none_or(|(t, _)| *t <= time_ns);
-        if self.runs.get(self.last).is_some_and(fits) {
-            self.runs[self.last].push_back((time_ns, item));
+        if self.runs.get(self.last_run).is_some_and(fits) {
+            self.runs[self.last_run].push_back((time_ns, item));
             return;
         }
         // the run with the latest end before this time: this needs the fewest runs
         let tail = |run: &VecDeque<(i64, T)>| run.back().map_or(i64::MIN, |(t, _)| *t);
         let best = (0..self.runs.len()).filter(|&r| fits(&self.runs[r])).max_by_key(|&r| tail(&self.runs[r]));
-        self.last = match best {
+        self.last_run = match best {
             Some(run) => run,
-            None if self.runs.len() < MOST_RUNS => {
+            None if self.runs.len() < MAX_RUNS => {
                 self.runs.push(VecDeque::new());
                 self.runs.len() - 1
             }
@@ -55,11 +55,11 @@ impl<T> Sorter<T> {
                 return;
             }
         };
-        self.runs[self.last].push_back((time_ns, item));
+        self.runs[self.last_run].push_back((time_ns, item));
     }
 
     /// Time of the earliest item.
-    pub(crate) fn first(&self) -> Option<i64> {
+    pub(crate) fn first_time_ns(&self) -> Option<i64> {
         self.runs.iter().filter_map(|run| run.front()).map(|(t, _)| *t).min()
     }
 
@@ -73,9 +73,9 @@ impl<T> Sorter<T> {
         let item = self.runs[run].pop_front();
         if self.runs[run].is_empty() && self.runs.len() > 1 {
             self.runs.remove(run);
-            self.last = 0;
+            self.last_run = 0;
         }
-        self.held -= usize::from(item.is_some());
+        self.held_items -= usize::from(item.is_some());
         item
     }
 }
@@ -84,14 +84,14 @@ impl<T> Sorter<T> {
 mod tests {
     use super::*;
 
-    fn through(window: usize, times: &[i64]) -> Vec<i64> {
+    fn sort_times(window: usize, times: &[i64]) -> Vec<i64> {
         let (mut sorter, mut out) = (Sorter::new(window), Vec::new());
         for &time in times {
             while sorter.is_full() {
                 out.push(sorter.pop().expect("full").0);
             }
             sorter.push(time, ());
-            assert!(sorter.first().is_some());
+            assert!(sorter.first_time_ns().is_some());
         }
         while let Some((time, ())) = sorter.pop() {
             out.push(time);
@@ -100,10 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn stretches_of_two_processors_come_out_in_order() {
+    fn interleaved_runs_of_two_processors_are_sorted() {
         let stretch = |from: i64| (from..from + 100).step_by(2);
         let times: Vec<i64> = [0, 1, 100, 101, 200, 201].into_iter().flat_map(stretch).collect();
-        assert_eq!(through(150, &times), (0..300).collect::<Vec<_>>());
+        assert_eq!(sort_times(150, &times), (0..300).collect::<Vec<_>>());
     }
 
     #[test]
@@ -112,14 +112,14 @@ mod tests {
         let shuffled: Vec<i64> = (0..500).map(|i| i * 7919 % 500).collect();
         let falling: Vec<i64> = (0..500).rev().collect();
         for times in [shuffled, falling] {
-            assert_eq!(through(500, &times), (0..500).collect::<Vec<_>>());
+            assert_eq!(sort_times(500, &times), (0..500).collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn nothing_is_lost_beyond_the_window() {
         let falling: Vec<i64> = (0..500).rev().collect();
-        let mut out = through(10, &falling);
+        let mut out = sort_times(10, &falling);
         assert_ne!(out, (0..500).collect::<Vec<_>>());
         out.sort_unstable();
         assert_eq!(out, (0..500).collect::<Vec<_>>());

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 /// Returns the paths, and for each `NAME.blktrace.CPU` also the files of the other
 /// processors, because a request may complete on another processor than its own.
-pub(crate) fn whole_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn expand_file_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
     let mut whole: Vec<PathBuf> = Vec::new();
     for path in paths {
-        for file in siblings(path).unwrap_or_else(|| vec![path.clone()]) {
+        for file in find_siblings(path).unwrap_or_else(|| vec![path.clone()]) {
             if !whole.contains(&file) {
                 whole.push(file);
             }
@@ -17,20 +17,20 @@ pub(crate) fn whole_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 /// Parses `NAME.blktrace.CPU` into the name and the processor's number.
-fn of_processor(file: &str) -> Option<(&str, u32)> {
+fn parse_processor_file(file: &str) -> Option<(&str, u32)> {
     let (name, number) = file.rsplit_once('.')?;
     Some((name.strip_suffix(".blktrace")?, number.parse().ok()?))
 }
 
 /// Lists the files of all processors, in order of their number.
-fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
-    let (name, _) = of_processor(path.file_name()?.to_str()?)?;
+fn find_siblings(path: &Path) -> Option<Vec<PathBuf>> {
+    let (name, _) = parse_processor_file(path.file_name()?.to_str()?)?;
     let folder = path.parent()?;
     let listed = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut found: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(listed).ok()? {
         let file = entry.ok()?.file_name();
-        if let Some((other, number)) = file.to_str().and_then(of_processor)
+        if let Some((other, number)) = file.to_str().and_then(parse_processor_file)
             && other == name
         {
             found.push((number, folder.join(&file)));
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_file_of_a_set_brings_the_set() {
+    fn one_file_of_a_set_expands_to_the_set() {
         let folder = std::env::temp_dir().join(format!("diskwright-traces-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         for file in ["a.blktrace.0", "a.blktrace.10", "a.blktrace.2", "b.blktrace.0", "a.blktrace.x", "a.csv"] {
@@ -53,7 +53,7 @@ mod tests {
         }
         let names = |paths: &[&str]| -> Vec<String> {
             let paths: Vec<PathBuf> = paths.iter().map(|p| folder.join(p)).collect();
-            let whole = whole_sets(&paths);
+            let whole = expand_file_sets(&paths);
             whole.iter().map(|p| p.file_name().expect("a name").to_string_lossy().into_owned()).collect()
         };
         assert_eq!(names(&["a.blktrace.2", "a.blktrace.0"]), ["a.blktrace.0", "a.blktrace.2", "a.blktrace.10"]);

@@ -5,7 +5,7 @@ use diskwright_base::{Histogram, Operation, Request};
 use super::footprint::BlockFollower;
 use super::sizes::SizeCounts;
 use super::streams::TraceStreams;
-use super::{Figures, RequestAmount, flow};
+use super::{RequestAmount, RequestStatistics, request_flow};
 
 /// Counts of one device's requests so far.
 pub(super) struct DeviceGatherer {
@@ -18,7 +18,7 @@ pub(super) struct DeviceGatherer {
     response_ns: Histogram,
     read_response_ns: Histogram,
     write_response_ns: Histogram,
-    flow: flow::FlowGatherer,
+    flow: request_flow::FlowGatherer,
     touched: BlockFollower,
 }
 
@@ -34,7 +34,7 @@ impl DeviceGatherer {
             response_ns: Histogram::new(),
             read_response_ns: Histogram::new(),
             write_response_ns: Histogram::new(),
-            flow: flow::FlowGatherer::new(1 << 16),
+            flow: request_flow::FlowGatherer::new(1 << 16),
             touched: BlockFollower::new(),
         }
     }
@@ -63,43 +63,43 @@ impl DeviceGatherer {
     }
 
     /// Ends the streams after the last request.
-    pub(super) fn end(mut self) -> DeviceGatherer {
-        self.streams.end();
+    pub(super) fn end_streams(mut self) -> DeviceGatherer {
+        self.streams.end_all_streams();
         self
     }
 
     /// Discards the streams, which make no sense for requests of several devices.
-    pub(super) fn end_apart(mut self) -> DeviceGatherer {
+    pub(super) fn discard_streams(mut self) -> DeviceGatherer {
         self.streams = TraceStreams::new();
         self
     }
 
     /// Adds the counts of another device, except those that depend on time.
-    pub(super) fn add(&mut self, other: &DeviceGatherer) {
+    pub(super) fn merge_gatherer(&mut self, other: &DeviceGatherer) {
         self.requests += other.requests;
         for (mine, theirs) in self.operations.iter_mut().zip(&other.operations) {
             mine.requests += theirs.requests;
             mine.bytes = mine.bytes.saturating_add(theirs.bytes);
         }
-        self.sizes.add(&other.sizes);
-        self.streams.add(&other.streams);
+        self.sizes.merge_counts(&other.sizes);
+        self.streams.merge_streams(&other.streams);
         self.queue_ns.merge(&other.queue_ns);
         self.service_ns.merge(&other.service_ns);
         self.response_ns.merge(&other.response_ns);
         self.read_response_ns.merge(&other.read_response_ns);
         self.write_response_ns.merge(&other.write_response_ns);
-        self.touched.add(&other.touched);
+        self.touched.merge_follower(&other.touched);
     }
 
-    pub(super) fn figures(self, name: String) -> Figures {
+    pub(super) fn into_statistics(self, name: String) -> RequestStatistics {
         let streams = self.streams;
-        Figures {
+        RequestStatistics {
             name,
             requests: self.requests,
             operations: self.operations,
             sizes: self.sizes,
-            sequential: streams.share(streams.next),
-            sequential_in_streams: streams.share(streams.in_stream),
+            sequential: streams.share_of_followers(streams.follows_previous),
+            sequential_in_streams: streams.share_of_followers(streams.follows_stream),
             seeks_forward: streams.seeks_forward(),
             run_requests: streams.run_requests,
             run_bytes: streams.run_bytes,

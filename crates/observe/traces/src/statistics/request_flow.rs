@@ -16,13 +16,13 @@ pub struct RequestFlow {
     /// Last arrival or completion, nanoseconds on the trace's clock.
     pub to_ns: Option<i64>,
     /// Intervals between arrivals, nanoseconds.
-    pub between_ns: Histogram,
+    pub interarrival_ns: Histogram,
     /// Coefficient of variation of the intervals (standard deviation over mean): 0 for
     /// regular arrivals, 1 for random ones, more for bursts.
     pub variation: Option<f64>,
     /// Requests per second from the first arrival to the end; unknown if all
     /// have the same time.
-    pub per_s: Option<f64>,
+    pub requests_per_s: Option<f64>,
     /// Largest number of arrivals in one second, counted from the first
     /// arrival. Requests that come after arrivals of a later second are in
     /// none.
@@ -31,19 +31,19 @@ pub struct RequestFlow {
     pub peak_second: u64,
     /// Mean number of requests in flight, over the time from the first arrival to the
     /// end (of requests whose completion is known).
-    pub mean_outstanding: Option<f64>,
+    pub mean_in_flight: Option<f64>,
     /// Largest number of requests in flight; `None` if no completion is known, or if
     /// there were more than can be followed.
-    pub most_outstanding: Option<u64>,
+    pub max_in_flight: Option<u64>,
     /// Share of the time with at least one request in flight.
-    pub busy: Option<f64>,
+    pub busy_share: Option<f64>,
     /// Number of requests whose completion is known.
     pub completed: u64,
 }
 
 impl RequestFlow {
     /// Returns the time from the first arrival to the end, seconds.
-    pub fn seconds(&self) -> f64 {
+    pub fn duration_s(&self) -> f64 {
         let span = self.from_ns.zip(self.to_ns).map_or(0, |(from, to)| to.saturating_sub(from));
         span as f64 / SECOND_NS as f64
     }
@@ -57,18 +57,18 @@ pub(super) struct FlowGatherer {
     from_ns: i64,
     to_ns: i64,
     last_ns: i64,
-    between_ns: Histogram,
+    interarrival_ns: Histogram,
     /// Sum of the squares of the intervals between arrivals, seconds squared.
     squares: f64,
     second: u64,
-    in_second: u64,
+    second_arrivals: u64,
     peak: (u64, u64),
     completed: u64,
-    outstanding_ns: u128,
+    in_flight_ns: u128,
     /// Completions of the requests in flight, earliest first.
-    under_way: BinaryHeap<Reverse<i64>>,
-    most_under_way: usize,
-    followed: usize,
+    completions: BinaryHeap<Reverse<i64>>,
+    max_in_flight: usize,
+    max_followed: usize,
     busy_ns: u64,
     busy_until: i64,
 }
@@ -82,16 +82,16 @@ impl FlowGatherer {
             from_ns: i64::MAX,
             to_ns: i64::MIN,
             last_ns: i64::MIN,
-            between_ns: Histogram::new(),
+            interarrival_ns: Histogram::new(),
             squares: 0.0,
             second: 0,
-            in_second: 0,
+            second_arrivals: 0,
             peak: (0, 0),
             completed: 0,
-            outstanding_ns: 0,
-            under_way: BinaryHeap::new(),
-            most_under_way: 0,
-            followed,
+            in_flight_ns: 0,
+            completions: BinaryHeap::new(),
+            max_in_flight: 0,
+            max_followed: followed,
             busy_ns: 0,
             busy_until: i64::MIN,
         }
@@ -104,7 +104,7 @@ impl FlowGatherer {
         if self.requests > 1
             && let Ok(between) = u64::try_from(arrival.saturating_sub(self.last_ns))
         {
-            self.between_ns.record(between);
+            self.interarrival_ns.record(between);
             self.squares += (between as f64 / SECOND_NS as f64).powi(2);
         }
         self.last_ns = self.last_ns.max(arrival);
@@ -116,33 +116,33 @@ impl FlowGatherer {
             self.second = second.unwrap_or_default();
         }
         // an arrival after those of a later second must not count in that second
-        self.in_second += u64::from(second == Some(self.second));
+        self.second_arrivals += u64::from(second == Some(self.second));
         if let Some((completion, response)) = request.completion_time_ns().zip(request.response_ns()) {
-            self.complete(arrival, completion, response);
+            self.add_completion(arrival, completion, response);
         }
     }
 
     fn end_second(&mut self) {
-        if self.in_second > self.peak.0 {
-            self.peak = (self.in_second, self.second);
+        if self.second_arrivals > self.peak.0 {
+            self.peak = (self.second_arrivals, self.second);
         }
-        self.in_second = 0;
+        self.second_arrivals = 0;
     }
 
-    fn complete(&mut self, arrival: i64, completion: i64, response: u64) {
+    fn add_completion(&mut self, arrival: i64, completion: i64, response: u64) {
         self.completed += 1;
         self.to_ns = self.to_ns.max(completion);
-        self.outstanding_ns += u128::from(response);
+        self.in_flight_ns += u128::from(response);
         let newly_busy_ns = completion.saturating_sub(arrival.max(self.busy_until));
         self.busy_ns += u64::try_from(newly_busy_ns).unwrap_or(0);
         self.busy_until = self.busy_until.max(completion);
-        while self.under_way.peek().is_some_and(|Reverse(done)| *done <= arrival) {
-            self.under_way.pop();
+        while self.completions.peek().is_some_and(|Reverse(done)| *done <= arrival) {
+            self.completions.pop();
         }
-        if self.under_way.len() < self.followed {
-            self.under_way.push(Reverse(completion));
+        if self.completions.len() < self.max_followed {
+            self.completions.push(Reverse(completion));
         }
-        self.most_under_way = self.most_under_way.max(self.under_way.len());
+        self.max_in_flight = self.max_in_flight.max(self.completions.len());
     }
 
     pub(super) fn finish(mut self) -> RequestFlow {
@@ -155,22 +155,22 @@ impl FlowGatherer {
         RequestFlow {
             from_ns,
             to_ns: from_ns.map(|_| self.to_ns),
-            variation: self.variation(),
-            between_ns: self.between_ns,
-            per_s: over(self.requests as f64),
+            variation: self.interarrival_variation(),
+            interarrival_ns: self.interarrival_ns,
+            requests_per_s: over(self.requests as f64),
             peak_per_s: self.peak.0,
             peak_second: self.peak.1,
-            mean_outstanding: of_known(over(self.outstanding_ns as f64 / SECOND_NS as f64)),
-            most_outstanding: (self.completed > 0 && self.most_under_way < self.followed)
-                .then_some(self.most_under_way as u64),
-            busy: of_known(over(self.busy_ns as f64 / SECOND_NS as f64)),
+            mean_in_flight: of_known(over(self.in_flight_ns as f64 / SECOND_NS as f64)),
+            max_in_flight: (self.completed > 0 && self.max_in_flight < self.max_followed)
+                .then_some(self.max_in_flight as u64),
+            busy_share: of_known(over(self.busy_ns as f64 / SECOND_NS as f64)),
             completed: self.completed,
         }
     }
 
-    fn variation(&self) -> Option<f64> {
-        let count = self.between_ns.count() as f64;
-        let mean = self.between_ns.mean()? / SECOND_NS as f64;
+    fn interarrival_variation(&self) -> Option<f64> {
+        let count = self.interarrival_ns.count() as f64;
+        let mean = self.interarrival_ns.mean()? / SECOND_NS as f64;
         if mean <= 0.0 {
             return None;
         }
@@ -185,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    fn flow(requests: &[(i64, i64)]) -> RequestFlow {
+    fn gather_flow(requests: &[(i64, i64)]) -> RequestFlow {
         let mut gather = FlowGatherer::new(8);
         for (arrival_ns, completion_ns) in requests {
             let request = Request::new(*arrival_ns, 0, Operation::Read, 0, 512);
@@ -195,61 +195,61 @@ mod tests {
     }
 
     #[test]
-    fn outstanding_and_busy_by_hand() {
+    fn in_flight_and_busy_match_a_hand_calculation() {
         // 0 to 4 s and 1 to 3 s, nothing to 6 s, then one to 10 s
         let s = 1_000_000_000;
-        let flow = flow(&[(0, 4 * s), (s, 3 * s), (6 * s, 10 * s)]);
-        assert_eq!((flow.mean_outstanding, flow.most_outstanding), (Some(1.0), Some(2)));
-        assert_eq!((flow.busy, flow.per_s, flow.seconds()), (Some(0.8), Some(0.3), 10.0));
+        let flow = gather_flow(&[(0, 4 * s), (s, 3 * s), (6 * s, 10 * s)]);
+        assert_eq!((flow.mean_in_flight, flow.max_in_flight), (Some(1.0), Some(2)));
+        assert_eq!((flow.busy_share, flow.requests_per_s, flow.duration_s()), (Some(0.8), Some(0.3), 10.0));
         assert_eq!((flow.peak_per_s, flow.peak_second), (1, 0));
     }
 
     #[test]
-    fn one_that_ends_as_another_comes_is_not_outstanding_with_it() {
-        assert_eq!(flow(&[(0, 5), (5, 9)]).most_outstanding, Some(1));
+    fn a_request_that_ends_when_another_arrives_does_not_overlap_it() {
+        assert_eq!(gather_flow(&[(0, 5), (5, 9)]).max_in_flight, Some(1));
     }
 
     #[test]
-    fn variation_tells_a_metronome_from_bursts() {
+    fn variation_distinguishes_regular_arrivals_from_bursts() {
         let tick: Vec<(i64, i64)> = (0..100).map(|i| (i * 1000, Request::UNKNOWN_NS)).collect();
-        let even = flow(&tick);
+        let even = gather_flow(&tick);
         assert!(even.variation.is_some_and(|v| v < 1e-6));
-        assert_eq!((even.mean_outstanding, even.most_outstanding, even.busy), (None, None, None));
+        assert_eq!((even.mean_in_flight, even.max_in_flight, even.busy_share), (None, None, None));
         let bursts: Vec<(i64, i64)> = (0..100).map(|i| (i / 10 * 1_000_000 + i % 10, Request::UNKNOWN_NS)).collect();
-        assert!(flow(&bursts).variation.is_some_and(|v| v > 2.0));
+        assert!(gather_flow(&bursts).variation.is_some_and(|v| v > 2.0));
     }
 
     #[test]
     fn the_peak_is_the_busiest_second() {
         let s = 1_000_000_000;
         let request = |ns: i64| (ns, Request::UNKNOWN_NS);
-        let flow = flow(&[request(0), request(5 * s), request(5 * s + 1), request(6 * s - 1), request(6 * s)]);
+        let flow = gather_flow(&[request(0), request(5 * s), request(5 * s + 1), request(6 * s - 1), request(6 * s)]);
         assert_eq!((flow.peak_per_s, flow.peak_second), (3, 5));
     }
 
     #[test]
-    fn arrivals_of_an_earlier_day_are_no_peak_and_their_time_counts() {
+    fn earlier_arrivals_extend_the_time_but_make_no_peak() {
         let s = 1_000_000_000;
         let arrival = |ns: i64| (ns, Request::UNKNOWN_NS);
         // two seconds with a request each, then 50 of the 25 seconds before them, half a second apart
         let earlier = (0..50).map(|i| arrival(s / 2 * i));
-        let flow = flow(&[arrival(30 * s), arrival(31 * s)].into_iter().chain(earlier).collect::<Vec<_>>());
-        assert_eq!((flow.from_ns, flow.seconds(), flow.per_s), (Some(0), 31.0, Some(52.0 / 31.0)));
+        let flow = gather_flow(&[arrival(30 * s), arrival(31 * s)].into_iter().chain(earlier).collect::<Vec<_>>());
+        assert_eq!((flow.from_ns, flow.duration_s(), flow.requests_per_s), (Some(0), 31.0, Some(52.0 / 31.0)));
         assert_eq!(flow.peak_per_s, 1);
     }
 
     #[test]
-    fn more_than_is_followed_is_not_told() {
+    fn the_maximum_is_unknown_beyond_the_limit() {
         let crowd: Vec<(i64, i64)> = (0..20).map(|i| (i, 1000)).collect();
-        let flow = flow(&crowd);
-        assert_eq!(flow.most_outstanding, None);
-        assert!(flow.mean_outstanding.is_some_and(|mean| mean > 19.0));
+        let flow = gather_flow(&crowd);
+        assert_eq!(flow.max_in_flight, None);
+        assert!(flow.mean_in_flight.is_some_and(|mean| mean > 19.0));
     }
 
     #[test]
-    fn a_clock_that_goes_back_makes_no_nonsense() {
-        let flow = flow(&[(100, 50), (i64::MAX, i64::MAX), (0, 10), (i64::MIN + 1, 7)]);
+    fn a_clock_that_goes_back_gives_finite_results() {
+        let flow = gather_flow(&[(100, 50), (i64::MAX, i64::MAX), (0, 10), (i64::MIN + 1, 7)]);
         assert_eq!(flow.completed, 2);
-        assert!(flow.busy.is_some_and(f64::is_finite));
+        assert!(flow.busy_share.is_some_and(f64::is_finite));
     }
 }

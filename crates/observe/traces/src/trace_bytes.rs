@@ -7,7 +7,7 @@ use diskwright_logs::LogInput;
 use crate::TraceError;
 
 /// Size of one read; also the longest accepted line.
-const PIECE: usize = 256 << 10;
+const READ_BYTES: usize = 256 << 10;
 
 /// A file being read.
 pub(crate) struct TraceBytes {
@@ -19,21 +19,21 @@ pub(crate) struct TraceBytes {
     /// Offset of `start` in the (unpacked) file.
     offset: u64,
     /// Number of lines consumed.
-    lines: u64,
+    line_count: u64,
     ended: bool,
 }
 
 /// A line without its end.
 pub(crate) enum TraceLine<'a> {
     /// A complete line.
-    Whole(&'a [u8]),
+    Complete(&'a [u8]),
     /// A line longer than any of a trace, which was skipped.
     TooLong,
 }
 
 impl TraceBytes {
     pub(crate) fn new(input: LogInput) -> TraceBytes {
-        TraceBytes { input, buffer: vec![0; 2 * PIECE], start: 0, end: 0, offset: 0, lines: 0, ended: false }
+        TraceBytes { input, buffer: vec![0; 2 * READ_BYTES], start: 0, end: 0, offset: 0, line_count: 0, ended: false }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -46,33 +46,33 @@ impl TraceBytes {
     }
 
     /// Describes the location of the last line.
-    pub(crate) fn line_place(&self) -> String {
-        format!("{}: line {}", self.input.name(), self.lines)
+    pub(crate) fn line_location(&self) -> String {
+        format!("{}: line {}", self.input.name(), self.line_count)
     }
 
     /// Bytes that were read but not consumed.
-    pub(crate) fn have(&self) -> &[u8] {
+    pub(crate) fn unread_bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Consumes `count` bytes of [`TraceBytes::have`].
-    pub(crate) fn pass(&mut self, count: usize) {
+    /// Consumes `count` bytes of [`TraceBytes::unread_bytes`].
+    pub(crate) fn skip_bytes(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset += count as u64;
     }
 
-    /// Reads until at least `count` bytes (at most [`PIECE`]) are available;
+    /// Reads until at least `count` bytes (at most [`READ_BYTES`]) are available;
     /// returns false if the file ends before that.
-    pub(crate) fn need(&mut self, count: usize) -> Result<bool, TraceError> {
+    pub(crate) fn ensure_available(&mut self, count: usize) -> Result<bool, TraceError> {
         while self.end - self.start < count && !self.ended {
-            self.more()?;
+            self.read_more()?;
         }
         Ok(self.end - self.start >= count)
     }
 
     /// Moves the unconsumed bytes to the start of the buffer and reads more.
-    fn more(&mut self) -> Result<(), TraceError> {
+    fn read_more(&mut self) -> Result<(), TraceError> {
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
@@ -87,42 +87,42 @@ impl TraceBytes {
     }
 
     /// Returns the next line; `None` at the end of the file.
-    pub(crate) fn line(&mut self) -> Result<Option<TraceLine<'_>>, TraceError> {
+    pub(crate) fn next_line(&mut self) -> Result<Option<TraceLine<'_>>, TraceError> {
         let mut searched = 0;
         loop {
             if let Some(position) = memchr::memchr(b'\n', &self.buffer[self.start + searched..self.end]) {
-                return Ok(Some(TraceLine::Whole(self.taken(searched + position, 1))));
+                return Ok(Some(TraceLine::Complete(self.take_line(searched + position, 1))));
             }
             searched = self.end - self.start;
             if self.ended {
-                return Ok((searched > 0).then(|| TraceLine::Whole(self.taken(searched, 0))));
+                return Ok((searched > 0).then(|| TraceLine::Complete(self.take_line(searched, 0))));
             }
-            if searched >= PIECE {
-                return self.drop_line().map(Some);
+            if searched >= READ_BYTES {
+                return self.skip_long_line().map(Some);
             }
-            self.more()?;
+            self.read_more()?;
         }
     }
 
     /// Consumes `length` bytes as a line, and its end of `newline` bytes.
-    fn taken(&mut self, length: usize, newline: usize) -> &[u8] {
+    fn take_line(&mut self, length: usize, newline: usize) -> &[u8] {
         let from = self.start;
-        self.pass(length + newline);
-        self.lines += 1;
+        self.skip_bytes(length + newline);
+        self.line_count += 1;
         let line = &self.buffer[from..from + length];
         line.strip_suffix(b"\r").unwrap_or(line)
     }
 
     /// Skips the rest of a line that is too long.
-    fn drop_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
+    fn skip_long_line(&mut self) -> Result<TraceLine<'_>, TraceError> {
         loop {
-            let found = memchr::memchr(b'\n', self.have());
-            self.pass(found.map_or(self.end - self.start, |index| index + 1));
+            let found = memchr::memchr(b'\n', self.unread_bytes());
+            self.skip_bytes(found.map_or(self.end - self.start, |index| index + 1));
             if found.is_some() || self.ended {
-                self.lines += 1;
+                self.line_count += 1;
                 return Ok(TraceLine::TooLong);
             }
-            self.more()?;
+            self.read_more()?;
         }
     }
 }
@@ -131,16 +131,16 @@ impl TraceBytes {
 mod tests {
     use super::*;
 
-    fn bytes(text: &[u8]) -> TraceBytes {
+    fn trace_bytes(text: &[u8]) -> TraceBytes {
         TraceBytes::new(LogInput::from_bytes("x", text.to_vec()).expect("opens"))
     }
 
-    fn lines(text: &[u8]) -> Vec<Option<Vec<u8>>> {
-        let mut bytes = bytes(text);
+    fn read_lines(text: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let mut bytes = trace_bytes(text);
         let mut found = Vec::new();
-        while let Some(line) = bytes.line().expect("reads") {
+        while let Some(line) = bytes.next_line().expect("reads") {
             found.push(match line {
-                TraceLine::Whole(line) => Some(line.to_vec()),
+                TraceLine::Complete(line) => Some(line.to_vec()),
                 TraceLine::TooLong => None,
             });
         }
@@ -148,37 +148,37 @@ mod tests {
     }
 
     #[test]
-    fn lines_end_as_they_like() {
+    fn lines_may_end_with_lf_crlf_or_the_file() {
         let whole = |l: &str| Some(l.as_bytes().to_vec());
-        assert_eq!(lines(b""), []);
-        assert_eq!(lines(b"a\r\n\nb"), [whole("a"), whole(""), whole("b")]);
-        assert_eq!(lines(b"a\n"), [whole("a")]);
+        assert_eq!(read_lines(b""), []);
+        assert_eq!(read_lines(b"a\r\n\nb"), [whole("a"), whole(""), whole("b")]);
+        assert_eq!(read_lines(b"a\n"), [whole("a")]);
     }
 
     #[test]
     fn an_endless_line_is_dropped_and_takes_no_memory() {
-        let mut text = vec![b'x'; 5 * PIECE];
+        let mut text = vec![b'x'; 5 * READ_BYTES];
         text.extend_from_slice(b"\nnext\n");
-        assert_eq!(lines(&text), [None, Some(b"next".to_vec())]);
-        text.truncate(3 * PIECE);
-        assert_eq!(lines(&text), [None]);
+        assert_eq!(read_lines(&text), [None, Some(b"next".to_vec())]);
+        text.truncate(3 * READ_BYTES);
+        assert_eq!(read_lines(&text), [None]);
     }
 
     #[test]
     fn lines_across_pieces_are_whole() {
         let text: String = (0..100_000).map(|i| format!("line {i}\n")).collect();
-        let found = lines(text.as_bytes());
+        let found = read_lines(text.as_bytes());
         assert_eq!(found.len(), 100_000);
         assert!(found.iter().enumerate().all(|(i, l)| l.as_deref() == Some(format!("line {i}").as_bytes())));
     }
 
     #[test]
-    fn need_says_when_the_file_is_too_short() {
-        let mut bytes = bytes(b"abcdef");
-        assert!(bytes.need(4).unwrap());
-        bytes.pass(4);
-        assert_eq!((bytes.offset(), bytes.need(3).unwrap(), bytes.have()), (4, false, &b"ef"[..]));
-        bytes.pass(99);
+    fn ensure_available_reports_a_short_file() {
+        let mut bytes = trace_bytes(b"abcdef");
+        assert!(bytes.ensure_available(4).unwrap());
+        bytes.skip_bytes(4);
+        assert_eq!((bytes.offset(), bytes.ensure_available(3).unwrap(), bytes.unread_bytes()), (4, false, &b"ef"[..]));
+        bytes.skip_bytes(99);
         assert_eq!(bytes.offset(), 6);
     }
 }
