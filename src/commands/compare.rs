@@ -102,7 +102,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let first = read(&before, &packs, &arguments.judging)?;
     let second = read(&after, &packs, &arguments.judging)?;
-    let comparison = compare::compare(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
+    let comparison =
+        compare::compare_windows(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two windows have no counter and instance in common".into()));
     }
@@ -205,12 +206,12 @@ fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<
     logs.read(|piece| {
         match piece {
             LogPiece::Frame(frame) => {
-                judge.frame(frame);
-                watch.frame(frame);
+                judge.add_frame(frame);
+                watch.add_frame(frame);
             }
             LogPiece::Note(note) => {
-                judge.note(&note);
-                watch.note(&note);
+                judge.add_note(&note);
+                watch.add_note(&note);
             }
         }
         Ok(())
@@ -242,7 +243,7 @@ fn page(
     let longer = length(first).max(length(second)).max(1);
     let points = |side: &CompareSide, row: &ComparisonRow| {
         let window = (side.range.0, side.range.0.saturating_add(longer));
-        side.watch.points(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
+        side.watch.part_means(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
     };
     let ranked = drawn::ranked(comparison);
     let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole(r, &ranked));

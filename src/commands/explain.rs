@@ -91,7 +91,7 @@ impl<'a> NameMatches<'a> {
 /// Runs `explain`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
-    let all = packs::all()?;
+    let all = packs::builtin_packs()?;
     let named = NameMatches::of(&name, &all);
     let entries = find::entries(&all);
     let found = find::matching(&entries, &name);

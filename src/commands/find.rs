@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_people_type_is_found() {
-        let packs = packs::all().expect("built-in packs load");
+        let packs = packs::builtin_packs().expect("built-in packs load");
         let all = entries(&packs);
         let typed = [
             "PSI",
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn typing_errors_lead_to_what_was_meant() {
-        let all = entries(&packs::all().expect("built-in packs load"));
+        let all = entries(&packs::builtin_packs().expect("built-in packs load"));
         let first = |typed: &str| near(&all, typed).first().map(|e| e.name.clone()).unwrap_or_default();
         assert!(first("iowiat").contains("iowait"), "{}", first("iowiat"));
         assert_eq!((first("raid55"), first("mnread")), ("raid5".into(), "minread".into()));
@@ -213,12 +213,12 @@ mod tests {
 
     #[test]
     fn every_link_of_the_glossary_leads_somewhere() {
-        let packs = packs::all().expect("built-in packs load");
+        let packs = packs::builtin_packs().expect("built-in packs load");
         let default = packs.iter().find(|p| p.id == "default").expect("there is one");
         for term in glossary::builtin_terms() {
             let suite = |id: &String| diskwright_probe::suites::suite(id).is_none();
             let drive = |id: &String| diskwright_simulator::catalogue::find(id).is_none();
-            let missing: Vec<&String> = term.rules.iter().filter(|id| default.rule(id).is_none()).collect();
+            let missing: Vec<&String> = term.rules.iter().filter(|id| default.find_rule(id).is_none()).collect();
             let missing: Vec<&String> = missing.into_iter().chain(term.suites.iter().filter(|id| suite(id))).collect();
             let missing: Vec<&String> = missing.into_iter().chain(term.drives.iter().filter(|id| drive(id))).collect();
             assert!(missing.is_empty(), "{}: {missing:?}", term.id);

@@ -191,10 +191,10 @@ fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> Fle
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
         let mut judge = judging.judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
-        judge.note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
+        judge.add_note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
         let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
-        judge.note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
-        judge.frame(&samples.frame);
+        judge.add_note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
+        judge.add_frame(&samples.frame);
         judge.finish().into_iter().next().ok_or_else(|| "no rule pack gave a verdict".to_owned())
     });
     FleetRank { host: member.host, verdict: judged, left_out }

@@ -99,7 +99,7 @@ fn counters() -> Listing {
 fn rules() -> Result<Listing, Failure> {
     let mut table = TextTable::new().text("pack").text("rule").text("says").text("severity").text("source");
     let mut entries = Vec::new();
-    for pack in packs::all()? {
+    for pack in packs::builtin_packs()? {
         for rule in &pack.rules {
             let word = |v: Value| v.as_str().unwrap_or_default().to_owned();
             let says = word(json!(rule.bottleneck));
@@ -111,7 +111,7 @@ fn rules() -> Result<Listing, Failure> {
 }
 
 fn all_packs() -> Result<Listing, Failure> {
-    let all = packs::all()?;
+    let all = packs::builtin_packs()?;
     let mut table = TextTable::new().text("pack").text("rules").text("title");
     for pack in &all {
         table.row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);

@@ -104,13 +104,13 @@ impl JudgeStream {
             return;
         }
         self.release(last.time_ns);
-        self.judge.frame(frame);
+        self.judge.add_frame(frame);
     }
 
     fn release(&mut self, until_ns: i64) {
         self.waiting.sort_by_key(|note| note.time_ns);
         let due = self.waiting.partition_point(|note| note.time_ns <= until_ns);
-        self.waiting.drain(..due).for_each(|note| self.judge.note(&note));
+        self.waiting.drain(..due).for_each(|note| self.judge.add_note(&note));
     }
 
     fn finish(mut self) -> Vec<Verdict> {

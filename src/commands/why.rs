@@ -93,10 +93,10 @@ impl JudgingArguments {
     /// Loads the packs, the requested one first.
     pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
         // a screen that must appear at once loads no pack that it does not need
-        if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin(&self.pack)) {
+        if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin_pack(&self.pack)) {
             return Ok(vec![pack?]);
         }
-        let mut known = packs::all()?;
+        let mut known = packs::builtin_packs()?;
         let requested = match known.iter().position(|p| p.id == self.pack) {
             Some(index) => known.remove(index),
             None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
@@ -191,8 +191,8 @@ fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain
 pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
         match piece {
-            LogPiece::Frame(frame) => judge.frame(frame),
-            LogPiece::Note(note) => judge.note(&note),
+            LogPiece::Frame(frame) => judge.add_frame(frame),
+            LogPiece::Note(note) => judge.add_note(&note),
         }
         Ok(())
     })?;
@@ -227,11 +227,11 @@ fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failur
 /// Passes the sampler's last tick to the judge.
 fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
     for note in sampler.take_notes() {
-        judge.note(&note);
+        judge.add_note(&note);
     }
     frame.reset(sampler.schema().clone(), 1);
     frame.push(sampler.tick_stamp(), sampler.row());
-    judge.frame(frame);
+    judge.add_frame(frame);
 }
 
 /// Prints the first verdict, and the others in short.

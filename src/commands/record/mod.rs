@@ -239,7 +239,8 @@ fn alerts(arguments: &AlertArguments) -> Result<Option<AlertDesk>, Failure> {
     if !arguments.is_given() {
         return Ok(None);
     }
-    let judging = packs::builtin("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
+    let judging =
+        packs::builtin_pack("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
     AlertDesk::new(arguments, judging).map(Some)
 }
 

@@ -182,7 +182,7 @@ pub fn recording(
     raises: bool,
 ) -> Result<WebView, Failure> {
     let missing = || Failure::Failed("there is no rule pack `default`".into());
-    let pack = packs::builtin("default").ok_or_else(missing)??;
+    let pack = packs::builtin_pack("default").ok_or_else(missing)??;
     let paths = vec![dir.to_owned()];
     let log = paths.clone();
     let source = LateSource {

@@ -178,17 +178,17 @@ fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
     sampler.tick();
     let start = sampler.tick_stamp().time_ns;
     let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
-    let all = packs::all()?.into_iter().filter(|pack| pack.id == "default").collect();
+    let all = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
     let ceilings = ceilings::known().to_vec();
     let mut judge = Judge::new(all, JudgeOptions { role: None, expected, ceilings });
     let mut frame = Frame::default();
     loop {
         for note in sampler.take_notes() {
-            judge.note(&note);
+            judge.add_note(&note);
         }
         frame.reset(sampler.schema().clone(), 1);
         frame.push(sampler.tick_stamp(), sampler.row());
-        judge.frame(&frame);
+        judge.add_frame(&frame);
         if !pacer.wait(|_| {}) || load.stopped().is_some() {
             break;
         }

@@ -237,7 +237,7 @@ mod tests {
 
     /// Alerts of a log that is being recorded, once they are known.
     fn alerts_of(log: &std::path::Path) -> LogAlerts {
-        let judging = packs::builtin("default").unwrap().unwrap();
+        let judging = packs::builtin_pack("default").unwrap().unwrap();
         let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
         LogAlerts::start(logs, true, AlertDesk::of(rules::builtin(), judging)).unwrap_or_else(|fault| panic!("{fault}"))
     }

@@ -48,7 +48,7 @@ struct Follower {
 
 impl Follower {
     fn new() -> Follower {
-        let pack = packs::builtin("default").expect("our pack").expect("is right");
+        let pack = packs::builtin_pack("default").expect("our pack").expect("is right");
         let interval_ns = i64::try_from(EVERY.as_nanos()).expect("short");
         let screens = SIZES.map(|_| WatchScreen::new(true, interval_ns, 0)).to_vec();
         Follower { viewer: Viewer::new(Panels::builtin(), pack, Vec::new()), screens }
@@ -82,7 +82,7 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
     let place = folder.path().join("log");
     let options = WriterOptions::default();
     let mut writer = LogWriter::create_or_append(&place, options.clone()).expect("a log");
-    let judging = packs::builtin("default").expect("our pack").expect("is right");
+    let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
     let mut desk = AlertDesk::of(rules::with_own("own.toml", OWN).expect("a rule"), judging);
     let sampling = SamplerOptions { slow_interval: EVERY * 3, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), sampling);

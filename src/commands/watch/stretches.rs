@@ -29,7 +29,7 @@ pub fn comparison(
 ) -> Result<WindowComparison, Failure> {
     let (first, second) = apart(first, second);
     let (before, after) = (side(history, pack, first)?, side(history, pack, second)?);
-    let comparison = compare::compare(&before.0, &after.0, before.1, after.1);
+    let comparison = compare::compare_windows(&before.0, &after.0, before.1, after.1);
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two stretches have no counter and instance in common".into()));
     }
@@ -58,12 +58,12 @@ fn side(history: &dyn History, pack: &Pack, range: (i64, i64)) -> Result<(Counte
     let mut counters = CounterWindow::new(range);
     let each = &mut |piece: LogPiece<'_>| match piece {
         LogPiece::Frame(frame) => {
-            judge.frame(frame);
-            counters.frame(frame);
+            judge.add_frame(frame);
+            counters.add_frame(frame);
         }
         LogPiece::Note(note) => {
-            judge.note(&note);
-            counters.note(&note);
+            judge.add_note(&note);
+            counters.add_note(&note);
         }
     };
     history.read(range.0, range.1, each).map_err(Failure::Failed)?;

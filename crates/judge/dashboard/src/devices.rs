@@ -119,7 +119,7 @@ pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<
 /// another object.
 pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>, all: bool) -> Vec<String> {
     let names = match panel.object.as_str() {
-        "physical_disk" if !all => diskwright_diagnosis::disks(schema, topology),
+        "physical_disk" if !all => diskwright_diagnosis::physical_disks(schema, topology),
         object => schema.instances(object),
     };
     names.into_iter().filter(|name| *name != "_total").map(str::to_owned).collect()
@@ -160,9 +160,12 @@ pub(crate) fn rows(
 /// Load of a device from the values of the load counters; `None` where one is missing.
 fn of(values: &[Option<f64>]) -> Option<DeviceLoad> {
     match values {
-        [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => {
-            Some(DeviceLoad { reads: *reads, writes: *writes, read_bytes: *read_bytes, write_bytes: *write_bytes })
-        }
+        [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => Some(DeviceLoad {
+            reads_per_s: *reads,
+            writes_per_s: *writes,
+            read_bytes_per_s: *read_bytes,
+            write_bytes_per_s: *write_bytes,
+        }),
         _ => None,
     }
 }

@@ -308,9 +308,9 @@ impl Viewer {
         history.read(judged.0, judged.1, &mut |piece| match piece {
             LogPiece::Frame(frame) => {
                 ticks += frame.ticks().len();
-                judge.frame(frame);
+                judge.add_frame(frame);
             }
-            LogPiece::Note(note) => judge.note(&note),
+            LogPiece::Note(note) => judge.add_note(&note),
         })?;
         let verdict = if ticks < 2 { None } else { judge.finish().into_iter().next() };
         self.judged = Some((judged, verdict.clone()));

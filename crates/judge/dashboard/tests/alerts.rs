@@ -29,7 +29,7 @@ impl Machine {
     }
 
     fn with(series: &[(&str, &str)], alerts: diskwright_diagnosis::Pack) -> Machine {
-        let judging = packs::builtin("default").expect("our pack").expect("is right");
+        let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
         let mut engine = AlertEngine::new(alerts, judging, Vec::new());
         let disk = |name: &str| Device { name: name.into(), class: DeviceClass::Flash, ..Device::default() };
         let topology = Topology {
@@ -95,7 +95,7 @@ fn each_alert_comes_one_tick_after_its_hold_time_at_most_and_ends() {
         let delay = alert.raised_ns - begin - case.hold_s * SECOND;
         assert!((0..=machine.every).contains(&delay), "{}: {delay} ns after its hold time", case.id);
         assert!(!alert.sentence.is_empty() && !alert.next.is_empty(), "{alert:?}");
-        let terms = rules::builtin().rule(case.id).and_then(|rule| rule.alert.clone()).expect("an alert");
+        let terms = rules::builtin().find_rule(case.id).and_then(|rule| rule.alert.clone()).expect("an alert");
         let ended = machine.last(terms.clear_hold_s as i64 + 60, &usual(case));
         let ended: Vec<&AlertEvent> = ended.iter().filter(|event| event.change == AlertChange::End).collect();
         assert_eq!(ended.len(), 1, "{}", case.id);
@@ -595,6 +595,6 @@ fn the_documented_example_is_right() {
     let (_, rest) = text.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let pack = rules::with_own("own.toml", example).expect("it can be read");
-    let terms = pack.rule("own.disks").and_then(|rule| rule.alert.clone()).expect("an alert");
+    let terms = pack.find_rule("own.disks").and_then(|rule| rule.alert.clone()).expect("an alert");
     assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
 }

@@ -83,7 +83,7 @@ struct Watched {
 impl Watched {
     fn new(size: (u16, u16)) -> Watched {
         let history = machine();
-        let pack = diskwright_diagnosis::packs::all().expect("our packs").swap_remove(0);
+        let pack = diskwright_diagnosis::packs::builtin_packs().expect("our packs").swap_remove(0);
         let viewer = Viewer::new(Panels::builtin(), pack, Vec::new());
         Watched { history, viewer, screen: WatchScreen::new(true, SECOND, 0), view: None, size, unicode: true }
     }
@@ -311,7 +311,7 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
 /// An alert of `sda` that lasts from the fifth minute to the seventh.
 fn with_alert(watched: &mut Watched) {
     use diskwright_dashboard::alerts::{AlertEngine, rules};
-    let pack = || diskwright_diagnosis::packs::builtin("default").expect("our pack").expect("is right");
+    let pack = || diskwright_diagnosis::packs::builtin_pack("default").expect("our pack").expect("is right");
     let mut engine = AlertEngine::new(rules::builtin(), pack(), Vec::new());
     let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));
@@ -450,7 +450,7 @@ fn the_time_line_goes_round_through_what_is_recorded() {
     let own = panels.replace("pressure.memory_some", "pressure.io_some");
     watched.viewer = Viewer::new(
         Panels::load("own.toml", &own).expect("panels"),
-        diskwright_diagnosis::packs::all().expect("our packs").swap_remove(0),
+        diskwright_diagnosis::packs::builtin_packs().expect("our packs").swap_remove(0),
         Vec::new(),
     );
     for _ in 0..4 {

@@ -171,9 +171,9 @@ fn options(ticks: usize) -> JudgeOptions {
 }
 
 fn judge(load: Load, ticks: usize) -> Judge {
-    let pack = packs::builtin("default").expect("there is a default pack").expect("it is valid");
+    let pack = packs::builtin_pack("default").expect("there is a default pack").expect("it is valid");
     let mut judge = Judge::new(vec![pack], options(ticks));
-    judge.note(&topology(load));
+    judge.add_note(&topology(load));
     judge
 }
 
@@ -197,14 +197,14 @@ fn alone(load: Load, frames: usize, on: bool) -> (usize, f64, Verdict) {
     let ticks: Vec<Vec<Tick>> =
         (0..frames).map(|number| (0..FRAME).map(|i| tick(if on { number * FRAME + i } else { i })).collect()).collect();
     let mut judge = judge(load, if on { frames * FRAME } else { FRAME });
-    judge.frame(&ring[0]);
+    judge.add_frame(&ring[0]);
     let began = Instant::now();
     let start = ran(began);
     let count = ring.len();
     for number in 0..frames {
         let frame = &mut ring[number % count];
         frame.set_ticks(&ticks[number]);
-        judge.frame(frame);
+        judge.add_frame(frame);
     }
     let verdict = judge.finish().remove(0);
     let seconds = ran(began) - start;
@@ -234,8 +234,8 @@ fn from_log(load: Load, ticks: usize) -> Result<(usize, f64, f64, u64), Box<dyn 
         let mut frame = Frame::default();
         while let Some(item) = reader.next(&mut frame)? {
             match (item, &mut judge) {
-                (LogItem::Frame, Some(judge)) => judge.frame(&frame),
-                (LogItem::Note(note), Some(judge)) => judge.note(&note),
+                (LogItem::Frame, Some(judge)) => judge.add_frame(&frame),
+                (LogItem::Note(note), Some(judge)) => judge.add_note(&note),
                 _ => {}
             }
         }
@@ -276,7 +276,7 @@ fn change(groups: usize, changes: usize) -> (usize, f64) {
         schema.series[last].iter_mut().for_each(|s| s.instance = format!("/jobs/new-{number}"));
         let mut frame = Frame::new(Arc::new(schema.clone()), 1);
         frame.push(tick(number), &row);
-        judge.frame(&frame);
+        judge.add_frame(&frame);
     }
     (schema.series.len(), (ran(began) - start) / changes as f64)
 }

@@ -28,7 +28,7 @@ fn main() {
     let tiny = arguments.iter().any(|a| a == "--tiny" || a == "--test") || !arguments.iter().any(|a| a == "--bench");
     let after = |name: &str| arguments.iter().position(|a| a == name).and_then(|index| arguments.get(index + 1));
     let pairs: u64 = after("--pairs").and_then(|n| n.parse().ok()).unwrap_or(if tiny { 2 } else { 1000 });
-    let pack = packs::builtin("default").expect("it loads").expect("it is there");
+    let pack = packs::builtin_pack("default").expect("it loads").expect("it is there");
     println!("{pairs} pairs without a change, {} of others; 30 minutes at 1 s where nothing is said", others(pairs));
     println!("{:<44} {:>8} {:>8} {:>8} {:>8}", "kind", "answer", "counter", "either", "found");
     let only_kinds = after("--only").map_or("", String::as_str);

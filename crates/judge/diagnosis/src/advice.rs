@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use diskwright_base::DeviceClass;
 use serde::Serialize;
 
-use crate::load::CLASSES;
+use crate::pack_reader::DEVICE_CLASSES;
 use diskwright_base::Problems;
 use diskwright_base::toml_reader::{TomlFields, TomlSource};
 
@@ -71,16 +71,16 @@ pub(crate) struct LoadFacts<'a> {
     pub write_bytes_per_s: Option<f64>,
     pub transfers_per_s: Option<f64>,
     pub bytes_per_s: Option<f64>,
-    pub queue: Option<f64>,
+    pub in_flight: Option<f64>,
     pub write_cache_on: bool,
 }
 
 /// Smallest share of the requests or bytes for a direction to count.
-const MATTERS: f64 = 0.2;
+const MIN_DIRECTION_SHARE: f64 = 0.2;
 
 impl LoadFacts<'_> {
     /// True unless hardly any requests or bytes are known to have this direction.
-    fn goes(&self, direction: IoDirection) -> bool {
+    fn has_direction(&self, direction: IoDirection) -> bool {
         let share = |reads: Option<f64>, writes: Option<f64>| {
             let (reads, writes) = (reads?, writes?);
             let part = if direction == IoDirection::Read { reads } else { writes };
@@ -88,11 +88,11 @@ impl LoadFacts<'_> {
         };
         let shares = [share(self.reads_per_s, self.writes_per_s), share(self.read_bytes_per_s, self.write_bytes_per_s)];
         let mut known = shares.into_iter().flatten().peekable();
-        known.peek().is_none() || known.any(|share| share >= MATTERS)
+        known.peek().is_none() || known.any(|share| share >= MIN_DIRECTION_SHARE)
     }
 
     /// Mean bytes of a request, of one direction or of both.
-    fn size(&self, direction: Option<IoDirection>) -> Option<f64> {
+    fn mean_request_bytes(&self, direction: Option<IoDirection>) -> Option<f64> {
         let (count, bytes) = match direction {
             Some(IoDirection::Read) => (self.reads_per_s?, self.read_bytes_per_s?),
             Some(IoDirection::Write) => (self.writes_per_s?, self.write_bytes_per_s?),
@@ -107,16 +107,16 @@ impl LoadFacts<'_> {
 
 impl AdviceCondition {
     /// True unless a known fact contradicts the condition.
-    pub(crate) fn fits(&self, facts: &LoadFacts<'_>) -> bool {
-        let size = facts.size(self.direction);
+    pub(crate) fn matches_facts(&self, facts: &LoadFacts<'_>) -> bool {
+        let size = facts.mean_request_bytes(self.direction);
         let below = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v < l));
         let from = |value: Option<f64>, limit: Option<f64>| limit.is_none_or(|l| value.is_none_or(|v| v >= l));
         let class = facts.class.unwrap_or(DeviceClass::Unknown);
-        self.direction.is_none_or(|direction| facts.goes(direction))
+        self.direction.is_none_or(|direction| facts.has_direction(direction))
             && below(size, self.size_below)
             && from(size, self.size_at_least)
-            && below(facts.queue, self.queue_below)
-            && from(facts.queue, self.queue_at_least)
+            && below(facts.in_flight, self.queue_below)
+            && from(facts.in_flight, self.queue_at_least)
             && (self.classes.is_empty() || self.classes.contains(&class))
             && !self.except_classes.contains(&class)
             && !(self.write_cache_off && facts.write_cache_on)
@@ -124,7 +124,7 @@ impl AdviceCondition {
     }
 }
 
-fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
+fn read_advice_condition(fields: &TomlFields<'_, '_>) -> AdviceCondition {
     let directions = [("read", IoDirection::Read), ("write", IoDirection::Write)];
     let number = |key| fields.read_number(key, 0.0, f64::MAX);
     let when = AdviceCondition {
@@ -133,8 +133,8 @@ fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
         size_at_least: number("size_at_least"),
         queue_below: number("queue_below"),
         queue_at_least: number("queue_at_least"),
-        classes: fields.read_words("classes", CLASSES),
-        except_classes: fields.read_words("except_classes", CLASSES),
+        classes: fields.read_words("classes", DEVICE_CLASSES),
+        except_classes: fields.read_words("except_classes", DEVICE_CLASSES),
         write_cache_off: fields.read_bool("write_cache_off").unwrap_or(false),
         objects: fields.read_texts("objects").into_iter().map(|(object, _)| object.to_owned()).collect(),
     };
@@ -146,11 +146,11 @@ fn read_when(fields: &TomlFields<'_, '_>) -> AdviceCondition {
 ///
 /// # Panics
 /// Where `rules/advice.toml` is wrong, which a test excludes.
-pub fn builtin() -> &'static [Advice] {
+pub fn builtin_advice() -> &'static [Advice] {
     static BUILTIN: OnceLock<Vec<Advice>> = OnceLock::new();
     BUILTIN.get_or_init(|| {
         let text = include_str!("../../../../rules/advice.toml");
-        load("rules/advice.toml", text).unwrap_or_else(|error| panic!("{error}"))
+        load_advice("rules/advice.toml", text).unwrap_or_else(|error| panic!("{error}"))
     })
 }
 
@@ -158,11 +158,11 @@ pub fn builtin() -> &'static [Advice] {
 ///
 /// # Errors
 /// Everything that is wrong, by line.
-pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
+pub fn load_advice(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
     let source = TomlSource::new(file, text);
     let list = source.parse().map(|table| {
         let top = TomlFields::for_root_table(&source, &table);
-        let list = take(&top);
+        let list = read_advice_list(&top);
         top.reject_unknown_keys();
         list
     });
@@ -170,7 +170,7 @@ pub fn load(file: &str, text: &str) -> Result<Vec<Advice>, Problems> {
 }
 
 /// Reads the `[[advice]]` tables of a file.
-pub(crate) fn take(top: &TomlFields<'_, '_>) -> Vec<Advice> {
+pub(crate) fn read_advice_list(top: &TomlFields<'_, '_>) -> Vec<Advice> {
     let mut list: Vec<Advice> = Vec::new();
     for value in top.read_tables("advice") {
         let Some(mut fields) = TomlFields::from_value(top.source, "advice", value) else { continue };
@@ -193,7 +193,7 @@ fn read_advice(fields: &mut TomlFields<'_, '_>) -> Option<Advice> {
         fields.report_missing("cost", "5");
     }
     let cost = fields.read_integer("cost", 1, 9);
-    let when = fields.read_table_same_item("when").map(|when| read_when(&when)).unwrap_or_default();
+    let when = fields.read_table_same_item("when").map(|when| read_advice_condition(&when)).unwrap_or_default();
     fields.reject_unknown_keys();
     let (id, text, source) = (id?.to_owned(), text?.to_owned(), source?.to_owned());
     Some(Advice { id, text, modern, source, cost: cost? as u8, when })
@@ -205,13 +205,13 @@ mod tests {
 
     #[test]
     fn the_built_in_texts_are_read() {
-        assert!(builtin().iter().any(|a| a.id == "memory.add"));
+        assert!(builtin_advice().iter().any(|a| a.id == "memory.add"));
     }
 
     #[test]
     fn wrong_texts_are_refused_with_their_line() {
         let text = "[[advice]]\nid = \"a\"\ntext = \"t\"\nsource = \"s\"\ncost = 10\n";
-        let error = load("rules/advice.toml", text).unwrap_err();
+        let error = load_advice("rules/advice.toml", text).unwrap_err();
         assert_eq!(
             error.to_string(),
             "rules/advice.toml:5: advice a: `cost` is 10; expected a whole number from 1 to 9"

@@ -5,21 +5,21 @@ use std::collections::{BTreeMap, HashMap};
 use diskwright_base::units::format_value;
 use diskwright_base::{FileRow, ProcessRow, ProcessTable, ThreadRow, stable_task_name};
 
+use crate::process_memory::{ProcessMemory, peak_memory};
+use crate::program_activity::{Activity, ThreadSleeps};
 use crate::rule::Bottleneck;
-use crate::together::{ProcessMemory, at_once};
 use crate::verdict::{Culprit, ProgramActivity};
-use crate::waits::{Activity, Waits};
 
 /// Processes kept when there are too many; pruning starts at twice as many.
-const KEPT: usize = 1024;
+const MAX_PROCESSES: usize = 1024;
 /// Largest number of processes named in a verdict.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 /// Largest number of open files named in a process's sentence.
-const FILES: usize = 2;
+const MAX_NAMED_FILES: usize = 2;
 /// Factor on the share of a process whose open files all lie on other disks than the blamed one.
-const ELSEWHERE: f64 = 0.25;
+const OTHER_DISKS_FACTOR: f64 = 0.25;
 /// Smallest share of the blamed activity for which a process is named.
-const LEAST_SHARE: f64 = 0.05;
+const MIN_NAMED_SHARE: f64 = 0.05;
 
 /// A blamed disk among several, with its rates and the cgroups that use it.
 #[derive(Clone, Debug, Default)]
@@ -28,14 +28,14 @@ pub(crate) struct BlamedDisk {
     pub read_bytes_per_s: Option<f64>,
     pub write_bytes_per_s: Option<f64>,
     /// Share of each cgroup's bytes that goes to this disk, where cgroups are accounted by device.
-    pub groups: BTreeMap<String, f64>,
+    pub cgroup_shares: BTreeMap<String, f64>,
 }
 
 impl BlamedDisk {
     /// Largest share of a process's I/O that can be on this disk, from 0 to 1: the share of its cgroup where that is
     /// known, else limited by the bytes that the disk moved.
-    fn share(&self, sum: &ProcessTotals, seconds: f64) -> f64 {
-        if let Some(share) = self.groups.get(&sum.cgroup) {
+    fn process_share(&self, sum: &ProcessTotals, seconds: f64) -> f64 {
+        if let Some(share) = self.cgroup_shares.get(&sum.cgroup) {
             return *share;
         }
         let on_disk = |mine: f64, all: Option<f64>| match all {
@@ -45,7 +45,7 @@ impl BlamedDisk {
         };
         let part = on_disk(sum.read_bytes, self.read_bytes_per_s) + on_disk(sum.write_bytes, self.write_bytes_per_s);
         let share = if sum.moved_bytes() > 0.0 { part / sum.moved_bytes() } else { 1.0 };
-        if self.is_elsewhere(sum) { share * ELSEWHERE } else { share }
+        if self.is_only_on_other_disks(sum) { share * OTHER_DISKS_FACTOR } else { share }
     }
 
     /// True where the process has files on this disk open.
@@ -54,7 +54,7 @@ impl BlamedDisk {
     }
 
     /// True where all of its open files lie on other disks. It may have closed the files that it read here.
-    fn is_elsewhere(&self, sum: &ProcessTotals) -> bool {
+    fn is_only_on_other_disks(&self, sum: &ProcessTotals) -> bool {
         let is_known = |file: &FileRow| !file.disks.is_empty();
         !sum.files.is_empty() && sum.more_files == 0 && sum.files.iter().all(is_known) && !self.is_used_by(sum)
     }
@@ -63,8 +63,8 @@ impl BlamedDisk {
 /// Processes over the window.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Culprits {
-    people: HashMap<(u32, String), ProcessTotals>,
-    waits: Waits,
+    processes: HashMap<(u32, String), ProcessTotals>,
+    sleeps: ThreadSleeps,
     /// Seconds that the tables cover.
     seconds: f64,
     /// Largest number of other users' processes in a table whose I/O could not be read.
@@ -84,7 +84,7 @@ struct ProcessTotals {
     write_bytes: f64,
     read_calls: f64,
     write_calls: f64,
-    asked_bytes: f64,
+    requested_bytes: f64,
     major_faults: f64,
     delay_s: f64,
     blocked_s: f64,
@@ -100,10 +100,10 @@ struct ProcessTotals {
 }
 
 /// Largest number of busiest threads kept for a process.
-const THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 impl ProcessTotals {
-    fn add(&mut self, row: &ProcessRow, seconds: f64, (from_s, to_s): (f64, f64)) {
+    fn add_row(&mut self, row: &ProcessRow, seconds: f64, (from_s, to_s): (f64, f64)) {
         if self.seconds == 0.0 {
             self.resident_first = row.resident_bytes;
             self.span_s.0 = from_s;
@@ -120,7 +120,7 @@ impl ProcessTotals {
         self.write_bytes += amount(row.write_bytes_per_s.or(row.requested_write_bytes_per_s));
         self.read_calls += amount(row.read_calls_per_s);
         self.write_calls += amount(row.write_calls_per_s);
-        self.asked_bytes += amount(row.requested_read_bytes_per_s) + amount(row.requested_write_bytes_per_s);
+        self.requested_bytes += amount(row.requested_read_bytes_per_s) + amount(row.requested_write_bytes_per_s);
         self.major_faults += row.major_faults_per_s * seconds;
         self.delay_s += amount(row.block_delay);
         self.blocked_s += row.blocked_share * seconds;
@@ -147,24 +147,24 @@ impl ProcessTotals {
             return;
         }
         self.threads.push((thread.clone(), seconds));
-        if self.threads.len() > THREADS {
+        if self.threads.len() > MAX_THREADS {
             let used = |(thread, seconds): &(ThreadRow, f64)| thread.processor * seconds;
             self.threads.sort_by(|a, b| used(b).total_cmp(&used(a)));
-            self.threads.truncate(THREADS);
+            self.threads.truncate(MAX_THREADS);
         }
     }
 
     /// The thread that used the most processor time.
-    fn thread(&self) -> Option<&(ThreadRow, f64)> {
+    fn busiest_thread(&self) -> Option<&(ThreadRow, f64)> {
         self.threads.iter().max_by(|a, b| (a.0.processor * a.1).total_cmp(&(b.0.processor * b.1)))
     }
 
     /// Processor time of that thread.
-    fn thread_s(&self) -> f64 {
-        self.thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
+    fn busiest_thread_s(&self) -> f64 {
+        self.busiest_thread().map_or(0.0, |(thread, seconds)| thread.processor * seconds)
     }
 
-    fn join(&mut self, other: &ProcessTotals) {
+    fn merge_totals(&mut self, other: &ProcessTotals) {
         self.cgroup.clone_from(&other.cgroup);
         // seconds of a process each: shares of time stay shares
         self.seconds += other.seconds;
@@ -173,7 +173,7 @@ impl ProcessTotals {
         self.write_bytes += other.write_bytes;
         self.read_calls += other.read_calls;
         self.write_calls += other.write_calls;
-        self.asked_bytes += other.asked_bytes;
+        self.requested_bytes += other.requested_bytes;
         self.major_faults += other.major_faults;
         self.delay_s += other.delay_s;
         self.blocked_s += other.blocked_s;
@@ -184,13 +184,13 @@ impl ProcessTotals {
     }
 
     /// These totals with only a share of the I/O.
-    fn scaled(&self, share: f64) -> ProcessTotals {
+    fn with_io_share(&self, share: f64) -> ProcessTotals {
         ProcessTotals {
             read_bytes: self.read_bytes * share,
             write_bytes: self.write_bytes * share,
             read_calls: self.read_calls * share,
             write_calls: self.write_calls * share,
-            asked_bytes: self.asked_bytes * share,
+            requested_bytes: self.requested_bytes * share,
             delay_s: self.delay_s * share,
             blocked_s: self.blocked_s * share,
             ..self.clone()
@@ -201,10 +201,10 @@ impl ProcessTotals {
         self.read_bytes + self.write_bytes
     }
 
-    fn memory(&self) -> ProcessMemory {
+    fn memory_use(&self) -> ProcessMemory {
         let (from_s, to_s) = self.span_s;
         let (first, resident, swapped) = (self.resident_first, self.resident_bytes, self.swapped_bytes);
-        ProcessMemory { from_s, to_s, first, resident, swapped }
+        ProcessMemory { from_s, to_s, first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped }
     }
 
     fn waited_s(&self) -> f64 {
@@ -216,7 +216,7 @@ impl ProcessTotals {
     }
 
     /// Rough measure of activity; the processes with the least are dropped first.
-    fn weight(&self) -> f64 {
+    fn activity_weight(&self) -> f64 {
         let memory = self.resident_bytes + self.swapped_bytes;
         self.processor_s + self.waited_s() + self.major_faults / 100.0 + (self.moved_bytes() + memory) / 1e8
     }
@@ -228,29 +228,30 @@ struct ProcessGroup {
     name: String,
     /// Id of the process that contributed most.
     pid: u32,
-    most: f64,
+    max_activity: f64,
     processes: u32,
     sum: ProcessTotals,
     memory: Vec<ProcessMemory>,
 }
 
 impl ProcessGroup {
-    fn join(&mut self, pid: u32, sum: &ProcessTotals, matters: &[BlameQuantity]) {
+    fn add_process(&mut self, pid: u32, sum: &ProcessTotals, matters: &[BlameQuantity]) {
         let did: f64 = matters.iter().map(|(of, weight)| weight * of(sum)).sum();
-        if self.processes == 0 || (did, self.pid) > (self.most, pid) {
-            (self.pid, self.most) = (pid, did);
+        if self.processes == 0 || (did, self.pid) > (self.max_activity, pid) {
+            (self.pid, self.max_activity) = (pid, did);
             self.sum.files.clone_from(&sum.files);
             self.sum.more_files = sum.more_files;
         }
         self.name.clone_from(&sum.name);
         self.processes += 1;
-        self.sum.join(sum);
-        self.memory.push(sum.memory());
+        self.sum.merge_totals(sum);
+        self.memory.push(sum.memory_use());
     }
 
     /// Sets the memory of the sum to the peak that its processes held at the same time.
-    fn settle(&mut self) {
-        let ProcessMemory { first, resident, swapped, .. } = at_once(&self.memory);
+    fn set_peak_memory(&mut self) {
+        let ProcessMemory { first_resident_bytes: first, resident_bytes: resident, swapped_bytes: swapped, .. } =
+            peak_memory(&self.memory);
         (self.sum.resident_first, self.sum.resident_bytes, self.sum.swapped_bytes) = (first, resident, swapped);
     }
 }
@@ -258,73 +259,79 @@ impl ProcessGroup {
 /// A quantity by which processes are blamed, and its weight.
 type BlameQuantity = (fn(&ProcessTotals) -> f64, f64);
 
-const DISK: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.6), (ProcessTotals::waited_s, 0.4)];
-const MEMORY: &[BlameQuantity] = &[
+const DISK_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::moved_bytes, 0.6), (ProcessTotals::waited_s, 0.4)];
+const MEMORY_QUANTITIES: &[BlameQuantity] = &[
     (|s| s.major_faults, 0.4),
     (ProcessTotals::growth_bytes, 0.2),
     (|s| s.swapped_bytes, 0.2),
     (|s| s.resident_bytes, 0.2),
 ];
-const PROCESSOR: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
-const THREAD: &[BlameQuantity] = &[(ProcessTotals::thread_s, 1.0)];
-const CALLS: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
+const PROCESSOR_QUANTITIES: &[BlameQuantity] = &[(|s| s.processor_s, 1.0)];
+const THREAD_QUANTITIES: &[BlameQuantity] = &[(ProcessTotals::busiest_thread_s, 1.0)];
+const CALL_QUANTITIES: &[BlameQuantity] = &[(|s| s.read_calls + s.write_calls, 0.5), (ProcessTotals::moved_bytes, 0.5)];
 
 impl Culprits {
     /// Bytes written by programs, by name: the kernel counts them when pages become dirty.
-    pub fn written(&self) -> HashMap<String, f64> {
+    pub fn written_bytes_by_name(&self) -> HashMap<String, f64> {
         let mut written: HashMap<String, f64> = HashMap::new();
-        for ((_, name), totals) in &self.people {
+        for ((_, name), totals) in &self.processes {
             *written.entry(name.clone()).or_default() += totals.write_bytes;
         }
         written
     }
 
     /// Adds a process table.
-    pub fn add(&mut self, table: &ProcessTable) {
+    pub fn add_table(&mut self, table: &ProcessTable) {
         if !(table.elapsed_s > 0.0 && table.elapsed_s.is_finite()) {
             return;
         }
         let from_s = self.seconds;
         self.seconds += table.elapsed_s;
-        self.waits.add(table);
+        self.sleeps.add_table(table);
         self.unreadable = self.unreadable.max(table.unreadable);
         for row in &table.rows {
-            let totals = self.people.entry((row.pid, stable_task_name(&row.name).to_owned())).or_default();
-            totals.add(row, table.elapsed_s, (from_s, self.seconds));
+            let totals = self.processes.entry((row.pid, stable_task_name(&row.name).to_owned())).or_default();
+            totals.add_row(row, table.elapsed_s, (from_s, self.seconds));
         }
-        if self.people.len() > 2 * KEPT {
-            let mut ranked: Vec<_> = self.people.drain().map(|person| (person.1.weight(), person)).collect();
+        if self.processes.len() > 2 * MAX_PROCESSES {
+            let mut ranked: Vec<_> =
+                self.processes.drain().map(|person| (person.1.activity_weight(), person)).collect();
             // ties go to the lowest ids, so that not all of thousands of equal processes are dropped
             ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.0.cmp(&b.1.0)));
-            self.people.extend(ranked.into_iter().take(KEPT).map(|(_, person)| person));
+            self.processes.extend(ranked.into_iter().take(MAX_PROCESSES).map(|(_, person)| person));
         }
     }
 
     /// Processes that stand out in what the bottleneck is about; for a cgroup only its own processes, and for one disk
     /// among several only those that can have used it.
-    pub fn of(&self, bottleneck: Bottleneck, cgroup: Option<&str>, blamed: Option<&BlamedDisk>) -> Vec<Culprit> {
+    pub fn for_bottleneck(
+        &self,
+        bottleneck: Bottleneck,
+        cgroup: Option<&str>,
+        blamed: Option<&BlamedDisk>,
+    ) -> Vec<Culprit> {
         let matters = match bottleneck {
-            Bottleneck::Memory => MEMORY,
-            Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR,
-            Bottleneck::Application => CALLS,
-            Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK,
-            Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.group(cgroup),
+            Bottleneck::Memory => MEMORY_QUANTITIES,
+            Bottleneck::Cpu | Bottleneck::Interrupts => PROCESSOR_QUANTITIES,
+            Bottleneck::Application => CALL_QUANTITIES,
+            Bottleneck::Disk | Bottleneck::Channel | Bottleneck::Controller | Bottleneck::Throttle => DISK_QUANTITIES,
+            Bottleneck::Network | Bottleneck::None | Bottleneck::Unknown => return self.cgroup_culprit(cgroup),
         };
-        self.by(matters, bottleneck, cgroup, blamed)
+        self.rank_processes(matters, bottleneck, cgroup, blamed)
     }
 
     /// Processes with the busiest single threads.
-    pub fn of_threads(&self) -> Vec<Culprit> {
-        self.by(THREAD, Bottleneck::Cpu, None, None)
+    pub fn with_busiest_threads(&self) -> Vec<Culprit> {
+        self.rank_processes(THREAD_QUANTITIES, Bottleneck::Cpu, None, None)
     }
 
     /// Activity and waits of the programs, for verdicts that blame nothing.
-    pub fn programs(&self) -> Vec<ProgramActivity> {
+    pub fn program_activities(&self) -> Vec<ProgramActivity> {
         let mut parties: BTreeMap<&str, ProcessGroup> = BTreeMap::new();
-        let mut people: Vec<_> = self.people.iter().collect();
+        let mut people: Vec<_> = self.processes.iter().collect();
         people.sort_by_key(|(key, _)| *key);
         for ((pid, name), sum) in people {
-            parties.entry(name).or_default().join(*pid, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
+            parties.entry(name).or_default().add_process(*pid, sum, &[(|s| s.processor_s + s.waited_s(), 1.0)]);
         }
         let activity = |party: ProcessGroup| Activity {
             processor: party.sum.processor_s / self.seconds,
@@ -334,54 +341,54 @@ impl Culprits {
             processes: party.processes,
             waits_in: party.sum.waits_in,
         };
-        self.waits.programs(&parties.into_values().map(activity).collect::<Vec<_>>())
+        self.sleeps.describe_programs(&parties.into_values().map(activity).collect::<Vec<_>>())
     }
 
-    fn by(
+    fn rank_processes(
         &self,
         matters: &[BlameQuantity],
         bottleneck: Bottleneck,
         cgroup: Option<&str>,
         blamed: Option<&BlamedDisk>,
     ) -> Vec<Culprit> {
-        let mut found = self.group(cgroup);
+        let mut found = self.cgroup_culprit(cgroup);
         let inside = |sum: &ProcessTotals| {
             cgroup.is_none_or(|path| {
                 sum.cgroup.strip_prefix(path).is_some_and(|r| r.is_empty() || r.starts_with('/') || path == "/")
             })
         };
         let mut people: BTreeMap<(&str, &str), ProcessGroup> = BTreeMap::new();
-        let mut inmates: Vec<_> = self.people.iter().filter(|(_, sum)| inside(sum)).collect();
+        let mut inmates: Vec<_> = self.processes.iter().filter(|(_, sum)| inside(sum)).collect();
         // floating-point sums depend on the order, so it is fixed
         inmates.sort_by_key(|(key, _)| *key);
         for ((pid, name), sum) in inmates {
             match blamed {
                 Some(disk) => {
-                    let sum = sum.scaled(disk.share(sum, self.seconds));
+                    let sum = sum.with_io_share(disk.process_share(sum, self.seconds));
                     people
-                        .entry((name, &self.people[&(*pid, name.clone())].cgroup))
+                        .entry((name, &self.processes[&(*pid, name.clone())].cgroup))
                         .or_default()
-                        .join(*pid, &sum, matters);
+                        .add_process(*pid, &sum, matters);
                 }
-                None => people.entry((name, &sum.cgroup)).or_default().join(*pid, sum, matters),
+                None => people.entry((name, &sum.cgroup)).or_default().add_process(*pid, sum, matters),
             }
         }
-        people.values_mut().for_each(ProcessGroup::settle);
+        people.values_mut().for_each(ProcessGroup::set_peak_memory);
         let totals: Vec<f64> = matters.iter().map(|(of, _)| people.values().map(|p| of(&p.sum)).sum()).collect();
         let mut shares: Vec<(f64, ProcessGroup)> =
-            people.into_values().map(|party| (share(&party.sum, matters, &totals), party)).collect();
+            people.into_values().map(|party| (weighted_share(&party.sum, matters, &totals), party)).collect();
         // by share, then by id: the answer must not depend on the order of a hash map
         shares.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.pid.cmp(&b.1.pid)));
         // cgroups and open files show which disk a process uses; its byte counts do not
         let unsure = |sum: &ProcessTotals| match blamed {
-            Some(disk) if !disk.groups.contains_key(&sum.cgroup) && !disk.is_used_by(sum) => {
+            Some(disk) if !disk.cgroup_shares.contains_key(&sum.cgroup) && !disk.is_used_by(sum) => {
                 " (by total I/O; the log does not show which disk)"
             }
             _ => "",
         };
-        for (share, party) in shares.into_iter().take(NAMED).filter(|(s, _)| *s >= LEAST_SHARE) {
-            let files = files(&party.sum, bottleneck, blamed);
-            let open = open_files(&files, party.sum.more_files);
+        for (share, party) in shares.into_iter().take(MAX_NAMED).filter(|(s, _)| *s >= MIN_NAMED_SHARE) {
+            let files = relevant_files(&party.sum, bottleneck, blamed);
+            let open = open_files_text(&files, party.sum.more_files);
             found.push(Culprit {
                 kind: "process".into(),
                 pid: Some(party.pid),
@@ -389,15 +396,17 @@ impl Culprits {
                 cgroup: party.sum.cgroup.clone(),
                 processes: party.processes,
                 share: Some(share),
-                thread: party.sum.thread().map(|(thread, _)| thread.clone()),
-                what: what(&party.sum, party.processes, bottleneck, self.seconds) + &open + unsure(&party.sum),
+                thread: party.sum.busiest_thread().map(|(thread, _)| thread.clone()),
+                description: activity_text(&party.sum, party.processes, bottleneck, self.seconds)
+                    + &open
+                    + unsure(&party.sum),
                 files,
             });
         }
         found
     }
 
-    fn group(&self, cgroup: Option<&str>) -> Vec<Culprit> {
+    fn cgroup_culprit(&self, cgroup: Option<&str>) -> Vec<Culprit> {
         let of = |path: &str| Culprit {
             kind: "cgroup".into(),
             pid: None,
@@ -407,14 +416,14 @@ impl Culprits {
             share: None,
             thread: None,
             files: Vec::new(),
-            what: "the cgroup of the finding".into(),
+            description: "the cgroup of the finding".into(),
         };
         cgroup.map(of).into_iter().collect()
     }
 }
 
 /// Weighted share of a process in the totals of the quantities; quantities whose total is zero are skipped.
-fn share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 {
+fn weighted_share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 {
     let (mut mine, mut all) = (0.0, 0.0);
     for ((of, weight), total) in matters.iter().zip(totals).filter(|(_, total)| **total > 0.0) {
         mine += weight * of(sum) / total;
@@ -424,8 +433,8 @@ fn share(sum: &ProcessTotals, matters: &[BlameQuantity], totals: &[f64]) -> f64 
 }
 
 /// Open files of a process on the blamed disk, or on an unknown one; empty for bottlenecks that do not concern disks.
-fn files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
-    if !matters_of_disks(bottleneck) {
+fn relevant_files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk>) -> Vec<FileRow> {
+    if !concerns_disks(bottleneck) {
         return Vec::new();
     }
     let may_be =
@@ -434,8 +443,8 @@ fn files(sum: &ProcessTotals, bottleneck: Bottleneck, blamed: Option<&BlamedDisk
 }
 
 /// Text that lists open files; `more` is the number of files beyond those listed.
-fn open_files(files: &[FileRow], more: u32) -> String {
-    let names: Vec<&str> = files.iter().take(FILES).map(|file| file.path.as_str()).collect();
+fn open_files_text(files: &[FileRow], more: u32) -> String {
+    let names: Vec<&str> = files.iter().take(MAX_NAMED_FILES).map(|file| file.path.as_str()).collect();
     let more = more as usize + files.len() - names.len();
     match (names.is_empty(), more) {
         (true, _) => String::new(),
@@ -444,12 +453,12 @@ fn open_files(files: &[FileRow], more: u32) -> String {
     }
 }
 
-fn matters_of_disks(bottleneck: Bottleneck) -> bool {
+fn concerns_disks(bottleneck: Bottleneck) -> bool {
     !matches!(bottleneck, Bottleneck::Cpu | Bottleneck::Interrupts | Bottleneck::Memory)
 }
 
 /// Activity of a process in numbers; zero quantities are left out.
-fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
+fn activity_text(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f64) -> String {
     let rate = |amount: f64| amount / seconds;
     let mut parts: Vec<String> = Vec::new();
     let mut say = |amount: f64, text: String| {
@@ -467,7 +476,7 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     }
     if bottleneck == Bottleneck::Application {
         let calls = sum.read_calls + sum.write_calls;
-        let each = format_value(sum.asked_bytes / calls, "bytes");
+        let each = format_value(sum.requested_bytes / calls, "bytes");
         say(calls, format!("{} calls of {each}", format_value(rate(calls), "per_s")));
     }
     if disk {
@@ -482,9 +491,9 @@ fn what(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, seconds: f6
     if !disk || processor >= 0.1 {
         say(processor, format!("{} of a processor", format_value(processor, "fraction")));
     }
-    if let Some((ThreadRow { tid, name, .. }, _)) = sum.thread().filter(|_| !disk) {
+    if let Some((ThreadRow { tid, name, .. }, _)) = sum.busiest_thread().filter(|_| !disk) {
         // over the same time as its process, so that the part is no larger than the total
-        let used = rate(sum.thread_s()).min(processor);
+        let used = rate(sum.busiest_thread_s()).min(processor);
         say(used, format!("its thread {name} ({tid}) {} of one", format_value(used, "fraction")));
     }
     let together = if processes > 1 { format!("{processes} processes together: ") } else { String::new() };
@@ -504,18 +513,18 @@ mod tests {
     }
 
     #[test]
-    fn the_one_who_moves_the_bytes_is_named_with_numbers() {
+    fn names_the_process_that_moves_the_bytes_with_numbers() {
         let mut culprits = Culprits::default();
         let reader = ProcessRow { read_bytes_per_s: Some(30e6), blocked_share: 0.5, ..row(7, "fio") };
         let other = ProcessRow { write_bytes_per_s: Some(1e6), processor: 3.0, ..row(8, "cc1") };
-        culprits.add(&table(vec![reader.clone(), other.clone()]));
-        culprits.add(&table(vec![reader, other]));
-        let found = culprits.of(Bottleneck::Disk, None, None);
+        culprits.add_table(&table(vec![reader.clone(), other.clone()]));
+        culprits.add_table(&table(vec![reader, other]));
+        let found = culprits.for_bottleneck(Bottleneck::Disk, None, None);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pid, Some(7));
-        assert_eq!(found[0].what, "reads 30 MB/s, waits for I/O for 50 % of the time");
-        let busy = culprits.of(Bottleneck::Cpu, None, None);
-        assert_eq!((busy[0].name.as_str(), busy[0].what.as_str()), ("cc1", "300 % of a processor"));
+        assert_eq!(found[0].description, "reads 30 MB/s, waits for I/O for 50 % of the time");
+        let busy = culprits.for_bottleneck(Bottleneck::Cpu, None, None);
+        assert_eq!((busy[0].name.as_str(), busy[0].description.as_str()), ("cc1", "300 % of a processor"));
     }
 
     #[test]
@@ -523,20 +532,23 @@ mod tests {
         let mut culprits = Culprits::default();
         for work in ["-kblockd", "+kblockd", "-events", "+flush-8:0"] {
             let name = format!("kworker/1:2H{work}");
-            culprits.add(&table(vec![ProcessRow { processor: 0.5, cgroup: "/".into(), ..row(13, &name) }]));
+            culprits.add_table(&table(vec![ProcessRow { processor: 0.5, cgroup: "/".into(), ..row(13, &name) }]));
         }
-        let found: Vec<(String, u32, String)> =
-            culprits.of(Bottleneck::Cpu, None, None).into_iter().map(|c| (c.name, c.processes, c.what)).collect();
+        let found: Vec<(String, u32, String)> = culprits
+            .for_bottleneck(Bottleneck::Cpu, None, None)
+            .into_iter()
+            .map(|c| (c.name, c.processes, c.description))
+            .collect();
         assert_eq!(found, [("kworker/1:2H+flush-8:0".to_owned(), 1, "50 % of a processor".to_owned())]);
-        assert_eq!(culprits.programs().len(), 1);
+        assert_eq!(culprits.program_activities().len(), 1);
     }
 
     #[test]
-    fn where_only_the_asking_is_known_it_is_what_counts() {
+    fn counts_requested_bytes_where_only_those_are_known() {
         let mut culprits = Culprits::default();
         let reader = ProcessRow { requested_read_bytes_per_s: Some(5e6), ..row(1404, "sqlservr") };
-        culprits.add(&table(vec![reader, row(9, "explorer")]));
-        let found = culprits.of(Bottleneck::Disk, None, None);
+        culprits.add_table(&table(vec![reader, row(9, "explorer")]));
+        let found = culprits.for_bottleneck(Bottleneck::Disk, None, None);
         assert_eq!((found.len(), found[0].name.as_str()), (1, "sqlservr"));
     }
 
@@ -544,10 +556,10 @@ mod tests {
     fn workers_of_one_name_are_named_together() {
         let mut culprits = Culprits::default();
         let worker = |pid, bytes| ProcessRow { read_bytes_per_s: Some(bytes), blocked_share: 0.25, ..row(pid, "fio") };
-        culprits.add(&table(vec![worker(5, 1e6), worker(6, 2e6), worker(7, 1e6)]));
-        let found = culprits.of(Bottleneck::Disk, None, None);
+        culprits.add_table(&table(vec![worker(5, 1e6), worker(6, 2e6), worker(7, 1e6)]));
+        let found = culprits.for_bottleneck(Bottleneck::Disk, None, None);
         assert_eq!((found.len(), found[0].pid, found[0].processes), (1, Some(6), 3));
-        assert_eq!(found[0].what, "3 processes together: reads 4 MB/s, waits for I/O for 25 % of the time");
+        assert_eq!(found[0].description, "3 processes together: reads 4 MB/s, waits for I/O for 25 % of the time");
     }
 
     #[test]
@@ -561,21 +573,25 @@ mod tests {
         let mut culprits = Culprits::default();
         let reader =
             ProcessRow { read_bytes_per_s: Some(1e6), processor: 0.5, files, more_files: 3, ..row(7, "postgres") };
-        culprits.add(&table(vec![reader]));
+        culprits.add_table(&table(vec![reader]));
         let blamed = BlamedDisk { name: "sdb".into(), read_bytes_per_s: Some(2e6), ..BlamedDisk::default() };
-        let found = culprits.of(Bottleneck::Disk, None, Some(&blamed));
+        let found = culprits.for_bottleneck(Bottleneck::Disk, None, Some(&blamed));
         let paths: Vec<&str> = found[0].files.iter().map(|f| f.path.as_str()).collect();
         assert_eq!(paths, ["/srv/base/1", "/pool/y"]);
-        assert!(found[0].what.contains("; open files: /srv/base/1, /pool/y and 3 more"), "{}", found[0].what);
-        assert!(culprits.of(Bottleneck::Cpu, None, None)[0].files.is_empty());
+        assert!(
+            found[0].description.contains("; open files: /srv/base/1, /pool/y and 3 more"),
+            "{}",
+            found[0].description
+        );
+        assert!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].files.is_empty());
     }
 
     #[test]
-    fn of_a_cgroup_only_its_own_are_named() {
+    fn names_only_the_processes_of_the_blamed_cgroup() {
         let mut culprits = Culprits::default();
         let reader = |pid, name| ProcessRow { read_bytes_per_s: Some(1e6), ..row(pid, name) };
-        culprits.add(&table(vec![reader(7, "fio"), reader(8, "dd")]));
-        let found = culprits.of(Bottleneck::Throttle, Some("/jobs/dd"), None);
+        culprits.add_table(&table(vec![reader(7, "fio"), reader(8, "dd")]));
+        let found = culprits.for_bottleneck(Bottleneck::Throttle, Some("/jobs/dd"), None);
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].kind.as_str(), found[0].name.as_str()), ("cgroup", "/jobs/dd"));
         assert_eq!((found[1].pid, found[1].share), (Some(8), Some(1.0)));
@@ -588,10 +604,10 @@ mod tests {
             let mut rows: Vec<ProcessRow> =
                 (0..1000).map(|i| ProcessRow { processor: 1e-3, ..row(10 + round * 1000 + i, "x") }).collect();
             rows.push(ProcessRow { processor: 1.0, ..row(1, "hog") });
-            culprits.add(&table(rows));
+            culprits.add_table(&table(rows));
         }
         // thousands of equals are neither all kept nor all forgotten
-        assert!((KEPT..=2 * KEPT + 1000).contains(&culprits.people.len()));
-        assert_eq!(culprits.of(Bottleneck::Cpu, None, None)[0].name, "hog");
+        assert!((MAX_PROCESSES..=2 * MAX_PROCESSES + 1000).contains(&culprits.processes.len()));
+        assert_eq!(culprits.for_bottleneck(Bottleneck::Cpu, None, None)[0].name, "hog");
     }
 }

@@ -22,65 +22,68 @@
 //!   verdict
 
 pub mod advice;
-mod askers;
-mod build;
-mod ceilings;
-mod certainty;
+mod build_verdict;
+mod ceiling_remarks;
 pub mod compare;
+mod confidence;
+pub mod counter_names;
 mod culprits;
-mod finish;
-mod grid;
-mod history;
+mod device_ceiling;
+mod hold_intervals;
 mod judge;
-mod kept;
-mod lanes;
-mod load;
-pub mod missing;
-mod monitor;
-pub mod names;
+mod lane_sums;
+mod log_notes;
+mod log_origin;
+mod logical_stand_ins;
 mod node;
-mod notes;
+mod node_builder;
+mod norm_and_depletion;
 mod observation;
-mod origin;
-mod outcome;
+mod pack_reader;
 pub mod packs;
-mod paging;
+mod paging_nodes;
 mod phases;
-mod profiles;
-mod program;
-pub mod pseudo;
-mod rank;
+mod process_memory;
+mod program_activity;
+mod program_cache;
+pub mod pseudo_counters;
+mod ranking;
+pub mod recording_hints;
+mod requesters;
 pub mod rule;
-mod scene;
-mod spread;
-mod stand_in;
-mod states;
-mod stream;
-mod stretches;
-mod together;
+mod rule_monitor;
+mod rule_outcome;
+mod rule_program;
+mod rule_progress;
+mod schema_index;
+mod sentences;
+mod steadiness;
 pub mod trends;
 pub mod verdict;
-mod waits;
-mod window;
-mod words;
+mod window_buckets;
+mod window_parts;
+mod window_states;
 
 pub use advice::Advice;
-pub use ceilings::DeviceLoad;
+pub use device_ceiling::DeviceLoad;
 pub use diskwright_base::{Ceiling, Problem};
 pub use judge::{Judge, JudgeOptions};
-pub use monitor::{RuleMonitor, RuleTick};
 pub use rule::{Bottleneck, Pack, Rule, Severity};
+pub use rule_monitor::{RuleMonitor, RuleTick};
 pub use verdict::{Culprit, Finding, Verdict};
 
 /// The machine's physical disks among the instances of a schema, each once: stacked devices and memory disks are left
 /// out.
-pub fn disks<'a>(schema: &'a diskwright_base::Schema, topology: Option<&'a diskwright_base::Topology>) -> Vec<&'a str> {
-    scene::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
+pub fn physical_disks<'a>(
+    schema: &'a diskwright_base::Schema,
+    topology: Option<&'a diskwright_base::Topology>,
+) -> Vec<&'a str> {
+    schema_index::SchemaIndex::new(schema, topology, &[]).disks().to_vec()
 }
 
 /// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where unmeasured
 /// kinds of requests could add to it.
 pub fn ceiling_used(ceiling: &Ceiling, class: diskwright_base::DeviceClass, load: DeviceLoad) -> Option<f64> {
-    let used = ceilings::DeviceCeiling::of(ceiling, class).used(&load);
+    let used = device_ceiling::DeviceCeiling::for_device(ceiling, class).used_share(&load);
     used.is_finite().then_some(used)
 }

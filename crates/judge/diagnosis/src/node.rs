@@ -9,20 +9,20 @@ use std::ops::Range;
 
 use diskwright_base::{CounterPlan, Frame};
 
-use crate::ceilings::{DeviceCeiling, DeviceLoad};
+use crate::device_ceiling::{DeviceCeiling, DeviceLoad};
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
 
 /// Ticks that are evaluated at a time: few enough that the columns of one
 /// instance stay in the first-level cache.
-pub(crate) const CHUNK: usize = 256;
+pub(crate) const CHUNK_TICKS: usize = 256;
 
 /// A computed quantity.
 #[derive(Clone, Debug)]
 pub(crate) enum ProgramNode {
     /// A counter of an instance. A total weighs 1 a tick, so that it adds up.
-    Cells { plan: CounterPlan, is_total: bool },
+    Counter { plan: CounterPlan, is_total: bool },
     /// The same at every tick.
     Constant(f64),
     /// Sum over instances.
@@ -36,18 +36,18 @@ pub(crate) enum ProgramNode {
     /// `(first + plus - minus) * times / over / per`.
     Formula(Box<Formula>),
     /// Operations a second on each member of an array (NT Magazine 1998).
-    Load { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
-    /// The middle values of an array's members, for [`ProgramNode::Ratio`]; members of less weight than `least` do not
+    MemberLoad { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
+    /// The middle values of an array's members, for [`ProgramNode::MemberRatio`]; members of less weight than `least` do not
     /// count.
-    Order { members: Vec<NodeId>, least: f64 },
+    MemberMedian { members: Vec<NodeId>, least: f64 },
     /// A member's value over the median of the other members, of at least `floor`.
-    Ratio { own: NodeId, order: NodeId, floor: f64, least: f64 },
+    MemberRatio { own: NodeId, order: NodeId, floor: f64, least: f64 },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
     /// A device's load compared with its measured ceiling.
-    Measured(Box<CeilingNodes>),
+    CeilingUse(Box<CeilingNodes>),
     /// Share of disks' traffic that is swapping.
-    Swapping(Box<SwapNodes>),
+    SwapShare(Box<SwapNodes>),
     /// A part over its total, from 0 to 1; 0 where the total is 0.
     Share { part: NodeId, whole: NodeId },
 }
@@ -61,7 +61,7 @@ pub(crate) struct CeilingNodes {
     pub write_bytes: NodeId,
     /// Seconds per transfer, to compare with the latency at queue depth 1; `None` to compute the share of the ceiling.
     pub latency: Option<NodeId>,
-    pub most: DeviceCeiling,
+    pub ceiling: DeviceCeiling,
 }
 
 /// Swap traffic, and the traffic of the disks that it may go to. Counters that the log lacks are `None`.
@@ -79,12 +79,12 @@ pub(crate) struct SwapNodes {
 }
 
 impl SwapNodes {
-    fn all(&self) -> [Option<NodeId>; 6] {
+    fn node_ids(&self) -> [Option<NodeId>; 6] {
         [self.pages_in, self.pages_out, self.faults, self.bytes, self.transfers, self.in_memory]
     }
 
-    /// The share at a tick, of the values in the order of [`SwapNodes::all`].
-    fn share(&self, values: [Option<f64>; 6]) -> f64 {
+    /// The share at a tick, of the values in the order of [`SwapNodes::node_ids`].
+    fn swap_share(&self, values: [Option<f64>; 6]) -> f64 {
         let [pages_in, pages_out, faults, bytes, transfers, in_memory] = values;
         let (pages_in, pages_out) = (pages_in.unwrap_or(0.0), pages_out.unwrap_or(0.0));
         let all = (pages_in + pages_out) * self.page_bytes;
@@ -119,7 +119,7 @@ pub(crate) enum NodeFactor {
 }
 
 impl NodeFactor {
-    fn node(&self) -> Option<NodeId> {
+    fn node_id(&self) -> Option<NodeId> {
         match self {
             NodeFactor::Node(id) => Some(*id),
             _ => None,
@@ -131,23 +131,23 @@ impl ProgramNode {
     /// Nodes that this one reads.
     pub fn operands(&self) -> Vec<NodeId> {
         match self {
-            ProgramNode::Cells { .. } | ProgramNode::Constant(_) => Vec::new(),
+            ProgramNode::Counter { .. } | ProgramNode::Constant(_) => Vec::new(),
             ProgramNode::Sum(of) | ProgramNode::Mean(of) | ProgramNode::Weighted(of) | ProgramNode::Max(of) => {
                 of.clone()
             }
             ProgramNode::Formula(f) => {
-                let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node());
+                let factors = [f.times, f.over, f.per].into_iter().filter_map(|f| f.node_id());
                 let sums = f.plus.iter().chain(&f.minus).copied();
                 std::iter::once(f.first).chain(sums).chain(factors).collect()
             }
-            ProgramNode::Load { reads, writes, .. } => vec![*reads, *writes],
-            ProgramNode::Order { members, .. } => members.clone(),
-            ProgramNode::Ratio { own, order, .. } => vec![*own, *order],
+            ProgramNode::MemberLoad { reads, writes, .. } => vec![*reads, *writes],
+            ProgramNode::MemberMedian { members, .. } => members.clone(),
+            ProgramNode::MemberRatio { own, order, .. } => vec![*own, *order],
             ProgramNode::Positive(of) => vec![*of],
-            ProgramNode::Measured(m) => {
+            ProgramNode::CeilingUse(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
-            ProgramNode::Swapping(swapping) => swapping.all().into_iter().flatten().collect(),
+            ProgramNode::SwapShare(swapping) => swapping.node_ids().into_iter().flatten().collect(),
             ProgramNode::Share { part, whole } => vec![*part, *whole],
         }
     }
@@ -174,7 +174,7 @@ impl Chunk<'_> {
 pub(crate) struct NodeColumn {
     pub values: Vec<f64>,
     pub weights: Vec<f64>,
-    /// Middle value of the members; used, like `sorted`, only by [`ProgramNode::Order`].
+    /// Middle value of the members; used, like `sorted`, only by [`ProgramNode::MemberMedian`].
     middle: Vec<f64>,
     sorted: Vec<f64>,
     /// True where any weight is a gap.
@@ -182,7 +182,7 @@ pub(crate) struct NodeColumn {
 }
 
 impl NodeColumn {
-    fn size(&mut self, len: usize) {
+    fn resize_columns(&mut self, len: usize) {
         self.values.resize(len, 0.0);
         self.weights.resize(len, 0.0);
     }
@@ -196,22 +196,22 @@ pub(crate) struct NodeColumns<'a> {
 
 impl NodeColumns<'_> {
     /// Columns of a node.
-    pub fn of(&self, node: NodeId) -> &NodeColumn {
+    pub fn node_column(&self, node: NodeId) -> &NodeColumn {
         &self.slots[self.slot_of[node]]
     }
 
     /// Computes a node whose operands have been computed.
-    pub fn evaluate(&mut self, id: NodeId, node: &ProgramNode, chunk: &Chunk<'_>) {
+    pub fn evaluate_node(&mut self, id: NodeId, node: &ProgramNode, chunk: &Chunk<'_>) {
         let mut out = std::mem::take(&mut self.slots[self.slot_of[id]]);
-        out.size(chunk.len());
-        self.compute(node, chunk, &mut out);
-        out.gap = any_gap(&out.weights);
+        out.resize_columns(chunk.len());
+        self.compute_node(node, chunk, &mut out);
+        out.gap = has_gap(&out.weights);
         self.slots[self.slot_of[id]] = out;
     }
 
-    fn compute(&self, node: &ProgramNode, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+    fn compute_node(&self, node: &ProgramNode, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         match node {
-            ProgramNode::Cells { plan, is_total } => {
+            ProgramNode::Counter { plan, is_total } => {
                 plan.compute_weighted_values(
                     chunk.frame,
                     chunk.range.clone(),
@@ -227,38 +227,40 @@ impl NodeColumns<'_> {
                 out.values.fill(*value);
                 out.weights.copy_from_slice(chunk.seconds);
             }
-            ProgramNode::Sum(of) => self.sum(of, 1.0, chunk, out),
-            ProgramNode::Mean(of) => self.sum(of, 1.0 / of.len().max(1) as f64, chunk, out),
-            ProgramNode::Weighted(of) => self.weighted(of, out),
-            ProgramNode::Max(of) => self.max(of, chunk, out),
-            ProgramNode::Formula(formula) => self.formula(formula, chunk, out),
-            ProgramNode::Load { reads, writes, factor, members } => {
-                let (reads, writes) = (self.of(*reads), self.of(*writes));
+            ProgramNode::Sum(of) => self.sum_nodes(of, 1.0, chunk, out),
+            ProgramNode::Mean(of) => self.sum_nodes(of, 1.0 / of.len().max(1) as f64, chunk, out),
+            ProgramNode::Weighted(of) => self.weighted_mean(of, out),
+            ProgramNode::Max(of) => self.max_nodes(of, chunk, out),
+            ProgramNode::Formula(formula) => self.compute_formula(formula, chunk, out),
+            ProgramNode::MemberLoad { reads, writes, factor, members } => {
+                let (reads, writes) = (self.node_column(*reads), self.node_column(*writes));
                 for tick in 0..chunk.len() {
                     out.values[tick] = (reads.values[tick] + factor * writes.values[tick]) / members;
                     out.weights[tick] = chunk.seconds[tick] + (reads.weights[tick] + writes.weights[tick]) * 0.0;
                 }
             }
-            ProgramNode::Order { members, least } => self.order(members, *least, out),
-            ProgramNode::Ratio { own, order, floor, least } => self.ratio(*own, *order, *floor, *least, chunk, out),
+            ProgramNode::MemberMedian { members, least } => self.find_member_median(members, *least, out),
+            ProgramNode::MemberRatio { own, order, floor, least } => {
+                self.ratio_to_member_median(*own, *order, *floor, *least, chunk, out)
+            }
             ProgramNode::Positive(of) => {
-                let of = self.of(*of);
+                let of = self.node_column(*of);
                 for tick in 0..chunk.len() {
                     out.values[tick] = if of.values[tick] > 0.0 { 1.0 } else { 0.0 };
                     out.weights[tick] = of.weights[tick];
                 }
             }
-            ProgramNode::Measured(measured) => self.measured(measured, chunk, out),
-            ProgramNode::Swapping(swapping) => {
-                let of = swapping.all().map(|node| node.map(|node| self.of(node)));
+            ProgramNode::CeilingUse(measured) => self.compare_with_ceiling(measured, chunk, out),
+            ProgramNode::SwapShare(swapping) => {
+                let of = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
                 for tick in 0..chunk.len() {
-                    out.values[tick] = swapping.share(of.map(|slot| slot.map(|slot| slot.values[tick])));
+                    out.values[tick] = swapping.swap_share(of.map(|slot| slot.map(|slot| slot.values[tick])));
                     let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[tick] * 0.0).sum();
                     out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
             }
             ProgramNode::Share { part, whole } => {
-                let (part, whole) = (self.of(*part), self.of(*whole));
+                let (part, whole) = (self.node_column(*part), self.node_column(*whole));
                 for tick in 0..chunk.len() {
                     let share = part.values[tick] / whole.values[tick];
                     let share = if share > 1.0 { 1.0 } else { share };
@@ -269,34 +271,34 @@ impl NodeColumns<'_> {
         }
     }
 
-    fn measured(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
-        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, most } = measured;
-        let of = |node: &NodeId| self.of(*node);
+    fn compare_with_ceiling(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling: most } = measured;
+        let of = |node: &NodeId| self.node_column(*node);
         let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
         let latency = latency.as_ref().map(of);
         for tick in 0..chunk.len() {
             let load = DeviceLoad {
-                reads: reads.values[tick],
-                writes: writes.values[tick],
-                read_bytes: read_bytes.values[tick],
-                write_bytes: write_bytes.values[tick],
+                reads_per_s: reads.values[tick],
+                writes_per_s: writes.values[tick],
+                read_bytes_per_s: read_bytes.values[tick],
+                write_bytes_per_s: write_bytes.values[tick],
             };
             out.values[tick] = match latency {
-                Some(latency) => latency.values[tick] / most.alone_s(&load),
-                None => most.used(&load),
+                Some(latency) => latency.values[tick] / most.standalone_s(&load),
+                None => most.used_share(&load),
             };
             let gaps =
                 reads.weights[tick] + writes.weights[tick] + read_bytes.weights[tick] + write_bytes.weights[tick];
             out.weights[tick] = chunk.seconds[tick] + gaps * 0.0;
         }
-        quiet(out);
+        clear_weights_of_nan(out);
     }
 
-    fn sum(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+    fn sum_nodes(&self, of: &[NodeId], factor: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.copy_from_slice(chunk.seconds);
         for &id in of {
-            let slot = self.of(id);
+            let slot = self.node_column(id);
             for ((sum, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
@@ -305,14 +307,14 @@ impl NodeColumns<'_> {
             }
         }
         // an instance without operations makes the sum `NaN`
-        quiet(out);
+        clear_weights_of_nan(out);
     }
 
-    fn weighted(&self, of: &[NodeId], out: &mut NodeColumn) {
+    fn weighted_mean(&self, of: &[NodeId], out: &mut NodeColumn) {
         out.values.fill(0.0);
         out.weights.fill(0.0);
         for &id in of {
-            let slot = self.of(id);
+            let slot = self.node_column(id);
             for ((sum, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
@@ -325,11 +327,11 @@ impl NodeColumns<'_> {
         }
     }
 
-    fn max(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
+    fn max_nodes(&self, of: &[NodeId], chunk: &Chunk<'_>, out: &mut NodeColumn) {
         out.values.fill(f64::NEG_INFINITY);
         out.weights.copy_from_slice(chunk.seconds);
         for &id in of {
-            let slot = self.of(id);
+            let slot = self.node_column(id);
             for ((largest, weight), (v, w)) in
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
@@ -338,11 +340,11 @@ impl NodeColumns<'_> {
             }
         }
         out.values.iter_mut().filter(|v| **v == f64::NEG_INFINITY).for_each(|v| *v = f64::NAN);
-        quiet(out);
+        clear_weights_of_nan(out);
     }
 
-    fn formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut NodeColumn) {
-        let first = self.of(formula.first);
+    fn compute_formula(&self, formula: &Formula, chunk: &Chunk<'_>, out: &mut NodeColumn) {
+        let first = self.node_column(formula.first);
         out.values.copy_from_slice(&first.values);
         let plain = formula.plus.is_empty() && formula.minus.is_empty() && formula.times == NodeFactor::One;
         let own_weight = plain && formula.over == NodeFactor::One;
@@ -354,10 +356,10 @@ impl NodeColumns<'_> {
             }
         }
         for &id in &formula.plus {
-            self.with(id, out, |value, operand| value + operand);
+            self.apply_operand(id, out, |value, operand| value + operand);
         }
         for &id in &formula.minus {
-            self.with(id, out, |value, operand| value - operand);
+            self.apply_operand(id, out, |value, operand| value - operand);
         }
         if !formula.minus.is_empty() {
             // a difference is never below 0; written as a comparison because `max` would replace a NaN
@@ -366,15 +368,15 @@ impl NodeColumns<'_> {
         match formula.times {
             NodeFactor::One => {}
             NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v *= number),
-            NodeFactor::Node(id) => self.with(id, out, |value, operand| value * operand),
+            NodeFactor::Node(id) => self.apply_operand(id, out, |value, operand| value * operand),
         }
         match formula.over {
             NodeFactor::One => {}
             NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
             NodeFactor::Node(id) => {
-                self.with(id, out, quotient);
+                self.apply_operand(id, out, divide_or_nan);
                 // weighted by the divisor, the mean of the ratios is the ratio of the means
-                for (weight, divisor) in out.weights.iter_mut().zip(&self.of(id).values) {
+                for (weight, divisor) in out.weights.iter_mut().zip(&self.node_column(id).values) {
                     *weight = if *divisor > 0.0 { *weight * divisor } else { *weight * 0.0 };
                 }
             }
@@ -382,13 +384,13 @@ impl NodeColumns<'_> {
         match formula.per {
             NodeFactor::One => {}
             NodeFactor::Number(number) => out.values.iter_mut().for_each(|v| *v /= number),
-            NodeFactor::Node(id) => self.with(id, out, quotient),
+            NodeFactor::Node(id) => self.apply_operand(id, out, divide_or_nan),
         }
-        quiet(out);
+        clear_weights_of_nan(out);
     }
 
-    fn with(&self, id: NodeId, out: &mut NodeColumn, of: impl Fn(f64, f64) -> f64) {
-        let slot = self.of(id);
+    fn apply_operand(&self, id: NodeId, out: &mut NodeColumn, of: impl Fn(f64, f64) -> f64) {
+        let slot = self.node_column(id);
         for ((value, weight), (v, w)) in
             out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
         {
@@ -399,12 +401,12 @@ impl NodeColumns<'_> {
 
     /// Finds the members around the median of each tick: `values` holds the one below, `weights` the one above, and
     /// `middle` the median itself where their number is odd (else `NaN`).
-    fn order(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
+    fn find_member_median(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
         out.middle.resize(out.values.len(), 0.0);
         let sorted = &mut out.sorted;
         for tick in 0..out.values.len() {
             sorted.clear();
-            let busy = members.iter().map(|&id| self.of(id)).filter(|s| s.weights[tick] >= least);
+            let busy = members.iter().map(|&id| self.node_column(id)).filter(|s| s.weights[tick] >= least);
             sorted.extend(busy.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
             sorted.sort_unstable_by(f64::total_cmp);
             let (count, half) = (sorted.len(), sorted.len() / 2);
@@ -418,8 +420,16 @@ impl NodeColumns<'_> {
         }
     }
 
-    fn ratio(&self, own: NodeId, order: NodeId, floor: f64, least: f64, chunk: &Chunk<'_>, out: &mut NodeColumn) {
-        let (own, order) = (self.of(own), self.of(order));
+    fn ratio_to_member_median(
+        &self,
+        own: NodeId,
+        order: NodeId,
+        floor: f64,
+        least: f64,
+        chunk: &Chunk<'_>,
+        out: &mut NodeColumn,
+    ) {
+        let (own, order) = (self.node_column(own), self.node_column(order));
         for tick in 0..chunk.len() {
             let (value, weight) = (own.values[tick], own.weights[tick]);
             let (below, middle, above) = (order.values[tick], order.middle[tick], order.weights[tick]);
@@ -441,19 +451,19 @@ impl NodeColumns<'_> {
 }
 
 /// `a / b`; `NaN` where `b` is not above 0.
-fn quotient(a: f64, b: f64) -> f64 {
+fn divide_or_nan(a: f64, b: f64) -> f64 {
     if b > 0.0 { a / b } else { f64::NAN }
 }
 
 /// Sets the weight to 0 where the value is `NaN`; a gap stays a gap.
-fn quiet(out: &mut NodeColumn) {
+fn clear_weights_of_nan(out: &mut NodeColumn) {
     for (value, weight) in out.values.iter().zip(&mut out.weights) {
         *weight = if value.is_nan() { *weight * 0.0 } else { *weight };
     }
 }
 
 /// True where any weight is a gap. Without early exit, so that the compiler vectorizes it.
-fn any_gap(weights: &[f64]) -> bool {
+fn has_gap(weights: &[f64]) -> bool {
     weights.iter().fold(false, |any, w| any | w.is_nan())
 }
 
@@ -468,7 +478,7 @@ mod tests {
             let (pages_in, pages_out, faults) = (None, None, None);
             let (bytes, transfers, in_memory) = (None, None, None);
             let nodes = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
-            nodes.share([Some(40.0), Some(60.0), Some(30.0), Some(100.0 * 65_536.0), Some(80.0), None])
+            nodes.swap_share([Some(40.0), Some(60.0), Some(30.0), Some(100.0 * 65_536.0), Some(80.0), None])
         };
         assert_eq!(share(65_536.0), 1.0);
         assert!(share(4096.0) < 0.5, "{}", share(4096.0));

@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use diskwright_base::{Ceiling, Schema, Topology};
 
-use crate::askers::Askers;
 use crate::culprits::Culprits;
-use crate::grid::WindowGrid;
-use crate::notes::VerdictNotes;
-use crate::program::GROUPS;
+use crate::log_notes::LogNotes;
+use crate::requesters::Requesters;
 use crate::rule::{Pack, Rule};
-use crate::scene::{SchemaIndex, group_on_device};
-use crate::states::States;
-use crate::stream::RuleProgress;
-use crate::window::WindowState;
+use crate::rule_program::MAX_CGROUPS;
+use crate::rule_progress::RuleProgress;
+use crate::schema_index::{SchemaIndex, split_cgroup_device};
+use crate::window_buckets::WindowState;
+use crate::window_parts::WindowGrid;
+use crate::window_states::States;
 
 /// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
-const LEAST_ON_DISK: f64 = 0.05;
+const MIN_DISK_SHARE: f64 = 0.05;
 
 /// An observed window, with the packs that judge it.
 pub(crate) struct Observation {
@@ -29,17 +29,17 @@ pub(crate) struct Observation {
     pub states: States,
     pub window: WindowState,
     pub grid: WindowGrid,
-    pub notes: VerdictNotes,
+    pub notes: LogNotes,
     pub culprits: Culprits,
     /// Programs that sent requests, from traces.
-    pub askers: Askers,
+    pub requesters: Requesters,
     /// The series of the last frame.
     pub schema: Option<Arc<Schema>>,
 }
 
 impl Observation {
     /// The rule of a progress state, rewritten to logical disks where they stand in.
-    pub fn rule_of(&self, stream: &RuleProgress) -> &Rule {
+    pub fn rule_for_stream(&self, stream: &RuleProgress) -> &Rule {
         let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
         other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
     }
@@ -50,18 +50,18 @@ impl Observation {
     }
 
     /// Number of measured disks that are not stacked on others and are not memory.
-    pub fn disks_seen(&self) -> usize {
+    pub fn disk_count(&self) -> usize {
         let Some(schema) = &self.schema else { return 0 };
         SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
     }
 
     /// Share of each cgroup's bytes that goes to a device, or to a device stacked on it, for cgroups whose I/O is
     /// accounted by device.
-    pub fn groups_on(&self, device: &str) -> BTreeMap<String, f64> {
-        self.on_device(device, self.states.groups.iter())
+    pub fn cgroup_shares_on(&self, device: &str) -> BTreeMap<String, f64> {
+        self.shares_on_device(device, self.states.cgroup_tracks.iter())
     }
 
-    fn on_device<'a>(
+    fn shares_on_device<'a>(
         &self,
         device: &str,
         groups: impl Iterator<Item = (&'a String, &'a Vec<usize>)>,
@@ -75,7 +75,7 @@ impl Observation {
             device.is_some_and(|d| !d.below.is_empty())
         };
         for (instance, tracks) in groups {
-            let Some((path, of)) = group_on_device(instance) else { continue };
+            let Some((path, of)) = split_cgroup_device(instance) else { continue };
             let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
             let same = of == device || stands_on(of, device) || stands_on(device, of);
             let sum = sums.entry(path.to_owned()).or_default();
@@ -93,20 +93,21 @@ impl Observation {
 
     /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is
     /// no swap space on this one. I/O to an unknown device may go to the disk.
-    pub fn leaves_alone(&self, group: &str, disk: &str) -> bool {
-        let Some(topology) = self.topology.as_ref().filter(|_| self.states.groups.len() < GROUPS) else {
+    pub fn cgroup_avoids_disk(&self, group: &str, disk: &str) -> bool {
+        let Some(topology) = self.topology.as_ref().filter(|_| self.states.cgroup_tracks.len() < MAX_CGROUPS) else {
             return false;
         };
         let on_disk =
             |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
         let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
-        let path = group_on_device(group).map_or(group, |(path, _)| path);
+        let path = split_cgroup_device(group).map_or(group, |(path, _)| path);
         let start = format!("{path}@");
-        let near = || self.states.groups.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
-        let own = || near().filter(|(name, _)| group_on_device(name).is_some_and(|(of, _)| of == path));
-        let is_unknown = |name: &str| group_on_device(name).is_some_and(|(_, of)| topology.find_device(of).is_none());
+        let near = || self.states.cgroup_tracks.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
+        let own = || near().filter(|(name, _)| split_cgroup_device(name).is_some_and(|(of, _)| of == path));
+        let is_unknown =
+            |name: &str| split_cgroup_device(name).is_some_and(|(_, of)| topology.find_device(of).is_none());
         !may_swap
             && !own().any(|(name, _)| is_unknown(name))
-            && self.on_device(disk, own()).get(path).is_some_and(|share| *share < LEAST_ON_DISK)
+            && self.shares_on_device(disk, own()).get(path).is_some_and(|share| *share < MIN_DISK_SHARE)
     }
 }

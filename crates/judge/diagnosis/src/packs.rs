@@ -4,7 +4,7 @@ use crate::rule::Pack;
 use diskwright_base::Problems;
 
 /// Id, file and text of each pack; the default one first.
-pub const PACKS: &[(&str, &str, &str)] = &[
+pub const BUILTIN_PACKS: &[(&str, &str, &str)] = &[
     ("default", "rules/default.toml", include_str!("../../../../rules/default.toml")),
     ("nt-resource-kit", "rules/nt-resource-kit.toml", include_str!("../../../../rules/nt-resource-kit.toml")),
     ("sas-1998", "rules/sas-1998.toml", include_str!("../../../../rules/sas-1998.toml")),
@@ -25,13 +25,13 @@ pub const PACKS: &[(&str, &str, &str)] = &[
 ];
 
 /// A built-in pack by id; `None` where there is no such pack.
-pub fn builtin(id: &str) -> Option<Result<Pack, Problems>> {
-    PACKS.iter().find(|(known, ..)| *known == id).map(|(_, file, text)| Pack::load(file, text))
+pub fn builtin_pack(id: &str) -> Option<Result<Pack, Problems>> {
+    BUILTIN_PACKS.iter().find(|(known, ..)| *known == id).map(|(_, file, text)| Pack::load(file, text))
 }
 
 /// All built-in packs, the default one first.
-pub fn all() -> Result<Vec<Pack>, Problems> {
-    PACKS.iter().map(|(_, file, text)| Pack::load(file, text)).collect()
+pub fn builtin_packs() -> Result<Vec<Pack>, Problems> {
+    BUILTIN_PACKS.iter().map(|(_, file, text)| Pack::load(file, text)).collect()
 }
 
 #[cfg(test)]
@@ -49,14 +49,14 @@ mod tests {
             .filter(|name| !matches!(name.as_str(), "advice" | "alerts" | "record"))
             .collect();
         files.sort_unstable();
-        let mut registered: Vec<&str> = PACKS.iter().map(|(id, ..)| *id).collect();
+        let mut registered: Vec<&str> = BUILTIN_PACKS.iter().map(|(id, ..)| *id).collect();
         registered.sort_unstable();
         assert_eq!(files, registered);
     }
 
     #[test]
-    fn every_pack_loads_and_bears_its_files_name() {
-        for (id, file, text) in PACKS {
+    fn every_pack_loads_and_is_named_after_its_file() {
+        for (id, file, text) in BUILTIN_PACKS {
             let pack = Pack::load(file, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(pack.id, *id);
             assert_eq!(*file, format!("rules/{id}.toml"));

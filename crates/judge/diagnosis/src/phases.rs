@@ -6,24 +6,26 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::certainty::{lowered, plain, rounded};
-use crate::grid::WindowGrid;
+use crate::confidence::{remaining_confidence, round_confidence, score_confidence};
 use crate::observation::Observation;
-use crate::outcome::{RuleOutcome, are_apart, are_related, is_elsewhere, is_of_group};
-use crate::rank::{WindowVerdict, choose, place, ranking, score};
+use crate::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
 use crate::rule::{Bottleneck, Rule};
+use crate::rule_outcome::{
+    RuleOutcome, are_related, is_cgroup_shortage, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+};
 use crate::verdict::{Rank, VerdictPhase};
+use crate::window_parts::WindowGrid;
 use diskwright_base::timestamp::format_rfc3339;
 
 /// Length of the sliding span, seconds.
 const SPAN_S: f64 = 10.0;
 /// Smallest number of parts in the span.
-const SPAN_PARTS: usize = 3;
+const MIN_SPAN_PARTS: usize = 3;
 /// Smallest share of the span at which a rule must hold, where the rule itself requires less.
-const LEAST_SHARE: f64 = 0.1;
+const MIN_SHARE: f64 = 0.1;
 
 /// Smallest confidence of a phase that blames something; less would be printed as 0 %.
-const LEAST_CONFIDENCE: f64 = 0.01;
+const MIN_CONFIDENCE: f64 = 0.01;
 
 /// A rule at an instance, with the prefix sums of the seconds for which it held in each part.
 struct RuleTrack<'a> {
@@ -46,11 +48,11 @@ struct PhaseTimeline<'a> {
     /// Prefix sums of the parts' lengths, seconds.
     time: Vec<f64>,
     /// Rules on cgroups with their instances, and the disks that they cannot be the reason for.
-    apart: HashSet<(&'a str, &'a str, &'a str)>,
+    unrelated: HashSet<(&'a str, &'a str, &'a str)>,
 }
 
 /// Finds the phases of a window; at least one unless the window is empty.
-pub(crate) fn phases(
+pub(crate) fn find_phases(
     seen: &Observation,
     pack: usize,
     outcomes: &[RuleOutcome<'_>],
@@ -61,10 +63,10 @@ pub(crate) fn phases(
         return Vec::new();
     }
     let line = PhaseTimeline::new(seen, grid, outcomes);
-    let cuts = cuts(seen, grid);
+    let cuts = phase_borders(seen, grid);
     let mut pieces: Vec<PhaseRange> = Vec::new();
     for cut in cuts.windows(2) {
-        pieces.extend(line.pieces(cut[0], cut[1]));
+        pieces.extend(line.split_range(cut[0], cut[1]));
     }
     // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer
     let alike = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
@@ -72,11 +74,11 @@ pub(crate) fn phases(
         pieces.truncate(1);
         pieces[0].to = grid.parts.len();
     }
-    pieces.iter().map(|piece| line.phase(pack, piece, whole, alike)).collect()
+    pieces.iter().map(|piece| line.build_phase(pack, piece, whole, alike)).collect()
 }
 
 /// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
-fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
+fn phase_borders(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
     let count = grid.parts.len();
     let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
     let mut cuts: Vec<usize> = marks.filter(|mark| *mark > 0 && *mark < count).chain([0, count]).collect();
@@ -86,7 +88,7 @@ fn cuts(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
 }
 
 /// Joins neighbours with the same answer.
-fn unite(pieces: &mut Vec<PhaseRange>) {
+fn merge_equal_neighbours(pieces: &mut Vec<PhaseRange>) {
     pieces.dedup_by(|next, last| {
         let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
         if same {
@@ -96,7 +98,7 @@ fn unite(pieces: &mut Vec<PhaseRange>) {
     });
 }
 
-fn sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
+fn prefix_sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
     let add = |sum: &mut f64, value: f64| {
         *sum += value;
         Some(*sum)
@@ -108,48 +110,47 @@ impl<'a> PhaseTimeline<'a> {
     fn new(seen: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
         let speaks = |o: &&RuleOutcome<'_>| {
             // a condition on the whole window holds for all of it or not at all
-            let settled = o.holds || o.rule.all.iter().all(|c| !c.is_of_window());
+            let settled = o.holds || o.rule.all.iter().all(|c| !c.is_window_value());
             settled && o.stream.held_ns > 0
         };
         let tracks = outcomes.iter().filter(speaks).filter_map(|outcome| {
-            let seconds = outcome.stream.presence.as_ref()?.seconds(grid);
-            Some(RuleTrack { outcome, sums: sums(seconds.into_iter()) })
+            let seconds = outcome.stream.held_times.as_ref()?.held_seconds(grid);
+            Some(RuleTrack { outcome, sums: prefix_sums(seconds.into_iter()) })
         });
         let tracks: Vec<RuleTrack<'a>> = tracks.collect();
         let mut apart = HashSet::new();
-        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_of_group(o)) {
+        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_cgroup_shortage(o)) {
             for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
                 let places = (group.stream.instance.as_str(), disk.stream.instance.as_str());
                 let found = (group.rule.id.as_str(), places.0, places.1);
-                if !apart.contains(&found) && is_elsewhere(seen, group, disk) {
+                if !apart.contains(&found) && is_unrelated_to_disk(seen, group, disk) {
                     apart.insert(found);
                 }
             }
         }
-        let time = sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
-        PhaseTimeline { seen, tracks, time, apart }
+        let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
+        PhaseTimeline { seen, tracks, time, unrelated: apart }
     }
 
     /// Like [`is_elsewhere`], from the set that was computed once for all parts.
-    fn is_elsewhere(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+    fn is_unrelated_to_disk(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
         let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
-        is_of_group(group)
+        is_cgroup_shortage(group)
             && disk.rule.object == "physical_disk"
-            && self.apart.contains(&(group.rule.id.as_str(), group_at, disk_at))
+            && self.unrelated.contains(&(group.rule.id.as_str(), group_at, disk_at))
     }
 
     /// Share of the parts' time at which a rule held.
-    fn share(&self, track: &RuleTrack<'_>, from: usize, to: usize) -> f64 {
+    fn held_share(&self, track: &RuleTrack<'_>, from: usize, to: usize) -> f64 {
         let seconds = self.time[to] - self.time[from];
         if seconds > 0.0 { (track.sums[to] - track.sums[from]) / seconds } else { 0.0 }
     }
 
     /// Rules that hold in the parts, each with its share.
-    fn holding(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
-        let enough = |(track, share): &(&RuleTrack<'_>, f64)| {
-            *share >= track.outcome.rule.sustained.share.max(LEAST_SHARE) - 1e-9
-        };
-        let shares = self.tracks.iter().map(|track| (track, self.share(track, from, to)));
+    fn holding_rules(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
+        let enough =
+            |(track, share): &(&RuleTrack<'_>, f64)| *share >= track.outcome.rule.sustained.share.max(MIN_SHARE) - 1e-9;
+        let shares = self.tracks.iter().map(|track| (track, self.held_share(track, from, to)));
         let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(enough).collect();
         let rules: HashMap<&str, &Rule> =
             held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
@@ -158,7 +159,7 @@ impl<'a> PhaseTimeline<'a> {
         let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
             let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
             let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
-            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_elsewhere(o, of))
+            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_unrelated_to_disk(o, of))
         };
         let explained = |of: &RuleOutcome<'_>| {
             of.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|by| {
@@ -172,13 +173,15 @@ impl<'a> PhaseTimeline<'a> {
     }
 
     /// Ranking and bottleneck of the parts, with the leading outcome and the instance.
-    fn answer(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
-        let holding = self.holding(from, to);
-        let of = |(track, share): &(&RuleTrack<'a>, f64)| score(track.outcome.rule.weight, *share);
-        let ranks = ranking(holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))));
+    fn judge_parts(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
+        let holding = self.holding_rules(from, to);
+        let of = |(track, share): &(&RuleTrack<'a>, f64)| rule_score(track.outcome.rule.weight, *share);
+        let ranks = rank_bottlenecks(
+            holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))),
+        );
         let held = holding.iter().map(|(t, _)| t.outcome);
-        let apart = are_apart(held, |memory, disk| self.is_elsewhere(memory, disk));
-        let mut bottleneck = choose(&ranks, apart);
+        let apart = is_memory_unrelated_to_disk(held, |memory, disk| self.is_unrelated_to_disk(memory, disk));
+        let mut bottleneck = choose_bottleneck(&ranks, apart);
         let unknown = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
         if bottleneck == Bottleneck::None && unknown {
             bottleneck = Bottleneck::Unknown;
@@ -195,40 +198,40 @@ impl<'a> PhaseTimeline<'a> {
         let rule = first.outcome.rule;
         let same = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
         let same = same.map(|(t, _)| t.outcome.stream.instance.as_str()).collect();
-        let instance = place(self.seen, bottleneck, &rule.object, &first.outcome.stream.instance, same);
+        let instance = bottleneck_instance(self.seen, bottleneck, &rule.object, &first.outcome.stream.instance, same);
         (ranks, bottleneck, Some(first.outcome), instance)
     }
 
     /// Splits the parts between two borders into pieces.
-    fn pieces(&self, start: usize, end: usize) -> Vec<PhaseRange> {
+    fn split_range(&self, start: usize, end: usize) -> Vec<PhaseRange> {
         let mut pieces: Vec<PhaseRange> = Vec::new();
         for index in start..end {
-            let (from, to) = self.span(index, start, end);
-            let (_, bottleneck, _, instance) = self.answer(from, to);
+            let (from, to) = self.sliding_span(index, start, end);
+            let (_, bottleneck, _, instance) = self.judge_parts(from, to);
             match pieces.last_mut() {
                 Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = index + 1,
                 _ => pieces.push(PhaseRange { from: index, to: index + 1, bottleneck, instance }),
             }
         }
-        self.join(&mut pieces);
-        self.sharpen(&mut pieces);
-        self.settle(&mut pieces);
+        self.absorb_short_pieces(&mut pieces);
+        self.align_edges(&mut pieces);
+        self.judge_until_stable(&mut pieces);
         pieces
     }
 
     /// Judges a piece again by all its parts.
-    fn judge(&self, piece: &mut PhaseRange) {
-        let (_, bottleneck, _, instance) = self.answer(piece.from, piece.to);
+    fn judge_piece(&self, piece: &mut PhaseRange) {
+        let (_, bottleneck, _, instance) = self.judge_parts(piece.from, piece.to);
         (piece.bottleneck, piece.instance) = (bottleneck, instance);
     }
 
     /// Judges all blaming pieces again until nothing changes: after their ends moved, a rule may no longer hold in the
     /// whole piece.
-    fn settle(&self, pieces: &mut Vec<PhaseRange>) {
+    fn judge_until_stable(&self, pieces: &mut Vec<PhaseRange>) {
         loop {
             let before = pieces.clone();
-            pieces.iter_mut().filter(|p| p.bottleneck != Bottleneck::None).for_each(|piece| self.judge(piece));
-            unite(pieces);
+            pieces.iter_mut().filter(|p| p.bottleneck != Bottleneck::None).for_each(|piece| self.judge_piece(piece));
+            merge_equal_neighbours(pieces);
             if *pieces == before {
                 break;
             }
@@ -236,9 +239,9 @@ impl<'a> PhaseTimeline<'a> {
     }
 
     /// The sliding span around a part, within two borders.
-    fn span(&self, index: usize, start: usize, end: usize) -> (usize, usize) {
+    fn sliding_span(&self, index: usize, start: usize, end: usize) -> (usize, usize) {
         let (mut from, mut to) = (index, index + 1);
-        while (self.time[to] - self.time[from] < SPAN_S || to - from < SPAN_PARTS) && (from > start || to < end) {
+        while (self.time[to] - self.time[from] < SPAN_S || to - from < MIN_SPAN_PARTS) && (from > start || to < end) {
             let grow_left = from > start && (to >= end || index - from < to - index);
             if grow_left { from -= 1 } else { to += 1 }
         }
@@ -247,7 +250,7 @@ impl<'a> PhaseTimeline<'a> {
 
     /// Joins pieces that are too short with their longer neighbour. The result is judged again, because a rule that
     /// held in one piece need not hold in both.
-    fn join(&self, pieces: &mut Vec<PhaseRange>) {
+    fn absorb_short_pieces(&self, pieces: &mut Vec<PhaseRange>) {
         let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
         let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
         loop {
@@ -259,26 +262,26 @@ impl<'a> PhaseTimeline<'a> {
             let into = if before >= after { index - 1 } else { index + 1 };
             let (from, to) = (pieces[index].from.min(pieces[into].from), pieces[index].to.max(pieces[into].to));
             (pieces[into].from, pieces[into].to) = (from, to);
-            self.judge(&mut pieces[into]);
+            self.judge_piece(&mut pieces[into]);
             pieces.remove(index);
-            unite(pieces);
+            merge_equal_neighbours(pieces);
         }
     }
 
     /// Moves the ends of blaming pieces to where their rule started and ceased to hold: the sliding span sees it too
     /// early and too late.
-    fn sharpen(&self, pieces: &mut [PhaseRange]) {
+    fn align_edges(&self, pieces: &mut [PhaseRange]) {
         for index in 1..pieces.len() {
             let edge = pieces[index].from;
             let (left, right) = (pieces[index - 1].clone(), pieces[index].clone());
             let blamed = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
             let of = if blamed(&right) { &right } else { &left };
-            let first = self.answer(of.from, of.to).2;
+            let first = self.judge_parts(of.from, of.to).2;
             let Some(track) = first.and_then(|f| self.tracks.iter().find(|t| std::ptr::eq(t.outcome, f))) else {
                 continue;
             };
-            let held = |part: usize| self.share(track, part, part + 1) >= 0.5;
-            let reach = SPAN_PARTS.max(self.parts_of(edge));
+            let held = |part: usize| self.held_share(track, part, part + 1) >= 0.5;
+            let reach = MIN_SPAN_PARTS.max(self.span_parts_before(edge));
             let (low, high) = (edge.saturating_sub(reach).max(left.from + 1), (edge + reach).min(right.to - 1));
             let new = match (blamed(&left), blamed(&right)) {
                 (false, true) => (low..high).find(|part| held(*part)),
@@ -292,13 +295,13 @@ impl<'a> PhaseTimeline<'a> {
     }
 
     /// Number of parts before `edge` that make up the length of a span.
-    fn parts_of(&self, edge: usize) -> usize {
+    fn span_parts_before(&self, edge: usize) -> usize {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
-    fn phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
+    fn build_phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
         let grid = &self.seen.grid;
-        let (ranks, _, _, _) = self.answer(piece.from, piece.to);
+        let (ranks, _, _, _) = self.judge_parts(piece.from, piece.to);
         let of_piece =
             |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
         let rival = ranks.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
@@ -308,21 +311,21 @@ impl<'a> PhaseTimeline<'a> {
         if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
             bottleneck = Bottleneck::Unknown;
         }
-        let mut confidence = lowered(self.seen, pack, bottleneck, whole.unjudged)
-            * plain(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
+        let mut confidence = remaining_confidence(self.seen, pack, bottleneck, whole.unjudged)
+            * score_confidence(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
         if alike {
             (bottleneck, instance) = (whole.bottleneck, whole.instance.to_owned());
             confidence = whole.confidence;
         } else if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::None {
             confidence = confidence.min(whole.confidence);
         }
-        let first = self.answer(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
+        let first = self.judge_parts(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
         let told = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
         // a single phase takes the finding of the whole window
-        let (rule, title) = told.or(whole.told.filter(|_| alike)).unwrap_or_default();
-        let confidence = rounded(confidence);
+        let (rule, title) = told.or(whole.leading_rule.filter(|_| alike)).unwrap_or_default();
+        let confidence = round_confidence(confidence);
         debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
-        debug_assert!(!bottleneck.blames() || alike || confidence >= LEAST_CONFIDENCE, "{rule}: {confidence}");
+        debug_assert!(!bottleneck.blames() || alike || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
         let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
         let marks = &self.seen.notes.bookmarks;
         let mark = marks.iter().rfind(|mark| {

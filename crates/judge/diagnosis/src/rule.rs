@@ -5,7 +5,7 @@ use diskwright_base::DeviceClass;
 use serde::{Deserialize, Serialize};
 
 use crate::advice::Advice;
-use crate::names::RuleCounter;
+use crate::counter_names::RuleCounter;
 
 /// A set of rules by one authority.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,7 +30,7 @@ pub struct Pack {
 
 impl Pack {
     /// A rule by id.
-    pub fn rule(&self, id: &str) -> Option<&Rule> {
+    pub fn find_rule(&self, id: &str) -> Option<&Rule> {
         self.rules.iter().find(|r| r.id == id)
     }
 }
@@ -128,7 +128,7 @@ impl Severity {
     }
 
     /// Weight of a finding of this severity, where its rule sets none.
-    pub fn weight(self) -> f64 {
+    pub fn default_weight(self) -> f64 {
         match self {
             Severity::Info => 0.0,
             Severity::Warning => 0.6,
@@ -284,9 +284,9 @@ pub struct Condition {
 
 impl Condition {
     /// True where the value is one of the whole window, known at its end.
-    pub fn is_of_window(&self) -> bool {
+    pub fn is_window_value(&self) -> bool {
         matches!(self.over, ConditionSpan::Steadiness | ConditionSpan::Trend)
-            || self.quantity.names().any(RuleCounter::is_of_window)
+            || self.quantity.counters().any(RuleCounter::is_window_value)
     }
 }
 
@@ -311,7 +311,7 @@ pub struct RuleQuantity {
 
 impl RuleQuantity {
     /// Every counter that it reads.
-    pub fn names(&self) -> impl Iterator<Item = &RuleCounter> {
+    pub fn counters(&self) -> impl Iterator<Item = &RuleCounter> {
         let operands = [&self.times, &self.over].into_iter().filter_map(|o| match o {
             Some(Operand::Counter(name)) => Some(name),
             _ => None,
@@ -325,7 +325,7 @@ impl RuleQuantity {
     }
 
     /// The formula as text: `bytes_per_s / transfers_per_s`.
-    pub fn text(&self) -> String {
+    pub fn formula_text(&self) -> String {
         let mut text = self.counter.id.clone();
         for name in &self.plus {
             text += &format!(" + {}", name.id);
@@ -338,10 +338,10 @@ impl RuleQuantity {
             text = format!("({text})");
         }
         if let Some(times) = &self.times {
-            text += &format!(" x {}", times.text());
+            text += &format!(" x {}", times.operand_text());
         }
         if let Some(over) = &self.over {
-            text += &format!(" / {}", over.text());
+            text += &format!(" / {}", over.operand_text());
         }
         match self.per {
             Some(per) => text + " per " + per.name(),
@@ -361,7 +361,7 @@ pub enum Operand {
 }
 
 impl Operand {
-    fn text(&self) -> String {
+    fn operand_text(&self) -> String {
         match self {
             Operand::Number(number) => number.to_string(),
             Operand::Counter(name) => name.id.clone(),

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use diskwright_base::{Ceiling, FileRow, ThreadRow};
 
 use crate::advice::Advice;
-use crate::origin::MissingCounters;
+use crate::log_origin::MissingCounters;
 use crate::rule::{Bottleneck, Severity};
-use crate::trends::model::Trend;
+use crate::trends::trend::Trend;
 
 /// Verdict of one pack on a window.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,7 +51,7 @@ pub struct Verdict {
     /// Programs that sent requests to the blamed disk, by operation, from a trace of single requests; empty without
     /// one.
     #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<AskedOperation>,
+    pub requesters: Vec<OperationRequesters>,
     /// Activity and waits of programs, with the next step to take; only where nothing is blamed.
     pub programs: Vec<ProgramActivity>,
     /// Remedies, cheapest first.
@@ -135,7 +135,7 @@ pub struct Finding {
 }
 
 /// Smallest judged share of a window at which shares of the judged time are reported as shares of the window.
-const NEARLY_ALL: f64 = 0.95;
+const MIN_WHOLE_WINDOW_SHARE: f64 = 0.95;
 
 impl Finding {
     /// The judged time, where it is clearly less than the window: the share is of that time only.
@@ -146,7 +146,7 @@ impl Finding {
 
 /// See [`Finding::seen_s`].
 pub fn seen_s(judged_s: f64, window_s: f64) -> Option<f64> {
-    (judged_s < NEARLY_ALL * window_s).then_some(judged_s)
+    (judged_s < MIN_WHOLE_WINDOW_SHARE * window_s).then_some(judged_s)
 }
 
 /// A stretch of time at which a rule held.
@@ -288,12 +288,12 @@ pub struct Culprit {
     pub files: Vec<FileRow>,
     /// Activity in words with numbers.
     #[serde(rename = "what")]
-    pub what: String,
+    pub description: String,
 }
 
 /// One operation on a disk, and the programs that requested it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AskedOperation {
+pub struct OperationRequesters {
     /// The disk.
     pub device: String,
     /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
@@ -305,18 +305,18 @@ pub struct AskedOperation {
     /// Sum of their times at the device, seconds.
     pub device_s: f64,
     /// The programs, most time at the device first.
-    pub askers: Vec<AskingProgram>,
+    pub askers: Vec<RequestingProgram>,
     /// Programs that dirtied memory meanwhile, where kernel threads wrote for others.
-    pub dirtied_by: Vec<AskingProgram>,
+    pub dirtied_by: Vec<RequestingProgram>,
     /// Certainty of the attribution. `sure`: the programs sent the requests themselves; `likely`: one program dirtied
     /// nearly all pages; `guess`: several did, by their shares; `unknown`.
     #[serde(rename = "sure")]
-    pub sure: String,
+    pub certainty: String,
 }
 
 /// A program that sent requests to a disk, or dirtied pages that were written to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct AskingProgram {
+pub struct RequestingProgram {
     /// Its name.
     pub name: String,
     /// Its share of the operation's time at the device, or of the bytes dirtied.
@@ -346,10 +346,10 @@ pub struct ProgramActivity {
     pub sleeps: Vec<Sleep>,
     /// The same in words.
     #[serde(rename = "what")]
-    pub what: String,
+    pub description: String,
     /// Next step of the investigation.
     #[serde(rename = "next")]
-    pub next: String,
+    pub next_step: String,
 }
 
 /// Threads of a program that sleep in one kernel function. Idle threads do so too.

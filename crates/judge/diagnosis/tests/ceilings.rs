@@ -87,7 +87,7 @@ impl Case {
     fn verdict(&self) -> Verdict {
         let recording = self.recording();
         let options = JudgeOptions { ceilings: self.ceiling.iter().cloned().collect(), ..recording.options() };
-        let pack = packs::builtin("default").unwrap().unwrap();
+        let pack = packs::builtin_pack("default").unwrap().unwrap();
         recording.judge(vec![pack], options, 60).remove(0)
     }
 
@@ -252,7 +252,7 @@ fn a_lower_bound_says_so_and_weighs_less() {
 }
 
 #[test]
-fn busy_all_of_the_time_at_a_third_of_the_ceiling_is_nothing() {
+fn a_busy_disk_at_a_third_of_its_ceiling_is_no_bottleneck() {
     let without = with(roomy(), |c| c.ceiling = None).verdict();
     assert_eq!((without.bottleneck, without.findings[0].rule.as_str()), (Bottleneck::Disk, "disk.queue-slow"));
     let known = roomy().verdict();
@@ -283,7 +283,7 @@ fn a_plateau_far_below_the_ceiling_is_a_limit() {
 }
 
 #[test]
-fn requests_in_order_are_not_held_against_an_arm() {
+fn sequential_requests_are_not_compared_with_the_random_ceiling() {
     let arm = Ceiling { reads_per_s: Some(100.0), writes_per_s: None, read_s: Some(0.01), ..parallel() };
     let disk = |reads: f64, seconds: f64| {
         with(full(), |c| {
@@ -302,7 +302,7 @@ fn requests_in_order_are_not_held_against_an_arm() {
 /// verdict to the last digit, but for the word on how to measure.
 #[test]
 fn without_a_ceiling_nothing_changes() {
-    let pack = packs::builtin("default").unwrap().unwrap();
+    let pack = packs::builtin_pack("default").unwrap().unwrap();
     let mut plain = pack.clone();
     let asleep = ["at-ceiling", "at-known-most", "slow-alone", "latency-of-many", "has-room", "above-ceiling"];
     let asleep = asleep.iter().chain(&["below-profile", "at-ceiling-set", "below-ceiling"]);
@@ -322,7 +322,7 @@ fn without_a_ceiling_nothing_changes() {
 }
 
 #[test]
-fn where_a_ceiling_would_help_it_is_said_how_to_get_one() {
+fn a_missing_ceiling_is_mentioned_with_the_command_that_measures_it() {
     let hint = |v: &Verdict| v.certainty_limits.iter().find(|l| l.contains("has no measured ceiling")).cloned();
     let said = hint(&with(roomy(), |c| c.ceiling = None).verdict()).expect("a disk verdict");
     let wanted = "vda has no measured ceiling; measure one with `diskwright probe quick /dev/vda --live`";
@@ -332,15 +332,15 @@ fn where_a_ceiling_would_help_it_is_said_how_to_get_one() {
     assert_eq!(hint(&quiet.verdict()), None, "no noise where no disk is concerned");
     // a file on its filesystem is the milder way
     let recording = with(roomy(), |c| c.ceiling = None).recording();
-    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], recording.options());
+    let mut judge = Judge::new(vec![packs::builtin_pack("default").unwrap().unwrap()], recording.options());
     let filesystem = Filesystem { mount: "/data".into(), kind: "ext4".into(), device: "vda".into() };
     let topology = Topology {
         devices: vec![device("vda", DeviceClass::Virtual, &[], None)],
         filesystems: vec![filesystem],
         ..Topology::default()
     };
-    judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
-    judge.frame(&recording.frame(0..60));
+    judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+    judge.add_frame(&recording.frame(0..60));
     let said = hint(&judge.finish()[0]).expect("a disk verdict");
     assert!(said.contains("`diskwright probe quick /data/probe.dat`"), "{said}");
 }
@@ -369,11 +369,11 @@ fn a_log_brings_its_ceilings_and_they_follow_the_device() {
     let stored = Ceiling { device: "nvme0n1".into(), key: "serial:M:X".into(), ..full().ceiling.unwrap() };
     let judged = |notes: &[(&str, String)], ceilings: Vec<Ceiling>| {
         let options = JudgeOptions { ceilings, ..recording.options() };
-        let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], options);
+        let mut judge = Judge::new(vec![packs::builtin_pack("default").unwrap().unwrap()], options);
         for (kind, text) in notes {
-            judge.note(&Note::new(START, kind, text.clone()));
+            judge.add_note(&Note::new(START, kind, text.clone()));
         }
-        judge.frame(&recording.frame(0..60));
+        judge.add_frame(&recording.frame(0..60));
         judge.finish().remove(0)
     };
     let topology = (Note::TOPOLOGY, serde_json::to_string(&topology).unwrap());

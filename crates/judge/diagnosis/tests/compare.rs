@@ -5,7 +5,7 @@ use crate::common::noise::Noise;
 use crate::common::*;
 use diskwright_base::{Catalogue, CounterPlan};
 use diskwright_diagnosis::compare::{
-    ChangeDirection, ChangeOutcome, ComparisonRow, CounterWindow, WHOLE, WindowComparison, compare,
+    ALL_INSTANCES, ChangeDirection, ChangeOutcome, ComparisonRow, CounterWindow, WindowComparison, compare_windows,
 };
 use diskwright_diagnosis::{Bottleneck, Verdict, packs};
 
@@ -39,14 +39,14 @@ fn with_disk(recording: Recording, name: &str, reads: f64, seconds: f64, seed: u
 fn watched(recording: &Recording) -> (CounterWindow, Verdict) {
     let mut watch = CounterWindow::new(recording.options().expected.unwrap());
     for start in (0..recording.ticks).step_by(250) {
-        watch.frame(&recording.frame(start..(start + 250).min(recording.ticks)));
+        watch.add_frame(&recording.frame(start..(start + 250).min(recording.ticks)));
     }
     (watch, recording.by_default())
 }
 
 fn compared(before: &Recording, after: &Recording) -> WindowComparison {
     let ((first, before), (second, after)) = (watched(before), watched(after));
-    compare(&first, &second, before, after)
+    compare_windows(&first, &second, before, after)
 }
 
 fn row<'a>(comparison: &'a WindowComparison, counter: &str, instance: &str) -> &'a ComparisonRow {
@@ -88,18 +88,18 @@ fn a_file_server_that_responds_faster_helped() {
 }
 
 #[test]
-fn faster_because_nobody_asked_is_no_success() {
+fn faster_at_a_lower_load_does_not_count_as_help() {
     let both = compared(&disk("sda", 200.0, 0.03, 1), &disk("sda", 20.0, 0.004, 9));
-    assert_eq!(both.outcome, ChangeOutcome::LessAsked, "{}", both.sentence);
+    assert_eq!(both.outcome, ChangeOutcome::LowerLoad, "{}", both.sentence);
     assert_eq!(both.load.as_ref().unwrap().change, ChangeDirection::Down);
     assert!(both.sentence.starts_with("The load was lower in the second window"), "{}", both.sentence);
 }
 
 #[test]
-fn more_asked_and_worse_are_told_apart() {
+fn a_higher_load_and_slower_service_are_distinguished() {
     let calm = disk("sda", 100.0, 0.002, 1);
     let busier = compared(&calm, &disk("sda", 150.0, 0.003, 9));
-    assert_eq!(busier.outcome, ChangeOutcome::MoreAsked, "{}", busier.sentence);
+    assert_eq!(busier.outcome, ChangeOutcome::HigherLoad, "{}", busier.sentence);
     let slower = compared(&calm, &disk("sda", 100.0, 0.003, 9));
     assert_eq!(slower.outcome, ChangeOutcome::Worse, "{}", slower.sentence);
     let stuck = compared(&calm, &disk("sda", 100.0, 0.05, 9));
@@ -126,7 +126,7 @@ fn the_same_again_is_noise() {
 }
 
 #[test]
-fn paging_that_is_gone_is_not_less_asked() {
+fn paging_that_is_gone_does_not_count_as_a_lower_load() {
     let thrashing = disk("sda", 300.0, 0.01, 1)
         .with("paging.swap_in_pages", "", |i| 800.0 + (i % 7) as f64)
         .with("paging.swap_out_pages", "", |i| 700.0 + (i % 5) as f64)
@@ -171,7 +171,7 @@ fn instances_are_matched_by_name_and_summed() {
     };
     assert!(named(&both.only_before, "sdb") && named(&both.only_after, "sdc"));
     assert!(!named(&both.only_before, "sda") && both.counters.iter().all(|r| r.instance != "sdb"));
-    let all = row(&both, "physical_disk.transfers_per_s", WHOLE);
+    let all = row(&both, "physical_disk.transfers_per_s", ALL_INSTANCES);
     assert!((all.before.mean - 150.0).abs() < 5.0 && all.noise == Some(true), "{all:?}");
     assert!(both.only_after.iter().any(|n| n.counter == "foreign.x" && n.instance == "y"));
     let twice = compared(&after, &after);
@@ -184,12 +184,12 @@ fn lines_of_few_ticks_have_no_holes() {
     sparse.ticks = 50;
     let (watch, _) = watched(&sparse);
     let window = sparse.options().expected.unwrap();
-    let points = watch.points("physical_disk.transfers_per_s", "sda", window, 120).unwrap();
+    let points = watch.part_means("physical_disk.transfers_per_s", "sda", window, 120).unwrap();
     assert!(points.len() >= 20 && points.iter().all(Option::is_some), "{points:?}");
 }
 
 #[test]
-fn few_ticks_are_no_answer() {
+fn few_ticks_give_an_unclear_outcome() {
     let mut short = disk("sda", 100.0, 0.002, 1);
     short.ticks = 4;
     let both = compared(&short, &disk("sda", 100.0, 0.02, 9));
@@ -200,14 +200,14 @@ fn few_ticks_are_no_answer() {
 }
 
 #[test]
-fn how_it_is_cut_changes_nothing() {
+fn the_comparison_does_not_depend_on_frame_sizes() {
     let recording = disk("sda", 100.0, 0.005, 3);
-    let pack = packs::builtin("default").unwrap().unwrap();
+    let pack = packs::builtin_pack("default").unwrap().unwrap();
     let answer = |cut: usize| {
         let mut watch = CounterWindow::new(recording.options().expected.unwrap());
-        (0..TICKS).step_by(cut).for_each(|s| watch.frame(&recording.frame(s..(s + cut).min(TICKS))));
+        (0..TICKS).step_by(cut).for_each(|s| watch.add_frame(&recording.frame(s..(s + cut).min(TICKS))));
         let verdict = recording.judge(vec![pack.clone()], recording.options(), cut).remove(0);
-        serde_json::to_string(&compare(&watch, &watch, verdict.clone(), verdict)).unwrap()
+        serde_json::to_string(&compare_windows(&watch, &watch, verdict.clone(), verdict)).unwrap()
     };
     let whole = answer(TICKS);
     for cut in [1, 255, 256, 300] {

@@ -71,7 +71,7 @@ fn says(verdict: &Verdict, bottleneck: Bottleneck, instance: &str) {
 }
 
 #[test]
-fn at_rest_nothing() {
+fn an_idle_machine_has_no_bottleneck() {
     let verdict = judged(idle().disk("vda", 2.0, 0.001, 0.002));
     says(&verdict, Bottleneck::None, "");
     // without groups and network nobody can be quite sure
@@ -79,14 +79,14 @@ fn at_rest_nothing() {
 }
 
 #[test]
-fn busy_and_quick_nothing() {
+fn a_busy_machine_with_quick_disks_has_no_bottleneck() {
     // 3000 requests a second of 0.2 ms: busy more than half of the time, and nobody waits
     let disk = idle().disk("vda", 400.0, 0.0002, 0.08).with("pressure.io_some_s", "", |_| 0.03);
     says(&judged(disk), Bottleneck::None, "");
 }
 
 #[test]
-fn more_outstanding_than_is_served_disk() {
+fn a_growing_queue_blames_the_disk() {
     let disk = idle().disk("vda", 400.0, 0.02, 1.0).with("pressure.io_some_s", "", |_| 0.9);
     let verdict = judged(disk);
     says(&verdict, Bottleneck::Disk, "vda");
@@ -95,7 +95,7 @@ fn more_outstanding_than_is_served_disk() {
 }
 
 #[test]
-fn one_stream_that_always_waits_disk_and_more_spindles_will_not_help() {
+fn one_stream_that_always_waits_blames_the_disk_without_advising_spindles() {
     let disk = idle().disk("vda", 120.0, 0.008, 0.97).with("pressure.io_some_s", "", |_| 0.9);
     let verdict = judged(disk);
     says(&verdict, Bottleneck::Disk, "vda");
@@ -104,7 +104,7 @@ fn one_stream_that_always_waits_disk_and_more_spindles_will_not_help() {
 }
 
 #[test]
-fn writers_stopped_on_dirty_pages_disk() {
+fn writers_throttled_on_dirty_pages_blame_the_disk() {
     let disk = idle()
         .with("physical_disk.reads", "vda", |_| 0.0)
         .with("physical_disk.read_bytes", "vda", |_| 0.0)
@@ -122,7 +122,7 @@ fn writers_stopped_on_dirty_pages_disk() {
 }
 
 #[test]
-fn commits_that_wait_for_flushes_disk() {
+fn commits_that_wait_for_flushes_blame_the_disk() {
     let disk = idle()
         .disk("vda", 5.0, 0.0005, 0.9)
         .with("physical_disk.flushes", "vda", |_| 80.0)
@@ -134,7 +134,7 @@ fn commits_that_wait_for_flushes_disk() {
 }
 
 #[test]
-fn paging_memory_whatever_the_disk_looks_like() {
+fn paging_blames_memory_whatever_the_disk_looks_like() {
     let paging = idle()
         .disk("vda", 400.0, 0.02, 1.0)
         .with("paging.swap_in_pages", "", |_| 2000.0)
@@ -150,7 +150,7 @@ fn paging_memory_whatever_the_disk_looks_like() {
 }
 
 #[test]
-fn paging_inside_one_group_memory() {
+fn paging_inside_one_cgroup_blames_memory() {
     let group = idle()
         .disk("vda", 400.0, 0.003, 1.0)
         .with("pressure.io_some_s", "", |_| 0.9)
@@ -183,7 +183,7 @@ fn a_disk_with_four_paths_is_judged_as_one() {
 }
 
 #[test]
-fn what_only_a_path_tells_is_judged_at_the_path() {
+fn counters_of_a_path_alone_are_judged_at_the_path() {
     let first = |i: usize| if i == 3 { 1.0 } else { 0.0 };
     let verdict = judged(multipath(40.0, 0.001).with("physical_disk.kernel_messages", "sdb", first));
     let of_disks = verdict.findings.iter().filter(|f| f.object == "physical_disk");
@@ -192,7 +192,7 @@ fn what_only_a_path_tells_is_judged_at_the_path() {
 }
 
 #[test]
-fn processors_without_time_cpu() {
+fn saturated_processors_blame_the_cpu() {
     let busy = processors(Recording::new(30).topology(virtual_disk()), 0.95, 0.04, 0.0)
         .disk("vda", 50.0, 0.001, 0.05)
         .with("pressure.cpu_some_s", "", |_| 0.8)
@@ -201,7 +201,7 @@ fn processors_without_time_cpu() {
 }
 
 #[test]
-fn processors_full_of_interrupts_interrupts() {
+fn processors_full_of_interrupts_blame_interrupts() {
     let busy = processors(Recording::new(30).topology(virtual_disk()), 0.05, 0.4, 0.5)
         .disk("vda", 50.0, 0.0001, 0.05)
         .with("pressure.cpu_some_s", "", |_| 0.5)
@@ -210,7 +210,7 @@ fn processors_full_of_interrupts_interrupts() {
 }
 
 #[test]
-fn a_group_at_its_limit_on_a_quick_disk_throttle() {
+fn a_cgroup_at_its_limit_on_a_quick_disk_blames_the_limit() {
     let held = idle()
         .disk("vda", 299.0, 0.0002, 0.06)
         .with("pressure.io_some_s", "", |_| 0.99)
@@ -221,7 +221,7 @@ fn a_group_at_its_limit_on_a_quick_disk_throttle() {
 }
 
 #[test]
-fn a_flat_plateau_at_a_volumes_cap_throttle() {
+fn a_flat_plateau_at_a_volume_cap_blames_the_limit() {
     let level = |i: usize, light: f64, full: f64| if i < 10 { light } else { full };
     let capped = idle()
         .with("physical_disk.reads", "vda", move |i| level(i, 100.0, 250.0))
@@ -237,12 +237,12 @@ fn a_flat_plateau_at_a_volumes_cap_throttle() {
 }
 
 /// Depth three of 3 ms, with what a simulated disk knows besides: how full it is.
-fn knows_itself(class: DeviceClass, utilisation: f64) -> Verdict {
-    knows_itself_at(class, utilisation, 1000.0)
+fn reports_utilization(class: DeviceClass, utilisation: f64) -> Verdict {
+    reports_utilization_at(class, utilisation, 1000.0)
 }
 
 /// The same with so many transfers a second.
-fn knows_itself_at(class: DeviceClass, utilisation: f64, rate: f64) -> Verdict {
+fn reports_utilization_at(class: DeviceClass, utilisation: f64, rate: f64) -> Verdict {
     let topology = Topology { devices: vec![device("d", class, &[], None)], processors: 2, ..Topology::default() };
     let disk =
         Recording::new(30).disk("d", rate, 0.003, 1.0).with("physical_disk.utilisation", "d", move |_| utilisation);
@@ -250,22 +250,22 @@ fn knows_itself_at(class: DeviceClass, utilisation: f64, rate: f64) -> Verdict {
 }
 
 #[test]
-fn a_disk_that_knows_how_full_it_is_is_believed() {
-    let full = knows_itself(DeviceClass::Unknown, 0.97);
+fn a_disk_that_reports_its_own_utilization_is_believed() {
+    let full = reports_utilization(DeviceClass::Unknown, 0.97);
     says(&full, Bottleneck::Disk, "d");
     assert!(full.findings.iter().any(|f| f.rule == "disk.parts-full"), "{:#?}", full.findings);
-    says(&knows_itself(DeviceClass::Unknown, 0.3), Bottleneck::None, "");
-    let allowed = knows_itself(DeviceClass::Virtual, 0.99);
+    says(&reports_utilization(DeviceClass::Unknown, 0.3), Bottleneck::None, "");
+    let allowed = reports_utilization(DeviceClass::Virtual, 0.99);
     says(&allowed, Bottleneck::Throttle, "d");
     assert!(allowed.findings.iter().any(|f| f.rule == "throttle.allowance-used"), "{:#?}", allowed.findings);
     // who asks one at a time (0.94 outstanding) waits as well; few who hardly ever wait (0.3) do not
-    says(&knows_itself_at(DeviceClass::Unknown, 0.94, 313.0), Bottleneck::Disk, "d");
-    says(&knows_itself_at(DeviceClass::Virtual, 0.94, 313.0), Bottleneck::Throttle, "d");
-    says(&knows_itself_at(DeviceClass::Virtual, 0.94, 100.0), Bottleneck::None, "");
+    says(&reports_utilization_at(DeviceClass::Unknown, 0.94, 313.0), Bottleneck::Disk, "d");
+    says(&reports_utilization_at(DeviceClass::Virtual, 0.94, 313.0), Bottleneck::Throttle, "d");
+    says(&reports_utilization_at(DeviceClass::Virtual, 0.94, 100.0), Bottleneck::None, "");
 }
 
 #[test]
-fn tiny_requests_one_at_a_time_on_a_quick_disk_application() {
+fn tiny_requests_one_at_a_time_on_a_quick_disk_blame_the_application() {
     let tiny = idle().disk("vda", 9000.0, 0.00008, 0.8).with("pressure.io_some_s", "", |_| 0.6);
     says(&judged(tiny), Bottleneck::Application, "vda");
 }
@@ -351,7 +351,7 @@ fn paging_explains_a_bad_stretch_of_its_disk() {
 }
 
 #[test]
-fn sectors_by_the_thousand_are_the_application() {
+fn thousands_of_single_sector_requests_blame_the_application() {
     // 35,000 reads of 512 bytes a second, 8 microseconds each: the queue is short, the asking costs
     let tiny = idle().with("physical_disk.read_bytes", "vda", |_| 35e3 * 512.0).disk("vda", 35e3, 8e-6, 0.3);
     let verdict = judged(tiny.with("pressure.io_some_s", "", |_| 0.12));

@@ -61,7 +61,7 @@ fn of_a_blamed_disk_both_directions_queue_and_busy_time_are_shown() {
 }
 
 #[test]
-fn a_number_says_over_which_ticks_it_is() {
+fn each_number_names_the_time_it_is_of() {
     let bad = |tick: usize| (10..30).contains(&tick) || (40..50).contains(&tick);
     let verdict = Recording::new(60)
         .with("physical_disk.avg_queue_length", "sda", move |tick| if bad(tick) { 32.0 } else { 1.0 })
@@ -166,10 +166,10 @@ fn two_disks(groups: bool) -> Verdict {
             );
         }
     }
-    let pack = diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+    let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
     let mut judge = Judge::new(vec![pack], recording.options());
     let text = serde_json::to_string(&topology(DeviceClass::Flash, &["sda", "sdb"])).unwrap();
-    judge.note(&Note::new(START, Note::TOPOLOGY, text));
+    judge.add_note(&Note::new(START, Note::TOPOLOGY, text));
     let row = |pid, name: &str, bytes| ProcessRow {
         pid,
         name: name.into(),
@@ -183,8 +183,8 @@ fn two_disks(groups: bool) -> Verdict {
         rows: vec![row(1, "db", 4.9e6), row(2, "backup", 50e6)],
         ..ProcessTable::default()
     };
-    judge.note(&Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap()));
-    judge.frame(&recording.frame(0..60));
+    judge.add_note(&Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap()));
+    judge.add_frame(&recording.frame(0..60));
     judge.finish().remove(0)
 }
 
@@ -194,8 +194,8 @@ fn culprits_are_those_of_the_blamed_disk() {
         let verdict = two_disks(groups);
         assert_eq!(verdict.instance, "sda");
         assert_eq!(verdict.culprits[0].name, "db", "{groups}: {:#?}", verdict.culprits);
-        let unsure = verdict.culprits[0].what.contains("by total I/O");
-        assert_eq!(unsure, !groups, "{}", verdict.culprits[0].what);
+        let unsure = verdict.culprits[0].description.contains("by total I/O");
+        assert_eq!(unsure, !groups, "{}", verdict.culprits[0].description);
         assert!(verdict.culprits.iter().all(|c| c.name != "backup" || c.share < Some(0.3)), "{:#?}", verdict.culprits);
     }
 }

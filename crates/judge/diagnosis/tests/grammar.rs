@@ -19,7 +19,7 @@ fn a_counter_against_a_limit() {
 }
 
 #[test]
-fn each_comparison_knows_its_border() {
+fn each_comparator_is_exact_at_its_limit() {
     for (compare, limit, holds) in [
         ("above", 99.0, true),
         ("above", 100.0, false),
@@ -56,7 +56,7 @@ fn averages_are_weighted_by_operations_over_the_ticks_that_held() {
 }
 
 #[test]
-fn a_gap_is_neither_for_nor_against() {
+fn a_gap_counts_neither_for_nor_against_a_rule() {
     let recording = Recording::new(100).with("pressure.io_some_s", "", |i| match i {
         0..20 => 0.5,
         20..80 => f64::NAN,
@@ -431,7 +431,7 @@ fn a_slow_member_stands_out_from_its_fellows() {
 }
 
 #[test]
-fn roles_apply_when_they_are_told() {
+fn rules_for_roles_apply_only_with_that_role() {
     let rule = format!("{}roles = ['file-server']", one("counter = 'reads_per_s', above = 10"));
     let recording = Recording::new(10).disk("sda", 100.0, 0.001, 0.1);
     assert!(recording.by(&rule).findings.is_empty());
@@ -498,7 +498,7 @@ fn background_work_is_told_apart() {
 }
 
 #[test]
-fn who_waits_is_known_from_what_the_log_has() {
+fn waiting_is_derived_from_the_best_counter_of_the_log() {
     let rule = "[[rule]]\nid = 'r'\nobject = 'machine'\nall = [{ counter = 'waiting', above = 0 }]";
     let value = |r: Recording| only(&r.by(rule)).value;
     near(value(Recording::new(10).with("pressure.io_some_s", "", |_| 0.3).with("system.blocked", "", |_| 9.0)), 0.3);
@@ -569,7 +569,7 @@ fn links_ceilings_and_memory_come_from_outside_the_log() {
 }
 
 #[test]
-fn counters_that_a_log_brings_ready_made() {
+fn ready_made_counters_of_a_log_are_used() {
     let recording = Recording::new(10).with("physical_disk.avg_queue_length", "0 C:", |_| 3.0).with(
         "physical_disk.avg_queue_length",
         "_Total",

@@ -19,7 +19,7 @@ fn rule_error(line: &str) -> String {
 #[test]
 fn a_right_pack_is_read() {
     let pack = Pack::load("rules/x.toml", &format!("{HEAD}{RULE}{CONDITION}")).unwrap();
-    let rule = pack.rule("disk.q").unwrap();
+    let rule = pack.find_rule("disk.q").unwrap();
     assert_eq!((rule.line, rule.sustained.share, rule.weight), (7, 0.5, 1.0));
 }
 
@@ -192,7 +192,7 @@ fn no_text_makes_the_loader_panic() {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (seed >> 33) as usize % below.max(1)
     };
-    for (_, file, text) in packs::PACKS {
+    for (_, file, text) in packs::BUILTIN_PACKS {
         let sample: String = text.lines().take(60).map(|l| format!("{l}\n")).collect();
         for _ in 0..150 {
             let mut bytes = sample.clone().into_bytes();
@@ -257,8 +257,8 @@ fn is_above(name: &str) -> String {
 #[test]
 fn a_worn_drive_is_not_advised_as_a_failing_one() {
     let pack = Pack::load("default.toml", include_str!("../../../../rules/default.toml")).unwrap();
-    assert_eq!(pack.rule("disk.worn").unwrap().advice, ["disk.plan-replacement"]);
-    assert!(pack.rule("disk.failing").unwrap().advice.iter().any(|id| id == "disk.replace-failing"));
+    assert_eq!(pack.find_rule("disk.worn").unwrap().advice, ["disk.plan-replacement"]);
+    assert!(pack.find_rule("disk.failing").unwrap().advice.iter().any(|id| id == "disk.replace-failing"));
 }
 
 /// No rule on a cgroup's limit looks at the device or the processors beside it, so that no text claims that these are

@@ -160,7 +160,7 @@ fn a_little_swap_on_a_full_disk_is_the_disk() {
 }
 
 #[test]
-fn refaults_and_pressure_stand_by_themselves() {
+fn refaults_and_memory_pressure_are_enough_to_blame_memory() {
     let thrash = [("paging.refaults_file", 5000.0), ("paging.refaults_anon", 0.0)];
     for available in [0.03, 0.3, 0.8] {
         let all = and(and(and(on(FULL), &thrash), &memory(available)), &pressure(0.9, 0.6));

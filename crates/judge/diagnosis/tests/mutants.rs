@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::pseudo_counters::Pseudo;
 use diskwright_diagnosis::rule::{Comparator, Condition, RuleLimit};
 use diskwright_diagnosis::{Pack, Rule};
 
@@ -58,7 +58,7 @@ fn swapped(compare: Comparator) -> Comparator {
 fn of_conditions(rule: &Rule) -> Vec<Mutant> {
     let mut mutants = Vec::new();
     for (index, of) in rule.conditions().enumerate() {
-        let told = format!("{} {} {}", of.quantity.text(), of.compare.name(), limit_text(&of.limit));
+        let told = format!("{} {} {}", of.quantity.formula_text(), of.compare.name(), limit_text(&of.limit));
         match of.quantity.counter.pseudo {
             // yes or no: there is nothing beside the limit
             Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen) => {
@@ -76,7 +76,7 @@ fn of_conditions(rule: &Rule) -> Vec<Mutant> {
             }
         }
         // what is computed of the whole window meets its limit by chance alone
-        if !of.is_of_window() {
+        if !of.is_window_value() {
             let other = swapped(of.compare);
             mutants.push(changed(rule, format!("{told}: {}", other.name()), |r| condition(r, index).compare = other));
         }
@@ -144,7 +144,7 @@ fn around(bare: &Pack, pack: &Pack, rule: &Rule) -> Pack {
     let mut pending: Vec<&str> = rule.none.iter().map(String::as_str).collect();
     while let Some(id) = pending.pop() {
         if wanted.insert(id) {
-            pending.extend(pack.rule(id).into_iter().flat_map(|r| &r.none).map(String::as_str));
+            pending.extend(pack.find_rule(id).into_iter().flat_map(|r| &r.none).map(String::as_str));
         }
     }
     let others = pack.rules.iter().filter(|r| wanted.contains(r.id.as_str())).cloned();

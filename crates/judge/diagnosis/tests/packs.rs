@@ -263,8 +263,8 @@ impl JudgeInput {
     /// Ids of the rules of a pack that find something in it.
     pub fn findings(&self, pack: &Pack) -> BTreeSet<String> {
         let mut judge = Judge::new(vec![pack.clone()], self.options.clone());
-        judge.note(&self.topology);
-        judge.frame(&self.frame);
+        judge.add_note(&self.topology);
+        judge.add_frame(&self.frame);
         let verdicts = judge.finish();
         verdicts[0].findings.iter().map(|finding| finding.rule.clone()).collect()
     }
@@ -347,37 +347,37 @@ fn wrong_in(id: &str) -> Vec<String> {
 }
 
 #[test]
-fn nt_resource_kit() {
+fn the_nt_resource_kit_pack_matches_its_cases() {
     check("nt-resource-kit");
 }
 
 #[test]
-fn sas_1998() {
+fn the_sas_1998_pack_matches_its_cases() {
     check("sas-1998");
 }
 
 #[test]
-fn ntmag_1998() {
+fn the_ntmag_1998_pack_matches_its_cases() {
     check("ntmag-1998");
 }
 
 #[test]
-fn compaq_1997() {
+fn the_compaq_1997_pack_matches_its_cases() {
     check("compaq-1997");
 }
 
 #[test]
-fn sql7_1999() {
+fn the_sql7_1999_pack_matches_its_cases() {
     check("sql7-1999");
 }
 
 #[test]
-fn peers() {
+fn the_packs_of_peer_programs_match_their_cases() {
     report(PEERS.iter().flat_map(|id| wrong_in(id)).collect());
 }
 
 #[test]
-fn our_own() {
+fn our_own_packs_match_their_cases() {
     report(OWN.iter().flat_map(|id| wrong_in(id)).collect());
 }
 
@@ -439,11 +439,11 @@ fn authorities_disagree_as_documented() {
 /// A rule whose counters a log lacks is unjudged and names them; it is never
 /// silently taken for not found.
 #[test]
-fn what_a_log_lacks_is_named() {
+fn missing_counters_of_a_log_are_named() {
     let mut wrong = Vec::new();
     for id in with_cases() {
         let mut judge = Judge::new(vec![pack(id)], JudgeOptions::default());
-        judge.frame(&Recording::default().frame());
+        judge.add_frame(&Recording::default().frame());
         let verdict = judge.finish().remove(0);
         // a machine without arrays lacks nothing, and what no tool can show of any is not missing
         let nothing_to_lack = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];

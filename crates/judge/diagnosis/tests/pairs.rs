@@ -11,7 +11,7 @@ use crate::common::noise::Noise;
 use generator::{EFFECTS, Kind, OTHER, SAME, Shape, Truth, Window, compared};
 
 fn pack() -> Pack {
-    packs::builtin("default").expect("it loads").expect("it is there")
+    packs::builtin_pack("default").expect("it loads").expect("it is there")
 }
 
 /// Asserts that the values of each counter are possible, and that interval and test agree.
@@ -46,7 +46,7 @@ fn run(kinds: &[Kind], seeds: std::ops::Range<u64>, mut each: impl FnMut(&Kind, 
 }
 
 #[test]
-fn nothing_changed_is_told_as_that() {
+fn unchanged_pairs_are_reported_as_unchanged() {
     let (mut alarms, mut told, mut all) = (0, 0, 0);
     run(&SAME, 0..6, |_, result, _| {
         all += 1;
@@ -58,14 +58,14 @@ fn nothing_changed_is_told_as_that() {
 }
 
 #[test]
-fn another_load_is_no_help() {
+fn a_different_load_does_not_count_as_help() {
     run(&OTHER, 0..1, |kind, result, both| {
         assert!(!result.told, "{}: {}", kind.name, both.sentence);
         let differs = !kind.name.contains("drifts") && !kind.name.contains("wave");
         let says = ["The load differs", "The load was higher", "The load was lower"];
         assert!(!differs || says.iter().any(|s| both.sentence.starts_with(s)), "{}: {}", kind.name, both.sentence);
         if kind.name.contains("larger requests") {
-            assert_eq!(both.outcome, ChangeOutcome::OtherLoad, "{}", both.sentence);
+            assert_eq!(both.outcome, ChangeOutcome::DifferentLoad, "{}", both.sentence);
             assert!(both.sentence.contains("sizes of requests in common"), "{}", both.sentence);
         }
         if kind.name.contains("a fifth less load") {
@@ -93,7 +93,7 @@ fn an_effect_of_a_fifth_is_found() {
 }
 
 #[test]
-fn another_verdict_alone_is_no_help() {
+fn a_different_verdict_alone_does_not_count_as_help() {
     // busy enough that the verdict falls to either side of a limit
     let close = Window { rate: 300.0, service: 0.0065, seconds: 600, ..Window::USUAL };
     let pack = pack();

@@ -22,7 +22,7 @@ fn answer(rules: &[String]) -> Bottleneck {
 }
 
 #[test]
-fn the_heaviest_finding_is_the_answer() {
+fn the_finding_with_the_largest_weight_is_the_answer() {
     assert_eq!(answer(&[rule("a", "cpu", "weight = 0.8"), rule("b", "disk", "weight = 0.9")]), Bottleneck::Disk);
     assert_eq!(answer(&[rule("a", "cpu", "weight = 0.8"), rule("b", "disk", "weight = 0.7")]), Bottleneck::Cpu);
 }
@@ -38,7 +38,7 @@ fn memory_comes_before_disk_unless_it_is_much_weaker() {
 }
 
 #[test]
-fn equals_go_by_the_order_of_suspicion() {
+fn equal_scores_follow_the_order_of_suspicion() {
     let order = ["memory", "disk", "cpu", "interrupts", "channel", "controller", "network", "application", "throttle"];
     for pair in order.windows(2) {
         let verdict = running().by(&[rule("z", pair[0], ""), rule("a", pair[1], "")].concat());
@@ -47,7 +47,7 @@ fn equals_go_by_the_order_of_suspicion() {
 }
 
 #[test]
-fn remarks_blame_nothing() {
+fn info_rules_blame_nothing() {
     let verdict = running().by(&[rule("a", "disk", "severity = 'info'"), rule("b", "none", "")].concat());
     assert_eq!(verdict.bottleneck, Bottleneck::None);
     assert_eq!(verdict.findings.len(), 2);
@@ -76,7 +76,7 @@ fn on_the_same_object_a_rule_explains_only_the_same_instance() {
 }
 
 #[test]
-fn what_is_ruled_out_is_told_in_numbers() {
+fn exclusions_give_numbers() {
     let rules = [
         rule("cpu", "cpu", ""),
         "[[rule]]\nid = 'm'\nobject = 'machine'\nbottleneck = 'memory'\nall = [\
@@ -105,7 +105,7 @@ fn what_is_ruled_out_is_told_in_numbers() {
 }
 
 #[test]
-fn what_held_too_shortly_is_told_as_such() {
+fn a_rule_that_held_too_briefly_is_excluded_with_its_time() {
     let recording = Recording::new(100).with("system.running", "", |i| if i < 20 { 1000.0 } else { 0.0 });
     let verdict = recording.by(&rule("r", "cpu", ""));
     assert_eq!(verdict.ruled_out[0].because, "it is so held for only 20 % of the time (50 % needed)");
@@ -184,15 +184,15 @@ fn notes_name_culprits_gaps_and_the_host() {
     let topology = Topology { host: "server7".into(), ..Topology::default() };
     let reader = ProcessRow { pid: 42, name: "fio".into(), read_bytes_per_s: Some(5e6), ..ProcessRow::default() };
     let table = ProcessTable { elapsed_s: 5.0, unreadable: 3, rows: vec![reader], ..ProcessTable::default() };
-    judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
-    judge.note(&Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap()));
-    judge.note(&Note::new(START, Note::GAP, "sdb vanished"));
-    judge.note(&Note::new(START, Note::CLOCK, "stepped by 3 s"));
-    judge.note(&Note::new(START, Note::PROCESSES, "{ no table"));
-    judge.frame(&recording.frame(0..60));
+    judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+    judge.add_note(&Note::new(START, Note::PROCESSES, serde_json::to_string(&table).unwrap()));
+    judge.add_note(&Note::new(START, Note::GAP, "sdb vanished"));
+    judge.add_note(&Note::new(START, Note::CLOCK, "stepped by 3 s"));
+    judge.add_note(&Note::new(START, Note::PROCESSES, "{ no table"));
+    judge.add_frame(&recording.frame(0..60));
     let verdict = judge.finish().remove(0);
     assert_eq!(verdict.host, "server7");
-    assert_eq!((verdict.culprits[0].pid, verdict.culprits[0].what.as_str()), (Some(42), "reads 5 MB/s"));
+    assert_eq!((verdict.culprits[0].pid, verdict.culprits[0].description.as_str()), (Some(42), "reads 5 MB/s"));
     assert_eq!(verdict.window.gaps, 1);
     assert_eq!(verdict.notes.iter().filter(|n| n.kind == "warning").count(), 1);
     for told in ["the log has 1 gap", "clock was stepped", "the I/O of 3 processes"] {
@@ -201,14 +201,14 @@ fn notes_name_culprits_gaps_and_the_host() {
 }
 
 #[test]
-fn nothing_watched_is_nothing_said() {
+fn an_empty_window_gives_no_findings() {
     let verdict = Judge::new(vec![pack(&rule("d", "disk", ""))], JudgeOptions::default()).finish().remove(0);
     assert_eq!((verdict.bottleneck, verdict.confidence), (Bottleneck::Unknown, 0.0));
     assert_eq!(verdict.sentence, "Not enough data: the window is empty.");
 }
 
 #[test]
-fn the_contract_has_its_fields() {
+fn the_json_contract_has_its_fields() {
     let verdict = Recording::new(20).disk("sda", 100.0, 0.03, 1.0).by(&one("counter = 'avg_queue_length', above = 2"));
     let json = serde_json::to_value(&verdict).unwrap();
     assert_eq!(json["schema"], "diskwright.verdict/1");

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use diskwright_base::{DeviceClass, Note, RaidLevel};
-use diskwright_diagnosis::missing::LogOrigin;
+use diskwright_diagnosis::recording_hints::LogOrigin;
 use diskwright_diagnosis::{Judge, Verdict, packs};
 
 /// A Windows log of two letters, ready-made, of which C: is slow and full of
@@ -91,8 +91,8 @@ fn rules_of_a_class_or_a_set_have_no_stand_in() {
 
 /// PAL has rules for both objects: its rules on disks wait for disks.
 #[test]
-fn a_pack_may_forbid_it() {
-    let pal = packs::builtin("pal").unwrap().unwrap();
+fn a_pack_may_forbid_stand_ins() {
+    let pal = packs::builtin_pack("pal").unwrap().unwrap();
     let recording = letters("logical_disk");
     let verdict = recording.judge(vec![pal], recording.options(), 40).remove(0);
     assert!(verdict.findings.iter().any(|f| f.rule == "disk.logical-slow-25" && f.instance == "C:"));
@@ -101,17 +101,25 @@ fn a_pack_may_forbid_it() {
 }
 
 #[test]
-fn what_is_missing_is_told_in_the_words_of_the_logs_maker() {
+fn missing_counters_are_named_in_the_words_of_the_recording_tool() {
     let recording = letters("logical_disk");
-    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], recording.options());
-    judge.note(&Note::new(START, Note::SOURCE, "perfmon-text"));
-    judge.frame(&recording.frame(0..40));
+    let mut judge = Judge::new(vec![packs::builtin_pack("default").unwrap().unwrap()], recording.options());
+    judge.add_note(&Note::new(START, Note::SOURCE, "perfmon-text"));
+    judge.add_frame(&recording.frame(0..40));
     let verdict = judge.finish().remove(0);
     assert_eq!(verdict.missing.source, LogOrigin::Perfmon);
     assert!(verdict.notes.is_empty(), "it is no remark: {:?}", verdict.notes);
     assert!(verdict.missing.counters.contains(&"memory.available_fraction".to_owned()));
-    assert!(verdict.missing.how[0].contains(r"\PhysicalDisk(*)\Avg. Disk Queue Length"), "{:?}", verdict.missing.how);
-    assert!(verdict.missing.never.iter().any(|n| n.contains("pressure.memory_some")), "{:?}", verdict.missing.never);
+    assert!(
+        verdict.missing.instructions[0].contains(r"\PhysicalDisk(*)\Avg. Disk Queue Length"),
+        "{:?}",
+        verdict.missing.instructions
+    );
+    assert!(
+        verdict.missing.unavailable.iter().any(|n| n.contains("pressure.memory_some")),
+        "{:?}",
+        verdict.missing.unavailable
+    );
     let ours = recording.by_default();
     assert_eq!(ours.missing.source, LogOrigin::Live);
 }
@@ -150,7 +158,7 @@ fn paging_on_windows_is_memory_and_not_its_disk() {
 }
 
 #[test]
-fn a_log_that_cannot_say_who_waits_is_told_so() {
+fn a_log_without_waiting_counters_is_reported_as_such() {
     let log = |latency: f64| {
         Recording::new(40).every(15).with("physical_disk.avg_queue_length", "hda", |_| 4.0).with(
             "physical_disk.avg_s_per_transfer",
@@ -174,11 +182,11 @@ fn a_log_that_cannot_say_who_waits_is_told_so() {
 
 /// A pack that could judge next to nothing has not ruled anything out.
 #[test]
-fn nothing_found_is_no_surer_than_what_was_looked_at() {
+fn confidence_in_no_bottleneck_is_limited_by_the_share_of_judged_rules() {
     let recording = Recording::new(40).with("processor.user", "_total", |_| 0.1);
-    for verdict in recording.judge(packs::all().unwrap(), recording.options(), 40) {
-        let pack = packs::builtin(&verdict.pack).unwrap().unwrap();
-        let blaming = |id: &str| pack.rule(id).is_some_and(|r| r.weight > 0.0 && r.bottleneck.name() != "none");
+    for verdict in recording.judge(packs::builtin_packs().unwrap(), recording.options(), 40) {
+        let pack = packs::builtin_pack(&verdict.pack).unwrap().unwrap();
+        let blaming = |id: &str| pack.find_rule(id).is_some_and(|r| r.weight > 0.0 && r.bottleneck.name() != "none");
         let open = verdict.unjudged.iter().filter(|u| blaming(&u.rule)).count();
         let all = pack.rules.iter().filter(|r| blaming(&r.id)).count();
         assert!(open > 0 && verdict.confidence < 0.5, "{}: {open} of {all}, {}", verdict.pack, verdict.confidence);
@@ -186,9 +194,10 @@ fn nothing_found_is_no_surer_than_what_was_looked_at() {
 }
 
 #[test]
-fn a_logs_own_sum_is_the_machine() {
+fn the_total_instance_of_a_log_stands_for_the_machine() {
     let recording = Recording::new(40).with("processor.busy", "_Total", |_| 0.9);
-    let verdict = recording.judge(vec![packs::builtin("pal").unwrap().unwrap()], recording.options(), 40).remove(0);
+    let verdict =
+        recording.judge(vec![packs::builtin_pack("pal").unwrap().unwrap()], recording.options(), 40).remove(0);
     assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("cpu", ""));
     assert!(verdict.sentence.starts_with("The processors are the bottleneck"), "{}", verdict.sentence);
 }

@@ -77,12 +77,12 @@ all = [
 ";
 
 #[test]
-fn how_it_is_cut_changes_nothing() {
+fn the_verdict_does_not_depend_on_frame_sizes() {
     let ticks = 901;
     let recording = restless(ticks);
     for options in [recording.options(), JudgeOptions::default()] {
         let all = || {
-            let mut list = packs::all().unwrap();
+            let mut list = packs::builtin_packs().unwrap();
             list.push(pack(RULES));
             list
         };
@@ -107,9 +107,9 @@ fn a_schema_that_changes_keeps_what_was_collected() {
     let two = Recording::new(30).disk("sda", 100.0, 0.03, 1.0).disk("sdb", 100.0, 0.03, 1.0);
     let one_disk = Recording::new(30).disk("sda", 100.0, 0.03, 1.0);
     let mut judge = Judge::new(vec![pack(&rules)], two.options());
-    judge.frame(&two.frame(0..10));
-    judge.frame(&one_disk.frame(10..20));
-    judge.frame(&two.frame(20..30));
+    judge.add_frame(&two.frame(0..10));
+    judge.add_frame(&one_disk.frame(10..20));
+    judge.add_frame(&two.frame(20..30));
     let verdict = judge.finish().remove(0);
     let seconds = |name: &str| verdict.findings.iter().find(|f| f.instance == name).unwrap().seconds;
     assert_eq!((seconds("sda"), seconds("sdb")), (30.0, 20.0));
@@ -125,15 +125,15 @@ fn a_first_tick_of_unknown_length_is_not_judged() {
     let mut frame = Frame::new(whole.schema().clone(), 10);
     frame.push(Tick { elapsed_ns: 0, ..whole.ticks()[0] }, &[9.0]);
     let mut judge = Judge::new(vec![pack(rules)], recording.options());
-    judge.frame(&frame);
+    judge.add_frame(&frame);
     let verdict = judge.finish().remove(0);
     assert!(verdict.findings.is_empty());
-    judge.frame(&recording.frame(1..10));
+    judge.add_frame(&recording.frame(1..10));
     assert_eq!(judge.finish()[0].findings[0].seconds, 9.0);
 }
 
 #[test]
-fn containers_that_come_and_go_leave_nothing_behind() {
+fn states_of_vanished_containers_are_forgotten() {
     let series = |group: &str| Series { counter: "cgroup.memory_some_s".into(), instance: group.into(), scale: 1.0 };
     let rules = "[[rule]]\nid = 'r'\nobject = 'cgroup'\nbottleneck = 'memory'\nsustained = { share = 0.1 }\n\
         all = [{ counter = 'memory_some', above = 0.2 }]";
@@ -148,7 +148,7 @@ fn containers_that_come_and_go_leave_nothing_behind() {
         row[0] = 0.5;
         let tick = Tick { time_ns: START + (round as i64 + 1) * SECOND as i64, elapsed_ns: SECOND };
         frame.push(tick, &row);
-        judge.frame(&frame);
+        judge.add_frame(&frame);
     }
     let verdict = judge.finish().remove(0);
     assert_eq!((verdict.instance.as_str(), verdict.findings[0].seconds), ("/service", f64::from(rounds)));
@@ -159,7 +159,7 @@ fn containers_that_come_and_go_leave_nothing_behind() {
 fn notes_without_end_are_bounded() {
     let mut judge = Judge::new(vec![pack(&one("counter = 'busy', above = 0.5"))], JudgeOptions::default());
     for i in 0..20_000 {
-        judge.note(&Note::new(i, Note::WARNING, format!("warning {i}")));
+        judge.add_note(&Note::new(i, Note::WARNING, format!("warning {i}")));
     }
     assert!(judge.finish()[0].notes.len() <= 50);
 }

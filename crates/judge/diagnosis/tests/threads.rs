@@ -134,10 +134,10 @@ fn where_nothing_is_blamed_programs_tell_what_they_wait_for() {
         verdict.programs.iter().map(|p| (p.name.as_str(), p.sleeps[0].kind.as_str(), p.sleeps[0].threads)).collect();
     assert_eq!(told, [("shop", "lock", 24), ("client", "network", 1)]);
     assert_eq!(
-        verdict.programs[0].what,
+        verdict.programs[0].description,
         "8 % of a processor, 24 threads wait for a lock, or for work (futex_wait_queue)"
     );
-    assert!(verdict.programs[1].next.contains("ss -tnp"), "{}", verdict.programs[1].next);
+    assert!(verdict.programs[1].next_step.contains("ss -tnp"), "{}", verdict.programs[1].next_step);
     // where something is blamed it is told who does it, and nothing else
     let busy = quiet_disk(machine(4, 0.3, 0.99));
     assert!(busy.with_tables(&[table(rows(), &sleepers)]).programs.is_empty());

@@ -80,7 +80,7 @@ fn a_pause_of_the_recorder_ends_a_stretch() {
             let away = if index < 100 { 0 } else { pause_s * SECOND as i64 };
             let mut frame = Frame::new(source.schema().clone(), 1);
             frame.push(Tick { time_ns: tick.time_ns + away, ..*tick }, &[source.column(0)[index]]);
-            judge.frame(&frame);
+            judge.add_frame(&frame);
         }
         judge.finish().remove(0)
     };
@@ -131,7 +131,7 @@ fn nothing_grows_on_noise() {
                 .with("physical_disk.transfers_per_s", "sda", move |i| 100.0 + 80.0 * waver(seed, i))
                 .with("logical_disk.free_bytes", "/", move |i| 1e9 * (2.0 + waver(seed + 9, i)))
                 .with("logical_disk.total_bytes", "/", |_| 100e9);
-            let verdicts = recording.judge(packs::all().unwrap(), recording.options(), ticks);
+            let verdicts = recording.judge(packs::builtin_packs().unwrap(), recording.options(), ticks);
             for finding in verdicts.iter().flat_map(|v| &v.findings) {
                 let trend =
                     finding.rule.contains("grows") || finding.rule.contains("-in-") && finding.object != "machine";
@@ -147,8 +147,8 @@ fn one_tick_of_unknown_length_is_no_stretch() {
     let recording = busy(1, 600, |_| 1.0);
     let mut frame = Frame::new(recording.frame(0..1).schema().clone(), 1);
     frame.push(Tick { time_ns: START, elapsed_ns: 0 }, &[1.0]);
-    let mut judge = Judge::new(packs::all().unwrap(), recording.options());
-    judge.frame(&frame);
+    let mut judge = Judge::new(packs::builtin_packs().unwrap(), recording.options());
+    judge.add_frame(&frame);
     for verdict in judge.finish() {
         assert!(verdict.findings.is_empty(), "{}", verdict.pack);
     }

@@ -29,7 +29,7 @@ fn judged(rules: &str, ticks: &[(f64, f64)], series: &[(&str, &str, Vec<f64>)]) 
             let time_ns = START + (end_s * 1e9) as i64;
             frame.push(Tick { time_ns, elapsed_ns: (length_s * 1e9) as u64 }, &row);
         }
-        judge.frame(&frame);
+        judge.add_frame(&frame);
     }
     judge.finish().remove(0)
 }
@@ -89,7 +89,7 @@ fn a_step_is_found_where_it_is_and_no_line_is_drawn_through_it() {
         assert_eq!(trend.shape, TrendShape::Step, "{trend:?}");
         let step = trend.step.as_ref().unwrap();
         assert!((step.before - 0.4).abs() < 0.05 && (step.after - 1.3).abs() < 0.05, "{step:?}");
-        assert!((days(&Some(step.at.clone())) * 1440.0 - 57.6).abs() <= 1.0, "{step:?}");
+        assert!((days(&Some(step.time.clone())) * 1440.0 - 57.6).abs() <= 1.0, "{step:?}");
         assert!(step.significance < 1e-3 && trend.matters && trend.now == step.after);
         assert_eq!((trend.crosses, trend.crosses_earliest, trend.crosses_latest), (None, None, None));
         assert!(trend.series.len() == 60 && trend.series[14].is_none(), "the gap is one: {:?}", trend.series);
@@ -97,7 +97,7 @@ fn a_step_is_found_where_it_is_and_no_line_is_drawn_through_it() {
 }
 
 #[test]
-fn a_day_comes_back() {
+fn a_daily_rhythm_is_found() {
     let ticks = even(300.0, 288 * 5);
     let noise = Noise(7).remembering(0.9, ticks.len());
     // highest at 15 h
@@ -120,7 +120,7 @@ fn a_day_comes_back() {
 }
 
 #[test]
-fn a_burst_every_two_hours_is_told_as_that() {
+fn a_burst_every_two_hours_is_found_as_a_rhythm_of_two_hours() {
     // three days of half minutes, ten minutes of a queue of 8 every two hours from 0:40
     let ticks = even(30.0, 2880 * 3);
     let noise = Noise(5).remembering(0.8, ticks.len());
@@ -163,7 +163,7 @@ fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, sha
 }
 
 #[test]
-fn noise_is_told_no_more_often_than_is_said() {
+fn noise_gives_false_alarms_no_more_often_than_the_error_rate() {
     // 5 % of 30 logs are 1.5; more than 6 come by chance once in 1,700 times
     for (r, every_s, ticks) in [(0.0, 60.0, 120), (0.5, 60.0, 300), (0.9, 30.0, 700), (0.9, 600.0, 600)] {
         let told = false_alarms(r, every_s, ticks, 40, 30, |n| 5.0 + n);

@@ -189,19 +189,19 @@ fn a_deep_queue_is_never_no_bottleneck() {
 }
 
 #[test]
-fn too_little_to_judge_is_not_enough_data() {
+fn too_few_judged_rules_give_not_enough_data() {
     let verdict = Recording::new(60).with("memory.available_fraction", "", |_| 0.5).by_default();
     says("available memory alone", &verdict, Bottleneck::Unknown);
     assert_eq!(verdict.confidence, 0.0);
     assert!(verdict.sentence.starts_with("Not enough data: only"), "{}", verdict.sentence);
-    assert!(!verdict.missing.how.is_empty());
+    assert!(!verdict.missing.instructions.is_empty());
     assert_eq!(verdict.phases.iter().map(|p| p.bottleneck).collect::<Vec<_>>(), [Bottleneck::Unknown]);
     let json = serde_json::to_value(&verdict).unwrap();
     assert_eq!(json["bottleneck"], "unknown");
 }
 
 #[test]
-fn nothing_is_less_sure_the_more_waits_unexplained() {
+fn unexplained_waiting_lowers_the_confidence_in_no_bottleneck() {
     let sure = |io_some: f64, cpu_some: f64| {
         let r = stalling(60, |_| false).with("pressure.cpu_some_s", "", move |_| cpu_some);
         let verdict = processors(r.with("pressure.io_some", "", move |_| io_some), 0.2, 0.0).by_default();
@@ -216,18 +216,18 @@ fn nothing_is_less_sure_the_more_waits_unexplained() {
 }
 
 fn with_bookmarks(recording: &Recording, marks: &[(i64, &str)]) -> Verdict {
-    let pack = diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+    let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
     let mut judge = Judge::new(vec![pack], recording.options());
     let topology = Topology {
         devices: vec![device("vda", DeviceClass::Virtual, &[], None)],
         processors: 2,
         ..Topology::default()
     };
-    judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
+    judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
     for (second, text) in marks {
-        judge.note(&Note::new(START + second * SECOND as i64, Note::BOOKMARK, *text));
+        judge.add_note(&Note::new(START + second * SECOND as i64, Note::BOOKMARK, *text));
     }
-    judge.frame(&recording.frame(0..recording.ticks));
+    judge.add_frame(&recording.frame(0..recording.ticks));
     judge.finish().remove(0)
 }
 
@@ -282,7 +282,7 @@ fn phases_are_found_without_bookmarks_and_in_long_recordings() {
 }
 
 #[test]
-fn one_answer_all_along_is_one_phase_and_a_flicker_is_none() {
+fn a_constant_answer_is_one_phase_and_a_flicker_is_none() {
     let verdict = with_bookmarks(&full_between(100, 0, 100, 0.1), &[(30, "a"), (60, "b")]);
     assert_eq!(verdict.phases.len(), 1);
     assert_eq!((verdict.phases[0].bottleneck, verdict.phases[0].confidence), (Bottleneck::Disk, verdict.confidence));
@@ -291,9 +291,9 @@ fn one_answer_all_along_is_one_phase_and_a_flicker_is_none() {
 }
 
 #[test]
-fn how_a_log_is_cut_into_frames_changes_no_phase() {
+fn phases_do_not_depend_on_frame_sizes() {
     let recording = full_between(1500, 600, 900, 0.1);
-    let pack = || diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+    let pack = || diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
     let whole = recording.judge(vec![pack()], recording.options(), 1500).remove(0);
     assert_eq!(whole.phases.len(), 3);
     for cut in [1, 7, 256, 1000] {

@@ -46,8 +46,8 @@ impl Window {
     }
 
     fn feed(&self, judge: &mut Judge) -> Vec<Verdict> {
-        self.notes.iter().for_each(|note| judge.note(note));
-        self.frames.iter().for_each(|frame| judge.frame(frame));
+        self.notes.iter().for_each(|note| judge.add_note(note));
+        self.frames.iter().for_each(|frame| judge.add_frame(frame));
         judge.finish()
     }
 }
@@ -82,8 +82,8 @@ fn windows() -> Vec<Window> {
 }
 
 #[test]
-fn a_judge_of_many_windows_says_of_each_what_a_new_one_says() {
-    let pack = || packs::builtin("default").expect("it is built in").expect("it can be read");
+fn a_restarted_judge_gives_the_verdicts_of_a_new_one() {
+    let pack = || packs::builtin_pack("default").expect("it is built in").expect("it can be read");
     for ceilings in [vec![], vec![ceiling(90.0)]] {
         let options = |expected| JudgeOptions { role: None, expected, ceilings: ceilings.clone() };
         let mut lasting = Judge::new(vec![pack()], options(None));
@@ -121,14 +121,14 @@ fn a_share_is_told_of_the_time_that_was_judged() {
 }
 
 #[test]
-fn one_gap_is_no_gaps() {
+fn a_single_gap_is_reported_in_the_singular() {
     let after = |gaps: i64| {
         let recording = Recording::new(20).with("physical_disk.busy", "sda", |_| 0.5);
         let mut judge = Judge::new(vec![pack(&one("counter = \"busy\", above = 0.1"))], recording.options());
         for second in 0..gaps {
-            judge.note(&Note::new(START + second * 2_000_000_000, Note::GAP, format!("gap {second}")));
+            judge.add_note(&Note::new(START + second * 2_000_000_000, Note::GAP, format!("gap {second}")));
         }
-        judge.frame(&recording.frame(0..20));
+        judge.add_frame(&recording.frame(0..20));
         judge.finish().remove(0).certainty_limits
     };
     assert!(after(1).contains(&"the log has 1 gap".to_owned()), "{:?}", after(1));

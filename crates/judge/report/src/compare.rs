@@ -3,7 +3,7 @@
 
 use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
-use diskwright_diagnosis::compare::{ChangeOutcome, ComparisonRow, WHOLE, WindowComparison};
+use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
 
 use crate::beside::BesideDocument;
 use crate::downsample::ChartBucket;
@@ -43,8 +43,8 @@ const ROWS: usize = 300;
 pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     let doubled = |r: &ComparisonRow| {
         // with a single disk, its row already stands for all disks together
-        let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != WHOLE;
-        r.instance == WHOLE && comparison.counters.iter().filter(same).count() == 1
+        let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != ALL_INSTANCES;
+        r.instance == ALL_INSTANCES && comparison.counters.iter().filter(same).count() == 1
     };
     let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
     let noise = |r: &ComparisonRow| match r.noise {
@@ -57,7 +57,7 @@ pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
         let significance = |r: &ComparisonRow| r.significance.unwrap_or(1.0);
         // probabilities below this count as equal
         let rough = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
-        let together = |r: &ComparisonRow| r.instance != WHOLE;
+        let together = |r: &ComparisonRow| r.instance != ALL_INSTANCES;
         let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
         by_noise.then(size(b).total_cmp(&size(a))).then(together(a).cmp(&together(b)))
     });
@@ -99,7 +99,7 @@ pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
 /// Returns true if a row stands for the whole machine: for all instances, or for the
 /// only instance in `among`.
 pub fn is_whole(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
-    let named = ["", "_total", WHOLE].contains(&row.instance.as_str());
+    let named = ["", "_total", ALL_INSTANCES].contains(&row.instance.as_str());
     named || among.iter().filter(|r| r.counter == row.counter).count() == 1
 }
 
@@ -168,7 +168,7 @@ fn sure(row: &ComparisonRow) -> &'static str {
 }
 
 fn name_of(row: &ComparisonRow) -> &str {
-    if row.instance == WHOLE { "all" } else { &row.instance }
+    if row.instance == ALL_INSTANCES { "all" } else { &row.instance }
 }
 
 /// Describes the windows, a line each: host, times and verdict.
@@ -210,9 +210,10 @@ pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone
     let ink = match comparison.outcome {
         ChangeOutcome::Helped => Ink::Good,
         ChangeOutcome::Worse => Ink::Bad,
-        ChangeOutcome::LessAsked | ChangeOutcome::MoreAsked | ChangeOutcome::OtherLoad | ChangeOutcome::Unclear => {
-            Ink::Warn
-        }
+        ChangeOutcome::LowerLoad
+        | ChangeOutcome::HigherLoad
+        | ChangeOutcome::DifferentLoad
+        | ChangeOutcome::Unclear => Ink::Warn,
         ChangeOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
@@ -285,7 +286,7 @@ pub fn chart(
     lines.iter().any(|l| l.summary().is_some()).then_some(())?;
     let mut chart = Chart::new(&row.counter, from_ns, to_ns, lines);
     chart.title = match row.instance.as_str() {
-        WHOLE | "" | "_total" => crate::axis::counter_title(&row.counter, &[]),
+        ALL_INSTANCES | "" | "_total" => crate::axis::counter_title(&row.counter, &[]),
         instance => format!("{} of {instance}", crate::axis::counter_words(&row.counter)),
     };
     chart.unit = row.unit.clone();
@@ -433,9 +434,9 @@ mod tests {
             counters: vec![
                 row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
                 row(requests, fixture::EVIL, "per_s", [2.0, 2.0], Some(true)),
-                row(requests, WHOLE, "per_s", [120.0, 122.0], Some(true)),
+                row(requests, ALL_INSTANCES, "per_s", [120.0, 122.0], Some(true)),
                 row(latency, "sda", "s", [0.048, 0.004], Some(false)),
-                row(latency, WHOLE, "s", [0.048, 0.004], Some(false)),
+                row(latency, ALL_INSTANCES, "s", [0.048, 0.004], Some(false)),
                 row("memory.available_fraction", "", "fraction", [0.5, 0.49], Some(false)),
                 row("processor.busy", "_total", "fraction", [0.1, 0.3], None),
             ],
@@ -461,7 +462,7 @@ mod tests {
         assert_eq!(names[1].0, "memory.available_fraction");
         assert_eq!(names[2].0, "processor.busy");
         // two disks have requests, one has latency
-        assert_eq!(names.iter().filter(|(_, instance)| *instance == WHOLE).count(), 1);
+        assert_eq!(names.iter().filter(|(_, instance)| *instance == ALL_INSTANCES).count(), 1);
     }
 
     #[test]

@@ -245,7 +245,7 @@ fn judged(rule: &Rule) -> String {
 
 /// Puts a condition in words: `avg_queue_length per spindle above 2`.
 pub fn condition(condition: &Condition) -> String {
-    let quantity = condition.quantity.text();
+    let quantity = condition.quantity.formula_text();
     let quantity = match condition.over {
         ConditionSpan::Tick => quantity,
         ConditionSpan::Change { share } => {
@@ -287,7 +287,7 @@ mod tests {
         let styles = [Style::plain(80), Style { unicode: false, ..Style::plain(60) }];
         for style in styles {
             let mut pages: Vec<String> = Catalogue::builtin().counters().iter().map(|c| counter(c, &style)).collect();
-            for p in packs::all().expect("built-in packs load") {
+            for p in packs::builtin_packs().expect("built-in packs load") {
                 pages.push(pack(&p, &style));
                 pages.extend(p.rules.iter().map(|r| rule(&p, r, &style)));
             }
@@ -310,9 +310,9 @@ mod tests {
 
     #[test]
     fn a_rule_tells_its_limits() {
-        let packs = packs::all().expect("built-in packs load");
+        let packs = packs::builtin_packs().expect("built-in packs load");
         let pack = packs.iter().find(|p| p.id == "default").expect("there is a default pack");
-        let paging = pack.rule("memory.paging").expect("the first suspect");
+        let paging = pack.find_rule("memory.paging").expect("the first suspect");
         let text = rule(pack, paging, &Style::plain(100));
         assert!(text.contains("above 10"), "{text}");
         assert!(text.contains("memory"), "{text}");

@@ -2,7 +2,7 @@
 //! break out of the page.
 
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, RaidLevel, Topology};
-use diskwright_diagnosis::missing::{LogOrigin, MissingCounters};
+use diskwright_diagnosis::recording_hints::{LogOrigin, MissingCounters};
 use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
 use diskwright_diagnosis::verdict::*;
 use diskwright_diagnosis::{Advice, Bottleneck, Severity};
@@ -176,7 +176,7 @@ fn culprits() -> Vec<Culprit> {
         share: Some(0.8),
         thread: None,
         files: Vec::new(),
-        what: what.into(),
+        description: what.into(),
     };
     let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
     vec![
@@ -240,7 +240,7 @@ fn trends() -> Vec<Trend> {
         crosses: None,
         crosses_earliest: None,
         crosses_latest: None,
-        step: Some(TrendStep { at: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
+        step: Some(TrendStep { time: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
         series: points(after),
         ..memory.clone()
     };
@@ -275,12 +275,12 @@ pub(crate) fn verdict() -> Verdict {
                     .into(),
         }],
         ruled_out: ruled_out(),
-        missing: MissingCounters::of(&unjudged(), LogOrigin::Perfmon),
+        missing: MissingCounters::from_unjudged(&unjudged(), LogOrigin::Perfmon),
         unjudged: unjudged(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
         culprits: culprits(),
-        asked: Vec::new(),
+        requesters: Vec::new(),
         programs: Vec::new(),
         advice: remedies(),
         notes: vec![
@@ -336,8 +336,8 @@ pub(crate) fn programs() -> Vec<ProgramActivity> {
         processor: 0.08,
         blocked: 0.0,
         sleeps: vec![lock.clone()],
-        what: "8 % of a processor, 24 threads wait for a lock, or for work (futex_wait_queue)".into(),
-        next: format!("find out who holds the lock: `gdb -p {pid} -batch -ex 'thread apply all bt'`"),
+        description: "8 % of a processor, 24 threads wait for a lock, or for work (futex_wait_queue)".into(),
+        next_step: format!("find out who holds the lock: `gdb -p {pid} -batch -ex 'thread apply all bt'`"),
     };
     vec![program("shop", 31), program(EVIL, 4711)]
 }

@@ -368,9 +368,9 @@ impl<'a> Screen<'a> {
         let names: Vec<String> = shown.iter().map(name).collect();
         let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
         for (culprit, name) in shown.iter().zip(names) {
-            self.words(&format!("  {name}"), indent, &culprit.what, None, 2);
+            self.words(&format!("  {name}"), indent, &culprit.description, None, 2);
         }
-        for asked in verdict.asked.iter().take(detail.culprits) {
+        for asked in verdict.requesters.iter().take(detail.culprits) {
             let words = self.style.clean(&words::asked(asked));
             self.words("  ", 2, &words, None, 2);
         }
@@ -389,9 +389,9 @@ impl<'a> Screen<'a> {
         let names: Vec<String> = shown.iter().map(name).collect();
         let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
         for (program, name) in shown.iter().zip(names) {
-            self.words(&format!("  {name}"), indent, &program.what, None, detail.advice_lines.min(2));
+            self.words(&format!("  {name}"), indent, &program.description, None, detail.advice_lines.min(2));
             if detail.advice_lines > 1 {
-                self.words("", indent, &program.next, Some(Ink::Dim), 2);
+                self.words("", indent, &program.next_step, Some(Ink::Dim), 2);
             }
         }
         self.more(verdict.programs.len(), shown.len());

@@ -77,10 +77,10 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
         } else {
             format!("<span class=\"id\">{}</span>", escape(&c.cgroup))
         };
-        vec![format!("{}{pid}", escape(&c.name)), escape(&c.what), cgroup]
+        vec![format!("{}{pid}", escape(&c.name)), escape(&c.description), cgroup]
     };
     let mut out = table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>());
-    for asked in &verdict.asked {
+    for asked in &verdict.requesters {
         out.push_str(&format!("<p>{}</p>\n", escape(&words::asked(asked))));
     }
     out
@@ -93,7 +93,7 @@ pub(crate) fn programs(verdict: &Verdict) -> String {
     }
     let row = |p: &ProgramActivity| {
         let pid = format!(" <span class=\"dim\">({})</span>", p.pid);
-        vec![format!("{}{pid}", escape(&p.name)), escape(&p.what), escape_code(&p.next)]
+        vec![format!("{}{pid}", escape(&p.name)), escape(&p.description), escape_code(&p.next_step)]
     };
     let rows: Vec<Vec<String>> = verdict.programs.iter().map(row).collect();
     table(&["Program", "What it does and waits for", "Where to look next"], &rows)
@@ -190,11 +190,12 @@ pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
         items.push(format!("{noun} {} could not be judged; missing: {}.", named.join(", "), missing.join(", ")));
     }
     let missing = &verdict.missing;
-    if !missing.how.is_empty() {
-        let lines: Vec<String> = missing.how.iter().map(|line| format!("<li>{}</li>", escape_code(line))).collect();
+    if !missing.instructions.is_empty() {
+        let lines: Vec<String> =
+            missing.instructions.iter().map(|line| format!("<li>{}</li>", escape_code(line))).collect();
         items.push(format!("To judge them next time, record what is missing:<ul>{}</ul>", lines.join("")));
     }
-    items.extend(missing.never.iter().map(|line| escape_code(&format!("Not available: {line}."))));
+    items.extend(missing.unavailable.iter().map(|line| escape_code(&format!("Not available: {line}."))));
     for remark in &verdict.notes {
         let Some(kind) = words::remark_kind(&remark.kind) else { continue };
         if remark.kind == Note::UNSEEN {

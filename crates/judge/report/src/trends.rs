@@ -89,7 +89,7 @@ fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     }
     if let Some(step) = &trend.step {
         let verb = if step.after > step.before { "rose" } else { "fell" };
-        return Some(format!("{verb} from {} at {}", stepped(step, &trend.unit), moment(&step.at, zone, 0.0)));
+        return Some(format!("{verb} from {} at {}", stepped(step, &trend.unit), moment(&step.time, zone, 0.0)));
     }
     let rhythm = trend.rhythm.as_ref()?;
     let share = units::format_value(rhythm.share, "fraction");
@@ -149,7 +149,7 @@ fn beside(trend: &Trend) -> String {
 
 /// Returns true if two steps happened at about the same time.
 fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
-    let step_time = |t: &Trend| t.step.as_ref().map(|s| s.at.clone());
+    let step_time = |t: &Trend| t.step.as_ref().map(|s| s.time.clone());
     !std::ptr::eq(one, other)
         && step_time(one).is_some()
         && step_time(other).is_some()

@@ -5,7 +5,8 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
-    AskedOperation, AskingProgram, Culprit, Episode, Evidence, Finding, ProgramActivity, Verdict, VerdictPhase, seen_s,
+    Culprit, Episode, Evidence, Finding, OperationRequesters, ProgramActivity, RequestingProgram, Verdict,
+    VerdictPhase, seen_s,
 };
 
 use crate::axis;
@@ -145,7 +146,7 @@ pub(crate) fn not_judged(verdict: &Verdict) -> String {
         parts.push(format!("{} could not be read", format_count(unseen, "source", "sources")));
     }
     let summary = parts.join(", ");
-    match verdict.missing.short.as_str() {
+    match verdict.missing.summary.as_str() {
         _ if summary.is_empty() => summary,
         short if verdict.bottleneck == Bottleneck::Unknown && !short.is_empty() => {
             format!("{summary}. To judge more next time, {short} (commands: `--json`, `report`)")
@@ -186,15 +187,15 @@ pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
 
 /// Describes the programs that requested an operation; for writes by the kernel, also
 /// the programs that dirtied the pages.
-pub(crate) fn asked(operation: &AskedOperation) -> String {
-    let share = |a: &AskingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
-    let list = |askers: &[AskingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
+pub(crate) fn asked(operation: &OperationRequesters) -> String {
+    let share = |a: &RequestingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
+    let list = |askers: &[RequestingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
     let name = operation.operation.replace('_', " ");
     let mut words = format!("{name}: {} of its time at the disk", list(&operation.askers));
     if operation.programs > operation.askers.len() {
         words.push_str(&format!(" ({} programs in all)", operation.programs));
     }
-    match operation.sure.as_str() {
+    match operation.certainty.as_str() {
         "sure" => {}
         "unknown" => words.push_str("; the kernel wrote for other programs; which ones is unknown"),
         sure => {

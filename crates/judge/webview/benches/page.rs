@@ -165,7 +165,7 @@ fn write(dir: &Path, from_ns: i64, ticks: i64, options: WriterOptions) -> LogWri
 }
 
 fn view(dir: &Path, live: bool) -> WebView {
-    let pack = packs::builtin("default").expect("there").expect("right");
+    let pack = packs::builtin_pack("default").expect("there").expect("right");
     let settings = WebSettings { panels: Panels::builtin(), pack, ceilings: Vec::new(), version: "bench".into() };
     let source = LogSource { dir: dir.to_owned(), live };
     WebView::start("0", WebAccess::default(), settings, vec![Box::new(source)]).expect("served")

@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn state(source: AwayAtFirst) -> HostState {
-        let pack = packs::builtin("default").unwrap().unwrap();
+        let pack = packs::builtin_pack("default").unwrap().unwrap();
         let settings = WebSettings { panels: Panels::builtin(), pack, ceilings: Vec::new(), version: String::new() };
         HostState::new(Box::new(source), Arc::new(settings))
     }

@@ -137,9 +137,9 @@ fn write_recording(end_s: i64) -> (Topology, Frame) {
 }
 
 fn judge_host(topology: &Topology, frames: &[Frame]) -> Verdict {
-    let mut judge = Judge::new(vec![packs::builtin("default").unwrap().unwrap()], JudgeOptions::default());
-    judge.note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
-    frames.iter().for_each(|frame| judge.frame(frame));
+    let mut judge = Judge::new(vec![packs::builtin_pack("default").unwrap().unwrap()], JudgeOptions::default());
+    judge.add_note(&Note::new(0, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
+    frames.iter().for_each(|frame| judge.add_frame(frame));
     judge.finish().remove(0)
 }
 

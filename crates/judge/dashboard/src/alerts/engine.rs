@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use diskwright_base::{Ceiling, Frame, Note, Tick};
-use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::pseudo_counters::Pseudo;
 use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick, Severity};
 
 use super::alert::{Alert, RESTATED_NS};
@@ -189,7 +189,7 @@ impl AlertEngine {
         if note.kind == Note::END {
             self.ended_ns = Some(note.time_ns);
         }
-        self.monitor.note(note);
+        self.monitor.add_note(note);
         self.recent.note(note.clone());
     }
 
@@ -208,7 +208,7 @@ impl AlertEngine {
         self.arrival(&tick, &mut events);
         self.remember(frame, index, &tick);
         let AlertEngine { monitor, lanes, number, clear_of, .. } = self;
-        monitor.tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
+        monitor.judge_tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
             let lanes = &mut lanes[rule_tick.rule];
             if !lanes.contains_key(rule_tick.instance) {
                 lanes.insert(rule_tick.instance.to_owned(), RuleLane::default());
@@ -496,7 +496,7 @@ fn is_of(rule: &Rule, pseudo: Pseudo) -> bool {
 
 /// True where a rule on such a value holds.
 fn holds(rule: &Rule, value: f64) -> bool {
-    let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.shown().1.unwrap_or(f64::NAN);
+    let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.display_parts().1.unwrap_or(f64::NAN);
     rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))
 }
 
@@ -517,7 +517,7 @@ mod tests {
 
     #[test]
     fn what_no_verdict_has_blamed_for_long_is_forgotten() {
-        let judging = packs::builtin("default").expect("our pack").expect("is right");
+        let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
         let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
         let of_verdict = |rule: &Rule| is_of(rule, Pseudo::VerdictConfidence);
         let index = engine.rules.iter().position(of_verdict).expect("a rule on the verdict");
@@ -537,7 +537,7 @@ mod tests {
 
     #[test]
     fn verdicts_know_the_topology_after_the_clock_was_set_back() {
-        let judging = packs::builtin("default").expect("our pack").expect("is right");
+        let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
         let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
         let series = Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));

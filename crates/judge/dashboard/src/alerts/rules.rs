@@ -60,7 +60,7 @@ pub fn without(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
 /// # Errors
 /// The nearest ids in words.
 pub fn known(pack: &Pack, id: &str) -> Result<(), String> {
-    if pack.rule(id).is_some() {
+    if pack.find_rule(id).is_some() {
         return Ok(());
     }
     let near = diskwright_base::user_input::did_you_mean(id, pack.rules.iter().map(|rule| rule.id.as_str()));
@@ -102,11 +102,11 @@ alert = { hold = "5s" }
 "#;
         let mut pack = with_own("mine.toml", text).unwrap();
         assert_eq!(pack.rules.len(), builtin().rules.len());
-        assert_eq!(pack.rule("pressure.io").unwrap().alert.as_ref().unwrap().hold_s, 5.0);
+        assert_eq!(pack.find_rule("pressure.io").unwrap().alert.as_ref().unwrap().hold_s, 5.0);
         let error = without(&mut pack, &["presure.io".into()]).unwrap_err();
         assert_eq!(error, "no alert has the id `presure.io`; did you mean `pressure.io`?");
         without(&mut pack, &["pressure.io".into()]).unwrap();
-        assert!(pack.rule("pressure.io").is_none());
+        assert!(pack.find_rule("pressure.io").is_none());
         let wrong = with_own("mine.toml", &text.replace("alert =", "sustained =").replace("hold", "at_least"));
         assert!(wrong.unwrap_err().to_string().contains("never raises one"));
     }

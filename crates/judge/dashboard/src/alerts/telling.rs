@@ -4,7 +4,7 @@
 use diskwright_base::Tick;
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::format_value;
-use diskwright_diagnosis::pseudo::Pseudo;
+use diskwright_diagnosis::pseudo_counters::Pseudo;
 use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
 
 use super::alert::{Alert, AlertPeak, SCHEMA};
@@ -104,7 +104,7 @@ fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
 fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
     let newest = || lane.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
     let (position, value, time_ns) = lane.worst.unwrap_or_else(newest);
-    let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::shown);
+    let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::display_parts);
     let (quantity, limit, unit) = shown.unwrap_or_default();
     AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: format_rfc3339(time_ns) }
 }
@@ -114,7 +114,7 @@ pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Opti
     let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
     // another condition of the rule may lead now, whose value is of another quantity
-    if condition.shown().0 != alert.peak.quantity {
+    if condition.display_parts().0 != alert.peak.quantity {
         return;
     }
     let worse = |known: f64| if condition.compare.is_upper() { value > known } else { value < known };

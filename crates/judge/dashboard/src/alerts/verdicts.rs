@@ -49,9 +49,9 @@ impl VerdictWatch {
         let each = &mut |piece: LogPiece<'_>| match piece {
             LogPiece::Frame(frame) => {
                 ticks += frame.ticks().len();
-                judge.frame(frame);
+                judge.add_frame(frame);
             }
-            LogPiece::Note(note) => judge.note(&note),
+            LogPiece::Note(note) => judge.add_note(&note),
         };
         recent.read(from, to, each).ok()?;
         if ticks < 2 { None } else { judge.finish().into_iter().next() }

@@ -5,11 +5,11 @@
 //! time, the response time at equal load, the blamed counters), half for all other counters. Each interval has the
 //! level at which its own difference was tested, so that it excludes 0 exactly where the difference is significant.
 
-mod equal;
-mod load;
-mod outcome;
-mod watch;
-mod words;
+mod answer_quantities;
+mod change_outcome;
+mod comparison_text;
+mod counter_window;
+mod equal_load;
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,18 +18,18 @@ use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast
 use serde::Serialize;
 
 use crate::verdict::Verdict;
-pub use equal::EqualLoad;
-pub use load::{ChangeDirection, QuantityChange};
-pub use outcome::ChangeOutcome;
-use watch::WindowMean;
-pub use watch::{CounterWindow, WHOLE};
+pub use answer_quantities::{ChangeDirection, QuantityChange};
+pub use change_outcome::ChangeOutcome;
+use counter_window::WindowMean;
+pub use counter_window::{ALL_INSTANCES, CounterWindow};
+pub use equal_load::EqualLoad;
 
 /// A mean that may be from a tenth to ten times of another counts as unknown.
-const OPEN: f64 = 10.0;
+const MAX_KNOWN_FACTOR: f64 = 10.0;
 /// Name of the contract.
 pub const SCHEMA: &str = "diskwright.compare/1";
 /// Error rate of each half of the tests.
-const HALF: f64 = ERROR_RATE / 2.0;
+const HALF_ERROR_RATE: f64 = ERROR_RATE / 2.0;
 
 /// The comparison: the JSON contract `diskwright.compare/1`, field by field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -123,79 +123,92 @@ pub struct MeanEstimate {
 }
 
 impl MeanEstimate {
-    fn of(value: f64, trust: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
+    fn from_variance(value: f64, trust: Option<&MeanVariance>, bounds: Bounds) -> MeanEstimate {
         let (low, high) = trust.map_or((f64::NAN, f64::NAN), |mean| contrast::mean_interval(mean, bounds, ERROR_RATE));
         // an interval that is open or extremely wide says nothing
-        let is_known = low.is_finite() && high.is_finite() && high <= OPEN * value.abs().max(low.abs());
+        let is_known = low.is_finite() && high.is_finite() && high <= MAX_KNOWN_FACTOR * value.abs().max(low.abs());
         MeanEstimate { mean: value, low: is_known.then_some(low), high: is_known.then_some(high) }
     }
 }
 
 /// A difference that is tested.
-pub(crate) struct Question {
+pub(crate) struct TestedDifference {
     /// `None` where it is unknown.
     contrast: Option<Contrast>,
     /// The answer depends on it.
-    leads: bool,
+    is_leading: bool,
     /// Result of its test among all others.
-    tested: TestResult,
+    test_result: TestResult,
 }
 
-impl Question {
-    fn of(contrast: Option<Contrast>) -> Question {
+impl TestedDifference {
+    fn from_contrast(contrast: Option<Contrast>) -> TestedDifference {
         let contrast = contrast.filter(Contrast::is_known);
-        Question { contrast, leads: false, tested: TestResult { adjusted_p_value: f64::NAN, level: ERROR_RATE } }
+        TestedDifference {
+            contrast,
+            is_leading: false,
+            test_result: TestResult { adjusted_p_value: f64::NAN, level: ERROR_RATE },
+        }
     }
 
-    fn chance(&self) -> f64 {
+    fn p_value(&self) -> f64 {
         self.contrast.as_ref().filter(|c| !c.is_same()).map_or(f64::NAN, Contrast::p_value)
     }
 
     /// Probability that noise alone gives such a difference anywhere in the comparison.
-    fn significance(&self) -> Option<f64> {
+    fn adjusted_p_value(&self) -> Option<f64> {
         let contrast = self.contrast.as_ref()?;
         // two equal constants were not tested
-        Some(if contrast.is_same() { 1.0 } else { (self.tested.adjusted_p_value * ERROR_RATE / HALF).min(1.0) })
+        Some(if contrast.is_same() {
+            1.0
+        } else {
+            (self.test_result.adjusted_p_value * ERROR_RATE / HALF_ERROR_RATE).min(1.0)
+        })
     }
 
     /// True where the difference may be noise. `None` also where it may be noise or very large: the windows vary too
     /// much to tell these apart.
     fn is_noise(&self) -> Option<bool> {
-        let noise = self.significance()? >= ERROR_RATE;
+        let noise = self.adjusted_p_value()? >= ERROR_RATE;
         (!noise || !self.is_open()).then_some(noise)
     }
 
     /// True where the second mean may be a small part of the first as well as many times of it.
     fn is_open(&self) -> bool {
-        let ratio = self.contrast.as_ref().and_then(|c| c.ratio_interval(self.tested.level));
-        ratio.is_some_and(|(low, high)| high > OPEN * OPEN * low)
+        let ratio = self.contrast.as_ref().and_then(|c| c.ratio_interval(self.test_result.level));
+        ratio.is_some_and(|(low, high)| high > MAX_KNOWN_FACTOR * MAX_KNOWN_FACTOR * low)
     }
 }
 
 /// Compares the second window with the first.
-pub fn compare(first: &CounterWindow, second: &CounterWindow, before: Verdict, after: Verdict) -> WindowComparison {
-    let (mut counters, mut questions) = rows(first, second);
-    let picked = load::AnswerRows::of(&counters, &before, &after);
-    let mut further: Vec<Question> = vec![load::read_share(first, second, &picked)];
-    let equal = picked.response.map(|row| equal::compare(first, second, &counters[row]));
-    further.push(Question::of(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
-    picked.rows().for_each(|row| questions[row].leads = true);
-    further.iter_mut().for_each(|q| q.leads = true);
+pub fn compare_windows(
+    first: &CounterWindow,
+    second: &CounterWindow,
+    before: Verdict,
+    after: Verdict,
+) -> WindowComparison {
+    let (mut counters, mut questions) = comparison_rows(first, second);
+    let picked = answer_quantities::AnswerRows::select_rows(&counters, &before, &after);
+    let mut further: Vec<TestedDifference> = vec![answer_quantities::compare_read_share(first, second, &picked)];
+    let equal = picked.response.map(|row| equal_load::compare_at_equal_load(first, second, &counters[row]));
+    further.push(TestedDifference::from_contrast(equal.as_ref().and_then(|e| Some(e.as_ref().ok()?.contrast))));
+    picked.row_indices().for_each(|row| questions[row].is_leading = true);
+    further.iter_mut().for_each(|q| q.is_leading = true);
     let rows = questions.len();
     questions.append(&mut further);
-    let count = judge(&mut questions);
+    let count = test_differences(&mut questions);
     for (row, question) in counters.iter_mut().zip(&questions) {
-        fill(row, question);
+        fill_row(row, question);
     }
     let (share, at_equal) = (&questions[rows], &questions[rows + 1]);
-    let quantities = load::AnswerQuantities::of(&counters, &picked, share);
-    let equal = equal.map(|e| e.map(|e| e.told(at_equal)));
+    let quantities = answer_quantities::AnswerQuantities::from_rows(&counters, &picked, share);
+    let equal = equal.map(|e| e.map(|e| e.into_equal_load(at_equal)));
     let (equal_load, equal_load_missing) = match equal {
         Some(Ok(equal)) => (Some(equal), None),
         Some(Err(why)) => (None, Some(why)),
         None => (None, None),
     };
-    let outcome = outcome::outcome(&quantities, equal_load.as_ref(), &before, &after);
+    let outcome = change_outcome::judge_change(&quantities, equal_load.as_ref(), &before, &after);
     let mut comparison = WindowComparison {
         schema: SCHEMA,
         outcome,
@@ -208,24 +221,24 @@ pub fn compare(first: &CounterWindow, second: &CounterWindow, before: Verdict, a
         goals: quantities.goals,
         questions: count,
         counters,
-        only_before: only(first, second),
-        only_after: only(second, first),
+        only_before: counters_only_in(first, second),
+        only_after: counters_only_in(second, first),
         left_out: first.left_out + second.left_out,
         before,
         after,
     };
-    comparison.sentence = words::sentence(&comparison);
+    comparison.sentence = comparison_text::comparison_sentence(&comparison);
     comparison
 }
 
 /// Tests all differences, leading ones separately from the others, and returns the number of tests. The same difference
 /// under two names is tested once; two are the same where their p-values are bit-identical.
-fn judge(questions: &mut [Question]) -> usize {
-    let key = |q: &Question| q.contrast.as_ref().map(|c| c.p_value().to_bits());
-    let same = |q: &Question| q.chance() > 0.0 && q.chance() < 1.0;
-    let leading: HashSet<u64> = questions.iter().filter(|q| q.leads && same(q)).filter_map(key).collect();
+fn test_differences(questions: &mut [TestedDifference]) -> usize {
+    let key = |q: &TestedDifference| q.contrast.as_ref().map(|c| c.p_value().to_bits());
+    let same = |q: &TestedDifference| q.p_value() > 0.0 && q.p_value() < 1.0;
+    let leading: HashSet<u64> = questions.iter().filter(|q| q.is_leading && same(q)).filter_map(key).collect();
     for question in questions.iter_mut().filter(|q| same(q)) {
-        question.leads |= key(question).is_some_and(|k| leading.contains(&k));
+        question.is_leading |= key(question).is_some_and(|k| leading.contains(&k));
     }
     let mut count = 0;
     for leads in [true, false] {
@@ -234,7 +247,7 @@ fn judge(questions: &mut [Question]) -> usize {
         let places: Vec<usize> = questions
             .iter()
             .map(|q| {
-                let chance = if q.leads == leads { q.chance() } else { f64::NAN };
+                let chance = if q.is_leading == leads { q.p_value() } else { f64::NAN };
                 let known = place_of.get(&chance.to_bits()).copied().filter(|_| same(q) && !chance.is_nan());
                 known.unwrap_or_else(|| {
                     chances.push(chance);
@@ -243,9 +256,9 @@ fn judge(questions: &mut [Question]) -> usize {
                 })
             })
             .collect();
-        let results = test_by_holm(&chances, HALF);
-        for (question, place) in questions.iter_mut().zip(places).filter(|(q, _)| q.leads == leads) {
-            question.tested = results[place];
+        let results = test_by_holm(&chances, HALF_ERROR_RATE);
+        for (question, place) in questions.iter_mut().zip(places).filter(|(q, _)| q.is_leading == leads) {
+            question.test_result = results[place];
         }
         count += chances.iter().filter(|c| !c.is_nan()).count();
     }
@@ -253,40 +266,40 @@ fn judge(questions: &mut [Question]) -> usize {
 }
 
 /// Fills a row with the result of its test.
-fn fill(row: &mut ComparisonRow, question: &Question) {
+fn fill_row(row: &mut ComparisonRow, question: &TestedDifference) {
     let Some(contrast) = &question.contrast else { return };
-    let (low, high) = contrast.difference_interval(question.tested.level);
+    let (low, high) = contrast.difference_interval(question.test_result.level);
     if contrast.is_same() {
         row.difference = 0.0;
     }
-    row.significance = question.significance();
+    row.significance = question.adjusted_p_value();
     row.noise = question.is_noise();
-    row.level = Some(question.tested.level);
+    row.level = Some(question.test_result.level);
     if row.noise.is_none() {
         return;
     }
     // with few independent values an end may be infinite
     let closed = |v: f64| Some(v).filter(|v| v.is_finite());
     (row.difference_low, row.difference_high) = (closed(low), closed(high));
-    let ratio = contrast.ratio_interval(question.tested.level);
+    let ratio = contrast.ratio_interval(question.test_result.level);
     (row.ratio_low, row.ratio_high) = (ratio.and_then(|r| closed(r.0)), ratio.and_then(|r| closed(r.1)));
 }
 
 /// Rows of the counters that both windows have, each with its difference to be tested.
-fn rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, Vec<Question>) {
+fn comparison_rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, Vec<TestedDifference>) {
     let (mut rows, mut questions) = (Vec::new(), Vec::new());
-    for one in first.seen() {
-        let Some(other) = second.of(&one.counter, &one.instance) else { continue };
-        let (Some(a), Some(b)) = (one.measured(), other.measured()) else { continue };
-        let bounds = bounds(&one.unit, &a, &b);
-        let contrast = a.trust.as_ref().zip(b.trust.as_ref()).map(|(a, b)| Contrast::compare_means(a, b, bounds));
-        questions.push(Question::of(contrast));
+    for one in first.counters() {
+        let Some(other) = second.find_counter(&one.counter, &one.instance) else { continue };
+        let (Some(a), Some(b)) = (one.window_mean(), other.window_mean()) else { continue };
+        let bounds = counter_bounds(&one.unit, &a, &b);
+        let contrast = a.variance.as_ref().zip(b.variance.as_ref()).map(|(a, b)| Contrast::compare_means(a, b, bounds));
+        questions.push(TestedDifference::from_contrast(contrast));
         rows.push(ComparisonRow {
             counter: one.counter.clone(),
             instance: one.instance.clone(),
             unit: one.unit.clone(),
-            before: MeanEstimate::of(a.mean, a.trust.as_ref(), bounds),
-            after: MeanEstimate::of(b.mean, b.trust.as_ref(), bounds),
+            before: MeanEstimate::from_variance(a.mean, a.variance.as_ref(), bounds),
+            after: MeanEstimate::from_variance(b.mean, b.variance.as_ref(), bounds),
             difference: b.mean - a.mean,
             difference_low: None,
             difference_high: None,
@@ -303,8 +316,8 @@ fn rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<ComparisonRow>, V
 
 /// Possible values of a counter, judged by its values: one that was never below 0 cannot be negative, and a fraction
 /// that was never above 1 cannot exceed 1.
-fn bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
-    let (low, high) = (a.ends.0.min(b.ends.0), a.ends.1.max(b.ends.1));
+fn counter_bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
+    let (low, high) = (a.range.0.min(b.range.0), a.range.1.max(b.range.1));
     match () {
         () if low < 0.0 => Bounds::NONE,
         () if unit == "fraction" && high <= 1.0 => Bounds::SHARE,
@@ -313,9 +326,9 @@ fn bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
 }
 
 /// Counters that one window has and the other lacks or never had a value of.
-fn only(of: &CounterWindow, without: &CounterWindow) -> Vec<CounterInstance> {
+fn counters_only_in(of: &CounterWindow, without: &CounterWindow) -> Vec<CounterInstance> {
     let measured = |w: &CounterWindow| -> Vec<(String, String)> {
-        let seen = w.seen().iter().filter(|s| s.measured().is_some());
+        let seen = w.counters().iter().filter(|s| s.window_mean().is_some());
         seen.map(|s| (s.counter.clone(), s.instance.clone())).collect()
     };
     let others: HashSet<_> = measured(without).into_iter().collect();

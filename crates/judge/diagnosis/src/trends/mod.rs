@@ -2,42 +2,42 @@
 //! step, rhythms. Two guards against noise: intervals take the autocorrelation of samples into account
 //! ([`diskwright_statistics`]), and significance is adjusted for the number of tests made on the whole log.
 
-mod analysis;
-mod choose;
-pub(crate) mod model;
-pub(crate) mod timeline;
+pub(crate) mod clock_buckets;
+mod series_analysis;
+mod subjects;
+pub(crate) mod trend;
 
 use diskwright_statistics::{ERROR_RATE, Period, Rhythm, multiple_tests};
 
 use crate::observation::Observation;
-use crate::outcome::unit_of;
-use analysis::{Analysis, SeriesModel};
-use choose::{Subject, TrendCondition, subjects};
+use crate::rule_outcome::condition_unit;
 use diskwright_base::timestamp::format_rfc3339;
-pub use model::{Trend, TrendRhythm, TrendShape, TrendStep};
+use series_analysis::{SeriesAnalysis, SeriesModel};
+use subjects::{TrendCondition, TrendSubject, trend_subjects};
+pub use trend::{Trend, TrendRhythm, TrendShape, TrendStep};
 
 /// Windows shorter than this have no trends, seconds.
-pub const LEAST_WINDOW_S: f64 = 3600.0;
+pub const MIN_WINDOW_S: f64 = 3600.0;
 /// Number of points of a shown series.
-const POINTS: usize = 60;
+const SERIES_POINTS: usize = 60;
 const DAY_S: f64 = 86_400.0;
 /// A crossing further in the future than this many windows is not reported as important.
-const HORIZON: f64 = 10.0;
+const MAX_HORIZON_WINDOWS: f64 = 10.0;
 
 /// True where a window, nanoseconds since 1970, is long enough for trends. A recording of an hour may lack a tick.
-pub(crate) fn long_enough((from_ns, to_ns): (i64, i64)) -> bool {
-    (to_ns as f64 - from_ns as f64) / 1e9 >= LEAST_WINDOW_S * 0.99
+pub(crate) fn is_long_enough((from_ns, to_ns): (i64, i64)) -> bool {
+    (to_ns as f64 - from_ns as f64) / 1e9 >= MIN_WINDOW_S * 0.99
 }
 
 /// Finds all trends of a pack, important ones first, and the number of tests that significance is adjusted for. Empty
 /// for windows under an hour.
-pub(crate) fn trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize) {
-    if !long_enough((observed.window.from_ns, observed.window.to_ns)) {
+pub(crate) fn find_trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize) {
+    if !is_long_enough((observed.window.from_ns, observed.window.to_ns)) {
         return (Vec::new(), 0);
     }
-    let subjects = subjects(observed, pack);
-    let found: Vec<(&Subject<'_>, Analysis)> =
-        subjects.iter().filter_map(|s| Some((s, Analysis::of(&s.filled)?))).collect();
+    let subjects = trend_subjects(observed, pack);
+    let found: Vec<(&TrendSubject<'_>, SeriesAnalysis)> =
+        subjects.iter().filter_map(|s| Some((s, SeriesAnalysis::analyze_series(&s.filled)?))).collect();
     let mut chances = Vec::new();
     let mut starts = Vec::new();
     for (_, analysis) in &found {
@@ -53,18 +53,18 @@ pub(crate) fn trends(observed: &Observation, pack: usize) -> (Vec<Trend>, usize)
         .iter()
         .zip(&starts)
         .map(|((subject, analysis), &start)| {
-            told(subject, analysis, &adjusted[start..], (observed.window.from_ns, observed.window.to_ns))
+            build_trend(subject, analysis, &adjusted[start..], (observed.window.from_ns, observed.window.to_ns))
         })
         .collect();
-    list.sort_by_cached_key(choose::order);
+    list.sort_by_cached_key(subjects::sort_key);
     (list, test_count)
 }
 
 /// Builds one trend; `adjusted` begins with the adjusted p-values of its line, its step and its rhythms.
-fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
+fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: &[f64], window: (i64, i64)) -> Trend {
     let significance = |index: usize| if adjusted[index].is_nan() { 1.0 } else { adjusted[index] };
     let (of_line, of_step) = (significance(0), significance(1));
-    let shape = match analysis.best() {
+    let shape = match analysis.best_model() {
         _ if of_line.min(of_step) >= ERROR_RATE => TrendShape::Flat,
         SeriesModel::Line => TrendShape::Line,
         SeriesModel::Step => TrendShape::Step,
@@ -77,15 +77,15 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
         _ => analysis.mean,
     };
     let slope = line.map_or(0.0, |l| l.slope);
-    let judged = subject.next(now, slope);
+    let judged = subject.next_condition(now, slope);
     let finite = |v: f64| Some(v * DAY_S).filter(|v| v.is_finite());
     let interval = line.map_or((0.0, 0.0), |l| l.slope_interval);
-    let rhythms = rhythms_seen(analysis, adjusted);
+    let rhythms = significant_rhythms(analysis, adjusted);
     let mut trend = Trend {
         counter: judged.condition.quantity.counter.id.clone(),
-        quantity: judged.condition.quantity.text(),
+        quantity: judged.condition.quantity.formula_text(),
         instance: subject.instance.clone(),
-        unit: unit_of(judged.condition),
+        unit: condition_unit(judged.condition),
         rule: judged.rule.id.clone(),
         title: judged.rule.title.clone(),
         bottleneck: judged.rule.bottleneck,
@@ -100,35 +100,35 @@ fn told(subject: &Subject<'_>, analysis: &Analysis, adjusted: &[f64], window: (i
         crosses: None,
         crosses_earliest: None,
         crosses_latest: None,
-        step: step_seen(analysis, shape, of_step),
+        step: significant_step(analysis, shape, of_step),
         rhythm: rhythms.first().cloned(),
         rhythms,
         matters: false,
         series: Vec::new(),
     };
-    crossing(&mut trend, judged, analysis);
-    trend.matters = matters(&trend, judged, analysis);
+    set_crossings(&mut trend, judged, analysis);
+    trend.matters = is_worth_showing(&trend, judged, analysis);
     if shape != TrendShape::Flat || trend.rhythm.is_some() {
-        trend.series = series(analysis, window);
+        trend.series = series_parts(analysis, window);
     }
     trend
 }
 
-fn step_seen(analysis: &Analysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
+fn significant_step(analysis: &SeriesAnalysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
     let time = format_rfc3339(analysis.time_ns(step.time_s)?);
-    Some(TrendStep { at: time, before: step.before, after: step.after, significance })
+    Some(TrendStep { time: time, before: step.before, after: step.after, significance })
 }
 
 /// The significant rhythms, those that explain most first.
-fn rhythms_seen(analysis: &Analysis, adjusted: &[f64]) -> Vec<TrendRhythm> {
+fn significant_rhythms(analysis: &SeriesAnalysis, adjusted: &[f64]) -> Vec<TrendRhythm> {
     let each = analysis.rhythms.iter().zip(&adjusted[2..]).filter(|(_, chance)| **chance < ERROR_RATE);
-    let mut list: Vec<TrendRhythm> = each.filter_map(|(r, chance)| rhythm_seen(analysis, r, *chance)).collect();
+    let mut list: Vec<TrendRhythm> = each.filter_map(|(r, chance)| describe_rhythm(analysis, r, *chance)).collect();
     list.sort_by(|a, b| b.share.total_cmp(&a.share));
     list
 }
 
-fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Option<TrendRhythm> {
+fn describe_rhythm(analysis: &SeriesAnalysis, rhythm: &Rhythm, significance: f64) -> Option<TrendRhythm> {
     const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
     let (peak_s, period_s) = (rhythm.peak_s(), rhythm.period.seconds());
     let (period, peak) = match rhythm.period {
@@ -148,7 +148,7 @@ fn rhythm_seen(analysis: &Analysis, rhythm: &Rhythm, significance: f64) -> Optio
 
 /// Sets when the limit is crossed. After a step there is no line to extrapolate, and a value that is already beyond the
 /// limit crosses nothing.
-fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis) {
+fn set_crossings(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &SeriesAnalysis) {
     let Some(line) = analysis.line.as_ref().filter(|_| trend.shape != TrendShape::Step) else { return };
     let end_s = analysis.end_s();
     if judged.holds(trend.now) || judged.holds(line.value_at(end_s)) {
@@ -165,8 +165,8 @@ fn crossing(trend: &mut Trend, judged: &TrendCondition<'_>, analysis: &Analysis)
 
 /// True where the trend is worth a line on the screen: it will cross the rule's limit soon, or its change is large
 /// relative to its mean and to the limit.
-fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> bool {
-    if !judged.leads {
+fn is_worth_showing(trend: &Trend, judged: &TrendCondition<'_>, analysis: &SeriesAnalysis) -> bool {
+    if !judged.is_leading {
         return false;
     }
     // a change is large relative to the limit or to the distance from it
@@ -174,7 +174,7 @@ fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> b
     let large = |change: f64, of: f64| change.abs() >= 0.2 * of.abs() && change.abs() >= 0.1 * scale;
     match trend.shape {
         TrendShape::Line => {
-            let soon = analysis.end_s() + HORIZON * analysis.span_s();
+            let soon = analysis.end_s() + MAX_HORIZON_WINDOWS * analysis.span_s();
             let line_at = analysis.line.as_ref().map(|l| l.limit_crossing(judged.limit, analysis.end_s()));
             let crosses = line_at.and_then(|c| c.time_s).is_some_and(|second| second <= soon);
             let change = trend.slope_per_day / DAY_S * analysis.span_s();
@@ -188,13 +188,13 @@ fn matters(trend: &Trend, judged: &TrendCondition<'_>, analysis: &Analysis) -> b
 }
 
 /// Means of the quantity over equal parts of the window.
-fn series(analysis: &Analysis, (from_ns, to_ns): (i64, i64)) -> Vec<Option<f64>> {
-    let mut parts = vec![(0.0, 0.0); POINTS];
+fn series_parts(analysis: &SeriesAnalysis, (from_ns, to_ns): (i64, i64)) -> Vec<Option<f64>> {
+    let mut parts = vec![(0.0, 0.0); SERIES_POINTS];
     let span = to_ns as f64 - from_ns as f64;
     for p in &analysis.points {
         let Some(time_ns) = analysis.time_ns(p.time_s) else { continue };
-        let place = ((time_ns as f64 - from_ns as f64) / span * POINTS as f64).max(0.0) as usize;
-        let part = &mut parts[place.min(POINTS - 1)];
+        let place = ((time_ns as f64 - from_ns as f64) / span * SERIES_POINTS as f64).max(0.0) as usize;
+        let part = &mut parts[place.min(SERIES_POINTS - 1)];
         *part = (part.0 + p.value * p.weight, part.1 + p.weight);
     }
     parts.into_iter().map(|(product, weight)| (weight > 0.0).then(|| product / weight)).collect()

@@ -109,10 +109,10 @@ impl Recording {
     pub fn judge(&self, packs: Vec<Pack>, options: JudgeOptions, cut: usize) -> Vec<Verdict> {
         let mut judge = Judge::new(packs, options);
         if let Some(topology) = &self.topology {
-            judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
+            judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(topology).unwrap()));
         }
         for start in (0..self.ticks).step_by(cut) {
-            judge.frame(&self.frame(start..(start + cut).min(self.ticks)));
+            judge.add_frame(&self.frame(start..(start + cut).min(self.ticks)));
         }
         judge.finish()
     }
@@ -124,17 +124,17 @@ impl Recording {
 
     /// Judged by the default pack, with process tables.
     pub fn with_tables(&self, tables: &[Note]) -> Verdict {
-        let pack = diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+        let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
         let mut judge = Judge::new(vec![pack], self.options());
-        judge.note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(self.described()).unwrap()));
-        tables.iter().for_each(|note| judge.note(note));
-        judge.frame(&self.frame(0..self.ticks));
+        judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(self.described()).unwrap()));
+        tables.iter().for_each(|note| judge.add_note(note));
+        judge.add_frame(&self.frame(0..self.ticks));
         judge.finish().remove(0)
     }
 
     /// Judged by the default pack.
     pub fn by_default(&self) -> Verdict {
-        let pack = diskwright_diagnosis::packs::builtin("default").unwrap().unwrap();
+        let pack = diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
         self.judge(vec![pack], self.options(), self.ticks.max(1)).remove(0)
     }
 }

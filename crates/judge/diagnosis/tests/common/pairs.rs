@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use diskwright_base::{Frame, Schema, Series, Tick};
-use diskwright_diagnosis::compare::{ChangeOutcome, CounterWindow, WindowComparison, compare};
+use diskwright_diagnosis::compare::{ChangeOutcome, CounterWindow, WindowComparison, compare_windows};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack};
 
 use super::Noise;
@@ -160,11 +160,11 @@ pub fn compared(before: &Window, after: &Window, pack: &Pack, random: &mut Noise
         let range = (START, START + window.seconds as i64 * SECOND as i64);
         let options = JudgeOptions { expected: Some(range), ..JudgeOptions::default() };
         let (mut judge, mut watch) = (Judge::new(vec![pack.clone()], options), CounterWindow::new(range));
-        judge.frame(&frame);
-        watch.frame(&frame);
+        judge.add_frame(&frame);
+        watch.add_frame(&frame);
         (watch, judge.finish().remove(0))
     });
-    compare(&first, &second, before, after)
+    compare_windows(&first, &second, before, after)
 }
 
 /// True effect of the change.

@@ -167,7 +167,7 @@ fn object_of(schema: &Schema, name: &str) -> Option<&'static str> {
 /// Finds the devices of a schema that count.
 pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
     let mut object = DISK;
-    let mut disks = diskwright_diagnosis::disks(schema, topology);
+    let mut disks = diskwright_diagnosis::physical_disks(schema, topology);
     if disks.is_empty() {
         object = PART;
         disks = schema.instances(object).into_iter().filter(|i| counts_requests(schema, i)).collect();

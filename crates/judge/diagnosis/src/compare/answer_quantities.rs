@@ -1,0 +1,256 @@
+//! The quantities that the answer depends on, in both windows: the load, the response time, and the counters that the
+//! verdicts blame.
+
+use std::collections::HashMap;
+
+use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
+use serde::Serialize;
+
+use super::{ALL_INSTANCES, ComparisonRow, CounterWindow, TestedDifference};
+use crate::rule::Bottleneck;
+use crate::verdict::{Finding, Verdict};
+
+/// Direction in which a quantity changed between the windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeDirection {
+    /// It grew beyond noise, by at least a twentieth.
+    Up,
+    /// It fell beyond noise, by at least a twentieth.
+    Down,
+    /// Neither.
+    Same,
+    /// There are too few ticks.
+    Unknown,
+}
+
+/// A quantity of the machine in both windows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuantityChange {
+    /// Its counter; two with a `/` between them where it is their quotient.
+    pub counter: String,
+    /// Its unit.
+    pub unit: String,
+    /// Mean of the first window.
+    pub before: f64,
+    /// Mean of the second.
+    pub after: f64,
+    /// Direction of the change.
+    pub change: ChangeDirection,
+    /// Lower end of the ratio of the second mean over the first, at the level of its test; `null` where it is unknown.
+    pub ratio_low: Option<f64>,
+    /// The upper end.
+    pub ratio_high: Option<f64>,
+}
+
+impl QuantityChange {
+    /// True where it differs beyond noise, or by so much that it should not be attributed to noise alone.
+    pub(super) fn may_differ(&self) -> bool {
+        let far = self.before.max(self.after) > LARGE_RATIO * self.before.min(self.after);
+        matches!(self.change, ChangeDirection::Up | ChangeDirection::Down)
+            || (far && self.change != ChangeDirection::Unknown)
+    }
+}
+
+/// Smallest relevant change, as a share.
+pub(super) const MIN_CHANGE: f64 = 0.05;
+/// Loads that differ by more than this factor are not called the same, even within noise.
+const LARGE_RATIO: f64 = 1.25;
+/// Smallest request rate at which disks count as loaded.
+const MIN_REQUESTS_PER_S: f64 = 1.0;
+/// Smallest byte rate at which links count as loaded.
+const MIN_BYTES_PER_S: f64 = 10_000.0;
+
+pub(super) const REQUESTS_COUNTER: &str = "physical_disk.transfers_per_s";
+pub(super) const RESPONSE_COUNTER: &str = "physical_disk.avg_s_per_transfer";
+pub(super) const SIZE_COUNTER: &str = "physical_disk.avg_bytes_per_transfer";
+pub(super) const READS_COUNTER: &str = "physical_disk.reads_per_s";
+/// Counter text of the share of reads in changes.
+pub(super) const READ_SHARE_QUOTIENT: &str = "physical_disk.reads_per_s/physical_disk.transfers_per_s";
+/// Load counters where the disks are not loaded, best first.
+const TRAFFIC_COUNTERS: [&str; 2] = ["network.bytes_per_s", "network.received_bytes_per_s"];
+/// Largest number of blamed counters that are compared.
+const MAX_GOALS: usize = 3;
+
+/// Rows that the answer depends on, by their index.
+pub(super) struct AnswerRows {
+    pub load: Option<usize>,
+    pub size: Option<usize>,
+    pub response: Option<usize>,
+    /// Counters that the verdict blames; true where more is worse.
+    pub goals: Vec<(usize, bool)>,
+}
+
+/// Index of the row of a counter that stands for the machine.
+fn machine_row(rows: &[ComparisonRow], counter: &str) -> Option<usize> {
+    let of = |instance: &str| rows.iter().position(|r| r.counter == counter && r.instance == instance);
+    let mut all = rows.iter().enumerate().filter(|(_, r)| r.counter == counter).map(|(index, _)| index);
+    let only = || all.next().filter(|_| all.next().is_none());
+    of(ALL_INSTANCES).or_else(|| of("")).or_else(|| of("_total")).or_else(only)
+}
+
+impl AnswerRows {
+    /// Selects the rows. Disk traffic from paging is not a load: it goes away with its cause.
+    pub fn select_rows(rows: &[ComparisonRow], before: &Verdict, after: &Verdict) -> AnswerRows {
+        let blamed = if before.bottleneck.blames() { before } else { after };
+        let paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
+        let asked = |row: &usize, least: f64| rows[*row].before.mean.max(rows[*row].after.mean) >= least;
+        let requests = machine_row(rows, REQUESTS_COUNTER).filter(|row| asked(row, MIN_REQUESTS_PER_S) && !paging);
+        let traffic =
+            || TRAFFIC_COUNTERS.iter().filter_map(|c| machine_row(rows, c)).find(|row| asked(row, MIN_BYTES_PER_S));
+        let of_disks = matches!(
+            blamed.bottleneck,
+            Bottleneck::Disk | Bottleneck::None | Bottleneck::Unknown | Bottleneck::Channel | Bottleneck::Controller
+        );
+        let disks = |counter: &str| requests.and_then(|_| machine_row(rows, counter));
+        let response = disks(RESPONSE_COUNTER);
+        let goals = if of_disks && response.is_some() { Vec::new() } else { blamed_rows(rows, blamed) };
+        AnswerRows { load: requests.or_else(traffic), size: disks(SIZE_COUNTER), response, goals }
+    }
+
+    /// Indices of all selected rows.
+    pub fn row_indices(&self) -> impl Iterator<Item = usize> {
+        let goals = self.goals.iter().map(|(row, _)| *row);
+        [self.load, self.size, self.response].into_iter().flatten().chain(goals)
+    }
+}
+
+/// Rows of the counters of the findings that a verdict blames.
+fn blamed_rows(rows: &[ComparisonRow], verdict: &Verdict) -> Vec<(usize, bool)> {
+    let row = |f: &Finding| {
+        let index = rows.iter().position(|r| r.counter == f.counter && r.instance == f.instance);
+        let own = index
+            .or_else(|| machine_row(rows, &f.counter))
+            .map(|index| (index, matches!(f.compare, "above" | "at_least")));
+        own.or_else(|| waiting_row(rows, f))
+    };
+    let blames = |f: &&Finding| f.bottleneck == verdict.bottleneck && f.bottleneck.blames();
+    let mut list: Vec<(usize, bool)> = Vec::new();
+    for goal in verdict.findings.iter().filter(blames).filter_map(row) {
+        if list.len() < MAX_GOALS && !list.contains(&goal) {
+            list.push(goal);
+        }
+    }
+    list
+}
+
+/// Row of a paging or pressure counter in the evidence of a finding, of which more is always worse. It stands in for a
+/// leading counter without a row, such as the share of paging in a disk's transfers.
+fn waiting_row(rows: &[ComparisonRow], finding: &Finding) -> Option<(usize, bool)> {
+    let counters = finding.evidence.iter().map(|e| e.counter.as_str());
+    let mut waits = counters.filter(|c| c.starts_with("paging.") || c.starts_with("pressure."));
+    waits.find_map(|counter| machine_row(rows, counter)).map(|index| (index, true))
+}
+
+/// The quantities that the answer depends on, with their changes.
+pub(super) struct AnswerQuantities {
+    pub load: Option<QuantityChange>,
+    pub mix: Vec<QuantityChange>,
+    pub response: Option<QuantityChange>,
+    pub goals: Vec<QuantityChange>,
+    /// `Up` where the blamed counters got worse, `Down` where they got better.
+    pub goal_change: ChangeDirection,
+}
+
+impl AnswerQuantities {
+    /// Changes of the selected rows; `share` is the tested share of reads.
+    pub fn from_rows(rows: &[ComparisonRow], picked: &AnswerRows, share: &TestedDifference) -> AnswerQuantities {
+        let of = |row: usize| quantity_change(&rows[row]);
+        let goals: Vec<QuantityChange> = picked.goals.iter().map(|(row, _)| of(*row)).collect();
+        let turned = |(movement, (_, upper)): (&QuantityChange, &(usize, bool))| match movement.change {
+            ChangeDirection::Up if !upper => ChangeDirection::Down,
+            ChangeDirection::Down if !upper => ChangeDirection::Up,
+            change => change,
+        };
+        let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(turned).collect();
+        let any = |change: ChangeDirection| changes.contains(&change);
+        let goal = match () {
+            () if any(ChangeDirection::Up) && any(ChangeDirection::Down) => ChangeDirection::Unknown,
+            () if any(ChangeDirection::Down) => ChangeDirection::Down,
+            () if any(ChangeDirection::Up) => ChangeDirection::Up,
+            () if any(ChangeDirection::Same) => ChangeDirection::Same,
+            () => ChangeDirection::Unknown,
+        };
+        let mut mix: Vec<QuantityChange> = picked.size.map(of).into_iter().collect();
+        mix.extend(share.contrast.as_ref().map(|c| read_share_change(c, share)));
+        AnswerQuantities { load: picked.load.map(of), mix, response: picked.response.map(of), goals, goal_change: goal }
+    }
+}
+
+fn quantity_change(row: &ComparisonRow) -> QuantityChange {
+    let (before, after) = (row.before.mean, row.after.mean);
+    let small = (after - before).abs() < MIN_CHANGE * before.abs().max(after.abs());
+    QuantityChange {
+        counter: row.counter.clone(),
+        unit: row.unit.clone(),
+        before,
+        after,
+        change: change_direction(row.noise, small, after > before),
+        ratio_low: row.ratio_low,
+        ratio_high: row.ratio_high,
+    }
+}
+
+pub(super) fn change_direction(noise: Option<bool>, small: bool, up: bool) -> ChangeDirection {
+    match noise {
+        None => ChangeDirection::Unknown,
+        Some(true) => ChangeDirection::Same,
+        Some(false) if small => ChangeDirection::Same,
+        Some(false) if up => ChangeDirection::Up,
+        Some(false) => ChangeDirection::Down,
+    }
+}
+
+/// Change of the share of reads. It is judged by its absolute difference: 2 % of reads that become 1 % are no different
+/// mix.
+fn read_share_change(contrast: &Contrast, question: &TestedDifference) -> QuantityChange {
+    let (before, after) = contrast.both_means();
+    let small = (after - before).abs() < MIN_CHANGE;
+    let ratio = contrast.ratio_interval(question.test_result.level);
+    QuantityChange {
+        counter: READ_SHARE_QUOTIENT.into(),
+        unit: "fraction".into(),
+        before,
+        after,
+        change: change_direction(question.is_noise(), small, after > before),
+        ratio_low: ratio.map(|r| r.0),
+        ratio_high: ratio.map(|r| r.1).filter(|high| high.is_finite()),
+    }
+}
+
+/// Compares the share of reads among the requests of all disks.
+pub(super) fn compare_read_share(
+    first: &CounterWindow,
+    second: &CounterWindow,
+    picked: &AnswerRows,
+) -> TestedDifference {
+    let none = TestedDifference::from_contrast(None);
+    if picked.response.is_none() {
+        return none;
+    }
+    let of = |watch: &CounterWindow| {
+        let list = read_shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<BlockMean>>();
+        MeanVariance::from_points(&list)
+    };
+    let (Some(a), Some(b)) = (of(first), of(second)) else { return none };
+    TestedDifference::from_contrast(Some(Contrast::compare_means(&a, &b, Bounds::SHARE)))
+}
+
+/// The share of reads by bucket.
+pub(super) fn read_shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
+    let instance = disks_instance(watch);
+    let points = |counter: &str| watch.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
+    let reads: HashMap<i64, f64> = points(READS_COUNTER).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
+    let share = |(bucket, p): (i64, BlockMean)| {
+        let share = (reads.get(&bucket)? / p.value).clamp(0.0, 1.0);
+        (p.value > 0.0).then_some((bucket, BlockMean { time_s: p.time_s, value: share, weight: p.value * p.weight }))
+    };
+    points(REQUESTS_COUNTER).into_iter().filter_map(share).collect()
+}
+
+/// The instance whose counters stand for all disks.
+pub(super) fn disks_instance(watch: &CounterWindow) -> &'static str {
+    let there =
+        |instance: &&str| watch.find_counter(REQUESTS_COUNTER, instance).is_some_and(|s| s.window_mean().is_some());
+    [ALL_INSTANCES, "", "_total"].into_iter().find(there).unwrap_or(ALL_INSTANCES)
+}

@@ -1,0 +1,112 @@
+//! Judges whether a change helped. Load and response time are judged separately, so that "faster, because the load was
+//! lower" does not count as success. A different verdict alone is no success either: the blamed counters must have
+//! changed.
+
+use serde::Serialize;
+
+use super::answer_quantities::{AnswerQuantities, ChangeDirection, QuantityChange};
+use super::equal_load::EqualLoad;
+use crate::verdict::Verdict;
+
+/// Effect of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangeOutcome {
+    /// Requests are served faster at a comparable load, or the blamed counters got better.
+    Helped,
+    /// Requests are served slower at a comparable load, or the blamed counters got worse.
+    Worse,
+    /// The load was lower, which alone explains an improvement.
+    #[serde(rename = "less_asked")]
+    LowerLoad,
+    /// The load was higher, which alone explains a deterioration.
+    #[serde(rename = "more_asked")]
+    HigherLoad,
+    /// The requests were of another kind, so response times cannot be compared.
+    #[serde(rename = "other_load")]
+    DifferentLoad,
+    /// No difference beyond noise.
+    Unchanged,
+    /// The windows do not show it.
+    Unclear,
+}
+
+fn direction_of_change(of: Option<&QuantityChange>) -> ChangeDirection {
+    of.map_or(ChangeDirection::Unknown, |m| m.change)
+}
+
+/// Judges whether the change helped.
+pub(super) fn judge_change(
+    quantities: &AnswerQuantities,
+    equal: Option<&EqualLoad>,
+    before: &Verdict,
+    after: &Verdict,
+) -> ChangeOutcome {
+    match quantities.response {
+        Some(_) if quantities.goals.is_empty() => judge_by_response_time(quantities, equal),
+        _ => judge_by_blamed_counters(quantities, before, after),
+    }
+}
+
+/// Judges by the response time of the disks.
+fn judge_by_response_time(quantities: &AnswerQuantities, equal: Option<&EqualLoad>) -> ChangeOutcome {
+    let (load, response) =
+        (direction_of_change(quantities.load.as_ref()), direction_of_change(quantities.response.as_ref()));
+    let differs = |m: &QuantityChange| matches!(m.change, ChangeDirection::Up | ChangeDirection::Down);
+    let other = quantities.mix.iter().any(differs);
+    // the load changed in the direction that would explain the opposite
+    let against = match (load, response) {
+        _ if other => None,
+        (ChangeDirection::Up, ChangeDirection::Down) => Some(ChangeOutcome::Helped),
+        (ChangeDirection::Down, ChangeDirection::Up) => Some(ChangeOutcome::Worse),
+        _ => None,
+    };
+    match equal.map(|e| e.change) {
+        Some(ChangeDirection::Down) => return ChangeOutcome::Helped,
+        Some(ChangeDirection::Up) => return ChangeOutcome::Worse,
+        Some(ChangeDirection::Same) if against.is_none() => {
+            return match load {
+                ChangeDirection::Up => ChangeOutcome::HigherLoad,
+                ChangeDirection::Down => ChangeOutcome::LowerLoad,
+                _ if other => ChangeOutcome::DifferentLoad,
+                _ => ChangeOutcome::Unchanged,
+            };
+        }
+        _ => {}
+    }
+    let may_differ = |m: &QuantityChange| m.change == ChangeDirection::Same && m.may_differ();
+    let maybe = quantities.load.iter().chain(&quantities.mix).any(may_differ);
+    match (load, response) {
+        _ if against.is_some() => against.unwrap_or(ChangeOutcome::Unclear),
+        (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
+        _ if other => ChangeOutcome::DifferentLoad,
+        (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LowerLoad,
+        (ChangeDirection::Up, ChangeDirection::Same | ChangeDirection::Up) => ChangeOutcome::HigherLoad,
+        (ChangeDirection::Same, ChangeDirection::Same) => ChangeOutcome::Unchanged,
+        _ if maybe => ChangeOutcome::Unclear,
+        (ChangeDirection::Same, ChangeDirection::Down) => ChangeOutcome::Helped,
+        (ChangeDirection::Same, ChangeDirection::Up) => ChangeOutcome::Worse,
+        _ => ChangeOutcome::Unclear,
+    }
+}
+
+/// Judges by the counters of the findings behind the verdicts.
+fn judge_by_blamed_counters(quantities: &AnswerQuantities, before: &Verdict, after: &Verdict) -> ChangeOutcome {
+    // without a load counter, only the blamed counters are judged
+    let load = quantities.load.as_ref().map_or(ChangeDirection::Same, |m| m.change);
+    let maybe = quantities.load.as_ref().is_some_and(|m| m.change == ChangeDirection::Same && m.may_differ());
+    let blamed = before.bottleneck.blames() || after.bottleneck.blames();
+    match (load, quantities.goal_change) {
+        (ChangeDirection::Unknown, _) => ChangeOutcome::Unclear,
+        (ChangeDirection::Down, ChangeDirection::Down | ChangeDirection::Same) => ChangeOutcome::LowerLoad,
+        (ChangeDirection::Up, ChangeDirection::Up | ChangeDirection::Same) => ChangeOutcome::HigherLoad,
+        (ChangeDirection::Down, _) if !blamed => ChangeOutcome::LowerLoad,
+        (ChangeDirection::Up, _) if !blamed => ChangeOutcome::HigherLoad,
+        (_, ChangeDirection::Down | ChangeDirection::Up) if maybe => ChangeOutcome::Unclear,
+        (_, ChangeDirection::Down) => ChangeOutcome::Helped,
+        (_, ChangeDirection::Up) => ChangeOutcome::Worse,
+        (_, ChangeDirection::Same) => ChangeOutcome::Unchanged,
+        _ if !blamed && quantities.load.is_some() => ChangeOutcome::Unchanged,
+        _ => ChangeOutcome::Unclear,
+    }
+}

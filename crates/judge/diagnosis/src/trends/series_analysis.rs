@@ -1,0 +1,100 @@
+//! Analysis of one series: rhythms, then a line or a step in the remainder.
+
+use diskwright_statistics::{BlockMean, LineFit, Rhythm, StepFit, blocks, rhythm, step};
+
+use super::clock_buckets::BucketPoint;
+
+/// Smallest number of points of a series that is analysed: with fewer, autocorrelated noise cannot be distinguished
+/// from a trend.
+pub(crate) const MIN_POINTS: usize = 48;
+/// Midnight at the start of a Monday, nanoseconds since 1970.
+const MONDAY_NS: i64 = 4 * 86_400_000_000_000;
+const WEEK_NS: i64 = 604_800_000_000_000;
+/// A rhythm with a p-value below this is subtracted before lines and steps are fitted.
+const MAX_RHYTHM_P_VALUE: f64 = 0.01;
+
+/// Line, step and rhythms of a series over the window.
+#[derive(Clone, Debug)]
+pub(crate) struct SeriesAnalysis {
+    /// The points, seconds since `origin_ns`.
+    pub points: Vec<BlockMean>,
+    pub origin_ns: i64,
+    pub mean: f64,
+    /// `None` for a series that never changes.
+    pub line: Option<LineFit>,
+    pub step: Option<StepFit>,
+    pub rhythms: Vec<Rhythm>,
+}
+
+/// Model that describes a series best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SeriesModel {
+    Line,
+    Step,
+}
+
+impl SeriesAnalysis {
+    /// Analyses a series; `None` where there are too few points.
+    pub fn analyze_series(filled: &[BucketPoint]) -> Option<SeriesAnalysis> {
+        if filled.len() < MIN_POINTS {
+            return None;
+        }
+        // the clock of the points starts on a Monday at midnight, as rhythms require
+        let first = filled[0].time_ns;
+        let origin_ns = first - (first - MONDAY_NS).rem_euclid(WEEK_NS);
+        let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
+        let mut points: Vec<BlockMean> = filled
+            .iter()
+            .map(|f| BlockMean { time_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+            .filter(|p| p.value.is_finite() && p.weight.is_finite())
+            .collect();
+        if points.len() < MIN_POINTS {
+            return None;
+        }
+        let mean = blocks::weighted_mean(&points);
+        if blocks::is_constant(&points) {
+            return Some(SeriesAnalysis { points, origin_ns, mean, line: None, step: None, rhythms: Vec::new() });
+        }
+        let spacing = median_spacing_s(&points);
+        let rhythms = rhythm::find_rhythms(&points, spacing);
+        let original = points.clone();
+        for rhythm in rhythms.iter().filter(|r| r.p_value < MAX_RHYTHM_P_VALUE) {
+            points.iter_mut().for_each(|p| p.value -= rhythm.value_at(p.time_s));
+        }
+        let blocks = blocks::block_means(&points);
+        let (line, step) = (LineFit::fit(&blocks), step::find_step(&points, &blocks));
+        Some(SeriesAnalysis { points: original, origin_ns, mean, line, step, rhythms })
+    }
+
+    /// The model that leaves less unexplained. A step fits a third parameter, its place, and must be better by the
+    /// Bayesian information criterion (Schwarz, Annals of Statistics 6, 1978).
+    pub fn best_model(&self) -> SeriesModel {
+        let (Some(line), Some(step)) = (&self.line, &self.step) else { return SeriesModel::Line };
+        let count = blocks::BLOCK_COUNT as f64;
+        if step.residual * (count.ln() / count).exp() < line.residual { SeriesModel::Step } else { SeriesModel::Line }
+    }
+
+    /// Converts a time on the points' clock to nanoseconds since 1970; `None` where it is out of range.
+    pub fn time_ns(&self, at_s: f64) -> Option<i64> {
+        let ns = self.origin_ns as f64 + at_s * 1e9;
+        // the year 2200
+        (ns.is_finite() && ns.abs() < 7.26e18).then_some(ns as i64)
+    }
+
+    /// Time of the last point on the points' clock.
+    pub fn end_s(&self) -> f64 {
+        self.points.last().map_or(0.0, |p| p.time_s)
+    }
+
+    /// Length from the first to the last point.
+    pub fn span_s(&self) -> f64 {
+        self.end_s() - self.points.first().map_or(0.0, |p| p.time_s)
+    }
+}
+
+/// Median distance of neighbouring points.
+fn median_spacing_s(points: &[BlockMean]) -> f64 {
+    let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].time_s - w[0].time_s).collect();
+    apart.sort_unstable_by(f64::total_cmp);
+    apart.get(apart.len() / 2).copied().unwrap_or(0.0)
+}

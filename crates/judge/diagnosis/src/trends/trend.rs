@@ -1,0 +1,102 @@
+//! The trend of a quantity, as verdicts report it.
+
+use serde::Serialize;
+
+use crate::rule::Bottleneck;
+
+/// Trend of a judged quantity of an instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trend {
+    /// The leading counter's id.
+    pub counter: String,
+    /// The quantity in full.
+    pub quantity: String,
+    /// Instance; empty for the machine.
+    pub instance: String,
+    /// Unit of all values.
+    pub unit: String,
+    /// The rule whose limit is compared: the next to be crossed.
+    pub rule: String,
+    /// Statement of the rule.
+    pub title: String,
+    /// Bottleneck that the rule points at.
+    pub bottleneck: Bottleneck,
+    /// `above`, `at_least`, `below` or `at_most`.
+    pub compare: &'static str,
+    /// The rule's limit.
+    pub limit: f64,
+    /// `line`, `step` or `flat`: the shape that describes it best.
+    pub shape: TrendShape,
+    /// The level at the window's end: of the line, since the step, or the mean.
+    pub now: f64,
+    /// Growth per day of the straight line.
+    pub slope_per_day: f64,
+    /// Lower end of its 95 % interval; `null` where it is unknown.
+    pub slope_low: Option<f64>,
+    /// Upper end.
+    pub slope_high: Option<f64>,
+    /// Probability that noise alone gives such a slope anywhere in the log.
+    pub slope_significance: f64,
+    /// Time at which the line crosses the limit, RFC 3339; only for a `line`.
+    pub crosses: Option<String>,
+    /// Earliest crossing by the interval, RFC 3339.
+    pub crosses_earliest: Option<String>,
+    /// Latest crossing by the interval; `null` where the slope may be zero.
+    pub crosses_latest: Option<String>,
+    /// The step, where there is one.
+    pub step: Option<TrendStep>,
+    /// The rhythm that explains most, where there is one.
+    pub rhythm: Option<TrendRhythm>,
+    /// All of them, those that explain most first.
+    pub rhythms: Vec<TrendRhythm>,
+    /// Significant and large enough for the screen.
+    pub matters: bool,
+    /// The quantity over the window in at most 60 points, `null` for a gap;
+    /// empty where nothing significant was found.
+    pub series: Vec<Option<f64>>,
+}
+
+/// Shape that describes a series best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrendShape {
+    /// It grows or falls steadily.
+    Line,
+    /// It changed its level once.
+    Step,
+    /// Nothing but noise, or a rhythm.
+    Flat,
+}
+
+/// A change of level.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrendStep {
+    /// Time of the step, RFC 3339.
+    #[serde(rename = "at")]
+    pub time: String,
+    /// Mean before it.
+    pub before: f64,
+    /// Mean after it.
+    pub after: f64,
+    /// Probability that noise alone gives such a step anywhere in the log.
+    pub significance: f64,
+}
+
+/// A rhythm.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrendRhythm {
+    /// `day`, `week` or `other`.
+    pub period: &'static str,
+    /// Its length, seconds.
+    pub period_s: f64,
+    /// Number of periods in the window.
+    pub times: f64,
+    /// Share of the variance about the trend that it explains.
+    pub share: f64,
+    /// Time of the peak: `14:00` (UTC), a day of the week, or the first peak in the window, RFC 3339.
+    pub peak: String,
+    /// Difference between its highest and its lowest part.
+    pub swing: f64,
+    /// Probability that noise alone gives such a rhythm anywhere in the log.
+    pub significance: f64,
+}
