@@ -35,7 +35,7 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     let mut book = ChangeBook::open(folder)?;
     let mut applied = Vec::new();
     for item in items {
-        if let Err(error) = book.apply(&item.id, &now(), &item.writes) {
+        if let Err(error) = book.apply_writes(&item.id, &now(), &item.writes) {
             // earlier changes stay applied, and the caller must report them
             if as_json && !applied.is_empty() {
                 output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
@@ -69,7 +69,7 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     }
     let mut undone = Vec::new();
     for id in &ids {
-        let change = match book.undo(id) {
+        let change = match book.undo_change(id) {
             Ok(change) => change,
             Err(error) => {
                 // earlier changes are undone, and the caller must report them
@@ -93,8 +93,8 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
 
 /// Saves this host's settings for `--diff`.
 pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
-    let baseline = HostBaseline::of(&HostTree::read(Path::new("/")), now());
-    baseline.save(folder)?;
+    let baseline = HostBaseline::from_tree(&HostTree::read(Path::new("/")), now());
+    baseline.save_to(folder)?;
     let (facts, time) = (baseline.tree.files.len(), &baseline.time);
     if as_json {
         return output::json(&json!({ "schema": "diskwright.advice-save/1", "time": time, "facts": facts }));
@@ -104,10 +104,10 @@ pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
 
 /// Prints the settings that changed since `--save`.
 pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
-    let Some(baseline) = HostBaseline::load(folder)? else {
+    let Some(baseline) = HostBaseline::load_from(folder)? else {
         return Err(Failure::Failed("nothing is saved to compare with: run `advise --save` while all is well".into()));
     };
-    let changes = baseline.changes(&HostTree::read(Path::new("/")));
+    let changes = baseline.changes_since(&HostTree::read(Path::new("/")));
     if as_json {
         let document = json!({ "schema": "diskwright.advice-diff/1", "since": baseline.time, "changes": changes });
         return output::json(&document);

@@ -166,8 +166,8 @@ fn document(
         "schema": "diskwright.advice/1",
         "from": host.from,
         "role": host.scene.role.name(),
-        "role_from": host.scene.role_from,
-        "machine": HostPlatform::of(host.scene.tree()),
+        "role_from": host.scene.role_program,
+        "machine": HostPlatform::from_tree(host.scene.tree()),
         "items": advice.items,
         "unknown": advice.unknown,
         "well": advice.well,
@@ -218,7 +218,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
             (HostScene::read(Path::new("/"), role), "this host".to_owned(), Vec::new())
         }
         (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
-        (None, Some(tree)) => (HostScene::of(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
+        (None, Some(tree)) => (HostScene::from_facts(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {
             let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
                           read"
@@ -227,7 +227,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         }
         (None, None) => {
             let remark = "the log has no facts about the host; only its devices are known".to_owned();
-            (HostScene::of(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
+            (HostScene::from_facts(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
         }
     };
     Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
@@ -262,12 +262,12 @@ impl RecordedHost {
         let mut load = HostLoadReader::default();
         logs.read(|piece| {
             match piece {
-                LogPiece::Frame(frame) => load.frame(frame),
+                LogPiece::Frame(frame) => load.add_frame(frame),
                 LogPiece::Note(note) => host.note(&note)?,
             }
             Ok(())
         })?;
-        host.load = load.finish();
+        host.load = load.into_load();
         Ok(host)
     }
 
@@ -296,5 +296,5 @@ fn ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, 
     let Some(folder) = folder else {
         return if changed { state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
     };
-    Ok(diskwright_advise::baseline::ignored(folder, &arguments.ignore, &arguments.unignore)?)
+    Ok(diskwright_advise::baseline::update_ignored(folder, &arguments.ignore, &arguments.unignore)?)
 }

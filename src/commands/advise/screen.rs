@@ -47,7 +47,7 @@ pub fn draw(
 
 fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
     let scene = &host.scene;
-    let role = match &scene.role_from {
+    let role = match &scene.role_program {
         Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean(program)),
         None => scene.role.name().to_owned(),
     };
@@ -59,8 +59,8 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
     let passed = format_count(advice.well as u64, "check", "checks");
     let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean(&host.from));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
-    let platform = HostPlatform::of(scene.tree());
-    if let Some(words) = platform.words() {
+    let platform = HostPlatform::from_tree(scene.tree());
+    if let Some(words) = platform.describe_platform() {
         out += &indented("machine: ", &style.clean(&words), style);
     }
     for (disk, kind) in &platform.volumes {

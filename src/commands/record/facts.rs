@@ -28,7 +28,7 @@ impl FactsThread {
             let mut last = None;
             while Arc::strong_count(&notes) > 1 {
                 let tree = HostTree::read(Path::new("/")).for_log();
-                let settled = tree.settled();
+                let settled = tree.without_moving();
                 if last.as_ref() != Some(&settled)
                     && let Ok(text) = serde_json::to_string(&tree)
                 {

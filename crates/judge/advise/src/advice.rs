@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::check::{AdviceSeverity, CHECKS, ChangeRisk, CheckLimit, CheckObject, CheckOutcome, HostCheck, Proposal};
 use crate::gain::ExpectedGain;
+use crate::host_scene::{HostScene, sysfs_name};
 use crate::judges;
-use crate::scene::{HostScene, file_name};
 
 /// A setting to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, serde::Deserialize)]
@@ -98,76 +98,83 @@ pub fn advise(scene: &HostScene) -> HostAdvice {
         if !check.roles.is_empty() && !check.roles.contains(&scene.role) {
             continue;
         }
-        for instance in scene.instances(check.object) {
+        for instance in scene.check_instances(check.object) {
             let id = if instance.is_empty() { check.id.clone() } else { format!("{}@{instance}", check.id) };
-            match outcome(check, scene, &instance) {
+            match evaluate_check(check, scene, &instance) {
                 CheckOutcome::Absent => {}
                 CheckOutcome::Good => advice.well += 1,
                 CheckOutcome::Unknown(because) => {
                     advice.unknown.push(UnknownCheck { id, because, reach: check.reach.clone() });
                 }
-                CheckOutcome::Proposed(proposal) => advice.items.push(item(check, scene, &instance, id, *proposal)),
+                CheckOutcome::Proposed(proposal) => advice.items.push(new_item(check, scene, &instance, id, *proposal)),
             }
         }
     }
-    if scene.has_facts && scene.instances(CheckObject::Disk).is_empty() {
+    if scene.has_facts && scene.check_instances(CheckObject::Disk).is_empty() {
         let because = scene.tree.lacking.get("sys/block").cloned().unwrap_or_else(|| "it shows no disk".into());
         let reach = "If the host has disks, run `advise` on it, outside of containers, as root.".into();
         advice.unknown.push(UnknownCheck { id: "disks".into(), because: format!("/sys/block: {because}"), reach });
     }
-    advice.items.sort_by(|a, b| worth(b).total_cmp(&worth(a)).then_with(|| a.id.cmp(&b.id)));
-    advice.dropped = one_voice(&mut advice.items);
+    advice.items.sort_by(|a, b| rank_value(b).total_cmp(&rank_value(a)).then_with(|| a.id.cmp(&b.id)));
+    advice.dropped = drop_conflicting(&mut advice.items);
     advice
 }
 
 /// Runs one check on one instance.
-pub(crate) fn outcome(check: &HostCheck, scene: &HostScene, instance: &str) -> CheckOutcome {
+pub(crate) fn evaluate_check(check: &HostCheck, scene: &HostScene, instance: &str) -> CheckOutcome {
     match (&check.file, &check.limit) {
-        (Some(file), Some(limit)) => by_limit(check, scene, instance, file, limit),
-        _ => judges::find(&check.id)(scene, instance),
+        (Some(file), Some(limit)) => evaluate_limit(check, scene, instance, file, limit),
+        _ => judges::find_judge(&check.id)(scene, instance),
     }
 }
 
-fn by_limit(check: &HostCheck, scene: &HostScene, instance: &str, file: &str, limit: &CheckLimit) -> CheckOutcome {
-    let path = filled(file, instance);
+fn evaluate_limit(
+    check: &HostCheck,
+    scene: &HostScene,
+    instance: &str,
+    file: &str,
+    limit: &CheckLimit,
+) -> CheckOutcome {
+    let path = fill_instance(file, instance);
     // a host without any facts cannot be judged; one that only lacks this file lacks the checked feature
-    let Some(text) = scene.tree.get(&path).map(active) else { return judges::absent_or_unknown(scene, &path) };
-    match limit.holds(text, &check.others) {
+    let Some(text) = scene.tree.get(&path).map(active_choice) else { return judges::absent_or_unknown(scene, &path) };
+    match limit.is_met_by(text, &check.others) {
         Some(true) => CheckOutcome::Good,
-        None => judges::unknown(scene, &path),
+        None => judges::unknown_fact(scene, &path),
         Some(false) => {
-            let mut proposal = Proposal::new(format!("{} is {}", file_of(&path), judges::shown(text)));
+            let mut proposal =
+                Proposal::new(format!("{} is {}", strip_leading_slash(&path), judges::shorten_text(text)));
             proposal.value = check.value.clone();
-            judges::evidence_of(&check.id, scene, instance, proposal)
+            judges::add_limit_evidence(&check.id, scene, instance, proposal)
         }
     }
 }
 
-fn file_of(path: &str) -> &str {
+fn strip_leading_slash(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
 /// Replaces `{instance}`; sysfs writes an exclamation mark for a slash.
-fn filled(template: &str, instance: &str) -> String {
-    template.replace("{instance}", &file_name(instance))
+fn fill_instance(template: &str, instance: &str) -> String {
+    template.replace("{instance}", &sysfs_name(instance))
 }
 
 /// Returns the choice in brackets of `none [mq-deadline] kyber`, or any other text unchanged.
-pub(crate) fn active(text: &str) -> &str {
+pub(crate) fn active_choice(text: &str) -> &str {
     let inner = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(inner, _)| inner);
     inner.unwrap_or(text).trim()
 }
 
 /// Quotes a word for a shell, whatever it contains. With control characters, the syntax is that of bash and zsh.
-pub(crate) fn shell_word(text: &str) -> String {
+pub(crate) fn quote_for_shell(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c);
     if text.chars().all(is_plain) && !text.is_empty() {
         return text.to_owned();
     }
-    quoted(text)
+    ansi_c_quote(text)
 }
 
-fn quoted(text: &str) -> String {
+fn ansi_c_quote(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return format!("'{}'", text.replace('\'', r"'\''"));
     }
@@ -181,14 +188,15 @@ fn quoted(text: &str) -> String {
 }
 
 /// Commands that write settings.
-fn commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrite) -> &'a str) -> String {
-    let command = |write: &'a SettingWrite| format!("echo {} > {}", quoted(value(write)), shell_word(&write.path));
+fn write_commands<'a>(writes: &'a [SettingWrite], value: impl Fn(&'a SettingWrite) -> &'a str) -> String {
+    let command =
+        |write: &'a SettingWrite| format!("echo {} > {}", ansi_c_quote(value(write)), quote_for_shell(&write.path));
     writes.iter().map(command).collect::<Vec<_>>().join("; ")
 }
 
-fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
-    let writes = writes(check, scene, instance, &proposal);
-    let words = |template: &String| template.replace("{instance}", &shell_word(instance));
+fn new_item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, proposal: Proposal) -> AdviceItem {
+    let writes = setting_writes(check, scene, instance, &proposal);
+    let words = |template: &String| template.replace("{instance}", &quote_for_shell(instance));
     let of_table = |own: Option<String>, table: &Option<String>| own.or_else(|| table.as_ref().map(words));
     // the previous content of some settings is unknown
     let is_undone = !writes.is_empty() && writes.iter().all(|write| !write.before.is_empty());
@@ -198,10 +206,12 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
         (of_table(proposal.apply, &check.apply).unwrap_or_default(), undo)
     } else {
         let (there, back) = (apply_order(&writes), undo_order(&writes));
-        let (apply, undo) = (commands(&there, |write| &write.after), commands(&back, |write| &write.before));
+        let (apply, undo) =
+            (write_commands(&there, |write| &write.after), write_commands(&back, |write| &write.before));
         (proposal.apply.unwrap_or(apply), proposal.undo.or(Some(undo).filter(|_| is_undone)))
     };
-    let lasting = (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting(scene, &writes)));
+    let lasting =
+        (!writes.is_empty()).then(|| proposal.lasting.unwrap_or_else(|| lasting_instructions(scene, &writes)));
     let (evidence, evidence_share) = proposal.evidence.unzip();
     AdviceItem {
         id,
@@ -227,54 +237,57 @@ fn item(check: &HostCheck, scene: &HostScene, instance: &str, id: String, propos
     }
 }
 
-fn writes(check: &HostCheck, scene: &HostScene, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
+fn setting_writes(check: &HostCheck, scene: &HostScene, instance: &str, proposal: &Proposal) -> Vec<SettingWrite> {
     let write = |path: &str, after: &str| {
-        let before = active(scene.tree.get(path).unwrap_or_default()).to_owned();
+        let before = active_choice(scene.tree.get(path).unwrap_or_default()).to_owned();
         SettingWrite { path: format!("/{path}"), before, after: after.to_owned() }
     };
     if !proposal.writes.is_empty() {
         return proposal.writes.iter().map(|(path, after)| write(path, after)).collect();
     }
     match (&check.knob, &proposal.value) {
-        (Some(knob), Some(value)) => vec![write(&filled(knob, instance), value)],
+        (Some(knob), Some(value)) => vec![write(&fill_instance(knob, instance), value)],
         _ => Vec::new(),
     }
 }
 
 /// True for an unused dirty limit. These limits come in pairs of bytes and share of memory, of which the unused one
 /// reads 0: writing that 0 would set a limit of nothing, and writing the other one sets it to 0 anyway.
-fn is_unused(path: &str, value: &str) -> bool {
+fn is_unused_dirty_limit(path: &str, value: &str) -> bool {
     path.starts_with("/proc/sys/vm/dirty") && value == "0"
 }
 
 /// Writes for making a change, in order.
 pub(crate) fn apply_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
-    writes.iter().filter(|write| !is_unused(&write.path, &write.after)).cloned().collect()
+    writes.iter().filter(|write| !is_unused_dirty_limit(&write.path, &write.after)).cloned().collect()
 }
 
 /// Writes for reverting it, in order.
 pub(crate) fn undo_order(writes: &[SettingWrite]) -> Vec<SettingWrite> {
-    writes.iter().filter(|write| !is_unused(&write.path, &write.before)).cloned().collect()
+    writes.iter().filter(|write| !is_unused_dirty_limit(&write.path, &write.before)).cloned().collect()
 }
 
 /// Describes how to make a setting permanent.
-fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
+fn lasting_instructions(scene: &HostScene, writes: &[SettingWrite]) -> String {
     let sysctl = |write: &SettingWrite| {
         let name = write.path.strip_prefix("/proc/sys/")?.replace('/', ".");
         Some(format!("{name} = {}", write.after))
     };
     let lines: Vec<String> = apply_order(writes).iter().filter_map(sysctl).collect();
     if !lines.is_empty() {
-        return format!("/etc/sysctl.d/90-advice.conf: {}", in_lines(&lines));
+        return format!("/etc/sysctl.d/90-advice.conf: {}", join_instructions(&lines));
     }
     if !scene.may_have_systemd() {
-        return format!("at each start, for example in /etc/rc.local: {}", commands(writes, |write| &write.after));
+        return format!(
+            "at each start, for example in /etc/rc.local: {}",
+            write_commands(writes, |write| &write.after)
+        );
     }
     let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for write in writes {
         let Some((disk, file)) = write.path.strip_prefix("/sys/block/").and_then(|rest| rest.split_once('/')) else {
             let files: Vec<String> = writes.iter().map(|w| format!("w {} - - - - {}", w.path, w.after)).collect();
-            return format!("/etc/tmpfiles.d/advice.conf: {}", in_lines(&files));
+            return format!("/etc/tmpfiles.d/advice.conf: {}", join_instructions(&files));
         };
         rules.entry(disk).or_default().push(format!("ATTR{{{file}}}=\"{}\"", write.after));
     }
@@ -294,11 +307,11 @@ fn lasting(scene: &HostScene, writes: &[SettingWrite]) -> String {
             if numbered.iter().all(|disk| disk.starts_with("dm-")) { "ENV{DM_NAME}" } else { "ENV{ID_SERIAL}" }
         ),
     };
-    format!("/etc/udev/rules.d/90-advice.rules: {}{names}", in_lines(&lines))
+    format!("/etc/udev/rules.d/90-advice.rules: {}{names}", join_instructions(&lines))
 }
 
 /// Returns one line unchanged; several are numbered, because the answer is one text.
-fn in_lines(lines: &[String]) -> String {
+fn join_instructions(lines: &[String]) -> String {
     match lines {
         [one] => one.clone(),
         _ => format!("{} lines: `{}`", lines.len(), lines.join("` and `")),
@@ -307,7 +320,7 @@ fn in_lines(lines: &[String]) -> String {
 
 /// Rank of an item: its severity, the share of the recorded time that it concerns, the predicted gain, and the risk.
 /// Without evidence an item ranks low, but endangered data always comes first.
-fn worth(item: &AdviceItem) -> f64 {
+fn rank_value(item: &AdviceItem) -> f64 {
     let severity = match item.severity {
         AdviceSeverity::Critical => 1000.0,
         AdviceSeverity::Warning => 30.0,
@@ -327,7 +340,7 @@ fn worth(item: &AdviceItem) -> f64 {
 }
 
 /// Keeps only the more worthwhile of two items that write one file. Returns the dropped ones.
-fn one_voice(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
+fn drop_conflicting(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
     let mut taken: BTreeSet<String> = BTreeSet::new();
     let (kept, dropped) = std::mem::take(items).into_iter().partition(|item| {
         let free = item.writes.iter().all(|write| !taken.contains(&write.path));
@@ -344,30 +357,32 @@ fn one_voice(items: &mut Vec<AdviceItem>) -> Vec<AdviceItem> {
 mod tests {
     use super::*;
 
-    fn written(id: &str, after: &str, severity: AdviceSeverity) -> AdviceItem {
+    fn item_that_writes(id: &str, after: &str, severity: AdviceSeverity) -> AdviceItem {
         let check = CHECKS.iter().find(|check| check.id == id).expect("a check");
-        let scene = HostScene::of(crate::tree::HostTree::default(), diskwright_base::Topology::default(), None);
-        let mut proposal = Proposal::new("made up").severity(severity);
+        let scene =
+            HostScene::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
+        let mut proposal = Proposal::new("made up").with_severity(severity);
         proposal.writes = vec![("sys/block/sda/queue/read_ahead_kb".into(), after.into())];
-        item(check, &scene, "sda", format!("{id}@sda"), proposal)
+        new_item(check, &scene, "sda", format!("{id}@sda"), proposal)
     }
 
     /// sysfs writes an exclamation mark for the slash, and udev's name contains the slash (systemd, sd-device.c).
     #[test]
-    fn a_rule_of_udev_has_the_name_with_its_slash() {
-        let scene = HostScene::of(crate::tree::HostTree::default(), diskwright_base::Topology::default(), None);
+    fn udev_rule_names_the_device_with_its_slash() {
+        let scene =
+            HostScene::from_facts(crate::host_tree::HostTree::default(), diskwright_base::Topology::default(), None);
         let path = "/sys/block/cciss!c0d0/queue/iostats".into();
-        let rule = lasting(&scene, &[SettingWrite { path, before: "0".into(), after: "1".into() }]);
+        let rule = lasting_instructions(&scene, &[SettingWrite { path, before: "0".into(), after: "1".into() }]);
         assert!(rule.contains("KERNEL==\"cciss/c0d0\", ATTR{queue/iostats}=\"1\""), "{rule}");
     }
 
     #[test]
-    fn of_two_that_disagree_on_one_file_the_more_worthwhile_stays_and_the_other_is_told() {
+    fn keeps_the_more_worthwhile_of_two_items_on_one_file_and_reports_the_other() {
         let mut items = vec![
-            written("queue.scheduler", "4096", AdviceSeverity::Warning),
-            written("queue.read-ahead", "128", AdviceSeverity::Info),
+            item_that_writes("queue.scheduler", "4096", AdviceSeverity::Warning),
+            item_that_writes("queue.read-ahead", "128", AdviceSeverity::Info),
         ];
-        let dropped = one_voice(&mut items);
+        let dropped = drop_conflicting(&mut items);
         let ids = |items: &[AdviceItem]| items.iter().map(|item| item.id.clone()).collect::<Vec<_>>();
         assert_eq!(
             (ids(&items), ids(&dropped)),

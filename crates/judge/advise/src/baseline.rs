@@ -7,11 +7,11 @@ use std::path::Path;
 use diskwright_hostfiles::private_files;
 use serde::{Deserialize, Serialize};
 
-use crate::change::{ChangeBookError, store};
-use crate::tree::HostTree;
+use crate::host_tree::HostTree;
+use crate::setting_change::{ChangeBookError, save_json};
 
 /// File in the state folder.
-pub const FILE: &str = "baseline.json";
+pub const BASELINE_FILE: &str = "baseline.json";
 
 /// The saved state of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,25 +38,25 @@ pub struct HostChange {
 impl HostBaseline {
     /// Returns the current state of a host.
     #[must_use]
-    pub fn of(tree: &HostTree, time: String) -> HostBaseline {
-        HostBaseline { time, tree: tree.settled() }
+    pub fn from_tree(tree: &HostTree, time: String) -> HostBaseline {
+        HostBaseline { time, tree: tree.without_moving() }
     }
 
     /// Saves the state in a folder.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn save(&self, folder: &Path) -> Result<(), ChangeBookError> {
+    pub fn save_to(&self, folder: &Path) -> Result<(), ChangeBookError> {
         private_files::create_folder(folder)?;
-        store(&folder.join(FILE), self)
+        save_json(&folder.join(BASELINE_FILE), self)
     }
 
     /// Loads the saved state; `None` if there is none.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn load(folder: &Path) -> Result<Option<HostBaseline>, ChangeBookError> {
-        let path = folder.join(FILE);
+    pub fn load_from(folder: &Path) -> Result<Option<HostBaseline>, ChangeBookError> {
+        let path = folder.join(BASELINE_FILE);
         if !path.exists() {
             return Ok(None);
         }
@@ -68,9 +68,9 @@ impl HostBaseline {
 
     /// Returns the changes on a host since then, the kernel and firmware first.
     #[must_use]
-    pub fn changes(&self, tree: &HostTree) -> Vec<HostChange> {
+    pub fn changes_since(&self, tree: &HostTree) -> Vec<HostChange> {
         // a state saved by an earlier version has more facts
-        changes(&self.tree.settled(), &tree.settled())
+        compare_trees(&self.tree.without_moving(), &tree.without_moving())
     }
 }
 
@@ -78,7 +78,7 @@ impl HostBaseline {
 ///
 /// # Errors
 /// If they cannot be read or saved.
-pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<String>, ChangeBookError> {
+pub fn update_ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<String>, ChangeBookError> {
     let path = folder.join("ignored.json");
     let mut ids: Vec<String> = if path.exists() {
         let file = private_files::open_for_reading(&path)?;
@@ -95,18 +95,18 @@ pub fn ignored(folder: &Path, add: &[String], remove: &[String]) -> Result<Vec<S
     ids.sort_unstable();
     ids.dedup();
     private_files::create_folder(folder)?;
-    store(&path, &ids)?;
+    save_json(&path, &ids)?;
     Ok(ids)
 }
 
 /// Differences between two hosts, without facts that change by themselves.
 #[must_use]
-pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
+pub fn compare_trees(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
     let (mut found, mut disks) = (Vec::new(), BTreeSet::new());
-    for disk in before.names("sys/block").into_iter().chain(now.names("sys/block")) {
-        let (was, is) = (is_there(before, disk), is_there(now, disk));
+    for disk in before.names_in("sys/block").into_iter().chain(now.names_in("sys/block")) {
+        let (was, is) = (has_disk(before, disk), has_disk(now, disk));
         if was != is && disks.insert(disk.to_owned()) {
-            let word = |tree: &HostTree, there: bool| there.then(|| about(tree, disk));
+            let word = |tree: &HostTree, there: bool| there.then(|| describe_disk(tree, disk));
             found.push(HostChange { kind: "device", what: disk.into(), before: word(before, was), now: word(now, is) });
         }
     }
@@ -120,28 +120,28 @@ pub fn changes(before: &HostTree, now: &HostTree) -> Vec<HostChange> {
             continue;
         }
         if path == "proc/self/mountinfo" {
-            found.extend(mounts(was.unwrap_or_default(), is.unwrap_or_default()));
+            found.extend(mount_changes(was.unwrap_or_default(), is.unwrap_or_default()));
             continue;
         }
         let text = |text: Option<&str>| text.map(str::to_owned);
-        found.push(HostChange { kind: kind(path), what: format!("/{path}"), before: text(was), now: text(is) });
+        found.push(HostChange { kind: change_kind(path), what: format!("/{path}"), before: text(was), now: text(is) });
     }
     let order = |kind: &str| ["kernel", "firmware", "device", "mount", "setting"].iter().position(|k| *k == kind);
     found.sort_by(|a, b| order(a.kind).cmp(&order(b.kind)).then_with(|| a.what.cmp(&b.what)));
     found
 }
 
-fn is_there(tree: &HostTree, disk: &str) -> bool {
-    tree.number(&format!("sys/block/{disk}/size")).is_some_and(|sectors| sectors > 0.0)
+fn has_disk(tree: &HostTree, disk: &str) -> bool {
+    tree.number_in(&format!("sys/block/{disk}/size")).is_some_and(|sectors| sectors > 0.0)
 }
 
-fn about(tree: &HostTree, disk: &str) -> String {
+fn describe_disk(tree: &HostTree, disk: &str) -> String {
     let model = tree.get(&format!("sys/block/{disk}/device/model")).unwrap_or_default();
-    let bytes = tree.number(&format!("sys/block/{disk}/size")).unwrap_or_default() * 512.0;
+    let bytes = tree.number_in(&format!("sys/block/{disk}/size")).unwrap_or_default() * 512.0;
     format!("{model} {}", diskwright_base::units::format_value(bytes, "bytes")).trim().to_owned()
 }
 
-fn kind(path: &str) -> &'static str {
+fn change_kind(path: &str) -> &'static str {
     let kernel = ["proc/sys/kernel/osrelease", "proc/sys/kernel/version", "proc/cmdline"];
     let firmware = ["bios_version", "bios_date", "firmware_rev", "/rev", "microcode/version"];
     match path {
@@ -153,7 +153,7 @@ fn kind(path: &str) -> &'static str {
 }
 
 /// Compares mounts by mount point, without their ids, which differ after each start.
-fn mounts(before: &str, now: &str) -> Vec<HostChange> {
+fn mount_changes(before: &str, now: &str) -> Vec<HostChange> {
     let read = |text: &str| -> Vec<(String, String)> {
         let lines = diskwright_counters::live::mountinfo::parse_mounts(text.as_bytes()).into_iter();
         let on_disk = lines.filter(|mount| mount.is_on_disk() || mount.is_remote());
@@ -174,14 +174,14 @@ fn mounts(before: &str, now: &str) -> Vec<HostChange> {
 mod tests {
     use super::*;
 
-    fn tree(files: &[(&str, &str)]) -> HostTree {
+    fn tree_of(files: &[(&str, &str)]) -> HostTree {
         let files = files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
         HostTree { files, ..HostTree::default() }
     }
 
     #[test]
-    fn what_changed_is_told_by_kind_and_disks_as_one() {
-        let before = tree(&[
+    fn reports_changes_by_kind_and_a_disk_as_one() {
+        let before = tree_of(&[
             ("proc/sys/kernel/osrelease", "6.1.0"),
             ("proc/sys/vm/swappiness", "60"),
             ("proc/self/mountinfo", "21 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"),
@@ -189,13 +189,13 @@ mod tests {
             ("sys/block/sda/queue/scheduler", "[none]"),
             ("proc/sys/fs/aio-nr", "1"),
         ]);
-        let now = tree(&[
+        let now = tree_of(&[
             ("proc/sys/kernel/osrelease", "6.2.0"),
             ("proc/sys/vm/swappiness", "10"),
             ("proc/self/mountinfo", "99 1 8:1 / / rw,noatime - ext4 /dev/sda1 rw\n"),
             ("proc/sys/fs/aio-nr", "7"),
         ]);
-        let found = HostBaseline::of(&before, "t".into()).changes(&now);
+        let found = HostBaseline::from_tree(&before, "t".into()).changes_since(&now);
         let kinds: Vec<(&str, &str)> = found.iter().map(|c| (c.kind, c.what.as_str())).collect();
         let expected = [
             ("kernel", "/proc/sys/kernel/osrelease"),
@@ -204,24 +204,25 @@ mod tests {
             ("setting", "/proc/sys/vm/swappiness"),
         ];
         assert_eq!(kinds, expected);
-        assert!(HostBaseline::of(&before, "t".into()).changes(&before).is_empty());
+        assert!(HostBaseline::from_tree(&before, "t".into()).changes_since(&before).is_empty());
     }
 
     #[test]
-    fn what_one_of_the_two_may_not_read_has_not_changed() {
-        let saved = tree(&[("proc/cmdline", "quiet"), ("proc/sys/vm/swappiness", "60")]);
-        let mut now = tree(&[("proc/sys/vm/swappiness", "60")]);
+    fn unreadable_facts_have_not_changed() {
+        let saved = tree_of(&[("proc/cmdline", "quiet"), ("proc/sys/vm/swappiness", "60")]);
+        let mut now = tree_of(&[("proc/sys/vm/swappiness", "60")]);
         now.lacking.insert("proc/cmdline".into(), "only root can read it".into());
-        assert!(HostBaseline::of(&saved, "t".into()).changes(&now).is_empty());
-        assert!(HostBaseline::of(&now, "t".into()).changes(&saved).is_empty());
+        assert!(HostBaseline::from_tree(&saved, "t".into()).changes_since(&now).is_empty());
+        assert!(HostBaseline::from_tree(&now, "t".into()).changes_since(&saved).is_empty());
     }
 
     #[test]
-    fn it_is_kept_and_read_back() {
+    fn baseline_survives_a_round_trip() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(HostBaseline::load(folder.path()).expect("nothing yet"), None);
-        let saved = HostBaseline::of(&tree(&[("proc/sys/vm/swappiness", "60")]), "2026-01-01T00:00:00Z".into());
-        saved.save(folder.path()).expect("kept");
-        assert_eq!(HostBaseline::load(folder.path()).expect("readable"), Some(saved));
+        assert_eq!(HostBaseline::load_from(folder.path()).expect("nothing yet"), None);
+        let saved =
+            HostBaseline::from_tree(&tree_of(&[("proc/sys/vm/swappiness", "60")]), "2026-01-01T00:00:00Z".into());
+        saved.save_to(folder.path()).expect("kept");
+        assert_eq!(HostBaseline::load_from(folder.path()).expect("readable"), Some(saved));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::host_tree::first_number;
 use crate::role::ServerRole;
-use crate::tree::first_number;
 
 /// Severity of leaving a finding unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
@@ -129,7 +129,7 @@ struct ChecksFile {
 }
 
 /// The files of the table.
-const FILES: &[(&str, &str)] = &[
+const CHECK_FILES: &[(&str, &str)] = &[
     ("queue.toml", include_str!("data/queue.toml")),
     ("memory.toml", include_str!("data/memory.toml")),
     ("host.toml", include_str!("data/host.toml")),
@@ -145,7 +145,7 @@ pub static CHECKS: LazyLock<Vec<HostCheck>> = LazyLock::new(|| {
         let file: ChecksFile = diskwright_base::toml_reader::read(name, text).unwrap_or_else(|wrong| panic!("{wrong}"));
         file.check
     };
-    FILES.iter().flat_map(read).collect()
+    CHECK_FILES.iter().flat_map(read).collect()
 });
 
 impl AdviceSeverity {
@@ -176,7 +176,7 @@ impl ChangeRisk {
 impl CheckLimit {
     /// True if a text meets the limit; `None` if it is not a number and one is needed, or not a word that the kernel
     /// writes there.
-    pub(crate) fn holds(&self, text: &str, others: &[String]) -> Option<bool> {
+    pub(crate) fn is_met_by(&self, text: &str, others: &[String]) -> Option<bool> {
         match self {
             CheckLimit::Equals(good) => (text == good || first_number(text).is_some()).then(|| text == good),
             CheckLimit::OneOf(good) => {
@@ -234,31 +234,31 @@ impl Proposal {
     }
 
     /// Sets the good value.
-    pub fn good(mut self, good: impl Into<String>) -> Proposal {
+    pub fn with_good(mut self, good: impl Into<String>) -> Proposal {
         self.good = Some(good.into());
         self
     }
 
     /// Sets the value to write.
-    pub fn value(mut self, value: impl Into<String>) -> Proposal {
+    pub fn with_value(mut self, value: impl Into<String>) -> Proposal {
         self.value = Some(value.into());
         self
     }
 
     /// Sets the severity.
-    pub fn severity(mut self, severity: AdviceSeverity) -> Proposal {
+    pub fn with_severity(mut self, severity: AdviceSeverity) -> Proposal {
         self.severity = Some(severity);
         self
     }
 
     /// Sets the evidence in the log.
-    pub fn evidence(mut self, evidence: Option<(String, f64)>) -> Proposal {
+    pub fn with_evidence(mut self, evidence: Option<(String, f64)>) -> Proposal {
         self.evidence = evidence;
         self
     }
 
     /// Returns the proposal as the outcome of a check.
-    pub fn propose(self) -> CheckOutcome {
+    pub fn into_outcome(self) -> CheckOutcome {
         CheckOutcome::Proposed(Box::new(self))
     }
 }
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_check_can_be_told() {
+    fn every_check_is_complete() {
         let mut ids: Vec<&str> = CHECKS.iter().map(|check| check.id.as_str()).collect();
         ids.sort_unstable();
         ids.windows(2).for_each(|pair| assert_ne!(pair[0], pair[1]));

@@ -27,32 +27,37 @@ pub struct ReadAheadModel {
     /// Rate of the transfer, bytes per second.
     pub bytes_per_s: f64,
     /// Rate that the reader reached, bytes per second of busy time.
-    pub reached: f64,
+    pub reached_bytes_per_s: f64,
     /// Mean size of its reads, bytes.
     pub read_bytes: f64,
 }
 
 /// Minimum ratio of sizes for a line through them to be meaningful.
-const SPREAD: f64 = 2.0;
+const MIN_SIZE_RATIO: f64 = 2.0;
 /// Minimum share of the variance that a fit must explain.
-const EXPLAINED: f64 = 0.8;
+const MIN_EXPLAINED_VARIANCE: f64 = 0.8;
 
 impl ReadAheadModel {
     /// Builds the model from the read times of a disk with a known rate.
     #[must_use]
     pub fn with_rate(bytes_per_s: f64, read_bytes: f64, response_s: f64, reached: f64) -> Option<ReadAheadModel> {
         let latency_s = response_s - read_bytes / bytes_per_s;
-        (latency_s > 0.0 && reached > 0.0).then_some(ReadAheadModel { latency_s, bytes_per_s, reached, read_bytes })
+        (latency_s > 0.0 && reached > 0.0).then_some(ReadAheadModel {
+            latency_s,
+            bytes_per_s,
+            reached_bytes_per_s: reached,
+            read_bytes,
+        })
     }
 
     /// Fits the model to reads of several sizes (number, bytes, seconds): the least-squares line of response over size.
     #[must_use]
-    pub fn fitted(points: &[[f64; 3]], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
+    pub fn fit_to_reads(points: &[[f64; 3]], read_bytes: f64, reached: f64) -> Option<ReadAheadModel> {
         let points = points.iter().filter(|p| p[0] > 0.0).map(|p| (p[0], p[1] / p[0], p[2] / p[0]));
         let points: Vec<(f64, f64, f64)> = points.collect();
         let smallest = points.iter().map(|p| p.1).fold(f64::INFINITY, f64::min);
         let largest = points.iter().map(|p| p.1).fold(0.0, f64::max);
-        if points.len() < 4 || largest < SPREAD * smallest {
+        if points.len() < 4 || largest < MIN_SIZE_RATIO * smallest {
             return None;
         }
         let weight: f64 = points.iter().map(|p| p.0).sum();
@@ -63,17 +68,22 @@ impl ReadAheadModel {
         let slope = covariance / of_size;
         let latency_s = time - slope * size;
         let explained = covariance * covariance / (of_size * of_time);
-        let makes_sense = slope > 0.0 && latency_s > 0.0 && reached > 0.0 && explained >= EXPLAINED;
-        makes_sense.then_some(ReadAheadModel { latency_s, bytes_per_s: 1.0 / slope, reached, read_bytes })
+        let makes_sense = slope > 0.0 && latency_s > 0.0 && reached > 0.0 && explained >= MIN_EXPLAINED_VARIANCE;
+        makes_sense.then_some(ReadAheadModel {
+            latency_s,
+            bytes_per_s: 1.0 / slope,
+            reached_bytes_per_s: reached,
+            read_bytes,
+        })
     }
 
     /// Factor by which the reader gets faster with another window; requests grow with it up to `max_request`.
     #[must_use]
-    pub fn factor(&self, window_before: f64, window_after: f64, max_request: f64) -> f64 {
+    pub fn speedup(&self, window_before: f64, window_after: f64, max_request: f64) -> f64 {
         let response = |bytes: f64| self.latency_s + bytes / self.bytes_per_s;
         let grown = window_after.min(max_request) / window_before.min(max_request);
         let by_windows = window_after / window_before * response(self.read_bytes) / response(self.read_bytes * grown);
-        by_windows.min(self.bytes_per_s / self.reached).max(1.0)
+        by_windows.min(self.bytes_per_s / self.reached_bytes_per_s).max(1.0)
     }
 }
 
@@ -89,28 +99,30 @@ pub struct QueuedWrites {
     /// Bytes written per second while writes queued.
     pub bytes_per_s: f64,
     /// Bytes in flight then.
-    pub in_flight: f64,
+    pub in_flight_bytes: f64,
     /// Bytes that the scheduler sends before it considers a commit; `None` if it keeps the order.
-    pub batch: Option<f64>,
+    pub batch_bytes: Option<f64>,
 }
 
 impl QueuedWrites {
     /// Maximum bytes in flight under these limits.
     #[must_use]
-    pub fn held(limit: f64, background: f64) -> f64 {
+    pub fn max_held_bytes(limit: f64, background: f64) -> f64 {
         0.75 * limit + 0.25 * background
     }
 
     /// Bytes that a commit waits for, with this many in flight.
     #[must_use]
-    pub fn ahead(&self, in_flight: f64) -> f64 {
-        self.batch.map_or(in_flight, |batch| in_flight.min(batch))
+    pub fn bytes_before_commit(&self, in_flight: f64) -> f64 {
+        self.batch_bytes.map_or(in_flight, |batch| in_flight.min(batch))
     }
 
     /// Factor by which a commit's wait gets shorter under these limits.
     #[must_use]
-    pub fn factor(&self, limit: f64, background: f64) -> f64 {
-        (self.ahead(self.in_flight) / self.ahead(QueuedWrites::held(limit, background))).max(1.0)
+    pub fn wait_reduction(&self, limit: f64, background: f64) -> f64 {
+        (self.bytes_before_commit(self.in_flight_bytes)
+            / self.bytes_before_commit(QueuedWrites::max_held_bytes(limit, background)))
+        .max(1.0)
     }
 }
 
@@ -122,42 +134,44 @@ mod tests {
     /// 15.5 ms as one request: 8 windows' bytes in 2.45 times the time are 3.26 times as fast, but the device's
     /// 100 MB/s allow 2.41 times.
     #[test]
-    fn a_wider_window_is_worth_its_bytes_and_never_more_than_the_device() {
+    fn wider_window_gains_at_most_the_device_rate() {
         let window = 131_072.0;
         let response = 0.005 + window / 100e6;
         let reached = 2.0 * window / response;
         let model = ReadAheadModel::with_rate(100e6, window, response, reached).unwrap();
         assert!((model.latency_s - 0.005).abs() < 1e-12);
         assert!((reached - 41.5e6).abs() < 0.1e6);
-        let factor = model.factor(window, 8.0 * window, 1_310_720.0);
+        let factor = model.speedup(window, 8.0 * window, 1_310_720.0);
         assert!((factor - 100e6 / reached).abs() < 1e-9 && (factor - 2.41).abs() < 0.01, "{factor}");
         // twice the window: 2 x 6.31 / 7.62
-        assert!((model.factor(window, 2.0 * window, 1_310_720.0) - 1.656).abs() < 0.01);
+        assert!((model.speedup(window, 2.0 * window, 1_310_720.0) - 1.656).abs() < 0.01);
         // requests that cannot grow: the same response, twice the bytes
-        assert!((model.factor(window, 2.0 * window, window) - 2.0).abs() < 1e-9);
+        assert!((model.speedup(window, 2.0 * window, window) - 2.0).abs() < 1e-9);
     }
 
     #[test]
-    fn a_line_through_reads_of_several_sizes_tells_latency_and_rate() {
+    fn fits_latency_and_rate_to_reads_of_several_sizes() {
         let point = |reads: f64, bytes: f64| [reads, reads * bytes, reads * (0.002 + bytes / 50e6)];
         let points = [point(10.0, 4096.0), point(20.0, 131_072.0), point(5.0, 65_536.0), point(9.0, 131_072.0)];
-        let model = ReadAheadModel::fitted(&points, 131_072.0, 20e6).unwrap();
+        let model = ReadAheadModel::fit_to_reads(&points, 131_072.0, 20e6).unwrap();
         assert!((model.latency_s - 0.002).abs() < 1e-9 && (model.bytes_per_s - 50e6).abs() < 1.0);
         let one_size = [point(10.0, 131_072.0); 5];
-        assert_eq!(ReadAheadModel::fitted(&one_size, 131_072.0, 20e6), None);
+        assert_eq!(ReadAheadModel::fit_to_reads(&one_size, 131_072.0, 20e6), None);
         // not a line: the time does not grow with the size
         let noise = [[1.0, 4096.0, 0.01], [1.0, 8192.0, 0.001], [1.0, 65_536.0, 0.02], [1.0, 131_072.0, 0.002]];
-        assert_eq!(ReadAheadModel::fitted(&noise, 131_072.0, 20e6), None);
+        assert_eq!(ReadAheadModel::fit_to_reads(&noise, 131_072.0, 20e6), None);
     }
 
     /// 160 MB in flight at 20 MB/s are 8 s of waiting. Limits of 40 and 10 MB hold 32.5 MB: 4.9 times less.
     #[test]
-    fn a_commit_waits_for_what_is_in_flight() {
-        let writes = QueuedWrites { bytes_per_s: 20e6, in_flight: 160e6, batch: None };
-        assert!((writes.factor(40e6, 10e6) - 160.0 / 32.5).abs() < 1e-9);
-        assert_eq!(QueuedWrites { in_flight: 1e6, ..writes }.factor(40e6, 10e6), 1.0);
+    fn commit_waits_for_bytes_in_flight() {
+        let writes = QueuedWrites { bytes_per_s: 20e6, in_flight_bytes: 160e6, batch_bytes: None };
+        assert!((writes.wait_reduction(40e6, 10e6) - 160.0 / 32.5).abs() < 1e-9);
+        assert_eq!(QueuedWrites { in_flight_bytes: 1e6, ..writes }.wait_reduction(40e6, 10e6), 1.0);
         // 16 writes of 1.28 MB are 20.5 MB: less than the limits hold, so they have no effect
-        assert_eq!(QueuedWrites { batch: Some(16.0 * 1.28e6), ..writes }.factor(40e6, 10e6), 1.0);
-        assert!((QueuedWrites { batch: Some(80e6), ..writes }.factor(40e6, 10e6) - 80.0 / 32.5).abs() < 1e-9);
+        assert_eq!(QueuedWrites { batch_bytes: Some(16.0 * 1.28e6), ..writes }.wait_reduction(40e6, 10e6), 1.0);
+        assert!(
+            (QueuedWrites { batch_bytes: Some(80e6), ..writes }.wait_reduction(40e6, 10e6) - 80.0 / 32.5).abs() < 1e-9
+        );
     }
 }

@@ -11,25 +11,25 @@
 
 mod advice;
 pub mod baseline;
-mod change;
 mod check;
+mod drive_health;
+mod filesystem_space;
 mod gain;
-mod health;
+mod host_load;
+mod host_scene;
+mod host_tree;
 mod judges;
-mod load;
 mod platform;
 mod role;
-mod scene;
-mod space;
-mod tree;
+mod setting_change;
 
 pub use advice::{AdviceItem, HostAdvice, SettingWrite, UnknownCheck, advise};
-pub use change::{ChangeBook, ChangeBookError, SettingChange};
 pub use check::{AdviceSeverity, CHECKS, ChangeRisk, HostCheck};
+pub use drive_health::HealthLoad;
 pub use gain::{ExpectedGain, QueuedWrites, ReadAheadModel};
-pub use health::HealthLoad;
-pub use load::{DiskLoad, HostLoad, HostLoadReader};
+pub use host_load::{DiskLoad, HostLoad, HostLoadReader};
+pub use host_scene::HostScene;
+pub use host_tree::{HostTree, TreeGap};
 pub use platform::HostPlatform;
 pub use role::ServerRole;
-pub use scene::HostScene;
-pub use tree::{HostTree, TreeGap};
+pub use setting_change::{ChangeBook, ChangeBookError, SettingChange};

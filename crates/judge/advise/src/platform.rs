@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::tree::HostTree;
+use crate::host_tree::HostTree;
 
 /// A machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ const AZURE_TAG: &str = "7783-7084-3265-9085-8269-3286-77";
 
 /// Models of the clouds' disks: Amazon EBS and instance store (Amazon EC2 User Guide, "Map Amazon EBS volumes to NVMe
 /// device names"), Google's disks (google-guest-configs, udev rules), Azure's (azure-vm-utils, udev rules).
-const VOLUMES: &[(&str, &str)] = &[
+const VOLUME_MODELS: &[(&str, &str)] = &[
     ("Amazon Elastic Block Store", "Amazon EBS volume; /sys does not show its type"),
     ("Amazon EC2 NVMe Instance Storage", "local disk of the instance, empty after a stop"),
     ("nvme_card-pd", "Google Persistent Disk or Hyperdisk; /sys does not show which"),
@@ -41,7 +41,7 @@ const VOLUMES: &[(&str, &str)] = &[
 impl HostPlatform {
     /// Identifies the platform from a host's facts.
     #[must_use]
-    pub fn of(tree: &HostTree) -> HostPlatform {
+    pub fn from_tree(tree: &HostTree) -> HostPlatform {
         let field = |name: &str| {
             let text = tree.get(&format!("sys/class/dmi/id/{name}"))?.trim();
             // placeholders that some manufacturers leave in
@@ -60,15 +60,15 @@ impl HostPlatform {
         let instance_type = product.clone().filter(|name| cloud == Some("Amazon EC2") && name.contains('.'));
         let volume = |disk: &str| {
             let model = tree.get(&format!("sys/block/{disk}/device/model"))?.trim();
-            VOLUMES.iter().find(|(known, _)| *known == model).map(|(_, kind)| (disk.to_owned(), *kind))
+            VOLUME_MODELS.iter().find(|(known, _)| *known == model).map(|(_, kind)| (disk.to_owned(), *kind))
         };
-        let volumes = tree.names("sys/block").into_iter().filter_map(volume).collect();
+        let volumes = tree.names_in("sys/block").into_iter().filter_map(volume).collect();
         HostPlatform { vendor, product, cloud, instance_type, volumes }
     }
 
     /// Describes the platform in a few words; `None` if nothing is known.
     #[must_use]
-    pub fn words(&self) -> Option<String> {
+    pub fn describe_platform(&self) -> Option<String> {
         let name = match (self.cloud, &self.instance_type) {
             (Some(cloud), Some(instance)) => format!("{cloud} {instance}"),
             (Some(cloud), None) => format!("{cloud}; the firmware does not show the instance type"),
@@ -82,40 +82,43 @@ impl HostPlatform {
 mod tests {
     use super::*;
 
-    fn platform(files: &[(&str, &str)]) -> HostPlatform {
+    fn platform_of(files: &[(&str, &str)]) -> HostPlatform {
         let files = files.iter().map(|(path, text)| (format!("sys/{path}"), (*text).to_owned())).collect();
-        HostPlatform::of(&HostTree { files, ..HostTree::default() })
+        HostPlatform::from_tree(&HostTree { files, ..HostTree::default() })
     }
 
     #[test]
-    fn clouds_tell_as_much_as_they_do() {
-        let amazon = platform(&[
+    fn recognizes_clouds_from_firmware() {
+        let amazon = platform_of(&[
             ("class/dmi/id/sys_vendor", "Amazon EC2"),
             ("class/dmi/id/product_name", "m5.large"),
             ("block/nvme0n1/device/model", "Amazon Elastic Block Store              "),
         ]);
-        assert_eq!(amazon.words().as_deref(), Some("Amazon EC2 m5.large"));
+        assert_eq!(amazon.describe_platform().as_deref(), Some("Amazon EC2 m5.large"));
         assert_eq!(amazon.instance_type.as_deref(), Some("m5.large"));
         assert!(amazon.volumes["nvme0n1"].starts_with("Amazon EBS volume"));
-        let google = platform(&[
+        let google = platform_of(&[
             ("class/dmi/id/sys_vendor", "Google"),
             ("class/dmi/id/product_name", "Google Compute Engine"),
             ("block/sda/device/model", "PersistentDisk"),
         ]);
         assert_eq!((google.cloud, google.instance_type), (Some("Google Compute Engine"), None));
         assert!(google.volumes["sda"].starts_with("Google Persistent Disk"));
-        let azure = platform(&[
+        let azure = platform_of(&[
             ("class/dmi/id/sys_vendor", "Microsoft Corporation"),
             ("class/dmi/id/product_name", "Virtual Machine"),
             ("class/dmi/id/chassis_asset_tag", AZURE_TAG),
         ]);
         assert_eq!(azure.cloud, Some("Azure"));
         // Hyper-V outside the cloud has the same vendor
-        let own = platform(&[
+        let own = platform_of(&[
             ("class/dmi/id/sys_vendor", "Microsoft Corporation"),
             ("class/dmi/id/product_name", "Virtual Machine"),
         ]);
-        assert_eq!((own.cloud, own.words().as_deref()), (None, Some("Microsoft Corporation Virtual Machine")));
-        assert_eq!(platform(&[]).words(), None);
+        assert_eq!(
+            (own.cloud, own.describe_platform().as_deref()),
+            (None, Some("Microsoft Corporation Virtual Machine"))
+        );
+        assert_eq!(platform_of(&[]).describe_platform(), None);
     }
 }

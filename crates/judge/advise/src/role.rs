@@ -6,10 +6,10 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tree::HostTree;
+use crate::host_tree::HostTree;
 
 /// Lines of a program's name and its number of processes; only programs that indicate a role.
-pub(crate) const FILE: &str = "processes";
+pub(crate) const PROCESSES_FILE: &str = "processes";
 
 /// The role of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub enum ServerRole {
 
 /// Programs that indicate a role, by their kernel name (15 bytes); a star stands for any end. Without it the whole name
 /// must match: the kernel's own thread `kvm-irqfd-clean` exists on every host whose processor supports it.
-const PROGRAMS: &[(ServerRole, &[&str])] = &[
+const ROLE_PROGRAMS: &[(ServerRole, &[&str])] = &[
     (
         ServerRole::VirtualMachineHost,
         &["qemu-system-*", "qemu-kvm", "kvm", "cloud-hyperviso", "firecracker", "VBoxHeadless"],
@@ -96,10 +96,12 @@ impl ServerRole {
     /// Infers the role from a host's programs, with the program that indicates it. If several match, the role whose
     /// needs constrain the others comes first.
     #[must_use]
-    pub fn of(tree: &HostTree) -> (ServerRole, Option<String>) {
-        let names: Vec<&str> = tree.get(FILE).unwrap_or_default().lines().filter_map(|l| l.split(' ').next()).collect();
-        for (role, programs) in PROGRAMS {
-            if let Some(name) = names.iter().find(|name| programs.iter().any(|program| is_called(name, program))) {
+    pub fn infer_from(tree: &HostTree) -> (ServerRole, Option<String>) {
+        let names: Vec<&str> =
+            tree.get(PROCESSES_FILE).unwrap_or_default().lines().filter_map(|l| l.split(' ').next()).collect();
+        for (role, programs) in ROLE_PROGRAMS {
+            if let Some(name) = names.iter().find(|name| programs.iter().any(|program| matches_program(name, program)))
+            {
                 return (*role, Some((*name).to_owned()));
             }
         }
@@ -107,23 +109,23 @@ impl ServerRole {
     }
 }
 
-fn is_called(name: &str, program: &str) -> bool {
+fn matches_program(name: &str, program: &str) -> bool {
     program.strip_suffix('*').map_or(name == program, |start| name.starts_with(start))
 }
 
 /// Adds the programs that indicate a role.
-pub(crate) fn add(tree: &mut HostTree, root: &Path) {
+pub(crate) fn add_programs(tree: &mut HostTree, root: &Path) {
     let Ok(entries) = fs::read_dir(root.join("proc")) else { return };
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for entry in entries.flatten().filter(|e| e.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit())) {
         let Ok(name) = fs::read_to_string(entry.path().join("comm")) else { continue };
         let name = name.trim_end().replace(' ', "_");
-        if PROGRAMS.iter().any(|(_, programs)| programs.iter().any(|program| is_called(&name, program))) {
+        if ROLE_PROGRAMS.iter().any(|(_, programs)| programs.iter().any(|program| matches_program(&name, program))) {
             *counts.entry(name).or_default() += 1;
         }
     }
     let lines: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    tree.files.insert(FILE.into(), lines.join("\n"));
+    tree.files.insert(PROCESSES_FILE.into(), lines.join("\n"));
 }
 
 #[cfg(test)]
@@ -131,11 +133,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_tell_the_role_and_a_host_of_machines_comes_first() {
+    fn infers_the_role_from_programs_hypervisors_first() {
         let role = |text: &str| {
             let mut tree = HostTree::default();
-            tree.files.insert(FILE.into(), text.into());
-            ServerRole::of(&tree)
+            tree.files.insert(PROCESSES_FILE.into(), text.into());
+            ServerRole::infer_from(&tree)
         };
         assert_eq!(role("postgres 12"), (ServerRole::Database, Some("postgres".into())));
         assert_eq!(role("nginx 4\nqemu-system-x86 9").0, ServerRole::VirtualMachineHost);

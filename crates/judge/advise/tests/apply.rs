@@ -46,7 +46,7 @@ fn skip<T>(because: &str) -> Option<T> {
 }
 
 #[test]
-fn a_setting_of_a_block_device_is_written_and_restored() {
+fn writes_and_restores_a_block_device_setting() {
     let Some(device) = LoopDevice::attach() else { return };
     let path = device.setting("read_ahead_kb");
     let now = || fs::read_to_string(&path).expect("a setting").trim().to_owned();
@@ -58,23 +58,23 @@ fn a_setting_of_a_block_device_is_written_and_restored() {
     }
     let state = tempfile::tempdir().expect("a folder");
     let mut book = ChangeBook::open(state.path()).expect("a record");
-    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", std::slice::from_ref(&write)).expect("applied");
+    book.apply_writes("queue.read-ahead@loop", "2026-01-01T00:00:00Z", std::slice::from_ref(&write)).expect("applied");
     assert_eq!(now(), after);
     // the next run of the program takes it back, with nothing but the record
     let mut book = ChangeBook::open(state.path()).expect("the record");
-    book.undo("queue.read-ahead@loop").expect("undone");
+    book.undo_change("queue.read-ahead@loop").expect("undone");
     assert_eq!(now(), before);
     assert!(ChangeBook::open(state.path()).expect("the record").changes().is_empty());
     // what somebody else has set meanwhile stays
-    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", &[write]).expect("applied");
+    book.apply_writes("queue.read-ahead@loop", "2026-01-01T00:00:00Z", &[write]).expect("applied");
     fs::write(&path, "1024").expect("somebody else's");
-    book.undo("queue.read-ahead@loop").expect_err("it is not ours any more");
+    book.undo_change("queue.read-ahead@loop").expect_err("it is not ours any more");
     assert_eq!(now(), "1024");
 }
 
 /// The kernel resets them when the scheduler changes, and they were set by hand.
 #[test]
-fn what_a_scheduler_brings_along_is_restored_too() {
+fn restores_settings_that_a_scheduler_resets() {
     let Some(device) = LoopDevice::attach() else { return };
     let path = device.setting("scheduler");
     let fifo = device.setting("iosched/fifo_batch");
@@ -85,16 +85,16 @@ fn what_a_scheduler_brings_along_is_restored_too() {
     let write = SettingWrite { path: path.display().to_string(), before: "mq-deadline".into(), after: "none".into() };
     let state = tempfile::tempdir().expect("a folder");
     let mut book = ChangeBook::open(state.path()).expect("a record");
-    book.apply("queue.scheduler@loop", "2026-01-01T00:00:00Z", std::slice::from_ref(&write)).expect("applied");
+    book.apply_writes("queue.scheduler@loop", "2026-01-01T00:00:00Z", std::slice::from_ref(&write)).expect("applied");
     assert!(fs::read_to_string(&path).expect("a setting").contains("[none]"));
-    book.undo("queue.scheduler@loop").expect("undone");
+    book.undo_change("queue.scheduler@loop").expect("undone");
     let now = |file: &str| fs::read_to_string(device.setting(file)).expect("a setting").trim().to_owned();
     assert_eq!((now("iosched/fifo_batch"), now("nr_requests")), ("7".into(), "48".into()));
 }
 
 /// A change that somebody has overwritten can be made again; it was refused both to apply and to undo it.
 #[test]
-fn a_change_that_somebody_overwrote_can_be_applied_again() {
+fn overwritten_change_can_be_applied_again() {
     let Some(device) = LoopDevice::attach() else { return };
     let path = device.setting("read_ahead_kb");
     let write = SettingWrite { path: path.display().to_string(), before: String::new(), after: "512".into() };
@@ -104,10 +104,10 @@ fn a_change_that_somebody_overwrote_can_be_applied_again() {
     let state = tempfile::tempdir().expect("a folder");
     let mut book = ChangeBook::open(state.path()).expect("a record");
     let writes = std::slice::from_ref(&write);
-    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied");
-    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect_err("it stands");
+    book.apply_writes("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied");
+    book.apply_writes("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect_err("it stands");
     fs::write(&path, "1024").expect("somebody else's");
-    book.apply("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied again");
-    book.undo("queue.read-ahead@loop").expect("undone");
+    book.apply_writes("queue.read-ahead@loop", "2026-01-01T00:00:00Z", writes).expect("applied again");
+    book.undo_change("queue.read-ahead@loop").expect("undone");
     assert_eq!(fs::read_to_string(&path).expect("a setting").trim(), "1024");
 }

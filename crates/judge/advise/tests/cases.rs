@@ -169,8 +169,8 @@ pub fn load_of(columns: &[(&str, &[f64])]) -> Option<HostLoad> {
         frame.push(Tick { time_ns: tick as i64 * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
     }
     let mut reader = HostLoadReader::default();
-    reader.frame(&frame);
-    reader.finish().filter(|_| !columns.is_empty())
+    reader.add_frame(&frame);
+    reader.into_load().filter(|_| !columns.is_empty())
 }
 
 fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
@@ -183,7 +183,7 @@ fn judged(case: &Case, bench: &HostBench) -> HostAdvice {
     });
     let ceilings: Vec<Ceiling> = ceiling.into_iter().collect();
     let scene = match bench.host.without_facts {
-        true => HostScene::of(HostTree::default(), topology::read_topology(&machine.roots()), role),
+        true => HostScene::from_facts(HostTree::default(), topology::read_topology(&machine.roots()), role),
         false => HostScene::read(machine.folder(), role),
     };
     advise(&scene.with_load(load(case), &ceilings))
@@ -195,7 +195,7 @@ fn id(case: &Case) -> String {
 
 /// A case leaves nothing behind for the next one.
 #[test]
-fn a_case_leaves_its_host_as_it_was() {
+fn case_restores_its_host() {
     let bench = HostBench::new("server");
     let before = HostTree::read(bench.machine.folder());
     for case in cases().iter().filter(|case| case.host == "server") {
@@ -258,7 +258,7 @@ fn every_case_is_judged_as_expected() {
 }
 
 #[test]
-fn one_knob_has_one_voice() {
+fn gives_one_item_per_knob() {
     for (case, advice) in JUDGED.iter() {
         let mut values: BTreeMap<String, String> = BTreeMap::new();
         for write in advice.items.iter().flat_map(|item| &item.writes) {
@@ -274,7 +274,7 @@ fn one_knob_has_one_voice() {
 }
 
 #[test]
-fn every_check_has_a_case_on_each_side_and_one_that_cannot_be_read() {
+fn every_check_has_a_good_a_bad_and_an_unreadable_case() {
     let cases = cases();
     let mut missing = Vec::new();
     for check in CHECKS.iter() {
@@ -293,7 +293,7 @@ fn every_check_has_a_case_on_each_side_and_one_that_cannot_be_read() {
 }
 
 #[test]
-fn the_document_has_a_row_for_every_check() {
+fn documentation_has_a_row_for_every_check() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/advise.md");
     let text = std::fs::read_to_string(path).expect("the document");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();

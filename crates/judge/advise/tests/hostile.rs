@@ -28,7 +28,7 @@ const LISTS: &[&str] = &[
 ];
 
 fn judged(tree: HostTree, topology: &Topology) -> HostAdvice {
-    advise(&HostScene::of(tree, topology.clone(), None))
+    advise(&HostScene::from_facts(tree, topology.clone(), None))
 }
 
 fn ids(advice: &HostAdvice) -> BTreeSet<String> {
@@ -44,7 +44,7 @@ fn host(name: &str) -> (HostTree, Topology, BTreeSet<String>) {
 }
 
 #[test]
-fn nonsense_in_a_file_is_no_advice() {
+fn nonsense_in_files_gives_no_advice() {
     let mut wrong = Vec::new();
     for name in HOSTS {
         let (tree, topology, before) = host(name);
@@ -68,7 +68,7 @@ fn nonsense_in_a_file_is_no_advice() {
 }
 
 #[test]
-fn a_file_that_is_refused_is_no_advice_and_of_a_limit_it_is_unknown() {
+fn unreadable_file_gives_no_advice_and_an_unknown_limit() {
     let mut wrong = Vec::new();
     for name in HOSTS {
         let (tree, topology, before) = host(name);
@@ -90,7 +90,7 @@ fn a_file_that_is_refused_is_no_advice_and_of_a_limit_it_is_unknown() {
 
 /// Without a disk nothing is wrong, and that is said.
 #[test]
-fn a_host_that_shows_no_disk_says_so() {
+fn host_without_disks_is_reported() {
     let (mut tree, _, _) = host("server");
     tree.files.retain(|path, _| !path.starts_with("sys/block"));
     tree.lacking.insert("sys/block".into(), "only root can read it".into());
@@ -104,7 +104,7 @@ const LIMITS: &[&str] =
     &["iostats", "nomerges", "rq_affinity", "read_ahead_kb", "max_sectors_kb", "zoned", "wbt_lat_usec", "state"];
 
 #[test]
-fn numbers_without_end_are_judged_without_harm() {
+fn judges_infinite_numbers_without_panicking() {
     for name in HOSTS {
         let (tree, topology, _) = host(name);
         for path in tree.files.keys() {

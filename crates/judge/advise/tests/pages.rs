@@ -63,7 +63,7 @@ const HOSTS: &[&str] = &[
 ];
 
 #[test]
-fn answers_are_as_reviewed() {
+fn pages_match_the_reviewed_ones() {
     let mut wrong = Vec::new();
     for role in [ServerRole::Unknown, ServerRole::Database] {
         let bench = HostBench::new("server");
@@ -80,7 +80,7 @@ fn answers_are_as_reviewed() {
 /// A log has the facts as a note, without what is long, and the load: here a reader that waits for each window on a
 /// volume of LVM, and a writer that fills memory.
 #[test]
-fn an_answer_of_a_log_is_as_reviewed() {
+fn page_of_a_log_matches_the_reviewed_one() {
     let bench = HostBench::new("hypervisor");
     let note = serde_json::to_string(&HostTree::read(bench.machine.folder()).for_log()).expect("JSON");
     let tree: HostTree = serde_json::from_str(&note).expect("the note");
@@ -100,7 +100,7 @@ fn an_answer_of_a_log_is_as_reviewed() {
         ("paging.swap_in_pages_per_s", &[0.0]),
         ("paging.allocation_stalls_per_s", &[3.0]),
     ]);
-    let scene = HostScene::of(tree, topology::read_topology(&bench.machine.roots()), None).with_load(load, &[]);
+    let scene = HostScene::from_facts(tree, topology::read_topology(&bench.machine.roots()), None).with_load(load, &[]);
     let mut wrong = Vec::new();
     is_as_kept("log", &page(&scene), &mut wrong);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -2,15 +2,15 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{filled, percent};
+use super::{format_fill_level, format_percent};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::health::HealthLoad;
-use crate::scene::HostScene;
+use crate::drive_health::HealthLoad;
+use crate::host_scene::HostScene;
 
 /// Returns a drive's health in the log, or the outcome without it.
-fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
+fn drive_health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<CheckOutcome>> {
     // the device behind a virtual or remote disk is hidden
-    if matches!(scene.class(disk), DeviceClass::Virtual | DeviceClass::Network) {
+    if matches!(scene.device_class(disk), DeviceClass::Virtual | DeviceClass::Network) {
         return Err(Box::new(CheckOutcome::Absent));
     }
     let unknown = |because: &str| Box::new(CheckOutcome::Unknown(because.to_owned()));
@@ -19,92 +19,93 @@ fn health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, Box<Ch
 }
 
 /// Returns a value, or the outcome if this drive does not report it.
-fn part<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
+fn known_value<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
     value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {what}"))))
 }
 
 /// Merges both branches of a result.
-fn settled(outcome: Result<CheckOutcome, Box<CheckOutcome>>) -> CheckOutcome {
+fn merge_outcomes(outcome: Result<CheckOutcome, Box<CheckOutcome>>) -> CheckOutcome {
     outcome.unwrap_or_else(|outcome| *outcome)
 }
 
-fn counted(count: f64, one: &str, many: &str) -> String {
+fn format_count(count: f64, one: &str, many: &str) -> String {
     if count == 1.0 { format!("1 {one}") } else { format!("{count:.0} {many}") }
 }
 
 /// Judges media errors and pending sectors.
-pub(super) fn media(scene: &HostScene, disk: &str) -> CheckOutcome {
-    settled(health(scene, disk).and_then(|health| {
+pub(super) fn judge_media(scene: &HostScene, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(scene, disk).and_then(|health| {
         if health.failing == Some(1.0) {
             let proposal = Proposal::new("the drive itself reports that it is failing");
-            return Ok(proposal.severity(AdviceSeverity::Critical).propose());
+            return Ok(proposal.with_severity(AdviceSeverity::Critical).into_outcome());
         }
-        let errors = part(health.media_errors.or(health.pending_sectors), "media errors")?;
+        let errors = known_value(health.media_errors.or(health.pending_sectors), "media errors")?;
         let (added, pending) = (health.media_errors.unwrap_or(0.0), health.pending_sectors.unwrap_or(0.0));
         if errors == 0.0 && pending == 0.0 {
             return Ok(CheckOutcome::Good);
         }
         let mut seen = Vec::new();
         if added > 0.0 {
-            seen.push(counted(added, "new media error", "new media errors") + " in the log");
+            seen.push(format_count(added, "new media error", "new media errors") + " in the log");
         }
         if pending > 0.0 {
-            seen.push(counted(pending, "sector", "sectors") + " could not be read when last tried");
+            seen.push(format_count(pending, "sector", "sectors") + " could not be read when last tried");
         }
         let proposal = Proposal::new(seen.join("; "));
         // a few that existed all the time are not a warning sign, and their sectors can be rewritten
         if added == 0.0 && health.first_pending_sectors.is_some_and(|first| pending <= first) {
-            let apply = Some(OLD_SECTORS.replace("{instance}", disk));
-            return Ok(Proposal { apply, ..proposal }.severity(AdviceSeverity::Warning).propose());
+            let apply = Some(OLD_SECTORS_ADVICE.replace("{instance}", disk));
+            return Ok(Proposal { apply, ..proposal }.with_severity(AdviceSeverity::Warning).into_outcome());
         }
-        Ok(proposal.propose())
+        Ok(proposal.into_outcome())
     }))
 }
 
-const OLD_SECTORS: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the sectors are \
+const OLD_SECTORS_ADVICE: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the sectors are \
                            rewritten. Replace the disk if their number grows.";
 
 /// Judges transmission errors.
-pub(super) fn link(scene: &HostScene, disk: &str) -> CheckOutcome {
-    settled(health(scene, disk).and_then(|health| {
-        let errors = part(health.link_errors, "link errors")?;
+pub(super) fn judge_link(scene: &HostScene, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+        let errors = known_value(health.link_errors, "link errors")?;
         if errors == 0.0 {
             return Ok(CheckOutcome::Good);
         }
-        Ok(Proposal::new(counted(errors, "new error", "new errors") + " between drive and host in the log").propose())
+        Ok(Proposal::new(format_count(errors, "new error", "new errors") + " between drive and host in the log")
+            .into_outcome())
     }))
 }
 
 const DAY_S: f64 = 86_400.0;
 /// Half a year: time for a purchase. Our choice.
-const SOON_S: f64 = 182.0 * DAY_S;
+const SOON_WORN_OUT_S: f64 = 182.0 * DAY_S;
 
 /// Judges the wear of flash.
-pub(super) fn wear(scene: &HostScene, disk: &str) -> CheckOutcome {
-    settled(health(scene, disk).and_then(|health| {
-        let wear = part(health.wear, "its wear")?;
+pub(super) fn judge_wear(scene: &HostScene, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+        let wear = known_value(health.wear, "its wear")?;
         // drives report whole percents: a rise of less than two gives no rate
         let rate = health.wear_rise.filter(|(_, rise)| *rise >= 0.0195).map(|(seconds, rise)| rise / seconds);
         let left_s = rate.map(|rate| (1.0 - wear).max(0.0) / rate);
-        if wear < 0.9 && left_s.is_none_or(|left| left > SOON_S) {
+        if wear < 0.9 && left_s.is_none_or(|left| left > SOON_WORN_OUT_S) {
             return Ok(CheckOutcome::Good);
         }
-        let days = left_s.map(|left| counted((left / DAY_S).round(), "day", "days"));
+        let days = left_s.map(|left| format_count((left / DAY_S).round(), "day", "days"));
         let end = days.map_or(String::new(), |days| format!("; at the log's rate the rest lasts {days}"));
-        Ok(Proposal::new(format!("{} of the rated life used{end}", filled(wear))).propose())
+        Ok(Proposal::new(format!("{} of the rated life used{end}", format_fill_level(wear))).into_outcome())
     }))
 }
 
 /// Judges the temperature.
-pub(super) fn temperature(scene: &HostScene, disk: &str) -> CheckOutcome {
-    settled(health(scene, disk).and_then(|health| {
-        let (hottest, limit) = part(health.hottest, "a temperature and its limit")?;
+pub(super) fn judge_temperature(scene: &HostScene, disk: &str) -> CheckOutcome {
+    merge_outcomes(drive_health(scene, disk).and_then(|health| {
+        let (hottest, limit) = known_value(health.max_temperature_and_limit, "a temperature and its limit")?;
         let share = health.hot_share.unwrap_or(0.0);
         if hottest < limit {
             return Ok(CheckOutcome::Good);
         }
-        let evidence = (format!("{} of the time at or above its limit", percent(share)), share);
+        let evidence = (format!("{} of the time at or above its limit", format_percent(share)), share);
         let seen = format!("up to {hottest:.0} degrees; the drive's own limit is {limit:.0}");
-        Ok(Proposal::new(seen).evidence(Some(evidence)).propose())
+        Ok(Proposal::new(seen).with_evidence(Some(evidence)).into_outcome())
     }))
 }

@@ -1,54 +1,56 @@
 //! Filesystems, alignment, links and the clock.
 
-use super::{filled, unknown};
-use crate::advice::shell_word;
+use super::{format_fill_level, unknown_fact};
+use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
-use crate::space::{self, FilesystemSpace};
+use crate::filesystem_space::{self, FilesystemSpace};
+use crate::host_scene::{HostScene, sysfs_name};
 
 const GIB: f64 = 1_073_741_824.0;
 /// Free space that can be used up in a moment. Our choice.
-const FULL: f64 = 5.0 * GIB;
+const LOW_SPACE_BYTES: f64 = 5.0 * GIB;
 
-fn space_of<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
-    let late = scene.tree.lacking.get(space::FILE);
+fn filesystem_space<'a>(scene: &'a HostScene, point: &str) -> Result<&'a FilesystemSpace, String> {
+    let late = scene.tree.lacking.get(filesystem_space::SPACE_FILE);
     let because = || late.cloned().unwrap_or_else(|| "its space was not recorded".into());
     scene.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
 
 /// Judges free space.
-pub(super) fn space(scene: &HostScene, point: &str) -> CheckOutcome {
-    let space = match space_of(scene, point) {
+pub(super) fn judge_space(scene: &HostScene, point: &str) -> CheckOutcome {
+    let space = match filesystem_space(scene, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
-    let (used, free) = (1.0 - space.free / space.blocks, space.free * space.block_bytes);
+    let (used, free) = (1.0 - space.free_blocks / space.blocks, space.free_blocks * space.block_bytes);
     // of a filesystem of many terabytes, five percent is plenty
     if used < 0.9 || free > 100.0 * GIB {
         return CheckOutcome::Good;
     }
-    let is_full = used >= 0.97 && free < FULL;
+    let is_full = used >= 0.97 && free < LOW_SPACE_BYTES;
     let severity = if is_full { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
-    Proposal::new(format!("{} used, {} free", filled(used), super::bytes(free))).severity(severity).propose()
+    Proposal::new(format!("{} used, {} free", format_fill_level(used), super::format_bytes(free)))
+        .with_severity(severity)
+        .into_outcome()
 }
 
 /// Judges free inodes.
-pub(super) fn inodes(scene: &HostScene, point: &str) -> CheckOutcome {
-    let space = match space_of(scene, point) {
+pub(super) fn judge_inodes(scene: &HostScene, point: &str) -> CheckOutcome {
+    let space = match filesystem_space(scene, point) {
         Ok(space) => space,
         Err(because) => return CheckOutcome::Unknown(because),
     };
     // xfs and btrfs create inodes on demand
-    let used = 1.0 - space.inodes_free / space.inodes;
-    if space.inodes <= 0.0 || used < 0.9 {
+    let used = 1.0 - space.free_inodes / space.total_inodes;
+    if space.total_inodes <= 0.0 || used < 0.9 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{} of the inodes used", filled(used))).propose()
+    Proposal::new(format!("{} of the inodes used", format_fill_level(used))).into_outcome()
 }
 
 /// Judges write barriers.
-pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount(point) else { return unknown(scene, "proc/self/mountinfo") };
+pub(super) fn judge_barriers(scene: &HostScene, point: &str) -> CheckOutcome {
+    let Some(mount) = scene.mount_at(point) else { return unknown_fact(scene, "proc/self/mountinfo") };
     let off = mount.options.split(',').find(|option| matches!(*option, "nobarrier" | "barrier=0"));
     let Some(option) = off else { return CheckOutcome::Good };
     let device = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
@@ -58,14 +60,14 @@ pub(super) fn barriers(scene: &HostScene, point: &str) -> CheckOutcome {
     // without a volatile cache there is nothing to flush
     if !disks.is_empty() && disks.iter().all(is_safe) {
         let seen = format!("{}, on disks that report no volatile cache", proposal.seen);
-        return Proposal { seen, ..proposal }.severity(AdviceSeverity::Info).propose();
+        return Proposal { seen, ..proposal }.with_severity(AdviceSeverity::Info).into_outcome();
     }
-    proposal.propose()
+    proposal.into_outcome()
 }
 
 /// Judges updates of access times.
-pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount(point) else { return unknown(scene, "proc/self/mountinfo") };
+pub(super) fn judge_access_times(scene: &HostScene, point: &str) -> CheckOutcome {
+    let Some(mount) = scene.mount_at(point) else { return unknown_fact(scene, "proc/self/mountinfo") };
     // a filesystem in memory writes nothing to a device
     if matches!(mount.kind.as_str(), "rootfs" | "ramfs" | "tmpfs") {
         return CheckOutcome::Absent;
@@ -77,11 +79,11 @@ pub(super) fn access_times(scene: &HostScene, point: &str) -> CheckOutcome {
     }
     let mut proposal = Proposal::new("each read writes the access time");
     if mount.kind == "zfs" {
-        let dataset = shell_word(&mount.source);
+        let dataset = quote_for_shell(&mount.source);
         proposal.apply = Some(format!("zfs set relatime=on {dataset}"));
         proposal.undo = Some(format!("zfs set relatime=off {dataset}"));
     }
-    proposal.propose()
+    proposal.into_outcome()
 }
 
 /// The kernel sees only the table of an extended partition: a kibibyte, or a sector.
@@ -89,22 +91,25 @@ const TABLE_SECTORS: f64 = 8.0;
 /// Unused space for a boot loader, or reserved by an installer. Our choice.
 const RESERVED_SECTORS: f64 = 524_288.0;
 /// Maximum block size of a real disk, bytes; larger values are reported by bridges or arrays.
-const LARGEST_BLOCK: f64 = 1_048_576.0;
+const MAX_BLOCK_BYTES: f64 = 1_048_576.0;
 
 /// Judges the alignment of a partition.
-pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
-    let disk = scene.device(name).and_then(|device| device.below.first());
+pub(super) fn judge_partition(scene: &HostScene, name: &str) -> CheckOutcome {
+    let disk = scene.find_device(name).and_then(|device| device.below.first());
     let Some(disk) = disk else { return CheckOutcome::Absent };
-    let of_partition = |file: &str| format!("sys/block/{}/{}/{file}", file_name(disk), file_name(name));
-    let Some(start) = scene.tree.number(&of_partition("start")) else { return unknown(scene, &of_partition("start")) };
-    let of_disk = format!("sys/block/{}/queue/physical_block_size", file_name(disk));
-    let Some(block) = scene.tree.number(&of_disk).filter(|bytes| *bytes <= LARGEST_BLOCK) else {
-        return unknown(scene, &of_disk);
+    let of_partition = |file: &str| format!("sys/block/{}/{}/{file}", sysfs_name(disk), sysfs_name(name));
+    let Some(start) = scene.tree.number_in(&of_partition("start")) else {
+        return unknown_fact(scene, &of_partition("start"));
+    };
+    let of_disk = format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk));
+    let Some(block) = scene.tree.number_in(&of_disk).filter(|bytes| *bytes <= MAX_BLOCK_BYTES) else {
+        return unknown_fact(scene, &of_disk);
     };
     // the first block of some disks begins before the first sector
     let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
     let offset = (start * 512.0 - first).rem_euclid(block.max(512.0));
-    let sectors = scene.device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
+    let sectors =
+        scene.find_device(name).and_then(|device| device.bytes).map_or(f64::MAX, |bytes| bytes as f64 / 512.0);
     let is_used = scene.topology.filesystems.iter().any(|filesystem| filesystem.device == name)
         || scene.topology.swaps.iter().any(|swap| swap.device == name)
         || scene.topology.devices.iter().any(|device| device.below.iter().any(|below| below == name));
@@ -113,9 +118,9 @@ pub(super) fn partition(scene: &HostScene, name: &str) -> CheckOutcome {
     }
     let seen = format!("starts {offset:.0} bytes into a block of {block:.0} bytes");
     if is_used {
-        return Proposal::new(seen).propose();
+        return Proposal::new(seen).into_outcome();
     }
-    Proposal::new(format!("{seen}; nothing uses it now")).severity(AdviceSeverity::Info).propose()
+    Proposal::new(format!("{seen}; nothing uses it now")).with_severity(AdviceSeverity::Info).into_outcome()
 }
 
 /// Clocks that are read without a system call, by architecture and hypervisor.
@@ -130,10 +135,10 @@ const FAST_CLOCKS: &[&str] = &[
 ];
 
 /// Judges the clock source.
-pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_clock(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/clocksource/clocksource0";
     let Some(now) = scene.tree.get(&format!("{folder}/current_clocksource")) else {
-        return unknown(scene, &format!("{folder}/current_clocksource"));
+        return unknown_fact(scene, &format!("{folder}/current_clocksource"));
     };
     let available = scene.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
     // a clock of another architecture is not known to be slow
@@ -151,14 +156,14 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
             let lasting = "until the next restart; clocksource= on the kernel's command line keeps it";
             proposal.apply = Some(format!("echo '{name}' > {file} # {lasting}"));
             proposal.undo = Some(format!("echo 'xen' > {file}"));
-            proposal.propose()
+            proposal.into_outcome()
         }
-        Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).propose(),
+        Some(name) => Proposal::new(format!("the clock is {now}, though {name} is available")).into_outcome(),
         // a clock that the kernel found unstable is no longer available
         None if has("constant_tsc") && has("nonstop_tsc") => {
             let seen =
                 format!("the clock is {now}: the processors have a steady tsc, but the kernel does not offer it");
-            Proposal::new(seen).propose()
+            Proposal::new(seen).into_outcome()
         }
         None => CheckOutcome::Good,
     }
@@ -166,15 +171,15 @@ pub(super) fn clock(scene: &HostScene, _: &str) -> CheckOutcome {
 
 /// Parses `8.0 GT/s PCIe` or `4`.
 fn link_number(scene: &HostScene, folder: &str, file: &str) -> Option<f64> {
-    scene.tree.number(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
+    scene.tree.number_in(&format!("{folder}/{file}")).filter(|number| *number > 0.0)
 }
 
 /// Judges the PCIe link.
-pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let place = scene.place(disk);
+    let place = scene.device_path(disk);
     let Some(function) = place.and_then(|place| place.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
         return CheckOutcome::Absent;
     };
@@ -182,12 +187,12 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     let mut below = Vec::new();
     for (what, unit) in [("speed", " GT/s"), ("width", "")] {
         let Some(now) = link_number(scene, function, &format!("current_link_{what}")) else {
-            return unknown(scene, &format!("{function}/current_link_{what}"));
+            return unknown_fact(scene, &format!("{function}/current_link_{what}"));
         };
         let end = |folder: &str| link_number(scene, folder, &format!("max_link_{what}"));
         // both ends must support it; a port that is not shown is assumed not to limit
         let Some(max_rate) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
-            return unknown(scene, &format!("{function}/max_link_{what}"));
+            return unknown_fact(scene, &format!("{function}/max_link_{what}"));
         };
         if now < max_rate {
             below.push(format!("{now}{unit} of {max_rate}{}", if what == "width" { " lanes" } else { "" }));
@@ -196,6 +201,6 @@ pub(super) fn pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     if below.is_empty() {
         CheckOutcome::Good
     } else {
-        Proposal::new(format!("the link runs at {}", below.join(" and "))).propose()
+        Proposal::new(format!("the link runs at {}", below.join(" and "))).into_outcome()
     }
 }

@@ -4,35 +4,39 @@ use diskwright_base::diskstats;
 use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind};
 
-use super::{absent_or_unknown, bytes, percent, shown, unknown};
+use super::{absent_or_unknown, format_bytes, format_percent, shorten_text, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
-use crate::tree::{TreeGap, first_number};
+use crate::host_scene::{HostScene, sysfs_name};
+use crate::host_tree::{TreeGap, first_number};
 
 /// Share of a limit from which it is close.
-const CLOSE: f64 = 0.8;
+const CLOSE_SHARE: f64 = 0.8;
 
 /// Judges the limit of asynchronous I/O.
-pub(super) fn aio(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(used) = scene.sysctl("fs.aio-nr") else { return unknown(scene, "proc/sys/fs/aio-nr") };
-    let Some(limit) = scene.sysctl("fs.aio-max-nr") else { return unknown(scene, "proc/sys/fs/aio-max-nr") };
+pub(super) fn judge_aio(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(used) = scene.sysctl_number("fs.aio-nr") else { return unknown_fact(scene, "proc/sys/fs/aio-nr") };
+    let Some(limit) = scene.sysctl_number("fs.aio-max-nr") else {
+        return unknown_fact(scene, "proc/sys/fs/aio-max-nr");
+    };
     // a limit of zero disables it on purpose
-    if used == 0.0 || used < CLOSE * limit {
+    if used == 0.0 || used < CLOSE_SHARE * limit {
         return CheckOutcome::Good;
     }
     Proposal::new(format!("{used:.0} of {limit:.0} are reserved"))
-        .value(format!("{:.0}", 2.0 * used.max(limit)))
-        .propose()
+        .with_value(format!("{:.0}", 2.0 * used.max(limit)))
+        .into_outcome()
 }
 
 /// Judges the limit of open files.
-pub(super) fn files(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(used) = scene.sysctl("fs.file-nr") else { return unknown(scene, "proc/sys/fs/file-nr") };
-    let Some(limit) = scene.sysctl("fs.file-max") else { return unknown(scene, "proc/sys/fs/file-max") };
-    if used < CLOSE * limit {
+pub(super) fn judge_files(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(used) = scene.sysctl_number("fs.file-nr") else { return unknown_fact(scene, "proc/sys/fs/file-nr") };
+    let Some(limit) = scene.sysctl_number("fs.file-max") else { return unknown_fact(scene, "proc/sys/fs/file-max") };
+    if used < CLOSE_SHARE * limit {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("{used:.0} of {limit:.0} are open")).value(format!("{:.0}", 2.0 * used.max(limit))).propose()
+    Proposal::new(format!("{used:.0} of {limit:.0} are open"))
+        .with_value(format!("{:.0}", 2.0 * used.max(limit)))
+        .into_outcome()
 }
 
 /// First kernel with pressure stall information; distributions ported it back to 4.18.
@@ -44,16 +48,16 @@ fn kernel_version(scene: &HostScene) -> Option<(u32, u32)> {
 }
 
 /// Judges whether pressure stall information is available.
-pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_pressure(scene: &HostScene, _: &str) -> CheckOutcome {
     let path = "proc/pressure/io";
-    match scene.tree.text(path) {
+    match scene.tree.text_of(path) {
         Ok(_) => return CheckOutcome::Good,
-        Err(TreeGap::Refused(_)) => return unknown(scene, path),
+        Err(TreeGap::Refused(_)) => return unknown_fact(scene, path),
         Err(TreeGap::Absent) => {}
     }
     // a few copied files do not show what the kernel lacks
     if scene.tree.get("proc/cmdline").is_none() {
-        return unknown(scene, path);
+        return unknown_fact(scene, path);
     }
     match kernel_version(scene) {
         // no setting of such a kernel helps
@@ -63,18 +67,18 @@ pub(super) fn pressure(scene: &HostScene, _: &str) -> CheckOutcome {
             let off = words.split_whitespace().find(|word| matches!(*word, "psi=0" | "psi=off" | "psi=n"));
             let mut proposal = Proposal::new("/proc/pressure/io is missing or turned off");
             proposal.apply = off.map(|word| format!("Remove {word} from the kernel's command line and restart."));
-            proposal.propose()
+            proposal.into_outcome()
         }
     }
 }
 
 /// Value in a file with a name and a number on each line.
-fn counted(text: &str, name: &str) -> Option<f64> {
+fn named_count(text: &str, name: &str) -> Option<f64> {
     let line = |line: &str| first_number(line.strip_prefix(name)?.strip_prefix(' ')?);
     text.lines().find_map(line)
 }
 
-fn lacks(scene: &HostScene, group: &str, file: &str) -> CheckOutcome {
+fn missing_group_file(scene: &HostScene, group: &str, file: &str) -> CheckOutcome {
     absent_or_unknown(scene, &format!("sys/fs/cgroup{}/{file}", group.trim_end_matches('/')))
 }
 
@@ -83,9 +87,9 @@ fn group_file<'a>(scene: &'a HostScene, group: &str, file: &str) -> Option<&'a s
 }
 
 /// Judges the processor limit of a cgroup.
-pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "cpu.stat") else { return lacks(scene, group, "cpu.stat") };
-    let (Some(periods), Some(stopped)) = (counted(text, "nr_periods"), counted(text, "nr_throttled")) else {
+pub(super) fn judge_group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(scene, group, "cpu.stat") else { return missing_group_file(scene, group, "cpu.stat") };
+    let (Some(periods), Some(stopped)) = (named_count(text, "nr_periods"), named_count(text, "nr_throttled")) else {
         // its processors are not limited: the controller is off
         return CheckOutcome::Absent;
     };
@@ -93,67 +97,71 @@ pub(super) fn group_processors(scene: &HostScene, group: &str) -> CheckOutcome {
     if periods < 600.0 || stopped < 0.1 * periods {
         return CheckOutcome::Good;
     }
-    let share = percent(stopped / periods);
+    let share = format_percent(stopped / periods);
     // version 1 has its quota in a separate file, negative if there is none
     let named = |file: &'static str| Some((file, group_file(scene, group, file)?));
     match named("cpu.max").or_else(|| named("cpu.cfs_quota_us")) {
         // the limit that throttled it has been removed
         Some((_, limit)) if limit.starts_with("max") || limit.starts_with('-') => CheckOutcome::Good,
         Some((file, limit)) => {
-            let limit = shown(limit);
+            let limit = shorten_text(limit);
             Proposal::new(format!("stopped in {share} of its periods since it was created; {file} is {limit}"))
-                .propose()
+                .into_outcome()
         }
-        None => Proposal::new(format!("stopped in {share} of its periods since it was created")).propose(),
+        None => Proposal::new(format!("stopped in {share} of its periods since it was created")).into_outcome(),
     }
 }
 
 /// Judges the memory limit of a cgroup.
-pub(super) fn group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
-    let Some(text) = group_file(scene, group, "memory.events") else { return lacks(scene, group, "memory.events") };
-    let Some(at_most) = counted(text, "max") else {
+pub(super) fn judge_group_memory(scene: &HostScene, group: &str) -> CheckOutcome {
+    let Some(text) = group_file(scene, group, "memory.events") else {
+        return missing_group_file(scene, group, "memory.events");
+    };
+    let Some(at_most) = named_count(text, "max") else {
         return CheckOutcome::Unknown(format!("/sys/fs/cgroup{group}/memory.events has no line `max`"));
     };
-    let killed = counted(text, "oom_kill").unwrap_or(0.0);
+    let killed = named_count(text, "oom_kill").unwrap_or(0.0);
     let limit = group_file(scene, group, "memory.max");
     // processes killed in child groups or by a host without memory count too: its own limit must have been reached
     if killed == 0.0 || at_most == 0.0 || limit == Some("max") {
         return CheckOutcome::Good;
     }
-    let limit =
-        limit.map_or_else(|| "not readable".to_owned(), |text| first_number(text).map_or_else(|| shown(text), bytes));
+    let limit = limit.map_or_else(
+        || "not readable".to_owned(),
+        |text| first_number(text).map_or_else(|| shorten_text(text), format_bytes),
+    );
     let text = format!("the kernel killed {killed:.0} of its processes, and it reached its limit {at_most:.0} times");
-    Proposal::new(format!("{text} since it was created; memory.max is {limit}")).propose()
+    Proposal::new(format!("{text} since it was created; memory.max is {limit}")).into_outcome()
 }
 
 /// Block device of a mounted filesystem.
-fn device_of<'a>(scene: &'a HostScene, point: &str) -> Option<&'a str> {
+fn mounted_device<'a>(scene: &'a HostScene, point: &str) -> Option<&'a str> {
     let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     found.map(|filesystem| filesystem.device.as_str()).filter(|device| !device.is_empty())
 }
 
 /// Judges errors of an ext4 filesystem.
-pub(super) fn ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
-    let is_ext4 = scene.mount(point).is_some_and(|mount| mount.kind == "ext4");
-    let Some(device) = device_of(scene, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
-    let path = format!("sys/fs/ext4/{}/errors_count", file_name(device));
-    match scene.tree.number(&path) {
-        None => unknown(scene, &path),
+pub(super) fn judge_ext4_errors(scene: &HostScene, point: &str) -> CheckOutcome {
+    let is_ext4 = scene.mount_at(point).is_some_and(|mount| mount.kind == "ext4");
+    let Some(device) = mounted_device(scene, point).filter(|_| is_ext4) else { return CheckOutcome::Absent };
+    let path = format!("sys/fs/ext4/{}/errors_count", sysfs_name(device));
+    match scene.tree.number_in(&path) {
+        None => unknown_fact(scene, &path),
         Some(0.0) => CheckOutcome::Good,
         Some(errors) => {
             let errors = format_count(errors, "error", "errors");
-            Proposal::new(format!("{errors} of {device} since the last complete fsck")).propose()
+            Proposal::new(format!("{errors} of {device} since the last complete fsck")).into_outcome()
         }
     }
 }
 
 /// Judges errors of btrfs filesystems.
-pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/fs/btrfs";
     let is_used = scene.mounts.iter().any(|mount| mount.kind == "btrfs");
     let (mut seen, mut is_read) = (Vec::new(), false);
-    for volume in scene.tree.names(folder) {
-        for number in scene.tree.names(&format!("{folder}/{volume}/devinfo")) {
+    for volume in scene.tree.names_in(folder) {
+        for number in scene.tree.names_in(&format!("{folder}/{volume}/devinfo")) {
             let text = scene.tree.get(&format!("{folder}/{volume}/devinfo/{number}/error_stats")).unwrap_or_default();
             is_read |= !text.is_empty();
             let broken = |line: &&str| line.split_once(' ').and_then(|(_, n)| first_number(n)).is_some_and(|n| n > 0.0);
@@ -164,117 +172,117 @@ pub(super) fn btrfs_errors(scene: &HostScene, _: &str) -> CheckOutcome {
         }
     }
     match (seen.is_empty(), is_read) {
-        (false, _) => Proposal::new(seen.join("; ")).propose(),
+        (false, _) => Proposal::new(seen.join("; ")).into_outcome(),
         (true, true) => CheckOutcome::Good,
-        (true, false) if is_used => unknown(scene, &format!("{folder}/*/devinfo/*/error_stats")),
+        (true, false) if is_used => unknown_fact(scene, &format!("{folder}/*/devinfo/*/error_stats")),
         (true, false) => CheckOutcome::Absent,
     }
 }
 
 /// Filesystems that report free space to a disk.
-const TRIMMED: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
+const TRIMMING_FILESYSTEMS: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
 /// Files left by `systemctl enable fstrim.timer` and older packages.
 const TRIM_SCHEDULES: &[&str] = &[
     "etc/systemd/system/timers.target.wants/fstrim.timer",
     "usr/lib/systemd/system/timers.target.wants/fstrim.timer",
     "etc/cron.weekly/fstrim",
 ];
-fn is_scheduled(scene: &HostScene, places: &[&str]) -> bool {
-    places.iter().any(|place| scene.tree.has(place))
+fn has_schedule(scene: &HostScene, places: &[&str]) -> bool {
+    places.iter().any(|place| scene.tree.has_any_below(place))
 }
 
 /// Outcome if no schedule is seen, which is only meaningful if its folder is visible.
-fn no_schedule(scene: &HostScene) -> Option<CheckOutcome> {
+fn schedule_unknown(scene: &HostScene) -> Option<CheckOutcome> {
     if scene.is_container() {
         return Some(CheckOutcome::Unknown("a container does not show the schedules of its host".into()));
     }
-    let is_seen = scene.tree.has("etc");
+    let is_seen = scene.tree.has_any_below("etc");
     (!is_seen).then(|| CheckOutcome::Unknown("/etc, where schedules are, is not known".into()))
 }
 
 /// Maximum size of a trim for a device, bytes; 0 if it supports none.
-fn discard_limit(scene: &HostScene, device: &str) -> Option<f64> {
+fn max_discard_bytes(scene: &HostScene, device: &str) -> Option<f64> {
     scene.queue_number(device, "discard_max_bytes")
 }
 
-fn all_flash(scene: &HostScene, disks: &[&str]) -> bool {
-    let is_flash = |disk: &&str| matches!(scene.class(disk), DeviceClass::Flash | DeviceClass::Nvme);
+fn are_all_flash(scene: &HostScene, disks: &[&str]) -> bool {
+    let is_flash = |disk: &&str| matches!(scene.device_class(disk), DeviceClass::Flash | DeviceClass::Nvme);
     !disks.is_empty() && disks.iter().all(is_flash)
 }
 
 /// Judges trims to a device whose disks are all flash.
-fn passes_on(scene: &HostScene, device: &str) -> CheckOutcome {
+fn judge_passed_discards(scene: &HostScene, device: &str) -> CheckOutcome {
     let mut disks = scene.topology.leaves_under(device);
     disks.sort_unstable();
-    if !all_flash(scene, &disks) {
+    if !are_all_flash(scene, &disks) {
         return CheckOutcome::Absent;
     }
     for name in std::iter::once(device).chain(disks.iter().copied()) {
-        if discard_limit(scene, name).is_none() {
-            return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(name)));
+        if max_discard_bytes(scene, name).is_none() {
+            return unknown_fact(scene, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(name)));
         }
     }
-    let takes = |name: &str| discard_limit(scene, name).is_some_and(|max_bytes| max_bytes > 0.0);
+    let takes = |name: &str| max_discard_bytes(scene, name).is_some_and(|max_bytes| max_bytes > 0.0);
     match (takes(device), disks.iter().all(|disk| takes(disk))) {
         (true, _) => CheckOutcome::Good,
         (false, false) => CheckOutcome::Absent,
-        (false, true) => super::only_info(Proposal::new(format!(
+        (false, true) => super::lower_to_info(Proposal::new(format!(
             "it passes no trims on (discard_max_bytes is 0), though {} support{} them",
             disks.join(", "),
             if disks.len() == 1 { "s" } else { "" }
         )))
-        .propose(),
+        .into_outcome(),
     }
 }
 
 /// Judges whether an array passes trims to its members.
-pub(super) fn array_discard(scene: &HostScene, array: &str) -> CheckOutcome {
-    match scene.block(array, "md/level") {
-        None => unknown(scene, &format!("sys/block/{array}/md/level")),
+pub(super) fn judge_array_discard(scene: &HostScene, array: &str) -> CheckOutcome {
+    match scene.block_file(array, "md/level") {
+        None => unknown_fact(scene, &format!("sys/block/{array}/md/level")),
         // other levels pass on what their members support
-        Some("raid4" | "raid5" | "raid6") => passes_on(scene, array),
+        Some("raid4" | "raid5" | "raid6") => judge_passed_discards(scene, array),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
 /// Judges whether a mapped device passes trims on.
-pub(super) fn mapped_discard(scene: &HostScene, device: &str) -> CheckOutcome {
-    match scene.block(device, "dm/uuid") {
-        None => unknown(scene, &format!("sys/block/{device}/dm/uuid")),
+pub(super) fn judge_mapped_discard(scene: &HostScene, device: &str) -> CheckOutcome {
+    match scene.block_file(device, "dm/uuid") {
+        None => unknown_fact(scene, &format!("sys/block/{device}/dm/uuid")),
         // encryption hides free blocks on purpose; parts of a volume are not used directly
-        Some(uuid) if uuid.starts_with("LVM-") && !has_suffix(uuid) => passes_on(scene, device),
+        Some(uuid) if uuid.starts_with("LVM-") && !is_lvm_part(uuid) => judge_passed_discards(scene, device),
         Some(_) => CheckOutcome::Absent,
     }
 }
 
 /// True for a part of an LVM volume, marked by a word behind the ids of the group and the volume.
-fn has_suffix(uuid: &str) -> bool {
+fn is_lvm_part(uuid: &str) -> bool {
     const IDS: usize = "LVM-".len() + 2 * 32;
     uuid.len() > IDS
 }
 
 /// Judges whether a filesystem on flash is trimmed.
-pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
-    let Some(mount) = scene.mount(point).filter(|mount| TRIMMED.contains(&mount.kind.as_str())) else {
+pub(super) fn judge_trim(scene: &HostScene, point: &str) -> CheckOutcome {
+    let Some(mount) = scene.mount_at(point).filter(|mount| TRIMMING_FILESYSTEMS.contains(&mount.kind.as_str())) else {
         return CheckOutcome::Absent;
     };
-    let Some(device) = device_of(scene, point) else { return CheckOutcome::Absent };
+    let Some(device) = mounted_device(scene, point) else { return CheckOutcome::Absent };
     let leaves = scene.topology.leaves_under(device);
-    if !all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
+    if !are_all_flash(scene, &leaves) || mount.flags.split(',').any(|f| f == "ro") {
         return CheckOutcome::Absent;
     }
     // an array or a mapped device may block trims; a partition has no queue
     let is_partition = |found: &&Device| found.kind == DeviceKind::Partition;
-    let whole_device = scene.device(device).filter(is_partition).and_then(|found| found.below.first());
+    let whole_device = scene.find_device(device).filter(is_partition).and_then(|found| found.below.first());
     let whole_device = whole_device.map_or(device, String::as_str);
-    let Some(max_bytes) = discard_limit(scene, whole_device) else {
-        return unknown(scene, &format!("sys/block/{}/queue/discard_max_bytes", file_name(whole_device)));
+    let Some(max_bytes) = max_discard_bytes(scene, whole_device) else {
+        return unknown_fact(scene, &format!("sys/block/{}/queue/discard_max_bytes", sysfs_name(whole_device)));
     };
     let by_mount = mount.options.split(',').any(|option| option == "discard" || option.starts_with("discard="));
-    if max_bytes == 0.0 || by_mount || is_scheduled(scene, TRIM_SCHEDULES) {
+    if max_bytes == 0.0 || by_mount || has_schedule(scene, TRIM_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    if let Some(outcome) = no_schedule(scene) {
+    if let Some(outcome) = schedule_unknown(scene) {
         return outcome;
     }
     let disks = leaves.join(", ");
@@ -286,7 +294,7 @@ pub(super) fn trim(scene: &HostScene, point: &str) -> CheckOutcome {
         proposal.apply = Some("Run `fstrim --all` once a week, for example from cron.".into());
         proposal.undo = Some("Remove that line again.".into());
     }
-    proposal.propose()
+    proposal.into_outcome()
 }
 
 /// Files with which distributions schedule checks of arrays.
@@ -300,61 +308,65 @@ const SCRUB_SCHEDULES: &[&str] = &[
 ];
 
 /// Judges whether an array is checked regularly.
-pub(super) fn scrub(scene: &HostScene, array: &str) -> CheckOutcome {
-    let Some(level) = scene.block(array, "md/level") else {
-        return unknown(scene, &format!("sys/block/{array}/md/level"));
+pub(super) fn judge_scrub(scene: &HostScene, array: &str) -> CheckOutcome {
+    let Some(level) = scene.block_file(array, "md/level") else {
+        return unknown_fact(scene, &format!("sys/block/{array}/md/level"));
     };
     if !matches!(level, "raid1" | "raid4" | "raid5" | "raid6" | "raid10") {
         return CheckOutcome::Absent;
     }
-    if is_scheduled(scene, SCRUB_SCHEDULES) {
+    if has_schedule(scene, SCRUB_SCHEDULES) {
         return CheckOutcome::Good;
     }
-    no_schedule(scene).unwrap_or_else(|| Proposal::new("none of the usual schedules checks the array").propose())
+    schedule_unknown(scene)
+        .unwrap_or_else(|| Proposal::new("none of the usual schedules checks the array").into_outcome())
 }
 
-const SINGLE_PATH: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; otherwise find \
+const SINGLE_PATH_ADVICE: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; otherwise find \
                            out why it has no second path (zones, cables, ports).";
 
 /// Judges the number of paths of a multipath device.
-pub(super) fn paths(scene: &HostScene, device: &str) -> CheckOutcome {
-    let Some(uuid) = scene.block(device, "dm/uuid") else {
-        return unknown(scene, &format!("sys/block/{device}/dm/uuid"));
+pub(super) fn judge_paths(scene: &HostScene, device: &str) -> CheckOutcome {
+    let Some(uuid) = scene.block_file(device, "dm/uuid") else {
+        return unknown_fact(scene, &format!("sys/block/{device}/dm/uuid"));
     };
     if !uuid.starts_with("mpath-") {
         return CheckOutcome::Absent;
     }
-    let paths = scene.tree.names(&format!("sys/block/{}/slaves", file_name(device)));
+    let paths = scene.tree.names_in(&format!("sys/block/{}/slaves", sysfs_name(device)));
     if paths.is_empty() {
-        return unknown(scene, &format!("sys/block/{device}/slaves"));
+        return unknown_fact(scene, &format!("sys/block/{device}/slaves"));
     }
     let works =
-        |path: &&&str| scene.block(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
+        |path: &&&str| scene.block_file(path, "device/state").is_none_or(|state| matches!(state, "running" | "live"));
     match (paths.iter().filter(works).count(), paths.len()) {
         (working, _) if working >= 2 => CheckOutcome::Good,
         // a disk in this host that the multipath daemon took over by mistake has no second path
         (1, 1) => {
-            let proposal = Proposal::new("it has a single path").severity(AdviceSeverity::Notice);
-            let apply = Some(SINGLE_PATH.replace("{instance}", device));
-            Proposal { apply, ..proposal }.propose()
+            let proposal = Proposal::new("it has a single path").with_severity(AdviceSeverity::Notice);
+            let apply = Some(SINGLE_PATH_ADVICE.replace("{instance}", device));
+            Proposal { apply, ..proposal }.into_outcome()
         }
-        (working, all) => Proposal::new(format!("{working} of {all} paths work")).propose(),
+        (working, all) => Proposal::new(format!("{working} of {all} paths work")).into_outcome(),
     }
 }
 
 /// Judges the number of an array's stripe threads.
-pub(super) fn threads(scene: &HostScene, array: &str) -> CheckOutcome {
-    if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+pub(super) fn judge_threads(scene: &HostScene, array: &str) -> CheckOutcome {
+    if !scene.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
     }
     let Some(threads) = scene.block_number(array, "md/group_thread_cnt") else {
-        return unknown(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
+        return unknown_fact(scene, &format!("sys/block/{array}/md/group_thread_cnt"));
     };
     // one thread suffices for rotating disks
-    if threads > 0.0 || !matches!(scene.class(array), DeviceClass::Flash | DeviceClass::Nvme) {
+    if threads > 0.0 || !matches!(scene.device_class(array), DeviceClass::Flash | DeviceClass::Nvme) {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(array).filter(|load| load.busy() > 0.05 && load.writes > 0.0);
-    let evidence = load.map(|load| (format!("the array was busy {} of the time", percent(load.busy())), load.busy()));
-    super::only_info(Proposal::new("one thread computes parity").value("4").evidence(evidence)).propose()
+    let load = scene.disk_load(array).filter(|load| load.busy_share() > 0.05 && load.writes > 0.0);
+    let evidence = load.map(|load| {
+        (format!("the array was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
+    });
+    super::lower_to_info(Proposal::new("one thread computes parity").with_value("4").with_evidence(evidence))
+        .into_outcome()
 }

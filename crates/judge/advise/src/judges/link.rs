@@ -2,14 +2,14 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{absent_or_unknown, percent, unknown};
-use crate::advice::shell_word;
+use super::{absent_or_unknown, format_percent, unknown_fact};
+use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::HostScene;
+use crate::host_scene::HostScene;
 
 /// Folder of an ATA port and its host's number: `…/ata1` and `host0`.
 fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> {
-    let place = scene.place(disk)?;
+    let place = scene.device_path(disk)?;
     let (port, rest) = place.split_once("/host")?;
     let number = rest.split('/').next()?;
     let is_port = port.rsplit('/').next()?.strip_prefix("ata").is_some_and(|n| n.parse::<u32>().is_ok());
@@ -17,9 +17,9 @@ fn ata_port<'a>(scene: &'a HostScene, disk: &str) -> Option<(&'a str, &'a str)> 
 }
 
 /// Judges the speed of a SATA link.
-pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_sata(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some((port, _)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
-    let links: Vec<&str> = scene.tree.names(port).into_iter().filter(|name| name.starts_with("link")).collect();
+    let links: Vec<&str> = scene.tree.names_in(port).into_iter().filter(|name| name.starts_with("link")).collect();
     let [link] = links.as_slice() else {
         return CheckOutcome::Unknown(format!(
             "/{port} shows {} links, so it is unclear which is the disk's",
@@ -27,73 +27,76 @@ pub(super) fn sata(scene: &HostScene, disk: &str) -> CheckOutcome {
         ));
     };
     let folder = format!("{port}/{link}/ata_link/{link}");
-    let speed = |file: &str| scene.tree.number(&format!("{folder}/{file}"));
+    let speed = |file: &str| scene.tree.number_in(&format!("{folder}/{file}"));
     // `<unknown>` if the link is down or nothing limits it
-    let Some(now) = speed("sata_spd") else { return unknown(scene, &format!("{folder}/sata_spd")) };
+    let Some(now) = speed("sata_spd") else { return unknown_fact(scene, &format!("{folder}/sata_spd")) };
     let (max_rate, limit) = (speed("hw_sata_spd_limit"), speed("sata_spd_limit"));
     if let Some(limit) = limit.filter(|limit| max_rate.is_none_or(|max_rate| *limit < max_rate)) {
         let seen = format!("the link runs at {now} Gbit/s; the kernel or its command line limits it to {limit}");
         return match limit < 6.0 {
-            true => Proposal::new(seen).severity(AdviceSeverity::Warning).propose(),
+            true => Proposal::new(seen).with_severity(AdviceSeverity::Warning).into_outcome(),
             false => CheckOutcome::Good,
         };
     }
     // a rotating disk is slower than 3 Gbit/s, and an old one supports no more
     match max_rate {
-        Some(max_rate) if now < max_rate && scene.class(disk) == DeviceClass::Flash => {
-            Proposal::new(format!("the link runs at {now} Gbit/s of the port's {max_rate}")).propose()
+        Some(max_rate) if now < max_rate && scene.device_class(disk) == DeviceClass::Flash => {
+            Proposal::new(format!("the link runs at {now} Gbit/s of the port's {max_rate}")).into_outcome()
         }
         _ => CheckOutcome::Good,
     }
 }
 
 /// Judges the speed of a USB connection.
-pub(super) fn usb(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.place(disk) else { return CheckOutcome::Absent };
+pub(super) fn judge_usb(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(place) = scene.device_path(disk) else { return CheckOutcome::Absent };
     if !place.contains("/usb") {
         return CheckOutcome::Absent;
     }
     // the nearest folder with a speed is the device's, those above are hubs
     let mut folder = place;
     let speed = loop {
-        let Some((above, _)) = folder.rsplit_once('/') else { return unknown(scene, &format!("{place}/speed")) };
+        let Some((above, _)) = folder.rsplit_once('/') else { return unknown_fact(scene, &format!("{place}/speed")) };
         folder = above;
-        if let Some(speed) = scene.tree.number(&format!("{folder}/speed")) {
+        if let Some(speed) = scene.tree.number_in(&format!("{folder}/speed")) {
             break speed;
         }
     };
-    let Some(version) = scene.tree.number(&format!("{folder}/version")) else {
-        return unknown(scene, &format!("{folder}/version"));
+    let Some(version) = scene.tree.number_in(&format!("{folder}/version")) else {
+        return unknown_fact(scene, &format!("{folder}/version"));
     };
     // a USB 3 device reports 2.10 while it runs at USB 2 speed (USB 3.2, 9.6.1)
     if speed > 480.0 || version < 2.1 {
         return CheckOutcome::Good;
     }
-    Proposal::new(format!("runs at {speed} Mbit/s; its version suggests a USB 3 device on a USB 2 port")).propose()
+    Proposal::new(format!("runs at {speed} Mbit/s; its version suggests a USB 3 device on a USB 2 port")).into_outcome()
 }
 
 /// Judges power saving of a link.
-pub(super) fn power(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_power(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some((_, number)) = ata_port(scene, disk) else { return CheckOutcome::Absent };
     let path = format!("sys/class/scsi_host/host{number}/link_power_management_policy");
-    let Some(policy) = scene.tree.get(&path) else { return unknown(scene, &path) };
+    let Some(policy) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
     if !matches!(policy, "min_power" | "min_power_with_partial" | "med_power_with_dipm" | "medium_power") {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(disk).filter(|load| load.busy() > 0.01);
-    let evidence = load.map(|load| (format!("the disk was busy {} of the time", percent(load.busy())), load.busy()));
-    let mut proposal = Proposal::new(format!("the policy is {policy}")).evidence(evidence);
+    let load = scene.disk_load(disk).filter(|load| load.busy_share() > 0.01);
+    let evidence = load.map(|load| {
+        (format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
+    });
+    let mut proposal = Proposal::new(format!("the policy is {policy}")).with_evidence(evidence);
     proposal.writes = vec![(path, "max_performance".into())];
-    super::only_info(proposal).propose()
+    super::lower_to_info(proposal).into_outcome()
 }
 
 /// Drivers of processors that choose their frequency themselves; `powersave` is their default mode.
-const OWN_CHOICE: &[&str] = &["intel_pstate", "amd-pstate-epp"];
+const SELF_GOVERNING_DRIVERS: &[&str] = &["intel_pstate", "amd-pstate-epp"];
 
 /// Judges the frequency governors of the processors.
-pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_governor(scene: &HostScene, _: &str) -> CheckOutcome {
     let folder = "sys/devices/system/cpu/cpufreq";
-    let policies: Vec<&str> = scene.tree.names(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
+    let policies: Vec<&str> =
+        scene.tree.names_in(folder).into_iter().filter(|name| name.starts_with("policy")).collect();
     if policies.is_empty() {
         return absent_or_unknown(scene, folder);
     }
@@ -101,15 +104,15 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
     for policy in policies {
         let file = |name: &str| format!("{folder}/{policy}/{name}");
         let (governor, preference) = (file("scaling_governor"), file("energy_performance_preference"));
-        let Some(now) = scene.tree.get(&governor) else { return unknown(scene, &governor) };
+        let Some(now) = scene.tree.get(&governor) else { return unknown_fact(scene, &governor) };
         let Some(driver) = scene.tree.get(&file("scaling_driver")) else {
-            return unknown(scene, &file("scaling_driver"));
+            return unknown_fact(scene, &file("scaling_driver"));
         };
         let wish = scene.tree.get(&preference).unwrap_or_default();
-        if now == "powersave" && !OWN_CHOICE.contains(&driver) {
+        if now == "powersave" && !SELF_GOVERNING_DRIVERS.contains(&driver) {
             seen = "the governor is powersave, which keeps the processors at their lowest frequency";
             writes.push((governor, "performance".into()));
-        } else if OWN_CHOICE.contains(&driver) && wish == "power" {
+        } else if SELF_GOVERNING_DRIVERS.contains(&driver) && wish == "power" {
             seen = "energy_performance_preference is power";
             writes.push((preference, "balance_performance".into()));
         }
@@ -128,10 +131,10 @@ pub(super) fn governor(scene: &HostScene, _: &str) -> CheckOutcome {
         && all > 1
         && before.iter().all(|text| *text == before[0])
     {
-        let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", shell_word(value));
+        let command = |value: &str| format!("echo {} | tee /{folder}/policy*/{file}", quote_for_shell(value));
         (proposal.apply, proposal.undo) = (Some(command(&writes[0].1)), Some(command(before[0])));
         let line = format!("/etc/tmpfiles.d/advice.conf: w /{folder}/policy*/{file} - - - - {}", writes[0].1);
         proposal.lasting = scene.may_have_systemd().then_some(line);
     }
-    Proposal { writes, ..proposal }.propose()
+    Proposal { writes, ..proposal }.into_outcome()
 }

@@ -2,32 +2,32 @@
 
 use diskwright_base::DeviceClass;
 
-use super::{absent_or_unknown, bytes, only_info, percent, rate, unknown};
-use crate::advice::active;
+use super::{absent_or_unknown, format_bytes, format_percent, format_rate, lower_to_info, unknown_fact};
+use crate::advice::active_choice;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, QueuedWrites};
-use crate::load::DiskLoad;
+use crate::host_load::DiskLoad;
+use crate::host_scene::HostScene;
 use crate::role::ServerRole;
-use crate::scene::HostScene;
 
 const MIB: f64 = 1_048_576.0;
 
 /// Seconds of writing that may be dirty before it is reported, and the proposed value.
-const TOO_MUCH_S: f64 = 10.0;
-const GOOD_S: f64 = 2.0;
+const MAX_DIRTY_S: f64 = 10.0;
+const PROPOSED_DIRTY_S: f64 = 2.0;
 /// Seconds of work in flight from which a commit behind it waits noticeably.
-const WAITS_S: f64 = 0.1;
+const NOTABLE_WAIT_S: f64 = 0.1;
 /// Minimum limit that is proposed; below it, a burst of small files blocks its writer.
-const LEAST: f64 = 16.0 * MIB;
+const MIN_LIMIT_BYTES: f64 = 16.0 * MIB;
 
 /// Current limits in bytes: upper and background.
-fn limits(scene: &HostScene) -> Option<(f64, f64)> {
+fn dirty_limit_bytes(scene: &HostScene) -> Option<(f64, f64)> {
     // a share is relative to the machine's memory
-    let memory = scene.memory_bytes().filter(|_| !scene.has_memory_of_container());
+    let memory = scene.memory_bytes().filter(|_| !scene.shows_container_memory());
     let one = |bytes: &str, ratio: &str| -> Option<f64> {
-        let fixed = scene.sysctl(bytes)?;
+        let fixed = scene.sysctl_number(bytes)?;
         // the share is relative to dirtyable memory, which never exceeds the memory
-        Some(if fixed > 0.0 { fixed } else { scene.sysctl(ratio)? / 100.0 * memory? })
+        Some(if fixed > 0.0 { fixed } else { scene.sysctl_number(ratio)? / 100.0 * memory? })
     };
     Some((one("vm.dirty_bytes", "vm.dirty_ratio")?, one("vm.dirty_background_bytes", "vm.dirty_background_ratio")?))
 }
@@ -41,13 +41,13 @@ struct BulkWriter {
 }
 
 /// Finds the disk with the most written bytes, if its write rate is known.
-fn writer(scene: &HostScene) -> Option<BulkWriter> {
+fn find_bulk_writer(scene: &HostScene) -> Option<BulkWriter> {
     let load = scene.load.as_ref()?;
-    let own = scene.instances(crate::check::CheckObject::Disk);
+    let own = scene.check_instances(crate::check::CheckObject::Disk);
     // a limit of the whole host is not set because of a copy to a USB stick
     let has_fixed = own.iter().any(|disk| !scene.is_usb(disk));
     let is_meant = |disk: &str| !(has_fixed && scene.is_usb(disk));
-    let known = |disk: &String| own.contains(disk) || scene.device(disk).is_none_or(is_own);
+    let known = |disk: &String| own.contains(disk) || scene.find_device(disk).is_none_or(is_leaf_device);
     let disks = load.disks.iter().filter(|(disk, _)| known(disk) && is_meant(disk));
     let (disk, busiest_load) = disks.max_by(|a, b| a.1.write_bytes.total_cmp(&b.1.write_bytes))?;
     let queued = busiest_load.queued_writes().filter(|(seconds, ..)| *seconds >= 5.0);
@@ -57,80 +57,85 @@ fn writer(scene: &HostScene) -> Option<BulkWriter> {
         (None, Some(rate)) => rate,
         (None, None) => return None,
     };
-    let batch = batch(scene, disk, busiest_load);
+    let batch = batch_bytes(scene, disk, busiest_load);
     let queued = queued.map(|(seconds, bytes_per_s, in_flight)| {
-        (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight, batch })
+        (seconds / busiest_load.seconds, QueuedWrites { bytes_per_s, in_flight_bytes: in_flight, batch_bytes: batch })
     });
     Some(BulkWriter { disk: disk.clone(), bytes_per_s: speed, queued })
 }
 
 /// Default number of neighbours that mq-deadline sends at a time (block/mq-deadline.c, fifo_batch).
-const BATCH: f64 = 16.0;
+const DEFAULT_FIFO_BATCH: f64 = 16.0;
 
 /// Bytes that the disk's scheduler sends before it considers a commit.
-fn batch(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
-    let scheduler = scene.queue(disk, "scheduler").map(active);
-    let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(BATCH);
+fn batch_bytes(scene: &HostScene, disk: &str, load: &DiskLoad) -> Option<f64> {
+    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
+    let requests = scene.queue_number(disk, "iosched/fifo_batch").unwrap_or(DEFAULT_FIFO_BATCH);
     (scheduler == Some("mq-deadline")).then(|| load.bytes_per_write().map(|bytes| requests * bytes))?
 }
 
 /// True for a device that stands on no other measured device.
-fn is_own(device: &diskwright_base::Device) -> bool {
+fn is_leaf_device(device: &diskwright_base::Device) -> bool {
     device.below.is_empty() && device.class != DeviceClass::Memory
 }
 
-fn unknown_limits(scene: &HostScene) -> CheckOutcome {
-    if !scene.has_memory_of_container() {
-        return unknown(scene, "proc/sys/vm/dirty_ratio");
+fn unknown_dirty_limits(scene: &HostScene) -> CheckOutcome {
+    if !scene.shows_container_memory() {
+        return unknown_fact(scene, "proc/sys/vm/dirty_ratio");
     }
     let because = "the limits are shares of the machine's memory, but this container shows only its own";
     CheckOutcome::Unknown(because.into())
 }
 
 /// Judges the limits of dirty pages.
-pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some((limit, background)) = limits(scene) else { return unknown_limits(scene) };
-    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = writer(scene) else {
+pub(super) fn judge_dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some((limit, background)) = dirty_limit_bytes(scene) else { return unknown_dirty_limits(scene) };
+    let Some(BulkWriter { disk, bytes_per_s: speed, queued }) = find_bulk_writer(scene) else {
         let because = "the disks' write rate is unknown: no log shows writes that queue at a busy disk, and no \
                        probe result is saved";
         return CheckOutcome::Unknown(because.into());
     };
     let seconds = limit / speed;
-    if seconds <= TOO_MUCH_S {
+    if seconds <= MAX_DIRTY_S {
         return CheckOutcome::Good;
     }
     let round = |value: f64| (value / MIB).round().max(1.0) * MIB;
-    let upper = round((GOOD_S * speed).max(LEAST));
+    let upper = round((PROPOSED_DIRTY_S * speed).max(MIN_LIMIT_BYTES));
     let lower = round(upper / 4.0);
     if upper >= limit {
         return CheckOutcome::Good;
     }
     let seen = format!(
         "up to {} may be dirty (background write-back starts at {}): {seconds:.0} s of writing for {disk} at {}",
-        bytes(limit),
-        bytes(background),
-        rate(speed)
+        format_bytes(limit),
+        format_bytes(background),
+        format_rate(speed)
     );
-    let mut proposal =
-        Proposal::new(seen).good(format!("{} and {}: {GOOD_S:.0} s of writing", bytes(upper), bytes(lower)));
+    let mut proposal = Proposal::new(seen).with_good(format!(
+        "{} and {}: {PROPOSED_DIRTY_S:.0} s of writing",
+        format_bytes(upper),
+        format_bytes(lower)
+    ));
     proposal.writes = vec![
         ("proc/sys/vm/dirty_background_bytes".into(), format!("{lower:.0}")),
         ("proc/sys/vm/dirty_bytes".into(), format!("{upper:.0}")),
         ("proc/sys/vm/dirty_background_ratio".into(), "0".into()),
         ("proc/sys/vm/dirty_ratio".into(), "0".into()),
     ];
-    if let Some((share, writes)) = queued.filter(|(_, writes)| writes.in_flight >= WAITS_S * writes.bytes_per_s) {
-        let wait = writes.in_flight / writes.bytes_per_s;
-        let factor = writes.factor(upper, lower);
+    if let Some((share, writes)) =
+        queued.filter(|(_, writes)| writes.in_flight_bytes >= NOTABLE_WAIT_S * writes.bytes_per_s)
+    {
+        let wait = writes.in_flight_bytes / writes.bytes_per_s;
+        let factor = writes.wait_reduction(upper, lower);
         let text = format!(
             "{} of the time, {} of writes were in flight on {disk}, {wait:.1} s of work for it",
-            percent(share),
-            bytes(writes.in_flight)
+            format_percent(share),
+            format_bytes(writes.in_flight_bytes)
         );
-        proposal = proposal.evidence(Some((text, share)));
+        proposal = proposal.with_evidence(Some((text, share)));
         if factor >= 1.2 {
-            let after = writes.ahead(QueuedWrites::held(upper, lower)) / writes.bytes_per_s;
-            let wait = writes.ahead(writes.in_flight) / writes.bytes_per_s;
+            let after = writes.bytes_before_commit(QueuedWrites::max_held_bytes(upper, lower)) / writes.bytes_per_s;
+            let wait = writes.bytes_before_commit(writes.in_flight_bytes) / writes.bytes_per_s;
             proposal.gain = Some(ExpectedGain {
                 factor,
                 text: format!("a commit waits {after:.1} s instead of {wait:.1} s behind a bulk writer"),
@@ -138,41 +143,42 @@ pub(super) fn dirty_limits(scene: &HostScene, _: &str) -> CheckOutcome {
             });
         }
     }
-    only_info(proposal).propose()
+    lower_to_info(proposal).into_outcome()
 }
 
 /// Swap-ins per second from which the balance between programs and cache is considered.
-const SWAPPING: f64 = 10.0;
+const NOTABLE_SWAP_INS_PER_S: f64 = 10.0;
 
 /// Judges swappiness.
-pub(super) fn swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(now) = scene.sysctl("vm.swappiness") else { return unknown(scene, "proc/sys/vm/swappiness") };
+pub(super) fn judge_swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(now) = scene.sysctl_number("vm.swappiness") else { return unknown_fact(scene, "proc/sys/vm/swappiness") };
     if scene.topology.swaps.is_empty() {
         return CheckOutcome::Absent;
     }
     // swapping to compressed memory uses no disk; areas on disks beside it take its overflow
-    let in_memory = scene.topology.swaps.iter().any(|swap| scene.class(&swap.device) == DeviceClass::Memory);
+    let in_memory = scene.topology.swaps.iter().any(|swap| scene.device_class(&swap.device) == DeviceClass::Memory);
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
-    let swapped = load.mean("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
+    let swapped = load.mean_of("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
     let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
-    if in_memory || swapped < SWAPPING || now <= good {
+    if in_memory || swapped < NOTABLE_SWAP_INS_PER_S || now <= good {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second were swapped in");
     let share = (swapped / 1000.0).min(1.0);
-    let proposal =
-        Proposal::new(format!("vm.swappiness is {now:.0}")).good(format!("{good:.0}")).value(format!("{good:.0}"));
-    proposal.evidence(Some((evidence, share))).propose()
+    let proposal = Proposal::new(format!("vm.swappiness is {now:.0}"))
+        .with_good(format!("{good:.0}"))
+        .with_value(format!("{good:.0}"));
+    proposal.with_evidence(Some((evidence, share))).into_outcome()
 }
 
 /// Dirty limit in percent of memory up to which a slow disk cannot fill it.
-const SMALL_RATIO: f64 = 10.0;
+const MAX_SAFE_RATIO_PERCENT: f64 = 10.0;
 
 /// Judges a USB stick or card that is written to: as long as the host is below its dirty limit, writers fill it with
 /// pages for the slowest disk, and all others then wait for that one.
-pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_removable(scene: &HostScene, disk: &str) -> CheckOutcome {
     let is_removable = scene.block_number(disk, "removable") == Some(1.0);
     if !is_removable || !scene.is_usb(disk) {
         return CheckOutcome::Absent;
@@ -180,38 +186,40 @@ pub(super) fn removable(scene: &HostScene, disk: &str) -> CheckOutcome {
     let is_on_it = |device: &str| !device.is_empty() && scene.topology.leaves_under(device).contains(&disk);
     let written =
         scene.topology.filesystems.iter().filter(|filesystem| is_on_it(&filesystem.device)).find(|filesystem| {
-            scene.mount(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
+            scene.mount_at(&filesystem.mount).is_some_and(|mount| !mount.flags.split(',').any(|flag| flag == "ro"))
         });
     if written.is_none() {
         return CheckOutcome::Absent;
     }
-    let Some(number) = scene.block(disk, "dev") else { return unknown(scene, &format!("sys/block/{disk}/dev")) };
+    let Some(number) = scene.block_file(disk, "dev") else {
+        return unknown_fact(scene, &format!("sys/block/{disk}/dev"));
+    };
     let file = |name: &str| format!("sys/class/bdi/{}/{name}", number.trim());
     // kernels before 6.2 do not have it
-    let Some(strict) = scene.tree.number(&file("strict_limit")) else {
+    let Some(strict) = scene.tree.number_in(&file("strict_limit")) else {
         return absent_or_unknown(scene, &file("strict_limit"));
     };
-    let Some(ratio) = scene.tree.number(&file("max_ratio")) else { return unknown(scene, &file("max_ratio")) };
-    if strict == 1.0 && ratio <= SMALL_RATIO {
+    let Some(ratio) = scene.tree.number_in(&file("max_ratio")) else { return unknown_fact(scene, &file("max_ratio")) };
+    if strict == 1.0 && ratio <= MAX_SAFE_RATIO_PERCENT {
         return CheckOutcome::Good;
     }
     let [strict_path, ratio_path] = ["strict_limit", "max_ratio"].map(file);
     let seen = format!("strict_limit is {strict:.0} and max_ratio {ratio:.0} %: it may fill the host's dirty pages");
     let apply = format!("echo 1 > /{ratio_path} && echo 1 > /{strict_path}");
     let undo = format!("echo {strict:.0} > /{strict_path} && echo {ratio:.0} > /{ratio_path}");
-    Proposal { apply: Some(apply), undo: Some(undo), ..super::only_info(Proposal::new(seen)) }.propose()
+    Proposal { apply: Some(apply), undo: Some(undo), ..super::lower_to_info(Proposal::new(seen)) }.into_outcome()
 }
 
 /// Judges the disks of swap areas.
-pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     if !scene.has_facts {
-        return unknown(scene, "proc/swaps");
+        return unknown_fact(scene, "proc/swaps");
     }
     let on_disks: Vec<_> = scene
         .topology
         .swaps
         .iter()
-        .filter(|swap| scene.class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
+        .filter(|swap| scene.device_class(&swap.device) != DeviceClass::Memory && !swap.device.is_empty())
         .collect();
     let leaves = |device: &str| scene.topology.leaves_under(device).iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
     let data = |disk: &String| {
@@ -223,47 +231,48 @@ pub(super) fn swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
-    let pages = |counter: &str| load.mean(counter, "").unwrap_or(0.0);
+    let pages = |counter: &str| load.mean_of(counter, "").unwrap_or(0.0);
     let swapped = pages("paging.swap_in_pages_per_s") + pages("paging.swap_out_pages_per_s");
-    if swapped < SWAPPING {
+    if swapped < NOTABLE_SWAP_INS_PER_S {
         return CheckOutcome::Good;
     }
     let evidence = format!("{swapped:.0} pages per second moved to and from swap");
-    let share = scene.disk_load(disk).map_or(0.2, crate::load::DiskLoad::busy);
+    let share = scene.disk_load(disk).map_or(0.2, crate::host_load::DiskLoad::busy_share);
     Proposal::new(format!("swap is on {disk}, which also holds filesystems"))
-        .evidence(Some((evidence, share)))
-        .propose()
+        .with_evidence(Some((evidence, share)))
+        .into_outcome()
 }
 
 /// Judges transparent huge pages.
-pub(super) fn huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
+pub(super) fn judge_huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
     let file = "sys/kernel/mm/transparent_hugepage/enabled";
     let Some(text) = scene.tree.get(file) else { return absent_or_unknown(scene, file) };
-    if active(text) != "always" {
+    if active_choice(text) != "always" {
         return CheckOutcome::Good;
     }
     // MongoDB needs them off before version 8.0, and on from there
-    if scene.role_from.as_deref().is_some_and(|program| program.starts_with("mongod")) {
+    if scene.role_program.as_deref().is_some_and(|program| program.starts_with("mongod")) {
         return CheckOutcome::Unknown(
             "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
         );
     }
-    let stalls = scene.load.as_ref().and_then(|load| load.mean("paging.compact_stalls_per_s", ""));
+    let stalls = scene.load.as_ref().and_then(|load| load.mean_of("paging.compact_stalls_per_s", ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
         (format!("programs waited {stalls:.1} times per second for memory to be compacted"), (stalls / 10.0).min(1.0))
     });
-    only_info(Proposal::new("every program gets huge pages").value("madvise").evidence(evidence)).propose()
+    lower_to_info(Proposal::new("every program gets huge pages").with_value("madvise").with_evidence(evidence))
+        .into_outcome()
 }
 
 /// Judges the reserve of free memory.
-pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(now) = scene.sysctl("vm.watermark_scale_factor") else {
-        return unknown(scene, "proc/sys/vm/watermark_scale_factor");
+pub(super) fn judge_reserve(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(now) = scene.sysctl_number("vm.watermark_scale_factor") else {
+        return unknown_fact(scene, "proc/sys/vm/watermark_scale_factor");
     };
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs wait for free memory".into());
     };
-    let Some(stalls) = load.mean("paging.allocation_stalls_per_s", "") else {
+    let Some(stalls) = load.mean_of("paging.allocation_stalls_per_s", "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
     };
     // 0.1 % of memory between the watermarks is the kernel's default
@@ -272,9 +281,9 @@ pub(super) fn reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     }
     let evidence = format!("programs had to reclaim memory themselves {stalls:.0} times per second");
     Proposal::new(format!("vm.watermark_scale_factor is {now:.0}"))
-        .good("50")
-        .value("50")
-        .severity(AdviceSeverity::Notice)
-        .evidence(Some((evidence, (stalls / 100.0).min(1.0))))
-        .propose()
+        .with_good("50")
+        .with_value("50")
+        .with_severity(AdviceSeverity::Notice)
+        .with_evidence(Some((evidence, (stalls / 100.0).min(1.0))))
+        .into_outcome()
 }

@@ -13,144 +13,144 @@ mod queue;
 mod stack;
 
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::HostScene;
-use crate::tree::TreeGap;
+use crate::host_scene::HostScene;
+use crate::host_tree::TreeGap;
 
 /// Judges one instance.
 pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
 
 /// The functions, by check id.
 pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
-    ("queue.scheduler", queue::scheduler),
-    ("queue.read-ahead", queue::read_ahead),
-    ("queue.requests", queue::requests),
-    ("queue.request-size", queue::request_size),
-    ("queue.write-throttling", queue::write_throttling),
-    ("queue.write-cache", queue::write_cache),
-    ("queue.rotational", queue::rotational),
-    ("queue.depth", queue::depth),
-    ("queue.timeout", queue::timeout),
-    ("queue.zoned", queue::zoned),
-    ("queue.actuators", queue::actuators),
-    ("filesystem.space", host::space),
-    ("filesystem.inodes", host::inodes),
-    ("filesystem.barriers", host::barriers),
-    ("filesystem.access-times", host::access_times),
-    ("alignment.partition", host::partition),
-    ("link.pcie", host::pcie),
-    ("clock.source", host::clock),
-    ("link.sata", link::sata),
-    ("link.usb", link::usb),
-    ("link.power", link::power),
-    ("processor.governor", link::governor),
-    ("limit.aio", limits::aio),
-    ("limit.files", limits::files),
-    ("limit.group-processors", limits::group_processors),
-    ("limit.group-memory", limits::group_memory),
-    ("host.pressure", limits::pressure),
-    ("filesystem.ext4-errors", limits::ext4_errors),
-    ("filesystem.btrfs-errors", limits::btrfs_errors),
-    ("filesystem.trim", limits::trim),
-    ("array.discard", limits::array_discard),
-    ("mapped.discard", limits::mapped_discard),
-    ("array.scrub", limits::scrub),
-    ("path.count", limits::paths),
-    ("array.threads", limits::threads),
-    ("queue.processors", queue::processors),
-    ("link.usb-driver", paths::usb_driver),
-    ("link.sas", paths::sas),
-    ("link.sas-errors", paths::sas_errors),
-    ("path.nvme", paths::nvme),
-    ("alignment.array", stack::array_alignment),
-    ("alignment.mapped", stack::mapped_alignment),
-    ("mapped.snapshot", stack::snapshot),
-    ("mapped.crypt-sectors", stack::crypt_sectors),
-    ("array.stripe-cache", stack::stripe_cache),
-    ("filesystem.xfs-unmount", stack::xfs_unmount),
-    ("processor.idle", processors::idle),
-    ("interrupts.spread", processors::interrupts),
-    ("health.media", health::media),
-    ("health.link", health::link),
-    ("health.wear", health::wear),
-    ("health.temperature", health::temperature),
-    ("memory.dirty-limits", memory::dirty_limits),
-    ("memory.removable", memory::removable),
-    ("memory.swappiness", memory::swappiness),
-    ("memory.swap-placement", memory::swap_placement),
-    ("memory.huge-pages", memory::huge_pages),
-    ("memory.reserve", memory::reserve),
+    ("queue.scheduler", queue::judge_scheduler),
+    ("queue.read-ahead", queue::judge_read_ahead),
+    ("queue.requests", queue::judge_requests),
+    ("queue.request-size", queue::judge_request_size),
+    ("queue.write-throttling", queue::judge_write_throttling),
+    ("queue.write-cache", queue::judge_write_cache),
+    ("queue.rotational", queue::judge_rotational),
+    ("queue.depth", queue::judge_depth),
+    ("queue.timeout", queue::judge_timeout),
+    ("queue.zoned", queue::judge_zoned),
+    ("queue.actuators", queue::judge_actuators),
+    ("filesystem.space", host::judge_space),
+    ("filesystem.inodes", host::judge_inodes),
+    ("filesystem.barriers", host::judge_barriers),
+    ("filesystem.access-times", host::judge_access_times),
+    ("alignment.partition", host::judge_partition),
+    ("link.pcie", host::judge_pcie),
+    ("clock.source", host::judge_clock),
+    ("link.sata", link::judge_sata),
+    ("link.usb", link::judge_usb),
+    ("link.power", link::judge_power),
+    ("processor.governor", link::judge_governor),
+    ("limit.aio", limits::judge_aio),
+    ("limit.files", limits::judge_files),
+    ("limit.group-processors", limits::judge_group_processors),
+    ("limit.group-memory", limits::judge_group_memory),
+    ("host.pressure", limits::judge_pressure),
+    ("filesystem.ext4-errors", limits::judge_ext4_errors),
+    ("filesystem.btrfs-errors", limits::judge_btrfs_errors),
+    ("filesystem.trim", limits::judge_trim),
+    ("array.discard", limits::judge_array_discard),
+    ("mapped.discard", limits::judge_mapped_discard),
+    ("array.scrub", limits::judge_scrub),
+    ("path.count", limits::judge_paths),
+    ("array.threads", limits::judge_threads),
+    ("queue.processors", queue::judge_processors),
+    ("link.usb-driver", paths::judge_usb_driver),
+    ("link.sas", paths::judge_sas),
+    ("link.sas-errors", paths::judge_sas_errors),
+    ("path.nvme", paths::judge_nvme),
+    ("alignment.array", stack::judge_array_alignment),
+    ("alignment.mapped", stack::judge_mapped_alignment),
+    ("mapped.snapshot", stack::judge_snapshot),
+    ("mapped.crypt-sectors", stack::judge_crypt_sectors),
+    ("array.stripe-cache", stack::judge_stripe_cache),
+    ("filesystem.xfs-unmount", stack::judge_xfs_unmount),
+    ("processor.idle", processors::judge_idle),
+    ("interrupts.spread", processors::judge_interrupts),
+    ("health.media", health::judge_media),
+    ("health.link", health::judge_link),
+    ("health.wear", health::judge_wear),
+    ("health.temperature", health::judge_temperature),
+    ("memory.dirty-limits", memory::judge_dirty_limits),
+    ("memory.removable", memory::judge_removable),
+    ("memory.swappiness", memory::judge_swappiness),
+    ("memory.swap-placement", memory::judge_swap_placement),
+    ("memory.huge-pages", memory::judge_huge_pages),
+    ("memory.reserve", memory::judge_reserve),
 ];
 
 /// Finds the function of a check without a limit.
-pub(crate) fn find(id: &str) -> CheckJudge {
+pub(crate) fn find_judge(id: &str) -> CheckJudge {
     JUDGES.iter().find(|(known, _)| *known == id).map_or_else(|| panic!("no function judges {id}"), |(_, judge)| *judge)
 }
 
 /// Adds evidence from a log to a limit that is not met.
-pub(crate) fn evidence_of(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
+pub(crate) fn add_limit_evidence(id: &str, scene: &HostScene, instance: &str, proposal: Proposal) -> CheckOutcome {
     match id {
-        "queue.nomerges" => queue::nomerges(scene, instance, proposal),
-        "queue.iostats" => queue::iostats(scene, instance, proposal),
-        _ => proposal.propose(),
+        "queue.nomerges" => queue::judge_nomerges(scene, instance, proposal),
+        "queue.iostats" => queue::judge_iostats(scene, instance, proposal),
+        _ => proposal.into_outcome(),
     }
 }
 
 /// Outcome for a file that is missing or not understood: in a log without facts, or on a kernel without it.
-pub(crate) fn unknown(scene: &HostScene, path: &str) -> CheckOutcome {
+pub(crate) fn unknown_fact(scene: &HostScene, path: &str) -> CheckOutcome {
     if !scene.has_facts {
         return CheckOutcome::Unknown("the log has no facts about the host".into());
     }
-    CheckOutcome::Unknown(match scene.tree.text(path) {
+    CheckOutcome::Unknown(match scene.tree.text_of(path) {
         Err(TreeGap::Refused(because)) => format!("/{path}: {because}"),
         Err(TreeGap::Absent) => format!("/{path} is missing or unreadable"),
         Ok("") => format!("/{path} is empty"),
-        Ok(text) => format!("/{path} contains `{}`, which is not understood", shown(text)),
+        Ok(text) => format!("/{path} contains `{}`, which is not understood", shorten_text(text)),
     })
 }
 
 /// Outcome for a file that not every host has: without it there is nothing to judge.
 pub(crate) fn absent_or_unknown(scene: &HostScene, path: &str) -> CheckOutcome {
-    match scene.tree.text(path) {
+    match scene.tree.text_of(path) {
         Err(TreeGap::Absent) if scene.has_facts => CheckOutcome::Absent,
-        _ => unknown(scene, path),
+        _ => unknown_fact(scene, path),
     }
 }
 
 /// Shortens a text from outside to what fits into a sentence.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn shorten_text(text: &str) -> String {
     let line = text.trim().lines().next().unwrap_or_default();
     let cut: String = line.chars().take(60).collect();
     if cut.len() < text.trim().len() { cut + "..." } else { cut }
 }
 
 /// Formats `37 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub(crate) fn format_percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
 /// Formats a fill level: it is below 100 % until everything is used.
-pub(crate) fn filled(share: f64) -> String {
+pub(crate) fn format_fill_level(share: f64) -> String {
     if share <= 0.99 || share >= 1.0 {
-        return percent(share);
+        return format_percent(share);
     }
     format!("{} %", diskwright_base::units::format_significant((share * 1000.0).floor() / 10.0))
 }
 
 /// Formats bytes for people.
-pub(crate) fn bytes(value: f64) -> String {
+pub(crate) fn format_bytes(value: f64) -> String {
     diskwright_base::units::format_value(value, "bytes")
 }
 
 /// Formats bytes per second for people.
-pub(crate) fn rate(value: f64) -> String {
+pub(crate) fn format_rate(value: f64) -> String {
     diskwright_base::units::format_value(value, "bytes_per_s")
 }
 
 /// Lowers the severity to info if nothing in a log shows that the finding matters.
-pub(crate) fn only_info(proposal: Proposal) -> Proposal {
+pub(crate) fn lower_to_info(proposal: Proposal) -> Proposal {
     match proposal.evidence {
         Some(_) => proposal,
-        None => proposal.severity(AdviceSeverity::Info),
+        None => proposal.with_severity(AdviceSeverity::Info),
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     use crate::check::CHECKS;
 
     #[test]
-    fn every_check_has_a_limit_or_a_function_and_no_function_is_left_over() {
+    fn every_check_has_a_limit_or_a_judge_and_no_judge_is_unused() {
         for check in CHECKS.iter() {
             let judged = JUDGES.iter().filter(|(id, _)| *id == check.id).count();
             assert_eq!(judged, usize::from(check.limit.is_none()), "{}", check.id);

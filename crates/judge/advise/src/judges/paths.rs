@@ -3,90 +3,98 @@
 use diskwright_base::DeviceClass;
 use diskwright_base::diskstats::parse_nvme_path;
 
-use super::{percent, unknown};
+use super::{format_percent, unknown_fact};
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
-use crate::scene::HostScene;
+use crate::host_scene::HostScene;
 
 /// Folder on the path to a disk whose name has this prefix: `port-6:0`.
-fn part_of<'a>(place: &'a str, start: &str) -> Option<&'a str> {
+fn folder_with_prefix<'a>(place: &'a str, start: &str) -> Option<&'a str> {
     place.split('/').rev().find(|part| part.strip_prefix(start).is_some_and(|rest| rest.starts_with(char::is_numeric)))
 }
 
 /// Judges the driver of a USB disk.
-pub(super) fn usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(place) = scene.place(disk).filter(|place| place.contains("/usb")) else { return CheckOutcome::Absent };
-    let Some(host) = part_of(place, "host") else { return CheckOutcome::Absent };
+pub(super) fn judge_usb_driver(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(place) = scene.device_path(disk).filter(|place| place.contains("/usb")) else {
+        return CheckOutcome::Absent;
+    };
+    let Some(host) = folder_with_prefix(place, "host") else { return CheckOutcome::Absent };
     let path = format!("sys/class/scsi_host/{host}/proc_name");
     // uas names none, which the kernel writes as (null)
-    let Some(driver) = scene.tree.get(&path) else { return unknown(scene, &path) };
+    let Some(driver) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
     let speed =
-        place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number(&format!("{}/speed", &place[..end])));
+        place.match_indices('/').rev().find_map(|(end, _)| scene.tree.number_in(&format!("{}/speed", &place[..end])));
     if driver != "usb-storage" || speed.is_none_or(|speed| speed <= 480.0) {
         return CheckOutcome::Good;
     }
-    let load = scene.disk_load(disk).filter(|load| load.busy() > 0.01);
-    let evidence = load.map(|load| (format!("the disk was busy {} of the time", percent(load.busy())), load.busy()));
-    super::only_info(Proposal::new("usb-storage drives it, one request after the other").evidence(evidence)).propose()
+    let load = scene.disk_load(disk).filter(|load| load.busy_share() > 0.01);
+    let evidence = load.map(|load| {
+        (format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share())
+    });
+    super::lower_to_info(Proposal::new("usb-storage drives it, one request after the other").with_evidence(evidence))
+        .into_outcome()
 }
 
 /// Phys of a disk's SAS port.
-fn sas_phys<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
-    let port =
-        scene.place(disk).filter(|place| place.contains("/end_device-")).and_then(|place| part_of(place, "port-"));
+fn phys_of_disk<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<&'a str>, Box<CheckOutcome>> {
+    let port = scene
+        .device_path(disk)
+        .filter(|place| place.contains("/end_device-"))
+        .and_then(|place| folder_with_prefix(place, "port-"));
     let Some(port) = port else { return Err(Box::new(CheckOutcome::Absent)) };
     let is_of_port = |phy: &&str| {
-        let place = scene.tree.place(&format!("sys/class/sas_phy/{phy}/device/port"));
+        let place = scene.tree.link_target(&format!("sys/class/sas_phy/{phy}/device/port"));
         place.and_then(|place| place.rsplit('/').next()) == Some(port)
     };
-    let phys: Vec<&str> = scene.tree.names("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
+    let phys: Vec<&str> = scene.tree.names_in("sys/class/sas_phy").into_iter().filter(is_of_port).collect();
     if phys.is_empty() {
-        return Err(Box::new(unknown(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))));
+        return Err(Box::new(unknown_fact(scene, &format!("sys/class/sas_phy/*/device/port of {port}"))));
     }
     Ok(phys)
 }
 
 /// Parses `12.0 Gbit`; `None` for `Unknown` and `Phy disabled`.
-fn rate(scene: &HostScene, phy: &str, file: &str) -> Option<f64> {
-    scene.tree.number(&format!("sys/class/sas_phy/{phy}/{file}"))
+fn phy_rate(scene: &HostScene, phy: &str, file: &str) -> Option<f64> {
+    scene.tree.number_in(&format!("sys/class/sas_phy/{phy}/{file}"))
 }
 
 /// Rate of a disk's slowest phy.
-fn slowest(scene: &HostScene, disk: &str) -> Option<f64> {
-    let phys = sas_phys(scene, disk).ok()?;
-    phys.iter().filter_map(|phy| rate(scene, phy, "negotiated_linkrate")).reduce(f64::min)
+fn slowest_phy_rate(scene: &HostScene, disk: &str) -> Option<f64> {
+    let phys = phys_of_disk(scene, disk).ok()?;
+    phys.iter().filter_map(|phy| phy_rate(scene, phy, "negotiated_linkrate")).reduce(f64::min)
 }
 
 /// Judges the rate of a SAS link.
-pub(super) fn sas(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let phys = match sas_phys(scene, disk) {
+pub(super) fn judge_sas(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let phys = match phys_of_disk(scene, disk) {
         Ok(phys) => phys,
         Err(outcome) => return *outcome,
     };
     for phy in &phys {
-        let Some(now) = rate(scene, phy, "negotiated_linkrate") else {
-            return unknown(scene, &format!("sys/class/sas_phy/{phy}/negotiated_linkrate"));
+        let Some(now) = phy_rate(scene, phy, "negotiated_linkrate") else {
+            return unknown_fact(scene, &format!("sys/class/sas_phy/{phy}/negotiated_linkrate"));
         };
-        let (limit, own) = (rate(scene, phy, "maximum_linkrate"), rate(scene, phy, "maximum_linkrate_hw"));
+        let (limit, own) = (phy_rate(scene, phy, "maximum_linkrate"), phy_rate(scene, phy, "maximum_linkrate_hw"));
         if let Some((_, own)) = limit.zip(own).filter(|(limit, own)| limit < own && now >= *limit) {
             let seen = format!("{phy} runs at {now} Gbit/s, as fast as it is allowed to; it could run at {own}");
-            return Proposal::new(seen).propose();
+            return Proposal::new(seen).into_outcome();
         }
         // the disk's maximum is not shown; a faster disk of the same model reveals it
-        let faster = twins(scene, disk).into_iter().filter_map(|twin| Some((slowest(scene, twin)?, twin)));
+        let faster =
+            same_model_disks(scene, disk).into_iter().filter_map(|twin| Some((slowest_phy_rate(scene, twin)?, twin)));
         let fastest = faster.reduce(|a, b| if b.0 > a.0 { b } else { a });
         let max_rate = limit.or(own);
         if let Some((rate, twin)) = fastest.filter(|(rate, _)| *rate > now && max_rate.is_none_or(|max| *rate <= max)) {
             let seen = format!("{phy} runs at {now} Gbit/s; {twin}, of the same model, at {rate}");
-            return Proposal::new(seen).propose();
+            return Proposal::new(seen).into_outcome();
         }
     }
     CheckOutcome::Good
 }
 
 /// Other disks of the same model.
-fn twins<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
-    let model = scene.block(disk, "device/model");
-    let is_twin = |name: &&str| *name != disk && model.is_some() && scene.block(name, "device/model") == model;
+fn same_model_disks<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
+    let model = scene.block_file(disk, "device/model");
+    let is_twin = |name: &&str| *name != disk && model.is_some() && scene.block_file(name, "device/model") == model;
     scene.topology.devices.iter().map(|device| device.name.as_str()).filter(is_twin).collect()
 }
 
@@ -94,11 +102,11 @@ fn twins<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
 const PHY_ERRORS: [&str; 4] =
     ["invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count", "phy_reset_problem_count"];
 /// Error count that starting a link can cause. Our choice.
-const STARTS: f64 = 100.0;
+const NOTABLE_ERROR_COUNT: f64 = 100.0;
 
 /// Judges errors of a SAS link.
-pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let phys = match sas_phys(scene, disk) {
+pub(super) fn judge_sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let phys = match phys_of_disk(scene, disk) {
         Ok(phys) => phys,
         Err(outcome) => return *outcome,
     };
@@ -107,28 +115,28 @@ pub(super) fn sas_errors(scene: &HostScene, disk: &str) -> CheckOutcome {
         let mut errors = 0.0;
         for file in PHY_ERRORS {
             let path = format!("sys/class/sas_phy/{phy}/{file}");
-            let Some(count) = scene.tree.number(&path) else { return unknown(scene, &path) };
+            let Some(count) = scene.tree.number_in(&path) else { return unknown_fact(scene, &path) };
             errors += count;
         }
-        if errors > STARTS {
+        if errors > NOTABLE_ERROR_COUNT {
             seen.push(format!("{phy} has counted {errors:.0} errors"));
         }
     }
-    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join(", ")).propose() }
+    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join(", ")).into_outcome() }
 }
 
 /// A path of an NVMe disk with several controllers.
 struct NvmePath<'a> {
     controller: &'a str,
-    works: bool,
-    optimized: bool,
+    is_working: bool,
+    is_optimized: bool,
     is_local: bool,
 }
 
 /// Names of the hidden paths to an NVMe disk: `nvme0c1n1` of `nvme0n1`.
-pub(super) fn hidden<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
+pub(super) fn hidden_nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Vec<&'a str> {
     let leads_to = |name: &&str| parse_nvme_path(name).is_some_and(|(head, _)| head == disk);
-    scene.tree.names("sys/block").into_iter().filter(leads_to).collect()
+    scene.tree.names_in("sys/block").into_iter().filter(leads_to).collect()
 }
 
 /// The hidden paths with their state.
@@ -136,7 +144,7 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
     let (subsystem, space) = disk.strip_prefix("nvme").and_then(|rest| rest.split_once('n')).unwrap_or_default();
     let (before, after) = (format!("nvme{subsystem}c"), format!("n{space}"));
     let mut paths = Vec::new();
-    for name in scene.tree.names("sys/block") {
+    for name in scene.tree.names_in("sys/block") {
         let number = name.strip_prefix(&before).and_then(|rest| rest.strip_suffix(&after));
         let Some(number) = number.filter(|n| !space.is_empty() && n.bytes().all(|b| b.is_ascii_digit())) else {
             continue;
@@ -144,36 +152,41 @@ fn nvme_paths<'a>(scene: &'a HostScene, disk: &str) -> Result<Vec<NvmePath<'a>>,
         let file = |file: &str| format!("sys/class/nvme/nvme{number}/{file}");
         let Some(state) = scene.tree.get(&file("state")) else { return Err(file("state")) };
         // without asymmetric access every path is direct, and the kernel shows no state
-        let access = scene.block(name, "ana_state").unwrap_or("optimized");
+        let access = scene.block_file(name, "ana_state").unwrap_or("optimized");
         let works = state == "live" && matches!(access, "optimized" | "non-optimized");
         let is_local = scene.tree.get(&file("transport")).is_none_or(|transport| transport == "pcie");
-        paths.push(NvmePath { controller: number, works, optimized: works && access == "optimized", is_local });
+        paths.push(NvmePath {
+            controller: number,
+            is_working: works,
+            is_optimized: works && access == "optimized",
+            is_local,
+        });
     }
     Ok(paths)
 }
 
 /// Judges the paths of an NVMe disk.
-pub(super) fn nvme(scene: &HostScene, disk: &str) -> CheckOutcome {
-    if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
+pub(super) fn judge_nvme(scene: &HostScene, disk: &str) -> CheckOutcome {
+    if scene.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
     let paths = match nvme_paths(scene, disk) {
         Ok(paths) => paths,
-        Err(path) => return unknown(scene, &path),
+        Err(path) => return unknown_fact(scene, &path),
     };
     // a disk in a slot has one path, and needs no more
     if paths.len() < 2 && paths.iter().all(|path| path.is_local) {
         return CheckOutcome::Absent;
     }
-    let (all, working) = (paths.len(), paths.iter().filter(|path| path.works).count());
+    let (all, working) = (paths.len(), paths.iter().filter(|path| path.is_working).count());
     if working < 2 {
         let severity = if working == 0 { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
-        return Proposal::new(format!("{working} of {all} paths work")).severity(severity).propose();
+        return Proposal::new(format!("{working} of {all} paths work")).with_severity(severity).into_outcome();
     }
-    if paths.iter().any(|path| path.optimized) {
+    if paths.iter().any(|path| path.is_optimized) {
         return CheckOutcome::Good;
     }
     let names: Vec<String> = paths.iter().map(|path| format!("nvme{}", path.controller)).collect();
     let seen = format!("no path is optimized; all requests take the longer way ({})", names.join(", "));
-    Proposal::new(seen).severity(AdviceSeverity::Notice).propose()
+    Proposal::new(seen).with_severity(AdviceSeverity::Notice).into_outcome()
 }

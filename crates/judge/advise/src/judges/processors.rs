@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use diskwright_base::DeviceClass;
 
-use super::{percent, unknown};
+use super::{format_percent, unknown_fact};
 use crate::check::{CheckOutcome, Proposal};
-use crate::load::DiskLoad;
-use crate::scene::HostScene;
+use crate::host_load::DiskLoad;
+use crate::host_scene::HostScene;
 
 /// Share of a request's time from which waking up is reported. Our choice.
-const FELT: f64 = 0.25;
+const NOTABLE_WAKE_SHARE: f64 = 0.25;
 
 /// A sleep state: folder, name, wake-up time.
 struct IdleState<'a> {
@@ -20,13 +20,13 @@ struct IdleState<'a> {
 }
 
 /// Returns the states in use, or the missing file.
-fn states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
+fn idle_states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
     let above = "sys/devices/system/cpu/cpu0/cpuidle";
     let mut found = Vec::new();
-    for folder in scene.tree.names(above).into_iter().filter(|name| name.starts_with("state")) {
+    for folder in scene.tree.names_in(above).into_iter().filter(|name| name.starts_with("state")) {
         let file = |file: &str| format!("{above}/{folder}/{file}");
         let Some(disabled) = scene.tree.get(&file("disable")) else { return Err(file("disable")) };
-        let Some(latency_us) = scene.tree.number(&file("latency")) else { return Err(file("latency")) };
+        let Some(latency_us) = scene.tree.number_in(&file("latency")) else { return Err(file("latency")) };
         if disabled == "0" {
             found.push(IdleState { folder, name: scene.tree.get(&file("name")).unwrap_or(folder), latency_us });
         }
@@ -35,50 +35,52 @@ fn states(scene: &HostScene) -> Result<Vec<IdleState<'_>>, String> {
 }
 
 /// Mean response in seconds of a disk that serves one request after the other.
-fn lone_response(load: &DiskLoad) -> Option<f64> {
-    let is_lone = load.busy() > 0.05 && load.alone()? > 0.5;
+fn lone_response_s(load: &DiskLoad) -> Option<f64> {
+    let is_lone = load.busy_share() > 0.05 && load.single_request_share()? > 0.5;
     (is_lone && load.reads + load.writes > 0.0).then(|| (load.read_s + load.write_s) / (load.reads + load.writes))
 }
 
 /// Judges sleep states of the processors.
-pub(super) fn idle(scene: &HostScene, _: &str) -> CheckOutcome {
-    let states = match states(scene) {
+pub(super) fn judge_idle(scene: &HostScene, _: &str) -> CheckOutcome {
+    let states = match idle_states(scene) {
         Ok(states) => states,
-        Err(path) => return unknown(scene, &path),
+        Err(path) => return unknown_fact(scene, &path),
     };
     let Some(deepest) = states.iter().max_by(|a, b| a.latency_us.total_cmp(&b.latency_us)) else {
         // in most virtual machines the hypervisor decides
         return if scene.has_facts {
             CheckOutcome::Absent
         } else {
-            unknown(scene, "sys/devices/system/cpu/cpu0/cpuidle")
+            unknown_fact(scene, "sys/devices/system/cpu/cpu0/cpuidle")
         };
     };
     // a busy processor does not sleep
-    let is_calm = scene.load.as_ref().is_some_and(|load| load.mean("processor.busy", "").is_none_or(|busy| busy < 0.5));
-    let is_quick = |name: &str| matches!(scene.class(name), DeviceClass::Nvme | DeviceClass::Flash);
+    let is_calm =
+        scene.load.as_ref().is_some_and(|load| load.mean_of("processor.busy", "").is_none_or(|busy| busy < 0.5));
+    let is_quick = |name: &str| matches!(scene.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
     let disks = scene.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
-    let felt = |response: f64| deepest.latency_us * 1e-6 >= FELT * response;
-    let lone = disks.filter_map(|(name, load)| Some((name, load, lone_response(load).filter(|s| felt(*s))?)));
-    let Some((name, load, response)) = lone.max_by(|a, b| a.1.alone_s.total_cmp(&b.1.alone_s)) else {
+    let felt = |response: f64| deepest.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response;
+    let lone = disks.filter_map(|(name, load)| Some((name, load, lone_response_s(load).filter(|s| felt(*s))?)));
+    let Some((name, load, response)) = lone.max_by(|a, b| a.1.single_request_s.total_cmp(&b.1.single_request_s)) else {
         return CheckOutcome::Good;
     };
-    let share = load.alone_s / load.seconds;
+    let share = load.single_request_s / load.seconds;
     let evidence = format!(
         "{name} served one request after the other {} of the time, {:.0} us each",
-        percent(share),
+        format_percent(share),
         response * 1e6
     );
-    let slow: Vec<&str> = states.iter().filter(|s| s.latency_us * 1e-6 >= FELT * response).map(|s| s.folder).collect();
+    let slow: Vec<&str> =
+        states.iter().filter(|s| s.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response).map(|s| s.folder).collect();
     let mut proposal = Proposal::new(format!("{} takes up to {:.0} us to wake from", deepest.name, deepest.latency_us))
-        .evidence(Some((evidence, share)));
+        .with_evidence(Some((evidence, share)));
     let write = |value: char| {
         let one = |state: &&str| format!("echo {value} | tee /sys/devices/system/cpu/cpu*/cpuidle/{state}/disable");
         slow.iter().map(one).collect::<Vec<_>>().join("; ")
     };
     // it lasts until the next restart
     (proposal.apply, proposal.undo) = (Some(write('1')), Some(write('0')));
-    proposal.propose()
+    proposal.into_outcome()
 }
 
 /// Interrupts of one device's queues, by processor, and the number of queues with any.
@@ -89,7 +91,7 @@ struct QueueInterrupts {
 
 /// Splits the name of a queue's interrupt into device and rest: `eth0-TxRx-` of `eth0-TxRx-3`, `mlx5_comp` of
 /// `mlx5_comp3@pci:0000:01:00.0`.
-fn device_of(name: &str) -> Option<(&str, &str)> {
+fn device_and_queue(name: &str) -> Option<(&str, &str)> {
     let (own, rest) = name.split_once('@').unwrap_or((name, ""));
     let device = own.trim_end_matches(|c: char| c.is_ascii_digit());
     (device.len() < own.len() && !device.is_empty()).then_some((device, rest))
@@ -103,7 +105,7 @@ fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
         let Some((number, rest)) = line.split_once(':') else { continue };
         let words: Vec<&str> = rest.split_whitespace().collect();
         let is_device = number.trim().parse::<u32>().is_ok() && words.len() > processors;
-        let Some(device) = words.last().filter(|_| is_device).and_then(|name| device_of(name)) else { continue };
+        let Some(device) = words.last().filter(|_| is_device).and_then(|name| device_and_queue(name)) else { continue };
         let counts: Vec<f64> = words[..processors].iter().filter_map(|word| word.parse().ok()).collect();
         if counts.len() != processors || counts.iter().all(|count| *count == 0.0) {
             continue;
@@ -117,14 +119,14 @@ fn queue_interrupts(text: &str) -> BTreeMap<(&str, &str), QueueInterrupts> {
 }
 
 /// Interrupts per second from which they are noticeable, and the share on one processor that is too much. Our choice.
-const MANY_PER_S: f64 = 1000.0;
-const MOST_OF_THEM: f64 = 0.8;
+const NOTABLE_INTERRUPTS_PER_S: f64 = 1000.0;
+const ONE_PROCESSOR_SHARE: f64 = 0.8;
 
 /// Judges the distribution of interrupts.
-pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
-    let Some(text) = scene.tree.get("proc/interrupts") else { return unknown(scene, "proc/interrupts") };
-    let Some(uptime_s) = scene.tree.number("proc/uptime").filter(|s| *s > 0.0) else {
-        return unknown(scene, "proc/uptime");
+pub(super) fn judge_interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
+    let Some(text) = scene.tree.get("proc/interrupts") else { return unknown_fact(scene, "proc/interrupts") };
+    let Some(uptime_s) = scene.tree.number_in("proc/uptime").filter(|s| *s > 0.0) else {
+        return unknown_fact(scene, "proc/uptime");
     };
     let (mut seen, mut are_bound) = (Vec::new(), true);
     for ((device, place), found) in queue_interrupts(text) {
@@ -132,7 +134,10 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
         let max = found.by_processor.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         let Some((processor, max)) = max else { continue };
         // a single queue is on one processor whatever is set
-        if found.by_processor.len() < 4 || found.queues < 2 || all / uptime_s < MANY_PER_S || *max < MOST_OF_THEM * all
+        if found.by_processor.len() < 4
+            || found.queues < 2
+            || all / uptime_s < NOTABLE_INTERRUPTS_PER_S
+            || *max < ONE_PROCESSOR_SHARE * all
         {
             continue;
         }
@@ -140,7 +145,7 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
         are_bound &= device.starts_with("nvme");
         seen.push(format!(
             "processor {processor} took {} of the interrupts of {} queues of {}{place}",
-            percent(max / all),
+            format_percent(max / all),
             found.queues,
             device.trim_end_matches(['-', '.', '_'])
         ));
@@ -148,12 +153,12 @@ pub(super) fn interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
     if seen.is_empty() {
         return CheckOutcome::Good;
     }
-    let apply = are_bound.then(|| OF_BOUND_QUEUES.to_owned());
-    Proposal { apply, ..Proposal::new(seen.join("; ")) }.propose()
+    let apply = are_bound.then(|| BOUND_QUEUES_ADVICE.to_owned());
+    Proposal { apply, ..Proposal::new(seen.join("; ")) }.into_outcome()
 }
 
 /// The kernel distributes the interrupts of NVMe itself, and they cannot be moved (kernel/irq/affinity.c).
-const OF_BOUND_QUEUES: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all requests \
+const BOUND_QUEUES_ADVICE: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all requests \
                                come from one processor. Find the program that sends them, and let its threads run on \
                                several (taskset, CPUAffinity= of its unit).";
 
@@ -162,10 +167,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn queues_are_found_by_the_numbers_behind_their_names() {
-        assert_eq!(device_of("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
-        assert_eq!(device_of("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
-        assert_eq!(device_of("ahci"), None);
+    fn groups_queues_by_the_numbers_at_the_end_of_their_names() {
+        assert_eq!(device_and_queue("eth0-TxRx-3"), Some(("eth0-TxRx-", "")));
+        assert_eq!(device_and_queue("mlx5_comp3@pci:0000:01:00.0"), Some(("mlx5_comp", "pci:0000:01:00.0")));
+        assert_eq!(device_and_queue("ahci"), None);
         let text = [
             "      CPU0 CPU1",
             "  9: 1 2 IO-APIC 9-fasteoi acpi",

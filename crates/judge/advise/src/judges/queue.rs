@@ -3,45 +3,45 @@
 use diskwright_base::diskstats::nvme_disk_counts_paths;
 use diskwright_base::{DeviceClass, DeviceKind};
 
-use super::{absent_or_unknown, bytes, only_info, percent, unknown};
-use crate::advice::active;
+use super::{absent_or_unknown, format_bytes, format_percent, lower_to_info, unknown_fact};
+use crate::advice::active_choice;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::gain::{ExpectedGain, ReadAheadModel};
-use crate::load::DiskLoad;
+use crate::host_load::DiskLoad;
+use crate::host_scene::{HostScene, sysfs_name};
 use crate::role::ServerRole;
-use crate::scene::{HostScene, file_name};
 
 const KIB: f64 = 1024.0;
 
-fn path(disk: &str, file: &str) -> String {
-    format!("sys/block/{}/queue/{file}", file_name(disk))
+fn queue_path(disk: &str, file: &str) -> String {
+    format!("sys/block/{}/queue/{file}", sysfs_name(disk))
 }
 
 /// Outcome for a disk whose file is needed and missing.
-fn lacks(scene: &HostScene, disk: &str, file: &str) -> CheckOutcome {
-    unknown(scene, &path(disk, file))
+fn missing_queue_file(scene: &HostScene, disk: &str, file: &str) -> CheckOutcome {
+    unknown_fact(scene, &queue_path(disk, file))
 }
 
 /// Formats `37 % of the busy time with one request in flight`.
-fn alone(load: Option<&DiskLoad>) -> Option<(String, f64)> {
-    let load = load.filter(|load| load.busy() > 0.01)?;
-    let share = load.alone()?;
+fn single_request_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy_share() > 0.01)?;
+    let share = load.single_request_share()?;
     let text = format!(
         "the disk was busy {} of the time, {} of that with one request in flight",
-        percent(load.busy()),
-        percent(share)
+        format_percent(load.busy_share()),
+        format_percent(share)
     );
-    Some((text, load.busy() * share))
+    Some((text, load.busy_share() * share))
 }
 
 /// Requests per second from which a scheduler's cost per request is reported (RHEL 9, storage guide: none for fast
 /// devices; kernel measurements show mq-deadline's lock at some 100,000 per second).
-const FAST: f64 = 50_000.0;
+const NOTABLE_REQUESTS_PER_S: f64 = 50_000.0;
 
 /// Judges the I/O scheduler.
-pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(text) = scene.queue(disk, "scheduler") else { return lacks(scene, disk, "scheduler") };
-    let now = active(text);
+pub(super) fn judge_scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(text) = scene.queue_file(disk, "scheduler") else { return missing_queue_file(scene, disk, "scheduler") };
+    let now = active_choice(text);
     // a driver without a scheduler, or with only one choice
     if !text.contains(' ') {
         return CheckOutcome::Absent;
@@ -50,19 +50,21 @@ pub(super) fn scheduler(scene: &HostScene, disk: &str) -> CheckOutcome {
     let load = scene.disk_load(disk);
     let requests = load.map(|load| (load.reads + load.writes) / load.seconds);
     let proposal = Proposal::new(format!("the scheduler is {now}"));
-    match scene.class(disk) {
-        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_one_disk(scene, disk) => {
-            only_info(proposal.good("mq-deadline").value("mq-deadline").evidence(queued(load))).propose()
-        }
+    match scene.device_class(disk) {
+        DeviceClass::Rotational if now == "none" && has("mq-deadline") && is_single_disk(scene, disk) => lower_to_info(
+            proposal.with_good("mq-deadline").with_value("mq-deadline").with_evidence(queue_evidence(load)),
+        )
+        .into_outcome(),
         // bfq is made for slow flash: cards and sticks
         DeviceClass::Nvme | DeviceClass::Flash
             if now == "bfq" && scene.role != ServerRole::Desktop && has("none") && !is_slow_flash(scene, disk) =>
         {
-            only_info(proposal.good("none").value("none").evidence(busy(load))).propose()
+            lower_to_info(proposal.with_good("none").with_value("none").with_evidence(busy_evidence(load)))
+                .into_outcome()
         }
-        DeviceClass::Nvme if now != "none" && requests.is_some_and(|rate| rate > FAST) => {
+        DeviceClass::Nvme if now != "none" && requests.is_some_and(|rate| rate > NOTABLE_REQUESTS_PER_S) => {
             let evidence = requests.map(|rate| (format!("{rate:.0} requests per second on average"), 1.0));
-            proposal.good("none").value("none").evidence(evidence).propose()
+            proposal.with_good("none").with_value("none").with_evidence(evidence).into_outcome()
         }
         DeviceClass::Unknown => CheckOutcome::Unknown("the kind of device is unknown".into()),
         _ => CheckOutcome::Good,
@@ -74,91 +76,98 @@ fn is_slow_flash(scene: &HostScene, disk: &str) -> bool {
 }
 
 /// Driver of the adapter of a SCSI disk.
-fn driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
-    let place = scene.place(disk)?;
+fn scsi_driver<'a>(scene: &'a HostScene, disk: &str) -> Option<&'a str> {
+    let place = scene.device_path(disk)?;
     let host = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
     scene.tree.get(&format!("sys/class/scsi_host/{host}/proc_name"))
 }
 
 /// True for a single disk. A hardware controller's array also claims to rotate, but orders requests itself.
-fn is_one_disk(scene: &HostScene, disk: &str) -> bool {
-    let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
+fn is_single_disk(scene: &HostScene, disk: &str) -> bool {
+    let model = scene.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default().to_lowercase();
     let arrays = ["raid", "logical volume", "perc", "lun", "virtual", "mr9", "smart array", "servraid"];
     !arrays.iter().any(|word| model.contains(word))
-        && !driver(scene, disk).is_some_and(diskwright_health::access::is_raid_driver)
-        && scene.device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
+        && !scsi_driver(scene, disk).is_some_and(diskwright_health::access::is_raid_driver)
+        && scene.find_device(disk).is_some_and(|d| d.members.is_none_or(|n| n == 1))
 }
 
-fn busy(load: Option<&DiskLoad>) -> Option<(String, f64)> {
-    let load = load.filter(|load| load.busy() > 0.05)?;
-    Some((format!("the disk was busy {} of the time", percent(load.busy())), load.busy()))
+fn busy_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy_share() > 0.05)?;
+    Some((format!("the disk was busy {} of the time", format_percent(load.busy_share())), load.busy_share()))
 }
 
-fn queued(load: Option<&DiskLoad>) -> Option<(String, f64)> {
-    let load = load.filter(|load| load.busy() > 0.05)?;
-    let share = load.busy() * (1.0 - load.alone()?);
-    let text = format!("{} of the time more than one request was in flight", percent(share));
+fn queue_evidence(load: Option<&DiskLoad>) -> Option<(String, f64)> {
+    let load = load.filter(|load| load.busy_share() > 0.05)?;
+    let share = load.busy_share() * (1.0 - load.single_request_share()?);
+    let text = format!("{} of the time more than one request was in flight", format_percent(share));
     (share > 0.05).then_some((text, share))
 }
 
 /// Window that hides most of a sequential reader's waiting time, KiB.
-const WINDOW: f64 = 4096.0;
+const PROPOSED_WINDOW_KIB: f64 = 4096.0;
 /// Share of the largest possible read from which reads are assumed to be read-ahead.
-const FULL: f64 = 0.7;
+const READ_AHEAD_SIZE_SHARE: f64 = 0.7;
 
 /// Judges the read-ahead window.
-pub(super) fn read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let readers = match readers(scene, disk) {
+pub(super) fn judge_read_ahead(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let readers = match read_ahead_devices(scene, disk) {
         Some(readers) => readers,
         None => return CheckOutcome::Absent,
     };
     let windows = readers.iter().map(|reader| scene.queue_number(reader, "read_ahead_kb").ok_or(reader));
     let window = match windows.collect::<Result<Vec<f64>, _>>() {
         Ok(windows) => windows.into_iter().fold(0.0, f64::max),
-        Err(reader) => return lacks(scene, reader, "read_ahead_kb"),
+        Err(reader) => return missing_queue_file(scene, reader, "read_ahead_kb"),
     };
     let max_request_kib = scene.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
     let load = scene.disk_load(disk).filter(|load| load.reads > 0.0);
     let of = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
     let mut proposal = Proposal::new(format!("read_ahead_kb{of} is {window:.0}"));
     let write = |value: &str| {
-        let path = |reader: &String| (path(reader, "read_ahead_kb"), value.to_owned());
+        let path = |reader: &String| (queue_path(reader, "read_ahead_kb"), value.to_owned());
         readers.iter().map(path).collect::<Vec<_>>()
     };
-    if let Some(wider) = load.and_then(|load| wider(scene, disk, load, window, max_request_kib)) {
+    if let Some(wider) = load.and_then(|load| find_wider_window(scene, disk, load, window, max_request_kib)) {
         (proposal.writes, proposal.gain) = (write(&wider.value), wider.gain);
-        return proposal.good(wider.value).evidence(Some((wider.evidence, wider.share))).propose();
+        return proposal.with_good(wider.value).with_evidence(Some((wider.evidence, wider.share))).into_outcome();
     }
     let small = load.and_then(DiskLoad::bytes_per_read).filter(|mean| *mean < 32.0 * KIB);
     match (load, small) {
         (Some(load), Some(mean))
-            if window >= 1024.0 && scene.role == ServerRole::Database && rotates(scene, disk) && load.busy() > 0.1 =>
+            if window >= 1024.0
+                && scene.role == ServerRole::Database
+                && is_rotating(scene, disk)
+                && load.busy_share() > 0.1 =>
         {
-            let text = format!("reads are {} on average, and the disk was busy {}", bytes(mean), percent(load.busy()));
+            let text = format!(
+                "reads are {} on average, and the disk was busy {}",
+                format_bytes(mean),
+                format_percent(load.busy_share())
+            );
             proposal.writes = write("128");
-            proposal.good("128").evidence(Some((text, load.busy()))).propose()
+            proposal.with_good("128").with_evidence(Some((text, load.busy_share()))).into_outcome()
         }
         // a database may have reduced it for its random reads
         _ if window < 64.0 && scene.role != ServerRole::Database => {
             proposal.writes = write("128");
-            only_info(proposal.good("128 or more").evidence(alone(load))).propose()
+            lower_to_info(proposal.with_good("128 or more").with_evidence(single_request_evidence(load))).into_outcome()
         }
         _ => CheckOutcome::Good,
     }
 }
 
 /// Filesystems with their own read-ahead (`/sys/class/bdi`): the disk's value does not apply to them.
-const OWN_READ_AHEAD: &[&str] = &["bcachefs", "btrfs", "zfs"];
+const OWN_READ_AHEAD_FILESYSTEMS: &[&str] = &["bcachefs", "btrfs", "zfs"];
 
 /// Devices whose read-ahead applies to readers of a disk: those that its filesystems lie on, which may be volumes above
 /// it. `None` if that is not part of this disk: an array, which spreads a window over its members.
-fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
+fn read_ahead_devices(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
     let topology = &scene.topology;
     let of_disk = topology
         .filesystems
         .iter()
         .filter(|f| !f.device.is_empty() && topology.leaves_under(&f.device).contains(&disk));
-    let (own, others): (Vec<_>, Vec<_>) = of_disk.partition(|f| OWN_READ_AHEAD.contains(&f.kind.as_str()));
+    let (own, others): (Vec<_>, Vec<_>) = of_disk.partition(|f| OWN_READ_AHEAD_FILESYSTEMS.contains(&f.kind.as_str()));
     if others.is_empty() {
         return own.is_empty().then(|| vec![disk.to_owned()]);
     }
@@ -181,8 +190,8 @@ fn readers(scene: &HostScene, disk: &str) -> Option<Vec<String>> {
     Some(readers)
 }
 
-fn rotates(scene: &HostScene, disk: &str) -> bool {
-    scene.class(disk) == DeviceClass::Rotational
+fn is_rotating(scene: &HostScene, disk: &str) -> bool {
+    scene.device_class(disk) == DeviceClass::Rotational
 }
 
 /// A wider window, and its gain.
@@ -194,19 +203,25 @@ struct WiderWindow {
 }
 
 /// Finds a wider window for sequential readers that wait for each window.
-fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, max_request_kib: f64) -> Option<WiderWindow> {
+fn find_wider_window(
+    scene: &HostScene,
+    disk: &str,
+    load: &DiskLoad,
+    window: f64,
+    max_request_kib: f64,
+) -> Option<WiderWindow> {
     let points = load.lone_reads();
     // ticks with reads as large as read-ahead makes them
     let largest = window.min(max_request_kib) * KIB;
-    let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= FULL * largest).collect();
+    let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= READ_AHEAD_SIZE_SHARE * largest).collect();
     let sum = |of: usize| full.iter().map(|point| point[of]).sum::<f64>();
     let (reads, read_bytes, read_s) = (sum(0), sum(1), sum(2));
-    if window >= WINDOW || reads < 100.0 {
+    if window >= PROPOSED_WINDOW_KIB || reads < 100.0 {
         return None;
     }
     let (mean, response) = (read_bytes / reads, read_s / reads);
     // one or two windows are in flight; with more, the device itself is the limit or there are many readers
-    let busy_s = load.lone_busy_s(FULL * largest);
+    let busy_s = load.lone_busy_s(READ_AHEAD_SIZE_SHARE * largest);
     let share = busy_s / load.seconds;
     if share < 0.1 || busy_s <= 0.0 {
         return None;
@@ -216,20 +231,21 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, max_reques
     let rate = ceiling.and_then(|ceiling| ceiling.read_bytes_per_s.or(ceiling.bytes_per_s));
     let model = match rate {
         Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
-        None => ReadAheadModel::fitted(points, mean, reached),
+        None => ReadAheadModel::fit_to_reads(points, mean, reached),
     };
     // a program that requests more than the window at once gets it, up to the largest request (mm/readahead.c,
     // ondemand_readahead), so that its reads are larger than the window
     let window = if mean > 1.5 * largest { mean / KIB } else { window };
     // the smallest window with nearly the whole gain
-    let options = [256.0, 512.0, 1024.0, 2048.0, WINDOW].into_iter().filter(|option| *option >= 2.0 * window);
-    let factor = |model: &ReadAheadModel, option: f64| model.factor(window * KIB, option * KIB, max_request_kib * KIB);
+    let options =
+        [256.0, 512.0, 1024.0, 2048.0, PROPOSED_WINDOW_KIB].into_iter().filter(|option| *option >= 2.0 * window);
+    let factor = |model: &ReadAheadModel, option: f64| model.speedup(window * KIB, option * KIB, max_request_kib * KIB);
     let best = |model: &ReadAheadModel| {
-        let top = factor(model, WINDOW);
-        options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(WINDOW)
+        let top = factor(model, PROPOSED_WINDOW_KIB);
+        options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(PROPOSED_WINDOW_KIB)
     };
     let smallest = options.clone().next()?;
-    let target = model.as_ref().map_or_else(|| (2.0 * smallest).min(WINDOW), best);
+    let target = model.as_ref().map_or_else(|| (2.0 * smallest).min(PROPOSED_WINDOW_KIB), best);
     if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
         return None;
     }
@@ -241,45 +257,55 @@ fn wider(scene: &HostScene, disk: &str, load: &DiskLoad, window: f64, max_reques
     });
     let evidence = format!(
         "{} of the time, a reader waited for reads of {}, the size of the read-ahead window, {:.1} ms each",
-        percent(share),
-        bytes(mean),
+        format_percent(share),
+        format_bytes(mean),
         response * 1e3
     );
     Some(WiderWindow { value: format!("{target:.0}"), evidence, share, gain })
 }
 
 /// Number that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
-const MOST_REQUESTS: f64 = 256.0;
+const MAX_REQUESTS: f64 = 256.0;
 
 /// Judges the number of requests in the queue.
-pub(super) fn requests(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(requests) = scene.queue_number(disk, "nr_requests") else { return lacks(scene, disk, "nr_requests") };
-    let scheduler = scene.queue(disk, "scheduler").map(active);
+pub(super) fn judge_requests(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(requests) = scene.queue_number(disk, "nr_requests") else {
+        return missing_queue_file(scene, disk, "nr_requests");
+    };
+    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
     // without a scheduler, requests are the hardware's tags, which cannot be increased; before blk-mq, each direction
     // had as many
     if scheduler.is_none_or(|name| matches!(name, "none" | "noop" | "deadline" | "cfq")) {
         return CheckOutcome::Good;
     }
-    let depth = scene.device(disk).and_then(|device| device.device_depth).map(f64::from);
+    let depth = scene.find_device(disk).and_then(|device| device.device_depth).map(f64::from);
     let depth = depth.or_else(|| scene.block_number(disk, "device/queue_depth"));
-    let min_requests = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MOST_REQUESTS);
+    let min_requests = depth.map_or(64.0, |depth| (2.0 * depth).max(64.0)).min(MAX_REQUESTS);
     if requests >= min_requests {
         return CheckOutcome::Good;
     }
     let of = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
     let value = format!("{min_requests:.0}");
     let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
-    only_info(proposal.good(format!("{value} or more")).value(value).evidence(queued(scene.disk_load(disk)))).propose()
+    lower_to_info(
+        proposal
+            .with_good(format!("{value} or more"))
+            .with_value(value)
+            .with_evidence(queue_evidence(scene.disk_load(disk))),
+    )
+    .into_outcome()
 }
 
 /// Kernel default (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
-const USUAL_REQUEST_KIB: f64 = 1280.0;
+const DEFAULT_REQUEST_KIB: f64 = 1280.0;
 
 /// Judges the maximum size of requests.
-pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue_number(disk, "max_sectors_kb") else { return lacks(scene, disk, "max_sectors_kb") };
+pub(super) fn judge_request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue_number(disk, "max_sectors_kb") else {
+        return missing_queue_file(scene, disk, "max_sectors_kb");
+    };
     let Some(hardware) = scene.queue_number(disk, "max_hw_sectors_kb") else {
-        return lacks(scene, disk, "max_hw_sectors_kb");
+        return missing_queue_file(scene, disk, "max_hw_sectors_kb");
     };
     let optimal = scene.queue_number(disk, "optimal_io_size").unwrap_or(0.0) / KIB;
     // an absurd optimal size is a bridge's error
@@ -289,15 +315,22 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
     if now >= good {
         return CheckOutcome::Good;
     }
-    let value = USUAL_REQUEST_KIB.max(stripe).min(hardware);
+    let value = DEFAULT_REQUEST_KIB.max(stripe).min(hardware);
     let load = scene.disk_load(disk);
     let mean = load.and_then(|load| {
         let requests = load.reads + load.writes;
-        (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy()))
+        (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy_share()))
     });
     let full = mean.filter(|(mean, busy)| *mean >= 0.7 * now * KIB && *busy > 0.05);
     let evidence = full.map(|(mean, busy)| {
-        (format!("requests are {} on average, the largest size allowed, {} busy", bytes(mean), percent(busy)), busy)
+        (
+            format!(
+                "requests are {} on average, the largest size allowed, {} busy",
+                format_bytes(mean),
+                format_percent(busy)
+            ),
+            busy,
+        )
     });
     let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
     let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
@@ -310,20 +343,20 @@ pub(super) fn request_size(scene: &HostScene, disk: &str) -> CheckOutcome {
         number("max_sectors_kb").is_some_and(|now| now < value)
             && number("max_hw_sectors_kb").is_some_and(|hardware| hardware >= value)
     };
-    let write = |device: &str| (path(device, "max_sectors_kb"), format!("{value:.0}"));
+    let write = |device: &str| (queue_path(device, "max_sectors_kb"), format!("{value:.0}"));
     proposal.writes = std::iter::once(disk).chain(above.filter(splits)).map(write).collect();
-    only_info(proposal.good(format!("{value:.0}")).evidence(evidence)).propose()
+    lower_to_info(proposal.with_good(format!("{value:.0}")).with_evidence(evidence)).into_outcome()
 }
 
 /// Judges write-back throttling.
-pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let scheduler = scene.queue(disk, "scheduler").map(active);
+pub(super) fn judge_write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let scheduler = scene.queue_file(disk, "scheduler").map(active_choice);
     // bfq has its own; a database orders its writes itself
     if scheduler == Some("bfq") || scene.role == ServerRole::Database {
         return CheckOutcome::Absent;
     }
     let Some(target) = scene.queue_number(disk, "wbt_lat_usec") else {
-        return absent_or_unknown(scene, &path(disk, "wbt_lat_usec"));
+        return absent_or_unknown(scene, &queue_path(disk, "wbt_lat_usec"));
     };
     if target > 0.0 {
         return CheckOutcome::Good;
@@ -333,34 +366,36 @@ pub(super) fn write_throttling(scene: &HostScene, disk: &str) -> CheckOutcome {
     };
     let Some((queued_s, _, in_flight)) = load.queued_writes() else { return CheckOutcome::Good };
     let (share, read_s) = (queued_s / load.seconds, load.read_s / load.reads.max(1.0));
-    let slow = if rotates(scene, disk) { 0.05 } else { 0.005 };
+    let slow = if is_rotating(scene, disk) { 0.05 } else { 0.005 };
     if share < 0.05 || load.reads < 100.0 || read_s < slow {
         return CheckOutcome::Good;
     }
-    let value = if rotates(scene, disk) { "75000" } else { "2000" };
+    let value = if is_rotating(scene, disk) { "75000" } else { "2000" };
     let evidence = format!(
         "{} of the time, {} of writes were in flight, and a read took {:.0} ms on average",
-        percent(share),
-        bytes(in_flight),
+        format_percent(share),
+        format_bytes(in_flight),
         read_s * 1e3
     );
     Proposal::new("wbt_lat_usec is 0: writes are not throttled")
-        .good(value)
-        .value(value)
-        .evidence(Some((evidence, share)))
-        .propose()
+        .with_good(value)
+        .with_value(value)
+        .with_evidence(Some((evidence, share)))
+        .into_outcome()
 }
 
 /// Judges the setting of the write cache.
-pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue(disk, "write_cache") else { return lacks(scene, disk, "write_cache") };
-    let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
+pub(super) fn judge_write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue_file(disk, "write_cache") else {
+        return missing_queue_file(scene, disk, "write_cache");
+    };
+    let device = scsi_disk_path(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
     match device {
         Some(device) if device.starts_with("write back") && now == "write through" => {
             let seen = format!(
                 "the disk reports its cache as `{device}`, but the kernel treats it as `{now}` and sends no flushes"
             );
-            Proposal::new(seen).value("write back").propose()
+            Proposal::new(seen).with_value("write back").into_outcome()
         }
         _ => CheckOutcome::Good,
     }
@@ -369,13 +404,13 @@ pub(super) fn write_cache(scene: &HostScene, disk: &str) -> CheckOutcome {
 /// True if the disk has a cache that a power cut empties, or does not report. The disk's report has precedence over the
 /// kernel's setting, which may have been changed.
 pub(super) fn may_lose_writes(scene: &HostScene, disk: &str) -> bool {
-    let device = scsi_disk(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
-    device.or_else(|| scene.queue(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
+    let device = scsi_disk_path(scene, disk).and_then(|folder| scene.tree.get(&format!("{folder}/cache_type")));
+    device.or_else(|| scene.queue_file(disk, "write_cache")).is_none_or(|cache| !cache.starts_with("write through"))
 }
 
 /// Path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
-pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
-    let place = scene.place(disk)?;
+pub(super) fn scsi_disk_path(scene: &HostScene, disk: &str) -> Option<String> {
+    let place = scene.device_path(disk)?;
     let is_address =
         |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
     let address = place.split('/').rev().find(is_address)?;
@@ -383,84 +418,91 @@ pub(super) fn scsi_disk(scene: &HostScene, disk: &str) -> Option<String> {
 }
 
 /// Judges the rotational flag.
-pub(super) fn rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let Some(now) = scene.queue(disk, "rotational") else { return lacks(scene, disk, "rotational") };
-    let model = scene.device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
+pub(super) fn judge_rotational(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let Some(now) = scene.queue_file(disk, "rotational") else { return missing_queue_file(scene, disk, "rotational") };
+    let model = scene.find_device(disk).and_then(|device| device.model.clone()).unwrap_or_default();
     let words = model.to_uppercase();
     let has = |name: &str| words.split([' ', '_', '-']).any(|word| word == name);
     // a dock for both kinds is inconclusive
     let is_flash = (has("SSD") || has("NVME")) && !has("HDD") || disk.starts_with("nvme");
     if now == "1" && is_flash {
         let seen = format!("the kernel treats {} as a rotating disk", if model.is_empty() { disk } else { &model });
-        return Proposal::new(seen).value("0").propose();
+        return Proposal::new(seen).with_value("0").into_outcome();
     }
     CheckOutcome::Good
 }
 
 /// Judges disabled merging of requests.
-pub(super) fn nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
+pub(super) fn judge_nomerges(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
     let requests = scene.disk_load(disk).map(|load| (load.reads + load.writes) / load.seconds);
     // at a million requests per second, looking for neighbours costs more than it saves
     if requests.is_some_and(|rate| rate > 1e6) {
         return CheckOutcome::Good;
     }
-    only_info(proposal.evidence(busy(scene.disk_load(disk)))).propose()
+    lower_to_info(proposal.with_evidence(busy_evidence(scene.disk_load(disk)))).into_outcome()
 }
 
 /// Judges disabled I/O statistics. Before Linux 6.4, an NVMe disk with several paths has statistics only on its paths.
-pub(super) fn iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
-    let paths = super::paths::hidden(scene, disk);
+pub(super) fn judge_iostats(scene: &HostScene, disk: &str, proposal: Proposal) -> CheckOutcome {
+    let paths = super::paths::hidden_nvme_paths(scene, disk);
     let is_old = scene.tree.get("proc/sys/kernel/osrelease").and_then(nvme_disk_counts_paths) == Some(false);
-    if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue(path, "iostats") == Some("1")) {
+    if is_old && !paths.is_empty() && paths.iter().all(|path| scene.queue_file(path, "iostats") == Some("1")) {
         return CheckOutcome::Good;
     }
-    proposal.propose()
+    proposal.into_outcome()
 }
 
 /// Judges the queue depth of the device.
-pub(super) fn depth(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_depth(scene: &HostScene, disk: &str) -> CheckOutcome {
     let Some(depth) = scene.block_number(disk, "device/queue_depth") else {
-        return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", file_name(disk)));
+        return absent_or_unknown(scene, &format!("sys/block/{}/device/queue_depth", sysfs_name(disk)));
     };
     // a bridge without UASP takes one at a time; link.usb-driver reports that
-    if depth > 1.0 || scene.is_usb(disk) || !matches!(scene.class(disk), DeviceClass::Rotational | DeviceClass::Flash) {
+    if depth > 1.0
+        || scene.is_usb(disk)
+        || !matches!(scene.device_class(disk), DeviceClass::Rotational | DeviceClass::Flash)
+    {
         return CheckOutcome::Good;
     }
-    only_info(Proposal::new(format!("queue_depth is {depth:.0}")).evidence(queued(scene.disk_load(disk)))).propose()
+    lower_to_info(
+        Proposal::new(format!("queue_depth is {depth:.0}")).with_evidence(queue_evidence(scene.disk_load(disk))),
+    )
+    .into_outcome()
 }
 
 /// Seconds for which a desktop drive may retry an unreadable sector (raid.wiki, Timeout Mismatch).
-const LONG_RECOVERY: f64 = 180.0;
+const LONG_RECOVERY_S: f64 = 180.0;
 
 /// Judges the timeout of requests.
-pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
     let in_array = || {
         let over = scene.topology.arrays_over(disk);
-        over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(has_copies))
+        over.iter().any(|set| set.kind == DeviceKind::Md && set.level.is_some_and(is_redundant))
     };
     // for NVMe this is the cloud's advice: a stalled volume recovers, a timed out one fails
-    let is_cloud = scene.block(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
+    let is_cloud =
+        scene.block_file(disk, "device/model").is_some_and(|model| model.trim() == "Amazon Elastic Block Store");
     if is_cloud && disk.starts_with("nvme") {
         let Some(milliseconds) = scene.queue_number(disk, "io_timeout") else {
-            return lacks(scene, disk, "io_timeout");
+            return missing_queue_file(scene, disk, "io_timeout");
         };
         if milliseconds > 30_000.0 {
             return CheckOutcome::Good;
         }
         let proposal = Proposal::new(format!("io_timeout is {:.0} s on a cloud volume", milliseconds / 1e3));
         return proposal
-            .severity(AdviceSeverity::Notice)
-            .value("4294967295")
-            .good("4294967295 (the longest)")
-            .propose();
+            .with_severity(AdviceSeverity::Notice)
+            .with_value("4294967295")
+            .with_good("4294967295 (the longest)")
+            .into_outcome();
     }
-    if scene.class(disk) != DeviceClass::Rotational || !in_array() {
+    if scene.device_class(disk) != DeviceClass::Rotational || !in_array() {
         return CheckOutcome::Absent;
     }
     let Some(seconds) = scene.block_number(disk, "device/timeout") else {
-        return unknown(scene, &format!("sys/block/{}/device/timeout", file_name(disk)));
+        return unknown_fact(scene, &format!("sys/block/{}/device/timeout", sysfs_name(disk)));
     };
-    if seconds >= LONG_RECOVERY {
+    if seconds >= LONG_RECOVERY_S {
         return CheckOutcome::Good;
     }
     CheckOutcome::Unknown(format!(
@@ -468,64 +510,69 @@ pub(super) fn timeout(scene: &HostScene, disk: &str) -> CheckOutcome {
     ))
 }
 
-fn has_copies(level: diskwright_base::RaidLevel) -> bool {
+fn is_redundant(level: diskwright_base::RaidLevel) -> bool {
     !matches!(level, diskwright_base::RaidLevel::Linear | diskwright_base::RaidLevel::Raid0)
 }
 
 /// Judges the number of queues for the processors.
-pub(super) fn processors(scene: &HostScene, disk: &str) -> CheckOutcome {
+pub(super) fn judge_processors(scene: &HostScene, disk: &str) -> CheckOutcome {
     // other disks have one queue, and need no more
-    if scene.class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
+    if scene.device_class(disk) != DeviceClass::Nvme && !disk.starts_with("vd") {
         return CheckOutcome::Absent;
     }
-    let folder = format!("sys/block/{}/mq", file_name(disk));
-    let queues = scene.tree.names(&folder);
+    let folder = format!("sys/block/{}/mq", sysfs_name(disk));
+    let queues = scene.tree.names_in(&folder);
     // the shared device over several NVMe paths has no queues
     if queues.is_empty() {
-        return if scene.has_facts { CheckOutcome::Absent } else { unknown(scene, &folder) };
+        return if scene.has_facts { CheckOutcome::Absent } else { unknown_fact(scene, &folder) };
     }
     let mut processors = 0;
     for queue in &queues {
         let path = format!("{folder}/{queue}/cpu_list");
-        let Some(list) = scene.tree.get(&path) else { return unknown(scene, &path) };
+        let Some(list) = scene.tree.get(&path) else { return unknown_fact(scene, &path) };
         processors += list.split(',').filter(|word| !word.trim().is_empty()).count();
     }
     if queues.len() > 1 || processors < 4 {
         return CheckOutcome::Good;
     }
-    only_info(Proposal::new(format!("one queue for {processors} processors")).evidence(busy(scene.disk_load(disk))))
-        .propose()
+    lower_to_info(
+        Proposal::new(format!("one queue for {processors} processors"))
+            .with_evidence(busy_evidence(scene.disk_load(disk))),
+    )
+    .into_outcome()
 }
 
 /// Filesystems that support zones.
-const ZONED: &[&str] = &["btrfs", "f2fs", "zonefs"];
+const ZONED_FILESYSTEMS: &[&str] = &["btrfs", "f2fs", "zonefs"];
 
 /// Judges the use of a zoned disk.
-pub(super) fn zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
-    match scene.queue(disk, "zoned") {
-        None => absent_or_unknown(scene, &path(disk, "zoned")),
+pub(super) fn judge_zoned(scene: &HostScene, disk: &str) -> CheckOutcome {
+    match scene.queue_file(disk, "zoned") {
+        None => absent_or_unknown(scene, &queue_path(disk, "zoned")),
         Some("none") => CheckOutcome::Good,
         Some(kind @ ("host-aware" | "host-managed")) => {
-            let tracks = if rotates(scene, disk) { "its tracks overlap and" } else { "its zones" };
+            let tracks = if is_rotating(scene, disk) { "its tracks overlap and" } else { "its zones" };
             let of_disk =
                 scene.topology.filesystems.iter().filter(|f| scene.topology.leaves_under(&f.device).contains(&disk));
             let kinds: Vec<&str> = of_disk.map(|filesystem| filesystem.kind.as_str()).collect();
             // these write zone by zone themselves
-            if !kinds.is_empty() && kinds.iter().all(|kind| ZONED.contains(kind)) {
+            if !kinds.is_empty() && kinds.iter().all(|kind| ZONED_FILESYSTEMS.contains(kind)) {
                 return CheckOutcome::Good;
             }
-            Proposal::new(format!("the disk is {kind}: {tracks} are written sequentially")).propose()
+            Proposal::new(format!("the disk is {kind}: {tracks} are written sequentially")).into_outcome()
         }
-        Some(_) => unknown(scene, &path(disk, "zoned")),
+        Some(_) => unknown_fact(scene, &queue_path(disk, "zoned")),
     }
 }
 
 /// Judges the use of a disk with several actuators.
-pub(super) fn actuators(scene: &HostScene, disk: &str) -> CheckOutcome {
-    let ranges = scene.tree.names(&path(disk, "independent_access_ranges")).len();
+pub(super) fn judge_actuators(scene: &HostScene, disk: &str) -> CheckOutcome {
+    let ranges = scene.tree.names_in(&queue_path(disk, "independent_access_ranges")).len();
     match ranges {
-        _ if !scene.has_facts => lacks(scene, disk, "independent_access_ranges"),
+        _ if !scene.has_facts => missing_queue_file(scene, disk, "independent_access_ranges"),
         0 | 1 => CheckOutcome::Good,
-        _ => Proposal::new(format!("the disk has {ranges} actuators, each with its own range of sectors")).propose(),
+        _ => {
+            Proposal::new(format!("the disk has {ranges} actuators, each with its own range of sectors")).into_outcome()
+        }
     }
 }

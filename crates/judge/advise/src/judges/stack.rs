@@ -3,39 +3,39 @@
 
 use diskwright_base::DeviceKind;
 
-use super::{absent_or_unknown, bytes, unknown};
+use super::{absent_or_unknown, format_bytes, unknown_fact};
 use crate::check::{CheckOutcome, Proposal};
-use crate::scene::{HostScene, file_name};
+use crate::host_scene::{HostScene, sysfs_name};
 
 /// Start of a device on its disk, in sectors, and the disk.
-fn start<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), String> {
-    let Some(disk) = scene.device(device).filter(|found| found.kind == DeviceKind::Partition) else {
+fn start_sector<'a>(scene: &'a HostScene, device: &'a str) -> Result<(f64, &'a str), String> {
+    let Some(disk) = scene.find_device(device).filter(|found| found.kind == DeviceKind::Partition) else {
         return Ok((0.0, device));
     };
     let Some(disk) = disk.below.first() else { return Ok((0.0, device)) };
-    let path = format!("sys/block/{}/{}/start", file_name(disk), file_name(device));
-    scene.tree.number(&path).map(|start| (start, disk.as_str())).ok_or(path)
+    let path = format!("sys/block/{}/{}/start", sysfs_name(disk), sysfs_name(device));
+    scene.tree.number_in(&path).map(|start| (start, disk.as_str())).ok_or(path)
 }
 
 /// Judges the alignment of an array's members.
-pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
-    let folder = format!("sys/block/{}/md", file_name(array));
+pub(super) fn judge_array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
+    let folder = format!("sys/block/{}/md", sysfs_name(array));
     let members: Vec<&str> =
-        scene.tree.names(&folder).into_iter().filter_map(|name| name.strip_prefix("dev-")).collect();
+        scene.tree.names_in(&folder).into_iter().filter_map(|name| name.strip_prefix("dev-")).collect();
     if members.is_empty() {
-        return unknown(scene, &format!("{folder}/dev-*/offset"));
+        return unknown_fact(scene, &format!("{folder}/dev-*/offset"));
     }
     let mut seen = Vec::new();
     for member in members {
         let path = format!("{folder}/dev-{member}/offset");
-        let Some(offset) = scene.tree.number(&path) else { return unknown(scene, &path) };
+        let Some(offset) = scene.tree.number_in(&path) else { return unknown_fact(scene, &path) };
         let name = member.replace('!', "/");
-        let (start, disk) = match start(scene, &name) {
+        let (start, disk) = match start_sector(scene, &name) {
             Ok(found) => found,
-            Err(path) => return unknown(scene, &path),
+            Err(path) => return unknown_fact(scene, &path),
         };
         let Some(block) = scene.queue_number(disk, "physical_block_size") else {
-            return unknown(scene, &format!("sys/block/{}/queue/physical_block_size", file_name(disk)));
+            return unknown_fact(scene, &format!("sys/block/{}/queue/physical_block_size", sysfs_name(disk)));
         };
         // the first block of some disks begins before the first sector
         let first = scene.block_number(disk, "alignment_offset").unwrap_or(0.0);
@@ -44,46 +44,46 @@ pub(super) fn array_alignment(scene: &HostScene, array: &str) -> CheckOutcome {
             seen.push(format!("data on {name} starts {beyond:.0} bytes into a block of {block:.0} bytes of {disk}"));
         }
     }
-    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).propose() }
+    if seen.is_empty() { CheckOutcome::Good } else { Proposal::new(seen.join("; ")).into_outcome() }
 }
 
 /// Judges the alignment of a mapped device.
-pub(super) fn mapped_alignment(scene: &HostScene, device: &str) -> CheckOutcome {
-    let path = format!("sys/block/{}/alignment_offset", file_name(device));
+pub(super) fn judge_mapped_alignment(scene: &HostScene, device: &str) -> CheckOutcome {
+    let path = format!("sys/block/{}/alignment_offset", sysfs_name(device));
     match scene.tree.get(&path) {
         None => absent_or_unknown(scene, &path),
         Some("0") => CheckOutcome::Good,
         // the kernel's word for blocks that fit nowhere
         Some("-1") => {
-            Proposal::new("its blocks do not fit those of the disks below it (alignment_offset is -1)").propose()
+            Proposal::new("its blocks do not fit those of the disks below it (alignment_offset is -1)").into_outcome()
         }
-        Some(_) => match scene.tree.number(&path) {
-            Some(bytes) => Proposal::new(format!("alignment_offset is {bytes:.0}")).propose(),
-            None => unknown(scene, &path),
+        Some(_) => match scene.tree.number_in(&path) {
+            Some(bytes) => Proposal::new(format!("alignment_offset is {bytes:.0}")).into_outcome(),
+            None => unknown_fact(scene, &path),
         },
     }
 }
 
 fn uuid<'a>(scene: &'a HostScene, device: &str) -> Result<&'a str, Box<CheckOutcome>> {
-    let path = format!("sys/block/{}/dm/uuid", file_name(device));
-    scene.tree.get(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
+    let path = format!("sys/block/{}/dm/uuid", sysfs_name(device));
+    scene.tree.get(&path).ok_or_else(|| Box::new(unknown_fact(scene, &path)))
 }
 
 /// Judges a snapshot of a mapped device.
-pub(super) fn snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
+pub(super) fn judge_snapshot(scene: &HostScene, device: &str) -> CheckOutcome {
     match uuid(scene, device) {
         Err(outcome) => *outcome,
         // LVM names the space for copied blocks so; snapshots of thin volumes have none
         Ok(uuid) if uuid.starts_with("LVM-") && uuid.ends_with("-cow") => {
-            let name = scene.block(device, "dm/name").unwrap_or(device);
-            Proposal::new(format!("{name} keeps the copied blocks of a snapshot")).propose()
+            let name = scene.block_file(device, "dm/name").unwrap_or(device);
+            Proposal::new(format!("{name} keeps the copied blocks of a snapshot")).into_outcome()
         }
         Ok(_) => CheckOutcome::Good,
     }
 }
 
 /// Judges the sector size of encryption.
-pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
+pub(super) fn judge_crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
     // only LUKS can encrypt anew; the first version has sectors of 512 bytes alone
     let version = match uuid(scene, device) {
         Err(outcome) => return *outcome,
@@ -92,41 +92,46 @@ pub(super) fn crypt_sectors(scene: &HostScene, device: &str) -> CheckOutcome {
         Ok(_) => return CheckOutcome::Absent,
     };
     let size = |file: &str| {
-        let path = format!("sys/block/{}/queue/{file}", file_name(device));
-        scene.tree.number(&path).ok_or_else(|| Box::new(unknown(scene, &path)))
+        let path = format!("sys/block/{}/queue/{file}", sysfs_name(device));
+        scene.tree.number_in(&path).ok_or_else(|| Box::new(unknown_fact(scene, &path)))
     };
     // dm-crypt passes its own sectors on as logical blocks
     match (size("logical_block_size"), size("physical_block_size")) {
         (Err(outcome), _) | (_, Err(outcome)) => *outcome,
         (Ok(logical), Ok(physical)) if logical < 4096.0 && physical >= 4096.0 => {
-            let load = scene.disk_load(device).filter(|load| load.busy() > 0.01);
-            let evidence = load
-                .map(|load| (format!("the device was busy {} of the time", super::percent(load.busy())), load.busy()));
+            let load = scene.disk_load(device).filter(|load| load.busy_share() > 0.01);
+            let evidence = load.map(|load| {
+                (
+                    format!("the device was busy {} of the time", super::format_percent(load.busy_share())),
+                    load.busy_share(),
+                )
+            });
             let seen = format!("it encrypts {logical:.0} bytes at a time, on blocks of {physical:.0} bytes");
-            let mut proposal = Proposal::new(seen).evidence(evidence);
+            let mut proposal = Proposal::new(seen).with_evidence(evidence);
             if version == 1 {
-                proposal.apply = Some(OF_FIRST_VERSION.into());
+                proposal.apply = Some(LUKS1_ADVICE.into());
             }
-            super::only_info(proposal).propose()
+            super::lower_to_info(proposal).into_outcome()
         }
         _ => CheckOutcome::Good,
     }
 }
 
-const OF_FIRST_VERSION: &str =
+const LUKS1_ADVICE: &str =
     "LUKS1 always uses sectors of 512 bytes. When you set up the disk again, use LUKS2: it adapts to the disk.";
 
 const DEFAULT_STRIPES: f64 = 256.0;
 /// The kernel takes no more.
-const MOST_STRIPES: f64 = 32_768.0;
+const MAX_STRIPES: f64 = 32_768.0;
 
 /// Judges the stripe cache of an array.
-pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
-    if !scene.block(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
+pub(super) fn judge_stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
+    if !scene.block_file(array, "md/level").is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6")) {
         return CheckOutcome::Absent;
     }
-    let path = |file: &str| format!("sys/block/{}/md/{file}", file_name(array));
-    let number = |file: &str| scene.tree.number(&path(file)).ok_or_else(|| Box::new(unknown(scene, &path(file))));
+    let path = |file: &str| format!("sys/block/{}/md/{file}", sysfs_name(array));
+    let number =
+        |file: &str| scene.tree.number_in(&path(file)).ok_or_else(|| Box::new(unknown_fact(scene, &path(file))));
     let (stripes, active, disks) =
         match (number("stripe_cache_size"), number("stripe_cache_active"), number("raid_disks")) {
             (Ok(stripes), Ok(active), Ok(disks)) => (stripes, active, disks),
@@ -134,37 +139,38 @@ pub(super) fn stripe_cache(scene: &HostScene, array: &str) -> CheckOutcome {
         };
     let memory = |stripes: f64| stripes * disks * 4096.0;
     if scene.memory_bytes().is_some_and(|all| memory(stripes) > 0.05 * all) {
-        let seen = format!("{stripes:.0} stripes of {disks:.0} pages reserve {}", bytes(memory(stripes)));
-        return Proposal::new(seen).good("at most a twentieth of memory").value("256").propose();
+        let seen = format!("{stripes:.0} stripes of {disks:.0} pages reserve {}", format_bytes(memory(stripes)));
+        return Proposal::new(seen).with_good("at most a twentieth of memory").with_value("256").into_outcome();
     }
     if stripes < DEFAULT_STRIPES {
-        return Proposal::new(format!("{stripes:.0} stripes")).value("256").propose();
+        return Proposal::new(format!("{stripes:.0} stripes")).with_value("256").into_outcome();
     }
-    let more = (4.0 * stripes).min(MOST_STRIPES);
+    let more = (4.0 * stripes).min(MAX_STRIPES);
     let is_affordable = scene.memory_bytes().is_some_and(|all| memory(more) <= 0.01 * all);
     if active < 0.9 * stripes || more <= stripes || !is_affordable {
         return CheckOutcome::Good;
     }
-    let seen = format!("{active:.0} of {stripes:.0} stripes were in use; {more:.0} would take {}", bytes(memory(more)));
-    super::only_info(Proposal::new(seen).value(format!("{more:.0}"))).propose()
+    let seen =
+        format!("{active:.0} of {stripes:.0} stripes were in use; {more:.0} would take {}", format_bytes(memory(more)));
+    super::lower_to_info(Proposal::new(seen).with_value(format!("{more:.0}"))).into_outcome()
 }
 
 /// Judges whether an XFS filesystem fails pending writes when it is unmounted (`fail_at_unmount`).
-pub(super) fn xfs_unmount(scene: &HostScene, point: &str) -> CheckOutcome {
-    if scene.mount(point).is_none_or(|mount| mount.kind != "xfs") {
+pub(super) fn judge_xfs_unmount(scene: &HostScene, point: &str) -> CheckOutcome {
+    if scene.mount_at(point).is_none_or(|mount| mount.kind != "xfs") {
         return CheckOutcome::Absent;
     }
     let found = scene.topology.filesystems.iter().find(|filesystem| filesystem.mount == point);
     let Some(device) = found.map(|found| found.device.as_str()).filter(|device| !device.is_empty()) else {
         return CheckOutcome::Unknown(format!("the device of {point} is not known"));
     };
-    let path = format!("sys/fs/xfs/{}/error/fail_at_unmount", file_name(device));
+    let path = format!("sys/fs/xfs/{}/error/fail_at_unmount", sysfs_name(device));
     match scene.tree.get(&path) {
-        None => unknown(scene, &path),
+        None => unknown_fact(scene, &path),
         Some("0") => {
             let mut proposal = Proposal::new(format!("fail_at_unmount of {device} is 0"));
             proposal.writes = vec![(path, "1".into())];
-            proposal.propose()
+            proposal.into_outcome()
         }
         Some(_) => CheckOutcome::Good,
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Frame, Schema};
 
-use crate::health::{HealthLoad, HealthReader};
+use crate::drive_health::{HealthLoad, HealthReader};
 
 /// Sums over a log for one disk.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,7 +28,7 @@ pub struct DiskLoad {
     /// Seconds with a request in flight.
     pub busy_s: f64,
     /// Of those, seconds with one request in flight on average.
-    pub alone_s: f64,
+    pub single_request_s: f64,
     /// Bytes written per second in each tick with writes, for percentiles.
     write_rates: Vec<f32>,
     /// Ticks with almost only reads and few requests in flight: reads, bytes, time of the reads.
@@ -56,7 +56,7 @@ pub struct HostLoad {
 }
 
 /// Counters whose mean is kept.
-const MEANS: &[&str] = &[
+const MEAN_COUNTERS: &[&str] = &[
     "paging.swap_in_pages_per_s",
     "paging.swap_out_pages_per_s",
     "paging.refaults_per_s",
@@ -78,14 +78,14 @@ const MEANS: &[&str] = &[
 ];
 
 /// Mean reads in flight up to which a reader is assumed to wait for each read.
-const ALONE: f64 = 1.5;
+const MAX_LONE_READS: f64 = 1.5;
 /// Writes in flight from which they queue.
-const QUEUED: f64 = 4.0;
+const MIN_QUEUED_WRITES: f64 = 4.0;
 /// Busy share from which a disk writes as fast as it can. A disk with pauses could do more.
-const SATURATED: f64 = 0.9;
+const SATURATED_SHARE: f64 = 0.9;
 
 /// Counters whose last value is kept for each filesystem.
-const SPACE: [&str; 4] =
+const SPACE_COUNTERS: [&str; 4] =
     ["logical_disk.free_bytes", "logical_disk.total_bytes", "logical_disk.inodes_free", "logical_disk.inodes_total"];
 
 /// Collects a load from frames.
@@ -116,11 +116,11 @@ const DISK_COUNTERS: [&str; 8] = [
 
 impl HostLoadReader {
     /// Adds a frame.
-    pub fn frame(&mut self, frame: &Frame) {
+    pub fn add_frame(&mut self, frame: &Frame) {
         if self.schema.as_ref().is_none_or(|schema| !Arc::ptr_eq(schema, frame.schema())) {
-            self.resolve(frame.schema());
+            self.resolve_plans(frame.schema());
         }
-        self.health.frame(frame);
+        self.health.add_frame(frame);
         let seconds = |elapsed_ns: u64| elapsed_ns as f64 / 1e9;
         let lengths: Vec<f64> = frame.ticks().iter().map(|tick| seconds(tick.elapsed_ns)).collect();
         self.load.seconds += lengths.iter().sum::<f64>();
@@ -137,17 +137,17 @@ impl HostLoadReader {
             }
             let load = self.load.disks.entry(disk.clone()).or_default();
             for (index, length) in lengths.iter().enumerate() {
-                load.tick(*length, values.each_ref().map(|column| column[index]));
+                load.add_tick(*length, values.each_ref().map(|column| column[index]));
             }
         }
         for (name, plan) in &self.means {
             let (_, sum) = self.sums.entry(name.clone()).or_insert_with(|| (plan.clone(), CounterSummary::default()));
             sum.merge_summary(&plan.summarise_ticks(frame, |_| true));
         }
-        self.last_space(frame);
+        self.read_last_space(frame);
     }
 
-    fn last_space(&mut self, frame: &Frame) {
+    fn read_last_space(&mut self, frame: &Frame) {
         let mut values = Vec::new();
         for (mount, plans) in &self.space {
             let kept = self.load.space.entry(mount.clone()).or_insert([f64::NAN; 4]);
@@ -161,8 +161,8 @@ impl HostLoadReader {
 
     /// Returns the load; `None` if no frame was added.
     #[must_use]
-    pub fn finish(mut self) -> Option<HostLoad> {
-        self.load.health = self.health.finish();
+    pub fn into_load(mut self) -> Option<HostLoad> {
+        self.load.health = self.health.into_loads();
         // only filesystems that were mounted at the end
         self.load.space.retain(|mount, _| self.space.iter().any(|(last, _)| last == mount));
         for (name, (plan, sum)) in &self.sums {
@@ -171,7 +171,7 @@ impl HostLoadReader {
         Some(self.load).filter(|load| load.seconds > 0.0)
     }
 
-    fn resolve(&mut self, schema: &Arc<Schema>) {
+    fn resolve_plans(&mut self, schema: &Arc<Schema>) {
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve_counter(catalogue, schema, counter, instance);
         let disks = schema.instances("physical_disk");
@@ -180,11 +180,13 @@ impl HostLoadReader {
             .map(|disk| ((*disk).to_owned(), DiskPlans(DISK_COUNTERS.map(|counter| plan(counter, disk)))))
             .collect();
         let mounts = schema.instances("logical_disk");
-        self.space =
-            mounts.iter().map(|mount| ((*mount).to_owned(), SPACE.map(|counter| plan(counter, mount)))).collect();
-        self.health.resolve(schema);
+        self.space = mounts
+            .iter()
+            .map(|mount| ((*mount).to_owned(), SPACE_COUNTERS.map(|counter| plan(counter, mount))))
+            .collect();
+        self.health.resolve_plans(schema);
         self.means.clear();
-        for counter in MEANS {
+        for counter in MEAN_COUNTERS {
             let object = counter.split('.').next().unwrap_or(counter);
             for instance in schema.instances(object) {
                 let name = ((*counter).to_owned(), instance.to_owned());
@@ -196,7 +198,7 @@ impl HostLoadReader {
 }
 
 impl DiskLoad {
-    fn tick(&mut self, seconds: f64, values: [f64; 8]) {
+    fn add_tick(&mut self, seconds: f64, values: [f64; 8]) {
         let [reads, writes, read_bytes, write_bytes, read_queue, write_queue, busy, queue] = values;
         if !(reads + writes).is_finite() || seconds <= 0.0 {
             return;
@@ -210,8 +212,8 @@ impl DiskLoad {
         self.read_s += known(read_queue) * seconds;
         self.write_s += known(write_queue) * seconds;
         self.busy_s += known(busy) * seconds;
-        if busy > 0.0 && queue / busy <= ALONE {
-            self.alone_s += busy * seconds;
+        if busy > 0.0 && queue / busy <= MAX_LONE_READS {
+            self.single_request_s += busy * seconds;
         }
         if write_bytes > 0.0 {
             self.write_rates.push(write_bytes as f32);
@@ -221,8 +223,8 @@ impl DiskLoad {
             self.lone_reads.push([reads * seconds, read_bytes * seconds, read_queue * seconds]);
             self.lone_busy.push(known(busy) * seconds);
         }
-        let has_pauses = busy < SATURATED;
-        if write_queue >= QUEUED && !has_pauses && writes > 0.0 && write_bytes.is_finite() {
+        let has_pauses = busy < SATURATED_SHARE;
+        if write_queue >= MIN_QUEUED_WRITES && !has_pauses && writes > 0.0 && write_bytes.is_finite() {
             let in_flight = write_queue * write_bytes / writes;
             let [length, bytes, bytes_s] = &mut self.queued_writes;
             *length += seconds;
@@ -233,14 +235,14 @@ impl DiskLoad {
 
     /// Share of the time that the disk was busy.
     #[must_use]
-    pub fn busy(&self) -> f64 {
+    pub fn busy_share(&self) -> f64 {
         self.busy_s / self.seconds
     }
 
     /// Share of the busy time with one request in flight.
     #[must_use]
-    pub fn alone(&self) -> Option<f64> {
-        (self.busy_s > 0.0).then(|| self.alone_s / self.busy_s)
+    pub fn single_request_share(&self) -> Option<f64> {
+        (self.busy_s > 0.0).then(|| self.single_request_s / self.busy_s)
     }
 
     /// Mean bytes of a read.
@@ -285,7 +287,7 @@ impl DiskLoad {
 impl HostLoad {
     /// Mean of a counter.
     #[must_use]
-    pub fn mean(&self, counter: &str, instance: &str) -> Option<f64> {
+    pub fn mean_of(&self, counter: &str, instance: &str) -> Option<f64> {
         self.means.get(&(counter.to_owned(), instance.to_owned())).copied()
     }
 }

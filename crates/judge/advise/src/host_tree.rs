@@ -12,12 +12,12 @@ use diskwright_counters::live::mountinfo;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::{role, space};
+use crate::{filesystem_space, role};
 
 /// Maximum size of a fact; interrupts of hundreds of processors are truncated by it.
-const LONGEST: u64 = 1 << 20;
+const MAX_FACT_BYTES: u64 = 1 << 20;
 /// Maximum number of folders per pattern; of a host with more, only the first ones are judged.
-const MOST_ENTRIES: usize = 4096;
+const MAX_ENTRIES: usize = 4096;
 
 /// Files of a host that describe its settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ struct FactsFile {
     links: Vec<String>,
 }
 
-fn facts() -> &'static FactsFile {
+fn fact_patterns() -> &'static FactsFile {
     static FACTS: OnceLock<FactsFile> = OnceLock::new();
     FACTS.get_or_init(|| {
         diskwright_base::toml_reader::read("facts.toml", include_str!("data/facts.toml"))
@@ -72,15 +72,15 @@ impl HostTree {
             tree: HostTree::default(),
             listed: HashMap::new(),
         };
-        let facts = facts();
+        let facts = fact_patterns();
         for pattern in facts.settings.iter().chain(&facts.moving) {
-            reader.pattern(pattern);
+            reader.read_pattern(pattern);
         }
-        facts.links.iter().for_each(|pattern| reader.link(pattern));
-        reader.ancestors(&facts.ancestors);
+        facts.links.iter().for_each(|pattern| reader.read_links(pattern));
+        reader.read_ancestors(&facts.ancestors);
         let mut tree = reader.tree;
-        space::add(&mut tree, root);
-        role::add(&mut tree, root);
+        filesystem_space::add_space(&mut tree, root);
+        role::add_programs(&mut tree, root);
         tree
     }
 
@@ -88,7 +88,7 @@ impl HostTree {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub fn text(&self, path: &str) -> Result<&str, TreeGap> {
+    pub fn text_of(&self, path: &str) -> Result<&str, TreeGap> {
         match (self.files.get(path), self.lacking.get(path)) {
             (Some(text), _) => Ok(text),
             (None, Some(because)) => Err(TreeGap::Refused(because.clone())),
@@ -104,13 +104,13 @@ impl HostTree {
 
     /// Returns the number at the beginning of a file. No setting that is read is negative.
     #[must_use]
-    pub fn number(&self, path: &str) -> Option<f64> {
+    pub fn number_in(&self, path: &str) -> Option<f64> {
         first_number(self.get(path)?)
     }
 
     /// Names in a folder, each once, including files that cannot be read.
     #[must_use]
-    pub fn names(&self, folder: &str) -> Vec<&str> {
+    pub fn names_in(&self, folder: &str) -> Vec<&str> {
         let before = format!("{}/", folder.trim_end_matches('/'));
         let mut names: Vec<&str> = self
             .files
@@ -126,13 +126,13 @@ impl HostTree {
 
     /// Target of a device's link: `sys/devices/pci0000:00/…`.
     #[must_use]
-    pub fn place(&self, link: &str) -> Option<&str> {
+    pub fn link_target(&self, link: &str) -> Option<&str> {
         self.places.get(link).map(String::as_str)
     }
 
     /// True if anything below this path is known.
     #[must_use]
-    pub fn has(&self, path: &str) -> bool {
+    pub fn has_any_below(&self, path: &str) -> bool {
         let folder = format!("{path}/");
         let below = |keys: &BTreeMap<String, String>| {
             keys.contains_key(path)
@@ -150,18 +150,18 @@ impl HostTree {
 
     /// Returns the tree without facts that change by themselves: two such trees are equal if nobody changed anything.
     #[must_use]
-    pub fn settled(&self) -> HostTree {
-        let facts = facts();
+    pub fn without_moving(&self) -> HostTree {
+        let facts = fact_patterns();
         let moves = |path: &str| {
-            facts.moving.iter().any(|pattern| alternatives(pattern).iter().any(|one| fits(one, path)))
-                || matches!(path, space::FILE | role::FILE)
+            facts.moving.iter().any(|pattern| expand_braces(pattern).iter().any(|one| matches_pattern(one, path)))
+                || matches!(path, filesystem_space::SPACE_FILE | role::PROCESSES_FILE)
         };
         let keep = |from: &BTreeMap<String, String>| {
             from.iter().filter(|(path, _)| !moves(path)).map(|(path, text)| (path.clone(), text.clone())).collect()
         };
         let mut files: BTreeMap<String, String> = keep(&self.files);
         // the use of a swap area changes, and containers add and remove mounts that are not on disks
-        files.entry("proc/swaps".into()).and_modify(|text| *text = swap_areas(text));
+        files.entry("proc/swaps".into()).and_modify(|text| *text = strip_swap_usage(text));
         files.entry("proc/self/mountinfo".into()).and_modify(|text| *text = lasting_mounts(text));
         HostTree { files, places: self.places.clone(), lacking: keep(&self.lacking) }
     }
@@ -175,7 +175,7 @@ pub(crate) fn first_number(text: &str) -> Option<f64> {
 }
 
 /// Removes the column of used space from `/proc/swaps`; other text is returned unchanged.
-fn swap_areas(text: &str) -> String {
+fn strip_swap_usage(text: &str) -> String {
     let area = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         words.iter().take(3).chain(words.last()).copied().collect::<Vec<_>>().join(" ")
@@ -193,13 +193,13 @@ fn lasting_mounts(text: &str) -> String {
 }
 
 /// True for the kernel's error if a file represents a setting that this device does not have.
-fn is_no_answer(error: &std::io::Error) -> bool {
+fn means_no_such_setting(error: &std::io::Error) -> bool {
     let none = [Errno::INVAL, Errno::NODEV, Errno::NODATA, Errno::NXIO, Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
     none.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 /// Describes why something that exists could not be read.
-fn refusal(error: &std::io::Error) -> String {
+fn refusal_reason(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::PermissionDenied => "only root can read it".into(),
         _ => format!("reading it failed: {error}"),
@@ -216,15 +216,15 @@ struct TreeReader<'a> {
 }
 
 impl TreeReader<'_> {
-    fn pattern(&mut self, pattern: &str) {
-        for one in alternatives(pattern) {
-            for path in self.expand(&one) {
-                self.file(path);
+    fn read_pattern(&mut self, pattern: &str) {
+        for one in expand_braces(pattern) {
+            for path in self.expand_pattern(&one) {
+                self.read_file(path);
             }
         }
     }
 
-    fn file(&mut self, path: String) {
+    fn read_file(&mut self, path: String) {
         if !self.is_listed(&path) {
             return;
         }
@@ -234,7 +234,7 @@ impl TreeReader<'_> {
         if !fs::metadata(&place).is_ok_and(|found| found.is_file()) {
             return;
         }
-        let read = fs::File::open(&place).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
+        let read = fs::File::open(&place).and_then(|file| file.take(MAX_FACT_BYTES).read_to_end(&mut bytes));
         match read {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&bytes);
@@ -242,22 +242,22 @@ impl TreeReader<'_> {
                 let text = if path == "proc/cpuinfo" { text.split("\n\n").next().unwrap_or_default() } else { &text };
                 self.tree.files.insert(path, text.trim_end_matches(['\n', '\0', ' ']).to_owned());
             }
-            Err(error) if is_no_answer(&error) => {}
-            Err(error) => _ = self.tree.lacking.insert(path, refusal(&error)),
+            Err(error) if means_no_such_setting(&error) => {}
+            Err(error) => _ = self.tree.lacking.insert(path, refusal_reason(&error)),
         }
     }
 
-    fn link(&mut self, pattern: &str) {
-        for one in alternatives(pattern) {
-            for path in self.expand(&one) {
-                let Some(target) = self.target(&path) else { continue };
+    fn read_links(&mut self, pattern: &str) {
+        for one in expand_braces(pattern) {
+            for path in self.expand_pattern(&one) {
+                let Some(target) = self.resolve_link(&path) else { continue };
                 self.tree.places.insert(path, target);
             }
         }
     }
 
     /// Resolves a link below the root. A link of a copied folder may be dangling.
-    fn target(&mut self, path: &str) -> Option<String> {
+    fn resolve_link(&mut self, path: &str) -> Option<String> {
         if !self.is_listed(path) {
             return None;
         }
@@ -275,7 +275,7 @@ impl TreeReader<'_> {
     }
 
     /// Reads the devices between each disk and the root of the devices.
-    fn ancestors(&mut self, patterns: &[String]) {
+    fn read_ancestors(&mut self, patterns: &[String]) {
         let mut folders: Vec<String> = Vec::new();
         let places: Vec<String> = self.tree.places.values().cloned().collect();
         for place in places.iter().filter(|place| place.starts_with("sys/devices/")) {
@@ -289,21 +289,21 @@ impl TreeReader<'_> {
         folders.dedup();
         for folder in folders {
             for pattern in patterns {
-                self.pattern(&format!("{folder}/{pattern}"));
+                self.read_pattern(&format!("{folder}/{pattern}"));
             }
         }
     }
 
     /// Names in a folder.
-    fn entries(&mut self, folder: &str) -> Rc<Vec<String>> {
+    fn list_folder(&mut self, folder: &str) -> Rc<Vec<String>> {
         if let Some(names) = self.listed.get(folder) {
             return Rc::clone(names);
         }
-        let mut names = entries(&self.root.join(folder)).unwrap_or_else(|error| {
+        let mut names = read_folder(&self.root.join(folder)).unwrap_or_else(|error| {
             let is_none =
-                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) || is_no_answer(&error);
+                matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) || means_no_such_setting(&error);
             if !is_none {
-                self.tree.lacking.insert(folder.to_owned(), refusal(&error));
+                self.tree.lacking.insert(folder.to_owned(), refusal_reason(&error));
             }
             Vec::new()
         });
@@ -315,22 +315,22 @@ impl TreeReader<'_> {
 
     fn is_listed(&mut self, path: &str) -> bool {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-        self.entries(folder).binary_search_by(|known| known.as_str().cmp(name)).is_ok()
+        self.list_folder(folder).binary_search_by(|known| known.as_str().cmp(name)).is_ok()
     }
 
     /// Paths below the root that match a pattern without alternatives.
-    fn expand(&mut self, pattern: &str) -> Vec<String> {
+    fn expand_pattern(&mut self, pattern: &str) -> Vec<String> {
         let mut found = vec![String::new()];
         for part in pattern.split('/') {
             if !part.contains('*') {
-                found.iter_mut().for_each(|path| *path = join(path, part));
+                found.iter_mut().for_each(|path| *path = join_path(path, part));
                 continue;
             }
             let mut deeper = Vec::new();
             for path in &found {
-                let names = self.entries(path);
-                let fitting = names.iter().filter(|name| part_fits(part, name)).take(MOST_ENTRIES);
-                deeper.extend(fitting.map(|name| join(path, name)));
+                let names = self.list_folder(path);
+                let fitting = names.iter().filter(|name| matches_part(part, name)).take(MAX_ENTRIES);
+                deeper.extend(fitting.map(|name| join_path(path, name)));
             }
             found = deeper;
         }
@@ -338,24 +338,24 @@ impl TreeReader<'_> {
     }
 }
 
-fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+fn read_folder(folder: &Path) -> std::io::Result<Vec<String>> {
     let entries = fs::read_dir(folder)?;
     Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-fn join(path: &str, part: &str) -> String {
+fn join_path(path: &str, part: &str) -> String {
     if path.is_empty() { part.to_owned() } else { format!("{path}/{part}") }
 }
 
 /// Expands `a/{b,c}/d` to `a/b/d` and `a/c/d`; one level of braces.
-fn alternatives(pattern: &str) -> Vec<String> {
+fn expand_braces(pattern: &str) -> Vec<String> {
     let parts = pattern.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     let Some((before, (inner, after))) = parts else { return vec![pattern.to_owned()] };
-    inner.split(',').flat_map(|word| alternatives(&format!("{before}{word}{after}"))).collect()
+    inner.split(',').flat_map(|word| expand_braces(&format!("{before}{word}{after}"))).collect()
 }
 
 /// Matches a name against a pattern with at most one star.
-fn part_fits(pattern: &str, name: &str) -> bool {
+fn matches_part(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,
         Some((before, after)) => {
@@ -364,12 +364,12 @@ fn part_fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-fn fits(pattern: &str, path: &str) -> bool {
+fn matches_pattern(pattern: &str, path: &str) -> bool {
     let (mut parts, mut names) = (pattern.split('/'), path.split('/'));
     loop {
         match (parts.next(), names.next()) {
             (None, None) => return true,
-            (Some(part), Some(name)) if part_fits(part, name) => {}
+            (Some(part), Some(name)) if matches_part(part, name) => {}
             _ => return false,
         }
     }
@@ -381,15 +381,15 @@ mod tests {
     use diskwright_counters::live::fake::FakeMachine;
 
     #[test]
-    fn patterns_have_alternatives_and_stars() {
-        assert_eq!(alternatives("a/{b,c}/{d,e}"), ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]);
-        assert!(fits("sys/block/*/queue/x", "sys/block/sda/queue/x"));
-        assert!(!fits("sys/block/*/queue/x", "sys/block/sda/sda1/queue/x"));
-        assert!(part_fits("dev-*", "dev-sda1") && !part_fits("dev-*", "rd0") && !part_fits("a*a", "a"));
+    fn patterns_support_braces_and_stars() {
+        assert_eq!(expand_braces("a/{b,c}/{d,e}"), ["a/b/d", "a/b/e", "a/c/d", "a/c/e"]);
+        assert!(matches_pattern("sys/block/*/queue/x", "sys/block/sda/queue/x"));
+        assert!(!matches_pattern("sys/block/*/queue/x", "sys/block/sda/sda1/queue/x"));
+        assert!(matches_part("dev-*", "dev-sda1") && !matches_part("dev-*", "rd0") && !matches_part("a*a", "a"));
     }
 
     #[test]
-    fn links_lead_below_the_root_and_their_folders_are_read() {
+    fn follows_links_below_the_root() {
         let machine = FakeMachine::new();
         machine
             .put_file("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed", "8.0 GT/s PCIe\n")
@@ -397,28 +397,31 @@ mod tests {
             .put_link("sys/block/nvme0n1", "../devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1");
         let tree = HostTree::read(machine.folder());
         assert_eq!(tree.get("sys/block/nvme0n1/queue/scheduler"), Some("[none] mq-deadline"));
-        assert_eq!(tree.place("sys/block/nvme0n1"), Some("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1"));
+        assert_eq!(
+            tree.link_target("sys/block/nvme0n1"),
+            Some("sys/devices/pci0000:00/0000:00:1d.0/nvme/nvme0/nvme0n1")
+        );
         assert_eq!(tree.get("sys/devices/pci0000:00/0000:00:1d.0/current_link_speed"), Some("8.0 GT/s PCIe"));
-        assert_eq!(tree.text("sys/block/nvme0n1/queue/wbt_lat_usec"), Err(TreeGap::Absent));
-        assert_eq!(tree.names("sys/block"), ["nvme0n1"]);
-        assert!(tree.has("sys/block/nvme0n1/queue") && !tree.has("sys/block/nvme"));
+        assert_eq!(tree.text_of("sys/block/nvme0n1/queue/wbt_lat_usec"), Err(TreeGap::Absent));
+        assert_eq!(tree.names_in("sys/block"), ["nvme0n1"]);
+        assert!(tree.has_any_below("sys/block/nvme0n1/queue") && !tree.has_any_below("sys/block/nvme"));
     }
 
     #[test]
-    fn what_moves_by_itself_is_no_change() {
+    fn moving_facts_are_no_change() {
         let machine = FakeMachine::new();
         machine.put_file("proc/sys/vm/swappiness", "60\n").put_file("proc/sys/fs/aio-nr", "12\n");
         let before = HostTree::read(machine.folder());
         machine.put_file("proc/sys/fs/aio-nr", "99\n");
         let after = HostTree::read(machine.folder());
         assert_ne!(before, after);
-        assert_eq!(before.settled(), after.settled());
+        assert_eq!(before.without_moving(), after.without_moving());
         machine.put_file("proc/sys/vm/swappiness", "10\n");
-        assert_ne!(before.settled(), HostTree::read(machine.folder()).settled());
+        assert_ne!(before.without_moving(), HostTree::read(machine.folder()).without_moving());
     }
 
     #[test]
-    fn numbers_are_plain_ones() {
+    fn parses_plain_numbers_only() {
         let numbers = ["30", "8.0 GT/s PCIe", " 4\t2", "18446744073709551616"].map(first_number);
         assert_eq!(numbers, [Some(30.0), Some(8.0), Some(4.0), Some(18_446_744_073_709_551_616.0)]);
         for text in ["", "nan", "inf", "1e9", "-1", "0x10", "<unknown>", "1.2.3", &"9".repeat(400)] {
@@ -427,26 +430,26 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_a_refusal_unless_the_kernel_means_that_there_is_no_such_setting() {
+    fn read_error_is_a_refusal_unless_it_means_no_such_setting() {
         let error = |errno: Errno| std::io::Error::from_raw_os_error(errno.raw_os_error());
-        assert!(is_no_answer(&error(Errno::INVAL)) && is_no_answer(&error(Errno::OPNOTSUPP)));
-        assert!(!is_no_answer(&error(Errno::IO)) && !is_no_answer(&error(Errno::ACCESS)));
-        assert_eq!(refusal(&error(Errno::ACCESS)), "only root can read it");
-        assert!(refusal(&error(Errno::IO)).starts_with("reading it failed: Input/output error"));
+        assert!(means_no_such_setting(&error(Errno::INVAL)) && means_no_such_setting(&error(Errno::OPNOTSUPP)));
+        assert!(!means_no_such_setting(&error(Errno::IO)) && !means_no_such_setting(&error(Errno::ACCESS)));
+        assert_eq!(refusal_reason(&error(Errno::ACCESS)), "only root can read it");
+        assert!(refusal_reason(&error(Errno::IO)).starts_with("reading it failed: Input/output error"));
     }
 
     #[test]
-    fn swap_that_fills_and_mounts_of_containers_are_no_change() {
+    fn swap_usage_and_container_mounts_are_no_change() {
         let tree = |swaps: &str, mounts: &str| {
             let files = [("proc/swaps", swaps), ("proc/self/mountinfo", mounts)];
             let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
-            HostTree { files: files.into(), ..HostTree::default() }.settled()
+            HostTree { files: files.into(), ..HostTree::default() }.without_moving()
         };
         let (root, area) = ("21 1 8:1 / / rw - ext4 /dev/sda1 rw", "Filename Type Size Used Priority\n/dev/sdb ");
         let before = tree(&format!("{area}partition 100 0 -2"), root);
         let container = format!("{root}\n90 21 0:50 / /run/made-up rw - overlay overlay rw");
         assert_eq!(before, tree(&format!("{area}partition 100 77 -2"), &container));
-        assert_eq!(before, before.settled(), "settling again changes nothing");
+        assert_eq!(before, before.without_moving(), "settling again changes nothing");
         assert_ne!(before, tree(&format!("{area}partition 100 0 5"), root));
         assert_ne!(before, tree(&format!("{area}partition 100 0 -2"), &root.replace("rw -", "ro -")));
     }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use diskwright_counters::live::{Roots, mountinfo, sources::mounts};
 
-use crate::tree::{HostTree, first_number};
+use crate::host_tree::{HostTree, first_number};
 
 /// Lines of mount point (as the kernel escapes it), bytes of a block, blocks, blocks for users, inodes and free inodes.
-pub(crate) const FILE: &str = "space";
+pub(crate) const SPACE_FILE: &str = "space";
 /// Time limit for all filesystems together.
 const DEADLINE: Duration = Duration::from_millis(200);
 
@@ -24,32 +24,32 @@ pub(crate) struct FilesystemSpace {
     pub mount: String,
     pub block_bytes: f64,
     pub blocks: f64,
-    pub free: f64,
-    pub inodes: f64,
-    pub inodes_free: f64,
+    pub free_blocks: f64,
+    pub total_inodes: f64,
+    pub free_inodes: f64,
 }
 
 /// Adds the space of the filesystems; for a copied folder, the text in it.
-pub(crate) fn add(tree: &mut HostTree, root: &Path) {
+pub(crate) fn add_space(tree: &mut HostTree, root: &Path) {
     if root != Path::new("/") {
-        if let Ok(text) = std::fs::read_to_string(root.join(FILE)) {
-            tree.files.insert(FILE.into(), text);
+        if let Ok(text) = std::fs::read_to_string(root.join(SPACE_FILE)) {
+            tree.files.insert(SPACE_FILE.into(), text);
         }
         return;
     }
     let Some(text) = tree.get("proc/self/mountinfo") else { return };
     let mounts = mountinfo::parse_mounts(text.as_bytes());
     let points: Vec<String> = mounts::local_mounts(&mounts).iter().map(|mount| mount.point.clone()).collect();
-    let (lines, late) = ask(&points, DEADLINE, line);
-    tree.files.insert(FILE.into(), lines.join("\n"));
+    let (lines, late) = query_with_deadline(&points, DEADLINE, space_line);
+    tree.files.insert(SPACE_FILE.into(), lines.join("\n"));
     if let Some(point) = late {
         let because = format!("the filesystem at {point} did not respond within {} ms", DEADLINE.as_millis());
-        tree.lacking.insert(FILE.into(), because);
+        tree.lacking.insert(SPACE_FILE.into(), because);
     }
 }
 
 /// Collects results of a thread that may never end, and returns the point at which it was when the time was over.
-fn ask(
+fn query_with_deadline(
     points: &[String],
     deadline: Duration,
     line: impl Fn(&str) -> Option<String> + Send + 'static,
@@ -68,7 +68,7 @@ fn ask(
     (lines, None)
 }
 
-fn line(point: &str) -> Option<String> {
+fn space_line(point: &str) -> Option<String> {
     let space = rustix::fs::statvfs(Roots::default().resolve_path(point)).ok()?;
     let point = point.replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011").replace('\n', "\\012");
     Some(format!(
@@ -78,19 +78,29 @@ fn line(point: &str) -> Option<String> {
 }
 
 /// Parses the text.
-pub(crate) fn parse(text: &str) -> Vec<FilesystemSpace> {
+pub(crate) fn parse_space(text: &str) -> Vec<FilesystemSpace> {
     let read = |line: &str| {
         let mut words = line.split_whitespace();
         let mount = mountinfo::unescape_path(words.next()?.as_bytes());
         let numbers: Vec<f64> = words.map(first_number).collect::<Option<_>>()?;
         let &[block_bytes, blocks, free, inodes, inodes_free] = numbers.as_slice() else { return None };
-        Some(FilesystemSpace { mount, block_bytes, blocks, free, inodes, inodes_free })
+        Some(FilesystemSpace {
+            mount,
+            block_bytes,
+            blocks,
+            free_blocks: free,
+            total_inodes: inodes,
+            free_inodes: inodes_free,
+        })
     };
     text.lines().filter_map(read).collect()
 }
 
 /// Replaces values by a log's last counters: bytes for users, all bytes, free inodes, all inodes.
-pub(crate) fn newest(facts: Vec<FilesystemSpace>, last: &BTreeMap<String, [f64; 4]>) -> Vec<FilesystemSpace> {
+pub(crate) fn with_newer_counters(
+    facts: Vec<FilesystemSpace>,
+    last: &BTreeMap<String, [f64; 4]>,
+) -> Vec<FilesystemSpace> {
     let mut found = facts;
     for (mount, [free, blocks, inodes_free, inodes]) in last {
         // sums over all, and volumes of other systems, are not mount points
@@ -103,9 +113,9 @@ pub(crate) fn newest(facts: Vec<FilesystemSpace>, last: &BTreeMap<String, [f64; 
             mount: mount.clone(),
             block_bytes: 1.0,
             blocks: *blocks,
-            free: *free,
-            inodes,
-            inodes_free,
+            free_blocks: *free,
+            total_inodes: inodes,
+            free_inodes: inodes_free,
         };
         match found.iter_mut().find(|space| space.mount == *mount) {
             Some(space) => *space = newer,
@@ -120,10 +130,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filesystem_that_does_not_answer_costs_its_own_answer_alone() {
+    fn hung_filesystem_costs_only_its_own_answer() {
         let points = ["/".to_owned(), "/dead".to_owned(), "/srv".to_owned()];
         let begun = Instant::now();
-        let (lines, late) = ask(&points, Duration::from_millis(50), |point| {
+        let (lines, late) = query_with_deadline(&points, Duration::from_millis(50), |point| {
             if point == "/dead" {
                 thread::park();
             }
@@ -134,11 +144,11 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_read_back() {
-        let found = parse("/srv/a\\040b 4096 1000 50 0 0\nbroken 1\n");
+    fn parses_what_it_writes() {
+        let found = parse_space("/srv/a\\040b 4096 1000 50 0 0\nbroken 1\n");
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].mount.as_str(), found[0].free, found[0].inodes), ("/srv/a b", 50.0, 0.0));
-        let here = parse(&line("/").expect("the root filesystem answers"));
+        assert_eq!((found[0].mount.as_str(), found[0].free_blocks, found[0].total_inodes), ("/srv/a b", 50.0, 0.0));
+        let here = parse_space(&space_line("/").expect("the root filesystem answers"));
         assert!(here[0].blocks > 0.0);
     }
 }

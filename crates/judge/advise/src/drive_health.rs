@@ -23,12 +23,12 @@ pub struct HealthLoad {
     /// Seconds between the first and the last value of it, and its increase between them.
     pub wear_rise: Option<(f64, f64)>,
     /// The highest temperature, and the drive's own limit.
-    pub hottest: Option<(f64, f64)>,
+    pub max_temperature_and_limit: Option<(f64, f64)>,
     /// Share of the time with a known temperature at or above the limit.
     pub hot_share: Option<f64>,
 }
 
-const COUNTERS: [&str; 7] = [
+const HEALTH_COUNTERS: [&str; 7] = [
     "physical_disk.media_errors",
     "physical_disk.pending_sectors",
     "physical_disk.link_errors",
@@ -51,22 +51,23 @@ struct HealthSums {
 /// Collects drive health from frames.
 #[derive(Default)]
 pub(crate) struct HealthReader {
-    plans: Vec<(String, [Option<CounterPlan>; COUNTERS.len()])>,
+    plans: Vec<(String, [Option<CounterPlan>; HEALTH_COUNTERS.len()])>,
     sums: BTreeMap<String, HealthSums>,
 }
 
 impl HealthReader {
     /// Prepares for another schema.
-    pub fn resolve(&mut self, schema: &Schema) {
+    pub fn resolve_plans(&mut self, schema: &Schema) {
         let catalogue = Catalogue::builtin();
-        let plans = |disk: &str| COUNTERS.map(|counter| CounterPlan::resolve_counter(catalogue, schema, counter, disk));
+        let plans =
+            |disk: &str| HEALTH_COUNTERS.map(|counter| CounterPlan::resolve_counter(catalogue, schema, counter, disk));
         let all = schema.instances("physical_disk").into_iter().map(|disk| (disk.to_owned(), plans(disk)));
         self.plans = all.filter(|(_, plans)| plans.iter().any(Option::is_some)).collect();
     }
 
     /// Adds a frame.
-    pub fn frame(&mut self, frame: &Frame) {
-        let mut columns: [Vec<f64>; COUNTERS.len()] = Default::default();
+    pub fn add_frame(&mut self, frame: &Frame) {
+        let mut columns: [Vec<f64>; HEALTH_COUNTERS.len()] = Default::default();
         for (disk, plans) in &self.plans {
             for (plan, out) in plans.iter().zip(&mut columns) {
                 out.clear();
@@ -77,20 +78,24 @@ impl HealthReader {
             }
             let sums = self.sums.entry(disk.clone()).or_default();
             for (index, tick) in frame.ticks().iter().enumerate() {
-                sums.tick(tick.time_ns, tick.elapsed_ns as f64 / 1e9, columns.each_ref().map(|column| column[index]));
+                sums.add_tick(
+                    tick.time_ns,
+                    tick.elapsed_ns as f64 / 1e9,
+                    columns.each_ref().map(|column| column[index]),
+                );
             }
         }
     }
 
     /// Returns all drives with any value.
-    pub fn finish(self) -> BTreeMap<String, HealthLoad> {
-        let health = |(disk, sums): (String, HealthSums)| (disk, sums.finish());
+    pub fn into_loads(self) -> BTreeMap<String, HealthLoad> {
+        let health = |(disk, sums): (String, HealthSums)| (disk, sums.into_load());
         self.sums.into_iter().map(health).filter(|(_, health)| *health != HealthLoad::default()).collect()
     }
 }
 
 impl HealthSums {
-    fn tick(&mut self, time_ns: i64, seconds: f64, values: [f64; COUNTERS.len()]) {
+    fn add_tick(&mut self, time_ns: i64, seconds: f64, values: [f64; HEALTH_COUNTERS.len()]) {
         let [media, pending, link, failing, wear, temperature, limit] =
             values.map(|value| Some(value).filter(|value| value.is_finite()));
         let add = |sum: &mut Option<f64>, value: Option<f64>| {
@@ -110,12 +115,12 @@ impl HealthSums {
         if let Some((temperature, limit)) = temperature.zip(limit) {
             self.known_s += seconds;
             self.hot_s += if temperature >= limit { seconds } else { 0.0 };
-            let hottest = self.load.hottest.map_or(temperature, |(most, _)| most.max(temperature));
-            self.load.hottest = Some((hottest, limit));
+            let hottest = self.load.max_temperature_and_limit.map_or(temperature, |(most, _)| most.max(temperature));
+            self.load.max_temperature_and_limit = Some((hottest, limit));
         }
     }
 
-    fn finish(mut self) -> HealthLoad {
+    fn into_load(mut self) -> HealthLoad {
         let rise = |(first_ns, first): (i64, f64)| {
             let seconds = (self.last_ns - first_ns) as f64 / 1e9;
             self.load.wear.filter(|_| seconds > 0.0).map(|last| (seconds, last - first))

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use diskwright_hostfiles::private_files::{self, PrivateFileError};
 use serde::{Deserialize, Serialize};
 
-use crate::advice::{SettingWrite, active, apply_order, undo_order};
+use crate::advice::{SettingWrite, active_choice, apply_order, undo_order};
 
 /// Folders of all settings that may be written.
-const FOLDERS: &[&str] = &["/sys/block/", "/sys/devices/", "/sys/kernel/mm/", "/sys/class/scsi_host/", "/proc/sys/"];
+const SETTING_FOLDERS: &[&str] =
+    &["/sys/block/", "/sys/devices/", "/sys/kernel/mm/", "/sys/class/scsi_host/", "/proc/sys/"];
 /// File with the record of changes.
-const FILE: &str = "applied.json";
+const RECORD_FILE: &str = "applied.json";
 
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +27,13 @@ pub struct SettingChange {
     pub writes: Vec<SettingWrite>,
     /// True once all settings were written; otherwise the change was interrupted.
     #[serde(rename = "complete")]
-    pub complete: bool,
+    pub is_complete: bool,
     /// Boot id of the running system. A restart ends all changes, and may give a disk another name.
     #[serde(default)]
     pub boot: String,
     /// Settings that the kernel resets when it accepts the written one, and their previous content: path and text.
     #[serde(rename = "beside", default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<(String, String)>,
+    pub reset_settings: Vec<(String, String)>,
 }
 
 /// Reason why a change was not made or not reverted.
@@ -98,9 +99,9 @@ pub struct ChangeBook {
     path: PathBuf,
     changes: Vec<SettingChange>,
     /// Boot id of the running system.
-    boot: String,
+    boot_id: String,
     /// Ids of changes that a restart ended.
-    ended: Vec<String>,
+    ended_ids: Vec<String>,
 }
 
 impl ChangeBook {
@@ -116,7 +117,7 @@ impl ChangeBook {
     /// Opens the record, in a system with this boot id.
     pub(crate) fn open_at(folder: &Path, boot: &str) -> Result<ChangeBook, ChangeBookError> {
         private_files::create_folder(folder)?;
-        let path = folder.join(FILE);
+        let path = folder.join(RECORD_FILE);
         let all: Vec<SettingChange> = match private_files::open_for_reading(&path) {
             Ok(file) => serde_json::from_reader(std::io::BufReader::new(file))
                 .map_err(|error| ChangeBookError::Damaged { path: path.clone(), because: error.to_string() })?,
@@ -126,7 +127,7 @@ impl ChangeBook {
         let runs = |change: &SettingChange| change.boot.is_empty() || boot.is_empty() || change.boot == boot;
         let (changes, ended): (Vec<_>, Vec<_>) = all.into_iter().partition(runs);
         let ended = ended.into_iter().map(|change| change.id).collect();
-        Ok(ChangeBook { path, changes, boot: boot.to_owned(), ended })
+        Ok(ChangeBook { path, changes, boot_id: boot.to_owned(), ended_ids: ended })
     }
 
     /// Changes that were applied and not undone.
@@ -139,9 +140,9 @@ impl ChangeBook {
     ///
     /// # Errors
     /// If nothing was changed in the end.
-    pub fn apply(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
+    pub fn apply_writes(&mut self, id: &str, time: &str, writes: &[SettingWrite]) -> Result<(), ChangeBookError> {
         if let Some(known) = self.changes.iter().position(|change| change.id == id) {
-            let stands = |write: &SettingWrite| value(&write.path).is_ok_and(|now| now == write.after);
+            let stands = |write: &SettingWrite| read_setting(&write.path).is_ok_and(|now| now == write.after);
             if self.changes[known].writes.iter().any(stands) {
                 return Err(ChangeBookError::Applied(id.to_owned()));
             }
@@ -150,59 +151,59 @@ impl ChangeBook {
         }
         let writes: Vec<SettingWrite> = writes
             .iter()
-            .map(|write| Ok(SettingWrite { before: value(&write.path)?, ..write.clone() }))
+            .map(|write| Ok(SettingWrite { before: read_setting(&write.path)?, ..write.clone() }))
             .collect::<Result<_, ChangeBookError>>()?;
-        let beside = writes.iter().flat_map(|write| beside(&write.path)).collect();
-        let (id, time, boot) = (id.to_owned(), time.to_owned(), self.boot.clone());
-        let change = SettingChange { id, time, writes, complete: false, boot, beside };
+        let beside = writes.iter().flat_map(|write| settings_reset_by(&write.path)).collect();
+        let (id, time, boot) = (id.to_owned(), time.to_owned(), self.boot_id.clone());
+        let change = SettingChange { id, time, writes, is_complete: false, boot, reset_settings: beside };
         self.changes.push(change.clone());
-        self.store()?;
-        let done = apply_order(&change.writes).iter().try_for_each(set);
+        self.save_record()?;
+        let done = apply_order(&change.writes).iter().try_for_each(write_and_verify);
         if let Err(error) = done {
             // the other settings of the change are reverted too
-            take_back(&change)?;
+            restore_change(&change)?;
             self.changes.pop();
-            self.store()?;
+            self.save_record()?;
             return Err(error);
         }
         if let Some(last) = self.changes.last_mut() {
-            last.complete = true;
+            last.is_complete = true;
         }
-        self.store()
+        self.save_record()
     }
 
     /// Reverts a change, unless another program has changed one of its settings meanwhile.
     ///
     /// # Errors
     /// If the change stays.
-    pub fn undo(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
+    pub fn undo_change(&mut self, id: &str) -> Result<SettingChange, ChangeBookError> {
         let index = self.changes.iter().position(|change| change.id == id);
         let Some(index) = index else {
             let id = id.to_owned();
-            let is_over = self.ended.contains(&id);
+            let is_over = self.ended_ids.contains(&id);
             return Err(if is_over { ChangeBookError::Ended(id) } else { ChangeBookError::NotApplied(id) });
         };
         let change = self.changes[index].clone();
         for write in &change.writes {
-            let now = value(&write.path)?;
+            let now = read_setting(&write.path)?;
             if now != write.after && now != write.before {
                 return Err(ChangeBookError::Moved { path: write.path.clone(), now, after: write.after.clone() });
             }
         }
-        take_back(&change)?;
+        restore_change(&change)?;
         self.changes.remove(index);
-        self.store()?;
+        self.save_record()?;
         Ok(change)
     }
 
     /// Saves the record completely or not at all, whenever the machine stops.
-    fn store(&self) -> Result<(), ChangeBookError> {
-        store(&self.path, &self.changes)
+    fn save_record(&self) -> Result<(), ChangeBookError> {
+        save_json(&self.path, &self.changes)
     }
 }
 
 /// Replaces a file in the state folder by a value as JSON: completely or not at all.
-pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
+pub(crate) fn save_json(path: &Path, value: &impl Serialize) -> Result<(), ChangeBookError> {
     let io = |source| ChangeBookError::Io { path: path.to_owned(), source };
     let part = path.with_extension("part");
     let mut file = private_files::create(&part)?;
@@ -214,17 +215,18 @@ pub(crate) fn store(path: &Path, value: &impl Serialize) -> Result<(), ChangeBoo
 }
 
 /// Reads the current value of a setting.
-fn value(path: &str) -> Result<String, ChangeBookError> {
-    let is_plain = !path.split('/').any(|part| part == "..") && FOLDERS.iter().any(|folder| path.starts_with(folder));
+fn read_setting(path: &str) -> Result<String, ChangeBookError> {
+    let is_plain =
+        !path.split('/').any(|part| part == "..") && SETTING_FOLDERS.iter().any(|folder| path.starts_with(folder));
     if !is_plain {
         return Err(ChangeBookError::NoSetting(path.to_owned()));
     }
     let text = fs::read_to_string(path).map_err(|source| ChangeBookError::Io { path: path.into(), source })?;
-    Ok(active(&text).to_owned())
+    Ok(active_choice(&text).to_owned())
 }
 
-fn put(path: &str, text: &str) -> Result<(), ChangeBookError> {
-    value(path)?;
+fn write_setting(path: &str, text: &str) -> Result<(), ChangeBookError> {
+    read_setting(path)?;
     let io = |source| ChangeBookError::Io { path: path.into(), source };
     let mut file = fs::OpenOptions::new().write(true).open(path).map_err(io)?;
     file.write_all(text.as_bytes()).map_err(io)
@@ -232,38 +234,38 @@ fn put(path: &str, text: &str) -> Result<(), ChangeBookError> {
 
 /// Settings that the kernel resets when a disk gets another scheduler (block/elevator.c): the number of requests,
 /// write-back throttling, and the scheduler's own settings, with their content.
-fn beside(path: &str) -> Vec<(String, String)> {
+fn settings_reset_by(path: &str) -> Vec<(String, String)> {
     let Some(queue) = path.strip_suffix("/scheduler").filter(|queue| queue.ends_with("/queue")) else {
         return Vec::new();
     };
     let own = fs::read_dir(format!("{queue}/iosched")).into_iter().flatten().flatten();
     let own = own.map(|entry| entry.path().to_string_lossy().into_owned()).collect();
-    let paths = beside_order(queue, own).into_iter();
-    paths.filter_map(|path| Some((value(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
+    let paths = order_reset_settings(queue, own).into_iter();
+    paths.filter_map(|path| Some((read_setting(&path).ok()?, path))).map(|(text, path)| (path, text)).collect()
 }
 
 /// Puts the number of requests first: writing it makes the kernel reset `async_depth` of the scheduler (mq-deadline,
 /// kyber).
-fn beside_order(queue: &str, mut own: Vec<String>) -> Vec<String> {
+fn order_reset_settings(queue: &str, mut own: Vec<String>) -> Vec<String> {
     own.sort_unstable();
     ["nr_requests", "wbt_lat_usec"].map(|file| format!("{queue}/{file}")).into_iter().chain(own).collect()
 }
 
 /// Restores the values from before a change.
-fn take_back(change: &SettingChange) -> Result<(), ChangeBookError> {
-    undo_order(&change.writes).iter().try_for_each(|write| put(&write.path, &write.before))?;
-    for (path, text) in &change.beside {
-        if value(path).is_ok_and(|now| now != *text) {
-            put(path, text)?;
+fn restore_change(change: &SettingChange) -> Result<(), ChangeBookError> {
+    undo_order(&change.writes).iter().try_for_each(|write| write_setting(&write.path, &write.before))?;
+    for (path, text) in &change.reset_settings {
+        if read_setting(path).is_ok_and(|now| now != *text) {
+            write_setting(path, text)?;
         }
     }
     Ok(())
 }
 
 /// Writes a setting and reads it back.
-fn set(write: &SettingWrite) -> Result<(), ChangeBookError> {
-    put(&write.path, &write.after)?;
-    let now = value(&write.path)?;
+fn write_and_verify(write: &SettingWrite) -> Result<(), ChangeBookError> {
+    write_setting(&write.path, &write.after)?;
+    let now = read_setting(&write.path)?;
     if now == write.after {
         return Ok(());
     }
@@ -275,52 +277,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_settings_are_written() {
+    fn writes_only_settings() {
         for path in ["/etc/passwd", "/sys/block/../../etc/passwd", "/proc/sysrq-trigger", "sys/block/sda"] {
-            assert!(matches!(value(path), Err(ChangeBookError::NoSetting(_))), "{path}");
+            assert!(matches!(read_setting(path), Err(ChangeBookError::NoSetting(_))), "{path}");
         }
     }
 
     #[test]
-    fn the_number_of_requests_is_restored_before_what_depends_on_it() {
+    fn restores_the_number_of_requests_before_dependent_settings() {
         let own = ["fifo_batch", "async_depth"].map(|file| format!("q/iosched/{file}")).to_vec();
         let order = ["q/nr_requests", "q/wbt_lat_usec", "q/iosched/async_depth", "q/iosched/fifo_batch"];
-        assert_eq!(beside_order("q", own), order);
+        assert_eq!(order_reset_settings("q", own), order);
     }
 
     #[test]
-    fn a_damaged_record_is_told_and_stays() {
+    fn reports_and_keeps_a_damaged_record() {
         let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join(FILE);
+        let path = folder.path().join(RECORD_FILE);
         fs::write(&path, "[{").expect("a file");
         assert!(matches!(ChangeBook::open(folder.path()), Err(ChangeBookError::Damaged { .. })));
         assert_eq!(fs::read_to_string(&path).expect("still there"), "[{");
     }
 
     #[test]
-    fn a_restart_ends_what_was_applied() {
+    fn restart_ends_applied_changes() {
         let folder = tempfile::tempdir().expect("a folder");
         let change = SettingChange {
             id: "memory.swappiness".into(),
             time: "2026-01-01T00:00:00Z".into(),
             writes: Vec::new(),
-            complete: true,
+            is_complete: true,
             boot: "the last one".into(),
-            beside: Vec::new(),
+            reset_settings: Vec::new(),
         };
-        store(&folder.path().join(FILE), &[&change]).expect("kept");
+        save_json(&folder.path().join(RECORD_FILE), &[&change]).expect("kept");
         // another disk may have the name now: nothing is written
         let mut book = ChangeBook::open_at(folder.path(), "this one").expect("the record");
         assert!(book.changes().is_empty());
-        assert!(matches!(book.undo("memory.swappiness"), Err(ChangeBookError::Ended(_))));
+        assert!(matches!(book.undo_change("memory.swappiness"), Err(ChangeBookError::Ended(_))));
         let mut book = ChangeBook::open_at(folder.path(), "the last one").expect("the record");
-        assert_eq!(book.undo("memory.swappiness").expect("undone"), change);
+        assert_eq!(book.undo_change("memory.swappiness").expect("undone"), change);
     }
 
     #[test]
-    fn what_was_never_applied_is_not_undone() {
+    fn does_not_undo_what_was_never_applied() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut book = ChangeBook::open(folder.path()).expect("a new record");
-        assert!(matches!(book.undo("memory.swappiness"), Err(ChangeBookError::NotApplied(_))));
+        assert!(matches!(book.undo_change("memory.swappiness"), Err(ChangeBookError::NotApplied(_))));
     }
 }

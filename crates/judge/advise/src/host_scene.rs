@@ -7,10 +7,10 @@ use diskwright_counters::live::mountinfo::{self, Mount};
 use diskwright_counters::live::{Roots, sources::mounts, sources::topology};
 
 use crate::check::CheckObject;
-use crate::load::{DiskLoad, HostLoad};
+use crate::filesystem_space::{self, FilesystemSpace};
+use crate::host_load::{DiskLoad, HostLoad};
+use crate::host_tree::{HostTree, first_number};
 use crate::role::ServerRole;
-use crate::space::{self, FilesystemSpace};
-use crate::tree::{HostTree, first_number};
 
 /// A host that is judged.
 #[derive(Debug)]
@@ -22,19 +22,19 @@ pub struct HostScene {
     /// Role of the host.
     pub role: ServerRole,
     /// Program that indicated it; `None` if the user gave the role.
-    pub role_from: Option<String>,
+    pub role_program: Option<String>,
     pub(crate) load: Option<HostLoad>,
     pub(crate) ceilings: Vec<Ceiling>,
     /// True if there are any facts; a log without them is judged by its topology alone.
     pub has_facts: bool,
     /// True if the facts are current; those of a log or a copy are older than the last counters.
-    is_present: bool,
+    is_current: bool,
     /// Mount points that only the counters show.
     newly_mounted: Vec<String>,
 }
 
 /// Prefixes of devices that are not disks.
-const NO_DISKS: &[&str] = &["sr", "fd", "nbd", "ram"];
+const NON_DISK_PREFIXES: &[&str] = &["sr", "fd", "nbd", "ram"];
 
 /// Files of its host that a container shows instead of its own.
 const CONTAINER_FILES: &[&str] = &["/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/dev/termination-log"];
@@ -48,15 +48,18 @@ impl HostScene {
     pub fn read(root: &Path, role: Option<ServerRole>) -> HostScene {
         let roots = if root == Path::new("/") { Roots::default() } else { Roots::from_root(root) };
         let is_present = root == Path::new("/");
-        HostScene { is_present, ..HostScene::of(HostTree::read(root), topology::read_topology(&roots), role) }
+        HostScene {
+            is_current: is_present,
+            ..HostScene::from_facts(HostTree::read(root), topology::read_topology(&roots), role)
+        }
     }
 
     /// Builds a host from known facts and devices.
     #[must_use]
-    pub fn of(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
+    pub fn from_facts(tree: HostTree, topology: Topology, role: Option<ServerRole>) -> HostScene {
         let mounts = mountinfo::parse_mounts(tree.get("proc/self/mountinfo").unwrap_or_default().as_bytes());
-        let space = space::parse(tree.get(space::FILE).unwrap_or_default());
-        let found = ServerRole::of(&tree);
+        let space = filesystem_space::parse_space(tree.get(filesystem_space::SPACE_FILE).unwrap_or_default());
+        let found = ServerRole::infer_from(&tree);
         let (role, role_from) = role.map_or(found, |role| (role, None));
         let has_facts = !tree.files.is_empty();
         HostScene {
@@ -65,11 +68,11 @@ impl HostScene {
             mounts,
             space,
             role,
-            role_from,
+            role_program: role_from,
             load: None,
             ceilings: Vec::new(),
             has_facts,
-            is_present: false,
+            is_current: false,
             newly_mounted: Vec::new(),
         }
     }
@@ -78,9 +81,9 @@ impl HostScene {
     #[must_use]
     pub fn with_load(mut self, load: Option<HostLoad>, ceilings: &[Ceiling]) -> HostScene {
         self.ceilings = diskwright_base::ceiling::ceilings_for_topology(Some(&self.topology), ceilings);
-        if let Some(load) = load.as_ref().filter(|_| !self.is_present) {
+        if let Some(load) = load.as_ref().filter(|_| !self.is_current) {
             let known: Vec<String> = self.space.iter().map(|space| space.mount.clone()).collect();
-            self.space = space::newest(std::mem::take(&mut self.space), &load.space);
+            self.space = filesystem_space::with_newer_counters(std::mem::take(&mut self.space), &load.space);
             let is_new = |point: &String| !known.contains(point) && !self.mounts.iter().any(|m| m.point == *point);
             self.newly_mounted = self.space.iter().map(|space| space.mount.clone()).filter(is_new).collect();
         }
@@ -105,7 +108,7 @@ impl HostScene {
     }
 
     /// True if the reported memory is a container's (lxcfs), and not the machine's.
-    pub(crate) fn has_memory_of_container(&self) -> bool {
+    pub(crate) fn shows_container_memory(&self) -> bool {
         self.mounts.iter().any(|mount| mount.point == "/proc/meminfo" && mount.kind == "fuse.lxcfs")
     }
 
@@ -117,7 +120,7 @@ impl HostScene {
     }
 
     /// Instances that a check is made for.
-    pub(crate) fn instances(&self, object: CheckObject) -> Vec<String> {
+    pub(crate) fn check_instances(&self, object: CheckObject) -> Vec<String> {
         let named = |keep: &dyn Fn(&&Device) -> bool| -> Vec<String> {
             self.topology.devices.iter().filter(keep).map(|device| device.name.clone()).collect()
         };
@@ -137,12 +140,12 @@ impl HostScene {
                 points.extend(self.newly_mounted.iter().cloned());
                 points
             }
-            CheckObject::Cgroup => self.cgroups(),
+            CheckObject::Cgroup => self.limited_cgroups(),
         }
     }
 
     /// Cgroups that show their limits. In a container the topmost one is the container's own.
-    fn cgroups(&self) -> Vec<String> {
+    fn limited_cgroups(&self) -> Vec<String> {
         let group = |path: &String| {
             let (group, file) = path.strip_prefix("sys/fs/cgroup")?.rsplit_once('/')?;
             let name = if group.is_empty() { "/" } else { group };
@@ -150,7 +153,7 @@ impl HostScene {
         };
         let mut found: Vec<String> = self.tree.files.keys().filter_map(group).collect();
         // version 1 names one hierarchy after each of its controllers
-        let is_named_twice = self.tree.has("sys/fs/cgroup/cpu,cpuacct");
+        let is_named_twice = self.tree.has_any_below("sys/fs/cgroup/cpu,cpuacct");
         found.retain(|name| !is_named_twice || !(name.starts_with("/cpu/") || name.starts_with("/cpuacct/")));
         found.sort_unstable();
         found.dedup();
@@ -158,43 +161,43 @@ impl HostScene {
     }
 
     /// Finds a device by name.
-    pub(crate) fn device(&self, name: &str) -> Option<&Device> {
+    pub(crate) fn find_device(&self, name: &str) -> Option<&Device> {
         self.topology.find_device(name)
     }
 
     /// Class of a device.
-    pub(crate) fn class(&self, name: &str) -> DeviceClass {
-        self.device(name).map_or(DeviceClass::Unknown, |device| device.class)
+    pub(crate) fn device_class(&self, name: &str) -> DeviceClass {
+        self.find_device(name).map_or(DeviceClass::Unknown, |device| device.class)
     }
 
     /// A file of a disk's queue.
-    pub(crate) fn queue(&self, disk: &str, file: &str) -> Option<&str> {
-        self.tree.get(&format!("sys/block/{}/queue/{file}", file_name(disk)))
+    pub(crate) fn queue_file(&self, disk: &str, file: &str) -> Option<&str> {
+        self.tree.get(&format!("sys/block/{}/queue/{file}", sysfs_name(disk)))
     }
 
     /// Number in a file of a disk's queue.
     pub(crate) fn queue_number(&self, disk: &str, file: &str) -> Option<f64> {
-        first_number(self.queue(disk, file)?)
+        first_number(self.queue_file(disk, file)?)
     }
 
     /// A file in a block device's folder.
-    pub(crate) fn block(&self, device: &str, file: &str) -> Option<&str> {
-        self.tree.get(&format!("sys/block/{}/{file}", file_name(device)))
+    pub(crate) fn block_file(&self, device: &str, file: &str) -> Option<&str> {
+        self.tree.get(&format!("sys/block/{}/{file}", sysfs_name(device)))
     }
 
     /// Number in a file of a block device's folder.
     pub(crate) fn block_number(&self, device: &str, file: &str) -> Option<f64> {
-        first_number(self.block(device, file)?)
+        first_number(self.block_file(device, file)?)
     }
 
     /// Path of a disk in the device tree: `sys/devices/pci0000:00/…`.
-    pub(crate) fn place(&self, disk: &str) -> Option<&str> {
-        self.tree.place(&format!("sys/block/{}", file_name(disk)))
+    pub(crate) fn device_path(&self, disk: &str) -> Option<&str> {
+        self.tree.link_target(&format!("sys/block/{}", sysfs_name(disk)))
     }
 
     /// True if the disk is attached to USB.
     pub(crate) fn is_usb(&self, disk: &str) -> bool {
-        self.place(disk).is_some_and(|place| place.contains("/usb"))
+        self.device_path(disk).is_some_and(|place| place.contains("/usb"))
     }
 
     /// Load of a disk in the log.
@@ -203,14 +206,14 @@ impl HostScene {
     }
 
     /// Finds the mount at a mount point.
-    pub(crate) fn mount(&self, point: &str) -> Option<&Mount> {
+    pub(crate) fn mount_at(&self, point: &str) -> Option<&Mount> {
         // of several mounts on one point, the last is visible
         self.mounts.iter().rev().find(|mount| mount.point == point)
     }
 
     /// A setting of `/proc/sys`.
-    pub(crate) fn sysctl(&self, name: &str) -> Option<f64> {
-        self.tree.number(&format!("proc/sys/{}", name.replace('.', "/")))
+    pub(crate) fn sysctl_number(&self, name: &str) -> Option<f64> {
+        self.tree.number_in(&format!("proc/sys/{}", name.replace('.', "/")))
     }
 
     /// Memory of the host, bytes.
@@ -220,7 +223,7 @@ impl HostScene {
 }
 
 /// sysfs writes a slash in a name as an exclamation mark.
-pub(crate) fn file_name(device: &str) -> String {
+pub(crate) fn sysfs_name(device: &str) -> String {
     device.replace('/', "!")
 }
 
@@ -228,5 +231,5 @@ fn is_disk(device: &&Device) -> bool {
     matches!(device.kind, DeviceKind::Disk | DeviceKind::Multipath)
         && device.below.is_empty()
         && device.class != DeviceClass::Memory
-        && !NO_DISKS.iter().any(|start| device.name.starts_with(start))
+        && !NON_DISK_PREFIXES.iter().any(|start| device.name.starts_with(start))
 }
