@@ -52,7 +52,7 @@ impl AlertActions {
 
     /// Queues an event. If the queue is full, the event is dropped, which is reported.
     pub fn send(&self, event: &AlertEvent, host: &str) {
-        if !event.change.calls() {
+        if !event.change.notifies_people() {
             return;
         }
         if let Err(TrySendError::Full(_)) = self.events.try_send((event.clone(), host.to_owned())) {

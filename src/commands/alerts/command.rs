@@ -40,7 +40,7 @@ fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patien
         ("PEAK", &value),
         ("CULPRIT", culprit),
         ("SENTENCE", &alert.sentence),
-        ("NEXT", &alert.next),
+        ("NEXT", &alert.next_step),
     ];
     let mut command = diskwright_hostfiles::programs::command_without_secrets("/bin/sh");
     command.arg("-c").arg(text).process_group(0);
@@ -117,7 +117,7 @@ pub(super) mod tests {
             also: Vec::new(),
             culprits: Vec::new(),
             sentence: "sda: $(touch /tmp/never) stalls".into(),
-            next: String::new(),
+            next_step: String::new(),
         };
         AlertEvent { change: AlertChange::Begin, alert, time_ns: 0 }
     }

@@ -49,11 +49,11 @@ impl AlertArguments {
             Some(path) => {
                 let name = path.display().to_string();
                 let text = std::fs::read_to_string(&path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-                rules::with_own(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))?
+                rules::builtin_with_own(&name, &text).map_err(|problems| Failure::Usage(problems.to_string()))?
             }
-            None => rules::builtin(),
+            None => rules::builtin_alerts(),
         };
-        rules::without(&mut pack, &self.no_alert).map_err(|e| Failure::Usage(format!("--no-alert: {e}")))?;
+        rules::remove_rules(&mut pack, &self.no_alert).map_err(|e| Failure::Usage(format!("--no-alert: {e}")))?;
         Ok(pack)
     }
 
@@ -144,7 +144,7 @@ impl AlertDesk {
 
     /// Handles a note, before its tick.
     pub fn note(&mut self, note: &Note) {
-        self.engine.note(note);
+        self.engine.add_note(note);
     }
 
     /// Handles a tick; returns changes of alerts.
@@ -156,7 +156,7 @@ impl AlertDesk {
             frame.reset(Arc::clone(schema), 1);
         }
         frame.push(tick, row);
-        let events = self.engine.tick(frame, 0);
+        let events = self.engine.add_tick(frame, 0);
         self.act(&events);
         events
     }
@@ -165,7 +165,7 @@ impl AlertDesk {
     pub fn frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
         self.see(frame);
         let mut events = Vec::new();
-        self.engine.frame(frame, &mut |event| events.push(event));
+        self.engine.add_frame(frame, &mut |event| events.push(event));
         self.act(&events);
         events
     }
@@ -177,7 +177,7 @@ impl AlertDesk {
 
     /// Checks for silence while no tick comes.
     pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
-        let events = self.engine.clock(now_ns);
+        let events = self.engine.check_clock(now_ns);
         self.act(&events);
         events
     }
@@ -226,7 +226,7 @@ pub fn line(event: &AlertEvent) -> String {
     };
     let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
     let culprits = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
-    let next = if alert.next.is_empty() { String::new() } else { format!(" Next: {}", alert.next) };
+    let next = if alert.next_step.is_empty() { String::new() } else { format!(" Next: {}", alert.next_step) };
     let what = match event.change {
         AlertChange::End => format!("it began at {}", alert.begin),
         AlertChange::Also => alert.also.last().cloned().unwrap_or_default(),

@@ -230,7 +230,7 @@ fn keep(
     let facts = log.facts.take_notes();
     facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
     let goes_on = log.thread.tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-    raised.into_iter().flatten().for_each(|event| log.thread.note(event.note()));
+    raised.into_iter().flatten().for_each(|event| log.thread.note(event.to_log_note()));
     Ok(goes_on)
 }
 

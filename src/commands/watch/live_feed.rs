@@ -140,13 +140,13 @@ impl LiveFeed {
 
     /// Adds a note of the user.
     pub fn note(&mut self, note: Note) {
-        self.history.note(note);
+        self.history.add_note(note);
     }
 
     fn keep(&mut self, tick: LiveTick) {
-        tick.notes.into_iter().for_each(|note| self.history.note(note));
+        tick.notes.into_iter().for_each(|note| self.history.add_note(note));
         self.history.push(&tick.schema, tick.tick, &tick.row);
-        tick.alerts.into_iter().chain(tick.skipped).for_each(|note| self.history.note(note));
+        tick.alerts.into_iter().chain(tick.skipped).for_each(|note| self.history.add_note(note));
         self.taken += 1;
     }
 }
@@ -166,7 +166,7 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
         let tick = WriterOptions::default().round_tick(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
         notes.iter().for_each(|note| desk.note(note));
-        let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::note).collect();
+        let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
         match sender.try_send(backlog.with(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
             Ok(()) => backlog.left_out = 0,
             Err(TrySendError::Full(late)) => backlog.keep(late),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use diskwright_base::{LogPiece, Note};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::Alert;
-use diskwright_dashboard::alerts::{merge, of_note};
+use diskwright_dashboard::alerts::{alert_from_note, merge_alert};
 use diskwright_datastore::LogPosition;
 
 use super::super::Failure;
@@ -119,7 +119,7 @@ impl LogAlerts {
     /// Lists the alerts of a range, each once.
     pub fn list(&self, (from_ns, to_ns): (i64, i64)) -> Vec<Alert> {
         let mut alerts = Vec::new();
-        self.found.lock().iter().filter_map(of_note).for_each(|alert| merge(&mut alerts, alert));
+        self.found.lock().iter().filter_map(alert_from_note).for_each(|alert| merge_alert(&mut alerts, alert));
         alerts.retain(|alert| alert.begin_ns <= to_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= from_ns));
         alerts
     }
@@ -168,7 +168,7 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             }
             let events = if grows { desk.clock(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
-            if !events.iter().all(|event| found.keep(event.note())) || !found.is_read() {
+            if !events.iter().all(|event| found.keep(event.to_log_note())) || !found.is_read() {
                 return Ok(());
             }
         }
@@ -190,7 +190,8 @@ fn scan(
             LogPiece::Frame(frame) => {
                 for event in desk.frame(frame) {
                     let is_kept = silent.contains(&event.alert.id);
-                    is_wanted &= if is_kept { found.keep(event.note()) } else { found.send(event.note()) };
+                    is_wanted &=
+                        if is_kept { found.keep(event.to_log_note()) } else { found.send(event.to_log_note()) };
                 }
             }
         }
@@ -239,7 +240,8 @@ mod tests {
     fn alerts_of(log: &std::path::Path) -> LogAlerts {
         let judging = packs::builtin_pack("default").unwrap().unwrap();
         let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
-        LogAlerts::start(logs, true, AlertDesk::of(rules::builtin(), judging)).unwrap_or_else(|fault| panic!("{fault}"))
+        LogAlerts::start(logs, true, AlertDesk::of(rules::builtin_alerts(), judging))
+            .unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
-use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
+use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw_screen};
 use diskwright_dashboard::{Panels, ViewWindow, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
@@ -156,14 +156,14 @@ fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
     let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
     // nothing follows: the verdict covers the whole last minute
-    let window = ViewWindow { judged_step_ns: 0, ..screen.window(range, columns) };
-    let view = viewer.view(source.history(), &window).map_err(Failure::Failed)?;
+    let window = ViewWindow { judged_step_ns: 0, ..screen.view_window(range, columns) };
+    let view = viewer.build_view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
         return output::json(&view);
     }
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
     let style = ScreenStyle { colour: false, ..screen_style() };
-    draw(&mut screen, &view, OwnCost::default(), &style, &mut buffer);
+    draw_screen(&mut screen, &view, OwnCost::default(), &style, &mut buffer);
     output::text(&text(&buffer))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_dashboard::alerts::{AlertEvent, rules};
-use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw};
+use diskwright_dashboard::screen::{OwnCost, ScreenStyle, WatchScreen, draw_screen};
 use diskwright_dashboard::{History, Panels, RecentHistory, Viewer};
 use diskwright_datastore::{LogWriter, WriterOptions};
 use diskwright_diagnosis::packs;
@@ -58,9 +58,9 @@ impl Follower {
         let style = ScreenStyle { colour: true, unicode: true, zone: DisplayZone::utc() };
         let range = history.range().expect("ticks");
         let draw_one = |(screen, (columns, rows)): (&mut WatchScreen, (u16, u16))| {
-            let view = self.viewer.view(history, &screen.window(range, columns)).expect("a view");
+            let view = self.viewer.build_view(history, &screen.view_window(range, columns)).expect("a view");
             let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
-            draw(screen, &view, OwnCost::default(), &style, &mut buffer);
+            draw_screen(screen, &view, OwnCost::default(), &style, &mut buffer);
             buffer
         };
         self.screens.iter_mut().zip(SIZES).map(draw_one).collect()
@@ -83,7 +83,7 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
     let options = WriterOptions::default();
     let mut writer = LogWriter::create_or_append(&place, options.clone()).expect("a log");
     let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
-    let mut desk = AlertDesk::of(rules::with_own("own.toml", OWN).expect("a rule"), judging);
+    let mut desk = AlertDesk::of(rules::builtin_with_own("own.toml", OWN).expect("a rule"), judging);
     let sampling = SamplerOptions { slow_interval: EVERY * 3, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), sampling);
     let (mut memory, mut live) = (RecentHistory::new(64 << 20), Follower::new());
@@ -97,14 +97,14 @@ fn a_replayed_log_shows_the_cells_that_were_shown_live() {
             seen.retain(|(time_ns, _)| *time_ns < note.time_ns);
             desk.note(note);
             writer.add_note(note).expect("noted");
-            memory.note(note.clone());
+            memory.add_note(note.clone());
         }
         let raised = desk.tick(sampler.schema(), tick, sampler.row());
         writer.push(sampler.schema(), tick, sampler.row()).expect("room");
         memory.push(sampler.schema(), tick, sampler.row());
-        for note in raised.iter().map(AlertEvent::note) {
+        for note in raised.iter().map(AlertEvent::to_log_note) {
             writer.add_note(&note).expect("noted");
-            memory.note(note);
+            memory.add_note(note);
         }
         seen.push((tick.time_ns, live.look(&memory)));
         crate::commands::live::nap(EVERY);

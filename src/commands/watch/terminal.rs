@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use diskwright_dashboard::screen::{ScreenAction, ScreenKey, WatchScreen, draw};
+use diskwright_dashboard::screen::{ScreenAction, ScreenKey, WatchScreen, draw_screen};
 use diskwright_dashboard::{DashboardView, Viewer};
 use diskwright_diagnosis::Verdict;
 use diskwright_report::{DisplayZone, Style};
@@ -112,7 +112,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         }
         screen.set_live(source.is_live());
         // a log that stands still can only have a new alert, wherever the cursor is
-        let mut changed = is_new && (screen.follows() || !screen.is_live());
+        let mut changed = is_new && (screen.is_following_end() || !screen.is_live());
         if suspended.swap(false, Ordering::Relaxed) {
             taken.suspend()?;
             changed = true;
@@ -131,7 +131,7 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
                 TerminalKey::Redraw => taken.0.clear()?,
                 TerminalKey::Key(key) => {
                     let range = source.range().unwrap_or(range);
-                    match screen.key(key, &view, range) {
+                    match screen.handle_key(key, &view, range) {
                         ScreenAction::Redraw => {}
                         ScreenAction::Quit => return Ok(()),
                         action => deed(action, source, viewer, &mut screen),
@@ -195,7 +195,7 @@ fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
 fn complain(screen: &mut WatchScreen, known: &mut usize) -> bool {
     let (count, newest) = output::held();
     let is_new = count > std::mem::replace(known, count);
-    newest.filter(|_| is_new).into_iter().for_each(|line| screen.say(line.trim_end().replace('\n', " ")));
+    newest.filter(|_| is_new).into_iter().for_each(|line| screen.show_message(line.trim_end().replace('\n', " ")));
     is_new
 }
 
@@ -209,9 +209,9 @@ fn shown(
 ) -> Result<DashboardView, Failure> {
     let range = source.range().unwrap_or_default();
     let columns = taken.0.size()?.width;
-    let view = viewer.view(source.history(), &screen.window(range, columns)).map_err(Failure::Failed)?;
+    let view = viewer.build_view(source.history(), &screen.view_window(range, columns)).map_err(Failure::Failed)?;
     let (style, cost) = (screen_style(), meter.read());
-    taken.0.draw(|frame| draw(screen, &view, cost, &style, frame.buffer_mut()))?;
+    taken.0.draw(|frame| draw_screen(screen, &view, cost, &style, frame.buffer_mut()))?;
     Ok(view)
 }
 
@@ -221,30 +221,30 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, scr
         ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
             Ok(()) => {
                 viewer.renew_timeline();
-                screen.say("bookmark set");
+                screen.show_message("bookmark set");
             }
-            Err(failure) => screen.say(output::name(failure)),
+            Err(failure) => screen.show_message(output::name(failure)),
         },
         ScreenAction::Compare(first, second) => {
             match stretches::compared(source.history(), viewer.pack(), first, second) {
-                Ok(text) => screen.show(text),
-                Err(failure) => screen.say(output::name(failure)),
+                Ok(text) => screen.show_page(text),
+                Err(failure) => screen.show_message(output::name(failure)),
             }
         }
         ScreenAction::Goto(text) => {
             let range = source.range().unwrap_or_default();
             match when::parse(&text, range.1) {
-                Ok(time_ns) => screen.go_to(time_ns, range),
-                Err(failure) => screen.say(output::name(failure)),
+                Ok(time_ns) => screen.go_to_time(time_ns, range),
+                Err(failure) => screen.show_message(output::name(failure)),
             }
         }
         ScreenAction::Verdict => {
             // earlier keys may have moved away from the time that was drawn last
             let (range, columns) = (source.range().unwrap_or_default(), size().map_or(80, |(columns, _)| columns));
-            let window = screen.window(range, columns);
-            match viewer.view(source.history(), &window) {
-                Ok(view) => screen.show(verdict(view.verdict.as_ref())),
-                Err(because) => screen.say(because),
+            let window = screen.view_window(range, columns);
+            match viewer.build_view(source.history(), &window) {
+                Ok(view) => screen.show_page(verdict(view.verdict.as_ref())),
+                Err(because) => screen.show_message(because),
             }
         }
         ScreenAction::Redraw | ScreenAction::Quit => {}

@@ -52,7 +52,7 @@ impl UnattendedRun {
     /// Checks that the alerts which end the run exist.
     pub fn check(&self, pack: &Pack) -> Result<(), Failure> {
         let mut ids = self.fail_on.iter().filter(|id| *id != ANY);
-        let known: Result<(), String> = ids.try_for_each(|id| rules::known(pack, id));
+        let known: Result<(), String> = ids.try_for_each(|id| rules::check_rule_id(pack, id));
         known.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
     }
 
@@ -160,7 +160,7 @@ impl UnattendedRun {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
             if !self.json {
                 output::text(&format!("{} {}\n", format_rfc3339(event.time_ns), line(event)))?;
-            } else if event.change.calls() {
+            } else if event.change.notifies_people() {
                 let text = document(event, host);
                 output::data(format!("{}\n", diskwright_base::text::escape_json(&text)).as_bytes())?;
             }

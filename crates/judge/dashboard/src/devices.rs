@@ -35,7 +35,7 @@ pub(crate) struct MomentQuery {
     /// The devices that have rows.
     pub names: Vec<String>,
     /// Counter and instance: device by device, then those of the machine.
-    wanted: Vec<(String, String)>,
+    requested: Vec<(String, String)>,
     /// The schema of the last frame, and its plans for the requested counters.
     plans: Option<(Arc<Schema>, QueryPlans)>,
 }
@@ -47,14 +47,14 @@ impl MomentQuery {
         of_machine: impl Iterator<Item = &'p str>,
         (schema, topology, all_devices): (&Arc<Schema>, Option<Arc<Topology>>, bool),
     ) -> MomentQuery {
-        let names = names(panel, schema, topology.as_deref(), all_devices);
-        let of_devices = names.iter().flat_map(|name| counters(panel).map(|c| (c.to_owned(), name.clone())));
+        let names = device_names(panel, schema, topology.as_deref(), all_devices);
+        let of_devices = names.iter().flat_map(|name| row_counters(panel).map(|c| (c.to_owned(), name.clone())));
         let wanted = of_devices.chain(of_machine.map(|counter| (counter.to_owned(), String::new()))).collect();
-        MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, wanted, plans: None }
+        MomentQuery { schema: Arc::clone(schema), topology, all_devices, names, requested: wanted, plans: None }
     }
 
     /// True where it was made from the same schema, topology and option.
-    pub fn is_of(&self, schema: &Arc<Schema>, topology: Option<&Arc<Topology>>, all_devices: bool) -> bool {
+    pub fn matches_inputs(&self, schema: &Arc<Schema>, topology: Option<&Arc<Topology>>, all_devices: bool) -> bool {
         let is_same = match (&self.topology, topology) {
             (Some(known), Some(topology)) => Arc::ptr_eq(known, topology),
             (known, topology) => known.is_none() && topology.is_none(),
@@ -62,11 +62,12 @@ impl MomentQuery {
         is_same && Arc::ptr_eq(&self.schema, schema) && self.all_devices == all_devices
     }
 
-    fn plans(&mut self, schema: &Arc<Schema>) -> &[Option<Arc<CounterPlan>>] {
+    fn counter_plans(&mut self, schema: &Arc<Schema>) -> &[Option<Arc<CounterPlan>>] {
         let known = self.plans.take().filter(|(known, _)| Arc::ptr_eq(known, schema));
-        let wanted = &self.wanted;
+        let wanted = &self.requested;
         let found = || {
-            let plan = |(counter, instance): &(String, String)| resolve(schema, counter, instance).map(Arc::new);
+            let plan =
+                |(counter, instance): &(String, String)| resolve_counter(schema, counter, instance).map(Arc::new);
             (Arc::clone(schema), wanted.iter().map(plan).collect())
         };
         &self.plans.insert(known.unwrap_or_else(found)).1
@@ -78,34 +79,34 @@ pub(crate) struct StretchSums<'q> {
     query: &'q mut MomentQuery,
     sums: Vec<CounterSummary>,
     /// The last plan of each counter, which turns its sum into a value.
-    finish: Vec<Option<Arc<CounterPlan>>>,
+    last_plans: Vec<Option<Arc<CounterPlan>>>,
 }
 
 impl StretchSums<'_> {
     /// Starts empty sums for a query.
     pub fn new(query: &mut MomentQuery) -> StretchSums<'_> {
-        let count = query.wanted.len();
-        StretchSums { query, sums: vec![CounterSummary::default(); count], finish: vec![None; count] }
+        let count = query.requested.len();
+        StretchSums { query, sums: vec![CounterSummary::default(); count], last_plans: vec![None; count] }
     }
 
     /// Adds the ticks of a frame that end after this time.
-    pub fn add(&mut self, frame: &Frame, after_ns: i64) {
+    pub fn add_frame(&mut self, frame: &Frame, after_ns: i64) {
         let ticks = frame.ticks();
-        for (index, plan) in self.query.plans(frame.schema()).iter().enumerate() {
+        for (index, plan) in self.query.counter_plans(frame.schema()).iter().enumerate() {
             let Some(plan) = plan else { continue };
             self.sums[index].merge_summary(&plan.summarise_ticks(frame, |tick| ticks[tick].time_ns > after_ns));
-            self.finish[index] = Some(Arc::clone(plan));
+            self.last_plans[index] = Some(Arc::clone(plan));
         }
     }
 
     /// The values, in the order of the requested counters.
     pub fn values(&self) -> Vec<Option<f64>> {
-        self.finish.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.summary_value(sum)).collect()
+        self.last_plans.iter().zip(&self.sums).map(|(plan, sum)| plan.as_ref()?.summary_value(sum)).collect()
     }
 }
 
 /// Plan for a counter of an instance; for the machine (an empty instance) the total instance serves too.
-pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
+pub(crate) fn resolve_counter(schema: &Schema, counter: &str, instance: &str) -> Option<CounterPlan> {
     let catalogue = Catalogue::builtin();
     let found = CounterPlan::resolve_counter(catalogue, schema, counter, instance);
     if instance.is_empty() {
@@ -117,7 +118,12 @@ pub(crate) fn resolve(schema: &Schema, counter: &str, instance: &str) -> Option<
 
 /// Names of the devices of a schema: the machine's physical disks, or all block devices with `all`, or all instances of
 /// another object.
-pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topology>, all: bool) -> Vec<String> {
+pub(crate) fn device_names(
+    panel: &DevicePanel,
+    schema: &Schema,
+    topology: Option<&Topology>,
+    all: bool,
+) -> Vec<String> {
     let names = match panel.object.as_str() {
         "physical_disk" if !all => diskwright_diagnosis::physical_disks(schema, topology),
         object => schema.instances(object),
@@ -126,7 +132,7 @@ pub(crate) fn names(panel: &DevicePanel, schema: &Schema, topology: Option<&Topo
 }
 
 /// Counters from which the share of a ceiling is computed.
-const LOAD: [&str; 4] = [
+const LOAD_COUNTERS: [&str; 4] = [
     "physical_disk.reads_per_s",
     "physical_disk.writes_per_s",
     "physical_disk.read_bytes_per_s",
@@ -134,12 +140,12 @@ const LOAD: [&str; 4] = [
 ];
 
 /// Counters of a device's row: its columns, then the load that is compared with a ceiling.
-pub(crate) fn counters(panel: &DevicePanel) -> impl Iterator<Item = &str> {
-    panel.columns.iter().map(|column| column.counter.as_str()).chain(LOAD)
+pub(crate) fn row_counters(panel: &DevicePanel) -> impl Iterator<Item = &str> {
+    panel.columns.iter().map(|column| column.counter.as_str()).chain(LOAD_COUNTERS)
 }
 
 /// Rows of these devices; `values` holds those of one device after the other.
-pub(crate) fn rows(
+pub(crate) fn device_rows(
     panel: &DevicePanel,
     names: Vec<String>,
     values: &[Option<f64>],
@@ -151,14 +157,15 @@ pub(crate) fn rows(
         let class =
             topology.and_then(|topology| topology.find_device(&name)).map_or(DeviceClass::default(), |d| d.class);
         let ceiling = ceilings.iter().find(|ceiling| ceiling.device == name);
-        let ceiling_used = ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, of(load)?));
+        let ceiling_used =
+            ceiling.and_then(|ceiling| diskwright_diagnosis::ceiling_used(ceiling, class, device_load(load)?));
         DeviceRow { name, values: shown.to_vec(), ceiling_used, ceiling_known: ceiling.is_some(), history: Vec::new() }
     };
-    names.into_iter().zip(values.chunks_exact(columns + LOAD.len())).map(row).collect()
+    names.into_iter().zip(values.chunks_exact(columns + LOAD_COUNTERS.len())).map(row).collect()
 }
 
 /// Load of a device from the values of the load counters; `None` where one is missing.
-fn of(values: &[Option<f64>]) -> Option<DeviceLoad> {
+fn device_load(values: &[Option<f64>]) -> Option<DeviceLoad> {
     match values {
         [Some(reads), Some(writes), Some(read_bytes), Some(write_bytes)] => Some(DeviceLoad {
             reads_per_s: *reads,

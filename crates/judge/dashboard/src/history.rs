@@ -38,9 +38,9 @@ pub trait History {
 }
 
 /// Number of ticks in a block of memory.
-const BLOCK: usize = 60;
+const BLOCK_TICKS: usize = 60;
 /// Largest delay of a note after its tick, nanoseconds: times of ticks are rounded.
-const WITH_TICK_NS: i64 = 1_000_000;
+const MAX_NOTE_DELAY_NS: i64 = 1_000_000;
 
 /// The last ticks of a live machine, as many as fit into a memory limit.
 #[derive(Debug)]
@@ -48,34 +48,39 @@ pub struct RecentHistory {
     blocks: VecDeque<Frame>,
     notes: VecDeque<Note>,
     /// The newest notes that describe the machine and have left `notes`, by kind.
-    standing: Vec<Note>,
-    most_bytes: usize,
+    machine_notes: Vec<Note>,
+    max_bytes: usize,
 }
 
 impl RecentHistory {
     /// Creates an empty history that keeps at most this many bytes of cells and notes.
     pub fn new(most_bytes: usize) -> RecentHistory {
-        RecentHistory { blocks: VecDeque::new(), notes: VecDeque::new(), standing: Vec::new(), most_bytes }
+        RecentHistory {
+            blocks: VecDeque::new(),
+            notes: VecDeque::new(),
+            machine_notes: Vec::new(),
+            max_bytes: most_bytes,
+        }
     }
 
     /// Adds a tick. Times keep increasing: where the clock was set back, former ticks from that time on are dropped.
     pub fn push(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) {
         self.forget_from(tick.time_ns);
-        let fits = |block: &Frame| block.ticks().len() < BLOCK && (Arc::ptr_eq(block.schema(), schema));
+        let fits = |block: &Frame| block.ticks().len() < BLOCK_TICKS && (Arc::ptr_eq(block.schema(), schema));
         if !self.blocks.back().is_some_and(fits) {
-            self.blocks.push_back(Frame::new(schema.clone(), BLOCK));
+            self.blocks.push_back(Frame::new(schema.clone(), BLOCK_TICKS));
         }
         if let Some(block) = self.blocks.back_mut() {
             block.push(tick, row);
         }
-        self.forget();
+        self.enforce_limit();
     }
 
     /// Drops ticks that end at this time or later, which exist after the clock was set back.
     fn forget_from(&mut self, time_ns: i64) {
         let last = self.blocks.back().and_then(|block| block.ticks().last());
         if last.is_some_and(|last| last.time_ns >= time_ns) {
-            self.forget_said_after(time_ns);
+            self.forget_notes_after(time_ns);
         }
         while let Some(last) = self.blocks.pop_back() {
             let kept = last.ticks().partition_point(|tick| tick.time_ns < time_ns);
@@ -84,7 +89,7 @@ impl RecentHistory {
                 break;
             }
             if kept > 0 {
-                let mut part = Frame::new(last.schema().clone(), BLOCK);
+                let mut part = Frame::new(last.schema().clone(), BLOCK_TICKS);
                 part.append_ticks(&last, 0..kept);
                 self.blocks.push_back(part);
                 break;
@@ -93,12 +98,12 @@ impl RecentHistory {
     }
 
     /// Drops tables and alerts after this time, which comes again; notes that describe the machine are moved to it.
-    fn forget_said_after(&mut self, time_ns: i64) {
+    fn forget_notes_after(&mut self, time_ns: i64) {
         self.notes.retain_mut(|note| {
-            if describes(note) {
+            if describes_machine(note) {
                 note.time_ns = note.time_ns.min(time_ns);
             }
-            note.time_ns <= time_ns.saturating_add(WITH_TICK_NS) || note.kind == Note::BOOKMARK
+            note.time_ns <= time_ns.saturating_add(MAX_NOTE_DELAY_NS) || note.kind == Note::BOOKMARK
         });
     }
 
@@ -111,24 +116,24 @@ impl RecentHistory {
     }
 
     /// Adds a note.
-    pub fn note(&mut self, note: Note) {
+    pub fn add_note(&mut self, note: Note) {
         self.notes.push_back(note);
     }
 
     /// Bytes of cells and notes.
-    pub fn bytes(&self) -> usize {
-        let cells: usize = self.blocks.iter().map(|block| block.schema().series.len() * BLOCK * 8).sum();
+    pub fn memory_bytes(&self) -> usize {
+        let cells: usize = self.blocks.iter().map(|block| block.schema().series.len() * BLOCK_TICKS * 8).sum();
         cells + self.notes.iter().map(|note| note.text.len()).sum::<usize>()
     }
 
     /// Drops the oldest blocks until the memory limit is kept.
-    fn forget(&mut self) {
-        while self.blocks.len() > 1 && self.bytes() > self.most_bytes {
+    fn enforce_limit(&mut self) {
+        while self.blocks.len() > 1 && self.memory_bytes() > self.max_bytes {
             self.blocks.pop_front();
             let from = self.blocks.front().and_then(|block| block.ticks().first()).map_or(i64::MIN, |t| t.time_ns);
             self.forget_notes(from);
         }
-        debug_assert!(self.blocks.len() <= 1 || self.bytes() <= self.most_bytes, "memory is limited");
+        debug_assert!(self.blocks.len() <= 1 || self.memory_bytes() <= self.max_bytes, "memory is limited");
     }
 
     /// Drops notes before this time; those that describe the machine stay.
@@ -143,16 +148,16 @@ impl RecentHistory {
             }
             if stays {
                 index += 1;
-            } else if let Some(note) = self.notes.remove(index).filter(describes) {
-                self.standing.retain(|known| known.kind != note.kind);
-                self.standing.push(note);
+            } else if let Some(note) = self.notes.remove(index).filter(describes_machine) {
+                self.machine_notes.retain(|known| known.kind != note.kind);
+                self.machine_notes.push(note);
             }
         }
     }
 }
 
 /// True for a note that describes the machine and holds until the next of its kind.
-fn describes(note: &Note) -> bool {
+fn describes_machine(note: &Note) -> bool {
     [Note::TOPOLOGY, Note::CEILINGS, Note::SOURCE].contains(&note.kind.as_str())
 }
 
@@ -165,7 +170,11 @@ impl History for RecentHistory {
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
-        self.give((from_ns, to_ns), RecentParts { begins_earlier: false, processes_after: Some(i64::MIN) }, each);
+        self.read_pieces(
+            (from_ns, to_ns),
+            RecentParts { begins_earlier: false, processes_after: Some(i64::MIN) },
+            each,
+        );
         Ok(())
     }
 
@@ -175,7 +184,7 @@ impl History for RecentHistory {
         processes_after: Option<i64>,
         each: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
-        self.give(stretch, RecentParts { begins_earlier: true, processes_after }, each);
+        self.read_pieces(stretch, RecentParts { begins_earlier: true, processes_after }, each);
         Ok(())
     }
 }
@@ -189,10 +198,10 @@ struct RecentParts {
 }
 
 impl RecentHistory {
-    fn give(&self, (from_ns, to_ns): (i64, i64), parts: RecentParts, each: &mut dyn FnMut(LogPiece<'_>)) {
-        let before = |note: &&Note| note.time_ns < from_ns && describes(note);
+    fn read_pieces(&self, (from_ns, to_ns): (i64, i64), parts: RecentParts, each: &mut dyn FnMut(LogPiece<'_>)) {
+        let before = |note: &&Note| note.time_ns < from_ns && describes_machine(note);
         let mut standing: Vec<&Note> = Vec::new();
-        for note in self.standing.iter().chain(self.notes.iter().filter(before)) {
+        for note in self.machine_notes.iter().chain(self.notes.iter().filter(before)) {
             standing.retain(|known| known.kind != note.kind);
             standing.push(note);
         }
@@ -261,11 +270,11 @@ mod tests {
     fn a_stretch_is_read_in_order_with_what_describes_it() {
         let mut history = RecentHistory::new(1 << 20);
         let one = schema("sda");
-        history.note(Note::new(0, Note::TOPOLOGY, "first"));
+        history.add_note(Note::new(0, Note::TOPOLOGY, "first"));
         for second in 0..100 {
             history.push(&one, tick(second), &[second as f64]);
         }
-        history.note(Note::new(61_000_000_000, Note::BOOKMARK, "here"));
+        history.add_note(Note::new(61_000_000_000, Note::BOOKMARK, "here"));
         assert_eq!(read(&history, 58, 62), ["topology:first", "58 59", "bookmark:here", "60 61 62"]);
         assert_eq!(read(&history, 3, 3), ["topology:first", "3"]);
         assert_eq!(history.range(), Some((0, 99_000_000_000)));
@@ -277,10 +286,10 @@ mod tests {
         let one = schema("sda");
         for second in 0..130 {
             if second % 5 == 0 && (90..=100).contains(&second) {
-                history.note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
+                history.add_note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
             }
             if second == 100 {
-                history.note(Note::new(second * 1_000_000_000, Note::BOOKMARK, "here"));
+                history.add_note(Note::new(second * 1_000_000_000, Note::BOOKMARK, "here"));
             }
             history.push(&one, tick(second), &[second as f64]);
         }
@@ -327,16 +336,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_in_a_time_that_comes_again_goes_and_the_topology_stays() {
+    fn notes_of_a_repeated_time_are_dropped_and_the_topology_stays() {
         let mut history = RecentHistory::new(1 << 20);
         let one = schema("sda");
-        history.note(Note::new(100_000_000_000, Note::TOPOLOGY, "disks"));
+        history.add_note(Note::new(100_000_000_000, Note::TOPOLOGY, "disks"));
         for second in 100..110 {
             history.push(&one, tick(second), &[second as f64]);
         }
-        history.note(Note::new(105_000_000_000, Note::PROCESSES, "of the first time"));
-        history.note(Note::new(106_000_000_000, Note::BOOKMARK, "mine"));
-        history.note(Note::new(50_000_000_000, Note::CLOCK, "set back"));
+        history.add_note(Note::new(105_000_000_000, Note::PROCESSES, "of the first time"));
+        history.add_note(Note::new(106_000_000_000, Note::BOOKMARK, "mine"));
+        history.add_note(Note::new(50_000_000_000, Note::CLOCK, "set back"));
         history.push(&one, tick(50), &[1.0]);
         assert_eq!(read(&history, 50, 50), ["topology:disks", "clock:set back", "1"]);
         assert_eq!(read(&history, 51, 199), ["topology:disks", "bookmark:mine"]);
@@ -347,9 +356,9 @@ mod tests {
         let mut history = RecentHistory::new(1 << 20);
         let one = schema("sda");
         history.push(&one, tick(1000), &[1.0]);
-        history.note(Note::new(1_000_000_000_000, Note::BOOKMARK, "mine"));
+        history.add_note(Note::new(1_000_000_000_000, Note::BOOKMARK, "mine"));
         for second in 100..400 {
-            history.note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
+            history.add_note(Note::new(second * 1_000_000_000, Note::PROCESSES, "table"));
             history.push(&one, tick(second), &[1.0]);
         }
         history.forget_before(390_000_000_000);
@@ -359,14 +368,14 @@ mod tests {
 
     #[test]
     fn the_oldest_go_and_the_topology_stays() {
-        let mut history = RecentHistory::new(2 * BLOCK * 8 + 100);
+        let mut history = RecentHistory::new(2 * BLOCK_TICKS * 8 + 100);
         let one = schema("sda");
-        history.note(Note::new(0, Note::TOPOLOGY, "first"));
-        history.note(Note::new(1, Note::BOOKMARK, "gone"));
+        history.add_note(Note::new(0, Note::TOPOLOGY, "first"));
+        history.add_note(Note::new(1, Note::BOOKMARK, "gone"));
         for second in 0..600 {
             history.push(&one, tick(second), &[0.0]);
         }
-        assert!(history.bytes() <= 2 * BLOCK * 8 + 100, "{}", history.bytes());
+        assert!(history.memory_bytes() <= 2 * BLOCK_TICKS * 8 + 100, "{}", history.memory_bytes());
         assert_eq!(history.range(), Some((480_000_000_000, 599_000_000_000)));
         assert_eq!(read(&history, 599, 599), ["topology:first", "0"]);
     }

@@ -30,21 +30,21 @@ pub struct ReducedLine {
     pub instance: String,
     /// Smallest value of a tick in each part.
     #[serde(rename = "least")]
-    pub least: Vec<Option<f32>>,
+    pub min: Vec<Option<f32>>,
     /// Weighted means.
     pub mean: Vec<Option<f32>>,
     /// Largest value of a tick in each part.
     #[serde(rename = "most")]
-    pub most: Vec<Option<f32>>,
+    pub max: Vec<Option<f32>>,
 }
 
 /// Largest memory of the points of a whole log, bytes.
-const MOST_BYTES: usize = 96 << 20;
+const MAX_BYTES: usize = 96 << 20;
 /// Smallest and largest number of points of a whole log, whatever memory they take.
-const POINTS: (usize, usize) = (2048, 32_768);
+const POINT_RANGE: (usize, usize) = (2048, 32_768);
 /// A smaller part of a tick and of a point does not count for minimum and maximum: ticks are not exact to the
 /// microsecond.
-const SLIVER: f64 = 0.1;
+const MIN_PART_SHARE: f64 = 0.1;
 
 /// Kind of the notes of an alert that is raised, lasts or has ended.
 const ALERT: &str = "alert";
@@ -54,18 +54,18 @@ const ALERT: &str = "alert";
 struct ReducedCell {
     sum: f32,
     weight: f32,
-    least: f32,
-    most: f32,
+    min: f32,
+    max: f32,
 }
 
 impl ReducedCell {
-    const NONE: ReducedCell = ReducedCell { sum: 0.0, weight: 0.0, least: f32::INFINITY, most: f32::NEG_INFINITY };
+    const NONE: ReducedCell = ReducedCell { sum: 0.0, weight: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY };
 
-    fn add(&mut self, other: &ReducedCell) {
+    fn add_cell(&mut self, other: &ReducedCell) {
         self.sum += other.sum;
         self.weight += other.weight;
-        self.least = self.least.min(other.least);
-        self.most = self.most.max(other.most);
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
     }
 }
 
@@ -103,18 +103,23 @@ pub struct SeriesReducer {
 impl SeriesReducer {
     /// Creates a reducer for a log that starts at this time, with ticks of about this length, and may grow without
     /// limit.
-    pub fn growing(panels: Panels, from_ns: i64, tick_ns: i64) -> SeriesReducer {
-        SeriesReducer::of(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
+    pub fn for_growing_log(panels: Panels, from_ns: i64, tick_ns: i64) -> SeriesReducer {
+        SeriesReducer::with_width(panels, Vec::new(), (from_ns, tick_ns.max(1_000_000)), None)
     }
 
     /// Creates a reducer for a stretch in this number of points, for the named counters only.
-    pub fn within(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
+    pub fn for_window(panels: Panels, only: Vec<String>, (from_ns, to_ns): (i64, i64), count: usize) -> SeriesReducer {
         let count = count.max(1);
         let width_ns = (to_ns.saturating_sub(from_ns) / count as i64).max(1);
-        SeriesReducer::of(panels, only, (from_ns, width_ns), Some(count))
+        SeriesReducer::with_width(panels, only, (from_ns, width_ns), Some(count))
     }
 
-    fn of(panels: Panels, only: Vec<String>, (from_ns, width_ns): (i64, i64), count: Option<usize>) -> SeriesReducer {
+    fn with_width(
+        panels: Panels,
+        only: Vec<String>,
+        (from_ns, width_ns): (i64, i64),
+        count: Option<usize>,
+    ) -> SeriesReducer {
         let (schema, topology, all, parts) = (None, None, Vec::new(), Vec::new());
         SeriesReducer { panels, only, from_ns, width_ns, count, schema, topology, all, parts }
     }
@@ -130,7 +135,7 @@ impl SeriesReducer {
     }
 
     /// Adds a note; only the topology matters, which shows the disks.
-    pub fn note(&mut self, note: &Note) {
+    pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY {
             self.topology = serde_json::from_str(&note.text).ok();
             self.schema = None;
@@ -139,12 +144,12 @@ impl SeriesReducer {
 
     /// Adds the ticks of a frame.
     pub fn push(&mut self, frame: &Frame) {
-        self.follow(frame.schema());
+        self.follow_schema(frame.schema());
         let ticks = frame.ticks();
-        while self.count.is_none() && ticks.last().is_some_and(|last| self.is_beyond(last)) {
-            self.join();
+        while self.count.is_none() && ticks.last().is_some_and(|last| self.exceeds_limit(last)) {
+            self.join_cells();
         }
-        self.place(ticks);
+        self.place_ticks(ticks);
         let seconds: Vec<f64> = ticks.iter().map(tick_seconds).collect();
         let (mut values, mut weights) = (vec![0.0; ticks.len()], vec![0.0; ticks.len()]);
         let cells = self.parts.iter().map(|part| part.cell + 1).max().unwrap_or(0);
@@ -161,22 +166,22 @@ impl SeriesReducer {
                     continue;
                 }
                 let (least, most) = if part.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
-                one.cells[part.cell].add(&ReducedCell { sum: value * weight, weight, least, most });
+                one.cells[part.cell].add_cell(&ReducedCell { sum: value * weight, weight, min: least, max: most });
             }
         }
     }
 
     /// Updates series and plans where the schema has changed.
-    fn follow(&mut self, schema: &Arc<Schema>) {
+    fn follow_schema(&mut self, schema: &Arc<Schema>) {
         if self.schema.as_ref().is_some_and(|known| Arc::ptr_eq(known, schema) || known == schema) {
             return;
         }
         self.all.iter_mut().for_each(|one| one.plan = None);
-        for series in shown(&self.panels, schema, self.topology.as_ref()) {
+        for series in shown_series(&self.panels, schema, self.topology.as_ref()) {
             if !self.only.is_empty() && !self.only.contains(&series.counter) {
                 continue;
             }
-            let plan = devices::resolve(schema, &series.counter, &series.instance);
+            let plan = devices::resolve_counter(schema, &series.counter, &series.instance);
             match self.all.iter_mut().find(|one| one.series == series) {
                 Some(known) => known.plan = plan,
                 None if plan.is_some() => self.all.push(SeriesCells { series, plan, cells: Vec::new() }),
@@ -186,19 +191,19 @@ impl SeriesReducer {
         self.schema = Some(Arc::clone(schema));
     }
 
-    fn is_beyond(&self, tick: &Tick) -> bool {
-        let room = MOST_BYTES / (size_of::<ReducedCell>() * self.all.len().max(1));
-        let max_points = room.clamp(POINTS.0, POINTS.1) as i64;
+    fn exceeds_limit(&self, tick: &Tick) -> bool {
+        let room = MAX_BYTES / (size_of::<ReducedCell>() * self.all.len().max(1));
+        let max_points = room.clamp(POINT_RANGE.0, POINT_RANGE.1) as i64;
         (tick.time_ns - self.from_ns) / self.width_ns >= max_points
     }
 
     /// Joins cells in pairs, in all series.
-    fn join(&mut self) {
+    fn join_cells(&mut self) {
         self.width_ns *= 2;
         for one in &mut self.all {
             let joined = one.cells.chunks(2).map(|pair| {
                 let mut cell = pair[0];
-                pair[1..].iter().for_each(|other| cell.add(other));
+                pair[1..].iter().for_each(|other| cell.add_cell(other));
                 cell
             });
             one.cells = joined.collect();
@@ -206,7 +211,7 @@ impl SeriesReducer {
     }
 
     /// Finds the cells that each tick covers.
-    fn place(&mut self, ticks: &[Tick]) {
+    fn place_ticks(&mut self, ticks: &[Tick]) {
         self.parts.clear();
         for (index, tick) in ticks.iter().enumerate() {
             let width = self.width_ns as f64;
@@ -223,37 +228,37 @@ impl SeriesReducer {
                 if share < 1e-9 {
                     continue;
                 }
-                let is_sliver = share < SLIVER && inside < SLIVER;
+                let is_sliver = share < MIN_PART_SHARE && inside < MIN_PART_SHARE;
                 self.parts.push(TickPart { tick: index, cell, share: share as f32, is_sliver });
             }
         }
     }
 
     /// Lines of some counters over a stretch, in this number of points.
-    pub fn lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
+    pub fn reduced_lines(&self, only: &[String], (from_ns, to_ns): (i64, i64), count: usize) -> Vec<ReducedLine> {
         let wanted = self.all.iter().filter(|one| only.is_empty() || only.contains(&one.series.counter));
-        wanted.map(|one| self.line(one, (from_ns, to_ns), count.max(1))).collect()
+        wanted.map(|one| self.reduce_line(one, (from_ns, to_ns), count.max(1))).collect()
     }
 
-    fn line(&self, one: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
+    fn reduce_line(&self, one: &SeriesCells, (from_ns, to_ns): (i64, i64), count: usize) -> ReducedLine {
         let mut points = vec![ReducedCell::NONE; count];
         let width = (to_ns - from_ns).max(1) as f64 / count as f64;
         for (index, cell) in one.cells.iter().enumerate() {
             let middle = self.from_ns + index as i64 * self.width_ns + self.width_ns / 2;
             let point = (middle - from_ns) as f64 / width;
             if point >= 0.0 && point < count as f64 {
-                points[point as usize].add(cell);
+                points[point as usize].add_cell(cell);
             }
         }
-        let rounded = |value: f32| value.is_finite().then(|| rounded(value));
+        let rounded = |value: f32| value.is_finite().then(|| round_value(value));
         let mean = |cell: &ReducedCell| (cell.weight > 0.0).then(|| rounded(cell.sum / cell.weight)).flatten();
         ReducedLine {
             counter: one.series.counter.clone(),
             instance: one.series.instance.clone(),
             // where a point has only tiny parts of ticks, the mean stands for minimum and maximum
-            least: points.iter().map(|cell| rounded(cell.least).or_else(|| mean(cell))).collect(),
+            min: points.iter().map(|cell| rounded(cell.min).or_else(|| mean(cell))).collect(),
             mean: points.iter().map(mean).collect(),
-            most: points.iter().map(|cell| rounded(cell.most).or_else(|| mean(cell))).collect(),
+            max: points.iter().map(|cell| rounded(cell.max).or_else(|| mean(cell))).collect(),
         }
     }
 
@@ -270,7 +275,7 @@ impl SeriesReducer {
                 None => values.fill(f64::NAN),
             }
             for ((_, row), value) in found.iter_mut().zip(&values) {
-                row.push(value.is_finite().then(|| rounded(*value as f32)));
+                row.push(value.is_finite().then(|| round_value(*value as f32)));
             }
         }
         found
@@ -282,7 +287,7 @@ fn tick_seconds(tick: &Tick) -> f64 {
 }
 
 /// Rounds to four significant digits, which are more than a screen shows.
-fn rounded(value: f32) -> f32 {
+fn round_value(value: f32) -> f32 {
     if value == 0.0 {
         return 0.0;
     }
@@ -291,7 +296,7 @@ fn rounded(value: f32) -> f32 {
 }
 
 /// Series of a machine that the panels show.
-fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
+fn shown_series(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<PanelSeries> {
     let of = |counter: &str, instance: &str| PanelSeries { counter: counter.into(), instance: instance.into() };
     let machine = panels.timeline.iter().chain(panels.strips.iter().flat_map(|strip| &strip.values));
     let mut found: Vec<PanelSeries> = Vec::new();
@@ -308,7 +313,7 @@ fn shown(panels: &Panels, schema: &Schema, topology: Option<&Topology>) -> Vec<P
             counters.push(counter)
         }
     });
-    for name in devices::names(panel, schema, topology, false) {
+    for name in devices::device_names(panel, schema, topology, false) {
         found.extend(counters.iter().map(|counter| of(counter, &name)));
     }
     found
@@ -331,7 +336,7 @@ pub struct LogOverview {
 impl LogOverview {
     /// Creates an overview for a log that starts at this time, with ticks of about this length.
     pub fn new(panels: Panels, from_ns: i64, tick_ns: i64) -> LogOverview {
-        let reducer = SeriesReducer::growing(panels, from_ns, tick_ns);
+        let reducer = SeriesReducer::for_growing_log(panels, from_ns, tick_ns);
         LogOverview { reducer, marks: Vec::new(), alerts: Vec::new(), until_ns: i64::MIN, longest_ns: 0 }
     }
 
@@ -355,11 +360,13 @@ impl LogOverview {
                 self.until_ns = frame.ticks().last().map_or(self.until_ns, |tick| tick.time_ns.max(self.until_ns));
             }
             LogPiece::Note(note) => {
-                self.reducer.note(note);
-                let marked = timeline::mark(note).filter(|mark| !self.marks.contains(mark));
+                self.reducer.add_note(note);
+                let marked = timeline::mark_from_note(note).filter(|mark| !self.marks.contains(mark));
                 self.marks.extend(marked);
                 if note.kind == ALERT {
-                    serde_json::from_str(&note.text).into_iter().for_each(|alert| raise(&mut self.alerts, alert));
+                    serde_json::from_str(&note.text)
+                        .into_iter()
+                        .for_each(|alert| merge_alert_value(&mut self.alerts, alert));
                 }
             }
         }
@@ -367,7 +374,7 @@ impl LogOverview {
 }
 
 /// Adds an alert to a list, or replaces its former state.
-pub fn raise(alerts: &mut Vec<Value>, alert: Value) {
+pub fn merge_alert_value(alerts: &mut Vec<Value>, alert: Value) {
     let is_same = |known: &&mut Value| ["id", "instance", "begin_ns"].iter().all(|key| known[key] == alert[key]);
     match alerts.iter_mut().find(is_same) {
         Some(known) => *known = alert,
@@ -399,45 +406,45 @@ mod tests {
     }
 
     fn latency(reducer: &SeriesReducer, to_s: i64, points: usize) -> ReducedLine {
-        reducer.lines(&[LATENCY.to_owned()], (0, to_s * SECOND), points).remove(0)
+        reducer.reduced_lines(&[LATENCY.to_owned()], (0, to_s * SECOND), points).remove(0)
     }
 
     #[test]
     fn means_weigh_requests_and_idle_is_no_value() {
-        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        let mut reducer = SeriesReducer::for_growing_log(Panels::builtin(), 0, SECOND);
         // 10 reads of 5 ms and 90 of 1 ms are 1.4 ms on average; then nothing is read; then a gap
         reducer.push(&frame(0, &[[10.0, 50.0], [90.0, 90.0], [0.0, 0.0], [f64::NAN, f64::NAN]]));
         let line = latency(&reducer, 4, 2);
-        assert_eq!((line.least[0], line.mean[0], line.most[0]), (Some(0.001), Some(0.0014), Some(0.005)));
-        assert_eq!((line.least[1], line.mean[1], line.most[1]), (None, None, None));
+        assert_eq!((line.min[0], line.mean[0], line.max[0]), (Some(0.001), Some(0.0014), Some(0.005)));
+        assert_eq!((line.min[1], line.mean[1], line.max[1]), (None, None, None));
     }
 
     #[test]
     fn a_long_tick_fills_the_points_that_it_covers() {
-        let mut reducer = SeriesReducer::within(Panels::builtin(), vec![LATENCY.into()], (0, 4 * SECOND), 8);
+        let mut reducer = SeriesReducer::for_window(Panels::builtin(), vec![LATENCY.into()], (0, 4 * SECOND), 8);
         let mut frame = Frame::new(schema(), 1);
         frame.push(Tick { time_ns: 3 * SECOND, elapsed_ns: 2_000_000_000 }, &[4.0, 8.0]);
         reducer.push(&frame);
         assert_eq!(reducer.series().count(), 1, "only what was named");
-        let line = reducer.lines(&[], (0, 4 * SECOND), 8).remove(0);
+        let line = reducer.reduced_lines(&[], (0, 4 * SECOND), 8).remove(0);
         let value = Some(0.002);
         assert_eq!(line.mean, [None, None, value, value, value, value, None, None]);
     }
 
     #[test]
     fn a_log_that_grows_keeps_its_means_in_fewer_points() {
-        let mut reducer = SeriesReducer::growing(Panels::builtin(), 0, SECOND);
+        let mut reducer = SeriesReducer::for_growing_log(Panels::builtin(), 0, SECOND);
         let hour = vec![[10.0, 20.0]; 3600];
         (0..40).for_each(|number| reducer.push(&frame(number * 3600, &hour)));
         reducer.push(&frame(144_000, &[[1000.0, 9000.0]]));
         assert_eq!(reducer.width_ns(), 8 * SECOND);
         let line = latency(&reducer, 144_008, 18_001);
-        assert_eq!((line.mean[0], line.mean[17_999], line.most[18_000]), (Some(0.002), Some(0.002), Some(0.009)));
+        assert_eq!((line.mean[0], line.mean[17_999], line.max[18_000]), (Some(0.002), Some(0.002), Some(0.009)));
         assert!(line.mean.iter().all(Option::is_some));
     }
 
     #[test]
-    fn what_is_known_is_not_added_again() {
+    fn ticks_and_notes_are_not_added_twice() {
         let mut overview = LogOverview::new(Panels::builtin(), 0, SECOND);
         overview.push(&LogPiece::Frame(&frame(0, &[[10.0, 10.0], [10.0, 10.0]])));
         overview.push(&LogPiece::Frame(&frame(1, &[[10.0, 10.0], [30.0, 150.0]])));

@@ -63,11 +63,12 @@ impl Panels {
     /// Everything that is wrong with it, unknown counters with the nearest names.
     pub fn load(file: &str, text: &str) -> Result<Panels, Problems> {
         let panels: Panels = read(file, text)?;
-        let unknown: Vec<Problem> = panels.counters().filter_map(|counter| unknown(file, text, counter)).collect();
+        let unknown: Vec<Problem> =
+            panels.counter_ids().filter_map(|counter| unknown_counter(file, text, counter)).collect();
         if unknown.is_empty() { Ok(panels) } else { Err(Problems(unknown)) }
     }
 
-    fn counters(&self) -> impl Iterator<Item = &str> {
+    fn counter_ids(&self) -> impl Iterator<Item = &str> {
         let columns = self.devices.columns.iter().chain(&self.timeline);
         let strips = self.strips.iter().flat_map(|strip| &strip.values);
         columns.chain(strips).map(|shown| shown.counter.as_str()).chain([self.devices.history.as_str()])
@@ -75,7 +76,7 @@ impl Panels {
 }
 
 /// Problem of a counter that is not in the catalogue, with its line; `None` for a known counter.
-fn unknown(file: &str, text: &str, counter: &str) -> Option<Problem> {
+fn unknown_counter(file: &str, text: &str, counter: &str) -> Option<Problem> {
     let catalogue = Catalogue::builtin();
     if catalogue.get(counter).is_some() {
         return None;

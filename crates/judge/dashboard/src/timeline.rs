@@ -18,7 +18,7 @@ pub struct TimelineView {
     pub means: Vec<Option<f64>>,
     /// The largest value of a tick in each; `null` is a gap.
     #[serde(rename = "most")]
-    pub most: Vec<Option<f64>>,
+    pub max: Vec<Option<f64>>,
 }
 
 /// A marked time.
@@ -34,13 +34,13 @@ pub struct TimelineMark {
 
 impl TimelineMark {
     /// The begin of an alert.
-    pub(crate) fn of_alert(alert: &Alert) -> TimelineMark {
+    pub(crate) fn from_alert(alert: &Alert) -> TimelineMark {
         TimelineMark { time_ns: alert.begin_ns, kind: Note::ALERT.to_owned(), text: alert.sentence.clone() }
     }
 }
 
 /// Mark of a note that the timeline shows; `None` for other notes.
-pub(crate) fn mark(note: &Note) -> Option<TimelineMark> {
+pub(crate) fn mark_from_note(note: &Note) -> Option<TimelineMark> {
     [Note::BOOKMARK, Note::GAP, Note::CLOCK, Note::WARNING].contains(&note.kind.as_str()).then(|| TimelineMark {
         time_ns: note.time_ns,
         kind: note.kind.clone(),

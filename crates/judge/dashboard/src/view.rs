@@ -7,12 +7,12 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_report::{ChartBucket, Downsampler};
 use serde::Serialize;
 
-use crate::alerts::{self, Alert, RESTATED_NS};
+use crate::alerts::{self, Alert, RESTATE_INTERVAL_NS};
 use crate::devices::{self, DeviceRow, MomentQuery, StretchSums};
 use crate::history::History;
 use crate::panels::{PanelCounter, Panels};
-use crate::processes::{ProcessMeans, ProcessSummary};
-use crate::timeline::{TimelineMark, TimelineView, mark};
+use crate::process_means::{ProcessMeans, ProcessSummary};
+use crate::timeline::{TimelineMark, TimelineView, mark_from_note};
 
 /// Times and options of a view, nanoseconds (times since 1970 UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,13 +160,13 @@ impl Viewer {
     ///
     /// # Errors
     /// Where the history could not be read, in words.
-    pub fn view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
+    pub fn build_view(&mut self, history: &dyn History, window: &ViewWindow) -> Result<DashboardView, String> {
         let end = window.cursor_ns;
         let shown = (end.saturating_sub(window.shown_ns), end);
         let exact = (end.saturating_sub(window.judged_ns), end);
-        let moment = self.moment(history, (shown, exact), window.all_devices)?;
-        let (judged, verdict) = self.verdict(history, window, exact)?;
-        let span = self.span(history, window, &moment.names)?;
+        let moment = self.read_moment(history, (shown, exact), window.all_devices)?;
+        let (judged, verdict) = self.judge_window(history, window, exact)?;
+        let span = self.read_span(history, window, &moment.names)?;
         let mut rows = moment.rows;
         rows.iter_mut().zip(span.histories).for_each(|(row, history)| row.history = history);
         Ok(DashboardView {
@@ -177,7 +177,7 @@ impl Viewer {
             shown,
             judged,
             verdict,
-            columns: self.panels.devices.columns.iter().map(title).collect(),
+            columns: self.panels.devices.columns.iter().map(column_title).collect(),
             devices: rows,
             strips: moment.strips,
             processes: moment.processes,
@@ -188,45 +188,47 @@ impl Viewer {
     }
 
     /// Reads devices, strips and processes of the shown stretch.
-    fn moment(
+    fn read_moment(
         &mut self,
         history: &dyn History,
         (shown, judged): ((i64, i64), (i64, i64)),
         all_devices: bool,
     ) -> Result<MomentPart, String> {
-        let (schema, topology, noted_ceilings) = self.look(history, judged)?;
+        let (schema, topology, noted_ceilings) = self.read_machine(history, judged)?;
         let Some(schema) = schema else { return Ok(MomentPart::default()) };
         self.find_recorded(&schema);
         let panel = &self.panels.devices;
-        let known = self.query.take().filter(|known| known.is_of(&schema, topology.as_ref(), all_devices));
+        let known = self.query.take().filter(|known| known.matches_inputs(&schema, topology.as_ref(), all_devices));
         let of_strips = self.panels.strips.iter().flat_map(|strip| &strip.values).map(|value| value.counter.as_str());
         let made = || MomentQuery::new(panel, of_strips, (&schema, topology.clone(), all_devices));
         let query = self.query.insert(known.unwrap_or_else(made));
         let mut sums = StretchSums::new(query);
         let (mut before, mut tables) = (None, ProcessMeans::default());
         history.read_around((judged.0.min(shown.0), shown.1), Some(shown.0), &mut |piece| match piece {
-            LogPiece::Frame(frame) => sums.add(frame, shown.0),
-            LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add(&note.text),
+            LogPiece::Frame(frame) => sums.add_frame(frame, shown.0),
+            LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => {
+                tables.add_table(&note.text)
+            }
             LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
             LogPiece::Note(_) => {}
         })?;
         // where the shown stretch has no process table, the newest before it is used
         if let (true, Some(note)) = (tables.is_empty(), before) {
-            tables.add(&note.text);
+            tables.add_table(&note.text);
         }
         let values = sums.values();
         let (names, topology) = (query.names.clone(), topology.as_deref());
         let in_strips: usize = self.panels.strips.iter().map(|strip| strip.values.len()).sum();
         let (of_devices, of_strips) = values.split_at(values.len() - in_strips);
         let known = ceiling::ceilings_for_topology(topology, &[self.ceilings.as_slice(), &noted_ceilings].concat());
-        let rows = devices::rows(panel, names.clone(), of_devices, (&known, topology));
+        let rows = devices::device_rows(panel, names.clone(), of_devices, (&known, topology));
         let host = topology.map(|topology| topology.host.clone()).unwrap_or_default();
-        Ok(MomentPart { names, rows, strips: self.strips(of_strips), processes: tables.finish(), host })
+        Ok(MomentPart { names, rows, strips: self.strip_views(of_strips), processes: tables.finish(), host })
     }
 
     /// The newest schema, topology and ceilings of a stretch.
     #[allow(clippy::type_complexity, reason = "three values that are taken apart at once")]
-    fn look(
+    fn read_machine(
         &mut self,
         history: &dyn History,
         stretch: (i64, i64),
@@ -240,13 +242,14 @@ impl Viewer {
             }
             LogPiece::Note(_) => {}
         })?;
-        Ok((schema, topology.and_then(|text| self.topology(text)), ceilings))
+        Ok((schema, topology.and_then(|text| self.parse_topology(text)), ceilings))
     }
 
     /// Finds the timeline quantities that a schema has.
     fn find_recorded(&mut self, schema: &Arc<Schema>) {
         if self.recorded.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, schema)) {
-            let has = |index: &usize| devices::resolve(schema, &self.panels.timeline[*index].counter, "").is_some();
+            let has =
+                |index: &usize| devices::resolve_counter(schema, &self.panels.timeline[*index].counter, "").is_some();
             let found = (0..self.panels.timeline.len()).filter(has).collect();
             self.recorded = Some((Arc::clone(schema), found));
         }
@@ -254,14 +257,14 @@ impl Viewer {
 
     /// The timeline quantity of this number among the recorded ones, wrapping around; the first one where none is
     /// recorded.
-    fn quantity(&self, number: usize) -> Option<&PanelCounter> {
+    fn timeline_quantity(&self, number: usize) -> Option<&PanelCounter> {
         let recorded = self.recorded.as_ref().map_or(&[][..], |(_, found)| found.as_slice());
         let index = recorded.get(number % recorded.len().max(1)).copied().unwrap_or(0);
         self.panels.timeline.get(index)
     }
 
     /// Parses the text of a topology; that of the last view is cached.
-    fn topology(&mut self, text: String) -> Option<Arc<Topology>> {
+    fn parse_topology(&mut self, text: String) -> Option<Arc<Topology>> {
         if self.topology.as_ref().is_none_or(|(known, _)| *known != text) {
             let read = serde_json::from_str(&text).ok().map(Arc::new);
             self.topology = read.map(|topology| (text, topology));
@@ -269,18 +272,18 @@ impl Viewer {
         self.topology.as_ref().map(|(_, topology)| Arc::clone(topology))
     }
 
-    fn strips(&self, values: &[Option<f64>]) -> Vec<StripView> {
+    fn strip_views(&self, values: &[Option<f64>]) -> Vec<StripView> {
         let mut values = values.iter().copied();
         let strip = |strip: &crate::panels::StripPanel| StripView {
             title: strip.title.clone(),
-            values: strip.values.iter().map(|value| (title(value), values.next().flatten())).collect(),
+            values: strip.values.iter().map(|value| (column_title(value), values.next().flatten())).collect(),
         };
         self.panels.strips.iter().map(strip).collect()
     }
 
     /// The judged stretch and the verdict on it. Where the stepped stretch has too few ticks (the recording has just
     /// begun), the exact one is judged.
-    fn verdict(
+    fn judge_window(
         &mut self,
         history: &dyn History,
         window: &ViewWindow,
@@ -288,15 +291,15 @@ impl Viewer {
     ) -> Result<((i64, i64), Option<Verdict>), String> {
         let past = if window.judged_step_ns > 0 { exact.1.rem_euclid(window.judged_step_ns) } else { 0 };
         let stepped = (exact.0.saturating_sub(past), exact.1 - past);
-        let verdict = self.judge(history, stepped)?;
+        let verdict = self.judge_stretch(history, stepped)?;
         if verdict.is_some() || past == 0 {
             return Ok((stepped, verdict));
         }
-        Ok((exact, self.judge(history, exact)?))
+        Ok((exact, self.judge_stretch(history, exact)?))
     }
 
     /// The verdict on a stretch, cached from the last view.
-    fn judge(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
+    fn judge_stretch(&mut self, history: &dyn History, judged: (i64, i64)) -> Result<Option<Verdict>, String> {
         if let Some((_, verdict)) =
             self.judged.as_ref().filter(|(known, verdict)| *known == judged && verdict.is_some())
         {
@@ -318,12 +321,12 @@ impl Viewer {
     }
 
     /// Reads the timeline's stretch, cached while nothing of it has changed.
-    fn span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
+    fn read_span(&mut self, history: &dyn History, window: &ViewWindow, names: &[String]) -> Result<SpanPart, String> {
         let key = (ViewWindow { cursor_ns: 0, ..*window }, names.to_vec());
         if let Some((_, part)) = self.spanned.as_ref().filter(|(known, _)| *known == key) {
             return Ok(part.clone());
         }
-        let quantity = self.quantity(window.quantity);
+        let quantity = self.timeline_quantity(window.quantity);
         let machine = |counter: &str| ["", "_total"].map(|instance| (counter.to_owned(), instance.to_owned()));
         let line: Vec<(String, String)> = quantity.iter().flat_map(|shown| machine(&shown.counter)).collect();
         let history_of = |name: &String| (self.panels.devices.history.clone(), name.clone());
@@ -333,7 +336,7 @@ impl Viewer {
         let mut beside = Downsampler::new(from, to, window.points.1, &wanted);
         let (mut marks, mut found) = (Vec::new(), Vec::new());
         // a lasting alert is noted again at this interval, so reading starts earlier by it
-        history.read_around((from.saturating_sub(RESTATED_NS), to), None, &mut |piece| match piece {
+        history.read_around((from.saturating_sub(RESTATE_INTERVAL_NS), to), None, &mut |piece| match piece {
             LogPiece::Frame(frame) if frame.ticks().last().is_none_or(|tick| tick.time_ns < from) => {}
             LogPiece::Frame(frame) => {
                 over.push(frame);
@@ -341,17 +344,17 @@ impl Viewer {
             }
             LogPiece::Note(note) => {
                 if note.time_ns >= from {
-                    marks.extend(mark(&note));
+                    marks.extend(mark_from_note(&note));
                 }
-                alerts::of_note(&note).into_iter().for_each(|alert| alerts::merge(&mut found, alert));
+                alerts::alert_from_note(&note).into_iter().for_each(|alert| alerts::merge_alert(&mut found, alert));
             }
         })?;
         found.retain(|alert: &Alert| alert.end_ns.is_none_or(|end| end >= from));
         let begins = found.iter().filter(|alert| alert.begin_ns >= from);
-        marks.extend(begins.map(TimelineMark::of_alert));
+        marks.extend(begins.map(TimelineMark::from_alert));
         marks.sort_by_key(|mark: &TimelineMark| mark.time_ns);
-        let timeline = quantity.map_or_else(TimelineView::default, |shown| line_of(shown, over.finish()));
-        let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| value(bucket.mean)).collect();
+        let timeline = quantity.map_or_else(TimelineView::default, |shown| timeline_view(shown, over.finish()));
+        let means = |buckets: Vec<ChartBucket>| buckets.iter().map(|bucket| finite_value(bucket.mean)).collect();
         let histories = beside.finish().into_iter().map(means).collect();
         let part = SpanPart { timeline, histories, marks, alerts: found };
         self.spanned = Some((key, part.clone()));
@@ -360,24 +363,24 @@ impl Viewer {
 }
 
 /// The timeline of a quantity, from the instance that has the most values.
-fn line_of(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
+fn timeline_view(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> TimelineView {
     let filled = |buckets: &Vec<ChartBucket>| buckets.iter().filter(|bucket| !bucket.is_gap()).count();
     let buckets = found.into_iter().max_by_key(filled).unwrap_or_default();
-    let ColumnTitle { counter, title, unit } = title(shown);
+    let ColumnTitle { counter, title, unit } = column_title(shown);
     TimelineView {
         counter,
         title,
         unit,
-        means: buckets.iter().map(|bucket| value(bucket.mean)).collect(),
-        most: buckets.iter().map(|bucket| value(bucket.most)).collect(),
+        means: buckets.iter().map(|bucket| finite_value(bucket.mean)).collect(),
+        max: buckets.iter().map(|bucket| finite_value(bucket.most)).collect(),
     }
 }
 
-fn value(cell: f64) -> Option<f64> {
+fn finite_value(cell: f64) -> Option<f64> {
     cell.is_finite().then_some(cell)
 }
 
-fn title(shown: &PanelCounter) -> ColumnTitle {
+fn column_title(shown: &PanelCounter) -> ColumnTitle {
     let unit = Catalogue::builtin().get(&shown.counter).map(|counter| counter.unit.clone()).unwrap_or_default();
     ColumnTitle { counter: shown.counter.clone(), title: shown.title.clone(), unit }
 }

@@ -24,7 +24,7 @@ struct Machine {
 
 impl Machine {
     fn new(series: &[(&str, &str)]) -> Machine {
-        let alerts = rules::builtin();
+        let alerts = rules::builtin_alerts();
         Machine::with(series, alerts)
     }
 
@@ -39,7 +39,7 @@ impl Machine {
             ..Topology::default()
         };
         let text = serde_json::to_string(&topology).expect("a topology");
-        engine.note(&Note::new(START, Note::TOPOLOGY, text));
+        engine.add_note(&Note::new(START, Note::TOPOLOGY, text));
         Machine { schema: schema(series), engine, every: SECOND, now: START }
     }
 
@@ -47,7 +47,7 @@ impl Machine {
         self.now += self.every;
         let mut frame = Frame::new(self.schema.clone(), 1);
         frame.push(Tick { time_ns: self.now, elapsed_ns: self.every as u64 }, row);
-        self.engine.tick(&frame, 0)
+        self.engine.add_tick(&frame, 0)
     }
 
     /// Repeats the same row for a number of seconds.
@@ -94,8 +94,8 @@ fn each_alert_comes_one_tick_after_its_hold_time_at_most_and_ends() {
         assert_eq!(alert.begin_ns, begin, "{}: begins when the rule began to hold", case.id);
         let delay = alert.raised_ns - begin - case.hold_s * SECOND;
         assert!((0..=machine.every).contains(&delay), "{}: {delay} ns after its hold time", case.id);
-        assert!(!alert.sentence.is_empty() && !alert.next.is_empty(), "{alert:?}");
-        let terms = rules::builtin().find_rule(case.id).and_then(|rule| rule.alert.clone()).expect("an alert");
+        assert!(!alert.sentence.is_empty() && !alert.next_step.is_empty(), "{alert:?}");
+        let terms = rules::builtin_alerts().find_rule(case.id).and_then(|rule| rule.alert.clone()).expect("an alert");
         let ended = machine.last(terms.clear_hold_s as i64 + 60, &usual(case));
         let ended: Vec<&AlertEvent> = ended.iter().filter(|event| event.change == AlertChange::End).collect();
         assert_eq!(ended.len(), 1, "{}", case.id);
@@ -208,7 +208,7 @@ fn a_verdict_that_stays_for_a_minute_is_an_alert_with_sentence_and_next_step() {
     assert!(alert.raised_ns - alert.begin_ns >= 60 * SECOND && alert.raised_ns - alert.begin_ns <= 61 * SECOND);
     // the verdict takes no longer than the 30 seconds that it is of
     assert!(alert.begin_ns - before <= 30 * SECOND, "{} s", (alert.begin_ns - before) / SECOND);
-    assert!(!alert.sentence.is_empty() && !alert.next.is_empty(), "{alert:?}");
+    assert!(!alert.sentence.is_empty() && !alert.next_step.is_empty(), "{alert:?}");
     let ended = machine.last(120, &quiet);
     assert_eq!(words(&ended), ["End verdict.stable "]);
     // what lasts shorter is no alert
@@ -252,7 +252,8 @@ source = "test"
 explain = "test"
 alert = { hold = "60s" }
 "#;
-    let machine = |series: &[(&str, &str)]| Machine::with(series, rules::with_own("own.toml", rule).expect("a pack"));
+    let machine =
+        |series: &[(&str, &str)]| Machine::with(series, rules::builtin_with_own("own.toml", rule).expect("a pack"));
     assert_eq!(words(&machine(&disk).last(200, &row)), [""; 0], "nothing says that anybody waits");
     let series = [&disk[..], &[("pressure.io_some_s", "")]].concat();
     assert_eq!(words(&machine(&series).last(200, &[&row[..], &[0.1]].concat())), [""; 0], "nobody waits much");
@@ -313,8 +314,8 @@ fn a_silent_recorder_is_an_alert_while_it_is_silent_and_in_its_log() {
     let mut machine = Machine::new(PRESSURE);
     machine.last(60, &[0.0, 0.0]);
     let last = machine.now;
-    assert!(machine.engine.clock(last + 12 * SECOND).is_empty(), "three intervals and ten seconds");
-    let events = machine.engine.clock(last + 14 * SECOND);
+    assert!(machine.engine.check_clock(last + 12 * SECOND).is_empty(), "three intervals and ten seconds");
+    let events = machine.engine.check_clock(last + 14 * SECOND);
     assert_eq!(words(&events), ["Begin recorder.silent "]);
     assert_eq!(events[0].alert.begin_ns, last);
     machine.now += 29 * SECOND;
@@ -342,7 +343,7 @@ fn ticks_of_different_lengths_are_no_silence() {
     // a recorder of ours that was stopped says so
     let mut machine = Machine::new(PRESSURE);
     machine.last(5, &[0.0, 0.0]);
-    machine.engine.note(&Note::new(machine.now, Note::GAP, "no sample: this process was stopped"));
+    machine.engine.add_note(&Note::new(machine.now, Note::GAP, "no sample: this process was stopped"));
     machine.every = 3600 * SECOND;
     assert_eq!(words(&machine.tick(&[f64::NAN, f64::NAN])), ["Begin recorder.silent ", "End recorder.silent "]);
 }
@@ -351,12 +352,12 @@ fn ticks_of_different_lengths_are_no_silence() {
 fn a_suspended_machine_and_a_clock_that_is_set_are_no_silence() {
     let mut machine = Machine::new(PRESSURE);
     machine.last(60, &[0.0, 0.0]);
-    machine.engine.note(&Note::new(machine.now, Note::CLOCK, "the machine slept for 8 h"));
+    machine.engine.add_note(&Note::new(machine.now, Note::CLOCK, "the machine slept for 8 h"));
     machine.now += 8 * 3600 * SECOND;
     assert!(machine.tick(&[0.0, 0.0]).is_empty());
     // an hour back, in the middle of an alert: it lasts and ends as ever
     assert_eq!(words(&machine.last(40, &[0.5, 0.0])), ["Begin pressure.io "]);
-    machine.engine.note(&Note::new(machine.now, Note::CLOCK, "the clock was set back"));
+    machine.engine.add_note(&Note::new(machine.now, Note::CLOCK, "the clock was set back"));
     machine.now -= 3600 * SECOND;
     assert!(machine.last(60, &[0.5, 0.0]).is_empty());
     assert_eq!(words(&machine.last(40, &[0.0, 0.0])), ["End pressure.io "]);
@@ -489,7 +490,7 @@ fn a_worse_rule_of_the_same_cause_makes_the_alert_worse_and_is_told() {
     assert_eq!(words(&machine.last(10, &[0.5, 0.0, 1.0])), ["Begin disk.stall sda"]);
     let events = machine.last(40, &[0.5, 0.0, 1.0]);
     assert_eq!(words(&events), ["Also disk.stall sda"]);
-    assert!(!events[0].change.calls() && events[0].change.is_new());
+    assert!(!events[0].change.notifies_people() && events[0].change.is_new());
 }
 
 #[test]
@@ -511,7 +512,7 @@ fn the_silence_after_a_warning_hides_nothing_worse() {
 }
 
 #[test]
-fn time_of_which_nothing_is_known_proves_nothing() {
+fn unknown_time_does_not_count_as_hold_time() {
     // one slow tick, and then no values at all: the rule was not seen to hold for a minute
     let mut machine = Machine::new(&[("physical_disk.read_latency_p99_s", "sda")]);
     machine.last(1900, &[0.002]);
@@ -528,7 +529,7 @@ fn a_pause_counts_neither_as_hold_time_nor_towards_the_end() {
         machine.engine.expect_pauses();
         machine.last(10, &[0.0, 0.0]);
         let mut events = machine.tick(&[0.5, 0.0]);
-        machine.engine.note(&Note::new(START, kind, "an hour of which nothing is known"));
+        machine.engine.add_note(&Note::new(START, kind, "an hour of which nothing is known"));
         machine.every = if kind == Note::GAP { 3600 * SECOND } else { 0 };
         machine.now += 3600 * SECOND - machine.every;
         events.extend(machine.tick(&[f64::NAN, f64::NAN]));
@@ -594,7 +595,7 @@ fn the_documented_example_is_right() {
     let text = include_str!("../../../../docs/alerts.md");
     let (_, rest) = text.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
-    let pack = rules::with_own("own.toml", example).expect("it can be read");
+    let pack = rules::builtin_with_own("own.toml", example).expect("it can be read");
     let terms = pack.find_rule("own.disks").and_then(|rule| rule.alert.clone()).expect("an alert");
     assert_eq!((terms.hold_s, terms.clear_hold_s, terms.silence_s, terms.clear.len()), (30.0, 30.0, 600.0, 1));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use diskwright_base::{Ceiling, Device, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, Topology};
-use diskwright_dashboard::screen::{OwnCost, ScreenAction, ScreenKey, ScreenStyle, WatchScreen, draw};
+use diskwright_dashboard::screen::{OwnCost, ScreenAction, ScreenKey, ScreenStyle, WatchScreen, draw_screen};
 use diskwright_dashboard::{DashboardView, History, Panels, RecentHistory, Viewer};
 use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
@@ -44,10 +44,10 @@ fn machine() -> RecentHistory {
         row.extend([0.0; 8]);
         row.push(0.25);
         if second % 5 == 0 {
-            history.note(Note::new(time_ns, Note::PROCESSES, processes()));
+            history.add_note(Note::new(time_ns, Note::PROCESSES, processes()));
         }
         if second == 300 {
-            history.note(Note::new(time_ns, Note::BOOKMARK, "second reader"));
+            history.add_note(Note::new(time_ns, Note::BOOKMARK, "second reader"));
         }
         history.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &row);
     }
@@ -93,11 +93,11 @@ impl Watched {
     }
 
     fn draw(&mut self) -> Vec<String> {
-        let window = self.screen.window(self.range(), self.size.0);
-        let view = self.viewer.view(&self.history, &window).expect("a view");
+        let window = self.screen.view_window(self.range(), self.size.0);
+        let view = self.viewer.build_view(&self.history, &window).expect("a view");
         let mut buffer = Buffer::empty(Rect::new(0, 0, self.size.0, self.size.1));
         let style = ScreenStyle { colour: true, unicode: self.unicode, zone: DisplayZone::utc() };
-        draw(&mut self.screen, &view, OwnCost::default(), &style, &mut buffer);
+        draw_screen(&mut self.screen, &view, OwnCost::default(), &style, &mut buffer);
         self.view = Some(view);
         let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(ratatui::buffer::Cell::symbol).collect();
         buffer.content.chunks(usize::from(self.size.0)).map(line).collect()
@@ -108,7 +108,7 @@ impl Watched {
         for key in keys {
             self.draw();
             let (view, range) = (self.view.clone().expect("drawn"), self.range());
-            actions.push(self.screen.key(*key, &view, range));
+            actions.push(self.screen.handle_key(*key, &view, range));
         }
         actions
     }
@@ -178,7 +178,8 @@ fn the_help_lists_exactly_the_letters_that_do_something() {
     let does = |letter: &char| {
         let mut screen = watched.screen.clone();
         let before = format!("{screen:?}");
-        screen.key(ScreenKey::Char(*letter), &view, range) != ScreenAction::Redraw || format!("{screen:?}") != before
+        screen.handle_key(ScreenKey::Char(*letter), &view, range) != ScreenAction::Redraw
+            || format!("{screen:?}") != before
     };
     // the same keys without shift are not listed
     let is_twin = |letter: &char| ['=', '.', ','].contains(letter);
@@ -217,7 +218,7 @@ fn the_cursor_goes_back_and_the_end_is_followed_again() {
     assert_eq!(watched.moment(), 600);
     watched.press(&[ScreenKey::Left, ScreenKey::Left]);
     assert_eq!(watched.moment(), 598);
-    assert!(!watched.screen.follows());
+    assert!(!watched.screen.is_following_end());
     watched.press(&[ScreenKey::PageUp, ScreenKey::Home]);
     assert_eq!(watched.moment(), 0);
     watched.press(&[ScreenKey::Char(']')]);
@@ -225,7 +226,7 @@ fn the_cursor_goes_back_and_the_end_is_followed_again() {
     assert_eq!(watched.moment(), 300);
     assert!(watched.draw().concat().contains("bookmark: second reader"));
     watched.press(&[ScreenKey::End]);
-    assert!(watched.screen.follows());
+    assert!(watched.screen.is_following_end());
     // what was before the change is shown as it was then
     watched.press(&[ScreenKey::Home, ScreenKey::PageDown]);
     assert_eq!(watched.moment(), 60);
@@ -238,7 +239,7 @@ fn keys_that_come_between_two_frames_all_count() {
     watched.draw();
     let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
     for _ in 0..3 {
-        watched.screen.key(ScreenKey::Left, &view, range);
+        watched.screen.handle_key(ScreenKey::Left, &view, range);
     }
     assert_eq!(watched.moment(), 597);
 }
@@ -300,10 +301,10 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
         }
     }
     let mut watched = Watched::new((80, 24));
-    let window = watched.screen.window(watched.range(), 80);
-    let whole = watched.viewer.view(&watched.history, &window).expect("a view");
+    let window = watched.screen.view_window(watched.range(), 80);
+    let whole = watched.viewer.build_view(&watched.history, &window).expect("a view");
     let mut other = Watched::new((80, 24));
-    let pieces = other.viewer.view(&TickByTick(machine()), &window).expect("a view");
+    let pieces = other.viewer.build_view(&TickByTick(machine()), &window).expect("a view");
     let (whole, pieces) = (serde_json::to_string(&whole), serde_json::to_string(&pieces));
     assert_eq!(whole.expect("JSON"), pieces.expect("JSON"));
 }
@@ -312,14 +313,14 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
 fn with_alert(watched: &mut Watched) {
     use diskwright_dashboard::alerts::{AlertEngine, rules};
     let pack = || diskwright_diagnosis::packs::builtin_pack("default").expect("our pack").expect("is right");
-    let mut engine = AlertEngine::new(rules::builtin(), pack(), Vec::new());
+    let mut engine = AlertEngine::new(rules::builtin_alerts(), pack(), Vec::new());
     let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));
     for second in 290..=440 {
         let mut frame = diskwright_base::Frame::new(schema.clone(), 1);
         let stalled = f64::from(u8::from((300..420).contains(&second)));
         frame.push(Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 }, &[stalled]);
-        engine.tick(&frame, 0).iter().for_each(|event| watched.history.note(event.note()));
+        engine.add_tick(&frame, 0).iter().for_each(|event| watched.history.add_note(event.to_log_note()));
     }
 }
 
@@ -364,12 +365,12 @@ fn the_selected_device_stays_selected_by_its_name_and_a_gone_one_is_said() {
     let gone = "sdb does not exist at this time";
     assert!(watched.draw()[23].contains(gone), "{}", watched.draw().join("\n"));
     // it covers no other word, and is not said where the device is back
-    watched.screen.say("bookmark set");
+    watched.screen.show_message("bookmark set");
     assert!(watched.draw()[23].contains("bookmark set"), "{}", watched.draw()[23]);
     watched.press(&[ScreenKey::Escape]);
     assert!(watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
     let range = watched.range();
-    watched.screen.go_to(START + 300 * SECOND, range);
+    watched.screen.go_to_time(START + 300 * SECOND, range);
     assert!(!watched.draw()[23].contains(gone), "{}", watched.draw()[23]);
 }
 
@@ -383,7 +384,7 @@ fn devices_that_stand_on_others_are_shown_where_they_are_wanted() {
     };
     let topology = Topology { devices: vec![device("sda", &[]), device("sdb", &["sda"])], ..Topology::default() };
     let text = serde_json::to_string(&topology).expect("JSON");
-    watched.history.note(Note::new(START + 590 * SECOND, Note::TOPOLOGY, text));
+    watched.history.add_note(Note::new(START + 590 * SECOND, Note::TOPOLOGY, text));
     let has_volume = |lines: &[String]| lines.iter().any(|line| line.starts_with(" sdb "));
     assert!(!has_volume(&watched.draw()));
     watched.press(&[ScreenKey::Char('d')]);
@@ -421,7 +422,7 @@ fn a_thousand_devices_and_five_thousand_processes_are_drawn() {
         let time_ns = START + second * SECOND;
         watched.history.push(&schema, Tick { time_ns, elapsed_ns: SECOND as u64 }, &vec![1.0; 1000]);
         let text = serde_json::to_string(&table).expect("a table");
-        watched.history.note(Note::new(time_ns, Note::PROCESSES, text));
+        watched.history.add_note(Note::new(time_ns, Note::PROCESSES, text));
     }
     let lines = watched.draw();
     assert!(lines.iter().any(|line| line.contains("disk0000")) && lines.iter().any(|line| line.contains("p1 ")));
@@ -486,7 +487,7 @@ fn what_comes_into_a_time_line_that_stands_still_is_shown_once_it_is_renewed() {
     let marks = |watched: &Watched| watched.view.as_ref().map_or(0, |view| view.marks.len());
     assert_eq!(marks(&watched), 1);
     with_alert(&mut watched);
-    watched.history.note(Note::new(START + 400 * SECOND, Note::BOOKMARK, "set just now"));
+    watched.history.add_note(Note::new(START + 400 * SECOND, Note::BOOKMARK, "set just now"));
     watched.viewer.renew_timeline();
     let lines = watched.draw();
     let bookmarks = watched.view.as_ref().map_or(0, |view| view.marks.iter().filter(|m| m.kind == "bookmark").count());
@@ -515,7 +516,7 @@ fn where_not_all_devices_fit_the_busy_ones_come_before_idle_ones() {
     for second in 0..60 {
         let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
         watched.history.push(&schema, tick, &[0.0, 0.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 9.0]);
-        watched.history.note(Note::new(tick.time_ns, Note::PROCESSES, processes()));
+        watched.history.add_note(Note::new(tick.time_ns, Note::PROCESSES, processes()));
     }
     let rows = |watched: &mut Watched| {
         let lines = watched.draw().into_iter().filter(|line| line.starts_with(" idle") || line.starts_with("!vda"));
@@ -541,7 +542,7 @@ fn an_explanation_that_does_not_fit_says_where_all_of_it_is() {
 #[test]
 fn a_page_ends_where_its_text_ends() {
     let mut watched = Watched::new((80, 24));
-    watched.screen.show((1..=40).fold(String::new(), |text, line| text + &format!("line {line}\n")));
+    watched.screen.show_page((1..=40).fold(String::new(), |text, line| text + &format!("line {line}\n")));
     watched.press(&[ScreenKey::PageDown; 9]);
     let lines = watched.draw();
     assert!(lines[22].starts_with("line 40"), "{}", lines[22]);
@@ -555,7 +556,7 @@ fn a_long_name_of_a_host_gives_way_to_the_moment() {
     let mut watched = Watched::new((80, 24));
     let topology = Topology { host: "ip-10-20-130-140.eu-central-1.compute.internal".into(), ..Topology::default() };
     let text = serde_json::to_string(&topology).expect("a topology");
-    watched.history.note(Note::new(START + 600 * SECOND, Note::TOPOLOGY, text));
+    watched.history.add_note(Note::new(START + 600 * SECOND, Note::TOPOLOGY, text));
     let first = watched.draw().remove(0);
     assert!(first.contains("22:10:00 UTC  values: mean of 5 s, verdict: 60 s"), "{first}");
     assert!(first.starts_with("ip-10-") && first.contains('~'), "{first}");
@@ -567,8 +568,8 @@ fn a_stretch_is_marked_where_the_keys_before_it_went() {
     watched.draw();
     let (view, range) = (watched.view.clone().expect("drawn"), watched.range());
     // both come before the next frame
-    watched.screen.key(ScreenKey::Home, &view, range);
-    watched.screen.key(ScreenKey::Char('c'), &view, range);
+    watched.screen.handle_key(ScreenKey::Home, &view, range);
+    watched.screen.handle_key(ScreenKey::Char('c'), &view, range);
     let actions = watched.press(&[ScreenKey::End, ScreenKey::Char('c')]);
     let ScreenAction::Compare(first, second) = &actions[1] else { panic!("{actions:?}") };
     assert_eq!((first.1, second.1), (START, START + 600 * SECOND));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_base::LogPiece;
 use diskwright_base::text;
-use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, raise};
+use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, merge_alert_value};
 use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpService};
 use serde_json::{Value, json};
 
@@ -270,7 +270,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let lines = if from_overview {
         // no more points than the overview has
         let points = points.min(usize::try_from((to - from) / width.max(1)).unwrap_or(points).max(10));
-        let lines = host.with_overview(|overview| overview.reducer.lines(&counters, (from, to), points));
+        let lines = host.with_overview(|overview| overview.reducer.reduced_lines(&counters, (from, to), points));
         lines.unwrap_or_default()
     } else {
         let max_points = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
@@ -286,7 +286,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let alerts = host.with_overview(|overview| overview.alerts.iter().filter(is_near).cloned().collect());
     let (marks, alerts): (Option<Vec<_>>, Option<Vec<Value>>) = (marks, alerts);
     let mut alerts = alerts.unwrap_or_default();
-    host.source.alerts(wide).0.iter().for_each(|alert| raise(&mut alerts, json!(alert)));
+    host.source.alerts(wide).0.iter().for_each(|alert| merge_alert_value(&mut alerts, json!(alert)));
     Ok(json!({
         "schema": "diskwright.range/1",
         "from_ms": from as f64 / 1e6,
@@ -305,7 +305,7 @@ fn ticks(
     (from, to): Stretch,
     points: usize,
 ) -> Result<Vec<ReducedLine>, String> {
-    let mut reducer = SeriesReducer::within(host.settings.panels.clone(), counters, (from, to), points);
+    let mut reducer = SeriesReducer::for_window(host.settings.panels.clone(), counters, (from, to), points);
     let (history, interval) = (host.source.history()?, host.source.interval_ns());
     let reached = Cell::new(i64::MIN);
     let mut each = |piece: LogPiece<'_>| match piece {
@@ -313,7 +313,7 @@ fn ticks(
             reached.set(frame.ticks().last().map_or(reached.get(), |tick| tick.time_ns));
             reducer.push(frame);
         }
-        LogPiece::Note(note) => reducer.note(&note),
+        LogPiece::Note(note) => reducer.add_note(&note),
     };
     // a tick covers the time before it
     let until = to.saturating_add(interval);
@@ -324,7 +324,7 @@ fn ticks(
         let longest = longest.min(interval.saturating_mul(MOST_TICKS));
         history.read(until.saturating_add(1), to.saturating_add(longest), &mut each)?;
     }
-    Ok(reducer.lines(&[], (from, to), points))
+    Ok(reducer.reduced_lines(&[], (from, to), points))
 }
 
 fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {

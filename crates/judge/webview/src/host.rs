@@ -223,7 +223,7 @@ impl HostState {
         all_devices: bool,
     ) -> Result<DashboardView, String> {
         let window = ViewWindow { all_devices, ..self.window(cursor_ns, shown_ns, judged_ns) };
-        self.viewer().view(self.source.history()?.as_ref(), &window)
+        self.viewer().build_view(self.source.history()?.as_ref(), &window)
     }
 
     fn window(&self, cursor_ns: i64, shown_ns: i64, judged_ns: i64) -> ViewWindow {
@@ -251,7 +251,7 @@ impl HostState {
         let judged_ns = JUDGED_NS.max(ticks * 12);
         let window = self.window(last, SHOWN_NS.max(ticks), judged_ns);
         let window = ViewWindow { judged_step_ns: judged_ns / JUDGED_STEPS, ..window };
-        let view = viewer.view(self.source.history()?.as_ref(), &window)?;
+        let view = viewer.build_view(self.source.history()?.as_ref(), &window)?;
         *lock(&self.summary) = view.verdict.clone().map(Ok);
         let series = self.with_overview(|overview| overview.reducer.series().count()).unwrap_or(0);
         let view = serde_json::to_string(&shapes::view(&view)).map_err(|error| error.to_string())?;

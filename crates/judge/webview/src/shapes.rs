@@ -39,7 +39,7 @@ fn busiest(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
     let mut kept = HashSet::new();
     let mut order = ProcessOrder::default();
     for _ in 0..4 {
-        let mut ranked: Vec<(usize, f64)> = all.iter().map(|row| order.key(row)).enumerate().collect();
+        let mut ranked: Vec<(usize, f64)> = all.iter().map(|row| order.sort_value(row)).enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         kept.extend(ranked.iter().take(PROCESSES).filter(|(_, key)| *key > 0.0).map(|(index, _)| *index));
         order = order.next();

@@ -157,7 +157,7 @@ mod tests {
                 let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
                 history.push(&schema, tick, &[1.0]);
             }
-            self.notes.lock().unwrap().iter().for_each(|note| history.note(note.clone()));
+            self.notes.lock().unwrap().iter().for_each(|note| history.add_note(note.clone()));
             Ok(Box::new(history))
         }
         fn refresh(&self) -> Result<(), String> {
@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(host.with_overview(|overview| overview.until_ns), Some(503_000_000_000));
         let counters = ["physical_disk.reads_per_s".to_owned()];
         let stretch = (501_000_000_000, 503_000_000_000);
-        let lines = host.with_overview(|overview| overview.reducer.lines(&counters, stretch, 2)).unwrap();
+        let lines = host.with_overview(|overview| overview.reducer.reduced_lines(&counters, stretch, 2)).unwrap();
         assert_eq!(lines[0].mean, [Some(1.0), Some(1.0)], "{lines:?}");
     }
 

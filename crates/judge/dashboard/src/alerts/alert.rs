@@ -10,7 +10,7 @@ pub const SCHEMA: &str = "diskwright.alert/1";
 
 /// Interval at which a lasting alert is written to the log again, nanoseconds: readers of a part of a log look back
 /// this far for alerts that began before it.
-pub const RESTATED_NS: i64 = 600_000_000_000;
+pub const RESTATE_INTERVAL_NS: i64 = 600_000_000_000;
 
 /// A rule that held for its hold time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct Alert {
     pub sentence: String,
     /// Next step; empty where none is known.
     #[serde(rename = "next")]
-    pub next: String,
+    pub next_step: String,
 }
 
 /// The worst value of an alert so far.
@@ -77,7 +77,7 @@ impl Alert {
     }
 
     /// The note that keeps it in a log.
-    pub fn note(&self, time_ns: i64) -> Note {
+    pub fn to_log_note(&self, time_ns: i64) -> Note {
         let text = serde_json::to_string(self).expect("an alert is text and numbers");
         Note::new(time_ns, Note::ALERT, text)
     }
@@ -89,7 +89,7 @@ impl Alert {
 }
 
 /// Adds an alert's newest state to a list that has each alert once, in order of begin.
-pub fn merge(alerts: &mut Vec<Alert>, alert: Alert) {
+pub fn merge_alert(alerts: &mut Vec<Alert>, alert: Alert) {
     match alerts.iter_mut().find(|known| known.is_same(&alert)) {
         // an ended alert stays ended, whichever note is read last
         Some(known) if alert.end_ns.is_some() || known.is_open() => *known = alert,
@@ -102,6 +102,6 @@ pub fn merge(alerts: &mut Vec<Alert>, alert: Alert) {
 }
 
 /// The alert of a note; `None` for other notes and for an unreadable one.
-pub fn of_note(note: &Note) -> Option<Alert> {
+pub fn alert_from_note(note: &Note) -> Option<Alert> {
     (note.kind == Note::ALERT).then(|| serde_json::from_str(&note.text).ok()).flatten()
 }

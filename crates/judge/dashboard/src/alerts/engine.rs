@@ -8,20 +8,20 @@ use diskwright_base::{Ceiling, Frame, Note, Tick};
 use diskwright_diagnosis::pseudo_counters::Pseudo;
 use diskwright_diagnosis::{Bottleneck, Pack, Rule, RuleMonitor, RuleTick, Severity};
 
-use super::alert::{Alert, RESTATED_NS};
-use super::lane::RuleLane;
-use super::telling;
-use super::verdicts::VerdictWatch;
+use super::alert::{Alert, RESTATE_INTERVAL_NS};
+use super::alert_text;
+use super::hold_tracker::HoldTracker;
+use super::recent_verdict::RecentVerdict;
 use crate::history::RecentHistory;
 
 /// Largest number of alerts that are open at the same time.
-const MOST_OPEN: usize = 32;
+const MAX_OPEN_ALERTS: usize = 32;
 /// Ticks after which a vanished instance is dropped.
-const FORGOTTEN: u64 = 600;
+const FORGET_AFTER_TICKS: u64 = 600;
 /// Intervals without a tick before ticks count as overdue.
-const PATIENCE: i64 = 3;
+const OVERDUE_INTERVALS: i64 = 3;
 /// Memory for the ticks that verdicts need.
-const RECENT_BYTES: usize = 64 << 20;
+const MAX_RECENT_BYTES: usize = 64 << 20;
 
 /// Change of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct AlertEvent {
 
 impl AlertChange {
     /// True where people are notified.
-    pub fn calls(self) -> bool {
+    pub fn notifies_people(self) -> bool {
         matches!(self, AlertChange::Begin | AlertChange::Worse | AlertChange::End)
     }
 
@@ -63,8 +63,8 @@ impl AlertChange {
 
 impl AlertEvent {
     /// The note for the log.
-    pub fn note(&self) -> Note {
-        self.alert.note(self.time_ns)
+    pub fn to_log_note(&self) -> Note {
+        self.alert.to_log_note(self.time_ns)
     }
 }
 
@@ -92,7 +92,7 @@ struct SilencedCause {
 impl SilencedCause {
     /// True where the silence covers a rule: one of the ended alert, or another one that is neither more severe nor
     /// critical.
-    fn covers(&self, index: usize, severity: Severity) -> bool {
+    fn covers_rule(&self, index: usize, severity: Severity) -> bool {
         self.rules.contains(&index) || (severity <= self.severity && severity < Severity::Critical)
     }
 }
@@ -104,17 +104,17 @@ pub struct AlertEngine {
     /// The alerts; the monitor's pack begins with them.
     rules: Vec<Rule>,
     /// For each rule, the position of its clearing conditions in the monitor's pack.
-    clear_of: Vec<Option<usize>>,
+    clear_rules: Vec<Option<usize>>,
     /// For each rule on the verdict, the position of its other conditions in the monitor's pack.
-    beside_of: Vec<Option<usize>>,
+    companion_rules: Vec<Option<usize>>,
     /// By position in the monitor's pack, then by instance.
-    lanes: Vec<BTreeMap<String, RuleLane>>,
+    trackers: Vec<BTreeMap<String, HoldTracker>>,
     open: Vec<OpenAlert>,
     silenced: Vec<SilencedCause>,
-    verdicts: VerdictWatch,
+    verdicts: RecentVerdict,
     recent: RecentHistory,
     last: Option<Tick>,
-    number: u64,
+    tick_number: u64,
     /// The clock was stepped, or the machine slept, since the last tick.
     clock_moved: bool,
     /// A note says that the recorder did not sample, although the next tick covers that time.
@@ -133,7 +133,8 @@ impl AlertEngine {
         let (mut clear_of, mut beside_of) = (Vec::new(), Vec::new());
         for rule in &rules {
             let rest = || Rule { id: format!("{}.beside", rule.id), all: rule.all[1..].to_vec(), ..rule.clone() };
-            let beside = is_of(rule, Pseudo::VerdictConfidence).then(rest).filter(|rule| rule.conditions().count() > 0);
+            let beside =
+                reads_pseudo(rule, Pseudo::VerdictConfidence).then(rest).filter(|rule| rule.conditions().count() > 0);
             beside_of.push(beside.is_some().then_some(watched.rules.len()));
             watched.rules.extend(beside);
             let clear = rule.alert.as_ref().map(|terms| terms.clear.clone()).unwrap_or_default();
@@ -144,17 +145,17 @@ impl AlertEngine {
             }
         }
         AlertEngine {
-            lanes: vec![BTreeMap::new(); watched.rules.len()],
+            trackers: vec![BTreeMap::new(); watched.rules.len()],
             monitor: RuleMonitor::new(watched, ceilings.clone()),
             rules,
-            clear_of,
-            beside_of,
+            clear_rules: clear_of,
+            companion_rules: beside_of,
             open: Vec::new(),
             silenced: Vec::new(),
-            verdicts: VerdictWatch::new(judging, ceilings),
-            recent: RecentHistory::new(RECENT_BYTES),
+            verdicts: RecentVerdict::new(judging, ceilings),
+            recent: RecentHistory::new(MAX_RECENT_BYTES),
             last: None,
-            number: 0,
+            tick_number: 0,
             clock_moved: false,
             gap_noted: false,
             ended_ns: None,
@@ -183,58 +184,58 @@ impl AlertEngine {
     }
 
     /// Adds a note; notes come before the tick that they belong to.
-    pub fn note(&mut self, note: &Note) {
+    pub fn add_note(&mut self, note: &Note) {
         self.clock_moved |= note.kind == Note::CLOCK;
         self.gap_noted |= note.kind == Note::GAP;
         if note.kind == Note::END {
             self.ended_ns = Some(note.time_ns);
         }
         self.monitor.add_note(note);
-        self.recent.note(note.clone());
+        self.recent.add_note(note.clone());
     }
 
     /// Adds every tick of a frame and calls `each` for every change.
-    pub fn frame(&mut self, frame: &Frame, each: &mut dyn FnMut(AlertEvent)) {
+    pub fn add_frame(&mut self, frame: &Frame, each: &mut dyn FnMut(AlertEvent)) {
         for index in 0..frame.ticks().len() {
-            self.tick(frame, index).into_iter().for_each(&mut *each);
+            self.add_tick(frame, index).into_iter().for_each(&mut *each);
         }
     }
 
     /// Adds tick number `index` of a frame and returns the changes.
-    pub fn tick(&mut self, frame: &Frame, index: usize) -> Vec<AlertEvent> {
+    pub fn add_tick(&mut self, frame: &Frame, index: usize) -> Vec<AlertEvent> {
         let tick = frame.ticks()[index];
-        self.number += 1;
+        self.tick_number += 1;
         let mut events = Vec::new();
-        self.arrival(&tick, &mut events);
-        self.remember(frame, index, &tick);
-        let AlertEngine { monitor, lanes, number, clear_of, .. } = self;
+        self.check_arrival(&tick, &mut events);
+        self.store_tick(frame, index, &tick);
+        let AlertEngine { monitor, trackers: lanes, tick_number: number, clear_rules: clear_of, .. } = self;
         monitor.judge_tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
             let lanes = &mut lanes[rule_tick.rule];
             if !lanes.contains_key(rule_tick.instance) {
-                lanes.insert(rule_tick.instance.to_owned(), RuleLane::default());
+                lanes.insert(rule_tick.instance.to_owned(), HoldTracker::default());
             }
             let Some(lane) = lanes.get_mut(rule_tick.instance) else { return };
             if clear_of.contains(&Some(rule_tick.rule)) {
-                lane.clearing_tick(&tick, rule_tick, *number);
+                lane.add_clearing_tick(&tick, rule_tick, *number);
             } else {
-                lane.tick(&tick, rule_tick, *number);
+                lane.add_tick(&tick, rule_tick, *number);
             }
         });
-        self.judge(&tick);
-        self.vanished(&tick);
+        self.judge_verdict_rules(&tick);
+        self.drop_vanished(&tick);
         self.last = Some(tick);
-        self.settle(tick.time_ns, &mut events);
+        self.update_alerts(tick.time_ns, &mut events);
         self.clock_moved = false;
         self.gap_noted = false;
         events
     }
 
     /// Checks for overdue ticks while no tick comes; returns the changes.
-    pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
+    pub fn check_clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let mut events = Vec::new();
         if let Some(last) = self.last {
-            self.overdue(last, now_ns);
-            self.settle(now_ns, &mut events);
+            self.judge_overdue(last, now_ns);
+            self.update_alerts(now_ns, &mut events);
         }
         events
     }
@@ -242,25 +243,27 @@ impl AlertEngine {
     /// Handles the arrival of a tick: the clock set back, overdue ticks, pauses. A late tick was overdue until its own
     /// start, unless the clock moved or the machine was suspended: a long tick covers its whole length. Where a gap was
     /// noted, it was overdue until its end.
-    fn arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
+    fn check_arrival(&mut self, tick: &Tick, events: &mut Vec<AlertEvent>) {
         let Some(last) = self.last else { return };
         let begin_ns = if self.gap_noted { tick.time_ns } else { tick.start_ns() };
         // logs round the times of ticks to microseconds, so the last tick may lie after the note
         let ended = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
         let has_ended = self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
-            self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
+            self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
         } else if !self.clock_moved && !has_ended {
-            self.overdue(last, begin_ns);
-            self.settle(tick.time_ns, events);
+            self.judge_overdue(last, begin_ns);
+            self.update_alerts(tick.time_ns, events);
         }
         let pause_ns = begin_ns.saturating_sub(last.time_ns);
         if pause_ns > 0 {
-            self.lanes.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.pauses(pause_ns));
+            self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.add_pause(pause_ns));
         }
-        for (lanes, _) in self.lanes.iter_mut().zip(&self.rules).filter(|(_, rule)| is_of(rule, Pseudo::TicksOverdue)) {
-            lanes.values_mut().for_each(|lane| lane.fails(tick.time_ns));
+        for (lanes, _) in
+            self.trackers.iter_mut().zip(&self.rules).filter(|(_, rule)| reads_pseudo(rule, Pseudo::TicksOverdue))
+        {
+            lanes.values_mut().for_each(|lane| lane.mark_failed(tick.time_ns));
         }
     }
 
@@ -275,36 +278,36 @@ impl AlertEngine {
     }
 
     /// Judges the rules on overdue ticks.
-    fn overdue(&mut self, last: Tick, now_ns: i64) {
+    fn judge_overdue(&mut self, last: Tick, now_ns: i64) {
         if !self.expects_ticks {
             return;
         }
-        let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(PATIENCE);
+        let usual = i64::try_from(last.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(OVERDUE_INTERVALS);
         let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
         for index in 0..self.rules.len() {
-            if is_of(&self.rules[index], Pseudo::TicksOverdue) && holds(&self.rules[index], overdue_s) {
-                let lane = self.lanes[index].entry(String::new()).or_default();
-                lane.seen = self.number;
-                lane.holds((last.time_ns, now_ns), Some((0, overdue_s)));
+            if reads_pseudo(&self.rules[index], Pseudo::TicksOverdue) && rule_holds(&self.rules[index], overdue_s) {
+                let lane = self.trackers[index].entry(String::new()).or_default();
+                lane.last_tick_number = self.tick_number;
+                lane.mark_held((last.time_ns, now_ns), Some((0, overdue_s)));
             }
         }
     }
 
     /// Stores a tick for as long as verdicts need it.
-    fn remember(&mut self, frame: &Frame, index: usize, tick: &Tick) {
+    fn store_tick(&mut self, frame: &Frame, index: usize, tick: &Tick) {
         let row: Vec<f64> = (0..frame.schema().series.len()).map(|column| frame.column(column)[index]).collect();
         self.recent.push(frame.schema(), *tick, &row);
         let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
-        self.recent.forget_before(tick.time_ns.saturating_sub(VerdictWatch::needs(interval_ns)));
+        self.recent.forget_before(tick.time_ns.saturating_sub(RecentVerdict::needed_ns(interval_ns)));
     }
 
     /// Judges the rules on the verdict, with one tracker for each bottleneck and device.
-    fn judge(&mut self, tick: &Tick) {
+    fn judge_verdict_rules(&mut self, tick: &Tick) {
         let of_verdict: Vec<usize> =
-            (0..self.rules.len()).filter(|rule| is_of(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
+            (0..self.rules.len()).filter(|rule| reads_pseudo(&self.rules[*rule], Pseudo::VerdictConfidence)).collect();
         // where the log lacks the counters of all companion conditions, it is unknown whether tasks wait
         let waits = |rule: &usize| {
-            let beside = self.beside_of[*rule].and_then(|beside| self.lanes[beside].get(""));
+            let beside = self.companion_rules[*rule].and_then(|beside| self.trackers[beside].get(""));
             beside.map(|lane| lane.holds_since.is_some())
         };
         let waits: Vec<Option<bool>> = of_verdict.iter().map(waits).collect();
@@ -312,30 +315,34 @@ impl AlertEngine {
         let is_wanted = waits.iter().any(|waits| *waits != Some(false));
         if is_wanted {
             let interval_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX);
-            self.verdicts.tick(&self.recent, tick.time_ns, interval_ns);
+            self.verdicts.judge_if_due(&self.recent, tick.time_ns, interval_ns);
         }
         let verdict = self.verdicts.verdict.as_ref().filter(|_| is_wanted);
         let blamed = verdict.filter(|verdict| verdict.bottleneck.blames());
-        let key = blamed.map(telling::key).unwrap_or_default();
+        let key = blamed.map(alert_text::verdict_key).unwrap_or_default();
         let confidence = blamed.map_or(0.0, |verdict| verdict.confidence);
         // an inefficient pattern of requests is an alert only where tasks are known to wait
         let is_pattern = blamed.is_some_and(|verdict| verdict.bottleneck == Bottleneck::Application);
         for (index, waits) in of_verdict.into_iter().zip(waits) {
-            let clear = self.clear_of[index];
+            let clear = self.clear_rules[index];
             let counts = waits.unwrap_or(!is_pattern);
             let confidence = if counts { confidence } else { 0.0 };
             if !key.is_empty() {
                 for lanes in [Some(index), clear].into_iter().flatten() {
-                    self.lanes[lanes].entry(key.clone()).or_default();
+                    self.trackers[lanes].entry(key.clone()).or_default();
                 }
             }
             for lanes in [Some(index), clear].into_iter().flatten() {
                 let rule = &self.monitor.pack().rules[lanes];
-                for (of, lane) in &mut self.lanes[lanes] {
+                for (of, lane) in &mut self.trackers[lanes] {
                     let value = if *of == key { confidence } else { 0.0 };
-                    let rule_tick =
-                        RuleTick { rule: lanes, instance: of, holds: Some(holds(rule, value)), lead: Some((0, value)) };
-                    lane.tick(tick, rule_tick, self.number);
+                    let rule_tick = RuleTick {
+                        rule: lanes,
+                        instance: of,
+                        holds: Some(rule_holds(rule, value)),
+                        lead: Some((0, value)),
+                    };
+                    lane.add_tick(tick, rule_tick, self.tick_number);
                 }
             }
             self.forget_blamed(index, tick);
@@ -344,52 +351,58 @@ impl AlertEngine {
 
     /// Drops trackers of devices that no verdict has blamed for long: cgroups and volumes come and go for weeks.
     fn forget_blamed(&mut self, index: usize, tick: &Tick) {
-        let after_ns = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGOTTEN.cast_signed());
+        let after_ns =
+            i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).saturating_mul(FORGET_AFTER_TICKS.cast_signed());
         let is_open = |of: &str| {
             self.open.iter().any(|open| open.members.iter().any(|(rule, instance)| *rule == index && instance == of))
         };
-        let is_old = |(of, lane): &(&String, &RuleLane)| lane.failed_for(after_ns, tick.time_ns) && !is_open(of);
-        let old: Vec<String> = self.lanes[index].iter().filter(is_old).map(|(of, _)| of.clone()).collect();
+        let is_old = |(of, lane): &(&String, &HoldTracker)| lane.failed_for(after_ns, tick.time_ns) && !is_open(of);
+        let old: Vec<String> = self.trackers[index].iter().filter(is_old).map(|(of, _)| of.clone()).collect();
         for of in old {
-            self.lanes[index].remove(&of);
-            self.clear_of[index].and_then(|clear| self.lanes[clear].remove(&of));
+            self.trackers[index].remove(&of);
+            self.clear_rules[index].and_then(|clear| self.trackers[clear].remove(&of));
         }
     }
 
     /// Marks rules at vanished instances as not holding, and drops them after a while.
-    fn vanished(&mut self, tick: &Tick) {
-        let number = self.number;
+    fn drop_vanished(&mut self, tick: &Tick) {
+        let number = self.tick_number;
         let is_open = |of: usize, instance: &str| {
             self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == of && i == instance))
         };
-        for (rule, lanes) in self.lanes.iter_mut().enumerate() {
-            lanes.retain(|instance, lane| number - lane.seen < FORGOTTEN || is_open(rule, instance));
-            lanes.values_mut().filter(|lane| lane.seen < number).for_each(|lane| lane.fails(tick.start_ns()));
+        for (rule, lanes) in self.trackers.iter_mut().enumerate() {
+            lanes.retain(|instance, lane| {
+                number - lane.last_tick_number < FORGET_AFTER_TICKS || is_open(rule, instance)
+            });
+            lanes
+                .values_mut()
+                .filter(|lane| lane.last_tick_number < number)
+                .for_each(|lane| lane.mark_failed(tick.start_ns()));
         }
     }
 
     /// Raises, keeps and ends alerts by the state of the trackers.
-    fn settle(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
+    fn update_alerts(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
-        for (rule, lanes) in self.rules.iter().zip(&mut self.lanes) {
+        for (rule, lanes) in self.rules.iter().zip(&mut self.trackers) {
             lanes.values_mut().for_each(|lane| lane.keep_worst(rule, now_ns));
         }
         for rule in 0..self.rules.len() {
-            let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| ns(terms.hold_s));
-            let due = |(_, lane): &(&String, &RuleLane)| lane.held_for(hold_ns);
-            let due: Vec<String> = self.lanes[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
-            due.into_iter().for_each(|instance| self.raise(rule, instance, now_ns, events));
+            let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| seconds_to_ns(terms.hold_s));
+            let due = |(_, lane): &(&String, &HoldTracker)| lane.held_for(hold_ns);
+            let due: Vec<String> = self.trackers[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
+            due.into_iter().for_each(|instance| self.raise_alert(rule, instance, now_ns, events));
         }
-        self.follow();
+        self.update_peaks();
         let mut lasting = Vec::new();
         for mut open in std::mem::take(&mut self.open) {
-            if let Some(end_ns) = self.end(&open, now_ns) {
+            if let Some(end_ns) = self.find_end_ns(&open, now_ns) {
                 open.alert.end_at(end_ns);
-                self.silence(&open, now_ns);
+                self.silence_cause(&open, now_ns);
                 events.push(AlertEvent { change: AlertChange::End, alert: open.alert, time_ns: now_ns });
                 continue;
             }
-            if now_ns - open.stated_ns >= RESTATED_NS {
+            if now_ns - open.stated_ns >= RESTATE_INTERVAL_NS {
                 open.stated_ns = now_ns;
                 events.push(AlertEvent { change: AlertChange::Still, alert: open.alert.clone(), time_ns: now_ns });
             }
@@ -399,10 +412,10 @@ impl AlertEngine {
     }
 
     /// Raises an alert, or adds the rule to the open alert of its cause.
-    fn raise(&mut self, index: usize, of: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
+    fn raise_alert(&mut self, index: usize, of: String, now_ns: i64, events: &mut Vec<AlertEvent>) {
         let rule = &self.rules[index];
         let verdict = self.verdicts.verdict.as_ref();
-        let (bottleneck, instance) = telling::blamed(rule, &of, verdict);
+        let (bottleneck, instance) = alert_text::alert_target(rule, &of, verdict);
         let cause = if bottleneck.blames() { bottleneck.name().to_owned() } else { rule.id.clone() };
         let near = |other: &str| other == instance || other.is_empty() || instance.is_empty();
         if self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == index && *i == of)) {
@@ -413,8 +426,8 @@ impl AlertEngine {
             .iter_mut()
             .find(|open| (open.cause == cause || rule.none.contains(&open.alert.id)) && near(&open.alert.instance));
         if let Some(open) = shared {
-            let lane = self.lanes[index].get(&of).copied().unwrap_or_default();
-            let change = telling::join(&mut open.alert, self.monitor.pack(), rule, (&of, &lane), now_ns);
+            let lane = self.trackers[index].get(&of).copied().unwrap_or_default();
+            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&of, &lane), now_ns);
             // the most severe rule comes first: its worst value is the alert's peak
             let place = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
             open.members.insert(place, (index, of));
@@ -423,58 +436,59 @@ impl AlertEngine {
             return;
         }
         let is_silent = self.silenced.iter().any(|silenced| {
-            silenced.cause == cause && near(&silenced.instance) && silenced.covers(index, rule.severity)
+            silenced.cause == cause && near(&silenced.instance) && silenced.covers_rule(index, rule.severity)
         });
-        if is_silent || self.open.len() >= MOST_OPEN {
+        if is_silent || self.open.len() >= MAX_OPEN_ALERTS {
             return;
         }
-        let Some(lane) = self.lanes[index].get(&of) else { return };
+        let Some(lane) = self.trackers[index].get(&of) else { return };
         let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
-        if !is_of(rule, Pseudo::VerdictConfidence) && !is_of(rule, Pseudo::TicksOverdue) {
-            self.verdicts.tick(&self.recent, now_ns, interval_ns);
+        if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
+            self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
         }
-        let alert = telling::alert(self.monitor.pack(), rule, (&of, lane), self.verdicts.verdict.as_ref(), now_ns);
+        let alert =
+            alert_text::build_alert(self.monitor.pack(), rule, (&of, lane), self.verdicts.verdict.as_ref(), now_ns);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
         self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
     }
 
     /// Updates the worst value of each open alert by its first rule, which is the most severe one.
-    fn follow(&mut self) {
+    fn update_peaks(&mut self) {
         for open in &mut self.open {
             let Some((index, instance)) = open.members.first() else { continue };
-            let Some(lane) = self.lanes[*index].get(instance).filter(|lane| lane.holds_since.is_some()) else {
+            let Some(lane) = self.trackers[*index].get(instance).filter(|lane| lane.holds_since.is_some()) else {
                 continue;
             };
-            telling::follow(&mut open.alert, &self.rules[*index], lane, self.last);
+            alert_text::update_peak(&mut open.alert, &self.rules[*index], lane, self.last);
         }
     }
 
     /// Time at which the last rule of an alert cleared, once all have been clear for their time.
-    fn end(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
+    fn find_end_ns(&self, open: &OpenAlert, now_ns: i64) -> Option<i64> {
         let mut end_ns = open.alert.begin_ns;
         // no state is known after the last tick
         let seen_ns = self.last.map_or(now_ns, |last| last.time_ns.min(now_ns));
         for (rule, instance) in &open.members {
-            let clear_hold_ns = ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
-            let cleared = match self.clear_of[*rule] {
+            let clear_hold_ns = seconds_to_ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
+            let cleared = match self.clear_rules[*rule] {
                 Some(clear) => {
-                    let lane = self.lanes[clear].get(instance);
+                    let lane = self.trackers[clear].get(instance);
                     lane.filter(|lane| lane.held_for(clear_hold_ns)).and_then(|lane| lane.holds_since)
                 }
                 None => None,
             };
             // a vanished device has no clearing condition any more
-            let lane = self.lanes[*rule].get(instance);
-            let is_gone = lane.is_none_or(|lane| lane.seen + 1 < self.number);
-            let failed = |lane: &RuleLane| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
+            let lane = self.trackers[*rule].get(instance);
+            let is_gone = lane.is_none_or(|lane| lane.last_tick_number + 1 < self.tick_number);
+            let failed = |lane: &HoldTracker| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
             let fails = lane.map_or(Some(now_ns), failed);
-            let since = if self.clear_of[*rule].is_some() && !is_gone { cleared } else { fails };
+            let since = if self.clear_rules[*rule].is_some() && !is_gone { cleared } else { fails };
             end_ns = end_ns.max(since?);
         }
         Some(end_ns)
     }
 
-    fn silence(&mut self, open: &OpenAlert, now_ns: i64) {
+    fn silence_cause(&mut self, open: &OpenAlert, now_ns: i64) {
         let longest = |(rule, _): &(usize, String)| self.rules[*rule].alert.as_ref().map_or(0.0, |t| t.silence_s);
         let silence_s = open.members.iter().map(longest).fold(0.0, f64::max);
         if silence_s > 0.0 {
@@ -483,24 +497,24 @@ impl AlertEngine {
                 instance: open.alert.instance.clone(),
                 rules: open.members.iter().map(|(rule, _)| *rule).collect(),
                 severity: open.alert.severity,
-                until_ns: now_ns + ns(silence_s),
+                until_ns: now_ns + seconds_to_ns(silence_s),
             });
         }
     }
 }
 
 /// True where the rule's first condition is on this pseudo counter, which only the engine knows.
-fn is_of(rule: &Rule, pseudo: Pseudo) -> bool {
+fn reads_pseudo(rule: &Rule, pseudo: Pseudo) -> bool {
     rule.all.first().is_some_and(|condition| condition.quantity.counter.pseudo == Some(pseudo))
 }
 
 /// True where a rule on such a value holds.
-fn holds(rule: &Rule, value: f64) -> bool {
+fn rule_holds(rule: &Rule, value: f64) -> bool {
     let limit = |condition: &diskwright_diagnosis::rule::Condition| condition.display_parts().1.unwrap_or(f64::NAN);
     rule.all.first().is_some_and(|condition| condition.compare.holds(value, limit(condition)))
 }
 
-fn ns(seconds: f64) -> i64 {
+fn seconds_to_ns(seconds: f64) -> i64 {
     (seconds * 1e9) as i64
 }
 
@@ -516,36 +530,36 @@ mod tests {
     use crate::history::History;
 
     #[test]
-    fn what_no_verdict_has_blamed_for_long_is_forgotten() {
+    fn forgets_devices_that_no_verdict_has_blamed_for_long() {
         let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
-        let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
-        let of_verdict = |rule: &Rule| is_of(rule, Pseudo::VerdictConfidence);
+        let mut engine = AlertEngine::new(rules::builtin_alerts(), judging, Vec::new());
+        let of_verdict = |rule: &Rule| reads_pseudo(rule, Pseudo::VerdictConfidence);
         let index = engine.rules.iter().position(of_verdict).expect("a rule on the verdict");
-        let clear = engine.clear_of[index].expect("it has a clearing limit");
+        let clear = engine.clear_rules[index].expect("it has a clearing limit");
         for lanes in [index, clear] {
-            engine.lanes[lanes].insert("disk:dm-7".to_owned(), RuleLane::default());
+            engine.trackers[lanes].insert("disk:dm-7".to_owned(), HoldTracker::default());
         }
         let series = Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
-        for second in 1..=FORGOTTEN.cast_signed() + 1 {
+        for second in 1..=FORGET_AFTER_TICKS.cast_signed() + 1 {
             let mut frame = Frame::new(schema.clone(), 1);
             frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[0.0]);
-            engine.tick(&frame, 0);
+            engine.add_tick(&frame, 0);
         }
-        assert!([index, clear].iter().all(|lanes| !engine.lanes[*lanes].contains_key("disk:dm-7")));
+        assert!([index, clear].iter().all(|lanes| !engine.trackers[*lanes].contains_key("disk:dm-7")));
     }
 
     #[test]
     fn verdicts_know_the_topology_after_the_clock_was_set_back() {
         let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
-        let mut engine = AlertEngine::new(rules::builtin(), judging, Vec::new());
+        let mut engine = AlertEngine::new(rules::builtin_alerts(), judging, Vec::new());
         let series = Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
-        engine.note(&Note::new(1_000_000_000_000, Note::TOPOLOGY, "{}"));
+        engine.add_note(&Note::new(1_000_000_000_000, Note::TOPOLOGY, "{}"));
         for second in (1_001..1_050).chain(501..510) {
             let mut frame = Frame::new(schema.clone(), 1);
             frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[0.0]);
-            engine.tick(&frame, 0);
+            engine.add_tick(&frame, 0);
         }
         let mut found = Vec::new();
         let each = &mut |piece: LogPiece<'_>| match piece {

@@ -6,11 +6,11 @@
 //! - `alert`, `alert_text`: the alert and its texts
 
 mod alert;
+mod alert_text;
 mod engine;
-mod lane;
+mod hold_tracker;
+mod recent_verdict;
 pub mod rules;
-mod telling;
-mod verdicts;
 
-pub use alert::{Alert, AlertPeak, RESTATED_NS, SCHEMA, merge, of_note};
+pub use alert::{Alert, AlertPeak, RESTATE_INTERVAL_NS, SCHEMA, alert_from_note, merge_alert};
 pub use engine::{AlertChange, AlertEngine, AlertEvent};

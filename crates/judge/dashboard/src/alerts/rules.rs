@@ -3,22 +3,22 @@
 use diskwright_base::Problems;
 use diskwright_diagnosis::Pack;
 
-const FILE: &str = "rules/alerts.toml";
-const TEXT: &str = include_str!("../../../../../rules/alerts.toml");
+const BUILTIN_FILE: &str = "rules/alerts.toml";
+const BUILTIN_TEXT: &str = include_str!("../../../../../rules/alerts.toml");
 
 /// The built-in alert rules.
 ///
 /// # Panics
 /// Where our own file is wrong, which a test excludes.
-pub fn builtin() -> Pack {
-    Pack::load(FILE, TEXT).expect("our own alerts are right")
+pub fn builtin_alerts() -> Pack {
+    Pack::load(BUILTIN_FILE, BUILTIN_TEXT).expect("our own alerts are right")
 }
 
 /// The built-in rules together with those of a user's file; `file` is its name in error messages.
 ///
 /// # Errors
 /// Everything that is wrong with it, including rules without `alert`.
-pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
+pub fn builtin_with_own(file: &str, text: &str) -> Result<Pack, Problems> {
     let own = Pack::load(file, text)?;
     let quiet = own.rules.iter().filter(|rule| rule.alert.is_none());
     let wrong: Vec<diskwright_base::Problem> = quiet
@@ -32,7 +32,7 @@ pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
     if !wrong.is_empty() {
         return Err(Problems(wrong));
     }
-    let mut pack = builtin();
+    let mut pack = builtin_alerts();
     pack.rules.retain(|rule| own.rules.iter().all(|other| other.id != rule.id));
     pack.rules.extend(own.rules);
     for advice in own.advice {
@@ -47,9 +47,9 @@ pub fn with_own(file: &str, text: &str) -> Result<Pack, Problems> {
 ///
 /// # Errors
 /// An id that no rule has, with the nearest.
-pub fn without(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
+pub fn remove_rules(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
     for id in ids {
-        known(pack, id)?;
+        check_rule_id(pack, id)?;
     }
     pack.rules.retain(|rule| !ids.contains(&rule.id));
     Ok(())
@@ -59,7 +59,7 @@ pub fn without(pack: &mut Pack, ids: &[String]) -> Result<(), String> {
 ///
 /// # Errors
 /// The nearest ids in words.
-pub fn known(pack: &Pack, id: &str) -> Result<(), String> {
+pub fn check_rule_id(pack: &Pack, id: &str) -> Result<(), String> {
     if pack.find_rule(id).is_some() {
         return Ok(());
     }
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn every_rule_of_ours_is_an_alert_and_says_what_to_do() {
-        let pack = builtin();
+        let pack = builtin_alerts();
         for rule in &pack.rules {
             assert!(rule.alert.is_some(), "{}", rule.id);
             let of_verdict = rule.id == "verdict.stable";
@@ -100,14 +100,14 @@ source = "me"
 explain = "mine"
 alert = { hold = "5s" }
 "#;
-        let mut pack = with_own("mine.toml", text).unwrap();
-        assert_eq!(pack.rules.len(), builtin().rules.len());
+        let mut pack = builtin_with_own("mine.toml", text).unwrap();
+        assert_eq!(pack.rules.len(), builtin_alerts().rules.len());
         assert_eq!(pack.find_rule("pressure.io").unwrap().alert.as_ref().unwrap().hold_s, 5.0);
-        let error = without(&mut pack, &["presure.io".into()]).unwrap_err();
+        let error = remove_rules(&mut pack, &["presure.io".into()]).unwrap_err();
         assert_eq!(error, "no alert has the id `presure.io`; did you mean `pressure.io`?");
-        without(&mut pack, &["pressure.io".into()]).unwrap();
+        remove_rules(&mut pack, &["pressure.io".into()]).unwrap();
         assert!(pack.find_rule("pressure.io").is_none());
-        let wrong = with_own("mine.toml", &text.replace("alert =", "sustained =").replace("hold", "at_least"));
+        let wrong = builtin_with_own("mine.toml", &text.replace("alert =", "sustained =").replace("hold", "at_least"));
         assert!(wrong.unwrap_err().to_string().contains("never raises one"));
     }
 }

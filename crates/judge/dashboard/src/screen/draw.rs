@@ -9,7 +9,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style as CellStyle};
 
-use super::figures::{self, figure};
+use super::figures::{self, format_figure};
 use super::help::{self, KEYS};
 use super::layout::{self, ScreenLayout};
 use super::{ScreenInput, WatchScreen, tables};
@@ -59,24 +59,24 @@ pub(super) enum Tone {
 impl Pen<'_> {
     /// Writes a text at a column and row of the area, in at most `columns` columns; returns the number of columns
     /// written.
-    pub fn text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
+    pub fn write_text(&mut self, (column, row): (u16, u16), columns: u16, text: &str, tone: Tone) -> u16 {
         let room = self.area.width.saturating_sub(column).min(columns);
         if row >= self.area.height || room == 0 {
             return 0;
         }
-        let shown = self.clean(text);
+        let shown = self.clean_text(text);
         let (x, y) = (self.area.x + column, self.area.y + row);
-        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(room), self.cell(tone));
+        let (end, _) = self.buffer.set_stringn(x, y, shown, usize::from(room), self.cell_style(tone));
         end - x
     }
 
     /// Printable form of a text from outside. Pad and cut only this form: its width may differ from that of the text.
-    pub fn clean(&self, text: &str) -> String {
+    pub fn clean_text(&self, text: &str) -> String {
         let clean = diskwright_base::text::printable_line(text);
         if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) }
     }
 
-    fn cell(&self, tone: Tone) -> CellStyle {
+    fn cell_style(&self, tone: Tone) -> CellStyle {
         let plain = CellStyle::default();
         match (tone, self.style.colour) {
             (Tone::Plain, _) => plain,
@@ -93,36 +93,43 @@ impl Pen<'_> {
 }
 
 /// Draws the view into a buffer of any size.
-pub fn draw(screen: &mut WatchScreen, view: &DashboardView, cost: OwnCost, style: &ScreenStyle, buffer: &mut Buffer) {
+pub fn draw_screen(
+    screen: &mut WatchScreen,
+    view: &DashboardView,
+    cost: OwnCost,
+    style: &ScreenStyle,
+    buffer: &mut Buffer,
+) {
     let area = *buffer.area();
     buffer.reset();
     let mut pen = Pen { buffer, style, area };
     if let Some((text, line)) = &mut screen.page {
-        return page(&mut pen, text, line);
+        return draw_page(&mut pen, text, line);
     }
     if screen.help {
-        return help(&mut pen, screen, view);
+        return draw_help(&mut pen, screen, view);
     }
-    let (count, processes) = (tables::count(screen, view), tables::processes(screen, view));
-    let alerts = alerts_now(view);
+    let (count, processes) = (tables::device_count(screen, view), tables::visible_processes(screen, view));
+    let alerts = current_alerts(view);
     let max_alert_rows = if area.height < 20 { 1 } else { 2 };
     let alert_rows = u16::try_from(alerts.len()).unwrap_or(max_alert_rows).min(max_alert_rows);
-    let layout = layout::share(area.height, layout::TOP + alert_rows, count, view.strips.len(), processes.len());
-    let devices = tables::devices(screen, view, layout.device_rows);
-    heading(&mut pen, screen, view);
-    verdict(&mut pen, view.verdict.as_ref());
-    alert_lines(&mut pen, &alerts, alert_rows, view.cursor_ns);
+    let layout =
+        layout::divide_rows(area.height, layout::HEADER_ROWS + alert_rows, count, view.strips.len(), processes.len());
+    let devices = tables::visible_devices(screen, view, layout.device_rows);
+    draw_heading(&mut pen, screen, view);
+    draw_verdict(&mut pen, view.verdict.as_ref());
+    draw_alerts(&mut pen, &alerts, alert_rows, view.cursor_ns);
     screen.find_selected(&devices);
     tables::draw_devices(&mut pen, screen, view, &devices, &layout);
-    strips(&mut pen, view, &layout);
+    draw_strips(&mut pen, view, &layout);
     tables::draw_processes(&mut pen, screen, &processes, &layout);
-    time_line(&mut pen, screen, view, &layout);
-    bottom(&mut pen, screen, cost);
+    draw_timeline(&mut pen, screen, view, &layout);
+    draw_footer(&mut pen, screen, cost);
 }
 
 /// Draws the host, its state, and the time.
-fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
-    let state = match (screen.is_live(), screen.follows()) {
+fn draw_heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
+    let state = match (screen.is_live(), screen.is_following_end()) {
         (true, true) => "live",
         (true, false) => "paused",
         (false, _) => "log",
@@ -134,14 +141,14 @@ fn heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     // a long name is cut in favour of the time, but not below eight columns
     let room = usize::from(width).saturating_sub(rest.len()).max(8);
-    pen.text((0, 0), width, &format!("{}{rest}", cut(&pen.clean(host), room, "~")), Tone::Strong);
+    pen.write_text((0, 0), width, &format!("{}{rest}", cut(&pen.clean_text(host), room, "~")), Tone::Strong);
 }
 
 /// Draws the verdict and its first advice.
-fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
+fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     let width = pen.area.width;
     let Some(verdict) = verdict else {
-        pen.text((0, 1), width, "too few ticks to judge", Tone::Dim);
+        pen.write_text((0, 1), width, "too few ticks to judge", Tone::Dim);
         return;
     };
     let severity = verdict.findings.first().map(|finding| finding.severity);
@@ -151,21 +158,21 @@ fn verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
         (_, Some(Severity::Critical)) => Tone::Bad,
         _ => Tone::Warn,
     };
-    let lines = wrap(&pen.clean(&verdict.sentence), usize::from(width), 0);
-    pen.text((0, 1), width, lines.first().map_or("", String::as_str), tone);
+    let lines = wrap(&pen.clean_text(&verdict.sentence), usize::from(width), 0);
+    pen.write_text((0, 1), width, lines.first().map_or("", String::as_str), tone);
     let advice = verdict.advice.first().map(|advice| format!("Do first: {}", advice.text));
     // the sentence includes the evidence; a long one is cut in favour of the advice
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
         lines.get(1).map(|line| format!("{}{more}", cut(line, usize::from(width).saturating_sub(more.len()), "")));
     let below = second.into_iter().chain(advice);
-    for (row, text) in (2..layout::TOP).zip(below) {
-        pen.text((0, row), width, &cut(&pen.clean(&text), usize::from(width), "..."), Tone::Plain);
+    for (row, text) in (2..layout::HEADER_ROWS).zip(below) {
+        pen.write_text((0, row), width, &cut(&pen.clean_text(&text), usize::from(width), "..."), Tone::Plain);
     }
 }
 
 /// Alerts that are open at the cursor, the most severe first, the newest of these first.
-fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
+fn current_alerts(view: &DashboardView) -> Vec<&Alert> {
     let lasts =
         |alert: &&Alert| alert.begin_ns <= view.cursor_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= view.cursor_ns);
     let mut alerts: Vec<&Alert> = view.alerts.iter().filter(lasts).collect();
@@ -174,70 +181,70 @@ fn alerts_now(view: &DashboardView) -> Vec<&Alert> {
 }
 
 /// Draws a line for each alert, as far as there is room; the last line has the number of further ones.
-fn alert_lines(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
+fn draw_alerts(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
     let width = pen.area.width;
     for (alert, row) in alerts.iter().zip(0..rows) {
         let more = alerts.len().saturating_sub(usize::from(rows));
         let more = if row + 1 == rows && more > 0 { format!("  (+{more}, press a)") } else { String::new() };
-        let since = since(&pen.style.zone, alert.begin_ns, now_ns);
+        let since = since_text(&pen.style.zone, alert.begin_ns, now_ns);
         let room = usize::from(width).saturating_sub(more.len());
-        let text = pen.clean(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
+        let text = pen.clean_text(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
         let text = cut(&text, room, "...");
         let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
-        pen.text((0, layout::TOP + row), width, &format!("{text}{more}"), tone);
+        pen.write_text((0, layout::HEADER_ROWS + row), width, &format!("{text}{more}"), tone);
     }
 }
 
 /// Time of the day, with the date where it is another day than `now_ns`.
-fn since(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
+fn since_text(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
     let (then, now) = (zone.moment(time_ns), zone.moment(now_ns));
     let is_same_day = then.get(..10) == now.get(..10);
     if is_same_day { zone.clock(time_ns) } else { then.get(..19).unwrap_or_default().to_owned() }
 }
 
 /// Draws the lines of values of the whole machine.
-fn strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
+fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
     for (strip, row) in view.strips.iter().zip(layout.strips..layout.strips + layout.strip_rows) {
-        pen.text((0, row), 11, &strip.title, Tone::Strong);
+        pen.write_text((0, row), 11, &strip.title, Tone::Strong);
         let mut column = 11;
         for (title, value) in &strip.values {
             let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
             let sign = if waits { "!" } else { "" };
-            let shown = format!("{}{sign}", figure(*value, &title.unit));
-            let room = if title.unit == "fraction" { 5 } else { figures::WIDTH };
-            let text = format!("{} {shown:<room$}", pen.clean(&title.title));
+            let shown = format!("{}{sign}", format_figure(*value, &title.unit));
+            let room = if title.unit == "fraction" { 5 } else { figures::MAX_WIDTH };
+            let text = format!("{} {shown:<room$}", pen.clean_text(&title.title));
             let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
             if column + columns > pen.area.width + 1 {
                 break;
             }
-            column += pen.text((column, row), columns, &text, if waits { Tone::Warn } else { Tone::Plain }) + 1;
+            column += pen.write_text((column, row), columns, &text, if waits { Tone::Warn } else { Tone::Plain }) + 1;
         }
     }
 }
 
 /// Draws the quantity over time, marks, cursor, and times.
-fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
-    if layout.line < layout.strips {
+fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, layout: &ScreenLayout) {
+    if layout.timeline < layout.strips {
         return;
     }
     let columns = pen.area.width.saturating_sub(2).max(1);
-    screen.line = (layout.line, 1, columns);
+    screen.timeline_area = (layout.timeline, 1, columns);
     let place = |time_ns: i64| {
         let share = (time_ns - view.span.0) as f64 / (view.span.1 - view.span.0).max(1) as f64;
         1 + (share * f64::from(columns)).clamp(0.0, f64::from(columns - 1)) as u16
     };
-    let largest = view.timeline.most.iter().flatten().copied().fold(f64::NAN, f64::max);
+    let largest = view.timeline.max.iter().flatten().copied().fold(f64::NAN, f64::max);
     let title = match largest.is_finite() {
         true => format!("{}, at most {}", view.timeline.title, format_value(largest, &view.timeline.unit)),
         false => format!("{}: not recorded in this time", view.timeline.title),
     };
     let near = view.marks.iter().rev().find(|mark| place(mark.time_ns) == place(view.cursor_ns));
     let text = near.map_or(title, |mark| format!("{}: {}", mark.kind, mark.text));
-    pen.text((1, layout.line), columns, &text, Tone::Dim);
-    let values: Vec<f64> = view.timeline.most.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+    pen.write_text((1, layout.timeline), columns, &text, Tone::Dim);
+    let values: Vec<f64> = view.timeline.max.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
     let full = (view.timeline.unit == "fraction").then_some(1.0);
     let line = sparkline(&values, full, usize::from(columns), pen.style.unicode);
-    pen.text((1, layout.line + 1), columns, &line, Tone::Plain);
+    pen.write_text((1, layout.timeline + 1), columns, &line, Tone::Plain);
     for mark in &view.marks {
         let (sign, tone) = match mark.kind.as_str() {
             "bookmark" => ("m", Tone::Good),
@@ -245,20 +252,20 @@ fn time_line(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardView, 
             "alert" => ("A", Tone::Bad),
             _ => ("!", Tone::Warn),
         };
-        pen.text((place(mark.time_ns), layout.line + 2), 1, sign, tone);
+        pen.write_text((place(mark.time_ns), layout.timeline + 2), 1, sign, tone);
     }
-    pen.text((place(view.cursor_ns), layout.line + 2), 1, "^", Tone::Strong);
+    pen.write_text((place(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
     for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
         // a label that is cut off would read as another time
         let column = place(mark.time_ns);
         if usize::from(column) + diskwright_report::text::width(&mark.label) <= usize::from(pen.area.width) {
-            pen.text((column, layout.line + 3), 12, &mark.label, Tone::Dim);
+            pen.write_text((column, layout.timeline + 3), 12, &mark.label, Tone::Dim);
         }
     }
 }
 
 /// Draws the keys, the typed line or a message, and the program's own cost.
-fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
+fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let row = pen.area.height.saturating_sub(1);
     let message = screen.message.as_ref().or(screen.missing.as_ref());
     let text = match (&screen.input, message) {
@@ -278,51 +285,51 @@ fn bottom(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let costs = format!("own cost: {} CPU, {}", shown(cost.processor, "fraction"), shown(cost.resident_bytes, "bytes"));
     let width = pen.area.width;
     let right = u16::try_from(costs.len()).unwrap_or(u16::MAX);
-    pen.text((0, row), width, &text, Tone::Plain);
+    pen.write_text((0, row), width, &text, Tone::Plain);
     if usize::from(width) > text.len() + costs.len() + 2 {
-        pen.text((width - right, row), right, &costs, Tone::Dim);
+        pen.write_text((width - right, row), right, &costs, Tone::Dim);
     }
 }
 
 /// Draws a page of text from a line on; scrolling is limited to its end.
-fn page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
+fn draw_page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
     // long lines are wrapped; tables that fit stay unchanged
     let fold = |line: String| match diskwright_report::text::width(&line) > usize::from(width) {
         true => wrap(&line, usize::from(width), 2),
         false => vec![line],
     };
-    let folded: Vec<String> = text.lines().map(|line| pen.clean(line)).flat_map(fold).collect();
+    let folded: Vec<String> = text.lines().map(|line| pen.clean_text(line)).flat_map(fold).collect();
     let over = folded.len().saturating_sub(usize::from(rows));
     *from = (*from).min(over);
     for (line, row) in folded.iter().skip(*from).zip(0..rows) {
-        pen.text((0, row), width, line, Tone::Plain);
+        pen.write_text((0, row), width, line, Tone::Plain);
     }
     let keys = if over == 0 { "any key: back" } else { "up, down: scroll   any other key: back" };
     let last = (*from + usize::from(rows)).min(folded.len());
     let place = if over == 0 { String::new() } else { format!("   lines {}-{last} of {}", *from + 1, folded.len()) };
-    pen.text((0, rows), width, &format!("{keys}{place}"), Tone::Dim);
+    pen.write_text((0, rows), width, &format!("{keys}{place}"), Tone::Dim);
 }
 
 /// Draws the list of keys and the explanation of the selected column.
-fn help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
+fn draw_help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     let mut row = 0;
     for (keys, what) in KEYS {
-        pen.text((0, row), 13, keys, Tone::Strong);
-        pen.text((13, row), width, what, Tone::Plain);
+        pen.write_text((0, row), 13, keys, Tone::Strong);
+        pen.write_text((13, row), width, what, Tone::Plain);
         row += 1;
     }
     row += 1;
-    let (title, counter, text) = help::explained(view, screen.column);
-    pen.text((0, row), 13, &title, Tone::Strong);
+    let (title, counter, text) = help::explain_column(view, screen.column);
+    pen.write_text((0, row), 13, &title, Tone::Strong);
     let room = usize::from(width.saturating_sub(13));
     let lines = wrap(&format!("{counter}: {text}"), room, 0);
     let rows = usize::from(pen.area.height.saturating_sub(row)).max(1);
     for (index, line) in lines.iter().take(rows).enumerate() {
         let is_cut = index + 1 == rows && lines.len() > rows;
         let text = if is_cut { format!("{} ... (e)", cut(line, room.saturating_sub(8), "")) } else { line.clone() };
-        pen.text((13, row), width, &text, Tone::Plain);
+        pen.write_text((13, row), width, &text, Tone::Plain);
         row += 1;
     }
 }
@@ -337,7 +344,7 @@ mod tests {
         // 2026-11-21 22:00:00 UTC
         let begin = 1_795_298_400_000_000_000;
         let utc = DisplayZone::utc();
-        assert_eq!(since(&utc, begin, begin + HOUR), "22:00:00");
-        assert_eq!(since(&utc, begin, begin + 24 * HOUR), "2026-11-21 22:00:00");
+        assert_eq!(since_text(&utc, begin, begin + HOUR), "22:00:00");
+        assert_eq!(since_text(&utc, begin, begin + 24 * HOUR), "2026-11-21 22:00:00");
     }
 }

@@ -1,23 +1,23 @@
 //! Numbers in tables: three digits and a letter, so that they have a fixed small width.
 
-/// The widest that [`figure`] gives.
-pub(super) const WIDTH: usize = 6;
+/// The widest that [`format_figure`] gives.
+pub(super) const MAX_WIDTH: usize = 6;
 
 /// Letters of the powers of a thousand.
-const LARGE: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+const THOUSANDS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
 
 /// Formats a value in at most six columns. The column's title has its unit: seconds are shown as `us`, `ms` and `s`,
 /// fractions as percent, everything else with a letter for thousands. A missing value is a dash, never 0.
-pub(super) fn figure(value: Option<f64>, unit: &str) -> String {
+pub(super) fn format_figure(value: Option<f64>, unit: &str) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     match unit {
-        "fraction" => percent(value),
-        "s" => seconds(value),
-        _ => thousands(value),
+        "fraction" => format_percent(value),
+        "s" => format_seconds(value),
+        _ => format_thousands(value),
     }
 }
 
-fn percent(fraction: f64) -> String {
+fn format_percent(fraction: f64) -> String {
     let percent = fraction * 100.0;
     match percent.abs() {
         small if small < 0.05 => "0%".into(),
@@ -27,26 +27,26 @@ fn percent(fraction: f64) -> String {
     }
 }
 
-fn seconds(value: f64) -> String {
+fn format_seconds(value: f64) -> String {
     match value.abs() {
         none if none < 5e-8 => "0".into(),
-        small if small < 999.5e-6 => format!("{}us", three(value * 1e6)),
-        small if small < 999.5e-3 => format!("{}ms", three(value * 1e3)),
-        usual if usual < 99_999.0 => format!("{}s", three(value)),
-        _ => thousands(value),
+        small if small < 999.5e-6 => format!("{}us", format_three_digits(value * 1e6)),
+        small if small < 999.5e-3 => format!("{}ms", format_three_digits(value * 1e3)),
+        usual if usual < 99_999.0 => format!("{}s", format_three_digits(value)),
+        _ => format_thousands(value),
     }
 }
 
-fn thousands(value: f64) -> String {
+fn format_thousands(value: f64) -> String {
     if value.abs() < 0.05 {
         return "0".into();
     }
     let mut scaled = value;
-    for letter in LARGE {
+    for letter in THOUSANDS {
         if scaled.abs() < 999.5 {
             // small counts have one decimal place
             let small = letter.is_empty() && scaled.abs() < 99.95;
-            return if small { format!("{scaled:.1}") } else { format!("{}{letter}", three(scaled)) };
+            return if small { format!("{scaled:.1}") } else { format!("{}{letter}", format_three_digits(scaled)) };
         }
         scaled /= 1000.0;
     }
@@ -54,7 +54,7 @@ fn thousands(value: f64) -> String {
 }
 
 /// Formats a value with three digits.
-fn three(value: f64) -> String {
+fn format_three_digits(value: f64) -> String {
     match value.abs() {
         small if small < 9.995 => format!("{value:.2}"),
         middle if middle < 99.95 => format!("{value:.1}"),
@@ -86,9 +86,9 @@ mod tests {
             (3.5, "fraction", "350%"),
         ];
         for (value, unit, expected) in cases {
-            assert_eq!(figure(Some(value), unit), expected, "{value} {unit}");
+            assert_eq!(format_figure(Some(value), unit), expected, "{value} {unit}");
         }
-        assert_eq!((figure(None, "s"), figure(Some(f64::NAN), "s")), ("-".into(), "-".into()));
+        assert_eq!((format_figure(None, "s"), format_figure(Some(f64::NAN), "s")), ("-".into(), "-".into()));
     }
 
     #[test]
@@ -98,8 +98,8 @@ mod tests {
                 for unit in ["per_s", "s", "fraction", "bytes", ""] {
                     for sign in [1.0, -1.0] {
                         let value = sign * digit * 10_f64.powi(exponent);
-                        let shown = figure(Some(value), unit);
-                        let room = WIDTH + usize::from(sign < 0.0);
+                        let shown = format_figure(Some(value), unit);
+                        let room = MAX_WIDTH + usize::from(sign < 0.0);
                         assert!(shown.len() <= room, "{value} {unit}: {shown}");
                     }
                 }

@@ -30,7 +30,7 @@ pub(super) const KEYS: [(&str, &str); 21] = [
 ];
 
 /// Explanation of a column of the devices: title, counter, and text with its pitfalls.
-pub(super) fn explained(view: &DashboardView, column: usize) -> (String, String, String) {
+pub(super) fn explain_column(view: &DashboardView, column: usize) -> (String, String, String) {
     let Some(shown) = view.columns.get(column) else {
         let text = "Load as a share of the device's measured maximum, by requests or by bytes, whichever is larger. \
                     Measure the maximum with `diskwright probe`; without a measurement, the column shows a dash.";

@@ -2,9 +2,9 @@
 //! processes.
 
 /// Columns of a device's history.
-pub(super) const HISTORY: usize = 16;
+pub(super) const HISTORY_COLUMNS: usize = 16;
 /// Rows of the timeline: title, values, marks, times.
-pub(super) const LINE_ROWS: u16 = 4;
+pub(super) const TIMELINE_ROWS: u16 = 4;
 
 /// Layout, in rows from the top.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,17 +22,17 @@ pub(super) struct ScreenLayout {
     /// Rows of processes without the heading; 0 omits the heading too.
     pub process_rows: u16,
     /// First row of the timeline.
-    pub line: u16,
+    pub timeline: u16,
 }
 
 /// Rows above the devices: title, verdict, evidence, advice.
-pub(super) const TOP: u16 = 4;
+pub(super) const HEADER_ROWS: u16 = 4;
 
 /// Divides a screen of `rows` rows, of which the first `top` are taken, among devices, strips and processes.
-pub(super) fn share(rows: u16, top: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
+pub(super) fn divide_rows(rows: u16, top: u16, devices: usize, strips: usize, processes: usize) -> ScreenLayout {
     let to_rows = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     // rows left after the top, the heading and one row of devices, the timeline, and the line of keys
-    let mut free = rows.saturating_sub(top + 2 + LINE_ROWS + 1);
+    let mut free = rows.saturating_sub(top + 2 + TIMELINE_ROWS + 1);
     let mut take = |wanted: u16| {
         let taken = wanted.min(free);
         free -= taken;
@@ -52,7 +52,7 @@ pub(super) fn share(rows: u16, top: u16, devices: usize, strips: usize, processe
         strip_rows,
         processes,
         process_rows,
-        line: rows.saturating_sub(LINE_ROWS + 1),
+        timeline: rows.saturating_sub(TIMELINE_ROWS + 1),
     }
 }
 
@@ -62,23 +62,23 @@ mod tests {
 
     #[test]
     fn a_usual_terminal_has_room_for_all() {
-        let found = share(24, TOP, 5, 3, 40);
-        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (5, 3, 5, 19));
-        assert!(found.processes + 1 + found.process_rows <= found.line);
+        let found = divide_rows(24, HEADER_ROWS, 5, 3, 40);
+        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.timeline), (5, 3, 5, 19));
+        assert!(found.processes + 1 + found.process_rows <= found.timeline);
     }
 
     #[test]
     fn a_small_one_keeps_the_verdict_a_device_and_the_time_line() {
-        let found = share(11, TOP, 9, 3, 40);
-        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.line), (1, 0, 0, 6));
+        let found = divide_rows(11, HEADER_ROWS, 9, 3, 40);
+        assert_eq!((found.device_rows, found.strip_rows, found.process_rows, found.timeline), (1, 0, 0, 6));
     }
 
     #[test]
     fn nothing_lies_over_the_time_line() {
         for rows in 11..200 {
             for devices in [0, 1, 24, 1000] {
-                let found = share(rows, TOP, devices, 3, 500);
-                assert!(found.processes + found.process_rows <= found.line, "{rows} {devices} {found:?}");
+                let found = divide_rows(rows, HEADER_ROWS, devices, 3, 500);
+                assert!(found.processes + found.process_rows <= found.timeline, "{rows} {devices} {found:?}");
             }
         }
     }

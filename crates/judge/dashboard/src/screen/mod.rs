@@ -7,24 +7,24 @@ mod help;
 mod layout;
 mod tables;
 
-pub use draw::{OwnCost, ScreenStyle, draw};
+pub use draw::{OwnCost, ScreenStyle, draw_screen};
 
 use diskwright_base::units::format_value;
 
 use crate::devices::DeviceRow;
-use crate::processes::ProcessOrder;
+use crate::process_means::ProcessOrder;
 use crate::view::{DashboardView, ViewWindow};
 
 const SECOND: i64 = 1_000_000_000;
 /// Lengths of the timeline, seconds, shortest first.
-const SPANS: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
+const TIMELINE_SPANS_S: [i64; 12] = [60, 120, 300, 600, 1800, 3600, 10_800, 21_600, 43_200, 86_400, 604_800, 2_419_200];
 /// Lengths of the judged stretch, seconds.
-const JUDGED: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
+const JUDGED_SPANS_S: [i64; 6] = [10, 60, 300, 900, 3600, 14_400];
 
 /// A stretch is judged again after this fraction of its length.
-const JUDGED_STEPS: i64 = 12;
+const STEPS_PER_JUDGED_SPAN: i64 = 12;
 /// Longest time after which a stretch is judged again.
-const MOST_STEP_NS: i64 = 60 * SECOND;
+const MAX_STEP_NS: i64 = 60 * SECOND;
 
 /// A key or a mouse action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,9 +108,9 @@ pub struct WatchScreen {
     /// Time of the cursor; `None` follows the end.
     cursor: Option<i64>,
     /// Index in the lengths of the timeline.
-    span: usize,
+    span_index: usize,
     /// Index in the lengths of the judged stretch.
-    judged: usize,
+    judged_index: usize,
     shown_ns: i64,
     interval_ns: i64,
     /// Start of the timeline; it stays while the cursor moves inside it.
@@ -139,7 +139,7 @@ pub struct WatchScreen {
     /// Message on a selected device that is not shown at present.
     pub(crate) missing: Option<String>,
     /// Position of the timeline in the last drawing: row, first column, number of columns.
-    pub(crate) line: (u16, u16, u16),
+    pub(crate) timeline_area: (u16, u16, u16),
     is_live: bool,
 }
 
@@ -148,13 +148,14 @@ impl WatchScreen {
     /// a log.
     pub fn new(is_live: bool, interval_ns: i64, length_ns: i64) -> WatchScreen {
         let fits = |length: &i64| *length * SECOND >= length_ns;
-        let span = if is_live { 3 } else { SPANS.iter().position(fits).unwrap_or(SPANS.len() - 1) };
+        let span =
+            if is_live { 3 } else { TIMELINE_SPANS_S.iter().position(fits).unwrap_or(TIMELINE_SPANS_S.len() - 1) };
         let interval_ns = interval_ns.max(SECOND / 100);
         let enough = |length: &i64| *length * SECOND >= interval_ns.saturating_mul(6);
         WatchScreen {
             cursor: None,
-            span,
-            judged: JUDGED.iter().position(enough).unwrap_or(JUDGED.len() - 1).max(1),
+            span_index: span,
+            judged_index: JUDGED_SPANS_S.iter().position(enough).unwrap_or(JUDGED_SPANS_S.len() - 1).max(1),
             shown_ns: (5 * SECOND).max(interval_ns),
             interval_ns,
             start: None,
@@ -173,13 +174,13 @@ impl WatchScreen {
             anchor: None,
             message: None,
             missing: None,
-            line: (0, 0, 1),
+            timeline_area: (0, 0, 1),
             is_live,
         }
     }
 
     /// True while the cursor follows the end.
-    pub fn follows(&self) -> bool {
+    pub fn is_following_end(&self) -> bool {
         self.cursor.is_none()
     }
 
@@ -194,18 +195,18 @@ impl WatchScreen {
     }
 
     /// Shows a page of text over the screen until a key is pressed.
-    pub fn show(&mut self, text: String) {
+    pub fn show_page(&mut self, text: String) {
         self.page = Some((text, 0));
     }
 
     /// Shows a message at the bottom until the next key.
-    pub fn say(&mut self, text: impl Into<String>) {
+    pub fn show_message(&mut self, text: impl Into<String>) {
         self.message = Some(text.into());
     }
 
     /// Moves the cursor to a time within the range.
-    pub fn go_to(&mut self, time_ns: i64, range: (i64, i64)) {
-        self.go(time_ns, range);
+    pub fn go_to_time(&mut self, time_ns: i64, range: (i64, i64)) {
+        self.move_cursor(time_ns, range);
     }
 
     /// Finds the selected device among the shown ones; sets a message where it is missing.
@@ -227,8 +228,8 @@ impl WatchScreen {
     }
 
     /// Selects the device at a position; the next drawing finds it by its name.
-    fn select(&mut self, index: usize, view: &DashboardView) {
-        let rows = tables::devices(self, view, self.table.rows);
+    fn select_device(&mut self, index: usize, view: &DashboardView) {
+        let rows = tables::visible_devices(self, view, self.table.rows);
         let index = index.min(rows.len().saturating_sub(1));
         self.selected_name = rows.get(index).map(|row| row.name.clone());
         self.selected = index;
@@ -237,15 +238,15 @@ impl WatchScreen {
     /// Selects a column and shows its explanation.
     fn select_column(&mut self, column: usize, view: &DashboardView) {
         self.column = column.min(view.columns.len());
-        let (title, _, text) = help::explained(view, self.column);
+        let (title, _, text) = help::explain_column(view, self.column);
         let first = text.split_inclusive(". ").next().unwrap_or_default();
-        self.say(format!("{title}: {}", first.trim()));
+        self.show_message(format!("{title}: {}", first.trim()));
     }
 
     /// The view window for a history of this range on a screen of this width.
-    pub fn window(&mut self, (first, last): (i64, i64), columns: u16) -> ViewWindow {
+    pub fn view_window(&mut self, (first, last): (i64, i64), columns: u16) -> ViewWindow {
         let cursor_ns = self.cursor.unwrap_or(last).clamp(first, last);
-        let length = SPANS[self.span] * SECOND;
+        let length = TIMELINE_SPANS_S[self.span_index] * SECOND;
         // the timeline stays while the cursor moves inside it
         let start = match (self.cursor, self.start) {
             (Some(cursor), Some(start)) if (start..=start + length).contains(&cursor) => start,
@@ -258,77 +259,77 @@ impl WatchScreen {
             cursor_ns,
             span: (start, start + length),
             shown_ns: self.shown_ns,
-            judged_ns: JUDGED[self.judged] * SECOND,
-            judged_step_ns: (JUDGED[self.judged] * SECOND / JUDGED_STEPS).min(MOST_STEP_NS),
+            judged_ns: JUDGED_SPANS_S[self.judged_index] * SECOND,
+            judged_step_ns: (JUDGED_SPANS_S[self.judged_index] * SECOND / STEPS_PER_JUDGED_SPAN).min(MAX_STEP_NS),
             quantity: self.quantity,
             all_devices: self.all_devices,
-            points: (usize::from(columns.saturating_sub(2)).max(10), layout::HISTORY),
+            points: (usize::from(columns.saturating_sub(2)).max(10), layout::HISTORY_COLUMNS),
         }
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: ScreenKey, view: &DashboardView, (first, last): (i64, i64)) -> ScreenAction {
+    pub fn handle_key(&mut self, key: ScreenKey, view: &DashboardView, (first, last): (i64, i64)) -> ScreenAction {
         self.message = None;
         if let Some((input, text)) = self.input.take() {
-            return self.typed(key, input, text);
+            return self.handle_input_key(key, input, text);
         }
         if self.help || self.page.is_some() {
-            return self.paged(key);
+            return self.handle_page_key(key);
         }
         // several keys may be pressed before the next drawing
         let here = self.cursor.unwrap_or(view.cursor_ns).clamp(first, last);
-        let page = SPANS[self.span] * SECOND / 10;
+        let page = TIMELINE_SPANS_S[self.span_index] * SECOND / 10;
         match key {
             ScreenKey::Char('q') => return ScreenAction::Quit,
-            ScreenKey::Left => self.go(here - self.interval_ns, (first, last)),
-            ScreenKey::Right => self.go(here + self.interval_ns, (first, last)),
-            ScreenKey::PageUp | ScreenKey::Wheel(true) => self.go(here - page, (first, last)),
-            ScreenKey::PageDown | ScreenKey::Wheel(false) => self.go(here + page, (first, last)),
-            ScreenKey::Home => self.go(first, (first, last)),
+            ScreenKey::Left => self.move_cursor(here - self.interval_ns, (first, last)),
+            ScreenKey::Right => self.move_cursor(here + self.interval_ns, (first, last)),
+            ScreenKey::PageUp | ScreenKey::Wheel(true) => self.move_cursor(here - page, (first, last)),
+            ScreenKey::PageDown | ScreenKey::Wheel(false) => self.move_cursor(here + page, (first, last)),
+            ScreenKey::Home => self.move_cursor(first, (first, last)),
             ScreenKey::End => self.cursor = None,
-            ScreenKey::Up => self.select(self.selected.saturating_sub(1), view),
-            ScreenKey::Down => self.select(self.selected + 1, view),
+            ScreenKey::Up => self.select_device(self.selected.saturating_sub(1), view),
+            ScreenKey::Down => self.select_device(self.selected + 1, view),
             ScreenKey::Tab(false) => self.select_column((self.column + 1) % (view.columns.len() + 1), view),
             ScreenKey::Tab(true) => {
                 self.select_column((self.column + view.columns.len()) % (view.columns.len() + 1), view)
             }
-            ScreenKey::Enter => self.explain(view),
-            ScreenKey::Click(column, row) => self.click((column, row), view, (first, last)),
-            ScreenKey::Char(letter) => return self.letter(letter, view, here, (first, last)),
+            ScreenKey::Enter => self.explain_selected_column(view),
+            ScreenKey::Click(column, row) => self.handle_click((column, row), view, (first, last)),
+            ScreenKey::Char(letter) => return self.handle_letter(letter, view, here, (first, last)),
             _ => {}
         }
         ScreenAction::Redraw
     }
 
-    fn letter(&mut self, letter: char, view: &DashboardView, here: i64, range: (i64, i64)) -> ScreenAction {
+    fn handle_letter(&mut self, letter: char, view: &DashboardView, here: i64, range: (i64, i64)) -> ScreenAction {
         match letter {
             ' ' => self.cursor = if self.cursor.is_some() { None } else { Some(here) },
-            '+' | '=' => self.span = self.span.saturating_sub(1),
-            '-' => self.span = (self.span + 1).min(SPANS.len() - 1),
-            'j' => self.judged = (self.judged + 1) % JUDGED.len(),
+            '+' | '=' => self.span_index = self.span_index.saturating_sub(1),
+            '-' => self.span_index = (self.span_index + 1).min(TIMELINE_SPANS_S.len() - 1),
+            'j' => self.judged_index = (self.judged_index + 1) % JUDGED_SPANS_S.len(),
             't' => self.quantity += 1,
             'o' => self.order = self.order.next(),
             'd' => {
                 self.all_devices = !self.all_devices;
                 let all = "all block devices: those built on others count their requests again";
-                self.say(if self.all_devices { all } else { "the machine's own disks" });
+                self.show_message(if self.all_devices { all } else { "the machine's own disks" });
             }
             's' => self.sorted = if self.sorted == Some(self.column) { None } else { Some(self.column) },
             '>' | '.' => self.select_column(self.column + 1, view),
             '<' | ',' => self.select_column(self.column.saturating_sub(1), view),
-            'e' => self.explain(view),
+            'e' => self.explain_selected_column(view),
             'v' => return ScreenAction::Verdict,
-            'a' => self.show(alert_list(view)),
+            'a' => self.show_page(alert_list(view)),
             'g' => self.input = Some((ScreenInput::Time, String::new())),
             '?' | 'h' => self.help = true,
             'm' => self.input = Some((ScreenInput::Mark(here), String::new())),
             '/' => self.input = Some((ScreenInput::Filter, self.filter.clone())),
-            '[' | ']' => self.jump(letter == ']', view, here, range),
+            '[' | ']' => self.jump_to_mark(letter == ']', view, here, range),
             'c' => match self.anchor.take() {
-                Some(first) => return ScreenAction::Compare(first, self.stretch(view, here)),
+                Some(first) => return ScreenAction::Compare(first, self.judged_stretch(view, here)),
                 None => {
-                    self.anchor = Some(self.stretch(view, here));
-                    self.say("first stretch marked; go to the second and press c");
+                    self.anchor = Some(self.judged_stretch(view, here));
+                    self.show_message("first stretch marked; go to the second and press c");
                 }
             },
             _ => {}
@@ -337,17 +338,17 @@ impl WatchScreen {
     }
 
     /// The judged stretch at a time: that of the view, unless keys have changed the time or the length since.
-    fn stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
-        let length = JUDGED[self.judged] * SECOND;
+    fn judged_stretch(&self, view: &DashboardView, here: i64) -> (i64, i64) {
+        let length = JUDGED_SPANS_S[self.judged_index] * SECOND;
         if here == view.cursor_ns && view.judged.1 - view.judged.0 == length {
             return view.judged;
         }
-        let end = here - here.rem_euclid((length / JUDGED_STEPS).min(MOST_STEP_NS));
+        let end = here - here.rem_euclid((length / STEPS_PER_JUDGED_SPAN).min(MAX_STEP_NS));
         (end - length, end)
     }
 
     /// Handles a key while a line is typed.
-    fn typed(&mut self, key: ScreenKey, input: ScreenInput, mut text: String) -> ScreenAction {
+    fn handle_input_key(&mut self, key: ScreenKey, input: ScreenInput, mut text: String) -> ScreenAction {
         match key {
             ScreenKey::Escape => return ScreenAction::Redraw,
             ScreenKey::Enter => match input {
@@ -372,7 +373,7 @@ impl WatchScreen {
     }
 
     /// Handles a key while a page covers the screen.
-    fn paged(&mut self, key: ScreenKey) -> ScreenAction {
+    fn handle_page_key(&mut self, key: ScreenKey) -> ScreenAction {
         let Some((_, line)) = &mut self.page else {
             self.help = false;
             return ScreenAction::Redraw;
@@ -388,46 +389,47 @@ impl WatchScreen {
     }
 
     /// Moves the cursor; at the end it follows again.
-    fn go(&mut self, to: i64, (first, last): (i64, i64)) {
+    fn move_cursor(&mut self, to: i64, (first, last): (i64, i64)) {
         self.cursor = if to >= last { None } else { Some(to.max(first)) };
     }
 
     /// Moves the cursor to the next or previous mark.
-    fn jump(&mut self, forward: bool, view: &DashboardView, here: i64, range: (i64, i64)) {
+    fn jump_to_mark(&mut self, forward: bool, view: &DashboardView, here: i64, range: (i64, i64)) {
         let times = || view.marks.iter().map(|mark| mark.time_ns);
         let found = match forward {
             true => times().filter(|time| *time > here).min(),
             false => times().filter(|time| *time < here).max(),
         };
         match found {
-            Some(time) => self.go(time, range),
-            None => self.say("no further bookmark or alert in this timeline; press - for a longer one"),
+            Some(time) => self.move_cursor(time, range),
+            None => self.show_message("no further bookmark or alert in this timeline; press - for a longer one"),
         }
     }
 
     /// Shows the full explanation of the selected column.
-    fn explain(&mut self, view: &DashboardView) {
-        let (title, counter, text) = help::explained(view, self.column);
-        self.show(format!("{title}  ({counter})\n\n{text}\n"));
+    fn explain_selected_column(&mut self, view: &DashboardView) {
+        let (title, counter, text) = help::explain_column(view, self.column);
+        self.show_page(format!("{title}  ({counter})\n\n{text}\n"));
     }
 
-    fn click(&mut self, (column, row): (u16, u16), view: &DashboardView, range: (i64, i64)) {
+    fn handle_click(&mut self, (column, row): (u16, u16), view: &DashboardView, range: (i64, i64)) {
         let span = view.span;
         let in_table = (self.table.top..=self.table.top + self.table.rows).contains(&row);
         if in_table {
-            let place = usize::from(column).checked_sub(tables::NAME).map(|right| right / tables::VALUE);
+            let place =
+                usize::from(column).checked_sub(tables::NAME_COLUMNS).map(|right| right / tables::VALUE_COLUMNS);
             if row > self.table.top {
-                self.select(self.table.first + usize::from(row - self.table.top - 1), view);
+                self.select_device(self.table.first + usize::from(row - self.table.top - 1), view);
             }
             if let Some(column) = place.and_then(|place| self.table.columns.get(place).copied()) {
                 self.select_column(column, view);
             }
         }
-        let (top, left, columns) = self.line;
-        let on_line = (top..top + layout::LINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
+        let (top, left, columns) = self.timeline_area;
+        let on_line = (top..top + layout::TIMELINE_ROWS).contains(&row) && (left..left + columns).contains(&column);
         if on_line {
             let share = (f64::from(column - left) + 0.5) / f64::from(columns.max(1));
-            self.go(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
+            self.move_cursor(span.0 + (share * (span.1 - span.0) as f64) as i64, range);
         }
     }
 }
@@ -445,7 +447,7 @@ fn alert_list(view: &DashboardView) -> String {
             true => String::new(),
             false => format!("  culprits: {}\n", culprits.join(", ")),
         };
-        let next = if alert.next.is_empty() { String::new() } else { format!("  next: {}\n", alert.next) };
+        let next = if alert.next_step.is_empty() { String::new() } else { format!("  next: {}\n", alert.next_step) };
         let severity = alert.severity.name();
         let also = if alert.also.is_empty() { String::new() } else { format!("  also: {}\n", alert.also.join(", ")) };
         let worst = alert.peak.value.map_or_else(String::new, |value| {

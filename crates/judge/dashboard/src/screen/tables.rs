@@ -4,35 +4,35 @@ use diskwright_report::spark::sparkline;
 use diskwright_report::text::{cut, left, right};
 
 use super::draw::{Pen, Tone};
-use super::figures::{self, figure};
-use super::layout::{HISTORY, ScreenLayout};
+use super::figures::{self, format_figure};
+use super::layout::{HISTORY_COLUMNS, ScreenLayout};
 use super::{DeviceArea, WatchScreen};
 use crate::devices::DeviceRow;
-use crate::processes::ProcessSummary;
+use crate::process_means::ProcessSummary;
 use crate::view::DashboardView;
 
 /// Columns of a value: one more than its widest figure, as a separator.
-pub(super) const VALUE: usize = figures::WIDTH + 1;
+pub(super) const VALUE_COLUMNS: usize = figures::MAX_WIDTH + 1;
 /// Columns of a device's name, with the sign before it.
-pub(super) const NAME: usize = 10;
+pub(super) const NAME_COLUMNS: usize = 10;
 /// Columns of a process's value.
-const PROCESS_VALUE: usize = 8;
+const PROCESS_VALUE_COLUMNS: usize = 8;
 
 /// Number of devices that match the filter.
-pub(super) fn count(screen: &WatchScreen, view: &DashboardView) -> usize {
+pub(super) fn device_count(screen: &WatchScreen, view: &DashboardView) -> usize {
     view.devices.iter().filter(|row| row.name.contains(&screen.filter)).count()
 }
 
 /// Devices that match the filter, in the chosen order. Without one, and where not all fit, the blamed device comes
 /// first and busy devices come before idle ones.
-pub(super) fn devices<'v>(screen: &WatchScreen, view: &'v DashboardView, room: u16) -> Vec<&'v DeviceRow> {
+pub(super) fn visible_devices<'v>(screen: &WatchScreen, view: &'v DashboardView, room: u16) -> Vec<&'v DeviceRow> {
     let mut rows: Vec<&DeviceRow> = view.devices.iter().filter(|row| row.name.contains(&screen.filter)).collect();
     // values are compared coarsely, so that rows of similar values do not keep changing places
     if let Some(column) = screen.sorted {
-        rows.sort_by_key(|row| std::cmp::Reverse(calm(cell(row, column).unwrap_or(0.0))));
+        rows.sort_by_key(|row| std::cmp::Reverse(sort_level(device_value(row, column).unwrap_or(0.0))));
     } else if rows.len() > usize::from(room) {
         let busiest = |row: &DeviceRow| row.history.iter().flatten().copied().fold(0.0, f64::max);
-        rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), calm(busiest(row)))));
+        rows.sort_by_key(|row| std::cmp::Reverse((is_blamed(row, view), sort_level(busiest(row)))));
     }
     rows
 }
@@ -44,20 +44,20 @@ fn is_blamed(row: &DeviceRow, view: &DashboardView) -> bool {
 }
 
 /// Value of a device in a column; the column after the panel's is the share of the ceiling.
-pub(super) fn cell(row: &DeviceRow, column: usize) -> Option<f64> {
+pub(super) fn device_value(row: &DeviceRow, column: usize) -> Option<f64> {
     row.values.get(column).copied().unwrap_or(row.ceiling_used)
 }
 
 /// Coarse logarithmic level of a value: values that differ by less than a quarter usually share one.
-fn calm(value: f64) -> i32 {
+fn sort_level(value: f64) -> i32 {
     if value > 0.0 { (value.log2() * 3.0).floor() as i32 } else { i32::MIN }
 }
 
 /// Processes that match the filter by name or cgroup, in the chosen order.
-pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
+pub(super) fn visible_processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Vec<&'v ProcessSummary> {
     let shown = |row: &&ProcessSummary| row.name.contains(&screen.filter) || row.cgroup.contains(&screen.filter);
     let mut rows: Vec<&ProcessSummary> = view.processes.iter().filter(shown).collect();
-    rows.sort_by_key(|row| (std::cmp::Reverse(calm(screen.order.key(row))), row.pid));
+    rows.sort_by_key(|row| (std::cmp::Reverse(sort_level(screen.order.sort_value(row))), row.pid));
     rows
 }
 
@@ -65,7 +65,7 @@ pub(super) fn processes<'v>(screen: &WatchScreen, view: &'v DashboardView) -> Ve
 /// ceiling is known, it is shown only if there is room.
 fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<usize> {
     let count = view.columns.len();
-    let room = usize::from(width).saturating_sub(NAME) / VALUE;
+    let room = usize::from(width).saturating_sub(NAME_COLUMNS) / VALUE_COLUMNS;
     if !view.devices.iter().any(|row| row.ceiling_known) {
         let fit = room.min(count + 1);
         let first = (screen.column.min(count) + 1).saturating_sub(fit);
@@ -76,11 +76,11 @@ fn shown_columns(screen: &WatchScreen, view: &DashboardView, width: u16) -> Vec<
     (first..first + fit).chain([count]).collect()
 }
 
-fn title(view: &DashboardView, column: usize) -> &str {
+fn column_title(view: &DashboardView, column: usize) -> &str {
     view.columns.get(column).map_or("of max", |column| &column.title)
 }
 
-fn unit(view: &DashboardView, column: usize) -> &str {
+fn column_unit(view: &DashboardView, column: usize) -> &str {
     view.columns.get(column).map_or("fraction", |column| &column.unit)
 }
 
@@ -100,15 +100,18 @@ pub(super) fn draw_devices(
     let below = rows.len().saturating_sub(first + shown);
     let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
     let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
-    let name = if is_moved { format!("{} <", cut(&name, NAME - 3, "")) } else { name };
-    pen.text((0, layout.devices), width, &left(&cut(&name, NAME - 1, ""), NAME), Tone::Strong);
+    let name = if is_moved { format!("{} <", cut(&name, NAME_COLUMNS - 3, "")) } else { name };
+    pen.write_text((0, layout.devices), width, &left(&cut(&name, NAME_COLUMNS - 1, ""), NAME_COLUMNS), Tone::Strong);
     for (place, column) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
-        let text = right(&cut(&pen.clean(&format!("{sorted}{}", title(view, *column))), VALUE - 1, ""), VALUE);
+        let text = right(
+            &cut(&pen.clean_text(&format!("{sorted}{}", column_title(view, *column))), VALUE_COLUMNS - 1, ""),
+            VALUE_COLUMNS,
+        );
         let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
         // the space before the title is no part of it
-        let column = u16::try_from(NAME + place * VALUE + 1).unwrap_or(u16::MAX);
-        pen.text((column, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
+        let column = u16::try_from(NAME_COLUMNS + place * VALUE_COLUMNS + 1).unwrap_or(u16::MAX);
+        pen.write_text((column, layout.devices), width, text.get(1..).unwrap_or_default(), tone);
     }
     screen.table = DeviceArea { top: layout.devices, rows: layout.device_rows, first, columns };
     if rows.is_empty() {
@@ -116,7 +119,7 @@ pub(super) fn draw_devices(
             true => "no disk was recorded in this time".to_owned(),
             false => format!("no disk has `{}` in its name; / changes that", screen.filter),
         };
-        pen.text((0, layout.devices + 1), width, &text, Tone::Dim);
+        pen.write_text((0, layout.devices + 1), width, &text, Tone::Dim);
         return;
     }
     let visible = rows.iter().enumerate().skip(first).take(shown);
@@ -134,28 +137,28 @@ fn draw_device(
 ) {
     let is_blamed = is_blamed(row, view);
     // state is shown by a sign first, and by a colour where there are colours
-    let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean(&row.name));
-    let cells: String = columns
-        .iter()
-        .fold(String::new(), |text, column| text + &right(&figure(cell(row, *column), unit(view, *column)), VALUE));
+    let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
+    let cells: String = columns.iter().fold(String::new(), |text, column| {
+        text + &right(&format_figure(device_value(row, *column), column_unit(view, *column)), VALUE_COLUMNS)
+    });
     let tone = match (index == screen.selected && count > 1, is_blamed) {
         (true, _) => Tone::Inverse,
         (false, true) => Tone::Bad,
         _ => Tone::Plain,
     };
-    let text = format!("{}{cells}", left(&cut(&name, NAME - 1, "~"), NAME));
-    let used = pen.text((0, line), pen.area.width, &text, tone);
-    history(pen, row, (used + 1, line));
+    let text = format!("{}{cells}", left(&cut(&name, NAME_COLUMNS - 1, "~"), NAME_COLUMNS));
+    let used = pen.write_text((0, line), pen.area.width, &text, tone);
+    draw_history(pen, row, (used + 1, line));
 }
 
 /// Draws the device's quantity over the timeline, where there is room.
-fn history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
-    if usize::from(pen.area.width.saturating_sub(column)) < HISTORY {
+fn draw_history(pen: &mut Pen<'_>, row: &DeviceRow, (column, line): (u16, u16)) {
+    if usize::from(pen.area.width.saturating_sub(column)) < HISTORY_COLUMNS {
         return;
     }
     let values: Vec<f64> = row.history.iter().map(|value| value.unwrap_or(f64::NAN)).collect();
-    let drawn = sparkline(&values, None, HISTORY, pen.style.unicode);
-    pen.text((column, line), HISTORY as u16, &drawn, Tone::Dim);
+    let drawn = sparkline(&values, None, HISTORY_COLUMNS, pen.style.unicode);
+    pen.write_text((column, line), HISTORY_COLUMNS as u16, &drawn, Tone::Dim);
 }
 
 /// Draws the heading and rows of processes.
@@ -166,11 +169,11 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
     let width = pen.area.width;
     let titles: String = ["CPU", "rd B/s", "wr B/s", "I/O wait", "faults/s", "memory"]
         .iter()
-        .map(|title| right(title, PROCESS_VALUE + 1))
+        .map(|title| right(title, PROCESS_VALUE_COLUMNS + 1))
         .collect();
     let by = format!("process, by {}", screen.order.title());
     let heading = format!("{}{}{titles}", left(&cut(&by, 18, ""), 18), right("pid", 8));
-    pen.text((0, layout.processes), width, &heading, Tone::Strong);
+    pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
     for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
         let values = [
             (Some(row.processor), "fraction"),
@@ -180,11 +183,13 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
             (Some(row.major_faults_per_s), "per_s"),
             (Some(row.resident_bytes), "bytes"),
         ];
-        let cells: String =
-            values.into_iter().map(|(value, unit)| right(&figure(value, unit), PROCESS_VALUE + 1)).collect();
+        let cells: String = values
+            .into_iter()
+            .map(|(value, unit)| right(&format_figure(value, unit), PROCESS_VALUE_COLUMNS + 1))
+            .collect();
         let group = if width > 120 { format!("  {}", row.cgroup) } else { String::new() };
-        let name = cut(&pen.clean(&row.name), 17, "~");
+        let name = cut(&pen.clean_text(&row.name), 17, "~");
         let text = format!("{}{}{cells}{group}", left(&name, 18), right(&row.pid.to_string(), 8));
-        pen.text((0, line), width, &text, Tone::Plain);
+        pen.write_text((0, line), width, &text, Tone::Plain);
     }
 }

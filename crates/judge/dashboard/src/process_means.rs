@@ -66,7 +66,7 @@ impl ProcessOrder {
     }
 
     /// Value to sort by, largest first.
-    pub fn key(self, row: &ProcessSummary) -> f64 {
+    pub fn sort_value(self, row: &ProcessSummary) -> f64 {
         match self {
             ProcessOrder::Bytes => row.read_bytes_per_s.unwrap_or(0.0) + row.write_bytes_per_s.unwrap_or(0.0),
             ProcessOrder::Delay => row.block_delay.unwrap_or(row.blocked_share),
@@ -80,18 +80,18 @@ impl ProcessOrder {
 /// did nothing in its time. Memory grows with the processes, not with the tables.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessMeans {
-    places: HashMap<(u32, String), usize>,
+    row_indices: HashMap<(u32, String), usize>,
     rows: Vec<ProcessSummary>,
     /// For each row, the time in which its reads, writes and delay were unreadable; that time does not count as zero.
     unread: Vec<[f64; 3]>,
     /// Time that the tables cover; where none of them has a length, their number.
-    all: f64,
+    total_weight: f64,
     is_timed: bool,
 }
 
 impl ProcessMeans {
     /// Adds the text of a process table. An unreadable one is ignored here and remarked on by the verdict.
-    pub fn add(&mut self, text: &str) {
+    pub fn add_table(&mut self, text: &str) {
         let Ok(table) = serde_json::from_str::<ProcessTable>(text) else { return };
         let is_timed = table.elapsed_s > 0.0;
         if is_timed && !self.is_timed {
@@ -101,15 +101,16 @@ impl ProcessMeans {
             return;
         }
         let weight = if is_timed { table.elapsed_s } else { 1.0 };
-        self.all += weight;
+        self.total_weight += weight;
         for row in &table.rows {
             // an id can be reused within a long stretch: only the same id and name is the same process
-            let index = *self.places.entry((row.pid, stable_task_name(&row.name).to_owned())).or_insert_with(|| {
-                self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
-                self.unread.push([0.0; 3]);
-                self.rows.len() - 1
-            });
-            add(&mut self.rows[index], row, weight);
+            let index =
+                *self.row_indices.entry((row.pid, stable_task_name(&row.name).to_owned())).or_insert_with(|| {
+                    self.rows.push(ProcessSummary { pid: row.pid, ..ProcessSummary::default() });
+                    self.unread.push([0.0; 3]);
+                    self.rows.len() - 1
+                });
+            add_row(&mut self.rows[index], row, weight);
             let values = [row.read_bytes_per_s, row.write_bytes_per_s, row.block_delay];
             for (unread, value) in self.unread[index].iter_mut().zip(values) {
                 *unread += if value.is_none() { weight } else { 0.0 };
@@ -119,26 +120,26 @@ impl ProcessMeans {
 
     /// True where there was no table yet.
     pub fn is_empty(&self) -> bool {
-        self.all == 0.0
+        self.total_weight == 0.0
     }
 
     /// The means.
     pub fn finish(mut self) -> Vec<ProcessSummary> {
         for (row, unread) in self.rows.iter_mut().zip(&self.unread) {
-            let over = |value: &mut f64| *value /= self.all;
+            let over = |value: &mut f64| *value /= self.total_weight;
             over(&mut row.processor);
             over(&mut row.blocked_share);
             over(&mut row.major_faults_per_s);
             let values = [&mut row.read_bytes_per_s, &mut row.write_bytes_per_s, &mut row.block_delay];
             for (value, unread) in values.into_iter().zip(unread) {
-                value.iter_mut().for_each(|value| *value /= self.all - unread);
+                value.iter_mut().for_each(|value| *value /= self.total_weight - unread);
             }
         }
         self.rows
     }
 }
 
-fn add(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
+fn add_row(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
     let more = |sum: &mut Option<f64>, value: Option<f64>| {
         if let Some(value) = value {
             *sum = Some(sum.unwrap_or(0.0) + value * weight);
@@ -174,7 +175,7 @@ mod tests {
         let table = |elapsed_s: f64, rows: Vec<ProcessRow>| ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
         let means = |tables: &[ProcessTable]| {
             let mut means = ProcessMeans::default();
-            tables.iter().for_each(|table| means.add(&serde_json::to_string(table).expect("JSON")));
+            tables.iter().for_each(|table| means.add_table(&serde_json::to_string(table).expect("JSON")));
             means.finish()
         };
         let tables = [table(1.0, vec![row(1, Some(400.0)), row(2, None)]), table(3.0, vec![row(1, Some(0.0))])];
@@ -207,7 +208,7 @@ mod tests {
         for name in names {
             let rows = vec![row(13_554, name), row(7, if name.contains('+') { "dd" } else { "sh" })];
             let table = ProcessTable { elapsed_s: 1.0, rows, ..ProcessTable::default() };
-            means.add(&serde_json::to_string(&table).expect("JSON"));
+            means.add_table(&serde_json::to_string(&table).expect("JSON"));
         }
         let found: Vec<_> = means.finish().into_iter().map(|row| (row.pid, row.name, row.processor)).collect();
         let expected = [(13_554, "kworker/1:2H", 0.5), (7, "sh", 0.375), (7, "dd", 0.125)];

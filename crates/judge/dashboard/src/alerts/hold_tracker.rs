@@ -5,7 +5,7 @@ use diskwright_diagnosis::{Rule, RuleTick};
 
 /// Times since which a rule holds at an instance, or does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct RuleLane {
+pub(crate) struct HoldTracker {
     /// Start of the first tick at which it holds without a break.
     pub holds_since: Option<i64>,
     /// End of the last tick at which it held; unknown time after it does not count as hold time.
@@ -19,16 +19,16 @@ pub(crate) struct RuleLane {
     /// The worst value since it holds, of the condition that led first: its position, the value, and the time.
     pub worst: Option<(usize, f64, i64)>,
     /// Number of the last tick at which the instance existed.
-    pub seen: u64,
+    pub last_tick_number: u64,
 }
 
-impl RuleLane {
+impl HoldTracker {
     /// Adds a tick; one at which the rule could not be judged changes nothing.
-    pub fn tick(&mut self, tick: &Tick, rule_tick: RuleTick<'_>, number: u64) {
-        self.seen = number;
+    pub fn add_tick(&mut self, tick: &Tick, rule_tick: RuleTick<'_>, number: u64) {
+        self.last_tick_number = number;
         match rule_tick.holds {
-            Some(true) => self.holds((tick.start_ns(), tick.time_ns), rule_tick.lead),
-            Some(false) => self.fails(tick.start_ns()),
+            Some(true) => self.mark_held((tick.start_ns(), tick.time_ns), rule_tick.lead),
+            Some(false) => self.mark_failed(tick.start_ns()),
             None => {}
         }
         assert!(self.holds_since.is_none() || self.fails_since.is_none(), "a rule holds or does not: {self:?}");
@@ -36,13 +36,13 @@ impl RuleLane {
 
     /// Adds a tick of a clearing condition. Where its quantity has no value because nothing happened (no reads, no
     /// latency), it holds: requests that do not happen slow down nobody.
-    pub fn clearing_tick(&mut self, tick: &Tick, rule_tick: RuleTick<'_>, number: u64) {
+    pub fn add_clearing_tick(&mut self, tick: &Tick, rule_tick: RuleTick<'_>, number: u64) {
         let is_idle = rule_tick.holds == Some(false) && rule_tick.lead.is_none();
-        self.tick(tick, if is_idle { RuleTick { holds: Some(true), ..rule_tick } } else { rule_tick }, number);
+        self.add_tick(tick, if is_idle { RuleTick { holds: Some(true), ..rule_tick } } else { rule_tick }, number);
     }
 
     /// Records that it holds from `since_ns`, or an earlier time, until `until_ns`.
-    pub fn holds(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
+    pub fn mark_held(&mut self, (since_ns, until_ns): (i64, i64), lead: Option<(usize, f64)>) {
         if self.holds_since.is_none() {
             (self.holds_since, self.paused_ns, self.worst) = (Some(since_ns), 0, None);
         }
@@ -52,7 +52,7 @@ impl RuleLane {
     }
 
     /// Records that it does not hold since `since_ns`, or an earlier time.
-    pub fn fails(&mut self, since_ns: i64) {
+    pub fn mark_failed(&mut self, since_ns: i64) {
         if self.fails_since.is_none() {
             (self.fails_since, self.paused_ns) = (Some(since_ns), 0);
         }
@@ -60,7 +60,7 @@ impl RuleLane {
     }
 
     /// Adds a time without ticks, in which the state of the rule is unknown.
-    pub fn pauses(&mut self, pause_ns: i64) {
+    pub fn add_pause(&mut self, pause_ns: i64) {
         self.paused_ns = self.paused_ns.saturating_add(pause_ns);
     }
 

@@ -9,41 +9,41 @@ use diskwright_diagnosis::{Advice, Bottleneck, Pack, Rule, Verdict};
 
 use super::alert::{Alert, AlertPeak, SCHEMA};
 use super::engine::AlertChange;
-use super::lane::RuleLane;
+use super::hold_tracker::HoldTracker;
 
 /// Key of a verdict: the bottleneck and its device.
-pub(crate) fn key(verdict: &Verdict) -> String {
+pub(crate) fn verdict_key(verdict: &Verdict) -> String {
     format!("{}:{}", verdict.bottleneck.name(), verdict.instance)
 }
 
 /// Bottleneck and instance that an alert of a rule points at.
-pub(crate) fn blamed(rule: &Rule, of: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
+pub(crate) fn alert_target(rule: &Rule, of: &str, verdict: Option<&Verdict>) -> (Bottleneck, String) {
     match verdict {
-        Some(verdict) if is_of_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
+        Some(verdict) if reads_verdict(rule) => (verdict.bottleneck, verdict.instance.clone()),
         _ => (rule.bottleneck, of.to_owned()),
     }
 }
 
-fn is_of_verdict(rule: &Rule) -> bool {
+fn reads_verdict(rule: &Rule) -> bool {
     rule.conditions().any(|condition| condition.quantity.counter.pseudo == Some(Pseudo::VerdictConfidence))
 }
 
 /// Builds the alert that a rule raises at an instance.
-pub(crate) fn alert(
+pub(crate) fn build_alert(
     pack: &Pack,
     rule: &Rule,
-    (of, lane): (&str, &RuleLane),
+    (of, lane): (&str, &HoldTracker),
     verdict: Option<&Verdict>,
     now_ns: i64,
 ) -> Alert {
-    let (bottleneck, instance) = blamed(rule, of, verdict);
+    let (bottleneck, instance) = alert_target(rule, of, verdict);
     let begin_ns = lane.holds_since.unwrap_or(now_ns);
     let same = |verdict: &&Verdict| {
         let near = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
         verdict.bottleneck == bottleneck && bottleneck.blames() && near
     };
     let verdict = verdict.filter(same);
-    let peak = peak(rule, lane, now_ns);
+    let peak = rule_peak(rule, lane, now_ns);
     let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| own_advice(pack, rule));
     Alert {
         schema: SCHEMA.to_owned(),
@@ -55,10 +55,10 @@ pub(crate) fn alert(
         begin_ns,
         end_ns: None,
         raised_ns: now_ns,
-        sentence: verdict.map_or_else(|| sentence(rule, &instance, &peak), |verdict| verdict.sentence.clone()),
+        sentence: verdict.map_or_else(|| rule_sentence(rule, &instance, &peak), |verdict| verdict.sentence.clone()),
         also: Vec::new(),
         culprits: verdict.map(|verdict| verdict.culprits.clone()).unwrap_or_default(),
-        next: advice.map(|advice| advice.text.clone()).unwrap_or_default(),
+        next_step: advice.map(|advice| advice.text.clone()).unwrap_or_default(),
         instance,
         peak,
     }
@@ -66,11 +66,11 @@ pub(crate) fn alert(
 
 /// Adds another rule of the same cause to an alert and returns the change, if it is news. A more severe rule takes over
 /// the alert's sentence, peak and next step.
-pub(crate) fn join(
+pub(crate) fn join_alert(
     alert: &mut Alert,
     pack: &Pack,
     rule: &Rule,
-    (of, lane): (&str, &RuleLane),
+    (of, lane): (&str, &HoldTracker),
     now_ns: i64,
 ) -> Option<AlertChange> {
     let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
@@ -81,10 +81,10 @@ pub(crate) fn join(
         return is_new.then_some(AlertChange::Also);
     }
     alert.severity = rule.severity;
-    alert.peak = peak(rule, lane, now_ns);
-    alert.sentence = sentence(rule, of, &alert.peak);
+    alert.peak = rule_peak(rule, lane, now_ns);
+    alert.sentence = rule_sentence(rule, of, &alert.peak);
     if let Some(advice) = own_advice(pack, rule) {
-        alert.next.clone_from(&advice.text);
+        alert.next_step.clone_from(&advice.text);
     }
     Some(AlertChange::Worse)
 }
@@ -94,14 +94,14 @@ fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
 }
 
 /// Sentence of a rule without a verdict: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
-fn sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
+fn rule_sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
     let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
     let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| format_value(value, &peak.unit));
     let limit = peak.limit.map_or_else(String::new, |limit| format!(", limit {}", format_value(limit, &peak.unit)));
     format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
 }
 
-fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
+fn rule_peak(rule: &Rule, lane: &HoldTracker, now_ns: i64) -> AlertPeak {
     let newest = || lane.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
     let (position, value, time_ns) = lane.worst.unwrap_or_else(newest);
     let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::display_parts);
@@ -110,7 +110,7 @@ fn peak(rule: &Rule, lane: &RuleLane, now_ns: i64) -> AlertPeak {
 }
 
 /// Updates the worst value.
-pub(crate) fn follow(alert: &mut Alert, rule: &Rule, lane: &RuleLane, last: Option<Tick>) {
+pub(crate) fn update_peak(alert: &mut Alert, rule: &Rule, lane: &HoldTracker, last: Option<Tick>) {
     let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
     // another condition of the rule may lead now, whose value is of another quantity

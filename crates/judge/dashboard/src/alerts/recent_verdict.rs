@@ -6,43 +6,43 @@ use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use crate::history::{History, RecentHistory};
 
 /// Length of the judged window.
-const OVER_NS: i64 = 30_000_000_000;
+const WINDOW_NS: i64 = 30_000_000_000;
 /// Time between verdicts.
-const EVERY_NS: i64 = 5_000_000_000;
+const JUDGE_INTERVAL_NS: i64 = 5_000_000_000;
 /// Smallest number of ticks of the judged window.
-const LEAST_TICKS: i64 = 6;
+const MIN_TICKS: i64 = 6;
 
 /// Judges the most recent ticks at intervals and keeps the last verdict.
-pub(crate) struct VerdictWatch {
+pub(crate) struct RecentVerdict {
     judge: Judge,
     judged_ns: Option<i64>,
     /// The last verdict; `None` where there were too few ticks.
     pub verdict: Option<Verdict>,
 }
 
-impl VerdictWatch {
+impl RecentVerdict {
     /// Creates a judge for this pack without a verdict yet.
-    pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> VerdictWatch {
+    pub fn new(pack: Pack, ceilings: Vec<Ceiling>) -> RecentVerdict {
         let options = JudgeOptions { ceilings, ..JudgeOptions::default() };
-        VerdictWatch { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
+        RecentVerdict { judge: Judge::new(vec![pack], options), judged_ns: None, verdict: None }
     }
 
     /// Nanoseconds of ticks that must be kept, with ticks of this length.
-    pub fn needs(interval_ns: i64) -> i64 {
-        OVER_NS.max(interval_ns.saturating_mul(LEAST_TICKS))
+    pub fn needed_ns(interval_ns: i64) -> i64 {
+        WINDOW_NS.max(interval_ns.saturating_mul(MIN_TICKS))
     }
 
     /// Judges if the interval has passed since the last verdict; returns true where it judged.
-    pub fn tick(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) -> bool {
-        if self.judged_ns.is_some_and(|last| (0..EVERY_NS).contains(&(time_ns - last))) {
+    pub fn judge_if_due(&mut self, recent: &RecentHistory, time_ns: i64, interval_ns: i64) -> bool {
+        if self.judged_ns.is_some_and(|last| (0..JUDGE_INTERVAL_NS).contains(&(time_ns - last))) {
             return false;
         }
         self.judged_ns = Some(time_ns);
-        self.verdict = self.judge(recent, (time_ns - VerdictWatch::needs(interval_ns), time_ns));
+        self.verdict = self.judge_window(recent, (time_ns - RecentVerdict::needed_ns(interval_ns), time_ns));
         true
     }
 
-    fn judge(&mut self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
+    fn judge_window(&mut self, recent: &RecentHistory, (from, to): (i64, i64)) -> Option<Verdict> {
         let judge = &mut self.judge;
         judge.restart(Some((from, to)));
         let mut ticks = 0;
