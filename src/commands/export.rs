@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use diskwright_base::units::format_count;
 use diskwright_base::{Frame, LogPiece, Schema};
 use diskwright_export::{
-    CountingWriter, ExportBatch, ExportColumn, ExportError, ExportFormat, ExportSink, ExportTally, sink,
+    CountingWriter, ExportBatch, ExportColumn, ExportError, ExportFormat, ExportSink, ExportTally, create_sink,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
@@ -108,8 +108,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let named = named(&columns, format, arguments.cells, shown);
     let tally =
         output_file::stream(path, |out| write(&logs, &columns, &named, ticks, format, CountingWriter::new(out)))?;
-    if tally.left_out > 0 {
-        let count = format_count(tally.left_out, "sample was", "samples were");
+    if tally.skipped_samples > 0 {
+        let count = format_count(tally.skipped_samples, "sample was", "samples were");
         output::warn(format_args!(
             "{count} left out: their time repeats or goes back within their \
                                    series"
@@ -130,7 +130,7 @@ fn document(arguments: &Arguments, logs: &Logs, name: &str, series: usize, tally
         "series": series,
         "values": tally.values,
         "gaps": tally.gaps,
-        "left_out": tally.left_out,
+        "left_out": tally.skipped_samples,
         "bytes": tally.bytes,
         "from": when::rfc3339(logs.range.0),
         "to": when::rfc3339(logs.range.1),
@@ -164,11 +164,12 @@ fn write(
     format: ExportFormat,
     out: CountingWriter,
 ) -> Result<ExportTally, Failure> {
-    let mut sink = sink(format, named.to_vec(), ticks, out).map_err(failure)?;
-    let bar = bar(ticks * sink.passes() as u64);
+    let mut sink = create_sink(format, named.to_vec(), ticks, out).map_err(failure)?;
+    let bar = bar(ticks * sink.pass_count() as u64);
     let only_processes = columns.iter().all(|column| processes::is_counter(&column.counter));
-    for pass in 0..sink.passes() {
-        let wanted: Vec<&ExportColumn> = sink.wanted(pass).into_iter().filter_map(|index| columns.get(index)).collect();
+    for pass in 0..sink.pass_count() {
+        let wanted: Vec<&ExportColumn> =
+            sink.wanted_columns(pass).into_iter().filter_map(|index| columns.get(index)).collect();
         let mut known: Option<(Arc<Schema>, Vec<Option<ColumnSource>>)> = None;
         let mut room = vec![Vec::new(); wanted.len()];
         logs.read(|piece| {
@@ -206,7 +207,7 @@ fn put(
 }
 
 fn failure(error: ExportError) -> Failure {
-    match error.io().map(io::Error::kind) {
+    match error.io_error().map(io::Error::kind) {
         Some(ErrorKind::BrokenPipe) => Failure::ClosedPipe,
         _ => error.into(),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
-use diskwright_export::csv_cells;
+use diskwright_export::write_csv_cells;
 use diskwright_report::downsample::bucket_unit;
 use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
 use serde_json::{Value, json};
@@ -359,8 +359,8 @@ fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
     for (index, tick) in frame.ticks().iter().enumerate() {
         out.extend_from_slice(when::rfc3339(tick.time_ns).as_bytes());
         let elapsed_s = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
-        csv_cells(out, [Some([elapsed_s].as_slice())], 0);
-        csv_cells(out, columns.iter().map(|column| Some(column.as_slice())), index);
+        write_csv_cells(out, [Some([elapsed_s].as_slice())], 0);
+        write_csv_cells(out, columns.iter().map(|column| Some(column.as_slice())), index);
         out.push(b'\n');
     }
 }

@@ -3,30 +3,30 @@
 
 use diskwright_base::text::quote_csv_cell;
 
+use crate::counting_writer::CountingWriter;
 use crate::number;
-use crate::output::CountingWriter;
-use crate::time::TimeFormatter;
+use crate::timestamp::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Appends a number as a cell: the shortest text that is read back to the same bits, or nothing for a gap.
 #[inline]
-pub fn csv_number(out: &mut Vec<u8>, value: f64) {
+pub fn write_csv_number(out: &mut Vec<u8>, value: f64) {
     if value.is_nan() {
         return;
     }
     if value.is_infinite() {
         return out.extend_from_slice(if value > 0.0 { b"inf" } else { b"-inf" });
     }
-    number::put(out, value);
+    number::write_number(out, value);
 }
 
 /// Appends a tick's cells, each after a comma: an empty cell for a gap or a missing column.
 #[inline]
-pub fn csv_cells<'a>(out: &mut Vec<u8>, columns: impl IntoIterator<Item = Option<&'a [f64]>>, index: usize) {
+pub fn write_csv_cells<'a>(out: &mut Vec<u8>, columns: impl IntoIterator<Item = Option<&'a [f64]>>, index: usize) {
     for column in columns {
         out.push(b',');
         if let Some(values) = column {
-            csv_number(out, values[index]);
+            write_csv_number(out, values[index]);
         }
     }
 }
@@ -41,18 +41,18 @@ pub(crate) struct CsvWideSink {
 
 impl CsvWideSink {
     pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvWideSink, ExportError> {
-        out.text.extend_from_slice(b"time");
+        out.buffer.extend_from_slice(b"time");
         for column in columns {
-            out.text.push(b',');
-            out.text.extend_from_slice(quote_csv_cell(&column.name()).as_bytes());
+            out.buffer.push(b',');
+            out.buffer.extend_from_slice(quote_csv_cell(&column.name()).as_bytes());
         }
-        out.text.extend_from_slice(b"\r\n");
+        out.buffer.extend_from_slice(b"\r\n");
         Ok(CsvWideSink { out, clock: TimeFormatter::default(), columns: columns.len(), tally: ExportTally::default() })
     }
 }
 
 impl ExportSink for CsvWideSink {
-    fn wanted(&self, _pass: usize) -> Vec<usize> {
+    fn wanted_columns(&self, _pass: usize) -> Vec<usize> {
         (0..self.columns).collect()
     }
 
@@ -60,19 +60,19 @@ impl ExportSink for CsvWideSink {
         let mut columns = batch.values.iter().flatten();
         debug_assert!(columns.all(|column| column.len() == batch.ticks.len()), "a value for each tick");
         for (index, tick) in batch.ticks.iter().enumerate() {
-            let text = &mut self.out.text;
-            self.clock.put(text, tick.time_ns);
-            csv_cells(text, batch.values.iter().copied(), index);
+            let text = &mut self.out.buffer;
+            self.clock.write_time(text, tick.time_ns);
+            write_csv_cells(text, batch.values.iter().copied(), index);
             text.extend_from_slice(b"\r\n");
-            self.out.pass_on()?;
+            self.out.write_full_chunk()?;
         }
         self.tally.rows += batch.ticks.len() as u64;
-        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        batch.values.iter().flatten().for_each(|values| self.tally.count_values(values));
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
-        self.tally.bytes = self.out.end()?;
+        self.tally.bytes = self.out.finish_output()?;
         Ok(self.tally)
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct CsvLongSink {
 
 impl CsvLongSink {
     pub fn new(columns: &[ExportColumn], mut out: CountingWriter) -> Result<CsvLongSink, ExportError> {
-        out.text.extend_from_slice(b"time,counter,instance,unit,value\r\n");
+        out.buffer.extend_from_slice(b"time,counter,instance,unit,value\r\n");
         let middle = |column: &ExportColumn| {
             let mut middle = vec![b','];
             for part in [&column.counter, &column.instance, &column.unit] {
@@ -103,7 +103,7 @@ impl CsvLongSink {
 }
 
 impl ExportSink for CsvLongSink {
-    fn wanted(&self, _pass: usize) -> Vec<usize> {
+    fn wanted_columns(&self, _pass: usize) -> Vec<usize> {
         (0..self.middles.len()).collect()
     }
 
@@ -111,26 +111,26 @@ impl ExportSink for CsvLongSink {
         let mut time = Vec::new();
         for (index, tick) in batch.ticks.iter().enumerate() {
             time.clear();
-            self.clock.put(&mut time, tick.time_ns);
+            self.clock.write_time(&mut time, tick.time_ns);
             for (values, middle) in batch.values.iter().zip(&self.middles) {
                 let Some(values) = values else { continue };
-                let text = &mut self.out.text;
+                let text = &mut self.out.buffer;
                 text.extend_from_slice(&time);
                 text.extend_from_slice(middle);
-                csv_number(text, values[index]);
+                write_csv_number(text, values[index]);
                 text.extend_from_slice(b"\r\n");
-                self.out.pass_on()?;
+                self.out.write_full_chunk()?;
             }
         }
         for values in batch.values.iter().flatten() {
             self.tally.rows += values.len() as u64;
-            self.tally.count(values);
+            self.tally.count_values(values);
         }
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
-        self.tally.bytes = self.out.end()?;
+        self.tally.bytes = self.out.finish_output()?;
         Ok(self.tally)
     }
 }

@@ -2,9 +2,9 @@
 //! missing series, and infinities (which JSON cannot represent) are
 //! `null`.
 
+use crate::counting_writer::CountingWriter;
 use crate::number;
-use crate::output::CountingWriter;
-use crate::time::TimeFormatter;
+use crate::timestamp::TimeFormatter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Sink of JSON objects.
@@ -31,25 +31,25 @@ impl JsonLines {
 }
 
 impl ExportSink for JsonLines {
-    fn wanted(&self, _pass: usize) -> Vec<usize> {
+    fn wanted_columns(&self, _pass: usize) -> Vec<usize> {
         (0..self.keys.len()).collect()
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         for (index, tick) in batch.ticks.iter().enumerate() {
-            let text = &mut self.out.text;
+            let text = &mut self.out.buffer;
             text.extend_from_slice(b"{\"time\":\"");
-            self.clock.put(text, tick.time_ns);
+            self.clock.write_time(text, tick.time_ns);
             text.push(b'"');
             for (values, key) in batch.values.iter().zip(&self.keys) {
                 text.extend_from_slice(key);
                 match values.map(|values| values[index]).filter(|value| value.is_finite()) {
-                    Some(value) => number::put(text, value),
+                    Some(value) => number::write_number(text, value),
                     None => text.extend_from_slice(b"null"),
                 }
             }
             text.extend_from_slice(b"}\n");
-            self.out.pass_on()?;
+            self.out.write_full_chunk()?;
         }
         self.tally.rows += batch.ticks.len() as u64;
         for values in batch.values.iter().flatten() {
@@ -61,7 +61,7 @@ impl ExportSink for JsonLines {
     }
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
-        self.tally.bytes = self.out.end()?;
+        self.tally.bytes = self.out.finish_output()?;
         Ok(self.tally)
     }
 }

@@ -4,22 +4,22 @@
 //! does not depend on the length of a log. A gap never becomes a zero: it is an
 //! empty cell, a `null`, or no sample.
 
+mod counting_writer;
 mod csv;
 mod jsonl;
 mod number;
-mod output;
 mod parquet;
 mod prometheus;
-mod time;
+mod timestamp;
 
 use std::io;
 
 use diskwright_base::{CounterKind, Tick};
 use thiserror::Error;
 
-pub use csv::{csv_cells, csv_number};
-pub use output::CountingWriter;
-pub use time::rfc3339;
+pub use counting_writer::CountingWriter;
+pub use csv::{write_csv_cells, write_csv_number};
+pub use timestamp::format_rfc3339;
 
 /// Reason why an export stopped.
 #[derive(Debug, Error)]
@@ -34,7 +34,7 @@ pub enum ExportError {
 
 impl ExportError {
     /// Returns the operating system's error, if it was one.
-    pub fn io(&self) -> Option<&io::Error> {
+    pub fn io_error(&self) -> Option<&io::Error> {
         match self {
             ExportError::Io(error) => Some(error),
             ExportError::Parquet(error) => {
@@ -109,7 +109,7 @@ pub struct ExportTally {
     pub gaps: u64,
     /// Number of samples skipped because the format accepts one per series and
     /// millisecond, in order of time.
-    pub left_out: u64,
+    pub skipped_samples: u64,
     /// Bytes written.
     pub bytes: u64,
 }
@@ -121,12 +121,12 @@ pub struct ExportTally {
 /// series, has more than one pass.
 pub trait ExportSink {
     /// Returns how often the log must be read.
-    fn passes(&self) -> usize {
+    fn pass_count(&self) -> usize {
         1
     }
 
     /// Returns the indices of the columns that a pass wants, in the order of a batch's values.
-    fn wanted(&self, pass: usize) -> Vec<usize>;
+    fn wanted_columns(&self, pass: usize) -> Vec<usize>;
 
     /// Writes a batch of ticks.
     ///
@@ -154,7 +154,7 @@ pub trait ExportSink {
 ///
 /// # Errors
 /// When writing the beginning fails.
-pub fn sink(
+pub fn create_sink(
     format: ExportFormat,
     columns: Vec<ExportColumn>,
     ticks: u64,
@@ -166,13 +166,13 @@ pub fn sink(
         ExportFormat::JsonLines => Box::new(jsonl::JsonLines::new(&columns, out)),
         ExportFormat::Parquet => Box::new(parquet::ParquetLongSink::new(&columns, out)?),
         ExportFormat::ParquetWide => Box::new(parquet::ParquetWideSink::new(&columns, out)?),
-        ExportFormat::Prometheus => Box::new(prometheus::Exposition::new(columns, ticks, out)),
+        ExportFormat::Prometheus => Box::new(prometheus::ExpositionSink::new(columns, ticks, out)),
     })
 }
 
 impl ExportTally {
     /// Counts the cells of a batch.
-    fn count(&mut self, values: &[f64]) {
+    fn count_values(&mut self, values: &[f64]) {
         let gaps = values.iter().filter(|value| value.is_nan()).count() as u64;
         self.gaps += gaps;
         self.values += values.len() as u64 - gaps;

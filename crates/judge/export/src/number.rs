@@ -1,13 +1,13 @@
 //! Formats numbers as the shortest text that is read back to the same bits.
 
 /// Limit below which whole numbers are written without an exponent.
-const MOST_PLAIN: f64 = 1e15;
+const MAX_PLAIN_NUMBER: f64 = 1e15;
 
 /// Appends a number that is neither a gap nor infinite.
-pub(crate) fn put(out: &mut Vec<u8>, value: f64) {
+pub(crate) fn write_number(out: &mut Vec<u8>, value: f64) {
     let whole = value as i64;
     // -0 has other bits than 0 and is written below, with its sign
-    if value.abs() < MOST_PLAIN && (whole as f64).to_bits() == value.to_bits() {
+    if value.abs() < MAX_PLAIN_NUMBER && (whole as f64).to_bits() == value.to_bits() {
         out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
         return;
     }
@@ -35,7 +35,7 @@ mod tests {
         ];
         for (value, expected) in cases {
             let mut out = Vec::new();
-            put(&mut out, value);
+            write_number(&mut out, value);
             let text = String::from_utf8(out).unwrap();
             assert_eq!(text, expected);
             assert_eq!(text.parse::<f64>().unwrap().to_bits(), value.to_bits());

@@ -10,15 +10,15 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type, TypePtr};
 
-use crate::output::CountingWriter;
+use crate::counting_writer::CountingWriter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Number of rows in a group of the tidy form.
-const LONG_ROWS: usize = 1 << 20;
+const LONG_GROUP_ROWS: usize = 1 << 20;
 /// Largest number of cells in a group of the wide form, in all its columns.
-const WIDE_CELLS: usize = 1 << 22;
+const WIDE_GROUP_CELLS: usize = 1 << 22;
 /// Largest number of rows in a group of the wide form.
-const WIDE_ROWS: usize = 1 << 17;
+const MAX_WIDE_GROUP_ROWS: usize = 1 << 17;
 
 type ParquetFileWriter = SerializedFileWriter<CountingWriter>;
 type ParquetRowGroup<'a> = SerializedRowGroupWriter<'a, CountingWriter>;
@@ -43,7 +43,7 @@ fn value_type(name: &str) -> Result<TypePtr, ExportError> {
 }
 
 /// Creates the file writer; the columns in `plain` get no dictionary.
-fn writer(fields: Vec<TypePtr>, plain: &[&str], out: CountingWriter) -> Result<ParquetFileWriter, ExportError> {
+fn create_writer(fields: Vec<TypePtr>, plain: &[&str], out: CountingWriter) -> Result<ParquetFileWriter, ExportError> {
     let schema = Arc::new(Type::group_type_builder("log").with_fields(fields).build()?);
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
@@ -85,7 +85,7 @@ fn put_times(group: &mut ParquetRowGroup<'_>, times: &[i64]) -> Result<(), Expor
 /// Returns a text that will be repeated. An empty one would have a dangling pointer, and
 /// comparing two such texts with vector instructions takes hundreds of cycles on some
 /// processors, so it points into the heap instead.
-fn text(text: &str) -> ByteArray {
+fn repeated_text(text: &str) -> ByteArray {
     if text.is_empty() { ByteArray::from("-").slice(0, 0) } else { ByteArray::from(text) }
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct ParquetLongSink {
     /// Columns with their number of consecutive rows.
     runs: Vec<(usize, usize)>,
     texts: Vec<ByteArray>,
-    room: ParquetScratch,
+    scratch: ParquetScratch,
     tally: ExportTally,
 }
 
@@ -118,15 +118,15 @@ impl ParquetLongSink {
             fields.push(text_type(name)?);
         }
         fields.push(value_type("value")?);
-        let names = columns.iter().map(|c| [&c.counter, &c.instance, &c.unit].map(|t| text(t)));
+        let names = columns.iter().map(|c| [&c.counter, &c.instance, &c.unit].map(|t| repeated_text(t)));
         Ok(ParquetLongSink {
-            writer: writer(fields, &["value"], out)?,
+            writer: create_writer(fields, &["value"], out)?,
             names: names.collect(),
             times: Vec::new(),
             values: Vec::new(),
             runs: Vec::new(),
             texts: Vec::new(),
-            room: ParquetScratch::default(),
+            scratch: ParquetScratch::default(),
             tally: ExportTally::default(),
         })
     }
@@ -146,10 +146,10 @@ impl ParquetLongSink {
             column.typed::<ByteArrayType>().write_batch(&self.texts, None, None)?;
             column.close()?;
         }
-        put_values(&mut group, &self.values, &mut self.room)?;
+        put_values(&mut group, &self.values, &mut self.scratch)?;
         group.close()?;
         self.tally.rows += self.times.len() as u64;
-        self.tally.count(&self.values);
+        self.tally.count_values(&self.values);
         self.times.clear();
         self.values.clear();
         self.runs.clear();
@@ -158,7 +158,7 @@ impl ParquetLongSink {
 }
 
 impl ExportSink for ParquetLongSink {
-    fn wanted(&self, _pass: usize) -> Vec<usize> {
+    fn wanted_columns(&self, _pass: usize) -> Vec<usize> {
         (0..self.names.len()).collect()
     }
 
@@ -168,7 +168,7 @@ impl ExportSink for ParquetLongSink {
             self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns.div_euclid(1000)));
             self.values.extend_from_slice(values);
             self.runs.push((column, values.len()));
-            if self.times.len() >= LONG_ROWS {
+            if self.times.len() >= LONG_GROUP_ROWS {
                 self.write_group()?;
             }
         }
@@ -177,7 +177,7 @@ impl ExportSink for ParquetLongSink {
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.write_group()?;
-        self.tally.bytes = end(self.writer)?;
+        self.tally.bytes = finish_file(self.writer)?;
         Ok(self.tally)
     }
 }
@@ -187,8 +187,8 @@ pub(crate) struct ParquetWideSink {
     writer: ParquetFileWriter,
     times: Vec<i64>,
     columns: Vec<Vec<f64>>,
-    most_rows: usize,
-    room: ParquetScratch,
+    max_rows: usize,
+    scratch: ParquetScratch,
     tally: ExportTally,
 }
 
@@ -199,11 +199,11 @@ impl ParquetWideSink {
             fields.push(value_type(&column.name())?);
         }
         Ok(ParquetWideSink {
-            writer: writer(fields, &[], out)?,
+            writer: create_writer(fields, &[], out)?,
             times: Vec::new(),
             columns: vec![Vec::new(); columns.len()],
-            most_rows: (WIDE_CELLS / columns.len().max(1)).clamp(1, WIDE_ROWS),
-            room: ParquetScratch::default(),
+            max_rows: (WIDE_GROUP_CELLS / columns.len().max(1)).clamp(1, MAX_WIDE_GROUP_ROWS),
+            scratch: ParquetScratch::default(),
             tally: ExportTally::default(),
         })
     }
@@ -215,7 +215,7 @@ impl ParquetWideSink {
         let mut group = self.writer.next_row_group()?;
         put_times(&mut group, &self.times)?;
         for values in &mut self.columns {
-            put_values(&mut group, values, &mut self.room)?;
+            put_values(&mut group, values, &mut self.scratch)?;
             values.clear();
         }
         group.close()?;
@@ -226,14 +226,14 @@ impl ParquetWideSink {
 }
 
 impl ExportSink for ParquetWideSink {
-    fn wanted(&self, _pass: usize) -> Vec<usize> {
+    fn wanted_columns(&self, _pass: usize) -> Vec<usize> {
         (0..self.columns.len()).collect()
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
         let mut from = 0;
         while from < batch.ticks.len() {
-            let to = batch.ticks.len().min(from + self.most_rows - self.times.len());
+            let to = batch.ticks.len().min(from + self.max_rows - self.times.len());
             self.times.extend(batch.ticks[from..to].iter().map(|tick| tick.time_ns.div_euclid(1000)));
             for (column, values) in self.columns.iter_mut().zip(batch.values) {
                 match values {
@@ -241,23 +241,23 @@ impl ExportSink for ParquetWideSink {
                     None => column.resize(self.times.len(), f64::NAN),
                 }
             }
-            if self.times.len() == self.most_rows {
+            if self.times.len() == self.max_rows {
                 self.write_group()?;
             }
             from = to;
         }
-        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
+        batch.values.iter().flatten().for_each(|values| self.tally.count_values(values));
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
         self.write_group()?;
-        self.tally.bytes = end(self.writer)?;
+        self.tally.bytes = finish_file(self.writer)?;
         Ok(self.tally)
     }
 }
 
 /// Writes the file's footer; returns the total number of bytes.
-fn end(writer: ParquetFileWriter) -> Result<u64, ExportError> {
-    Ok(writer.into_inner()?.end()?)
+fn finish_file(writer: ParquetFileWriter) -> Result<u64, ExportError> {
+    Ok(writer.into_inner()?.finish_output()?)
 }

@@ -8,12 +8,12 @@
 
 use diskwright_base::{CounterKind, prometheus_names};
 
+use crate::counting_writer::CountingWriter;
 use crate::number;
-use crate::output::CountingWriter;
 use crate::{ExportBatch, ExportColumn, ExportError, ExportSink, ExportTally};
 
 /// Largest number of values in memory at once (8 bytes each, and 8 for each tick's time).
-const MOST_HELD: u64 = 1 << 23;
+const MAX_HELD_VALUES: u64 = 1 << 23;
 
 /// A series with its texts.
 struct MetricSeries {
@@ -23,19 +23,19 @@ struct MetricSeries {
     /// Name and labels, with which its samples begin.
     sample: String,
     help: String,
-    counts: bool,
+    is_counter: bool,
 }
 
 /// Sink of OpenMetrics text.
-pub(crate) struct Exposition {
+pub(crate) struct ExpositionSink {
     out: CountingWriter,
     series: Vec<MetricSeries>,
     /// Number of series in a pass.
-    at_once: usize,
+    series_per_pass: usize,
     /// Index of the first series of this pass.
     first: usize,
     times: Vec<i64>,
-    held: Vec<Vec<f64>>,
+    held_values: Vec<Vec<f64>>,
     state: MetricState,
     tally: ExportTally,
 }
@@ -49,45 +49,46 @@ struct MetricState {
     prefix: Vec<u8>,
 }
 
-impl Exposition {
-    pub fn new(columns: Vec<ExportColumn>, ticks: u64, out: CountingWriter) -> Exposition {
+impl ExpositionSink {
+    pub fn new(columns: Vec<ExportColumn>, ticks: u64, out: CountingWriter) -> ExpositionSink {
         let mut series: Vec<MetricSeries> =
-            columns.iter().enumerate().map(|(index, column)| name(index, column)).collect();
+            columns.iter().enumerate().map(|(index, column)| metric_series(index, column)).collect();
         series.sort_by(|a, b| a.family.cmp(&b.family));
-        let at_once = usize::try_from(MOST_HELD / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
-        Exposition {
+        let at_once =
+            usize::try_from(MAX_HELD_VALUES / ticks.max(1)).unwrap_or(usize::MAX).clamp(1, series.len().max(1));
+        ExpositionSink {
             out,
             series,
-            at_once,
+            series_per_pass: at_once,
             first: 0,
             times: Vec::new(),
-            held: Vec::new(),
+            held_values: Vec::new(),
             state: MetricState::default(),
             tally: ExportTally::default(),
         }
     }
 
     /// Writes samples of one series, after those written before.
-    fn samples(&mut self, series: usize, times: &[i64], values: &[f64]) -> Result<(), ExportError> {
-        let Exposition { out, series: all, state, tally, .. } = self;
+    fn write_samples(&mut self, series: usize, times: &[i64], values: &[f64]) -> Result<(), ExportError> {
+        let ExpositionSink { out, series: all, state, tally, .. } = self;
         let series = &all[series];
         for (&time_ns, &value) in times.iter().zip(values) {
             if value.is_nan() {
                 continue;
             }
-            let value = if series.counts { state.sum + value } else { value };
+            let value = if series.is_counter { state.sum + value } else { value };
             state.sum = value;
             let ms = time_ns.div_euclid(1_000_000);
             if state.last_ms.is_some_and(|last| ms <= last) {
-                tally.left_out += 1;
+                tally.skipped_samples += 1;
                 continue;
             }
             state.last_ms = Some(ms);
-            let text = &mut out.text;
+            let text = &mut out.buffer;
             if state.family != series.family {
                 state.family.clone_from(&series.family);
-                let kind = if series.counts { "counter" } else { "gauge" };
-                let head = format!("# TYPE {0} {kind}\n# HELP {0} {1}\n", series.family, escaped(&series.help));
+                let kind = if series.is_counter { "counter" } else { "gauge" };
+                let head = format!("# TYPE {0} {kind}\n# HELP {0} {1}\n", series.family, escape_text(&series.help));
                 text.extend_from_slice(head.as_bytes());
             }
             text.extend_from_slice(&state.prefix);
@@ -95,13 +96,13 @@ impl Exposition {
             put_seconds(text, ms);
             text.push(b'\n');
             tally.rows += 1;
-            out.pass_on()?;
+            out.write_full_chunk()?;
         }
         Ok(())
     }
 
     /// Prepares for the samples of another series.
-    fn begin(&mut self, series: usize) {
+    fn begin_series(&mut self, series: usize) {
         self.state.sum = 0.0;
         self.state.last_ms = None;
         self.state.prefix.clear();
@@ -115,7 +116,7 @@ fn put_value(text: &mut Vec<u8>, value: f64) {
     match value {
         f64::INFINITY => text.extend_from_slice(b"+Inf"),
         f64::NEG_INFINITY => text.extend_from_slice(b"-Inf"),
-        _ => number::put(text, value),
+        _ => number::write_number(text, value),
     }
     text.push(b' ');
 }
@@ -131,31 +132,36 @@ fn put_seconds(text: &mut Vec<u8>, ms: i64) {
     text.extend_from_slice(&[b'.', digit(100), digit(10), digit(1)]);
 }
 
-impl ExportSink for Exposition {
-    fn passes(&self) -> usize {
-        self.series.len().div_ceil(self.at_once)
+impl ExportSink for ExpositionSink {
+    fn pass_count(&self) -> usize {
+        self.series.len().div_ceil(self.series_per_pass)
     }
 
-    fn wanted(&self, pass: usize) -> Vec<usize> {
-        self.series.iter().skip(pass * self.at_once).take(self.at_once).map(|series| series.column).collect()
+    fn wanted_columns(&self, pass: usize) -> Vec<usize> {
+        self.series
+            .iter()
+            .skip(pass * self.series_per_pass)
+            .take(self.series_per_pass)
+            .map(|series| series.column)
+            .collect()
     }
 
     fn write(&mut self, batch: &ExportBatch<'_>) -> Result<(), ExportError> {
-        batch.values.iter().flatten().for_each(|values| self.tally.count(values));
-        if self.at_once == 1 {
+        batch.values.iter().flatten().for_each(|values| self.tally.count_values(values));
+        if self.series_per_pass == 1 {
             // the log is so long that not even one series fits: nothing is buffered
             if self.state.prefix.is_empty() {
-                self.begin(self.first);
+                self.begin_series(self.first);
             }
             let times: Vec<i64> = batch.ticks.iter().map(|tick| tick.time_ns).collect();
             return match batch.values.first() {
-                Some(Some(values)) => self.samples(self.first, &times, values),
+                Some(Some(values)) => self.write_samples(self.first, &times, values),
                 _ => Ok(()),
             };
         }
         self.times.extend(batch.ticks.iter().map(|tick| tick.time_ns));
-        self.held.resize(batch.values.len(), Vec::new());
-        for (held, values) in self.held.iter_mut().zip(batch.values) {
+        self.held_values.resize(batch.values.len(), Vec::new());
+        for (held, values) in self.held_values.iter_mut().zip(batch.values) {
             // a missing series is not a gap, but neither has samples
             held.resize(self.times.len() - batch.ticks.len(), f64::NAN);
             match values {
@@ -168,40 +174,40 @@ impl ExportSink for Exposition {
 
     fn end_pass(&mut self) -> Result<(), ExportError> {
         let times = std::mem::take(&mut self.times);
-        let mut held = std::mem::take(&mut self.held);
+        let mut held = std::mem::take(&mut self.held_values);
         for (index, values) in held.iter_mut().enumerate() {
-            self.begin(self.first + index);
-            self.samples(self.first + index, &times, values)?;
+            self.begin_series(self.first + index);
+            self.write_samples(self.first + index, &times, values)?;
             values.clear();
         }
         self.state.prefix.clear();
         self.state.sum = 0.0;
         self.state.last_ms = None;
-        self.first += self.at_once;
-        (self.times, self.held) = (times, held);
+        self.first += self.series_per_pass;
+        (self.times, self.held_values) = (times, held);
         self.times.clear();
         Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<ExportTally, ExportError> {
-        self.out.text.extend_from_slice(b"# EOF\n");
-        self.tally.bytes = self.out.end()?;
+        self.out.buffer.extend_from_slice(b"# EOF\n");
+        self.tally.bytes = self.out.finish_output()?;
         Ok(self.tally)
     }
 }
 
 /// Derives family, labels and help of a column.
-fn name(index: usize, column: &ExportColumn) -> MetricSeries {
+fn metric_series(index: usize, column: &ExportColumn) -> MetricSeries {
     let counts = column.kind == Some(CounterKind::Total);
     let object = column.counter.split_once('.').map_or("", |(object, _)| object);
     let mut labels = Vec::new();
     let metric = column.metric.clone().unwrap_or_else(|| {
         // Two names of other tools may become the same metric; the label distinguishes them.
-        labels.push(format!("counter=\"{}\"", escaped(&column.counter)));
-        format!("diskwright_{}", plain(&column.counter))
+        labels.push(format!("counter=\"{}\"", escape_text(&column.counter)));
+        format!("diskwright_{}", sanitize_name(&column.counter))
     });
     if !column.instance.is_empty() {
-        labels.push(format!("{}=\"{}\"", prometheus_names::label_name(object), escaped(&column.instance)));
+        labels.push(format!("{}=\"{}\"", prometheus_names::label_name(object), escape_text(&column.instance)));
     }
     let sample = if labels.is_empty() { metric.clone() } else { format!("{metric}{{{}}}", labels.join(",")) };
     let family = if counts { metric.strip_suffix("_total").unwrap_or(&metric).to_owned() } else { metric };
@@ -209,11 +215,11 @@ fn name(index: usize, column: &ExportColumn) -> MetricSeries {
         "" => "A counter of another tool.".to_owned(),
         text => text.to_owned(),
     };
-    MetricSeries { column: index, family, sample, help, counts }
+    MetricSeries { column: index, family, sample, help, is_counter: counts }
 }
 
 /// Converts a name to the characters that Prometheus allows.
-fn plain(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     let mut plain = String::new();
     for c in name.chars().map(|c| c.to_ascii_lowercase()) {
         match c {
@@ -227,6 +233,6 @@ fn plain(name: &str) -> String {
 }
 
 /// Escapes a label value or help text.
-fn escaped(text: &str) -> String {
+fn escape_text(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

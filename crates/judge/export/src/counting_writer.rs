@@ -3,38 +3,38 @@
 use std::io::{self, Write};
 
 /// Number of buffered bytes from which they are written.
-const CHUNK: usize = 1 << 17;
+const CHUNK_BYTES: usize = 1 << 17;
 
 /// A buffered writer that counts its bytes.
 pub struct CountingWriter {
     inner: Box<dyn Write + Send>,
-    /// Bytes that are not written yet; sinks append to it and then call [`CountingWriter::pass_on`].
-    pub(crate) text: Vec<u8>,
+    /// Bytes that are not written yet; sinks append to it and then call [`CountingWriter::write_full_chunk`].
+    pub(crate) buffer: Vec<u8>,
     bytes: u64,
 }
 
 impl CountingWriter {
     /// Wraps a file, standard output, or another writer.
     pub fn new(inner: Box<dyn Write + Send>) -> CountingWriter {
-        CountingWriter { inner, text: Vec::with_capacity(CHUNK + CHUNK / 4), bytes: 0 }
+        CountingWriter { inner, buffer: Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4), bytes: 0 }
     }
 
     /// Writes the buffer if it is full.
     #[inline]
-    pub(crate) fn pass_on(&mut self) -> io::Result<()> {
-        if self.text.len() < CHUNK { Ok(()) } else { self.empty() }
+    pub(crate) fn write_full_chunk(&mut self) -> io::Result<()> {
+        if self.buffer.len() < CHUNK_BYTES { Ok(()) } else { self.write_buffer() }
     }
 
     /// Writes the buffer and empties it.
-    fn empty(&mut self) -> io::Result<()> {
-        self.inner.write_all(&self.text)?;
-        self.bytes += self.text.len() as u64;
-        self.text.clear();
+    fn write_buffer(&mut self) -> io::Result<()> {
+        self.inner.write_all(&self.buffer)?;
+        self.bytes += self.buffer.len() as u64;
+        self.buffer.clear();
         Ok(())
     }
 
     /// Writes and flushes everything; returns the total number of bytes.
-    pub(crate) fn end(&mut self) -> io::Result<u64> {
+    pub(crate) fn finish_output(&mut self) -> io::Result<u64> {
         self.flush()?;
         Ok(self.bytes)
     }
@@ -42,13 +42,13 @@ impl CountingWriter {
 
 impl Write for CountingWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.text.extend_from_slice(bytes);
-        self.pass_on()?;
+        self.buffer.extend_from_slice(bytes);
+        self.write_full_chunk()?;
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.empty()?;
+        self.write_buffer()?;
         self.inner.flush()
     }
 }

@@ -3,7 +3,7 @@
 use diskwright_base::timestamp::format_day;
 
 /// One second, nanoseconds.
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
 /// Formatter of times that caches the date of the last day.
@@ -16,8 +16,8 @@ pub(crate) struct TimeFormatter {
 impl TimeFormatter {
     /// Appends `2026-11-22T01:02:03.123456Z` (UTC, truncated to the
     /// microsecond).
-    pub fn put(&mut self, out: &mut Vec<u8>, time_ns: i64) {
-        let seconds = time_ns.div_euclid(SECOND);
+    pub fn write_time(&mut self, out: &mut Vec<u8>, time_ns: i64) {
+        let seconds = time_ns.div_euclid(SECOND_NS);
         let (day, second) = (seconds.div_euclid(DAY_S), seconds.rem_euclid(DAY_S));
         if self.day != Some(day) {
             self.day = Some(day);
@@ -32,7 +32,7 @@ impl TimeFormatter {
         out.push(b':');
         two(out, second % 60);
         out.push(b'.');
-        let micros = time_ns.rem_euclid(SECOND) / 1000;
+        let micros = time_ns.rem_euclid(SECOND_NS) / 1000;
         for part in [micros / 10_000, micros / 100 % 100, micros % 100] {
             two(out, part);
         }
@@ -41,9 +41,9 @@ impl TimeFormatter {
 }
 
 /// Formats a time as RFC 3339, UTC, truncated to the microsecond.
-pub fn rfc3339(time_ns: i64) -> String {
+pub fn format_rfc3339(time_ns: i64) -> String {
     let mut out = Vec::new();
-    TimeFormatter::default().put(&mut out, time_ns);
+    TimeFormatter::default().write_time(&mut out, time_ns);
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_of_all_years_are_written() {
+    fn formats_times_of_all_years() {
         for (time_ns, expected) in [
             (0, "1970-01-01T00:00:00.000000Z"),
             (-1, "1969-12-31T23:59:59.999999Z"),
@@ -62,7 +62,7 @@ mod tests {
             (i64::MAX, "2262-04-11T23:47:16.854775Z"),
             (i64::MIN, "1677-09-21T00:12:43.145224Z"),
         ] {
-            assert_eq!(rfc3339(time_ns), expected);
+            assert_eq!(format_rfc3339(time_ns), expected);
         }
     }
 }
