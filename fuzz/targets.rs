@@ -62,16 +62,17 @@ pub fn probe_result(data: &[u8]) {
         let suite = |id: &str| diskwright_probe::suites::suite(id).map(|suite| suite.text());
         let results = vec![named, named];
         let page = diskwright_report::probe::ProbePage { results, suite, zone, version: String::new() };
-        let _ = diskwright_report::probe::page(&page);
+        let _ = diskwright_report::probe::render_page(&page);
         let side = [("fuzz", &document)];
         let comparison = diskwright_results::compare::compare(&side, &side);
-        let _ = diskwright_report::probe::compare::screen(&comparison, true, &diskwright_report::Style::plain(80));
+        let _ =
+            diskwright_report::probe::compare::render_screen(&comparison, true, &diskwright_report::Style::plain(80));
     }
 }
 
 /// Any bytes as the application figures of `compare --beside`, shown on a page.
 pub fn beside(data: &[u8]) {
-    if let Ok(beside) = diskwright_report::beside::parse(data) {
+    if let Ok(beside) = diskwright_report::beside_document::parse(data) {
         let title = beside.title;
         let sheet = diskwright_report::sheet::PageSheet {
             title,
@@ -79,7 +80,7 @@ pub fn beside(data: &[u8]) {
             sections: beside.sections,
             ..Default::default()
         };
-        let _ = diskwright_report::sheet::page(&sheet);
+        let _ = diskwright_report::sheet::render_page(&sheet);
     }
 }
 

@@ -261,7 +261,12 @@ fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
     let (all, damaged) = load();
     damaged.iter().for_each(tell);
-    let mut table = TextTable::new().text("device").text("key").text("measured").text("maximum").text("remark");
+    let mut table = TextTable::new()
+        .with_text_column("device")
+        .with_text_column("key")
+        .with_text_column("measured")
+        .with_text_column("maximum")
+        .with_text_column("remark");
     let mut entries = Vec::new();
     for ProfileEntry { path, profile } in &all {
         let ceiling = profile.ceiling();
@@ -272,7 +277,7 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
         let figure_list = profile.figures.iter().map(figure).collect::<Vec<_>>().join(", ");
         let but = if ceiling.is_firm() { String::new() } else { format!("at least: {}", ceiling.at_least.join("; ")) };
         let day = ceiling.measured.get(..10).unwrap_or(&ceiling.measured).to_owned();
-        table.row([profile.device.clone(), profile.key.clone(), day, figure_list, but]);
+        table.add_row([profile.device.clone(), profile.key.clone(), day, figure_list, but]);
         let mut entry = json!(profile);
         if let Value::Object(fields) = &mut entry {
             fields.insert("file".into(), path.display().to_string().into());

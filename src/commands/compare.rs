@@ -9,7 +9,7 @@ use diskwright_base::LogPiece;
 use diskwright_base::units::parse_share;
 use diskwright_diagnosis::compare::{self, ComparisonRow, CounterWindow, WindowComparison};
 use diskwright_diagnosis::{Pack, Verdict};
-use diskwright_report::beside::{self, BesideDocument};
+use diskwright_report::beside_document::{self, BesideDocument};
 use diskwright_report::{Chart, DisplayZone, compare as drawn};
 use serde_json::Value;
 
@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let max_rows = if arguments.all { usize::MAX } else { ROWS };
     let style = output::wide_style();
-    output::text(&drawn::screen(&comparison, max_rows, &DisplayZone::local(), &style))?;
+    output::text(&drawn::render_screen(&comparison, max_rows, &DisplayZone::local(), &style))?;
     latency.map_or(Ok(()), |(before, after)| output::text(&latency::compared_text(&before, &after, &style)))
 }
 
@@ -226,11 +226,11 @@ fn read_beside(path: &Path) -> Result<BesideDocument, Failure> {
     let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
-    file.take(beside::LARGEST + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
-    if text.len() as u64 > beside::LARGEST {
-        return Err(wrong(format!("larger than the limit of {} MiB", beside::LARGEST >> 20)));
+    file.take(beside_document::MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;
+    if text.len() as u64 > beside_document::MAX_FILE_BYTES {
+        return Err(wrong(format!("larger than the limit of {} MiB", beside_document::MAX_FILE_BYTES >> 20)));
     }
-    beside::parse(&text).map_err(|e| wrong(e.to_string()))
+    beside_document::parse(&text).map_err(|e| wrong(e.to_string()))
 }
 
 fn page(
@@ -245,9 +245,10 @@ fn page(
         let window = (side.range.0, side.range.0.saturating_add(longer));
         side.watch.part_means(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
     };
-    let ranked = drawn::ranked(comparison);
-    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = drawn::MAIN.iter().filter_map(main).collect();
+    let ranked = drawn::rank_rows(comparison);
+    let main =
+        |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole_machine(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = drawn::MAIN_COUNTERS.iter().filter_map(main).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
             rows.push(row);
@@ -256,9 +257,10 @@ fn page(
     // rounded to seconds, so that marks stand at round times
     let start = second.range.0 - second.range.0.rem_euclid(1_000_000_000);
     let span = (start, start.saturating_add(longer));
-    let chart = |row: &&ComparisonRow| drawn::chart(row, span, &points(first, row), &points(second, row));
+    let chart = |row: &&ComparisonRow| drawn::comparison_chart(row, span, &points(first, row), &points(second, row));
     let charts: Vec<Chart> = rows.iter().filter_map(chart).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let html = drawn::page(comparison, drawn::ComparePage { charts, zone: DisplayZone::local(), version, beside });
+    let html =
+        drawn::render_page(comparison, drawn::ComparePage { charts, zone: DisplayZone::local(), version, beside });
     output_file::write(file, html.as_bytes())
 }

@@ -69,7 +69,7 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) 
     if let Some(file) = options.page {
         let named: Vec<NamedResult<'_>> =
             names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
-        let html = drawn::page(&comparison, &named, env!("CARGO_PKG_VERSION"));
+        let html = drawn::render_page(&comparison, &named, env!("CARGO_PKG_VERSION"));
         output_file::write(file, html.as_bytes())?;
     }
     if options.page.is_some_and(output_file::is_stdout) {
@@ -77,7 +77,7 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) 
     } else if options.json {
         output::json(&comparison)?;
     } else {
-        output::text(&drawn::screen(&comparison, options.all, &output::wide_style()))?;
+        output::text(&drawn::render_screen(&comparison, options.all, &output::wide_style()))?;
     }
     if comparison.counters.is_empty() {
         return Err(Failure::Failed(comparison.sentence.trim_end_matches('.').to_owned()));

@@ -17,11 +17,14 @@ const WRITES: u32 = 300_000;
 
 /// Registry for `list drives`.
 pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
-    let mut table =
-        TextTable::new().text("drive").column("year", Align::Right).text("class").column("holds", Align::Right);
-    table = table.text("interface").text("name");
+    let mut table = TextTable::new()
+        .with_text_column("drive")
+        .with_column("year", Align::Right)
+        .with_text_column("class")
+        .with_column("holds", Align::Right);
+    table = table.with_text_column("interface").with_text_column("name");
     for entry in all() {
-        table.row([
+        table.add_row([
             entry.id.clone(),
             entry.year.to_string(),
             entry.class.name().to_owned(),
@@ -160,5 +163,5 @@ pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     }
     fields.extend(by_source.into_iter().map(|(source, keys)| ("from", format!("{source}: {}", keys.join(", ")))));
     let fields: Vec<(&str, &str)> = fields.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    Ok(explain::page(&entry.id, &entry.name, &entry.notes, &fields, style))
+    Ok(explain::explain_entry(&entry.id, &entry.name, &entry.notes, &fields, style))
 }

@@ -78,9 +78,10 @@ fn search(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
     let (found, error) = run::search(&simulate::bench(threads()), document, MOST_TRIALS)?;
-    let mut table = TextTable::new().text("parameter").column("was", Align::Right).column("is", Align::Right);
+    let mut table =
+        TextTable::new().with_text_column("parameter").with_column("was", Align::Right).with_column("is", Align::Right);
     for parameter in &found {
-        table.row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
+        table.add_row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
     }
     let last = format!("\nroot mean square error of the rows that set them: {:.2} %\n", error * 100.0);
     output::text(&(table.render(&output::wide_style()) + &last))
@@ -240,13 +241,16 @@ fn screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bo
         if here.is_empty() {
             continue;
         }
-        let mut table = TextTable::new().column("id", Align::Left).text("quantity").column("unit", Align::Left);
+        let mut table = TextTable::new()
+            .with_column("id", Align::Left)
+            .with_text_column("quantity")
+            .with_column("unit", Align::Left);
         for title in ["printed", "simulated", "naive", "error", "naive's"] {
-            table = table.column(title, Align::Right);
+            table = table.with_column(title, Align::Right);
         }
-        table = table.column("use", Align::Left);
+        table = table.with_column("use", Align::Left);
         for (_, row, outcome) in &here {
-            table.row(cells(row, outcome));
+            table.add_row(cells(row, outcome));
         }
         text += &format!("{} {}\n\n{}\n", document.doc, document.title, table.render(&style));
     }
@@ -316,9 +320,12 @@ fn detail(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcom
 }
 
 fn means(summaries: &[DocumentSummary]) -> TextTable {
-    let mut table = TextTable::new().text("predicted rows").column("gains", Align::Right).column("error", Align::Right);
+    let mut table = TextTable::new()
+        .with_text_column("predicted rows")
+        .with_column("gains", Align::Right)
+        .with_column("error", Align::Right);
     for title in ["naive's", "others", "error", "naive's", "all", "error", "naive's", "shapes"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let words = |value: f64, scale: f64, unit: &str| match value.is_nan() {
         true => "-".to_owned(),
@@ -339,7 +346,7 @@ fn means(summaries: &[DocumentSummary]) -> TextTable {
             cells.push(words(mean.baseline_error, scale, unit));
         }
         cells.push(format!("{} of {}", summary.shapes.0, summary.shapes.1));
-        table.row(cells);
+        table.add_row(cells);
     }
     table
 }
@@ -351,13 +358,14 @@ fn published(row: &PublishedRow) -> String {
 
 /// All rows as published, for `list experiments`.
 pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
-    let mut table = TextTable::new().column("id", Align::Left).column("doc", Align::Left).text("quantity");
-    table = table.column("printed", Align::Right).column("unit", Align::Left).column("use", Align::Left);
+    let mut table =
+        TextTable::new().with_column("id", Align::Left).with_column("doc", Align::Left).with_text_column("quantity");
+    table = table.with_column("printed", Align::Right).with_column("unit", Align::Left).with_column("use", Align::Left);
     let mut entries = Vec::new();
     for document in data::documents()? {
         for row in &document.rows {
             let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.what.clone());
-            table.row([id, doc, what, published(row), row.unit.clone(), row.usage.name().to_owned()]);
+            table.add_row([id, doc, what, published(row), row.unit.clone(), row.usage.name().to_owned()]);
             entries.push(json!({
                 "id": row.id, "doc": document.doc, "what": row.what, "published": row.published,
                 "derived": row.derived, "unit": row.unit, "gain": row.gain, "use": row.usage.name(),

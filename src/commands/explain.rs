@@ -75,10 +75,10 @@ impl<'a> NameMatches<'a> {
 
     /// Draws the pages, one after another.
     fn pages(&self, style: &Style) -> Result<Vec<String>, Failure> {
-        let mut pages: Vec<String> = self.terms.iter().map(|t| explain::term(t, style)).collect();
-        pages.extend(self.counters.iter().map(|c| explain::counter(c, style)));
-        pages.extend(self.rules.iter().map(|(p, r)| explain::rule(p, r, style)));
-        pages.extend(self.packs.iter().map(|p| explain::pack(p, style)));
+        let mut pages: Vec<String> = self.terms.iter().map(|t| explain::explain_term(t, style)).collect();
+        pages.extend(self.counters.iter().map(|c| explain::explain_counter(c, style)));
+        pages.extend(self.rules.iter().map(|(p, r)| explain::explain_rule(p, r, style)));
+        pages.extend(self.packs.iter().map(|p| explain::explain_pack(p, style)));
         pages.extend(self.suites.iter().map(|s| suite_page(s, style)));
         for drive in &self.drives {
             pages.push(drives::page(drive, style)?);
@@ -137,9 +137,9 @@ fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
 /// Formats matches, one per line.
 fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
     let max_entries = if show_all { usize::MAX } else { LISTED };
-    let mut table = TextTable::new().text("name").text("is a").text("what it is");
+    let mut table = TextTable::new().with_text_column("name").with_text_column("is a").with_text_column("what it is");
     for (_, entry) in found.iter().take(max_entries) {
-        table.row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
+        table.add_row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
     }
     let mut text = table.render(&output::wide_style());
     let left = found.len().saturating_sub(max_entries);
@@ -171,7 +171,7 @@ fn level_page(level: ArrayLevel, style: &Style) -> String {
     let fields = list::level_json(level);
     let text = |key: &str| fields[key].as_str().unwrap_or_default().to_owned();
     let info = level.info();
-    explain::page(
+    explain::explain_entry(
         level.name(),
         "RAID level",
         info.explain.trim(),
@@ -201,7 +201,7 @@ fn suite_page(suite: &Suite, style: &Style) -> String {
     };
     let runs = units::format_count(u64::from(plan.runs), "run", "runs");
     let takes = format!("at most about {} in {runs}; {time}", units::format_value(plan.seconds.round(), "s"));
-    explain::page(
+    explain::explain_entry(
         suite.id,
         suite.title,
         suite.explain,

@@ -4,7 +4,7 @@
 use diskwright_base::user_input::nearest_word;
 use diskwright_base::{Catalogue, glossary};
 use diskwright_diagnosis::Pack;
-use diskwright_report::explain::title_of;
+use diskwright_report::explain::counter_label;
 use diskwright_simulator::ArrayLevel;
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ pub fn entries(packs: &[Pack]) -> Vec<ExplainEntry> {
     }
     for counter in Catalogue::builtin().counters() {
         let names = counter.names.iter().map(str::to_owned).collect();
-        all.push(entry("counter", &counter.id, &title_of(counter), names, &counter.explain));
+        all.push(entry("counter", &counter.id, &counter_label(counter), names, &counter.explain));
     }
     for pack in packs {
         all.push(entry("pack", &pack.id, &pack.title, Vec::new(), &pack.explain));

@@ -229,20 +229,20 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
 
 fn table(places: &[FleetRank]) -> TextTable {
     let mut table = TextTable::new()
-        .text("host")
-        .text("bottleneck")
-        .text("instance")
-        .column("confidence", diskwright_report::Align::Right)
-        .text("leading finding")
-        .column("of the window", diskwright_report::Align::Right);
+        .with_text_column("host")
+        .with_text_column("bottleneck")
+        .with_text_column("instance")
+        .with_column("confidence", diskwright_report::Align::Right)
+        .with_text_column("leading finding")
+        .with_column("of the window", diskwright_report::Align::Right);
     for place in places {
         match &place.verdict {
-            Err(because) => table.row([place.host.as_str(), "not judged", "", "", because, ""]),
+            Err(because) => table.add_row([place.host.as_str(), "not judged", "", "", because, ""]),
             Ok(verdict) => {
                 let (finding, share) = leading(verdict);
                 let confidence = format!("{:.0} %", verdict.confidence * 100.0);
                 let cells = [&place.host, verdict.bottleneck.name(), &verdict.instance, &confidence, &finding, &share];
-                table.row(cells);
+                table.add_row(cells);
             }
         }
     }

@@ -7,7 +7,7 @@ use diskwright_base::latency_series::{histogram_from_steps, parse_step_series};
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation, LogPiece};
 use diskwright_blocktrace::HeatMap;
 use diskwright_blocktrace::summary::heat_row;
-use diskwright_report::heat::HeatChart;
+use diskwright_report::heat_map::HeatChart;
 use diskwright_report::{Align, Style, TextTable};
 use serde_json::{Value, json};
 
@@ -129,22 +129,25 @@ impl LatencyWindow {
 
     /// Draws a table and maps for people.
     pub fn text(&self, style: &Style) -> String {
-        let mut table = TextTable::new().text("device").text("operation").column("requests", Align::Right);
+        let mut table = TextTable::new()
+            .with_text_column("device")
+            .with_text_column("operation")
+            .with_column("requests", Align::Right);
         for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
-            table = table.column(title, Align::Right);
+            table = table.with_column(title, Align::Right);
         }
         let (from, to) = self.range;
         let mut maps = String::new();
         for (device, operation, recorded) in self.groups() {
             let all = &recorded.all;
             let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
-            let mut row = vec![style.clean(device), operation.title().to_owned(), all.count().to_string()];
+            let mut row = vec![style.clean_text(device), operation.title().to_owned(), all.count().to_string()];
             row.push(time(all.mean_ns()));
             row.extend(SHARES.map(|(_, share)| time(all.percentile_ns(share))));
             row.push(time(all.longest_ns().map(|ns| ns as f64)));
-            table.row(row);
+            table.add_row(row);
             let map = heat::draw(&[&recorded.heat], 0, (to - from).max(1) as u64, style);
-            maps.push_str(&format!("\n{}, {} over time\n{map}", style.clean(device), operation.title()));
+            maps.push_str(&format!("\n{}, {} over time\n{map}", style.clean_text(device), operation.title()));
         }
         format!("{}{maps}", table.render(style))
     }
@@ -203,22 +206,22 @@ pub fn compared(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
 
 /// Compares two windows in a table; empty if either has no distributions.
 pub fn compared_text(before: &LatencyWindow, after: &LatencyWindow, style: &Style) -> String {
-    let mut table = TextTable::new().text("latency of single requests");
+    let mut table = TextTable::new().with_text_column("latency of single requests");
     for title in ["requests", "50 %", "99 %", "longest", "then", "50 %", "99 %", "longest"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
     let mut any = false;
     for (device, operation, first) in before.groups() {
         let Some(second) = after.group(device, operation) else { continue };
         any = true;
-        let mut row = vec![format!("{}, {}", style.clean(device), operation.title())];
+        let mut row = vec![format!("{}, {}", style.clean_text(device), operation.title())];
         for all in [&first.all, &second.all] {
             row.push(all.count().to_string());
             row.extend([0.5, 0.99].map(|share| time(all.percentile_ns(share))));
             row.push(time(all.longest_ns().map(|ns| ns as f64)));
         }
-        table.row(row);
+        table.add_row(row);
     }
     if any { format!("\n{}", table.render(style)) } else { String::new() }
 }

@@ -86,24 +86,33 @@ type Listing = (&'static str, Vec<Value>, TextTable);
 
 fn counters() -> Listing {
     let all = Catalogue::builtin().counters();
-    let mut table = TextTable::new().text("counter").text("unit").text("kind").text("also known as");
+    let mut table = TextTable::new()
+        .with_text_column("counter")
+        .with_text_column("unit")
+        .with_text_column("kind")
+        .with_text_column("also known as");
     for counter in all {
         let kind = json!(counter.kind).as_str().unwrap_or_default().replace('_', " ");
         let names = &counter.names;
         let known = names.nt.first().or(names.sysstat.first()).or(names.linux.first()).cloned().unwrap_or_default();
-        table.row([counter.id.clone(), counter.unit.clone(), kind, known]);
+        table.add_row([counter.id.clone(), counter.unit.clone(), kind, known]);
     }
     ("counters", all.iter().map(counter_json).collect(), table)
 }
 
 fn rules() -> Result<Listing, Failure> {
-    let mut table = TextTable::new().text("pack").text("rule").text("says").text("severity").text("source");
+    let mut table = TextTable::new()
+        .with_text_column("pack")
+        .with_text_column("rule")
+        .with_text_column("says")
+        .with_text_column("severity")
+        .with_text_column("source");
     let mut entries = Vec::new();
     for pack in packs::builtin_packs()? {
         for rule in &pack.rules {
             let word = |v: Value| v.as_str().unwrap_or_default().to_owned();
             let says = word(json!(rule.bottleneck));
-            table.row([pack.id.clone(), rule.id.clone(), says, word(json!(rule.severity)), rule.source.clone()]);
+            table.add_row([pack.id.clone(), rule.id.clone(), says, word(json!(rule.severity)), rule.source.clone()]);
             entries.push(rule_json(&pack, rule));
         }
     }
@@ -112,64 +121,72 @@ fn rules() -> Result<Listing, Failure> {
 
 fn all_packs() -> Result<Listing, Failure> {
     let all = packs::builtin_packs()?;
-    let mut table = TextTable::new().text("pack").text("rules").text("title");
+    let mut table = TextTable::new().with_text_column("pack").with_text_column("rules").with_text_column("title");
     for pack in &all {
-        table.row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);
+        table.add_row([pack.id.clone(), pack.rules.len().to_string(), pack.title.clone()]);
     }
     Ok(("packs", all.iter().map(pack_json).collect(), table))
 }
 
 fn sources() -> Listing {
-    let mut table = TextTable::new().text("source").text("files").text("brings");
+    let mut table = TextTable::new().with_text_column("source").with_text_column("files").with_text_column("brings");
     let mut entries = Vec::new();
     for source in SOURCES {
-        table.row([source.id.to_owned(), source.files.join(", "), source.explain.to_owned()]);
+        table.add_row([source.id.to_owned(), source.files.join(", "), source.explain.to_owned()]);
         entries.push(json!({ "id": source.id, "files": source.files, "explain": source.explain }));
     }
     ("sources", entries, table)
 }
 
 fn formats() -> Listing {
-    let mut table = TextTable::new().text("format").text("what it is").text("more");
+    let mut table = TextTable::new().with_text_column("format").with_text_column("what it is").with_text_column("more");
     let mut entries = Vec::new();
     let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
     let traces = diskwright_traces::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
     let packed = PACKED.iter().map(|(id, title)| (*id, *title, UNPACKED));
     for (id, title, explain) in std::iter::once(OWN).chain(foreign).chain(traces).chain(packed) {
-        table.row([id, title, explain]);
+        table.add_row([id, title, explain]);
         entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }
     ("formats", entries, table)
 }
 
 fn suites() -> Listing {
-    let mut table = TextTable::new().text("suite").text("takes").text("measures").text("a good result");
+    let mut table = TextTable::new()
+        .with_text_column("suite")
+        .with_text_column("takes")
+        .with_text_column("measures")
+        .with_text_column("a good result");
     let mut entries = Vec::new();
     for suite in diskwright_probe::SUITES {
         let suite_document = super::explain::suite_json(suite);
         let time =
             diskwright_base::units::format_value(suite_document["usual_s"].as_f64().unwrap_or(f64::NAN).round(), "s");
-        table.row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
+        table.add_row([suite.id.to_owned(), time, suite.title.to_owned(), suite.good.to_owned()]);
         entries.push(suite_document);
     }
     // shown to people only: these take a folder, and their output is not a result of `probe`
     for suite in super::probe::sorts::SORT_SUITES {
-        table.row([suite.id, "by --size", suite.title, suite.good]);
+        table.add_row([suite.id, "by --size", suite.title, suite.good]);
     }
     ("suites", entries, table)
 }
 
 fn terms() -> Listing {
-    let mut table = TextTable::new().text("term").text("what it is");
+    let mut table = TextTable::new().with_text_column("term").with_text_column("what it is");
     for term in diskwright_base::glossary::builtin_terms() {
-        table.row([term.names[0].clone(), term.title.clone()]);
+        table.add_row([term.names[0].clone(), term.title.clone()]);
     }
     ("terms", diskwright_base::glossary::builtin_terms().iter().map(|t| json!(t)).collect(), table)
 }
 
 fn levels() -> Listing {
-    let mut table = TextTable::new().text("level").text("members").text("usable").text("survives failures of");
-    table = table.text("I/Os per small write").text("full stripe costs");
+    let mut table = TextTable::new()
+        .with_text_column("level")
+        .with_text_column("members")
+        .with_text_column("usable")
+        .with_text_column("survives failures of");
+    table = table.with_text_column("I/Os per small write").with_text_column("full stripe costs");
     let mut entries = Vec::new();
     for level in ArrayLevel::ALL {
         let (info, level_document) = (level.info(), level_json(level));
@@ -177,7 +194,7 @@ fn levels() -> Listing {
         let min_members = format!("at least {}", info.members_least);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
         let (small, rows) = (text("small_write_operations"), text("full_stripe_factor"));
-        table.row([level.name().to_owned(), min_members, capacity, survives, small, rows]);
+        table.add_row([level.name().to_owned(), min_members, capacity, survives, small, rows]);
         entries.push(level_document);
     }
     ("levels", entries, table)

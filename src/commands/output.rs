@@ -198,7 +198,7 @@ fn failure(error: io::Error) -> Failure {
 pub fn style() -> Style {
     let terminal = io::stdout().is_terminal();
     let size = Term::stdout().size_checked().map(|(rows, columns)| (usize::from(rows), usize::from(columns)));
-    Style::choose(terminal, size.filter(|_| terminal), |name| env::var(name).ok())
+    Style::for_terminal(terminal, size.filter(|_| terminal), |name| env::var(name).ok())
 }
 
 /// Wraps sentences to the width of the screen.

@@ -67,7 +67,7 @@ pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failur
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let zone = DisplayZone::local();
-    Ok((html::page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version }), logs))
+    Ok((html::render_page(&html::HtmlReport { verdicts, charts, heat, notes, topology, zone, version }), logs))
 }
 
 /// Returns the page on results of `probe`, or their charts.
@@ -76,11 +76,11 @@ fn results(arguments: &Arguments) -> Result<String, Failure> {
     let named = names.iter().zip(&documents);
     let results: Vec<NamedResult<'_>> = named.map(|(name, document)| NamedResult { name, document }).collect();
     if arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
-        return Ok(curves::file(&names.join(", "), &probe::charts::charts(&results)));
+        return Ok(curves::render_svg_file(&names.join(", "), &probe::charts::result_charts(&results)));
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let suite = |id: &str| suites::suite(id).map(|suite| suite.text());
-    Ok(probe::page(&probe::ProbePage { results, suite, zone: DisplayZone::local(), version }))
+    Ok(probe::render_page(&probe::ProbePage { results, suite, zone: DisplayZone::local(), version }))
 }
 
 /// Writes the page, and reports it.

@@ -9,7 +9,9 @@ use clap::{Args, ValueEnum};
 use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Note, Schema, text, units};
 use diskwright_export::write_csv_cells;
 use diskwright_report::downsample::bucket_unit;
-use diskwright_report::{Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, chart, spark};
+use diskwright_report::{
+    Align, Chart, ChartBucket, ChartLine, DisplayZone, Downsampler, TextTable, sparkline, terminal_chart,
+};
 use serde_json::{Value, json};
 
 use super::latency::LatencyWindow;
@@ -120,7 +122,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() };
     }
     let style = output::style();
-    let count = if arguments.form == ShowForm::Chart && !arguments.json { chart::buckets(&style) } else { POINTS };
+    let count = if arguments.form == ShowForm::Chart && !arguments.json {
+        terminal_chart::bucket_count(&style)
+    } else {
+        POINTS
+    };
     let (from, to) = logs.range;
     let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted)
         .from_beginning(logs.is_from_beginning());
@@ -252,22 +258,22 @@ fn unit_of(counter: &str) -> String {
 fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
     let style = output::wide_style();
     let mut table = TextTable::new()
-        .text("counter")
-        .text("instance")
-        .column("least", Align::Right)
-        .column("mean", Align::Right)
-        .column("most", Align::Right)
-        .column("over time", Align::Left);
+        .with_text_column("counter")
+        .with_text_column("instance")
+        .with_column("least", Align::Right)
+        .with_column("mean", Align::Right)
+        .with_column("most", Align::Right)
+        .with_column("over time", Align::Left);
     for (counter, line) in lines {
         let unit = unit_of(counter);
         let show = |v: f64| units::format_value(v, &unit);
         let cells = line.summary().map(|(min, mean, max)| [show(min), show(mean), show(max)]);
         let [min, mean, max] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
         let means: Vec<f64> = line.buckets.iter().map(|b| b.mean).collect();
-        let sparks = spark::sparkline(&means, None, 12, style.unicode);
-        table.row([counter.clone(), line.instance.clone(), min, mean, max, sparks]);
+        let sparks = sparkline::sparkline(&means, None, 12, style.unicode);
+        table.add_row([counter.clone(), line.instance.clone(), min, mean, max, sparks]);
     }
-    format!("{}\n{}", DisplayZone::local().range(range.0, range.1), table.render(&style))
+    format!("{}\n{}", DisplayZone::local().format_range(range.0, range.1), table.render(&style))
 }
 
 fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]) -> Result<(), Failure> {
@@ -281,7 +287,10 @@ fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]
     }
     for (counter, group) in by_counter {
         let drawn = Chart::new(&counter, range.0, range.1, group);
-        output::text(&format!("{}\n", chart::draw(&drawn, bookmarks, &DisplayZone::local(), &style, 10)))?;
+        output::text(&format!(
+            "{}\n",
+            terminal_chart::draw_chart(&drawn, bookmarks, &DisplayZone::local(), &style, 10)
+        ))?;
     }
     Ok(())
 }
@@ -372,7 +381,7 @@ mod tests {
     #[test]
     fn a_disk_whose_bytes_were_not_recorded_is_not_idle() {
         let line = |counter: &str, instance: &str, value: f64| {
-            let buckets = vec![ChartBucket::of(Some(value).filter(|value| !value.is_nan()))];
+            let buckets = vec![ChartBucket::from_value(Some(value).filter(|value| !value.is_nan()))];
             (counter.to_owned(), ChartLine { instance: instance.to_owned(), buckets })
         };
         let lines = vec![

@@ -260,14 +260,14 @@ fn answer(
         return output::json(&document);
     }
     let style = output::style();
-    output::text(&screen::draw(first, &DisplayZone::local(), &style))?;
+    output::text(&screen::draw_screen(first, &DisplayZone::local(), &style))?;
     if !predicted.is_empty() {
         let columns = style.width.saturating_sub(4);
-        let wrapped = |gain| wrap(&style.clean(&gains::words(gain)), columns, 0).join("\n    ");
+        let wrapped = |gain| wrap(&style.clean_text(&gains::words(gain)), columns, 0).join("\n    ");
         let lines = predicted.iter().map(|gain| format!("  {}\n", wrapped(gain)));
         output::text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
     }
-    if others.is_empty() { Ok(()) } else { output::text(&screen::others(others, &style)) }
+    if others.is_empty() { Ok(()) } else { output::text(&screen::other_packs_table(others, &style)) }
 }
 
 fn in_short(verdict: &Verdict) -> Value {

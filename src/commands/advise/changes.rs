@@ -116,15 +116,19 @@ pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
         return output::text(&format!("Nothing has changed since {}\n", baseline.time));
     }
     let style = output::wide_style();
-    let mut table = TextTable::new().text("kind").text("what").text("before").text("now");
+    let mut table = TextTable::new()
+        .with_text_column("kind")
+        .with_text_column("what")
+        .with_text_column("before")
+        .with_text_column("now");
     for change in &changes {
         let text = |text: &Option<String>| {
             let text = text.as_deref().unwrap_or("not there");
             text.lines().next().unwrap_or_default().chars().take(60).collect::<String>()
         };
         let row = [change.kind.to_owned(), change.what.clone(), text(&change.before), text(&change.now)];
-        table.row(row.map(|cell| style.clean(&cell)));
+        table.add_row(row.map(|cell| style.clean_text(&cell)));
     }
-    let head = format!("Changed since {}:\n", style.clean(&baseline.time));
+    let head = format!("Changed since {}:\n", style.clean_text(&baseline.time));
     output::text(&(head + &table.render(&style)))
 }

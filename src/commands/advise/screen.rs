@@ -2,7 +2,7 @@
 
 use diskwright_advise::{AdviceItem, AdviceSeverity, HostAdvice, HostPlatform, SettingChange};
 use diskwright_base::units::format_count;
-use diskwright_report::text::{cut, wrap};
+use diskwright_report::text::{cut_text, wrap};
 use diskwright_report::{Ink, Style};
 
 use super::AdvisedHost;
@@ -37,7 +37,7 @@ pub fn draw(
     if groups.len() > full {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
         for group in &groups[full..] {
-            let text = style.clean(&format!("{}: {}", title(group), group.item.seen));
+            let text = style.clean_text(&format!("{}: {}", title(group), group.item.seen));
             out += &line(&format!("  {text}"), style);
         }
     }
@@ -48,7 +48,7 @@ pub fn draw(
 fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
     let scene = &host.scene;
     let role = match &scene.role_program {
-        Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean(program)),
+        Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean_text(program)),
         None => scene.role.name().to_owned(),
     };
     let count = match groups {
@@ -57,17 +57,17 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         n => format!("{n} things are worth changing"),
     };
     let passed = format_count(advice.well as u64, "check", "checks");
-    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean(&host.from));
+    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.from));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     let platform = HostPlatform::from_tree(scene.tree());
     if let Some(words) = platform.describe_platform() {
-        out += &indented("machine: ", &style.clean(&words), style);
+        out += &indented("machine: ", &style.clean_text(&words), style);
     }
     for (disk, kind) in &platform.volumes {
-        out += &indented(&format!("{}: ", style.clean(disk)), kind, style);
+        out += &indented(&format!("{}: ", style.clean_text(disk)), kind, style);
     }
     for remark in &host.remarks {
-        out += &indented("note: ", &style.clean(remark), style);
+        out += &indented("note: ", &style.clean_text(remark), style);
     }
     out
 }
@@ -106,8 +106,8 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
         AdviceSeverity::Notice | AdviceSeverity::Info => Ink::Dim,
     };
     let severity = style.paint(ink, item.severity.name());
-    let mut out = format!("\n{number}. {} ({severity}, risk {})\n", style.clean(&title(group)), item.risk.name());
-    let mut say = |label: &str, text: &str| out += &indented(label, &style.clean(text), style);
+    let mut out = format!("\n{number}. {} ({severity}, risk {})\n", style.clean_text(&title(group)), item.risk.name());
+    let mut say = |label: &str, text: &str| out += &indented(label, &style.clean_text(text), style);
     say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => say("evidence: ", evidence),
@@ -153,7 +153,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
             out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be checked"));
             for unknown in &advice.unknown {
                 let text = format!("{}: {}. {}", unknown.id, unknown.because, unknown.reach);
-                out += &indented("", &style.clean(&text), style);
+                out += &indented("", &style.clean_text(&text), style);
             }
         } else {
             let count = match advice.unknown.len() {
@@ -165,7 +165,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
     }
     if !applied.is_empty() {
         let ids: Vec<&str> = applied.iter().map(|change| change.id.as_str()).collect();
-        out += &indented("applied by --apply: ", &style.clean(&ids.join(", ")), style);
+        out += &indented("applied by --apply: ", &style.clean_text(&ids.join(", ")), style);
     }
     if ignored > 0 {
         out += &format!("{ignored} ignored; --unignore ID lists one again.\n");
@@ -176,7 +176,7 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
             "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk item.",
             item.id
         );
-        out += &indented("", &style.clean(&text), style);
+        out += &indented("", &style.clean_text(&text), style);
     }
     out
 }
@@ -194,5 +194,5 @@ fn indented(label: &str, text: &str, style: &Style) -> String {
 
 /// Cuts a line at the width of the screen.
 fn line(text: &str, style: &Style) -> String {
-    cut(text, style.width, if style.unicode { "…" } else { "..." }) + "\n"
+    cut_text(text, style.width, if style.unicode { "…" } else { "..." }) + "\n"
 }

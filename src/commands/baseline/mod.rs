@@ -90,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output_file::write(path, output::document(&document)?.as_bytes())?;
     }
     if let Some(path) = &arguments.svg {
-        let picture = diskwright_report::curves::file("Speed of this machine", &screen::charts(&document));
+        let picture = diskwright_report::curves::render_svg_file("Speed of this machine", &screen::charts(&document));
         output_file::write(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {

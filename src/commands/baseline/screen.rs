@@ -7,7 +7,7 @@ use diskwright_baseline::document::{BaselineDocument, FigureResult};
 use diskwright_baseline::figure::GROUPS;
 use diskwright_baseline::rounds::WIDEST;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
-use diskwright_report::{Align, Ink, TextTable, plot};
+use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 
 use super::saved::{self, BaselineUpdate};
 use super::{Against, sides};
@@ -19,14 +19,17 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
     let machine = &document.machine;
     let model = machine.processor.as_deref().unwrap_or("processor unknown");
     let memory = format_value(machine.memory_bytes as f64, "bytes");
-    let head = style.paint(Ink::Bold, &format!("What {} does", style.clean(&machine.host)));
+    let head = style.paint(Ink::Bold, &format!("What {} does", style.clean_text(&machine.host)));
     let processors =
         if machine.processors == 1 { "1 processor".into() } else { format!("{} processors", machine.processors) };
-    let mut out =
-        format!("{head}\n{}, {processors}, {memory}, Linux {}\n\n", style.clean(model), style.clean(&machine.kernel));
+    let mut out = format!(
+        "{head}\n{}, {processors}, {memory}, Linux {}\n\n",
+        style.clean_text(model),
+        style.clean_text(&machine.kernel)
+    );
     out += &figures(document).render(&style);
     if let Some(scaling) = &document.scaling {
-        out += &format!("\n{}", plot::draw(&scaling_chart(document), &style, 8));
+        out += &format!("\n{}", terminal_curves::draw_curves(&scaling_chart(document), &style, 8));
         let threads = if scaling.knee_threads == 1 { "1 thread" } else { &format!("{} threads", scaling.knee_threads) };
         let _ = writeln!(out, "Knee at {threads}: {} times the rate of one.", digits(scaling.speedup));
         if !scaling.unknown_threads.is_empty() {
@@ -36,14 +39,14 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
     }
     out += &sustained(document);
     if let Some(disk) = &document.disk {
-        let _ = writeln!(out, "\nDisk {}", style.clean(&disk.target));
+        let _ = writeln!(out, "\nDisk {}", style.clean_text(&disk.target));
         for figure in &disk.figures {
             let _ = writeln!(out, "  {:<18} {}", figure.figure, format_value(figure.value, &figure.unit));
         }
     }
     out.push('\n');
     for line in notes(document) {
-        let line = output::paragraph(&style.clean(&line));
+        let line = output::paragraph(&style.clean_text(&line));
         let _ = writeln!(out, "{}", style.paint(Ink::Dim, line.trim_end()));
     }
     if let Some((comparison, before)) = against {
@@ -60,10 +63,16 @@ fn digits(value: f64) -> String {
 fn figures(document: &BaselineDocument) -> TextTable {
     let all = document.machine.processors;
     let has_all = all > 1 && document.figures.iter().any(|figure| figure.threads == all);
-    let mut table = TextTable::new().text("figure").column("1 thread", Align::Right).column("spread", Align::Right);
+    let mut table = TextTable::new()
+        .with_text_column("figure")
+        .with_column("1 thread", Align::Right)
+        .with_column("spread", Align::Right);
     if has_all {
         let title = format!("{all} threads");
-        table = table.column(&title, Align::Right).column("spread", Align::Right).column("times", Align::Right);
+        table = table
+            .with_column(&title, Align::Right)
+            .with_column("spread", Align::Right)
+            .with_column("times", Align::Right);
     }
     for (group, _) in GROUPS {
         let of_group = document.figures.iter().filter(|figure| figure.group() == *group && figure.threads == 1);
@@ -75,7 +84,7 @@ fn figures(document: &BaselineDocument) -> TextTable {
                 let times = many.median.zip(one.median).filter(|_| one.better == "higher");
                 cells.push(times.map_or(String::new(), |(many, one)| digits(many / one)));
             }
-            table.row(cells);
+            table.add_row(cells);
         }
     }
     table

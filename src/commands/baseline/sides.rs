@@ -72,10 +72,10 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
         let suffered = saved::suffered(&side.circumstances);
         let with = if suffered.is_empty() { String::new() } else { format!("; {}", suffered.join(", ")) };
         let line = format!("{name}: {}, {model}, measured on {day}{with}", side.machine.host);
-        out += &format!("{}\n", style.paint(Ink::Dim, &style.clean(&line)));
+        out += &format!("{}\n", style.paint(Ink::Dim, &style.clean_text(&line)));
     }
     for line in &comparison.differences {
-        out += &format!("{}\n", style.paint(Ink::Warn, &style.clean(&format!("differs: {line}"))));
+        out += &format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&format!("differs: {line}"))));
     }
     let speed = |what: &str, threads: &str, speed: Option<f64>| {
         speed.map(|speed| format!("{}, {what}", whole(comparison, threads, speed)))
@@ -86,12 +86,12 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     if !list.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", list.join("; "))));
     }
-    let mut table = TextTable::new().text("figure");
+    let mut table = TextTable::new().with_text_column("figure");
     for title in ["threads", "first", "second", "speed", ""] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     for row in &comparison.rows {
-        table.row([
+        table.add_row([
             format!("{} ({})", row.id, row.title),
             row.threads.clone(),
             format_value(row.first, &row.unit),
@@ -103,7 +103,7 @@ fn text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2], style: &
     out += &format!("\n{}", table.render(style));
     if !comparison.only_in_one.is_empty() {
         let line = format!("Reliable in one only: {}.", comparison.only_in_one.join(", "));
-        out += &format!("\n{}\n", diskwright_report::text::wrap(&style.clean(&line), style.width, 0).join("\n"));
+        out += &format!("\n{}\n", diskwright_report::text::wrap(&style.clean_text(&line), style.width, 0).join("\n"));
     }
     out
 }
@@ -135,7 +135,7 @@ pub fn against(
     let mut out = match (saved::slower(comparison, before, now), comparison.speed_one_thread) {
         (Some(words), _) => {
             let words = format!("{}{}.", words[..1].to_uppercase(), &words[1..]);
-            format!("{}\n", style.paint(Ink::Bad, &style.clean(&words)))
+            format!("{}\n", style.paint(Ink::Bad, &style.clean_text(&words)))
         }
         (None, Some(speed)) => {
             format!("Compared with the baseline of {day}: {}, at one thread.\n", whole(comparison, "1", speed))
@@ -143,7 +143,7 @@ pub fn against(
         (None, None) => format!("No reliable figure in common with the baseline of {day}.\n"),
     };
     for line in &comparison.differences {
-        out += &format!("  differs: {}\n", style.clean(line));
+        out += &format!("  differs: {}\n", style.clean_text(line));
     }
     for row in comparison.rows.iter().filter(|row| row.differs) {
         let (first, second) = (format_value(row.first, &row.unit), format_value(row.second, &row.unit));

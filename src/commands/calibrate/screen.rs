@@ -66,10 +66,11 @@ fn figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
 }
 
 fn table(cells: &[CellPrediction]) -> TextTable {
-    let mut table = TextTable::new().text("run").text("tries").column("measured", Align::Right);
-    table = table.column("described", Align::Right).column("off", Align::Right);
+    let mut table =
+        TextTable::new().with_text_column("run").with_text_column("tries").with_column("measured", Align::Right);
+    table = table.with_column("described", Align::Right).with_column("off", Align::Right);
     for cell in cells {
-        table.row([
+        table.add_row([
             cell.run.clone(),
             cell.tries.to_owned(),
             figure(cell, cell.measured_per_s, cell.measured_s),

@@ -1,7 +1,7 @@
 //! Status of a served disk, for people.
 
 use diskwright_base::units::format_value;
-use diskwright_report::text::left;
+use diskwright_report::text::pad_right;
 use serde_json::Value;
 
 use crate::commands::output;
@@ -38,7 +38,7 @@ pub fn screen(status: &Value) -> String {
 fn array_lines(array: &Value) -> String {
     let mut text = format!("{} ({})\n", word(array, "name"), word(array, "level"));
     for member in list(array, "members") {
-        text += &format!("  {} {}\n", left(&word(member, "drive"), 12), word(member, "state"));
+        text += &format!("  {} {}\n", pad_right(&word(member, "drive"), 12), word(member, "state"));
     }
     if let (Some(done), Some(all)) =
         (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
@@ -70,14 +70,14 @@ fn changed_line(drive: &Value) -> String {
             how.push(format!("{} of its {what} fail", format_value(number(key), "fraction")));
         }
     }
-    format!("  {} {}\n", left(&word(drive, "name"), 12), how.join(", "))
+    format!("  {} {}\n", pad_right(&word(drive, "name"), 12), how.join(", "))
 }
 
 fn component_line(part: &Value) -> String {
     let number = |key: &str| part[key].as_f64().unwrap_or(f64::NAN);
     let busy = 100.0 * number("utilisation");
     let (rate, queue) = (number("requests_per_s"), number("queue"));
-    let name = left(&word(part, "name"), 20);
+    let name = pad_right(&word(part, "name"), 20);
     format!("  {name} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n")
 }
 

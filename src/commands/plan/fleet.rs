@@ -165,22 +165,23 @@ fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
 
 fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
     let style = output::wide_style();
-    let mut loads = TextTable::new().text("machine");
+    let mut loads = TextTable::new().with_text_column("machine");
     for title in ["reads", "writes", "size", "capacity", "confidence"] {
-        loads = loads.column(title, Align::Right);
+        loads = loads.with_column(title, Align::Right);
     }
-    let mut designs = TextTable::new().text("machine").text("design").column("price", Align::Right);
+    let mut designs =
+        TextTable::new().with_text_column("machine").with_text_column("design").with_column("price", Align::Right);
     for machine in planned {
         let name = machine.name.clone();
         let (measured, answer) = match &machine.found {
             Ok(found) => found,
             Err(because) => {
-                designs.row([name, because.to_string(), String::new()]);
+                designs.add_row([name, because.to_string(), String::new()]);
                 continue;
             }
         };
         let demand = &measured.demand;
-        loads.row([
+        loads.add_row([
             name.clone(),
             format_value(demand.reads_per_s, "per_s"),
             format_value(demand.writes_per_s, "per_s"),
@@ -189,8 +190,8 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
             format!("{:.0} %", measured.summary.rating.confidence * 100.0),
         ]);
         match (design(machine), answer) {
-            (Some(design), _) => designs.row([name, screen::title(design), screen::price(design)]),
-            (None, Some(_)) => designs.row([name, "nothing within the limits".into(), String::new()]),
+            (Some(design), _) => designs.add_row([name, screen::title(design), screen::price(design)]),
+            (None, Some(_)) => designs.add_row([name, "nothing within the limits".into(), String::new()]),
             (None, None) => {}
         }
     }
@@ -206,14 +207,17 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
 
 /// Formats the purchase list, and what it leaves out.
 fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, currency: &str) -> String {
-    let mut list = TextTable::new().text("to buy").column("number", Align::Right).column("machines", Align::Right);
-    list = list.column("price", Align::Right);
+    let mut list = TextTable::new()
+        .with_text_column("to buy")
+        .with_column("number", Align::Right)
+        .with_column("machines", Align::Right);
+    list = list.with_column("price", Align::Right);
     let amount = |price: Option<f64>, monthly: bool| match price {
         Some(price) => format!("{price:.2} {currency}{}", if monthly { " per month" } else { "" }),
         None => "unknown".into(),
     };
     for (part, row) in purchases {
-        list.row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
+        list.add_row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
     }
     let mut out = format!("\n{}", list.render(&output::wide_style()));
     for monthly in [false, true] {

@@ -40,13 +40,13 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
 
 fn percentiles(measured: &MeasuredDemand) -> TextTable {
     let summary = &measured.summary;
-    let mut table = TextTable::new().text("all disks together");
+    let mut table = TextTable::new().with_text_column("all disks together");
     for title in ["mean", "50 %", "90 %", "95 %", "99 %", "highest"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let mut row = |name: &str, of: &LoadPercentiles, unit: &str| {
         let values = [of.mean, of.p50, of.p90, of.p95, of.p99, of.max].map(|value| format_value(value, unit));
-        table.row([name.to_owned()].into_iter().chain(values));
+        table.add_row([name.to_owned()].into_iter().chain(values));
     };
     row("requests", &summary.requests_per_s, "per_s");
     row("bytes", &summary.bytes_per_s, "bytes_per_s");
@@ -61,17 +61,17 @@ const MOST: usize = 12;
 
 fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     let mut table = TextTable::new()
-        .text("device")
-        .text("type")
-        .column(&format!("{} %", options.percentile), Align::Right)
-        .column("per member, mean", Align::Right)
-        .column("response", Align::Right);
+        .with_text_column("device")
+        .with_text_column("type")
+        .with_column(&format!("{} %", options.percentile), Align::Right)
+        .with_column("per member, mean", Align::Right)
+        .with_column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MOST) {
         let what = match device.level {
             Some(level) => format!("{level} of {}", device.members),
             None => "disk".into(),
         };
-        table.row([
+        table.add_row([
             device.name.clone(),
             if device.from_members { format!("{what}, from its members") } else { what },
             format_value(device.requests_per_s, "per_s"),
@@ -156,14 +156,14 @@ fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
 
 /// Draws the replay of each limit.
 pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
-    let mut table = TextTable::new().text("limit");
+    let mut table = TextTable::new().with_text_column("limit");
     for title in ["always", "burst", "lowest", "throttled", "at nothing", "delay"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     for bucket in all {
         let unit = if bucket.unit == BucketUnit::Bytes { "bytes_per_s" } else { "per_s" };
         let lowest = bucket.lowest_balance.map_or("no credits".into(), |share| format_value(share, "fraction"));
-        table.row([
+        table.add_row([
             bucket.bucket.clone(),
             format_value(bucket.baseline_per_s, unit),
             format_value(bucket.burst_per_s, unit),
@@ -194,9 +194,10 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         found.model_error * 100.0
     );
     let ink = if found.trusted { Ink::Bold } else { Ink::Bad };
-    let mut table = TextTable::new().text(&format!("{} at its highest loads", style.clean(&found.device)));
+    let mut table =
+        TextTable::new().with_text_column(&format!("{} at its highest loads", style.clean_text(&found.device)));
     for title in ["measured", "modeled", "after"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     type CounterRow = (&'static str, &'static str, fn(&DeviceCounters) -> f64);
     let rows: [CounterRow; 4] = [
@@ -207,7 +208,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
     ];
     for (name, unit, of) in rows {
         let values = [&found.before, &found.modelled_before, &found.after].map(|c| format_value(of(c), unit));
-        table.row([name.to_owned()].into_iter().chain(values));
+        table.add_row([name.to_owned()].into_iter().chain(values));
     }
     let mut out = painted(ink, &error, style) + &told(&format!("model: {}", found.model), 0, style) + "\n";
     out += &format!("{}{}", painted(Ink::Bold, &found.change, style), table.render(style));

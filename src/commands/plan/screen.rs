@@ -3,7 +3,7 @@
 use diskwright_base::units::{format_amount, format_count, format_significant, format_value};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
-use diskwright_report::{Align, Ink, Style, TextTable, plot, text};
+use diskwright_report::{Align, Ink, Style, TextTable, terminal_curves, text};
 
 use super::pictures;
 
@@ -12,7 +12,7 @@ const ROWS: usize = 12;
 
 /// Wraps a sentence to the terminal's width; further lines are indented by two more columns.
 pub fn told(sentence: &str, stands_in: usize, style: &Style) -> String {
-    let lines = text::wrap(&style.clean(sentence), style.width.saturating_sub(stands_in + 2), 0);
+    let lines = text::wrap(&style.clean_text(sentence), style.width.saturating_sub(stands_in + 2), 0);
     let blanks = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
     lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", blanks(number))).collect()
 }
@@ -47,7 +47,7 @@ pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
         out += &told(&turn.sentence, 0, style);
     }
     if let Some(chart) = pictures::frontier(answer) {
-        out += &format!("\n{}", plot::draw(&chart, style, ROWS));
+        out += &format!("\n{}", terminal_curves::draw_curves(&chart, style, ROWS));
     }
     if !answer.notes.is_empty() {
         out += "\n";
@@ -151,11 +151,11 @@ const WIDE: usize = 110;
 
 fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
     let wide = style.width >= WIDE;
-    let mut table = TextTable::new().column("", Align::Right).text("design");
+    let mut table = TextTable::new().with_column("", Align::Right).with_text_column("design");
     let all = [("usable", true), ("mean", false), ("95 %", true), ("99 %", false), ("busiest", true)];
     let all = all.into_iter().chain([("headroom", false), ("price", false)]);
     for title in all.filter(|(_, extra)| wide || !extra).map(|(title, _)| title) {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     for design in &answer.designs {
         let ResponseFigures { mean, p95, p99 } = design.response_s;
@@ -172,7 +172,7 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
             (format!("{}x", format_significant(design.headroom)), false),
             (price, false),
         ];
-        table.row(cells.into_iter().filter(|(_, extra)| wide || !extra).map(|(cell, _)| cell));
+        table.add_row(cells.into_iter().filter(|(_, extra)| wide || !extra).map(|(cell, _)| cell));
     }
     table
 }

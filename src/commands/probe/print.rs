@@ -3,7 +3,7 @@
 use diskwright_base::units::format_value;
 use diskwright_probe::Suite;
 use diskwright_probe::live::LiveInterval;
-use diskwright_report::probe::{indented, screen};
+use diskwright_report::probe::{indent_item, render_screen};
 use diskwright_results::document::ProbeDocument;
 
 use crate::commands::output;
@@ -13,8 +13,8 @@ pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     let style = output::wide_style();
     let (said, more) = document.profile.words();
     let said = if said.is_empty() { String::new() } else { format!("\n{said}\n") };
-    let more = more.iter().flat_map(|text| indented(text, &style)).map(|line| line + "\n");
-    screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
+    let more = more.iter().flat_map(|text| indent_item(text, &style)).map(|line| line + "\n");
+    render_screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
 }
 
 /// Formats the current rates and latencies for the progress line.

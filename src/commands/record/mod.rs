@@ -307,7 +307,7 @@ fn count(ticks: u64) -> String {
 /// Shortens a path to its end, which says more than its beginning, in this many columns.
 fn last_columns(path: &str, columns: usize) -> String {
     let letters: Vec<char> = path.chars().collect();
-    let width = |from: usize| diskwright_report::text::width(&letters[from..].iter().collect::<String>());
+    let width = |from: usize| diskwright_report::text::display_width(&letters[from..].iter().collect::<String>());
     match (0..=letters.len()).find(|from| width(*from) + usize::from(*from > 0) * 3 <= columns) {
         Some(0) => path.to_owned(),
         from => format!("...{}", letters[from.unwrap_or(letters.len())..].iter().collect::<String>()),

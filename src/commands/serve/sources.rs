@@ -9,7 +9,7 @@ use diskwright_dashboard::{Alert, History};
 use diskwright_datastore::StoreError;
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict};
 use diskwright_logs::ReadSummary;
-use diskwright_report::heat::HeatChart;
+use diskwright_report::heat_map::HeatChart;
 use diskwright_webview::{HostSource, Stretch};
 use serde_json::{Value, json};
 
@@ -170,7 +170,7 @@ impl HostSource for ServedSource {
         let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
         let mut value = json!(found);
         // a page shows only the first rows
-        value["counters"] = json!(diskwright_report::compare::ordered(&found));
+        value["counters"] = json!(diskwright_report::compare::order_rows(&found));
         // the verdicts are fetched separately
         value.as_object_mut().map(|object| (object.remove("before"), object.remove("after")));
         Ok(value)

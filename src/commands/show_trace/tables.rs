@@ -24,7 +24,7 @@ pub fn of(
 ) -> String {
     let mut out = heading(title, summary, report, style);
     for line in remarks(summary, once) {
-        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(&line))));
+        out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&line))));
     }
     if report.further_device_requests > 0 {
         let requests =
@@ -49,12 +49,12 @@ pub fn of(
 
 fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
-        (true, Some(from), Some(to)) => DisplayZone::local().range(from, to),
+        (true, Some(from), Some(to)) => DisplayZone::local().format_range(from, to),
         _ => format!("{} on a separate clock", units::format_value(report.all.flow.duration_s(), "s")),
     };
     let files = match summary.files.as_slice() {
-        [one] => style.clean(one),
-        [first, ..] => format!("{} and {} more", style.clean(first), summary.files.len() - 1),
+        [one] => style.clean_text(one),
+        [first, ..] => format!("{} and {} more", style.clean_text(first), summary.files.len() - 1),
         [] => String::new(),
     };
     format!("{files}: {title}\n{}, {range}\n", format_count(report.all.requests, "request", "requests"))
@@ -120,13 +120,13 @@ fn size(bytes: u64) -> String {
 
 /// Builds the table with one row per device.
 fn overview(report: &TraceReport) -> TextTable {
-    let mut table = TextTable::new().column("device", Align::Left);
+    let mut table = TextTable::new().with_column("device", Align::Left);
     for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let mut row = |name: &str, f: &RequestStatistics| {
         let outstanding = f.flow.mean_in_flight.map_or_else(|| "unknown".into(), units::format_significant);
-        table.row([
+        table.add_row([
             name.to_owned(),
             f.requests.to_string(),
             share(f.read_share()),
@@ -150,7 +150,7 @@ fn overview(report: &TraceReport) -> TextTable {
 
 /// Draws the sections on one device, or on all.
 fn figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, style: &Style) {
-    out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean(name))));
+    out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean_text(name))));
     out.push_str(&times(f).render(style));
     out.push('\n');
     out.push_str(&places(f).render(style));
@@ -172,9 +172,9 @@ fn figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, st
 }
 
 fn times(f: &RequestStatistics) -> TextTable {
-    let mut table = TextTable::new().column("time", Align::Left);
+    let mut table = TextTable::new().with_column("time", Align::Left);
     for title in ["requests", "mean", "50 %", "95 %", "99 %", "99.9 %", "99.999 %", "most"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let mut row = |title: &str, h: &Histogram| {
         let show = |ns: Option<f64>| ns.map_or_else(|| "unknown".into(), |ns| units::format_value(ns * 1e-9, "s"));
@@ -182,7 +182,7 @@ fn times(f: &RequestStatistics) -> TextTable {
         let percentile = |share| h.percentile(share).map_or_else(|| few.to_owned(), |ns| show(Some(ns)));
         let percentiles = [0.5, 0.95, 0.99, 0.999, 0.99999].map(percentile);
         let cells = [title.to_owned(), h.count().to_string(), show(h.mean())];
-        table.row(cells.into_iter().chain(percentiles).chain([show(h.max().map(|m| m as f64))]));
+        table.add_row(cells.into_iter().chain(percentiles).chain([show(h.max().map(|m| m as f64))]));
     };
     row("queue", &f.queue_ns);
     row("service", &f.service_ns);
@@ -196,8 +196,8 @@ fn times(f: &RequestStatistics) -> TextTable {
 }
 
 fn places(f: &RequestStatistics) -> TextTable {
-    let mut table = TextTable::new().text("").text("");
-    let mut row = |name: &str, value: String| table.row([name.to_owned(), value]);
+    let mut table = TextTable::new().with_text_column("").with_text_column("");
+    let mut row = |name: &str, value: String| table.add_row([name.to_owned(), value]);
     let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::format_significant);
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
     row("begins where the previous one ended", share(f.sequential));
@@ -282,10 +282,10 @@ fn bars(rows: &[HistogramRow], style: &Style) -> String {
     let all: u64 = rows.iter().map(|r| r.count).sum();
     let max_count = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
     let mut table = TextTable::new()
-        .column("", Align::Right)
-        .column("", Align::Left)
-        .column("", Align::Right)
-        .column("", Align::Left);
+        .with_column("", Align::Right)
+        .with_column("", Align::Left)
+        .with_column("", Align::Right)
+        .with_column("", Align::Left);
     for HistogramRow { label, count, behind } in rows {
         let length = (*count as f64 / max_count as f64 * LONGEST as f64).round() as usize;
         let bar = match (count, length) {
@@ -296,7 +296,7 @@ fn bars(rows: &[HistogramRow], style: &Style) -> String {
         let part = *count as f64 / all.max(1) as f64;
         let behind = if behind.is_empty() && *count > 0 { count.to_string() } else { behind.clone() };
         let part = if *count > 0 { units::format_value(part, "fraction") } else { String::new() };
-        table.row([label.clone(), bar, part, if *count > 0 { behind } else { String::new() }]);
+        table.add_row([label.clone(), bar, part, if *count > 0 { behind } else { String::new() }]);
     }
     table.render(style)
 }

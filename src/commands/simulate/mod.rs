@@ -84,10 +84,10 @@ impl Pictures {
     /// Writes the requested files.
     pub fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
-            file(path, &curves::file(title, charts))?;
+            file(path, &curves::render_svg_file(title, charts))?;
         }
         match &self.html {
-            Some(path) => file(path, &sheet::page(&sheet())),
+            Some(path) => file(path, &sheet::render_page(&sheet())),
             None => Ok(()),
         }
     }

@@ -259,16 +259,17 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let requests = replay.predicted.len();
     let counted = format_count(requests as u64, "request", "requests");
-    let mut out = format!("{counted} of {} on {}\n\n", style.clean(&outcome.trace), style.clean(&outcome.drive));
+    let mut out =
+        format!("{counted} of {} on {}\n\n", style.clean_text(&outcome.trace), style.clean_text(&outcome.drive));
     let mut table = TextTable::new()
-        .column("", Align::Left)
-        .column("requests", Align::Right)
-        .column("measured", Align::Right)
-        .column("predicted", Align::Right);
+        .with_column("", Align::Left)
+        .with_column("requests", Align::Right)
+        .with_column("measured", Align::Right)
+        .with_column("predicted", Align::Right);
     let mut line = |name: &str, part: &ReplaySums| {
         if part.requests > 0 {
             let of = |sum: f64| seconds(mean(sum, part.requests));
-            table.row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
+            table.add_row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
         }
     };
     let totals = ReplaySums {
@@ -286,7 +287,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     for share in SHARES {
         let of = |times: &[Ns]| format_value(quantile(times, share), "s");
         let name = format!("{} % are faster than", (share * 100.0).round());
-        table.row([name, String::new(), of(&measured), of(&predicted)]);
+        table.add_row([name, String::new(), of(&measured), of(&predicted)]);
     }
     out += &table.render(style);
     out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), format_value(share, "fraction"));
@@ -296,7 +297,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
         format!("{} per block read, {} per block written", block(outcome.read_block), block(outcome.write_block));
     out += &format!("channel: {blocks} (from: {})\n", outcome.channel_from);
     for note in &outcome.notes {
-        out += &format!("note: {}\n", style.clean(note));
+        out += &format!("note: {}\n", style.clean_text(note));
     }
     let skipped: u64 = outcome.skipped.iter().filter_map(|s| s["times"].as_u64()).sum();
     if skipped > 0 {

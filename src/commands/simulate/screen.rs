@@ -22,7 +22,7 @@ const MUCH: f64 = 0.7;
 /// Draws the screen.
 pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     let report = &outcome.report;
-    let name = style.paint(Ink::Bold, &style.clean(&outcome.system.name));
+    let name = style.paint(Ink::Bold, &style.clean_text(&outcome.system.name));
     let mut out = format!("{name}: {} simulated, seed {}\n\n", seconds(report.elapsed_s()), outcome.system.watch.seed);
     if let (false, Some(because)) = (outcome.is_measured(), outcome.unmeasured()) {
         return out + &style.paint(Ink::Bad, &because) + "\n";
@@ -33,7 +33,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     for array in report.arrays.iter().filter(|array| array.counts.requests() > 0) {
         let per = array.member_ios as f64 / array.counts.requests() as f64;
         let each = array.totals.throughput_per_s();
-        let name = style.clean(&array.name);
+        let name = style.clean_text(&array.name);
         out += &format!(
             "\n{name}: {} from users, {} member I/Os for each",
             format_value(each, "per_s"),
@@ -52,7 +52,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     }
     for cache in report.caches.iter().filter(|cache| cache.counters.reads() > 0) {
         let share = format_value(cache.counters.hit_share(), "fraction");
-        out += &format!("\ncache of {}: {share} of the reads\n", style.clean(&cache.name));
+        out += &format!("\ncache of {}: {share} of the reads\n", style.clean_text(&cache.name));
     }
     let share = answer::interrupt_share(outcome);
     if report.interrupt_ns > 0.0 {
@@ -66,7 +66,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     }
     let words = bottleneck_words(outcome);
     let ink = if fullest(outcome).is_some_and(|c| c.utilisation() >= FULL) { Ink::Bad } else { Ink::Bold };
-    out + &format!("\n{}\n", style.paint(ink, &style.clean(&words)))
+    out + &format!("\n{}\n", style.paint(ink, &style.clean_text(&words)))
 }
 
 fn seconds(value: f64) -> String {
@@ -152,9 +152,9 @@ fn pace(system: &System) -> Option<&'static str> {
 }
 
 fn workloads(report: &SimulationReport) -> TextTable {
-    let mut table = TextTable::new().column("workload", Align::Left);
+    let mut table = TextTable::new().with_column("workload", Align::Left);
     for title in ["requests/s", "reads/s", "writes/s", "bytes/s", "response", "95 %", "99 %", "longest"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let elapsed_s = report.elapsed_s();
     for workload in &report.workloads {
@@ -166,7 +166,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
             }
             _ => time(workload.responses.mean()),
         };
-        table.row([
+        table.add_row([
             workload.name.clone(),
             format_significant(counts.requests() as f64 / elapsed_s),
             format_significant(counts.reads as f64 / elapsed_s),
@@ -189,7 +189,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
                 time(operations.responses.quantile(0.99)),
                 time(operations.responses.max().map(|ns| ns as f64)),
             ];
-            table.row(cells);
+            table.add_row(cells);
         }
     }
     table
@@ -225,7 +225,7 @@ fn components(report: &SimulationReport, style: &Style) -> String {
 
 fn line(component: &Component, style: &Style) -> String {
     let share = component.utilisation();
-    let name = text::left(&text::cut(&style.clean(&name(component)), 26, "~"), 26);
+    let name = text::pad_right(&text::cut_text(&style.clean_text(&name(component)), 26, "~"), 26);
     let filled = if share.is_finite() { (share.clamp(0.0, 1.0) * BAR as f64).round() as usize } else { 0 };
     let ink = match share {
         s if s >= FULL => Ink::Bad,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use diskwright_base::units::format_value;
-use diskwright_report::{Align, Ink, TextTable, plot};
+use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
 
@@ -52,10 +52,10 @@ pub fn run(
         output::note(remark);
     }
     let style = output::style();
-    let mut out = format!("{}: by {key}\n\n", style.paint(Ink::Bold, &style.clean(name)));
+    let mut out = format!("{}: by {key}\n\n", style.paint(Ink::Bold, &style.clean_text(name)));
     out += &table(key, &runs).render(&style);
     for chart in &charts {
-        out += &format!("\n{}", plot::draw(chart, &style, 10));
+        out += &format!("\n{}", terminal_curves::draw_curves(chart, &style, 10));
     }
     output::text(&out)
 }
@@ -140,14 +140,14 @@ fn document(key: &str, runs: &[SweepRun]) -> Value {
 /// Builds a table with one row per run and workload.
 fn table(key: &str, runs: &[SweepRun]) -> TextTable {
     let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
-    let mut table = TextTable::new().column(key, Align::Right);
+    let mut table = TextTable::new().with_column(key, Align::Right);
     if several {
-        table = table.column("workload", Align::Left);
+        table = table.with_column("workload", Align::Left);
     }
     for title in ["requests/s", "bytes/s", "response", "95 %"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
-    table = table.column("fullest", Align::Left);
+    table = table.with_column("fullest", Align::Left);
     for run in runs {
         let report = &run.outcome.report;
         let fullest = words(run);
@@ -167,7 +167,7 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
             cells.push(time(workload.responses.mean()));
             cells.push(time(workload.responses.quantile(0.95)));
             cells.push(fullest.clone());
-            table.row(cells);
+            table.add_row(cells);
         }
     }
     table

@@ -21,10 +21,14 @@ type ClassRow<'a> = (&'a StressClass, Option<String>);
 
 /// Draws the list of classes.
 pub fn list(rows: &[ClassRow<'_>]) -> String {
-    let mut table = TextTable::new().column("class", Align::Left).text("loads").text("why should say").text("here");
+    let mut table = TextTable::new()
+        .with_column("class", Align::Left)
+        .with_text_column("loads")
+        .with_text_column("why should say")
+        .with_text_column("here");
     for (class, obstacle) in rows {
         let here = obstacle.clone().unwrap_or_else(|| "yes".into());
-        table.row([class.id.clone(), class.loads.clone(), class.says.clone(), here]);
+        table.add_row([class.id.clone(), class.loads.clone(), class.says.clone(), here]);
     }
     table.render(&output::wide_style())
 }
@@ -196,12 +200,16 @@ impl StressTrial {
 /// Draws the table of trials.
 pub fn trials(trials: &[StressTrial]) -> String {
     let style = output::wide_style();
-    let mut table = TextTable::new().column("class", Align::Left);
+    let mut table = TextTable::new().with_column("class", Align::Left);
     for title in ["requested", "reached"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
-    table = table.text("expected").text("verdict").column("confidence", Align::Right).column("result", Align::Left);
-    table = table.text("remark");
+    table = table
+        .with_text_column("expected")
+        .with_text_column("verdict")
+        .with_column("confidence", Align::Right)
+        .with_column("result", Align::Left);
+    table = table.with_text_column("remark");
     for trial in trials {
         let judged = trial.judged();
         let reached = judged.map_or(String::new(), |judged| percent(judged.outcome.reached));
@@ -209,7 +217,7 @@ pub fn trials(trials: &[StressTrial]) -> String {
         let said = judged.map_or(String::new(), said);
         let (asked, expected) = (percent(trial.asked()), trial.class.expect.join(" or "));
         let row = [trial.class.id.clone(), asked, reached, expected, said, confidence];
-        table.row(row.into_iter().chain([trial.word().to_owned(), trial.remark()]));
+        table.add_row(row.into_iter().chain([trial.word().to_owned(), trial.remark()]));
     }
     format!("{}\n{}", table.render(&style), sums(trials, &style))
 }

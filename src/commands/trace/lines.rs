@@ -41,10 +41,10 @@ impl IntervalLines {
         }
         let mut out = String::new();
         for remark in &session.remarks[self.remarks.min(session.remarks.len())..] {
-            out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean(remark))));
+            out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean_text(remark))));
         }
         self.remarks = session.remarks.len();
-        let mut clock = DisplayZone::local().clock(now.wall_ns);
+        let mut clock = DisplayZone::local().format_clock(now.wall_ns);
         for device in session.summary.devices() {
             let name = session.names.name(device);
             for operation in TracedOperation::ALL {
@@ -63,7 +63,7 @@ impl IntervalLines {
                     out.push('\n');
                 }
                 self.printed += 1;
-                out.push_str(&line(&clock, &style.clean(&name), operation, &since, moved, seconds));
+                out.push_str(&line(&clock, &style.clean_text(&name), operation, &since, moved, seconds));
                 clock = String::new();
             }
         }
@@ -86,7 +86,7 @@ fn stalls(session: &mut TraceSession, min_ns: u64, style: &Style) -> String {
         }
         listed.push(oldest.device);
         let in_flight = requests.iter().filter(|r| r.device == oldest.device).count();
-        let name = style.clean(&session.names.name(oldest.device));
+        let name = style.clean_text(&session.names.name(oldest.device));
         let seconds = units::format_value(oldest.latency_ns() as f64 * 1e-9, "s");
         let in_flight = units::format_count(in_flight as u64, "request", "requests");
         let text = format!("{name}: {in_flight} in flight, the oldest ({}) for {seconds}", oldest.operation.title());

@@ -84,7 +84,7 @@ pub fn of(
     }
     let from_ns = clock.running_ns.saturating_sub(session.cost().elapsed_ns);
     for device in devices {
-        let name = style.clean(&session.names.name(device));
+        let name = style.clean_text(&session.names.name(device));
         out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), seen(session, device, totals)));
         let operations: Vec<(TracedOperation, &OperationSummary)> = TracedOperation::ALL
             .into_iter()
@@ -147,9 +147,9 @@ fn row_of(h: &LatencyHistogram) -> Vec<String> {
 }
 
 fn table(first: &str) -> TextTable {
-    let mut table = TextTable::new().column(first, Align::Left).column("requests", Align::Right);
+    let mut table = TextTable::new().with_column(first, Align::Left).with_column("requests", Align::Right);
     for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     table
 }
@@ -158,7 +158,7 @@ fn latencies(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
     let mut table = table("latency");
     for (operation, sum) in operations {
         let cells = [operation.title().to_owned(), sum.requests.to_string()];
-        table.row(cells.into_iter().chain(row_of(&sum.latency)));
+        table.add_row(cells.into_iter().chain(row_of(&sum.latency)));
     }
     table
 }
@@ -173,23 +173,23 @@ fn stages(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
         ];
         for (stage, h) in stages.into_iter().filter(|(_, h)| h.count() > 0) {
             let cells = [format!("{}: {stage}", operation.title()), h.count().to_string()];
-            table.row(cells.into_iter().chain(row_of(h)));
+            table.add_row(cells.into_iter().chain(row_of(h)));
         }
     }
     table
 }
 
 fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
-    let mut table = TextTable::new().column("requests", Align::Left);
+    let mut table = TextTable::new().with_column("requests", Align::Left);
     for title in ["bytes", "mean size", "usual size", "sequential", "distance", "depth", "most", "errors"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     for (operation, sum) in operations {
         let bytes = |value: f64| units::format_value(value, "bytes");
         let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
         let moved = (sum.bytes > 0).then(|| bytes(sum.bytes as f64));
         let mean = (sum.bytes > 0).then(|| bytes(sum.bytes as f64 / sum.requests as f64));
-        table.row([
+        table.add_row([
             operation.title().to_owned(),
             or(moved),
             or(mean),
@@ -238,15 +238,15 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
         return String::new();
     }
     let mut table = TextTable::new()
-        .column("sent by", Align::Left)
-        .column("thread", Align::Right)
-        .column("operation", Align::Left)
-        .column("requests", Align::Right)
-        .column("bytes", Align::Right)
-        .column("time at device", Align::Right)
-        .text("");
+        .with_column("sent by", Align::Left)
+        .with_column("thread", Align::Right)
+        .with_column("operation", Align::Left)
+        .with_column("requests", Align::Right)
+        .with_column("bytes", Align::Right)
+        .with_column("time at device", Align::Right)
+        .with_text_column("");
     for asker in askers.iter().take(MOST_ASKERS) {
-        table.row([
+        table.add_row([
             comm(&asker.comm),
             if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
             asker.operation.title().to_owned(),
@@ -272,7 +272,7 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     }
     let total: u64 = threads.iter().map(|thread| thread.pages).sum();
     let one = |thread: &DirtyingThread| {
-        let name = if thread.comm.is_empty() { "(ended)".into() } else { style.clean(&thread.comm) };
+        let name = if thread.comm.is_empty() { "(ended)".into() } else { style.clean_text(&thread.comm) };
         let share = units::format_value(thread.pages as f64 / total as f64, "fraction");
         format!("{name} {} ({share} of {total})", thread.pid)
     };
@@ -296,20 +296,20 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         return String::new();
     }
     let mut table = TextTable::new()
-        .column("longest", Align::Right)
-        .column("ended", Align::Left)
-        .column("device", Align::Left)
-        .column("operation", Align::Left)
-        .column("offset", Align::Right)
-        .column("size", Align::Right)
-        .column("at device", Align::Right)
-        .column("depth", Align::Right)
-        .text("sent by");
+        .with_column("longest", Align::Right)
+        .with_column("ended", Align::Left)
+        .with_column("device", Align::Left)
+        .with_column("operation", Align::Left)
+        .with_column("offset", Align::Right)
+        .with_column("size", Align::Right)
+        .with_column("at device", Align::Right)
+        .with_column("depth", Align::Right)
+        .with_text_column("sent by");
     for (request, is_done) in worst.iter().take(MOST_WORST) {
         let thread = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
-        table.row([
+        table.add_row([
             units::format_value(request.latency_ns() as f64 / 1e9, "s"),
-            if *is_done { DisplayZone::local().clock(clock.wall(request.done_ns)) } else { "not done".into() },
+            if *is_done { DisplayZone::local().format_clock(clock.wall(request.done_ns)) } else { "not done".into() },
             session.names.name(request.device),
             request.operation.title().to_owned(),
             units::format_value(request.sector as f64 * 512.0, "bytes"),

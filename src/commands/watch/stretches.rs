@@ -17,7 +17,7 @@ const TOUCH_NS: i64 = 4_000;
 pub fn compared(history: &dyn History, pack: &Pack, first: (i64, i64), second: (i64, i64)) -> Result<String, Failure> {
     let comparison = comparison(history, pack, first, second)?;
     let style = Style { colour: false, ..output::style() };
-    Ok(drawn::screen(&comparison, ROWS, &DisplayZone::local(), &style))
+    Ok(drawn::render_screen(&comparison, ROWS, &DisplayZone::local(), &style))
 }
 
 /// Compares the second range with the first.

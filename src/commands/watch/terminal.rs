@@ -256,7 +256,7 @@ fn verdict(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
     let width = size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
     let style = Style { colour: false, width, ..output::style() };
-    diskwright_report::screen::whole(verdict, &DisplayZone::local(), &style)
+    diskwright_report::screen::draw_whole(verdict, &DisplayZone::local(), &style)
 }
 
 /// Input from the terminal.

@@ -240,7 +240,7 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     }
     let runs = all(sorts)?;
     if let Some(path) = &arguments.svg {
-        let picture = diskwright_report::curves::file("Sort", &[sort_screen::chart(&runs)]);
+        let picture = diskwright_report::curves::render_svg_file("Sort", &[sort_screen::chart(&runs)]);
         output_file::write(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(&arguments.svg) {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use diskwright_base::units::{format_count, format_value};
-use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, binary};
-use diskwright_report::{Align, Ink, TextTable, plot};
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, format_binary_size};
+use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 use diskwright_workload::sort::plan::{memory_in_place, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{SortOutcome, StageTime};
@@ -14,7 +14,7 @@ use crate::commands::output;
 
 /// Formats bytes in binary units, as for memory: `8 MiB`.
 pub fn bytes(bytes: f64) -> String {
-    let text = binary(bytes);
+    let text = format_binary_size(bytes);
     match text.strip_suffix(['K', 'M', 'G']) {
         Some(number) => format!("{number} {}iB", &text[number.len()..]),
         None => format_value(bytes, "bytes"),
@@ -42,7 +42,7 @@ pub fn text(runs: &[PlacedSort]) -> String {
         [run] => out += &one(&run.outcome),
         _ => {
             out += &format!("\n{}", several(runs).render(&style));
-            out += &format!("\n{}", plot::draw(&chart(runs), &style, 10));
+            out += &format!("\n{}", terminal_curves::draw_curves(&chart(runs), &style, 10));
         }
     }
     out += "\nThe result was read back; order, number and content of the rows are correct.\n";
@@ -130,15 +130,15 @@ fn rates(outcome: &SortOutcome) -> String {
 
 /// Table of stages: bytes, and how the threads spent their time.
 fn stages(outcome: &SortOutcome) -> TextTable {
-    let mut table = TextTable::new().text("stage");
+    let mut table = TextTable::new().with_text_column("stage");
     for title in ["time", "read", "written", "computing", "reading", "writing", "waiting"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     let threads = outcome.threads as f64;
     for StageTime { name, wall_s, steps, .. } in &outcome.stages {
         let each = |thread_s: f64| format_value(thread_s / threads, "s");
         let waiting = steps.read.waiting_s() + steps.write.waiting_s();
-        table.row([
+        table.add_row([
             name.clone(),
             format_value(*wall_s, "s"),
             format_value(steps.read.bytes as f64, "bytes"),
@@ -154,15 +154,15 @@ fn stages(outcome: &SortOutcome) -> TextTable {
 
 /// Table of several sorts, one per row.
 fn several(runs: &[PlacedSort]) -> TextTable {
-    let mut table = TextTable::new().text("sort");
+    let mut table = TextTable::new().with_text_column("sort");
     for title in ["time", "a second", "runs", "passes", "processor", "waiting"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     for run in runs {
         let outcome = &run.outcome;
         let waiting: f64 =
             outcome.stages.iter().map(|stage| stage.steps.read.waiting_s() + stage.steps.write.waiting_s()).sum();
-        table.row([
+        table.add_row([
             run.name.clone(),
             format_value(outcome.wall_s, "s"),
             format_value((outcome.rows * outcome.row_bytes) as f64 / outcome.wall_s, "bytes_per_s"),

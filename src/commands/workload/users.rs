@@ -298,12 +298,12 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
     let users = if common.users == 1 { "1 user".into() } else { format!("{} users", common.users) };
     let head = format!("{}: {users}, {pace}, {}", work.name, format_value(outcome.wall_s, "s"));
     // the mean is only in JSON: in the table of many operations it would need more than 80 columns
-    let mut table = TextTable::new().text("operation");
+    let mut table = TextTable::new().with_text_column("operation");
     for title in ["done", "a second", "bytes", "50 %", "95 %", "99 %", "longest"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
     outcome.operations.iter().filter(|operation| operation.done > 0).for_each(|operation| {
-        table.row(row(operation, outcome.wall_s));
+        table.add_row(row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
     let rest = if work.verify.is_some() { ", and so was all that was left, from its device" } else { "" };

@@ -372,7 +372,7 @@ fn timeline_view(shown: &PanelCounter, found: Vec<Vec<ChartBucket>>) -> Timeline
         title,
         unit,
         means: buckets.iter().map(|bucket| finite_value(bucket.mean)).collect(),
-        max: buckets.iter().map(|bucket| finite_value(bucket.most)).collect(),
+        max: buckets.iter().map(|bucket| finite_value(bucket.max)).collect(),
     }
 }
 

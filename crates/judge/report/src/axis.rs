@@ -39,7 +39,7 @@ pub fn value_axis(low: f64, high: f64, unit: &str, max_count: usize) -> Vec<f64>
 
 /// Formats a value beside an axis: with its unit if that is short, as a bare
 /// number otherwise.
-pub fn label(value: f64, unit: &str) -> String {
+pub fn axis_label(value: f64, unit: &str) -> String {
     // adding up steps leaves a rounding error at zero
     let value = if value.abs() < 1e-12 { 0.0 } else { value };
     match unit {
@@ -64,7 +64,7 @@ pub fn unit_words(unit: &str) -> String {
 
 /// Returns the unit in words to stand beside a title, or nothing if the title
 /// or the labels of the axis already carry it.
-pub fn caption(unit: &str, title: &str) -> String {
+pub fn unit_caption(unit: &str, title: &str) -> String {
     let words = unit_words(unit);
     match unit {
         "s" | "bytes" | "bytes_per_s" | "fraction" => String::new(),
@@ -80,19 +80,19 @@ pub fn counter_title(id: &str, instances: &[&str]) -> String {
     let object = id.split_once('.').map_or("", |(object, _)| object);
     match instances {
         [one] if !one.is_empty() && *one != "_total" => format!("{one}: {}", counter_words(id)),
-        _ if object == "pressure" || TASKS.iter().any(|(known, _)| *known == id) => counter_words(id),
+        _ if object == "pressure" || SPELLED_OUT_COUNTERS.iter().any(|(known, _)| *known == id) => counter_words(id),
         _ => format!("{}: {}", object.replace('_', " "), counter_words(id)),
     }
 }
 
 /// Counters whose ids say too little by themselves, with the words for them.
-const TASKS: &[(&str, &str)] =
+const SPELLED_OUT_COUNTERS: &[(&str, &str)] =
     &[("system.running", "tasks running or waiting for a processor"), ("system.blocked", "tasks blocked by I/O")];
 
 /// Puts a counter's id in words: `physical_disk.avg_s_per_transfer` becomes
 /// `time per transfer`, `paging.pages_per_s` becomes `pages per second`.
 pub fn counter_words(id: &str) -> String {
-    if let Some((_, words)) = TASKS.iter().find(|(known, _)| *known == id) {
+    if let Some((_, words)) = SPELLED_OUT_COUNTERS.iter().find(|(known, _)| *known == id) {
         return (*words).to_owned();
     }
     let (object, name) = id.split_once('.').unwrap_or(("", id));
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn axes_are_round_and_hold_the_values() {
+    fn axis_values_are_round_and_enclose_the_data() {
         assert_eq!(round_values(0.0, 6.2, 5), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(round_values(0.0, 100.0, 5), [0.0, 25.0, 50.0, 75.0, 100.0]);
         for high in [1e-7, 0.013, 0.7, 1.0, 3.3, 99.0, 101.0, 7.7e9] {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_ends_at_the_whole() {
+    fn a_fraction_axis_ends_at_one() {
         assert_eq!(value_axis(0.0, 0.93, "fraction", 5), [0.0, 0.25, 0.5, 0.75, 1.0]);
         assert!(value_axis(0.0, 0.04, "fraction", 5).last().unwrap() <= &0.05);
         assert_eq!(value_axis(0.0, 0.0, "s", 3), [0.0, 0.5, 1.0]);
@@ -153,22 +153,22 @@ mod tests {
 
     #[test]
     fn labels_carry_short_units() {
-        assert_eq!(label(2e7, "bytes_per_s"), "20 MB/s");
-        assert_eq!(label(0.0, "bytes_per_s"), "0");
-        assert_eq!(label(0.25, "fraction"), "25 %");
-        assert_eq!(label(2.0, "requests"), "2");
-        assert_eq!(label(2500.0, "per_s"), "2.5 k");
+        assert_eq!(axis_label(2e7, "bytes_per_s"), "20 MB/s");
+        assert_eq!(axis_label(0.0, "bytes_per_s"), "0");
+        assert_eq!(axis_label(0.25, "fraction"), "25 %");
+        assert_eq!(axis_label(2.0, "requests"), "2");
+        assert_eq!(axis_label(2500.0, "per_s"), "2.5 k");
     }
 
     #[test]
-    fn counters_in_words() {
+    fn puts_counters_in_words() {
         assert_eq!(counter_words("physical_disk.avg_s_per_transfer"), "time per transfer");
         assert_eq!(counter_words("physical_disk.avg_queue_length"), "average queue length");
         assert_eq!(counter_words("physical_disk.read_bytes_per_s"), "read bytes per second");
         assert_eq!(counter_words("pressure.io_full"), "all tasks waiting for I/O");
         assert_eq!(counter_title("processor.busy", &[""]), "processor: busy");
         assert_eq!(counter_title("processor.busy", &["cpu0"]), "cpu0: busy");
-        assert_eq!(caption("per_s", "transfers per second"), "");
+        assert_eq!(unit_caption("per_s", "transfers per second"), "");
         assert_eq!(counter_words("memory.available_fraction"), "available");
         assert_eq!(counter_title("memory.available_fraction", &["_total"]), "memory: available");
     }

@@ -5,21 +5,21 @@ use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
 
-use crate::beside::BesideDocument;
+use crate::beside_document::BesideDocument;
+use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
-use crate::html::{self, HtmlReport, figure};
-use crate::markup::{escape, escape_code, value};
-use crate::model::{Chart, ChartLine};
-use crate::sections::table;
+use crate::html::{self, HtmlReport, chart_figure};
+use crate::markup::{escape, escape_code, value_html};
+use crate::sections::html_table;
 use crate::sheet;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
 use crate::text::wrap;
 use crate::time::DisplayZone;
-use crate::words;
+use crate::verdict_words;
 
 /// Counters that are listed first, for all instances together.
-pub const MAIN: &[&str] = &[
+pub const MAIN_COUNTERS: &[&str] = &[
     "physical_disk.transfers_per_s",
     "physical_disk.avg_s_per_transfer",
     "physical_disk.avg_queue_length",
@@ -31,16 +31,16 @@ pub const MAIN: &[&str] = &[
 ];
 
 /// Smallest factor of a change that is listed among the first.
-const LEAST: f64 = 1.05;
+const MIN_CHANGE_RATIO: f64 = 1.05;
 /// An interval whose one end lies farther from the mean than the other by more than
 /// this factor is printed with both ends instead of `±`.
-const UNEVEN: f64 = 1.25;
+const MAX_UNEVEN_RATIO: f64 = 1.25;
 /// Largest number of rows of the page's table.
-const ROWS: usize = 300;
+const MAX_TABLE_ROWS: usize = 300;
 
 /// Orders the rows by interest: changes beyond noise first; among them the most
 /// certain, then the largest, before the others.
-pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
+pub fn rank_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     let doubled = |r: &ComparisonRow| {
         // with a single disk, its row already stands for all disks together
         let same = |o: &&ComparisonRow| o.counter == r.counter && o.instance != ALL_INSTANCES;
@@ -48,7 +48,7 @@ pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
     };
     let mut rows: Vec<&ComparisonRow> = comparison.counters.iter().filter(|r| !doubled(r)).collect();
     let noise = |r: &ComparisonRow| match r.noise {
-        Some(false) if size(r) >= LEAST => 0,
+        Some(false) if change_ratio(r) >= MIN_CHANGE_RATIO => 0,
         Some(false) => 1,
         None => 2,
         Some(true) => 3,
@@ -59,20 +59,20 @@ pub fn ranked(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
         let rough = |r: &ComparisonRow| (significance(r).max(1e-6).log10() * 2.0) as i64;
         let together = |r: &ComparisonRow| r.instance != ALL_INSTANCES;
         let by_noise = noise(a).cmp(&noise(b)).then(rough(a).cmp(&rough(b)));
-        by_noise.then(size(b).total_cmp(&size(a))).then(together(a).cmp(&together(b)))
+        by_noise.then(change_ratio(b).total_cmp(&change_ratio(a))).then(together(a).cmp(&together(b)))
     });
     rows
 }
 
 /// Returns the rows that the screen shows: those that stand for the machine, then
 /// those that changed.
-fn shown(comparison: &WindowComparison, max_rows: usize) -> Vec<&ComparisonRow> {
-    let ranked = ranked(comparison);
+fn screen_rows(comparison: &WindowComparison, max_rows: usize) -> Vec<&ComparisonRow> {
+    let ranked = rank_rows(comparison);
     if max_rows >= ranked.len() {
         return ranked;
     }
-    let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN.iter().filter_map(|counter| main(counter)).collect();
+    let main = |counter: &str| ranked.iter().copied().find(|r| r.counter == counter && is_whole_machine(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(|counter| main(counter)).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
         if rows.len() < max_rows && !rows.iter().any(|known| std::ptr::eq(*known, row)) {
             rows.push(row);
@@ -82,11 +82,11 @@ fn shown(comparison: &WindowComparison, max_rows: usize) -> Vec<&ComparisonRow> 
 }
 
 /// Returns all rows for readers of only the first few: those that stand for the machine, then the rest in the
-/// order of [`ranked`].
-pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
-    let ranked = ranked(comparison);
-    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole(r, &ranked));
-    let mut rows: Vec<&ComparisonRow> = MAIN.iter().filter_map(main).collect();
+/// order of [`rank_rows`].
+pub fn order_rows(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
+    let ranked = rank_rows(comparison);
+    let main = |counter: &&str| ranked.iter().copied().find(|r| r.counter == **counter && is_whole_machine(r, &ranked));
+    let mut rows: Vec<&ComparisonRow> = MAIN_COUNTERS.iter().filter_map(main).collect();
     let first = rows.len();
     for row in ranked {
         if !rows[..first].iter().any(|known| std::ptr::eq(*known, row)) {
@@ -98,13 +98,13 @@ pub fn ordered(comparison: &WindowComparison) -> Vec<&ComparisonRow> {
 
 /// Returns true if a row stands for the whole machine: for all instances, or for the
 /// only instance in `among`.
-pub fn is_whole(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
+pub fn is_whole_machine(row: &ComparisonRow, among: &[&ComparisonRow]) -> bool {
     let named = ["", "_total", ALL_INSTANCES].contains(&row.instance.as_str());
     named || among.iter().filter(|r| r.counter == row.counter).count() == 1
 }
 
 /// Returns how many times larger the larger mean is than the smaller one.
-fn size(row: &ComparisonRow) -> f64 {
+fn change_ratio(row: &ComparisonRow) -> f64 {
     let (a, b) = (row.before.mean.abs(), row.after.mean.abs());
     let (small, large) = (a.min(b), a.max(b));
     // a change from zero has no ratio: it counts as 1000
@@ -113,52 +113,54 @@ fn size(row: &ComparisonRow) -> f64 {
 
 /// Formats a mean with its interval: `1.2 ±0.1 ms`, or `36 (9 to 140) ms` if the ends
 /// lie unevenly; the mean alone if the interval is unknown. `second` selects the window after.
-fn estimate(row: &ComparisonRow, second: bool) -> String {
+fn format_estimate(row: &ComparisonRow, second: bool) -> String {
     let side = if second { &row.after } else { &row.before };
     let show = |v: f64| units::format_value(v, &row.unit);
     match (side.low, side.high) {
         (Some(low), Some(high)) if high > low => {
             let (below, above) = (side.mean - low, high - side.mean);
-            if above.max(below) <= UNEVEN * above.min(below) {
-                return joined(&show(side.mean), " ±", &show((high - low) / 2.0));
+            if above.max(below) <= MAX_UNEVEN_RATIO * above.min(below) {
+                return join_values(&show(side.mean), " ±", &show((high - low) / 2.0));
             }
-            format!("{} ({})", show(side.mean), joined(&show(low), " to ", &show(high)))
+            format!("{} ({})", show(side.mean), join_values(&show(low), " to ", &show(high)))
         }
         _ => show(side.mean),
     }
 }
 
 /// Joins two formatted values; a unit that they share is written once.
-pub(crate) fn joined(one: &str, between: &str, other: &str) -> String {
+pub(crate) fn join_values(one: &str, between: &str, other: &str) -> String {
     let unit = |text: &str| text.trim_start_matches(|c: char| !c.is_alphabetic() && !"/%".contains(c)).to_owned();
     let bare = one.strip_suffix(&unit(one)).unwrap_or(one).trim_end();
     if unit(one) == unit(other) { format!("{bare}{between}{other}") } else { format!("{one}{between}{other}") }
 }
 
 /// Formats a difference with its sign.
-pub(crate) fn signed(v: f64, unit: &str) -> String {
+pub(crate) fn format_signed(v: f64, unit: &str) -> String {
     let sign = if v > 0.0 { "+" } else { "" };
     format!("{sign}{}", units::format_value(v, unit))
 }
 
 /// Formats the interval of the difference, which may be open at one end.
-fn interval(row: &ComparisonRow) -> String {
+fn format_interval(row: &ComparisonRow) -> String {
     match (row.difference_low, row.difference_high) {
-        (Some(low), Some(high)) if high > low => joined(&signed(low, &row.unit), " to ", &signed(high, &row.unit)),
+        (Some(low), Some(high)) if high > low => {
+            join_values(&format_signed(low, &row.unit), " to ", &format_signed(high, &row.unit))
+        }
         (Some(_), Some(_)) => String::new(),
-        (Some(low), None) => format!("{} or more", signed(low, &row.unit)),
-        (None, Some(high)) => format!("{} or less", signed(high, &row.unit)),
+        (Some(low), None) => format!("{} or more", format_signed(low, &row.unit)),
+        (None, Some(high)) => format!("{} or less", format_signed(high, &row.unit)),
         (None, None) => "unknown".into(),
     }
 }
 
-fn ratio(row: &ComparisonRow) -> String {
+fn format_ratio(row: &ComparisonRow) -> String {
     row.ratio.map_or(String::new(), |r| {
         if r < 1000.0 { format!("x {}", units::format_significant(r)) } else { "x 1000+".into() }
     })
 }
 
-fn sure(row: &ComparisonRow) -> &'static str {
+fn noise_word(row: &ComparisonRow) -> &'static str {
     match row.noise {
         Some(true) if row.difference == 0.0 && row.difference_low == row.difference_high => "same",
         Some(true) => "noise",
@@ -167,24 +169,28 @@ fn sure(row: &ComparisonRow) -> &'static str {
     }
 }
 
-fn name_of(row: &ComparisonRow) -> &str {
+fn instance_name(row: &ComparisonRow) -> &str {
     if row.instance == ALL_INSTANCES { "all" } else { &row.instance }
 }
 
 /// Describes the windows, a line each: host, times and verdict.
-fn windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
+fn describe_windows(comparison: &WindowComparison, zone: &DisplayZone) -> [String; 2] {
     let line = |verdict: &Verdict| {
         let host = if verdict.host.is_empty() { String::new() } else { format!("{}, ", verdict.host) };
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
-        let when = zone.range_between(&verdict.window.from, &verdict.window.to);
-        let verdict_text = format!("{}{instance}", words::bottleneck(verdict.bottleneck));
-        format!("{host}{when} ({}): {verdict_text}, confidence {}", words::watched(verdict), words::sure(verdict))
+        let when = zone.format_range_between(&verdict.window.from, &verdict.window.to);
+        let verdict_text = format!("{}{instance}", verdict_words::bottleneck_name(verdict.bottleneck));
+        format!(
+            "{host}{when} ({}): {verdict_text}, confidence {}",
+            verdict_words::observation_text(verdict),
+            verdict_words::confidence_percent(verdict)
+        )
     };
     [line(&comparison.before), line(&comparison.after)]
 }
 
 /// Returns remarks on noise and on series that the table leaves out.
-fn remarks(comparison: &WindowComparison) -> Vec<String> {
+fn comparison_remarks(comparison: &WindowComparison) -> Vec<String> {
     let mut remarks = vec![format!(
         "{} judged; noise alone would show any change in fewer than 1 of 20 comparisons. The ranges of \
          differences allow for that; ranges of means are 95 % confidence intervals. Noise is measured within the \
@@ -206,7 +212,7 @@ fn remarks(comparison: &WindowComparison) -> Vec<String> {
 }
 
 /// Renders the answer for a terminal, with at most `max_rows` rows of the table.
-pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone, style: &Style) -> String {
+pub fn render_screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone, style: &Style) -> String {
     let ink = match comparison.outcome {
         ChangeOutcome::Helped => Ink::Good,
         ChangeOutcome::Worse => Ink::Bad,
@@ -217,30 +223,36 @@ pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone
         ChangeOutcome::Unchanged => Ink::Bold,
     };
     let mut out = String::new();
-    for (word, line) in ["before", "after"].iter().zip(windows(comparison, zone)) {
-        for line in wrap(&style.clean(&format!("{word}: {line}")), style.width, 0) {
+    for (word, line) in ["before", "after"].iter().zip(describe_windows(comparison, zone)) {
+        for line in wrap(&style.clean_text(&format!("{word}: {line}")), style.width, 0) {
             out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
         }
     }
     out.push('\n');
-    for line in wrap(&style.clean(&comparison.sentence), style.width, 0) {
+    for line in wrap(&style.clean_text(&comparison.sentence), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(ink, &line)));
     }
     out.push('\n');
-    let rows = shown(comparison, max_rows);
-    let all = ranked(comparison);
+    let rows = screen_rows(comparison, max_rows);
+    let all = rank_rows(comparison);
     let changed = all.iter().filter(|r| r.noise == Some(false)).count();
     let mut table = TextTable::new()
-        .text("counter")
-        .text("of")
-        .column("before", Align::Right)
-        .column("after", Align::Right)
-        .column("difference", Align::Right)
-        .column("ratio", Align::Right)
-        .column("", Align::Left);
+        .with_text_column("counter")
+        .with_text_column("of")
+        .with_column("before", Align::Right)
+        .with_column("after", Align::Right)
+        .with_column("difference", Align::Right)
+        .with_column("ratio", Align::Right)
+        .with_column("", Align::Left);
     for row in &rows {
-        let cells = [estimate(row, false), estimate(row, true), interval(row), ratio(row), sure(row).to_owned()];
-        table.row([row.counter.clone(), name_of(row).to_owned()].into_iter().chain(cells));
+        let cells = [
+            format_estimate(row, false),
+            format_estimate(row, true),
+            format_interval(row),
+            format_ratio(row),
+            noise_word(row).to_owned(),
+        ];
+        table.add_row([row.counter.clone(), instance_name(row).to_owned()].into_iter().chain(cells));
     }
     out.push_str(&table.render(style));
     out.push('\n');
@@ -249,8 +261,8 @@ pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone
     if all.len() > rows.len() {
         remark_parts.push("--all, --json and -o FILE.html show the others.".to_owned());
     }
-    remark_parts.extend(remarks(comparison));
-    for line in wrap(&style.clean(&remark_parts.join(" ")), style.width, 0) {
+    remark_parts.extend(comparison_remarks(comparison));
+    for line in wrap(&style.clean_text(&remark_parts.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
     }
     out
@@ -258,7 +270,7 @@ pub fn screen(comparison: &WindowComparison, max_rows: usize, zone: &DisplayZone
 
 /// Content of the page besides the comparison.
 pub struct ComparePage {
-    /// Charts made by [`chart`].
+    /// Charts made by [`comparison_chart`].
     pub charts: Vec<Chart>,
     /// Zone that times are shown in.
     pub zone: DisplayZone,
@@ -271,13 +283,13 @@ pub struct ComparePage {
 /// Draws both windows of one counter in one chart, aligned at their starts: `from_ns`
 /// is the start of the second window; `to_ns` minus `from_ns` is the length of the
 /// longer one. Returns `None` if neither window has values.
-pub fn chart(
+pub fn comparison_chart(
     row: &ComparisonRow,
     (from_ns, to_ns): (i64, i64),
     before: &[Option<f64>],
     after: &[Option<f64>],
 ) -> Option<Chart> {
-    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
+    let bucket = |v: &Option<f64>| ChartBucket::from_value(*v);
     let line = |name: &str, points: &[Option<f64>]| ChartLine {
         instance: name.into(),
         buckets: points.iter().map(bucket).collect(),
@@ -294,7 +306,7 @@ pub fn chart(
 }
 
 /// Renders the comparison as an HTML page.
-pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
+pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
     let class = if comparison.outcome == ChangeOutcome::Worse { "" } else { " none" };
     let beside = &page.beside;
     // if the user's file brings a heading, the comparison's sentence moves to the section on the windows
@@ -312,8 +324,8 @@ pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
         escape(title),
         lead.collect::<String>()
     );
-    out.push_str(&sheet::sections(&beside.sections));
-    let windows = windows(comparison, &page.zone);
+    out.push_str(&sheet::render_sections(&beside.sections));
+    let windows = describe_windows(comparison, &page.zone);
     let [before, after] = beside.names.clone().unwrap_or_else(|| ["Before".to_owned(), "After".to_owned()]);
     let rows: Vec<Vec<String>> = [(before, &comparison.before), (after, &comparison.after)]
         .iter()
@@ -321,33 +333,36 @@ pub fn page(comparison: &WindowComparison, page: ComparePage) -> String {
         .map(|((name, verdict), line)| vec![escape(name), escape(line), escape_code(&verdict.sentence)])
         .collect();
     let own = own.map(|sentence| format!("<p>{}</p>\n", escape(sentence))).unwrap_or_default();
-    let windows = table(&["", "When, and which bottleneck", "In words"], &rows);
-    section(&mut out, "windows", "The windows", &(own + &windows));
-    section(&mut out, "charts", "Charts", &charts(&page));
-    let rows: Vec<Vec<String>> = ranked(comparison).into_iter().take(ROWS).map(cells).collect();
+    let windows = html_table(&["", "When, and which bottleneck", "In words"], &rows);
+    append_section(&mut out, "windows", "The windows", &(own + &windows));
+    append_section(&mut out, "charts", "Charts", &charts_section(&page));
+    let rows: Vec<Vec<String>> = rank_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
     let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
-    section(&mut out, "counters", "Counter by counter", &table(&titles, &rows));
-    let remarks: String = remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
-    section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{remarks}</ul>\n"));
+    append_section(&mut out, "counters", "Counter by counter", &html_table(&titles, &rows));
+    let remarks: String = comparison_remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
+    append_section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{remarks}</ul>\n"));
     out.push_str("</main>\n");
-    html::document("before and after", &out, &page.version)
+    html::wrap_document("before and after", &out, &page.version)
 }
 
-fn cells(row: &ComparisonRow) -> Vec<String> {
-    let difference =
-        format!("{} <span class=\"dim\">{}</span>", value(row.difference, &row.unit), escape(&interval(row)));
+fn table_cells(row: &ComparisonRow) -> Vec<String> {
+    let difference = format!(
+        "{} <span class=\"dim\">{}</span>",
+        value_html(row.difference, &row.unit),
+        escape(&format_interval(row))
+    );
     vec![
         format!("<span class=\"id\">{}</span>", escape(&row.counter)),
-        escape(name_of(row)),
-        escape(&estimate(row, false)),
-        escape(&estimate(row, true)),
+        escape(instance_name(row)),
+        escape(&format_estimate(row, false)),
+        escape(&format_estimate(row, true)),
         difference,
-        escape(&ratio(row)).replace(' ', "\u{a0}"),
-        sure(row).to_owned(),
+        escape(&format_ratio(row)).replace(' ', "\u{a0}"),
+        noise_word(row).to_owned(),
     ]
 }
 
-fn section(out: &mut String, id: &str, title: &str, content: &str) {
+fn append_section(out: &mut String, id: &str, title: &str, content: &str) {
     if !content.is_empty() {
         out.push_str(&format!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n{content}</section>\n"
@@ -355,7 +370,7 @@ fn section(out: &mut String, id: &str, title: &str, content: &str) {
     }
 }
 
-fn charts(page: &ComparePage) -> String {
+fn charts_section(page: &ComparePage) -> String {
     if page.charts.is_empty() {
         return String::new();
     }
@@ -372,7 +387,7 @@ fn charts(page: &ComparePage) -> String {
         "<p>Both windows are aligned at their start; the times are those of the second.</p>\n<div class=\"small\">\n",
     );
     for (number, chart) in page.charts.iter().enumerate() {
-        let drawn = figure(chart, &bare, &format!("c{number}"), "");
+        let drawn = chart_figure(chart, &bare, &format!("c{number}"), "");
         out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
     }
     out.push_str("</div>\n");
@@ -384,9 +399,15 @@ mod tests {
     use diskwright_diagnosis::compare::{ChangeDirection, CounterInstance, MeanEstimate, QuantityChange};
 
     use super::*;
-    use crate::{expect, fixture};
+    use crate::{expected_output, fixture};
 
-    fn row(counter: &str, instance: &str, unit: &str, [before, after]: [f64; 2], noise: Option<bool>) -> ComparisonRow {
+    fn sample_row(
+        counter: &str,
+        instance: &str,
+        unit: &str,
+        [before, after]: [f64; 2],
+        noise: Option<bool>,
+    ) -> ComparisonRow {
         let known = |v: f64| Some(v).filter(|_| noise.is_some());
         let estimate = |v: f64| MeanEstimate { mean: v, low: known(v * 0.95), high: known(v * 1.05) };
         let difference = after - before;
@@ -408,7 +429,7 @@ mod tests {
         }
     }
 
-    fn comparison() -> WindowComparison {
+    fn sample_comparison() -> WindowComparison {
         let movement = |counter: &str, unit: &str, [before, after]: [f64; 2], change| QuantityChange {
             counter: counter.into(),
             unit: unit.into(),
@@ -432,32 +453,35 @@ mod tests {
             goals: Vec::new(),
             questions: 212,
             counters: vec![
-                row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
-                row(requests, fixture::EVIL, "per_s", [2.0, 2.0], Some(true)),
-                row(requests, ALL_INSTANCES, "per_s", [120.0, 122.0], Some(true)),
-                row(latency, "sda", "s", [0.048, 0.004], Some(false)),
-                row(latency, ALL_INSTANCES, "s", [0.048, 0.004], Some(false)),
-                row("memory.available_fraction", "", "fraction", [0.5, 0.49], Some(false)),
-                row("processor.busy", "_total", "fraction", [0.1, 0.3], None),
+                sample_row(requests, "sda", "per_s", [118.0, 120.0], Some(true)),
+                sample_row(requests, fixture::EVIL, "per_s", [2.0, 2.0], Some(true)),
+                sample_row(requests, ALL_INSTANCES, "per_s", [120.0, 122.0], Some(true)),
+                sample_row(latency, "sda", "s", [0.048, 0.004], Some(false)),
+                sample_row(latency, ALL_INSTANCES, "s", [0.048, 0.004], Some(false)),
+                sample_row("memory.available_fraction", "", "fraction", [0.5, 0.49], Some(false)),
+                sample_row("processor.busy", "_total", "fraction", [0.1, 0.3], None),
             ],
             only_before: vec![CounterInstance { counter: "physical_disk.busy".into(), instance: fixture::EVIL.into() }],
             only_after: Vec::new(),
             left_out: 3,
-            before: fixture::verdict(),
+            before: fixture::sample_verdict(),
             after: fixture::other_verdict(),
         }
     }
 
     #[test]
     fn the_screen_stays_as_expected() {
-        expect::holds("compare/screen.txt", &screen(&comparison(), 25, &DisplayZone::utc(), &Style::plain(110)));
+        expected_output::assert_expected(
+            "compare/screen.txt",
+            &render_screen(&sample_comparison(), 25, &DisplayZone::utc(), &Style::plain(110)),
+        );
     }
 
     #[test]
-    fn what_changed_comes_first_and_one_disk_is_told_once() {
-        let both = comparison();
+    fn changes_come_first_and_a_single_disk_is_listed_once() {
+        let both = sample_comparison();
         let names: Vec<(&str, &str)> =
-            ranked(&both).iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
+            rank_rows(&both).iter().map(|r| (r.counter.as_str(), r.instance.as_str())).collect();
         assert_eq!(names[0], ("physical_disk.avg_s_per_transfer", "sda"));
         assert_eq!(names[1].0, "memory.available_fraction");
         assert_eq!(names[2].0, "processor.busy");
@@ -466,28 +490,28 @@ mod tests {
     }
 
     #[test]
-    fn any_width_is_kept_and_no_name_writes_to_the_terminal() {
-        let mut both = comparison();
+    fn lines_stay_within_any_width_and_names_are_escaped() {
+        let mut both = sample_comparison();
         both.counters[1].instance = "\x1b]0;owned\x07\nx".into();
         both.sentence = "\x1b[2J".into();
         for width in [60, 80, 120] {
-            let drawn = screen(&both, usize::MAX, &DisplayZone::utc(), &Style::plain(width));
+            let drawn = render_screen(&both, usize::MAX, &DisplayZone::utc(), &Style::plain(width));
             assert!(!drawn.contains(['\x1b', '\x07']), "{drawn}");
         }
-        let wide = screen(&comparison(), usize::MAX, &DisplayZone::utc(), &Style::plain(120));
-        assert!(wide.lines().all(|l| crate::text::width(l) <= 120), "{wide}");
+        let wide = render_screen(&sample_comparison(), usize::MAX, &DisplayZone::utc(), &Style::plain(120));
+        assert!(wide.lines().all(|l| crate::text::display_width(l) <= 120), "{wide}");
     }
 
     #[test]
-    fn units_are_told_once() {
-        assert_eq!(joined("228/s", " ±", "32.1/s"), "228 ±32.1/s");
-        assert_eq!(joined("2.01 ms", " ±", "10.9 us"), "2.01 ms ±10.9 us");
-        assert_eq!(joined("0.1 requests", " ±", "0.2 requests"), "0.1 ±0.2 requests");
-        assert_eq!(joined("14 %", " to ", "+15 %"), "14 to +15 %");
-        assert_eq!(joined("3", " ±", "1"), "3 ±1");
+    fn shared_units_are_written_once() {
+        assert_eq!(join_values("228/s", " ±", "32.1/s"), "228 ±32.1/s");
+        assert_eq!(join_values("2.01 ms", " ±", "10.9 us"), "2.01 ms ±10.9 us");
+        assert_eq!(join_values("0.1 requests", " ±", "0.2 requests"), "0.1 ±0.2 requests");
+        assert_eq!(join_values("14 %", " to ", "+15 %"), "14 to +15 %");
+        assert_eq!(join_values("3", " ±", "1"), "3 ±1");
     }
 
-    fn beside() -> BesideDocument {
+    fn sample_beside() -> BesideDocument {
         let text = format!(
             r#"{{"schema": "diskwright.beside/1", "title": {evil}, "lead": [{evil}], "names": [{evil}, {evil}],
             "sections": [{{"title": {evil}, "words": [{evil}],
@@ -497,19 +521,22 @@ mod tests {
             "bars": [{{"title": {evil}, "unit": {evil}, "names": [{evil}], "groups": [[{evil}, [0.5]]]}}]}}]}}"#,
             evil = serde_json::Value::from(fixture::EVIL)
         );
-        crate::beside::parse(text.as_bytes()).expect("valid")
+        crate::beside_document::parse(text.as_bytes()).expect("valid")
     }
 
     #[test]
     fn the_page_is_well_formed_whatever_the_names_are() {
-        let mut both = comparison();
+        let mut both = sample_comparison();
         both.sentence = fixture::EVIL.into();
         both.counters[3].instance = fixture::EVIL.into();
         let points = [Some(1.0), None, Some(2.0)];
         let charts: Vec<Chart> =
-            both.counters.iter().filter_map(|r| chart(r, (0, 3_000_000_000), &points, &points)).collect();
+            both.counters.iter().filter_map(|r| comparison_chart(r, (0, 3_000_000_000), &points, &points)).collect();
         assert_eq!(charts.len(), both.counters.len());
-        let html = page(&both, ComparePage { charts, zone: DisplayZone::utc(), version: "0".into(), beside: beside() });
+        let html = render_page(
+            &both,
+            ComparePage { charts, zone: DisplayZone::utc(), version: "0".into(), beside: sample_beside() },
+        );
         let mut reader = quick_xml::Reader::from_str(&html);
         reader.config_mut().check_end_names = true;
         let mut elements = 0;
@@ -523,6 +550,6 @@ mod tests {
                 _ => {}
             }
         }
-        assert!(elements > 50 && chart(&both.counters[0], (0, 1), &[None], &[None]).is_none());
+        assert!(elements > 50 && comparison_chart(&both.counters[0], (0, 1), &[None], &[None]).is_none());
     }
 }

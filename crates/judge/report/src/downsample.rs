@@ -10,11 +10,11 @@ use diskwright_base::{Catalogue, CounterKind, CounterPlan, CounterSummary, Frame
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChartBucket {
     /// Smallest value of a tick.
-    pub least: f64,
+    pub min: f64,
     /// Mean, weighted by time or operations.
     pub mean: f64,
     /// Largest value of a tick.
-    pub most: f64,
+    pub max: f64,
     /// Share of the bucket's time that is not covered by ticks with a value.
     pub gap_share: f64,
     /// Weight of the mean in a mean over buckets: seconds or operations.
@@ -24,11 +24,11 @@ pub struct ChartBucket {
 impl ChartBucket {
     /// A bucket without data.
     pub const GAP: ChartBucket =
-        ChartBucket { least: f64::NAN, mean: f64::NAN, most: f64::NAN, gap_share: 1.0, weight: 0.0 };
+        ChartBucket { min: f64::NAN, mean: f64::NAN, max: f64::NAN, gap_share: 1.0, weight: 0.0 };
 
     /// Makes a bucket of one value, with weight 1; `None` makes a gap.
-    pub fn of(value: Option<f64>) -> ChartBucket {
-        value.map_or(ChartBucket::GAP, |v| ChartBucket { least: v, mean: v, most: v, gap_share: 0.0, weight: 1.0 })
+    pub fn from_value(value: Option<f64>) -> ChartBucket {
+        value.map_or(ChartBucket::GAP, |v| ChartBucket { min: v, mean: v, max: v, gap_share: 0.0, weight: 1.0 })
     }
 
     /// Returns true if there is no value: nothing was recorded, or there was nothing
@@ -63,7 +63,7 @@ struct DownsampleLine {
     instance: String,
     plan: Option<CounterPlan>,
     /// Plan of the last schema that had the counter; it divides the sums at the end.
-    finish: Option<CounterPlan>,
+    final_plan: Option<CounterPlan>,
     cells: Vec<DownsampleCell>,
 }
 
@@ -84,7 +84,7 @@ struct TickRun {
     /// True for so small a part of a tick that its value is ignored for the bucket's
     /// minimum and maximum: ticks are not exact to the microsecond, but buckets are
     /// evenly spaced.
-    sliver: bool,
+    is_sliver: bool,
 }
 
 impl Downsampler {
@@ -96,7 +96,7 @@ impl Downsampler {
             counter: counter.clone(),
             instance: instance.clone(),
             plan: None,
-            finish: None,
+            final_plan: None,
             cells: vec![DownsampleCell::default(); count],
         };
         Downsampler {
@@ -121,19 +121,19 @@ impl Downsampler {
     /// Adds the frame's ticks. A tick covers the time before its time stamp; one
     /// longer than a bucket is spread over several.
     pub fn push(&mut self, frame: &Frame) {
-        self.follow(frame.schema());
-        self.place(frame.ticks());
+        self.resolve_plans(frame.schema());
+        self.assign_buckets(frame.ticks());
         for line in &mut self.lines {
             let Some(plan) = &line.plan else { continue };
             if plan.kind() == CounterKind::Total {
                 plan.compute_values(frame, &mut self.values);
             }
             for run in &self.runs {
-                let sum = sum(plan, frame, run.ticks.clone(), &self.values);
+                let sum = sum_range(plan, frame, run.ticks.clone(), &self.values);
                 let cell = &mut line.cells[run.bucket];
                 let (numerator, denominator) = (sum.numerator * run.share, sum.denominator * run.share);
                 let mut part = CounterSummary { numerator, denominator, ..sum };
-                if run.sliver {
+                if run.is_sliver {
                     (part.min, part.max) = (None, None);
                 }
                 cell.sum.merge_summary(&part);
@@ -143,17 +143,17 @@ impl Downsampler {
     }
 
     /// Assigns the ticks to buckets.
-    fn place(&mut self, ticks: &[Tick]) {
+    fn assign_buckets(&mut self, ticks: &[Tick]) {
         let mut runs = std::mem::take(&mut self.runs);
         runs.clear();
         for (index, tick) in ticks.iter().enumerate() {
-            self.place_one(index, tick, &mut runs);
+            self.assign_tick(index, tick, &mut runs);
         }
         self.runs = runs;
     }
 
     /// Assigns one tick to the buckets that it overlaps.
-    fn place_one(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
+    fn assign_tick(&self, index: usize, tick: &Tick, runs: &mut Vec<TickRun>) {
         let width = (self.to_ns as f64 - self.from_ns as f64) / self.count as f64;
         let end = (tick.time_ns as f64 - self.from_ns as f64) / width;
         let length = tick.elapsed_ns as f64 / width;
@@ -163,7 +163,7 @@ impl Downsampler {
             // covers no time of the window, but a level still has a value at its time
             if (0.0..=self.count as f64).contains(&end) {
                 let bucket = (end as usize).min(self.count - 1);
-                runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, sliver: false });
+                runs.push(TickRun { ticks: index..index + 1, bucket, share: 1.0, covered_ns: 0.0, is_sliver: false });
             }
             return;
         }
@@ -188,14 +188,14 @@ impl Downsampler {
                     bucket,
                     share,
                     covered_ns,
-                    sliver: share < 0.1 && inside < 0.1,
+                    is_sliver: share < 0.1 && inside < 0.1,
                 }),
             }
         }
     }
 
     /// Looks the columns up again if the schema has changed.
-    fn follow(&mut self, schema: &Arc<Schema>) {
+    fn resolve_plans(&mut self, schema: &Arc<Schema>) {
         let is_same = self.schema.as_ref().is_some_and(|s| Arc::ptr_eq(s, schema) || s == schema);
         if is_same {
             return;
@@ -204,7 +204,7 @@ impl Downsampler {
             line.plan = CounterPlan::resolve_counter(self.catalogue, schema, &line.counter, &line.instance)
                 .or_else(|| CounterPlan::for_foreign_series(schema, &line.counter, &line.instance));
             if line.plan.is_some() {
-                line.finish = line.plan.clone();
+                line.final_plan = line.plan.clone();
             }
         }
         self.schema = Some(schema.clone());
@@ -223,9 +223,9 @@ impl Downsampler {
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
             let (least, most) = (sum.min.unwrap_or(mean), sum.max.unwrap_or(mean));
-            ChartBucket { least, mean, most, gap_share, weight: sum.denominator }
+            ChartBucket { min: least, mean, max: most, gap_share, weight: sum.denominator }
         };
-        let line = |line: DownsampleLine| match &line.finish {
+        let line = |line: DownsampleLine| match &line.final_plan {
             Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
             None => vec![ChartBucket::GAP; self.count],
         };
@@ -234,7 +234,7 @@ impl Downsampler {
 }
 
 /// Sums a range of ticks as the plan does, except that totals become rates per second.
-fn sum(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
+fn sum_range(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, values: &[f64]) -> CounterSummary {
     if plan.kind() != CounterKind::Total {
         return plan.summarise_ticks(frame, |index| range.contains(&index));
     }
@@ -269,7 +269,7 @@ mod tests {
 
     const SECOND_NS: i64 = 1_000_000_000;
 
-    fn schema() -> Arc<Schema> {
+    fn sample_schema() -> Arc<Schema> {
         let series = |counter: &str, scale| Series { counter: counter.into(), instance: "sda".into(), scale };
         Arc::new(Schema::new(vec![
             series("physical_disk.reads", 1.0),
@@ -279,8 +279,8 @@ mod tests {
     }
 
     /// Ticks of the given lengths, one after another from 0.
-    fn frame(rows: &[(f64, [f64; 3])]) -> Frame {
-        let mut frame = Frame::new(schema(), rows.len());
+    fn sample_frame(rows: &[(f64, [f64; 3])]) -> Frame {
+        let mut frame = Frame::new(sample_schema(), rows.len());
         let mut time_s = 0.0;
         for (length_s, row) in rows {
             time_s += length_s;
@@ -290,7 +290,7 @@ mod tests {
         frame
     }
 
-    fn run(frames: &[Frame], to_s: i64, count: usize, counter: &str) -> Vec<ChartBucket> {
+    fn downsample_frame(frames: &[Frame], to_s: i64, count: usize, counter: &str) -> Vec<ChartBucket> {
         let wanted = [(format!("physical_disk.{counter}"), "sda".to_owned())];
         let mut downsampler = Downsampler::new(0, to_s * SECOND_NS, count, &wanted);
         for frame in frames {
@@ -299,50 +299,50 @@ mod tests {
         downsampler.finish().remove(0)
     }
 
-    fn near(value: f64, expected: f64) {
+    fn assert_near(value: f64, expected: f64) {
         assert!((value - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{value} is not {expected}");
     }
 
     #[test]
     fn averages_are_weighted_by_operations() {
         let rows = [(1.0, [10.0, 50.0, 50.0]), (1.0, [90.0, 90.0, 90.0])];
-        let buckets = run(&[frame(&rows)], 2, 1, "avg_s_per_read");
-        near(buckets[0].mean, 0.0014);
-        near(buckets[0].least, 0.001);
-        near(buckets[0].most, 0.005);
-        near(buckets[0].gap_share, 0.0);
+        let buckets = downsample_frame(&[sample_frame(&rows)], 2, 1, "avg_s_per_read");
+        assert_near(buckets[0].mean, 0.0014);
+        assert_near(buckets[0].min, 0.001);
+        assert_near(buckets[0].max, 0.005);
+        assert_near(buckets[0].gap_share, 0.0);
     }
 
     #[test]
     fn a_long_tick_is_spread_and_nothing_is_counted_twice() {
         // ticks of 1, 4 and 1 seconds over three buckets of 2 seconds
         let rows = [(1.0, [10.0, 0.0, 100.0]), (4.0, [40.0, 0.0, 800.0]), (1.0, [10.0, 0.0, 300.0])];
-        let queue = run(&[frame(&rows)], 6, 3, "avg_queue_length");
-        near(queue[0].mean, 0.15);
-        near(queue[1].mean, 0.2);
-        near(queue[2].mean, 0.25);
+        let queue = downsample_frame(&[sample_frame(&rows)], 6, 3, "avg_queue_length");
+        assert_near(queue[0].mean, 0.15);
+        assert_near(queue[1].mean, 0.2);
+        assert_near(queue[2].mean, 0.25);
         assert!(queue.iter().all(|b| b.gap_share < 1e-9));
-        let reads = run(&[frame(&rows)], 6, 3, "reads");
-        near(reads.iter().map(|b| b.mean * 2.0).sum(), 60.0);
+        let reads = downsample_frame(&[sample_frame(&rows)], 6, 3, "reads");
+        assert_near(reads.iter().map(|b| b.mean * 2.0).sum(), 60.0);
     }
 
     #[test]
     fn a_gap_is_kept_as_a_gap() {
         let gap = [f64::NAN; 3];
         let rows = [(1.0, [1.0; 3]), (1.0, gap), (1.0, gap), (1.0, gap), (1.0, [5.0; 3])];
-        let buckets = run(&[frame(&rows)], 6, 3, "reads");
-        near(buckets[0].mean, 1.0);
-        near(buckets[0].gap_share, 0.5);
+        let buckets = downsample_frame(&[sample_frame(&rows)], 6, 3, "reads");
+        assert_near(buckets[0].mean, 1.0);
+        assert_near(buckets[0].gap_share, 0.5);
         assert!(buckets[1].is_gap());
-        near(buckets[1].gap_share, 1.0);
-        near(buckets[2].mean, 5.0);
-        near(buckets[2].gap_share, 0.5); // the log ends a second early
+        assert_near(buckets[1].gap_share, 1.0);
+        assert_near(buckets[2].mean, 5.0);
+        assert_near(buckets[2].gap_share, 0.5); // the log ends a second early
     }
 
     #[test]
-    fn no_operations_is_no_gap_in_the_record() {
+    fn ticks_without_operations_are_not_unrecorded() {
         let rows = [(1.0, [10.0, 50.0, 50.0]), (1.0, [0.0; 3]), (1.0, [f64::NAN; 3])];
-        let buckets = run(&[frame(&rows)], 3, 3, "avg_s_per_read");
+        let buckets = downsample_frame(&[sample_frame(&rows)], 3, 3, "avg_s_per_read");
         assert!(!buckets[0].is_gap());
         assert!(buckets[1].is_gap() && !buckets[1].is_unrecorded());
         assert!(buckets[2].is_unrecorded());
@@ -353,7 +353,7 @@ mod tests {
         let rows: Vec<(f64, [f64; 3])> = (0..100)
             .map(|i| (0.7 + f64::from(i % 5) * 0.1, [f64::from(i), f64::from(i * 2), f64::from(i * i)]))
             .collect();
-        let whole = frame(&rows);
+        let whole = sample_frame(&rows);
         let pieces: Vec<Frame> = [0..13, 13..14, 14..77, 77..100]
             .into_iter()
             .map(|range| {
@@ -363,10 +363,13 @@ mod tests {
             })
             .collect();
         for counter in ["reads", "avg_queue_length", "avg_s_per_read"] {
-            let (one, many) = (run(std::slice::from_ref(&whole), 85, 7, counter), run(&pieces, 85, 7, counter));
+            let (one, many) = (
+                downsample_frame(std::slice::from_ref(&whole), 85, 7, counter),
+                downsample_frame(&pieces, 85, 7, counter),
+            );
             for (a, b) in one.iter().zip(&many) {
-                near(a.mean, b.mean);
-                assert_eq!((a.least, a.most), (b.least, b.most));
+                assert_near(a.mean, b.mean);
+                assert_eq!((a.min, a.max), (b.min, b.max));
             }
         }
     }
@@ -376,31 +379,31 @@ mod tests {
         let rows = [(1.0, [1.0; 3]), (1.0, [2.0; 3]), (1.0, [9.0; 3])];
         let wanted = [("physical_disk.reads".into(), "sda".into()), ("physical_disk.reads".into(), "sdz".into())];
         let mut downsampler = Downsampler::new(SECOND_NS, 2 * SECOND_NS, 1, &wanted);
-        downsampler.push(&frame(&rows));
+        downsampler.push(&sample_frame(&rows));
         let lines = downsampler.finish();
-        near(lines[0][0].mean, 2.0);
+        assert_near(lines[0][0].mean, 2.0);
         assert!(lines[1][0].is_gap());
     }
 
     #[test]
-    fn what_a_verdict_counts_whole_is_counted_whole() {
+    fn first_tick_counts_whole_when_read_from_the_beginning() {
         // the first tick ends where the window begins, or within it
         let rows = [(1.0, [10.0; 3]), (2.0, [40.0; 3]), (1.0, [10.0; 3])];
         let wanted = [("physical_disk.reads".into(), "sda".into())];
         for (from_s, expected) in [(1.0, 15.0), (2.0, 50.0 / 3.0)] {
             let from_ns = (from_s * 1e9) as i64;
             let mut downsampler = Downsampler::new(from_ns, 4 * SECOND_NS, 3, &wanted).from_beginning(true);
-            let mut read = frame(&rows);
+            let mut read = sample_frame(&rows);
             let first = read.ticks().iter().position(|t| t.time_ns >= from_ns).expect("inside");
             read.keep_ticks(first..3);
             downsampler.push(&read);
             let line = crate::ChartLine { instance: "sda".into(), buckets: downsampler.finish().remove(0) };
-            near(line.summary().expect("measured").1, expected);
+            assert_near(line.summary().expect("measured").1, expected);
         }
     }
 
     #[test]
-    fn totals_are_told_per_second() {
+    fn totals_are_given_per_second() {
         let catalogue = Catalogue::builtin();
         assert_eq!(bucket_unit(catalogue, "physical_disk.reads"), "per_s");
         assert_eq!(bucket_unit(catalogue, "physical_disk.avg_queue_length"), "requests");

@@ -11,15 +11,15 @@ use crate::text;
 use crate::time::format_duration;
 
 /// Explains a counter: meaning, trap, unit, aggregation, formula, other names, source.
-pub fn counter(counter: &Counter, style: &Style) -> String {
+pub fn explain_counter(counter: &Counter, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &counter.id, &axis::counter_words(&counter.id));
-    page.paragraph("", &counter.explain);
-    page.paragraph("Beware: ", &counter.trap);
-    page.field("unit", &unit(&counter.unit));
-    page.field("over time", over_time(counter.kind));
-    page.field("over instances", over_instances(counter.over_instances));
+    page.add_paragraph("", &counter.explain);
+    page.add_paragraph("Beware: ", &counter.trap);
+    page.add_field("unit", &unit_text(&counter.unit));
+    page.add_field("over time", over_time(counter.kind));
+    page.add_field("over instances", over_instances(counter.over_instances));
     for (number, derive) in counter.derive.iter().enumerate() {
-        page.field(if number == 0 { "computed as" } else { "or as" }, &formula(derive, counter.object_name()));
+        page.add_field(if number == 0 { "computed as" } else { "or as" }, &formula_text(derive, counter.object_name()));
     }
     let names = &counter.names;
     let others: [(&str, &[String]); 5] = [
@@ -30,45 +30,45 @@ pub fn counter(counter: &Counter, style: &Style) -> String {
         ("PCP", &names.pcp),
     ];
     for (tool, names) in others.into_iter().filter(|(_, names)| !names.is_empty()) {
-        page.field(tool, &names.join(", "));
+        page.add_field(tool, &names.join(", "));
     }
-    page.field("source", &counter.source);
+    page.add_field("source", &counter.source);
     page.out
 }
 
 /// Returns a counter in a few words: `time per transfer (physical disk)`.
-pub fn title_of(counter: &Counter) -> String {
+pub fn counter_label(counter: &Counter) -> String {
     format!("{} ({})", axis::counter_words(&counter.id), counter.object_name().replace('_', " "))
 }
 
 /// Explains a term of the field, with the counters, rules and suites that concern it.
-pub fn term(term: &GlossaryTerm, style: &Style) -> String {
+pub fn explain_term(term: &GlossaryTerm, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &term.names[0], &term.title);
-    page.paragraph("", &term.explain);
-    page.paragraph("Beware: ", &term.beware);
-    page.field("also called", &term.names[1..].join(", "));
-    page.field("counters", &term.counters.join(", "));
-    page.field("rules", &term.rules.join(", "));
-    page.field("measured by", &term.suites.iter().map(|s| format!("probe {s}")).collect::<Vec<_>>().join(", "));
-    page.field("drives", &term.drives.join(", "));
-    page.field("see also", &term.terms.join(", "));
-    page.field("source", &term.source);
+    page.add_paragraph("", &term.explain);
+    page.add_paragraph("Beware: ", &term.beware);
+    page.add_field("also called", &term.names[1..].join(", "));
+    page.add_field("counters", &term.counters.join(", "));
+    page.add_field("rules", &term.rules.join(", "));
+    page.add_field("measured by", &term.suites.iter().map(|s| format!("probe {s}")).collect::<Vec<_>>().join(", "));
+    page.add_field("drives", &term.drives.join(", "));
+    page.add_field("see also", &term.terms.join(", "));
+    page.add_field("source", &term.source);
     page.out
 }
 
 /// Explains a rule: its verdict and reason, its conditions and how long they must
 /// hold, advice, source.
-pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
+pub fn explain_rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &format!("{}/{}", pack.id, rule.id), &rule.title);
-    page.paragraph("", &rule.explain);
-    page.field("says", rule.bottleneck.name());
-    page.field("severity", rule.severity.name());
-    page.field("judges", &judged(rule));
+    page.add_paragraph("", &rule.explain);
+    page.add_field("says", rule.bottleneck.name());
+    page.add_field("severity", rule.severity.name());
+    page.add_field("judges", &judged_objects(rule));
     for (number, condition) in rule.all.iter().enumerate() {
-        page.field(if number == 0 { "holds when" } else { "and" }, &self::condition(condition));
+        page.add_field(if number == 0 { "holds when" } else { "and" }, &self::condition_text(condition));
     }
     for (number, condition) in rule.any.iter().enumerate() {
-        page.field(if number == 0 { "and one of" } else { "or" }, &self::condition(condition));
+        page.add_field(if number == 0 { "and one of" } else { "or" }, &self::condition_text(condition));
     }
     let mut sustained = format!("{} of the time", units::format_value(rule.sustained.share, "fraction"));
     if rule.sustained.at_least_s > 0.0 {
@@ -79,32 +79,32 @@ pub fn rule(pack: &Pack, rule: &Rule, style: &Style) -> String {
         let stretch = format_duration(rule.sustained.in_a_row_s);
         sustained.push_str(&format!(", and {stretch} without a break (at most half of the window)"));
     }
-    page.field("for at least", &sustained);
-    page.field("set aside by", &rule.none.join(", "));
+    page.add_field("for at least", &sustained);
+    page.add_field("set aside by", &rule.none.join(", "));
     let advice = |id: &String| pack.advice.iter().find(|a| a.id == *id).map_or(id.clone(), |a| a.text.clone());
     for (number, id) in rule.advice.iter().enumerate() {
-        page.field(if number == 0 { "then do" } else { "then" }, &advice(id));
+        page.add_field(if number == 0 { "then do" } else { "then" }, &advice(id));
     }
-    page.field("source", &rule.source);
+    page.add_field("source", &rule.source);
     page.out
 }
 
 /// Explains anything else: a name, a title line, a paragraph, and fields with their titles.
-pub fn page(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style: &Style) -> String {
+pub fn explain_entry(name: &str, title: &str, text: &str, fields: &[(&str, &str)], style: &Style) -> String {
     let mut page = ExplainPage::new(style, name, title);
-    page.paragraph("", text);
-    fields.iter().for_each(|(title, value)| page.field(title, value));
+    page.add_paragraph("", text);
+    fields.iter().for_each(|(title, value)| page.add_field(title, value));
     page.out
 }
 
 /// Explains a pack: its author's view and its rules.
-pub fn pack(pack: &Pack, style: &Style) -> String {
+pub fn explain_pack(pack: &Pack, style: &Style) -> String {
     let mut page = ExplainPage::new(style, &pack.id, &pack.title);
-    page.paragraph("", &pack.explain);
-    page.field("source", &pack.source);
+    page.add_paragraph("", &pack.explain);
+    page.add_field("source", &pack.source);
     for rule in &pack.rules {
         let summary = format!("{}: {} ({}, {})", rule.id, rule.title, rule.bottleneck.name(), rule.severity.name());
-        page.field(if rule.line == pack.rules[0].line { "rules" } else { "" }, &summary);
+        page.add_field(if rule.line == pack.rules[0].line { "rules" } else { "" }, &summary);
     }
     page.out
 }
@@ -116,14 +116,14 @@ struct ExplainPage<'a> {
 }
 
 /// Width of a field's name, columns.
-const NAMES: usize = 16;
+const NAME_COLUMNS: usize = 16;
 
 impl<'a> ExplainPage<'a> {
     fn new(style: &'a Style, id: &str, words: &str) -> ExplainPage<'a> {
         let mut page = ExplainPage { style, out: String::new() };
-        let used = text::width(id) + 2;
-        let lines = text::wrap(&style.clean(words), style.width - 2, used);
-        let first = format!("{}  {}", style.paint(Ink::Bold, &style.clean(id)), lines[0]);
+        let used = text::display_width(id) + 2;
+        let lines = text::wrap(&style.clean_text(words), style.width - 2, used);
+        let first = format!("{}  {}", style.paint(Ink::Bold, &style.clean_text(id)), lines[0]);
         page.out.push_str(first.trim_end());
         page.out.push('\n');
         for line in &lines[1..] {
@@ -132,11 +132,11 @@ impl<'a> ExplainPage<'a> {
         page
     }
 
-    fn paragraph(&mut self, lead: &str, words: &str) {
+    fn add_paragraph(&mut self, lead: &str, words: &str) {
         if words.is_empty() {
             return;
         }
-        let lines = text::wrap(&self.style.clean(words), self.style.width - 2, text::width(lead));
+        let lines = text::wrap(&self.style.clean_text(words), self.style.width - 2, text::display_width(lead));
         for (index, line) in lines.iter().enumerate() {
             let lead = if index == 0 { self.style.paint(Ink::Warn, lead) } else { String::new() };
             self.out.push_str(&format!("  {lead}{line}\n"));
@@ -144,19 +144,19 @@ impl<'a> ExplainPage<'a> {
         self.out.push('\n');
     }
 
-    fn field(&mut self, name: &str, words: &str) {
+    fn add_field(&mut self, name: &str, words: &str) {
         if words.is_empty() {
             return;
         }
-        let lines = text::wrap(&self.style.clean(words), self.style.width - 2 - NAMES, 0);
+        let lines = text::wrap(&self.style.clean_text(words), self.style.width - 2 - NAME_COLUMNS, 0);
         for (index, line) in lines.iter().enumerate() {
-            let name = text::left(if index == 0 { name } else { "" }, NAMES);
+            let name = text::pad_right(if index == 0 { name } else { "" }, NAME_COLUMNS);
             self.out.push_str(&format!("  {}{line}\n", self.style.paint(Ink::Dim, &name)));
         }
     }
 }
 
-fn unit(unit: &str) -> String {
+fn unit_text(unit: &str) -> String {
     match unit {
         "fraction" => "fraction (0 to 1; shown as a percentage)".into(),
         "" => "a number without a unit".into(),
@@ -186,7 +186,7 @@ fn over_instances(over: OverInstances) -> &'static str {
 }
 
 /// Writes a formula as text; counters of the same object appear by their short names.
-fn formula(derive: &Formula, object: &str) -> String {
+fn formula_text(derive: &Formula, object: &str) -> String {
     let short = |id: &String| id.strip_prefix(object).and_then(|r| r.strip_prefix('.')).unwrap_or(id).to_owned();
     let list = |ids: &[String], sign: &str| ids.iter().map(short).collect::<Vec<_>>().join(sign);
     let mut words = list(&derive.sum, " + ");
@@ -223,7 +223,7 @@ fn formula(derive: &Formula, object: &str) -> String {
 }
 
 /// Describes the objects that a rule judges, with its restrictions to classes and roles.
-fn judged(rule: &Rule) -> String {
+fn judged_objects(rule: &Rule) -> String {
     let mut words = match rule.object.as_str() {
         "machine" => "the machine".to_owned(),
         object => format!("each {}", object.replace('_', " ")),
@@ -244,7 +244,7 @@ fn judged(rule: &Rule) -> String {
 }
 
 /// Puts a condition in words: `avg_queue_length per spindle above 2`.
-pub fn condition(condition: &Condition) -> String {
+pub fn condition_text(condition: &Condition) -> String {
     let quantity = condition.quantity.formula_text();
     let quantity = match condition.over {
         ConditionSpan::Tick => quantity,
@@ -263,11 +263,11 @@ pub fn condition(condition: &Condition) -> String {
         RuleLimit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
         RuleLimit::Counter { counter, times } => format!("{} x {}", units::format_significant(*times), counter.id),
     };
-    format!("{quantity} {} {limit}", compare(condition.compare))
+    format!("{quantity} {} {limit}", comparator_text(condition.compare))
 }
 
 /// Puts a comparison in words.
-pub fn compare(compare: Comparator) -> &'static str {
+pub fn comparator_text(compare: Comparator) -> &'static str {
     match compare {
         Comparator::Above => "above",
         Comparator::AtLeast => "at least",
@@ -286,15 +286,16 @@ mod tests {
     fn every_counter_rule_and_pack_is_explained_within_the_margin() {
         let styles = [Style::plain(80), Style { unicode: false, ..Style::plain(60) }];
         for style in styles {
-            let mut pages: Vec<String> = Catalogue::builtin().counters().iter().map(|c| counter(c, &style)).collect();
+            let mut pages: Vec<String> =
+                Catalogue::builtin().counters().iter().map(|c| explain_counter(c, &style)).collect();
             for p in packs::builtin_packs().expect("built-in packs load") {
-                pages.push(pack(&p, &style));
-                pages.extend(p.rules.iter().map(|r| rule(&p, r, &style)));
+                pages.push(explain_pack(&p, &style));
+                pages.extend(p.rules.iter().map(|r| explain_rule(&p, r, &style)));
             }
             for page in pages {
                 assert!(style.unicode || page.is_ascii());
                 for line in page.lines() {
-                    assert!(text::width(line) <= style.width, "{line}");
+                    assert!(text::display_width(line) <= style.width, "{line}");
                 }
             }
         }
@@ -303,17 +304,17 @@ mod tests {
     #[test]
     fn a_formula_reads_as_it_is_computed() {
         let entry = Catalogue::builtin().get("physical_disk.avg_queue_length").unwrap();
-        let text = counter(entry, &Style::plain(100));
+        let text = explain_counter(entry, &Style::plain(100));
         assert!(text.contains("weighted_time_s / seconds of the tick"), "{text}");
         assert!(text.contains("Avg. Disk Queue Length"), "{text}");
     }
 
     #[test]
-    fn a_rule_tells_its_limits() {
+    fn explains_the_limits_of_a_rule() {
         let packs = packs::builtin_packs().expect("built-in packs load");
         let pack = packs.iter().find(|p| p.id == "default").expect("there is a default pack");
         let paging = pack.find_rule("memory.paging").expect("the first suspect");
-        let text = rule(pack, paging, &Style::plain(100));
+        let text = explain_rule(pack, paging, &Style::plain(100));
         assert!(text.contains("above 10"), "{text}");
         assert!(text.contains("memory"), "{text}");
     }

@@ -7,15 +7,15 @@ use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
 use diskwright_diagnosis::verdict::*;
 use diskwright_diagnosis::{Advice, Bottleneck, Severity};
 
+use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
-use crate::model::{Chart, ChartLine};
 
 pub(crate) const EVIL: &str = "<script>alert('x')</script>";
 pub(crate) const FROM_NS: i64 = 1_795_299_611_000_000_000;
 const SECOND_NS: i64 = 1_000_000_000;
 const SECONDS: i64 = 300;
 
-fn wave(middle: f64, swing: f64, shift: f64) -> Vec<ChartBucket> {
+fn wave_buckets(middle: f64, swing: f64, shift: f64) -> Vec<ChartBucket> {
     let bucket = |i: usize| {
         if (88..100).contains(&i) {
             return ChartBucket::GAP;
@@ -24,12 +24,12 @@ fn wave(middle: f64, swing: f64, shift: f64) -> Vec<ChartBucket> {
         let calm = if i < 40 { 0.12 } else { 1.0 };
         let ripple = (x * 1.7 + shift).sin() * 0.35 + (x * 0.21 + shift).sin() * 0.65;
         let mean = (middle + swing * ripple).max(0.0) * calm;
-        ChartBucket { least: mean * 0.7, mean, most: mean * 1.15, gap_share: 0.0, weight: 1.0 }
+        ChartBucket { min: mean * 0.7, mean, max: mean * 1.15, gap_share: 0.0, weight: 1.0 }
     };
     (0..150).map(bucket).collect()
 }
 
-fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64; 3], unit: &str) -> Finding {
+fn sample_finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64; 3], unit: &str) -> Finding {
     let [value, limit, share] = numbers;
     let evidence = |counter: &str, value: f64, unit: &str| Evidence {
         counter: counter.into(),
@@ -75,17 +75,17 @@ fn finding(rule: &str, title: &str, instance: &str, counter: &str, numbers: [f64
             evidence("pressure.io_full", f64::NAN, "fraction"),
         ],
         advice: vec!["disk.spread".into()],
-        series: points(value),
+        series: sample_points(value),
     }
 }
 
 /// Returns 60 points, as many as the diagnosis gives.
-fn points(value: f64) -> Vec<Option<f64>> {
-    let buckets = wave(value, value * 0.3, 0.0);
+fn sample_points(value: f64) -> Vec<Option<f64>> {
+    let buckets = wave_buckets(value, value * 0.3, 0.0);
     (0..60).map(|index| Some(buckets[index * buckets.len() / 60].mean).filter(|v| v.is_finite())).collect()
 }
 
-fn remedies() -> Vec<Advice> {
+fn sample_remedies() -> Vec<Advice> {
     let remedy = |id: &str, text: &str, source: &str, cost: u8| Advice {
         id: id.into(),
         text: text.into(),
@@ -117,9 +117,9 @@ fn remedies() -> Vec<Advice> {
     ]
 }
 
-fn findings() -> Vec<Finding> {
+fn sample_findings() -> Vec<Finding> {
     vec![
-        finding(
+        sample_finding(
             "disk.queue-per-spindle",
             "more than two requests wait for each disk",
             "sda",
@@ -129,7 +129,7 @@ fn findings() -> Vec<Finding> {
         ),
         Finding {
             severity: Severity::Warning,
-            ..finding(
+            ..sample_finding(
                 "disk.latency-for-class",
                 "each transfer takes longer than its class of disk should need",
                 "sda",
@@ -143,7 +143,7 @@ fn findings() -> Vec<Finding> {
             object: "machine".into(),
             quantity: "physical_disk.bytes_per_s / physical_disk.transfers_per_s".into(),
             compare: "below",
-            ..finding(
+            ..sample_finding(
                 "application.small-records",
                 "requests are small",
                 "",
@@ -155,7 +155,7 @@ fn findings() -> Vec<Finding> {
     ]
 }
 
-fn ruled_out() -> Vec<Exclusion> {
+fn sample_exclusions() -> Vec<Exclusion> {
     let ruled = |bottleneck, because: &str| Exclusion { bottleneck, because: because.into() };
     let memory = "no pages came back from swap, 3.1 GB are available, and tasks waited for memory 0 % of the time";
     vec![
@@ -166,7 +166,7 @@ fn ruled_out() -> Vec<Exclusion> {
     ]
 }
 
-fn culprits() -> Vec<Culprit> {
+fn sample_culprits() -> Vec<Culprit> {
     let culprit = |pid: u32, name: &str, cgroup: &str, what: &str| Culprit {
         kind: "process".into(),
         pid: Some(pid),
@@ -185,7 +185,7 @@ fn culprits() -> Vec<Culprit> {
     ]
 }
 
-fn episode() -> Episode {
+fn sample_episode() -> Episode {
     Episode {
         rule: "cpu.saturated".into(),
         title: "the processors have no time left and work waits for them".into(),
@@ -200,7 +200,7 @@ fn episode() -> Episode {
     }
 }
 
-fn trends() -> Vec<Trend> {
+fn sample_trends() -> Vec<Trend> {
     let time = |text: &str| Some(text.to_owned());
     let memory = Trend {
         counter: "memory.available_fraction".into(),
@@ -225,7 +225,7 @@ fn trends() -> Vec<Trend> {
         rhythm: None,
         rhythms: Vec::new(),
         matters: true,
-        series: points(0.1),
+        series: sample_points(0.1),
     };
     let stepped = |counter: &str, unit: &str, [before, after, limit]: [f64; 3]| Trend {
         counter: counter.into(),
@@ -241,7 +241,7 @@ fn trends() -> Vec<Trend> {
         crosses_earliest: None,
         crosses_latest: None,
         step: Some(TrendStep { time: "2026-11-21T22:21:31Z".into(), before, after, significance: 0.002 }),
-        series: points(after),
+        series: sample_points(after),
         ..memory.clone()
     };
     let queue = stepped("physical_disk.avg_queue_length", "requests", [0.4, 6.2, 2.0]);
@@ -249,7 +249,7 @@ fn trends() -> Vec<Trend> {
     vec![memory, queue, latency]
 }
 
-pub(crate) fn verdict() -> Verdict {
+pub(crate) fn sample_verdict() -> Verdict {
     Verdict {
         schema: "diskwright.verdict/1",
         pack: "default".into(),
@@ -261,8 +261,8 @@ pub(crate) fn verdict() -> Verdict {
         sentence: "The disk sda is the bottleneck: it cannot keep up with its requests, so each of them waits \
                    48 ms where the disk alone needs 9 ms."
             .into(),
-        findings: findings(),
-        episodes: vec![episode()],
+        findings: sample_findings(),
+        episodes: vec![sample_episode()],
         phases: Vec::new(),
         set_aside: vec![SetAsideFinding {
             rule: "application.small-records".into(),
@@ -274,15 +274,15 @@ pub(crate) fn verdict() -> Verdict {
                  holds)"
                     .into(),
         }],
-        ruled_out: ruled_out(),
-        missing: MissingCounters::from_unjudged(&unjudged(), LogOrigin::Perfmon),
-        unjudged: unjudged(),
+        ruled_out: sample_exclusions(),
+        missing: MissingCounters::from_unjudged(&unjudged_rules(), LogOrigin::Perfmon),
+        unjudged: unjudged_rules(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
-        culprits: culprits(),
+        culprits: sample_culprits(),
         requesters: Vec::new(),
         programs: Vec::new(),
-        advice: remedies(),
+        advice: sample_remedies(),
         notes: vec![
             LogRemark {
                 time: "2026-11-21T22:23:07Z".into(),
@@ -298,7 +298,7 @@ pub(crate) fn verdict() -> Verdict {
             },
         ],
         certainty_limits: vec!["The machine was watched for 5 min; what comes by the day was not seen.".into()],
-        trends: trends(),
+        trends: sample_trends(),
         trend_questions: 840,
         window: WatchWindow {
             from: "2026-11-21T22:20:11Z".into(),
@@ -310,7 +310,7 @@ pub(crate) fn verdict() -> Verdict {
     }
 }
 
-fn unjudged() -> Vec<UnjudgedRule> {
+fn unjudged_rules() -> Vec<UnjudgedRule> {
     let missing = |ids: &[&str]| ids.iter().map(|id| id.to_string()).collect();
     vec![
         UnjudgedRule {
@@ -327,7 +327,7 @@ fn unjudged() -> Vec<UnjudgedRule> {
 }
 
 /// Programs of a machine without a bottleneck to blame.
-pub(crate) fn programs() -> Vec<ProgramActivity> {
+pub(crate) fn sample_programs() -> Vec<ProgramActivity> {
     let lock = Sleep { kind: "lock".into(), waits_in: "futex_wait_queue".into(), threads: 24 };
     let program = |name: &str, pid: u32| ProgramActivity {
         name: name.into(),
@@ -343,7 +343,7 @@ pub(crate) fn programs() -> Vec<ProgramActivity> {
 }
 
 pub(crate) fn other_verdict() -> Verdict {
-    let mut other = verdict();
+    let mut other = sample_verdict();
     other.pack = "sql7-1999".into();
     other.pack_title = "SQL Server 7.0 tuning, 1999".into();
     other.bottleneck = Bottleneck::None;
@@ -354,10 +354,10 @@ pub(crate) fn other_verdict() -> Verdict {
     other
 }
 
-pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
+pub(crate) fn sample_chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
     let line = |(index, name): (usize, &&str)| ChartLine {
         instance: (*name).into(),
-        buckets: wave(middle / (index + 1) as f64, middle * 0.25, index as f64 * 2.0),
+        buckets: wave_buckets(middle / (index + 1) as f64, middle * 0.25, index as f64 * 2.0),
     };
     let lines = instances.iter().enumerate().map(line).collect();
     Chart::new(counter, FROM_NS, FROM_NS + SECONDS * SECOND_NS, lines)
@@ -365,13 +365,13 @@ pub(crate) fn chart(counter: &str, instances: &[&str], middle: f64) -> Chart {
 
 /// The chart of the verdict's finding.
 pub(crate) fn finding_chart(index: usize, middle: f64) -> Chart {
-    let finding = &findings()[index];
-    let mut chart = chart(&finding.counter, &[&finding.instance], middle);
-    crate::book::mark(&mut chart, finding);
+    let finding = &sample_findings()[index];
+    let mut chart = sample_chart(&finding.counter, &[&finding.instance], middle);
+    crate::chart_book::mark_finding(&mut chart, finding);
     chart
 }
 
-pub(crate) fn notes() -> Vec<Note> {
+pub(crate) fn sample_notes() -> Vec<Note> {
     vec![
         Note::new(FROM_NS + 80 * SECOND_NS, Note::BOOKMARK, "nightly report started"),
         Note::new(FROM_NS + 212 * SECOND_NS, Note::BOOKMARK, format!("tried {EVIL}")),
@@ -380,7 +380,7 @@ pub(crate) fn notes() -> Vec<Note> {
     ]
 }
 
-pub(crate) fn topology() -> Topology {
+pub(crate) fn sample_topology() -> Topology {
     let disk = |name: &str, model: &str| Device {
         name: name.into(),
         kind: DeviceKind::Disk,

@@ -5,19 +5,19 @@ use diskwright_base::{Note, Topology, units};
 use diskwright_diagnosis::{Finding, Verdict};
 
 use crate::axis;
-use crate::book::{self, finding_id};
-use crate::heat::{self, HeatChart};
-use crate::markup::{escape, escape_code, value};
-use crate::model::Chart;
+use crate::chart_book::{self, finding_id};
+use crate::chart_model::Chart;
+use crate::heat_map::{self, HeatChart};
+use crate::markup::{escape, escape_code, value_html};
 use crate::palette::Palette;
 use crate::sections;
 use crate::svg;
 use crate::time::DisplayZone;
 use crate::trends;
-use crate::words;
+use crate::verdict_words;
 
 /// Style sheet with colours and fonts, for light and dark mode.
-pub const PALETTE: &str = include_str!("page/palette.css");
+pub const PALETTE_CSS: &str = include_str!("page/palette.css");
 
 /// Content of the page.
 #[derive(Clone, Debug)]
@@ -45,41 +45,41 @@ impl HtmlReport {
         let verdicts = || self.verdicts.iter().take(1);
         let found = verdicts().flat_map(|v| v.findings.iter().map(|f| f.instance.as_str()));
         let heading = verdicts().flat_map(|v| v.trends.iter().map(|t| t.instance.as_str()));
-        Palette::of(&self.charts, found.chain(heading))
+        Palette::from_charts(&self.charts, found.chain(heading))
     }
 }
 
 /// Renders the page. Without a verdict it says so.
-pub fn page(report: &HtmlReport) -> String {
+pub fn render_page(report: &HtmlReport) -> String {
     let title = report.verdicts.first().map_or("no verdict".to_owned(), |v| {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
-        format!("{}{host}", words::bottleneck(v.bottleneck))
+        format!("{}{host}", verdict_words::bottleneck_name(v.bottleneck))
     });
-    let mut out = head(&title);
+    let mut out = html_head(&title);
     match report.verdicts.first() {
-        Some(verdict) => body(&mut out, report, verdict),
+        Some(verdict) => append_body(&mut out, report, verdict),
         None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
     }
-    footer(&mut out, report);
+    append_footer(&mut out, report);
     out.push_str("</body>\n</html>\n");
     out
 }
 
 /// Wraps the body of any other page in head and foot.
-pub(crate) fn document(title: &str, body: &str, version: &str) -> String {
-    format!("{}{body}<footer>\n{}</footer>\n</body>\n</html>\n", head(title), made_by(version))
+pub(crate) fn wrap_document(title: &str, body: &str, version: &str) -> String {
+    format!("{}{body}<footer>\n{}</footer>\n</body>\n</html>\n", html_head(title), made_by(version))
 }
 
-fn head(title: &str) -> String {
+fn html_head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
          <meta name=\"color-scheme\" content=\"light dark\"/>\n\
          <title>Diskwright: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n",
         escape(title),
-        PALETTE,
+        PALETTE_CSS,
         include_str!("page/page.css"),
-        svg::STYLE
+        svg::STYLE_SHEET
     )
 }
 
@@ -91,28 +91,28 @@ fn made_by(version: &str) -> String {
 }
 
 /// Appends headline, table of contents and all sections that have content.
-fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
+fn append_body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let mut used = Vec::new();
-    let evidence = evidence(report, verdict, &mut used);
+    let evidence = evidence_section(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
     let parts: [(&str, &str, String); 14] = [
         ("evidence", "Evidence", evidence),
-        ("phases", "Timeline", sections::phases(report, verdict)),
-        ("episodes", "At times", sections::episodes(report, verdict)),
-        ("trends", "Where it is heading", trends::section(report, verdict)),
-        ("ruled-out", "What was ruled out, and why", sections::ruled_out(verdict)),
-        ("culprits", "Who is doing it", sections::culprits(verdict)),
-        ("programs", "What the programs do and wait for", sections::programs(verdict)),
-        ("advice", "What to do, cheapest first", sections::advice(verdict)),
-        ("packs", "What other packs say", sections::packs(&report.verdicts)),
-        ("trust", "How far to trust this", sections::trust(report, verdict)),
-        ("bookmarks", "Bookmarks", sections::bookmarks(report)),
-        ("machine", "The machine", sections::topology(report.topology.as_ref())),
+        ("phases", "Timeline", sections::phases_section(report, verdict)),
+        ("episodes", "At times", sections::episodes_section(report, verdict)),
+        ("trends", "Where it is heading", trends::trends_section(report, verdict)),
+        ("ruled-out", "What was ruled out, and why", sections::ruled_out_section(verdict)),
+        ("culprits", "Who is doing it", sections::culprits_section(verdict)),
+        ("programs", "What the programs do and wait for", sections::programs_section(verdict)),
+        ("advice", "What to do, cheapest first", sections::advice_section(verdict)),
+        ("packs", "What other packs say", sections::packs_section(&report.verdicts)),
+        ("trust", "How far to trust this", sections::trust_section(report, verdict)),
+        ("bookmarks", "Bookmarks", sections::bookmarks_section(report)),
+        ("machine", "The machine", sections::machine_section(report.topology.as_ref())),
         ("latency", "Latency of single requests", heat_maps(report)),
-        ("charts", "Main counters", sections::charts(report, &rest)),
+        ("charts", "Main counters", sections::charts_section(report, &rest)),
     ];
-    headline(out, report, verdict);
+    append_headline(out, report, verdict);
     let filled_parts = || parts.iter().filter(|(_, _, content)| !content.is_empty());
     out.push_str("<main>\n<nav aria-label=\"Contents\">");
     for (id, title, _) in filled_parts() {
@@ -131,16 +131,16 @@ fn body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
 /// Draws the heat map of each operation on each device.
 fn heat_maps(report: &HtmlReport) -> String {
     let maps = report.heat.iter().enumerate();
-    maps.map(|(number, chart)| heat::draw(chart, &report.zone, &format!("heat{number}"))).collect()
+    maps.map(|(number, chart)| heat_map::draw_heat_map(chart, &report.zone, &format!("heat{number}"))).collect()
 }
 
 /// Appends the list of cited documents and the program's version.
-fn footer(out: &mut String, report: &HtmlReport) {
+fn append_footer(out: &mut String, report: &HtmlReport) {
     let rules = report.verdicts.iter().flat_map(|v| v.findings.iter().map(|f| f.source.as_str()));
     let advice = report.verdicts.iter().take(1).flat_map(|v| v.advice.iter().map(|a| a.source.as_str()));
     let sources: Vec<&str> = rules.chain(advice).collect();
     out.push_str("<footer>\n");
-    let cited = words::cited(&sources.join("\n"));
+    let cited = verdict_words::cited_documents(&sources.join("\n"));
     if !cited.is_empty() {
         out.push_str("<ul class=\"cited\">\n");
         for (id, title) in cited {
@@ -152,27 +152,27 @@ fn footer(out: &mut String, report: &HtmlReport) {
     out.push_str("</footer>\n");
 }
 
-fn headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
+fn append_headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
     let window = &verdict.window;
     let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
     let class = if verdict.bottleneck.blames() { "" } else { " none" };
     let subject = match verdict.instance.as_str() {
-        "" => words::bottleneck(verdict.bottleneck).to_owned(),
-        instance => format!("{}: {instance}", words::bottleneck(verdict.bottleneck)),
+        "" => verdict_words::bottleneck_name(verdict.bottleneck).to_owned(),
+        instance => format!("{}: {instance}", verdict_words::bottleneck_name(verdict.bottleneck)),
     };
-    let percent = words::sure(verdict).replace(' ', "\u{a0}");
+    let percent = verdict_words::confidence_percent(verdict).replace(' ', "\u{a0}");
     out.push_str(&format!(
         "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
          <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
          <p class=\"sure\"><span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.0}%\"></i></span>\
          <span>{} (confidence {percent})</span></p>\n",
         escape(host),
-        escape(&report.zone.range_between(&window.from, &window.to)),
-        escape(&words::watched(verdict)),
+        escape(&report.zone.format_range_between(&window.from, &window.to)),
+        escape(&verdict_words::observation_text(verdict)),
         escape(&sentence_case(&subject)),
         escape_code(&verdict.sentence),
         verdict.confidence.clamp(0.0, 1.0) * 100.0,
-        sure_words(verdict.confidence),
+        confidence_words(verdict.confidence),
     ));
     if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck.blames()) {
         out.push_str(&format!("<p class=\"first\"><b>First:</b> {}</p>\n", escape_code(&first.text)));
@@ -184,7 +184,7 @@ fn headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
 }
 
 /// Puts a confidence in words.
-fn sure_words(confidence: f64) -> &'static str {
+fn confidence_words(confidence: f64) -> &'static str {
     match confidence {
         c if c >= 0.9 => "Almost certain",
         c if c >= 0.75 => "Very likely",
@@ -195,13 +195,14 @@ fn sure_words(confidence: f64) -> &'static str {
 }
 
 /// Renders a card for each finding; adds the positions of the charts shown here to `used`.
-fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> String {
+fn evidence_section(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> String {
     let mut out = String::new();
     for (number, finding) in verdict.findings.iter().enumerate() {
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
         used.extend(chart);
-        let drawn = chart.map(|index| report.charts[index].clone()).or_else(|| book::of_series(verdict, finding));
-        card(&mut out, report, (finding, verdict.window.seconds), drawn.as_ref(), number);
+        let drawn =
+            chart.map(|index| report.charts[index].clone()).or_else(|| chart_book::finding_chart(verdict, finding));
+        append_finding_card(&mut out, report, (finding, verdict.window.seconds), drawn.as_ref(), number);
     }
     if verdict.findings.is_empty() {
         out.push_str("<p>No rule of this pack held long enough to be a finding.</p>\n");
@@ -209,7 +210,7 @@ fn evidence(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> St
     out
 }
 
-fn card(
+fn append_finding_card(
     out: &mut String,
     report: &HtmlReport,
     (finding, window_s): (&Finding, f64),
@@ -217,33 +218,33 @@ fn card(
     number: usize,
 ) {
     let severity = finding.severity.name();
-    let than = words::than(finding);
+    let than = verdict_words::comparison_words(finding);
     out.push_str(&format!(
         "<article class=\"card finding\">\n\
          <header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
          <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of {}</span>\
          <span class=\"dim\">{}</span></p>\n",
-        escape(&words::titled(finding)),
-        value(finding.value, &finding.unit),
-        value(finding.limit, &finding.unit),
-        value(finding.share, "fraction"),
-        words::seen(finding.seen_s(window_s)),
-        escape(&report.zone.range_between(&finding.from, &finding.to)),
+        escape(&verdict_words::finding_title(finding)),
+        value_html(finding.value, &finding.unit),
+        value_html(finding.limit, &finding.unit),
+        value_html(finding.share, "fraction"),
+        verdict_words::observed_time_text(finding.seen_s(window_s)),
+        escape(&report.zone.format_range_between(&finding.from, &finding.to)),
     ));
     if let Some(from) = &finding.limit_from {
         out.push_str(&format!("<p>{}</p>\n", escape(&sentence_case(from))));
     }
     if let Some(chart) = chart {
-        out.push_str(&figure(chart, report, &format!("f{number}"), &key(chart)));
+        out.push_str(&chart_figure(chart, report, &format!("f{number}"), &chart_key(chart)));
     }
     if !finding.explain.is_empty() {
         out.push_str(&format!("<p>{}</p>\n", escape_code(&finding.explain)));
     }
-    let beside = words::evidence(finding);
+    let beside = verdict_words::evidence_values(finding);
     if !beside.is_empty() {
         out.push_str("<dl class=\"beside\">");
         for (name, measured, unit) in beside {
-            out.push_str(&format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&name), value(measured, unit)));
+            out.push_str(&format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&name), value_html(measured, unit)));
         }
         out.push_str("</dl>\n");
     }
@@ -257,8 +258,8 @@ fn card(
 }
 
 /// Renders a chart with its caption and key, if any.
-pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> String {
-    let unit = axis::caption(&chart.unit, &chart.title);
+pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> String {
+    let unit = axis::unit_caption(&chart.unit, &chart.title);
     // a title that starts with a device name keeps the case of that name
     let named = chart.lines.len() == 1 && {
         let instance = &chart.lines[0].instance;
@@ -269,7 +270,7 @@ pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) ->
         "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
         escape(&title),
         escape(&unit),
-        svg::draw(chart, &report.palette().styles(chart), &report.notes, &report.zone, id)
+        svg::draw_chart(chart, &report.palette().line_styles(chart), &report.notes, &report.zone, id)
     );
     if !key.is_empty() {
         out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(key)));
@@ -279,8 +280,8 @@ pub(crate) fn figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) ->
 }
 
 /// Explains the marks that a chart has.
-fn key(chart: &Chart) -> String {
-    let spread = |b: &crate::ChartBucket| !b.is_gap() && b.most > b.least;
+fn chart_key(chart: &Chart) -> String {
+    let spread = |b: &crate::ChartBucket| !b.is_gap() && b.max > b.min;
     let banded = chart.lines.len() == 1 && chart.lines[0].buckets.iter().any(spread);
     let lead = if banded { "Line: mean; band: minimum to maximum." } else { "" };
     format!("{lead} {}", rare_key(chart)).trim().to_owned()
@@ -289,7 +290,7 @@ fn key(chart: &Chart) -> String {
 /// Returns the part of the key that few charts need.
 pub(crate) fn rare_key(chart: &Chart) -> String {
     let mut words = Vec::new();
-    if !chart.shaded.is_empty() {
+    if !chart.shaded_intervals.is_empty() {
         words.push("Shaded: while the finding held.".to_owned());
     }
     let buckets = || chart.lines.iter().flat_map(|l| &l.buckets);
@@ -302,8 +303,8 @@ pub(crate) fn rare_key(chart: &Chart) -> String {
     if let (Some(limit), None) = (chart.limit, chart.drawn_limit()) {
         words.push(format!("The limit, {}, is far above the chart.", units::format_value(limit, &chart.unit)));
     }
-    if chart.lines.len() > svg::LINES {
-        words.push(format!("Shown: {} of {}.", svg::LINES, chart.lines.len()));
+    if chart.lines.len() > svg::MAX_LINES {
+        words.push(format!("Shown: {} of {}.", svg::MAX_LINES, chart.lines.len()));
     }
     words.join(" ")
 }
@@ -317,24 +318,24 @@ pub(crate) fn sentence_case(words: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{expect, fixture};
+    use crate::{expected_output, fixture};
 
-    fn report() -> HtmlReport {
-        let topology = Some(fixture::topology());
+    fn sample_report() -> HtmlReport {
+        let topology = Some(fixture::sample_topology());
         let charts = vec![
             fixture::finding_chart(0, 6.2),
             fixture::finding_chart(1, 0.048),
-            fixture::chart("pressure.io_some", &[""], 0.7),
-            fixture::chart("physical_disk.bytes_per_s", &["sda", "sdb", "md0"], 14e6),
-            fixture::chart("processor.busy", &[""], 0.12),
-            fixture::chart("memory.available_fraction", &[""], 0.4),
-            fixture::chart("physical_disk.transfers_per_s", &["sda", "sdb", fixture::EVIL], 130.0),
+            fixture::sample_chart("pressure.io_some", &[""], 0.7),
+            fixture::sample_chart("physical_disk.bytes_per_s", &["sda", "sdb", "md0"], 14e6),
+            fixture::sample_chart("processor.busy", &[""], 0.12),
+            fixture::sample_chart("memory.available_fraction", &[""], 0.4),
+            fixture::sample_chart("physical_disk.transfers_per_s", &["sda", "sdb", fixture::EVIL], 130.0),
         ];
         HtmlReport {
-            verdicts: vec![fixture::verdict(), fixture::other_verdict()],
+            verdicts: vec![fixture::sample_verdict(), fixture::other_verdict()],
             charts,
             heat: Vec::new(),
-            notes: fixture::notes(),
+            notes: fixture::sample_notes(),
             topology,
             zone: DisplayZone::utc(),
             version: "0.1.0".into(),
@@ -342,22 +343,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_programs_wait_for_is_a_section_where_nothing_is_blamed() {
-        let mut report = report();
-        assert!(!page(&report).contains("id=\"programs\""));
-        report.verdicts[0].programs = fixture::programs();
-        let page = page(&report);
+    fn programs_section_appears_when_no_bottleneck_is_blamed() {
+        let mut report = sample_report();
+        assert!(!render_page(&report).contains("id=\"programs\""));
+        report.verdicts[0].programs = fixture::sample_programs();
+        let page = render_page(&report);
         assert!(page.contains("id=\"programs\"") && page.contains("Where to look next"));
         assert!(page.contains("24 threads wait for a lock") && !page.contains(fixture::EVIL));
     }
 
     #[test]
     fn the_page_stays_as_expected() {
-        expect::holds("page/disk.html", &page(&report()));
+        expected_output::assert_expected("page/disk.html", &render_page(&sample_report()));
     }
 
     /// Element names, attribute values and text of the page, read as XML.
-    pub(crate) fn read(page: &str) -> (Vec<String>, Vec<(String, String)>, String) {
+    pub(crate) fn read_xml(page: &str) -> (Vec<String>, Vec<(String, String)>, String) {
         use quick_xml::events::Event;
         let mut reader = quick_xml::Reader::from_str(page);
         reader.config_mut().check_end_names = true;
@@ -367,9 +368,9 @@ pub(crate) mod tests {
                 Event::Eof => break,
                 Event::Start(tag) => {
                     depth += 1;
-                    take(&tag, &mut names, &mut attributes);
+                    collect_tag(&tag, &mut names, &mut attributes);
                 }
-                Event::Empty(tag) => take(&tag, &mut names, &mut attributes),
+                Event::Empty(tag) => collect_tag(&tag, &mut names, &mut attributes),
                 Event::End(_) => depth -= 1,
                 Event::Text(words) => text.push_str(&words.decode().expect("UTF-8")),
                 Event::GeneralRef(name) => text.push_str(&format!("&{};", name.decode().expect("UTF-8"))),
@@ -380,7 +381,11 @@ pub(crate) mod tests {
         (names, attributes, text)
     }
 
-    fn take(tag: &quick_xml::events::BytesStart, names: &mut Vec<String>, attributes: &mut Vec<(String, String)>) {
+    fn collect_tag(
+        tag: &quick_xml::events::BytesStart,
+        names: &mut Vec<String>,
+        attributes: &mut Vec<(String, String)>,
+    ) {
         names.push(String::from_utf8_lossy(tag.name().as_ref()).into_owned());
         for attribute in tag.attributes() {
             let attribute = attribute.expect("each attribute once and quoted");
@@ -391,7 +396,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_page_is_well_formed_and_its_ids_are_unique() {
-        let (names, attributes, text) = read(&page(&report()));
+        let (names, attributes, text) = read_xml(&render_page(&sample_report()));
         assert!(names.iter().any(|n| n == "svg"));
         assert!(text.contains("more than two requests wait"));
         let mut ids: Vec<&String> = attributes.iter().filter(|(n, _)| n == "id").map(|(_, v)| v).collect();
@@ -407,9 +412,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn foreign_words_are_never_markup_and_nothing_is_loaded() {
+    fn foreign_text_is_escaped_and_nothing_is_loaded() {
         let evil = "\"><script>x</script><img src=x onerror=x>'`&\u{0}\u{1b}";
-        let mut report = report();
+        let mut report = sample_report();
         for verdict in &mut report.verdicts {
             for words in [&mut verdict.pack, &mut verdict.host, &mut verdict.instance, &mut verdict.sentence] {
                 *words = evil.into();
@@ -450,7 +455,7 @@ pub(crate) mod tests {
         }
         topology.filesystems[0].mount = evil.into();
         report.version = evil.into();
-        let (names, attributes, text) = read(&page(&report));
+        let (names, attributes, text) = read_xml(&render_page(&report));
         for forbidden in ["script", "img", "link", "iframe", "object", "image", "use"] {
             assert!(!names.iter().any(|n| n == forbidden), "{forbidden}");
         }
@@ -460,11 +465,16 @@ pub(crate) mod tests {
 
     #[test]
     fn an_empty_report_is_a_page_too() {
-        let empty =
-            HtmlReport { verdicts: Vec::new(), charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
-        assert!(read(&page(&empty)).2.contains("no verdict"));
-        let bare = HtmlReport { charts: Vec::new(), notes: Vec::new(), topology: None, ..report() };
+        let empty = HtmlReport {
+            verdicts: Vec::new(),
+            charts: Vec::new(),
+            notes: Vec::new(),
+            topology: None,
+            ..sample_report()
+        };
+        assert!(read_xml(&render_page(&empty)).2.contains("no verdict"));
+        let bare = HtmlReport { charts: Vec::new(), notes: Vec::new(), topology: None, ..sample_report() };
         // findings and trends carry their own points
-        assert_eq!(read(&page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 6);
+        assert_eq!(read_xml(&render_page(&bare)).1.iter().filter(|(n, v)| n == "class" && v == "chart").count(), 6);
     }
 }

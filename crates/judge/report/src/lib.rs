@@ -3,42 +3,42 @@
 //! judge; it draws its input.
 
 pub mod axis;
-pub mod bars;
-pub mod beside;
-pub mod book;
-pub mod chart;
+pub mod bar_chart;
+pub mod beside_document;
+pub mod chart_book;
+pub mod chart_model;
 pub mod compare;
 pub mod curves;
 pub mod downsample;
 #[cfg(test)]
-mod expect;
+mod expected_output;
 pub mod explain;
 #[cfg(test)]
 mod fixture;
-pub mod heat;
+pub mod heat_map;
 pub mod html;
 pub mod markup;
-pub mod model;
 mod palette;
-pub mod plot;
 pub mod probe;
 pub mod screen;
 mod sections;
 pub mod sheet;
-pub mod spark;
+pub mod sparkline;
 pub mod style;
 pub mod svg;
 pub mod table;
+pub mod terminal_chart;
+pub mod terminal_curves;
 pub mod text;
 pub mod time;
 
 mod trends;
 
-pub use book::ChartBook;
+pub use chart_book::ChartBook;
+pub use chart_model::{Chart, ChartLine};
 pub use downsample::{ChartBucket, Downsampler};
 pub use html::HtmlReport;
-pub use model::{Chart, ChartLine};
 pub use style::{Ink, Style};
 pub use table::{Align, TextTable};
 pub use time::DisplayZone;
-mod words;
+mod verdict_words;

@@ -40,12 +40,12 @@ pub fn escape_code(text: &str) -> String {
 }
 
 /// Formats a value with its unit, joined by a no-break space.
-pub fn value(value: f64, unit: &str) -> String {
+pub fn value_html(value: f64, unit: &str) -> String {
     escape(&diskwright_base::units::format_value(value, unit)).replace(' ', "\u{a0}")
 }
 
 /// Formats a coordinate with one decimal and no trailing zero.
-pub fn coordinate(value: f64) -> String {
+pub fn format_coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_foreign_becomes_markup() {
+    fn foreign_text_is_escaped() {
         let evil = "<script>alert('x')</script> & \"\u{0}\u{1b}\u{202e}";
         let safe = escape(evil);
         assert!(!safe.contains(['<', '>', '"', '\'', '\u{0}', '\u{1b}', '\u{202e}']));
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn coordinates_are_short() {
-        assert_eq!(coordinate(12.0), "12");
-        assert_eq!(coordinate(12.345), "12.3");
-        assert_eq!(coordinate(-0.04), "-0");
+        assert_eq!(format_coordinate(12.0), "12");
+        assert_eq!(format_coordinate(12.345), "12.3");
+        assert_eq!(format_coordinate(-0.04), "-0");
     }
 }

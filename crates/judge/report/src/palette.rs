@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::model::Chart;
-use crate::svg::LINES;
+use crate::chart_model::Chart;
+use crate::svg::MAX_LINES;
 use crate::text;
 
 /// Number of line styles in the style sheet: six colours, solid and dotted.
-pub(crate) const STYLES: usize = 12;
+pub(crate) const STYLE_COUNT: usize = 12;
 
 /// The style of each name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,8 +20,8 @@ impl Palette {
     /// Assigns styles to all names in the charts of a page and to the names in `beside`.
     /// Names get different styles while there are enough of them; after that, names in
     /// the same chart still differ if possible.
-    pub fn of<'a>(charts: &'a [Chart], beside: impl Iterator<Item = &'a str>) -> Palette {
-        let drawn = |chart: &'a Chart| chart.lines.iter().take(LINES).map(|l| l.instance.as_str());
+    pub fn from_charts<'a>(charts: &'a [Chart], beside: impl Iterator<Item = &'a str>) -> Palette {
+        let drawn = |chart: &'a Chart| chart.lines.iter().take(MAX_LINES).map(|l| l.instance.as_str());
         let mut names: Vec<&str> = charts.iter().flat_map(drawn).chain(beside).filter(|n| is_device(n)).collect();
         names.sort_unstable();
         names.dedup();
@@ -30,17 +30,17 @@ impl Palette {
             let mates: Vec<&str> = charts.iter().filter(|c| drawn(c).any(|n| n == *name)).flat_map(drawn).collect();
             let taken = |style: &usize| mates.iter().any(|n| of.get(*n) == Some(style));
             let used = |style: &usize| of.values().any(|s| s == style);
-            let free = (0..STYLES).find(|s| !used(s)).or_else(|| (0..STYLES).find(|s| !taken(s)));
-            of.insert((*name).to_owned(), free.unwrap_or(index % STYLES));
+            let free = (0..STYLE_COUNT).find(|s| !used(s)).or_else(|| (0..STYLE_COUNT).find(|s| !taken(s)));
+            of.insert((*name).to_owned(), free.unwrap_or(index % STYLE_COUNT));
         }
         Palette { of }
     }
 
     /// Returns the styles of a chart's lines; lines that are not of a device get the first free styles.
-    pub fn styles(&self, chart: &Chart) -> Vec<usize> {
+    pub fn line_styles(&self, chart: &Chart) -> Vec<usize> {
         let known: Vec<Option<usize>> = chart.lines.iter().map(|l| self.of.get(&l.instance).copied()).collect();
         let mut free = (0..).filter(|s| !known.contains(&Some(*s)));
-        known.iter().map(|style| style.unwrap_or_else(|| free.next().unwrap_or(0)) % STYLES).collect()
+        known.iter().map(|style| style.unwrap_or_else(|| free.next().unwrap_or(0)) % STYLE_COUNT).collect()
     }
 }
 
@@ -51,9 +51,9 @@ fn is_device(name: &str) -> bool {
 
 /// Shortens longer names to `columns` by cutting their middle, or to more columns if
 /// they would no longer differ. `more` is the mark put in place of the cut text.
-pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
-    let longest = names.iter().map(|n| text::width(n)).max().unwrap_or(0);
-    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| middle(n, width, more)).collect() };
+pub(crate) fn shorten_names(names: &[&str], columns: usize, more: &str) -> Vec<String> {
+    let longest = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
+    let cut = |width: usize| -> Vec<String> { names.iter().map(|n| cut_middle(n, width, more)).collect() };
     let differ = |list: &[String]| {
         let equal = |index: usize, other: usize| list[index] == list[other] && names[index] != names[other];
         !(0..list.len()).any(|index| (0..index).any(|other| equal(index, other)))
@@ -63,16 +63,16 @@ pub(crate) fn short(names: &[&str], columns: usize, more: &str) -> Vec<String> {
 
 /// Cuts the middle out of a name, to at most `width` columns. More of the end is kept
 /// than of the start, because device names differ mostly at their ends.
-fn middle(name: &str, width: usize, more: &str) -> String {
-    if text::width(name) <= width {
+fn cut_middle(name: &str, width: usize, more: &str) -> String {
+    if text::display_width(name) <= width {
         return name.to_owned();
     }
-    let room = width.saturating_sub(text::width(more));
+    let room = width.saturating_sub(text::display_width(more));
     let tail = room * 3 / 5;
-    let start = text::cut(name, room - tail, "");
+    let start = text::cut_text(name, room - tail, "");
     let letters: Vec<char> = name.chars().collect();
     let mut from = letters.len();
-    while from > 0 && text::width(&letters[from - 1..].iter().collect::<String>()) <= tail {
+    while from > 0 && text::display_width(&letters[from - 1..].iter().collect::<String>()) <= tail {
         from -= 1;
     }
     format!("{start}{more}{}", letters[from..].iter().collect::<String>())
@@ -86,26 +86,26 @@ mod tests {
     #[test]
     fn a_device_has_one_style_in_all_charts() {
         let charts = [
-            fixture::chart("physical_disk.busy", &["sdb", "sda"], 0.6),
-            fixture::chart("physical_disk.bytes_per_s", &["sdc", "sda", "sdb"], 0.6),
-            fixture::chart("processor.busy", &["_total"], 0.6),
+            fixture::sample_chart("physical_disk.busy", &["sdb", "sda"], 0.6),
+            fixture::sample_chart("physical_disk.bytes_per_s", &["sdc", "sda", "sdb"], 0.6),
+            fixture::sample_chart("processor.busy", &["_total"], 0.6),
         ];
-        let palette = Palette::of(&charts, ["sdd"].into_iter());
-        assert_eq!(palette.styles(&charts[0]), [1, 0]);
-        assert_eq!(palette.styles(&charts[1]), [2, 0, 1]);
-        assert_eq!(palette.styles(&charts[2]), [0]);
+        let palette = Palette::from_charts(&charts, ["sdd"].into_iter());
+        assert_eq!(palette.line_styles(&charts[0]), [1, 0]);
+        assert_eq!(palette.line_styles(&charts[1]), [2, 0, 1]);
+        assert_eq!(palette.line_styles(&charts[2]), [0]);
         assert_eq!(palette.of.get("sdd"), Some(&3));
         // more devices than styles: none is taken twice in a chart
         let names: Vec<String> = (0..30).map(|i| format!("sd{i:02}")).collect();
         let many: Vec<Chart> = (0..10)
             .map(|c| {
                 let few: Vec<&str> = (0..6).map(|k| names[(c * 3 + k) % 30].as_str()).collect();
-                fixture::chart("physical_disk.busy", &few, 0.6)
+                fixture::sample_chart("physical_disk.busy", &few, 0.6)
             })
             .collect();
-        let palette = Palette::of(&many, std::iter::empty());
+        let palette = Palette::from_charts(&many, std::iter::empty());
         for chart in &many {
-            let mut styles = palette.styles(chart);
+            let mut styles = palette.line_styles(chart);
             styles.sort_unstable();
             styles.dedup();
             assert_eq!(styles.len(), 6);
@@ -115,12 +115,12 @@ mod tests {
     #[test]
     fn long_names_differ() {
         let names = ["nvme0n1-eui.0025385b21404f1a", "nvme0n1-eui.0025385b21404f1b", "sda"];
-        let cut = short(&names, 14, "…");
+        let cut = shorten_names(&names, 14, "…");
         assert_eq!(cut[2], "sda");
-        assert!(cut[0] != cut[1] && cut[0].contains('…') && text::width(&cut[0]) <= 14, "{cut:?}");
+        assert!(cut[0] != cut[1] && cut[0].contains('…') && text::display_width(&cut[0]) <= 14, "{cut:?}");
         let in_the_middle = ["mapper/very-long-a-name-for-all", "mapper/very-long-b-name-for-all"];
-        let cut = short(&in_the_middle, 14, "…");
+        let cut = shorten_names(&in_the_middle, 14, "…");
         assert!(cut[0] != cut[1], "{cut:?}");
-        assert_eq!(short(&["x", "x"], 14, "…"), ["x", "x"]);
+        assert_eq!(shorten_names(&["x", "x"], 14, "…"), ["x", "x"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The one screen of `why`. Its first [`FIRST_LOOK`] rows can be read in ten seconds: the
+//! The one screen of `why`. Its first [`FIRST_LOOK_ROWS`] rows can be read in ten seconds: the
 //! bottleneck, the numbers that prove it, the processes that cause it, the first remedy.
 //! The rows below give the timeline, the exclusions, and the limits of the answer. Each
 //! half shows as much as fits; the less important parts shrink first.
@@ -7,25 +7,25 @@ use diskwright_base::{Note, units};
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 
-use crate::spark::sparkline;
+use crate::sparkline::sparkline;
 use crate::style::{Ink, Style};
 use crate::table::TextTable;
-use crate::text::{self, cut, left, wrap};
+use crate::text::{self, cut_text, pad_right, wrap};
 use crate::time::DisplayZone;
 use crate::trends;
-use crate::words;
+use crate::verdict_words;
 
 /// Rows of a common terminal less one for the prompt; the first remedy must end within them.
-const FIRST_LOOK: usize = 23;
+const FIRST_LOOK_ROWS: usize = 23;
 
 /// Numbers of items and lines shown in the first half.
 #[derive(Clone, Copy)]
 struct FrontDetail {
     findings: usize,
     /// Lines of the leading finding's explanation.
-    explain: usize,
+    explain_lines: usize,
     /// Lines of further counters for the leading finding, and for the others.
-    evidence: [usize; 2],
+    evidence_lines: [usize; 2],
     culprits: usize,
     advice: usize,
     /// Lines of each remedy.
@@ -37,17 +37,17 @@ struct FrontDetail {
 struct BackDetail {
     phases: usize,
     /// Number of episodes and of trends.
-    times: usize,
+    episodes_and_trends: usize,
     ruled_out: usize,
     /// Lines of each exclusion and of each trend; with 0 only the names of exclusions are listed.
-    lines: usize,
+    lines_each: usize,
     set_aside: usize,
     /// Remarks on how far to trust the answer.
-    limits: usize,
+    limit_remarks: usize,
 }
 
 /// Details of the first half from generous to terse; the first that fits is used.
-const FRONTS: &[FrontDetail] = &[
+const FRONT_DETAILS: &[FrontDetail] = &[
     FrontDetail::new([4, 2, 2, 1], 5, [5, 3]),
     FrontDetail::new([3, 2, 2, 1], 4, [4, 3]),
     FrontDetail::new([3, 2, 1, 0], 3, [3, 3]),
@@ -60,7 +60,7 @@ const FRONTS: &[FrontDetail] = &[
     FrontDetail::new([1, 0, 0, 0], 1, [1, 1]),
 ];
 /// Details of the second half, in the same order.
-const BACKS: &[BackDetail] = &[
+const BACK_DETAILS: &[BackDetail] = &[
     BackDetail::new([8, 4], [9, 3, 2], 5),
     BackDetail::new([6, 3], [9, 2, 2], 4),
     BackDetail::new([6, 3], [9, 2, 1], 3),
@@ -81,31 +81,45 @@ impl FrontDetail {
         culprits: usize,
         [advice, advice_lines]: [usize; 2],
     ) -> FrontDetail {
-        FrontDetail { findings, explain, evidence: [first, others], culprits, advice, advice_lines }
+        FrontDetail {
+            findings,
+            explain_lines: explain,
+            evidence_lines: [first, others],
+            culprits,
+            advice,
+            advice_lines,
+        }
     }
 }
 
 impl BackDetail {
     const fn new([phases, times]: [usize; 2], [ruled_out, lines, set_aside]: [usize; 3], limits: usize) -> BackDetail {
-        BackDetail { phases, times, ruled_out, lines, set_aside, limits }
+        BackDetail {
+            phases,
+            episodes_and_trends: times,
+            ruled_out,
+            lines_each: lines,
+            set_aside,
+            limit_remarks: limits,
+        }
     }
 }
 
 /// Renders the screen; every line ends with a newline.
-pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
+pub fn draw_screen(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     let mut front = Screen::new(style);
-    for detail in FRONTS {
+    for detail in FRONT_DETAILS {
         front = Screen::new(style);
-        let first_remedy_ends = front.tell_first(verdict, zone, *detail);
+        let first_remedy_ends = front.add_front(verdict, zone, *detail);
         // one row remains for the hint that replaces a second half that does not fit
-        if first_remedy_ends <= FIRST_LOOK && front.lines.len() < style.height {
+        if first_remedy_ends <= FIRST_LOOK_ROWS && front.lines.len() < style.height {
             break;
         }
     }
     let mut screen = front.clone();
-    for detail in BACKS {
+    for detail in BACK_DETAILS {
         screen = front.clone();
-        screen.tell_behind(verdict, zone, *detail);
+        screen.add_back(verdict, zone, *detail);
         if screen.lines.len() <= style.height {
             break;
         }
@@ -114,27 +128,35 @@ pub fn draw(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
 }
 
 /// Renders the same with nothing left out or cut, for a page that scrolls.
-pub fn whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
+pub fn draw_whole(verdict: &Verdict, zone: &DisplayZone, style: &Style) -> String {
     const ALL: usize = usize::MAX;
     let mut screen = Screen::new(style);
-    screen.tell_first(verdict, zone, FrontDetail::new([ALL; 4], ALL, [ALL; 2]));
-    screen.tell_behind(verdict, zone, BackDetail::new([ALL; 2], [ALL; 3], ALL));
+    screen.add_front(verdict, zone, FrontDetail::new([ALL; 4], ALL, [ALL; 2]));
+    screen.add_back(verdict, zone, BackDetail::new([ALL; 2], [ALL; 3], ALL));
     screen.lines.join("\n") + "\n"
 }
 
 /// Renders the verdicts of other packs, a row each.
-pub fn others(verdicts: &[Verdict], style: &Style) -> String {
-    let mut table = TextTable::new().text("pack").text("says").text("because");
+pub fn other_packs_table(verdicts: &[Verdict], style: &Style) -> String {
+    let mut table = TextTable::new().with_text_column("pack").with_text_column("says").with_text_column("because");
     for verdict in verdicts {
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let because = match verdict.findings.first() {
             Some(finding) => {
                 let value = units::format_value(finding.value, &finding.unit);
-                format!("{} ({value}, {})", words::titled(finding), words::held(finding, verdict.window.seconds))
+                format!(
+                    "{} ({value}, {})",
+                    verdict_words::finding_title(finding),
+                    verdict_words::limit_text(finding, verdict.window.seconds)
+                )
             }
             None => "none of its rules fired".to_owned(),
         };
-        table.row([verdict.pack.clone(), words::bottleneck(verdict.bottleneck).to_owned() + &instance, because]);
+        table.add_row([
+            verdict.pack.clone(),
+            verdict_words::bottleneck_name(verdict.bottleneck).to_owned() + &instance,
+            because,
+        ]);
     }
     format!("\n{}\n{}", style.paint(Ink::Bold, "What other packs say"), table.render(style))
 }
@@ -151,29 +173,29 @@ impl<'a> Screen<'a> {
     }
 
     /// Adds verdict, evidence, culprits and advice. Returns the number of lines up to the end of the first remedy.
-    fn tell_first(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: FrontDetail) -> usize {
-        self.headline(verdict, zone);
-        self.findings(verdict, detail);
-        self.culprits(verdict, detail);
-        self.programs(verdict, detail);
-        self.advice(verdict, detail)
+    fn add_front(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: FrontDetail) -> usize {
+        self.add_headline(verdict, zone);
+        self.add_findings(verdict, detail);
+        self.add_culprits(verdict, detail);
+        self.add_programs(verdict, detail);
+        self.add_advice(verdict, detail)
     }
 
     /// Adds timeline, episodes, trends, exclusions and limits.
-    fn tell_behind(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
-        self.phases(verdict, zone, detail);
-        self.episodes(verdict, zone, detail);
-        self.trends(verdict, zone, detail);
-        self.ruled_out(verdict, detail);
-        self.limits(verdict, detail);
+    fn add_back(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        self.add_phases(verdict, zone, detail);
+        self.add_episodes(verdict, zone, detail);
+        self.add_trends(verdict, zone, detail);
+        self.add_ruled_out(verdict, detail);
+        self.add_limit_remarks(verdict, detail);
     }
 
     /// Adds the bottlenecks over time; nothing if the bottleneck never changed.
-    fn phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+    fn add_phases(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
         if verdict.phases.len() < 2 || detail.phases == 0 {
             return;
         }
-        self.heading("Timeline");
+        self.add_heading("Timeline");
         let max_phases = detail.phases;
         // phases with a bottleneck before those without, then the longest; printed in the order of time
         let mut order: Vec<usize> = (0..verdict.phases.len()).collect();
@@ -186,57 +208,63 @@ impl<'a> Screen<'a> {
         let sign = self.style.glyph("· ", "- ");
         for phase in order.into_iter().map(|index| &verdict.phases[index]) {
             let ink = (!phase.bottleneck.blames()).then_some(Ink::Dim);
-            self.words(&format!("  {sign}"), 4, &words::phase(phase, zone), ink, 2);
+            self.add_words(&format!("  {sign}"), 4, &verdict_words::phase_text(phase, zone), ink, 2);
         }
-        self.more(verdict.phases.len(), max_phases);
+        self.add_more_line(verdict.phases.len(), max_phases);
     }
 
     /// Adds episodes: bottlenecks that were too short to be the answer, such as a bad hour
     /// of a quiet day, each with the options that select its time.
-    fn episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
-        if verdict.episodes.is_empty() || detail.times == 0 {
+    fn add_episodes(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        if verdict.episodes.is_empty() || detail.episodes_and_trends == 0 {
             return;
         }
-        self.heading("At times");
+        self.add_heading("At times");
         let sign = self.style.glyph("· ", "- ");
-        for episode in verdict.episodes.iter().take(detail.times) {
-            self.words(&format!("  {sign}"), 4, &words::episode(episode, verdict.window.seconds, zone), None, 3);
+        for episode in verdict.episodes.iter().take(detail.episodes_and_trends) {
+            self.add_words(
+                &format!("  {sign}"),
+                4,
+                &verdict_words::episode_text(episode, verdict.window.seconds, zone),
+                None,
+                3,
+            );
         }
     }
 
     /// Adds the quantities that grow towards a limit, and those that changed.
-    fn trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
-        let lines = trends::lines(verdict, zone);
-        if lines.is_empty() || detail.times == 0 {
+    fn add_trends(&mut self, verdict: &Verdict, zone: &DisplayZone, detail: BackDetail) {
+        let lines = trends::trend_lines(verdict, zone);
+        if lines.is_empty() || detail.episodes_and_trends == 0 {
             return;
         }
-        self.heading("Where it is heading");
+        self.add_heading("Where it is heading");
         let sign = self.style.glyph("· ", "- ");
-        let shown = trends::TOLD.min(detail.times);
+        let shown = trends::MAX_SCREEN_TRENDS.min(detail.episodes_and_trends);
         for line in lines.iter().take(shown) {
-            self.words(&format!("  {sign}"), 4, line, None, detail.lines.clamp(1, 2));
+            self.add_words(&format!("  {sign}"), 4, line, None, detail.lines_each.clamp(1, 2));
         }
-        self.more(lines.len(), shown);
-        if detail.times > 2 {
-            self.words("", 2, &trends::caution(verdict), Some(Ink::Dim), 1);
+        self.add_more_line(lines.len(), shown);
+        if detail.episodes_and_trends > 2 {
+            self.add_words("", 2, &trends::noise_caution(verdict), Some(Ink::Dim), 1);
         }
     }
 
-    fn heading(&mut self, words: &str) {
+    fn add_heading(&mut self, words: &str) {
         self.lines.push(String::new());
         self.lines.push(self.style.paint(Ink::Bold, words));
     }
 
     /// Adds wrapped words with a hanging indent; `first` stands before the first
     /// line. At most `max_lines` lines are added; cut text ends in a mark.
-    fn words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, max_lines: usize) {
+    fn add_words(&mut self, first: &str, indent: usize, words: &str, ink: Option<Ink>, max_lines: usize) {
         let room = self.style.width.saturating_sub(indent);
-        let mut lines = wrap(&self.style.clean(words), room, 0);
+        let mut lines = wrap(&self.style.clean_text(words), room, 0);
         if lines.len() > max_lines {
             lines.truncate(max_lines);
             if let Some(last) = lines.last_mut() {
                 let more = self.style.glyph(" …", " ...");
-                while text::width(last) + text::width(more) > room {
+                while text::display_width(last) + text::display_width(more) > room {
                     let end = last.rfind(' ').unwrap_or(0);
                     last.truncate(end);
                 }
@@ -244,18 +272,18 @@ impl<'a> Screen<'a> {
             }
         }
         for (index, line) in lines.iter().enumerate() {
-            let lead = if index == 0 { left(first, indent) } else { " ".repeat(indent) };
+            let lead = if index == 0 { pad_right(first, indent) } else { " ".repeat(indent) };
             let line = ink.map_or(line.clone(), |ink| self.style.paint(ink, line));
             self.lines.push(format!("{lead}{line}").trim_end().to_owned());
         }
     }
 
-    fn headline(&mut self, verdict: &Verdict, zone: &DisplayZone) {
+    fn add_headline(&mut self, verdict: &Verdict, zone: &DisplayZone) {
         let style = self.style;
         let window = &verdict.window;
         let host = if verdict.host.is_empty() { "this machine" } else { &verdict.host };
-        let when = zone.range_between(&window.from, &window.to);
-        let watched = format!("{}, {when} ({})", style.clean(host), words::watched(verdict));
+        let when = zone.format_range_between(&window.from, &window.to);
+        let watched = format!("{}, {when} ({})", style.clean_text(host), verdict_words::observation_text(verdict));
         let lines = wrap(&watched, style.width, 0);
         self.lines.extend(lines.iter().map(|l| style.paint(Ink::Dim, l)));
         self.lines.push(String::new());
@@ -264,45 +292,50 @@ impl<'a> Screen<'a> {
             Bottleneck::Unknown => Ink::Warn,
             _ => Ink::Bad,
         };
-        let badge = words::bottleneck(verdict.bottleneck).to_uppercase();
-        let sure = format!("confidence {}", words::sure(verdict));
-        let bar = bar(verdict.confidence, if style.width < 60 { 4 } else { 12 }, style);
-        let instance = cut(&style.clean(&verdict.instance), style.width.saturating_sub(badge.len() + 36), "~");
+        let badge = verdict_words::bottleneck_name(verdict.bottleneck).to_uppercase();
+        let sure = format!("confidence {}", verdict_words::confidence_percent(verdict));
+        let bar = share_bar(verdict.confidence, if style.width < 60 { 4 } else { 12 }, style);
+        let instance =
+            cut_text(&style.clean_text(&verdict.instance), style.width.saturating_sub(badge.len() + 36), "~");
         let subject = if instance.is_empty() { badge.clone() } else { format!("{badge}  {instance}") };
-        let gap = style.width.saturating_sub(text::width(&subject) + text::width(&bar) + text::width(&sure) + 2);
+        let gap = style
+            .width
+            .saturating_sub(text::display_width(&subject) + text::display_width(&bar) + text::display_width(&sure) + 2);
         self.lines.push(format!(
             "{}{}{}  {sure}",
             style.paint(ink, &badge) + &style.paint(Ink::Bold, &subject[badge.len()..]),
             " ".repeat(gap.max(1)),
             style.paint(Ink::Dim, &bar),
         ));
-        self.words("", 0, &verdict.sentence, None, 4);
+        self.add_words("", 0, &verdict.sentence, None, 4);
     }
 
-    fn findings(&mut self, verdict: &Verdict, detail: FrontDetail) {
+    fn add_findings(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.findings.is_empty() {
             return;
         }
-        self.heading("Evidence");
+        self.add_heading("Evidence");
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
         let values: Vec<String> =
-            shown.iter().map(|f| self.style.clean(&units::format_value(f.value, &f.unit))).collect();
-        let column = values.iter().map(|v| text::width(v)).max().unwrap_or(0);
-        let held: Vec<String> =
-            shown.iter().map(|f| self.style.clean(&words::held(f, verdict.window.seconds))).collect();
-        let widest = held.iter().map(|held| text::width(held)).max().unwrap_or(0);
+            shown.iter().map(|f| self.style.clean_text(&units::format_value(f.value, &f.unit))).collect();
+        let column = values.iter().map(|v| text::display_width(v)).max().unwrap_or(0);
+        let held: Vec<String> = shown
+            .iter()
+            .map(|f| self.style.clean_text(&verdict_words::limit_text(f, verdict.window.seconds)))
+            .collect();
+        let widest = held.iter().map(|held| text::display_width(held)).max().unwrap_or(0);
         let spark = self.style.width.saturating_sub(column + widest + 8).min(20);
         for (index, ((finding, value), held)) in shown.iter().zip(&values).zip(&held).enumerate() {
-            let [first, others] = detail.evidence;
-            let more = if index == 0 { [first, detail.explain] } else { [others, 0] };
-            self.finding(finding, [&text::right(value, column), held], spark, more);
+            let [first, others] = detail.evidence_lines;
+            let more = if index == 0 { [first, detail.explain_lines] } else { [others, 0] };
+            self.add_finding(finding, [&text::pad_left(value, column), held], spark, more);
         }
-        self.more(verdict.findings.len(), detail.findings);
+        self.add_more_line(verdict.findings.len(), detail.findings);
     }
 
     /// Adds a finding: title; sparkline in `columns`, value, and limit with its duration; then
     /// further counters and the explanation, in at most as many lines as `more` gives for each.
-    fn finding(&mut self, finding: &Finding, [value, held]: [&str; 2], columns: usize, more: [usize; 2]) {
+    fn add_finding(&mut self, finding: &Finding, [value, held]: [&str; 2], columns: usize, more: [usize; 2]) {
         let style = self.style;
         let (sign, ink) = match finding.severity {
             Severity::Critical => (style.glyph("●", "!"), Ink::Bad),
@@ -310,145 +343,147 @@ impl<'a> Screen<'a> {
             Severity::Info => (style.glyph("○", "-"), Ink::Dim),
         };
         let index = self.lines.len();
-        self.words("  ", 4, &words::titled(finding), None, 2);
+        self.add_words("  ", 4, &verdict_words::finding_title(finding), None, 2);
         self.lines[index].replace_range(..4, &format!("  {} ", style.paint(ink, sign)));
         if columns >= 8 {
-            let spark = sparkline(&words::series(finding), Some(finding.limit), columns, style.unicode);
-            let spark = style.paint(ink, &left(&spark, columns));
+            let spark = sparkline(&verdict_words::finding_series(finding), Some(finding.limit), columns, style.unicode);
+            let spark = style.paint(ink, &pad_right(&spark, columns));
             self.lines.push(format!("    {spark}  {}  {held}", style.paint(Ink::Bold, value)));
         } else {
-            self.words("", 4, &format!("{value}, {held}"), None, 2);
+            self.add_words("", 4, &format!("{value}, {held}"), None, 2);
         }
         if let Some(from) = &finding.limit_from {
-            self.words("", 4, from, None, 2);
+            self.add_words("", 4, from, None, 2);
         }
         let [evidence, explain] = more;
-        let beside = words::evidence(finding);
+        let beside = verdict_words::evidence_values(finding);
         if evidence > 0 && !beside.is_empty() {
             let counter_text =
                 |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::format_value(*value, unit));
             let counters: Vec<String> = beside.iter().take(6).map(counter_text).collect();
-            self.words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
+            self.add_words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
         }
         if explain > 0 && !finding.explain.is_empty() {
-            self.words("", 4, &finding.explain, None, explain);
+            self.add_words("", 4, &finding.explain, None, explain);
         }
     }
 
-    fn ruled_out(&mut self, verdict: &Verdict, detail: BackDetail) {
-        let nothing = verdict.ruled_out.is_empty() && (detail.lines == 0 || verdict.set_aside.is_empty());
+    fn add_ruled_out(&mut self, verdict: &Verdict, detail: BackDetail) {
+        let nothing = verdict.ruled_out.is_empty() && (detail.lines_each == 0 || verdict.set_aside.is_empty());
         if detail.ruled_out == 0 || nothing {
             return;
         }
-        if detail.lines == 0 {
-            let names: Vec<&str> = verdict.ruled_out.iter().map(|ruled| words::bottleneck(ruled.bottleneck)).collect();
+        if detail.lines_each == 0 {
+            let names: Vec<&str> =
+                verdict.ruled_out.iter().map(|ruled| verdict_words::bottleneck_name(ruled.bottleneck)).collect();
             self.lines.push(String::new());
-            return self.words("Ruled out: ", 11, &names.join(", "), None, 1);
+            return self.add_words("Ruled out: ", 11, &names.join(", "), None, 1);
         }
-        self.heading("Ruled out");
+        self.add_heading("Ruled out");
         for ruled in verdict.ruled_out.iter().take(detail.ruled_out) {
-            let name = words::bottleneck(ruled.bottleneck);
-            self.words(&format!("  {name}"), 16, &ruled.because, None, detail.lines);
+            let name = verdict_words::bottleneck_name(ruled.bottleneck);
+            self.add_words(&format!("  {name}"), 16, &ruled.because, None, detail.lines_each);
         }
-        self.more(verdict.ruled_out.len(), detail.ruled_out);
+        self.add_more_line(verdict.ruled_out.len(), detail.ruled_out);
         for aside in verdict.set_aside.iter().take(detail.set_aside) {
-            let place = words::place(&aside.instance);
-            self.words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
+            let place = verdict_words::instance_prefix(&aside.instance);
+            self.add_words("  set aside", 16, &format!("{place}{}; {}", aside.title, aside.because), None, 2);
         }
     }
 
-    fn culprits(&mut self, verdict: &Verdict, detail: FrontDetail) {
+    fn add_culprits(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.culprits.is_empty() {
             return;
         }
-        self.heading("Who is doing it");
+        self.add_heading("Who is doing it");
         let shown = &verdict.culprits[..verdict.culprits.len().min(detail.culprits)];
         let longest = 30.min(self.style.width / 2);
-        let name = |c: &Culprit| cut(&self.style.clean(&words::culprit(c)), longest, "~");
+        let name = |c: &Culprit| cut_text(&self.style.clean_text(&verdict_words::culprit_name(c)), longest, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
-        let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
+        let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         for (culprit, name) in shown.iter().zip(names) {
-            self.words(&format!("  {name}"), indent, &culprit.description, None, 2);
+            self.add_words(&format!("  {name}"), indent, &culprit.description, None, 2);
         }
         for asked in verdict.requesters.iter().take(detail.culprits) {
-            let words = self.style.clean(&words::asked(asked));
-            self.words("  ", 2, &words, None, 2);
+            let words = self.style.clean_text(&verdict_words::requesters_text(asked));
+            self.add_words("  ", 2, &words, None, 2);
         }
-        self.more(verdict.culprits.len(), detail.culprits);
+        self.add_more_line(verdict.culprits.len(), detail.culprits);
     }
 
     /// Adds the programs with their activity and waits, each with the next place to look.
-    fn programs(&mut self, verdict: &Verdict, detail: FrontDetail) {
+    fn add_programs(&mut self, verdict: &Verdict, detail: FrontDetail) {
         if verdict.programs.is_empty() {
             return;
         }
-        self.heading("What the programs do and wait for");
+        self.add_heading("What the programs do and wait for");
         let shown = &verdict.programs[..verdict.programs.len().min(detail.culprits)];
         let longest = 30.min(self.style.width / 2);
-        let name = |p: &ProgramActivity| cut(&self.style.clean(&words::program(p)), longest, "~");
+        let name =
+            |p: &ProgramActivity| cut_text(&self.style.clean_text(&verdict_words::program_name(p)), longest, "~");
         let names: Vec<String> = shown.iter().map(name).collect();
-        let indent = names.iter().map(|n| text::width(n)).max().unwrap_or(0).max(12) + 4;
+        let indent = names.iter().map(|n| text::display_width(n)).max().unwrap_or(0).max(12) + 4;
         for (program, name) in shown.iter().zip(names) {
-            self.words(&format!("  {name}"), indent, &program.description, None, detail.advice_lines.min(2));
+            self.add_words(&format!("  {name}"), indent, &program.description, None, detail.advice_lines.min(2));
             if detail.advice_lines > 1 {
-                self.words("", indent, &program.next_step, Some(Ink::Dim), 2);
+                self.add_words("", indent, &program.next_step, Some(Ink::Dim), 2);
             }
         }
-        self.more(verdict.programs.len(), shown.len());
+        self.add_more_line(verdict.programs.len(), shown.len());
     }
 
     /// Adds the remedies. Returns the number of lines up to the end of the first remedy.
-    fn advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
+    fn add_advice(&mut self, verdict: &Verdict, detail: FrontDetail) -> usize {
         if verdict.advice.is_empty() {
             return self.lines.len();
         }
-        self.heading("What to do, cheapest first");
+        self.add_heading("What to do, cheapest first");
         let mut first_ends = 0;
         for (index, remedy) in verdict.advice.iter().take(detail.advice).enumerate() {
-            self.words(&format!("  {}.", index + 1), 5, &remedy.text, None, detail.advice_lines);
+            self.add_words(&format!("  {}.", index + 1), 5, &remedy.text, None, detail.advice_lines);
             if index == 0 {
                 first_ends = self.lines.len();
             }
         }
-        self.more(verdict.advice.len(), detail.advice);
+        self.add_more_line(verdict.advice.len(), detail.advice);
         first_ends
     }
 
-    fn limits(&mut self, verdict: &Verdict, detail: BackDetail) {
+    fn add_limit_remarks(&mut self, verdict: &Verdict, detail: BackDetail) {
         let mut remarks: Vec<String> = verdict.certainty_limits.clone();
-        let remark = |r: &LogRemark| Some(format!("{}: {}", words::remark_kind(&r.kind)?, r.text));
+        let remark = |r: &LogRemark| Some(format!("{}: {}", verdict_words::remark_kind(&r.kind)?, r.text));
         remarks.extend(verdict.notes.iter().filter(|r| r.kind != Note::UNSEEN).filter_map(remark));
         // the full list is in `--json` and `report`; one line mentions it
-        let not_judged = words::not_judged(verdict);
+        let not_judged = verdict_words::unjudged_text(verdict);
         if remarks.is_empty() && not_judged.is_empty() {
             return;
         }
-        if detail.limits == 0 {
+        if detail.limit_remarks == 0 {
             let words = "How far to trust this, and what was ruled out: `--json` or `report`";
-            self.lines.push(self.style.paint(Ink::Dim, &cut(words, self.style.width, "")));
+            self.lines.push(self.style.paint(Ink::Dim, &cut_text(words, self.style.width, "")));
             return;
         }
-        self.heading("How far to trust this");
-        for words in remarks.iter().take(detail.limits) {
-            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 3);
+        self.add_heading("How far to trust this");
+        for words in remarks.iter().take(detail.limit_remarks) {
+            self.add_words(&format!("  {}", self.style.glyph("·", "-")), 4, words, None, 3);
         }
-        self.more(remarks.len(), detail.limits);
+        self.add_more_line(remarks.len(), detail.limit_remarks);
         if !not_judged.is_empty() {
-            self.words(&format!("  {}", self.style.glyph("·", "-")), 4, &not_judged, None, 3);
+            self.add_words(&format!("  {}", self.style.glyph("·", "-")), 4, &not_judged, None, 3);
         }
     }
 
     /// Adds a line on how many items were left out, if any.
-    fn more(&mut self, all: usize, shown: usize) {
+    fn add_more_line(&mut self, all: usize, shown: usize) {
         if all > shown {
             let words = format!("  {} {} more: `--json` or `report`", self.style.glyph("…", "..."), all - shown);
-            self.lines.push(self.style.paint(Ink::Dim, &cut(&words, self.style.width, "")));
+            self.lines.push(self.style.paint(Ink::Dim, &cut_text(&words, self.style.width, "")));
         }
     }
 }
 
 /// Draws a share as a bar of `columns`.
-fn bar(share: f64, columns: usize, style: &Style) -> String {
+fn share_bar(share: f64, columns: usize, style: &Style) -> String {
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     style.glyph("█", "#").repeat(full) + &style.glyph("░", ".").repeat(columns - full)
 }
@@ -456,23 +491,29 @@ fn bar(share: f64, columns: usize, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{expect, fixture};
+    use crate::{expected_output, fixture};
 
     #[test]
     fn screens_stay_as_expected() {
         let utc = DisplayZone::utc();
-        let verdict = fixture::verdict();
+        let verdict = fixture::sample_verdict();
         let ascii = Style { unicode: false, ..Style::plain(72) };
         let colour = Style { colour: true, ..Style::plain(100) };
-        expect::holds("screen/disk.txt", &draw(&verdict, &utc, &Style::plain(80)));
-        expect::holds("screen/disk-ascii.txt", &draw(&verdict, &utc, &ascii));
-        expect::holds("screen/disk-colour.txt", &draw(&verdict, &utc, &colour));
-        expect::holds("screen/others.txt", &others(&[verdict, fixture::other_verdict()], &Style::plain(80)));
-        expect::holds("screen/none.txt", &draw(&fixture::other_verdict(), &utc, &Style::plain(80)));
+        expected_output::assert_expected("screen/disk.txt", &draw_screen(&verdict, &utc, &Style::plain(80)));
+        expected_output::assert_expected("screen/disk-ascii.txt", &draw_screen(&verdict, &utc, &ascii));
+        expected_output::assert_expected("screen/disk-colour.txt", &draw_screen(&verdict, &utc, &colour));
+        expected_output::assert_expected(
+            "screen/others.txt",
+            &other_packs_table(&[verdict, fixture::other_verdict()], &Style::plain(80)),
+        );
+        expected_output::assert_expected(
+            "screen/none.txt",
+            &draw_screen(&fixture::other_verdict(), &utc, &Style::plain(80)),
+        );
     }
 
     #[test]
-    fn phases_stand_on_the_screen_where_the_answer_changed() {
+    fn lists_phases_when_the_answer_changed() {
         use diskwright_diagnosis::verdict::VerdictPhase;
         let phase = |from: &str, to: &str, seconds: f64, bottleneck: Bottleneck| VerdictPhase {
             from: format!("2026-11-21T{from}Z"),
@@ -485,30 +526,30 @@ mod tests {
             title: if bottleneck == Bottleneck::Disk { "it is overloaded".into() } else { String::new() },
             bookmark: if bottleneck == Bottleneck::Disk { "backup".into() } else { String::new() },
         };
-        let mut verdict = fixture::verdict();
+        let mut verdict = fixture::sample_verdict();
         verdict.phases = vec![
             phase("22:21:00", "22:22:00", 60.0, Bottleneck::None),
             phase("22:22:00", "22:22:25", 25.0, Bottleneck::Disk),
             phase("22:22:25", "22:23:30", 65.0, Bottleneck::None),
         ];
-        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
+        let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
         let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains("Timeline"), "{words}");
         let told = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
                     (confidence 87 %)";
         assert!(words.contains(told), "{words}");
         verdict.phases.truncate(1);
-        assert!(!draw(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Timeline"));
+        assert!(!draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Timeline"));
     }
 
     #[test]
-    fn where_nothing_is_blamed_programs_tell_what_they_wait_for() {
-        let mut verdict = fixture::verdict();
+    fn lists_what_programs_wait_for_when_nothing_is_blamed() {
+        let mut verdict = fixture::sample_verdict();
         verdict.bottleneck = Bottleneck::None;
         verdict.findings.clear();
         verdict.culprits.clear();
-        verdict.programs = fixture::programs();
-        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(100));
+        verdict.programs = fixture::sample_programs();
+        let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100));
         assert!(screen.contains("What the programs do and wait for"), "{screen}");
         assert!(screen.contains("shop (31)") && screen.contains("24 threads wait for a lock"), "{screen}");
         assert!(screen.contains("`gdb -p 31 -batch"), "{screen}");
@@ -516,8 +557,8 @@ mod tests {
     }
 
     #[test]
-    fn one_screen_is_enough_whatever_there_is_to_say() {
-        let mut verdict = fixture::verdict();
+    fn any_verdict_fits_on_one_screen() {
+        let mut verdict = fixture::sample_verdict();
         for _ in 0..4 {
             verdict.findings.extend(verdict.findings.clone());
             verdict.culprits.extend(verdict.culprits.clone());
@@ -527,19 +568,19 @@ mod tests {
             verdict.unjudged.extend(verdict.unjudged.clone());
         }
         verdict.sentence = verdict.sentence.repeat(9);
-        let programs = (0..4).flat_map(|_| fixture::programs()).collect();
+        let programs = (0..4).flat_map(|_| fixture::sample_programs()).collect();
         let nothing = Verdict { bottleneck: Bottleneck::None, programs, culprits: Vec::new(), ..verdict.clone() };
         for (width, height) in [(40, 45), (60, 45), (80, 45), (100, 45), (80, 23), (100, 23), (80, 30)] {
             for unicode in [true, false] {
                 let style = Style { unicode, height, ..Style::plain(width) };
-                for verdict in [&verdict, &nothing, &fixture::verdict(), &fixture::other_verdict()] {
-                    let screen = draw(verdict, &DisplayZone::utc(), &style);
+                for verdict in [&verdict, &nothing, &fixture::sample_verdict(), &fixture::other_verdict()] {
+                    let screen = draw_screen(verdict, &DisplayZone::utc(), &style);
                     assert!(screen.lines().count() <= style.height, "{width}:\n{screen}");
                     // a screen too short for the section has a hint to it instead, with the same words
                     assert!(screen.contains("How far to trust this"), "{width}:\n{screen}");
                     assert!(unicode || screen.is_ascii());
                     for line in screen.lines() {
-                        assert!(text::width(line) <= width, "{width}: {line}");
+                        assert!(text::display_width(line) <= width, "{width}: {line}");
                     }
                 }
             }
@@ -548,8 +589,8 @@ mod tests {
 
     /// At 80 columns the first rows have the verdict, its evidence, a culprit and the first remedy.
     #[test]
-    fn the_first_look_has_all_that_is_needed_to_begin() {
-        let mut much = fixture::verdict();
+    fn first_rows_hold_evidence_and_first_remedy() {
+        let mut much = fixture::sample_verdict();
         for _ in 0..4 {
             much.findings.extend(much.findings.clone());
             much.culprits.extend(much.culprits.clone());
@@ -557,9 +598,9 @@ mod tests {
         }
         much.sentence = much.sentence.repeat(3);
         much.findings[0].explain = much.findings[0].explain.repeat(5);
-        for verdict in [&fixture::verdict(), &much] {
-            let screen = draw(verdict, &DisplayZone::utc(), &Style::plain(80));
-            let first: Vec<&str> = screen.lines().take(FIRST_LOOK).collect();
+        for verdict in [&fixture::sample_verdict(), &much] {
+            let screen = draw_screen(verdict, &DisplayZone::utc(), &Style::plain(80));
+            let first: Vec<&str> = screen.lines().take(FIRST_LOOK_ROWS).collect();
             let place = |words: &str| first.iter().position(|line| line.contains(words));
             let order =
                 ["confidence 92 %", "sda: more than two requests", "postgres (812)", "  1. Move work"].map(place);
@@ -568,12 +609,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_judged_is_one_line() {
-        let mut verdict = fixture::verdict();
+    fn unjudged_rules_take_one_line() {
+        let mut verdict = fixture::sample_verdict();
         verdict.notes.retain(|remark| remark.kind == Note::UNSEEN);
         verdict.notes.truncate(1);
         verdict.unjudged.truncate(1);
-        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(80));
+        let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
         let told: Vec<&str> = screen.lines().filter(|line| line.contains("lacked data")).collect();
         let unseen = if verdict.notes.is_empty() { "" } else { ", 1 source could not be read" };
         let line = format!("1 rule lacked data{unseen} (`--json`, `report`)");
@@ -582,7 +623,7 @@ mod tests {
 
     #[test]
     fn names_cannot_write_to_the_terminal() {
-        let mut verdict = fixture::verdict();
+        let mut verdict = fixture::sample_verdict();
         let evil = "\x1b]0;owned\x07\x1b[2J\nx";
         verdict.instance = evil.into();
         verdict.host = evil.into();
@@ -591,7 +632,7 @@ mod tests {
         verdict.culprits[0].name = evil.into();
         verdict.advice[0].text = evil.into();
         verdict.ruled_out[0].because = evil.into();
-        let screen = draw(&verdict, &DisplayZone::utc(), &Style::plain(80));
+        let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
         assert!(!screen.contains(['\x1b', '\x07']));
     }
 }

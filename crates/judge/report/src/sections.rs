@@ -7,15 +7,15 @@ use diskwright_diagnosis::verdict::{
     Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
 };
 
-use crate::html::{HtmlReport, figure, rare_key, sentence_case};
+use crate::chart_model::{self, Chart};
+use crate::html::{HtmlReport, chart_figure, rare_key, sentence_case};
 use crate::markup::{escape, escape_code};
-use crate::model::{self, Chart};
 use crate::time;
-use crate::words;
+use crate::verdict_words;
 
 /// Renders a table in a card. The first cell names the row; on a phone the title
 /// of its column stands before each cell.
-pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn html_table(titles: &[&str], rows: &[Vec<String>]) -> String {
     let mut out = String::from("<div class=\"card\"><table>\n");
     // without any title the row of titles is left out
     if titles.iter().any(|title| !title.is_empty()) {
@@ -45,13 +45,14 @@ pub(crate) fn table(titles: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// Renders the bottlenecks that were ruled out, and the findings that were set aside.
-pub(crate) fn ruled_out(verdict: &Verdict) -> String {
+pub(crate) fn ruled_out_section(verdict: &Verdict) -> String {
     let mut out = String::new();
     if !verdict.ruled_out.is_empty() {
-        let row =
-            |r: &Exclusion| vec![escape(&sentence_case(words::bottleneck(r.bottleneck))), escape_code(&r.because)];
+        let row = |r: &Exclusion| {
+            vec![escape(&sentence_case(verdict_words::bottleneck_name(r.bottleneck))), escape_code(&r.because)]
+        };
         let rows: Vec<Vec<String>> = verdict.ruled_out.iter().map(row).collect();
-        out.push_str(&table(&["Suspect", "Why not"], &rows));
+        out.push_str(&html_table(&["Suspect", "Why not"], &rows));
     }
     if !verdict.set_aside.is_empty() {
         out.push_str("<p>These rules held too, but another rule explains them better:</p>\n");
@@ -60,13 +61,13 @@ pub(crate) fn ruled_out(verdict: &Verdict) -> String {
             vec![format!("<span class=\"id\">{}</span>{instance}", escape(&a.rule)), escape_code(&a.because)]
         };
         let rows: Vec<Vec<String>> = verdict.set_aside.iter().map(row).collect();
-        out.push_str(&table(&["Rule", "Set aside because"], &rows));
+        out.push_str(&html_table(&["Rule", "Set aside because"], &rows));
     }
     out
 }
 
 /// Renders the processes and cgroups that cause the bottleneck.
-pub(crate) fn culprits(verdict: &Verdict) -> String {
+pub(crate) fn culprits_section(verdict: &Verdict) -> String {
     if verdict.culprits.is_empty() {
         return String::new();
     }
@@ -79,15 +80,16 @@ pub(crate) fn culprits(verdict: &Verdict) -> String {
         };
         vec![format!("{}{pid}", escape(&c.name)), escape(&c.description), cgroup]
     };
-    let mut out = table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>());
+    let mut out =
+        html_table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>());
     for asked in &verdict.requesters {
-        out.push_str(&format!("<p>{}</p>\n", escape(&words::asked(asked))));
+        out.push_str(&format!("<p>{}</p>\n", escape(&verdict_words::requesters_text(asked))));
     }
     out
 }
 
 /// Renders the activity and waits of programs, if no bottleneck is blamed.
-pub(crate) fn programs(verdict: &Verdict) -> String {
+pub(crate) fn programs_section(verdict: &Verdict) -> String {
     if verdict.programs.is_empty() {
         return String::new();
     }
@@ -96,11 +98,11 @@ pub(crate) fn programs(verdict: &Verdict) -> String {
         vec![format!("{}{pid}", escape(&p.name)), escape(&p.description), escape_code(&p.next_step)]
     };
     let rows: Vec<Vec<String>> = verdict.programs.iter().map(row).collect();
-    table(&["Program", "What it does and waits for", "Where to look next"], &rows)
+    html_table(&["Program", "What it does and waits for", "Where to look next"], &rows)
 }
 
 /// Renders the remedies in order.
-pub(crate) fn advice(verdict: &Verdict) -> String {
+pub(crate) fn advice_section(verdict: &Verdict) -> String {
     if verdict.advice.is_empty() {
         return String::new();
     }
@@ -118,7 +120,7 @@ pub(crate) fn advice(verdict: &Verdict) -> String {
 }
 
 /// Renders the verdict of each pack with its leading finding; disagreement is marked.
-pub(crate) fn packs(verdicts: &[Verdict]) -> String {
+pub(crate) fn packs_section(verdicts: &[Verdict]) -> String {
     let Some((first, others)) = verdicts.split_first().filter(|(_, others)| !others.is_empty()) else {
         return String::new();
     };
@@ -136,16 +138,16 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
             (_, false) => " <span class=\"differs\">differs</span>".into(),
         };
         let instance = if v.instance.is_empty() { String::new() } else { format!(" ({})", escape(&v.instance)) };
-        let says = format!("{}{instance}{agreement}", escape(words::bottleneck(v.bottleneck)));
+        let says = format!("{}{instance}{agreement}", escape(verdict_words::bottleneck_name(v.bottleneck)));
         let (because, source) = match v.findings.first() {
             Some(f) => {
-                let than = words::than(f);
+                let than = verdict_words::comparison_words(f);
                 let numbers = format!(
                     "{}, {than} {}",
                     units::format_value(f.value, &f.unit),
                     units::format_value(f.limit, &f.unit)
                 );
-                (format!("{} ({})", escape(&words::titled(f)), escape(&numbers)), escape(&f.source))
+                (format!("{} ({})", escape(&verdict_words::finding_title(f)), escape(&numbers)), escape(&f.source))
             }
             None => ("none of its rules fired".to_owned(), String::new()),
         };
@@ -153,26 +155,27 @@ pub(crate) fn packs(verdicts: &[Verdict]) -> String {
         vec![format!("<span class=\"id\">{}</span> {title}", escape(&v.pack)), says, because, source]
     };
     let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
-    format!("<p>{summary}</p>\n{}", table(&["Pack", "Says", "Because", "Source"], &rows))
+    format!("<p>{summary}</p>\n{}", html_table(&["Pack", "Says", "Because", "Source"], &rows))
 }
 
 /// Renders the episodes: bottlenecks that were too short to be the answer.
-pub(crate) fn episodes(report: &HtmlReport, verdict: &Verdict) -> String {
-    let item =
-        |e: &Episode| format!("<li>{}</li>\n", escape_code(&words::episode(e, verdict.window.seconds, &report.zone)));
+pub(crate) fn episodes_section(report: &HtmlReport, verdict: &Verdict) -> String {
+    let item = |e: &Episode| {
+        format!("<li>{}</li>\n", escape_code(&verdict_words::episode_text(e, verdict.window.seconds, &report.zone)))
+    };
     let items: String = verdict.episodes.iter().map(item).collect();
     if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
 }
 
 /// Renders the bottlenecks over time, if the bottleneck changed.
-pub(crate) fn phases(report: &HtmlReport, verdict: &Verdict) -> String {
-    let item = |p: &VerdictPhase| format!("<li>{}</li>\n", escape_code(&words::phase(p, &report.zone)));
+pub(crate) fn phases_section(report: &HtmlReport, verdict: &Verdict) -> String {
+    let item = |p: &VerdictPhase| format!("<li>{}</li>\n", escape_code(&verdict_words::phase_text(p, &report.zone)));
     let items: String = verdict.phases.iter().map(item).collect();
     if verdict.phases.len() < 2 { String::new() } else { format!("<ol>\n{items}</ol>\n") }
 }
 
 /// Renders the limits of the answer: gaps, missing data, rules that could not be judged.
-pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
+pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> String {
     let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
     // rules that lack the same counters share an item
     let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
@@ -197,12 +200,12 @@ pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
     }
     items.extend(missing.unavailable.iter().map(|line| escape_code(&format!("Not available: {line}."))));
     for remark in &verdict.notes {
-        let Some(kind) = words::remark_kind(&remark.kind) else { continue };
+        let Some(kind) = verdict_words::remark_kind(&remark.kind) else { continue };
         if remark.kind == Note::UNSEEN {
             items.push(format!("{kind}: {}", escape_code(&remark.text)));
             continue;
         }
-        let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.moment(t));
+        let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.format_moment(t));
         let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
         items.push(format!("{kind}: {} <span class=\"dim\">({})</span>", escape(&remark.text), escape(&often)));
     }
@@ -214,16 +217,20 @@ pub(crate) fn trust(report: &HtmlReport, verdict: &Verdict) -> String {
 }
 
 /// Renders all bookmarks, oldest first.
-pub(crate) fn bookmarks(report: &HtmlReport) -> String {
+pub(crate) fn bookmarks_section(report: &HtmlReport) -> String {
     let row = |(number, n): (usize, &Note)| {
-        vec![number.to_string(), format!("<time>{}</time>", escape(&report.zone.moment(n.time_ns))), escape(&n.text)]
+        vec![
+            number.to_string(),
+            format!("<time>{}</time>", escape(&report.zone.format_moment(n.time_ns))),
+            escape(&n.text),
+        ]
     };
-    let rows: Vec<Vec<String>> = model::bookmarks(&report.notes).into_iter().map(row).collect();
-    if rows.is_empty() { String::new() } else { table(&["", "When", "What"], &rows) }
+    let rows: Vec<Vec<String>> = chart_model::all_bookmarks(&report.notes).into_iter().map(row).collect();
+    if rows.is_empty() { String::new() } else { html_table(&["", "When", "What"], &rows) }
 }
 
 /// Renders the machine, its devices and filesystems.
-pub(crate) fn topology(topology: Option<&Topology>) -> String {
+pub(crate) fn machine_section(topology: Option<&Topology>) -> String {
     let Some(topology) = topology else { return String::new() };
     let mut facts = Vec::new();
     if !topology.kernel.is_empty() {
@@ -240,18 +247,18 @@ pub(crate) fn topology(topology: Option<&Topology>) -> String {
         out.push_str(&format!("<p>{}.</p>\n", escape(&facts.join(", "))));
     }
     if !topology.devices.is_empty() {
-        let rows: Vec<Vec<String>> = topology.devices.iter().map(|d| device(topology, d)).collect();
-        out.push_str(&table(&["Device", "What it is", "Stands on", "Size", "Remarks"], &rows));
+        let rows: Vec<Vec<String>> = topology.devices.iter().map(|d| device_row(topology, d)).collect();
+        out.push_str(&html_table(&["Device", "What it is", "Stands on", "Size", "Remarks"], &rows));
     }
     if !topology.filesystems.is_empty() {
         let row = |f: &diskwright_base::Filesystem| vec![escape(&f.mount), escape(&f.kind), escape(&f.device)];
         let rows: Vec<Vec<String>> = topology.filesystems.iter().map(row).collect();
-        out.push_str(&table(&["Mounted at", "Filesystem", "On"], &rows));
+        out.push_str(&html_table(&["Mounted at", "Filesystem", "On"], &rows));
     }
     out
 }
 
-fn device(topology: &Topology, device: &Device) -> Vec<String> {
+fn device_row(topology: &Topology, device: &Device) -> Vec<String> {
     use diskwright_base::{DeviceClass, DeviceKind};
     let kind = match device.kind {
         DeviceKind::Disk => "disk",
@@ -298,16 +305,16 @@ fn device(topology: &Topology, device: &Device) -> Vec<String> {
 }
 
 /// Renders the charts that belong to no finding.
-pub(crate) fn charts(report: &HtmlReport, charts: &[&Chart]) -> String {
+pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> String {
     if charts.is_empty() {
         return String::new();
     }
-    let measured: Vec<&&Chart> = charts.iter().filter(|c| c.span().is_some()).collect();
+    let measured: Vec<&&Chart> = charts.iter().filter(|c| c.mean_span().is_some()).collect();
     let is_zero = |c: &Chart| c.full_span() == Some((0.0, 0.0));
     let mut out = String::from("<p>A line is the mean; the band behind a single line shows minimum to maximum.</p>\n");
     out.push_str("<div class=\"small\">\n");
     for (number, chart) in measured.iter().filter(|c| !is_zero(c)).enumerate() {
-        let drawn = figure(chart, report, &format!("c{number}"), &rare_key(chart));
+        let drawn = chart_figure(chart, report, &format!("c{number}"), &rare_key(chart));
         out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
     }
     out.push_str("</div>\n");

@@ -1,11 +1,11 @@
 //! A plain page of sections with words, charts of one quantity over another, and
 //! tables. For answers that are not verdicts, such as a simulation's.
 
-use crate::bars::{self, Bars};
-use crate::curves::{Curves, figure};
+use crate::bar_chart::{self, Bars};
+use crate::curves::{Curves, curves_figure};
 use crate::html;
 use crate::markup::{escape, escape_code};
-use crate::sections::table;
+use crate::sections::html_table;
 
 /// Content of a page.
 #[derive(Clone, Debug, Default)]
@@ -47,10 +47,10 @@ pub struct SheetTable {
 }
 
 /// Largest number of rows of a table.
-const ROWS: usize = 500;
+const MAX_TABLE_ROWS: usize = 500;
 
 /// Renders the page.
-pub fn page(sheet: &PageSheet) -> String {
+pub fn render_page(sheet: &PageSheet) -> String {
     let lead: String = sheet.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).collect();
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>{}</b></p>\n<div class=\"card verdict none\">\n<h1>{}</h1>\n{lead}</div>\n\
@@ -58,16 +58,16 @@ pub fn page(sheet: &PageSheet) -> String {
         escape(&sheet.made),
         escape(&sheet.title)
     );
-    out.push_str(&sections(&sheet.sections));
+    out.push_str(&render_sections(&sheet.sections));
     out.push_str("</main>\n");
-    html::document(&sheet.title, &out, &sheet.version)
+    html::wrap_document(&sheet.title, &out, &sheet.version)
 }
 
 /// Renders the sections one after the other, without empty ones.
-pub(crate) fn sections(sections: &[SheetSection]) -> String {
+pub(crate) fn render_sections(sections: &[SheetSection]) -> String {
     let mut out = String::new();
     for (number, section) in sections.iter().enumerate() {
-        let content = content(section, number);
+        let content = section_content(section, number);
         if !content.is_empty() {
             out.push_str(&format!(
                 "<section id=\"s{number}\" aria-labelledby=\"s{number}-h\">\n<h2 id=\"s{number}-h\">{}</h2>\n\
@@ -79,11 +79,15 @@ pub(crate) fn sections(sections: &[SheetSection]) -> String {
     out
 }
 
-fn content(section: &SheetSection, number: usize) -> String {
+fn section_content(section: &SheetSection, number: usize) -> String {
     let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
-    let figures = section.charts.iter().enumerate().map(|(index, chart)| figure(chart, &format!("s{number}c{index}")));
-    let bar_figures =
-        section.bars.iter().enumerate().map(|(index, chart)| bars::figure(chart, &format!("s{number}b{index}")));
+    let figures =
+        section.charts.iter().enumerate().map(|(index, chart)| curves_figure(chart, &format!("s{number}c{index}")));
+    let bar_figures = section
+        .bars
+        .iter()
+        .enumerate()
+        .map(|(index, chart)| bar_chart::bars_figure(chart, &format!("s{number}b{index}")));
     let figures = figures.chain(bar_figures);
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if !cards.is_empty() {
@@ -92,10 +96,10 @@ fn content(section: &SheetSection, number: usize) -> String {
     for rows in section.tables.iter().filter(|t| !t.rows.is_empty()) {
         let titles: Vec<&str> = rows.titles.iter().map(String::as_str).collect();
         let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_code(cell)).collect::<Vec<_>>();
-        let cells: Vec<Vec<String>> = rows.rows.iter().take(ROWS).map(escaped).collect();
-        out.push_str(&format!("<div class=\"scroll\">{}</div>\n", table(&titles, &cells)));
-        if rows.rows.len() > ROWS {
-            out.push_str(&format!("<p>And {} more.</p>\n", rows.rows.len() - ROWS));
+        let cells: Vec<Vec<String>> = rows.rows.iter().take(MAX_TABLE_ROWS).map(escaped).collect();
+        out.push_str(&format!("<div class=\"scroll\">{}</div>\n", html_table(&titles, &cells)));
+        if rows.rows.len() > MAX_TABLE_ROWS {
+            out.push_str(&format!("<p>And {} more.</p>\n", rows.rows.len() - MAX_TABLE_ROWS));
         }
     }
     out
@@ -121,7 +125,7 @@ mod tests {
             sections: vec![full, SheetSection { title: "Empty".into(), ..SheetSection::default() }],
             ..PageSheet::default()
         };
-        let page = page(&sheet);
+        let page = render_page(&sheet);
         assert!(page.contains("A &lt;system&gt;") && page.contains("&lt;b&gt;") && page.contains("a &amp; b"));
         assert!(!page.contains("Empty") && page.ends_with("</html>\n"));
     }

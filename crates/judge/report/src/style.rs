@@ -17,7 +17,7 @@ pub struct Style {
 }
 
 /// Rows of an answer if the size of the terminal is unknown.
-const USUAL_HEIGHT: usize = 45;
+const DEFAULT_HEIGHT: usize = 45;
 
 /// Meaning of a coloured word. The colours are taken from the terminal's
 /// palette, so that they suit its background.
@@ -40,21 +40,25 @@ pub enum Ink {
 impl Style {
     /// Returns a style with Unicode and without colour, for files and tests.
     pub fn plain(width: usize) -> Style {
-        Style { colour: false, unicode: true, width, height: USUAL_HEIGHT }
+        Style { colour: false, unicode: true, width, height: DEFAULT_HEIGHT }
     }
 
     /// Chooses the style by the usual conventions: colour on a terminal that is not
     /// `dumb` and without `NO_COLOR`; Unicode if the locale says UTF-8; between 40 and
     /// 100 columns, 80 if the size is unknown; one row fewer than the terminal has, for
     /// the next prompt. `size` is rows and columns, `variable` reads the environment.
-    pub fn choose(is_terminal: bool, size: Option<(usize, usize)>, variable: impl Fn(&str) -> Option<String>) -> Style {
+    pub fn for_terminal(
+        is_terminal: bool,
+        size: Option<(usize, usize)>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Style {
         let set = |name: &str| variable(name).filter(|v| !v.is_empty());
         let colour = is_terminal && set("NO_COLOR").is_none() && set("TERM").is_none_or(|t| t != "dumb");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| set(name)).unwrap_or_default();
         let locale = locale.to_lowercase();
         let unicode = locale.contains("utf-8") || locale.contains("utf8");
-        let (rows, columns) = size.unwrap_or((USUAL_HEIGHT + 1, 80));
-        let height = rows.saturating_sub(1).clamp(23, USUAL_HEIGHT);
+        let (rows, columns) = size.unwrap_or((DEFAULT_HEIGHT + 1, 80));
+        let height = rows.saturating_sub(1).clamp(23, DEFAULT_HEIGHT);
         Style { colour, unicode, width: columns.clamp(40, 100), height }
     }
 
@@ -82,9 +86,9 @@ impl Style {
 
     /// Makes foreign text harmless for this terminal: replaces control characters,
     /// and characters beyond ASCII if they cannot be shown.
-    pub fn clean(&self, foreign: &str) -> String {
+    pub fn clean_text(&self, foreign: &str) -> String {
         let printable = diskwright_base::text::printable_line(foreign);
-        if self.unicode { printable.into_owned() } else { text::ascii(&printable) }
+        if self.unicode { printable.into_owned() } else { text::to_ascii(&printable) }
     }
 }
 
@@ -92,40 +96,40 @@ impl Style {
 mod tests {
     use super::*;
 
-    fn choose(is_terminal: bool, variables: &[(&str, &str)]) -> Style {
-        Style::choose(is_terminal, None, |name| {
+    fn choose_style(is_terminal: bool, variables: &[(&str, &str)]) -> Style {
+        Style::for_terminal(is_terminal, None, |name| {
             variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn colours_need_a_terminal_that_wants_them() {
-        assert!(choose(true, &[]).colour);
-        assert!(!choose(false, &[]).colour);
-        assert!(!choose(true, &[("NO_COLOR", "1")]).colour);
-        assert!(choose(true, &[("NO_COLOR", "")]).colour);
-        assert!(!choose(true, &[("TERM", "dumb")]).colour);
+        assert!(choose_style(true, &[]).colour);
+        assert!(!choose_style(false, &[]).colour);
+        assert!(!choose_style(true, &[("NO_COLOR", "1")]).colour);
+        assert!(choose_style(true, &[("NO_COLOR", "")]).colour);
+        assert!(!choose_style(true, &[("TERM", "dumb")]).colour);
     }
 
     #[test]
     fn the_first_locale_variable_that_is_set_decides() {
-        assert!(choose(true, &[("LANG", "de_DE.UTF-8")]).unicode);
-        assert!(choose(true, &[("LANG", "C.utf8")]).unicode);
-        assert!(!choose(true, &[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]).unicode);
-        assert!(!choose(true, &[]).unicode);
+        assert!(choose_style(true, &[("LANG", "de_DE.UTF-8")]).unicode);
+        assert!(choose_style(true, &[("LANG", "C.utf8")]).unicode);
+        assert!(!choose_style(true, &[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]).unicode);
+        assert!(!choose_style(true, &[]).unicode);
     }
 
     #[test]
     fn width_stays_readable() {
-        assert_eq!(Style::choose(true, Some((24, 200)), |_| None).width, 100);
-        assert_eq!(Style::choose(true, Some((24, 10)), |_| None).width, 40);
-        assert_eq!(Style::choose(true, None, |_| None).width, 80);
+        assert_eq!(Style::for_terminal(true, Some((24, 200)), |_| None).width, 100);
+        assert_eq!(Style::for_terminal(true, Some((24, 10)), |_| None).width, 40);
+        assert_eq!(Style::for_terminal(true, None, |_| None).width, 80);
     }
 
     #[test]
     fn an_answer_leaves_a_row_for_the_prompt() {
-        let height = |rows| Style::choose(true, Some((rows, 80)), |_| None).height;
+        let height = |rows| Style::for_terminal(true, Some((rows, 80)), |_| None).height;
         assert_eq!([10, 24, 40, 46, 200].map(height), [23, 23, 39, 45, 45]);
-        assert_eq!(Style::choose(false, None, |_| None).height, 45);
+        assert_eq!(Style::for_terminal(false, None, |_| None).height, 45);
     }
 }

@@ -1,13 +1,13 @@
 //! Line charts for the page, as inline SVG. Widths are shares of the
 //! surrounding box and text keeps its size, so that a chart is readable on a
-//! phone and on a wide screen. Colours are the page's CSS variables ([`STYLE`]),
+//! phone and on a wide screen. Colours are the page's CSS variables ([`STYLE_SHEET`]),
 //! which follow light mode, dark mode and print.
 
 use diskwright_base::{Note, units};
 
 use crate::axis;
-use crate::markup::{coordinate, escape};
-use crate::model::{Chart, ChartLine};
+use crate::chart_model::{Chart, ChartLine};
+use crate::markup::{escape, format_coordinate};
 use crate::palette;
 use crate::text;
 use crate::time::{DisplayZone, format_duration};
@@ -15,17 +15,17 @@ use crate::time::{DisplayZone, format_duration};
 /// Style sheet of the charts. Colour-blind people can distinguish the line colours
 /// (after Okabe and Ito), which have a contrast of at least 3 to 1 on their
 /// background.
-pub const STYLE: &str = include_str!("page/chart.css");
+pub const STYLE_SHEET: &str = include_str!("page/chart.css");
 
 /// Largest number of lines that a chart shows; more cannot be distinguished.
-pub const LINES: usize = 6;
+pub const MAX_LINES: usize = 6;
 
 /// Height of the plot without the time axis.
-pub(crate) const PLOT: f64 = 150.0;
+pub(crate) const PLOT_HEIGHT_PX: f64 = 150.0;
 /// Height of the space above the plot for the marks of bookmarks.
-pub(crate) const HEAD: f64 = 16.0;
+pub(crate) const HEAD_HEIGHT_PX: f64 = 16.0;
 /// Height of the space below the plot for the times.
-pub(crate) const FOOT: f64 = 24.0;
+pub(crate) const FOOT_HEIGHT_PX: f64 = 24.0;
 
 /// Mapping from values to heights in the plot.
 struct HeightScale {
@@ -41,64 +41,64 @@ impl HeightScale {
 
     /// Returns the y coordinate of a value, pixels.
     fn y(&self, value: f64) -> f64 {
-        HEAD + self.share(value) * PLOT
+        HEAD_HEIGHT_PX + self.share(value) * PLOT_HEIGHT_PX
     }
 }
 
 /// Draws the chart as a `div` with one `svg`. `id` must be unique in the page.
 /// Bookmarks among `notes` are marked. `styles` are the styles of its lines.
-pub(crate) fn draw(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> String {
+pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> String {
     let single = chart.lines.len() == 1;
-    let span = if single { chart.full_span() } else { chart.span() };
+    let span = if single { chart.full_span() } else { chart.mean_span() };
     let Some((low, high)) = span else {
         return "<p class=\"blank\">This was not recorded in the window.</p>\n".into();
     };
     let values = axis::value_axis(low, high, &chart.unit, 5);
     let scale = HeightScale { low: values[0], high: values[values.len() - 1] };
-    let labels: Vec<String> = values.iter().map(|&v| axis::label(v, &chart.unit)).collect();
-    let left = labels.iter().map(|l| text::width(l)).max().unwrap_or(1) * 7 + 14;
-    let named = names_of(chart);
-    let widest = named.iter().map(|n| text::width(n)).max().unwrap_or(0);
+    let labels: Vec<String> = values.iter().map(|&v| axis::axis_label(v, &chart.unit)).collect();
+    let left = labels.iter().map(|l| text::display_width(l)).max().unwrap_or(1) * 7 + 14;
+    let named = short_line_names(chart);
+    let widest = named.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
     let right = if single { 12 } else { widest * 7 + 14 };
     let mut out = format!("<div class=\"plot\" style=\"margin-left:{left}px;margin-right:{right}px\">\n");
-    open(&mut out, "width=\"100%\"", id, &chart.title, &describe(chart, zone));
-    shades(&mut out, chart);
-    rows(&mut out, values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str())));
-    out.push_str(STRETCHED);
+    open_svg(&mut out, "width=\"100%\"", id, &chart.title, &describe_chart(chart, zone));
+    append_shaded_intervals(&mut out, chart);
+    append_rows(&mut out, values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str())));
+    out.push_str(STRETCHED_BOX);
     let style = |number: usize| styles.get(number).copied().unwrap_or(number);
-    for (number, line) in chart.lines.iter().take(LINES).enumerate() {
-        paths(&mut out, line, style(number), single, &scale);
+    for (number, line) in chart.lines.iter().take(MAX_LINES).enumerate() {
+        append_paths(&mut out, line, style(number), single, &scale);
     }
     out.push_str("</svg>\n");
-    limit(&mut out, chart, &scale);
-    bookmarks(&mut out, chart, notes, zone);
-    times(&mut out, chart, zone);
+    append_limit(&mut out, chart, &scale);
+    append_bookmarks(&mut out, chart, notes, zone);
+    append_times(&mut out, chart, zone);
     if !single {
-        line_names(&mut out, chart, &scale, &named, style);
+        append_line_names(&mut out, chart, &scale, &named, style);
     }
     out.push_str("</svg>\n</div>\n");
     out
 }
 
 /// Opening tag of a box of 1000 by 1000 over the whole plot, in which paths are drawn.
-pub(crate) const STRETCHED: &str = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
+pub(crate) const STRETCHED_BOX: &str = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
     x=\"0\" y=\"16\" width=\"100%\" height=\"150\">\n";
 
 /// Opens a chart's `svg` with its description for users who cannot see it. `place`
 /// holds the attributes of its width and position.
-pub(crate) fn open(out: &mut String, place: &str, id: &str, title: &str, description: &str) {
+pub(crate) fn open_svg(out: &mut String, place: &str, id: &str, title: &str, description: &str) {
     out.push_str(&format!(
         "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" {place} height=\"{}\">\n",
-        coordinate(HEAD + PLOT + FOOT)
+        format_coordinate(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + FOOT_HEIGHT_PX)
     ));
     out.push_str(&format!("<title id=\"{id}-t\">{}</title>\n", escape(title)));
     out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(description)));
 }
 
 /// Appends horizontal lines across the plot with their values at the left.
-pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a str)>) {
+pub(crate) fn append_rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a str)>) {
     for (y, label) in rows {
-        let y = coordinate(y);
+        let y = format_coordinate(y);
         out.push_str(&format!("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>"));
         out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
     }
@@ -106,15 +106,15 @@ pub(crate) fn rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a st
 
 /// Appends marks under the plot, at shares of its width. Every second label is
 /// hidden on a narrow screen.
-pub(crate) fn columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
+pub(crate) fn append_columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
     for (number, (share, label)) in columns.enumerate() {
-        column(out, share, label, number % 2 == 1);
+        append_column(out, share, label, number % 2 == 1);
     }
 }
 
 /// Appends one such mark; an empty label is left out. `is_wide` hides the label on a narrow screen.
-pub(crate) fn column(out: &mut String, share: f64, label: &str, is_wide: bool) {
-    let (x, bottom) = (percent(share), HEAD + PLOT);
+pub(crate) fn append_column(out: &mut String, share: f64, label: &str, is_wide: bool) {
+    let (x, bottom) = (format_percent(share), HEAD_HEIGHT_PX + PLOT_HEIGHT_PX);
     out.push_str(&format!("<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>", bottom + 5.0));
     if !label.is_empty() {
         let class = if is_wide { "x wide" } else { "x" };
@@ -125,37 +125,37 @@ pub(crate) fn column(out: &mut String, share: f64, label: &str, is_wide: bool) {
 }
 
 /// Returns names of the drawn lines, shortened so that they still differ.
-fn names_of(chart: &Chart) -> Vec<String> {
+fn short_line_names(chart: &Chart) -> Vec<String> {
     let name = |l: &ChartLine| if l.instance == "_total" { "all".to_owned() } else { l.instance.clone() };
-    let names: Vec<String> = chart.lines.iter().take(LINES).map(name).collect();
-    palette::short(&names.iter().map(String::as_str).collect::<Vec<_>>(), 14, "…")
+    let names: Vec<String> = chart.lines.iter().take(MAX_LINES).map(name).collect();
+    palette::shorten_names(&names.iter().map(String::as_str).collect::<Vec<_>>(), 14, "…")
 }
 
 /// Formats a share as an SVG percentage.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{}%", coordinate(share.clamp(0.0, 1.0) * 100.0))
+pub(crate) fn format_percent(share: f64) -> String {
+    format!("{}%", format_coordinate(share.clamp(0.0, 1.0) * 100.0))
 }
 
 /// Appends the line of the means and, for a single line, the band from minimum to
 /// maximum. Each run of data is a separate path; unrecorded time stays empty.
-fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale: &HeightScale) {
+fn append_paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale: &HeightScale) {
     let count = line.buckets.len() as f64;
     let (mut means, mut band) = (String::new(), String::new());
-    for run in line.runs() {
+    for run in line.data_runs() {
         // from edge to edge, so that a single bucket is visible
         let mut places: Vec<(f64, usize)> = vec![(run.start as f64 / count, run.start)];
         places.extend(run.clone().map(|index| ((index as f64 + 0.5) / count, index)));
         places.push((run.end as f64 / count, run.end - 1));
         let point = |(x, index): &(f64, usize), value: fn(&crate::ChartBucket) -> f64| {
             let y = scale.share(value(&line.buckets[*index])) * 1000.0;
-            format!("{} {}", coordinate(x * 1000.0), coordinate(y))
+            format!("{} {}", format_coordinate(x * 1000.0), format_coordinate(y))
         };
         let along =
             |value: fn(&crate::ChartBucket) -> f64| -> Vec<String> { places.iter().map(|p| point(p, value)).collect() };
         means.push_str(&format!("M{}", along(|b| b.mean).join("L")));
-        let mut lower = along(|b| b.least);
+        let mut lower = along(|b| b.min);
         lower.reverse();
-        band.push_str(&format!("M{}L{}Z", along(|b| b.most).join("L"), lower.join("L")));
+        band.push_str(&format!("M{}L{}Z", along(|b| b.max).join("L"), lower.join("L")));
     }
     if single {
         out.push_str(&format!("<path class=\"band s{number}\" d=\"{band}\"/>\n"));
@@ -164,33 +164,34 @@ fn paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale:
 }
 
 /// Appends the intervals in which the finding held.
-fn shades(out: &mut String, chart: &Chart) {
-    for (from, to) in &chart.shaded {
-        let (start, end) = (chart.place(*from).clamp(0.0, 1.0), chart.place(*to).clamp(0.0, 1.0));
+fn append_shaded_intervals(out: &mut String, chart: &Chart) {
+    for (from, to) in &chart.shaded_intervals {
+        let (start, end) = (chart.time_share(*from).clamp(0.0, 1.0), chart.time_share(*to).clamp(0.0, 1.0));
         if end > start {
             out.push_str(&format!(
                 "<rect class=\"held\" x=\"{}\" width=\"{}\" y=\"{head}\" height=\"{plot}\"/>\n",
-                percent(start),
-                percent(end - start),
-                head = HEAD,
-                plot = PLOT,
+                format_percent(start),
+                format_percent(end - start),
+                head = HEAD_HEIGHT_PX,
+                plot = PLOT_HEIGHT_PX,
             ));
         }
     }
 }
 
-fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
+fn append_limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
     let Some(limit) = chart.drawn_limit() else { return };
     let y = scale.y(limit);
     // the text stands on the side of the line with fewer values, within the plot
     let ends = chart.lines.iter().flat_map(|l| l.buckets.iter().skip(l.buckets.len() * 3 / 4));
     let heights: Vec<f64> = ends.filter(|b| !b.is_gap()).map(|b| scale.y(b.mean)).collect();
     let crowd = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
-    let below = y < HEAD + 14.0 || (crowd(y - 18.0, y) > crowd(y, y + 18.0) && y < HEAD + PLOT - 18.0);
+    let below = y < HEAD_HEIGHT_PX + 14.0
+        || (crowd(y - 18.0, y) > crowd(y, y + 18.0) && y < HEAD_HEIGHT_PX + PLOT_HEIGHT_PX - 18.0);
     out.push_str(&format!(
         "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
          <text class=\"limit\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\">limit {words}</text>\n",
-        y = coordinate(y),
+        y = format_coordinate(y),
         dy = if below { 14 } else { -5 },
         words = escape(&units::format_value(limit, &chart.unit)),
     ));
@@ -198,43 +199,49 @@ fn limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
 
 /// Appends a vertical mark for each bookmark with its number, and its text if it
 /// fits before the next one.
-fn bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
+fn append_bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
     let found = chart.bookmarks(notes);
     for (index, (number, note)) in found.iter().enumerate() {
-        let place = chart.place(note.time_ns);
-        let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.place(n.time_ns));
+        let place = chart.time_share(note.time_ns);
+        let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
         let room = ((next - place) * 90.0) as usize;
-        let words = if room >= 8 { text::cut(&note.text, room.min(30), "…") } else { String::new() };
-        let x = percent(place);
+        let words = if room >= 8 { text::cut_text(&note.text, room.min(30), "…") } else { String::new() };
+        let x = format_percent(place);
         out.push_str(&format!(
             "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{head}\" y2=\"{}\"/>\
              <text x=\"{x}\" y=\"11\" dx=\"-3\">{}<tspan class=\"wide\"> {}</tspan></text></g>\n",
-            zone.clock(note.time_ns),
+            zone.format_clock(note.time_ns),
             escape(&note.text),
-            HEAD + PLOT,
+            HEAD_HEIGHT_PX + PLOT_HEIGHT_PX,
             number,
             escape(&words),
-            head = HEAD,
+            head = HEAD_HEIGHT_PX,
         ));
     }
 }
 
 /// Appends the times under the plot.
-fn times(out: &mut String, chart: &Chart, zone: &DisplayZone) {
-    let marks = zone.marks(chart.from_ns, chart.to_ns, 8);
-    columns(out, marks.iter().map(|mark| (chart.place(mark.time_ns), mark.label.as_str())));
+fn append_times(out: &mut String, chart: &Chart, zone: &DisplayZone) {
+    let marks = zone.axis_marks(chart.from_ns, chart.to_ns, 8);
+    append_columns(out, marks.iter().map(|mark| (chart.time_share(mark.time_ns), mark.label.as_str())));
 }
 
-fn line_names(out: &mut String, chart: &Chart, scale: &HeightScale, named: &[String], style: impl Fn(usize) -> usize) {
+fn append_line_names(
+    out: &mut String,
+    chart: &Chart,
+    scale: &HeightScale,
+    named: &[String],
+    style: impl Fn(usize) -> usize,
+) {
     let last = |l: &ChartLine| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
-    let shown = chart.lines.iter().take(LINES).enumerate();
+    let shown = chart.lines.iter().take(MAX_LINES).enumerate();
     let places = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
-    names(out, places, |number| named[number].clone(), style);
+    append_names(out, places, |number| named[number].clone(), style);
 }
 
 /// Appends the names of lines at their ends, moved apart where they would touch.
 /// `places` holds the heights of the ends with the lines' numbers.
-pub(crate) fn names(
+pub(crate) fn append_names(
     out: &mut String,
     mut places: Vec<(f64, usize)>,
     name: impl Fn(usize) -> String,
@@ -246,22 +253,22 @@ pub(crate) fn names(
         places[index].0 = places[index].0.max(places[index - 1].0 + APART);
     }
     // names pushed below the plot move up again, starting from the bottom
-    let mut floor = HEAD + PLOT + 4.0;
+    let mut floor = HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + 4.0;
     for place in places.iter_mut().rev() {
         place.0 = place.0.min(floor);
         floor = place.0 - APART;
     }
     for (y, number) in places {
         let words = escape(&name(number));
-        let (y, style) = (coordinate(y), style(number));
+        let (y, style) = (format_coordinate(y), style(number));
         out.push_str(&format!("<text class=\"name s{style}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"));
     }
 }
 
 /// Describes the chart in a sentence or two, for users who cannot see it.
-pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
-    let mut words = format!("{}.", zone.range(chart.from_ns, chart.to_ns));
-    for (line, name) in chart.lines.iter().zip(names_of(chart)) {
+pub fn describe_chart(chart: &Chart, zone: &DisplayZone) -> String {
+    let mut words = format!("{}.", zone.format_range(chart.from_ns, chart.to_ns));
+    for (line, name) in chart.lines.iter().zip(short_line_names(chart)) {
         let name = if line.instance.is_empty() { String::new() } else { format!("{name}: ") };
         let value = |v: f64| units::format_value(v, &chart.unit);
         match line.summary() {
@@ -275,7 +282,7 @@ pub fn describe(chart: &Chart, zone: &DisplayZone) -> String {
     if let Some(limit) = chart.limit {
         words.push_str(&format!(" Limit {}.", units::format_value(limit, &chart.unit)));
     }
-    let held: f64 = chart.shaded.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
+    let held: f64 = chart.shaded_intervals.iter().map(|(from, to)| (to - from) as f64 * 1e-9).sum();
     if held > 0.0 {
         words.push_str(&format!(" The {} in which the finding held are shaded.", format_duration(held)));
     }
@@ -287,30 +294,31 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn drawn(chart: &Chart) -> String {
-        draw(chart, &[], &fixture::notes(), &DisplayZone::utc(), "x")
+    fn draw_sample(chart: &Chart) -> String {
+        draw_chart(chart, &[], &fixture::sample_notes(), &DisplayZone::utc(), "x")
     }
 
     /// The `d` of the paths of a class.
-    fn paths<'a>(svg: &'a str, class: &str) -> Vec<&'a str> {
+    fn path_points<'a>(svg: &'a str, class: &str) -> Vec<&'a str> {
         let of_class = |p: &&str| p.contains(&format!("class=\"{class} "));
         let d = |p: &'a str| p.split("d=\"").nth(1)?.split('"').next();
         svg.split("<path").filter(of_class).filter_map(d).collect()
     }
 
     #[test]
-    fn a_gap_parts_the_line_and_the_band() {
-        let svg = drawn(&fixture::finding_chart(0, 6.2));
-        assert_eq!(paths(&svg, "mean").len(), 1);
-        assert_eq!(paths(&svg, "mean")[0].matches('M').count(), 2);
-        assert_eq!(paths(&svg, "band")[0].matches('Z').count(), 2);
+    fn a_gap_splits_line_and_band() {
+        let svg = draw_sample(&fixture::finding_chart(0, 6.2));
+        assert_eq!(path_points(&svg, "mean").len(), 1);
+        assert_eq!(path_points(&svg, "mean")[0].matches('M').count(), 2);
+        assert_eq!(path_points(&svg, "band")[0].matches('Z').count(), 2);
     }
 
     #[test]
     fn every_point_lies_in_the_plot() {
-        for chart in [fixture::finding_chart(0, 6.2), fixture::chart("physical_disk.busy", &["sda", "sdb"], 0.6)] {
-            let svg = drawn(&chart);
-            for path in paths(&svg, "mean").iter().chain(&paths(&svg, "band")) {
+        for chart in [fixture::finding_chart(0, 6.2), fixture::sample_chart("physical_disk.busy", &["sda", "sdb"], 0.6)]
+        {
+            let svg = draw_sample(&chart);
+            for path in path_points(&svg, "mean").iter().chain(&path_points(&svg, "band")) {
                 for number in path.split(['M', 'L', 'Z', ' ']).filter(|n| !n.is_empty()) {
                     let number: f64 = number.parse().expect("a coordinate");
                     assert!((0.0..=1000.0).contains(&number), "{number}");
@@ -320,27 +328,31 @@ mod tests {
     }
 
     #[test]
-    fn limit_stretch_and_bookmarks_are_drawn_and_told() {
-        let svg = drawn(&fixture::finding_chart(0, 6.2));
+    fn draws_and_describes_limit_held_intervals_and_bookmarks() {
+        let svg = draw_sample(&fixture::finding_chart(0, 6.2));
         assert!(svg.contains(">limit 2 requests</text>"));
         assert_eq!(svg.matches("class=\"held\"").count(), 2, "only what held is shaded");
         assert_eq!(svg.matches("class=\"mark\"").count(), 2);
         let told = "Limit 2 requests. The 2 min 40 s in which the finding held are shaded.</desc>";
         assert!(svg.contains(told), "{svg}");
-        assert!(!drawn(&fixture::chart("physical_disk.busy", &["sda"], 0.6)).contains("limit"));
+        assert!(!draw_sample(&fixture::sample_chart("physical_disk.busy", &["sda"], 0.6)).contains("limit"));
     }
 
     #[test]
-    fn a_limit_far_above_does_not_press_the_line_flat() {
+    fn a_limit_far_above_does_not_flatten_the_line() {
         let mut chart = fixture::finding_chart(0, 6.2);
         chart.limit = Some(1000.0);
         assert_eq!(chart.drawn_limit(), None);
-        assert!(!drawn(&chart).contains("class=\"limit\""));
+        assert!(!draw_sample(&chart).contains("class=\"limit\""));
     }
 
     #[test]
     fn several_lines_are_named_at_their_ends_and_do_not_touch() {
-        let svg = drawn(&fixture::chart("physical_disk.bytes_per_s", &["sda", "sdb", "sdc", "sdd", "sde", "sdf"], 1e3));
+        let svg = draw_sample(&fixture::sample_chart(
+            "physical_disk.bytes_per_s",
+            &["sda", "sdb", "sdc", "sdd", "sde", "sdf"],
+            1e3,
+        ));
         let y = |t: &str| t.split(" y=\"").nth(1)?.split('"').next()?.parse::<f64>().ok();
         let mut heights: Vec<f64> = svg.split("<text").filter(|t| t.contains("class=\"name ")).filter_map(y).collect();
         assert_eq!(heights.len(), 6);
@@ -349,9 +361,9 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_said() {
-        let mut chart = fixture::chart("physical_disk.busy", &["sda"], 0.6);
+    fn says_that_nothing_was_recorded() {
+        let mut chart = fixture::sample_chart("physical_disk.busy", &["sda"], 0.6);
         chart.lines[0].buckets.fill(crate::ChartBucket::GAP);
-        assert!(drawn(&chart).contains("was not recorded"));
+        assert!(draw_sample(&chart).contains("was not recorded"));
     }
 }

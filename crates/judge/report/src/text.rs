@@ -6,25 +6,25 @@ use unicode_width::UnicodeWidthChar;
 /// Returns the number of columns that the text takes when it is shown. Diskwright's colour escapes take none. A
 /// control character takes one column, that of the sign shown in its place; so a foreign name keeps its width
 /// whether it is made harmless before or after it is measured.
-pub fn width(text: &str) -> usize {
+pub fn display_width(text: &str) -> usize {
     let mut columns = 0;
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         let colour = if c == '\x1b' { colour_escape_bytes(rest) } else { None };
         if colour.is_none() {
-            columns += columns_of(c);
+            columns += char_columns(c);
         }
         rest = &rest[colour.unwrap_or(c.len_utf8())..];
     }
     columns
 }
 
-fn columns_of(c: char) -> usize {
+fn char_columns(c: char) -> usize {
     if is_control(c) { 1 } else { c.width().unwrap_or(0) }
 }
 
 /// Converts text to ASCII: common signs to their plain spelling, others to `?`.
-pub fn ascii(text: &str) -> String {
+pub fn to_ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -52,11 +52,11 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
     let columns = columns.max(8);
     let mut lines = vec![String::new()];
     let mut room = columns.saturating_sub(first);
-    for mut word in words(text, columns) {
+    for mut word in split_words(text, columns) {
         loop {
             let line = lines.last_mut().expect("there is always a line");
             let blank = usize::from(!line.is_empty());
-            let needed = width(&word);
+            let needed = display_width(&word);
             if needed + blank <= room {
                 if blank == 1 {
                     line.push(' ');
@@ -66,7 +66,7 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
                 break;
             }
             if line.is_empty() && room == columns {
-                let head = head(&word, columns);
+                let head = fitting_prefix(&word, columns);
                 // ids and paths break after a separator, if there is one
                 let end = head.rfind(['.', '_', '/', '-', ',']).map(|index| index + 1);
                 let head = end.filter(|&e| e > head.len() / 3).unwrap_or(head.len());
@@ -81,11 +81,13 @@ pub fn wrap(text: &str, columns: usize, first: usize) -> Vec<String> {
 }
 
 /// Splits a text into words; a number and its unit are one word, so that no line ends between them.
-fn words(text: &str, columns: usize) -> Vec<String> {
+fn split_words(text: &str, columns: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match words.last_mut() {
-            Some(last) if is_number(last) && is_unit(word) && width(last) + 1 + width(word) <= columns => {
+            Some(last)
+                if is_number(last) && is_unit(word) && display_width(last) + 1 + display_width(word) <= columns =>
+            {
                 last.push(' ');
                 last.push_str(word);
             }
@@ -110,10 +112,10 @@ fn is_unit(word: &str) -> bool {
 }
 
 /// Returns the longest start of the text that fits into `columns`, at least one character.
-fn head(text: &str, columns: usize) -> &str {
+fn fitting_prefix(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (position, c) in text.char_indices() {
-        used += columns_of(c);
+        used += char_columns(c);
         if used > columns && position > 0 {
             return &text[..position];
         }
@@ -122,25 +124,25 @@ fn head(text: &str, columns: usize) -> &str {
 }
 
 /// Cuts the text to `columns`; if something was cut, it ends in `more`.
-pub fn cut(text: &str, columns: usize, more: &str) -> String {
-    if width(text) <= columns {
+pub fn cut_text(text: &str, columns: usize, more: &str) -> String {
+    if display_width(text) <= columns {
         return text.to_owned();
     }
-    let room = columns.saturating_sub(width(more));
+    let room = columns.saturating_sub(display_width(more));
     if room == 0 {
-        return head(text, columns).to_owned();
+        return fitting_prefix(text, columns).to_owned();
     }
-    format!("{}{more}", head(text, room).trim_end())
+    format!("{}{more}", fitting_prefix(text, room).trim_end())
 }
 
 /// Pads the text with blanks at its end to `columns`.
-pub fn left(text: &str, columns: usize) -> String {
-    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+pub fn pad_right(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(display_width(text))))
 }
 
 /// Pads the text with blanks before it to `columns`.
-pub fn right(text: &str, columns: usize) -> String {
-    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+pub fn pad_left(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(display_width(text))))
 }
 
 #[cfg(test)]
@@ -149,9 +151,9 @@ mod tests {
 
     #[test]
     fn width_is_what_a_terminal_shows() {
-        assert_eq!(width("sda"), 3);
-        assert_eq!(width("\x1b[1;31msda\x1b[0m"), 3);
-        assert_eq!(width("磁盘"), 4);
+        assert_eq!(display_width("sda"), 3);
+        assert_eq!(display_width("\x1b[1;31msda\x1b[0m"), 3);
+        assert_eq!(display_width("磁盘"), 4);
     }
 
     #[test]
@@ -160,10 +162,10 @@ mod tests {
             ["\x1b]0;pwn\x07<i>\nx", "\x1b[2Jx", "\x1b", "a\tb\u{202e}c", "\u{9b}31mz", "\x1b[31", "é\x1b]8;;磁盘"]
         {
             let shown = diskwright_base::text::printable_line(name);
-            assert_eq!(width(name), width(&shown), "{name:?}");
-            assert_eq!(diskwright_base::text::printable_line(&left(name, 30)), left(&shown, 30));
-            assert_eq!(diskwright_base::text::printable_line(&right(name, 30)), right(&shown, 30));
-            assert_eq!(diskwright_base::text::printable_line(&cut(name, 4, "~")), cut(&shown, 4, "~"));
+            assert_eq!(display_width(name), display_width(&shown), "{name:?}");
+            assert_eq!(diskwright_base::text::printable_line(&pad_right(name, 30)), pad_right(&shown, 30));
+            assert_eq!(diskwright_base::text::printable_line(&pad_left(name, 30)), pad_left(&shown, 30));
+            assert_eq!(diskwright_base::text::printable_line(&cut_text(name, 4, "~")), cut_text(&shown, 4, "~"));
         }
     }
 
@@ -173,7 +175,7 @@ mod tests {
             "a disk that is asked for more than it can serve makes averyveryverylongwordindeed wait 磁盘磁盘磁盘";
         for columns in 8..40 {
             for line in wrap(text, columns, 5) {
-                assert!(width(&line) <= columns, "{columns}: {line}");
+                assert!(display_width(&line) <= columns, "{columns}: {line}");
             }
         }
         assert_eq!(wrap("one two three", 8, 0), ["one two", "three"]);
@@ -193,13 +195,13 @@ mod tests {
 
     #[test]
     fn signs_have_a_plain_spelling() {
-        assert_eq!(ascii("5 µs … — ×2"), "5 us ... - x2");
+        assert_eq!(to_ascii("5 µs … — ×2"), "5 us ... - x2");
     }
 
     #[test]
     fn cut_text_says_so() {
-        assert_eq!(cut("postgres: checkpointer", 10, "…"), "postgres:…");
-        assert_eq!(cut("short", 10, "…"), "short");
-        assert_eq!(cut("磁盘磁盘", 5, "…"), "磁盘…");
+        assert_eq!(cut_text("postgres: checkpointer", 10, "…"), "postgres:…");
+        assert_eq!(cut_text("short", 10, "…"), "short");
+        assert_eq!(cut_text("磁盘磁盘", 5, "…"), "磁盘…");
     }
 }

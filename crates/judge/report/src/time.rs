@@ -68,44 +68,44 @@ impl DisplayZone {
 
     /// Makes a zone from its POSIX rule, such as `CET-1CEST,M3.5.0,M10.5.0/3`; `None`
     /// if the rule is invalid.
-    pub fn rule(posix: &str) -> Option<DisplayZone> {
+    pub fn from_posix_rule(posix: &str) -> Option<DisplayZone> {
         TimeZone::posix(posix).ok().map(DisplayZone)
     }
 
-    fn zoned(&self, time_ns: i64) -> Zoned {
+    fn to_zoned(&self, time_ns: i64) -> Zoned {
         // the calendar covers all times that an i64 of nanoseconds can express
         Timestamp::from_nanosecond(time_ns.into()).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(self.0.clone())
     }
 
     /// Formats a time of day: `22:20:11`.
-    pub fn clock(&self, time_ns: i64) -> String {
-        self.zoned(time_ns).strftime("%H:%M:%S").to_string()
+    pub fn format_clock(&self, time_ns: i64) -> String {
+        self.to_zoned(time_ns).strftime("%H:%M:%S").to_string()
     }
 
     /// Formats a time with date and zone: `2026-11-21 22:20:11 UTC`.
-    pub fn moment(&self, time_ns: i64) -> String {
-        self.zoned(time_ns).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
+    pub fn format_moment(&self, time_ns: i64) -> String {
+        self.to_zoned(time_ns).strftime("%Y-%m-%d %H:%M:%S %Z").to_string()
     }
 
     /// Formats a range: `2026-11-21 22:20:11 to 22:20:41 UTC`, with the second date if it differs, and with both zones
     /// if the clock changes between winter and summer time in the range.
-    pub fn range(&self, from_ns: i64, to_ns: i64) -> String {
-        let (from, to) = (self.zoned(from_ns), self.zoned(to_ns));
+    pub fn format_range(&self, from_ns: i64, to_ns: i64) -> String {
+        let (from, to) = (self.to_zoned(from_ns), self.to_zoned(to_ns));
         let start = if from.offset() == to.offset() { "%Y-%m-%d %H:%M:%S" } else { "%Y-%m-%d %H:%M:%S %Z" };
         let end = if from.date() == to.date() { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" };
         format!("{} to {}", from.strftime(start), to.strftime(end))
     }
 
     /// Formats a range between two RFC 3339 times; strings that are not such times are kept unchanged.
-    pub fn range_between(&self, from: &str, to: &str) -> String {
+    pub fn format_range_between(&self, from: &str, to: &str) -> String {
         match (parse_rfc3339(from), parse_rfc3339(to)) {
-            (Some(from_ns), Some(to_ns)) => self.range(from_ns, to_ns),
+            (Some(from_ns), Some(to_ns)) => self.format_range(from_ns, to_ns),
             _ => format!("{from} to {to}"),
         }
     }
 
     /// Returns the marks of an axis over the window: at most `max_count`, at round local times.
-    pub fn marks(&self, from_ns: i64, to_ns: i64, max_count: usize) -> Vec<TimeMark> {
+    pub fn axis_marks(&self, from_ns: i64, to_ns: i64, max_count: usize) -> Vec<TimeMark> {
         let span = to_ns.saturating_sub(from_ns);
         if span <= 0 || max_count == 0 {
             return Vec::new();
@@ -113,9 +113,9 @@ impl DisplayZone {
         let fits = |step: &&i64| ((span / **step) as usize) < max_count;
         let step = STEPS_NS.iter().find(fits).or(STEPS_NS.last()).copied().unwrap_or(DAY_NS);
         let mut marks = Vec::new();
-        let mut day = Some(self.zoned(from_ns).date());
+        let mut day = Some(self.to_zoned(from_ns).date());
         for time_ns in self.round_times(from_ns, to_ns, step) {
-            let zoned = self.zoned(time_ns);
+            let zoned = self.to_zoned(time_ns);
             let new_day = day.replace(zoned.date()).is_some_and(|d| d != zoned.date());
             let format = match step {
                 s if s >= DAY_NS => "%-d %b",
@@ -133,7 +133,7 @@ impl DisplayZone {
     /// Returns the multiples of `step` in local time. Steps of an hour and more follow
     /// wall-clock time, so that marks stay at round hours across a change to summer time.
     fn round_times(&self, from_ns: i64, to_ns: i64, step: i64) -> Vec<i64> {
-        let start = self.zoned(from_ns);
+        let start = self.to_zoned(from_ns);
         let mut times = Vec::new();
         if step < HOUR_NS {
             let offset = i64::from(start.offset().seconds()) * SECOND_NS;
@@ -143,7 +143,7 @@ impl DisplayZone {
                 time_ns += step;
             }
         } else {
-            let midnight = if step >= 7 * DAY_NS { monday(&start) } else { start.datetime().start_of_day() };
+            let midnight = if step >= 7 * DAY_NS { monday_before(&start) } else { start.datetime().start_of_day() };
             for count in 0..100_000_i64 {
                 let Some(wall) = count.checked_mul(step).map(SignedDuration::from_nanos) else { break };
                 let Ok(wall) = midnight.checked_add(wall) else { break };
@@ -162,7 +162,7 @@ impl DisplayZone {
     }
 }
 
-fn monday(day: &Zoned) -> DateTime {
+fn monday_before(day: &Zoned) -> DateTime {
     let midnight = day.datetime().start_of_day();
     let days = i64::from(day.weekday().to_monday_zero_offset());
     midnight.checked_sub(days.days()).unwrap_or(midnight)
@@ -175,54 +175,57 @@ mod tests {
     /// 2026-11-21 22:20:11 UTC.
     const NOW_NS: i64 = 1_795_299_611 * SECOND_NS;
 
-    fn labels(zone: &DisplayZone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
-        zone.marks(from_ns, to_ns, most).into_iter().map(|m| m.label).collect()
+    fn mark_labels(zone: &DisplayZone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
+        zone.axis_marks(from_ns, to_ns, most).into_iter().map(|m| m.label).collect()
     }
 
     #[test]
     fn moments_and_ranges() {
         let utc = DisplayZone::utc();
-        assert_eq!(utc.moment(NOW_NS), "2026-11-21 22:20:11 UTC");
-        assert_eq!(utc.range(NOW_NS, NOW_NS + 30 * SECOND_NS), "2026-11-21 22:20:11 to 22:20:41 UTC");
-        assert_eq!(utc.range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
-        let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
-        assert_eq!(zone.moment(NOW_NS), "2026-11-21 23:20:11 CET");
+        assert_eq!(utc.format_moment(NOW_NS), "2026-11-21 22:20:11 UTC");
+        assert_eq!(utc.format_range(NOW_NS, NOW_NS + 30 * SECOND_NS), "2026-11-21 22:20:11 to 22:20:41 UTC");
+        assert_eq!(utc.format_range(NOW_NS, NOW_NS + 2 * HOUR_NS), "2026-11-21 22:20:11 to 2026-11-22 00:20:11 UTC");
+        let zone = DisplayZone::from_posix_rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        assert_eq!(zone.format_moment(NOW_NS), "2026-11-21 23:20:11 CET");
         // an hour and a half in the night in which three o'clock comes twice
         let autumn = parse_rfc3339("2026-10-25T00:30:00Z").unwrap();
-        let range = zone.range(autumn, autumn + 90 * MINUTE_NS);
+        let range = zone.format_range(autumn, autumn + 90 * MINUTE_NS);
         assert_eq!(range, "2026-10-25 02:30:00 CEST to 03:00:00 CET");
     }
 
     #[test]
-    fn contract_times_are_read() {
+    fn reads_rfc3339_times() {
         assert_eq!(parse_rfc3339("2026-11-21T22:20:11Z"), Some(NOW_NS));
         assert_eq!(parse_rfc3339("2026-11-21T23:20:11.5+01:00"), Some(NOW_NS + SECOND_NS / 2));
         assert_eq!(parse_rfc3339("yesterday"), None);
-        assert_eq!(DisplayZone::utc().range_between("2026-11-21T22:20:11Z", "never"), "2026-11-21T22:20:11Z to never");
+        assert_eq!(
+            DisplayZone::utc().format_range_between("2026-11-21T22:20:11Z", "never"),
+            "2026-11-21T22:20:11Z to never"
+        );
     }
 
     #[test]
     fn marks_stand_at_round_times() {
         let utc = DisplayZone::utc();
-        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 30 * SECOND_NS, 4), ["22:20:20", "22:20:30", "22:20:40"]);
-        assert_eq!(labels(&utc, NOW_NS, NOW_NS + HOUR_NS, 5), ["22:30", "22:45", "23:00", "23:15"]);
-        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 6 * HOUR_NS, 4), ["22 Nov 00:00", "02:00", "04:00"]);
-        assert_eq!(labels(&utc, NOW_NS, NOW_NS + 14 * DAY_NS, 3), ["23 Nov", "30 Nov"]);
+        assert_eq!(mark_labels(&utc, NOW_NS, NOW_NS + 30 * SECOND_NS, 4), ["22:20:20", "22:20:30", "22:20:40"]);
+        assert_eq!(mark_labels(&utc, NOW_NS, NOW_NS + HOUR_NS, 5), ["22:30", "22:45", "23:00", "23:15"]);
+        assert_eq!(mark_labels(&utc, NOW_NS, NOW_NS + 6 * HOUR_NS, 4), ["22 Nov 00:00", "02:00", "04:00"]);
+        assert_eq!(mark_labels(&utc, NOW_NS, NOW_NS + 14 * DAY_NS, 3), ["23 Nov", "30 Nov"]);
     }
 
     #[test]
     fn a_new_day_is_named() {
-        let labels = labels(&DisplayZone::utc(), NOW_NS, NOW_NS + 4 * HOUR_NS, 5);
+        let labels = mark_labels(&DisplayZone::utc(), NOW_NS, NOW_NS + 4 * HOUR_NS, 5);
         assert_eq!(labels, ["23:00", "22 Nov 00:00", "01:00", "02:00"]);
     }
 
     #[test]
-    fn marks_keep_to_local_hours_over_a_change_of_the_clock() {
+    fn marks_keep_local_hours_across_a_clock_change() {
         // summer time ends on 2026-10-25 at 03:00 CEST
-        let zone = DisplayZone::rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let zone = DisplayZone::from_posix_rule("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let from = 1_792_879_200 * SECOND_NS; // 2026-10-25 00:00 CEST
-        assert_eq!(zone.moment(from), "2026-10-25 00:00:00 CEST");
-        let labels = labels(&zone, from, from + 25 * HOUR_NS, 6);
+        assert_eq!(zone.format_moment(from), "2026-10-25 00:00:00 CEST");
+        let labels = mark_labels(&zone, from, from + 25 * HOUR_NS, 6);
         assert_eq!(labels, ["00:00", "06:00", "12:00", "18:00", "26 Oct 00:00"]);
     }
 
@@ -230,12 +233,12 @@ mod tests {
     fn never_more_marks_than_fit() {
         for span in [1, 7, 31, 61, 3601, 90_000, 1_000_000, 40_000_000, 700_000_000] {
             for most in 1..12 {
-                let marks = DisplayZone::utc().marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
+                let marks = DisplayZone::utc().axis_marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
                 assert!(marks.len() <= most, "{span} s, {most}");
                 assert!(marks.iter().all(|m| m.time_ns >= NOW_NS && m.time_ns <= NOW_NS + span * SECOND_NS));
             }
         }
-        assert!(DisplayZone::utc().marks(5, 5, 4).is_empty());
-        assert!(DisplayZone::utc().marks(i64::MIN, i64::MAX, 4).len() <= 4);
+        assert!(DisplayZone::utc().axis_marks(5, 5, 4).is_empty());
+        assert!(DisplayZone::utc().axis_marks(i64::MIN, i64::MAX, 4).len() <= 4);
     }
 }

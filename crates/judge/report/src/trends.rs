@@ -5,31 +5,31 @@ use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::trends::{Trend, TrendRhythm, TrendShape, TrendStep};
 
 use crate::axis;
+use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
-use crate::html::{HtmlReport, figure, rare_key};
-use crate::markup::{escape, value};
-use crate::model::{Chart, ChartLine};
-use crate::sections::table;
+use crate::html::{HtmlReport, chart_figure, rare_key};
+use crate::markup::{escape, value_html};
+use crate::sections::html_table;
 use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 
 /// Largest number of trends on the screen.
-pub(crate) const TOLD: usize = 5;
+pub(crate) const MAX_SCREEN_TRENDS: usize = 5;
 /// Largest number of charts on the page.
-const CHARTS: usize = 24;
+const MAX_CHARTS: usize = 24;
 /// Largest number of rows of the page's table.
-const ROWS: usize = 120;
+const MAX_TABLE_ROWS: usize = 120;
 
 /// Returns the name of a trend: `sda: average queue length`.
-pub(crate) fn name(trend: &Trend) -> String {
+pub(crate) fn trend_name(trend: &Trend) -> String {
     if trend.quantity == trend.counter {
         return axis::counter_title(&trend.counter, &[&trend.instance]);
     }
     // a formula is shown unchanged
-    format!("{}{}", crate::words::place(&trend.instance), trend.quantity)
+    format!("{}{}", crate::verdict_words::instance_prefix(&trend.instance), trend.quantity)
 }
 
 /// Puts a slope with its interval in words: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
-fn heading(trend: &Trend) -> String {
+fn slope_text(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
     let show = |v: f64| units::format_value(sign * v, &trend.unit);
     let (near, far) =
@@ -42,15 +42,15 @@ fn heading(trend: &Trend) -> String {
 }
 
 /// Formats a time to the minute, or only to the day if it is uncertain by `wide_s` seconds of more than a day.
-fn moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
+fn format_moment(rfc3339: &str, zone: &DisplayZone, wide_s: f64) -> String {
     let Some(time_ns) = parse_rfc3339(rfc3339) else { return rfc3339.to_owned() };
-    let full = zone.moment(time_ns);
+    let full = zone.format_moment(time_ns);
     let length = if wide_s > 86_400.0 { 10 } else { 16 };
     full.get(..length).map_or(full.clone(), str::to_owned)
 }
 
 /// Returns the seconds from one RFC 3339 time to another; infinity if either is missing.
-fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
+fn seconds_between(from: &Option<String>, to: &Option<String>) -> f64 {
     let time = |text: &Option<String>| parse_rfc3339(text.as_deref()?);
     match (time(from), time(to)) {
         (Some(from), Some(to)) => (to as f64 - from as f64) / 1e9,
@@ -60,10 +60,10 @@ fn apart_s(from: &Option<String>, to: &Option<String>) -> f64 {
 
 /// Describes the time at which the limit is crossed: `crosses 2 requests about
 /// 2026-12-03 (2026-11-30 to 2026-12-07)`.
-pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
+pub(crate) fn crossing_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let limit = units::format_value(trend.limit, &trend.unit);
-    let wide = apart_s(&trend.crosses_earliest, &trend.crosses_latest);
-    let shown = |time: &String| moment(time, zone, wide);
+    let wide = seconds_between(&trend.crosses_earliest, &trend.crosses_latest);
+    let shown = |time: &String| format_moment(time, zone, wide);
     match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
         (Some(crosses), Some(earliest), Some(latest)) => {
             Some(format!("crosses {limit} about {} ({} to {})", shown(crosses), shown(earliest), shown(latest)))
@@ -76,34 +76,38 @@ pub(crate) fn crossing(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     }
 }
 
-fn stepped(step: &TrendStep, unit: &str) -> String {
+fn step_text(step: &TrendStep, unit: &str) -> String {
     format!("{} to {}", units::format_value(step.before, unit), units::format_value(step.after, unit))
 }
 
 /// Describes the change in words; `None` if nothing changed.
-fn told(trend: &Trend, zone: &DisplayZone) -> Option<String> {
+fn change_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
     let show = |v: f64| units::format_value(v, &trend.unit);
     if trend.shape == TrendShape::Line {
-        let when = crossing(trend, zone).map_or(String::new(), |w| format!(": {w}"));
-        return Some(format!("{}, now {}{when}", heading(trend), show(trend.now)));
+        let when = crossing_text(trend, zone).map_or(String::new(), |w| format!(": {w}"));
+        return Some(format!("{}, now {}{when}", slope_text(trend), show(trend.now)));
     }
     if let Some(step) = &trend.step {
         let verb = if step.after > step.before { "rose" } else { "fell" };
-        return Some(format!("{verb} from {} at {}", stepped(step, &trend.unit), moment(&step.time, zone, 0.0)));
+        return Some(format!(
+            "{verb} from {} at {}",
+            step_text(step, &trend.unit),
+            format_moment(&step.time, zone, 0.0)
+        ));
     }
     let rhythm = trend.rhythm.as_ref()?;
     let share = units::format_value(rhythm.share, "fraction");
-    let also = trend.rhythms.get(1).map_or(String::new(), |r| format!("; also every {}", period(r)));
+    let also = trend.rhythms.get(1).map_or(String::new(), |r| format!("; also every {}", period_text(r)));
     Some(format!(
         "repeats every {}, {} ({share} of its variation, {} from low to high{also})",
-        period(rhythm),
-        peak(rhythm, zone),
+        period_text(rhythm),
+        peak_text(rhythm, zone),
         show(rhythm.swing)
     ))
 }
 
 /// Returns the period of a rhythm: `day`, `2 h`, `95 min`.
-fn period(rhythm: &TrendRhythm) -> String {
+fn period_text(rhythm: &TrendRhythm) -> String {
     match rhythm.period {
         "other" if rhythm.period_s >= 600.0 => format_duration((rhythm.period_s / 60.0).round() * 60.0),
         "other" => format_duration(rhythm.period_s.round()),
@@ -111,17 +115,17 @@ fn period(rhythm: &TrendRhythm) -> String {
     }
 }
 
-fn peak(rhythm: &TrendRhythm, zone: &DisplayZone) -> String {
+fn peak_text(rhythm: &TrendRhythm, zone: &DisplayZone) -> String {
     match rhythm.period {
         "day" => format!("highest at {} UTC", rhythm.peak),
         "week" => format!("highest at {}", rhythm.peak),
-        _ => format!("first highest at {}, seen {} times", moment(&rhythm.peak, zone, 0.0), rhythm.times as u64),
+        _ => format!("first highest at {}, seen {} times", format_moment(&rhythm.peak, zone, 0.0), rhythm.times as u64),
     }
 }
 
 /// Returns the trends that matter, a line each; simultaneous steps share a line.
-pub(crate) fn lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
-    let window_s = apart_s(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
+pub(crate) fn trend_lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
+    let window_s = seconds_between(&Some(verdict.window.from.clone()), &Some(verdict.window.to.clone()));
     let mut lines: Vec<String> = Vec::new();
     let mut reported: Vec<&Trend> = Vec::new();
     let matter: Vec<&Trend> = verdict.trends.iter().filter(|t| t.matters).collect();
@@ -129,94 +133,95 @@ pub(crate) fn lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> {
         if reported.iter().any(|t| std::ptr::eq(*t, *trend)) {
             continue;
         }
-        let Some(words) = told(trend, zone) else { continue };
-        let with: Vec<&&Trend> = matter.iter().filter(|t| together(trend, t, window_s)).collect();
+        let Some(words) = change_text(trend, zone) else { continue };
+        let with: Vec<&&Trend> = matter.iter().filter(|t| are_simultaneous(trend, t, window_s)).collect();
         reported.extend(with.iter().map(|t| **t));
         let also = match with.as_slice() {
             [] => String::new(),
-            [one] => format!(", together with {}", beside(one)),
-            [one, rest @ ..] => format!(", together with {} and {} more", beside(one), rest.len()),
+            [one] => format!(", together with {}", name_with_step(one)),
+            [one, rest @ ..] => format!(", together with {} and {} more", name_with_step(one), rest.len()),
         };
-        lines.push(format!("{} {words}{also}", name(trend)));
+        lines.push(format!("{} {words}{also}", trend_name(trend)));
     }
     lines
 }
 
-fn beside(trend: &Trend) -> String {
-    let change = trend.step.as_ref().map_or(String::new(), |s| format!(" ({})", stepped(s, &trend.unit)));
-    format!("{}{change}", name(trend))
+fn name_with_step(trend: &Trend) -> String {
+    let change = trend.step.as_ref().map_or(String::new(), |s| format!(" ({})", step_text(s, &trend.unit)));
+    format!("{}{change}", trend_name(trend))
 }
 
 /// Returns true if two steps happened at about the same time.
-fn together(one: &Trend, other: &Trend, window_s: f64) -> bool {
+fn are_simultaneous(one: &Trend, other: &Trend, window_s: f64) -> bool {
     let step_time = |t: &Trend| t.step.as_ref().map(|s| s.time.clone());
     !std::ptr::eq(one, other)
         && step_time(one).is_some()
         && step_time(other).is_some()
-        && apart_s(&step_time(one), &step_time(other)).abs() <= 0.02 * window_s
+        && seconds_between(&step_time(one), &step_time(other)).abs() <= 0.02 * window_s
 }
 
 /// Returns the sentence on how much may be noise.
-pub(crate) fn caution(verdict: &Verdict) -> String {
+pub(crate) fn noise_caution(verdict: &Verdict) -> String {
     let questions = verdict.trend_questions;
     format!("Noise alone would show any of these in fewer than 1 of 20 logs ({questions} tests made).")
 }
 
 /// Renders the page's section: charts of the changes, and a table of all trends.
-pub(crate) fn section(report: &HtmlReport, verdict: &Verdict) -> String {
+pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> String {
     if verdict.trends.is_empty() {
         return String::new();
     }
     let zone = &report.zone;
-    let mut out = format!("<p>{}</p>\n", escape(&caution(verdict)));
-    let lines: String = lines(verdict, zone).iter().map(|l| format!("<li>{}</li>\n", escape(l))).collect();
+    let mut out = format!("<p>{}</p>\n", escape(&noise_caution(verdict)));
+    let lines: String = trend_lines(verdict, zone).iter().map(|l| format!("<li>{}</li>\n", escape(l))).collect();
     if !lines.is_empty() {
         out.push_str(&format!("<ul>\n{lines}</ul>\n"));
     }
-    let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| chart(verdict, t)).take(CHARTS).collect();
+    let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| trend_chart(verdict, t)).take(MAX_CHARTS).collect();
     if !drawn.is_empty() {
         out.push_str("<div class=\"small\">\n");
         for (number, chart) in drawn.iter().enumerate() {
-            let figure = figure(chart, report, &format!("t{number}"), &rare_key(chart));
+            let figure = chart_figure(chart, report, &format!("t{number}"), &rare_key(chart));
             out.push_str(&format!("<div class=\"card\">{figure}</div>\n"));
         }
         out.push_str("</div>\n");
     }
-    let rows: Vec<Vec<String>> = verdict.trends.iter().take(ROWS).map(|t| row(t, zone)).collect();
-    out.push_str(&table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows));
-    if verdict.trends.len() > ROWS {
-        let more = verdict.trends.len() - ROWS;
+    let rows: Vec<Vec<String>> = verdict.trends.iter().take(MAX_TABLE_ROWS).map(|t| table_row(t, zone)).collect();
+    out.push_str(&html_table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows));
+    if verdict.trends.len() > MAX_TABLE_ROWS {
+        let more = verdict.trends.len() - MAX_TABLE_ROWS;
         out.push_str(&format!("<p class=\"dim\">{more} more: see <code>why --json</code>.</p>\n"));
     }
     out
 }
 
-fn row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
+fn table_row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
     let interval = match (trend.slope_low, trend.slope_high) {
-        (Some(low), Some(high)) => format!("{} to {}", value(low, &trend.unit), value(high, &trend.unit)),
+        (Some(low), Some(high)) => format!("{} to {}", value_html(low, &trend.unit), value_html(high, &trend.unit)),
         _ => "unknown".to_owned(),
     };
-    let slope = format!("{} <span class=\"dim\">({interval})</span>", value(trend.slope_per_day, &trend.unit));
-    let changed = if trend.shape == TrendShape::Line { String::new() } else { told(trend, zone).unwrap_or_default() };
-    let limit = format!("{} <span class=\"id\">{}</span>", value(trend.limit, &trend.unit), escape(&trend.rule));
+    let slope = format!("{} <span class=\"dim\">({interval})</span>", value_html(trend.slope_per_day, &trend.unit));
+    let changed =
+        if trend.shape == TrendShape::Line { String::new() } else { change_text(trend, zone).unwrap_or_default() };
+    let limit = format!("{} <span class=\"id\">{}</span>", value_html(trend.limit, &trend.unit), escape(&trend.rule));
     vec![
-        escape(&name(trend)),
-        value(trend.now, &trend.unit),
+        escape(&trend_name(trend)),
+        value_html(trend.now, &trend.unit),
         slope,
         limit,
-        escape(&crossing(trend, zone).unwrap_or_default()),
+        escape(&crossing_text(trend, zone).unwrap_or_default()),
         escape(&changed),
     ]
 }
 
 /// Charts a trend's own points; `None` if it has none.
-fn chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
+fn trend_chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
     let (from_ns, to_ns) = (parse_rfc3339(&verdict.window.from)?, parse_rfc3339(&verdict.window.to)?);
-    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
+    let bucket = |v: &Option<f64>| ChartBucket::from_value(*v);
     let line = ChartLine { instance: trend.instance.clone(), buckets: trend.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&trend.counter, from_ns, to_ns, vec![line]);
-    chart.title = name(trend);
+    chart.title = trend_name(trend);
     chart.unit = trend.unit.clone();
     chart.limit = Some(trend.limit);
     Some(chart)
@@ -228,9 +233,9 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn lines_and_steps_in_words() {
-        let verdict = fixture::verdict();
-        let lines = lines(&verdict, &DisplayZone::utc());
+    fn puts_slopes_and_steps_in_words() {
+        let verdict = fixture::sample_verdict();
+        let lines = trend_lines(&verdict, &DisplayZone::utc());
         assert_eq!(
             lines,
             [
@@ -243,14 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_told() {
-        let mut trend = fixture::verdict().trends.remove(0);
-        assert!(crossing(&trend, &DisplayZone::utc()).is_some());
+    fn omits_unknown_crossings() {
+        let mut trend = fixture::sample_verdict().trends.remove(0);
+        assert!(crossing_text(&trend, &DisplayZone::utc()).is_some());
         trend.crosses_latest = None;
-        assert!(crossing(&trend, &DisplayZone::utc()).unwrap().ends_with("about 2026-11-24, not before 2026-11-23"));
+        assert!(
+            crossing_text(&trend, &DisplayZone::utc()).unwrap().ends_with("about 2026-11-24, not before 2026-11-23")
+        );
         trend.crosses = None;
-        assert_eq!(crossing(&trend, &DisplayZone::utc()).unwrap(), "will not cross 5 % before 2026-11-23");
+        assert_eq!(crossing_text(&trend, &DisplayZone::utc()).unwrap(), "will not cross 5 % before 2026-11-23");
         trend.crosses_earliest = None;
-        assert_eq!(crossing(&trend, &DisplayZone::utc()), None);
+        assert_eq!(crossing_text(&trend, &DisplayZone::utc()), None);
     }
 }

@@ -18,7 +18,7 @@ use diskwright_base::{Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, S
 use diskwright_dashboard::{History, Panels};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_diagnosis::packs;
-use diskwright_report::heat::HeatChart;
+use diskwright_report::heat_map::HeatChart;
 use diskwright_webview::{HostSource, Stretch, WebAccess, WebSettings, WebView};
 use serde_json::Value;
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use diskwright_report::html::PALETTE;
+use diskwright_report::html::PALETTE_CSS;
 
 /// The document.
 const HTML: &str = include_str!("page/page.html");
@@ -28,7 +28,7 @@ fn shortened(text: &str) -> String {
 pub fn page(nonce: &str, version: &str) -> String {
     static PARTS: LazyLock<[String; 3]> = LazyLock::new(|| {
         let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
-        [shortened(HTML), shortened(&[PALETTE, CSS].concat()), shortened(&script)]
+        [shortened(HTML), shortened(&[PALETTE_CSS, CSS].concat()), shortened(&script)]
     });
     let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-+".contains(*c)).collect();
     let [html, css, script] = &*PARTS;

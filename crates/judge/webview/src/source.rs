@@ -2,7 +2,7 @@
 
 use diskwright_dashboard::{Alert, History};
 use diskwright_diagnosis::Verdict;
-use diskwright_report::heat::HeatChart;
+use diskwright_report::heat_map::HeatChart;
 use serde_json::Value;
 
 /// Start and end of a stretch, nanoseconds since 1970 UTC.

@@ -123,7 +123,7 @@ mod tests {
     use diskwright_base::{Note, Schema, Series, Tick};
     use diskwright_dashboard::{History, Panels, RecentHistory};
     use diskwright_diagnosis::packs;
-    use diskwright_report::heat::HeatChart;
+    use diskwright_report::heat_map::HeatChart;
     use serde_json::Value;
 
     use super::*;

@@ -3,8 +3,8 @@
 use diskwright_base::units::format_value;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
-use diskwright_report::spark::sparkline;
-use diskwright_report::text::{cut, wrap};
+use diskwright_report::sparkline::sparkline;
+use diskwright_report::text::{cut_text, wrap};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style as CellStyle};
@@ -73,7 +73,7 @@ impl Pen<'_> {
     /// Printable form of a text from outside. Pad and cut only this form: its width may differ from that of the text.
     pub fn clean_text(&self, text: &str) -> String {
         let clean = diskwright_base::text::printable_line(text);
-        if self.style.unicode { clean.into_owned() } else { diskwright_report::text::ascii(&clean) }
+        if self.style.unicode { clean.into_owned() } else { diskwright_report::text::to_ascii(&clean) }
     }
 
     fn cell_style(&self, tone: Tone) -> CellStyle {
@@ -135,13 +135,13 @@ fn draw_heading(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
         (false, _) => "log",
     };
     let host = if view.host.is_empty() { "this machine" } else { &view.host };
-    let moment = pen.style.zone.moment(view.cursor_ns);
+    let moment = pen.style.zone.format_moment(view.cursor_ns);
     let length = |(from, to): (i64, i64)| diskwright_report::time::format_duration((to - from) as f64 * 1e-9);
     let rest = format!("  {state}  {moment}  values: mean of {}, verdict: {}", length(view.shown), length(view.judged));
     let width = pen.area.width;
     // a long name is cut in favour of the time, but not below eight columns
     let room = usize::from(width).saturating_sub(rest.len()).max(8);
-    pen.write_text((0, 0), width, &format!("{}{rest}", cut(&pen.clean_text(host), room, "~")), Tone::Strong);
+    pen.write_text((0, 0), width, &format!("{}{rest}", cut_text(&pen.clean_text(host), room, "~")), Tone::Strong);
 }
 
 /// Draws the verdict and its first advice.
@@ -164,10 +164,10 @@ fn draw_verdict(pen: &mut Pen<'_>, verdict: Option<&Verdict>) {
     // the sentence includes the evidence; a long one is cut in favour of the advice
     let more = if lines.len() > 2 { "..." } else { "" };
     let second =
-        lines.get(1).map(|line| format!("{}{more}", cut(line, usize::from(width).saturating_sub(more.len()), "")));
+        lines.get(1).map(|line| format!("{}{more}", cut_text(line, usize::from(width).saturating_sub(more.len()), "")));
     let below = second.into_iter().chain(advice);
     for (row, text) in (2..layout::HEADER_ROWS).zip(below) {
-        pen.write_text((0, row), width, &cut(&pen.clean_text(&text), usize::from(width), "..."), Tone::Plain);
+        pen.write_text((0, row), width, &cut_text(&pen.clean_text(&text), usize::from(width), "..."), Tone::Plain);
     }
 }
 
@@ -189,7 +189,7 @@ fn draw_alerts(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
         let since = since_text(&pen.style.zone, alert.begin_ns, now_ns);
         let room = usize::from(width).saturating_sub(more.len());
         let text = pen.clean_text(&format!("! ALERT {} since {since}: {}", alert.id, alert.sentence));
-        let text = cut(&text, room, "...");
+        let text = cut_text(&text, room, "...");
         let tone = if alert.severity == Severity::Critical { Tone::Bad } else { Tone::Warn };
         pen.write_text((0, layout::HEADER_ROWS + row), width, &format!("{text}{more}"), tone);
     }
@@ -197,9 +197,9 @@ fn draw_alerts(pen: &mut Pen<'_>, alerts: &[&Alert], rows: u16, now_ns: i64) {
 
 /// Time of the day, with the date where it is another day than `now_ns`.
 fn since_text(zone: &DisplayZone, time_ns: i64, now_ns: i64) -> String {
-    let (then, now) = (zone.moment(time_ns), zone.moment(now_ns));
+    let (then, now) = (zone.format_moment(time_ns), zone.format_moment(now_ns));
     let is_same_day = then.get(..10) == now.get(..10);
-    if is_same_day { zone.clock(time_ns) } else { then.get(..19).unwrap_or_default().to_owned() }
+    if is_same_day { zone.format_clock(time_ns) } else { then.get(..19).unwrap_or_default().to_owned() }
 }
 
 /// Draws the lines of values of the whole machine.
@@ -213,7 +213,7 @@ fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
             let shown = format!("{}{sign}", format_figure(*value, &title.unit));
             let room = if title.unit == "fraction" { 5 } else { figures::MAX_WIDTH };
             let text = format!("{} {shown:<room$}", pen.clean_text(&title.title));
-            let columns = u16::try_from(diskwright_report::text::width(&text)).unwrap_or(u16::MAX);
+            let columns = u16::try_from(diskwright_report::text::display_width(&text)).unwrap_or(u16::MAX);
             if column + columns > pen.area.width + 1 {
                 break;
             }
@@ -255,10 +255,10 @@ fn draw_timeline(pen: &mut Pen<'_>, screen: &mut WatchScreen, view: &DashboardVi
         pen.write_text((place(mark.time_ns), layout.timeline + 2), 1, sign, tone);
     }
     pen.write_text((place(view.cursor_ns), layout.timeline + 2), 1, "^", Tone::Strong);
-    for mark in pen.style.zone.marks(view.span.0, view.span.1, usize::from(columns / 12)) {
+    for mark in pen.style.zone.axis_marks(view.span.0, view.span.1, usize::from(columns / 12)) {
         // a label that is cut off would read as another time
         let column = place(mark.time_ns);
-        if usize::from(column) + diskwright_report::text::width(&mark.label) <= usize::from(pen.area.width) {
+        if usize::from(column) + diskwright_report::text::display_width(&mark.label) <= usize::from(pen.area.width) {
             pen.write_text((column, layout.timeline + 3), 12, &mark.label, Tone::Dim);
         }
     }
@@ -270,7 +270,7 @@ fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
     let message = screen.message.as_ref().or(screen.missing.as_ref());
     let text = match (&screen.input, message) {
         (Some((ScreenInput::Mark(time_ns), text)), _) => {
-            format!("bookmark at {}: {text}_", pen.style.zone.clock(*time_ns))
+            format!("bookmark at {}: {text}_", pen.style.zone.format_clock(*time_ns))
         }
         (Some((ScreenInput::Filter, text)), _) => format!("show names with: {text}_"),
         (Some((ScreenInput::Time, text)), _) => format!("go to (22:15, 2026-11-21 22:15, -10m): {text}_"),
@@ -295,7 +295,7 @@ fn draw_footer(pen: &mut Pen<'_>, screen: &WatchScreen, cost: OwnCost) {
 fn draw_page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
     let (width, rows) = (pen.area.width, pen.area.height.saturating_sub(1));
     // long lines are wrapped; tables that fit stay unchanged
-    let fold = |line: String| match diskwright_report::text::width(&line) > usize::from(width) {
+    let fold = |line: String| match diskwright_report::text::display_width(&line) > usize::from(width) {
         true => wrap(&line, usize::from(width), 2),
         false => vec![line],
     };
@@ -328,7 +328,8 @@ fn draw_help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let rows = usize::from(pen.area.height.saturating_sub(row)).max(1);
     for (index, line) in lines.iter().take(rows).enumerate() {
         let is_cut = index + 1 == rows && lines.len() > rows;
-        let text = if is_cut { format!("{} ... (e)", cut(line, room.saturating_sub(8), "")) } else { line.clone() };
+        let text =
+            if is_cut { format!("{} ... (e)", cut_text(line, room.saturating_sub(8), "")) } else { line.clone() };
         pen.write_text((13, row), width, &text, Tone::Plain);
         row += 1;
     }

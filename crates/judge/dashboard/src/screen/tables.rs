@@ -1,7 +1,7 @@
 //! The tables of devices and processes: selection and order of their rows, and their cells.
 
-use diskwright_report::spark::sparkline;
-use diskwright_report::text::{cut, left, right};
+use diskwright_report::sparkline::sparkline;
+use diskwright_report::text::{cut_text, pad_left, pad_right};
 
 use super::draw::{Pen, Tone};
 use super::figures::{self, format_figure};
@@ -100,12 +100,17 @@ pub(super) fn draw_devices(
     let below = rows.len().saturating_sub(first + shown);
     let name = if below > 0 { format!("dev +{below}") } else { "device".to_owned() };
     let is_moved = columns.first().is_some_and(|first| *first > 0 && *first < view.columns.len());
-    let name = if is_moved { format!("{} <", cut(&name, NAME_COLUMNS - 3, "")) } else { name };
-    pen.write_text((0, layout.devices), width, &left(&cut(&name, NAME_COLUMNS - 1, ""), NAME_COLUMNS), Tone::Strong);
+    let name = if is_moved { format!("{} <", cut_text(&name, NAME_COLUMNS - 3, "")) } else { name };
+    pen.write_text(
+        (0, layout.devices),
+        width,
+        &pad_right(&cut_text(&name, NAME_COLUMNS - 1, ""), NAME_COLUMNS),
+        Tone::Strong,
+    );
     for (place, column) in columns.iter().enumerate() {
         let sorted = if screen.sorted == Some(*column) { "*" } else { "" };
-        let text = right(
-            &cut(&pen.clean_text(&format!("{sorted}{}", column_title(view, *column))), VALUE_COLUMNS - 1, ""),
+        let text = pad_left(
+            &cut_text(&pen.clean_text(&format!("{sorted}{}", column_title(view, *column))), VALUE_COLUMNS - 1, ""),
             VALUE_COLUMNS,
         );
         let tone = if *column == screen.column { Tone::Inverse } else { Tone::Strong };
@@ -139,14 +144,14 @@ fn draw_device(
     // state is shown by a sign first, and by a colour where there are colours
     let name = format!("{}{}", if is_blamed { "!" } else { " " }, pen.clean_text(&row.name));
     let cells: String = columns.iter().fold(String::new(), |text, column| {
-        text + &right(&format_figure(device_value(row, *column), column_unit(view, *column)), VALUE_COLUMNS)
+        text + &pad_left(&format_figure(device_value(row, *column), column_unit(view, *column)), VALUE_COLUMNS)
     });
     let tone = match (index == screen.selected && count > 1, is_blamed) {
         (true, _) => Tone::Inverse,
         (false, true) => Tone::Bad,
         _ => Tone::Plain,
     };
-    let text = format!("{}{cells}", left(&cut(&name, NAME_COLUMNS - 1, "~"), NAME_COLUMNS));
+    let text = format!("{}{cells}", pad_right(&cut_text(&name, NAME_COLUMNS - 1, "~"), NAME_COLUMNS));
     let used = pen.write_text((0, line), pen.area.width, &text, tone);
     draw_history(pen, row, (used + 1, line));
 }
@@ -169,10 +174,10 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
     let width = pen.area.width;
     let titles: String = ["CPU", "rd B/s", "wr B/s", "I/O wait", "faults/s", "memory"]
         .iter()
-        .map(|title| right(title, PROCESS_VALUE_COLUMNS + 1))
+        .map(|title| pad_left(title, PROCESS_VALUE_COLUMNS + 1))
         .collect();
     let by = format!("process, by {}", screen.order.title());
-    let heading = format!("{}{}{titles}", left(&cut(&by, 18, ""), 18), right("pid", 8));
+    let heading = format!("{}{}{titles}", pad_right(&cut_text(&by, 18, ""), 18), pad_left("pid", 8));
     pen.write_text((0, layout.processes), width, &heading, Tone::Strong);
     for (row, line) in rows.iter().zip(layout.processes + 1..=layout.processes + layout.process_rows) {
         let values = [
@@ -185,11 +190,11 @@ pub(super) fn draw_processes(pen: &mut Pen<'_>, screen: &WatchScreen, rows: &[&P
         ];
         let cells: String = values
             .into_iter()
-            .map(|(value, unit)| right(&format_figure(value, unit), PROCESS_VALUE_COLUMNS + 1))
+            .map(|(value, unit)| pad_left(&format_figure(value, unit), PROCESS_VALUE_COLUMNS + 1))
             .collect();
         let group = if width > 120 { format!("  {}", row.cgroup) } else { String::new() };
-        let name = cut(&pen.clean_text(&row.name), 17, "~");
-        let text = format!("{}{}{cells}{group}", left(&name, 18), right(&row.pid.to_string(), 8));
+        let name = cut_text(&pen.clean_text(&row.name), 17, "~");
+        let text = format!("{}{}{cells}{group}", pad_right(&name, 18), pad_left(&row.pid.to_string(), 8));
         pen.write_text((0, line), width, &text, Tone::Plain);
     }
 }

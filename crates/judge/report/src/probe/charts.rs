@@ -6,32 +6,32 @@ use std::collections::BTreeSet;
 use diskwright_results::result::{DirectionResult, RunResult, RunTimeline};
 
 use super::NamedResult;
-use super::sweep::{DIMENSIONS, Dimension, Sweep, sweeps};
+use super::sweep::{DIMENSIONS, Dimension, Sweep, find_sweeps};
 use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
-use crate::svg::LINES;
+use crate::svg::MAX_LINES;
 
 /// Makes the charts of these results, the sweeps first.
-pub fn charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
+pub fn result_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let mut charts: Vec<Curves> = Vec::new();
     for dimension in DIMENSIONS {
-        let sweeps = sweeps(results, dimension);
+        let sweeps = find_sweeps(results, dimension);
         if sweeps.is_empty() {
             continue;
         }
         match dimension.id {
-            "size" => charts.extend([throughput(dimension, &sweeps), rate(dimension, &sweeps)]),
-            "writes" => charts.push(mixed(dimension, &sweeps)),
-            "stride" => charts.push(latency(dimension, &sweeps)),
-            "from" => charts.push(throughput(dimension, &sweeps)),
-            _ => charts.extend([rate(dimension, &sweeps), latency(dimension, &sweeps)]),
+            "size" => charts.extend([throughput_chart(dimension, &sweeps), rate_chart(dimension, &sweeps)]),
+            "writes" => charts.push(mixed_latency_chart(dimension, &sweeps)),
+            "stride" => charts.push(latency_chart(dimension, &sweeps)),
+            "from" => charts.push(throughput_chart(dimension, &sweeps)),
+            _ => charts.extend([rate_chart(dimension, &sweeps), latency_chart(dimension, &sweeps)]),
         }
     }
-    charts.extend(percentiles(results));
-    charts.extend(over_time(results));
+    charts.extend(percentile_chart(results));
+    charts.extend(timeline_charts(results));
     charts
 }
 
-fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
+fn make_axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.into(), unit: unit.into(), scale }
 }
 
@@ -39,7 +39,7 @@ fn axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
 type ChartQuantity<'a> = (&'a str, fn(&RunResult) -> Option<f64>);
 
 /// Makes a chart with a line for each sweep and quantity.
-fn swept(
+fn sweep_chart(
     title: &str,
     y: Axis,
     dimension: &Dimension,
@@ -50,49 +50,49 @@ fn swept(
     for sweep in sweeps {
         for (word, quantity) in quantities {
             let words = [sweep.name.as_str(), *word].into_iter().filter(|w| !w.is_empty()).collect::<Vec<_>>();
-            lines.push(ChartCurve { name: words.join(", "), points: sweep.points(quantity) });
+            lines.push(ChartCurve { name: words.join(", "), points: sweep.curve_points(quantity) });
         }
     }
     lines.retain(|l| !l.points.is_empty());
-    let x = axis(dimension.words, dimension.unit, dimension.scale);
+    let x = make_axis(dimension.words, dimension.unit, dimension.scale);
     let by = dimension.words.split(',').next().unwrap_or_default();
     Curves { title: format!("{title} by {by}"), x, y, lines }
 }
 
-fn throughput(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Bytes per second", "bytes_per_s", AxisScale::Linear);
-    swept("Throughput", y, dimension, sweeps, &[("", |r| Some(r.bytes_per_s))])
+fn throughput_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
+    let y = make_axis("Bytes per second", "bytes_per_s", AxisScale::Linear);
+    sweep_chart("Throughput", y, dimension, sweeps, &[("", |r| Some(r.bytes_per_s))])
 }
 
-fn rate(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Requests per second", "per_s", AxisScale::Linear);
-    swept("Requests per second", y, dimension, sweeps, &[("", |r| Some(r.requests_per_s))])
+fn rate_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
+    let y = make_axis("Requests per second", "per_s", AxisScale::Linear);
+    sweep_chart("Requests per second", y, dimension, sweeps, &[("", |r| Some(r.requests_per_s))])
 }
 
-fn latency(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Latency", "s", AxisScale::Log);
+fn latency_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
+    let y = make_axis("Latency", "s", AxisScale::Log);
     let mean: ChartQuantity<'_> = ("mean", |r| r.latency_s.mean);
     let tail: ChartQuantity<'_> = ("99 %", |r| r.latency_s.p99);
     // two lines per sweep, as long as the lines can be distinguished
-    let quantities: &[ChartQuantity<'_>] = if 2 * sweeps.len() <= LINES { &[mean, tail] } else { &[tail] };
+    let quantities: &[ChartQuantity<'_>] = if 2 * sweeps.len() <= MAX_LINES { &[mean, tail] } else { &[tail] };
     let title = if quantities.len() > 1 { "Latency" } else { "99 % latency" };
-    let mut chart = swept(title, y, dimension, sweeps, quantities);
+    let mut chart = sweep_chart(title, y, dimension, sweeps, quantities);
     if quantities.len() == 1 {
         chart.lines.iter_mut().for_each(|l| l.name = l.name.replace(", 99 %", ""));
     }
     chart
 }
 
-fn mixed(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
-    let y = axis("Latency", "s", AxisScale::Log);
+fn mixed_latency_chart(dimension: &Dimension, sweeps: &[Sweep<'_>]) -> Curves {
+    let y = make_axis("Latency", "s", AxisScale::Log);
     fn tail(side: Option<DirectionResult>) -> Option<f64> {
         side.and_then(|d| d.latency_s.p99.or(d.latency_s.mean))
     }
-    swept("99 % latency", y, dimension, sweeps, &[("reads", |r| tail(r.reads)), ("writes", |r| tail(r.writes))])
+    sweep_chart("99 % latency", y, dimension, sweeps, &[("reads", |r| tail(r.reads)), ("writes", |r| tail(r.writes))])
 }
 
 /// Returns the names of wanted runs, each once, at most `max_count` of them, evenly spaced.
-fn some_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
+fn pick_run_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn(&RunResult) -> bool) -> Vec<String> {
     let (mut names, mut known) = (Vec::new(), BTreeSet::new());
     for run in results.iter().flat_map(|r| &r.document.runs).filter(|r| wanted(r)) {
         if known.insert(run.name.as_str()) {
@@ -108,37 +108,37 @@ fn some_names(results: &[NamedResult<'_>], max_count: usize, wanted: impl Fn(&Ru
 }
 
 /// Returns the name of a run's line, with the name of the result if there are several.
-fn named(run: &str, result: &NamedResult<'_>, several: bool) -> String {
+fn run_label(run: &str, result: &NamedResult<'_>, several: bool) -> String {
     if several { format!("{run} {}", result.name) } else { run.to_owned() }
 }
 
 /// Charts latency by share of requests; of repeated runs the first is drawn.
-fn percentiles(results: &[NamedResult<'_>]) -> Option<Curves> {
-    let names = some_names(results, (LINES / results.len().max(1)).max(1), |r| r.distribution.len() > 2);
+fn percentile_chart(results: &[NamedResult<'_>]) -> Option<Curves> {
+    let names = pick_run_names(results, (MAX_LINES / results.len().max(1)).max(1), |r| r.distribution.len() > 2);
     let mut lines = Vec::new();
     for name in &names {
         for result in results {
             let Some(run) = result.document.runs.iter().find(|r| r.name == *name) else { continue };
             let points = run.distribution.iter().map(|&(x, y)| CurvePoint { x, y, interval: None }).collect();
-            lines.push(ChartCurve { name: named(name, result, results.len() > 1), points });
+            lines.push(ChartCurve { name: run_label(name, result, results.len() > 1), points });
         }
     }
-    let x = axis("share of the requests that took at most this long", "fraction", AxisScale::Nines);
-    let y = axis("Latency", "s", AxisScale::Log);
+    let x = make_axis("share of the requests that took at most this long", "fraction", AxisScale::Nines);
+    let y = make_axis("Latency", "s", AxisScale::Log);
     (!lines.is_empty()).then(|| Curves { title: "Latency by percentile".into(), x, y, lines })
 }
 
 /// Largest number of runs for which all are drawn over time; of more runs, only
 /// those without steady state are drawn.
-const FEW: usize = 3;
+const MAX_TIMELINE_RUNS: usize = 3;
 
 type TimelineQuantity = fn(&RunTimeline) -> Vec<Option<f64>>;
 
 /// Charts request rate and longest latency over the time of a run.
-fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
-    let all = some_names(results, usize::MAX, |_| true).len();
-    let wanted = |r: &RunResult| r.course.is_some() && (all <= FEW || r.steady == Some(false));
-    let names = some_names(results, (LINES / results.len().max(1)).max(1), wanted);
+fn timeline_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
+    let all = pick_run_names(results, usize::MAX, |_| true).len();
+    let wanted = |r: &RunResult| r.course.is_some() && (all <= MAX_TIMELINE_RUNS || r.steady == Some(false));
+    let names = pick_run_names(results, (MAX_LINES / results.len().max(1)).max(1), wanted);
     let mut charts = Vec::new();
     let quantities: [(&str, &str, AxisScale, TimelineQuantity); 2] = [
         ("Requests per second", "per_s", AxisScale::Linear, |c| c.requests_per_s.iter().map(|v| Some(*v)).collect()),
@@ -153,13 +153,18 @@ fn over_time(results: &[NamedResult<'_>]) -> Vec<Curves> {
                 let values = extract(timeline);
                 let points = timeline.until_s.iter().zip(values);
                 let points = points.filter_map(|(&x, y)| Some(CurvePoint { x, y: y?, interval: None })).collect();
-                lines.push(ChartCurve { name: named(name, result, results.len() > 1), points });
+                lines.push(ChartCurve { name: run_label(name, result, results.len() > 1), points });
             }
         }
-        let x = axis("time since the measurement began", "s", AxisScale::Linear);
-        let settled = if all > FEW { ", runs without steady state" } else { "" };
+        let x = make_axis("time since the measurement began", "s", AxisScale::Linear);
+        let settled = if all > MAX_TIMELINE_RUNS { ", runs without steady state" } else { "" };
         if !lines.is_empty() {
-            charts.push(Curves { title: format!("{words} over time{settled}"), x, y: axis(words, unit, scale), lines });
+            charts.push(Curves {
+                title: format!("{words} over time{settled}"),
+                x,
+                y: make_axis(words, unit, scale),
+                lines,
+            });
         }
     }
     charts

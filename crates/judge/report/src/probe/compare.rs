@@ -4,40 +4,40 @@ use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::circumstances::Circumstance;
 use diskwright_results::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
 
-use super::page::{drawn, section};
+use super::page::{append_section, draw_charts};
 use super::{NamedResult, charts};
-use crate::compare::{joined, signed};
+use crate::compare::{format_signed, join_values};
 use crate::html;
 use crate::markup::escape;
-use crate::sections::table;
+use crate::sections::html_table;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
 use crate::text::wrap;
 
 /// Quantities that the screen shows for every run, even if the difference is noise.
-const MAIN: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
+const MAIN_QUANTITIES: &[&str] = &["requests_per_s", "latency_s.mean", "latency_s.p99"];
 
-fn estimate(value: &RepeatEstimate, unit: &str) -> String {
+fn format_estimate(value: &RepeatEstimate, unit: &str) -> String {
     match (value.low, value.high) {
         (Some(low), Some(high)) if high > low => {
-            joined(&format_value(value.mean, unit), " ±", &format_value((high - low) / 2.0, unit))
+            join_values(&format_value(value.mean, unit), " ±", &format_value((high - low) / 2.0, unit))
         }
         _ => format_value(value.mean, unit),
     }
 }
 
-fn interval(row: &ResultRow) -> String {
+fn format_interval(row: &ResultRow) -> String {
     match (row.difference_low, row.difference_high) {
-        (Some(low), Some(high)) => joined(&signed(low, row.unit), " to ", &signed(high, row.unit)),
+        (Some(low), Some(high)) => join_values(&format_signed(low, row.unit), " to ", &format_signed(high, row.unit)),
         _ => String::new(),
     }
 }
 
-fn ratio(row: &ResultRow) -> String {
+fn format_ratio(row: &ResultRow) -> String {
     row.ratio.map_or(String::new(), |r| format!("x {}", units::format_significant(r)))
 }
 
-fn verdict(row: &ResultRow) -> &'static str {
+fn verdict_word(row: &ResultRow) -> &'static str {
     match (row.noise, row.better) {
         (Some(true), _) => "noise",
         // the sentence says so once
@@ -48,10 +48,10 @@ fn verdict(row: &ResultRow) -> &'static str {
 }
 
 /// Largest number of rows if each side was measured only once.
-const FEW: usize = 12;
+const MAX_UNJUDGED_ROWS: usize = 12;
 
 /// Returns remarks on noise and on runs that were not compared.
-fn remarks(comparison: &ResultComparison) -> Vec<String> {
+fn comparison_remarks(comparison: &ResultComparison) -> Vec<String> {
     let mut remarks = Vec::new();
     let unknown = comparison.counters.iter().filter(|r| r.noise.is_none()).count();
     if comparison.questions > 0 {
@@ -89,20 +89,20 @@ fn remarks(comparison: &ResultComparison) -> Vec<String> {
     remarks
 }
 
-fn circumstance(c: &Circumstance) -> String {
-    let runs = if c.runs.is_empty() { String::new() } else { format!(" ({})", few(&c.runs)) };
+fn circumstance_text(c: &Circumstance) -> String {
+    let runs = if c.runs.is_empty() { String::new() } else { format!(" ({})", first_run_names(&c.runs)) };
     format!("{}: {} -> {}{runs}", c.what, c.before, c.after)
 }
 
 /// Lists the first names of runs, and the number of the others.
-fn few(runs: &[String]) -> String {
+fn first_run_names(runs: &[String]) -> String {
     let shown = runs.iter().take(4).map(String::as_str).collect::<Vec<_>>().join(", ");
     if runs.len() > 4 { format!("{shown} and {} more", runs.len() - 4) } else { shown }
 }
 
 /// Renders the answer for a terminal. Without `all`, differences within noise are
 /// shown for the main quantities only.
-pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String {
+pub fn render_screen(comparison: &ResultComparison, all: bool, style: &Style) -> String {
     let ink = match comparison.outcome {
         ResultOutcome::Helped => Ink::Good,
         ResultOutcome::Worse => Ink::Bad,
@@ -111,7 +111,7 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
     };
     let mut out = String::new();
     let mut push_wrapped = |ink: Ink, text: &str| {
-        for line in wrap(&style.clean(text), style.width, 0) {
+        for line in wrap(&style.clean_text(text), style.width, 0) {
             out.push_str(&format!("{}\n", style.paint(ink, &line)));
         }
     };
@@ -122,14 +122,14 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
         );
     }
     for c in &comparison.circumstances {
-        push_wrapped(Ink::Warn, &format!("differs: {}", circumstance(c)));
+        push_wrapped(Ink::Warn, &format!("differs: {}", circumstance_text(c)));
     }
     push_wrapped(Ink::Dim, "");
     push_wrapped(ink, &comparison.sentence);
     let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
     let is_shown = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
         let is_repeated = before.is_some_and(|before| repeats(row, before));
-        all || row.noise == Some(false) && !is_repeated || MAIN.contains(&row.counter)
+        all || row.noise == Some(false) && !is_repeated || MAIN_QUANTITIES.contains(&row.counter)
     };
     let mut shown: Vec<&ResultRow> =
         comparison.counters.iter().zip(before).filter(is_shown).map(|(row, _)| row).collect();
@@ -137,26 +137,26 @@ pub fn screen(comparison: &ResultComparison, all: bool, style: &Style) -> String
         // without repeats nothing can be distinguished from noise: the largest differences are enough
         let size = |r: &ResultRow| r.ratio.filter(|r| *r > 0.0).map_or(0.0, |r| r.ln().abs());
         shown.sort_by(|a, b| size(b).total_cmp(&size(a)));
-        shown.truncate(FEW);
+        shown.truncate(MAX_UNJUDGED_ROWS);
     }
     if !shown.is_empty() {
         out.push('\n');
-        out.push_str(&rows(&shown).render(style));
+        out.push_str(&build_table(&shown).render(style));
         out.push('\n');
     }
-    let mut notes = remarks(comparison);
+    let mut notes = comparison_remarks(comparison);
     let left = comparison.counters.len() - shown.len();
     if left > 0 {
         notes.insert(0, format!("{}: --all shows them.", format_count(left, "figure more", "figures more")));
     }
-    for line in wrap(&style.clean(&notes.join(" ")), style.width, 0) {
+    for line in wrap(&style.clean_text(&notes.join(" ")), style.width, 0) {
         out.push_str(&format!("{}\n", style.paint(Ink::Dim, &line)));
     }
     out
 }
 
 /// Returns a quantity in one word, for a narrow column.
-fn short(counter: &str) -> &str {
+fn short_label(counter: &str) -> &str {
     match counter {
         "requests_per_s" => "requests/s",
         "bytes_per_s" => "bytes/s",
@@ -166,25 +166,33 @@ fn short(counter: &str) -> &str {
     }
 }
 
-fn rows(shown: &[&ResultRow]) -> TextTable {
-    let mut table = TextTable::new().text("run").column("", Align::Left);
+fn build_table(shown: &[&ResultRow]) -> TextTable {
+    let mut table = TextTable::new().with_text_column("run").with_column("", Align::Left);
     for title in ["before", "after", "difference", "ratio"] {
-        table = table.column(title, Align::Right);
+        table = table.with_column(title, Align::Right);
     }
-    let mut table = table.column("", Align::Left);
+    let mut table = table.with_column("", Align::Left);
     let mut last = "";
     for row in shown {
         // the name of a run is printed once
         let name = if row.instance == last { "" } else { row.instance.as_str() };
         last = &row.instance;
-        let (before, after) = (estimate(&row.before, row.unit), estimate(&row.after, row.unit));
-        table.row([name, short(row.counter), &before, &after, &interval(row), &ratio(row), verdict(row)]);
+        let (before, after) = (format_estimate(&row.before, row.unit), format_estimate(&row.after, row.unit));
+        table.add_row([
+            name,
+            short_label(row.counter),
+            &before,
+            &after,
+            &format_interval(row),
+            &format_ratio(row),
+            verdict_word(row),
+        ]);
     }
     table
 }
 
 /// Renders the page; `results` are those of both sides, named `before` and `after`, for the charts.
-pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version: &str) -> String {
+pub fn render_page(comparison: &ResultComparison, results: &[NamedResult<'_>], version: &str) -> String {
     let class = if comparison.outcome == ResultOutcome::Worse { "" } else { " none" };
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Results of the probe, side by side</b></p>\n\
@@ -196,7 +204,12 @@ pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version:
         [word.to_owned()].into_iter().chain(cells.map(|c| escape(&c.join(", ")))).collect::<Vec<_>>()
     };
     let sides = [side("Before", &comparison.before), side("After", &comparison.after)];
-    section(&mut out, "sides", "The sides", &table(&["", "Files", "Suite", "Target", "Device", "Begun"], &sides));
+    append_section(
+        &mut out,
+        "sides",
+        "The sides",
+        &html_table(&["", "Files", "Suite", "Target", "Device", "Begun"], &sides),
+    );
     let circumstances: Vec<Vec<String>> = comparison
         .circumstances
         .iter()
@@ -205,32 +218,32 @@ pub fn page(comparison: &ResultComparison, results: &[NamedResult<'_>], version:
                 format!("<span class=\"id\">{}</span>", escape(&c.what)),
                 escape(&c.before),
                 escape(&c.after),
-                escape(&few(&c.runs)),
+                escape(&first_run_names(&c.runs)),
             ]
         })
         .collect();
     if !circumstances.is_empty() {
-        let content = table(&["What", "Before", "After", "Runs"], &circumstances);
-        section(&mut out, "differs", "What else differs", &content);
+        let content = html_table(&["What", "Before", "After", "Runs"], &circumstances);
+        append_section(&mut out, "differs", "What else differs", &content);
     }
-    section(&mut out, "charts", "Charts", &drawn(&charts::charts(results), "c"));
-    let figures: Vec<Vec<String>> = comparison.counters.iter().take(FIGURES).map(cells).collect();
+    append_section(&mut out, "charts", "Charts", &draw_charts(&charts::result_charts(results), "c"));
+    let figures: Vec<Vec<String>> = comparison.counters.iter().take(MAX_FIGURES).map(table_cells).collect();
     if !figures.is_empty() {
         let titles = ["Run", "Figure", "Before", "After", "Difference", "Ratio", ""];
-        section(&mut out, "figures", "Figure by figure", &table(&titles, &figures));
+        append_section(&mut out, "figures", "Figure by figure", &html_table(&titles, &figures));
     }
-    let items: String = remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
+    let items: String = comparison_remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
     if !items.is_empty() {
-        section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{items}</ul>\n"));
+        append_section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{items}</ul>\n"));
     }
     out.push_str("</main>\n");
-    html::document("results side by side", &out, version)
+    html::wrap_document("results side by side", &out, version)
 }
 
 /// Largest number of rows of the page's table.
-const FIGURES: usize = 1000;
+const MAX_FIGURES: usize = 1000;
 
-fn cells(row: &ResultRow) -> Vec<String> {
+fn table_cells(row: &ResultRow) -> Vec<String> {
     let class = match (row.noise, row.better) {
         (Some(false), true) => "agrees",
         (Some(false), false) => "differs",
@@ -239,10 +252,10 @@ fn cells(row: &ResultRow) -> Vec<String> {
     vec![
         format!("<span class=\"id\">{}</span>", escape(&row.instance)),
         escape(words(row.counter)),
-        escape(&estimate(&row.before, row.unit)),
-        escape(&estimate(&row.after, row.unit)),
-        escape(&interval(row)),
-        escape(&ratio(row)).replace(' ', "\u{a0}"),
-        format!("<span class=\"{class}\">{}</span>", verdict(row)),
+        escape(&format_estimate(&row.before, row.unit)),
+        escape(&format_estimate(&row.after, row.unit)),
+        escape(&format_interval(row)),
+        escape(&format_ratio(row)).replace(' ', "\u{a0}"),
+        format!("<span class=\"{class}\">{}</span>", verdict_word(row)),
     ]
 }

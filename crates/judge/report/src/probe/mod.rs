@@ -11,8 +11,8 @@ mod tests;
 
 use diskwright_results::document::ProbeDocument;
 
-pub use page::{ProbePage, hidden, page, remarks};
-pub use screen::{indented, screen};
+pub use page::{ProbePage, describe_hidden_requests, render_page, run_remarks};
+pub use screen::{indent_item, render_screen};
 
 /// A result with a name that distinguishes it from others.
 #[derive(Clone, Copy, Debug)]

@@ -6,11 +6,11 @@ use diskwright_results::facts::SuiteText;
 use diskwright_results::result::RunResult;
 
 use super::NamedResult;
-use super::charts::charts;
+use super::charts::result_charts;
 use crate::curves;
 use crate::html;
-use crate::markup::{escape, escape_code, value};
-use crate::sections::table;
+use crate::markup::{escape, escape_code, value_html};
+use crate::sections::html_table;
 use crate::time::{self, DisplayZone};
 
 /// Content of the page.
@@ -26,7 +26,7 @@ pub struct ProbePage<'a> {
 }
 
 /// Renders the page.
-pub fn page(page: &ProbePage<'_>) -> String {
+pub fn render_page(page: &ProbePage<'_>) -> String {
     let results = &page.results;
     let mut suites: Vec<&str> = Vec::new();
     for result in results {
@@ -41,28 +41,28 @@ pub fn page(page: &ProbePage<'_>) -> String {
     let mut out = format!(
         "<header>\n<p class=\"made\"><b>Measured by the probe</b>, {}</p>\n<div class=\"card verdict none\">\n\
          <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
-        escape(&when(page)),
+        escape(&start_times_text(page)),
         escape(&title),
-        lead(results)
+        lead_remarks(results)
     );
     for (number, id) in suites.iter().enumerate() {
         let of_suite: Vec<NamedResult<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
         let known = (page.suite)(id);
         let heading = known.map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
         let id = format!("suite{number}");
-        section(&mut out, &id, &heading, &suite_body(known, &of_suite, &id));
+        append_section(&mut out, &id, &heading, &suite_body(known, &of_suite, &id));
     }
-    section(&mut out, "facts", "What was measured, and how", &facts(results, &page.zone));
-    section(&mut out, "trust", "How far to trust this", &trust(results));
+    append_section(&mut out, "facts", "What was measured, and how", &facts_table(results, &page.zone));
+    append_section(&mut out, "trust", "How far to trust this", &trust_list(results));
     out.push_str("</main>\n");
-    html::document(&title, &out, &page.version)
+    html::wrap_document(&title, &out, &page.version)
 }
 
 /// Returns the start time of the result, or the first and last start times.
-fn when(page: &ProbePage<'_>) -> String {
+fn start_times_text(page: &ProbePage<'_>) -> String {
     let mut started: Vec<i64> = page.results.iter().filter_map(|r| time::parse_rfc3339(&r.document.started)).collect();
     started.sort_unstable();
-    let times: Vec<String> = started.into_iter().map(|t| page.zone.moment(t)).collect();
+    let times: Vec<String> = started.into_iter().map(|t| page.zone.format_moment(t)).collect();
     match times.as_slice() {
         [] => "at an unknown time".into(),
         [one] => one.clone(),
@@ -71,22 +71,22 @@ fn when(page: &ProbePage<'_>) -> String {
 }
 
 /// Renders the first remarks of a single result; empty for several results.
-fn lead(results: &[NamedResult<'_>]) -> String {
+fn lead_remarks(results: &[NamedResult<'_>]) -> String {
     let [one] = results else { return String::new() };
     let remarks = one.document.remarks.iter().take(2);
-    remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", remark(r))).collect()
+    remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", format_remark(r))).collect()
 }
 
-fn remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
+fn format_remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
     match (remark.value, &remark.unit) {
         (Some(number), Some(unit)) => {
-            format!("<b>{}</b>{}{}", value(number, unit), remark.between(), escape_code(&remark.text))
+            format!("<b>{}</b>{}{}", value_html(number, unit), remark.between(), escape_code(&remark.text))
         }
         _ => escape_code(&remark.text),
     }
 }
 
-pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
+pub(super) fn append_section(out: &mut String, id: &str, title: &str, content: &str) {
     if !content.is_empty() {
         out.push_str(&format!(
             "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
@@ -96,7 +96,7 @@ pub(super) fn section(out: &mut String, id: &str, title: &str, content: &str) {
 }
 
 /// Renders a table of facts: a row for each fact that any result has, a column for each result.
-fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
+fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
     type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
         ("Target", |d| Some(format!("{} ({})", d.target, format_value(d.target_bytes as f64, "bytes")))),
@@ -113,10 +113,10 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
         ("Mount options", |d| d.device.options.clone()),
         ("Limits", |d| Some(d.machine.io_limits.join("; "))),
         ("Through the page cache", |d| d.buffered.then(|| "yes".into())),
-        ("Engine", |d| Some(format!("{}, {}", d.runs.first()?.engine, lanes(d)))),
+        ("Engine", |d| Some(format!("{}, {}", d.runs.first()?.engine, thread_count_text(d)))),
         ("Kernel", |d| Some(format!("Linux {}", d.device.kernel))),
         ("Machine", |d| Some(d.device.host.clone())),
-        ("Processors", |d| Some(processors(d))),
+        ("Processors", |d| Some(processor_text(d))),
         ("Seed", |d| Some(d.seed.to_string())),
         ("Made by", |d| Some(format!("Diskwright {}", d.version))),
         ("Again", |d| Some(format!("`{}`", d.command.join(" ").replace('`', "'")))),
@@ -129,21 +129,21 @@ fn facts(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
         }
     }
     let begun = |r: &NamedResult<'_>| {
-        time::parse_rfc3339(&r.document.started).map_or_else(String::new, |t| escape(&zone.moment(t)))
+        time::parse_rfc3339(&r.document.started).map_or_else(String::new, |t| escape(&zone.format_moment(t)))
     };
     rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
     // a single result needs no name
     let names = results.iter().map(|r| if results.len() > 1 { r.name } else { "" });
     let titles: Vec<&str> = [""].into_iter().chain(names).collect();
-    format!("<div class=\"facts\">{}</div>", table(&titles, &rows))
+    format!("<div class=\"facts\">{}</div>", html_table(&titles, &rows))
 }
 
-fn lanes(document: &ProbeDocument) -> String {
+fn thread_count_text(document: &ProbeDocument) -> String {
     let max_threads = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
     format_count(max_threads as usize, "thread", "threads at most")
 }
 
-fn processors(document: &ProbeDocument) -> String {
+fn processor_text(document: &ProbeDocument) -> String {
     let machine = &document.machine;
     let model = machine.processor.as_ref().map_or(String::new(), |m| format!(" x {m}"));
     let governor = machine.governor.as_ref().map_or(String::new(), |g| format!(", governor {g}"));
@@ -156,9 +156,10 @@ fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -
     if let Some(suite) = known {
         out.push_str(&format!("<p>{}</p>\n", escape_code(suite.explain)));
     }
-    out.push_str(&drawn(&charts(results), id));
+    out.push_str(&draw_charts(&result_charts(results), id));
     for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
-        let items: String = result.document.remarks.iter().map(|r| format!("<li>{}</li>\n", remark(r))).collect();
+        let items: String =
+            result.document.remarks.iter().map(|r| format!("<li>{}</li>\n", format_remark(r))).collect();
         let heading =
             if results.len() > 1 { format!("{}: what it shows", result.name) } else { "What it shows".into() };
         out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&heading)));
@@ -168,59 +169,60 @@ fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -
     }
     for result in results {
         let heading = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
-        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&heading), runs(result.document)));
+        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&heading), runs_table(result.document)));
     }
     out
 }
 
 /// Renders the charts, two beside each other if they fit.
-pub(super) fn drawn(charts: &[curves::Curves], id: &str) -> String {
-    let figures = charts.iter().enumerate().map(|(number, chart)| curves::figure(chart, &format!("{id}c{number}")));
+pub(super) fn draw_charts(charts: &[curves::Curves], id: &str) -> String {
+    let figures =
+        charts.iter().enumerate().map(|(number, chart)| curves::curves_figure(chart, &format!("{id}c{number}")));
     let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
     if cards.is_empty() { String::new() } else { format!("<div class=\"small\">\n{cards}</div>\n") }
 }
 
 /// Largest number of rows of a table.
-const ROWS: usize = 500;
+const MAX_TABLE_ROWS: usize = 500;
 
-fn runs(document: &ProbeDocument) -> String {
+fn runs_table(document: &ProbeDocument) -> String {
     let moving = document.moving_bytes.map(|b| format!("Moving {}", format_value(b as f64, "bytes")));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());
     // usually there are no remarks, and no column is needed
-    let remarked = document.runs.iter().any(|run| !remarks(run).is_empty());
+    let remarked = document.runs.iter().any(|run| !run_remarks(run).is_empty());
     titles.extend(remarked.then_some("Remarks"));
-    let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value(v, unit));
+    let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value_html(v, unit));
     let row = |run: &RunResult| {
         let latency = &run.latency_s;
         let mut cells = vec![
             format!("<span class=\"id\">{}</span>", escape(&run.name)),
-            value(run.requests_per_s, "per_s"),
-            value(run.bytes_per_s, "bytes_per_s"),
+            value_html(run.requests_per_s, "per_s"),
+            value_html(run.bytes_per_s, "bytes_per_s"),
         ];
         let times = [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max];
         cells.extend(times.map(|t| cell(t, "s")));
         cells.push(cell(run.cpu_s_per_request, "s"));
         cells.push(run.interrupts_per_request.map_or(String::new(), units::format_significant));
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
-        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&duration(s)))));
-        cells.extend(remarked.then(|| escape(&remarks(run).join(", "))));
+        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&format_duration(s)))));
+        cells.extend(remarked.then(|| escape(&run_remarks(run).join(", "))));
         cells
     };
-    let rows: Vec<Vec<String>> = document.runs.iter().take(ROWS).map(row).collect();
-    let more = document.runs.len().saturating_sub(ROWS);
+    let rows: Vec<Vec<String>> = document.runs.iter().take(MAX_TABLE_ROWS).map(row).collect();
+    let more = document.runs.len().saturating_sub(MAX_TABLE_ROWS);
     let more = if more > 0 { format!("<p>And {more} more.</p>\n") } else { String::new() };
-    format!("<div class=\"scroll\">{}</div>{more}", table(&titles, &rows))
+    format!("<div class=\"scroll\">{}</div>{more}", html_table(&titles, &rows))
 }
 
 /// Formats a duration readably, from microseconds to days.
-pub(super) fn duration(seconds: f64) -> String {
+pub(super) fn format_duration(seconds: f64) -> String {
     if seconds < 90.0 { format_value(seconds, "s") } else { time::format_duration(seconds) }
 }
 
 /// Returns the problems of a run, in a word each.
-pub fn remarks(run: &RunResult) -> Vec<String> {
+pub fn run_remarks(run: &RunResult) -> Vec<String> {
     let count = |n: u64, word: &str| (n > 0).then(|| format!("{n} {word}"));
     [
         (run.steady == Some(false)).then(|| "not steady".to_owned()),
@@ -234,7 +236,7 @@ pub fn remarks(run: &RunResult) -> Vec<String> {
 }
 
 /// Renders the list of facts that limit how far the figures can be trusted.
-fn trust(results: &[NamedResult<'_>]) -> String {
+fn trust_list(results: &[NamedResult<'_>]) -> String {
     let mut items = Vec::new();
     for result in results {
         let document = result.document;
@@ -247,7 +249,7 @@ fn trust(results: &[NamedResult<'_>]) -> String {
                 "{prefix}requests went through the page cache: this measures memory as much as the device."
             ));
         }
-        if let Some(hidden) = hidden(document) {
+        if let Some(hidden) = describe_hidden_requests(document) {
             items.push(format!("{prefix}{hidden}."));
         }
         let unsteady = document.runs.iter().filter(|r| r.steady == Some(false)).count();
@@ -268,7 +270,7 @@ fn trust(results: &[NamedResult<'_>]) -> String {
 
 /// Describes the run in which closed arrivals hid the most waiting requests; `None` if no run had a pause of more
 /// than 0.1 s.
-pub fn hidden(document: &ProbeDocument) -> Option<String> {
+pub fn describe_hidden_requests(document: &ProbeDocument) -> Option<String> {
     let hides = |r: &&RunResult| r.pace != "open" && r.longest_silence_s > 0.1;
     let count = document.runs.iter().filter(hides).count();
     let worst =

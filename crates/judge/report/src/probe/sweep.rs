@@ -6,7 +6,7 @@ use diskwright_results::pattern::{Durable, Pace, Placement};
 use diskwright_results::result::RunResult;
 
 use super::NamedResult;
-use crate::curves::{AxisScale, CurvePoint, binary};
+use crate::curves::{AxisScale, CurvePoint, format_binary_size};
 
 /// A quantity that runs may differ in.
 pub(super) struct Dimension {
@@ -15,50 +15,56 @@ pub(super) struct Dimension {
     pub words: &'static str,
     pub unit: &'static str,
     pub scale: AxisScale,
-    pub of: fn(&RunResult) -> Option<f64>,
+    pub extract: fn(&RunResult) -> Option<f64>,
 }
 
 /// Makes a dimension without its reader, which the caller sets.
-const fn dimension(id: &'static str, words: &'static str, unit: &'static str, scale: AxisScale) -> Dimension {
-    Dimension { id, words, unit, scale, of: |_| None }
+const fn new_dimension(id: &'static str, words: &'static str, unit: &'static str, scale: AxisScale) -> Dimension {
+    Dimension { id, words, unit, scale, extract: |_| None }
 }
 
 /// All dimensions, the usual ones first.
 pub(super) const DIMENSIONS: &[Dimension] = &[
     Dimension {
-        of: |r| Some(r.size_bytes),
-        ..dimension("size", "record size, bytes", "request_bytes", AxisScale::Log)
-    },
-    Dimension { of: |r| r.depth.map(f64::from), ..dimension("depth", "requests in flight", "count", AxisScale::Log) },
-    Dimension { of: |r| r.users.map(f64::from), ..dimension("users", "users", "count", AxisScale::Log) },
-    Dimension {
-        of: |r| r.offered_per_s,
-        ..dimension("offered", "requested rate, requests per second", "per_s", AxisScale::Linear)
+        extract: |r| Some(r.size_bytes),
+        ..new_dimension("size", "record size, bytes", "request_bytes", AxisScale::Log)
     },
     Dimension {
-        of: |r| Some(1.0 - r.read_share),
-        ..dimension("writes", "share of writes", "fraction", AxisScale::Linear)
+        extract: |r| r.depth.map(f64::from),
+        ..new_dimension("depth", "requests in flight", "count", AxisScale::Log)
     },
-    Dimension { of: stride, ..dimension("stride", "distance between requests", "bytes", AxisScale::Log) },
+    Dimension { extract: |r| r.users.map(f64::from), ..new_dimension("users", "users", "count", AxisScale::Log) },
     Dimension {
-        of: |r| r.pattern.as_ref()?.range_bytes.map(|b| b as f64),
-        ..dimension("range", "range that is read", "bytes", AxisScale::Log)
+        extract: |r| r.offered_per_s,
+        ..new_dimension("offered", "requested rate, requests per second", "per_s", AxisScale::Linear)
     },
     Dimension {
-        of: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
-        ..dimension("from", "place on the target", "bytes", AxisScale::Linear)
+        extract: |r| Some(1.0 - r.read_share),
+        ..new_dimension("writes", "share of writes", "fraction", AxisScale::Linear)
     },
-    Dimension { of: streams, ..dimension("streams", "streams", "count", AxisScale::Log) },
+    Dimension {
+        extract: stride_of_run,
+        ..new_dimension("stride", "distance between requests", "bytes", AxisScale::Log)
+    },
+    Dimension {
+        extract: |r| r.pattern.as_ref()?.range_bytes.map(|b| b as f64),
+        ..new_dimension("range", "range that is read", "bytes", AxisScale::Log)
+    },
+    Dimension {
+        extract: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
+        ..new_dimension("from", "place on the target", "bytes", AxisScale::Linear)
+    },
+    Dimension { extract: stream_count, ..new_dimension("streams", "streams", "count", AxisScale::Log) },
 ];
 
-fn stride(run: &RunResult) -> Option<f64> {
+fn stride_of_run(run: &RunResult) -> Option<f64> {
     match run.pattern.as_ref()?.placement {
         Placement::Strided { stride_bytes } => Some(stride_bytes as f64),
         _ => None,
     }
 }
 
-fn streams(run: &RunResult) -> Option<f64> {
+fn stream_count(run: &RunResult) -> Option<f64> {
     match run.pattern.as_ref()?.placement {
         Placement::Sequential { streams } => Some(f64::from(streams)),
         _ => None,
@@ -67,14 +73,15 @@ fn streams(run: &RunResult) -> Option<f64> {
 
 /// Returns the parts of a run's access pattern in words, each with its id. Runs
 /// whose parts differ only in one dimension form a sweep.
-fn parts(run: &RunResult) -> Vec<(&'static str, String)> {
+fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
     let direction = match run.read_share {
         1.0 => "reads".into(),
         0.0 => "writes".into(),
         share => format!("{} % reads", (share * 100.0).round()),
     };
     let place = if run.place == "uniform" { "random" } else { &run.place };
-    let mut parts = vec![("place", place.to_owned()), ("writes", direction), ("size", binary(run.size_bytes))];
+    let mut parts =
+        vec![("place", place.to_owned()), ("writes", direction), ("size", format_binary_size(run.size_bytes))];
     let count = |n: Option<u32>, word: &str| n.map(|n| format!("{word} {n}"));
     parts.extend(count(run.depth, "depth").map(|w| ("depth", w)));
     parts.extend(count(run.users, "users").map(|w| ("users", w)));
@@ -119,7 +126,7 @@ pub(super) struct Sweep<'a> {
 
 impl Sweep<'_> {
     /// Returns the means of a quantity over each step's repeats, with their intervals.
-    pub fn points(&self, quantity: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
+    pub fn curve_points(&self, quantity: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
         let point = |(x, runs): &(f64, Vec<&RunResult>)| {
             let values: Vec<f64> = runs.iter().filter_map(|r| quantity(r)).collect();
             let estimate = estimate_of(&values);
@@ -135,18 +142,18 @@ impl Sweep<'_> {
 }
 
 /// Smallest number of steps of a sweep.
-const LEAST: usize = 3;
+const MIN_STEPS: usize = 3;
 /// Largest number of runs that are examined; a suite makes far fewer.
-const MOST_RUNS: usize = 5000;
+const MAX_RUNS: usize = 5000;
 
 /// Finds all sweeps of a dimension in these results.
-pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
+pub(super) fn find_sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> Vec<Sweep<'a>> {
     let mut found: Vec<Sweep<'a>> = Vec::new();
     for result in results {
         let from = found.len();
-        for run in result.document.runs.iter().take(MOST_RUNS) {
-            let Some(x) = (dimension.of)(run).filter(|x| x.is_finite()) else { continue };
-            let mut parts = parts(run);
+        for run in result.document.runs.iter().take(MAX_RUNS) {
+            let Some(x) = (dimension.extract)(run).filter(|x| x.is_finite()) else { continue };
+            let mut parts = pattern_parts(run);
             parts.retain(|(id, _)| *id != dimension.id);
             parts.push(("result", result.name.to_owned()));
             let known = found[from..].iter_mut().find(|s| s.parts == parts);
@@ -163,14 +170,14 @@ pub(super) fn sweeps<'a>(results: &[NamedResult<'a>], dimension: &Dimension) -> 
             }
         }
     }
-    found.retain(|s| s.steps.len() >= LEAST);
+    found.retain(|s| s.steps.len() >= MIN_STEPS);
     found.iter_mut().for_each(|s| s.steps.sort_by(|a, b| a.0.total_cmp(&b.0)));
-    name(&mut found);
+    name_sweeps(&mut found);
     found
 }
 
 /// Names each sweep by the parts in which the sweeps differ.
-fn name(sweeps: &mut [Sweep<'_>]) {
+fn name_sweeps(sweeps: &mut [Sweep<'_>]) {
     let all: Vec<Vec<(&'static str, String)>> = sweeps.iter().map(|s| s.parts.clone()).collect();
     for sweep in sweeps {
         let differs = |part: &&(&'static str, String)| !all.iter().all(|parts| parts.contains(part));

@@ -3,8 +3,8 @@
 
 use diskwright_base::units;
 
-use crate::markup::{coordinate, escape};
-use crate::svg::{LINES, percent};
+use crate::markup::{escape, format_coordinate};
+use crate::svg::{MAX_LINES, format_percent};
 use crate::text;
 
 /// A bar chart.
@@ -15,7 +15,7 @@ pub struct Bars {
     /// Unit of the values, as the catalogue names units.
     pub unit: String,
     /// Value of a bar over the full width; `None` stands for the largest value.
-    pub full: Option<f64>,
+    pub full_value: Option<f64>,
     /// Names of the compared things: every group has a bar for each.
     pub names: Vec<String>,
     /// Each group's name and its values, one for each of `names`; `None` if a value
@@ -24,80 +24,90 @@ pub struct Bars {
 }
 
 /// Height of a bar.
-const BAR: f64 = 14.0;
+const BAR_HEIGHT_PX: f64 = 14.0;
 /// Space between groups.
-const ROOM: f64 = 10.0;
+const GROUP_GAP_PX: f64 = 10.0;
 /// Largest number of groups that are drawn.
-const GROUPS: usize = 40;
+const MAX_GROUPS: usize = 40;
 /// Width of a group's name, columns.
-const NAME: usize = 22;
+const NAME_COLUMNS: usize = 22;
 
 /// Returns the values that can be drawn, with their positions.
-fn known(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
+fn measured_values(values: &[Option<f64>]) -> impl Iterator<Item = (usize, f64)> {
     let is_drawable = |v: f64| (0.0..1e24).contains(&v);
-    values.iter().take(LINES).enumerate().filter_map(move |(index, v)| Some((index, v.filter(|v| is_drawable(*v))?)))
+    values
+        .iter()
+        .take(MAX_LINES)
+        .enumerate()
+        .filter_map(move |(index, v)| Some((index, v.filter(|v| is_drawable(*v))?)))
 }
 
 /// Describes the chart in words: every value.
-fn describe(bars: &Bars) -> String {
+fn describe_bars(bars: &Bars) -> String {
     let group = |(part, values): &(String, Vec<Option<f64>>)| {
         let one = |(index, v): (usize, f64)| {
             let name = bars.names.get(index).map_or("", String::as_str);
             format!("{} {name}", units::format_value(v, &bars.unit)).trim_end().to_owned()
         };
-        let all: Vec<String> = known(values).map(one).collect();
+        let all: Vec<String> = measured_values(values).map(one).collect();
         format!("{part}: {}.", if all.is_empty() { "not measured".to_owned() } else { all.join(", ") })
     };
-    bars.groups.iter().take(GROUPS).map(group).collect::<Vec<_>>().join(" ")
+    bars.groups.iter().take(MAX_GROUPS).map(group).collect::<Vec<_>>().join(" ")
 }
 
 /// Draws the chart as a `figure`. `id` must be unique on the page. Returns an
 /// empty string if there is nothing to draw.
-pub fn figure(bars: &Bars, id: &str) -> String {
-    let max_value = bars.groups.iter().flat_map(|(_, values)| known(values)).map(|(_, v)| v).fold(0.0, f64::max);
-    let full = bars.full.filter(|full| *full > 0.0).unwrap_or(max_value);
+pub fn bars_figure(bars: &Bars, id: &str) -> String {
+    let max_value =
+        bars.groups.iter().flat_map(|(_, values)| measured_values(values)).map(|(_, v)| v).fold(0.0, f64::max);
+    let full = bars.full_value.filter(|full| *full > 0.0).unwrap_or(max_value);
     if bars.groups.is_empty() || full <= 0.0 {
         return String::new();
     }
     let mut inside = String::new();
     let mut top = 0.0;
-    for (part, values) in bars.groups.iter().take(GROUPS) {
-        let count = values.len().clamp(1, LINES) as f64;
+    for (part, values) in bars.groups.iter().take(MAX_GROUPS) {
+        let count = values.len().clamp(1, MAX_LINES) as f64;
         inside.push_str(&format!(
             "<text class=\"y\" x=\"-8\" y=\"{}\" dy=\"4\">{}</text>\n",
-            coordinate(top + count * BAR / 2.0),
-            escape(&text::cut(part, NAME, "…"))
+            format_coordinate(top + count * BAR_HEIGHT_PX / 2.0),
+            escape(&text::cut_text(part, NAME_COLUMNS, "…"))
         ));
-        for (index, value) in known(values) {
-            let y = top + index as f64 * BAR;
-            let width = percent(value / full);
+        for (index, value) in measured_values(values) {
+            let y = top + index as f64 * BAR_HEIGHT_PX;
+            let width = format_percent(value / full);
             inside.push_str(&format!(
                 "<rect class=\"k{index}\" fill=\"currentColor\" x=\"0\" y=\"{}\" width=\"{width}\" height=\"{}\"/>\
                  <text x=\"{width}\" dx=\"5\" y=\"{}\" dy=\"4\">{}</text>\n",
-                coordinate(y + 1.0),
-                coordinate(BAR - 2.0),
-                coordinate(y + BAR / 2.0),
+                format_coordinate(y + 1.0),
+                format_coordinate(BAR_HEIGHT_PX - 2.0),
+                format_coordinate(y + BAR_HEIGHT_PX / 2.0),
                 escape(&units::format_value(value, &bars.unit))
             ));
         }
-        top += count * BAR + ROOM;
+        top += count * BAR_HEIGHT_PX + GROUP_GAP_PX;
     }
-    let widest = bars.groups.iter().take(GROUPS).map(|(part, _)| text::width(&text::cut(part, NAME, "…"))).max();
-    framed(bars, id, &inside, top, widest.unwrap_or(0) * 7 + 14)
+    let widest = bars
+        .groups
+        .iter()
+        .take(MAX_GROUPS)
+        .map(|(part, _)| text::display_width(&text::cut_text(part, NAME_COLUMNS, "…")))
+        .max();
+    wrap_figure(bars, id, &inside, top, widest.unwrap_or(0) * 7 + 14)
 }
 
 /// Wraps the bars into a figure, with a key of their colours.
-fn framed(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
+fn wrap_figure(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
     let key = |(index, name): (usize, &String)| format!("<span class=\"k{index}\">\u{25a0}</span> {}", escape(name));
-    let keys: Vec<String> = bars.names.iter().take(LINES).enumerate().map(key).collect();
+    let keys: Vec<String> = bars.names.iter().take(MAX_LINES).enumerate().map(key).collect();
     format!(
         "<figure>\n<figcaption><b>{title}</b></figcaption>\n\
          <div class=\"plot\" style=\"margin-left:{left}px;margin-right:80px\">\n\
          <svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" height=\"{}\">\n\
          <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{}</desc>\n{inside}</svg>\n</div>\n\
          <p class=\"key\">{}</p>\n</figure>\n",
-        coordinate(height),
-        escape(&describe(bars)),
+        format_coordinate(height),
+        escape(&describe_bars(bars)),
         keys.join(" \u{a0} "),
         title = escape(&bars.title),
     )
@@ -107,29 +117,29 @@ fn framed(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> Stri
 mod tests {
     use super::*;
 
-    fn bars(values: Vec<Option<f64>>) -> Bars {
+    fn sample_bars(values: Vec<Option<f64>>) -> Bars {
         Bars {
             title: "Busy".into(),
             unit: "fraction".into(),
-            full: Some(1.0),
+            full_value: Some(1.0),
             names: vec!["three".into(), "ten".into()],
             groups: vec![("disk0".into(), values)],
         }
     }
 
     #[test]
-    fn a_bar_is_as_long_as_its_share_of_the_whole() {
-        let drawn = figure(&bars(vec![Some(0.98), Some(0.25)]), "b");
+    fn bar_length_is_the_share_of_the_full_value() {
+        let drawn = bars_figure(&sample_bars(vec![Some(0.98), Some(0.25)]), "b");
         assert!(drawn.contains("width=\"98%\"") && drawn.contains("width=\"25%\""), "{drawn}");
         assert!(drawn.contains("disk0: 98 % three, 25 % ten."), "{drawn}");
-        let free = Bars { full: None, ..bars(vec![Some(0.5), Some(0.25)]) };
-        assert!(figure(&free, "b").contains("width=\"100%\""));
+        let free = Bars { full_value: None, ..sample_bars(vec![Some(0.5), Some(0.25)]) };
+        assert!(bars_figure(&free, "b").contains("width=\"100%\""));
     }
 
     #[test]
-    fn what_was_not_measured_has_no_bar_and_is_said() {
-        let drawn = figure(&bars(vec![None, Some(f64::NAN)]), "b");
+    fn unmeasured_values_have_no_bar_but_a_note() {
+        let drawn = bars_figure(&sample_bars(vec![None, Some(f64::NAN)]), "b");
         assert!(!drawn.contains("<rect") && drawn.contains("disk0: not measured."), "{drawn}");
-        assert_eq!(figure(&Bars::default(), "b"), "");
+        assert_eq!(bars_figure(&Bars::default(), "b"), "");
     }
 }

@@ -3,18 +3,18 @@
 /// Signs for eight heights, lowest first.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// The same in ASCII.
-const SIGNS: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
+const ASCII_BLOCKS: [char; 8] = ['_', '.', '-', '~', '=', '+', '*', '#'];
 
 /// Draws a sparkline of at most `columns`. `NaN` is a gap and shows as a blank.
 /// The scale goes from 0 (or the smallest value, if that is lower) to the
 /// largest of the values and `limit`, so that a value at half its limit has
 /// half the height. Longer rows are averaged into columns.
 pub fn sparkline(values: &[f64], limit: Option<f64>, columns: usize, unicode: bool) -> String {
-    let cells = squeeze(values, columns);
+    let cells = average_columns(values, columns);
     let finite = || cells.iter().copied().filter(|v| v.is_finite());
     let bottom = finite().fold(0.0, f64::min);
     let top = finite().chain(limit.filter(|l| l.is_finite())).fold(0.0, f64::max);
-    let signs = if unicode { BLOCKS } else { SIGNS };
+    let signs = if unicode { BLOCKS } else { ASCII_BLOCKS };
     let sign = |value: f64| {
         if !value.is_finite() {
             return ' ';
@@ -26,7 +26,7 @@ pub fn sparkline(values: &[f64], limit: Option<f64>, columns: usize, unicode: bo
 }
 
 /// Averages neighbours so that at most `columns` values remain; fewer values are returned unchanged.
-fn squeeze(values: &[f64], columns: usize) -> Vec<f64> {
+fn average_columns(values: &[f64], columns: usize) -> Vec<f64> {
     if values.len() <= columns {
         return values.to_vec();
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_scale_starts_at_zero_and_holds_the_limit() {
+    fn scale_starts_at_zero_and_includes_the_limit() {
         assert_eq!(sparkline(&[0.0, 4.0, 8.0], None, 10, true), "▁▅█");
         assert_eq!(sparkline(&[1.0, 1.0], Some(8.0), 10, true), "▂▂");
         assert_eq!(sparkline(&[0.0, 4.0, 8.0], None, 10, false), "_=#");

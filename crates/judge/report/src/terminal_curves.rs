@@ -7,11 +7,11 @@ use crate::style::{Ink, Style};
 use crate::text;
 
 /// Largest number of lines that can be distinguished.
-const LINES: usize = 6;
+const MAX_LINES: usize = 6;
 /// Signs of the lines, where Unicode is available.
-const SIGNS: [&str; LINES] = ["•", "×", "+", "◦", "▪", "△"];
+const UNICODE_SIGNS: [&str; MAX_LINES] = ["•", "×", "+", "◦", "▪", "△"];
 /// Signs of the lines in ASCII.
-const LETTERS: [&str; LINES] = ["*", "x", "+", "o", "#", "^"];
+const ASCII_SIGNS: [&str; MAX_LINES] = ["*", "x", "+", "o", "#", "^"];
 
 /// The ends of an axis.
 struct AxisEnds {
@@ -23,7 +23,7 @@ struct AxisEnds {
 impl AxisEnds {
     /// Returns the ends for `values`; `None` without finite values. The scale is logarithmic only if all values are
     /// positive.
-    fn of(scale: AxisScale, values: impl Iterator<Item = f64> + Clone) -> Option<AxisEnds> {
+    fn from_values(scale: AxisScale, values: impl Iterator<Item = f64> + Clone) -> Option<AxisEnds> {
         let low = values.clone().fold(f64::INFINITY, f64::min);
         let high = values.fold(f64::NEG_INFINITY, f64::max);
         let scale = if scale == AxisScale::Log && low > 0.0 { AxisScale::Log } else { AxisScale::Linear };
@@ -31,7 +31,7 @@ impl AxisEnds {
     }
 
     /// Returns the position of a value between the ends, from 0 to 1.
-    fn share(&self, value: f64) -> f64 {
+    fn axis_share(&self, value: f64) -> f64 {
         let to_linear = |v: f64| if self.scale == AxisScale::Log { v.ln() } else { v };
         let share = (to_linear(value) - to_linear(self.low)) / (to_linear(self.high) - to_linear(self.low));
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.5 }
@@ -40,42 +40,49 @@ impl AxisEnds {
 
 /// Draws the chart in `rows` rows of plot, with axes and a legend. Returns an empty
 /// string if nothing of it can be drawn.
-pub fn draw(chart: &Curves, style: &Style, rows: usize) -> String {
-    let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(LINES).map(|line| drawn(&line.points)).collect();
+pub fn draw_curves(chart: &Curves, style: &Style, rows: usize) -> String {
+    let lines: Vec<Vec<CurvePoint>> =
+        chart.lines.iter().take(MAX_LINES).map(|line| finite_points(&line.points)).collect();
     let points = || lines.iter().flatten();
-    let Some(x) = AxisEnds::of(chart.x.scale, points().map(|p| p.x)) else { return String::new() };
+    let Some(x) = AxisEnds::from_values(chart.x.scale, points().map(|p| p.x)) else { return String::new() };
     let (low, high) = points().fold((f64::MAX, f64::MIN), |(a, b), p| (a.min(p.y), b.max(p.y)));
     let values = axis::value_axis(low, high, &chart.y.unit, (rows / 2).clamp(2, 6));
     let (Some(first), Some(last)) = (values.first(), values.last()) else { return String::new() };
     let y = AxisEnds { scale: AxisScale::Linear, low: *first, high: *last };
-    let labels: Vec<String> = values.iter().map(|v| style.clean(&axis::label(*v, &chart.y.unit))).collect();
-    let gutter = labels.iter().map(|l| text::width(l)).max().unwrap_or(0);
+    let labels: Vec<String> = values.iter().map(|v| style.clean_text(&axis::axis_label(*v, &chart.y.unit))).collect();
+    let gutter = labels.iter().map(|l| text::display_width(l)).max().unwrap_or(0);
     let (width, rows) = (style.width.saturating_sub(gutter + 4).max(10), rows.max(3));
-    let grid = grid(&lines, &x, &y, width, rows);
-    let mut out = style.paint(Ink::Bold, &text::cut(&style.clean(&chart.title), style.width, "")) + "\n";
+    let grid = line_grid(&lines, &x, &y, width, rows);
+    let mut out = style.paint(Ink::Bold, &text::cut_text(&style.clean_text(&chart.title), style.width, "")) + "\n";
     for (row, cells) in grid.iter().enumerate() {
-        let row_of = |v: f64| ((1.0 - y.share(v)) * (rows - 1) as f64).round() as usize;
+        let row_of = |v: f64| ((1.0 - y.axis_share(v)) * (rows - 1) as f64).round() as usize;
         let label = values.iter().rposition(|v| row_of(*v) == row).map_or("", |n| labels[n].as_str());
         let stroke = if label.is_empty() { style.glyph("│", "|") } else { style.glyph("┤", "+") };
-        let left = format!("{} {stroke}", text::right(label, gutter));
-        out += &format!("{}{}\n", style.paint(Ink::Dim, &left), painted(cells, style));
+        let left = format!("{} {stroke}", text::pad_left(label, gutter));
+        out += &format!("{}{}\n", style.paint(Ink::Dim, &left), paint_row(cells, style));
     }
     let margin = " ".repeat(gutter + 1);
     let base = format!("{margin}{}{}", style.glyph("└", "+"), style.glyph("─", "-").repeat(width));
-    out += &format!("{}\n{margin} {}\n", style.paint(Ink::Dim, &base), foot(chart, &x, width, style));
-    out + &legend(chart, lines.len(), style)
+    out += &format!("{}\n{margin} {}\n", style.paint(Ink::Dim, &base), axis_foot(chart, &x, width, style));
+    out + &line_legend(chart, lines.len(), style)
 }
 
 /// Returns the points that have finite coordinates.
-fn drawn(points: &[CurvePoint]) -> Vec<CurvePoint> {
+fn finite_points(points: &[CurvePoint]) -> Vec<CurvePoint> {
     points.iter().copied().filter(|p| p.x.is_finite() && p.y.is_finite()).collect()
 }
 
 /// Returns the line that each cell shows: points and the straight segments between
 /// them; the first line is drawn last, over the others.
-fn grid(lines: &[Vec<CurvePoint>], x: &AxisEnds, y: &AxisEnds, width: usize, rows: usize) -> Vec<Vec<Option<usize>>> {
+fn line_grid(
+    lines: &[Vec<CurvePoint>],
+    x: &AxisEnds,
+    y: &AxisEnds,
+    width: usize,
+    rows: usize,
+) -> Vec<Vec<Option<usize>>> {
     let mut grid = vec![vec![None; width]; rows];
-    let column = |p: &CurvePoint| (x.share(p.x) * (width - 1) as f64).round() as usize;
+    let column = |p: &CurvePoint| (x.axis_share(p.x) * (width - 1) as f64).round() as usize;
     let height = |share: f64| ((1.0 - share) * (rows - 1) as f64).round() as usize;
     for (number, points) in lines.iter().enumerate().rev() {
         for pair in points.windows(2) {
@@ -83,44 +90,44 @@ fn grid(lines: &[Vec<CurvePoint>], x: &AxisEnds, y: &AxisEnds, width: usize, row
             let steps = to.saturating_sub(from);
             for step in 0..=steps {
                 let part = step as f64 / steps.max(1) as f64;
-                let share = y.share(pair[0].y) * (1.0 - part) + y.share(pair[1].y) * part;
+                let share = y.axis_share(pair[0].y) * (1.0 - part) + y.axis_share(pair[1].y) * part;
                 grid[height(share)][from + step] = Some(number);
             }
         }
         for point in points {
-            grid[height(y.share(point.y))][column(point)] = Some(number);
+            grid[height(y.axis_share(point.y))][column(point)] = Some(number);
         }
     }
     grid
 }
 
-fn sign(number: usize, style: &Style) -> &'static str {
-    if style.unicode { SIGNS[number % LINES] } else { LETTERS[number % LINES] }
+fn line_sign(number: usize, style: &Style) -> &'static str {
+    if style.unicode { UNICODE_SIGNS[number % MAX_LINES] } else { ASCII_SIGNS[number % MAX_LINES] }
 }
 
-fn painted(cells: &[Option<usize>], style: &Style) -> String {
+fn paint_row(cells: &[Option<usize>], style: &Style) -> String {
     let cell = |cell: &Option<usize>| match cell {
-        Some(number) => style.paint(Ink::Line(*number), sign(*number, style)),
+        Some(number) => style.paint(Ink::Line(*number), line_sign(*number, style)),
         None => " ".to_owned(),
     };
     cells.iter().map(cell).collect::<String>().trim_end().to_owned()
 }
 
 /// Writes the line below the x axis: its ends and its quantity.
-fn foot(chart: &Curves, x: &AxisEnds, width: usize, style: &Style) -> String {
-    let label = |v: f64| style.clean(&axis::label(v, &chart.x.unit));
+fn axis_foot(chart: &Curves, x: &AxisEnds, width: usize, style: &Style) -> String {
+    let label = |v: f64| style.clean_text(&axis::axis_label(v, &chart.x.unit));
     let (low, high) = (label(x.low), label(x.high));
-    let room = width.saturating_sub(text::width(&low) + text::width(&high) + 2);
-    let words = text::cut(&style.clean(&chart.x.words), room, "");
-    let pad = room.saturating_sub(text::width(&words));
+    let room = width.saturating_sub(text::display_width(&low) + text::display_width(&high) + 2);
+    let words = text::cut_text(&style.clean_text(&chart.x.words), room, "");
+    let pad = room.saturating_sub(text::display_width(&words));
     format!("{low} {}{words}{} {high}", " ".repeat(pad / 2), " ".repeat(pad - pad / 2))
 }
 
-fn legend(chart: &Curves, shown: usize, style: &Style) -> String {
+fn line_legend(chart: &Curves, shown: usize, style: &Style) -> String {
     let named = |(number, line): (usize, &crate::curves::ChartCurve)| {
         (!line.name.is_empty()).then(|| {
-            let name = style.clean(&line.name);
-            format!("{} {name}", style.paint(Ink::Line(number), sign(number, style)))
+            let name = style.clean_text(&line.name);
+            format!("{} {name}", style.paint(Ink::Line(number), line_sign(number, style)))
         })
     };
     let names: Vec<String> = chart.lines.iter().take(shown).enumerate().filter_map(named).collect();
@@ -134,7 +141,7 @@ mod tests {
     use super::*;
     use crate::curves::{Axis, ChartCurve};
 
-    fn chart(lines: &[&[(f64, f64)]]) -> Curves {
+    fn sample_chart(lines: &[&[(f64, f64)]]) -> Curves {
         let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
         let line = |(n, points): (usize, &&[(f64, f64)])| ChartCurve {
             name: format!("line {n}"),
@@ -145,8 +152,12 @@ mod tests {
     }
 
     #[test]
-    fn lines_go_from_end_to_end() {
-        let drawn = draw(&chart(&[&[(0.0, 0.0), (10.0, 100.0)]]), &Style { unicode: false, ..Style::plain(40) }, 5);
+    fn lines_span_the_whole_plot() {
+        let drawn = draw_curves(
+            &sample_chart(&[&[(0.0, 0.0), (10.0, 100.0)]]),
+            &Style { unicode: false, ..Style::plain(40) },
+            5,
+        );
         let rows: Vec<&str> = drawn.lines().collect();
         assert_eq!(rows[0], "Rate by users");
         assert!(rows[1].starts_with("100 +") && rows[1].ends_with('*'), "{drawn}");
@@ -156,12 +167,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_left_out() {
+    fn omits_points_that_cannot_be_drawn() {
         let style = Style::plain(60);
-        assert_eq!(draw(&chart(&[]), &style, 6), "");
-        assert_eq!(draw(&chart(&[&[(f64::NAN, 1.0)]]), &style, 6), "");
+        assert_eq!(draw_curves(&sample_chart(&[]), &style, 6), "");
+        assert_eq!(draw_curves(&sample_chart(&[&[(f64::NAN, 1.0)]]), &style, 6), "");
         for points in [&[(1.0, 5.0)][..], &[(1.0, 5.0), (1.0, f64::INFINITY)], &[(1.0, 0.0), (2.0, 0.0)]] {
-            assert!(draw(&chart(&[points]), &style, 6).contains('•'));
+            assert!(draw_curves(&sample_chart(&[points]), &style, 6).contains('•'));
         }
     }
 }

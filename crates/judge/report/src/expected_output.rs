@@ -4,7 +4,7 @@
 use std::path::Path;
 
 /// Asserts that `actual` equals the file `tests/expected/NAME`.
-pub(crate) fn holds(name: &str, actual: &str) {
+pub(crate) fn assert_expected(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);
     if std::env::var_os("DISKWRIGHT_BLESS").is_some_and(|v| v == "1") {
         std::fs::create_dir_all(path.parent().expect("has a folder")).expect("can make the folder");

@@ -15,7 +15,7 @@ use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 const SECOND_NS: i64 = 1_000_000_000;
 
 /// Short names and titles of the documents that sources cite.
-const DOCUMENTS: [(&str, &str); 5] = [
+const CITED_DOCUMENTS: [(&str, &str); 5] = [
     ("SAS 1998", "\u{201c}Help! My NT Server Is Too Slow\u{201d}, SAS Institute, 1998"),
     ("Compaq 1997", "\u{201c}Disk Subsystem Performance and Scalability\u{201d}, Compaq, 1997"),
     (
@@ -30,12 +30,12 @@ const DOCUMENTS: [(&str, &str); 5] = [
 ];
 
 /// Returns short name and title of the documents that a text cites.
-pub(crate) fn cited(text: &str) -> Vec<(&'static str, &'static str)> {
-    DOCUMENTS.into_iter().filter(|(name, _)| text.contains(name)).collect()
+pub(crate) fn cited_documents(text: &str) -> Vec<(&'static str, &'static str)> {
+    CITED_DOCUMENTS.into_iter().filter(|(name, _)| text.contains(name)).collect()
 }
 
 /// Returns a bottleneck's name as it is shown.
-pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
+pub(crate) fn bottleneck_name(bottleneck: Bottleneck) -> &'static str {
     match bottleneck {
         Bottleneck::None => "no bottleneck",
         Bottleneck::Unknown => "not enough data",
@@ -45,22 +45,22 @@ pub(crate) fn bottleneck(bottleneck: Bottleneck) -> &'static str {
 }
 
 /// Formats the confidence in whole per cent.
-pub(crate) fn sure(verdict: &Verdict) -> String {
+pub(crate) fn confidence_percent(verdict: &Verdict) -> String {
     format!("{} %", (verdict.confidence * 100.0).round())
 }
 
 /// Returns the prefix of a text on an instance: `sda: `. The name of a Windows disk already ends in a colon: `0 C:`.
-pub(crate) fn place(instance: &str) -> String {
+pub(crate) fn instance_prefix(instance: &str) -> String {
     if instance.is_empty() { String::new() } else { format!("{}: ", instance.trim_end_matches(':')) }
 }
 
 /// Returns instance and title of a finding: `sda: more than two requests wait for each disk`.
-pub(crate) fn titled(finding: &Finding) -> String {
-    format!("{}{}", place(&finding.instance), finding.title)
+pub(crate) fn finding_title(finding: &Finding) -> String {
+    format!("{}{}", instance_prefix(&finding.instance), finding.title)
 }
 
 /// Returns the comparison of the value with the limit in words: `more than`.
-pub(crate) fn than(finding: &Finding) -> &'static str {
+pub(crate) fn comparison_words(finding: &Finding) -> &'static str {
     match finding.compare {
         "at_least" => "at least",
         "below" => "less than",
@@ -70,23 +70,23 @@ pub(crate) fn than(finding: &Finding) -> &'static str {
 }
 
 /// Describes the limit and how long it was exceeded: `more than 2 for 93 % of the time`.
-pub(crate) fn held(finding: &Finding, window_s: f64) -> String {
-    let limit = axis::label(finding.limit, &finding.unit);
+pub(crate) fn limit_text(finding: &Finding, window_s: f64) -> String {
+    let limit = axis::axis_label(finding.limit, &finding.unit);
     let share = units::format_value(finding.share, "fraction");
-    format!("{} {limit} for {share} of {}", than(finding), seen(finding.seen_s(window_s)))
+    format!("{} {limit} for {share} of {}", comparison_words(finding), observed_time_text(finding.seen_s(window_s)))
 }
 
 /// Returns `the time`, or `the 26 s it was seen` if most of the window has no data on it.
-pub(crate) fn seen(seen_s: Option<f64>) -> String {
+pub(crate) fn observed_time_text(seen_s: Option<f64>) -> String {
     seen_s.map_or("the time".to_owned(), |seen| format!("the {} it was seen", format_duration(seen)))
 }
 
 /// Describes a phase: `22:15:05 to 22:15:30 (25 s): disk vda, it is overloaded (confidence 87 %)`; a phase without
 /// a bottleneck has no title.
-pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
+pub fn phase_text(phase: &VerdictPhase, zone: &DisplayZone) -> String {
     let subject = match (phase.bottleneck, phase.instance.as_str()) {
-        (other, "") => bottleneck(other).to_owned(),
-        (other, instance) => format!("{} {instance}", bottleneck(other)),
+        (other, "") => bottleneck_name(other).to_owned(),
+        (other, instance) => format!("{} {instance}", bottleneck_name(other)),
     };
     let title = if phase.title.is_empty() { String::new() } else { format!(", {}", phase.title) };
     let mark =
@@ -95,13 +95,13 @@ pub fn phase(phase: &VerdictPhase, zone: &DisplayZone) -> String {
         Bottleneck::Unknown => String::new(),
         _ => format!(" (confidence {:.0} %)", phase.confidence * 100.0),
     };
-    let when = zone.range_between(&phase.from, &phase.to);
+    let when = zone.format_range_between(&phase.from, &phase.to);
     format!("{when} ({}){mark}: {subject}{title}{sure}", format_duration(phase.seconds))
 }
 
 /// Returns further measurements of a finding, as far as the log has them: name,
 /// value and unit. The name of a counter of another object includes that object.
-pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
+pub(crate) fn evidence_values(finding: &Finding) -> Vec<(String, f64, &str)> {
     let name = |e: &Evidence| {
         let object = e.counter.split('.').next().unwrap_or_default();
         let own = object == finding.object || object == "pressure";
@@ -111,12 +111,12 @@ pub(crate) fn evidence(finding: &Finding) -> Vec<(String, f64, &str)> {
 }
 
 /// Returns the series of a finding with gaps as `NaN`.
-pub(crate) fn series(finding: &Finding) -> Vec<f64> {
+pub(crate) fn finding_series(finding: &Finding) -> Vec<f64> {
     finding.series.iter().map(|v| v.unwrap_or(f64::NAN)).collect()
 }
 
 /// Returns the name of a culprit: `postgres (812)`.
-pub(crate) fn culprit(culprit: &Culprit) -> String {
+pub(crate) fn culprit_name(culprit: &Culprit) -> String {
     match culprit.pid {
         Some(pid) => format!("{} ({pid})", culprit.name),
         None => culprit.name.clone(),
@@ -124,19 +124,19 @@ pub(crate) fn culprit(culprit: &Culprit) -> String {
 }
 
 /// Returns the name of a program: `postgres (812)`.
-pub(crate) fn program(program: &ProgramActivity) -> String {
+pub(crate) fn program_name(program: &ProgramActivity) -> String {
     format!("{} ({})", program.name, program.pid)
 }
 
 /// Describes the observed time: `5 min, 288 ticks, 1 gap`.
-pub(crate) fn watched(verdict: &Verdict) -> String {
+pub(crate) fn observation_text(verdict: &Verdict) -> String {
     let window = &verdict.window;
     let gaps = if window.gaps == 0 { String::new() } else { format!(", {}", format_count(window.gaps, "gap", "gaps")) };
     format!("{}, {}{gaps}", format_duration(window.seconds), format_count(window.ticks, "tick", "ticks"))
 }
 
 /// Lists in a line what could not be judged or read; if there was not enough data for a verdict, also what would help.
-pub(crate) fn not_judged(verdict: &Verdict) -> String {
+pub(crate) fn unjudged_text(verdict: &Verdict) -> String {
     let mut parts = Vec::new();
     if !verdict.unjudged.is_empty() {
         parts.push(format!("{} lacked data", format_count(verdict.unjudged.len(), "rule", "rules")));
@@ -168,13 +168,13 @@ pub(crate) fn remark_kind(kind: &str) -> Option<&'static str> {
 
 /// Describes an episode: `sda: requests queue, for 12 min from 02:10 (8 % of the time in
 /// total); look at it with --from … --to …`.
-pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
-    let prefix = place(&episode.instance);
+pub fn episode_text(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
+    let prefix = instance_prefix(&episode.instance);
     let title = &episode.title;
     let lasted = format_duration(episode.longest_s);
-    let from = parse_rfc3339(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.moment(ns));
+    let from = parse_rfc3339(&episode.from).map_or_else(|| episode.from.clone(), |ns| zone.format_moment(ns));
     let share = units::format_value(episode.share, "fraction");
-    let time = seen(seen_s(episode.judged_s, window_s));
+    let time = observed_time_text(seen_s(episode.judged_s, window_s));
     // rounded to seconds, which are easier to type. A window includes the ticks that end in it, even the tick that ends
     // exactly at its start; that tick covers the time before, so the start is rounded up to the next second
     let second = |time: &str, more_ns: i64| {
@@ -187,7 +187,7 @@ pub fn episode(episode: &Episode, window_s: f64, zone: &DisplayZone) -> String {
 
 /// Describes the programs that requested an operation; for writes by the kernel, also
 /// the programs that dirtied the pages.
-pub(crate) fn asked(operation: &OperationRequesters) -> String {
+pub(crate) fn requesters_text(operation: &OperationRequesters) -> String {
     let share = |a: &RequestingProgram| format!("{} {:.0} %", a.name, a.share * 100.0);
     let list = |askers: &[RequestingProgram]| askers.iter().map(share).collect::<Vec<_>>().join(", ");
     let name = operation.operation.replace('_', " ");
@@ -214,23 +214,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_told_of_what_was_seen() {
-        let mut verdict = crate::fixture::verdict();
+    fn shares_refer_to_the_observed_time() {
+        let mut verdict = crate::fixture::sample_verdict();
         let finding = &mut verdict.findings[0];
-        assert!(held(finding, 300.0).ends_with(" for 93 % of the time"), "{}", held(finding, 300.0));
+        assert!(limit_text(finding, 300.0).ends_with(" for 93 % of the time"), "{}", limit_text(finding, 300.0));
         finding.judged_s = 26.0;
-        assert!(held(finding, 300.0).ends_with(" for 93 % of the 26 s it was seen"), "{}", held(finding, 300.0));
+        assert!(
+            limit_text(finding, 300.0).ends_with(" for 93 % of the 26 s it was seen"),
+            "{}",
+            limit_text(finding, 300.0)
+        );
         let mut bad = verdict.episodes.remove(0);
         bad.judged_s = 26.0;
-        assert!(episode(&bad, 300.0, &DisplayZone::utc()).contains("of the 26 s it was seen in total"));
+        assert!(episode_text(&bad, 300.0, &DisplayZone::utc()).contains("of the 26 s it was seen in total"));
     }
 
     #[test]
-    fn the_options_of_an_episode_have_its_ticks_and_no_others() {
-        let mut bad = crate::fixture::verdict().episodes.remove(0);
+    fn episode_options_select_exactly_its_ticks() {
+        let mut bad = crate::fixture::sample_verdict().episodes.remove(0);
         let mut told = |from: &str, to: &str| {
             (bad.from, bad.to) = (from.into(), to.into());
-            episode(&bad, 300.0, &DisplayZone::utc())
+            episode_text(&bad, 300.0, &DisplayZone::utc())
         };
         // sar's ticks of ten minutes: the one that ends at two o'clock is no part of it
         let words = told("2026-11-21T02:00:00Z", "2026-11-21T02:10:00Z");
@@ -242,7 +246,7 @@ mod tests {
 
     #[test]
     fn cited_documents_are_found_and_years_are_not() {
-        let names = |text: &str| cited(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let names = |text: &str| cited_documents(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         let text = "NT Resource Kit, Recognizing Disk Bottlenecks; SAS 1998, tip 7";
         assert_eq!(names(text), ["SAS 1998", "NT Resource Kit"]);
         assert!(names("ours: 1,998 requests, 1998").is_empty());

@@ -4,14 +4,14 @@
 
 use serde::Deserialize;
 
-use crate::bars::Bars;
+use crate::bar_chart::Bars;
 use crate::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use crate::sheet::{SheetSection, SheetTable};
 
 /// Name of the file's format.
 pub const SCHEMA: &str = "diskwright.beside/1";
 /// Size of the largest file that is read.
-pub const LARGEST: u64 = 8 << 20;
+pub const MAX_FILE_BYTES: u64 = 8 << 20;
 
 /// Content of such a file.
 #[derive(Clone, Debug, Default)]
@@ -137,12 +137,12 @@ pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
     if raw.schema != SCHEMA {
         return Err(BesideError::Schema(raw.schema.chars().take(80).collect()));
     }
-    let sections = raw.sections.into_iter().map(section).collect::<Result<_, _>>()?;
+    let sections = raw.sections.into_iter().map(build_section).collect::<Result<_, _>>()?;
     Ok(BesideDocument { title: raw.title, lead: raw.lead, names: raw.names, sections })
 }
 
 /// Checks the lengths of rows and groups, then builds the section.
-fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
+fn build_section(raw: RawSection) -> Result<SheetSection, BesideError> {
     let wrong = |what: String| BesideError::Part { section: raw.title.clone(), what };
     for table in &raw.tables {
         let columns = table.titles.len();
@@ -162,13 +162,13 @@ fn section(raw: RawSection) -> Result<SheetSection, BesideError> {
     Ok(SheetSection {
         title: raw.title,
         words: raw.words,
-        charts: raw.charts.into_iter().map(chart).collect(),
-        bars: raw.bars.into_iter().map(bars).collect(),
+        charts: raw.charts.into_iter().map(build_curves).collect(),
+        bars: raw.bars.into_iter().map(build_bars).collect(),
         tables: raw.tables.into_iter().map(|t| SheetTable { titles: t.titles, rows: t.rows }).collect(),
     })
 }
 
-fn chart(raw: RawChart) -> Curves {
+fn build_curves(raw: RawChart) -> Curves {
     let axis = |raw: RawAxis| {
         let scale = if raw.log { AxisScale::Log } else { AxisScale::Linear };
         Axis { words: raw.words, unit: raw.unit, scale }
@@ -180,15 +180,15 @@ fn chart(raw: RawChart) -> Curves {
     Curves { title: raw.title, x: axis(raw.x), y: axis(raw.y), lines: raw.lines.into_iter().map(line).collect() }
 }
 
-fn bars(raw: RawBars) -> Bars {
-    Bars { title: raw.title, unit: raw.unit, full: raw.full, names: raw.names, groups: raw.groups }
+fn build_bars(raw: RawBars) -> Bars {
+    Bars { title: raw.title, unit: raw.unit, full_value: raw.full, names: raw.names, groups: raw.groups }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const WHOLE: &str = r#"{"schema": "diskwright.beside/1", "title": "Ten disks are faster", "lead": ["a"],
+    const COMPLETE_DOCUMENT: &str = r#"{"schema": "diskwright.beside/1", "title": "Ten disks are faster", "lead": ["a"],
         "names": ["three", "ten"], "sections": [{"title": "Throughput", "words": ["w"],
         "charts": [{"title": "c", "x": {"words": "time", "unit": "s"},
                     "y": {"words": "rate", "unit": "per_s", "log": true},
@@ -197,8 +197,8 @@ mod tests {
         "tables": [{"titles": ["a", "b"], "rows": [["1", "2"]]}]}]}"#;
 
     #[test]
-    fn a_whole_document_is_read() {
-        let read = parse(WHOLE.as_bytes()).expect("valid");
+    fn reads_a_complete_document() {
+        let read = parse(COMPLETE_DOCUMENT.as_bytes()).expect("valid");
         assert_eq!(read.names, Some(["three".into(), "ten".into()]));
         let section = &read.sections[0];
         assert_eq!((section.charts.len(), section.bars.len(), section.tables[0].rows.len()), (1, 1, 1));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn errors_name_the_line_or_section() {
         let section =
             |inside: &str| format!(r#"{{"schema": "diskwright.beside/1", "sections": [{{"title": "S", {inside}}}]}}"#);
         let cases = [

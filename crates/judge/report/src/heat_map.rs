@@ -3,15 +3,15 @@
 
 use diskwright_base::units;
 
-use crate::markup::{coordinate, escape};
+use crate::markup::{escape, format_coordinate};
 use crate::time::DisplayZone;
 
 /// Height of a row, which is a doubling of latency.
-const ROW: f64 = 12.0;
+const ROW_HEIGHT_PX: f64 = 12.0;
 /// Space at the left for the labels of latency.
-const LEFT: f64 = 72.0;
+const LABEL_WIDTH_PX: f64 = 72.0;
 /// Width of the map in units of its `viewBox`.
-const WIDTH: f64 = 1000.0;
+const MAP_WIDTH: f64 = 1000.0;
 
 /// Latencies of one operation on one device over a window.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,11 +37,11 @@ pub struct HeatChart {
 }
 
 /// Describes the map in words, for users who cannot see it.
-fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
+fn describe_heat_map(chart: &HeatChart, zone: &DisplayZone) -> String {
     let time = |s: Option<f64>| s.map_or_else(|| "unknown (too few)".into(), |s| units::format_value(s, "s"));
     format!(
         "{}. {}. Median {}, 99 % at most {}, longest {}.",
-        zone.range(chart.from_ns, chart.to_ns),
+        zone.format_range(chart.from_ns, chart.to_ns),
         units::format_count(chart.requests, "request", "requests"),
         time(chart.median_s),
         time(chart.p99_s),
@@ -51,50 +51,50 @@ fn describe(chart: &HeatChart, zone: &DisplayZone) -> String {
 
 /// Draws the map as a `figure` with one `svg`; `id` must be unique in the page. Returns an empty string if there
 /// was no request.
-pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
+pub fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
     let counts = || chart.columns.iter().flatten().copied();
     let densest = counts().max().unwrap_or(0);
     let has = |row: &usize| chart.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
     let rows = || (0..chart.labels.len()).filter(has);
     let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return String::new() };
-    let height = (last - first + 1) as f64 * ROW;
-    let words = describe(chart, zone);
+    let height = (last - first + 1) as f64 * ROW_HEIGHT_PX;
+    let words = describe_heat_map(chart, zone);
     let mut out = format!(
         "<figure class=\"heat\"><figcaption>{}</figcaption>\n<svg class=\"chart\" role=\"img\" \
          aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" viewBox=\"{} 0 {} {}\">\n\
          <title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n",
         escape(&format!("{}. {words}", chart.title)),
-        coordinate(-LEFT),
-        coordinate(LEFT + WIDTH),
-        coordinate(height + 20.0),
+        format_coordinate(-LABEL_WIDTH_PX),
+        format_coordinate(LABEL_WIDTH_PX + MAP_WIDTH),
+        format_coordinate(height + 20.0),
         escape(&chart.title),
         escape(&words),
     );
-    let width = WIDTH / chart.columns.len().max(1) as f64;
+    let width = MAP_WIDTH / chart.columns.len().max(1) as f64;
     for (index, column) in chart.columns.iter().enumerate() {
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
             // a single request must be visible too
             let share = 0.15 + 0.85 * (*count as f64).ln_1p() / (densest as f64).ln_1p();
             out.push_str(&format!(
                 "<rect class=\"cell\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{row_height}\" opacity=\"{}\"/>",
-                coordinate(index as f64 * width),
-                coordinate((last - row) as f64 * ROW),
-                coordinate(width),
-                coordinate(share),
-                row_height = ROW,
+                format_coordinate(index as f64 * width),
+                format_coordinate((last - row) as f64 * ROW_HEIGHT_PX),
+                format_coordinate(width),
+                format_coordinate(share),
+                row_height = ROW_HEIGHT_PX,
             ));
         }
     }
     out.push('\n');
     for row in (first..=last).step_by((last - first) / 8 + 1) {
-        let y = coordinate((last - row + 1) as f64 * ROW);
+        let y = format_coordinate((last - row + 1) as f64 * ROW_HEIGHT_PX);
         let label = escape(&chart.labels[row]);
         out.push_str(&format!("<text class=\"y\" x=\"-6\" y=\"{y}\">{label}</text>\n"));
     }
     let span = (chart.to_ns - chart.from_ns).max(1) as f64;
-    for mark in zone.marks(chart.from_ns, chart.to_ns, 8) {
-        let x = coordinate((mark.time_ns - chart.from_ns) as f64 / span * WIDTH);
-        let (y, label) = (coordinate(height + 15.0), escape(&mark.label));
+    for mark in zone.axis_marks(chart.from_ns, chart.to_ns, 8) {
+        let x = format_coordinate((mark.time_ns - chart.from_ns) as f64 / span * MAP_WIDTH);
+        let (y, label) = (format_coordinate(height + 15.0), escape(&mark.label));
         out.push_str(&format!("<text class=\"x\" x=\"{x}\" y=\"{y}\">{label}</text>\n"));
     }
     out.push_str("</svg></figure>\n");
@@ -105,7 +105,7 @@ pub fn draw(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
 mod tests {
     use super::*;
 
-    fn chart(columns: Vec<Vec<u64>>) -> HeatChart {
+    fn sample_chart(columns: Vec<Vec<u64>>) -> HeatChart {
         HeatChart {
             title: "sd<a>: read".into(),
             from_ns: 0,
@@ -120,8 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_a_count_and_denser_ones_darker() {
-        let svg = draw(&chart(vec![vec![0, 100, 0, 0], vec![0, 1, 0, 2], vec![0; 4]]), &DisplayZone::utc(), "h");
+    fn draws_a_cell_per_count_and_denser_cells_darker() {
+        let svg = draw_heat_map(
+            &sample_chart(vec![vec![0, 100, 0, 0], vec![0, 1, 0, 2], vec![0; 4]]),
+            &DisplayZone::utc(),
+            "h",
+        );
         assert_eq!(svg.matches("class=\"cell\"").count(), 3);
         let opacities: Vec<f64> =
             svg.split("opacity=\"").skip(1).filter_map(|part| part.split('"').next()?.parse().ok()).collect();
@@ -134,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
-        assert_eq!(draw(&chart(vec![vec![0; 4]; 3]), &DisplayZone::utc(), "h"), "");
-        assert_eq!(draw(&chart(vec![]), &DisplayZone::utc(), "h"), "");
+    fn draws_nothing_without_requests() {
+        assert_eq!(draw_heat_map(&sample_chart(vec![vec![0; 4]; 3]), &DisplayZone::utc(), "h"), "");
+        assert_eq!(draw_heat_map(&sample_chart(vec![]), &DisplayZone::utc(), "h"), "");
     }
 }

@@ -9,19 +9,19 @@ use diskwright_base::{Catalogue, CounterPlan, Frame, Schema};
 use diskwright_diagnosis::verdict::HoldInterval;
 use diskwright_diagnosis::{Finding, Verdict};
 
+use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::{ChartBucket, Downsampler};
-use crate::model::{Chart, ChartLine};
 use crate::svg;
 use crate::time;
 
 /// Largest number of buckets of a chart: about one per three pixels of a wide page.
-const BUCKETS: u64 = 240;
+const MAX_BUCKETS: u64 = 240;
 
 /// Largest number of instances of one counter that are followed; the busiest are drawn.
-const INSTANCES: usize = 64;
+const MAX_INSTANCES: usize = 64;
 
 /// Counters of the appendix, if the log has them.
-const MAIN: &[&str] = &[
+const MAIN_COUNTERS: &[&str] = &[
     "processor.busy",
     "processor.iowait",
     "pressure.cpu_some",
@@ -44,26 +44,26 @@ const MAIN: &[&str] = &[
 ];
 
 /// Counters of processes, which are sampled more rarely than all others.
-const WHO: &[&str] =
+const PROCESS_COUNTERS: &[&str] =
     &["process.read_bytes_per_s", "process.write_bytes_per_s", "process.blocked_share", "process.processor"];
 
 /// Usual time between two samples of the processes.
-const LOOK_NS: i64 = 5_000_000_000;
+const PROCESS_INTERVAL_NS: i64 = 5_000_000_000;
 
 /// Collects the charts of a report.
 pub struct ChartBook {
     from_ns: i64,
     to_ns: i64,
     /// Counter and instance of each followed series.
-    wanted: Vec<(String, String)>,
+    series: Vec<(String, String)>,
     /// The findings, each with its position in `series`.
     findings: Vec<(usize, Finding)>,
     /// Counters of the appendix with their positions in `series`.
-    main: Vec<(String, Vec<usize>)>,
+    main_counters: Vec<(String, Vec<usize>)>,
     sampler: Downsampler,
     /// Counter and process of each series of processes, counter by counter.
-    who: Vec<(String, String)>,
-    who_sampler: Downsampler,
+    process_series: Vec<(String, String)>,
+    process_sampler: Downsampler,
 }
 
 impl ChartBook {
@@ -81,25 +81,34 @@ impl ChartBook {
         };
         let mut findings = Vec::new();
         for finding in verdict.findings.iter().filter(|f| f.quantity == f.counter) {
-            if let Some(instance) = measured_as(schemas, &finding.counter, &finding.instance) {
+            if let Some(instance) = measured_instance(schemas, &finding.counter, &finding.instance) {
                 findings.push((follow(&finding.counter, instance), finding.clone()));
             }
         }
         let mut main = Vec::new();
-        for counter in MAIN {
-            let instances = instances(schemas, counter, &verdict.findings);
+        for counter in MAIN_COUNTERS {
+            let instances = counter_instances(schemas, counter, &verdict.findings);
             let places: Vec<usize> = instances.iter().map(|i| follow(counter, i)).collect();
             if !places.is_empty() {
                 main.push(((*counter).to_owned(), places));
             }
         }
         // a bucket for each tick of a short window; the first tick covers no time of it
-        let count = verdict.window.ticks.saturating_sub(1).clamp(20, BUCKETS) as usize;
+        let count = verdict.window.ticks.saturating_sub(1).clamp(20, MAX_BUCKETS) as usize;
         let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
-        let who = processes(schemas);
-        let process_buckets = ((to_ns - from_ns) / LOOK_NS).clamp(1, BUCKETS as i64) as usize;
+        let who = list_process_series(schemas);
+        let process_buckets = ((to_ns - from_ns) / PROCESS_INTERVAL_NS).clamp(1, MAX_BUCKETS as i64) as usize;
         let who_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &who);
-        ChartBook { from_ns, to_ns, wanted, findings, main, sampler, who, who_sampler }
+        ChartBook {
+            from_ns,
+            to_ns,
+            series: wanted,
+            findings,
+            main_counters: main,
+            sampler,
+            process_series: who,
+            process_sampler: who_sampler,
+        }
     }
 
     /// Sets whether the log is read from its beginning; see [`Downsampler::from_beginning`].
@@ -110,27 +119,27 @@ impl ChartBook {
     /// Adds a frame of the log.
     pub fn push(&mut self, frame: &Frame) {
         self.sampler.push(frame);
-        self.who_sampler.push(frame);
+        self.process_sampler.push(frame);
     }
 
     /// Returns the charts: first those of the findings, in their order, then the main counters.
     pub fn finish(self) -> Vec<Chart> {
         let buckets = self.sampler.finish();
-        let line = |index: usize| ChartLine { instance: self.wanted[index].1.clone(), buckets: buckets[index].clone() };
+        let line = |index: usize| ChartLine { instance: self.series[index].1.clone(), buckets: buckets[index].clone() };
         let mut charts = Vec::new();
         for (place, finding) in &self.findings {
-            let mut chart = Chart::new(&self.wanted[*place].0, self.from_ns, self.to_ns, vec![line(*place)]);
-            mark(&mut chart, finding);
+            let mut chart = Chart::new(&self.series[*place].0, self.from_ns, self.to_ns, vec![line(*place)]);
+            mark_finding(&mut chart, finding);
             charts.push(chart);
         }
-        for (counter, places) in &self.main {
+        for (counter, places) in &self.main_counters {
             let alone = places.len() == 1 && self.findings.iter().any(|(place, _)| *place == places[0]);
-            let lines = busiest(places.iter().map(|&place| line(place)).collect());
+            let lines = busiest_lines(places.iter().map(|&place| line(place)).collect());
             if !alone && !lines.is_empty() {
                 charts.push(Chart::new(counter, self.from_ns, self.to_ns, lines));
             }
         }
-        let process_lines = self.who.into_iter().zip(self.who_sampler.finish());
+        let process_lines = self.process_series.into_iter().zip(self.process_sampler.finish());
         let mut by_counter: Vec<(String, Vec<ChartLine>)> = Vec::new();
         for ((counter, instance), buckets) in process_lines {
             let line = ChartLine { instance, buckets };
@@ -140,7 +149,7 @@ impl ChartBook {
             }
         }
         for (counter, lines) in by_counter {
-            let lines = busiest(lines);
+            let lines = busiest_lines(lines);
             // a chart that stays at zero, such as of processes that never waited, is left out
             if lines.iter().any(|line| line.summary().is_some_and(|(_, _, max)| max > 0.0)) {
                 charts.push(Chart::new(&counter, self.from_ns, self.to_ns, lines));
@@ -151,9 +160,9 @@ impl ChartBook {
 }
 
 /// Returns the counters of processes with their instances, as far as the log has them.
-fn processes(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
+fn list_process_series(schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
     let mut found = Vec::new();
-    for counter in WHO {
+    for counter in PROCESS_COUNTERS {
         let mut known = HashSet::new();
         for schema in schemas {
             let instances = schema.instances("process").into_iter().filter(|i| !["_total", "idle"].contains(i));
@@ -171,45 +180,45 @@ pub(crate) fn finding_id(finding: &Finding) -> String {
 }
 
 /// Marks a chart as that of a finding: its key, limit and held intervals.
-pub(crate) fn mark(chart: &mut Chart, finding: &Finding) {
+pub(crate) fn mark_finding(chart: &mut Chart, finding: &Finding) {
     chart.finding = Some(finding_id(finding));
     chart.limit = Some(finding.limit).filter(|_| chart.unit == finding.unit);
-    chart.shaded = held(finding);
+    chart.shaded_intervals = held_intervals(finding);
 }
 
 /// Returns the intervals in which a finding held, to be shaded in its chart. Only
 /// this function reads the finding's stretches.
-fn held(finding: &Finding) -> Vec<(i64, i64)> {
+fn held_intervals(finding: &Finding) -> Vec<(i64, i64)> {
     let times = |s: &HoldInterval| Some((time::parse_rfc3339(&s.from)?, time::parse_rfc3339(&s.to)?));
     finding.stretches.iter().filter_map(times).collect()
 }
 
 /// Smallest share of a window's time that its ticks must cover for a chart of a finding's own points.
-const COVERED: f64 = 0.95;
+const MIN_COVERED_SHARE: f64 = 0.95;
 
 /// Charts the finding's own points, for a quantity that is not itself a counter.
 /// Returns `None` if nothing was measured or if much of the window has no ticks:
 /// the points divide the ticks evenly, not the time, so points after a gap would
 /// stand at wrong times and the gap would be drawn over.
-pub(crate) fn of_series(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
+pub(crate) fn finding_chart(verdict: &Verdict, finding: &Finding) -> Option<Chart> {
     let (from_ns, to_ns) = (time::parse_rfc3339(&verdict.window.from)?, time::parse_rfc3339(&verdict.window.to)?);
     let span_s = to_ns.saturating_sub(from_ns) as f64 / 1e9;
-    if verdict.window.seconds < COVERED * span_s {
+    if verdict.window.seconds < MIN_COVERED_SHARE * span_s {
         return None;
     }
-    let bucket = |v: &Option<f64>| ChartBucket::of(*v);
+    let bucket = |v: &Option<f64>| ChartBucket::from_value(*v);
     let line = ChartLine { instance: finding.instance.clone(), buckets: finding.series.iter().map(bucket).collect() };
     line.summary()?;
     let mut chart = Chart::new(&finding.counter, from_ns, to_ns, vec![line]);
     chart.title = finding.quantity.clone();
     chart.unit = finding.unit.clone();
-    mark(&mut chart, finding);
+    mark_finding(&mut chart, finding);
     Some(chart)
 }
 
 /// Returns the instance under which a finding's counter is measured: the finding's
 /// instance, or the only one or the total if the finding is about the machine.
-fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
+fn measured_instance<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str) -> Option<&'a str> {
     let is_measured =
         |i: &str| schemas.iter().any(|s| CounterPlan::resolve_counter(Catalogue::builtin(), s, counter, i).is_some());
     if is_measured(instance) {
@@ -220,7 +229,7 @@ fn measured_as<'a>(schemas: &'a [Arc<Schema>], counter: &str, instance: &'a str)
 
 /// Returns the instances of a counter: only the total if it exists, otherwise all
 /// up to a limit, those with a finding first.
-fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
+fn counter_instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Finding]) -> Vec<&'a str> {
     let object = counter.split('.').next().unwrap_or(counter);
     let mut found: Vec<&str> = Vec::new();
     let mut known: HashSet<&str> = HashSet::new();
@@ -237,13 +246,13 @@ fn instances<'a>(schemas: &'a [Arc<Schema>], counter: &str, findings: &'a [Findi
         return vec!["_total"];
     }
     found.sort_by_key(|i| !findings.iter().any(|f| f.instance == *i));
-    found.truncate(INSTANCES);
+    found.truncate(MAX_INSTANCES);
     found
 }
 
 /// Returns the lines with the highest means, busiest first. Lines that were always
 /// zero are left out, unless all were.
-fn busiest(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
+fn busiest_lines(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
     let mean = |l: &ChartLine| l.summary().map(|(_, mean, _)| mean);
     lines.retain(|l| l.buckets.iter().any(|b| !ChartBucket::is_gap(b)));
     if lines.iter().any(|l| mean(l) != Some(0.0)) {
@@ -252,7 +261,7 @@ fn busiest(mut lines: Vec<ChartLine>) -> Vec<ChartLine> {
         lines.truncate(1);
     }
     lines.sort_by(|a, b| mean(b).unwrap_or(0.0).total_cmp(&mean(a).unwrap_or(0.0)));
-    lines.truncate(svg::LINES);
+    lines.truncate(svg::MAX_LINES);
     lines
 }
 
@@ -262,7 +271,7 @@ mod tests {
     use crate::fixture;
     use diskwright_base::{Series, Tick};
 
-    fn schema(disks: &[&str]) -> Arc<Schema> {
+    fn sample_schema(disks: &[&str]) -> Arc<Schema> {
         let mut series = vec![Series { counter: "pressure.io_some_s".into(), instance: String::new(), scale: 1e-6 }];
         for disk in disks {
             for counter in ["physical_disk.weighted_time_s", "physical_disk.reads", "physical_disk.writes"] {
@@ -272,10 +281,10 @@ mod tests {
         Arc::new(Schema::new(series))
     }
 
-    fn book(disks: &[&str], row: impl Fn(usize) -> f64) -> Vec<Chart> {
-        let schema = schema(disks);
+    fn sample_book(disks: &[&str], row: impl Fn(usize) -> f64) -> Vec<Chart> {
+        let schema = sample_schema(disks);
         let (from, to) = (fixture::FROM_NS, fixture::FROM_NS + 10_000_000_000);
-        let mut book = ChartBook::new(&fixture::verdict(), std::slice::from_ref(&schema), from, to);
+        let mut book = ChartBook::new(&fixture::sample_verdict(), std::slice::from_ref(&schema), from, to);
         let mut frame = Frame::new(schema.clone(), 10);
         for i in 1..=10 {
             let tick = Tick { time_ns: from + i * 1_000_000_000, elapsed_ns: 1_000_000_000 };
@@ -287,12 +296,12 @@ mod tests {
     }
 
     #[test]
-    fn findings_come_first_with_limit_and_stretch() {
-        let charts = book(&["sda", "sdb"], |_| 500.0);
+    fn findings_come_first_with_limit_and_held_intervals() {
+        let charts = sample_book(&["sda", "sdb"], |_| 500.0);
         assert_eq!(charts[0].counter, "physical_disk.avg_queue_length");
         assert_eq!(charts[0].lines[0].instance, "sda");
         assert_eq!(charts[0].limit, Some(2.0));
-        assert_eq!(charts[0].shaded.len(), 2);
+        assert_eq!(charts[0].shaded_intervals.len(), 2);
         assert!((charts[0].lines[0].summary().unwrap().1 - 0.5).abs() < 1e-9);
         // the second finding's counter comes from the weighted time where the others lack
         assert_eq!(charts[1].counter, "physical_disk.avg_s_per_transfer");
@@ -300,20 +309,20 @@ mod tests {
     }
 
     #[test]
-    fn points_of_ticks_are_not_drawn_over_a_gap() {
-        let mut verdict = fixture::verdict();
+    fn omits_a_finding_chart_where_the_window_has_gaps() {
+        let mut verdict = fixture::sample_verdict();
         let finding = verdict.findings[0].clone();
-        assert!(of_series(&verdict, &finding).is_some());
+        assert!(finding_chart(&verdict, &finding).is_some());
         // half an hour in the middle of an hour
         (verdict.window.from, verdict.window.to) = ("2026-11-21T22:00:00Z".into(), "2026-11-21T23:00:00Z".into());
         verdict.window.seconds = 1800.0;
-        assert_eq!(of_series(&verdict, &finding), None);
+        assert_eq!(finding_chart(&verdict, &finding), None);
     }
 
     #[test]
     fn idle_disks_are_left_out_and_the_busiest_lead() {
         // series 0 is pressure; then three a disk
-        let charts = book(&["sda", "sdb", "sdc"], |index| match index {
+        let charts = sample_book(&["sda", "sdb", "sdc"], |index| match index {
             0 => 1.0,
             1..=3 => 0.0,
             4..=6 => 10.0,
@@ -325,11 +334,11 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_disks_stay_a_page() {
+    fn a_thousand_disks_give_few_lines() {
         let names: Vec<String> = (0..1000).map(|i| format!("sd{i}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let charts = book(&names, |_| 1.0);
-        assert!(charts.iter().all(|c| c.lines.len() <= svg::LINES));
-        assert!(charts.len() <= 3 + MAIN.len());
+        let charts = sample_book(&names, |_| 1.0);
+        assert!(charts.iter().all(|c| c.lines.len() <= svg::MAX_LINES));
+        assert!(charts.len() <= 3 + MAIN_COUNTERS.len());
     }
 }

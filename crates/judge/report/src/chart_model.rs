@@ -25,7 +25,7 @@ pub struct Chart {
     /// Key of the finding that the chart belongs to: rule and instance.
     pub finding: Option<String>,
     /// Intervals to highlight (in which a finding held), nanoseconds since 1970 UTC.
-    pub shaded: Vec<(i64, i64)>,
+    pub shaded_intervals: Vec<(i64, i64)>,
 }
 
 /// One instance's values.
@@ -50,34 +50,34 @@ impl Chart {
             lines,
             limit: None,
             finding: None,
-            shaded: Vec::new(),
+            shaded_intervals: Vec::new(),
         }
     }
 
     /// Returns the smallest and largest of the buckets' means and the drawn limit;
     /// `None` if nothing was measured.
-    pub fn span(&self) -> Option<(f64, f64)> {
-        span(self.measured().map(|b| (b.mean, b.mean)), self.drawn_limit())
+    pub fn mean_span(&self) -> Option<(f64, f64)> {
+        value_span(self.measured_buckets().map(|b| (b.mean, b.mean)), self.drawn_limit())
     }
 
     /// Returns the smallest and largest tick value or drawn limit; `None` if nothing was measured.
     pub fn full_span(&self) -> Option<(f64, f64)> {
-        span(self.measured().map(|b| (b.least, b.most)), self.drawn_limit())
+        value_span(self.measured_buckets().map(|b| (b.min, b.max)), self.drawn_limit())
     }
 
     /// Returns the limit, unless it lies so far above the values that drawing it
     /// would flatten them.
     pub fn drawn_limit(&self) -> Option<f64> {
-        let max_value = self.measured().map(|b| b.most).fold(0.0, f64::max);
+        let max_value = self.measured_buckets().map(|b| b.max).fold(0.0, f64::max);
         self.limit.filter(|l| l.is_finite() && (max_value == 0.0 || *l <= 5.0 * max_value))
     }
 
-    fn measured(&self) -> impl Iterator<Item = &ChartBucket> {
+    fn measured_buckets(&self) -> impl Iterator<Item = &ChartBucket> {
         self.lines.iter().flat_map(|l| &l.buckets).filter(|b| !b.is_gap())
     }
 
     /// Returns the position of a time in the window: 0 at its start, 1 at its end.
-    pub fn place(&self, time_ns: i64) -> f64 {
+    pub fn time_share(&self, time_ns: i64) -> f64 {
         (time_ns as f64 - self.from_ns as f64) / (self.to_ns as f64 - self.from_ns as f64)
     }
 
@@ -85,18 +85,18 @@ impl Chart {
     /// among all bookmarks.
     pub fn bookmarks<'a>(&self, notes: &'a [Note]) -> Vec<(usize, &'a Note)> {
         let inside = |(_, n): &(usize, &Note)| n.time_ns >= self.from_ns && n.time_ns <= self.to_ns;
-        bookmarks(notes).into_iter().filter(inside).collect()
+        all_bookmarks(notes).into_iter().filter(inside).collect()
     }
 }
 
 /// Returns all bookmarks among the notes, oldest first, numbered from 1.
-pub fn bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
+pub fn all_bookmarks(notes: &[Note]) -> Vec<(usize, &Note)> {
     let mut found: Vec<&Note> = notes.iter().filter(|n| n.kind == Note::BOOKMARK).collect();
     found.sort_by_key(|n| n.time_ns);
     found.into_iter().enumerate().map(|(index, note)| (index + 1, note)).collect()
 }
 
-fn span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<(f64, f64)> {
+fn value_span(values: impl Iterator<Item = (f64, f64)>, limit: Option<f64>) -> Option<(f64, f64)> {
     let mut found: Option<(f64, f64)> = None;
     for (min, max) in values {
         let (low, high) = found.unwrap_or((min, max));
@@ -116,14 +116,14 @@ impl ChartLine {
         if measured.is_empty() {
             return None;
         }
-        let min = measured.iter().map(|b| b.least).fold(f64::INFINITY, f64::min);
-        let max = measured.iter().map(|b| b.most).fold(f64::NEG_INFINITY, f64::max);
+        let min = measured.iter().map(|b| b.min).fold(f64::INFINITY, f64::min);
+        let max = measured.iter().map(|b| b.max).fold(f64::NEG_INFINITY, f64::max);
         let mean = measured.iter().map(|b| b.mean * b.weight).sum::<f64>() / weight;
         Some((min, mean, max))
     }
 
     /// Returns the runs of neighbouring buckets that have data, as ranges of positions.
-    pub fn runs(&self) -> Vec<std::ops::Range<usize>> {
+    pub fn data_runs(&self) -> Vec<std::ops::Range<usize>> {
         let mut runs: Vec<std::ops::Range<usize>> = Vec::new();
         for (index, _) in self.buckets.iter().enumerate().filter(|(_, b)| !b.is_gap()) {
             match runs.last_mut() {
