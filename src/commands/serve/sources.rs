@@ -140,18 +140,18 @@ impl HostSource for ServedSource {
         }
     }
 
-    fn can_mark(&self) -> bool {
+    fn can_set_bookmarks(&self) -> bool {
         match &*lock(&self.watched) {
             WatchSource::Logged(logged) => logged.can_mark(),
             WatchSource::Live(_) => true,
         }
     }
 
-    fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+    fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String> {
         lock(&self.watched).mark(time_ns, text.to_owned()).map_err(words)
     }
 
-    fn report(&self, stretch: Stretch) -> Result<String, String> {
+    fn report_page(&self, stretch: Stretch) -> Result<String, String> {
         let page = || {
             let logs = self.logs(stretch)?;
             let verdicts = why::read(&logs, self.judge(logs.range))?;
@@ -160,12 +160,12 @@ impl HostSource for ServedSource {
         page().map_err(words)
     }
 
-    fn heat(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
+    fn heat_charts(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
         let read = || Ok(LatencyWindow::read(&self.logs(stretch)?.with_steps(true), &[])?.charts());
         read().map_err(words)
     }
 
-    fn compare(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
+    fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
         let history = self.history()?;
         let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
         let mut value = json!(found);
@@ -244,23 +244,23 @@ impl HostSource for LateSource {
         self.fetched.get().map_or((Vec::new(), true), |source| source.alerts(stretch))
     }
 
-    fn can_mark(&self) -> bool {
-        self.fetched.get().is_some_and(HostSource::can_mark)
+    fn can_set_bookmarks(&self) -> bool {
+        self.fetched.get().is_some_and(HostSource::can_set_bookmarks)
     }
 
-    fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
-        self.served()?.mark(time_ns, text)
+    fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        self.served()?.set_bookmark(time_ns, text)
     }
 
-    fn report(&self, stretch: Stretch) -> Result<String, String> {
-        self.served()?.report(stretch)
+    fn report_page(&self, stretch: Stretch) -> Result<String, String> {
+        self.served()?.report_page(stretch)
     }
 
-    fn heat(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
-        self.served()?.heat(stretch)
+    fn heat_charts(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
+        self.served()?.heat_charts(stretch)
     }
 
-    fn compare(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
-        self.served()?.compare(first, second)
+    fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
+        self.served()?.compare_stretches(first, second)
     }
 }

@@ -91,19 +91,19 @@ impl HostSource for LogSource {
     fn interval_ns(&self) -> i64 {
         SECOND
     }
-    fn can_mark(&self) -> bool {
+    fn can_set_bookmarks(&self) -> bool {
         false
     }
-    fn mark(&self, _: i64, _: &str) -> Result<(), String> {
+    fn set_bookmark(&self, _: i64, _: &str) -> Result<(), String> {
         Err("a bench".into())
     }
-    fn report(&self, _: Stretch) -> Result<String, String> {
+    fn report_page(&self, _: Stretch) -> Result<String, String> {
         Err("a bench".into())
     }
-    fn heat(&self, _: Stretch) -> Result<Vec<HeatChart>, String> {
+    fn heat_charts(&self, _: Stretch) -> Result<Vec<HeatChart>, String> {
         Err("a bench".into())
     }
-    fn compare(&self, _: Stretch, _: Stretch) -> Result<Value, String> {
+    fn compare_stretches(&self, _: Stretch, _: Stretch) -> Result<Value, String> {
         Err("a bench".into())
     }
 }

@@ -4,7 +4,7 @@
 use diskwright_httpserver::{HttpRequest, HttpResponse};
 
 /// Prefix of the name of the cookie that holds the token.
-const COOKIE: &str = "diskwright";
+const COOKIE_PREFIX: &str = "diskwright";
 
 /// Access rules.
 #[derive(Clone, Debug, Default)]
@@ -30,78 +30,83 @@ pub fn random_text(bytes: usize) -> std::io::Result<String> {
 }
 
 /// Compares two texts in a time that does not depend on where they differ.
-fn is_equal(one: &str, other: &str) -> bool {
+fn is_equal_in_constant_time(one: &str, other: &str) -> bool {
     let differ = one.bytes().zip(other.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
     std::hint::black_box(differ) == 0 && one.len() == other.len()
 }
 
 /// Answer that refuses a request, with a status and a text.
-fn refused(status: &'static str, text: &str) -> Option<HttpResponse> {
-    Some(secured(HttpResponse::plain_text(status, text), None))
+fn refuse_with(status: &'static str, text: &str) -> Option<HttpResponse> {
+    Some(with_security_headers(HttpResponse::plain_text(status, text), None))
 }
 
 impl WebAccess {
     /// Returns the answer that refuses a request, or that redirects a client which has just presented the token; `None`
     /// where the request is allowed.
-    pub fn refusal(&self, request: &HttpRequest) -> Option<HttpResponse> {
+    pub fn check_request(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let host = request.header("host").unwrap_or_default();
-        if !self.is_ours(host_name(host)) {
-            return refused("403 Forbidden", "this server does not answer to that host name; --name NAME allows it\n");
+        if !self.is_own_name(host_name(host)) {
+            return refuse_with(
+                "403 Forbidden",
+                "this server does not answer to that host name; --name NAME allows it\n",
+            );
         }
         // browsers send the site that a request comes from; other programs send nothing
         let site = request.header("sec-fetch-site").unwrap_or("none");
         if !matches!(site, "none" | "same-origin") && request.path != "/" {
-            return refused("403 Forbidden", "requests from other sites are refused\n");
+            return refuse_with("403 Forbidden", "requests from other sites are refused\n");
         }
-        if let Some(refusal) = self.without_token(request) {
+        if let Some(refusal) = self.refuse_without_token(request) {
             return Some(refusal);
         }
         match request.method.as_str() {
             "GET" | "HEAD" => None,
-            "POST" => self.foreign_change(request, host),
-            _ => refused("405 Method Not Allowed\r\nAllow: GET, HEAD, POST", "use GET, HEAD or POST\n"),
+            "POST" => self.refuse_foreign_change(request, host),
+            _ => refuse_with("405 Method Not Allowed\r\nAllow: GET, HEAD, POST", "use GET, HEAD or POST\n"),
         }
     }
 
     /// Refuses a POST that does not come from the server's own page.
-    fn foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpResponse> {
+    fn refuse_foreign_change(&self, request: &HttpRequest, host: &str) -> Option<HttpResponse> {
         let origin = request.header("origin").unwrap_or_default();
         let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
         if authority.is_empty() || !authority.eq_ignore_ascii_case(host) {
-            return refused("403 Forbidden", "a change needs an Origin header from this server's own page\n");
+            return refuse_with("403 Forbidden", "a change needs an Origin header from this server's own page\n");
         }
         let kind = request.header("content-type").unwrap_or_default();
         if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
-            return refused("415 Unsupported Media Type", "send application/json\n");
+            return refuse_with("415 Unsupported Media Type", "send application/json\n");
         }
         None
     }
 
-    fn without_token(&self, request: &HttpRequest) -> Option<HttpResponse> {
+    fn refuse_without_token(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let token = self.token.as_deref()?;
-        let own = cookie_of(request.header("host").unwrap_or_default());
+        let own = cookie_name(request.header("host").unwrap_or_default());
         let cookies = request.header("cookie").unwrap_or_default().split(';');
         let mut cookies = cookies.filter_map(|pair| pair.trim().split_once('='));
         let cookie = cookies.find(|(name, _)| *name == own);
         let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = [cookie.map(|(_, value)| value), bearer];
-        if shown.into_iter().flatten().any(|shown| is_equal(shown, token)) {
+        if shown.into_iter().flatten().any(|shown| is_equal_in_constant_time(shown, token)) {
             return None;
         }
-        if request.path == "/" && request.query_parameter("token").is_some_and(|shown| is_equal(&shown, token)) {
+        if request.path == "/"
+            && request.query_parameter("token").is_some_and(|shown| is_equal_in_constant_time(&shown, token))
+        {
             // redirected, so that the token does not stay in the address bar
             let mut answer = HttpResponse::plain_text("303 See Other", "");
             answer.headers.push(("Location", "/".into()));
             let cookie = format!("{own}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age=2592000");
             answer.headers.push(("Set-Cookie", cookie));
-            return Some(secured(answer, None));
+            return Some(with_security_headers(answer, None));
         }
         let text = "open the address with ?token=TOKEN once, or send Authorization: Bearer TOKEN\n";
-        refused("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
+        refuse_with("401 Unauthorized\r\nWWW-Authenticate: Bearer", text)
     }
 
     /// True for an IP address, `localhost` and the configured names.
-    fn is_ours(&self, name: &str) -> bool {
+    fn is_own_name(&self, name: &str) -> bool {
         let is_address = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
         is_address
             || std::iter::once("localhost")
@@ -120,16 +125,16 @@ fn host_name(host: &str) -> &str {
 
 /// Name of the cookie for a host and port. Browsers send a cookie to all ports of its host, so with a common name each
 /// server would overwrite the token of the others.
-fn cookie_of(host: &str) -> String {
+fn cookie_name(host: &str) -> String {
     match host[host_name(host).len()..].trim_start_matches(':') {
-        "" => COOKIE.to_owned(),
-        port => format!("{COOKIE}-{port}"),
+        "" => COOKIE_PREFIX.to_owned(),
+        port => format!("{COOKIE_PREFIX}-{port}"),
     }
 }
 
 /// Adds headers that forbid browsers to cache the answer, frame it, guess its type or run foreign scripts in it.
 /// `nonce` is that of the page's own scripts and styles.
-pub fn secured(mut answer: HttpResponse, nonce: Option<&str>) -> HttpResponse {
+pub fn with_security_headers(mut answer: HttpResponse, nonce: Option<&str>) -> HttpResponse {
     let policy = match nonce {
         Some(nonce) => format!(
             "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; connect-src 'self'; \
@@ -159,25 +164,28 @@ mod tests {
     fn an_address_is_ours_and_a_strange_name_is_not() {
         let access = WebAccess { names: vec!["db1.example".into()], token: None };
         for ours in ["localhost:9190", "LOCALHOST", "127.0.0.1:1", "[::1]:9190", "::1", "10.0.0.7", "DB1.example:80"] {
-            assert!(access.is_ours(host_name(ours)), "{ours}");
+            assert!(access.is_own_name(host_name(ours)), "{ours}");
         }
         for strange in ["", "evil.example", "localhost.evil.example:9190", "127.0.0.1.evil.example", "db1", "1.2.3"] {
-            assert!(!access.is_ours(host_name(strange)), "{strange}");
+            assert!(!access.is_own_name(host_name(strange)), "{strange}");
         }
     }
 
     #[test]
     fn servers_on_two_ports_of_a_host_have_cookies_of_their_own() {
-        assert_eq!(cookie_of("db1:9190"), "diskwright-9190");
-        assert_eq!(cookie_of("[::1]:9191"), "diskwright-9191");
-        assert_eq!((cookie_of("db1"), cookie_of("::1"), cookie_of("")), (COOKIE.into(), COOKIE.into(), COOKIE.into()));
+        assert_eq!(cookie_name("db1:9190"), "diskwright-9190");
+        assert_eq!(cookie_name("[::1]:9191"), "diskwright-9191");
+        assert_eq!(
+            (cookie_name("db1"), cookie_name("::1"), cookie_name("")),
+            (COOKIE_PREFIX.into(), COOKIE_PREFIX.into(), COOKIE_PREFIX.into())
+        );
     }
 
     #[test]
-    fn texts_are_compared_whole() {
-        assert!(is_equal("abc", "abc") && is_equal("", ""));
+    fn compares_whole_texts() {
+        assert!(is_equal_in_constant_time("abc", "abc") && is_equal_in_constant_time("", ""));
         for other in ["", "a", "ab", "abd", "abcd", "xbc"] {
-            assert!(!is_equal("abc", other), "{other}");
+            assert!(!is_equal_in_constant_time("abc", other), "{other}");
         }
     }
 

@@ -11,28 +11,28 @@ use diskwright_dashboard::overview::{ReducedLine, SeriesReducer, merge_alert_val
 use diskwright_httpserver::{HttpReply, HttpRequest, HttpResponse, HttpService};
 use serde_json::{Value, json};
 
-use crate::access::{WebAccess, random_text, secured};
-use crate::host::HostState;
-use crate::source::Stretch;
-use crate::{page, shapes, threads};
+use crate::access::{WebAccess, random_text, with_security_headers};
+use crate::host_source::Stretch;
+use crate::host_state::HostState;
+use crate::{page, reduced_json, threads};
 
 /// Largest number of points of a line.
-const MOST_POINTS: usize = 4000;
+const MAX_POINTS: usize = 4000;
 /// Default number of points of a line.
-const USUAL_POINTS: usize = 600;
+const DEFAULT_POINTS: usize = 600;
 /// Longest stretch, in ticks, that is read tick by tick where an overview could be used instead.
-const MOST_TICKS: i64 = 30_000;
+const MAX_TICKS: i64 = 30_000;
 /// Largest number of cached answers, and of their bytes.
-const KEPT: (usize, usize) = (64, 32 << 20);
+const MAX_CACHE: (usize, usize) = (64, 32 << 20);
 /// Largest number of slow answers at a time; the remaining threads are reserved for fast ones.
-const MOST_LONG: usize = 2;
+const MAX_LONG_ANSWERS: usize = 2;
 /// Rounding error of a time in milliseconds as a JavaScript number, nanoseconds: a tick at the very end of a stretch
 /// belongs to it.
-const ROUNDING: i64 = 1_000;
+const ROUNDING_NS: i64 = 1_000;
 /// Largest distance of a time from 1970, milliseconds (the year 2115), so that differences fit into nanoseconds.
-const MOST_MS: f64 = 4.6e12;
+const MAX_TIME_MS: f64 = 4.6e12;
 /// Longest text of a bookmark, characters.
-const LONGEST_MARK: usize = 500;
+const MAX_BOOKMARK_CHARS: usize = 500;
 const JSON: &str = "application/json";
 
 /// Cache of recent answers.
@@ -45,10 +45,10 @@ impl AnswerCache {
         kept.iter().find(|(known, _)| known == key).map(|(_, body)| Arc::clone(body))
     }
 
-    fn keep(&self, key: String, body: &Arc<[u8]>) {
+    fn insert_answer(&self, key: String, body: &Arc<[u8]>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((key, Arc::clone(body)));
-        while kept.len() > KEPT.0 || kept.iter().map(|(_, body)| body.len()).sum::<usize>() > KEPT.1 {
+        while kept.len() > MAX_CACHE.0 || kept.iter().map(|(_, body)| body.len()).sum::<usize>() > MAX_CACHE.1 {
             kept.pop_front();
         }
     }
@@ -57,108 +57,111 @@ impl AnswerCache {
 /// Serves the page and its data.
 pub struct WebService {
     /// Number of slow answers in progress.
-    pub long: Arc<AtomicUsize>,
+    pub long_answers: Arc<AtomicUsize>,
     pub access: WebAccess,
     pub hosts: Arc<Vec<Arc<HostState>>>,
     pub cache: Arc<AnswerCache>,
     /// Requests a host's overview by its id.
-    pub begin: std::sync::mpsc::Sender<usize>,
+    pub overview_requests: std::sync::mpsc::Sender<usize>,
     pub version: String,
 }
 
 impl HttpService for WebService {
     fn handle_request(&mut self, request: &HttpRequest) -> HttpReply {
-        if let Some(refusal) = self.access.refusal(request) {
+        if let Some(refusal) = self.access.check_request(request) {
             return HttpReply::Now(refusal);
         }
         if !request.is_read_only() && request.path != "/api/mark" {
-            return plain("404 Not Found", "this page is read-only");
+            return plain_reply("404 Not Found", "this page is read-only");
         }
         match request.path.as_str() {
-            "/" => return HttpReply::Now(self.page()),
-            "/api/hosts" => return self.hosts(),
+            "/" => return HttpReply::Now(self.page_answer()),
+            "/api/hosts" => return self.hosts_reply(),
             _ => {}
         }
         let id: Option<usize> = request.query_parameter("host").map_or(Some(0), |text| text.parse().ok());
         let Some((id, host)) = id.and_then(|id| Some((id, self.hosts.get(id)?))) else {
-            return plain("404 Not Found", "no such host");
+            return plain_reply("404 Not Found", "no such host");
         };
         let known =
             ["/api/host", "/api/view", "/api/range", "/api/heat", "/api/compare", "/api/mark", "/events", "/report"];
         if !known.contains(&request.path.as_str()) {
-            return plain("404 Not Found", "no such page");
+            return plain_reply("404 Not Found", "no such page");
         }
-        threads::ask_for(&self.begin, host, id);
+        threads::request_overview(&self.overview_requests, host, id);
         if request.path == "/events" {
-            return stream(host, id, request);
+            return stream_reply(host, id, request);
         }
         let (host, cache, request) = (Arc::clone(host), Arc::clone(&self.cache), request.clone());
         if !matches!(request.path.as_str(), "/api/host" | "/api/range" | "/api/mark") {
             // fast answers keep threads in reserve, so that a zoom does not wait for a report
-            let Some(place) = LongPlace::take(&self.long) else {
-                return plain("503 Service Unavailable\r\nRetry-After: 1", "too many requests");
+            let Some(place) = LongAnswerSlot::try_acquire(&self.long_answers) else {
+                return plain_reply("503 Service Unavailable\r\nRetry-After: 1", "too many requests");
             };
             return HttpReply::Later(Box::new(move || {
                 let _place = place;
-                secured(answer(&host, id, &cache, &request), None)
+                with_security_headers(make_answer(&host, id, &cache, &request), None)
             }));
         }
-        HttpReply::Later(Box::new(move || secured(answer(&host, id, &cache, &request), None)))
+        HttpReply::Later(Box::new(move || with_security_headers(make_answer(&host, id, &cache, &request), None)))
     }
 }
 
 /// Slot for a slow answer, released on drop.
-struct LongPlace(Arc<AtomicUsize>);
+struct LongAnswerSlot(Arc<AtomicUsize>);
 
-impl LongPlace {
-    fn take(long: &Arc<AtomicUsize>) -> Option<LongPlace> {
+impl LongAnswerSlot {
+    fn try_acquire(long: &Arc<AtomicUsize>) -> Option<LongAnswerSlot> {
         // created first, so that dropping it on failure undoes the count
-        let place = LongPlace(Arc::clone(long));
-        (long.fetch_add(1, Ordering::Relaxed) < MOST_LONG).then_some(place)
+        let place = LongAnswerSlot(Arc::clone(long));
+        (long.fetch_add(1, Ordering::Relaxed) < MAX_LONG_ANSWERS).then_some(place)
     }
 }
 
-impl Drop for LongPlace {
+impl Drop for LongAnswerSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn plain(status: &'static str, text: &str) -> HttpReply {
-    HttpReply::Now(secured(HttpResponse::plain_text(status, &format!("{text}\n")), None))
+fn plain_reply(status: &'static str, text: &str) -> HttpReply {
+    HttpReply::Now(with_security_headers(HttpResponse::plain_text(status, &format!("{text}\n")), None))
 }
 
 impl WebService {
-    fn page(&self) -> HttpResponse {
+    fn page_answer(&self) -> HttpResponse {
         match random_text(16) {
             Ok(nonce) => {
-                let page = page::page(&nonce, &self.version);
-                secured(HttpResponse::ok("text/html; charset=utf-8", page.into_bytes()), Some(&nonce))
+                let page = page::render_page(&nonce, &self.version);
+                with_security_headers(HttpResponse::ok("text/html; charset=utf-8", page.into_bytes()), Some(&nonce))
             }
-            Err(_) => secured(HttpResponse::plain_text("500 Internal Server Error", "no random numbers\n"), None),
+            Err(_) => with_security_headers(
+                HttpResponse::plain_text("500 Internal Server Error", "no random numbers\n"),
+                None,
+            ),
         }
     }
 
-    fn hosts(&self) -> HttpReply {
-        let list: Vec<Value> = self.hosts.iter().enumerate().map(|(id, host)| host.list(id)).collect();
+    fn hosts_reply(&self) -> HttpReply {
+        let list: Vec<Value> = self.hosts.iter().enumerate().map(|(id, host)| host.list_entry(id)).collect();
         let document = json!({ "schema": "diskwright.hosts/1", "version": self.version, "hosts": list });
-        HttpReply::Now(secured(HttpResponse::ok(JSON, document.to_string().into_bytes()), None))
+        HttpReply::Now(with_security_headers(HttpResponse::ok(JSON, document.to_string().into_bytes()), None))
     }
 }
 
 /// Event stream of a live host; for others 204, which tells a browser not to reconnect.
-fn stream(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
+fn stream_reply(host: &Arc<HostState>, id: usize, request: &HttpRequest) -> HttpReply {
     if !host.is_live() || request.is_head() {
         // 204 must have no body, not even an empty line: it would be read as the start of the next answer
-        return HttpReply::Now(secured(HttpResponse::plain_text("204 No Content", ""), None));
+        return HttpReply::Now(with_security_headers(HttpResponse::plain_text("204 No Content", ""), None));
     }
     let seen = request.header("last-event-id").and_then(|id| id.parse().ok());
     let answer = HttpResponse::ok("text/event-stream", host.first_event(seen));
-    HttpReply::Stream(secured(answer, None), id)
+    HttpReply::Stream(with_security_headers(answer, None), id)
 }
 
 /// Read state of a host: whether its log was read completely, and up to which time.
-fn known(host: &HostState) -> (bool, Option<i64>) {
+fn read_state(host: &HostState) -> (bool, Option<i64>) {
     (host.is_read(), host.with_overview(|overview| overview.until_ns))
 }
 
@@ -175,28 +178,28 @@ pub fn cache_key(host: &HostState, id: usize, request: &HttpRequest) -> String {
 }
 
 /// Makes the answer to a request for data, or takes it from the cache.
-fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpResponse {
+fn make_answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpRequest) -> HttpResponse {
     let kept = matches!(request.path.as_str(), "/api/view" | "/api/range" | "/api/heat" | "/api/compare");
-    let before = known(host);
+    let before = read_state(host);
     let key = if kept { cache_key(host, id, request) } else { String::new() };
     if let Some(body) = cache.get(&key).filter(|_| kept) {
         return HttpResponse::ok(JSON, body);
     }
     let made = match request.path.as_str() {
-        "/api/host" => Ok(host.describe()),
-        "/api/view" => view(host, request),
-        "/api/range" => range(host, request),
-        "/api/heat" => heat(host, request),
-        "/api/compare" => compare(host, request),
-        "/api/mark" => mark(host, request),
-        _ => return report(host, request),
+        "/api/host" => Ok(host.host_document()),
+        "/api/view" => view_document(host, request),
+        "/api/range" => range_document(host, request),
+        "/api/heat" => heat_document(host, request),
+        "/api/compare" => compare_document(host, request),
+        "/api/mark" => set_bookmark(host, request),
+        _ => return report_answer(host, request),
     };
     match made {
         Ok(document) => {
             let body: Arc<[u8]> = document.to_string().into_bytes().into();
             // an overview that was read or dropped meanwhile may be in the answer only in part
-            if kept && before == known(host) {
-                cache.keep(key, &body);
+            if kept && before == read_state(host) {
+                cache.insert_answer(key, &body);
             }
             HttpResponse::ok(JSON, body)
         }
@@ -211,53 +214,53 @@ fn answer(host: &HostState, id: usize, cache: &AnswerCache, request: &HttpReques
 }
 
 /// Parses a time or length of the query, given in milliseconds, into nanoseconds.
-fn time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
+fn parse_time(request: &HttpRequest, name: &str) -> Result<Option<i64>, String> {
     let Some(text) = request.query_parameter(name).filter(|text| !text.is_empty()) else { return Ok(None) };
-    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MOST_MS);
+    let found: Option<f64> = text.parse().ok().filter(|ms: &f64| ms.is_finite() && ms.abs() < MAX_TIME_MS);
     found.map(|ms| Some((ms * 1e6) as i64)).ok_or_else(|| format!("{name} is not a time in milliseconds since 1970"))
 }
 
 /// Parses a stretch of the query; by default the whole recording.
-fn stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
+fn parse_stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
     let (first, last) = host.range();
-    let from = time(request, names[0])?.unwrap_or(first);
-    let to = time(request, names[1])?.unwrap_or(last);
+    let from = parse_time(request, names[0])?.unwrap_or(first);
+    let to = parse_time(request, names[1])?.unwrap_or(last);
     if from >= to { Err(format!("{} is not before {}", names[0], names[1])) } else { Ok((from, to)) }
 }
 
 /// Parses a stretch to be judged; an error where nothing was recorded in it, because a page on an empty stretch would
 /// be misleading.
-fn part(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
-    let (from, to) = stretch(host, request, names)?;
+fn parse_recorded_stretch(host: &HostState, request: &HttpRequest, names: [&str; 2]) -> Result<Stretch, String> {
+    let (from, to) = parse_stretch(host, request, names)?;
     let (first, last) = host.range();
     if to < first || from > last {
         return Err("nothing was recorded in this time".into());
     }
-    Ok((from - ROUNDING, to + ROUNDING))
+    Ok((from - ROUNDING_NS, to + ROUNDING_NS))
 }
 
-fn view(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
-    ready(host)?;
+fn view_document(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    check_loaded(host)?;
     let (first, last) = host.range();
-    let cursor_ns = time(request, "at")?.unwrap_or(last).saturating_add(ROUNDING).clamp(first, last);
+    let cursor_ns = parse_time(request, "at")?.unwrap_or(last).saturating_add(ROUNDING_NS).clamp(first, last);
     let interval = host.source.interval_ns();
-    let judged = time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
-    let judged = judged + 2 * ROUNDING;
-    let shown = time(request, "shown")?.unwrap_or(5_000_000_000);
+    let judged = parse_time(request, "judged")?.unwrap_or(60_000_000_000).clamp(interval, (last - first).max(interval));
+    let judged = judged + 2 * ROUNDING_NS;
+    let shown = parse_time(request, "shown")?.unwrap_or(5_000_000_000);
     let all_devices = request.query_parameter("all").is_some_and(|text| text == "1");
-    host.view(cursor_ns, (shown, judged), all_devices).map(|view| shapes::view(&view))
+    host.view_at(cursor_ns, (shown, judged), all_devices).map(|view| reduced_json::view_document(&view))
 }
 
 /// Error where nothing of the log has been read yet; it does not wait.
-fn ready(host: &HostState) -> Result<(), String> {
+fn check_loaded(host: &HostState) -> Result<(), String> {
     if host.range().1 == 0 { Err("it is still loading".into()) } else { Ok(()) }
 }
 
-fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
-    ready(host)?;
-    let (from, to) = stretch(host, request, ["from", "to"])?;
-    let points = request.query_parameter("points").and_then(|text| text.parse().ok()).unwrap_or(USUAL_POINTS);
-    let points = points.clamp(10, MOST_POINTS);
+fn range_document(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    check_loaded(host)?;
+    let (from, to) = parse_stretch(host, request, ["from", "to"])?;
+    let points = request.query_parameter("points").and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_POINTS);
+    let points = points.clamp(10, MAX_POINTS);
     let counters = request.query_parameter("counters").unwrap_or_default();
     let counters: Vec<String> = counters.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect();
     let width = host.with_overview(|overview| overview.reducer.width_ns()).unwrap_or(i64::MAX);
@@ -265,7 +268,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     let inside = to.min(last) - from.max(first);
     // half of the requested resolution is enough: reading tick by tick takes longer
     let is_fine = width / 2 <= (to - from) / points as i64;
-    let is_long = inside / host.source.interval_ns() > MOST_TICKS;
+    let is_long = inside / host.source.interval_ns() > MAX_TICKS;
     let from_overview = is_fine || is_long || !host.is_read();
     let lines = if from_overview {
         // no more points than the overview has
@@ -274,9 +277,9 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
         lines.unwrap_or_default()
     } else {
         let max_points = usize::try_from((to - from) / host.source.interval_ns()).unwrap_or(points).max(10);
-        ticks(host, counters, (from, to), points.min(max_points))?
+        reduce_ticks(host, counters, (from, to), points.min(max_points))?
     };
-    let wide = (from - ROUNDING, to + ROUNDING);
+    let wide = (from - ROUNDING_NS, to + ROUNDING_NS);
     let inside = |time_ns: i64| (wide.0..=wide.1).contains(&time_ns);
     let marks = host.with_overview(|overview| overview.marks.iter().filter(|m| inside(m.time_ns)).cloned().collect());
     let is_near = |alert: &&Value| {
@@ -299,7 +302,7 @@ fn range(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
 }
 
 /// Lines of a short stretch, reduced from its ticks.
-fn ticks(
+fn reduce_ticks(
     host: &HostState,
     counters: Vec<String>,
     (from, to): Stretch,
@@ -321,16 +324,16 @@ fn ticks(
     // the tick that covers the end may be longer than usual
     let longest = host.with_overview(|overview| overview.longest_ns).unwrap_or(0);
     if reached.get() < to && longest > interval {
-        let longest = longest.min(interval.saturating_mul(MOST_TICKS));
+        let longest = longest.min(interval.saturating_mul(MAX_TICKS));
         history.read(until.saturating_add(1), to.saturating_add(longest), &mut each)?;
     }
     Ok(reducer.reduced_lines(&[], (from, to), points))
 }
 
-fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
-    ready(host)?;
-    let stretch = stretch(host, request, ["from", "to"])?;
-    let charts = host.source.heat(stretch)?;
+fn heat_document(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    check_loaded(host)?;
+    let stretch = parse_stretch(host, request, ["from", "to"])?;
+    let charts = host.source.heat_charts(stretch)?;
     let maps = charts.iter().map(|chart| {
         json!({
             "title": chart.title,
@@ -347,34 +350,37 @@ fn heat(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     Ok(json!({ "schema": "diskwright.heat/1", "maps": maps.collect::<Vec<_>>() }))
 }
 
-fn compare(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
-    ready(host)?;
-    let (first, second) = (part(host, request, ["from", "to"])?, part(host, request, ["from2", "to2"])?);
-    host.source.compare(first, second)
+fn compare_document(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+    check_loaded(host)?;
+    let (first, second) = (
+        parse_recorded_stretch(host, request, ["from", "to"])?,
+        parse_recorded_stretch(host, request, ["from2", "to2"])?,
+    );
+    host.source.compare_stretches(first, second)
 }
 
-fn mark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
+fn set_bookmark(host: &HostState, request: &HttpRequest) -> Result<Value, String> {
     if request.is_read_only() {
         return Err("POST a bookmark".into());
     }
     let body: Value = serde_json::from_slice(&request.body).map_err(|error| format!("invalid JSON: {error}"))?;
     let text = body["text"].as_str().map(str::trim).unwrap_or_default();
-    if text.is_empty() || text.chars().count() > LONGEST_MARK {
-        return Err(format!("a bookmark needs a text of 1 to {LONGEST_MARK} characters"));
+    if text.is_empty() || text.chars().count() > MAX_BOOKMARK_CHARS {
+        return Err(format!("a bookmark needs a text of 1 to {MAX_BOOKMARK_CHARS} characters"));
     }
-    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < MOST_MS).ok_or("a bookmark needs a time_ms")?;
+    let time_ms = body["time_ms"].as_f64().filter(|ms| ms.abs() < MAX_TIME_MS).ok_or("a bookmark needs a time_ms")?;
     let time_ns = (time_ms * 1e6) as i64;
     let (first, last) = host.range();
-    if !(first - ROUNDING..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
+    if !(first - ROUNDING_NS..=last.saturating_add(60_000_000_000)).contains(&time_ns) {
         return Err("the bookmark's time is outside of the log".into());
     }
-    host.mark(time_ns, text)?;
+    host.set_bookmark(time_ns, text)?;
     Ok(json!({ "schema": "diskwright.mark/1", "time_ms": time_ms, "text": text }))
 }
 
-fn report(host: &HostState, request: &HttpRequest) -> HttpResponse {
-    let made = ready(host).and_then(|()| part(host, request, ["from", "to"]));
-    match made.and_then(|stretch| host.source.report(stretch)) {
+fn report_answer(host: &HostState, request: &HttpRequest) -> HttpResponse {
+    let made = check_loaded(host).and_then(|()| parse_recorded_stretch(host, request, ["from", "to"]));
+    match made.and_then(|stretch| host.source.report_page(stretch)) {
         Ok(page) => {
             let mut answer = HttpResponse::ok("text/html; charset=utf-8", page.into_bytes());
             answer.headers.push(("Content-Disposition", "attachment; filename=\"diskwright-report.html\"".into()));

@@ -13,10 +13,10 @@
 
 mod access;
 mod api;
-mod host;
+mod host_source;
+mod host_state;
 mod page;
-mod shapes;
-mod source;
+mod reduced_json;
 mod threads;
 
 use std::io;
@@ -31,10 +31,10 @@ use diskwright_httpserver::{HttpServer, ServerLimits, StreamHub};
 
 pub use access::{WebAccess, random_text};
 pub use diskwright_httpserver::check_address;
-pub use source::{HostSource, Stretch};
+pub use host_source::{HostSource, Stretch};
 
 use api::WebService;
-use host::HostState;
+use host_state::HostState;
 
 /// Settings for all hosts.
 #[derive(Clone)]
@@ -77,10 +77,17 @@ impl WebView {
             .spawn(move || threads::make_overviews(&asked, &watched, &events))?;
         // live hosts are followed from the start, so that the first client sees earlier ticks
         for (id, host) in hosts.iter().enumerate().filter(|(id, host)| host.source.is_live() || *id == 0) {
-            threads::ask_for(&begin, host, id);
+            threads::request_overview(&begin, host, id);
         }
         let list = Arc::clone(&hosts);
-        let service = WebService { long: Arc::default(), access, hosts: list, cache: Arc::default(), begin, version };
+        let service = WebService {
+            long_answers: Arc::default(),
+            access,
+            hosts: list,
+            cache: Arc::default(),
+            overview_requests: begin,
+            version,
+        };
         let limits = ServerLimits {
             max_clients: 256,
             work_timeout: Duration::from_secs(120),

@@ -19,16 +19,20 @@ const SCRIPTS: [&str; 6] = [
 ];
 
 /// Removes indentation, empty lines and comment lines from a text.
-fn shortened(text: &str) -> String {
+fn strip_comments_and_indents(text: &str) -> String {
     let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 /// Renders the page; `nonce` is that of its scripts and styles.
-pub fn page(nonce: &str, version: &str) -> String {
+pub fn render_page(nonce: &str, version: &str) -> String {
     static PARTS: LazyLock<[String; 3]> = LazyLock::new(|| {
         let script = format!("\"use strict\";\n(() => {{\n{}}})();\n", SCRIPTS.concat());
-        [shortened(HTML), shortened(&[PALETTE_CSS, CSS].concat()), shortened(&script)]
+        [
+            strip_comments_and_indents(HTML),
+            strip_comments_and_indents(&[PALETTE_CSS, CSS].concat()),
+            strip_comments_and_indents(&script),
+        ]
     });
     let version: String = version.chars().filter(|c| c.is_ascii_alphanumeric() || ".-+".contains(*c)).collect();
     let [html, css, script] = &*PARTS;
@@ -41,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_small_and_loads_nothing() {
-        let page = page("n0nce", "1.0<b>");
+    fn the_page_is_small_and_loads_nothing() {
+        let page = render_page("n0nce", "1.0<b>");
         assert!(page.len() < 71_000, "{} bytes", page.len());
         assert!(!page.contains("{{") && page.contains("1.0b"), "marks are filled in");
         for foreign in ["http://", "https://", "src=", "@import", "url(", " style=\"", "onclick=", "<link"] {

@@ -9,21 +9,21 @@ use diskwright_httpserver::StreamHub;
 use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 
-use crate::host::HostState;
+use crate::host_state::HostState;
 
 /// Largest number of overviews in memory.
-const KEPT: usize = 6;
+const MAX_OVERVIEWS: usize = 6;
 /// Niceness of the threads: recording has priority.
 const NICENESS: i32 = 5;
 /// Interval at which hosts whose logs have ended are checked.
-const WAKING: Duration = Duration::from_secs(2);
+const WAKE_INTERVAL: Duration = Duration::from_secs(2);
 /// Shortest and longest pause between frames of a live host.
-const PACE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
+const FRAME_PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(60));
 
 /// Requests a host's overview, unless it exists or was requested already.
-pub fn ask_for(begin: &Sender<usize>, host: &HostState, id: usize) {
-    if host.begins() && begin.send(id).is_err() {
-        host.fail(Some("this server ends".into()));
+pub fn request_overview(begin: &Sender<usize>, host: &HostState, id: usize) {
+    if host.try_begin() && begin.send(id).is_err() {
+        host.set_fault(Some("this server ends".into()));
     }
 }
 
@@ -38,10 +38,10 @@ pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &Stream
     loop {
         let next = requests.recv_timeout(Duration::from_millis(300));
         let Some(hosts) = hosts.upgrade() else { return };
-        if looked.elapsed() >= WAKING {
+        if looked.elapsed() >= WAKE_INTERVAL {
             looked = Instant::now();
-            for id in waking(&hosts, &live) {
-                begin_live(id, &Arc::downgrade(&hosts), hub);
+            for id in resumed_hosts(&hosts, &live) {
+                start_frame_thread(id, &Arc::downgrade(&hosts), hub);
                 live.insert(id);
                 kept.retain(|known| *known != id);
             }
@@ -52,7 +52,7 @@ pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &Stream
             Err(RecvTimeoutError::Timeout) => {
                 let unjudged = || hosts.iter().find(|host| host.is_unjudged());
                 if let Some(host) = unjudged().filter(|_| hosts.len() > 1) {
-                    host.judge();
+                    host.judge_whole_log();
                 }
                 continue;
             }
@@ -60,36 +60,36 @@ pub fn make_overviews(requests: &Receiver<usize>, hosts: &HostList, hub: &Stream
         let Some(host) = hosts.get(id) else { continue };
         if host.source.is_live() {
             if live.insert(id) {
-                begin_live(id, &Arc::downgrade(&hosts), hub);
+                start_frame_thread(id, &Arc::downgrade(&hosts), hub);
             }
             continue;
         }
         let fault = host.read().err();
         let is_read = fault.is_none();
-        host.was_read(fault);
+        host.record_read(fault);
         if !is_read {
             continue;
         }
         kept.retain(|known| *known != id);
         kept.push(id);
-        if kept.len() > KEPT {
+        if kept.len() > MAX_OVERVIEWS {
             let oldest = kept.remove(0);
             if let Some(host) = hosts.get(oldest) {
-                host.forget();
+                host.forget_overview();
             }
         }
     }
 }
 
 /// Viewed hosts whose log had ended and is recorded again.
-fn waking(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
+fn resumed_hosts(hosts: &[Arc<HostState>], live: &HashSet<usize>) -> Vec<usize> {
     let is_known = |(id, host): &(usize, &Arc<HostState>)| host.is_read() && !live.contains(id);
     let wakes = |host: &HostState| host.refresh().is_ok() && host.is_live();
     hosts.iter().enumerate().filter(is_known).filter(|(_, host)| wakes(host)).map(|(id, _)| id).collect()
 }
 
 /// Starts the thread that makes a live host's frames.
-fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
+fn start_frame_thread(id: usize, hosts: &HostList, hub: &StreamHub) {
     let (hosts, hub) = (hosts.clone(), hub.clone());
     let begun = std::thread::Builder::new().name("frames".into()).spawn(move || {
         let _ = setpriority_process(Some(gettid()), NICENESS);
@@ -101,14 +101,14 @@ fn begin_live(id: usize, hosts: &HostList, hub: &StreamHub) {
             let began = Instant::now();
             match host.next_frame(&mut viewer) {
                 Ok(frame) => {
-                    host.fail(None);
+                    host.set_fault(None);
                     frame.into_iter().for_each(|event| hub.publish_event(id, event));
                 }
-                Err(because) => host.fail(Some(because)),
+                Err(because) => host.set_fault(Some(because)),
             }
             let interval = Duration::from_nanos(host.source.interval_ns().unsigned_abs());
             // four checks per interval, so that a tick is shown soon after it came
-            let nap = (interval / 4).clamp(PACE.0, PACE.1).saturating_sub(began.elapsed());
+            let nap = (interval / 4).clamp(FRAME_PAUSES.0, FRAME_PAUSES.1).saturating_sub(began.elapsed());
             std::thread::park_timeout(nap.max(Duration::from_millis(20)));
         }
     });
@@ -170,19 +170,19 @@ mod tests {
         fn interval_ns(&self) -> i64 {
             1_000_000_000
         }
-        fn can_mark(&self) -> bool {
+        fn can_set_bookmarks(&self) -> bool {
             false
         }
-        fn mark(&self, _: i64, _: &str) -> Result<(), String> {
+        fn set_bookmark(&self, _: i64, _: &str) -> Result<(), String> {
             Err("read-only".into())
         }
-        fn report(&self, _: Stretch) -> Result<String, String> {
+        fn report_page(&self, _: Stretch) -> Result<String, String> {
             Err("none".into())
         }
-        fn heat(&self, _: Stretch) -> Result<Vec<HeatChart>, String> {
+        fn heat_charts(&self, _: Stretch) -> Result<Vec<HeatChart>, String> {
             Err("none".into())
         }
-        fn compare(&self, _: Stretch, _: Stretch) -> Result<Value, String> {
+        fn compare_stretches(&self, _: Stretch, _: Stretch) -> Result<Value, String> {
             Err("none".into())
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         host.read().unwrap();
         assert_ne!(before, key());
         let whole = key();
-        host.forget();
+        host.forget_overview();
         assert_ne!(whole, key());
     }
 
@@ -231,7 +231,7 @@ mod tests {
         let live_asked = Arc::new(Mutex::new(0));
         let host = state(AwayAtFirst { live_asked: Arc::clone(&live_asked), ..AwayAtFirst::default() });
         let before = *live_asked.lock().unwrap();
-        assert_eq!(host.list(0)["live"], false);
+        assert_eq!(host.list_entry(0)["live"], false);
         assert_eq!(*live_asked.lock().unwrap(), before, "a source that reads a slow disk would hold up all clients");
     }
 
@@ -263,13 +263,13 @@ mod tests {
         let (mut faults, begun) = (0, Instant::now());
         while !hosts[0].is_read() {
             // a page asks several times a second
-            ask_for(&begin, &hosts[0], 0);
-            faults += usize::from(hosts[0].describe()["fault"] == "the store does not answer");
+            request_overview(&begin, &hosts[0], 0);
+            faults += usize::from(hosts[0].host_document()["fault"] == "the store does not answer");
             assert!(begun.elapsed() < Duration::from_secs(60), "it was given up");
             std::thread::park_timeout(Duration::from_millis(20));
         }
         assert!(faults > 0, "the page was told nothing");
-        let description = hosts[0].describe();
+        let description = hosts[0].host_document();
         assert!(description["fault"].is_null() && description["read"] == 1.0, "{description}");
         let tries = tries.lock().unwrap().clone();
         assert_eq!(tries.len(), 3, "{tries:?}");

@@ -9,12 +9,12 @@ use diskwright_diagnosis::Verdict;
 use serde_json::{Value, json};
 
 /// Largest number of processes for each sort order.
-const PROCESSES: usize = 12;
+const MAX_PROCESSES_PER_ORDER: usize = 12;
 /// Largest number of findings, episodes, culprits, remedies and remarks.
-const LISTED: usize = 6;
+const MAX_LISTED: usize = 6;
 
 /// JSON of a counter with its title, unit and explanation.
-pub fn titled(shown: &PanelCounter) -> Value {
+pub fn counter_document(shown: &PanelCounter) -> Value {
     let counter = Catalogue::builtin().get(&shown.counter);
     json!({
         "counter": shown.counter,
@@ -24,32 +24,32 @@ pub fn titled(shown: &PanelCounter) -> Value {
     })
 }
 
-/// Reduced JSON of a view: `diskwright.view/1`, with the verdict of [`verdict`].
-pub fn view(view: &DashboardView) -> Value {
+/// Reduced JSON of a view: `diskwright.view/1`, with the verdict of [`verdict_document`].
+pub fn view_document(view: &DashboardView) -> Value {
     let mut short = view.clone();
     short.verdict = None;
-    short.processes = busiest(&view.processes);
+    short.processes = busiest_processes(&view.processes);
     let mut value = json!(short);
-    value["verdict"] = view.verdict.as_ref().map_or(Value::Null, verdict);
+    value["verdict"] = view.verdict.as_ref().map_or(Value::Null, verdict_document);
     value
 }
 
 /// Processes that come first in any sort order.
-fn busiest(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
+fn busiest_processes(all: &[ProcessSummary]) -> Vec<ProcessSummary> {
     let mut kept = HashSet::new();
     let mut order = ProcessOrder::default();
     for _ in 0..4 {
         let mut ranked: Vec<(usize, f64)> = all.iter().map(|row| order.sort_value(row)).enumerate().collect();
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
-        kept.extend(ranked.iter().take(PROCESSES).filter(|(_, key)| *key > 0.0).map(|(index, _)| *index));
+        kept.extend(ranked.iter().take(MAX_PROCESSES_PER_ORDER).filter(|(_, key)| *key > 0.0).map(|(index, _)| *index));
         order = order.next();
     }
     all.iter().enumerate().filter(|(index, _)| kept.contains(index)).map(|(_, row)| row.clone()).collect()
 }
 
 /// Reduced JSON of a verdict, without series and long texts.
-pub fn verdict(verdict: &Verdict) -> Value {
-    let findings = verdict.findings.iter().take(LISTED).map(|finding| {
+pub fn verdict_document(verdict: &Verdict) -> Value {
+    let findings = verdict.findings.iter().take(MAX_LISTED).map(|finding| {
         json!({
             "rule": finding.rule,
             "title": finding.title,
@@ -76,11 +76,11 @@ pub fn verdict(verdict: &Verdict) -> Value {
         "confidence": verdict.confidence,
         "sentence": verdict.sentence,
         "findings": findings.collect::<Vec<_>>(),
-        "episodes": verdict.episodes.iter().take(LISTED).collect::<Vec<_>>(),
+        "episodes": verdict.episodes.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "phases": verdict.phases.iter().take(60).collect::<Vec<_>>(),
-        "culprits": verdict.culprits.iter().take(LISTED).collect::<Vec<_>>(),
-        "advice": verdict.advice.iter().take(LISTED).collect::<Vec<_>>(),
-        "certainty_limits": verdict.certainty_limits.iter().take(LISTED).collect::<Vec<_>>(),
+        "culprits": verdict.culprits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "advice": verdict.advice.iter().take(MAX_LISTED).collect::<Vec<_>>(),
+        "certainty_limits": verdict.certainty_limits.iter().take(MAX_LISTED).collect::<Vec<_>>(),
         "window": verdict.window,
     })
 }

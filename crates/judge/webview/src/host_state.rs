@@ -12,25 +12,25 @@ use diskwright_diagnosis::Verdict;
 use serde_json::{Value, json};
 
 use crate::WebSettings;
-use crate::shapes;
-use crate::source::HostSource;
+use crate::host_source::HostSource;
+use crate::reduced_json;
 
 /// Number of ticks kept for clients that reconnect.
-const RECENT: usize = 900;
+const MAX_RECENT_TICKS: usize = 900;
 /// Shortest time over which values of a live frame are averaged.
-const SHOWN_NS: i64 = 5_000_000_000;
+const MIN_SHOWN_NS: i64 = 5_000_000_000;
 /// Shortest judged time of a live frame.
-const JUDGED_NS: i64 = 60_000_000_000;
+const MIN_JUDGED_NS: i64 = 60_000_000_000;
 /// A live frame is judged again after this fraction of the judged time.
-const JUDGED_STEPS: i64 = 12;
+const STEPS_PER_JUDGED_SPAN: i64 = 12;
 /// Shortest span of the devices' small charts.
-const BESIDE_NS: i64 = 300_000_000_000;
+const CHART_SPAN_NS: i64 = 300_000_000_000;
 /// Number of points of the small charts.
-const BESIDE: usize = 60;
+const CHART_POINTS: usize = 60;
 /// Longest stretch whose process tables are read, so that memory is bounded.
-const MOST_SHOWN_NS: i64 = 1_800_000_000_000;
+const MAX_SHOWN_NS: i64 = 1_800_000_000_000;
 /// First and longest pause before an unreadable host is read again; each pause is twice the last.
-const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+const RETRY_PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// A tick's values, in the order of the overview's series.
 type ValueRow = (i64, Vec<Option<f32>>);
@@ -72,11 +72,11 @@ pub struct HostState {
     fault: Mutex<Option<String>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn ms(ns: i64) -> f64 {
+fn ns_to_ms(ns: i64) -> f64 {
     // whole milliseconds are exact as JavaScript numbers
     ns as f64 / 1e6
 }
@@ -116,7 +116,7 @@ impl HostState {
         self.is_live.load(Ordering::Relaxed)
     }
 
-    fn viewer(&self) -> Viewer {
+    fn new_viewer(&self) -> Viewer {
         let settings = &self.settings;
         Viewer::new(settings.panels.clone(), settings.pack.clone(), settings.ceilings.clone())
     }
@@ -166,34 +166,34 @@ impl HostState {
 
     /// Returns true to exactly one caller, who then makes the overview: nobody has started, and the pause after a
     /// failure is over.
-    pub fn begins(&self) -> bool {
-        let waits = lock(&self.retry).due.is_some_and(|due| Instant::now() < due);
+    pub fn try_begin(&self) -> bool {
+        let waits = lock_ignoring_poison(&self.retry).due.is_some_and(|due| Instant::now() < due);
         !waits && !self.is_begun.swap(true, Ordering::Relaxed)
     }
 
     /// Records the result of reading; after a failure it may be tried again after a pause.
-    pub fn was_read(&self, fault: Option<String>) {
+    pub fn record_read(&self, fault: Option<String>) {
         let failed = fault.is_some();
-        self.fail(fault);
-        let mut retry = lock(&self.retry);
+        self.set_fault(fault);
+        let mut retry = lock_ignoring_poison(&self.retry);
         if failed {
-            let pause = (retry.pause * 2).clamp(PAUSES.0, PAUSES.1);
+            let pause = (retry.pause * 2).clamp(RETRY_PAUSES.0, RETRY_PAUSES.1);
             *retry = ReadRetry { pause, due: Some(Instant::now() + pause) };
             self.is_begun.store(false, Ordering::Relaxed);
             return;
         }
         *retry = ReadRetry::default();
         // the error in the list of hosts is outdated
-        lock(&self.summary).take_if(|summary| summary.is_err());
+        lock_ignoring_poison(&self.summary).take_if(|summary| summary.is_err());
     }
 
     /// Sets or clears the reason why it cannot be read.
-    pub fn fail(&self, fault: Option<String>) {
-        *lock(&self.fault) = fault;
+    pub fn set_fault(&self, fault: Option<String>) {
+        *lock_ignoring_poison(&self.fault) = fault;
     }
 
     /// Drops the overview; it is made again on the next request.
-    pub fn forget(&self) {
+    pub fn forget_overview(&self) {
         *self.overview.write().unwrap_or_else(PoisonError::into_inner) = None;
         self.is_read.store(false, Ordering::Relaxed);
         self.is_begun.store(false, Ordering::Relaxed);
@@ -206,8 +206,8 @@ impl HostState {
 
     /// Sets a bookmark. It is also added to the overview, which reads only what follows its last tick, while a bookmark
     /// may be earlier.
-    pub fn mark(&self, time_ns: i64, text: &str) -> Result<(), String> {
-        self.source.mark(time_ns, text)?;
+    pub fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String> {
+        self.source.set_bookmark(time_ns, text)?;
         let mut guard = self.overview.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(overview) = guard.as_mut() {
             overview.push(&LogPiece::Note(Note::new(time_ns, Note::BOOKMARK, text)));
@@ -216,26 +216,26 @@ impl HostState {
     }
 
     /// The view of a moment; `judged_ns` before it are judged, and values are averaged over `shown_ns`.
-    pub fn view(
+    pub fn view_at(
         &self,
         cursor_ns: i64,
         (shown_ns, judged_ns): (i64, i64),
         all_devices: bool,
     ) -> Result<DashboardView, String> {
-        let window = ViewWindow { all_devices, ..self.window(cursor_ns, shown_ns, judged_ns) };
-        self.viewer().build_view(self.source.history()?.as_ref(), &window)
+        let window = ViewWindow { all_devices, ..self.view_window(cursor_ns, shown_ns, judged_ns) };
+        self.new_viewer().build_view(self.source.history()?.as_ref(), &window)
     }
 
-    fn window(&self, cursor_ns: i64, shown_ns: i64, judged_ns: i64) -> ViewWindow {
+    fn view_window(&self, cursor_ns: i64, shown_ns: i64, judged_ns: i64) -> ViewWindow {
         ViewWindow {
             cursor_ns,
-            span: (cursor_ns - BESIDE_NS.max(self.source.interval_ns() * BESIDE as i64), cursor_ns),
-            shown_ns: shown_ns.clamp(self.source.interval_ns(), MOST_SHOWN_NS.max(self.source.interval_ns())),
+            span: (cursor_ns - CHART_SPAN_NS.max(self.source.interval_ns() * CHART_POINTS as i64), cursor_ns),
+            shown_ns: shown_ns.clamp(self.source.interval_ns(), MAX_SHOWN_NS.max(self.source.interval_ns())),
             judged_ns,
             judged_step_ns: 0,
             quantity: 0,
             all_devices: false,
-            points: (BESIDE, BESIDE),
+            points: (CHART_POINTS, CHART_POINTS),
         }
     }
 
@@ -243,39 +243,39 @@ impl HostState {
     pub fn next_frame(&self, viewer: &mut Viewer) -> Result<Option<Vec<u8>>, String> {
         let rows = self.read()?;
         let (first, last) = self.range();
-        let before = lock(&self.frames).until_ns;
+        let before = lock_ignoring_poison(&self.frames).until_ns;
         if last == before || last == 0 {
             return Ok(None);
         }
         let ticks = self.source.interval_ns();
-        let judged_ns = JUDGED_NS.max(ticks * 12);
-        let window = self.window(last, SHOWN_NS.max(ticks), judged_ns);
-        let window = ViewWindow { judged_step_ns: judged_ns / JUDGED_STEPS, ..window };
+        let judged_ns = MIN_JUDGED_NS.max(ticks * 12);
+        let window = self.view_window(last, MIN_SHOWN_NS.max(ticks), judged_ns);
+        let window = ViewWindow { judged_step_ns: judged_ns / STEPS_PER_JUDGED_SPAN, ..window };
         let view = viewer.build_view(self.source.history()?.as_ref(), &window)?;
-        *lock(&self.summary) = view.verdict.clone().map(Ok);
+        *lock_ignoring_poison(&self.summary) = view.verdict.clone().map(Ok);
         let series = self.with_overview(|overview| overview.reducer.series().count()).unwrap_or(0);
-        let view = serde_json::to_string(&shapes::view(&view)).map_err(|error| error.to_string())?;
-        let range = json!([ms(first), ms(last)]);
+        let view = serde_json::to_string(&reduced_json::view_document(&view)).map_err(|error| error.to_string())?;
+        let range = json!([ns_to_ms(first), ns_to_ms(last)]);
         let newest = format!("\"range_ms\":{range},\"series\":{series},\"view\":{view}");
-        let mut frames = lock(&self.frames);
+        let mut frames = lock_ignoring_poison(&self.frames);
         (frames.newest, frames.until_ns) = (newest, last);
         if last < before {
             frames.recent.clear();
         }
         frames.recent.extend(rows.iter().cloned());
-        let extra = frames.recent.len().saturating_sub(RECENT);
+        let extra = frames.recent.len().saturating_sub(MAX_RECENT_TICKS);
         frames.recent.drain(..extra);
-        Ok(Some(event(&frames, before, rows.iter())))
+        Ok(Some(frame_event(&frames, before, rows.iter())))
     }
 
     /// A viewer for [`Self::next_frame`], which caches from frame to frame.
     pub fn frame_viewer(&self) -> Viewer {
-        self.viewer()
+        self.new_viewer()
     }
 
     /// The first event for a client, with the ticks since the last one that it saw.
     pub fn first_event(&self, last_seen_ns: Option<i64>) -> Vec<u8> {
-        let frames = lock(&self.frames);
+        let frames = lock_ignoring_poison(&self.frames);
         if frames.newest.is_empty() {
             return b"retry: 2000\n: the first frame is being made\n\n".to_vec();
         }
@@ -283,11 +283,11 @@ impl HostState {
         // a client that missed more than is kept loads everything again
         let known = last_seen_ns.filter(|seen| *seen >= oldest).unwrap_or(0);
         let rows = frames.recent.iter().filter(|(time_ns, _)| known > 0 && *time_ns > known);
-        [b"retry: 2000\n".as_slice(), &event(&frames, known, rows)].concat()
+        [b"retry: 2000\n".as_slice(), &frame_event(&frames, known, rows)].concat()
     }
 
     /// JSON document about the host.
-    pub fn describe(&self) -> Value {
+    pub fn host_document(&self) -> Value {
         let (first, last) = self.range();
         let read_ns = self.with_overview(|overview| overview.until_ns).unwrap_or(first).clamp(first, last.max(first));
         let share = if last > first { ((read_ns - first) as f64 / (last - first) as f64).clamp(0.0, 1.0) } else { 1.0 };
@@ -297,25 +297,25 @@ impl HostState {
             "schema": "diskwright.host/1",
             "name": self.source.name(),
             "live": self.is_live(),
-            "can_mark": self.source.can_mark(),
-            "interval_ms": ms(self.source.interval_ns()),
-            "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
+            "can_mark": self.source.can_set_bookmarks(),
+            "interval_ms": ns_to_ms(self.source.interval_ns()),
+            "range_ms": if last > 0 { json!([ns_to_ms(first), ns_to_ms(last)]) } else { Value::Null },
             "read": if self.is_read() { 1.0 } else { share.min(0.99) },
-            "fault": *lock(&self.fault),
+            "fault": *lock_ignoring_poison(&self.fault),
             "alerts_ready": self.source.alerts((first, last)).1,
             "heat": self.has_heat.load(Ordering::Relaxed),
-            "columns": panels.devices.columns.iter().map(shapes::titled).collect::<Vec<_>>(),
-            "timeline": panels.timeline.iter().map(shapes::titled).collect::<Vec<_>>(),
+            "columns": panels.devices.columns.iter().map(reduced_json::counter_document).collect::<Vec<_>>(),
+            "timeline": panels.timeline.iter().map(reduced_json::counter_document).collect::<Vec<_>>(),
             "series": series.unwrap_or_default(),
         })
     }
 
     /// Its entry in the list of hosts.
-    pub fn list(&self, id: usize) -> Value {
+    pub fn list_entry(&self, id: usize) -> Value {
         let (first, last) = self.range();
-        let summary = lock(&self.summary).clone();
+        let summary = lock_ignoring_poison(&self.summary).clone();
         let (verdict, fault) = match summary {
-            Some(Ok(verdict)) => (shapes::verdict(&verdict), None),
+            Some(Ok(verdict)) => (reduced_json::verdict_document(&verdict), None),
             Some(Err(fault)) => (Value::Null, Some(fault)),
             None => (Value::Null, None),
         };
@@ -323,25 +323,25 @@ impl HostState {
             "id": id,
             "name": self.source.name(),
             "live": self.is_live(),
-            "range_ms": if last > 0 { json!([ms(first), ms(last)]) } else { Value::Null },
+            "range_ms": if last > 0 { json!([ns_to_ms(first), ns_to_ms(last)]) } else { Value::Null },
             "verdict": verdict,
-            "fault": fault.or_else(|| lock(&self.fault).clone()),
+            "fault": fault.or_else(|| lock_ignoring_poison(&self.fault).clone()),
         })
     }
 
     /// True where its whole log has not been judged yet.
     pub fn is_unjudged(&self) -> bool {
-        lock(&self.summary).is_none()
+        lock_ignoring_poison(&self.summary).is_none()
     }
 
     /// Judges the whole log, for the list of hosts.
-    pub fn judge(&self) {
+    pub fn judge_whole_log(&self) {
         let judged = self.source.prepare().and_then(|()| self.refresh()).and_then(|()| {
             let (first, last) = self.range();
-            let view = self.view(last, (0, last - first), false)?;
+            let view = self.view_at(last, (0, last - first), false)?;
             view.verdict.ok_or_else(|| "fewer than two ticks".to_owned())
         });
-        *lock(&self.summary) = Some(judged);
+        *lock_ignoring_poison(&self.summary) = Some(judged);
     }
 }
 
@@ -351,9 +351,9 @@ fn has_latency(schema: &Schema) -> bool {
     schema.series.iter().any(|series| COUNTERS.contains(&series.counter))
 }
 
-fn event<'r>(frames: &LiveFrames, before_ns: i64, rows: impl Iterator<Item = &'r ValueRow>) -> Vec<u8> {
-    let rows: Vec<Value> = rows.map(|(time_ns, values)| json!([ms(*time_ns), values])).collect();
-    let (id, newest, before) = (frames.until_ns, &frames.newest, ms(before_ns));
+fn frame_event<'r>(frames: &LiveFrames, before_ns: i64, rows: impl Iterator<Item = &'r ValueRow>) -> Vec<u8> {
+    let rows: Vec<Value> = rows.map(|(time_ns, values)| json!([ns_to_ms(*time_ns), values])).collect();
+    let (id, newest, before) = (frames.until_ns, &frames.newest, ns_to_ms(before_ns));
     let rows = Value::Array(rows);
     let data = format!("\"schema\":\"diskwright.frame/1\",\"before_ms\":{before},{newest},\"ticks\":{rows}");
     format!("id: {id}\nevent: frame\ndata: {{{data}}}\n\n").into_bytes()

@@ -50,29 +50,29 @@ pub trait HostSource: Send + Sync {
     }
 
     /// True where bookmarks can be set.
-    fn can_mark(&self) -> bool;
+    fn can_set_bookmarks(&self) -> bool;
 
     /// Sets a bookmark.
     ///
     /// # Errors
     /// Reason why it cannot be stored.
-    fn mark(&self, time_ns: i64, text: &str) -> Result<(), String>;
+    fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String>;
 
     /// HTML page of `report` about a stretch.
     ///
     /// # Errors
     /// Reason why there is none.
-    fn report(&self, stretch: Stretch) -> Result<String, String>;
+    fn report_page(&self, stretch: Stretch) -> Result<String, String>;
 
     /// Distributions of latency over a stretch.
     ///
     /// # Errors
     /// Reason why they cannot be read.
-    fn heat(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String>;
+    fn heat_charts(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String>;
 
     /// Comparison of two stretches: `diskwright.compare/1`.
     ///
     /// # Errors
     /// Reason why they cannot be compared.
-    fn compare(&self, first: Stretch, second: Stretch) -> Result<Value, String>;
+    fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String>;
 }
