@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Series, Tick, Topology};
 use diskwright_baseline::document::{BaselineDocument, FigureResult, SCHEMA};
-use diskwright_baseline::figure::definition;
+use diskwright_baseline::figure::find_definition;
 use diskwright_baseline::machine::BaselineMachine;
-use diskwright_baseline::store;
+use diskwright_baseline::profile_store;
 use diskwright_datastore::{LogWriter, WriterOptions};
 
 use crate::common::{folder, json, said, text};
@@ -26,8 +26,9 @@ fn diskwright(state: &Path, arguments: &[&str]) -> Output {
 
 /// Baseline of a machine with two processors whose figures are scaled by `speed`.
 fn document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
-    let figure =
-        |id: &str, threads: usize, value: f64| FigureResult::of(definition(id).expect("known"), threads, &[value; 5]);
+    let figure = |id: &str, threads: usize, value: f64| {
+        FigureResult::from_values(find_definition(id).expect("known"), threads, &[value; 5])
+    };
     let machine = BaselineMachine { host: host.into(), processors: 2, ..BaselineMachine::default() };
     let figures = vec![
         figure("processor.integer", 1, 1e9 * speed),
@@ -124,8 +125,9 @@ fn log(folder: &Path, host: &str) -> std::path::PathBuf {
 #[test]
 fn why_says_when_the_machine_of_a_log_has_become_slower() {
     let state = folder("baseline-why");
-    let keep =
-        |document: &BaselineDocument| store::keep(&state.join("baselines"), document, None, false).expect("kept");
+    let keep = |document: &BaselineDocument| {
+        profile_store::save_measurement(&state.join("baselines"), document, None, false).expect("kept")
+    };
     keep(&document("slow", "2026-02-01T00:00:00Z", 1.0));
     let mut moved = document("slow", "2026-03-02T08:30:00Z", 0.78);
     moved.machine.processor = Some("Slow 9".into());

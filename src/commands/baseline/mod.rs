@@ -15,12 +15,12 @@ use clap::Args;
 use diskwright_base::units::{parse_duration, parse_share};
 use diskwright_baseline::BaselineError;
 use diskwright_baseline::circumstances::CircumstanceWatch;
-use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::compare::{BaselineComparison, compare_baselines};
 use diskwright_baseline::document::{BaselineDocument, SCHEMA, ThreadScaling};
 use diskwright_baseline::figure::{self, FIGURES, FigureDefinition, GROUPS};
 use diskwright_baseline::machine::BaselineMachine;
-use diskwright_baseline::rounds::{self, BaselinePlan};
-use diskwright_baseline::sustained;
+use diskwright_baseline::measurement::{self, BaselinePlan};
+use diskwright_baseline::sustained_load;
 use diskwright_counters::live::{Clock, SystemClock};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ pub struct Arguments {
 }
 
 /// Minimum duration of a sustained load; a shorter one has no beginning and end to compare.
-const SHORTEST: Duration = Duration::from_secs(sustained::LEAST_PARTS as u64);
+const SHORTEST: Duration = Duration::from_secs(sustained_load::MIN_PARTS as u64);
 
 /// Runs `baseline`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -84,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let document = measure(arguments, &figures, &stop)?;
     let before = saved::baseline(&document.machine.host);
-    let against = before.filter(|_| !arguments.replace).map(|before| (compare(&before, &document), before));
+    let against = before.filter(|_| !arguments.replace).map(|before| (compare_baselines(&before, &document), before));
     let update = saved::keep(arguments, &document);
     if let Some(path) = &arguments.output {
         output_file::write(path, output::document(&document)?.as_bytes())?;
@@ -110,7 +110,7 @@ fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
     }
     let mut meant = Vec::new();
     for word in only {
-        let found = figure::chosen(word);
+        let found = figure::select_figures(word);
         if found.is_empty() {
             let known = GROUPS.iter().map(|(group, _)| *group).chain(FIGURES.iter().map(|figure| figure.id));
             let (near, groups) = (find::hint(word, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
@@ -139,22 +139,27 @@ fn measure(
     let (root, start) = (Path::new("/"), Instant::now());
     let measured = when::rfc3339(SystemClock.read_clocks().wall_ns);
     let machine = BaselineMachine::read(root);
-    let sizes = machine.sizes(root);
-    let plan =
-        if arguments.check { BaselinePlan::check(figures) } else { BaselinePlan::full(figures, machine.processors) };
+    let sizes = machine.working_sizes(root);
+    let plan = if arguments.check {
+        BaselinePlan::quick_check(figures)
+    } else {
+        BaselinePlan::full_baseline(figures, machine.processors)
+    };
     let mut watch = CircumstanceWatch::start(root);
-    let shown = bar(plan.steps(), "measuring this machine");
-    let (figures, skipped) = rounds::measure(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
+    let shown = bar(plan.step_count(), "measuring this machine");
+    let (figures, skipped) = measurement::measure_figures(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
     shown.finish_and_clear();
     let circumstances = watch.finish();
     let has_arrays = figures.iter().any(|figure| ["memory.read", "memory.triad"].contains(&figure.id.as_str()));
-    let mut remarks: Vec<String> = machine.small_arrays(&sizes).into_iter().filter(|_| has_arrays).collect();
+    let mut remarks: Vec<String> = machine.small_array_remark(&sizes).into_iter().filter(|_| has_arrays).collect();
     remarks.extend(saved::doubts(&circumstances));
     let sustained = match arguments.sustained {
         None => None,
         Some(lasts) => {
             let shown = bar(lasts.as_secs(), "sustained load");
-            let result = sustained::run(lasts, machine.processors, root, stop, &|seconds| shown.set_position(seconds))?;
+            let result = sustained_load::run_sustained_load(lasts, machine.processors, root, stop, &|seconds| {
+                shown.set_position(seconds)
+            })?;
             shown.finish_and_clear();
             Some(result)
         }
@@ -171,7 +176,7 @@ fn measure(
         version: env!("CARGO_PKG_VERSION").into(),
         machine,
         seconds: start.elapsed().as_secs_f64(),
-        scaling: ThreadScaling::of(&figures, "processor.integer"),
+        scaling: ThreadScaling::from_figures(&figures, "processor.integer"),
         figures,
         skipped,
         sustained,

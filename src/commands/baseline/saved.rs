@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use diskwright_base::{timestamp, units};
 use diskwright_baseline::circumstances::BaselineCircumstances;
-use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::compare::{BaselineComparison, compare_baselines};
 use diskwright_baseline::document::BaselineDocument;
-use diskwright_baseline::store::{self, MachineProfile};
+use diskwright_baseline::profile_store::{self, MachineProfile};
 use diskwright_diagnosis::Verdict;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn folder() -> Option<PathBuf> {
 
 /// Loads the saved profile of a machine: this user's, or the common one.
 fn profile(host: &str) -> Option<MachineProfile> {
-    let read = |folder: PathBuf| match store::load(&folder, host) {
+    let read = |folder: PathBuf| match profile_store::load_profile(&folder, host) {
         Ok(found) => found,
         Err(error) => {
             output::warn(format_args!("a saved baseline is ignored: {error}"));
@@ -71,7 +71,7 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
         }
         _ if busy.is_some() => not(&format!("{}; --even-busy saves it nevertheless", busy.unwrap_or_default())),
         None => not("no folder to save it in: set DISKWRIGHT_STATE or HOME"),
-        Some(folder) => match store::keep(&folder, document, known.as_ref(), arguments.replace) {
+        Some(folder) => match profile_store::save_measurement(&folder, document, known.as_ref(), arguments.replace) {
             Ok(file) => BaselineUpdate { file: Some(file.display().to_string()), is_baseline, because: None },
             Err(error) => not(&error.to_string()),
         },
@@ -148,7 +148,7 @@ pub fn add(verdict: &mut Verdict) -> Value {
     if looked < from.saturating_sub(NEAR_NS) || looked > to.saturating_add(NEAR_NS) {
         return Value::Null;
     }
-    let comparison = compare(&baseline, &latest);
+    let comparison = compare_baselines(&baseline, &latest);
     let sentence = slower(&comparison, &baseline, &latest);
     if let Some(sentence) = &sentence {
         let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
@@ -173,7 +173,7 @@ pub fn add(verdict: &mut Verdict) -> Value {
 #[cfg(test)]
 mod tests {
     use diskwright_baseline::document::FigureResult;
-    use diskwright_baseline::figure::definition;
+    use diskwright_baseline::figure::find_definition;
 
     use super::*;
 
@@ -182,10 +182,10 @@ mod tests {
         // the middle half spreads over 4 % on both sides: 6 % is noise, 20 % is not
         let of = |speed: f64| {
             let values = [95.0, 98.0, 100.0, 102.0, 105.0].map(|value| value * speed);
-            let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &values);
+            let figure = FigureResult::from_values(find_definition("memory.read").expect("known"), 1, &values);
             BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
         };
-        let said = |speed: f64| slower(&compare(&of(1.0), &of(speed)), &of(1.0), &of(speed));
+        let said = |speed: f64| slower(&compare_baselines(&of(1.0), &of(speed)), &of(1.0), &of(speed));
         assert_eq!(said(0.94), None);
         assert!(said(0.8).is_some_and(|words| words.contains("20 % slower")));
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use diskwright_base::units::{format_amount, format_value};
 use diskwright_baseline::document::{BaselineDocument, FigureResult};
 use diskwright_baseline::figure::GROUPS;
-use diskwright_baseline::rounds::WIDEST;
+use diskwright_baseline::measurement::MAX_SPREAD;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 
@@ -75,11 +75,11 @@ fn figures(document: &BaselineDocument) -> TextTable {
             .with_column("times", Align::Right);
     }
     for (group, _) in GROUPS {
-        let of_group = document.figures.iter().filter(|figure| figure.group() == *group && figure.threads == 1);
+        let of_group = document.figures.iter().filter(|figure| figure.group_name() == *group && figure.threads == 1);
         for one in of_group {
             let mut cells = vec![format!("{group}: {}", one.title)];
             cells.extend(value(one));
-            if let Some(many) = document.figure(&one.id, all).filter(|_| has_all) {
+            if let Some(many) = document.find_figure(&one.id, all).filter(|_| has_all) {
                 cells.extend(value(many));
                 let times = many.median.zip(one.median).filter(|_| one.better == "higher");
                 cells.push(times.map_or(String::new(), |(many, one)| digits(many / one)));
@@ -135,14 +135,14 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
     if let Some(heat) = seen.temperature_c {
         meanwhile.push(format!("up to {}", format_value(heat.high, "celsius")));
     }
-    if let Some(processors) = document.machine.limit_processors() {
+    if let Some(processors) = document.machine.limited_processors() {
         let count = format_amount(processors, "processor", "processors");
         lines.push(format!("The cgroup of this program limits it to the time of {count}."));
     }
     lines.push(format!("Meanwhile: {}. Measured in {}.", meanwhile.join(", "), format_value(document.seconds, "s")));
     let refused: Vec<&FigureResult> = document.figures.iter().filter(|figure| figure.refused.is_some()).collect();
     if !refused.is_empty() {
-        let widest = format_value(WIDEST, "fraction");
+        let widest = format_value(MAX_SPREAD, "fraction");
         let (count, all) = (refused.len(), document.figures.len());
         lines.push(format!(
             "Too noisy: {count} of {all} figures; the middle half of their values spreads over more than {widest}."

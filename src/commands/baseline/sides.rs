@@ -5,9 +5,9 @@ use std::io::Read;
 use std::path::Path;
 
 use diskwright_base::units::format_value;
-use diskwright_baseline::compare::{BaselineComparison, compare};
+use diskwright_baseline::compare::{BaselineComparison, compare_baselines};
 use diskwright_baseline::document::{BaselineDocument, is_baseline};
-use diskwright_baseline::store;
+use diskwright_baseline::profile_store;
 use diskwright_report::{Align, Ink, Style, TextTable};
 
 use super::saved;
@@ -28,7 +28,8 @@ pub fn is(path: &Path) -> bool {
 
 /// True for a saved profile of a machine, which is not a single measurement.
 fn is_profile(head: &[u8]) -> bool {
-    String::from_utf8_lossy(&head[..head.len().min(100)]).contains(&format!("\"schema\": \"{}\"", store::SCHEMA))
+    String::from_utf8_lossy(&head[..head.len().min(100)])
+        .contains(&format!("\"schema\": \"{}\"", profile_store::SCHEMA))
 }
 
 fn read(path: &Path) -> Result<BaselineDocument, Failure> {
@@ -52,7 +53,7 @@ fn read(path: &Path) -> Result<BaselineDocument, Failure> {
 /// Compares two files of baselines.
 pub fn run(first: &Path, second: &Path, json: bool) -> Result<(), Failure> {
     let (first, second) = (read(first)?, read(second)?);
-    let comparison = compare(&first, &second);
+    let comparison = compare_baselines(&first, &second);
     if json {
         output::json(&comparison)?;
     } else {
@@ -155,12 +156,12 @@ pub fn against(
 #[cfg(test)]
 mod tests {
     use diskwright_baseline::document::FigureResult;
-    use diskwright_baseline::figure::definition;
+    use diskwright_baseline::figure::find_definition;
 
     use super::*;
 
     fn document(rate: f64) -> BaselineDocument {
-        let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &[rate; 5]);
+        let figure = FigureResult::from_values(find_definition("memory.read").expect("known"), 1, &[rate; 5]);
         BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
     }
 
@@ -169,7 +170,7 @@ mod tests {
         let first = document(100.0);
         for (rate, said) in [(98.0, "as fast within noise"), (90.0, "10 % slower")] {
             let second = document(rate);
-            let comparison = compare(&first, &second);
+            let comparison = compare_baselines(&first, &second);
             let style = Style::plain(80);
             let sides = text(&comparison, [&first, &second], &style);
             assert!(sides.contains(&format!("The second is {said}, one thread.")), "{sides}");

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use diskwright_baseline::circumstances::processor_times;
+use diskwright_baseline::circumstances::parse_processor_times;
 use diskwright_counters::live::mountinfo::{self, Mount};
 use diskwright_hostfiles::mounts::read_table;
 use diskwright_hostfiles::{cgroup, programs};
@@ -102,7 +102,7 @@ impl ProcessorUse {
     }
 
     fn times() -> Option<(f64, f64, f64)> {
-        processor_times(&fs::read_to_string("/proc/stat").ok()?)
+        parse_processor_times(&fs::read_to_string("/proc/stat").ok()?)
     }
 
     /// Share of the processors in use since then. Stolen time counts, because no load here can use it.

@@ -9,7 +9,7 @@ use diskwright_hostfiles::cgroup::throttled_s;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
-use crate::compute::{CHAIN_CYCLES, dependent_chain};
+use crate::compute::{CYCLES_PER_CHAIN_STEP, run_dependent_chain};
 
 /// Unit in which the kernel reports processor time to programs (USER_HZ): hundredths of a second,
 /// whatever it uses itself.
@@ -17,18 +17,18 @@ const TICKS_PER_S: f64 = 100.0;
 
 /// Lowest and highest value observed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SeenRange {
+pub struct ObservedRange {
     /// Lowest.
     pub low: f64,
     /// Highest.
     pub high: f64,
 }
 
-impl SeenRange {
+impl ObservedRange {
     /// Returns the range extended to a value.
-    fn with(range: Option<SeenRange>, value: f64) -> SeenRange {
-        let range = range.unwrap_or(SeenRange { low: value, high: value });
-        SeenRange { low: range.low.min(value), high: range.high.max(value) }
+    fn extend_range(range: Option<ObservedRange>, value: f64) -> ObservedRange {
+        let range = range.unwrap_or(ObservedRange { low: value, high: value });
+        ObservedRange { low: range.low.min(value), high: range.high.max(value) }
     }
 }
 
@@ -44,13 +44,13 @@ pub struct BaselineCircumstances {
     /// Time in which a limit of the cgroup kept this program from running, s.
     pub throttled_s: Option<f64>,
     /// Frequency of the first processor by the kernel, Hz.
-    pub frequency_hz: Option<SeenRange>,
+    pub frequency_hz: Option<ObservedRange>,
     /// Clock by a chain of dependent instructions, Hz: about the clock on most processors, and comparable with itself.
-    pub clock_hz: Option<SeenRange>,
+    pub clock_hz: Option<ObservedRange>,
     /// Number of times that a processor was slowed down for its heat.
     pub thermal_throttles: Option<u64>,
     /// The hottest sensor, degrees Celsius.
-    pub temperature_c: Option<SeenRange>,
+    pub temperature_c: Option<ObservedRange>,
 }
 
 /// Totals since boot, read at one moment.
@@ -70,27 +70,27 @@ struct MachineTotals {
 pub struct CircumstanceWatch<'a> {
     root: &'a Path,
     start: MachineTotals,
-    seen: BaselineCircumstances,
+    observed: BaselineCircumstances,
 }
 
 /// Reads a file that contains one number.
-fn number(path: &Path) -> Option<f64> {
+fn read_number(path: &Path) -> Option<f64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Reads `file` in all subfolders whose names are `prefix` and a number: `cpu0`, `thermal_zone1`.
-fn each(folder: &Path, prefix: &str, file: &str) -> Vec<f64> {
+fn read_numbered_entries(folder: &Path, prefix: &str, file: &str) -> Vec<f64> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let is_one = |name: &str| {
         name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     };
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_one));
-    named.filter_map(|entry| number(&entry.path().join(file))).collect()
+    named.filter_map(|entry| read_number(&entry.path().join(file))).collect()
 }
 
 /// Parses the busy, idle and stolen seconds of all processors from `/proc/stat`.
 #[must_use]
-pub fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
+pub fn parse_processor_times(stat: &str) -> Option<(f64, f64, f64)> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let values: Vec<f64> = line.split_whitespace().map_while(|value| value.parse().ok()).collect();
     let of = |index: usize| values.get(index).copied().unwrap_or(0.0) / TICKS_PER_S;
@@ -99,24 +99,32 @@ pub fn processor_times(stat: &str) -> Option<(f64, f64, f64)> {
 }
 
 /// Returns the processor time of this program, s.
-fn own_time() -> f64 {
+fn process_cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
 
 /// Reads the totals of this moment.
-fn totals(root: &Path) -> MachineTotals {
+fn read_totals(root: &Path) -> MachineTotals {
     let stat = fs::read_to_string(root.join("proc/stat")).unwrap_or_default();
-    let (busy_s, idle_s, steal_s) = processor_times(&stat).unwrap_or_default();
-    let throttles = each(&root.join("sys/devices/system/cpu"), "cpu", "thermal_throttle/core_throttle_count");
+    let (busy_s, idle_s, steal_s) = parse_processor_times(&stat).unwrap_or_default();
+    let throttles =
+        read_numbered_entries(&root.join("sys/devices/system/cpu"), "cpu", "thermal_throttle/core_throttle_count");
     let thermal_throttles = (!throttles.is_empty()).then(|| throttles.iter().sum::<f64>() as u64);
-    MachineTotals { busy_s, idle_s, steal_s, own_s: own_time(), throttled_s: throttled_s(root), thermal_throttles }
+    MachineTotals {
+        busy_s,
+        idle_s,
+        steal_s,
+        own_s: process_cpu_seconds(),
+        throttled_s: throttled_s(root),
+        thermal_throttles,
+    }
 }
 
 /// Returns the throttled time, s, of the group that was throttled most in the interval. Each group
 /// is compared with itself: one that was throttled for long before the start would hide what
 /// happened to the others in the interval.
-fn throttled_most(start: &[f64], end: &[f64]) -> Option<f64> {
+fn max_throttled_seconds(start: &[f64], end: &[f64]) -> Option<f64> {
     let meanwhile = start.iter().zip(end).map(|(start, end)| (end - start).max(0.0));
     meanwhile.reduce(f64::max).filter(|_| start.len() == end.len())
 }
@@ -124,21 +132,21 @@ fn throttled_most(start: &[f64], end: &[f64]) -> Option<f64> {
 /// Measures the rate of a chain of dependent instructions, as a clock, Hz: the best of some short
 /// runs, so that an interruption does not count.
 #[must_use]
-pub fn clock_hz() -> f64 {
+pub fn measure_clock_hz() -> f64 {
     const STEPS: u64 = 300_000;
     let run = |_| {
         let start = Instant::now();
-        dependent_chain(STEPS);
-        STEPS as f64 * CHAIN_CYCLES / start.elapsed().as_secs_f64().max(1e-9)
+        run_dependent_chain(STEPS);
+        STEPS as f64 * CYCLES_PER_CHAIN_STEP / start.elapsed().as_secs_f64().max(1e-9)
     };
     (0..5).map(run).fold(0.0, f64::max)
 }
 
 /// Returns the temperature of the hottest sensor, degrees Celsius.
 #[must_use]
-pub fn temperature(root: &Path) -> Option<f64> {
-    let zones = each(&root.join("sys/class/thermal"), "thermal_zone", "temp");
-    let sensors = each(&root.join("sys/class/hwmon"), "hwmon", "temp1_input");
+pub fn max_temperature(root: &Path) -> Option<f64> {
+    let zones = read_numbered_entries(&root.join("sys/class/thermal"), "thermal_zone", "temp");
+    let sensors = read_numbered_entries(&root.join("sys/class/hwmon"), "hwmon", "temp1_input");
     // sensors that are not connected read as 0 or less
     zones.into_iter().chain(sensors).map(|milli| milli / 1000.0).filter(|t| *t > 0.0).reduce(f64::max)
 }
@@ -147,41 +155,42 @@ impl<'a> CircumstanceWatch<'a> {
     /// Starts to observe the machine whose files lie below a folder, `/` for this one.
     #[must_use]
     pub fn start(root: &'a Path) -> CircumstanceWatch<'a> {
-        let mut watch = CircumstanceWatch { root, start: totals(root), seen: BaselineCircumstances::default() };
-        watch.look();
+        let mut watch =
+            CircumstanceWatch { root, start: read_totals(root), observed: BaselineCircumstances::default() };
+        watch.sample();
         watch
     }
 
     /// Samples clock, frequency and temperature. It takes some milliseconds; call it while nothing
     /// is measured.
-    pub fn look(&mut self) {
-        let seen = &mut self.seen;
-        seen.clock_hz = Some(SeenRange::with(seen.clock_hz, clock_hz()));
+    pub fn sample(&mut self) {
+        let seen = &mut self.observed;
+        seen.clock_hz = Some(ObservedRange::extend_range(seen.clock_hz, measure_clock_hz()));
         let path = self.root.join("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq");
-        if let Some(kilohertz) = number(&path) {
-            seen.frequency_hz = Some(SeenRange::with(seen.frequency_hz, kilohertz * 1e3));
+        if let Some(kilohertz) = read_number(&path) {
+            seen.frequency_hz = Some(ObservedRange::extend_range(seen.frequency_hz, kilohertz * 1e3));
         }
-        if let Some(celsius) = temperature(self.root) {
-            seen.temperature_c = Some(SeenRange::with(seen.temperature_c, celsius));
+        if let Some(celsius) = max_temperature(self.root) {
+            seen.temperature_c = Some(ObservedRange::extend_range(seen.temperature_c, celsius));
         }
     }
 
     /// Returns the conditions since the start.
     #[must_use]
     pub fn finish(mut self) -> BaselineCircumstances {
-        self.look();
-        let (start, end) = (self.start, totals(self.root));
+        self.sample();
+        let (start, end) = (self.start, read_totals(self.root));
         let spent = |of: fn(&MachineTotals) -> f64| (of(&end) - of(&start)).max(0.0);
         let (busy, idle, steal) = (spent(|t| t.busy_s), spent(|t| t.idle_s), spent(|t| t.steal_s));
         let all = busy + idle + steal;
         if all > 0.0 {
-            self.seen.steal_share = Some(steal / all);
-            self.seen.others_share = Some(((busy - spent(|t| t.own_s)) / all).max(0.0));
+            self.observed.steal_share = Some(steal / all);
+            self.observed.others_share = Some(((busy - spent(|t| t.own_s)) / all).max(0.0));
         }
-        self.seen.throttled_s = throttled_most(&start.throttled_s, &end.throttled_s);
+        self.observed.throttled_s = max_throttled_seconds(&start.throttled_s, &end.throttled_s);
         let throttles = end.thermal_throttles.zip(start.thermal_throttles);
-        self.seen.thermal_throttles = throttles.map(|(end, start)| end.saturating_sub(start));
-        self.seen
+        self.observed.thermal_throttles = throttles.map(|(end, start)| end.saturating_sub(start));
+        self.observed
     }
 }
 
@@ -193,14 +202,14 @@ mod tests {
     fn processor_time_is_read_as_the_kernel_counts_it() {
         // user nice system idle iowait irq softirq steal guest guest_nice
         let stat = "cpu  100 20 30 400 50 6 4 70 10 0\ncpu0 1 1 1 1\n";
-        assert_eq!(processor_times(stat), Some((1.6, 4.5, 0.7)));
-        assert_eq!(processor_times("cpu  1 x\n"), None);
+        assert_eq!(parse_processor_times(stat), Some((1.6, 4.5, 0.7)));
+        assert_eq!(parse_processor_times("cpu  1 x\n"), None);
         // kernels before 2.6.11 have no steal
-        assert_eq!(processor_times("cpu  100 0 0 100\n"), Some((1.0, 1.0, 0.0)));
+        assert_eq!(parse_processor_times("cpu  100 0 0 100\n"), Some((1.0, 1.0, 0.0)));
     }
 
     #[test]
-    fn what_happened_meanwhile_is_told_apart() {
+    fn separates_steal_other_programs_and_throttling() {
         let root = tempfile::tempdir().expect("a folder");
         let put = |path: &str, text: &str| {
             let path = root.path().join(path);
@@ -222,7 +231,7 @@ mod tests {
         put("sys/class/thermal/thermal_zone0/temp", "85000\n");
         let seen = watch.finish();
         assert_eq!((seen.steal_share, seen.throttled_s, seen.thermal_throttles), (Some(0.2), Some(2.5), Some(2)));
-        assert_eq!(seen.temperature_c, Some(SeenRange { low: 61.0, high: 85.0 }));
+        assert_eq!(seen.temperature_c, Some(ObservedRange { low: 61.0, high: 85.0 }));
         // 1,000 s busy of 2,500, and this test took next to nothing of it
         assert!(seen.others_share.is_some_and(|share| (0.38..=0.4).contains(&share)), "{seen:?}");
         assert!(seen.frequency_hz.is_none() && seen.clock_hz.is_some_and(|clock| clock.low > 1e7), "{seen:?}");

@@ -11,7 +11,7 @@ use crate::document::{BaselineDocument, FigureResult};
 use crate::figure::{FigureKind, GROUPS};
 
 /// Usual difference of a figure between two runs on one quiet machine, as a share.
-const RUN_TO_RUN: f64 = 0.03;
+const RUN_TO_RUN_VARIATION: f64 = 0.03;
 
 /// The comparison, `diskwright.baseline-compare/1`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,9 +64,9 @@ pub struct BaselineRow {
 }
 
 /// Returns the speed of the second as a multiple of the first.
-fn speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
+fn relative_speed(first: &FigureResult, second: &FigureResult) -> Option<f64> {
     let (one, two) = (first.median?, second.median?);
-    let speed = if first.better == FigureKind::Rate.better() { two / one } else { one / two };
+    let speed = if first.better == FigureKind::Rate.better_direction() { two / one } else { one / two };
     (speed.is_finite() && speed > 0.0).then_some(speed)
 }
 
@@ -77,9 +77,9 @@ fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Compares two results of a figure.
-fn row(first: &FigureResult, second: &FigureResult, threads: String) -> Option<BaselineRow> {
-    let speed = speed(first, second)?;
-    let noise = (first.spread + second.spread).max(RUN_TO_RUN);
+fn compare_figure(first: &FigureResult, second: &FigureResult, threads: String) -> Option<BaselineRow> {
+    let speed = relative_speed(first, second)?;
+    let noise = (first.spread + second.spread).max(RUN_TO_RUN_VARIATION);
     Some(BaselineRow {
         id: first.id.clone(),
         title: first.title.clone(),
@@ -94,7 +94,7 @@ fn row(first: &FigureResult, second: &FigureResult, threads: String) -> Option<B
 
 /// Finds the figure of the other baseline: with the same number of threads, or with all threads of
 /// each machine.
-fn partner<'a>(
+fn find_partner<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
     second: &'a BaselineDocument,
@@ -102,7 +102,7 @@ fn partner<'a>(
     let [first, other] = sides.map(|side| side.machine.processors);
     let is_all = figure.threads == first && figure.threads > 1;
     let threads = if is_all { other } else { figure.threads };
-    let found = second.figure(&figure.id, threads).filter(|found| is_same_work(figure, found))?;
+    let found = second.find_figure(&figure.id, threads).filter(|found| is_same_work(figure, found))?;
     Some((found, if is_all { "all".into() } else { figure.threads.to_string() }))
 }
 
@@ -113,18 +113,18 @@ fn is_same_work(one: &FigureResult, two: &FigureResult) -> bool {
 
 /// Finds the partner of a machine with one processor: its one thread is all of its threads, so the
 /// same figure is also compared with all threads of the other machine.
-fn all_of_one<'a>(
+fn find_all_threads_partner<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
     second: &'a BaselineDocument,
 ) -> Option<&'a FigureResult> {
     let [first, other] = sides.map(|side| side.machine.processors);
     let is_one = figure.threads == 1 && first == 1 && other > 1;
-    second.figure(&figure.id, other).filter(|found| is_one && is_same_work(figure, found))
+    second.find_figure(&figure.id, other).filter(|found| is_one && is_same_work(figure, found))
 }
 
 /// Returns the relative speed of each group for a number of threads.
-fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
+fn group_speeds(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
     let speed = |group: &str| {
         let is_of = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
         geometric_mean(rows.iter().filter(is_of).map(|row| row.speed))
@@ -133,12 +133,12 @@ fn of_groups(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
 }
 
 /// Combines the speeds of the groups.
-fn whole(groups: &[GroupSpeed]) -> Option<f64> {
+fn overall_speed(groups: &[GroupSpeed]) -> Option<f64> {
     geometric_mean(groups.iter().map(|group| group.speed))
 }
 
 /// Lists the differences between two machines.
-fn differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<String> {
+fn machine_differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<String> {
     let (one, two) = (&first.machine, &second.machine);
     let none = || "unknown".to_owned();
     let text = |value: &Option<String>| value.clone().unwrap_or_else(none);
@@ -158,29 +158,31 @@ fn differences(first: &BaselineDocument, second: &BaselineDocument) -> Vec<Strin
 
 /// Compares two baselines.
 #[must_use]
-pub fn compare(first: &BaselineDocument, second: &BaselineDocument) -> BaselineComparison {
+pub fn compare_baselines(first: &BaselineDocument, second: &BaselineDocument) -> BaselineComparison {
     let both = |figure: &FigureResult| {
-        let (other, threads) = partner(figure, [first, second], second)?;
-        row(figure, other, threads)
+        let (other, threads) = find_partner(figure, [first, second], second)?;
+        compare_figure(figure, other, threads)
     };
-    let all = |figure: &FigureResult| row(figure, all_of_one(figure, [first, second], second)?, "all".into());
+    let all = |figure: &FigureResult| {
+        compare_figure(figure, find_all_threads_partner(figure, [first, second], second)?, "all".into())
+    };
     let rows: Vec<BaselineRow> =
         first.figures.iter().flat_map(|figure| [both(figure), all(figure)]).flatten().collect();
     let name = |figure: &FigureResult| format!("{} ({})", figure.id, figure.threads);
     let alone = |side: &BaselineDocument, other: &BaselineDocument| {
         let lacks = |figure: &&FigureResult| {
-            let partner = partner(figure, [side, other], other).and_then(|(partner, _)| partner.median);
+            let partner = find_partner(figure, [side, other], other).and_then(|(partner, _)| partner.median);
             figure.median.is_some() && partner.is_none()
         };
         side.figures.iter().filter(lacks).map(name).collect::<Vec<String>>()
     };
-    let groups = of_groups(&rows, "1");
+    let groups = group_speeds(&rows, "1");
     BaselineComparison {
         schema: "diskwright.baseline-compare/1",
-        speed_one_thread: whole(&groups),
-        speed_all_threads: whole(&of_groups(&rows, "all")),
+        speed_one_thread: overall_speed(&groups),
+        speed_all_threads: overall_speed(&group_speeds(&rows, "all")),
         groups,
-        differences: differences(first, second),
+        differences: machine_differences(first, second),
         only_in_one: [alone(first, second), alone(second, first)].concat(),
         rows,
     }
@@ -189,12 +191,12 @@ pub fn compare(first: &BaselineDocument, second: &BaselineDocument) -> BaselineC
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::definition;
+    use crate::figure::find_definition;
     use crate::machine::BaselineMachine;
 
     fn document(processors: usize, figures: &[(&str, usize, f64)]) -> BaselineDocument {
         let figure = |&(id, threads, value): &(&str, usize, f64)| {
-            FigureResult::of(definition(id).expect("known"), threads, &[value; 5])
+            FigureResult::from_values(find_definition(id).expect("known"), threads, &[value; 5])
         };
         let machine = BaselineMachine { processors, ..BaselineMachine::default() };
         BaselineDocument { machine, figures: figures.iter().map(figure).collect(), ..BaselineDocument::default() }
@@ -203,10 +205,10 @@ mod tests {
     /// Half of the rate is half of the speed, and so is twice the time; sqrt(1/2 x 1) = 0.7071 of the processor and
     /// 1/2 of memory: sqrt(0.7071 x 0.5) = 0.5946.
     #[test]
-    fn groups_count_the_same() {
+    fn groups_have_equal_weight() {
         let figures = [("processor.integer", 1, 8.0), ("processor.floating", 1, 8.0), ("memory.latency.1M", 1, 1e-9)];
         let slower = [("processor.integer", 1, 4.0), ("processor.floating", 1, 8.0), ("memory.latency.1M", 1, 2e-9)];
-        let comparison = compare(&document(1, &figures), &document(1, &slower));
+        let comparison = compare_baselines(&document(1, &figures), &document(1, &slower));
         let speeds: Vec<(&str, f64)> = comparison.groups.iter().map(|g| (g.group, g.speed)).collect();
         assert!((speeds[0].1 - 0.5f64.sqrt()).abs() < 1e-12 && (speeds[1].1 - 0.5).abs() < 1e-12, "{speeds:?}");
         assert!(comparison.speed_one_thread.is_some_and(|speed| (speed - 0.594_6).abs() < 1e-4));
@@ -216,10 +218,10 @@ mod tests {
 
     /// Two processors against four: one thread with one, all with all.
     #[test]
-    fn all_threads_mean_all_of_each_machine() {
+    fn compares_all_threads_of_each_machine() {
         let two = document(2, &[("memory.read", 1, 10.0), ("memory.read", 2, 15.0)]);
         let four = document(4, &[("memory.read", 1, 10.0), ("memory.read", 4, 30.0)]);
-        let comparison = compare(&two, &four);
+        let comparison = compare_baselines(&two, &four);
         assert_eq!((comparison.speed_one_thread, comparison.rows[1].threads.as_str()), (Some(1.0), "all"));
         assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - 2.0).abs() < 1e-12), "{comparison:?}");
         assert!(comparison.differences.iter().any(|text| text == "processors: 2 -> 4"));
@@ -227,36 +229,39 @@ mod tests {
         // one processor against four, in both directions: the one thread is all threads of its
         // machine
         let one = document(1, &[("memory.read", 1, 10.0)]);
-        for (comparison, all) in [(compare(&one, &four), 3.0), (compare(&four, &one), 1.0 / 3.0)] {
+        for (comparison, all) in [(compare_baselines(&one, &four), 3.0), (compare_baselines(&four, &one), 1.0 / 3.0)] {
             assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - all).abs() < 1e-12), "{comparison:?}");
             assert_eq!((comparison.speed_one_thread, comparison.only_in_one.len()), (Some(1.0), 0), "{comparison:?}");
         }
     }
 
     #[test]
-    fn noise_is_no_difference_and_what_cannot_be_compared_is_left_out() {
+    fn ignores_noise_and_lists_incomparable_figures() {
         let first = document(1, &[("memory.read", 1, 100.0), ("memory.triad", 1, 5.0)]);
         let mut second = document(1, &[("memory.read", 1, 98.0)]);
-        let comparison = compare(&first, &second);
+        let comparison = compare_baselines(&first, &second);
         assert!(!comparison.rows[0].differs && comparison.only_in_one == ["memory.triad (1)"]);
         // a figure that one of them refused is listed, one that both refused is not
-        let wide = |id| FigureResult::of(definition(id).expect("known"), 1, &[50.0, 70.0, 100.0, 130.0, 150.0]);
+        let wide =
+            |id| FigureResult::from_values(find_definition(id).expect("known"), 1, &[50.0, 70.0, 100.0, 130.0, 150.0]);
         let noisy = BaselineDocument { figures: vec![wide("memory.read"), wide("memory.triad")], ..first.clone() };
-        let comparison = compare(&first, &noisy);
+        let comparison = compare_baselines(&first, &noisy);
         assert_eq!(comparison.only_in_one, ["memory.read (1)", "memory.triad (1)"]);
-        assert_eq!((compare(&noisy, &first).only_in_one, comparison.rows.len()), (comparison.only_in_one, 0));
-        assert!(compare(&noisy, &noisy).only_in_one.is_empty());
+        assert_eq!((compare_baselines(&noisy, &first).only_in_one, comparison.rows.len()), (comparison.only_in_one, 0));
+        assert!(compare_baselines(&noisy, &noisy).only_in_one.is_empty());
         // another unit, another direction, other work
         let changes: [fn(&mut FigureResult); 3] =
             [|figure| figure.unit = "s".into(), |figure| figure.better = "lower".into(), |figure| figure.method = 9];
         for change in changes {
             let mut other = second.clone();
             change(&mut other.figures[0]);
-            assert_eq!(compare(&first, &other).speed_one_thread, None);
+            assert_eq!(compare_baselines(&first, &other).speed_one_thread, None);
         }
         // numbers whose quotient is not finite
         second.figures[0].median = Some(f64::MIN_POSITIVE / 4.0);
         let first = document(1, &[("memory.read", 1, f64::MAX)]);
-        assert!(compare(&first, &second).rows.is_empty() && compare(&second, &first).rows.is_empty());
+        assert!(
+            compare_baselines(&first, &second).rows.is_empty() && compare_baselines(&second, &first).rows.is_empty()
+        );
     }
 }

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::circumstances::BaselineCircumstances;
-use crate::figure::{FigureDefinition, FigureKind, GROUPS, definition};
+use crate::figure::{FigureDefinition, FigureKind, GROUPS, find_definition};
 use crate::machine::BaselineMachine;
-use crate::rounds::WIDEST;
-use crate::sustained::SustainedResult;
+use crate::measurement::MAX_SPREAD;
+use crate::sustained_load::SustainedResult;
 
 /// Schema name of the document.
 pub const SCHEMA: &str = "diskwright.baseline/1";
 
 /// Share of the best rate that marks the knee.
-const KNEE: f64 = 0.95;
+const KNEE_SHARE: f64 = 0.95;
 
 /// A measurement of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ pub struct DiskFigure {
 }
 
 /// Returns the values in ascending order.
-fn sorted(values: &[f64]) -> Vec<f64> {
+fn sort_values(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted
@@ -145,7 +145,7 @@ fn sorted(values: &[f64]) -> Vec<f64> {
 /// Returns the median: of an even number of values the mean of the middle two; 0 of none.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
-    let sorted = sorted(values);
+    let sorted = sort_values(values);
     match sorted.len() {
         0 => 0.0,
         n if n % 2 == 1 => sorted[n / 2],
@@ -156,8 +156,8 @@ pub fn median(values: &[f64]) -> f64 {
 /// Returns the width of the middle half of the values, as a share of the median: of five values the
 /// distance from the second to the fourth. One disturbed value does not widen it.
 #[must_use]
-pub fn spread(values: &[f64]) -> f64 {
-    let sorted = sorted(values);
+pub fn relative_spread(values: &[f64]) -> f64 {
+    let sorted = sort_values(values);
     let outside = sorted.len() / 4;
     match sorted.as_slice() {
         [] => 0.0,
@@ -168,10 +168,10 @@ pub fn spread(values: &[f64]) -> f64 {
 impl FigureResult {
     /// Judges the values of a figure and builds its result.
     #[must_use]
-    pub fn of(figure: &FigureDefinition, threads: usize, values: &[f64]) -> FigureResult {
-        let spread = spread(values);
-        let refused = (spread > WIDEST).then(|| {
-            let (spread, widest, count) = (spread * 100.0, WIDEST * 100.0, values.len());
+    pub fn from_values(figure: &FigureDefinition, threads: usize, values: &[f64]) -> FigureResult {
+        let spread = relative_spread(values);
+        let refused = (spread > MAX_SPREAD).then(|| {
+            let (spread, widest, count) = (spread * 100.0, MAX_SPREAD * 100.0, values.len());
             format!(
                 "too noisy: the middle half of {count} values spreads over {spread:.0} %, the limit is {widest:.0} %"
             )
@@ -180,7 +180,7 @@ impl FigureResult {
             id: figure.id.into(),
             title: figure.title.into(),
             unit: figure.unit.into(),
-            better: figure.kind.better().into(),
+            better: figure.kind.better_direction().into(),
             threads,
             method: figure.method,
             values: values.to_vec(),
@@ -192,9 +192,9 @@ impl FigureResult {
 
     /// Checks that it can be compared: id, unit and direction must match the list of figures,
     /// because the file is not trusted.
-    fn check(&self) -> Result<(), String> {
+    fn check_definition(&self) -> Result<(), String> {
         let FigureResult { id, unit, better, .. } = self;
-        if !GROUPS.iter().any(|(group, _)| *group == self.group()) {
+        if !GROUPS.iter().any(|(group, _)| *group == self.group_name()) {
             return Err(format!("`{id}` is not a figure of a baseline"));
         }
         if self.median.is_some_and(|value| !(value.is_finite() && value > 0.0)) {
@@ -203,11 +203,13 @@ impl FigureResult {
         if !(self.spread >= 0.0 && self.threads > 0) {
             return Err(format!("{id} has a spread below 0, or no threads"));
         }
-        let (unit_wanted, better_wanted) = match definition(id).filter(|known| known.method == self.method) {
-            Some(known) => (known.unit, known.kind.better()),
+        let (unit_wanted, better_wanted) = match find_definition(id).filter(|known| known.method == self.method) {
+            Some(known) => (known.unit, known.kind.better_direction()),
             // method of a later version: at least the direction must be known
-            None if better == FigureKind::Time.better() => (unit.as_str(), FigureKind::Time.better()),
-            None => (unit.as_str(), FigureKind::Rate.better()),
+            None if better == FigureKind::Time.better_direction() => {
+                (unit.as_str(), FigureKind::Time.better_direction())
+            }
+            None => (unit.as_str(), FigureKind::Rate.better_direction()),
         };
         if unit != unit_wanted || better != better_wanted {
             return Err(format!(
@@ -219,7 +221,7 @@ impl FigureResult {
 
     /// Returns the part of the id before the point.
     #[must_use]
-    pub fn group(&self) -> &str {
+    pub fn group_name(&self) -> &str {
         self.id.split_once('.').map_or(self.id.as_str(), |(group, _)| group)
     }
 }
@@ -227,13 +229,13 @@ impl FigureResult {
 impl ThreadScaling {
     /// Builds the curve of a figure that was measured with several numbers of threads.
     #[must_use]
-    pub fn of(figures: &[FigureResult], id: &str) -> Option<ThreadScaling> {
+    pub fn from_figures(figures: &[FigureResult], id: &str) -> Option<ThreadScaling> {
         let point = |figure: &FigureResult| Some(ScalingPoint { threads: figure.threads, rate: figure.median? });
         let mut points: Vec<ScalingPoint> = figures.iter().filter(|figure| figure.id == id).filter_map(point).collect();
         points.sort_by_key(|point| point.threads);
         let best = points.iter().map(|point| point.rate).reduce(f64::max)?;
         let one = points.iter().find(|point| point.threads == 1)?.rate;
-        let knee = *points.iter().find(|point| point.rate >= KNEE * best)?;
+        let knee = *points.iter().find(|point| point.rate >= KNEE_SHARE * best)?;
         let knee_threads = knee.threads;
         // rates grow up to the knee: below a measured count that is not the knee, no other count
         // can be it
@@ -250,7 +252,7 @@ impl ThreadScaling {
 impl BaselineDocument {
     /// Returns the figure with an id and a number of threads.
     #[must_use]
-    pub fn figure(&self, id: &str, threads: usize) -> Option<&FigureResult> {
+    pub fn find_figure(&self, id: &str, threads: usize) -> Option<&FigureResult> {
         self.figures.iter().find(|figure| figure.id == id && figure.threads == threads)
     }
 
@@ -260,20 +262,20 @@ impl BaselineDocument {
     /// The reason for which it is not a valid baseline.
     pub fn parse(bytes: &[u8]) -> Result<BaselineDocument, String> {
         let document: BaselineDocument = serde_json::from_slice(bytes).map_err(|e| format!("no baseline: {e}"))?;
-        document.check().map(|()| document)
+        document.check_figures().map(|()| document)
     }
 
     /// Checks that everything in it can be compared.
     ///
     /// # Errors
     /// A description of the first fault.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check_figures(&self) -> Result<(), String> {
         if self.schema != SCHEMA {
             return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", self.schema));
         }
         let mut seen = BTreeSet::new();
         for figure in &self.figures {
-            figure.check()?;
+            figure.check_definition()?;
             if !seen.insert((figure.id.as_str(), figure.threads)) {
                 return Err(format!("{} appears twice (threads: {})", figure.id, figure.threads));
             }
@@ -294,41 +296,41 @@ pub fn is_baseline(head: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::definition;
+    use crate::figure::find_definition;
 
     #[test]
     fn one_disturbed_value_of_five_changes_neither_median_nor_spread_much() {
         assert_eq!((median(&[3.0, 1.0, 2.0]), median(&[4.0, 1.0, 2.0, 3.0]), median(&[])), (2.0, 2.5, 0.0));
         // 98, 99, 100, 101, 500: from 99 to 101
-        assert!((spread(&[500.0, 98.0, 99.0, 100.0, 101.0]) - 0.02).abs() < 1e-12);
-        assert!((spread(&[90.0, 100.0]) - 10.0 / 95.0).abs() < 1e-12);
+        assert!((relative_spread(&[500.0, 98.0, 99.0, 100.0, 101.0]) - 0.02).abs() < 1e-12);
+        assert!((relative_spread(&[90.0, 100.0]) - 10.0 / 95.0).abs() < 1e-12);
     }
 
     #[test]
     fn a_wide_spread_is_refused_and_its_values_are_kept() {
-        let figure = definition("memory.read").expect("known");
-        let firm = FigureResult::of(figure, 1, &[98.0, 99.0, 100.0, 101.0, 102.0]);
+        let figure = find_definition("memory.read").expect("known");
+        let firm = FigureResult::from_values(figure, 1, &[98.0, 99.0, 100.0, 101.0, 102.0]);
         assert_eq!((firm.median, firm.refused), (Some(100.0), None));
-        let wide = FigureResult::of(figure, 1, &[80.0, 90.0, 100.0, 110.0, 120.0]);
+        let wide = FigureResult::from_values(figure, 1, &[80.0, 90.0, 100.0, 110.0, 120.0]);
         assert_eq!((wide.median, wide.values.len()), (None, 5));
         assert!(wide.refused.is_some_and(|why| why.starts_with("too noisy: ") && why.contains("20 %")));
     }
 
     #[test]
     fn the_knee_is_where_more_threads_bring_little() {
-        let figure = definition("processor.integer").expect("known");
-        let at_threads = |(threads, rate): (usize, f64)| FigureResult::of(figure, threads, &[rate; 5]);
+        let figure = find_definition("processor.integer").expect("known");
+        let at_threads = |(threads, rate): (usize, f64)| FigureResult::from_values(figure, threads, &[rate; 5]);
         let rates = [(4, 202.0), (1, 100.0), (2, 198.0), (8, 203.0)];
-        let scaling = ThreadScaling::of(&rates.map(at_threads), figure.id).expect("a curve");
+        let scaling = ThreadScaling::from_figures(&rates.map(at_threads), figure.id).expect("a curve");
         assert_eq!((scaling.knee_threads, scaling.speedup, scaling.points[0].threads), (2, 1.98, 1));
         assert!(scaling.unknown_threads.is_empty(), "{scaling:?}");
-        assert_eq!(ThreadScaling::of(&rates.map(at_threads)[..2], figure.id), None);
+        assert_eq!(ThreadScaling::from_figures(&rates.map(at_threads)[..2], figure.id), None);
         // the refused value at 2 threads may be the knee, and the refused one at 16 more than the
         // best
-        let noisy = |threads: usize| FigureResult::of(figure, threads, &[80.0, 90.0, 100.0, 110.0, 120.0]);
+        let noisy = |threads: usize| FigureResult::from_values(figure, threads, &[80.0, 90.0, 100.0, 110.0, 120.0]);
         let mut figures: Vec<FigureResult> = [(1, 100.0), (4, 390.0), (8, 395.0)].map(at_threads).into();
         figures.extend([16, 2].map(noisy));
-        let scaling = ThreadScaling::of(&figures, figure.id).expect("a curve");
+        let scaling = ThreadScaling::from_figures(&figures, figure.id).expect("a curve");
         assert_eq!((scaling.knee_threads, scaling.unknown_threads), (4, vec![2, 16]));
     }
 
@@ -336,7 +338,7 @@ mod tests {
     fn documents_are_known_by_their_head_and_checked() {
         assert!(is_baseline(b" {\n  \"schema\": \"diskwright.baseline/7\", "));
         assert!(!is_baseline(b"{\"schema\": \"diskwright.probe/1\"}") && !is_baseline(&[0xff, 0]));
-        let figure = FigureResult::of(definition("memory.read").expect("known"), 1, &[5.0]);
+        let figure = FigureResult::from_values(find_definition("memory.read").expect("known"), 1, &[5.0]);
         let good = BaselineDocument { schema: SCHEMA.into(), figures: vec![figure], ..BaselineDocument::default() };
         let text = serde_json::to_string(&good).expect("written");
         assert_eq!(BaselineDocument::parse(text.as_bytes()).as_ref(), Ok(&good));
@@ -355,10 +357,10 @@ mod tests {
             assert!(BaselineDocument::parse(text.replace(from, to).as_bytes()).is_err(), "{to}");
         }
         let twice = BaselineDocument { figures: vec![good.figures[0].clone(); 2], ..good.clone() };
-        assert!(twice.check().is_err_and(|why| why.contains("twice")));
+        assert!(twice.check_figures().is_err_and(|why| why.contains("twice")));
         // a later version may measure otherwise
         let mut later = good;
         (later.figures[0].method, later.figures[0].unit) = (7, "lines_per_s".into());
-        assert_eq!(later.check(), Ok(()));
+        assert_eq!(later.check_figures(), Ok(()));
     }
 }

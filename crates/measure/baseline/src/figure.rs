@@ -1,9 +1,9 @@
 //! The list of figures that are measured. Each is work that a kernel (a closure) does in a given
 //! number of units.
 
-use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
-use crate::{BaselineError, compute, crypto, loopback, memory, system};
+use crate::work_kernel::{ThreadShare, WorkKernel};
+use crate::{BaselineError, compute, crypto, kernel_operations, loopback, memory};
 
 /// Kind of a figure, which decides whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum FigureKind {
 impl FigureKind {
     /// Returns which values are better, as documents write it.
     #[must_use]
-    pub fn better(self) -> &'static str {
+    pub fn better_direction(self) -> &'static str {
         match self {
             FigureKind::Rate => "higher",
             FigureKind::Time => "lower",
@@ -47,16 +47,16 @@ pub struct FigureDefinition {
     /// Kind, which decides the direction.
     pub kind: FigureKind,
     /// Numbers of threads.
-    pub counts: ThreadCounts,
+    pub thread_counts: ThreadCounts,
     /// Version of the work; only equal ones are comparable.
     pub method: u32,
     /// Makes the kernel for a thread.
-    pub make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
+    pub make_kernel: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 }
 
 impl FigureDefinition {
     /// Returns the part of the id before the point.
-    pub fn group(&self) -> &'static str {
+    pub fn group_name(&self) -> &'static str {
         self.id.split_once('.').map_or(self.id, |(group, _)| group)
     }
 }
@@ -70,59 +70,82 @@ pub const GROUPS: &[(&str, &str)] = &[
 ];
 
 /// Defines a figure that is a rate.
-const fn rate(
+const fn rate_figure(
     id: &'static str,
     title: &'static str,
     unit: &'static str,
     counts: ThreadCounts,
     make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 ) -> FigureDefinition {
-    FigureDefinition { id, title, unit, kind: FigureKind::Rate, counts, method: 1, make }
+    FigureDefinition { id, title, unit, kind: FigureKind::Rate, thread_counts: counts, method: 1, make_kernel: make }
 }
 
 /// Defines a figure that is a time, s, measured with one thread.
-const fn time(
+const fn time_figure(
     id: &'static str,
     title: &'static str,
     make: fn(&WorkingSizes, ThreadShare) -> Result<WorkKernel, BaselineError>,
 ) -> FigureDefinition {
-    FigureDefinition { id, title, unit: "s", kind: FigureKind::Time, counts: ThreadCounts::One, method: 1, make }
+    FigureDefinition {
+        id,
+        title,
+        unit: "s",
+        kind: FigureKind::Time,
+        thread_counts: ThreadCounts::One,
+        method: 1,
+        make_kernel: make,
+    }
 }
 
 use ThreadCounts::{One, OneAndAll, Scaling};
 
 /// All figures.
 pub const FIGURES: &[FigureDefinition] = &[
-    rate("processor.integer", "integer rounds", "per_s", Scaling, compute::integer),
-    rate("processor.floating", "floating-point operations", "per_s", OneAndAll, compute::floating),
-    rate("processor.branches", "unpredictable branches", "per_s", OneAndAll, compute::branches),
-    rate("processor.sha256", "SHA-256", "bytes_per_s", OneAndAll, crypto::sha256),
-    rate("processor.aes256gcm", "AES-256-GCM", "bytes_per_s", OneAndAll, crypto::aes256gcm),
+    rate_figure("processor.integer", "integer rounds", "per_s", Scaling, compute::make_integer_kernel),
+    rate_figure(
+        "processor.floating",
+        "floating-point operations",
+        "per_s",
+        OneAndAll,
+        compute::make_floating_point_kernel,
+    ),
+    rate_figure("processor.branches", "unpredictable branches", "per_s", OneAndAll, compute::make_branch_kernel),
+    rate_figure("processor.sha256", "SHA-256", "bytes_per_s", OneAndAll, crypto::make_sha256_kernel),
+    rate_figure("processor.aes256gcm", "AES-256-GCM", "bytes_per_s", OneAndAll, crypto::make_aes256gcm_kernel),
     // method 2: arrays of all threads are four times all caches of the last level, not of the
     // largest cache
-    FigureDefinition { method: 2, ..rate("memory.read", "reading", "bytes_per_s", OneAndAll, memory::read) },
-    FigureDefinition { method: 2, ..rate("memory.triad", "STREAM triad", "bytes_per_s", OneAndAll, memory::triad) },
-    time("memory.latency.16K", "latency in 16 KiB", memory::latency::<{ 16 << 10 }>),
-    time("memory.latency.128K", "latency in 128 KiB", memory::latency::<{ 128 << 10 }>),
-    time("memory.latency.1M", "latency in 1 MiB", memory::latency::<{ 1 << 20 }>),
-    time("memory.latency.8M", "latency in 8 MiB", memory::latency::<{ 8 << 20 }>),
-    time("memory.latency.64M", "latency in 64 MiB", memory::latency::<{ 64 << 20 }>),
-    time("memory.latency.256M", "latency in 256 MiB", memory::latency::<{ 256 << 20 }>),
-    time("kernel.system_call", "system call", system::system_call),
-    time("kernel.context_switch", "context switch", system::context_switch),
-    time("kernel.wake", "waking a thread elsewhere", system::wake),
-    FigureDefinition { counts: OneAndAll, ..time("kernel.page_fault", "page fault", system::page_fault) },
-    rate("network.loopback", "loopback TCP", "bytes_per_s", One, loopback::bulk),
-    time("network.round_trip", "loopback round trip", loopback::round_trip),
+    FigureDefinition {
+        method: 2,
+        ..rate_figure("memory.read", "reading", "bytes_per_s", OneAndAll, memory::make_read_kernel)
+    },
+    FigureDefinition {
+        method: 2,
+        ..rate_figure("memory.triad", "STREAM triad", "bytes_per_s", OneAndAll, memory::make_triad_kernel)
+    },
+    time_figure("memory.latency.16K", "latency in 16 KiB", memory::make_latency_kernel::<{ 16 << 10 }>),
+    time_figure("memory.latency.128K", "latency in 128 KiB", memory::make_latency_kernel::<{ 128 << 10 }>),
+    time_figure("memory.latency.1M", "latency in 1 MiB", memory::make_latency_kernel::<{ 1 << 20 }>),
+    time_figure("memory.latency.8M", "latency in 8 MiB", memory::make_latency_kernel::<{ 8 << 20 }>),
+    time_figure("memory.latency.64M", "latency in 64 MiB", memory::make_latency_kernel::<{ 64 << 20 }>),
+    time_figure("memory.latency.256M", "latency in 256 MiB", memory::make_latency_kernel::<{ 256 << 20 }>),
+    time_figure("kernel.system_call", "system call", kernel_operations::make_system_call_kernel),
+    time_figure("kernel.context_switch", "context switch", kernel_operations::make_context_switch_kernel),
+    time_figure("kernel.wake", "waking a thread elsewhere", kernel_operations::make_wake_up_kernel),
+    FigureDefinition {
+        thread_counts: OneAndAll,
+        ..time_figure("kernel.page_fault", "page fault", kernel_operations::make_page_fault_kernel)
+    },
+    rate_figure("network.loopback", "loopback TCP", "bytes_per_s", One, loopback::make_bulk_kernel),
+    time_figure("network.round_trip", "loopback round trip", loopback::make_round_trip_kernel),
 ];
 
 /// Returns the figure with an id.
-pub fn definition(id: &str) -> Option<&'static FigureDefinition> {
+pub fn find_definition(id: &str) -> Option<&'static FigureDefinition> {
     FIGURES.iter().find(|figure| figure.id == id)
 }
 
 /// Returns the figures that a word selects: a group, an id, or the beginning of ids up to a point.
-pub fn chosen(word: &str) -> Vec<&'static FigureDefinition> {
+pub fn select_figures(word: &str) -> Vec<&'static FigureDefinition> {
     let is_meant = |figure: &&FigureDefinition| {
         figure.id.strip_prefix(word).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     };
@@ -134,14 +157,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_mean_groups_ids_and_their_beginnings() {
-        let ids = |word: &str| chosen(word).iter().map(|figure| figure.id).collect::<Vec<_>>();
+    fn selects_figures_by_group_id_or_prefix() {
+        let ids = |word: &str| select_figures(word).iter().map(|figure| figure.id).collect::<Vec<_>>();
         assert_eq!(ids("processor.sha256"), ["processor.sha256"]);
         assert_eq!(ids("memory.latency").len(), 6);
         assert!(ids("proc").is_empty() && ids("").is_empty());
         for (group, _) in GROUPS {
             assert!(!ids(group).is_empty(), "{group}");
         }
-        assert!(FIGURES.iter().all(|figure| GROUPS.iter().any(|(group, _)| *group == figure.group())));
+        assert!(FIGURES.iter().all(|figure| GROUPS.iter().any(|(group, _)| *group == figure.group_name())));
     }
 }

@@ -2,11 +2,11 @@
 //! amounts of work.
 //!
 //! - [`figure`]: the list of what is measured, each with unit, direction and method.
-//! - [`compute`], [`crypto`], [`memory`], [`system`], [`loopback`]: the work itself, a file for each kind.
-//! - [`timing`]: times a kernel of work in one or many threads; [`rounds`] repeats all of them and
-//!   judges their spread; [`sustained`] runs for minutes and looks for heat.
+//! - [`compute`], [`crypto`], [`memory`], [`kernel_operations`], [`loopback`]: the work itself, a file for each kind.
+//! - [`timing`]: times a kernel of work in one or many threads; [`measurement`] repeats all of them and
+//!   judges their spread; [`sustained_load`] runs for minutes and looks for heat.
 //! - [`machine`] and [`circumstances`]: the measured machine, and the conditions during the measurement.
-//! - [`document`]: the stored document; [`store`] keeps one file per machine, [`compare`] compares two documents.
+//! - [`document`]: the stored document; [`profile_store`] keeps one file per machine, [`compare`] compares two documents.
 //!
 //! The crate is always compiled with optimization, in development builds too (`Cargo.toml` of the workspace): figures
 //! of unoptimized loops would measure the compiler.
@@ -17,15 +17,15 @@ pub mod compute;
 pub mod crypto;
 pub mod document;
 pub mod figure;
-pub mod kernel;
+pub mod kernel_operations;
 pub mod loopback;
 pub mod machine;
+pub mod measurement;
 pub mod memory;
-pub mod rounds;
-pub mod store;
-pub mod sustained;
-pub mod system;
+pub mod profile_store;
+pub mod sustained_load;
 pub mod timing;
+pub mod work_kernel;
 
 /// Reason for which something could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -40,19 +40,19 @@ pub enum BaselineError {
     },
     /// The same work gave two results: there is no figure, and a reason to test the hardware.
     #[error("{figure}: the same work gave two different results; processor or memory of this machine is faulty")]
-    Wrong {
+    InconsistentResult {
         /// The figure.
         figure: &'static str,
     },
     /// This machine does not support it.
     #[error("{0}")]
-    Cannot(String),
+    Unsupported(String),
     /// The measurement was interrupted.
     #[error("interrupted; nothing was kept")]
     Stopped,
 }
 
 /// Returns a converter that adds the failed operation to an error of the system.
-pub(crate) fn io<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> BaselineError {
+pub(crate) fn io_error<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> BaselineError {
     move |source| BaselineError::Io { what, source: source.into() }
 }

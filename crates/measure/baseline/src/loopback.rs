@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use crate::kernel::{ThreadShare, WorkKernel};
 use crate::machine::WorkingSizes;
-use crate::{BaselineError, io};
+use crate::work_kernel::{ThreadShare, WorkKernel};
+use crate::{BaselineError, io_error};
 
 /// Size of a write, bytes.
-const PIECE: usize = 128 << 10;
+const PIECE_BYTES: usize = 128 << 10;
 
 /// A connection whose other end is served by a thread of this program.
 struct Peer {
@@ -27,71 +27,76 @@ impl Drop for Peer {
 }
 
 /// Connects to a new thread that runs `serve`.
-fn connect(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, BaselineError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io("listening on the loopback interface"))?;
-    let address = listener.local_addr().map_err(io("listening on the loopback interface"))?;
-    let stream = TcpStream::connect(address).map_err(io("connecting over the loopback interface"))?;
-    let (other, peer_address) = listener.accept().map_err(io("connecting over the loopback interface"))?;
+fn connect_peer(serve: fn(TcpStream) -> std::io::Result<()>) -> Result<Peer, BaselineError> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(io_error("listening on the loopback interface"))?;
+    let address = listener.local_addr().map_err(io_error("listening on the loopback interface"))?;
+    let stream = TcpStream::connect(address).map_err(io_error("connecting over the loopback interface"))?;
+    let (other, peer_address) = listener.accept().map_err(io_error("connecting over the loopback interface"))?;
     if stream.local_addr().ok() != Some(peer_address) {
-        return Err(BaselineError::Cannot("another program connected to the test's port".into()));
+        return Err(BaselineError::Unsupported("another program connected to the test's port".into()));
     }
-    stream.set_nodelay(true).map_err(io("setting up a connection"))?;
-    other.set_nodelay(true).map_err(io("setting up a connection"))?;
+    stream.set_nodelay(true).map_err(io_error("setting up a connection"))?;
+    other.set_nodelay(true).map_err(io_error("setting up a connection"))?;
     let body = move || {
         // the thread ends when the connection is closed
         let _ = serve(other);
     };
-    let thread = std::thread::Builder::new().name("peer".into()).spawn(body).map_err(io("starting a thread"))?;
+    let thread = std::thread::Builder::new().name("peer".into()).spawn(body).map_err(io_error("starting a thread"))?;
     Ok(Peer { stream, thread: Some(thread) })
 }
 
 /// Makes the throughput kernel: it sends pieces of 128 KiB; each round of sixteen ends when the
 /// other end has acknowledged it with a byte.
-pub fn bulk(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
-    const PIECES: usize = 16;
-    fn serve(mut stream: TcpStream) -> std::io::Result<()> {
-        let mut buffer = vec![0u8; PIECE];
+pub fn make_bulk_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    const PIECES_PER_ROUND: usize = 16;
+    fn acknowledge_pieces(mut stream: TcpStream) -> std::io::Result<()> {
+        let mut buffer = vec![0u8; PIECE_BYTES];
         loop {
-            for _ in 0..PIECES {
+            for _ in 0..PIECES_PER_ROUND {
                 stream.read_exact(&mut buffer)?;
             }
             stream.write_all(&buffer[..1])?;
         }
     }
-    let mut peer = connect(serve)?;
-    let piece = vec![5u8; PIECE];
+    let mut peer = connect_peer(acknowledge_pieces)?;
+    let piece = vec![5u8; PIECE_BYTES];
     let work = move |rounds: u64| {
         let mut answer = [0u8];
         for _ in 0..rounds {
-            for _ in 0..PIECES {
-                peer.stream.write_all(&piece).map_err(io("sending over the loopback interface"))?;
+            for _ in 0..PIECES_PER_ROUND {
+                peer.stream.write_all(&piece).map_err(io_error("sending over the loopback interface"))?;
             }
-            peer.stream.read_exact(&mut answer).map_err(io("receiving over the loopback interface"))?;
+            peer.stream.read_exact(&mut answer).map_err(io_error("receiving over the loopback interface"))?;
         }
         Ok(u64::from(answer[0]))
     };
-    Ok(WorkKernel { work: Box::new(work), units: (PIECES * PIECE) as f64, is_repeatable: true })
+    Ok(WorkKernel {
+        run_rounds: Box::new(work),
+        units_per_round: (PIECES_PER_ROUND * PIECE_BYTES) as f64,
+        is_repeatable: true,
+    })
 }
 
 /// Makes the round-trip kernel: it sends a byte and waits for it to come back.
-pub fn round_trip(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
-    fn serve(mut stream: TcpStream) -> std::io::Result<()> {
+pub fn make_round_trip_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
+    fn acknowledge_pieces(mut stream: TcpStream) -> std::io::Result<()> {
         let mut byte = [0u8];
         loop {
             stream.read_exact(&mut byte)?;
             stream.write_all(&byte)?;
         }
     }
-    let mut peer = connect(serve)?;
+    let mut peer = connect_peer(acknowledge_pieces)?;
     let work = move |rounds: u64| {
         let mut byte = [9u8];
         for _ in 0..rounds {
-            peer.stream.write_all(&byte).map_err(io("sending over the loopback interface"))?;
-            peer.stream.read_exact(&mut byte).map_err(io("receiving over the loopback interface"))?;
+            peer.stream.write_all(&byte).map_err(io_error("sending over the loopback interface"))?;
+            peer.stream.read_exact(&mut byte).map_err(io_error("receiving over the loopback interface"))?;
         }
         Ok(u64::from(byte[0]))
     };
-    Ok(WorkKernel { work: Box::new(work), units: 1.0, is_repeatable: true })
+    Ok(WorkKernel { run_rounds: Box::new(work), units_per_round: 1.0, is_repeatable: true })
 }
 
 #[cfg(test)]
@@ -102,7 +107,7 @@ mod tests {
     fn what_is_sent_arrives() {
         let share = ThreadShare { index: 0, threads: 1 };
         let sizes = WorkingSizes::default();
-        assert_eq!((bulk(&sizes, share).expect("connected").work)(2).expect("sent"), 5);
-        assert_eq!((round_trip(&sizes, share).expect("connected").work)(50).expect("sent"), 9);
+        assert_eq!((make_bulk_kernel(&sizes, share).expect("connected").run_rounds)(2).expect("sent"), 5);
+        assert_eq!((make_round_trip_kernel(&sizes, share).expect("connected").run_rounds)(50).expect("sent"), 9);
     }
 }

@@ -8,9 +8,9 @@ use diskwright_hostfiles::cgroup;
 use serde::{Deserialize, Serialize};
 
 /// Smallest size of a STREAM array, as a multiple of the largest cache.
-const STREAM_TIMES: u64 = 4;
+const STREAM_CACHE_MULTIPLE: u64 = 4;
 /// Assumed size of the largest cache if the kernel does not report it, bytes.
-const USUAL_CACHE: u64 = 32 << 20;
+const DEFAULT_CACHE_BYTES: u64 = 32 << 20;
 
 /// Sizes of the memory that the work may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct WorkingSizes {
     /// Size of each of the three arrays for one thread, bytes.
     pub array_bytes: u64,
     /// Size of each array for all threads together, which use all caches of the last level, bytes.
-    pub all_bytes: u64,
+    pub all_threads_bytes: u64,
     /// Memory available to programs, bytes.
     pub available_bytes: u64,
 }
@@ -53,13 +53,13 @@ pub struct BaselineMachine {
 }
 
 /// Reads a file below the root, trimmed; `None` if it is missing or empty.
-fn text(root: &Path, path: &str) -> Option<String> {
+fn read_text(root: &Path, path: &str) -> Option<String> {
     let text = fs::read_to_string(root.join(path)).ok()?;
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Parses a size as sysfs writes it: `32K`.
-fn size(text: &str) -> Option<u64> {
+fn parse_cache_size(text: &str) -> Option<u64> {
     let unit = match text.as_bytes().last()? {
         b'K' => 10,
         b'M' => 20,
@@ -69,33 +69,33 @@ fn size(text: &str) -> Option<u64> {
 }
 
 /// Reads the sizes of the first processor's caches, bytes.
-fn caches(root: &Path) -> BTreeMap<String, u64> {
+fn read_caches(root: &Path) -> BTreeMap<String, u64> {
     let folder = "sys/devices/system/cpu/cpu0/cache";
     let entries = fs::read_dir(root.join(folder)).into_iter().flatten().flatten();
     let one = |name: String| {
-        let of = |file: &str| text(root, &format!("{folder}/{name}/{file}"));
+        let of = |file: &str| read_text(root, &format!("{folder}/{name}/{file}"));
         let kind = match of("type")?.as_str() {
             "Data" => "d",
             "Instruction" => "i",
             _ => "",
         };
-        Some((format!("L{}{kind}", of("level")?), size(&of("size")?)?))
+        Some((format!("L{}{kind}", of("level")?), parse_cache_size(&of("size")?)?))
     };
     entries.filter_map(|entry| one(entry.file_name().into_string().ok()?)).collect()
 }
 
 /// Returns the total size of all caches of the last level, bytes; a cache that processors share
 /// counts once.
-fn last_level(root: &Path) -> u64 {
+fn last_level_cache_bytes(root: &Path) -> u64 {
     let folders = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut found: BTreeMap<(u64, String), u64> = BTreeMap::new();
     for processor in folders(root.join("sys/devices/system/cpu")) {
         for cache in folders(processor.join("cache")) {
-            let level = text(&cache, "level").and_then(|level| level.parse().ok());
-            let bytes = text(&cache, "size").and_then(|bytes| size(&bytes));
+            let level = read_text(&cache, "level").and_then(|level| level.parse().ok());
+            let bytes = read_text(&cache, "size").and_then(|bytes| parse_cache_size(&bytes));
             let (Some(level), Some(bytes)) = (level, bytes) else { continue };
-            if text(&cache, "type").as_deref() != Some("Instruction") {
-                found.insert((level, text(&cache, "shared_cpu_list").unwrap_or_default()), bytes);
+            if read_text(&cache, "type").as_deref() != Some("Instruction") {
+                found.insert((level, read_text(&cache, "shared_cpu_list").unwrap_or_default()), bytes);
             }
         }
     }
@@ -104,8 +104,8 @@ fn last_level(root: &Path) -> u64 {
 }
 
 /// Reads a line of `/proc/meminfo`, bytes.
-fn meminfo(root: &Path, name: &str) -> Option<u64> {
-    let text = text(root, "proc/meminfo")?;
+fn read_meminfo_bytes(root: &Path, name: &str) -> Option<u64> {
+    let text = read_text(root, "proc/meminfo")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
@@ -114,27 +114,27 @@ impl BaselineMachine {
     /// Reads the machine whose files lie below a folder, `/` for this one.
     #[must_use]
     pub fn read(root: &Path) -> BaselineMachine {
-        let cpuinfo = text(root, "proc/cpuinfo").unwrap_or_default();
+        let cpuinfo = read_text(root, "proc/cpuinfo").unwrap_or_default();
         let model = |line: &str| line.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim().to_owned());
         let chosen = |text: String| text.split(['[', ']']).nth(1).map(str::to_owned);
         BaselineMachine {
-            host: text(root, "proc/sys/kernel/hostname").unwrap_or_default(),
+            host: read_text(root, "proc/sys/kernel/hostname").unwrap_or_default(),
             processor: cpuinfo.lines().find_map(model),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             online: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
-            memory_bytes: meminfo(root, "MemTotal").unwrap_or(0),
-            caches: caches(root),
-            last_level_bytes: last_level(root),
-            kernel: text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
-            governor: text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            huge_pages: text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
+            memory_bytes: read_meminfo_bytes(root, "MemTotal").unwrap_or(0),
+            caches: read_caches(root),
+            last_level_bytes: last_level_cache_bytes(root),
+            kernel: read_text(root, "proc/sys/kernel/osrelease").unwrap_or_default(),
+            governor: read_text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            huge_pages: read_text(root, "sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
             processor_limit: cgroup::processor_limit(root).map(|(quota, period)| format!("{quota} {period}")),
         }
     }
 
     /// Returns the number of processors that the limit of its cgroups leaves to this program.
     #[must_use]
-    pub fn limit_processors(&self) -> Option<f64> {
+    pub fn limited_processors(&self) -> Option<f64> {
         let (quota, period) = self.processor_limit.as_ref()?.split_once(' ')?;
         let (quota, period) = (quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?);
         Some(quota / period).filter(|processors| processors.is_finite())
@@ -142,7 +142,7 @@ impl BaselineMachine {
 
     /// Returns the size of the largest cache, bytes.
     #[must_use]
-    pub fn largest_cache(&self) -> Option<u64> {
+    pub fn largest_cache_bytes(&self) -> Option<u64> {
         self.caches.values().copied().max()
     }
 
@@ -150,21 +150,21 @@ impl BaselineMachine {
     /// thread the largest cache, for all threads all caches of the last level), but all three
     /// arrays in at most a quarter of the available memory.
     #[must_use]
-    pub fn sizes(&self, root: &Path) -> WorkingSizes {
+    pub fn working_sizes(&self, root: &Path) -> WorkingSizes {
         // exceeding the limit of its cgroup would kill this program, not slow it down
         let available_bytes = cgroup::available_memory_bytes(root).unwrap_or(self.memory_bytes / 2);
         let max_bytes = available_bytes / 12;
-        let one = STREAM_TIMES * self.largest_cache().unwrap_or(USUAL_CACHE);
-        let all = one.max(STREAM_TIMES * self.last_level_bytes);
-        WorkingSizes { array_bytes: one.min(max_bytes), all_bytes: all.min(max_bytes), available_bytes }
+        let one = STREAM_CACHE_MULTIPLE * self.largest_cache_bytes().unwrap_or(DEFAULT_CACHE_BYTES);
+        let all = one.max(STREAM_CACHE_MULTIPLE * self.last_level_bytes);
+        WorkingSizes { array_bytes: one.min(max_bytes), all_threads_bytes: all.min(max_bytes), available_bytes }
     }
 
     /// Returns the reason if the arrays are smaller than they should be.
     #[must_use]
-    pub fn small_arrays(&self, sizes: &WorkingSizes) -> Option<String> {
-        let cache = self.largest_cache()?;
-        let is_small =
-            sizes.array_bytes < STREAM_TIMES * cache || sizes.all_bytes < STREAM_TIMES * self.last_level_bytes;
+    pub fn small_array_remark(&self, sizes: &WorkingSizes) -> Option<String> {
+        let cache = self.largest_cache_bytes()?;
+        let is_small = sizes.array_bytes < STREAM_CACHE_MULTIPLE * cache
+            || sizes.all_threads_bytes < STREAM_CACHE_MULTIPLE * self.last_level_bytes;
         is_small.then(|| {
             "there is no memory for arrays of four times the caches: bandwidth is partly that of a cache".into()
         })
@@ -177,7 +177,10 @@ mod tests {
 
     #[test]
     fn sizes_are_read_as_sysfs_writes_them() {
-        assert_eq!([size("32K"), size("16M"), size("64"), size("")], [Some(32768), Some(16 << 20), Some(64), None]);
+        assert_eq!(
+            [parse_cache_size("32K"), parse_cache_size("16M"), parse_cache_size("64"), parse_cache_size("")],
+            [Some(32768), Some(16 << 20), Some(64), None]
+        );
     }
 
     #[test]
@@ -210,18 +213,18 @@ mod tests {
             (machine.huge_pages.as_deref(), machine.processor_limit.as_deref()),
             (Some("madvise"), Some("50000 100000"))
         );
-        assert_eq!((machine.caches["L1d"], machine.largest_cache()), (32768, Some(65536)));
-        assert_eq!(machine.limit_processors(), Some(0.5));
+        assert_eq!((machine.caches["L1d"], machine.largest_cache_bytes()), (32768, Some(65536)));
+        assert_eq!(machine.limited_processors(), Some(0.5));
         // four times 64 KiB are 256 KiB, and a twelfth of 3 MiB is as much
-        let sizes = machine.sizes(root.path());
-        assert_eq!((sizes.array_bytes, machine.small_arrays(&sizes)), (262_144, None));
-        assert!(machine.small_arrays(&WorkingSizes { array_bytes: 1024, ..sizes }).is_some());
+        let sizes = machine.working_sizes(root.path());
+        assert_eq!((sizes.array_bytes, machine.small_array_remark(&sizes)), (262_144, None));
+        assert!(machine.small_array_remark(&WorkingSizes { array_bytes: 1024, ..sizes }).is_some());
         // a cgroup may have less memory than the machine
         put("sys/fs/cgroup/a/memory.max", "130000\n");
         put("sys/fs/cgroup/a/memory.current", "10000\n");
-        let sizes = machine.sizes(root.path());
-        assert_eq!(sizes, WorkingSizes { array_bytes: 10_000, all_bytes: 10_000, available_bytes: 120_000 });
-        assert!(machine.small_arrays(&sizes).is_some());
+        let sizes = machine.working_sizes(root.path());
+        assert_eq!(sizes, WorkingSizes { array_bytes: 10_000, all_threads_bytes: 10_000, available_bytes: 120_000 });
+        assert!(machine.small_array_remark(&sizes).is_some());
     }
 
     /// Processors 0 and 1 share a cache of the last level, 2 has its own: 128 KiB for all threads, 64 for one.
@@ -242,9 +245,12 @@ mod tests {
         fs::create_dir_all(root.path().join("proc")).expect("made");
         fs::write(root.path().join("proc/meminfo"), "MemTotal: 64000 kB\nMemAvailable: 60000 kB\n").expect("written");
         let machine = BaselineMachine::read(root.path());
-        assert_eq!((machine.last_level_bytes, machine.largest_cache()), (128 << 10, Some(64 << 10)));
-        let sizes = machine.sizes(root.path());
-        assert_eq!((sizes.array_bytes, sizes.all_bytes, machine.small_arrays(&sizes)), (256 << 10, 512 << 10, None));
-        assert!(machine.small_arrays(&WorkingSizes { all_bytes: 256 << 10, ..sizes }).is_some());
+        assert_eq!((machine.last_level_bytes, machine.largest_cache_bytes()), (128 << 10, Some(64 << 10)));
+        let sizes = machine.working_sizes(root.path());
+        assert_eq!(
+            (sizes.array_bytes, sizes.all_threads_bytes, machine.small_array_remark(&sizes)),
+            (256 << 10, 512 << 10, None)
+        );
+        assert!(machine.small_array_remark(&WorkingSizes { all_threads_bytes: 256 << 10, ..sizes }).is_some());
     }
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::BaselineError;
 use crate::figure::{FigureDefinition, FigureKind};
-use crate::kernel::ThreadShare;
 use crate::machine::WorkingSizes;
+use crate::work_kernel::ThreadShare;
 
 /// Duration and result of some work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,13 +18,13 @@ pub struct WorkTime {
     /// Units of all threads.
     pub units: f64,
     /// Sum of the threads' results; the same for the same rounds.
-    pub sum: u64,
+    pub checksum: u64,
 }
 
 impl WorkTime {
     /// Returns the value of the figure.
     #[must_use]
-    pub fn value(&self, kind: FigureKind, threads: usize) -> f64 {
+    pub fn figure_value(&self, kind: FigureKind, threads: usize) -> f64 {
         match kind {
             FigureKind::Rate => self.units / self.seconds,
             // each thread did its share of the units
@@ -38,25 +38,25 @@ struct ThreadTime {
     start: Instant,
     end: Instant,
     units: f64,
-    sum: u64,
+    checksum: u64,
 }
 
 /// Gate at which threads wait for each other, so that all begin at one moment. A barrier would wait
 /// forever for a thread that the system did not start.
-struct ThreadGate {
+struct StartGate {
     /// Number of threads that have not arrived yet.
-    missing: Mutex<usize>,
+    missing_threads: Mutex<usize>,
     complete: Condvar,
 }
 
-impl ThreadGate {
-    fn new(threads: usize) -> ThreadGate {
-        ThreadGate { missing: Mutex::new(threads), complete: Condvar::new() }
+impl StartGate {
+    fn new(threads: usize) -> StartGate {
+        StartGate { missing_threads: Mutex::new(threads), complete: Condvar::new() }
     }
 
     /// Counts one thread as arrived, or as one that never will.
     fn arrive(&self) {
-        let mut missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut missing = self.missing_threads.lock().unwrap_or_else(PoisonError::into_inner);
         *missing = missing.saturating_sub(1);
         if *missing == 0 {
             self.complete.notify_all();
@@ -66,7 +66,7 @@ impl ThreadGate {
     /// Arrives and waits for all others.
     fn wait(&self) {
         self.arrive();
-        let missing = self.missing.lock().unwrap_or_else(PoisonError::into_inner);
+        let missing = self.missing_threads.lock().unwrap_or_else(PoisonError::into_inner);
         let _all = self.complete.wait_while(missing, |missing| *missing > 0).unwrap_or_else(PoisonError::into_inner);
     }
 }
@@ -76,17 +76,17 @@ impl ThreadGate {
 ///
 /// # Errors
 /// Those of the work.
-pub fn time(
+pub fn time_rounds(
     figure: &FigureDefinition,
     sizes: &WorkingSizes,
     threads: usize,
     rounds: u64,
 ) -> Result<WorkTime, BaselineError> {
-    let (gate, failed) = (ThreadGate::new(threads), AtomicBool::new(false));
+    let (gate, failed) = (StartGate::new(threads), AtomicBool::new(false));
     let one = |index: usize| {
         let share = ThreadShare { index, threads };
-        let prepared = (figure.make)(sizes, share).and_then(|mut kernel| {
-            (kernel.work)((rounds / 10).max(1))?;
+        let prepared = (figure.make_kernel)(sizes, share).and_then(|mut kernel| {
+            (kernel.run_rounds)((rounds / 10).max(1))?;
             Ok(kernel)
         });
         failed.fetch_or(prepared.is_err(), Ordering::SeqCst);
@@ -97,8 +97,8 @@ pub fn time(
             return Err(BaselineError::Stopped);
         }
         let start = Instant::now();
-        let sum = (kernel.work)(rounds)?;
-        Ok(ThreadTime { start, end: Instant::now(), units: kernel.units * rounds as f64, sum })
+        let sum = (kernel.run_rounds)(rounds)?;
+        Ok(ThreadTime { start, end: Instant::now(), units: kernel.units_per_round * rounds as f64, checksum: sum })
     };
     let results: Vec<Result<ThreadTime, BaselineError>> = std::thread::scope(|scope| {
         let one = &one;
@@ -108,10 +108,10 @@ pub fn time(
                 failed.store(true, Ordering::SeqCst);
                 gate.arrive();
             }
-            thread.map_err(|error| BaselineError::Cannot(format!("{threads} threads cannot be started: {error}")))
+            thread.map_err(|error| BaselineError::Unsupported(format!("{threads} threads cannot be started: {error}")))
         };
         let running: Vec<_> = (0..threads).map(start).collect();
-        let panicked = |_| Err(BaselineError::Cannot("a thread of the measurement ended".into()));
+        let panicked = |_| Err(BaselineError::Unsupported("a thread of the measurement ended".into()));
         running.into_iter().map(|thread| thread.and_then(|t| t.join().unwrap_or_else(panicked))).collect()
     });
     let (done, errors): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
@@ -127,7 +127,7 @@ pub fn time(
     Ok(WorkTime {
         seconds: elapsed.as_secs_f64().max(1e-9),
         units: done.iter().map(|thread| thread.units).sum(),
-        sum: done.iter().fold(0, |sum, thread| sum.wrapping_add(thread.sum)),
+        checksum: done.iter().fold(0, |sum, thread| sum.wrapping_add(thread.checksum)),
     })
 }
 
@@ -136,7 +136,7 @@ pub fn time(
 ///
 /// # Errors
 /// Those of the work.
-pub fn calibrate(
+pub fn calibrate_rounds(
     figure: &FigureDefinition,
     sizes: &WorkingSizes,
     threads: usize,
@@ -145,7 +145,7 @@ pub fn calibrate(
     let target = target.as_secs_f64();
     let mut rounds = 1u64;
     loop {
-        let seconds = time(figure, sizes, threads, rounds)?.seconds;
+        let seconds = time_rounds(figure, sizes, threads, rounds)?.seconds;
         if seconds >= target / 8.0 || rounds >= 1 << 40 {
             return Ok(((rounds as f64 * target / seconds).round() as u64).max(1));
         }
@@ -157,66 +157,67 @@ pub fn calibrate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::{FIGURES, ThreadCounts, definition};
-    use crate::kernel::WorkKernel;
+    use crate::figure::{FIGURES, ThreadCounts, find_definition};
+    use crate::work_kernel::WorkKernel;
 
     fn sizes() -> WorkingSizes {
-        WorkingSizes { array_bytes: 1 << 20, all_bytes: 1 << 20, available_bytes: 1 << 40 }
+        WorkingSizes { array_bytes: 1 << 20, all_threads_bytes: 1 << 20, available_bytes: 1 << 40 }
     }
 
     /// Each figure works, with each of its thread counts, and the same work gives the same sum.
     #[test]
     fn every_figure_can_be_timed() {
         for figure in FIGURES {
-            let threads = if figure.counts == ThreadCounts::One { 1 } else { 3 };
-            let once = match time(figure, &sizes(), threads, 2) {
-                Err(BaselineError::Cannot(_)) if figure.id == "kernel.wake" => continue,
+            let threads = if figure.thread_counts == ThreadCounts::One { 1 } else { 3 };
+            let once = match time_rounds(figure, &sizes(), threads, 2) {
+                Err(BaselineError::Unsupported(_)) if figure.id == "kernel.wake" => continue,
                 other => other.unwrap_or_else(|error| panic!("{}: {error}", figure.id)),
             };
-            let again = time(figure, &sizes(), threads, 2).expect(figure.id);
-            assert_eq!((once.units, once.sum), (again.units, again.sum), "{}", figure.id);
-            let value = once.value(figure.kind, threads);
+            let again = time_rounds(figure, &sizes(), threads, 2).expect(figure.id);
+            assert_eq!((once.units, once.checksum), (again.units, again.checksum), "{}", figure.id);
+            let value = once.figure_value(figure.kind, threads);
             assert!(value.is_finite() && value > 0.0, "{}: {value}", figure.id);
         }
     }
 
     #[test]
     fn rates_add_up_and_times_are_of_one_thread() {
-        let two = WorkTime { seconds: 2.0, units: 8.0, sum: 0 };
-        assert_eq!((two.value(FigureKind::Rate, 2), two.value(FigureKind::Time, 2)), (4.0, 0.5));
+        let two = WorkTime { seconds: 2.0, units: 8.0, checksum: 0 };
+        assert_eq!((two.figure_value(FigureKind::Rate, 2), two.figure_value(FigureKind::Time, 2)), (4.0, 0.5));
     }
 
     /// Calibration increases the rounds until they take as long as they should; only their ratio is
     /// judged here.
     #[test]
     fn calibration_asks_for_more_rounds_of_longer_work() {
-        let figure = definition("processor.integer").expect("known");
-        let rounds = |milliseconds| calibrate(figure, &sizes(), 1, Duration::from_millis(milliseconds)).expect("timed");
+        let figure = find_definition("processor.integer").expect("known");
+        let rounds =
+            |milliseconds| calibrate_rounds(figure, &sizes(), 1, Duration::from_millis(milliseconds)).expect("timed");
         assert!(rounds(100) > rounds(5));
     }
 
     #[test]
     fn threads_begin_when_the_last_has_come_or_was_not_started() {
-        let gate = ThreadGate::new(3);
+        let gate = StartGate::new(3);
         std::thread::scope(|scope| {
             let two = [(); 2].map(|()| scope.spawn(|| gate.wait()));
             // the third thread, which the system refuses
             gate.arrive();
             two.into_iter().for_each(|thread| thread.join().expect("ended"));
         });
-        assert_eq!(*gate.missing.lock().expect("free"), 0);
+        assert_eq!(*gate.missing_threads.lock().expect("free"), 0);
     }
 
     #[test]
-    fn one_thread_that_cannot_ends_all_with_its_reason() {
+    fn a_failing_thread_ends_the_measurement_with_its_reason() {
         fn make(_: &WorkingSizes, share: ThreadShare) -> Result<WorkKernel, BaselineError> {
             if share.index == 1 {
-                return Err(BaselineError::Cannot("no".into()));
+                return Err(BaselineError::Unsupported("no".into()));
             }
-            Ok(WorkKernel { work: Box::new(Ok), units: 1.0, is_repeatable: true })
+            Ok(WorkKernel { run_rounds: Box::new(Ok), units_per_round: 1.0, is_repeatable: true })
         }
-        let figure = FigureDefinition { make, ..*definition("processor.integer").expect("known") };
-        let error = time(&figure, &sizes(), 3, 1).expect_err("one cannot");
+        let figure = FigureDefinition { make_kernel, ..*find_definition("processor.integer").expect("known") };
+        let error = time_rounds(&figure, &sizes(), 3, 1).expect_err("one cannot");
         assert_eq!(error.to_string(), "no");
     }
 }

@@ -8,9 +8,9 @@ pub type RoundFunction = Box<dyn FnMut(u64) -> Result<u64, BaselineError> + Send
 /// Work that can be timed.
 pub struct WorkKernel {
     /// Does a number of rounds.
-    pub work: RoundFunction,
+    pub run_rounds: RoundFunction,
     /// Units of the figure in one round: operations, bytes.
-    pub units: f64,
+    pub units_per_round: f64,
     /// A new kernel returns the same sum for the same number of rounds.
     pub is_repeatable: bool,
 }

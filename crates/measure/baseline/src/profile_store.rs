@@ -13,7 +13,7 @@ use crate::document::BaselineDocument;
 /// Schema name of the file.
 pub const SCHEMA: &str = "diskwright.baseline-profile/1";
 /// Largest size of a profile, bytes; a larger file is rejected.
-const MOST_BYTES: u64 = 4 << 20;
+const MAX_PROFILE_BYTES: u64 = 4 << 20;
 
 /// Stored measurements of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct MachineProfile {
 /// Returns the path of a machine's file in a folder. Host names with other characters than letters,
 /// digits and `-` get a checksum (FNV-1a), so that two of them differ.
 #[must_use]
-pub fn file(folder: &Path, host: &str) -> PathBuf {
+pub fn profile_path(folder: &Path, host: &str) -> PathBuf {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
     let plain: String = host.chars().map(|c| if is_plain(c) { c } else { '_' }).take(80).collect();
     let sum = host.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
@@ -43,8 +43,8 @@ pub fn file(folder: &Path, host: &str) -> PathBuf {
 ///
 /// # Errors
 /// The reason for which the file cannot be used.
-pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
-    let path = file(folder, host);
+pub fn load_profile(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String> {
+    let path = profile_path(folder, host);
     let wrong = |why: String| format!("{}: {why}", path.display());
     let opened = match fs::File::open(&path) {
         Ok(opened) => opened,
@@ -52,16 +52,16 @@ pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String>
         Err(error) => return Err(wrong(error.to_string())),
     };
     let mut bytes = Vec::new();
-    opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(wrong(format!("larger than {MOST_BYTES} bytes")));
+    opened.take(MAX_PROFILE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    if bytes.len() as u64 > MAX_PROFILE_BYTES {
+        return Err(wrong(format!("larger than {MAX_PROFILE_BYTES} bytes")));
     }
     let profile: MachineProfile = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
     if profile.schema != SCHEMA {
         return Err(wrong(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema)));
     }
-    profile.baseline.check().map_err(wrong)?;
-    profile.latest.as_ref().map_or(Ok(()), BaselineDocument::check).map_err(wrong)?;
+    profile.baseline.check_figures().map_err(wrong)?;
+    profile.latest.as_ref().map_or(Ok(()), BaselineDocument::check_figures).map_err(wrong)?;
     Ok((profile.host == host).then_some(profile))
 }
 
@@ -71,7 +71,7 @@ pub fn load(folder: &Path, host: &str) -> Result<Option<MachineProfile>, String>
 ///
 /// # Errors
 /// When the system refuses.
-pub fn keep(
+pub fn save_measurement(
     folder: &Path,
     document: &BaselineDocument,
     known: Option<&BaselineDocument>,
@@ -82,7 +82,7 @@ pub fn keep(
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
-    let before = if replace { None } else { load(folder, host).map_err(io::Error::other)? };
+    let before = if replace { None } else { load_profile(folder, host).map_err(io::Error::other)? };
     let first = |baseline: &BaselineDocument, latest: Option<BaselineDocument>| {
         let (schema, host, baseline) = (SCHEMA.to_owned(), host.to_owned(), baseline.clone());
         MachineProfile { schema, host, baseline, latest }
@@ -92,11 +92,11 @@ pub fn keep(
         (None, Some(known)) if !replace => first(known, Some(document.clone())),
         (None, _) => first(document, None),
     };
-    let path = file(folder, host);
+    let path = profile_path(folder, host);
     let part = path.with_extension("part");
     // a killed process may have left one; holding the lock, nothing else writes it now
     let _ = fs::remove_file(&part);
-    let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
+    let written = write_profile(&part, &profile).and_then(|()| fs::rename(&part, &path));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -104,7 +104,7 @@ pub fn keep(
 }
 
 /// Writes a profile and syncs the file.
-fn write(path: &Path, profile: &MachineProfile) -> io::Result<()> {
+fn write_profile(path: &Path, profile: &MachineProfile) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(profile)?;
     text.push('\n');
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;
@@ -129,26 +129,26 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let folder = root.path().join("baselines");
         let days = |host: &str| {
-            let kept = load(&folder, host).expect("read")?;
+            let kept = load_profile(&folder, host).expect("read")?;
             Some((kept.baseline.measured, kept.latest.map(|latest| latest.measured)))
         };
         assert_eq!(days("db1"), None);
-        keep(&folder, &measured("db1", "1"), None, false).expect("kept");
+        save_measurement(&folder, &measured("db1", "1"), None, false).expect("kept");
         assert_eq!(days("db1"), Some(("1".into(), None)));
-        keep(&folder, &measured("db1", "2"), None, false).expect("kept");
-        keep(&folder, &measured("db1", "3"), None, false).expect("kept");
+        save_measurement(&folder, &measured("db1", "2"), None, false).expect("kept");
+        save_measurement(&folder, &measured("db1", "3"), None, false).expect("kept");
         assert_eq!(days("db1"), Some(("1".into(), Some("3".into()))));
-        keep(&folder, &measured("db1", "4"), None, true).expect("kept");
+        save_measurement(&folder, &measured("db1", "4"), None, true).expect("kept");
         assert_eq!((days("db1"), days("db2")), (Some(("4".into(), None)), None));
     }
 
     #[test]
-    fn a_check_is_no_baseline_where_that_is_in_another_folder() {
+    fn a_check_does_not_replace_a_baseline_in_another_folder() {
         let root = tempfile::tempdir().expect("a folder");
         let (known, check) = (measured("db1", "1"), measured("db1", "2"));
         let days = |replace: bool| {
-            keep(root.path(), &check, Some(&known), replace).expect("kept");
-            let kept = load(root.path(), "db1").expect("read").expect("there");
+            save_measurement(root.path(), &check, Some(&known), replace).expect("kept");
+            let kept = load_profile(root.path(), "db1").expect("read").expect("there");
             (kept.baseline.measured, kept.latest.map(|latest| latest.measured))
         };
         assert_eq!(days(false), ("1".to_owned(), Some("2".to_owned())));
@@ -158,19 +158,19 @@ mod tests {
     #[test]
     fn damaged_files_are_named_and_not_overwritten() {
         let root = tempfile::tempdir().expect("a folder");
-        let path = file(root.path(), "db1");
+        let path = profile_path(root.path(), "db1");
         fs::write(&path, "{").expect("written");
-        assert!(load(root.path(), "db1").expect_err("damaged").contains("db1.json"));
-        assert!(keep(root.path(), &measured("db1", "1"), None, false).is_err());
-        keep(root.path(), &measured("db1", "1"), None, true).expect("replaced");
-        assert!(load(root.path(), "db1").expect("read").is_some());
+        assert!(load_profile(root.path(), "db1").expect_err("damaged").contains("db1.json"));
+        assert!(save_measurement(root.path(), &measured("db1", "1"), None, false).is_err());
+        save_measurement(root.path(), &measured("db1", "1"), None, true).expect("replaced");
+        assert!(load_profile(root.path(), "db1").expect("read").is_some());
     }
 
     #[test]
-    fn what_a_killed_one_left_is_removed() {
+    fn removes_the_partial_file_of_a_killed_process() {
         let root = tempfile::tempdir().expect("a folder");
-        fs::write(file(root.path(), "db1").with_extension("part"), "{").expect("written");
-        keep(root.path(), &measured("db1", "1"), None, false).expect("kept");
+        fs::write(profile_path(root.path(), "db1").with_extension("part"), "{").expect("written");
+        save_measurement(root.path(), &measured("db1", "1"), None, false).expect("kept");
         let names: Vec<_> = fs::read_dir(root.path()).expect("read").flatten().map(|entry| entry.file_name()).collect();
         assert_eq!(names, ["db1.json"]);
     }
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn hosts_with_odd_names_have_files_of_their_own() {
         let folder = Path::new("x");
-        assert_eq!(file(folder, "db-1"), Path::new("x/db-1.json"));
-        assert_ne!(file(folder, "a/b"), file(folder, "a_b"));
-        assert!(!file(folder, "../../etc/passwd").to_string_lossy().contains(".."));
+        assert_eq!(profile_path(folder, "db-1"), Path::new("x/db-1.json"));
+        assert_ne!(profile_path(folder, "a/b"), profile_path(folder, "a_b"));
+        assert!(!profile_path(folder, "../../etc/passwd").to_string_lossy().contains(".."));
     }
 }
