@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 ///
 /// # Errors
 /// `EBUSY` if another user has it; otherwise the error of the system.
-pub fn claim(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
+pub fn claim_exclusively(file: &OwnedFd, mode: OFlags) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(proc_fd_path(file), mode | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty())
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use diskwright_counters::live::Roots;
 
-use crate::node::{line, names};
+use crate::node::{read_first_line, sorted_names};
 
 /// Files in /sys/kernel/config that contain the path of an export: the folders on the way, a star
 /// for any name, and the kind of export.
@@ -18,36 +18,36 @@ const EXPORTS: &[(&str, &str)] = &[
 ];
 
 /// Returns the exported paths, each with the name of the exporter.
-pub(crate) fn all(roots: &Roots) -> Vec<(String, String)> {
+pub(crate) fn read_exports(roots: &Roots) -> Vec<(String, String)> {
     let config = roots.resolve_path("/sys/kernel/config");
     let paths = |(pattern, what): &(&str, &str)| {
-        let files = expand(&config, pattern);
-        files.into_iter().filter_map(|file| Some((line(&file)?, (*what).to_owned()))).collect::<Vec<_>>()
+        let files = expand_pattern(&config, pattern);
+        files.into_iter().filter_map(|file| Some((read_first_line(&file)?, (*what).to_owned()))).collect::<Vec<_>>()
     };
     EXPORTS.iter().flat_map(paths).filter(|(path, _)| path.starts_with('/')).collect()
 }
 
-fn expand(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+fn expand_pattern(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     pattern.split('/').fold(vec![folder.to_owned()], |found, part| match part {
-        "*" => found.iter().flat_map(|f| names(f).into_iter().map(|name| f.join(name))).collect(),
+        "*" => found.iter().flat_map(|f| sorted_names(f).into_iter().map(|name| f.join(name))).collect(),
         part => found.into_iter().map(|f| f.join(part)).filter(|f| f.exists()).collect(),
     })
 }
 
 /// Bytes of a ZFS label that are searched: it is at the start, with its strings after 16 KiB.
-const LABEL: usize = 128 << 10;
+const LABEL_BYTES: usize = 128 << 10;
 
 /// Returns the imported ZFS pool to which a file belongs by its label.
-pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
-    let pools = names(&roots.resolve_path("/proc/spl/kstat/zfs"));
+pub(crate) fn find_imported_pool(roots: &Roots, file: &File) -> Option<String> {
+    let pools = sorted_names(&roots.resolve_path("/proc/spl/kstat/zfs"));
     let pools = pools.into_iter().filter(|name| roots.resolve_path(&format!("/proc/spl/kstat/zfs/{name}")).is_dir());
-    let mut label = vec![0; LABEL];
+    let mut label = vec![0; LABEL_BYTES];
     let mut bytes = 0;
     for pool in pools {
         if bytes == 0 {
             bytes = file.read_at(&mut label, 0).ok()?;
         }
-        let word = named(&pool);
+        let word = pool_name_record(&pool);
         if label[..bytes].windows(word.len()).any(|found| found == word) {
             return Some(pool);
         }
@@ -56,7 +56,7 @@ pub(crate) fn pool(roots: &Roots, file: &File) -> Option<String> {
 }
 
 /// Returns the encoded pair of the label's list: `name`, a string, one value, and the pool's name.
-fn named(pool: &str) -> Vec<u8> {
+fn pool_name_record(pool: &str) -> Vec<u8> {
     let mut word = b"\0\0\0\x04name\0\0\0\x09\0\0\0\x01".to_vec();
     word.extend((pool.len() as u32).to_be_bytes());
     word.extend(pool.as_bytes());
@@ -65,7 +65,7 @@ fn named(pool: &str) -> Vec<u8> {
 }
 
 /// Returns whether a path of the kernel's leads to a file or device that `wanted` accepts.
-pub(crate) fn leads_to(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
+pub(crate) fn path_matches(roots: &Roots, path: &str, wanted: impl Fn(&fs::Metadata) -> bool) -> bool {
     fs::metadata(roots.resolve_path(path)).is_ok_and(|found| wanted(&found))
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_handed_out_is_read_from_the_configuration() {
+    fn reads_exports_from_the_configuration() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let path = folder.path().join(path);
@@ -85,7 +85,7 @@ mod tests {
         write("sys/kernel/config/target/core/fileio_0/disk/udev_path", "/srv/disk.img\n");
         write("sys/kernel/config/target/core/alua/lu_gps/x", "");
         write("sys/kernel/config/usb_gadget/g/functions/mass_storage.0/lun.0/file", "\n");
-        let found = all(&Roots::from_root(folder.path()));
+        let found = read_exports(&Roots::from_root(folder.path()));
         let found: Vec<(&str, &str)> = found.iter().map(|(path, what)| (path.as_str(), what.as_str())).collect();
         assert_eq!(found, [("/dev/sdb", "the NVMe target"), ("/srv/disk.img", "the SCSI target")]);
     }
@@ -100,10 +100,10 @@ mod tests {
         fs::write(&label, bytes).unwrap();
         let roots = Roots::from_root(folder.path());
         let file = File::open(&label).unwrap();
-        assert_eq!(pool(&roots, &file), None);
+        assert_eq!(find_imported_pool(&roots, &file), None);
         fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs/tan")).unwrap();
-        assert_eq!(pool(&roots, &file), None);
+        assert_eq!(find_imported_pool(&roots, &file), None);
         fs::create_dir_all(folder.path().join("proc/spl/kstat/zfs/tank")).unwrap();
-        assert_eq!(pool(&roots, &file).as_deref(), Some("tank"));
+        assert_eq!(find_imported_pool(&roots, &file).as_deref(), Some("tank"));
     }
 }

@@ -10,12 +10,12 @@
 //!
 //! It only reads. It knows no suite, format or server.
 
+mod backing_file;
 pub mod claim;
-mod devices;
+mod device_graph;
+mod device_mapper;
 mod exports;
-mod file;
-mod loops;
-mod mapper;
+mod loop_devices;
 mod mounts;
 pub mod node;
 pub mod output;
@@ -29,9 +29,9 @@ mod tests;
 pub mod usage;
 mod walk;
 
-pub use claim::claim;
+pub use claim::claim_exclusively;
 pub use diskwright_hostfiles::private_files::proc_fd_path;
 pub use node::DeviceNumber;
 pub use output::{check_new, check_output};
-pub use permit::{Consent, Findings, allow, check_file, inspect};
+pub use permit::{Consent, Findings, check_file, check_permission, inspect_device};
 pub use refusal::Refusal;

@@ -7,17 +7,17 @@ use std::path::Path;
 use diskwright_counters::live::Roots;
 use diskwright_counters::live::mountinfo::{self, Mount};
 
-use crate::node::{DeviceNumber, names};
+use crate::node::{DeviceNumber, sorted_names};
 
 /// All mounts.
 #[derive(Debug, Default)]
 pub(crate) struct MountTable {
     /// Each mount, with a process that sees it if we do not.
-    pub all: Vec<(Mount, Option<u32>)>,
+    pub mounts: Vec<(Mount, Option<u32>)>,
     overlays: HashSet<DeviceNumber>,
-    known: HashSet<DeviceNumber>,
+    mounted_devices: HashSet<DeviceNumber>,
     /// Mounts on which any access can block for ever.
-    remote: HashSet<u64>,
+    remote_mounts: HashSet<u64>,
 }
 
 impl MountTable {
@@ -28,27 +28,27 @@ impl MountTable {
             table(&roots.proc.join("self/mountinfo")).into_iter().map(|mount| (mount, None)).collect();
         let own = fs::read_link(roots.proc.join("self/ns/mnt"));
         let mut seen: HashSet<_> = own.into_iter().collect();
-        for process in names(&roots.proc).iter().filter_map(|name| name.parse::<u32>().ok()) {
+        for process in sorted_names(&roots.proc).iter().filter_map(|name| name.parse::<u32>().ok()) {
             let folder = roots.proc.join(process.to_string());
             if fs::read_link(folder.join("ns/mnt")).is_ok_and(|namespace| seen.insert(namespace)) {
                 all.extend(table(&folder.join("mountinfo")).into_iter().map(|mount| (mount, Some(process))));
             }
         }
-        MountTable::of(all)
+        MountTable::from_mounts(all)
     }
 
-    fn of(all: Vec<(Mount, Option<u32>)>) -> MountTable {
+    fn from_mounts(all: Vec<(Mount, Option<u32>)>) -> MountTable {
         let of_kind = |wanted: fn(&Mount) -> bool| all.iter().map(|(mount, _)| mount).filter(move |m| wanted(m));
         let overlays = of_kind(|m| m.kind == "overlay").map(|m| m.device).collect();
         let known = of_kind(|_| true).map(|m| m.device).collect();
         let remote = of_kind(Mount::is_remote).map(|m| m.id).collect();
-        MountTable { all, overlays, known, remote }
+        MountTable { mounts: all, overlays, mounted_devices: known, remote_mounts: remote }
     }
 
     /// Iterates over the mounts on the way of a path in our namespace, including those that others
     /// cover.
-    fn covering<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Mount> {
-        self.all
+    fn mounts_above<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Mount> {
+        self.mounts
             .iter()
             .filter(|(_, process)| process.is_none())
             .map(|(mount, _)| mount)
@@ -56,39 +56,39 @@ impl MountTable {
     }
 
     /// Returns the mount on which a path in our namespace lies.
-    fn mount_of<'a>(&'a self, path: &'a str) -> Option<&'a Mount> {
+    fn mount_for_path<'a>(&'a self, path: &'a str) -> Option<&'a Mount> {
         // of several at one point the last covers the others
-        self.covering(path).max_by_key(|mount| mount.point.trim_end_matches('/').len())
+        self.mounts_above(path).max_by_key(|mount| mount.point.trim_end_matches('/').len())
     }
 
     /// Returns the filesystem on which a path in our namespace lies.
-    pub fn top(&self, path: &str) -> Option<DeviceNumber> {
-        self.mount_of(path).map(|mount| mount.device)
+    pub fn filesystem_at(&self, path: &str) -> Option<DeviceNumber> {
+        self.mount_for_path(path).map(|mount| mount.device)
     }
 
     /// Returns whether access to this path can block for ever: a server responds for it.
     pub fn may_hang(&self, path: &str) -> bool {
-        self.mount_of(path).is_some_and(Mount::is_remote)
+        self.mount_for_path(path).is_some_and(Mount::is_remote)
     }
 
     /// Returns whether a mount of this number depends on a server that may hang.
-    pub fn is_remote(&self, id: u64) -> bool {
-        self.remote.contains(&id)
+    pub fn is_remote_mount(&self, id: u64) -> bool {
+        self.remote_mounts.contains(&id)
     }
 
     /// Returns whether a mount of this number is of this device.
-    pub fn has(&self, id: u64, device: DeviceNumber) -> bool {
-        self.all.iter().any(|(mount, _)| mount.id == id && mount.device == device)
+    pub fn has_mount(&self, id: u64, device: DeviceNumber) -> bool {
+        self.mounts.iter().any(|(mount, _)| mount.id == id && mount.device == device)
     }
 
     /// Returns whether a filesystem of this number depends on a server that may hang.
     pub fn device_is_remote(&self, device: DeviceNumber) -> bool {
-        !self.none_remote() && self.all.iter().any(|(mount, _)| mount.device == device && mount.is_remote())
+        !self.has_no_remote() && self.mounts.iter().any(|(mount, _)| mount.device == device && mount.is_remote())
     }
 
     /// Returns whether no mount depends on a server that may hang.
-    pub fn none_remote(&self) -> bool {
-        self.remote.is_empty()
+    pub fn has_no_remote(&self) -> bool {
+        self.remote_mounts.is_empty()
     }
 
     /// Returns whether there is a filesystem that shows files of others under its own numbers.
@@ -104,12 +104,12 @@ impl MountTable {
 
     /// Returns whether a number was made up by a filesystem and is in no mount table.
     fn is_anonymous(&self, device: DeviceNumber) -> bool {
-        device.0 == 0 && !self.known.contains(&device)
+        device.0 == 0 && !self.mounted_devices.contains(&device)
     }
 
     /// Returns whether a file of this filesystem can be at a path, or could be once.
     pub fn may_lie_at(&self, device: DeviceNumber, path: &str) -> bool {
-        self.is_anonymous(device) || self.covering(path).any(|mount| mount.device == device)
+        self.is_anonymous(device) || self.mounts_above(path).any(|mount| mount.device == device)
     }
 }
 
@@ -118,17 +118,19 @@ mod tests {
     use super::*;
 
     fn mounts(text: &str) -> MountTable {
-        MountTable::of(mountinfo::parse_mounts(text.as_bytes()).into_iter().map(|mount| (mount, None)).collect())
+        MountTable::from_mounts(
+            mountinfo::parse_mounts(text.as_bytes()).into_iter().map(|mount| (mount, None)).collect(),
+        )
     }
 
     #[test]
-    fn what_may_hang_or_lie_below_is_told_by_the_table() {
+    fn the_table_knows_what_may_hang_or_lie_at_a_path() {
         let all = mounts(
             "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:40 / /run/disk rw - fuse.nbdfuse nbd rw\n\
              3 1 8:2 / /srv rw - ext4 /dev/sda2 rw\n",
         );
         assert!(all.may_hang("/run/disk/file") && !all.may_hang("/srv/x.img") && !all.may_hang("/run/diskette"));
-        assert!(all.is_remote(2) && !all.is_remote(1) && !all.none_remote());
+        assert!(all.is_remote_mount(2) && !all.is_remote_mount(1) && !all.has_no_remote());
         assert!(all.may_lie_at((8, 1), "/run/disk/file") && !all.may_lie_at((8, 2), "/run/disk/file"));
         // a subvolume's number is in no table
         assert!(all.may_lie_at((0, 77), "/srv/x.img"));
@@ -136,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_overlays_make_up_are_known() {
+    fn recognizes_numbers_that_overlays_make_up() {
         let all = mounts("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:50 / /merged rw - overlay overlay rw\n");
         assert!(all.may_be_stacked((0, 50)) && all.may_be_stacked((0, 51)));
         assert!(!all.may_be_stacked((8, 1)));
@@ -159,7 +161,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("proc/self/ns")).unwrap();
         std::os::unix::fs::symlink("mnt:[1]", folder.path().join("proc/self/ns/mnt")).unwrap();
         let all = MountTable::read(&Roots::from_root(folder.path()));
-        assert_eq!(all.all.len(), 2);
-        assert_eq!((all.all[1].0.device, all.all[1].1), ((8, 5), Some(11)));
+        assert_eq!(all.mounts.len(), 2);
+        assert_eq!((all.mounts[1].0.device, all.mounts[1].1), ((8, 5), Some(11)));
     }
 }

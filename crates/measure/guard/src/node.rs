@@ -22,55 +22,55 @@ pub struct FileId {
 impl FileId {
     /// Takes the numbers from the result of `stat`.
     #[must_use]
-    pub fn of(metadata: &Metadata) -> FileId {
-        FileId { device: unpack(metadata.dev()), inode: metadata.ino() }
+    pub fn from_metadata(metadata: &Metadata) -> FileId {
+        FileId { device: unpack_device_number(metadata.dev()), inode: metadata.ino() }
     }
 }
 
 /// Unpacks a device number of the kernel.
 #[must_use]
-pub fn unpack(packed: u64) -> DeviceNumber {
+pub fn unpack_device_number(packed: u64) -> DeviceNumber {
     (u64::from(major(packed)), u64::from(minor(packed)))
 }
 
 /// Returns the number of a block device; `None` for other files.
 #[must_use]
-pub fn block_number(metadata: &Metadata) -> Option<DeviceNumber> {
-    metadata.file_type().is_block_device().then(|| unpack(metadata.rdev()))
+pub fn block_device_number(metadata: &Metadata) -> Option<DeviceNumber> {
+    metadata.file_type().is_block_device().then(|| unpack_device_number(metadata.rdev()))
 }
 
 /// Returns the status of a link or file from the kernel's cached attributes, without waiting for a
 /// server.
-pub(crate) fn look(path: &Path) -> Option<Statx> {
+pub(crate) fn stat_without_sync(path: &Path) -> Option<Statx> {
     rustix::fs::statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()
 }
 
 /// Returns a device's folder in /sys.
 #[must_use]
-pub fn sys(roots: &Roots, number: DeviceNumber) -> PathBuf {
+pub fn sysfs_folder(roots: &Roots, number: DeviceNumber) -> PathBuf {
     roots.resolve_path(&format!("/sys/dev/block/{}:{}", number.0, number.1))
 }
 
 /// Opens a block device for reading by its number, whatever its name leads to. `None` if this
 /// machine does not permit it.
-pub(crate) fn open(roots: &Roots, number: DeviceNumber, name: &str, flags: OFlags) -> Option<File> {
+pub(crate) fn open_block_device(roots: &Roots, number: DeviceNumber, name: &str, flags: OFlags) -> Option<File> {
     let node = roots.resolve_path(&format!("/dev/{}", name.replace('!', "/")));
     let link = roots.resolve_path(&format!("/dev/block/{}:{}", number.0, number.1));
     let open = |path: &Path| {
         // checked before it is opened: opening a tape rewinds it
-        let is_it = |m: &Metadata| block_number(m) == Some(number);
+        let is_it = |m: &Metadata| block_device_number(m) == Some(number);
         fs::metadata(path).ok().filter(is_it)?;
         let flags = (flags | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
         let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
         file.metadata().is_ok_and(|m| is_it(&m)).then_some(file)
     };
     // a fake machine has no devices to open
-    let private = || (roots.root == Path::new("/")).then(|| with_node(number, open)).flatten();
+    let private = || (roots.root == Path::new("/")).then(|| with_temporary_node(number, open)).flatten();
     open(&node).or_else(|| open(&link)).or_else(private)
 }
 
 /// Creates a temporary device node in a private folder.
-fn with_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Option<T> {
+fn with_temporary_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Option<T> {
     // /run and /tmp often forbid device nodes
     ["/run", "/var/tmp", "/tmp", "/root"].iter().find_map(|parent| {
         let folder = Path::new(parent).join(format!(".diskwright-{}", std::process::id()));
@@ -87,7 +87,7 @@ fn with_node<T>(number: DeviceNumber, open: impl Fn(&Path) -> Option<T>) -> Opti
 }
 
 /// Returns the names in a folder, sorted; empty if it cannot be read.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn sorted_names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
@@ -95,13 +95,13 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
 }
 
 /// Reads a small file of the kernel, without the newline at its end.
-pub(crate) fn line(path: &Path) -> Option<String> {
+pub(crate) fn read_first_line(path: &Path) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim_end_matches('\n').to_owned())
 }
 
 /// Reads a number from a small file of the kernel.
-pub(crate) fn value(path: &Path) -> Option<u64> {
-    line(path)?.trim().parse().ok()
+pub(crate) fn read_number(path: &Path) -> Option<u64> {
+    read_first_line(path)?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -110,26 +110,27 @@ mod tests {
 
     #[test]
     fn numbers_are_unpacked_as_the_kernel_packs_them() {
-        assert_eq!(unpack(makedev(259, 300)), (259, 300));
-        assert_eq!(unpack(0x0801), (8, 1));
+        assert_eq!(unpack_device_number(makedev(259, 300)), (259, 300));
+        assert_eq!(unpack_device_number(0x0801), (8, 1));
         let found = fs::metadata(env!("CARGO_MANIFEST_DIR")).unwrap();
-        assert_eq!(FileId::of(&found).inode, found.ino());
-        assert_eq!(block_number(&found), None);
+        assert_eq!(FileId::from_metadata(&found).inode, found.ino());
+        assert_eq!(block_device_number(&found), None);
     }
 
     #[test]
     fn a_device_without_a_node_is_opened_by_its_number() {
-        let Some(name) = names(Path::new("/sys/class/block")).into_iter().find(|name| name.starts_with("loop")) else {
+        let Some(name) = sorted_names(Path::new("/sys/class/block")).into_iter().find(|name| name.starts_with("loop"))
+        else {
             return eprintln!("skipped: no loop devices here");
         };
         let path = Path::new("/sys/class/block").join(name).join("dev");
         let number =
             diskwright_counters::live::mountinfo::parse_device_number(fs::read(path).unwrap().trim_ascii()).unwrap();
-        let before = names(Path::new("/dev"));
-        let Some(opened) = open(&Roots::default(), number, "no-such-node", OFlags::empty()) else {
+        let before = sorted_names(Path::new("/dev"));
+        let Some(opened) = open_block_device(&Roots::default(), number, "no-such-node", OFlags::empty()) else {
             return eprintln!("skipped: no device may be made or opened here");
         };
-        assert_eq!(block_number(&opened.metadata().unwrap()), Some(number));
-        assert_eq!(names(Path::new("/dev")), before);
+        assert_eq!(block_device_number(&opened.metadata().unwrap()), Some(number));
+        assert_eq!(sorted_names(Path::new("/dev")), before);
     }
 }

@@ -11,17 +11,17 @@ use diskwright_base::user_input::nearest_word;
 use diskwright_counters::live::Roots;
 use diskwright_hostfiles::kernel_filesystems;
 
+use crate::backing_file::{BackingFile, FileMatch};
 use crate::claim;
-use crate::file::{BackingFile, FileMatch};
-use crate::loops::{self, LoopBacking};
+use crate::loop_devices::{self, LoopBacking};
 use crate::mounts::MountTable;
-use crate::node::{DeviceNumber, FileId, unpack};
+use crate::node::{DeviceNumber, FileId, unpack_device_number};
 use crate::refusal::Refusal;
 use crate::swaps;
 use crate::usage;
 
 /// /dev/null and /dev/full, which cannot be damaged.
-const HARMLESS: [DeviceNumber; 2] = [(1, 3), (1, 7)];
+const HARMLESS_DEVICES: [DeviceNumber; 2] = [(1, 3), (1, 7)];
 /// Links of the kernel to files that a process has open already.
 const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/stdin"];
 /// Folders of such links.
@@ -34,7 +34,7 @@ const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-sel
 /// file that is behind a loop device or is swap, or nothing in a folder of the kernel's.
 pub fn check_output(path: &Path) -> Result<(), Refusal> {
     let refuse = |what: String| Err(Refusal::Output { path: path.to_owned(), what });
-    let stream = is_stream(path);
+    let stream = is_open_stream(path);
     let metadata = if stream { fs::metadata(path) } else { fs::symlink_metadata(path) };
     let metadata = match metadata {
         Ok(metadata) => metadata,
@@ -50,7 +50,7 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
     if kind.is_block_device() {
         return refuse("is a block device".into());
     }
-    if kind.is_char_device() && !stream && !HARMLESS.contains(&unpack(metadata.rdev())) {
+    if kind.is_char_device() && !stream && !HARMLESS_DEVICES.contains(&unpack_device_number(metadata.rdev())) {
         return refuse("is a character device".into());
     }
     if kind.is_dir() {
@@ -60,7 +60,9 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
         return refuse("is a socket".into());
     }
     let roots = Roots::default();
-    match kernel_use(&roots, path, &metadata).or_else(|| if stream { None } else { writer(&roots, path, &metadata) }) {
+    match kernel_use(&roots, path, &metadata)
+        .or_else(|| if stream { None } else { find_writer(&roots, path, &metadata) })
+    {
         Some(why) => refuse(why),
         None => Ok(()),
     }
@@ -72,14 +74,14 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
 /// With [`Refusal::KernelFolder`].
 pub fn check_new(path: &Path) -> Result<(), Refusal> {
     match kernel_filesystems::is_kernel_filesystem(path) {
-        Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: near(path) }),
+        Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: nearest_device_hint(path) }),
         // creating it will report an error
         Ok(false) | Err(_) => Ok(()),
     }
 }
 
 /// Returns a hint with the block device whose name is nearest to a missing one.
-fn near(path: &Path) -> String {
+fn nearest_device_hint(path: &Path) -> String {
     let (Some(folder), Some(typed)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return String::new();
     };
@@ -94,7 +96,7 @@ fn near(path: &Path) -> String {
 }
 
 /// Returns whether a path names something that this process or another has open already.
-fn is_stream(path: &Path) -> bool {
+fn is_open_stream(path: &Path) -> bool {
     let is_number = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     let in_folder = || {
         let (parent, name) = (path.parent()?, path.file_name()?);
@@ -109,24 +111,26 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
     if !metadata.is_file() {
         return None;
     }
-    let id = FileId::of(metadata);
-    if swaps::paths(roots).iter().any(|swap| fs::metadata(roots.resolve_path(swap)).is_ok_and(|m| FileId::of(&m) == id))
+    let id = FileId::from_metadata(metadata);
+    if swaps::swap_paths(roots)
+        .iter()
+        .any(|swap| fs::metadata(roots.resolve_path(swap)).is_ok_and(|m| FileId::from_metadata(&m) == id))
     {
         return Some("is a swap file in use".into());
     }
     let mounts = MountTable::read(roots);
     let name = path.display().to_string();
-    let own = match File::open(path).and_then(|file| BackingFile::opened(&mounts, &file, name.clone())) {
+    let own = match File::open(path).and_then(|file| BackingFile::from_open_file(&mounts, &file, name.clone())) {
         Ok(own) => own,
         // it may be writable but not readable
-        Err(_) => BackingFile::known(roots, &mounts, id, name, Some(metadata.len())),
+        Err(_) => BackingFile::from_id(roots, &mounts, id, name, Some(metadata.len())),
     };
     // a file that replaced it meanwhile is checked by the next command
-    loops::all(roots, &mounts).into_iter().find_map(|device| match &device.below {
-        LoopBacking::File(below) => match own.is(below, &mounts) {
+    loop_devices::read_loop_devices(roots, &mounts).into_iter().find_map(|device| match &device.below {
+        LoopBacking::File(below) => match own.compare_with(below, &mounts) {
             FileMatch::No => None,
             FileMatch::Yes => Some(format!("is the file behind /dev/{}", device.name)),
-            FileMatch::Perhaps => Some(format!(
+            FileMatch::Uncertain => Some(format!(
                 "may be the file behind /dev/{} ({}), to which no path leads any more",
                 device.name, below.path
             )),
@@ -137,10 +141,10 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
 
 /// Returns who else writes to the file: after a replacement they would continue with the unlinked
 /// one.
-fn writer(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
+fn find_writer(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
     let file = metadata.is_file().then(|| File::open(path).ok()).flatten()?;
     claim::has_writer(&file).then(|| {
-        let users = usage::of_file(roots, &file, &path.display().to_string());
+        let users = usage::file_users(roots, &file, &path.display().to_string());
         format!("is in use ({})", users.first().map_or("something has it open for writing", |user| user))
     })
 }
@@ -151,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn said(path: &Path) -> String {
+    fn refusal_text(path: &Path) -> String {
         check_output(path).map_or_else(|refusal| refusal.to_string(), |()| "allowed".into())
     }
 
@@ -176,22 +180,22 @@ mod tests {
             ("/proc/no-such-file".into(), "no file is created in /dev, /proc or /sys"),
             ("/sys/block/no-such-disk".into(), "no file is created in /dev, /proc or /sys"),
         ] {
-            assert!(said(&path).contains(expected), "{}: {}", path.display(), said(&path));
+            assert!(refusal_text(&path).contains(expected), "{}: {}", path.display(), refusal_text(&path));
         }
         assert_eq!(fs::read(inside("page.html")).unwrap(), b"old");
         let writer = File::options().append(true).open(inside("page.html")).unwrap();
-        assert!(said(&inside("page.html")).contains("is in use"), "{}", said(&inside("page.html")));
+        assert!(refusal_text(&inside("page.html")).contains("is in use"), "{}", refusal_text(&inside("page.html")));
         drop(writer);
-        assert_eq!(said(&inside("page.html")), "allowed");
+        assert_eq!(refusal_text(&inside("page.html")), "allowed");
         for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/2"] {
             // in a test it is a pipe, a file or a terminal
-            assert_eq!(said(Path::new(path)), "allowed", "{path}");
+            assert_eq!(refusal_text(Path::new(path)), "allowed", "{path}");
         }
-        assert!(!is_stream(Path::new("/dev/fd/../sda")) && !is_stream(Path::new("/dev/fd/x")));
+        assert!(!is_open_stream(Path::new("/dev/fd/../sda")) && !is_open_stream(Path::new("/dev/fd/x")));
     }
 
     #[test]
-    fn a_mistyped_device_is_told_the_nearest_name() {
+    fn suggests_the_nearest_device_name() {
         let folder = Path::new("/dev");
         let is_device = |e: &fs::DirEntry| e.file_type().is_ok_and(|kind| kind.is_block_device());
         let mut devices = fs::read_dir(folder).into_iter().flatten().flatten().filter(is_device);
@@ -208,19 +212,20 @@ mod tests {
     }
 
     #[test]
-    fn block_devices_and_what_streams_lead_to_are_looked_at() {
-        let Some(disk) = crate::node::names(Path::new("/sys/block")).into_iter().find(|n| !n.contains('!')) else {
+    fn checks_block_devices_and_stream_targets() {
+        let Some(disk) = crate::node::sorted_names(Path::new("/sys/block")).into_iter().find(|n| !n.contains('!'))
+        else {
             return eprintln!("skipped: no block devices here");
         };
         let path = Path::new("/dev").join(disk);
         if !path.exists() {
             return eprintln!("skipped: {} has no node", path.display());
         }
-        assert!(said(&path).contains("is a block device"), "{}", said(&path));
+        assert!(refusal_text(&path).contains("is a block device"), "{}", refusal_text(&path));
         use std::os::fd::AsRawFd;
         if let Ok(open) = File::open(&path) {
             let stream = format!("/proc/self/fd/{}", open.as_raw_fd());
-            assert!(said(Path::new(&stream)).contains("is a block device"));
+            assert!(refusal_text(Path::new(&stream)).contains("is a block device"));
         }
     }
 

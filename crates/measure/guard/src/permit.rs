@@ -11,7 +11,7 @@ use diskwright_counters::live::Roots;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::claim::claim;
+use crate::claim::claim_exclusively;
 use crate::node::DeviceNumber;
 use crate::refusal::Refusal;
 use crate::{signature, usage};
@@ -38,7 +38,7 @@ pub struct Consent {
 ///
 /// # Errors
 /// With the reason, in one sentence that says what helps.
-pub fn allow(name: &str, findings: &Findings, writes: bool, consent: &Consent) -> Result<(), Refusal> {
+pub fn check_permission(name: &str, findings: &Findings, writes: bool, consent: &Consent) -> Result<(), Refusal> {
     let name = name.to_owned();
     if let Some(why) = (!findings.in_use.is_empty()).then(|| findings.in_use.join(", ")) {
         if writes {
@@ -76,21 +76,21 @@ pub fn check_file(path: &Path) -> Result<(), Refusal> {
     }
     let Ok(file) = File::open(path) else { return Ok(()) };
     let name = path.display().to_string();
-    let in_use = usage::of_file(&Roots::default(), &file, &name);
+    let in_use = usage::file_users(&Roots::default(), &file, &name);
     if in_use.is_empty() { Ok(()) } else { Err(Refusal::InUse { name, why: in_use.join(", ") }) }
 }
 
 /// Inspects a block device: its users and its contents. It must be open, so that it cannot be
 /// replaced meanwhile.
 #[must_use]
-pub fn inspect(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
-    let mut findings = Findings { in_use: usage::of_device(roots, number), carries: Vec::new() };
-    if findings.in_use.is_empty() && matches!(claim(file, OFlags::RDONLY), Err(Errno::BUSY)) {
+pub fn inspect_device(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) -> Findings {
+    let mut findings = Findings { in_use: usage::device_users(roots, number), carries: Vec::new() };
+    if findings.in_use.is_empty() && matches!(claim_exclusively(file, OFlags::RDONLY), Err(Errno::BUSY)) {
         findings.in_use.push("the kernel does not grant exclusive access".to_owned());
     }
     let parts = usage::with_partitions(roots, number);
     findings.carries.extend(parts.into_iter().skip(1).map(|(_, name)| format!("the partition {name}")));
-    match signature::find(file, bytes) {
+    match signature::find_signatures(file, bytes) {
         Ok(marks) => findings.carries.extend(marks.into_iter().map(str::to_owned)),
         // a device that fails can still be measured by reading
         Err(error) => findings.carries.push(format!("unreadable content ({error})")),
@@ -102,7 +102,7 @@ pub fn inspect(roots: &Roots, file: &OwnedFd, number: DeviceNumber, bytes: u64) 
 mod tests {
     use super::*;
 
-    fn said(live: bool, destroy: Option<&str>) -> Consent {
+    fn consent(live: bool, destroy: Option<&str>) -> Consent {
         Consent { live, destroy: destroy.map(str::to_owned) }
     }
 
@@ -113,16 +113,25 @@ mod tests {
         let mounted = Findings { in_use: vec!["sda1 is mounted on /".into()], carries: vec!["XFS".into()] };
         let name = "/dev/sda";
         // reading
-        assert_eq!(allow(name, &free, false, &said(false, None)), Ok(()));
-        assert_eq!(allow(name, &marked, false, &said(false, None)), Ok(()));
-        assert!(matches!(allow(name, &mounted, false, &said(false, None)), Err(Refusal::NeedsLive { .. })));
-        assert_eq!(allow(name, &mounted, false, &said(true, None)), Ok(()));
+        assert_eq!(check_permission(name, &free, false, &consent(false, None)), Ok(()));
+        assert_eq!(check_permission(name, &marked, false, &consent(false, None)), Ok(()));
+        assert!(matches!(
+            check_permission(name, &mounted, false, &consent(false, None)),
+            Err(Refusal::NeedsLive { .. })
+        ));
+        assert_eq!(check_permission(name, &mounted, false, &consent(true, None)), Ok(()));
         // writing
-        assert!(matches!(allow(name, &free, true, &said(true, None)), Err(Refusal::NeedsName { .. })));
-        assert!(matches!(allow(name, &marked, true, &said(false, None)), Err(Refusal::NeedsName { .. })));
-        assert_eq!(allow(name, &marked, true, &said(false, Some(name))), Ok(()));
-        assert!(matches!(allow(name, &marked, true, &said(false, Some("sda"))), Err(Refusal::OtherName { .. })));
+        assert!(matches!(check_permission(name, &free, true, &consent(true, None)), Err(Refusal::NeedsName { .. })));
+        assert!(matches!(check_permission(name, &marked, true, &consent(false, None)), Err(Refusal::NeedsName { .. })));
+        assert_eq!(check_permission(name, &marked, true, &consent(false, Some(name))), Ok(()));
+        assert!(matches!(
+            check_permission(name, &marked, true, &consent(false, Some("sda"))),
+            Err(Refusal::OtherName { .. })
+        ));
         // in use: no option helps
-        assert!(matches!(allow(name, &mounted, true, &said(true, Some(name))), Err(Refusal::InUse { .. })));
+        assert!(matches!(
+            check_permission(name, &mounted, true, &consent(true, Some(name))),
+            Err(Refusal::InUse { .. })
+        ));
     }
 }

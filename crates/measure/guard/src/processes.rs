@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 use diskwright_counters::live::Roots;
 use rustix::fs::{FileType, Statx};
 
-use crate::devices::{DeviceGraph, StorageNode};
-use crate::node::{FileId, look, names};
+use crate::device_graph::{DeviceGraph, StorageNode};
+use crate::node::{FileId, sorted_names, stat_without_sync};
 
 /// Programs that look at every new device for a moment or watch its health, and are no reason to
 /// keep away. They count all the same if they may write.
 const WATCHERS: &[&str] = &["(udev-worker)", "systemd-udevd", "udevd", "udisksd", "smartd", "multipathd"];
 /// Time between the two looks at open files.
-const SECOND_LOOK: Duration = Duration::from_millis(300);
+const SECOND_LOOK_DELAY: Duration = Duration::from_millis(300);
 /// `O_PATH`: a reference by which nothing is read or written.
-const NAME_ONLY: u64 = 0o10_000_000;
+const O_PATH_FLAG: u64 = 0o10_000_000;
 
 /// The nodes to look for, and whether processes that only read them count.
 pub(crate) type NodeFilter = HashMap<StorageNode, bool>;
@@ -27,9 +27,9 @@ pub(crate) type NodeFilter = HashMap<StorageNode, bool>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NodeUser {
     pub node: StorageNode,
-    pub process: u32,
+    pub process_id: u32,
     pub name: String,
-    pub how: UseMode,
+    pub mode: UseMode,
 }
 
 /// Kind of use.
@@ -48,7 +48,7 @@ struct ProcessFolder {
 }
 
 /// Iterates over all processes except this one.
-fn others(roots: &Roots) -> impl Iterator<Item = ProcessFolder> + '_ {
+fn other_processes(roots: &Roots) -> impl Iterator<Item = ProcessFolder> + '_ {
     let all = fs::read_dir(&roots.proc).into_iter().flatten().flatten();
     let number = |e: &fs::DirEntry| e.file_name().to_str().and_then(|n| n.parse::<u32>().ok());
     let numbers = all.filter_map(move |e| Some((number(&e)?, e.path()))).filter(|(id, _)| *id != std::process::id());
@@ -60,25 +60,25 @@ fn others(roots: &Roots) -> impl Iterator<Item = ProcessFolder> + '_ {
 
 /// Finds processes that have a node open or mapped, as far as they are visible. Programs that only
 /// looked at it for a moment (losetup, blkid, udev) are gone at the second look.
-pub(crate) fn users(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
+pub(crate) fn find_users(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
     let mut found: Vec<(ProcessFolder, Vec<NodeUser>)> = Vec::new();
-    for process in others(graph.roots) {
-        let users = opens(graph, wanted, &process);
+    for process in other_processes(graph.roots) {
+        let users = open_nodes(graph, wanted, &process);
         if !users.is_empty() {
             found.push((process, users));
         }
     }
     let begun = Instant::now();
-    while !found.is_empty() && begun.elapsed() < SECOND_LOOK {
-        std::thread::park_timeout(SECOND_LOOK.saturating_sub(begun.elapsed()));
+    while !found.is_empty() && begun.elapsed() < SECOND_LOOK_DELAY {
+        std::thread::park_timeout(SECOND_LOOK_DELAY.saturating_sub(begun.elapsed()));
     }
     let still = |(process, users): &(ProcessFolder, Vec<NodeUser>)| {
-        let now = opens(graph, wanted, process);
+        let now = open_nodes(graph, wanted, process);
         users.iter().filter(|user| now.contains(user)).cloned().collect::<Vec<_>>()
     };
     let mut users: Vec<NodeUser> = found.iter().flat_map(still).collect();
-    for user in maps(graph, wanted) {
-        if !users.iter().any(|u| (u.node, u.process) == (user.node, user.process)) {
+    for user in mapped_nodes(graph, wanted) {
+        if !users.iter().any(|u| (u.node, u.process_id) == (user.node, user.process_id)) {
             users.push(user);
         }
     }
@@ -86,27 +86,29 @@ pub(crate) fn users(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
 }
 
 /// Returns the wanted nodes that a process has open, each once.
-fn opens(graph: &DeviceGraph, wanted: &NodeFilter, process: &ProcessFolder) -> Vec<NodeUser> {
+fn open_nodes(graph: &DeviceGraph, wanted: &NodeFilter, process: &ProcessFolder) -> Vec<NodeUser> {
     let mut users: Vec<NodeUser> = Vec::new();
-    for descriptor in names(&process.folder.join("fd")) {
+    for descriptor in sorted_names(&process.folder.join("fd")) {
         let link = process.folder.join("fd").join(&descriptor);
         // pipes, sockets and the like have no path
         if !fs::read_link(&link).is_ok_and(|path| path.is_absolute()) {
             continue;
         }
         let info = process.folder.join("fdinfo").join(&descriptor);
-        if !graph.mounts.none_remote() && lies_remote(graph, wanted, &info) {
+        if !graph.mounts.has_no_remote() && is_unrelated_remote(graph, wanted, &info) {
             continue;
         }
-        let Some(node) = look(&link).and_then(|found| node(graph, wanted, &link, &found)) else { continue };
-        let flags = told(&info, "flags:", 8).unwrap_or(2);
+        let Some(node) = stat_without_sync(&link).and_then(|found| match_node(graph, wanted, &link, &found)) else {
+            continue;
+        };
+        let flags = read_info_number(&info, "flags:", 8).unwrap_or(2);
         let mode = if flags & 3 == 0 { UseMode::Reads } else { UseMode::Writes };
         let counts = mode == UseMode::Writes || (wanted[&node] && !WATCHERS.contains(&process.name.as_str()));
-        if flags & NAME_ONLY == 0 && counts {
+        if flags & O_PATH_FLAG == 0 && counts {
             match users.iter_mut().find(|user| user.node == node) {
-                Some(user) if mode == UseMode::Writes => user.how = mode,
+                Some(user) if mode == UseMode::Writes => user.mode = mode,
                 Some(_) => {}
-                None => users.push(NodeUser { node, process: process.id, name: process.name.clone(), how: mode }),
+                None => users.push(NodeUser { node, process_id: process.id, name: process.name.clone(), mode: mode }),
             }
         }
     }
@@ -114,7 +116,7 @@ fn opens(graph: &DeviceGraph, wanted: &NodeFilter, process: &ProcessFolder) -> V
 }
 
 /// Reads a number from /proc's information about an open file.
-fn told(info: &Path, name: &str, radix: u32) -> Option<u64> {
+fn read_info_number(info: &Path, name: &str, radix: u32) -> Option<u64> {
     let text = fs::read_to_string(info).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     u64::from_str_radix(value.trim(), radix).ok()
@@ -122,16 +124,18 @@ fn told(info: &Path, name: &str, radix: u32) -> Option<u64> {
 
 /// Returns whether an open file is on a filesystem whose server may be gone, and none of the wanted
 /// files is: looking at it could block for ever.
-fn lies_remote(graph: &DeviceGraph, wanted: &NodeFilter, info: &Path) -> bool {
-    let Some(mount) = told(info, "mnt_id:", 10).filter(|id| graph.mounts.is_remote(*id)) else { return false };
+fn is_unrelated_remote(graph: &DeviceGraph, wanted: &NodeFilter, info: &Path) -> bool {
+    let Some(mount) = read_info_number(info, "mnt_id:", 10).filter(|id| graph.mounts.is_remote_mount(*id)) else {
+        return false;
+    };
     !wanted.keys().any(|node| match node {
-        StorageNode::File(place) => graph.files[*place].id.is_some_and(|id| graph.mounts.has(mount, id.device)),
+        StorageNode::File(place) => graph.files[*place].id.is_some_and(|id| graph.mounts.has_mount(mount, id.device)),
         StorageNode::Device(_) => false,
     })
 }
 
 /// Returns the wanted node that matches an open file.
-fn node(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, found: &Statx) -> Option<StorageNode> {
+fn match_node(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, found: &Statx) -> Option<StorageNode> {
     let number = |major: u32, minor: u32| (u64::from(major), u64::from(minor));
     match FileType::from_raw_mode(found.stx_mode.into()) {
         FileType::BlockDevice => Some(StorageNode::Device(number(found.stx_rdev_major, found.stx_rdev_minor)))
@@ -155,27 +159,27 @@ fn node(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, found: &Statx) ->
 /// Finds programs that run from a file or have it or a device mapped; those hold no descriptor. The
 /// table of maps has the number of the whole filesystem, which for a file on btrfs differs from
 /// `stat`; each mapped file is looked up once.
-fn maps(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
+fn mapped_nodes(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
     let mut known: HashMap<String, Option<StorageNode>> = HashMap::new();
     let mut users: Vec<NodeUser> = Vec::new();
-    for process in others(graph.roots) {
+    for process in other_processes(graph.roots) {
         let Ok(text) = fs::read(process.folder.join("maps")) else { continue };
         let text = String::from_utf8_lossy(&text);
         for line in text.lines() {
             // address range, permissions, offset; then device, inode and path
-            let Some((span, file)) = parts(line) else { continue };
+            let Some((span, file)) = split_mapping(line) else { continue };
             let node = match known.get(file) {
                 Some(node) => *node,
                 None => {
                     let link = process.folder.join("map_files").join(span);
-                    let node = mapped(graph, wanted, &link, file);
+                    let node = match_mapped_file(graph, wanted, &link, file);
                     known.insert(file.to_owned(), node);
                     node
                 }
             };
             let Some(node) = node else { continue };
-            if !users.iter().any(|u| (u.node, u.process) == (node, process.id)) {
-                users.push(NodeUser { node, process: process.id, name: process.name.clone(), how: UseMode::Maps });
+            if !users.iter().any(|u| (u.node, u.process_id) == (node, process.id)) {
+                users.push(NodeUser { node, process_id: process.id, name: process.name.clone(), mode: UseMode::Maps });
             }
         }
     }
@@ -184,14 +188,14 @@ fn maps(graph: &DeviceGraph, wanted: &NodeFilter) -> Vec<NodeUser> {
 
 /// Splits a line of the maps into the address range, and device, inode and path; `None` if it maps
 /// no file.
-fn parts(line: &str) -> Option<(&str, &str)> {
+fn split_mapping(line: &str) -> Option<(&str, &str)> {
     let mut words = line.splitn(4, ' ');
     let (span, file) = (words.next()?, words.nth(2)?);
     (!file.starts_with("00:00 0")).then_some((span, file))
 }
 
 /// Returns the wanted node that matches a mapped file.
-fn mapped(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, file: &str) -> Option<StorageNode> {
+fn match_mapped_file(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, file: &str) -> Option<StorageNode> {
     let mut words = file.split_ascii_whitespace();
     let (device, inode) = (words.next()?, words.next()?.parse::<u64>().ok()?);
     let (major, minor) = device.split_once(':')?;
@@ -207,5 +211,5 @@ fn mapped(graph: &DeviceGraph, wanted: &NodeFilter, link: &Path, file: &str) -> 
         return None;
     }
     // needs a privilege; without it only the numbers are compared
-    look(link).and_then(|found| node(graph, wanted, link, &found))
+    stat_without_sync(link).and_then(|found| match_node(graph, wanted, link, &found))
 }

@@ -74,15 +74,15 @@ const MARKS: &[SignatureMark] = &[
 ];
 
 /// md keeps its 0.90 and 1.0 superblocks near the end, at 64 KiB boundaries.
-const MD: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
+const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
 /// ZFS keeps 128 uberblocks in each label; this is their magic in both byte orders.
-const ZFS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
+const ZFS_MAGICS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0xba, 0xb1, 0x0c]];
 
 /// Finds the known formats on a target of `bytes` bytes; empty if none is found.
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
+pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     let mut found = Vec::new();
     let mut add = |what| {
         if !found.contains(&what) {
@@ -93,7 +93,7 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
         let offset =
             if mark.offset >= 0 { Some(mark.offset as u64) } else { bytes.checked_sub(mark.offset.unsigned_abs()) };
         if let Some(offset) = offset
-            && holds(file, offset, mark.bytes)?
+            && has_bytes_at(file, offset, mark.bytes)?
         {
             add(mark.what);
         }
@@ -101,12 +101,12 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     let end = bytes / 0x1_0000 * 0x1_0000;
     let version_1_0 = (bytes / 512).saturating_sub(16) / 8 * 8 * 512;
     for offset in [end.saturating_sub(0x1_0000), version_1_0] {
-        if holds(file, offset, &MD)? {
+        if has_bytes_at(file, offset, &MD_MAGIC)? {
             add("an md member");
         }
     }
     for index in (0x2_0000u64..0x4_0000).step_by(1024) {
-        if holds(file, index, &ZFS[0])? || holds(file, index, &ZFS[1])? {
+        if has_bytes_at(file, index, &ZFS_MAGICS[0])? || has_bytes_at(file, index, &ZFS_MAGICS[1])? {
             add("ZFS");
             break;
         }
@@ -114,7 +114,7 @@ pub fn find(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     Ok(found)
 }
 
-fn holds(file: &OwnedFd, offset: u64, expected: &[u8]) -> io::Result<bool> {
+fn has_bytes_at(file: &OwnedFd, offset: u64, expected: &[u8]) -> io::Result<bool> {
     let mut buffer = [0u8; 32];
     let part = &mut buffer[..expected.len()];
     let mut filled = 0;
@@ -141,8 +141,8 @@ mod tests {
         file
     }
 
-    fn found(file: std::fs::File) -> Vec<&'static str> {
-        find(&OwnedFd::from(file), SIZE).unwrap()
+    fn signatures_of(file: std::fs::File) -> Vec<&'static str> {
+        find_signatures(&OwnedFd::from(file), SIZE).unwrap()
     }
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
             let from = if mark.offset < 0 { SeekFrom::End(mark.offset) } else { SeekFrom::Start(mark.offset as u64) };
             file.seek(from).unwrap();
             file.write_all(mark.bytes).unwrap();
-            assert!(found(file).contains(&mark.what), "{}", mark.what);
+            assert!(signatures_of(file).contains(&mark.what), "{}", mark.what);
         }
     }
 
@@ -162,15 +162,15 @@ mod tests {
             let mut file = image();
             file.seek(SeekFrom::Start(kib * 1024 - 10)).unwrap();
             file.write_all(b"SWAPSPACE2").unwrap();
-            assert!(found(file).iter().any(|what| what.starts_with("swap")), "{kib} KiB");
+            assert!(signatures_of(file).iter().any(|what| what.starts_with("swap")), "{kib} KiB");
         }
     }
 
     #[test]
     fn an_empty_device_holds_nothing_and_a_short_one_is_no_error() {
-        assert!(found(image()).is_empty());
+        assert!(signatures_of(image()).is_empty());
         let tiny = tempfile::tempfile().unwrap();
         tiny.set_len(100).unwrap();
-        assert!(find(&OwnedFd::from(tiny), 100).unwrap().is_empty());
+        assert!(find_signatures(&OwnedFd::from(tiny), 100).unwrap().is_empty());
     }
 }

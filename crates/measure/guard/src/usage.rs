@@ -6,37 +6,37 @@ use std::fs::{self, File};
 use diskwright_counters::live::{Roots, mountinfo};
 use rustix::fs::OFlags;
 
+use crate::backing_file::BackingFile;
 use crate::claim;
-use crate::devices::{DeviceGraph, StorageNode};
+use crate::device_graph::{DeviceGraph, StorageNode};
 use crate::exports;
-use crate::file::BackingFile;
 use crate::mounts::MountTable;
-use crate::node::{self, DeviceNumber, FileId, block_number, line, names, sys};
+use crate::node::{self, DeviceNumber, FileId, block_device_number, read_first_line, sorted_names, sysfs_folder};
 use crate::processes::{self, NodeFilter, NodeUser, UseMode};
 use crate::swaps;
-use crate::walk::{WalkStep, clauses, reach};
+use crate::walk::{WalkStep, find_related_nodes, path_clauses};
 
 /// Largest number of processes, or of mount points, that are named.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// Returns the users of a block device.
 #[must_use]
-pub fn of_device(roots: &Roots, number: DeviceNumber) -> Vec<String> {
+pub fn device_users(roots: &Roots, number: DeviceNumber) -> Vec<String> {
     let graph = DeviceGraph::read(roots, MountTable::read(roots), None);
-    of(&graph, StorageNode::Device(number))
+    node_users(&graph, StorageNode::Device(number))
 }
 
 /// Returns the users of a regular file that is open for reading.
 #[must_use]
-pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
+pub fn file_users(roots: &Roots, file: &File, name: &str) -> Vec<String> {
     let mounts = MountTable::read(roots);
-    let backing = match BackingFile::opened(&mounts, file, name.to_owned()) {
+    let backing = match BackingFile::from_open_file(&mounts, file, name.to_owned()) {
         Ok(backing) => backing,
         Err(error) => return vec![format!("it cannot be examined: {error}")],
     };
     let graph = DeviceGraph::read(roots, mounts, Some(backing));
-    let mut found = of(&graph, StorageNode::File(0));
-    if let Some(pool) = exports::pool(roots, file) {
+    let mut found = node_users(&graph, StorageNode::File(0));
+    if let Some(pool) = exports::find_imported_pool(roots, file) {
         found.push(format!("it belongs to the ZFS pool {pool}"));
     }
     if found.is_empty() && claim::has_writer(file) {
@@ -48,13 +48,13 @@ pub fn of_file(roots: &Roots, file: &File, name: &str) -> Vec<String> {
 /// Returns the device and its partitions: numbers and kernel names.
 #[must_use]
 pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber, String)> {
-    let folder = sys(roots, number);
+    let folder = sysfs_folder(roots, number);
     let link = fs::read_link(&folder).unwrap_or_default();
     let own = link.file_name().map(|name| name.to_string_lossy().into_owned());
     let mut all = vec![(number, own.unwrap_or_else(|| format!("{}:{}", number.0, number.1)))];
-    for entry in names(&folder) {
+    for entry in sorted_names(&folder) {
         let folder = folder.join(&entry);
-        let number = || mountinfo::parse_device_number(line(&folder.join("dev"))?.as_bytes());
+        let number = || mountinfo::parse_device_number(read_first_line(&folder.join("dev"))?.as_bytes());
         if let Some(number) = folder.join("partition").exists().then(number).flatten() {
             all.push((number, entry));
         }
@@ -63,18 +63,18 @@ pub fn with_partitions(roots: &Roots, number: DeviceNumber) -> Vec<(DeviceNumber
 }
 
 /// Returns the users of a node of a machine.
-pub(crate) fn of(graph: &DeviceGraph, target: StorageNode) -> Vec<String> {
-    let steps = reach(graph, target);
+pub(crate) fn node_users(graph: &DeviceGraph, target: StorageNode) -> Vec<String> {
+    let steps = find_related_nodes(graph, target);
     let facts = UsageFacts::read(graph.roots);
     let wanted: NodeFilter = steps.iter().map(|step| (step.node, !step.is_below)).collect();
-    let users = processes::users(graph, &wanted);
+    let users = processes::find_users(graph, &wanted);
     let mut sentences: Vec<Vec<String>> = Vec::new();
     // the furthest first, so that a path that a longer sentence contains is not reported again
     for (index, step) in steps.iter().enumerate().rev() {
-        let path = clauses(&steps, index);
-        let mut uses = of_node(graph, &facts, step);
-        uses.extend(of_processes(graph, step, &users, index == 0));
-        if uses.is_empty() && step.below_loop && has_exclusive_user(graph, step.node) {
+        let path = path_clauses(&steps, index);
+        let mut uses = kernel_uses(graph, &facts, step);
+        uses.extend(process_uses(graph, step, &users, index == 0));
+        if uses.is_empty() && step.is_below_loop && has_exclusive_user(graph, step.node) {
             uses.push(format!("the kernel does not grant exclusive access to {}", graph.name(step.node)));
         }
         let is_reported = sentences.iter().any(|sentence| sentence.starts_with(&path));
@@ -86,11 +86,11 @@ pub(crate) fn of(graph: &DeviceGraph, target: StorageNode) -> Vec<String> {
     }
     let order = |sentence: &Vec<String>| sentence.len();
     sentences.sort_by_key(order);
-    sentences.iter().map(|sentence| join(sentence)).collect()
+    sentences.iter().map(|sentence| join_clauses(sentence)).collect()
 }
 
 /// Joins clauses to one sentence.
-fn join(clauses: &[String]) -> String {
+fn join_clauses(clauses: &[String]) -> String {
     let mut text = String::new();
     for clause in clauses {
         let between = match (text.is_empty(), clause.starts_with("which ")) {
@@ -113,24 +113,24 @@ struct UsageFacts {
 
 impl UsageFacts {
     fn read(roots: &Roots) -> UsageFacts {
-        let btrfs = names(&roots.resolve_path("/sys/fs/btrfs")).into_iter().map(|id| {
-            let devices = names(&roots.resolve_path(&format!("/sys/fs/btrfs/{id}/devices")));
+        let btrfs = sorted_names(&roots.resolve_path("/sys/fs/btrfs")).into_iter().map(|id| {
+            let devices = sorted_names(&roots.resolve_path(&format!("/sys/fs/btrfs/{id}/devices")));
             (id, devices)
         });
         let btrfs = btrfs.filter(|(_, devices)| !devices.is_empty()).collect();
-        UsageFacts { swaps: swaps::paths(roots), btrfs, exports: exports::all(roots) }
+        UsageFacts { swaps: swaps::swap_paths(roots), btrfs, exports: exports::read_exports(roots) }
     }
 }
 
 /// Returns the kernel's uses of a node on the path.
-fn of_node(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<String> {
+fn kernel_uses(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<String> {
     let (roots, name) = (graph.roots, graph.name(step.node));
     match step.node {
         StorageNode::Device(number) => {
             let is_it = |path: &str| {
-                path.starts_with('/') && exports::leads_to(roots, path, |m| block_number(m) == Some(number))
+                path.starts_with('/') && exports::path_matches(roots, path, |m| block_device_number(m) == Some(number))
             };
-            let mut found = mounted(graph, number, &name, &is_it);
+            let mut found = mount_points(graph, number, &name, &is_it);
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
             let device = graph.devices.get(&number);
             found.extend(device.into_iter().flat_map(|d| &d.holders).map(|h| format!("{name} is held by {h}")));
@@ -146,12 +146,12 @@ fn of_node(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<Stri
             let file = &graph.files[place];
             // the target's own name is not repeated
             let name = if step.is_below { name } else { "it".into() };
-            let is_it = |path: &str| exports::leads_to(roots, path, |m| file.id == Some(FileId::of(m)));
+            let is_it = |path: &str| exports::path_matches(roots, path, |m| file.id == Some(FileId::from_metadata(m)));
             let mut found = Vec::new();
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
             found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
-            let pool = || exports::pool(roots, &fs::File::open(roots.resolve_path(file.name())).ok()?);
+            let pool = || exports::find_imported_pool(roots, &fs::File::open(roots.resolve_path(file.name())).ok()?);
             let looks = step.is_below && !graph.mounts.may_hang(file.name());
             let pool = looks.then(pool).flatten();
             found.extend(pool.map(|pool| format!("{name} belongs to the ZFS pool {pool}")));
@@ -161,9 +161,9 @@ fn of_node(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<Stri
 }
 
 /// Returns the mount points of a device, as sentences.
-fn mounted(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
+fn mount_points(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut points: Vec<String> = Vec::new();
-    for (mount, process) in &graph.mounts.all {
+    for (mount, process) in &graph.mounts.mounts {
         // btrfs and the like show a made-up number, and the device as the source
         let of_it = mount.device == number || mount.device.0 == 0 && !mount.is_remote() && is_it(&mount.source);
         let place = match process {
@@ -175,24 +175,24 @@ fn mounted(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn
             points.push(place);
         }
     }
-    few(points.into_iter().map(|point| format!("{name} is mounted on {point}")).collect(), "places more")
+    limit_list(points.into_iter().map(|point| format!("{name} is mounted on {point}")).collect(), "places more")
 }
 
 /// Returns the processes that use a node, as sentences.
-fn of_processes(graph: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_target: bool) -> Vec<String> {
+fn process_uses(graph: &DeviceGraph, step: &WalkStep, users: &[NodeUser], is_target: bool) -> Vec<String> {
     let object = if is_target { "it".to_owned() } else { graph.name(step.node) };
     let say = |user: &NodeUser| {
-        let process = format!("process {} ({})", user.process, user.name);
-        match (user.how, step.is_below) {
+        let process = format!("process {} ({})", user.process_id, user.name);
+        match (user.mode, step.is_below) {
             (UseMode::Maps, _) => format!("{process} runs from {object} or has it mapped"),
             (UseMode::Writes, true) => format!("{process} has {object} open for writing"),
             _ => format!("{process} has {object} open"),
         }
     };
     let (maps, opens): (Vec<&NodeUser>, Vec<&NodeUser>) =
-        users.iter().filter(|user| user.node == step.node).partition(|user| user.how == UseMode::Maps);
-    let mut found = few(opens.into_iter().map(say).collect(), "processes more");
-    found.extend(few(maps.into_iter().map(say).collect(), "processes more"));
+        users.iter().filter(|user| user.node == step.node).partition(|user| user.mode == UseMode::Maps);
+    let mut found = limit_list(opens.into_iter().map(say).collect(), "processes more");
+    found.extend(limit_list(maps.into_iter().map(say).collect(), "processes more"));
     found
 }
 
@@ -201,13 +201,13 @@ fn has_exclusive_user(graph: &DeviceGraph, node: StorageNode) -> bool {
     let StorageNode::Device(number) = node else { return false };
     let name = graph.name(node);
     // it can be opened, but not exclusively
-    node::open(graph.roots, number, &name, OFlags::empty()).is_some()
-        && node::open(graph.roots, number, &name, OFlags::EXCL).is_none()
+    node::open_block_device(graph.roots, number, &name, OFlags::empty()).is_some()
+        && node::open_block_device(graph.roots, number, &name, OFlags::EXCL).is_none()
 }
 
-fn few(mut found: Vec<String>, what: &str) -> Vec<String> {
-    let more = found.len().saturating_sub(MOST_NAMED);
-    found.truncate(MOST_NAMED);
+fn limit_list(mut found: Vec<String>, what: &str) -> Vec<String> {
+    let more = found.len().saturating_sub(MAX_NAMED);
+    found.truncate(MAX_NAMED);
     if more > 0 {
         found.push(format!("{more} {what}"));
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use diskwright_counters::live::Roots;
-use diskwright_guard::node::sys;
+use diskwright_guard::node::sysfs_folder;
 use diskwright_guard::{self as guard, Consent, DeviceNumber, Findings, proc_fd_path, usage};
 use rustix::fs::{AtFlags, Mode, OFlags, SeekFrom, StatxFlags, fstatvfs, ioctl_blksszget, major, minor, statx};
 use rustix::io::Errno;
@@ -220,15 +220,15 @@ fn device(
     }
     let sector = ioctl_blksszget(&file).map_or(512, u64::from);
     let device = number(metadata.rdev());
-    let read_only = fs::read_to_string(sys(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
+    let read_only = fs::read_to_string(sysfs_folder(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
     if options.writes && read_only {
         return Err(wrong(name, "the device is read-only; only suites that only read can measure it"));
     }
-    let findings = guard::inspect(&roots, &file, device, bytes);
-    guard::allow(name, &findings, options.writes, &options.said)?;
+    let findings = guard::inspect_device(&roots, &file, device, bytes);
+    guard::check_permission(name, &findings, options.writes, &options.said)?;
     let file = if options.writes {
         // no one can mount it while we hold it
-        guard::claim(&file, OFlags::RDWR).map_err(|e| not_opened(name, e, true))?
+        guard::claim_exclusively(&file, OFlags::RDWR).map_err(|e| not_opened(name, e, true))?
     } else {
         file
     };
@@ -258,9 +258,9 @@ fn existing(
     }
     if options.writes {
         let open = fs::File::from(file.try_clone().map_err(io(name, "cannot be examined"))?);
-        findings.in_use = usage::of_file(&Roots::default(), &open, name);
+        findings.in_use = usage::file_users(&Roots::default(), &open, name);
     }
-    guard::allow(name, &findings, options.writes, &options.said)?;
+    guard::check_permission(name, &findings, options.writes, &options.said)?;
     let mut target = of_file(path, name, file, bytes, options.buffered)?;
     if options.writes {
         // find out now, not after half of the suite
@@ -367,7 +367,7 @@ fn holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
 
 /// Returns the logical sector size of the disk below a file, bytes; 512 if it is not shown.
 fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
-    let folder = sys(roots, device);
+    let folder = sysfs_folder(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
     // a partition uses its disk's queue
     let unit =

@@ -109,7 +109,7 @@ fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachEr
     }
     let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step(device.clone(), e))?;
     // no one can mount it until this is closed
-    let claim = guard::claim(&open, OFlags::RDONLY).map_err(|error| match error {
+    let claim = guard::claim_exclusively(&open, OFlags::RDONLY).map_err(|error| match error {
         Errno::BUSY => in_use(vec!["the kernel refuses exclusive access".to_owned()]),
         error => AttachError::step(device.clone(), error),
     })?;
@@ -138,5 +138,5 @@ fn uses(entry: &JournalEntry) -> Vec<String> {
         let is_block_device = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
         is_block_device.then(|| (u64::from(major(status.st_rdev)), u64::from(minor(status.st_rdev))))
     });
-    numbers.flat_map(|number| usage::of_device(&roots, number)).collect()
+    numbers.flat_map(|number| usage::device_users(&roots, number)).collect()
 }

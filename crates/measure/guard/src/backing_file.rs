@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, Statx, StatxFlags};
 use rustix::ioctl::{Updater, ioctl, opcode};
 
 use crate::mounts::MountTable;
-use crate::node::{DeviceNumber, FileId, block_number};
+use crate::node::{DeviceNumber, FileId, block_device_number};
 
 /// Suffix that /sys adds to the path of an unlinked file.
 const DELETED: &str = " (deleted)";
@@ -28,7 +28,7 @@ pub(crate) struct BackingFile {
     /// Its number may be another filesystem's view of it.
     stacked: bool,
     /// The server of its filesystem does not respond.
-    hangs: bool,
+    server_hangs: bool,
     opened: Option<File>,
 }
 
@@ -38,25 +38,25 @@ pub(crate) enum FileMatch {
     Yes,
     No,
     /// They cannot be distinguished.
-    Perhaps,
+    Uncertain,
 }
 
 impl BackingFile {
     /// Creates the entry of an open file.
-    pub fn opened(mounts: &MountTable, file: &File, path: String) -> std::io::Result<BackingFile> {
+    pub fn from_open_file(mounts: &MountTable, file: &File, path: String) -> std::io::Result<BackingFile> {
         let metadata = file.metadata()?;
-        let id = FileId::of(&metadata);
+        let id = FileId::from_metadata(&metadata);
         let (stacked, bytes) = (mounts.may_be_stacked(id.device), Some(metadata.len()));
-        Ok(BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: Some(file.try_clone()?) })
+        Ok(BackingFile { id: Some(id), path, bytes, stacked, server_hangs: false, opened: Some(file.try_clone()?) })
     }
 
     /// Creates the entry of a file whose number is known for sure, with a path that it once had and
     /// its least size in bytes.
-    pub fn known(roots: &Roots, mounts: &MountTable, id: FileId, path: String, bytes: Option<u64>) -> BackingFile {
+    pub fn from_id(roots: &Roots, mounts: &MountTable, id: FileId, path: String, bytes: Option<u64>) -> BackingFile {
         let stacked = mounts.may_be_stacked(id.device);
-        let mut file = BackingFile { id: Some(id), path, bytes, stacked, hangs: false, opened: None };
+        let mut file = BackingFile { id: Some(id), path, bytes, stacked, server_hangs: false, opened: None };
         if mounts.have_stacks() && !mounts.may_hang(&file.path) {
-            let is_it = |f: &File| f.metadata().is_ok_and(|m| FileId::of(&m) == id);
+            let is_it = |f: &File| f.metadata().is_ok_and(|m| FileId::from_metadata(&m) == id);
             let regular = fs::metadata(roots.resolve_path(&file.path)).is_ok_and(|m| m.is_file());
             file.opened = regular.then(|| File::open(roots.resolve_path(&file.path)).ok()).flatten().filter(is_it);
         }
@@ -65,30 +65,31 @@ impl BackingFile {
 
     /// Creates the entry of a file of which only a former path and its least size are known; or
     /// returns the number of a device at that path.
-    pub fn shown(
+    pub fn from_path(
         roots: &Roots,
         mounts: &MountTable,
         path: String,
         bytes: Option<u64>,
     ) -> Result<BackingFile, DeviceNumber> {
-        let unknown = |path| Ok(BackingFile { id: None, path, bytes, stacked: false, hangs: false, opened: None });
+        let unknown =
+            |path| Ok(BackingFile { id: None, path, bytes, stacked: false, server_hangs: false, opened: None });
         if path.ends_with(DELETED) || mounts.may_hang(&path) {
             return unknown(path);
         }
         let Ok(metadata) = fs::metadata(roots.resolve_path(&path)) else { return unknown(path) };
-        if let Some(number) = block_number(&metadata) {
+        if let Some(number) = block_device_number(&metadata) {
             return Err(number);
         }
         // a smaller size: another file is there by now
         if bytes.is_some_and(|bytes| metadata.len() < bytes) {
             return unknown(path);
         }
-        Ok(BackingFile::known(roots, mounts, FileId::of(&metadata), path, bytes))
+        Ok(BackingFile::from_id(roots, mounts, FileId::from_metadata(&metadata), path, bytes))
     }
 
     /// Creates the entry of a file on a filesystem whose server does not respond.
-    pub fn hanging(path: String, bytes: Option<u64>) -> BackingFile {
-        BackingFile { id: None, path, bytes, stacked: false, hangs: true, opened: None }
+    pub fn on_hanging_server(path: String, bytes: Option<u64>) -> BackingFile {
+        BackingFile { id: None, path, bytes, stacked: false, server_hangs: true, opened: None }
     }
 
     /// Returns the path without the suffix of /sys.
@@ -96,12 +97,12 @@ impl BackingFile {
         self.path.strip_suffix(DELETED).unwrap_or(&self.path)
     }
 
-    fn filesystem(&self, mounts: &MountTable) -> Option<DeviceNumber> {
-        self.id.map(|id| id.device).or_else(|| mounts.top(self.name()))
+    fn filesystem_device(&self, mounts: &MountTable) -> Option<DeviceNumber> {
+        self.id.map(|id| id.device).or_else(|| mounts.filesystem_at(self.name()))
     }
 
     /// Compares this file with another.
-    pub fn is(&self, other: &BackingFile, mounts: &MountTable) -> FileMatch {
+    pub fn compare_with(&self, other: &BackingFile, mounts: &MountTable) -> FileMatch {
         match (self.id, other.id) {
             (Some(own), Some(others)) if own == others => return FileMatch::Yes,
             (Some(_), Some(_)) if !self.stacked && !other.stacked => return FileMatch::No,
@@ -109,30 +110,33 @@ impl BackingFile {
             (Some(id), None) if !mounts.may_lie_at(id.device, other.name()) && !self.stacked => return FileMatch::No,
             // a server that does not respond was queried because of where the path leads; a slow
             // server may answer one of two in time
-            _ if (self.hangs || other.hangs) && self.filesystem(mounts) != other.filesystem(mounts) => {
+            _ if (self.server_hangs || other.server_hangs)
+                && self.filesystem_device(mounts) != other.filesystem_device(mounts) =>
+            {
                 return FileMatch::No;
             }
             _ => {}
         }
         if let (Some(own), Some(others)) = (&self.opened, &other.opened) {
-            return by_place(own, others);
+            return compare_extents(own, others);
         }
         // sizes in whole sectors, as devices have them
-        let sectors = |file: &BackingFile| file.bytes.map(|bytes| bytes / crate::loops::SECTOR);
+        let sectors = |file: &BackingFile| file.bytes.map(|bytes| bytes / crate::loop_devices::SECTOR_BYTES);
         match (sectors(self), sectors(other)) {
             (Some(own), Some(others)) if own != others => FileMatch::No,
-            _ => FileMatch::Perhaps,
+            _ => FileMatch::Uncertain,
         }
     }
 
     /// Returns whether an open file of a process, under another number, is this one.
     pub fn is_open_at(&self, link: &Path, found: &Statx) -> bool {
         let Some(own) = &self.opened else { return false };
-        if OverlayPrint::of(own).is_some_and(|print| print.differs(&OverlayPrint::from(found))) {
+        if FileFingerprint::read_fingerprint(own).is_some_and(|print| print.differs_from(&FileFingerprint::from(found)))
+        {
             return false;
         }
         // only regular files come here: opening one has no effect
-        File::open(link).is_ok_and(|other| by_place(own, &other) != FileMatch::No)
+        File::open(link).is_ok_and(|other| compare_extents(own, &other) != FileMatch::No)
     }
 
     /// Returns whether its number may be another filesystem's view of it.
@@ -144,44 +148,53 @@ impl BackingFile {
 /// Adds a file to a list if it is new. Returns its index, and the indexes of all others that it may
 /// also be, with `true`. An uncertain match never replaces the file itself: another device may
 /// stand on the same one for sure.
-pub(crate) fn enlist(files: &mut Vec<BackingFile>, file: BackingFile, mounts: &MountTable) -> Vec<(usize, bool)> {
-    let same: Vec<FileMatch> = files.iter().map(|known| known.is(&file, mounts)).collect();
+pub(crate) fn register_file(
+    files: &mut Vec<BackingFile>,
+    file: BackingFile,
+    mounts: &MountTable,
+) -> Vec<(usize, bool)> {
+    let same: Vec<FileMatch> = files.iter().map(|known| known.compare_with(&file, mounts)).collect();
     let own = same.iter().position(|same| *same == FileMatch::Yes).unwrap_or(files.len());
     if own == files.len() {
         files.push(file);
     }
-    let doubts = (0..same.len()).filter(|index| same[*index] == FileMatch::Perhaps);
+    let doubts = (0..same.len()).filter(|index| same[*index] == FileMatch::Uncertain);
     std::iter::once((own, false)).chain(doubts.map(|index| (index, true))).collect()
 }
 
 /// Attributes that a stacked filesystem passes on unchanged.
 #[derive(PartialEq, Eq)]
-struct OverlayPrint {
-    born: Option<(i64, u32)>,
+struct FileFingerprint {
+    birth_time: Option<(i64, u32)>,
     mode: u16,
     owner: (u32, u32),
     bytes: u64,
 }
 
-impl From<&Statx> for OverlayPrint {
-    fn from(found: &Statx) -> OverlayPrint {
+impl From<&Statx> for FileFingerprint {
+    fn from(found: &Statx) -> FileFingerprint {
         let has_birth = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
         let born = has_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec));
-        OverlayPrint { born, mode: found.stx_mode, owner: (found.stx_uid, found.stx_gid), bytes: found.stx_size }
+        FileFingerprint {
+            birth_time: born,
+            mode: found.stx_mode,
+            owner: (found.stx_uid, found.stx_gid),
+            bytes: found.stx_size,
+        }
     }
 }
 
-impl OverlayPrint {
-    fn of(file: &File) -> Option<OverlayPrint> {
+impl FileFingerprint {
+    fn read_fingerprint(file: &File) -> Option<FileFingerprint> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let status = rustix::fs::statx(file, "", flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME).ok()?;
-        Some(OverlayPrint::from(&status))
+        Some(FileFingerprint::from(&status))
     }
 
     /// Returns whether two files are certainly different. A size may change between two looks, a
     /// birth time does not.
-    fn differs(&self, other: &OverlayPrint) -> bool {
-        match (self.born, other.born) {
+    fn differs_from(&self, other: &FileFingerprint) -> bool {
+        match (self.birth_time, other.birth_time) {
             (Some(own), Some(others)) => own != others,
             _ => self != other,
         }
@@ -189,17 +202,18 @@ impl OverlayPrint {
 }
 
 /// Compares two files by their extents on the disk.
-fn by_place(own: &File, others: &File) -> FileMatch {
-    if let (Some(own), Some(others)) = (OverlayPrint::of(own), OverlayPrint::of(others))
-        && own.differs(&others)
+fn compare_extents(own: &File, others: &File) -> FileMatch {
+    if let (Some(own), Some(others)) =
+        (FileFingerprint::read_fingerprint(own), FileFingerprint::read_fingerprint(others))
+        && own.differs_from(&others)
     {
         return FileMatch::No;
     }
-    match (places(own), places(others)) {
+    match (extent_offsets(own), extent_offsets(others)) {
         (Some(own), Some(others)) if !own.is_empty() && !others.is_empty() => {
             if own.iter().any(|place| others.contains(place)) { FileMatch::Yes } else { FileMatch::No }
         }
-        _ => FileMatch::Perhaps,
+        _ => FileMatch::Uncertain,
     }
 }
 
@@ -227,31 +241,31 @@ struct FiemapExtent {
 }
 
 /// Largest number of extents compared.
-const EXTENTS: usize = 64;
+const MAX_EXTENTS: usize = 64;
 
 #[repr(C)]
 struct Fiemap {
     head: FiemapHead,
-    extents: [FiemapExtent; EXTENTS],
+    extents: [FiemapExtent; MAX_EXTENTS],
 }
 
 /// `FS_IOC_FIEMAP` of linux/fs.h.
-const MAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
+const FS_IOC_FIEMAP: u32 = opcode::read_write::<FiemapHead>(b'f', 11);
 /// Flags of extents without a place of their own: not allocated yet, inside other blocks, or shared
 /// by several files.
-const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
+const UNUSABLE_EXTENT_FLAGS: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400 | 0x2000;
 
 /// Returns the first extents of a file: offset in the file, offset on the disk. `None` if the
 /// filesystem does not support it.
 #[allow(unsafe_code, reason = "the map of a file is asked by an ioctl that no crate has as a safe call")]
-fn places(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
-    let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: EXTENTS as u32, reserved: 0 };
-    let mut map = Fiemap { head, extents: [FiemapExtent::default(); EXTENTS] };
+fn extent_offsets(file: impl AsFd) -> Option<Vec<(u64, u64)>> {
+    let head = FiemapHead { start: 0, length: u64::MAX, flags: 0, mapped: 0, count: MAX_EXTENTS as u32, reserved: 0 };
+    let mut map = Fiemap { head, extents: [FiemapExtent::default(); MAX_EXTENTS] };
     // SAFETY: FS_IOC_FIEMAP reads the head and writes at most `count` extents behind it, for which `Fiemap` has the
     // room; all of it are plain integers.
-    unsafe { ioctl(file, Updater::<MAP, Fiemap>::new(&mut map)) }.ok()?;
-    let found = &map.extents[..(map.head.mapped as usize).min(EXTENTS)];
-    Some(found.iter().filter(|e| e.flags & NO_PLACE == 0).map(|e| (e.logical, e.physical)).collect())
+    unsafe { ioctl(file, Updater::<FS_IOC_FIEMAP, Fiemap>::new(&mut map)) }.ok()?;
+    let found = &map.extents[..(map.head.mapped as usize).min(MAX_EXTENTS)];
+    Some(found.iter().filter(|e| e.flags & UNUSABLE_EXTENT_FLAGS == 0).map(|e| (e.logical, e.physical)).collect())
 }
 
 #[cfg(test)]
@@ -261,7 +275,7 @@ mod tests {
     use super::*;
 
     fn backing(id: Option<FileId>, path: &str, bytes: u64) -> BackingFile {
-        BackingFile { id, path: path.into(), bytes: Some(bytes), stacked: false, hangs: false, opened: None }
+        BackingFile { id, path: path.into(), bytes: Some(bytes), stacked: false, server_hangs: false, opened: None }
     }
 
     fn id(device: DeviceNumber, inode: u64) -> Option<FileId> {
@@ -272,18 +286,21 @@ mod tests {
     fn files_are_compared_by_number_and_doubted_without() {
         let mounts = MountTable::default();
         let file = |inode| backing(id((8, 1), inode), "/x.img", 4096);
-        assert_eq!(file(5).is(&file(5), &mounts), FileMatch::Yes);
-        assert_eq!(file(5).is(&file(6), &mounts), FileMatch::No);
+        assert_eq!(file(5).compare_with(&file(5), &mounts), FileMatch::Yes);
+        assert_eq!(file(5).compare_with(&file(6), &mounts), FileMatch::No);
         // no table of mounts: nothing can lie at the path
         let lost = backing(None, "/x.img (deleted)", 4096);
-        assert_eq!(lost.is(&file(5), &mounts), FileMatch::No);
+        assert_eq!(lost.compare_with(&file(5), &mounts), FileMatch::No);
         let made_up = backing(id((0, 60), 5), "/y.img", 4096);
-        assert_eq!(lost.is(&made_up, &mounts), FileMatch::Perhaps);
-        assert_eq!(lost.is(&backing(id((0, 60), 5), "/y.img", 8192), &mounts), FileMatch::No);
+        assert_eq!(lost.compare_with(&made_up, &mounts), FileMatch::Uncertain);
+        assert_eq!(lost.compare_with(&backing(id((0, 60), 5), "/y.img", 8192), &mounts), FileMatch::No);
         assert_eq!(lost.name(), "/x.img");
-        let hanging = BackingFile::hanging("/y.img".into(), Some(4096));
-        assert_eq!(hanging.is(&made_up, &mounts), FileMatch::No, "that one lies elsewhere");
-        assert_eq!(hanging.is(&BackingFile::hanging("/y.img".into(), Some(4096)), &mounts), FileMatch::Perhaps);
+        let hanging = BackingFile::on_hanging_server("/y.img".into(), Some(4096));
+        assert_eq!(hanging.compare_with(&made_up, &mounts), FileMatch::No, "that one lies elsewhere");
+        assert_eq!(
+            hanging.compare_with(&BackingFile::on_hanging_server("/y.img".into(), Some(4096)), &mounts),
+            FileMatch::Uncertain
+        );
     }
 
     #[test]
@@ -301,9 +318,9 @@ mod tests {
         let covered = backing(id((8, 1), 6), "/covered/b", 4096);
         let reached = BackingFile { opened: Some(open("b")), ..backing(id((8, 1), 6), "/bound/b", 4096) };
         let mut files = Vec::new();
-        assert_eq!(enlist(&mut files, shown, &mounts), [(0, false)]);
-        assert_eq!(enlist(&mut files, covered, &mounts), [(1, false), (0, true)]);
-        assert_eq!(enlist(&mut files, reached, &mounts)[0], (1, false));
+        assert_eq!(register_file(&mut files, shown, &mounts), [(0, false)]);
+        assert_eq!(register_file(&mut files, covered, &mounts), [(1, false), (0, true)]);
+        assert_eq!(register_file(&mut files, reached, &mounts)[0], (1, false));
         assert_eq!(files.len(), 2);
     }
 
@@ -319,10 +336,10 @@ mod tests {
         };
         let ((first, path), (second, _)) = (file("first"), file("second"));
         let again = File::open(path).unwrap();
-        match places(&first) {
+        match extent_offsets(&first) {
             Some(found) if !found.is_empty() => {
-                assert_eq!(by_place(&first, &again), FileMatch::Yes);
-                assert_eq!(by_place(&first, &second), FileMatch::No);
+                assert_eq!(compare_extents(&first, &again), FileMatch::Yes);
+                assert_eq!(compare_extents(&first, &second), FileMatch::No);
             }
             _ => eprintln!("skipped: the filesystem does not tell where files lie"),
         }

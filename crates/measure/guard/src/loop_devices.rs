@@ -9,13 +9,15 @@ use diskwright_counters::live::{Roots, mountinfo};
 use rustix::fs::OFlags;
 use rustix::ioctl::{Getter, ioctl};
 
-use crate::file::BackingFile;
+use crate::backing_file::BackingFile;
 use crate::mounts::MountTable;
-use crate::node::{DeviceNumber, FileId, line, names, open, unpack, value};
+use crate::node::{
+    DeviceNumber, FileId, open_block_device, read_first_line, read_number, sorted_names, unpack_device_number,
+};
 
 /// A loop device.
 #[derive(Debug)]
-pub(crate) struct Loop {
+pub(crate) struct LoopDevice {
     /// Its number.
     pub number: DeviceNumber,
     /// Its name.
@@ -56,20 +58,20 @@ struct LoopInfo64 {
 }
 
 /// `LOOP_GET_STATUS64` of linux/loop.h.
-const GET_STATUS: u32 = 0x4c05;
+const LOOP_GET_STATUS64: u32 = 0x4c05;
 /// Unit of sizes in /sys, bytes.
-pub(crate) const SECTOR: u64 = 512;
+pub(crate) const SECTOR_BYTES: u64 = 512;
 
 #[allow(unsafe_code, reason = "the loop driver is asked by an ioctl that no crate has as a safe call")]
-fn status(device: impl AsFd) -> Option<LoopInfo64> {
+fn read_status(device: impl AsFd) -> Option<LoopInfo64> {
     // SAFETY: LOOP_GET_STATUS64 writes one loop_info64, which `LoopInfo64` lays out; all of it are plain integers.
     // A device of another driver does not know the number and writes nothing.
-    unsafe { ioctl(device, Getter::<GET_STATUS, LoopInfo64>::new()) }.ok()
+    unsafe { ioctl(device, Getter::<LOOP_GET_STATUS64, LoopInfo64>::new()) }.ok()
 }
 
 /// Result of querying the driver.
 enum LoopStatus {
-    Told(Box<LoopInfo64>),
+    Known(Box<LoopInfo64>),
     /// The query is not permitted.
     Denied,
     /// The driver queries the filesystem, whose server does not respond.
@@ -77,22 +79,24 @@ enum LoopStatus {
 }
 
 /// Time in which the server of a filesystem must respond.
-const PATIENCE: Duration = Duration::from_millis(300);
+const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Returns all loop devices with a backing file or device.
-pub(crate) fn all(roots: &Roots, mounts: &MountTable) -> Vec<Loop> {
+pub(crate) fn read_loop_devices(roots: &Roots, mounts: &MountTable) -> Vec<LoopDevice> {
     let bound = |name: &String| roots.resolve_path(&format!("/sys/block/{name}/loop")).exists();
-    let loops =
-        names(&roots.resolve_path("/sys/block")).into_iter().filter(|name| name.starts_with("loop")).filter(bound);
-    let devices: Vec<LoopSysfs> = loops.filter_map(|name| shown(roots, name)).collect();
+    let loops = sorted_names(&roots.resolve_path("/sys/block"))
+        .into_iter()
+        .filter(|name| name.starts_with("loop"))
+        .filter(bound);
+    let devices: Vec<LoopSysfs> = loops.filter_map(|name| read_sysfs(roots, name)).collect();
     // queries that may hang run all at once, and all share one deadline
     let queries: Vec<Option<Receiver<LoopStatus>>> = devices
         .iter()
-        .map(|device| mounts.may_hang(&device.path).then(|| ask_aside(roots, device.number, &device.name)))
+        .map(|device| mounts.may_hang(&device.path).then(|| query_driver_in_thread(roots, device.number, &device.name)))
         .collect();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + RESPONSE_TIMEOUT;
     let answer = |device: &LoopSysfs, queries: Option<Receiver<LoopStatus>>| match queries {
-        None => ask(roots, device.number, &device.name),
+        None => query_driver(roots, device.number, &device.name),
         Some(queries) => {
             queries.recv_timeout(end.saturating_duration_since(Instant::now())).unwrap_or(LoopStatus::Hangs)
         }
@@ -101,21 +105,21 @@ pub(crate) fn all(roots: &Roots, mounts: &MountTable) -> Vec<Loop> {
         .into_iter()
         .zip(queries)
         .map(|(device, queries)| (answer(&device, queries), device))
-        .map(|(answer, device)| device.with(roots, mounts, answer))
+        .map(|(answer, device)| device.into_loop_device(roots, mounts, answer))
         .collect()
 }
 
-fn ask(roots: &Roots, number: DeviceNumber, name: &str) -> LoopStatus {
-    let status = open(roots, number, name, OFlags::empty()).and_then(status);
-    status.map_or(LoopStatus::Denied, |status| LoopStatus::Told(Box::new(status)))
+fn query_driver(roots: &Roots, number: DeviceNumber, name: &str) -> LoopStatus {
+    let status = open_block_device(roots, number, name, OFlags::empty()).and_then(read_status);
+    status.map_or(LoopStatus::Denied, |status| LoopStatus::Known(Box::new(status)))
 }
 
 /// Queries the driver in a separate thread, which is abandoned if it hangs.
-fn ask_aside(roots: &Roots, number: DeviceNumber, name: &str) -> Receiver<LoopStatus> {
+fn query_driver_in_thread(roots: &Roots, number: DeviceNumber, name: &str) -> Receiver<LoopStatus> {
     let (sender, receiver) = channel();
     let (roots, name) = (roots.clone(), name.to_owned());
     // the receiver is gone if the response comes late
-    std::thread::spawn(move || sender.send(ask(&roots, number, &name)));
+    std::thread::spawn(move || sender.send(query_driver(&roots, number, &name)));
     receiver
 }
 
@@ -128,30 +132,32 @@ struct LoopSysfs {
     bytes: Option<u64>,
 }
 
-fn shown(roots: &Roots, name: String) -> Option<LoopSysfs> {
+fn read_sysfs(roots: &Roots, name: String) -> Option<LoopSysfs> {
     let folder = roots.resolve_path(&format!("/sys/block/{name}"));
-    let number = mountinfo::parse_device_number(line(&folder.join("dev"))?.as_bytes())?;
-    let path = line(&folder.join("loop/backing_file")).unwrap_or_default();
-    let offset = value(&folder.join("loop/offset")).unwrap_or(0);
-    let bytes = value(&folder.join("size")).map(|sectors| sectors * SECTOR);
+    let number = mountinfo::parse_device_number(read_first_line(&folder.join("dev"))?.as_bytes())?;
+    let path = read_first_line(&folder.join("loop/backing_file")).unwrap_or_default();
+    let offset = read_number(&folder.join("loop/offset")).unwrap_or(0);
+    let bytes = read_number(&folder.join("size")).map(|sectors| sectors * SECTOR_BYTES);
     Some(LoopSysfs { number, name, path, offset, bytes })
 }
 
 impl LoopSysfs {
-    fn with(self, roots: &Roots, mounts: &MountTable, answer: LoopStatus) -> Loop {
+    fn into_loop_device(self, roots: &Roots, mounts: &MountTable, answer: LoopStatus) -> LoopDevice {
         let LoopSysfs { number, name, path, offset, bytes } = self;
         let needs = bytes.map(|bytes| bytes + offset);
         let below = match answer {
-            LoopStatus::Told(status) if status.rdevice != 0 => LoopBacking::Device(unpack(status.rdevice)),
-            LoopStatus::Told(status) => {
-                let id = FileId { device: unpack(status.device), inode: status.inode };
-                LoopBacking::File(BackingFile::known(roots, mounts, id, path, needs))
+            LoopStatus::Known(status) if status.rdevice != 0 => {
+                LoopBacking::Device(unpack_device_number(status.rdevice))
+            }
+            LoopStatus::Known(status) => {
+                let id = FileId { device: unpack_device_number(status.device), inode: status.inode };
+                LoopBacking::File(BackingFile::from_id(roots, mounts, id, path, needs))
             }
             LoopStatus::Denied => {
-                BackingFile::shown(roots, mounts, path, needs).map_or_else(LoopBacking::Device, LoopBacking::File)
+                BackingFile::from_path(roots, mounts, path, needs).map_or_else(LoopBacking::Device, LoopBacking::File)
             }
-            LoopStatus::Hangs => LoopBacking::File(BackingFile::hanging(path, needs)),
+            LoopStatus::Hangs => LoopBacking::File(BackingFile::on_hanging_server(path, needs)),
         };
-        Loop { number, name, offset, bytes, below }
+        LoopDevice { number, name, offset, bytes, below }
     }
 }

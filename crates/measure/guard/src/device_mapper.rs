@@ -8,12 +8,12 @@ use diskwright_counters::live::{Roots, mountinfo};
 use rustix::fs::makedev;
 use rustix::ioctl::{Updater, ioctl, opcode};
 
-use crate::devices::{Slice, StorageNode};
-use crate::loops::SECTOR;
+use crate::device_graph::{Slice, StorageNode};
+use crate::loop_devices::SECTOR_BYTES;
 use crate::node::DeviceNumber;
 
 /// Buffer for the table after the header, bytes; a longer table is not used.
-const ROOM: usize = 1 << 16;
+const TABLE_BUFFER_BYTES: usize = 1 << 16;
 
 /// `struct dm_ioctl` of linux/dm-ioctl.h.
 #[repr(C)]
@@ -33,32 +33,32 @@ struct DmIoctl {
 }
 
 #[repr(C)]
-struct Call {
+struct TableRequest {
     head: DmIoctl,
-    room: [u8; ROOM],
+    buffer: [u8; TABLE_BUFFER_BYTES],
 }
 
 /// `DM_TABLE_STATUS`.
-const TABLE_STATUS: u32 = opcode::read_write::<DmIoctl>(0xfd, 12);
+const DM_TABLE_STATUS: u32 = opcode::read_write::<DmIoctl>(0xfd, 12);
 /// `DM_STATUS_TABLE_FLAG`: returns the table instead of the status.
-const WANT_TABLE: u32 = 1 << 4;
+const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
 /// `DM_BUFFER_FULL_FLAG`.
-const TOO_LONG: u32 = 1 << 8;
+const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 
 /// Reads a mapped device's table, one line per target: start, length, kind, parameters of the kind.
 /// `None` if the driver does not show it to us.
 #[allow(unsafe_code, reason = "the device mapper is asked by an ioctl that no crate has as a safe call")]
-pub(crate) fn table(roots: &Roots, number: DeviceNumber) -> Option<String> {
+pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> {
     // a fake machine has no driver
     let control = (roots.root == Path::new("/")).then(|| File::open("/dev/mapper/control").ok())??;
     let size = size_of::<DmIoctl>();
     let head = DmIoctl {
         version: [4, 0, 0],
-        data_size: (size + ROOM) as u32,
+        data_size: (size + TABLE_BUFFER_BYTES) as u32,
         data_start: size as u32,
         target_count: 0,
         open_count: 0,
-        flags: WANT_TABLE,
+        flags: DM_STATUS_TABLE_FLAG,
         event: 0,
         padding: 0,
         device: makedev(number.0 as u32, number.1 as u32),
@@ -66,19 +66,19 @@ pub(crate) fn table(roots: &Roots, number: DeviceNumber) -> Option<String> {
         uuid: [0; 129],
         data: [0; 7],
     };
-    let mut request = Box::new(Call { head, room: [0; ROOM] });
-    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which `Call`
+    let mut request = Box::new(TableRequest { head, buffer: [0; TABLE_BUFFER_BYTES] });
+    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which `TableRequest`
     // has the room; all of it are plain integers.
-    unsafe { ioctl(control, Updater::<TABLE_STATUS, Call>::new(&mut request)) }.ok()?;
-    if request.head.flags & TOO_LONG != 0 || request.head.data_start as usize != size {
+    unsafe { ioctl(control, Updater::<DM_TABLE_STATUS, TableRequest>::new(&mut request)) }.ok()?;
+    if request.head.flags & DM_BUFFER_FULL_FLAG != 0 || request.head.data_start as usize != size {
         return None;
     }
-    lines(&request.room, request.head.target_count)
+    parse_targets(&request.buffer, request.head.target_count)
 }
 
 /// Parses consecutive targets: start and length in sectors, a status, the offset of the next target
 /// from the first, a kind of 16 bytes, and the parameters up to a zero.
-fn lines(room: &[u8], count: u32) -> Option<String> {
+fn parse_targets(room: &[u8], count: u32) -> Option<String> {
     let word = |bytes: &[u8]| {
         let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());
         String::from_utf8_lossy(&bytes[..end]).into_owned()
@@ -97,40 +97,40 @@ fn lines(room: &[u8], count: u32) -> Option<String> {
 
 /// Returns the slices on which a table lies. Devices of kinds that spread their data are used as a
 /// whole.
-pub(crate) fn slices(table: &str) -> Vec<Slice> {
-    table.lines().filter_map(target).flatten().collect()
+pub(crate) fn parse_table(table: &str) -> Vec<Slice> {
+    table.lines().filter_map(parse_target_line).flatten().collect()
 }
 
-fn target(line: &str) -> Option<Vec<Slice>> {
+fn parse_target_line(line: &str) -> Option<Vec<Slice>> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let (start, length): (u64, u64) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
-    let bytes = |sectors: u64| sectors.saturating_mul(SECTOR);
+    let bytes = |sectors: u64| sectors.saturating_mul(SECTOR_BYTES);
     let device = |word: &str| mountinfo::parse_device_number(word.as_bytes()).map(StorageNode::Device);
     let rest = words.get(3..)?;
     let from = |word: Option<&&str>| word.and_then(|word| word.parse().ok()).map_or(0, bytes);
     Some(match *words.get(2)? {
         "linear" => {
-            vec![Slice::part(device(rest.first()?)?, from(rest.get(1)), Some(bytes(length)), bytes(start))]
+            vec![Slice::byte_range(device(rest.first()?)?, from(rest.get(1)), Some(bytes(length)), bytes(start))]
         }
         // cipher, key, and start of the sector count come first
-        "crypt" => vec![Slice::part(device(rest.get(3)?)?, from(rest.get(4)), Some(bytes(length)), bytes(start))],
+        "crypt" => vec![Slice::byte_range(device(rest.get(3)?)?, from(rest.get(4)), Some(bytes(length)), bytes(start))],
         // number of stripes, their size, then device and start of each
         "striped" => {
             let stripes = rest.first()?.parse::<u64>().ok().filter(|stripes| *stripes > 0)?;
             let pairs = rest.get(2..)?.chunks_exact(2);
             let share = |pair: &[&str]| {
-                let part = Slice::part(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
+                let part = Slice::byte_range(device(pair[0])?, from(pair.get(1)), Some(bytes(length / stripes)), 0);
                 Some(Slice { offset: None, ..part })
             };
             pairs.filter_map(share).collect()
         }
         // on a pool, or on an origin whose blocks are copied before they change
         "thin" | "snapshot" | "snapshot-merge" => {
-            let first = Slice { is_dealt: true, ..Slice::whole(device(rest.first()?)?) };
-            let more = rest.get(1).and_then(|word| device(word)).map(Slice::whole);
+            let first = Slice { is_isolated: true, ..Slice::whole_node(device(rest.first()?)?) };
+            let more = rest.get(1).and_then(|word| device(word)).map(Slice::whole_node);
             std::iter::once(first).chain(more).collect()
         }
-        _ => rest.iter().filter_map(|word| device(word)).map(Slice::whole).collect(),
+        _ => rest.iter().filter_map(|word| device(word)).map(Slice::whole_node).collect(),
     })
 }
 
@@ -139,32 +139,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_taken_apart() {
+    fn parses_tables() {
         let disk = StorageNode::Device((8, 16));
         assert_eq!(size_of::<DmIoctl>(), 312);
         assert_eq!(
-            slices("0 8192 linear 8:16 2048\n8192 100 linear 8:32 0\n"),
+            parse_table("0 8192 linear 8:16 2048\n8192 100 linear 8:32 0\n"),
             [
-                Slice::part(disk, 2048 * 512, Some(8192 * 512), 0),
-                Slice::part(StorageNode::Device((8, 32)), 0, Some(100 * 512), 8192 * 512),
+                Slice::byte_range(disk, 2048 * 512, Some(8192 * 512), 0),
+                Slice::byte_range(StorageNode::Device((8, 32)), 0, Some(100 * 512), 8192 * 512),
             ]
         );
         let crypt = "0 4096 crypt aes-xts-plain64 :64:logon:cryptsetup:x 0 8:16 32768 1 allow_discards";
-        assert_eq!(slices(crypt), [Slice::part(disk, 32_768 * 512, Some(4096 * 512), 0)]);
-        let striped = slices("0 2000 striped 2 128 8:16 0 8:32 64");
+        assert_eq!(parse_table(crypt), [Slice::byte_range(disk, 32_768 * 512, Some(4096 * 512), 0)]);
+        let striped = parse_table("0 2000 striped 2 128 8:16 0 8:32 64");
         assert_eq!((striped[0].below.clone(), striped[0].offset), (0..512_000, None));
         assert_eq!(striped[1].below, 64 * 512..64 * 512 + 512_000);
         let paths = "0 4096 multipath 0 0 1 1 service-time 0 2 2 8:16 1 1 8:32 1 1";
-        assert_eq!(slices(paths), [Slice::whole(disk), Slice::whole(StorageNode::Device((8, 32)))]);
-        let thin = slices("0 4096 thin 253:4 1");
-        assert!(thin.len() == 1 && thin[0].is_dealt);
-        let snapshot = slices("0 4096 snapshot 253:1 253:2 P 16");
-        assert!(snapshot[0].is_dealt && !snapshot[1].is_dealt);
-        assert!(slices("0 100 zero \n nonsense \n0 1 linear nowhere 0\n").is_empty());
+        assert_eq!(parse_table(paths), [Slice::whole_node(disk), Slice::whole_node(StorageNode::Device((8, 32)))]);
+        let thin = parse_table("0 4096 thin 253:4 1");
+        assert!(thin.len() == 1 && thin[0].is_isolated);
+        let snapshot = parse_table("0 4096 snapshot 253:1 253:2 P 16");
+        assert!(snapshot[0].is_isolated && !snapshot[1].is_isolated);
+        assert!(parse_table("0 100 zero \n nonsense \n0 1 linear nowhere 0\n").is_empty());
     }
 
     #[test]
-    fn answers_of_the_driver_are_read() {
+    fn parses_driver_responses() {
         let mut room = vec![0; 200];
         let mut put = |position: usize, start: u64, next: u32, kind: &[u8], words: &[u8]| {
             room[position..position + 8].copy_from_slice(&start.to_ne_bytes());
@@ -175,7 +175,7 @@ mod tests {
         };
         put(0, 0, 64, b"linear", b"8:16 0");
         put(64, 64, 128, b"zero", b"");
-        assert_eq!(lines(&room, 2).unwrap(), "0 64 linear 8:16 0\n64 64 zero \n");
-        assert_eq!(lines(&room[..100], 2), None);
+        assert_eq!(parse_targets(&room, 2).unwrap(), "0 64 linear 8:16 0\n64 64 zero \n");
+        assert_eq!(parse_targets(&room[..100], 2), None);
     }
 }

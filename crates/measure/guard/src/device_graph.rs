@@ -8,11 +8,11 @@ use std::path::Path;
 
 use diskwright_counters::live::{Roots, mountinfo};
 
-use crate::file::{self, BackingFile};
-use crate::loops::{self, LoopBacking, SECTOR};
-use crate::mapper;
+use crate::backing_file::{self, BackingFile};
+use crate::device_mapper;
+use crate::loop_devices::{self, LoopBacking, SECTOR_BYTES};
 use crate::mounts::MountTable;
-use crate::node::{DeviceNumber, line, names, sys, value};
+use crate::node::{DeviceNumber, read_first_line, read_number, sorted_names, sysfs_folder};
 
 /// A block device, or a file by its index in [`DeviceGraph::files`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -39,46 +39,46 @@ pub(crate) struct Slice {
     /// Start of these bytes in the upper device; `None` if they are spread over it.
     pub offset: Option<u64>,
     /// It is not known for sure that it is this file.
-    pub perhaps: bool,
+    pub is_uncertain: bool,
     /// A pool or a snapshot keeps devices on the same bytes apart: a write to one never reaches
     /// another.
-    pub is_dealt: bool,
+    pub is_isolated: bool,
 }
 
 /// The byte range of a whole device or file.
-pub(crate) const ALL: Range<u64> = 0..u64::MAX;
+pub(crate) const WHOLE_RANGE: Range<u64> = 0..u64::MAX;
 
 /// Returns the intersection of two ranges.
-fn common(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
+fn intersect_ranges(a: &Range<u64>, b: &Range<u64>) -> Option<Range<u64>> {
     let both = a.start.max(b.start)..a.end.min(b.end);
     (!both.is_empty()).then_some(both)
 }
 
 impl Slice {
     /// A slice that covers a whole lower node.
-    pub fn whole(node: StorageNode) -> Slice {
-        Slice { node, below: ALL, offset: None, perhaps: false, is_dealt: false }
+    pub fn whole_node(node: StorageNode) -> Slice {
+        Slice { node, below: WHOLE_RANGE, offset: None, is_uncertain: false, is_isolated: false }
     }
 
     /// A contiguous range, which begins at `offset` of the upper device.
-    pub fn part(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
+    pub fn byte_range(node: StorageNode, from: u64, bytes: Option<u64>, offset: u64) -> Slice {
         let end = bytes.map_or(u64::MAX, |bytes| from.saturating_add(bytes));
-        Slice { node, below: from..end, offset: Some(offset), perhaps: false, is_dealt: false }
+        Slice { node, below: from..end, offset: Some(offset), is_uncertain: false, is_isolated: false }
     }
 
     /// Returns the bytes of the lower node on which these bytes of the upper device lie.
-    pub fn down(&self, upper: &Range<u64>) -> Option<Range<u64>> {
+    pub fn map_down(&self, upper: &Range<u64>) -> Option<Range<u64>> {
         let Some(offset) = self.offset else { return Some(self.below.clone()) };
         let bytes = self.below.end - self.below.start;
-        let both = common(upper, &(offset..offset.saturating_add(bytes)))?;
+        let both = intersect_ranges(upper, &(offset..offset.saturating_add(bytes)))?;
         let shift = |x: u64| (x - offset).saturating_add(self.below.start);
         Some(shift(both.start)..shift(both.end))
     }
 
     /// Returns the bytes of the upper device that lie on these bytes of the lower node.
-    pub fn up(&self, lower: &Range<u64>) -> Option<Range<u64>> {
-        let both = common(lower, &self.below)?;
-        let Some(offset) = self.offset else { return Some(ALL) };
+    pub fn map_up(&self, lower: &Range<u64>) -> Option<Range<u64>> {
+        let both = intersect_ranges(lower, &self.below)?;
+        let Some(offset) = self.offset else { return Some(WHOLE_RANGE) };
         let shift = |x: u64| (x - self.below.start).saturating_add(offset);
         Some(shift(both.start)..shift(both.end))
     }
@@ -104,13 +104,13 @@ pub(crate) struct DeviceGraph<'r> {
     pub devices: BTreeMap<DeviceNumber, GuardDevice>,
     pub files: Vec<BackingFile>,
     /// Devices above each node: the upper device, and the index of the slice in its list.
-    above: HashMap<StorageNode, Vec<(DeviceNumber, usize)>>,
+    upper_slices: HashMap<StorageNode, Vec<(DeviceNumber, usize)>>,
 }
 
 impl<'r> DeviceGraph<'r> {
     /// Reads all devices. `file`, if given, is the target and becomes the first of the files.
     pub fn read(roots: &'r Roots, mounts: MountTable, file: Option<BackingFile>) -> DeviceGraph<'r> {
-        DeviceGraph::with_tables(roots, mounts, file, &mapper::table)
+        DeviceGraph::with_tables(roots, mounts, file, &device_mapper::read_table)
     }
 
     /// As [`DeviceGraph::read`], with device mapper tables from another source.
@@ -120,23 +120,24 @@ impl<'r> DeviceGraph<'r> {
         file: Option<BackingFile>,
         table: &dyn Fn(&Roots, DeviceNumber) -> Option<String>,
     ) -> DeviceGraph<'r> {
-        let listed = names(&roots.resolve_path("/sys/dev/block"));
+        let listed = sorted_names(&roots.resolve_path("/sys/dev/block"));
         let numbers = listed.iter().filter_map(|name| mountinfo::parse_device_number(name.as_bytes()));
-        let mut devices: BTreeMap<DeviceNumber, GuardDevice> = numbers.map(|n| (n, device(roots, n, table))).collect();
+        let mut devices: BTreeMap<DeviceNumber, GuardDevice> =
+            numbers.map(|n| (n, read_device(roots, n, table))).collect();
         let mut files: Vec<BackingFile> = file.into_iter().collect();
-        for found in loops::all(roots, &mounts) {
-            let slice = |node| Slice::part(node, found.offset, found.bytes, 0);
+        for found in loop_devices::read_loop_devices(roots, &mounts) {
+            let slice = |node| Slice::byte_range(node, found.offset, found.bytes, 0);
             let below = match found.below {
                 LoopBacking::Device(number) => vec![slice(StorageNode::Device(number))],
-                LoopBacking::File(backing) => file::enlist(&mut files, backing, &mounts)
+                LoopBacking::File(backing) => backing_file::register_file(&mut files, backing, &mounts)
                     .into_iter()
-                    .map(|(place, perhaps)| Slice { perhaps, ..slice(StorageNode::File(place)) })
+                    .map(|(place, perhaps)| Slice { is_uncertain: perhaps, ..slice(StorageNode::File(place)) })
                     .collect(),
             };
-            let device = devices.entry(found.number).or_insert_with(|| plain(found.name));
+            let device = devices.entry(found.number).or_insert_with(|| device_without_layers(found.name));
             (device.kind, device.below) = (LayerKind::Loop, below);
         }
-        let mut graph = DeviceGraph { roots, mounts, devices, files, above: HashMap::new() };
+        let mut graph = DeviceGraph { roots, mounts, devices, files, upper_slices: HashMap::new() };
         graph.add_holders();
         graph.index();
         graph
@@ -160,7 +161,7 @@ impl<'r> DeviceGraph<'r> {
             if let Some(device) = self.devices.get_mut(&holder)
                 && device.below.iter().all(|slice| slice.node != node)
             {
-                device.below.push(Slice::whole(node));
+                device.below.push(Slice::whole_node(node));
             }
         }
     }
@@ -168,14 +169,14 @@ impl<'r> DeviceGraph<'r> {
     fn index(&mut self) {
         for (number, device) in &self.devices {
             for (place, slice) in device.below.iter().enumerate() {
-                self.above.entry(slice.node).or_default().push((*number, place));
+                self.upper_slices.entry(slice.node).or_default().push((*number, place));
             }
         }
     }
 
     /// Iterates over the devices that stand on a device or file.
-    pub fn above(&self, node: StorageNode) -> impl Iterator<Item = (DeviceNumber, &Slice)> {
-        let found = self.above.get(&node).into_iter().flatten();
+    pub fn slices_above(&self, node: StorageNode) -> impl Iterator<Item = (DeviceNumber, &Slice)> {
+        let found = self.upper_slices.get(&node).into_iter().flatten();
         found.map(|(number, place)| (*number, &self.devices[number].below[*place]))
     }
 
@@ -191,35 +192,41 @@ impl<'r> DeviceGraph<'r> {
     }
 }
 
-fn plain(name: String) -> GuardDevice {
+fn device_without_layers(name: String) -> GuardDevice {
     GuardDevice { name, kind: LayerKind::Other, below: Vec::new(), holders: Vec::new(), is_cached: false }
 }
 
-fn device(roots: &Roots, number: DeviceNumber, table: &dyn Fn(&Roots, DeviceNumber) -> Option<String>) -> GuardDevice {
-    let folder = sys(roots, number);
+fn read_device(
+    roots: &Roots,
+    number: DeviceNumber,
+    table: &dyn Fn(&Roots, DeviceNumber) -> Option<String>,
+) -> GuardDevice {
+    let folder = sysfs_folder(roots, number);
     let link = fs::read_link(&folder).unwrap_or_default();
     let name = link.file_name().map_or_else(|| format!("{}:{}", number.0, number.1), |n| n.to_string_lossy().into());
-    let number_in = |path: &Path| mountinfo::parse_device_number(line(path)?.as_bytes());
-    let mut device = plain(name);
-    device.holders = names(&folder.join("holders"));
+    let number_in = |path: &Path| mountinfo::parse_device_number(read_first_line(path)?.as_bytes());
+    let mut device = device_without_layers(name);
+    device.holders = sorted_names(&folder.join("holders"));
     device.is_cached = folder.join("bcache").exists();
     if folder.join("partition").exists() {
         device.kind = LayerKind::Partition;
-        let sectors = |name: &str| value(&folder.join(name)).map(|sectors| sectors * SECTOR);
+        let sectors = |name: &str| read_number(&folder.join(name)).map(|sectors| sectors * SECTOR_BYTES);
         let disk = number_in(&folder.join("../dev")).map(StorageNode::Device);
-        device.below.extend(disk.map(|disk| Slice::part(disk, sectors("start").unwrap_or(0), sectors("size"), 0)));
+        device
+            .below
+            .extend(disk.map(|disk| Slice::byte_range(disk, sectors("start").unwrap_or(0), sectors("size"), 0)));
         return device;
     }
-    let slaves = names(&folder.join("slaves"));
+    let slaves = sorted_names(&folder.join("slaves"));
     let numbers = slaves.iter().filter_map(|slave| number_in(&folder.join("slaves").join(slave).join("dev")));
     let slaves: Vec<DeviceNumber> = numbers.collect();
     let is_mapped = folder.join("dm").exists();
-    let table_slices = is_mapped.then(|| table(roots, number)).flatten().map(|text| mapper::slices(&text));
+    let table_slices = is_mapped.then(|| table(roots, number)).flatten().map(|text| device_mapper::parse_table(&text));
     device.below = table_slices.unwrap_or_default();
     // a lower device that the table does not name is used as a whole
     for slave in slaves.into_iter().map(StorageNode::Device) {
         if device.below.iter().all(|slice| slice.node != slave) {
-            device.below.push(Slice::whole(slave));
+            device.below.push(Slice::whole_node(slave));
         }
     }
     device
