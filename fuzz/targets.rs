@@ -59,7 +59,7 @@ pub fn probe_result(data: &[u8]) {
     if let Ok(document) = diskwright_results::document::ProbeDocument::parse("fuzz.json", data) {
         let named = diskwright_report::probe::NamedResult { name: "fuzz", document: &document };
         let zone = diskwright_report::DisplayZone::utc();
-        let suite = |id: &str| diskwright_probe::suites::suite(id).map(|suite| suite.text());
+        let suite = |id: &str| diskwright_probe::suites::find_suite(id).map(|suite| suite.text());
         let results = vec![named, named];
         let page = diskwright_report::probe::ProbePage { results, suite, zone, version: String::new() };
         let _ = diskwright_report::probe::render_page(&page);
@@ -266,15 +266,15 @@ pub fn probe_scripts(data: &[u8]) {
     use diskwright_probe::script::{Script, ScriptEnvironment, ScriptOptions};
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = |_: &std::path::Path| Ok(text.to_owned());
-    let environment = ScriptEnvironment { read: &read, variable: &|_| Some("4k".to_owned()) };
+    let environment = ScriptEnvironment { read_file: &read, env_variable: &|_| Some("4k".to_owned()) };
     for name in ["a.fio", "a.sct", "a.scp", "a.scr", "a"] {
         let Ok(script) = Script::parse(std::path::Path::new(name), text, &environment) else { continue };
-        let _ = script.wanted(None);
+        let _ = script.required_targets(None);
         for job in script.jobs() {
-            let pattern = job.on(1 << 30, &ScriptOptions::default());
+            let pattern = job.pattern_on_target(1 << 30, &ScriptOptions::default());
             if pattern.fault(512, 1 << 30).is_none() {
-                let mut draw = diskwright_probe::draw::Draw::new(&pattern, 1 << 30, 0, 1);
-                (0..20).for_each(|_| assert!(draw.request().length > 0));
+                let mut draw = diskwright_probe::request_generator::RequestGenerator::new(&pattern, 1 << 30, 0, 1);
+                (0..20).for_each(|_| assert!(draw.next_request().length > 0));
             }
         }
     }

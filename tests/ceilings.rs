@@ -13,7 +13,7 @@ use crate::common::{folder, json, text};
 use diskwright_base::{Ceiling, Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology, ceiling};
 use diskwright_counters::live::{Roots, sources::topology};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
-use diskwright_probe::profile::{Profile, ProfileFigure, SCHEMA, store};
+use diskwright_probe::profile::{Profile, ProfileFigure, SCHEMA, save_profile};
 use serde_json::Value;
 
 const SECOND: i64 = 1_000_000_000;
@@ -85,7 +85,7 @@ fn profile(key: &str) -> Profile {
 }
 
 fn keep(state: &Path, profile: Profile) {
-    store(&state.join("profiles"), profile, false).expect("kept");
+    save_profile(&state.join("profiles"), profile, false).expect("kept");
 }
 
 /// Bottleneck of a verdict and the rule of its first finding.

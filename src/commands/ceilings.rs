@@ -131,7 +131,7 @@ pub fn state_folders() -> Vec<PathBuf> {
 fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
     for folder in state_folders() {
-        let (mut found, mut wrong) = profile::load(&folder.join("profiles"));
+        let (mut found, mut wrong) = profile::load_profiles(&folder.join("profiles"));
         all.append(&mut found);
         damaged.append(&mut wrong);
     }
@@ -167,9 +167,9 @@ fn tell(damaged: &UnreadableProfile) {
 pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
     MeasurementContext {
         target_bytes: target.bytes,
-        file: !target.is_device,
-        made: target.was_made(),
-        holes: target.is_sparse,
+        is_file: !target.is_device,
+        was_filled: target.was_made(),
+        has_holes: target.is_sparse,
         ..MeasurementContext::default()
     }
 }
@@ -177,10 +177,10 @@ pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
 /// Saves the results of a measurement's runs in the device's profile.
 pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, replace: bool) -> ProfileUpdate {
     let because = |text: String| ProfileUpdate { file: None, because: vec![text] };
-    if let Some(useless) = occasion.useless(facts) {
+    if let Some(useless) = occasion.reason_to_discard(facts) {
         return because(useless.to_owned());
     }
-    let profile = Profile::of(facts, runs, occasion);
+    let profile = Profile::from_runs(facts, runs, occasion);
     if profile.figures.is_empty() {
         return because("the result contains no ceiling of the device".into());
     }
@@ -189,10 +189,10 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     };
     // with --replace-profile nothing is kept, and the old figures are printed
     let lower = replace.then(|| {
-        let before = profile::load(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
+        let before = profile::load_profiles(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
         before.map_or_else(Vec::new, |before| replaced(&profile, &before.profile))
     });
-    match profile::store(&folder, profile.clone(), replace) {
+    match profile::save_profile(&folder, profile.clone(), replace) {
         Ok(stored) => {
             let why = profile.ceiling().at_least;
             let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile, &why));

@@ -6,7 +6,7 @@ use diskwright_base::glossary::{self, GlossaryTerm};
 use diskwright_base::units;
 use diskwright_base::{Catalogue, Counter};
 use diskwright_diagnosis::{Pack, Rule, packs};
-use diskwright_probe::suites::{Suite, Time, Writes, suite, usual_plan};
+use diskwright_probe::suites::{Suite, SuiteTime, Writes, default_plan, find_suite};
 use diskwright_report::{Style, TextTable, explain};
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::CatalogueEntry as Drive;
@@ -57,7 +57,7 @@ impl<'a> NameMatches<'a> {
             counters: Catalogue::builtin().find_by_exact_name(name),
             rules: rules.filter(|(p, r)| of_pack(p, r)).collect(),
             packs: all.iter().filter(|p| p.id == name).collect(),
-            suites: suite(name).into_iter().collect(),
+            suites: find_suite(name).into_iter().collect(),
             drives: diskwright_simulator::catalogue::find(name).into_iter().collect(),
             levels: ArrayLevel::ALL.into_iter().filter(is_level).collect(),
         }
@@ -188,16 +188,16 @@ fn level_page(level: ArrayLevel, style: &Style) -> String {
 
 /// Draws a suite of `probe` for people.
 fn suite_page(suite: &Suite, style: &Style) -> String {
-    let plan = usual_plan(suite);
+    let plan = default_plan(suite);
     let writes = match suite.writes {
         Writes::Never => "never",
         Writes::IfAllowed => "to a file that it creates, or with --destroy-data-on NAME",
         Writes::Always => "always: to a file that it creates, or with --destroy-data-on NAME",
     };
-    let usual = units::format_value(suite.time.usual().as_secs_f64(), "s");
+    let usual = units::format_value(suite.time.default_duration().as_secs_f64(), "s");
     let time = match suite.time {
-        Time::EachRun(_) => format!("--for is the duration of each run, by default {usual}"),
-        Time::Whole(_) => format!("--for is the total duration, by default {usual}"),
+        SuiteTime::EachRun(_) => format!("--for is the duration of each run, by default {usual}"),
+        SuiteTime::Whole(_) => format!("--for is the total duration, by default {usual}"),
     };
     let runs = units::format_count(u64::from(plan.runs), "run", "runs");
     let takes = format!("at most about {} in {runs}; {time}", units::format_value(plan.seconds.round(), "s"));
@@ -217,7 +217,7 @@ fn suite_page(suite: &Suite, style: &Style) -> String {
 
 /// A suite of `probe` as JSON.
 pub fn suite_json(suite: &Suite) -> Value {
-    let plan = usual_plan(suite);
+    let plan = default_plan(suite);
     json!({
         "id": suite.id,
         "title": suite.title,

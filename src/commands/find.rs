@@ -216,7 +216,7 @@ mod tests {
         let packs = packs::builtin_packs().expect("built-in packs load");
         let default = packs.iter().find(|p| p.id == "default").expect("there is one");
         for term in glossary::builtin_terms() {
-            let suite = |id: &String| diskwright_probe::suites::suite(id).is_none();
+            let suite = |id: &String| diskwright_probe::suites::find_suite(id).is_none();
             let drive = |id: &String| diskwright_simulator::catalogue::find(id).is_none();
             let missing: Vec<&String> = term.rules.iter().filter(|id| default.find_rule(id).is_none()).collect();
             let missing: Vec<&String> = missing.into_iter().chain(term.suites.iter().filter(|id| suite(id))).collect();

@@ -79,7 +79,7 @@ fn results(arguments: &Arguments) -> Result<String, Failure> {
         return Ok(curves::render_svg_file(&names.join(", "), &probe::charts::result_charts(&results)));
     }
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let suite = |id: &str| suites::suite(id).map(|suite| suite.text());
+    let suite = |id: &str| suites::find_suite(id).map(|suite| suite.text());
     Ok(probe::render_page(&probe::ProbePage { results, suite, zone: DisplayZone::local(), version }))
 }
 

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use diskwright_baseline::document::{BaselineDisk, DiskFigure};
 use diskwright_probe::profile::{MeasurementContext, Profile};
-use diskwright_probe::target::unfit;
+use diskwright_probe::target::reason_not_measurable;
 use diskwright_results::document::ProbeDocument;
 
 use crate::commands::{Failure, output};
@@ -14,7 +14,7 @@ use crate::commands::{Failure, output};
 pub fn check(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let because = match std::fs::metadata(target) {
-        Ok(found) => unfit(&found),
+        Ok(found) => reason_not_measurable(&found),
         Err(_) => (!folder.is_dir()).then_some("there is no such folder"),
     };
     match because {
@@ -43,7 +43,7 @@ pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
         complete: document.complete,
         ..MeasurementContext::default()
     };
-    let profile = Profile::of(&document.device, &document.runs, &context);
+    let profile = Profile::from_runs(&document.device, &document.runs, &context);
     let figure = |figure: diskwright_probe::profile::ProfileFigure| DiskFigure {
         figure: figure.figure,
         unit: figure.unit,

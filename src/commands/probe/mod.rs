@@ -17,11 +17,11 @@ use diskwright_base::units::{parse_duration, parse_share_of_whole, parse_size};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::ProbeError;
-use diskwright_probe::device::facts;
+use diskwright_probe::device::read_device_facts;
 use diskwright_probe::guard::Consent;
-use diskwright_probe::machine::machine;
+use diskwright_probe::machine::read_machine;
 use diskwright_probe::profile::MeasurementContext;
-use diskwright_probe::suites::{SUITES, Suite, Writes, suite};
+use diskwright_probe::suites::{SUITES, Suite, Writes, find_suite};
 use diskwright_probe::{EngineKind, RunConfig};
 use diskwright_probe::{ProbeTarget, TargetOptions};
 use diskwright_results::document::{ProbeDocument, SCHEMA};
@@ -141,7 +141,7 @@ impl Arguments {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         RunConfig {
             engine: if self.engine == EngineName::Threads { EngineKind::Threads } else { EngineKind::Best },
-            lanes: self.lanes.unwrap_or(processors),
+            workers: self.lanes.unwrap_or(processors),
             brake: self.live.then_some(self.brake),
             stop: Arc::clone(stop),
         }
@@ -175,7 +175,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let Some(suite) = suite(&arguments.suite) else {
+    let Some(suite) = find_suite(&arguments.suite) else {
         if Path::new(&arguments.suite).is_file() {
             return script::run(arguments, stop);
         }
@@ -208,8 +208,8 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
 /// Returns a result without runs, which describes the circumstances.
 fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
     let topology = topology::read_topology(&Roots::default());
-    let device = facts(&Roots::default(), &topology, target.place());
-    let machine = machine(&Roots::default(), &device.name, topology.memory_bytes);
+    let device = read_device_facts(&Roots::default(), &topology, target.kernel_place());
+    let machine = read_machine(&Roots::default(), &device.name, topology.memory_bytes);
     ProbeDocument {
         schema: SCHEMA.into(),
         suite: suite.into(),
@@ -296,7 +296,7 @@ fn remember(
         suite: document.suite.clone(),
         seed: document.seed,
         live: arguments.live,
-        limited: !document.machine.io_limits.is_empty(),
+        is_io_limited: !document.machine.io_limits.is_empty(),
         buffered: document.buffered,
         complete: document.complete,
         ..occasion
@@ -317,14 +317,14 @@ fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool
     };
     let said = arguments.said(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let take = TargetOptions { writes, said, bytes: arguments.size, keep: arguments.keep, buffered };
+    let take = TargetOptions { writes, consent: said, bytes: arguments.size, keep: arguments.keep, buffered };
     filled(path, &take, stop)
 }
 
 /// Opens a target; shows the progress of a file that is created.
 fn filled(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
     let bar = session::bar(format!("filling {}", path.display()));
-    let target = ProbeTarget::take(path, take, &mut |done, all| {
+    let target = ProbeTarget::open_or_create(path, take, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
         !stop.load(Ordering::Relaxed)

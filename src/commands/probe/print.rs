@@ -19,8 +19,10 @@ pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
 
 /// Formats the current rates and latencies for the progress line.
 pub fn progress(stretch: &LiveInterval) -> String {
-    let seen = &stretch.seen;
-    let Some(mean) = seen.mean_s().filter(|_| stretch.seconds > 0.0) else { return "no request completed".into() };
+    let seen = &stretch.totals;
+    let Some(mean) = seen.mean_latency_s().filter(|_| stretch.seconds > 0.0) else {
+        return "no request completed".into();
+    };
     let rate = |count: u64, unit: &str| format_value(count as f64 / stretch.seconds, unit);
     let longest = format_value(seen.longest_ns as f64 * 1e-9, "s");
     format!(

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_probe::ProbeError;
+use diskwright_probe::combined_results::combine_grouped_results;
 use diskwright_probe::run::{RunConfig, RunJob, run_jobs};
-use diskwright_probe::script::{MOST_BYTES, Script, ScriptEnvironment, ScriptJob, ScriptOptions, ScriptTarget};
-use diskwright_probe::together::grouped;
+use diskwright_probe::script::{MAX_SCRIPT_BYTES, Script, ScriptEnvironment, ScriptJob, ScriptOptions, ScriptTarget};
 use diskwright_probe::{ProbeTarget, TargetOptions};
 use diskwright_results::document::TargetFacts;
 use diskwright_results::facts::ScriptFormat;
@@ -23,7 +23,7 @@ use crate::commands::{Failure, ceilings, when};
 fn read(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST_BYTES as u64 + 1).read_to_string(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_SCRIPT_BYTES as u64 + 1).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -31,9 +31,9 @@ fn read(path: &Path) -> io::Result<String> {
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let path = Path::new(&arguments.suite);
     let text = read(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-    let around = ScriptEnvironment { read: &read, variable: &|name| std::env::var(name).ok() };
+    let around = ScriptEnvironment { read_file: &read, env_variable: &|name| std::env::var(name).ok() };
     let script = Script::parse(path, &text, &around)?;
-    let wanted = script.wanted(arguments.target.as_deref());
+    let wanted = script.required_targets(arguments.target.as_deref());
     named_rightly(arguments, &wanted)?;
     let mut targets = Vec::new();
     for one in &wanted {
@@ -103,7 +103,7 @@ fn take(
     let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
     let take = TargetOptions {
         writes: wanted.writes,
-        said: arguments.said(&name),
+        consent: arguments.said(&name),
         bytes: arguments.size.or(made),
         keep: arguments.keep,
         buffered: wanted.buffered || arguments.buffered,
@@ -120,7 +120,7 @@ fn play(
     runs: &mut Vec<RunResult>,
 ) -> Result<(), ProbeError> {
     // a job is one thread, as in the script's own tool
-    let making = RunConfig { lanes: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
+    let making = RunConfig { workers: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
     for _ in 0..arguments.repeat {
         for (number, jobs) in script.rounds.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
@@ -141,7 +141,12 @@ fn round(
     targets: &[(&ScriptTarget, ProbeTarget)],
     making: &RunConfig,
 ) -> Result<Vec<RunResult>, ProbeError> {
-    let wishes = ScriptOptions { lasts: arguments.lasts, ramp: arguments.ramp, usual: USUAL.0, seed: arguments.seed };
+    let wishes = ScriptOptions {
+        duration: arguments.lasts,
+        ramp: arguments.ramp,
+        default_duration: USUAL.0,
+        seed: arguments.seed,
+    };
     let of = |job: &ScriptJob| {
         let path = job.path(arguments.target.as_deref());
         let index = targets.iter().position(|(wanted, _)| wanted.path == path);
@@ -149,7 +154,7 @@ fn round(
         &targets[index.unwrap_or_default()].1
     };
     let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();
-    let make = |(job, pattern)| RunJob { pattern, target: of(job), after: job.after };
+    let make = |(job, pattern)| RunJob { pattern, target: of(job), start_delay: job.start_delay };
     let made: Vec<RunJob<'_>> = jobs.iter().zip(&patterns).map(make).collect();
     let title = if let [one] = jobs { one.name.clone() } else { format!("{} jobs", jobs.len()) };
     let bar = super::session::bar(title);
@@ -160,7 +165,7 @@ fn round(
     });
     bar.finish_and_clear();
     let groups: Vec<_> = jobs.iter().map(|job| job.group.clone()).collect();
-    let mut runs = grouped(name, &patterns, &groups, &outcomes?);
+    let mut runs = combine_grouped_results(name, &patterns, &groups, &outcomes?);
     if targets.len() > 1 {
         for run in runs.iter_mut().filter(|r| r.combines.is_empty()) {
             let job = jobs.iter().find(|j| j.name == run.name || j.group.as_ref() == Some(&run.name));
@@ -171,7 +176,7 @@ fn round(
 }
 
 fn pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, wishes: &ScriptOptions) -> Pattern {
-    let mut pattern = job.on(target.bytes, wishes);
+    let mut pattern = job.pattern_on_target(target.bytes, wishes);
     pattern.buffered |= arguments.buffered;
     pattern
 }

@@ -9,7 +9,7 @@ use diskwright_probe::ProbeError;
 use diskwright_probe::bench::TargetBench;
 use diskwright_probe::guard::Consent;
 use diskwright_probe::live::LiveInterval;
-use diskwright_probe::members::members;
+use diskwright_probe::members::find_members;
 use diskwright_probe::suites::{self, Settings, Suite, SuiteSession, Writes};
 use diskwright_probe::{ProbeTarget, TargetOptions};
 use diskwright_results::facts::DeviceFacts;
@@ -34,16 +34,16 @@ pub fn take_members(
         return Ok(Vec::new());
     }
     let named = !arguments.members.is_empty();
-    let found = members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
+    let found = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
     let said = Consent { live: arguments.live, destroy: None };
-    let take = TargetOptions { writes: false, said, bytes: None, keep: true, buffered: arguments.buffered };
+    let take = TargetOptions { writes: false, consent: said, bytes: None, keep: true, buffered: arguments.buffered };
     let mut targets = Vec::new();
     for path in paths {
         if !path.exists() {
             return Err(Failure::Failed(format!("{}: no such member", path.display())));
         }
-        targets.push(ProbeTarget::take(&path, &take, &mut |_, _| true)?);
+        targets.push(ProbeTarget::open_or_create(&path, &take, &mut |_, _| true)?);
     }
     Ok(targets)
 }
@@ -63,10 +63,10 @@ pub fn measure(
 ) -> ProbeMeasurement {
     let making = arguments.making(stop);
     let set = Settings {
-        room: target.bytes,
+        target_bytes: target.bytes,
         sector: target.sector,
         writes: suite.writes != Writes::Never && (target.was_made() || !arguments.destroy_data_on.is_empty()),
-        lasts: arguments.lasts.unwrap_or(suite.time.usual()),
+        duration: arguments.lasts.unwrap_or(suite.time.default_duration()),
         ramp: arguments.ramp.unwrap_or(USUAL.1),
         seed: arguments.seed,
         limit_s: arguments.limit.as_secs_f64(),
@@ -78,12 +78,12 @@ pub fn measure(
     let mut on_progress =
         |name: &str, share: f64, stretch: &LiveInterval, lasts: f64| course.told(name, share, stretch, lasts);
     let targets = std::iter::once(target).chain(members).collect();
-    let mut bench = TargetBench { targets, making: &making, told: &mut on_progress };
+    let mut bench = TargetBench { targets, config: &making, progress: &mut on_progress };
     let mut session = SuiteSession::new(set, &mut bench);
     let (mut runs, mut remarks) = (Vec::new(), Vec::new());
     let mut failed = None;
     for _ in 0..arguments.repeat {
-        failed = suites::measure(suite, &mut session).err();
+        failed = suites::run_suite(suite, &mut session).err();
         runs.append(&mut session.runs);
         // the remarks of the last complete round are kept
         if failed.is_none() || remarks.is_empty() {
@@ -114,7 +114,7 @@ struct SuiteProgress {
 
 impl SuiteProgress {
     fn new(suite: &Suite, set: &Settings, repeat: u32) -> SuiteProgress {
-        let plan = suites::plan(suite, set);
+        let plan = suites::plan_suite(suite, set);
         let planned = plan.seconds * f64::from(repeat);
         let bar = bar(suite.id.to_owned());
         bar.set_length(1000);

@@ -29,7 +29,7 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
         &|| own_group(class),
         &|| disk(class, folder),
         &|| swap_space(class),
-        &|| (class.needs_ring && !diskwright_probe::engine::ring::is_there()).then(|| "no io_uring here".into()),
+        &|| (class.needs_ring && !diskwright_probe::engine::ring::has_io_uring()).then(|| "no io_uring here".into()),
     ];
     checks.iter().find_map(|check| check())
 }

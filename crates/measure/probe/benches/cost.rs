@@ -29,9 +29,9 @@ use diskwright_probe::run::{self, EngineKind, RunConfig};
 use diskwright_probe::{ProbeTarget, TargetOptions};
 
 /// Requests in flight.
-const DEPTH: u32 = 64;
+const QUEUE_DEPTH: u32 = 64;
 /// Options that make fio cheaper: registered files and buffers.
-const REGISTERED: &[&str] = &["--registerfiles=1", "--fixedbufs=1"];
+const FIO_REGISTERED_OPTIONS: &[&str] = &["--registerfiles=1", "--fixedbufs=1"];
 
 /// A participant of the comparison.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ enum Contender {
 /// Result of one round of one contender.
 #[derive(Clone, Copy, Default)]
 struct Round {
-    per_s: f64,
+    requests_per_s: f64,
     /// User time per request, microseconds.
     user_us: f64,
     system_us: f64,
@@ -77,7 +77,7 @@ impl Entry {
     }
 
     /// Returns the median, the minimum and the maximum over the rounds.
-    fn of(&self, value: impl Fn(&Round) -> f64) -> (f64, f64, f64) {
+    fn median_and_range(&self, value: impl Fn(&Round) -> f64) -> (f64, f64, f64) {
         let mut all: Vec<f64> = self.rounds.iter().map(value).collect();
         all.sort_by(f64::total_cmp);
         let last = all.len() - 1;
@@ -86,7 +86,7 @@ impl Entry {
 }
 
 /// Command-line settings.
-struct Setting {
+struct Settings {
     rounds: usize,
     seconds: f64,
     folder: PathBuf,
@@ -100,7 +100,7 @@ fn main() {
     let number = |name: &str| value(name).and_then(|v| v.parse::<f64>().ok());
     let tiny = has("--tiny") || !has("--bench") && value("--dir").is_none();
     let folder = value("--dir").map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
-    let setting = Setting {
+    let setting = Settings {
         rounds: number("--rounds").map_or(if tiny { 1 } else { 7 }, |n| (n as usize).max(1)),
         seconds: number("--seconds").unwrap_or(if tiny { 0.2 } else { 3.0 }),
         folder,
@@ -108,7 +108,7 @@ fn main() {
     };
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let (rounds, seconds) = (setting.rounds, setting.seconds);
-    println!("# cost of a request: 4 KiB random reads, {DEPTH} outstanding, O_DIRECT, one thread, histograms on");
+    println!("# cost of a request: 4 KiB random reads, {QUEUE_DEPTH} outstanding, O_DIRECT, one thread, histograms on");
     println!("# Linux {}, {rounds} rounds of {seconds} s, in turns; median (least to most)", kernel.trim());
     let fio = fio_version();
     match &fio {
@@ -117,14 +117,14 @@ fn main() {
     }
     let only = value("--only").map(String::as_str);
     if only.is_none_or(|o| o == "holes") {
-        holes(&setting, fio.is_ok());
+        compare_on_holes(&setting, fio.is_ok());
     }
     if only.is_none_or(|o| o == "filled") {
-        filled(&setting, fio.is_ok());
+        compare_on_filled_file(&setting, fio.is_ok());
     }
     if let Some(device) = value("--device") {
-        let mut entries = contenders(fio.is_ok());
-        compare(&format!("the device {device}"), Path::new(device), &mut entries, &setting);
+        let mut entries = list_contenders(fio.is_ok());
+        run_and_compare(&format!("the device {device}"), Path::new(device), &mut entries, &setting);
     }
 }
 
@@ -135,7 +135,7 @@ fn fio_version() -> Result<String, String> {
 
 /// Holes of a sparse file: the device costs nothing, what is left is the
 /// kernel's path and the engine.
-fn holes(setting: &Setting, fio: bool) {
+fn compare_on_holes(setting: &Settings, fio: bool) {
     let path = setting.folder.join("cost-holes.dat");
     let bytes = if setting.tiny { 64 << 20 } else { 4 << 30 };
     let made = fs::File::create(&path).and_then(|file| file.set_len(bytes));
@@ -143,23 +143,23 @@ fn holes(setting: &Setting, fio: bool) {
         println!("holes: skipped: {}: {why}", path.display());
         return;
     }
-    let mut entries = contenders(fio);
-    entries.push(Entry::new("bare ring, requests that do nothing", Contender::NoOps(DEPTH)));
-    compare("holes of a sparse file", &path, &mut entries, setting);
-    distance(&entries);
-    remove(&path);
+    let mut entries = list_contenders(fio);
+    entries.push(Entry::new("bare ring, requests that do nothing", Contender::NoOps(QUEUE_DEPTH)));
+    run_and_compare("holes of a sparse file", &path, &mut entries, setting);
+    print_distance_to_no_op(&entries);
+    remove_test_file(&path);
 }
 
 /// A file filled by the target's own code, on the disk.
-fn filled(setting: &Setting, fio: bool) {
+fn compare_on_filled_file(setting: &Settings, fio: bool) {
     let path = setting.folder.join("cost-filled.dat");
     let bytes = if setting.tiny { 16 << 20 } else { 1 << 30 };
     let options = TargetOptions { bytes: Some(bytes), keep: true, ..TargetOptions::default() };
-    if let Err(why) = ProbeTarget::take(&path, &options, &mut |_, _| true) {
+    if let Err(why) = ProbeTarget::open_or_create(&path, &options, &mut |_, _| true) {
         println!("filled file: skipped: {why}");
         return;
     }
-    let mut entries = contenders(fio);
+    let mut entries = list_contenders(fio);
     entries.push(Entry::new("ours, threads", Contender::Ours(EngineKind::Threads)));
     if fio {
         for engine in ["psync", "pvsync2"] {
@@ -168,25 +168,25 @@ fn filled(setting: &Setting, fio: bool) {
             entries.push(Entry::new(&format!("fio {engine}, 64 threads"), Contender::Fio(options.into())));
         }
     }
-    compare("a filled file", &path, &mut entries, setting);
-    remove(&path);
+    run_and_compare("a filled file", &path, &mut entries, setting);
+    remove_test_file(&path);
 }
 
-fn remove(path: &Path) {
+fn remove_test_file(path: &Path) {
     // a leftover below the target folder does no harm
     let _ = fs::remove_file(path);
 }
 
-fn contenders(fio: bool) -> Vec<Entry> {
+fn list_contenders(fio: bool) -> Vec<Entry> {
     let mut entries = vec![Entry::new("ours, io_uring", Contender::Ours(EngineKind::Best))];
     if !fio {
         return entries;
     }
     let ring = |more: &[String]| {
-        let usual = ["--ioengine=io_uring".to_owned(), format!("--iodepth={DEPTH}")];
+        let usual = ["--ioengine=io_uring".to_owned(), format!("--iodepth={QUEUE_DEPTH}")];
         Contender::Fio(usual.iter().chain(more).cloned().collect())
     };
-    let registered: Vec<String> = REGISTERED.iter().map(|o| (*o).to_owned()).collect();
+    let registered: Vec<String> = FIO_REGISTERED_OPTIONS.iter().map(|o| (*o).to_owned()).collect();
     entries.push(Entry::new("fio", ring(&[])));
     entries.push(Entry::new("fio registered", ring(&registered)));
     for batch in [8, 16, 32, 64] {
@@ -194,20 +194,20 @@ fn contenders(fio: bool) -> Vec<Entry> {
             let mut options = registered.clone();
             options.push(format!("--iodepth_batch={batch}"));
             options.push(format!("--iodepth_batch_complete_min={least}"));
-            options.push(format!("--iodepth_batch_complete_max={DEPTH}"));
+            options.push(format!("--iodepth_batch_complete_max={QUEUE_DEPTH}"));
             entries.push(Entry::new(&format!("fio registered, batches of {batch}, waits for {least}"), ring(&options)));
         }
     }
     entries
 }
 
-fn compare(title: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting) {
+fn run_and_compare(title: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Settings) {
     for _ in 0..setting.rounds {
         for entry in entries.iter_mut() {
             let round = match &entry.contender {
-                Contender::Ours(kind) => ours(path, *kind, setting.seconds),
-                Contender::Fio(options) => fio(path, options, setting.seconds),
-                Contender::NoOps(batch) => no_ops(*batch, setting.seconds),
+                Contender::Ours(kind) => run_ours(path, *kind, setting.seconds),
+                Contender::Fio(options) => run_fio(path, options, setting.seconds),
+                Contender::NoOps(batch) => run_no_ops(*batch, setting.seconds),
             };
             match round {
                 Ok(round) => entry.rounds.push(round),
@@ -222,82 +222,87 @@ fn compare(title: &str, path: &Path, entries: &mut Vec<Entry>, setting: &Setting
         "", "requests/s", "user us", "sys us", "processor time us", "50 % us", "99 % us"
     );
     for entry in entries.iter() {
-        let (rate, least, most) = entry.of(|r| r.per_s);
-        let (sum, sum_least, sum_most) = entry.of(Round::sum_us);
+        let (rate, least, most) = entry.median_and_range(|r| r.requests_per_s);
+        let (sum, sum_least, sum_most) = entry.median_and_range(Round::sum_us);
         let [user, system, p50, p99] =
             [|r: &Round| r.user_us, |r: &Round| r.system_us, |r: &Round| r.p50_us, |r: &Round| r.p99_us]
-                .map(|figure| entry.of(figure).0);
+                .map(|figure| entry.median_and_range(figure).0);
         let rates = format!("{rate:.0} ({least:.0} to {most:.0})");
         let sums = format!("{sum:.3} ({sum_least:.3} to {sum_most:.3})");
         println!("{:<46} {rates:>28} {user:>7.3} {system:>7.3} {sums:>22} {p50:>8.1} {p99:>8.1}", entry.name);
     }
-    ratios(entries);
+    print_ratios(entries);
 }
 
 /// Prints our figures relative to fio's best; the best fio variant may differ from figure to
 /// figure.
-fn ratios(entries: &[Entry]) {
+fn print_ratios(entries: &[Entry]) {
     let is_ring = |e: &&Entry| matches!(&e.contender, Contender::Fio(o) if o[0].ends_with("io_uring"));
     let best = |value: Figure| {
         let all = entries.iter().filter(is_ring);
-        all.min_by(|a, b| a.of(value).0.total_cmp(&b.of(value).0))
+        all.min_by(|a, b| a.median_and_range(value).0.total_cmp(&b.median_and_range(value).0))
     };
-    let ours = |value: Figure| entries[0].of(value).0;
+    let ours = |value: Figure| entries[0].median_and_range(value).0;
     let figures: [(&str, Figure, &str); 3] = [
         ("processor time", Round::sum_us, "at most 1"),
         ("user part", |r| r.user_us, "at most 0.7"),
-        ("time between answers", |r| 1.0 / r.per_s, "at most 0.83 on holes: 1.2 x the requests a second"),
+        ("time between answers", |r| 1.0 / r.requests_per_s, "at most 0.83 on holes: 1.2 x the requests a second"),
     ];
     for (name, value, goal) in figures {
         let Some(fio) = best(value) else { continue };
-        println!("ours to the least of fio ({}): {name} {:.3} ({goal})", fio.name, ours(value) / fio.of(value).0);
+        println!(
+            "ours to the least of fio ({}): {name} {:.3} ({goal})",
+            fio.name,
+            ours(value) / fio.median_and_range(value).0
+        );
     }
 }
 
 /// Prints how much more our requests cost than requests that do nothing.
-fn distance(entries: &[Entry]) {
+fn print_distance_to_no_op(entries: &[Entry]) {
     let (Some(ours), Some(bare)) = (entries.first(), entries.last()) else { return };
     if !matches!(bare.contender, Contender::NoOps(_)) {
         return;
     }
-    let (all, least) = (ours.of(Round::sum_us).0, bare.of(Round::sum_us).0);
-    let system = ours.of(|r| r.system_us).0;
+    let (all, least) = (ours.median_and_range(Round::sum_us).0, bare.median_and_range(Round::sum_us).0);
+    let system = ours.median_and_range(|r| r.system_us).0;
     let (times, share) = (all / least, system / all * 100.0);
     println!("ours costs {all:.3} us a request, {times:.1} x one that does nothing ({least:.3} us)");
     println!("the kernel's share of ours is {share:.0} %");
 }
 
-fn ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String> {
-    let target = ProbeTarget::take(path, &TargetOptions::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
+fn run_ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String> {
+    let target =
+        ProbeTarget::open_or_create(path, &TargetOptions::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
     let (ramp, lasts) = (Duration::ZERO, Duration::from_secs_f64(seconds));
-    let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, DEPTH) };
-    let config = RunConfig { engine: kind, lanes: 1, brake: None, stop: Arc::default() };
-    let before = times();
+    let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, QUEUE_DEPTH) };
+    let config = RunConfig { engine: kind, workers: 1, brake: None, stop: Arc::default() };
+    let before = process_times();
     let outcome = run::run(&target, &pattern, &config, &mut |_, _| {}).map_err(|e| e.to_string())?;
-    let spent = used(before);
+    let spent = times_since(before);
     let reads = &outcome.tally.reads;
-    assert!(outcome.tally.failed() == 0, "no request fails");
+    assert!(outcome.tally.failed_requests() == 0, "no request fails");
     if reads.requests == 0 {
         return Err("nothing was answered in so short a time".into());
     }
     let latency_us = |share| reads.latency.quantile(share).unwrap_or(f64::NAN) * 1e-3;
-    Ok(round(reads.requests as f64, outcome.seconds, spent, (latency_us(0.5), latency_us(0.99))))
+    Ok(to_round(reads.requests as f64, outcome.seconds, spent, (latency_us(0.5), latency_us(0.99))))
 }
 
-fn no_ops(batch: u32, seconds: f64) -> Result<Round, String> {
-    let before = times();
-    let (count, taken) = ring::do_nothing(batch, Duration::from_secs_f64(seconds)).map_err(|e| e.to_string())?;
-    Ok(round(count as f64, taken.as_secs_f64(), used(before), (f64::NAN, f64::NAN)))
+fn run_no_ops(batch: u32, seconds: f64) -> Result<Round, String> {
+    let before = process_times();
+    let (count, taken) = ring::run_no_ops(batch, Duration::from_secs_f64(seconds)).map_err(|e| e.to_string())?;
+    Ok(to_round(count as f64, taken.as_secs_f64(), times_since(before), (f64::NAN, f64::NAN)))
 }
 
-fn round(requests: f64, seconds: f64, (user_s, system_s): (f64, f64), (p50_us, p99_us): (f64, f64)) -> Round {
+fn to_round(requests: f64, seconds: f64, (user_s, system_s): (f64, f64), (p50_us, p99_us): (f64, f64)) -> Round {
     let (user_us, system_us) = (user_s / requests * 1e6, system_s / requests * 1e6);
-    Round { per_s: requests / seconds, user_us, system_us, p50_us, p99_us }
+    Round { requests_per_s: requests / seconds, user_us, system_us, p50_us, p99_us }
 }
 
 /// Processor time of this process so far: user and system in clock ticks, and
 /// the exact sum in seconds.
-fn times() -> (f64, f64, f64) {
+fn process_times() -> (f64, f64, f64) {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
     let field = |index: usize| rest.split_whitespace().nth(index).and_then(|n| n.parse().ok()).unwrap_or(f64::NAN);
@@ -307,14 +312,14 @@ fn times() -> (f64, f64, f64) {
 
 /// User and system time since `before`, seconds: the exact sum, split in the ratio of the tick
 /// counts.
-fn used(before: (f64, f64, f64)) -> (f64, f64) {
-    let after = times();
+fn times_since(before: (f64, f64, f64)) -> (f64, f64) {
+    let after = process_times();
     let (user, system, sum) = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
     let share = if user + system > 0.0 { user / (user + system) } else { 0.0 };
     (sum * share, sum * (1.0 - share))
 }
 
-fn fio(path: &Path, options: &[String], seconds: f64) -> Result<Round, String> {
+fn run_fio(path: &Path, options: &[String], seconds: f64) -> Result<Round, String> {
     let mut command = Command::new("fio");
     command.args(["--name=cost", "--rw=randread", "--bs=4k", "--direct=1", "--time_based", "--thread"]);
     command.args(["--norandommap", "--output-format=json", "--invalidate=0"]);
@@ -333,7 +338,7 @@ fn fio(path: &Path, options: &[String], seconds: f64) -> Result<Round, String> {
     let (requests, runtime) = (number(&read["total_ios"]), number(&job["job_runtime"]) * 1e-3);
     let percentile = |name: &str| number(&read["clat_ns"]["percentile"][name]) * 1e-3;
     let spent = (number(&job["usr_cpu"]) / 100.0 * runtime, number(&job["sys_cpu"]) / 100.0 * runtime);
-    let mut round = round(requests, 1.0, spent, (percentile("50.000000"), percentile("99.000000")));
-    round.per_s = number(&read["iops"]);
+    let mut round = to_round(requests, 1.0, spent, (percentile("50.000000"), percentile("99.000000")));
+    round.requests_per_s = number(&read["iops"]);
     Ok(round)
 }

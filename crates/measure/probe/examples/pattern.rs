@@ -15,7 +15,7 @@ use std::sync::Arc;
 use diskwright_probe::guard::Consent;
 use diskwright_probe::pattern::Pattern;
 use diskwright_probe::run::{EngineKind, RunConfig, run};
-use diskwright_probe::summary::summary;
+use diskwright_probe::summary::summarize_run;
 use diskwright_probe::{ProbeTarget, TargetOptions};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     if let ("--fill", [bytes]) = (pattern.as_str(), options) {
         let target_options =
             TargetOptions { writes: true, bytes: Some(bytes.parse()?), keep: true, ..TargetOptions::default() };
-        ProbeTarget::take(Path::new(name), &target_options, &mut |_, _| true)?;
+        ProbeTarget::open_or_create(Path::new(name), &target_options, &mut |_, _| true)?;
         return Ok(());
     }
     let pattern: Pattern = serde_json::from_str(&std::fs::read_to_string(pattern)?)?;
@@ -34,14 +34,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
     let making = RunConfig {
         engine: if options.iter().any(|o| o == "--threads") { EngineKind::Threads } else { EngineKind::Best },
-        lanes: after("--lanes").map(|n| n.parse()).transpose()?.unwrap_or(processors),
+        workers: after("--lanes").map(|n| n.parse()).transpose()?.unwrap_or(processors),
         brake: None,
         stop: Arc::default(),
     };
     let consent = Consent { live: false, destroy: Some(name.clone()) };
-    let target_options = TargetOptions { writes: pattern.writes(), said: consent, ..TargetOptions::default() };
-    let target = ProbeTarget::take(Path::new(name), &target_options, &mut |_, _| true)?;
+    let target_options = TargetOptions { writes: pattern.writes(), consent: consent, ..TargetOptions::default() };
+    let target = ProbeTarget::open_or_create(Path::new(name), &target_options, &mut |_, _| true)?;
     let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
-    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summary(&pattern, &outcome))?)?;
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&summarize_run(&pattern, &outcome))?)?;
     Ok(())
 }

@@ -8,24 +8,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use crate::cached;
-use crate::engine::{Action, BufferSpec, Completion, IoEngine, Op, TurnWait, ring::Ring, threads::ThreadEngine};
+use crate::engine::{Action, BufferSpec, Completion, IoEngine, Op, WaitFor, ring::Ring, threads::ThreadEngine};
 use crate::error::ProbeError;
-use crate::live::{Live, LiveInterval};
+use crate::live::{LiveCounters, LiveInterval};
+use crate::page_cache;
 use crate::pattern::Pattern;
-use crate::run::{EngineKind, GRACE, Outcomes, RunConfig, RunJob, RunOutcome, run_jobs};
+use crate::run::{EngineKind, Outcomes, RunConfig, RunJob, RunOutcome, STOP_GRACE, run_jobs};
 
 use crate::target::ProbeTarget;
 
 /// Interval at which a series checks whether it must end.
-const LOOK: Duration = Duration::from_millis(100);
-const LOOK_NS: u64 = LOOK.as_nanos() as u64;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL_NS: u64 = POLL_INTERVAL.as_nanos() as u64;
 
 /// A run to measure, and its target.
 #[derive(Clone, Copy)]
 pub struct BenchJob<'a> {
     /// 0 is the target itself, 1 and up are the members that it consists of.
-    pub place: usize,
+    pub target_index: usize,
     /// The requests to make.
     pub pattern: &'a Pattern,
 }
@@ -56,12 +56,12 @@ pub struct RequestSeries {
     /// Writes return when they are durable (O_DSYNC).
     pub durable: bool,
     /// The series ends after this time, even if steps are left.
-    pub most: Duration,
+    pub max_duration: Duration,
 }
 
 impl RequestSeries {
     /// Largest request, bytes.
-    pub fn largest(&self) -> u32 {
+    pub fn max_request_bytes(&self) -> u32 {
         self.steps.iter().map(|s| s.length).max().unwrap_or(0)
     }
 }
@@ -77,7 +77,7 @@ pub struct RequestTimes {
 
 impl RequestTimes {
     /// Time that the request took, seconds.
-    pub fn seconds(&self) -> f64 {
+    pub fn duration_s(&self) -> f64 {
         self.end_ns.saturating_sub(self.start_ns) as f64 * 1e-9
     }
 }
@@ -88,7 +88,7 @@ pub trait Bench {
     ///
     /// # Errors
     /// The error of the first run that failed.
-    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError>;
+    fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError>;
 
     /// Returns the name of a target.
     fn name(&self, place: usize) -> String;
@@ -97,7 +97,7 @@ pub trait Bench {
     ///
     /// # Errors
     /// When a request fails, or is slower than the limit for devices in use.
-    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError>;
+    fn measure_series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError>;
 }
 
 /// Makes the requests of a series on an engine until its maximum duration or `stop`. A request that
@@ -105,16 +105,16 @@ pub trait Bench {
 ///
 /// # Errors
 /// When the engine or a request fails, or a request transfers less than requested.
-pub fn follow<E: IoEngine>(
+pub fn run_series<E: IoEngine>(
     engine: &mut E,
     series: &RequestSeries,
     stop: &AtomicBool,
-    live: &Live,
+    live: &LiveCounters,
 ) -> io::Result<Vec<RequestTimes>> {
     let mut times = Vec::with_capacity(series.steps.len());
     let mut completions: Vec<Completion> = Vec::new();
     let begin = engine.now();
-    let until = begin + u64::try_from(series.most.as_nanos()).unwrap_or(u64::MAX / 4);
+    let until = begin + u64::try_from(series.max_duration.as_nanos()).unwrap_or(u64::MAX / 4);
     for step in &series.steps {
         let mut now = engine.now();
         let due = now + step.pause_ns;
@@ -122,24 +122,24 @@ pub fn follow<E: IoEngine>(
             if stop.load(Ordering::Relaxed) {
                 return Ok(times);
             }
-            engine.turn(TurnWait::Until(due.min(now + LOOK_NS)), &mut completions)?;
+            engine.submit_and_wait(WaitFor::Until(due.min(now + POLL_INTERVAL_NS)), &mut completions)?;
             now = engine.now();
         }
         if now >= until || stop.load(Ordering::Relaxed) {
             break;
         }
         let action = if step.write { Action::Write } else { Action::Read };
-        engine.put(Op { slot: 0, action, offset: step.offset, length: step.length });
-        live.waits(1, now);
-        let mut look = now + LOOK_NS;
+        engine.queue_op(Op { slot: 0, action, offset: step.offset, length: step.length });
+        live.set_in_flight(1, now);
+        let mut look = now + POLL_INTERVAL_NS;
         while completions.is_empty() {
-            engine.turn(TurnWait::Until(look), &mut completions)?;
+            engine.submit_and_wait(WaitFor::Until(look), &mut completions)?;
             if completions.is_empty() && stop.load(Ordering::Relaxed) {
                 return Ok(times);
             }
-            look += LOOK_NS;
+            look += POLL_INTERVAL_NS;
         }
-        live.waits(0, 0);
+        live.set_in_flight(0, 0);
         times.push(RequestTimes { start_ns: now, end_ns: engine.now() });
         if let Some(answer) = completions.pop() {
             match u32::try_from(answer.result) {
@@ -155,27 +155,27 @@ pub fn follow<E: IoEngine>(
 
 /// Runs a series in a separate thread, because a device that never responds would block it for
 /// ever.
-fn followed(
+fn spawn_series(
     series: RequestSeries,
     file: OwnedFd,
     config: &RunConfig,
-    live: Arc<Live>,
+    live: Arc<LiveCounters>,
     begin: Instant,
 ) -> io::Result<Receiver<SeriesResult>> {
     let (sender, receiver) = channel();
     let (engine, stop) = (config.engine, Arc::clone(&config.stop));
     std::thread::Builder::new().spawn(move || {
         let writes = series.steps.iter().any(|s| s.write);
-        let buffers = BufferSpec { slots: 1, largest: series.largest(), writes, seed: 1 };
+        let buffers = BufferSpec { slots: 1, max_request_bytes: series.max_request_bytes(), writes, seed: 1 };
         let ring = match engine {
             EngineKind::Best => file.try_clone().and_then(|file| Ring::new(file, &buffers, begin)),
             EngineKind::Threads => Err(io::ErrorKind::Unsupported.into()),
         };
         let result = match ring {
-            Ok(ring) => (kept(ring, &series, &stop, &live), "io_uring"),
+            Ok(ring) => (run_series_on_engine(ring, &series, &stop, &live), "io_uring"),
             Err(_) => {
                 let threads = ThreadEngine::new(file, &buffers, begin);
-                (threads.and_then(|engine| kept(engine, &series, &stop, &live)), "threads")
+                (threads.and_then(|engine| run_series_on_engine(engine, &series, &stop, &live)), "threads")
             }
         };
         // if the series was abandoned, the receiver is gone
@@ -186,14 +186,14 @@ fn followed(
 
 /// Runs a series and drops its engine, unless a request is still in flight: dropping would wait for
 /// it.
-fn kept<E: IoEngine>(
+fn run_series_on_engine<E: IoEngine>(
     mut engine: E,
     series: &RequestSeries,
     stop: &AtomicBool,
-    live: &Live,
+    live: &LiveCounters,
 ) -> io::Result<Vec<RequestTimes>> {
-    let times = follow(&mut engine, series, stop, live);
-    if live.waiting().0 > 0 {
+    let times = run_series(&mut engine, series, stop, live);
+    if live.in_flight_since().0 > 0 {
         std::mem::forget(engine);
     }
     times
@@ -211,34 +211,34 @@ pub struct TargetBench<'a> {
     /// The target, then the members that it consists of.
     pub targets: Vec<&'a ProbeTarget>,
     /// Engine, number of workers and limits of every run.
-    pub making: &'a RunConfig,
+    pub config: &'a RunConfig,
     /// Receives the progress.
-    pub told: &'a mut BenchProgress<'a>,
+    pub progress: &'a mut BenchProgress<'a>,
 }
 
 impl TargetBench<'_> {
-    fn may_go_on(&self) -> Result<(), ProbeError> {
-        if self.making.stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
+    fn check_not_stopped(&self) -> Result<(), ProbeError> {
+        if self.config.stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
     }
 }
 
 impl<'a> TargetBench<'a> {
     /// Longest time that a response may take, seconds.
-    fn limit_s(&self) -> f64 {
-        self.making.brake.map_or(f64::INFINITY, |b| b.as_secs_f64())
+    fn response_limit_s(&self) -> f64 {
+        self.config.brake.map_or(f64::INFINITY, |b| b.as_secs_f64())
     }
 
     /// Waits for a series; not for long after a stop, or if a device in use does not respond.
-    fn wait_for(
+    fn wait_for_series(
         &self,
         receiver: &Receiver<SeriesResult>,
-        live: &Live,
+        live: &LiveCounters,
         begin: Instant,
         target: &ProbeTarget,
     ) -> Result<SeriesResult, ProbeError> {
         let mut stopped = None;
         loop {
-            match receiver.recv_timeout(self.making.nap(LOOK)) {
+            match receiver.recv_timeout(self.config.poll_interval(POLL_INTERVAL)) {
                 Ok(followed) => return Ok(followed),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(ProbeError::io(
@@ -249,20 +249,22 @@ impl<'a> TargetBench<'a> {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            let (in_flight, since_ns) = live.waiting();
+            let (in_flight, since_ns) = live.in_flight_since();
             let seconds = begin.elapsed().saturating_sub(Duration::from_nanos(since_ns)).as_secs_f64();
-            let limit = self.limit_s();
+            let limit = self.response_limit_s();
             if in_flight > 0 && seconds > limit {
-                self.making.stop.store(true, Ordering::Relaxed);
+                self.config.stop.store(true, Ordering::Relaxed);
                 return Err(ProbeError::Brake { target: target.name.clone(), seconds, limit, answered: false });
             }
-            if self.making.stop.load(Ordering::Relaxed) && stopped.get_or_insert_with(Instant::now).elapsed() > GRACE {
+            if self.config.stop.load(Ordering::Relaxed)
+                && stopped.get_or_insert_with(Instant::now).elapsed() > STOP_GRACE
+            {
                 return Err(ProbeError::Interrupted);
             }
         }
     }
 
-    fn target(&self, place: usize) -> Result<&'a ProbeTarget, ProbeError> {
+    fn find_target(&self, place: usize) -> Result<&'a ProbeTarget, ProbeError> {
         self.targets.get(place).copied().ok_or_else(|| ProbeError::Target {
             target: format!("member {place}"),
             because: "is not among the given members".into(),
@@ -271,22 +273,23 @@ impl<'a> TargetBench<'a> {
 }
 
 impl Bench for TargetBench<'_> {
-    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
-        self.may_go_on()?;
+    fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
+        self.check_not_stopped()?;
         let mut all = Vec::new();
         for job in jobs {
-            let target = self.target(job.place)?;
+            let target = self.find_target(job.target_index)?;
             if job.pattern.buffered && !job.pattern.warm {
-                cached::empty(target)?;
+                page_cache::drop_target_pages(target)?;
             }
-            all.push(RunJob { pattern: job.pattern, target, after: Duration::ZERO });
+            all.push(RunJob { pattern: job.pattern, target, start_delay: Duration::ZERO });
         }
         let names = jobs.iter().map(|j| j.pattern.name.as_str()).collect::<Vec<_>>().join(" + ");
         let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
-        let (before, told) = (cached::read_from_disk(), &mut *self.told);
-        let mut outcomes = run_jobs(&all, self.making, &mut |share, stretch| told(&names, share, stretch, lasts))?;
+        let (before, told) = (page_cache::process_disk_read_bytes(), &mut *self.progress);
+        let mut outcomes = run_jobs(&all, self.config, &mut |share, stretch| told(&names, share, stretch, lasts))?;
         if let [outcome] = &mut outcomes.each[..] {
-            outcome.disk_read_bytes = cached::read_from_disk().zip(before).map(|(after, before)| after - before);
+            outcome.disk_read_bytes =
+                page_cache::process_disk_read_bytes().zip(before).map(|(after, before)| after - before);
         }
         Ok(outcomes)
     }
@@ -295,10 +298,10 @@ impl Bench for TargetBench<'_> {
         self.targets.get(place).map_or_else(String::new, |t| t.name.clone())
     }
 
-    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
-        self.may_go_on()?;
-        let target = self.target(0)?;
-        (self.told)(&series.name, 0.0, &LiveInterval::default(), series.most.as_secs_f64());
+    fn measure_series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
+        self.check_not_stopped()?;
+        let target = self.find_target(0)?;
+        (self.progress)(&series.name, 0.0, &LiveInterval::default(), series.max_duration.as_secs_f64());
         let writes = series.steps.iter().any(|s| s.write);
         let outside = |s: &&SeriesStep| s.offset + u64::from(s.length) > target.bytes;
         if let Some(step) = series.steps.iter().find(outside) {
@@ -307,16 +310,16 @@ impl Bench for TargetBench<'_> {
         }
         let file = target.open(writes, series.buffered, series.durable)?;
         let failed = |e| ProbeError::io(&target.name, "a request failed", e);
-        let (live, begin) = (Arc::new(Live::default()), Instant::now());
-        let told = followed(series.clone(), file, self.making, Arc::clone(&live), begin).map_err(failed)?;
-        let (timed, engine) = self.wait_for(&told, &live, begin, target)?;
+        let (live, begin) = (Arc::new(LiveCounters::default()), Instant::now());
+        let told = spawn_series(series.clone(), file, self.config, Arc::clone(&live), begin).map_err(failed)?;
+        let (timed, engine) = self.wait_for_series(&told, &live, begin, target)?;
         let timed = timed.map_err(failed)?;
-        let limit = self.limit_s();
-        if let Some(slow) = timed.iter().map(RequestTimes::seconds).find(|s| *s > limit) {
+        let limit = self.response_limit_s();
+        if let Some(slow) = timed.iter().map(RequestTimes::duration_s).find(|s| *s > limit) {
             return Err(ProbeError::Brake { target: target.name.clone(), seconds: slow, limit, answered: true });
         }
-        (self.told)(&series.name, 1.0, &LiveInterval::default(), series.most.as_secs_f64());
-        self.may_go_on()?;
+        (self.progress)(&series.name, 1.0, &LiveInterval::default(), series.max_duration.as_secs_f64());
+        self.check_not_stopped()?;
         Ok((timed, engine))
     }
 }
@@ -331,14 +334,14 @@ pub struct DryRun {
 }
 
 /// Response time of the imaginary device, nanoseconds, whatever the number of requests in flight.
-const DRY_NS: u64 = 1_000_000;
+const DRY_RESPONSE_NS: u64 = 1_000_000;
 
 impl Bench for DryRun {
-    fn runs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
+    fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         // several jobs give one result each and one for all
         self.runs += jobs.len() as u32 + u32::from(jobs.len() > 1);
         self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
-        let each: Vec<RunOutcome> = jobs.iter().map(|job| dry(job.pattern)).collect();
+        let each: Vec<RunOutcome> = jobs.iter().map(|job| dry_outcome(job.pattern)).collect();
         Ok(Outcomes { all: each.first().cloned().filter(|_| each.len() > 1), each })
     }
 
@@ -346,25 +349,25 @@ impl Bench for DryRun {
         String::new()
     }
 
-    fn series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
+    fn measure_series(&mut self, series: &RequestSeries) -> Result<(Vec<RequestTimes>, &'static str), ProbeError> {
         self.runs += 1;
         let mut now = 0;
         let mut seen = std::collections::HashSet::new();
         let mut answer = |step: &SeriesStep| {
             let start_ns = now + step.pause_ns;
             // repeated requests hit a cache, so that suites try every step of their search for one
-            now = start_ns + if seen.insert(step.offset) { 20 * DRY_NS } else { DRY_NS };
+            now = start_ns + if seen.insert(step.offset) { 20 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
             RequestTimes { start_ns, end_ns: now }
         };
-        let most = u64::try_from(series.most.as_nanos()).unwrap_or(u64::MAX);
+        let most = u64::try_from(series.max_duration.as_nanos()).unwrap_or(u64::MAX);
         let timed: Vec<RequestTimes> = series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < most).collect();
-        self.seconds += series.most.as_secs_f64().min(now as f64 * 1e-9);
+        self.seconds += series.max_duration.as_secs_f64().min(now as f64 * 1e-9);
         Ok((timed, "none"))
     }
 }
 
 /// Returns an outcome with as many requests in flight as the pattern asks for.
-fn dry(pattern: &Pattern) -> RunOutcome {
+fn dry_outcome(pattern: &Pattern) -> RunOutcome {
     use crate::pattern::Pace;
     let at_once = match pattern.pace {
         Pace::Closed { depth } => depth,
@@ -372,14 +375,14 @@ fn dry(pattern: &Pattern) -> RunOutcome {
         Pace::Open { .. } => 1,
     };
     // a suite that searches for a limit must find one in the end
-    let latency_ns = if at_once > 2048 { 1_000_000 * DRY_NS } else { DRY_NS };
+    let latency_ns = if at_once > 2048 { 1_000_000 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
     // a thousand requests per second for each one in flight; a sample of them is enough
     let count = (u64::from(at_once) * 100).min(2000);
     let seconds = count as f64 / (f64::from(at_once) * 1000.0);
-    let mut outcome = RunOutcome { seconds, engine: "none", lanes: 1, ..RunOutcome::default() };
+    let mut outcome = RunOutcome { seconds, engine: "none", workers: 1, ..RunOutcome::default() };
     for i in 0..count {
         let write = (i as f64 * 0.618).fract() >= pattern.read_share;
-        outcome.tally.answer(write, pattern.sizes[0].0, latency_ns, 0);
+        outcome.tally.record_completion(write, pattern.sizes[0].0, latency_ns, 0);
     }
     outcome
 }
@@ -389,18 +392,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_beyond_the_end_is_no_measurement() {
+    fn rejects_a_read_beyond_the_end() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
-        let buffers = BufferSpec { slots: 1, largest: 4096, writes: false, seed: 1 };
+        let buffers = BufferSpec { slots: 1, max_request_bytes: 4096, writes: false, seed: 1 };
         let mut engine = ThreadEngine::new(file.into(), &buffers, Instant::now()).unwrap();
         let stop = AtomicBool::new(false);
         let mut read = |offset: u64| {
             let steps = vec![SeriesStep { write: false, offset, length: 4096, pause_ns: 0 }];
             let max_duration = Duration::from_secs(60);
             let series =
-                RequestSeries { name: "one".into(), steps, buffered: true, durable: false, most: max_duration };
-            follow(&mut engine, &series, &stop, &Live::default())
+                RequestSeries { name: "one".into(), steps, buffered: true, durable: false, max_duration: max_duration };
+            run_series(&mut engine, &series, &stop, &LiveCounters::default())
         };
         assert_eq!(read(0).unwrap().len(), 1);
         assert_eq!(read(2048).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);

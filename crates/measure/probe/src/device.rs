@@ -12,20 +12,20 @@ use crate::facts::DeviceFacts;
 #[derive(Clone, Copy, Debug)]
 pub struct TargetPlace {
     /// Major and minor number of the device, or of the device below a file.
-    pub number: (u64, u64),
+    pub device_number: (u64, u64),
     /// It is a file.
     pub is_file: bool,
     /// The mount through which a file was reached, if the kernel shows it.
-    pub mount: Option<u64>,
+    pub mount_id: Option<u64>,
 }
 
 /// Reads the facts about the device behind a target.
-pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFacts {
-    let number = place.number;
-    let mount = if place.is_file { mount(roots, &place) } else { None };
+pub fn read_device_facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFacts {
+    let number = place.device_number;
+    let mount = if place.is_file { find_mount(roots, &place) } else { None };
     let name = match &mount {
-        Some(mount) => below(topology, mount).or_else(|| whole(roots, number)),
-        None => whole(roots, number),
+        Some(mount) => filesystem_device(topology, mount).or_else(|| whole_disk_name(roots, number)),
+        None => whole_disk_name(roots, number),
     };
     let name = name.unwrap_or_default();
     let device = topology.find_device(&name).cloned().unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn facts(roots: &Roots, topology: &Topology, place: TargetPlace) -> DeviceFa
 }
 
 /// Returns the name of the whole disk with this number; for a partition, the name of its disk.
-fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
+fn whole_disk_name(roots: &Roots, number: (u64, u64)) -> Option<String> {
     let folder = fs::canonicalize(roots.resolve_path(&format!("/sys/dev/block/{}:{}", number.0, number.1))).ok()?;
     let folder = if folder.join("partition").exists() { folder.parent()? } else { &folder };
     // sysfs writes a slash in a name as an exclamation mark
@@ -67,7 +67,7 @@ fn whole(roots: &Roots, number: (u64, u64)) -> Option<String> {
 
 /// Returns the device below a mounted filesystem: a disk, a mapped device, a btrfs volume.
 /// Filesystems on several devices have numbers that no device has; only the topology knows them.
-fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
+fn filesystem_device(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
     let bears = topology.filesystems.iter().rev().find(|f| f.mount == mount.point && !f.device.is_empty())?;
     let part = topology.find_device(&bears.device).filter(|d| d.kind == DeviceKind::Partition);
     Some(part.and_then(|p| p.below.first()).unwrap_or(&bears.device).clone())
@@ -75,12 +75,12 @@ fn below(topology: &Topology, mount: &mountinfo::Mount) -> Option<String> {
 
 /// Finds the mount through which a file was reached. Files of btrfs have device numbers that no
 /// mount has, so the mount's own number is tried first.
-fn mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
+fn find_mount(roots: &Roots, place: &TargetPlace) -> Option<mountinfo::Mount> {
     let text = fs::read(roots.resolve_path("/proc/self/mountinfo")).ok()?;
     let mut all = mountinfo::parse_mounts(&text);
-    let index = all.iter().position(|m| Some(m.id) == place.mount);
+    let index = all.iter().position(|m| Some(m.id) == place.mount_id);
     // the last mount of a device hides the earlier ones
-    index.or_else(|| all.iter().rposition(|m| m.device == place.number)).map(|index| all.swap_remove(index))
+    index.or_else(|| all.iter().rposition(|m| m.device == place.device_number)).map(|index| all.swap_remove(index))
 }
 
 #[cfg(test)]
@@ -96,7 +96,7 @@ mod tests {
         25 1 0:42 / /tmp rw - tmpfs tmpfs rw\n";
 
     #[test]
-    fn a_file_is_traced_to_what_bears_it() {
+    fn finds_the_device_below_a_file() {
         let root = tempfile::tempdir().unwrap();
         let roots = Roots::from_root(root.path());
         fs::create_dir_all(root.path().join("proc/self")).unwrap();
@@ -133,7 +133,11 @@ mod tests {
             ((0, 42), None, "", ""),
             ((9, 9), None, "", ""),
         ] {
-            let facts = facts(&roots, &topology, TargetPlace { number, is_file: true, mount });
+            let facts = read_device_facts(
+                &roots,
+                &topology,
+                TargetPlace { device_number: number, is_file: true, mount_id: mount },
+            );
             assert_eq!((facts.name.as_str(), facts.key.as_str()), (name, key), "{number:?}");
         }
     }

@@ -13,17 +13,17 @@ use diskwright_base::Rng;
 use diskwright_guard::proc_fd_path;
 
 /// Size of a write while filling, bytes; a filled file is a multiple of this.
-pub const STEP: usize = 1 << 20;
+pub const CHUNK_BYTES: usize = 1 << 20;
 /// Number of writers: while one generates bytes, another waits for the device.
-const WRITERS: usize = 4;
+const WRITER_COUNT: usize = 4;
 /// Buffer alignment that direct I/O needs, bytes.
-const ALIGN: usize = 4096;
+const DIRECT_IO_ALIGN_BYTES: usize = 4096;
 /// Chunks that a writer writes between two reports of progress.
-const TOLD: u64 = 8;
+const CHUNKS_PER_PROGRESS: u64 = 8;
 
 /// Generates the bytes of a chunk. They depend on the size of the file too, so that two files share
 /// no blocks.
-fn draw(bytes: u64, chunk: u64, buffer: &mut [u8]) {
+fn generate_chunk(bytes: u64, chunk: u64, buffer: &mut [u8]) {
     let mut rng = Rng::new(bytes, chunk);
     for word in buffer.chunks_exact_mut(8) {
         word.copy_from_slice(&rng.next_u64().to_ne_bytes());
@@ -35,24 +35,25 @@ fn draw(bytes: u64, chunk: u64, buffer: &mut [u8]) {
 ///
 /// # Errors
 /// When a write fails.
-pub fn fill(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
+pub fn fill_file(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bool) -> io::Result<bool> {
     // allocated at once if the filesystem can; otherwise writing extends the file
     let _ = rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes);
     // direct writes are several times faster, and do not push other data out of the page cache
     let direct = rustix::fs::open(proc_fd_path(file), OFlags::WRONLY | OFlags::DIRECT | OFlags::CLOEXEC, Mode::empty());
-    let job = FillJob { file: direct.as_ref().unwrap_or(file), bytes, next: AtomicU64::new(0), stop: false.into() };
+    let job =
+        FillJob { file: direct.as_ref().unwrap_or(file), bytes, next_chunk: AtomicU64::new(0), stop: false.into() };
     let (sender, receiver) = channel();
     let result = std::thread::scope(|scope| {
-        for _ in 0..WRITERS {
+        for _ in 0..WRITER_COUNT {
             let (sender, job) = (sender.clone(), &job);
             // the receiver may have left after an error
-            scope.spawn(move || sender.send(job.writer(&sender)));
+            scope.spawn(move || sender.send(job.run_writer(&sender)));
         }
         drop(sender);
         let (mut done, mut result) = (0, Ok(true));
         for chunks in receiver {
             match chunks {
-                Ok(chunks) => done += chunks * STEP as u64,
+                Ok(chunks) => done += chunks * CHUNK_BYTES as u64,
                 Err(error) => result = result.and(Err(error)),
             }
             if result.is_err() || !progress(done, bytes) {
@@ -73,26 +74,26 @@ pub fn fill(file: &OwnedFd, bytes: u64, progress: &mut dyn FnMut(u64, u64) -> bo
 struct FillJob<'a> {
     file: &'a OwnedFd,
     bytes: u64,
-    next: AtomicU64,
+    next_chunk: AtomicU64,
     stop: AtomicBool,
 }
 
 impl FillJob<'_> {
     /// Writes chunks until none is left; returns the number that it has not reported yet.
-    fn writer(&self, sender: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
-        let mut memory = vec![0u8; STEP + ALIGN];
-        let buffer_start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        let buffer = &mut memory[buffer_start..buffer_start + STEP];
+    fn run_writer(&self, sender: &std::sync::mpsc::Sender<io::Result<u64>>) -> io::Result<u64> {
+        let mut memory = vec![0u8; CHUNK_BYTES + DIRECT_IO_ALIGN_BYTES];
+        let buffer_start = memory.as_ptr().align_offset(DIRECT_IO_ALIGN_BYTES).min(DIRECT_IO_ALIGN_BYTES);
+        let buffer = &mut memory[buffer_start..buffer_start + CHUNK_BYTES];
         let mut unreported = 0;
         while !self.stop.load(Ordering::Relaxed) {
-            let step = self.next.fetch_add(1, Ordering::Relaxed);
-            if step >= self.bytes / STEP as u64 {
+            let step = self.next_chunk.fetch_add(1, Ordering::Relaxed);
+            if step >= self.bytes / CHUNK_BYTES as u64 {
                 break;
             }
-            draw(self.bytes, step, buffer);
-            self.write(buffer, step * STEP as u64)?;
+            generate_chunk(self.bytes, step, buffer);
+            self.write(buffer, step * CHUNK_BYTES as u64)?;
             unreported += 1;
-            if unreported == TOLD {
+            if unreported == CHUNKS_PER_PROGRESS {
                 // the receiver outlives the writers
                 let _ = sender.send(Ok(std::mem::take(&mut unreported)));
             }
@@ -119,15 +120,15 @@ impl FillJob<'_> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn is_ours(file: &OwnedFd, bytes: u64) -> io::Result<bool> {
-    if bytes == 0 || !bytes.is_multiple_of(STEP as u64) {
+pub fn was_filled_by_probe(file: &OwnedFd, bytes: u64) -> io::Result<bool> {
+    if bytes == 0 || !bytes.is_multiple_of(CHUNK_BYTES as u64) {
         return Ok(false);
     }
-    let (mut drawn, mut read) = (vec![0u8; STEP], vec![0u8; ALIGN]);
-    draw(bytes, 0, &mut drawn);
-    for (number, page) in drawn.chunks_exact(ALIGN).enumerate() {
-        let count = rustix::io::pread(file, &mut read[..], (number * ALIGN) as u64)?;
-        if count == ALIGN && page == &read[..] {
+    let (mut drawn, mut read) = (vec![0u8; CHUNK_BYTES], vec![0u8; DIRECT_IO_ALIGN_BYTES]);
+    generate_chunk(bytes, 0, &mut drawn);
+    for (number, page) in drawn.chunks_exact(DIRECT_IO_ALIGN_BYTES).enumerate() {
+        let count = rustix::io::pread(file, &mut read[..], (number * DIRECT_IO_ALIGN_BYTES) as u64)?;
+        if count == DIRECT_IO_ALIGN_BYTES && page == &read[..] {
             return Ok(true);
         }
     }
@@ -146,7 +147,7 @@ mod tests {
         let path = folder.path().join("filled");
         let file = OwnedFd::from(File::options().read(true).write(true).create_new(true).open(&path).unwrap());
         let mut last = 0;
-        let whole = fill(&file, bytes, &mut |done, all| {
+        let whole = fill_file(&file, bytes, &mut |done, all| {
             assert!(done >= last && all == bytes);
             last = done;
             true
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn every_page_is_another_and_its_bytes_are_even() {
+    fn every_page_differs_and_bytes_are_uniform() {
         let (file, bytes) = filled(12 << 20);
         assert_eq!(bytes.len(), 12 << 20);
         let pages: HashSet<&[u8]> = bytes.chunks(512).collect();
@@ -167,17 +168,17 @@ mod tests {
         let expected = bytes.len() as f64 / 256.0;
         let chi: f64 = counts.iter().map(|c| (*c as f64 - expected).powi(2) / expected).sum();
         assert!((chi - 255.0).abs() < 6.0 * 22.6, "{chi}");
-        assert!(is_ours(&file, 12 << 20).unwrap());
+        assert!(was_filled_by_probe(&file, 12 << 20).unwrap());
         // another size has other bytes
-        assert!(!is_ours(&file, 11 << 20).unwrap());
+        assert!(!was_filled_by_probe(&file, 11 << 20).unwrap());
     }
 
     #[test]
-    fn it_is_known_again_after_most_of_it_was_written_over() {
+    fn recognizes_a_filled_file_after_most_of_it_was_overwritten() {
         let (file, _) = filled(2 << 20);
-        rustix::io::pwrite(&file, &vec![0; STEP - ALIGN], 0).unwrap();
-        assert!(is_ours(&file, 2 << 20).unwrap());
-        rustix::io::pwrite(&file, &vec![0; STEP], 0).unwrap();
-        assert!(!is_ours(&file, 2 << 20).unwrap());
+        rustix::io::pwrite(&file, &vec![0; CHUNK_BYTES - DIRECT_IO_ALIGN_BYTES], 0).unwrap();
+        assert!(was_filled_by_probe(&file, 2 << 20).unwrap());
+        rustix::io::pwrite(&file, &vec![0; CHUNK_BYTES], 0).unwrap();
+        assert!(!was_filled_by_probe(&file, 2 << 20).unwrap());
     }
 }

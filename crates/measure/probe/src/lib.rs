@@ -8,25 +8,25 @@
 //! Result files and their comparison are in the crate results.
 
 pub mod bench;
-pub mod cached;
+pub mod combined_results;
 pub mod device;
-pub mod draw;
-pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod fill;
 pub mod live;
 pub mod machine;
 pub mod members;
+pub mod page_cache;
 pub mod profile;
+pub mod request_generator;
 pub mod run;
 pub mod script;
-pub mod steady;
+pub mod steadiness;
 pub mod suites;
 pub mod summary;
 pub mod tally;
 pub mod target;
-pub mod together;
+pub mod worker_loop;
 
 pub use diskwright_guard as guard;
 pub use diskwright_results::{facts, pattern, result};
@@ -36,5 +36,5 @@ pub use error::ProbeError;
 pub use profile::Profile;
 pub use run::{EngineKind, RunConfig};
 pub use script::Script;
-pub use suites::{SUITES, Suite, suite};
+pub use suites::{SUITES, Suite, find_suite};
 pub use target::{ProbeTarget, TargetOptions};

@@ -10,7 +10,7 @@ use diskwright_counters::live::{Roots, mountinfo};
 use crate::facts::ProbeMachine;
 
 /// Settings of a block device queue that affect a measurement.
-const QUEUE: &[&str] = &[
+const QUEUE_SETTINGS: &[&str] = &[
     "scheduler",
     "nr_requests",
     "read_ahead_kb",
@@ -31,7 +31,7 @@ const QUEUE: &[&str] = &[
 ];
 
 /// Files of a blkio cgroup (version 1) that hold limits.
-const THROTTLES: &[&str] = &[
+const THROTTLE_FILES: &[&str] = &[
     "blkio.throttle.read_bps_device",
     "blkio.throttle.write_bps_device",
     "blkio.throttle.read_iops_device",
@@ -39,29 +39,29 @@ const THROTTLES: &[&str] = &[
 ];
 
 /// Largest number of limits kept.
-const MOST_LIMITS: usize = 64;
+const MAX_LIMITS: usize = 64;
 
 /// Reads the circumstances. `device` is the kernel's name of the block device.
-pub fn machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
-    let cpuinfo = read(roots, "/proc/cpuinfo").unwrap_or_default();
+pub fn read_machine(roots: &Roots, device: &str, memory_bytes: u64) -> ProbeMachine {
+    let cpuinfo = read_trimmed(roots, "/proc/cpuinfo").unwrap_or_default();
     let model = cpuinfo.lines().find_map(|l| l.strip_prefix("model name")?.split_once(':').map(|(_, m)| m.trim()));
     let is_plain = !device.is_empty() && !device.contains('/');
     let setting = |name: &&str| {
-        let text = read(roots, &format!("/sys/block/{device}/queue/{name}"))?;
+        let text = read_trimmed(roots, &format!("/sys/block/{device}/queue/{name}"))?;
         Some(((*name).to_owned(), text))
     };
-    let groups = groups(&read(roots, "/proc/self/cgroup").unwrap_or_default());
+    let groups = parse_cgroups(&read_trimmed(roots, "/proc/self/cgroup").unwrap_or_default());
     ProbeMachine {
         processor: model.map(str::to_owned).filter(|m| !m.is_empty()),
-        governor: read(roots, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor: read_trimmed(roots, "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         memory_bytes: Some(memory_bytes).filter(|b| *b > 0),
-        queue: if is_plain { QUEUE.iter().filter_map(setting).collect() } else { BTreeMap::new() },
-        io_limits: limits(roots, &groups),
+        queue: if is_plain { QUEUE_SETTINGS.iter().filter_map(setting).collect() } else { BTreeMap::new() },
+        io_limits: read_io_limits(roots, &groups),
         cgroup: groups.into_iter().next().map(|g| g.path),
     }
 }
 
-fn read(roots: &Roots, path: &str) -> Option<String> {
+fn read_trimmed(roots: &Roots, path: &str) -> Option<String> {
     let text = fs::read_to_string(roots.resolve_path(path)).ok()?;
     Some(text.trim().to_owned()).filter(|t| !t.is_empty())
 }
@@ -75,7 +75,7 @@ struct ProcessCgroup {
 }
 
 /// Returns the process's cgroups that can limit I/O, version 1's blkio first if there is one.
-fn groups(text: &str) -> Vec<ProcessCgroup> {
+fn parse_cgroups(text: &str) -> Vec<ProcessCgroup> {
     let one = |line: &str| {
         let mut parts = line.splitn(3, ':');
         let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -88,7 +88,7 @@ fn groups(text: &str) -> Vec<ProcessCgroup> {
     found
 }
 
-fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
+fn read_io_limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
     let mounts = mountinfo::parse_mounts(&fs::read(roots.resolve_path("/proc/self/mountinfo")).unwrap_or_default());
     let mut found = Vec::new();
     for group in groups {
@@ -96,12 +96,12 @@ fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
             if group.unified { m.kind == "cgroup2" } else { m.kind == "cgroup" && m.point.contains("blkio") }
         };
         let Some(mount) = mounts.iter().find(is_it) else { continue };
-        let files: &[&str] = if group.unified { &["io.max"] } else { THROTTLES };
+        let files: &[&str] = if group.unified { &["io.max"] } else { THROTTLE_FILES };
         // a limit of a parent holds for all its descendants
         let mut path = group.path.trim_end_matches('/');
         loop {
             for file in files {
-                let text = read(roots, &format!("{}{path}/{file}", mount.point)).unwrap_or_default();
+                let text = read_trimmed(roots, &format!("{}{path}/{file}", mount.point)).unwrap_or_default();
                 let shown = if path.is_empty() { "/" } else { path };
                 found.extend(text.lines().map(|line| format!("{shown} {file}: {line}")));
             }
@@ -111,7 +111,7 @@ fn limits(roots: &Roots, groups: &[ProcessCgroup]) -> Vec<String> {
             }
         }
     }
-    found.truncate(MOST_LIMITS);
+    found.truncate(MAX_LIMITS);
     found
 }
 
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn circumstances_are_read_and_what_is_missing_is_missing() {
+    fn reads_what_is_there_and_leaves_out_what_is_missing() {
         let (_folder, roots) = made_up(&[
             ("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Slow 486\nmodel name\t: Other\n"),
             ("/sys/block/sda/queue/nr_requests", "64\n"),
@@ -146,7 +146,7 @@ mod tests {
             ("/sys/fs/cgroup/blkio/a/blkio.throttle.read_iops_device", "8:0 50\n"),
             ("/sys/fs/cgroup/unified/u/io.max", "8:0 rbps=1048576 wbps=max\n"),
         ]);
-        let seen = machine(&roots, "sda", 0);
+        let seen = read_machine(&roots, "sda", 0);
         assert_eq!((seen.processor.as_deref(), seen.governor, seen.memory_bytes), (Some("Slow 486"), None, None));
         assert_eq!(seen.queue["nr_requests"], "64");
         assert_eq!(seen.queue.len(), 2);
@@ -154,7 +154,7 @@ mod tests {
         let expected = ["/a blkio.throttle.read_iops_device: 8:0 50", "/u io.max: 8:0 rbps=1048576 wbps=max"];
         assert_eq!(seen.io_limits, expected);
         assert_eq!(
-            machine(&made_up(&[]).1, "sda", 5),
+            read_machine(&made_up(&[]).1, "sda", 5),
             ProbeMachine { memory_bytes: Some(5), ..ProbeMachine::default() }
         );
     }

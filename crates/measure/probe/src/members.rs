@@ -6,7 +6,7 @@ use crate::facts::DeviceFacts;
 
 /// Returns the kernel names of the members of the set that a target is, or lies on: those of the
 /// first device below it that consists of more than one. Empty if there is none.
-pub fn members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
+pub fn find_members(topology: &Topology, facts: &DeviceFacts) -> Vec<String> {
     let mut name = facts.name.clone();
     // a chain of single devices is short; a cycle is a broken description
     for _ in 0..16 {
@@ -43,7 +43,7 @@ mod tests {
             ],
             ..Topology::default()
         };
-        let of = |name: &str| members(&topology, &DeviceFacts { name: name.into(), ..DeviceFacts::default() });
+        let of = |name: &str| find_members(&topology, &DeviceFacts { name: name.into(), ..DeviceFacts::default() });
         assert_eq!(of("md0p1"), ["sda", "sdb"]);
         assert_eq!(of("btrfs:x"), ["loop1", "loop2"]);
         assert!(of("sda").is_empty() && of("unheard-of").is_empty() && of("").is_empty());

@@ -9,11 +9,11 @@ use diskwright_results::result::{
 use crate::live::LiveInterval;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::run::RunOutcome;
-use crate::steady;
+use crate::steadiness;
 use crate::tally::{DirectionTally, WorkerTally};
 
 /// Summarizes the counts of a run.
-pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
+pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let tally = &outcome.tally;
     let seconds = outcome.seconds.max(1e-9);
     let mut both = tally.reads.latency.clone();
@@ -31,52 +31,52 @@ pub fn summary(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let rate = requests as f64 / seconds;
     let mut run = RunResult {
         name: pattern.name.clone(),
-        place: place(&pattern.placement).into(),
+        place: placement_name(&pattern.placement).into(),
         size_bytes: if requests > 0 { bytes as f64 / requests as f64 } else { f64::from(pattern.largest()) },
         read_share: pattern.read_share,
         measured_s: outcome.seconds,
         requests_per_s: rate,
         bytes_per_s: bytes as f64 / seconds,
         latency_s: Latency::of(&both),
-        reads: direction(&tally.reads, seconds),
-        writes: direction(&tally.writes, seconds),
+        reads: direction_result(&tally.reads, seconds),
+        writes: direction_result(&tally.writes, seconds),
         cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64).filter(|cpu| cpu.is_finite()),
         cpu_share: Some(outcome.cpu_s / seconds).filter(|cpu| cpu.is_finite()),
         interrupts_per_request: interrupts,
-        interrupt_share: share(kernel.interrupts, kernel.all_interrupts),
+        interrupt_share: finite_ratio(kernel.interrupts, kernel.all_interrupts),
         bytes_per_interrupt: interrupts
             .map(|i| bytes_per_interrupt(bytes as f64, i * requests as f64))
             .filter(|b| b.is_finite()),
         context_switches_per_request: per_request(kernel.context_switches),
         disk_read_bytes: outcome.disk_read_bytes.filter(|_| pattern.buffered),
-        from_memory_share: from_memory(pattern, outcome),
+        from_memory_share: memory_share(pattern, outcome),
         longest_silence_s: silence,
-        steady: steady::judge(&slices, outcome.seconds).map(|s| s.steady),
-        failed: tally.failed(),
+        steady: steadiness::judge_slices(&slices, outcome.seconds).map(|s| s.steady),
+        failed: tally.failed_requests(),
         short: tally.short,
-        errors: tally.errors.iter().map(failure).collect(),
+        errors: tally.errors.iter().map(to_failure_count).collect(),
         engine: outcome.engine.into(),
         engine_notes: outcome.engine_notes.clone(),
         late_start_s: late_start(&tally.lateness),
         retried: tally.retried,
-        lanes: outcome.lanes,
+        lanes: outcome.workers,
         unsent: tally.unsent,
         unanswered: tally.unanswered,
         unanswered_s: tally.unanswered_ns as f64 * 1e-9,
         stopped: outcome.stopped,
         slices,
-        distribution: distribution(&both),
-        course: timeline(&outcome.course),
+        distribution: latency_quantiles(&both),
+        course: run_timeline(&outcome.timeline),
         pattern: Some(pattern.clone()),
-        ..histograms(tally)
+        ..histogram_result(tally)
     };
     // the silence is one worker's, which makes its share of the requests; the others continued
-    name_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.lanes.max(1)));
+    set_pace(&mut run, &pattern.pace, silence * rate / f64::from(outcome.workers.max(1)));
     run
 }
 
 /// Returns a result that holds only the latency histograms.
-fn histograms(tally: &WorkerTally) -> RunResult {
+fn histogram_result(tally: &WorkerTally) -> RunResult {
     RunResult {
         read_histogram: steps_of(&tally.reads.latency),
         write_histogram: steps_of(&tally.writes.latency),
@@ -85,7 +85,7 @@ fn histograms(tally: &WorkerTally) -> RunResult {
 }
 
 /// Sets the pace of the result. In closed loops `hidden` requests were not made during the silence.
-fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
+fn set_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
     match *pace {
         Pace::Closed { depth } => {
             run.pace = "closed".into();
@@ -104,31 +104,31 @@ fn name_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
     }
 }
 
-fn share(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
+fn finite_ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
     Some(part? / whole?).filter(|s| s.is_finite())
 }
 
 /// Shares at which the distribution is reported: even steps in the middle, then three for each
 /// further nine.
-const STEPS: &[f64] = &[
+const QUANTILE_STEPS: &[f64] = &[
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
     0.9998, 0.9999, 0.99995, 0.99998, 0.99999,
 ];
 
-fn distribution(histogram: &Histogram) -> Vec<(f64, f64)> {
+fn latency_quantiles(histogram: &Histogram) -> Vec<(f64, f64)> {
     let quantile = |&share: &f64| Some((share, histogram.percentile(share)? * 1e-9));
-    STEPS.iter().filter_map(quantile).collect()
+    QUANTILE_STEPS.iter().filter_map(quantile).collect()
 }
 
 /// Returns the share of a buffered run's reads that memory served. The kernel's count covers the
 /// ramp, so a run with one gives `None`.
-fn from_memory(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
+fn memory_share(pattern: &Pattern, outcome: &RunOutcome) -> Option<f64> {
     let requested = outcome.tally.reads.bytes as f64;
     let known = pattern.buffered && pattern.ramp.is_zero() && requested > 0.0;
     outcome.disk_read_bytes.filter(|_| known).map(|disk| (1.0 - disk / requested).max(0.0))
 }
 
-fn place(placement: &Placement) -> &'static str {
+fn placement_name(placement: &Placement) -> &'static str {
     match placement {
         Placement::Sequential { .. } => "sequential",
         Placement::Uniform => "uniform",
@@ -139,7 +139,7 @@ fn place(placement: &Placement) -> &'static str {
     }
 }
 
-fn direction(side: &DirectionTally, seconds: f64) -> Option<DirectionResult> {
+fn direction_result(side: &DirectionTally, seconds: f64) -> Option<DirectionResult> {
     (side.requests > 0).then(|| DirectionResult {
         requests_per_s: side.requests as f64 / seconds,
         bytes_per_s: side.bytes as f64 / seconds,
@@ -147,7 +147,7 @@ fn direction(side: &DirectionTally, seconds: f64) -> Option<DirectionResult> {
     })
 }
 
-fn failure(&(number, count): &(i32, u64)) -> FailureCount {
+fn to_failure_count(&(number, count): &(i32, u64)) -> FailureCount {
     FailureCount { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
 }
 
@@ -158,19 +158,19 @@ fn late_start(lateness: &Histogram) -> Option<LateStart> {
 }
 
 /// Converts the intervals of a run into its timeline; `None` if there are few.
-fn timeline(intervals: &[LiveInterval]) -> Option<RunTimeline> {
+fn run_timeline(intervals: &[LiveInterval]) -> Option<RunTimeline> {
     if intervals.len() < LEAST_COURSE {
         return None;
     }
     let mut timeline = RunTimeline::default();
     let mut until_s = 0.0;
     for interval in intervals.iter().filter(|s| s.seconds > 0.0) {
-        let totals = &interval.seen;
+        let totals = &interval.totals;
         until_s += interval.seconds;
         timeline.until_s.push(until_s);
         timeline.requests_per_s.push(totals.requests as f64 / interval.seconds);
         timeline.bytes_per_s.push(totals.bytes as f64 / interval.seconds);
-        timeline.mean_s.push(totals.mean_s());
+        timeline.mean_s.push(totals.mean_latency_s());
         timeline.max_s.push((totals.requests > 0).then_some(totals.longest_ns as f64 * 1e-9));
     }
     Some(timeline)
@@ -183,8 +183,8 @@ mod tests {
 
     fn outcome() -> RunOutcome {
         let mut tally = crate::tally::WorkerTally::default();
-        (0..1000).for_each(|i| tally.answer(i % 4 == 0, 512, 1_000_000 + i, i * 1_000_000));
-        RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
+        (0..1000).for_each(|i| tally.record_completion(i % 4 == 0, 512, 1_000_000 + i, i * 1_000_000));
+        RunOutcome { tally, seconds: 1.0, engine: "fake", workers: 1, ..RunOutcome::default() }
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
                 most_bytes: Some(u64::MAX),
                 most_outstanding: Some(32),
             };
-            let text = serde_json::to_string(&summary(&pattern, &outcome())).unwrap();
+            let text = serde_json::to_string(&summarize_run(&pattern, &outcome())).unwrap();
             let back: RunResult = serde_json::from_str(&text).unwrap();
             assert_eq!(back.pattern, Some(pattern), "{text}");
         }
@@ -242,28 +242,28 @@ mod tests {
     fn a_silent_worker_hides_its_own_share_of_the_requests() {
         // 1000 a second by four workers, of which one waits for half a second
         let hidden = |workers: u32| {
-            let mut outcome = RunOutcome { lanes: workers, ..outcome() };
+            let mut outcome = RunOutcome { workers: workers, ..outcome() };
             outcome.tally.longest_silence_ns = 500_000_000;
-            summary(&Pattern::random_reads(512, 4), &outcome).hidden_requests
+            summarize_run(&Pattern::random_reads(512, 4), &outcome).hidden_requests
         };
         assert_eq!((hidden(1), hidden(4)), (Some(500.0), Some(125.0)));
     }
 
     #[test]
-    fn interrupts_are_shared_out_as_in_doc_003() {
+    fn interrupt_shares_match_the_published_examples() {
         // W21: of 426.5 interrupts a second 100 are the clock's; W22: 335,006.5 bytes a second by the
         // 724 of 1124 that are neither clock (100) nor network (300)
         let of = |bytes_per_s: f64, interrupts: f64, all: f64| {
             let mut tally = crate::tally::WorkerTally::default();
             tally.reads.requests = 100;
             tally.reads.bytes = (bytes_per_s * 2.0) as u64;
-            let kernel = crate::run::Kernel {
+            let kernel = crate::run::KernelCounts {
                 seconds: 1.0,
                 interrupts: Some(interrupts),
                 all_interrupts: Some(all),
                 context_switches: None,
             };
-            summary(
+            summarize_run(
                 &Pattern::random_reads(512, 1),
                 &RunOutcome { tally, seconds: 2.0, kernel, ..RunOutcome::default() },
             )

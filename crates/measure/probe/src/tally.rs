@@ -54,7 +54,7 @@ pub struct WorkerTally {
 impl WorkerTally {
     /// Records a completion; `offset_ns` is the time since measuring began.
     #[inline]
-    pub fn answer(&mut self, write: bool, bytes: u32, latency_ns: u64, offset_ns: u64) {
+    pub fn record_completion(&mut self, write: bool, bytes: u32, latency_ns: u64, offset_ns: u64) {
         let side = if write { &mut self.writes } else { &mut self.reads };
         side.requests += 1;
         side.bytes += u64::from(bytes);
@@ -69,7 +69,7 @@ impl WorkerTally {
     }
 
     /// Records a failed request.
-    pub fn error(&mut self, number: i32) {
+    pub fn record_error(&mut self, number: i32) {
         match self.errors.iter_mut().find(|(n, _)| *n == number) {
             Some((_, count)) => *count += 1,
             None => self.errors.push((number, 1)),
@@ -77,12 +77,12 @@ impl WorkerTally {
     }
 
     /// Returns the number of failed requests.
-    pub fn failed(&self) -> u64 {
+    pub fn failed_requests(&self) -> u64 {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
     /// Adds the counts of another worker of the same time.
-    pub fn merge(&mut self, other: &WorkerTally) {
+    pub fn merge_worker(&mut self, other: &WorkerTally) {
         for (mine, theirs) in [(&mut self.reads, &other.reads), (&mut self.writes, &other.writes)] {
             mine.requests += theirs.requests;
             mine.bytes += theirs.bytes;
@@ -129,7 +129,7 @@ mod tests {
                 _ => (8e4 * (0.3 * rng.draw_normal()).exp()) as u64,
             })
             .collect();
-        exact.iter().for_each(|latency| tally.answer(false, 4096, *latency, 0));
+        exact.iter().for_each(|latency| tally.record_completion(false, 4096, *latency, 0));
         exact.sort_unstable();
         for share in [0.5, 0.95, 0.99, 0.999, 0.9999, 0.99999] {
             let truth = exact[(share * exact.len() as f64).ceil() as usize - 1] as f64;

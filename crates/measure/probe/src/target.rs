@@ -16,16 +16,16 @@ use rustix::io::Errno;
 
 use crate::device::TargetPlace;
 use crate::error::ProbeError;
-use crate::fill::{self, STEP};
+use crate::fill::{self, CHUNK_BYTES};
 
 /// Default size of a created file, bytes.
-pub const USUAL_BYTES: u64 = 1 << 30;
+pub const DEFAULT_FILE_BYTES: u64 = 1 << 30;
 /// Largest share of the free space that a created file may use.
-const MOST_OF_FREE: f64 = 0.5;
+const MAX_FREE_SPACE_SHARE: f64 = 0.5;
 /// Largest number of pieces of a file in which holes are searched.
-const MOST_PIECES: usize = 100_000;
+const MAX_EXTENTS: usize = 100_000;
 /// Share of holes above which a file is reported to have them.
-const FEW_HOLES: f64 = 0.01;
+const MIN_REPORTED_HOLE_SHARE: f64 = 0.01;
 
 /// A file or device to measure.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ pub struct ProbeTarget {
     pub is_sparse: bool,
     made: bool,
     /// Name of a created file that is removed with this target.
-    named: Option<TemporaryName>,
+    temporary_name: Option<TemporaryName>,
 }
 
 /// Name of a file that is removed when this is dropped.
@@ -60,13 +60,13 @@ struct TemporaryName {
     path: PathBuf,
     /// Device and inode: a different file of that name is not removed.
     identity: (u64, u64),
-    stays: bool,
+    keep: bool,
 }
 
 impl Drop for TemporaryName {
     fn drop(&mut self) {
         let is_it = |m: Metadata| (m.dev(), m.ino()) == self.identity;
-        if !self.stays && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
+        if !self.keep && fs::symlink_metadata(&self.path).is_ok_and(is_it) {
             // there is no one to report an error to
             let _ = fs::remove_file(&self.path);
         }
@@ -79,7 +79,7 @@ pub struct TargetOptions {
     /// Something will be written.
     pub writes: bool,
     /// The user's consent to use devices and files that hold data.
-    pub said: Consent,
+    pub consent: Consent,
     /// Size of a file to create, [`DEFAULT_FILE_BYTES`] by default; of an existing target only this
     /// much is accessed, from its start.
     pub bytes: Option<u64>,
@@ -89,13 +89,13 @@ pub struct TargetOptions {
     pub buffered: bool,
 }
 
-fn wrong(name: &str, because: impl Into<String>) -> ProbeError {
+fn target_error(name: &str, because: impl Into<String>) -> ProbeError {
     ProbeError::Target { target: name.to_owned(), because: because.into() }
 }
 
 /// Returns a function that converts a system error, with the name of the target and the failed
 /// operation.
-fn io<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> ProbeError {
+fn io_error<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> ProbeError {
     move |error| ProbeError::io(name, what, error)
 }
 
@@ -107,7 +107,7 @@ impl ProbeTarget {
     /// # Errors
     /// When the guard refuses, when it is neither file nor block device, or
     /// when the system refuses.
-    pub fn take(
+    pub fn open_or_create(
         path: &Path,
         options: &TargetOptions,
         filled: &mut dyn FnMut(u64, u64) -> bool,
@@ -115,23 +115,23 @@ impl ProbeTarget {
         let name = path.display().to_string();
         let metadata = match fs::metadata(path) {
             Ok(metadata) => metadata,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return make(path, &name, options, filled),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return create_file(path, &name, options, filled),
             Err(e) => return Err(ProbeError::io(&name, "cannot be examined", e)),
         };
         // opened only if that is known to be harmless: opening a tape rewinds it
-        if let Some(because) = unfit(&metadata) {
-            return Err(wrong(&name, because));
+        if let Some(because) = reason_not_measurable(&metadata) {
+            return Err(target_error(&name, because));
         }
-        let file = fs::File::open(path).map_err(io(&name, "cannot be opened"))?;
-        let opened = file.metadata().map_err(io(&name, "cannot be examined"))?;
+        let file = fs::File::open(path).map_err(io_error(&name, "cannot be opened"))?;
+        let opened = file.metadata().map_err(io_error(&name, "cannot be examined"))?;
         if (opened.dev(), opened.ino(), opened.rdev()) != (metadata.dev(), metadata.ino(), metadata.rdev()) {
-            return Err(wrong(&name, "it was replaced by another file a moment ago"));
+            return Err(target_error(&name, "it was replaced by another file a moment ago"));
         }
-        let of_what = if metadata.is_file() { existing } else { device };
+        let of_what = if metadata.is_file() { open_existing_file } else { open_device };
         let mut target = of_what(path, &name, options, file.into(), &opened)?;
         if let Some(bytes) = options.bytes {
             if bytes > target.bytes {
-                return Err(wrong(&name, format!("{bytes} bytes are requested, but it has {}", target.bytes)));
+                return Err(target_error(&name, format!("{bytes} bytes are requested, but it has {}", target.bytes)));
             }
             target.bytes = bytes;
         }
@@ -151,7 +151,7 @@ impl ProbeTarget {
             flags |= OFlags::DSYNC;
         }
         rustix::fs::open(proc_fd_path(&self.file), flags, Mode::empty())
-            .map_err(|e| not_opened(&self.name, e, buffered))
+            .map_err(|e| open_error(&self.name, e, buffered))
     }
 
     /// Returns whether the file was created for this target.
@@ -160,11 +160,11 @@ impl ProbeTarget {
     }
 
     /// Returns the target's location in the kernel's numbers.
-    pub fn place(&self) -> TargetPlace {
+    pub fn kernel_place(&self) -> TargetPlace {
         let found = statx(&self.file, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
         // kernels before 5.8 do not report it
         let reported = found.filter(|f| StatxFlags::from_bits_retain(f.stx_mask).contains(StatxFlags::MNT_ID));
-        TargetPlace { number: self.device, is_file: !self.is_device, mount: reported.map(|f| f.stx_mnt_id) }
+        TargetPlace { device_number: self.device, is_file: !self.is_device, mount_id: reported.map(|f| f.stx_mnt_id) }
     }
 
     /// Returns its path, or the path that it would have with a name.
@@ -174,7 +174,7 @@ impl ProbeTarget {
 }
 
 /// Returns why a file cannot be measured; `None` if it can.
-pub fn unfit(found: &Metadata) -> Option<&'static str> {
+pub fn reason_not_measurable(found: &Metadata) -> Option<&'static str> {
     let kind = found.file_type();
     if kind.is_dir() {
         Some("a folder; give the name of a new file in it, which is created, filled and removed")
@@ -189,7 +189,7 @@ pub fn unfit(found: &Metadata) -> Option<&'static str> {
     }
 }
 
-fn not_opened(name: &str, error: Errno, buffered: bool) -> ProbeError {
+fn open_error(name: &str, error: Errno, buffered: bool) -> ProbeError {
     let what = match error {
         Errno::INVAL | Errno::OPNOTSUPP if !buffered => {
             "the filesystem does not support direct I/O; --buffered measures its cache"
@@ -202,11 +202,11 @@ fn not_opened(name: &str, error: Errno, buffered: bool) -> ProbeError {
     ProbeError::io(name, what, error)
 }
 
-fn number(packed: u64) -> DeviceNumber {
+fn device_number(packed: u64) -> DeviceNumber {
     (u64::from(major(packed)), u64::from(minor(packed)))
 }
 
-fn device(
+fn open_device(
     path: &Path,
     name: &str,
     options: &TargetOptions,
@@ -214,31 +214,31 @@ fn device(
     metadata: &Metadata,
 ) -> Result<ProbeTarget, ProbeError> {
     let roots = Roots::default();
-    let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io(name, "has no size"))?;
+    let bytes = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(io_error(name, "has no size"))?;
     if bytes == 0 {
-        return Err(wrong(name, "has no medium: its size is 0"));
+        return Err(target_error(name, "has no medium: its size is 0"));
     }
     let sector = ioctl_blksszget(&file).map_or(512, u64::from);
-    let device = number(metadata.rdev());
+    let device = device_number(metadata.rdev());
     let read_only = fs::read_to_string(sysfs_folder(&roots, device).join("ro")).is_ok_and(|text| text.trim() == "1");
     if options.writes && read_only {
-        return Err(wrong(name, "the device is read-only; only suites that only read can measure it"));
+        return Err(target_error(name, "the device is read-only; only suites that only read can measure it"));
     }
     let findings = guard::inspect_device(&roots, &file, device, bytes);
-    guard::check_permission(name, &findings, options.writes, &options.said)?;
+    guard::check_permission(name, &findings, options.writes, &options.consent)?;
     let file = if options.writes {
         // no one can mount it while we hold it
-        guard::claim_exclusively(&file, OFlags::RDWR).map_err(|e| not_opened(name, e, true))?
+        guard::claim_exclusively(&file, OFlags::RDWR).map_err(|e| open_error(name, e, true))?
     } else {
         file
     };
-    let mut target = ProbeTarget::of(path, name, file, bytes, sector, device);
+    let mut target = ProbeTarget::new(path, name, file, bytes, sector, device);
     (target.is_device, target.findings) = (true, findings);
     Ok(target)
 }
 
 /// Opens an existing file: reading is harmless, writing destroys it.
-fn existing(
+fn open_existing_file(
     path: &Path,
     name: &str,
     options: &TargetOptions,
@@ -247,7 +247,7 @@ fn existing(
 ) -> Result<ProbeTarget, ProbeError> {
     let bytes = metadata.len();
     let mut findings = Findings::default();
-    let is_ours = fill::is_ours(&file, bytes).unwrap_or(false);
+    let is_ours = fill::was_filled_by_probe(&file, bytes).unwrap_or(false);
     findings.carries.push(if is_ours {
         "a file that an earlier probe filled and kept; it can be removed".into()
     } else {
@@ -257,24 +257,24 @@ fn existing(
         findings.carries.push(format!("it has {} names (hard links)", metadata.nlink()));
     }
     if options.writes {
-        let open = fs::File::from(file.try_clone().map_err(io(name, "cannot be examined"))?);
+        let open = fs::File::from(file.try_clone().map_err(io_error(name, "cannot be examined"))?);
         findings.in_use = usage::file_users(&Roots::default(), &open, name);
     }
-    guard::check_permission(name, &findings, options.writes, &options.said)?;
-    let mut target = of_file(path, name, file, bytes, options.buffered)?;
+    guard::check_permission(name, &findings, options.writes, &options.consent)?;
+    let mut target = target_of_file(path, name, file, bytes, options.buffered)?;
     if options.writes {
         // find out now, not after half of the suite
         drop(target.open(true, options.buffered, false)?);
     }
     target.findings = findings;
-    let holes = holes(&target.file, bytes, MOST_PIECES);
+    let holes = describe_holes(&target.file, bytes, MAX_EXTENTS);
     target.is_sparse = holes.is_some();
     target.cautions.extend(holes);
     Ok(target)
 }
 
 impl ProbeTarget {
-    fn of(path: &Path, name: &str, file: OwnedFd, bytes: u64, sector: u64, device: DeviceNumber) -> ProbeTarget {
+    fn new(path: &Path, name: &str, file: OwnedFd, bytes: u64, sector: u64, device: DeviceNumber) -> ProbeTarget {
         let (name, path) = (name.to_owned(), path.to_owned());
         let (findings, cautions) = (Findings::default(), Vec::new());
         ProbeTarget {
@@ -289,26 +289,32 @@ impl ProbeTarget {
             cautions,
             is_sparse: false,
             made: false,
-            named: None,
+            temporary_name: None,
         }
     }
 }
 
-fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -> Result<ProbeTarget, ProbeError> {
-    let metadata = rustix::fs::fstat(&file).map_err(io(name, "cannot be examined"))?;
-    let device = number(metadata.st_dev);
+fn target_of_file(
+    path: &Path,
+    name: &str,
+    file: OwnedFd,
+    bytes: u64,
+    buffered: bool,
+) -> Result<ProbeTarget, ProbeError> {
+    let metadata = rustix::fs::fstat(&file).map_err(io_error(name, "cannot be examined"))?;
+    let device = device_number(metadata.st_dev);
     let reported = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
     // kernels before 6.1 and many filesystems do not report what direct I/O needs
     let reported = reported.filter(|t| t.stx_mask & StatxFlags::DIOALIGN.bits() != 0).map(|t| t.stx_dio_offset_align);
     if reported == Some(0) && !buffered {
-        return Err(not_opened(name, Errno::INVAL, false));
+        return Err(open_error(name, Errno::INVAL, false));
     }
-    let sector = reported.filter(|t| *t > 0).map_or_else(|| direct_unit(&Roots::default(), device), u64::from);
+    let sector = reported.filter(|t| *t > 0).map_or_else(|| logical_sector_bytes(&Roots::default(), device), u64::from);
     let filesystem_info = rustix::fs::fstatfs(&file).ok();
     let (kind, block) = filesystem_info
         .map_or((0, 0), |filesystem_info| (filesystem_info.f_type as u32, filesystem_info.f_bsize as u64));
-    let mut target = ProbeTarget::of(path, name, file, bytes, sector.max(unit_of_blocks(kind, block)), device);
-    target.cautions.extend(filesystem(kind).map(str::to_owned));
+    let mut target = ProbeTarget::new(path, name, file, bytes, sector.max(min_direct_bytes(kind, block)), device);
+    target.cautions.extend(filesystem_caution(kind).map(str::to_owned));
     // a filesystem without direct I/O fails when it is used: better now than after filling
     drop(target.open(false, buffered, false)?);
     Ok(target)
@@ -316,7 +322,7 @@ fn of_file(path: &Path, name: &str, file: OwnedFd, bytes: u64, buffered: bool) -
 
 /// Returns a caution if a filesystem does something unexpected with direct I/O. The numbers are
 /// those of statfs(2).
-fn filesystem(kind: u32) -> Option<&'static str> {
+fn filesystem_caution(kind: u32) -> Option<&'static str> {
     match kind {
         0x0102_1994 | 0x8584_58f6 => Some("the file is in memory (tmpfs): this measures memory, not a disk"),
         BTRFS => Some(
@@ -340,12 +346,12 @@ const F2FS: u32 = 0xf2f5_2010;
 
 /// Returns the smallest direct request of filesystems that silently send requests smaller than a
 /// block through the page cache; 0 for all others. `block` is the block size of statfs(2), bytes.
-fn unit_of_blocks(kind: u32, block: u64) -> u64 {
+fn min_direct_bytes(kind: u32, block: u64) -> u64 {
     if matches!(kind, BTRFS | F2FS) { block } else { 0 }
 }
 
 /// Returns a sentence about the holes of a file: reading them needs no disk access.
-fn holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
+fn describe_holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
     let (mut offset, mut data, mut pieces) = (0, 0, 0);
     while pieces < max_pieces {
         let Ok(from) = rustix::fs::seek(file, SeekFrom::Data(offset)) else { break };
@@ -359,14 +365,14 @@ fn holes(file: &OwnedFd, bytes: u64, max_pieces: usize) -> Option<String> {
     // of a file in more pieces than that, only the examined part counts
     let examined = if pieces == max_pieces { offset.min(bytes) } else { bytes };
     let share = 1.0 - data as f64 / examined.max(1) as f64;
-    (share > FEW_HOLES).then(|| {
+    (share > MIN_REPORTED_HOLE_SHARE).then(|| {
         let percent = (share * 100.0).round();
         format!("{percent:.0} % of the file is holes or was never written: reading those needs no disk access")
     })
 }
 
 /// Returns the logical sector size of the disk below a file, bytes; 512 if it is not shown.
-fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
+fn logical_sector_bytes(roots: &Roots, device: DeviceNumber) -> u64 {
     let folder = sysfs_folder(roots, device);
     let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
     // a partition uses its disk's queue
@@ -375,42 +381,42 @@ fn direct_unit(roots: &Roots, device: DeviceNumber) -> u64 {
     unit.unwrap_or(512)
 }
 
-fn make(
+fn create_file(
     path: &Path,
     name: &str,
     options: &TargetOptions,
     filled: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ProbeTarget, ProbeError> {
     guard::check_new(path)?;
-    let (file, named) = match nameless(path).filter(|_| !options.keep) {
+    let (file, named) = match create_unnamed_file(path).filter(|_| !options.keep) {
         Some(file) => (file, None),
         None => {
             let made = fs::File::options().read(true).write(true).create_new(true).open(path);
-            let made = made.map_err(io(name, "cannot be created"))?;
-            let found = made.metadata().map_err(io(name, "cannot be examined"))?;
+            let made = made.map_err(io_error(name, "cannot be created"))?;
+            let found = made.metadata().map_err(io_error(name, "cannot be examined"))?;
             // from here on it is removed in any case, even if the working directory changes
             let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-            (made.into(), Some(TemporaryName { path, identity: (found.dev(), found.ino()), stays: false }))
+            (made.into(), Some(TemporaryName { path, identity: (found.dev(), found.ino()), keep: false }))
         }
     };
-    let bytes = room(name, &file, options.bytes)?;
-    let mut target = of_file(path, name, file, bytes, options.buffered)?;
-    (target.made, target.named) = (true, named);
-    let is_complete = fill::fill(&target.file, bytes, filled).map_err(io(name, "cannot be filled"))?;
+    let bytes = choose_file_bytes(name, &file, options.bytes)?;
+    let mut target = target_of_file(path, name, file, bytes, options.buffered)?;
+    (target.made, target.temporary_name) = (true, named);
+    let is_complete = fill::fill_file(&target.file, bytes, filled).map_err(io_error(name, "cannot be filled"))?;
     if !is_complete {
-        return Err(wrong(name, "interrupted while it was being filled; it was removed"));
+        return Err(target_error(name, "interrupted while it was being filled; it was removed"));
     }
     if options.keep {
         // the file is complete now, and the user wants to keep it
-        if let Some(named) = &mut target.named {
-            named.stays = true;
+        if let Some(named) = &mut target.temporary_name {
+            named.keep = true;
         }
     }
     Ok(target)
 }
 
 /// Creates a file without a name, in the folder of `path`.
-fn nameless(path: &Path) -> Option<OwnedFd> {
+fn create_unnamed_file(path: &Path) -> Option<OwnedFd> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()
@@ -418,25 +424,25 @@ fn nameless(path: &Path) -> Option<OwnedFd> {
 
 /// Chooses the size of a created file: the requested or the default size, and at most half of the
 /// free space.
-fn room(name: &str, file: &OwnedFd, requested: Option<u64>) -> Result<u64, ProbeError> {
-    let space = fstatvfs(file).map_err(io(name, "its filesystem cannot be examined"))?;
+fn choose_file_bytes(name: &str, file: &OwnedFd, requested: Option<u64>) -> Result<u64, ProbeError> {
+    let space = fstatvfs(file).map_err(io_error(name, "its filesystem cannot be examined"))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
-    let max_bytes = (free as f64 * MOST_OF_FREE) as u64;
+    let max_bytes = (free as f64 * MAX_FREE_SPACE_SHARE) as u64;
     let bytes = match requested {
         Some(bytes) if bytes > max_bytes => {
             let because = format!("{bytes} bytes requested, {free} are free, and at most half of that may be used");
-            return Err(wrong(name, because));
+            return Err(target_error(name, because));
         }
         Some(bytes) => bytes,
-        None => USUAL_BYTES.min(max_bytes),
-    } / STEP as u64
-        * STEP as u64;
+        None => DEFAULT_FILE_BYTES.min(max_bytes),
+    } / CHUNK_BYTES as u64
+        * CHUNK_BYTES as u64;
     if bytes == 0 {
         let what = match requested {
             Some(requested) => format!("{requested} bytes are requested"),
             None => format!("half of the free space is {max_bytes} bytes"),
         };
-        return Err(wrong(name, format!("a file of at least 1 MiB is needed, and {what}")));
+        return Err(target_error(name, format!("a file of at least 1 MiB is needed, and {what}")));
     }
     Ok(bytes)
 }
@@ -445,8 +451,8 @@ fn room(name: &str, file: &OwnedFd, requested: Option<u64>) -> Result<u64, Probe
 mod tests {
     use super::*;
 
-    fn take(path: &Path, take: &TargetOptions) -> Result<ProbeTarget, String> {
-        ProbeTarget::take(path, take, &mut |_, _| true).map_err(|e| e.to_string())
+    fn open_target(path: &Path, take: &TargetOptions) -> Result<ProbeTarget, String> {
+        ProbeTarget::open_or_create(path, take, &mut |_, _| true).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -454,19 +460,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
         let asked = TargetOptions { bytes: Some(3 << 20), writes: true, ..TargetOptions::default() };
-        let target = take(&path, &asked).unwrap();
+        let target = open_target(&path, &asked).unwrap();
         assert_eq!(target.bytes, 3 << 20);
         // it has no name, but a run can open it and nothing in it repeats
         let mut bytes = vec![0; 3 << 20];
         let file = fs::File::from(target.open(true, true, false).unwrap());
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, 0).unwrap();
-        assert_ne!(bytes[..STEP], bytes[STEP..2 * STEP]);
+        assert_ne!(bytes[..CHUNK_BYTES], bytes[CHUNK_BYTES..2 * CHUNK_BYTES]);
         assert_eq!(target.findings, Findings::default());
         drop(target);
         assert!(!path.exists());
-        drop(take(&path, &TargetOptions { keep: true, ..asked.clone() }).unwrap());
+        drop(open_target(&path, &TargetOptions { keep: true, ..asked.clone() }).unwrap());
         assert!(path.exists());
-        let said = take(&path, &asked).unwrap_err();
+        let said = open_target(&path, &asked).unwrap_err();
         assert!(said.contains("an earlier probe filled"), "{said}");
     }
 
@@ -476,7 +482,7 @@ mod tests {
         let path = folder.path().join("probe.dat");
         fs::write(&path, "ours").unwrap();
         let found = fs::metadata(&path).unwrap();
-        let named = || TemporaryName { path: path.clone(), identity: (found.dev(), found.ino()), stays: false };
+        let named = || TemporaryName { path: path.clone(), identity: (found.dev(), found.ino()), keep: false };
         fs::rename(&path, folder.path().join("elsewhere")).unwrap();
         fs::write(&path, "another").unwrap();
         drop(named());
@@ -487,21 +493,22 @@ mod tests {
     }
 
     #[test]
-    fn holes_links_and_sizes_are_said() {
+    fn reports_holes_links_and_sizes() {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("data");
         fs::write(&path, vec![1; 1 << 20]).unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_len(4 << 20).unwrap();
-        let target = take(&path, &TargetOptions::default()).unwrap();
+        let target = open_target(&path, &TargetOptions::default()).unwrap();
         assert!(target.cautions.iter().any(|c| c.contains("75 % of the file is holes")), "{:?}", target.cautions);
         assert_eq!(
-            take(&path, &TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() }).unwrap().bytes,
+            open_target(&path, &TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() }).unwrap().bytes,
             1 << 20
         );
-        let message = take(&path, &TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() }).unwrap_err();
+        let message =
+            open_target(&path, &TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() }).unwrap_err();
         assert!(message.contains("8388608 bytes are requested, but it has 4194304"), "{message}");
         fs::hard_link(&path, folder.path().join("second")).unwrap();
-        let message = take(&path, &TargetOptions { writes: true, ..TargetOptions::default() }).unwrap_err();
+        let message = open_target(&path, &TargetOptions { writes: true, ..TargetOptions::default() }).unwrap_err();
         assert!(message.contains("2 names"), "{message}");
     }
 
@@ -513,13 +520,13 @@ mod tests {
         let name = path.display().to_string();
         let destroy = TargetOptions {
             writes: true,
-            said: Consent { live: true, destroy: Some(name) },
+            consent: Consent { live: true, destroy: Some(name) },
             ..TargetOptions::default()
         };
-        assert!(take(&path, &destroy).is_ok());
+        assert!(open_target(&path, &destroy).is_ok());
         let reader = fs::File::open(&path).unwrap();
         let mut other = std::process::Command::new("sleep").arg("60").stdin(reader).spawn().unwrap();
-        let said = take(&path, &destroy);
+        let said = open_target(&path, &destroy);
         other.kill().unwrap();
         other.wait().unwrap();
         let said = said.unwrap_err();
@@ -527,37 +534,37 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_said() {
+    fn says_why_something_cannot_be_measured() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data");
         fs::write(&file, [1; 8192]).unwrap();
         let empty = folder.path().join("empty");
         fs::write(&empty, []).unwrap();
         let usual = TargetOptions::default();
-        assert!(take(folder.path(), &usual).unwrap_err().contains("a folder"));
-        assert!(take(Path::new("/dev/null"), &usual).unwrap_err().contains("character device"));
-        assert!(take(&empty, &usual).unwrap_err().contains("empty"));
-        assert!(take(&folder.path().join("no/such/file"), &usual).unwrap_err().contains("cannot be created"));
+        assert!(open_target(folder.path(), &usual).unwrap_err().contains("a folder"));
+        assert!(open_target(Path::new("/dev/null"), &usual).unwrap_err().contains("character device"));
+        assert!(open_target(&empty, &usual).unwrap_err().contains("empty"));
+        assert!(open_target(&folder.path().join("no/such/file"), &usual).unwrap_err().contains("cannot be created"));
         let writes = TargetOptions { writes: true, ..TargetOptions::default() };
-        let message = take(&file, &writes).unwrap_err();
+        let message = open_target(&file, &writes).unwrap_err();
         assert!(message.contains("--destroy-data-on") && message.contains("data"), "{message}");
-        assert_eq!(take(&file, &usual).unwrap().bytes, 8192);
+        assert_eq!(open_target(&file, &usual).unwrap().bytes, 8192);
         let huge = TargetOptions { bytes: Some(1 << 60), ..TargetOptions::default() };
-        assert!(take(&folder.path().join("huge"), &huge).unwrap_err().contains("are free"));
+        assert!(open_target(&folder.path().join("huge"), &huge).unwrap_err().contains("are free"));
         assert!(!folder.path().join("huge").exists());
     }
 
     #[test]
-    fn filesystems_that_read_small_requests_from_memory_get_none() {
-        assert_eq!((unit_of_blocks(BTRFS, 4096), unit_of_blocks(F2FS, 16_384)), (4096, 16_384));
+    fn filesystems_that_cache_small_direct_requests_get_whole_blocks() {
+        assert_eq!((min_direct_bytes(BTRFS, 4096), min_direct_bytes(F2FS, 16_384)), (4096, 16_384));
         // ext4 and XFS reject direct requests that they do not support
-        assert_eq!((unit_of_blocks(0xef53, 4096), unit_of_blocks(0x5846_5342, 4096)), (0, 0));
-        assert!(filesystem(0x00c3_6400).is_some_and(|text| text.contains("another machine")));
-        assert_eq!(filesystem(0xef53), None);
+        assert_eq!((min_direct_bytes(0xef53, 4096), min_direct_bytes(0x5846_5342, 4096)), (0, 0));
+        assert!(filesystem_caution(0x00c3_6400).is_some_and(|text| text.contains("another machine")));
+        assert_eq!(filesystem_caution(0xef53), None);
     }
 
     #[test]
-    fn holes_are_a_share_of_what_was_looked_at() {
+    fn holes_are_a_share_of_the_examined_part() {
         use std::os::unix::fs::FileExt;
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("sparse");
@@ -567,12 +574,12 @@ mod tests {
         (0..8u64).for_each(|piece| file.write_all_at(&[7; 1 << 20], piece << 21).unwrap());
         file.sync_all().unwrap();
         let file = OwnedFd::from(file);
-        let Some(all) = holes(&file, 16 << 20, MOST_PIECES) else {
+        let Some(all) = describe_holes(&file, 16 << 20, MAX_EXTENTS) else {
             return eprintln!("skipped: the filesystem has no holes");
         };
         assert!(all.starts_with("50 %"), "{all}");
         // the first four end before the fifth hole begins
-        let some = holes(&file, 16 << 20, 4).unwrap();
+        let some = describe_holes(&file, 16 << 20, 4).unwrap();
         assert!(some.starts_with("43 %"), "{some}");
     }
 
@@ -581,7 +588,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
         let asked = TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() };
-        assert!(ProbeTarget::take(&path, &asked, &mut |done, _| done < 2 << 20).is_err());
+        assert!(ProbeTarget::open_or_create(&path, &asked, &mut |done, _| done < 2 << 20).is_err());
         assert!(!path.exists());
     }
 }

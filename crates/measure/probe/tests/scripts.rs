@@ -8,7 +8,7 @@ use std::time::Duration;
 use diskwright_probe::ProbeError;
 use diskwright_probe::facts::ScriptFormat;
 use diskwright_probe::pattern::{Durable, MixStep, NormalSpread, Pace, Pattern, Placement};
-use diskwright_probe::script::{Script, ScriptEnvironment, ScriptJob, ScriptOptions, TargetAmount, Total};
+use diskwright_probe::script::{Script, ScriptEnvironment, ScriptJob, ScriptOptions, TargetAmount, TransferLimit};
 
 const MIB: u64 = 1 << 20;
 
@@ -19,7 +19,7 @@ fn parse(path: &str, text: &str, files: &[(&str, &str)]) -> Result<Script, Probe
         found.map(|text| (*text).to_owned()).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     };
     let variable = |name: &str| (name == "DEV").then(|| "/dev/sdz".to_owned());
-    Script::parse(Path::new(path), text, &ScriptEnvironment { read: &read, variable: &variable })
+    Script::parse(Path::new(path), text, &ScriptEnvironment { read_file: &read, env_variable: &variable })
 }
 
 fn fio(text: &str) -> Script {
@@ -33,19 +33,22 @@ fn job(options: &str) -> ScriptJob {
     script.rounds[0][0].clone()
 }
 
-fn on(job: &ScriptJob) -> Pattern {
-    job.on(64 * MIB, &ScriptOptions { usual: Duration::from_secs(3), ..ScriptOptions::default() })
+fn pattern_on_64_mib(job: &ScriptJob) -> Pattern {
+    job.pattern_on_target(
+        64 * MIB,
+        &ScriptOptions { default_duration: Duration::from_secs(3), ..ScriptOptions::default() },
+    )
 }
 
-fn said(path: &str, text: &str) -> String {
+fn parse_error(path: &str, text: &str) -> String {
     parse(path, text, &[]).expect_err(text).to_string()
 }
 
 #[test]
-fn fios_defaults_are_fios() {
+fn uses_fio_defaults() {
     let one = job("");
-    assert_eq!((one.name.as_str(), one.file.as_str(), one.total), ("one", "one.0.0", Total::Passes(1)));
-    let pattern = on(&one);
+    assert_eq!((one.name.as_str(), one.file.as_str(), one.limit), ("one", "one.0.0", TransferLimit::Passes(1)));
+    let pattern = pattern_on_64_mib(&one);
     assert_eq!(pattern.placement, Placement::Sequential { streams: 1 });
     assert_eq!((pattern.pace.clone(), pattern.sizes.clone()), (Pace::Closed { depth: 1 }, vec![(4096, 1.0)]));
     assert!(pattern.buffered && pattern.read_share == 1.0 && pattern.ramp.is_zero());
@@ -55,7 +58,7 @@ fn fios_defaults_are_fios() {
 }
 
 #[test]
-fn directions_and_mixes() {
+fn parses_directions_and_mixes() {
     for (options, placement, read_share, apart) in [
         ("rw=write", Placement::Sequential { streams: 1 }, 0.0, false),
         ("readwrite=randread", Placement::Uniform, 1.0, false),
@@ -68,21 +71,21 @@ fn directions_and_mixes() {
         ("rw=randread\nrandom_distribution=zipf:1.2", Placement::Zipf { theta: 1.2 }, 1.0, false),
         ("rw=randread\nrandom_distribution=pareto:0.2", Placement::Pareto { power: 0.2 }, 1.0, false),
     ] {
-        let pattern = on(&job(options));
+        let pattern = pattern_on_64_mib(&job(options));
         assert_eq!((&pattern.placement, pattern.apart), (&placement, apart), "{options}");
         assert!((pattern.read_share - read_share).abs() < 1e-9, "{options}: {}", pattern.read_share);
     }
-    assert_eq!(on(&job("rw=randread:8")).run_requests, 8);
+    assert_eq!(pattern_on_64_mib(&job("rw=randread:8")).run_requests, 8);
     // fio's normal: the mean of 12 uniform numbers, spread by a hash
-    let pattern = on(&job("rw=randread\nrandom_distribution=normal:0"));
+    let pattern = pattern_on_64_mib(&job("rw=randread\nrandom_distribution=normal:0"));
     assert_eq!(pattern.placement, Placement::Normal { mean: 0.5, deviation: 1.0 / 12.0 });
     assert!(pattern.scattered);
 }
 
 #[test]
-fn sizes_of_reads_and_writes() {
+fn parses_sizes_of_reads_and_writes() {
     let of = |options: &str| {
-        let pattern = on(&job(options));
+        let pattern = pattern_on_64_mib(&job(options));
         (pattern.sizes, pattern.write_sizes)
     };
     assert_eq!(of("rw=randrw\nbs=8k,64k"), (vec![(8192, 1.0)], vec![(65_536, 1.0)]));
@@ -92,11 +95,11 @@ fn sizes_of_reads_and_writes() {
     assert_eq!(of("bsrange=4k-8k\nblocksize=64k"), (vec![(65_536, 1.0)], vec![]));
     assert_eq!(of("bs=64k\nbssplit=4k/90:64k/10"), (vec![(4096, 90.0), (65_536, 10.0)], vec![]));
     assert_eq!(of("kb_base=1000\nbs=4ki"), (vec![(4096, 1.0)], vec![]));
-    assert_eq!(on(&job("rw=randread\nba=512")).align_bytes, 512);
+    assert_eq!(pattern_on_64_mib(&job("rw=randread\nba=512")).align_bytes, 512);
 }
 
 #[test]
-fn engines_and_depths() {
+fn maps_engines_and_depths() {
     for (options, depth, noted) in [
         ("ioengine=io_uring\niodepth=32\ndirect=1", 32, ""),
         ("ioengine=libaio\niodepth=16\ndirect=1", 16, "uses io_uring"),
@@ -109,12 +112,16 @@ fn engines_and_depths() {
         let notes: Vec<_> = script.notes.iter().map(|n| n.text.as_str()).collect();
         assert!(notes.is_empty() == noted.is_empty() && notes.iter().all(|n| n.contains(noted)), "{notes:?}");
     }
-    assert!(!on(&job("buffered=0")).buffered && !on(&job("direct=1")).buffered && on(&job("direct=0")).buffered);
+    assert!(
+        !pattern_on_64_mib(&job("buffered=0")).buffered
+            && !pattern_on_64_mib(&job("direct=1")).buffered
+            && pattern_on_64_mib(&job("direct=0")).buffered
+    );
 }
 
 #[test]
-fn rates_and_thinking() {
-    let rated = |options: &str| on(&job(options)).pace;
+fn parses_rates_and_think_times() {
+    let rated = |options: &str| pattern_on_64_mib(&job(options)).pace;
     assert_eq!(rated("rate_iops=500"), Pace::Open { rate_per_s: 500.0, poisson: false });
     assert_eq!(
         rated("rw=randread\nrate_iops=500\nrate_process=poisson"),
@@ -123,7 +130,7 @@ fn rates_and_thinking() {
     assert_eq!(rated("rate=1m"), Pace::Open { rate_per_s: 256.0, poisson: false });
     assert_eq!(rated("rate=,1m\nrw=write\nbs=64k"), Pace::Open { rate_per_s: 16.0, poisson: false });
     assert_eq!(rated("rate=,1m"), Pace::Closed { depth: 1 });
-    let depth = on(&job("ioengine=io_uring\niodepth=8\nrate_iops=5")).most_outstanding;
+    let depth = pattern_on_64_mib(&job("ioengine=io_uring\niodepth=8\nrate_iops=5")).most_outstanding;
     assert_eq!(depth, Some(8));
     let Pace::Cycles { users: 1, think_s, requests, compute_s } =
         rated("thinktime=1000\nthinktime_spin=250\nthinktime_blocks=4")
@@ -137,9 +144,9 @@ fn rates_and_thinking() {
 }
 
 #[test]
-fn durability() {
+fn parses_durability() {
     let of = |options: &str| {
-        let pattern = on(&job(options));
+        let pattern = pattern_on_64_mib(&job(options));
         (pattern.durable, pattern.sync_every)
     };
     assert_eq!(of("rw=write\nfsync=1"), (Durable::Fsync, 1));
@@ -150,10 +157,10 @@ fn durability() {
 }
 
 #[test]
-fn ends_and_times() {
+fn parses_limits_and_times() {
     let of = |options: &str| {
         let one = job(options);
-        let pattern = on(&one);
+        let pattern = pattern_on_64_mib(&one);
         (pattern.most_bytes, pattern.lasts.as_secs().min(1_000_000))
     };
     assert_eq!(of("runtime=60"), (Some(64 * MIB), 60));
@@ -163,31 +170,37 @@ fn ends_and_times() {
     assert_eq!(of("number_ios=100"), (Some(409_600), 1_000_000));
     assert_eq!(of("filesize=128m"), (Some(64 * MIB), 1_000_000));
     let one = job("ramp_time=5\nstartdelay=500ms\nruntime=10\nrandseed=7");
-    assert_eq!((one.pattern.ramp.as_secs(), one.after.as_millis(), one.pattern.seed), (5, 500, 7));
+    assert_eq!((one.pattern.ramp.as_secs(), one.start_delay.as_millis(), one.pattern.seed), (5, 500, 7));
     // the user's settings override the script
     let (lasts, ramp) = (Some(Duration::from_secs(1)), Some(Duration::ZERO));
-    let pattern = one.on(64 * MIB, &ScriptOptions { lasts, ramp, usual: Duration::ZERO, seed: 1 });
+    let pattern = one.pattern_on_target(
+        64 * MIB,
+        &ScriptOptions { duration: lasts, ramp, default_duration: Duration::ZERO, seed: 1 },
+    );
     assert_eq!((pattern.lasts.as_secs(), pattern.ramp.as_secs(), pattern.most_bytes), (1, 0, None));
 }
 
 #[test]
 fn places_in_a_file_can_be_shares_of_it() {
     let one = job("offset=25%\nsize=50%");
-    assert_eq!((one.from, one.range, one.needs()), (TargetAmount::Share(0.25), Some(TargetAmount::Share(0.5)), None));
+    assert_eq!(
+        (one.range_start, one.range_length, one.required_file_bytes()),
+        (TargetAmount::Share(0.25), Some(TargetAmount::Share(0.5)), None)
+    );
     // a third of the file is not a multiple of a sector, and fio begins at a block
-    let third = on(&job("direct=1\nbs=64k\noffset=33%\nsize=50%"));
+    let third = pattern_on_64_mib(&job("direct=1\nbs=64k\noffset=33%\nsize=50%"));
     assert_eq!((third.from_bytes, third.fault(512, 64 * MIB)), (337 * 65_536, None));
-    let pattern = one.on(64 * MIB, &ScriptOptions::default());
+    let pattern = one.pattern_on_target(64 * MIB, &ScriptOptions::default());
     assert_eq!((pattern.from_bytes, pattern.range_bytes), (16 * MIB, Some(32 * MIB)));
     let script = fio("[one]\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\nfilename=x\n");
-    let froms: Vec<_> = script.jobs().map(|j| (j.from, j.needs())).collect();
+    let froms: Vec<_> = script.jobs().map(|j| (j.range_start, j.required_file_bytes())).collect();
     let amount = |mib: u64| (TargetAmount::Bytes(mib * MIB), Some((mib + 1) * MIB));
     assert_eq!(froms, [amount(1), amount(3), amount(5)]);
-    assert_eq!(script.wanted(None)[0].bytes, Some(6 * MIB));
+    assert_eq!(script.required_targets(None)[0].bytes, Some(6 * MIB));
 }
 
 #[test]
-fn sections_globals_and_rounds() {
+fn applies_global_sections_and_rounds() {
     let script = fio("\
 ; a comment
 [global]
@@ -221,25 +234,25 @@ rw=write
     assert_eq!(script.rounds[0][0].group.as_deref(), Some("a"));
     // clones have different seeds
     assert_ne!(script.rounds[0][0].pattern.seed, script.rounds[0][1].pattern.seed);
-    let wanted = script.wanted(None);
+    let wanted = script.required_targets(None);
     let told: Vec<_> = wanted.iter().map(|w| (w.path.display().to_string(), w.writes)).collect();
     assert_eq!(told.len(), 5);
     assert_eq!(told[4], ("/dev/sdz".to_owned(), true));
     assert!(wanted.iter().all(|w| w.bytes == Some(4 * MIB) && !w.buffered));
-    assert_eq!(script.wanted(Some(Path::new("/dev/other"))).len(), 1);
+    assert_eq!(script.required_targets(Some(Path::new("/dev/other"))).len(), 1);
     let script = fio("[a]\nsize=1m\nfilename=b.dat\ndirectory=/data\n");
     assert_eq!(script.rounds[0][0].file, "/data/b.dat");
 }
 
 #[test]
-fn what_makes_no_other_load_is_noted_once() {
+fn notes_options_without_effect_once() {
     let script = fio("[global]\nsize=1m\nrandrepeat=0\nthread\ndirect=1\nthread=0\n[a]\n[b]\nwrite_bw_log=x\n");
     let notes: Vec<_> = script.notes.iter().map(|n| (n.line, n.text.split(':').next().unwrap_or(""))).collect();
     assert_eq!(notes, [(4, "thread"), (9, "write_bw_log")]);
 }
 
 #[test]
-fn what_would_be_another_load_is_refused_with_its_line() {
+fn refuses_options_that_change_the_load() {
     for (options, line, expected) in [
         ("rw=randtrim", 3, "trims are not supported"),
         ("rw=sideways", 3, "randread"),
@@ -272,7 +285,7 @@ fn what_would_be_another_load_is_refused_with_its_line() {
         ("wait_for=nobody", 3, "no section above"),
         ("include other.fio", 3, "`include` is not supported"),
     ] {
-        let said = said("a.fio", &format!("[one]\nsize=64m\n{options}\n"));
+        let said = parse_error("a.fio", &format!("[one]\nsize=64m\n{options}\n"));
         assert!(said.starts_with(&format!("a.fio:{line}: ")), "{options}: {said}");
         assert!(said.contains(expected), "{options}: {said}");
     }
@@ -284,7 +297,7 @@ fn what_would_be_another_load_is_refused_with_its_line() {
         ("[]\n", "expected `[name]`"),
         ("[a]\nsize=1m\nnumjobs=400\n[b]\nsize=1m\nnumjobs=400\n", "512"),
     ] {
-        assert!(said("a.fio", text).contains(expected), "{text}: {}", said("a.fio", text));
+        assert!(parse_error("a.fio", text).contains(expected), "{text}: {}", parse_error("a.fio", text));
     }
 }
 
@@ -304,7 +317,7 @@ FILEACTION RRW
 ";
 
 #[test]
-fn a_thread_of_response_probe() {
+fn reads_a_response_probe_thread() {
     let script = parse("random.sct", THREAD, &[]).unwrap();
     let one = &script.rounds[0][0];
     assert_eq!(
@@ -312,8 +325,8 @@ fn a_thread_of_response_probe() {
         (ScriptFormat::ResponseProbe, "random", "workfile.dat")
     );
     // NT Resource Kit: a mean of 156 records of 64 KB is the middle of a file of 20 MB
-    assert_eq!(one.needs(), Some(156 * 2 * 65_536));
-    let pattern = one.on(20 * MIB, &ScriptOptions::default());
+    assert_eq!(one.required_file_bytes(), Some(156 * 2 * 65_536));
+    let pattern = one.pattern_on_target(20 * MIB, &ScriptOptions::default());
     let Placement::Normal { mean, deviation } = pattern.placement else { panic!("{:?}", pattern.placement) };
     assert!((mean - 156.0 / 320.0).abs() < 1e-9);
     assert!((deviation - 52.0 / 320.0 * (14.0f64 / 12.0).sqrt()).abs() < 1e-9);
@@ -335,7 +348,7 @@ fn diskmax_is_a_plain_sequential_read() {
         .replace("CPUTIME 5 1", "CPUTIME 0 0")
         .replace("RRW", "R");
     let script = parse("diskmax", &text, &[]).unwrap();
-    let pattern = on(&script.rounds[0][0]);
+    let pattern = pattern_on_64_mib(&script.rounds[0][0]);
     assert_eq!((pattern.placement, pattern.pace), (Placement::Sequential { streams: 1 }, Pace::Closed { depth: 1 }));
     assert_eq!((pattern.read_share, pattern.lasts.as_secs()), (1.0, 3));
 }
@@ -374,7 +387,7 @@ fn broken_scripts_of_response_probe_say_where() {
         ("CYCLEREADS 10 3", "CYCLEREADS 0 0", "without requests"),
         ("FILEACCESS c:\\work\\workfile.dat", "FILEACCESS a b", ":8: FILEACCESS: expected one word"),
     ] {
-        let said = said("a.sct", &THREAD.replace(from, to));
+        let said = parse_error("a.sct", &THREAD.replace(from, to));
         assert!(said.contains(expected), "{to}: {said}");
     }
     for (path, text, expected) in [
@@ -387,18 +400,18 @@ fn broken_scripts_of_response_probe_say_where() {
         ("a.txt", "hello\n", "not a known script"),
         ("a.txt", "", "not a known script"),
     ] {
-        let said = said(path, text);
+        let said = parse_error(path, text);
         assert!(said.contains(expected), "{text}: {said}");
     }
 }
 
 #[test]
-fn a_script_that_names_itself_and_one_too_large_end() {
+fn rejects_too_many_threads_and_too_large_scripts() {
     let files = [("a.scp", "REPEAT 512 THREAD a.sct\nTHREAD a.sct\n"), ("a.sct", THREAD)];
     let said_of = parse("a.scr", "REPEAT 512 PROCESS a.scp 1\n", &files).expect_err("too many").to_string();
     assert!(said_of.contains("more than 512 threads"), "{said_of}");
-    assert!(said("a.fio", &"#".repeat(2 << 20)).contains("larger than"));
-    assert!(said("a.fio", &format!("[a]\n{}\n", "x".repeat(5000))).contains("longer than 4096 bytes"));
+    assert!(parse_error("a.fio", &"#".repeat(2 << 20)).contains("larger than"));
+    assert!(parse_error("a.fio", &format!("[a]\n{}\n", "x".repeat(5000))).contains("longer than 4096 bytes"));
 }
 
 #[test]
@@ -406,13 +419,18 @@ fn our_own_scripts_are_understood() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts"));
     let read = |path: &Path| std::fs::read_to_string(path);
     let variable = |name: &str| (name == "DIR").then(|| "folder".to_owned());
-    let environment = ScriptEnvironment { read: &read, variable: &variable };
+    let environment = ScriptEnvironment { read_file: &read, env_variable: &variable };
     let mut jobs = HashMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let script = Script::parse(&path, &read(&path).unwrap(), &environment).unwrap_or_else(|e| panic!("{e}"));
         for job in script.jobs() {
-            assert_eq!(job.on(64 * MIB, &ScriptOptions::default()).fault(512, 64 * MIB), None, "{}", path.display());
+            assert_eq!(
+                job.pattern_on_target(64 * MIB, &ScriptOptions::default()).fault(512, 64 * MIB),
+                None,
+                "{}",
+                path.display()
+            );
         }
         let rounds: Vec<usize> = script.rounds.iter().map(Vec::len).collect();
         jobs.insert(path.file_name().unwrap().to_string_lossy().into_owned(), rounds);
@@ -426,7 +444,7 @@ fn our_own_scripts_are_understood() {
 #[test]
 fn every_option_is_in_the_documentation() {
     let page = include_str!("../../../../docs/probe-scripts.md");
-    for (name, _) in diskwright_probe::script::fio::options::all() {
+    for (name, _) in diskwright_probe::script::fio::options::all_options() {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
     for word in THREAD.lines().filter(|l| !l.starts_with('#')).filter_map(|l| l.split(' ').next()) {

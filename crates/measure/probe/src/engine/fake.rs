@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use super::{Action, Completion, IoEngine, Op, TurnWait};
+use super::{Action, Completion, IoEngine, Op, WaitFor};
 
 /// Behavior of the fake device: the service time of a request, nanoseconds, or its error number.
 pub type FakeService = Box<dyn FnMut(&Op, u64) -> Result<u64, i32> + Send>;
@@ -22,7 +22,7 @@ pub struct FakeDevice {
     /// Virtual time that submitting a request takes, nanoseconds.
     pub overhead_ns: u64,
     /// Delay of every wake-up from a timed wait, nanoseconds.
-    pub wakes_late_ns: u64,
+    pub wake_delay_ns: u64,
 }
 
 impl FakeDevice {
@@ -36,12 +36,12 @@ impl FakeDevice {
             batch: Vec::new(),
             pending: VecDeque::new(),
             overhead_ns: 0,
-            wakes_late_ns: 0,
+            wake_delay_ns: 0,
         }
     }
 
     /// Creates a device that serves every request in the same time.
-    pub fn steady(servers: usize, service_ns: u64) -> FakeDevice {
+    pub fn with_service_time(servers: usize, service_ns: u64) -> FakeDevice {
         FakeDevice::new(servers, Box::new(move |_, _| Ok(service_ns)))
     }
 
@@ -64,25 +64,25 @@ impl IoEngine for FakeDevice {
         self.now
     }
 
-    fn put(&mut self, op: Op) {
+    fn queue_op(&mut self, op: Op) {
         self.batch.push(op);
     }
 
-    fn compute(&mut self, ns: u64) {
+    fn consume_cpu(&mut self, ns: u64) {
         self.now += ns;
     }
 
-    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
+    fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
         for op in std::mem::take(&mut self.batch) {
             self.now += self.overhead_ns;
             self.start(&op);
         }
         let next = self.pending.front().map(|(time, _)| *time);
         self.now = match (wait, next) {
-            (TurnWait::Nothing, _) | (TurnWait::One, None) => self.now,
-            (TurnWait::One, Some(next)) => self.now.max(next),
-            (TurnWait::Until(until), Some(next)) if next <= until => self.now.max(next),
-            (TurnWait::Until(until), _) => self.now.max(until) + self.wakes_late_ns,
+            (WaitFor::Nothing, _) | (WaitFor::One, None) => self.now,
+            (WaitFor::One, Some(next)) => self.now.max(next),
+            (WaitFor::Until(until), Some(next)) if next <= until => self.now.max(next),
+            (WaitFor::Until(until), _) => self.now.max(until) + self.wake_delay_ns,
         };
         while let Some((time, answer)) = self.pending.front() {
             if *time > self.now {

@@ -49,7 +49,7 @@ pub struct Completion {
 
 /// Condition that ends a wait for completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnWait {
+pub enum WaitFor {
     /// Do not wait.
     Nothing,
     /// Wait for one completion.
@@ -64,22 +64,22 @@ pub trait IoEngine {
     fn now(&self) -> u64;
 
     /// Adds a request to the batch that the next [`IoEngine::submit_and_wait`] submits.
-    fn put(&mut self, op: Op);
+    fn queue_op(&mut self, op: Op);
 
     /// Submits the batch, waits, and adds the completions to `done`.
     ///
     /// # Errors
     /// When the engine itself fails; a request's error is in its completion.
-    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()>;
+    fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()>;
 
     /// Returns whether a wait may last until a completion arrives, whatever `wait` says.
-    fn blocks(&self) -> bool {
+    fn may_block(&self) -> bool {
         false
     }
 
     /// Consumes this thread's processor time for `ns` nanoseconds: the work of a program between
     /// its requests.
-    fn compute(&mut self, ns: u64) {
+    fn consume_cpu(&mut self, ns: u64) {
         let spent = || {
             let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
             time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -97,7 +97,7 @@ pub struct BufferSpec {
     /// Number of slots: requests in flight at once.
     pub slots: u32,
     /// Largest request, bytes.
-    pub largest: u32,
+    pub max_request_bytes: u32,
     /// Seed of the data to write.
     pub seed: u64,
     /// Something will be written, so buffers are filled with incompressible data.
@@ -105,24 +105,24 @@ pub struct BufferSpec {
 }
 
 /// Alignment of buffers, bytes: enough for any sector or page.
-const ALIGN: usize = 4096;
+const BUFFER_ALIGN_BYTES: usize = 4096;
 /// Largest memory for the buffers of one run, bytes.
-pub const MOST_MEMORY: u64 = 1 << 30;
+pub const MAX_BUFFER_BYTES: u64 = 1 << 30;
 
 impl BufferSpec {
     /// Returns the distance between the buffers of two slots, bytes.
-    fn step(&self) -> usize {
-        (self.largest as usize).next_multiple_of(ALIGN).max(ALIGN)
+    fn slot_stride_bytes(&self) -> usize {
+        (self.max_request_bytes as usize).next_multiple_of(BUFFER_ALIGN_BYTES).max(BUFFER_ALIGN_BYTES)
     }
 
     /// Reduces the slots until the buffers fit into memory and the engine's `max_slots` is kept; returns
     /// a sentence about it if any had to go.
-    pub fn fit(&mut self, memory: u64, max_slots: u32) -> Option<String> {
-        let (requested, step) = (self.slots, self.step() as u64);
+    pub fn fit_to_limits(&mut self, memory: u64, max_slots: u32) -> Option<String> {
+        let (requested, step) = (self.slots, self.slot_stride_bytes() as u64);
         let by_memory = u32::try_from(memory / step).unwrap_or(u32::MAX).max(1);
         self.slots = requested.min(by_memory).min(max_slots);
         let because = if by_memory < max_slots {
-            format!("buffers of {} bytes may take {} MiB", self.largest, memory >> 20)
+            format!("buffers of {} bytes may take {} MiB", self.max_request_bytes, memory >> 20)
         } else {
             format!("the engine serves at most {max_slots} per worker")
         };

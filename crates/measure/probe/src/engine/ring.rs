@@ -17,23 +17,23 @@ use std::time::{Duration, Instant};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 
-use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
+use super::{Action, BUFFER_ALIGN_BYTES, BufferSpec, Completion, IoEngine, Op, WaitFor};
 use diskwright_base::Rng;
 
 /// Largest submission queue that kernels accept, entries.
-const MOST_ENTRIES: u32 = 32_768;
+const MAX_SUBMISSION_ENTRIES: u32 = 32_768;
 /// Largest completion queue that kernels accept, entries.
-const MOST_ANSWERS: u32 = 65_536;
+const MAX_COMPLETION_ENTRIES: u32 = 65_536;
 /// If memory is short, the queues are halved down to this.
-const LEAST_ENTRIES: u32 = 16;
+const MIN_ENTRIES: u32 = 16;
 
 /// One allocation for all slots.
 struct Buffers {
     start: NonNull<u8>,
     layout: Layout,
-    step: usize,
+    stride_bytes: usize,
     /// The kernel may still write to it, so it must never be freed.
-    lent: bool,
+    lent_to_kernel: bool,
 }
 
 // SAFETY: it is plain memory with one owner.
@@ -41,50 +41,51 @@ unsafe impl Send for Buffers {}
 
 impl Buffers {
     fn new(spec: &BufferSpec) -> io::Result<Buffers> {
-        let step = spec.step();
+        let step = spec.slot_stride_bytes();
         let total_bytes = step.checked_mul(spec.slots as usize).ok_or(io::ErrorKind::OutOfMemory)?;
-        let layout = Layout::from_size_align(total_bytes.max(ALIGN), ALIGN).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let layout = Layout::from_size_align(total_bytes.max(BUFFER_ALIGN_BYTES), BUFFER_ALIGN_BYTES)
+            .map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mut buffers = Buffers { start, layout, step, lent: false };
+        let mut buffers = Buffers { start, layout, stride_bytes: step, lent_to_kernel: false };
         let mut rng = Rng::new(spec.seed, u64::MAX);
         if spec.writes {
             // incompressible, so that no device makes it smaller
-            for word in buffers.bytes().chunks_exact_mut(8) {
+            for word in buffers.as_mut_bytes().chunks_exact_mut(8) {
                 word.copy_from_slice(&rng.next_u64().to_ne_bytes());
             }
         } else {
             // so that no request has to wait for its memory
-            buffers.bytes().iter_mut().step_by(ALIGN).for_each(|byte| *byte = 1);
+            buffers.as_mut_bytes().iter_mut().step_by(BUFFER_ALIGN_BYTES).for_each(|byte| *byte = 1);
         }
         Ok(buffers)
     }
 
     /// Returns the whole allocation, before the kernel has any of it.
-    fn bytes(&mut self) -> &mut [u8] {
+    fn as_mut_bytes(&mut self) -> &mut [u8] {
         // SAFETY: the allocation is ours, this long, and initialised.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.layout.size()) }
     }
 
-    fn of(&self, slot: u32) -> *mut u8 {
+    fn slot_ptr(&self, slot: u32) -> *mut u8 {
         // SAFETY: callers keep slot below the number that was allocated.
-        unsafe { self.start.as_ptr().add(self.step * slot as usize) }
+        unsafe { self.start.as_ptr().add(self.stride_bytes * slot as usize) }
     }
 
     /// Makes each page of a write different from every other, so that no device can deduplicate it.
     /// The kernel does not use the slot's buffer at this time.
-    fn stamp(&self, slot: u32, length: u32, stamp: u64) {
-        for index in (0..length as usize).step_by(ALIGN) {
+    fn stamp_pages(&self, slot: u32, length: u32, stamp: u64) {
+        for index in (0..length as usize).step_by(BUFFER_ALIGN_BYTES) {
             // SAFETY: within the slot's buffer, which is used nowhere else now; 8 bytes fit because
             // lengths are at least 8 here and strides are aligned.
-            unsafe { self.of(slot).add(index).cast::<u64>().write_unaligned(stamp ^ index as u64) }
+            unsafe { self.slot_ptr(slot).add(index).cast::<u64>().write_unaligned(stamp ^ index as u64) }
         }
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        if !self.lent {
+        if !self.lent_to_kernel {
             // SAFETY: allocated with this layout, and freed once.
             unsafe { dealloc(self.start.as_ptr(), self.layout) }
         }
@@ -98,10 +99,10 @@ pub struct Ring {
     _file: OwnedFd,
     slots: u32,
     in_flight: u32,
-    waiting: u32,
-    fixed: bool,
+    queued: u32,
+    has_fixed_buffers: bool,
     /// Requests that found the queue full, to be submitted by the next call.
-    over: VecDeque<squeue::Entry>,
+    overflow: VecDeque<squeue::Entry>,
     notes: Vec<String>,
     stamp: u64,
     start: Instant,
@@ -109,11 +110,11 @@ pub struct Ring {
 
 /// Builds a ring for `slots` requests, with every option that makes it cheap on one thread and that
 /// this kernel supports.
-fn build(slots: u32) -> io::Result<IoUring> {
-    let most = slots.clamp(2, MOST_ANSWERS).next_power_of_two();
-    shrinking(most.min(MOST_ENTRIES), |entries| {
+fn build_ring(slots: u32) -> io::Result<IoUring> {
+    let most = slots.clamp(2, MAX_COMPLETION_ENTRIES).next_power_of_two();
+    halve_while_out_of_memory(most.min(MAX_SUBMISSION_ENTRIES), |entries| {
         // completions that find the queue full wait in the kernel
-        let answers = (2 * entries).max(most >> (most.min(MOST_ENTRIES) / entries).ilog2());
+        let answers = (2 * entries).max(most >> (most.min(MAX_SUBMISSION_ENTRIES) / entries).ilog2());
         let mut best = IoUring::builder();
         best.setup_cqsize(answers).setup_single_issuer().setup_defer_taskrun();
         // kernels before 6.1 know neither of the two
@@ -122,10 +123,10 @@ fn build(slots: u32) -> io::Result<IoUring> {
 }
 
 /// Halves the size as long as making something fails for lack of memory.
-fn shrinking<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
+fn halve_while_out_of_memory<T>(mut entries: u32, mut make: impl FnMut(u32) -> io::Result<T>) -> io::Result<T> {
     loop {
         match make(entries) {
-            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && entries > LEAST_ENTRIES => entries /= 2,
+            Err(e) if e.raw_os_error() == Some(libc::ENOMEM) && entries > MIN_ENTRIES => entries /= 2,
             made => return made,
         }
     }
@@ -137,21 +138,33 @@ impl Ring {
     /// # Errors
     /// If the kernel has no io_uring, or forbids it; use [`super::threads`] then.
     pub fn new(file: OwnedFd, spec: &BufferSpec, start: Instant) -> io::Result<Ring> {
-        Ring::with_queue(file, spec, start, spec.slots)
+        Ring::with_queue_size(file, spec, start, spec.slots)
     }
 
     /// Creates a ring whose queue holds `queue` requests; those that do not fit are submitted
     /// later.
-    pub(super) fn with_queue(file: OwnedFd, spec: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
-        let ring = build(queue)?;
+    pub(super) fn with_queue_size(file: OwnedFd, spec: &BufferSpec, start: Instant, queue: u32) -> io::Result<Ring> {
+        let ring = build_ring(queue)?;
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         let buffers = Buffers::new(spec)?;
-        let registered = register(&ring, &buffers, spec.slots);
+        let registered = register_all_buffers(&ring, &buffers, spec.slots);
         let fixed = registered.is_ok();
         let cost = |e| format!("buffers are not registered ({e}), so each request costs more");
         let notes = registered.err().map(cost).into_iter().collect();
         let (slots, stamp, over) = (spec.slots, spec.seed, VecDeque::new());
-        Ok(Ring { ring, buffers, _file: file, slots, in_flight: 0, waiting: 0, fixed, over, notes, stamp, start })
+        Ok(Ring {
+            ring,
+            buffers,
+            _file: file,
+            slots,
+            in_flight: 0,
+            queued: 0,
+            has_fixed_buffers: fixed,
+            overflow: over,
+            notes,
+            stamp,
+            start,
+        })
     }
 
     /// Returns sentences about what limits the engine.
@@ -164,22 +177,22 @@ impl Ring {
         // SAFETY: the buffer and the file live as long as the ring, and the
         // slot has no other request.
         let pushed = unsafe { self.ring.submission().push(entry) }.is_ok();
-        self.waiting += u32::from(pushed);
+        self.queued += u32::from(pushed);
         pushed
     }
 
     /// Submits requests that found the queue full, as many as the kernel accepts now.
-    fn hand_over_rest(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
-        while !self.over.is_empty() {
-            self.enter(0, None)?;
-            let (left, came) = (self.over.len(), self.take(done));
-            while let Some(entry) = self.over.pop_front() {
+    fn submit_overflow(&mut self, done: &mut Vec<Completion>) -> io::Result<()> {
+        while !self.overflow.is_empty() {
+            self.io_uring_enter(0, None)?;
+            let (left, came) = (self.overflow.len(), self.reap_completions(done));
+            while let Some(entry) = self.overflow.pop_front() {
                 if !self.push(&entry) {
-                    self.over.push_front(entry);
+                    self.overflow.push_front(entry);
                     break;
                 }
             }
-            if left == self.over.len() && came == 0 {
+            if left == self.overflow.len() && came == 0 {
                 break;
             }
         }
@@ -187,7 +200,7 @@ impl Ring {
     }
 
     /// Takes the completions that have arrived; returns their number.
-    fn take(&mut self, done: &mut Vec<Completion>) -> u32 {
+    fn reap_completions(&mut self, done: &mut Vec<Completion>) -> u32 {
         let before = done.len();
         done.extend(self.ring.completion().map(|c| Completion { slot: c.user_data() as u32, result: c.result() }));
         let came = (done.len() - before) as u32;
@@ -195,11 +208,13 @@ impl Ring {
         came
     }
 
-    fn entry(&self, op: &Op) -> squeue::Entry {
-        let (buffer, file) = (self.buffers.of(op.slot), Fixed(0));
+    fn build_entry(&self, op: &Op) -> squeue::Entry {
+        let (buffer, file) = (self.buffers.slot_ptr(op.slot), Fixed(0));
         let entry = match op.action {
-            Action::Read if self.fixed => opcode::ReadFixed::new(file, buffer, op.length, 0).offset(op.offset).build(),
-            Action::Write if self.fixed => {
+            Action::Read if self.has_fixed_buffers => {
+                opcode::ReadFixed::new(file, buffer, op.length, 0).offset(op.offset).build()
+            }
+            Action::Write if self.has_fixed_buffers => {
                 opcode::WriteFixed::new(file, buffer, op.length, 0).offset(op.offset).build()
             }
             Action::Read => opcode::Read::new(file, buffer, op.length).offset(op.offset).build(),
@@ -211,9 +226,9 @@ impl Ring {
     }
 
     /// Makes one system call: submits the queue and waits for `min_completions`.
-    fn enter(&mut self, min_completions: usize, until: Option<u64>) -> io::Result<()> {
+    fn io_uring_enter(&mut self, min_completions: usize, until: Option<u64>) -> io::Result<()> {
         let result = match until {
-            None if min_completions == 0 && self.waiting == 0 => return Ok(()),
+            None if min_completions == 0 && self.queued == 0 => return Ok(()),
             None => self.ring.submit_and_wait(min_completions),
             Some(until) => {
                 let left = until.saturating_sub(self.now());
@@ -222,11 +237,11 @@ impl Ring {
             }
         };
         match result {
-            Ok(taken) => self.waiting -= (taken as u32).min(self.waiting),
+            Ok(taken) => self.queued -= (taken as u32).min(self.queued),
             // the time is up, a signal came, or the kernel is short for a moment: take the
             // completions that are there
             Err(e) if matches!(e.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {
-                self.waiting = self.ring.submission().len() as u32;
+                self.queued = self.ring.submission().len() as u32;
             }
             Err(e) => return Err(e),
         }
@@ -235,13 +250,13 @@ impl Ring {
 }
 
 /// Returns whether this kernel allows a ring.
-pub fn is_there() -> bool {
-    build(1).is_ok()
+pub fn has_io_uring() -> bool {
+    build_ring(1).is_ok()
 }
 
 /// Registers all buffers as one; the limit on locked memory may forbid it.
-fn register(ring: &IoUring, buffers: &Buffers, slots: u32) -> io::Result<()> {
-    let whole = libc::iovec { iov_base: buffers.start.as_ptr().cast(), iov_len: buffers.step * slots as usize };
+fn register_all_buffers(ring: &IoUring, buffers: &Buffers, slots: u32) -> io::Result<()> {
+    let whole = libc::iovec { iov_base: buffers.start.as_ptr().cast(), iov_len: buffers.stride_bytes * slots as usize };
     // SAFETY: the memory lives as long as the ring.
     unsafe { ring.submitter().register_buffers(&[whole]) }
 }
@@ -253,32 +268,32 @@ impl IoEngine for Ring {
     }
 
     #[inline]
-    fn put(&mut self, op: Op) {
-        assert!(op.slot < self.slots && op.length as usize <= self.buffers.step, "slot and length fit");
+    fn queue_op(&mut self, op: Op) {
+        assert!(op.slot < self.slots && op.length as usize <= self.buffers.stride_bytes, "slot and length fit");
         if op.action == Action::Write {
             self.stamp = self.stamp.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            self.buffers.stamp(op.slot, op.length, self.stamp);
+            self.buffers.stamp_pages(op.slot, op.length, self.stamp);
         }
-        let entry = self.entry(&op);
+        let entry = self.build_entry(&op);
         if !self.push(&entry) {
-            self.over.push_back(entry);
+            self.overflow.push_back(entry);
         }
         self.in_flight += 1;
     }
 
     #[inline]
-    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
-        self.hand_over_rest(done)?;
+    fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
+        self.submit_overflow(done)?;
         match wait {
             // completions that came while the overflow was submitted are enough
-            _ if !done.is_empty() => self.enter(0, None)?,
-            TurnWait::Nothing => self.enter(0, None)?,
+            _ if !done.is_empty() => self.io_uring_enter(0, None)?,
+            WaitFor::Nothing => self.io_uring_enter(0, None)?,
             // one is enough to go on, and all that have arrived are taken: waiting for more would
             // save a little processor time and delay the first
-            TurnWait::One => self.enter(self.in_flight.min(1) as usize, None)?,
-            TurnWait::Until(until) => self.enter(1, Some(until))?,
+            WaitFor::One => self.io_uring_enter(self.in_flight.min(1) as usize, None)?,
+            WaitFor::Until(until) => self.io_uring_enter(1, Some(until))?,
         }
-        self.take(done);
+        self.reap_completions(done);
         Ok(())
     }
 }
@@ -288,9 +303,9 @@ impl Drop for Ring {
         // the kernel must be done with the buffers before they go
         let mut rest = Vec::new();
         while self.in_flight > 0 {
-            if self.turn(TurnWait::One, &mut rest).is_err() {
+            if self.submit_and_wait(WaitFor::One, &mut rest).is_err() {
                 // the ring is gone: leaking the memory is better than lending it out again
-                self.buffers.lent = true;
+                self.buffers.lent_to_kernel = true;
                 return;
             }
             rest.clear();
@@ -302,26 +317,26 @@ impl Drop for Ring {
 }
 
 /// A ring whose requests do nothing: measures the cost of the ring alone.
-pub struct IdleRing {
+pub struct NopRing {
     ring: IoUring,
     batch: u32,
 }
 
-impl IdleRing {
+impl NopRing {
     /// Creates a ring that submits `batch` requests at a time.
     ///
     /// # Errors
     /// If there is no ring.
-    pub fn new(batch: u32) -> io::Result<IdleRing> {
+    pub fn new(batch: u32) -> io::Result<NopRing> {
         let batch = batch.max(1);
-        Ok(IdleRing { ring: build(batch)?, batch })
+        Ok(NopRing { ring: build_ring(batch)?, batch })
     }
 
     /// Submits a batch, waits for all of it, and returns the number of completions.
     ///
     /// # Errors
     /// If the kernel refuses.
-    pub fn turn(&mut self) -> io::Result<u64> {
+    pub fn run_batch(&mut self) -> io::Result<u64> {
         let entry = opcode::Nop::new().build();
         for _ in 0..self.batch {
             // SAFETY: a no-op entry refers to no memory.
@@ -338,11 +353,11 @@ impl IdleRing {
 ///
 /// # Errors
 /// If there is no ring.
-pub fn do_nothing(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
-    let mut ring = IdleRing::new(batch)?;
+pub fn run_no_ops(batch: u32, lasts: Duration) -> io::Result<(u64, Duration)> {
+    let mut ring = NopRing::new(batch)?;
     let (start, mut count) = (Instant::now(), 0);
     while start.elapsed() < lasts {
-        count += ring.turn()?;
+        count += ring.run_batch()?;
     }
     Ok((count, start.elapsed()))
 }
@@ -355,7 +370,7 @@ mod tests {
     fn queues_are_halved_while_memory_is_short() {
         let short = |entries: u32, room: u32| {
             let mut tried = Vec::new();
-            let made = shrinking(entries, |entries| {
+            let made = halve_while_out_of_memory(entries, |entries| {
                 tried.push(entries);
                 if entries > room { Err(io::Error::from_raw_os_error(libc::ENOMEM)) } else { Ok(entries) }
             });
@@ -364,7 +379,8 @@ mod tests {
         assert_eq!(short(128, 1000), (Some(128), vec![128]));
         assert_eq!(short(128, 40), (Some(32), vec![128, 64, 32]));
         assert_eq!(short(64, 1), (None, vec![64, 32, 16]));
-        let forbidden = shrinking(64, |_| io::Result::<u32>::Err(io::ErrorKind::PermissionDenied.into()));
+        let forbidden =
+            halve_while_out_of_memory(64, |_| io::Result::<u32>::Err(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(forbidden.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 }

@@ -11,22 +11,22 @@ use std::time::{Duration, Instant};
 
 use rustix::io::{Errno, ReadWriteFlags, preadv2, pwritev2};
 
-use super::{ALIGN, Action, BufferSpec, Completion, IoEngine, Op, TurnWait};
+use super::{Action, BUFFER_ALIGN_BYTES, BufferSpec, Completion, IoEngine, Op, WaitFor};
 use diskwright_base::Rng;
 
 /// Largest number of threads.
-pub const MOST: u32 = 512;
+pub const MAX_THREADS: u32 = 512;
 /// Interval at which a waiting engine checks that its workers are alive.
-const LOOK: Duration = Duration::from_secs(1);
+const WORKER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The engine of plain threads.
 pub struct ThreadEngine {
-    orders: Vec<Arc<SubmitSlot>>,
-    answers: Arc<CompletionQueue>,
+    submit_slots: Vec<Arc<SubmitSlot>>,
+    completions: Arc<CompletionQueue>,
     workers: Vec<JoinHandle<()>>,
     /// Makes the requests without a thread if there is one slot only; with it the operation to
     /// make.
-    alone: Option<(ThreadWorker, Option<Op>)>,
+    inline_worker: Option<(ThreadWorker, Option<Op>)>,
     in_flight: u32,
     notes: Vec<String>,
     start: Instant,
@@ -35,8 +35,8 @@ pub struct ThreadEngine {
 /// Hands the next request to a worker.
 #[derive(Default)]
 struct SubmitSlot {
-    order: Mutex<WorkerCommand>,
-    bell: Condvar,
+    command: Mutex<WorkerCommand>,
+    wakeup: Condvar,
 }
 
 #[derive(Default)]
@@ -44,26 +44,26 @@ enum WorkerCommand {
     #[default]
     None,
     Op(Op),
-    GoHome,
+    Shutdown,
 }
 
 /// Collects the completions of all workers.
 #[derive(Default)]
 struct CompletionQueue {
-    inside: Mutex<CompletionState>,
-    bell: Condvar,
+    state: Mutex<CompletionState>,
+    wakeup: Condvar,
 }
 
 #[derive(Default)]
 struct CompletionState {
-    answers: Vec<Completion>,
+    completions: Vec<Completion>,
     /// The engine sleeps until a completion arrives: notifying costs a system call.
-    awaited: bool,
+    has_waiter: bool,
 }
 
 /// Locks a mutex. A worker that panicked leaves nothing half done behind these locks, so poison is
 /// ignored.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -75,16 +75,24 @@ impl ThreadEngine {
     pub fn new(file: OwnedFd, spec: &BufferSpec, start: Instant) -> io::Result<ThreadEngine> {
         let (file, answers) = (Arc::new(file), Arc::new(CompletionQueue::default()));
         let (orders, workers, notes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut engine = ThreadEngine { orders, answers, workers, alone: None, in_flight: 0, notes, start };
+        let mut engine = ThreadEngine {
+            submit_slots: orders,
+            completions: answers,
+            workers,
+            inline_worker: None,
+            in_flight: 0,
+            notes,
+            start,
+        };
         if spec.slots == 1 {
-            engine.alone = Some((ThreadWorker::new(file, spec, 0), None));
+            engine.inline_worker = Some((ThreadWorker::new(file, spec, 0), None));
             return Ok(engine);
         }
         for slot in 0..spec.slots {
             let slot_state = Arc::new(SubmitSlot::default());
             let (file, spec, worker_slot, answers) =
-                (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.answers));
-            let work = move || work(ThreadWorker::new(file, &spec, slot), &worker_slot, &answers);
+                (Arc::clone(&file), *spec, Arc::clone(&slot_state), Arc::clone(&engine.completions));
+            let work = move || serve_slot(ThreadWorker::new(file, &spec, slot), &worker_slot, &answers);
             match std::thread::Builder::new().name(format!("probe-{slot}")).spawn(work) {
                 Ok(worker) => engine.workers.push(worker),
                 Err(error) if slot == 0 => return Err(error),
@@ -96,14 +104,14 @@ impl ThreadEngine {
                     break;
                 }
             }
-            engine.orders.push(slot_state);
+            engine.submit_slots.push(slot_state);
         }
         Ok(engine)
     }
 
     /// Number of slots: requests in flight at once.
-    pub fn slots(&self) -> u32 {
-        self.orders.len().max(1) as u32
+    pub fn slot_count(&self) -> u32 {
+        self.submit_slots.len().max(1) as u32
     }
 
     /// Returns sentences about what keeps it from the requested number of slots.
@@ -112,27 +120,29 @@ impl ThreadEngine {
     }
 
     /// Waits for a completion as `wait` says, and takes all that are there.
-    fn collect(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
-        let mut state = lock(&self.answers.inside);
-        while state.answers.is_empty() {
+    fn collect_completions(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
+        let mut state = lock_ignoring_poison(&self.completions.state);
+        while state.completions.is_empty() {
             let left = match wait {
-                TurnWait::Nothing => break,
-                TurnWait::One if self.in_flight == 0 => break,
-                TurnWait::One => LOOK,
-                TurnWait::Until(until) => Duration::from_nanos(until.saturating_sub(self.now())).min(LOOK),
+                WaitFor::Nothing => break,
+                WaitFor::One if self.in_flight == 0 => break,
+                WaitFor::One => WORKER_CHECK_INTERVAL,
+                WaitFor::Until(until) => {
+                    Duration::from_nanos(until.saturating_sub(self.now())).min(WORKER_CHECK_INTERVAL)
+                }
             };
             if left.is_zero() {
                 break;
             }
-            state.awaited = true;
-            state = self.answers.bell.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            if state.answers.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
+            state.has_waiter = true;
+            state = self.completions.wakeup.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            if state.completions.is_empty() && self.workers.iter().any(JoinHandle::is_finished) {
                 return Err(io::Error::other("a worker is gone"));
             }
         }
-        state.awaited = false;
-        self.in_flight -= state.answers.len() as u32;
-        done.append(&mut state.answers);
+        state.has_waiter = false;
+        self.in_flight -= state.completions.len() as u32;
+        done.append(&mut state.completions);
         Ok(())
     }
 }
@@ -141,26 +151,26 @@ impl ThreadEngine {
 struct ThreadWorker {
     file: Arc<OwnedFd>,
     memory: Vec<u8>,
-    from: usize,
-    dice: Rng,
+    buffer_start: usize,
+    rng: Rng,
 }
 
 impl ThreadWorker {
     fn new(file: Arc<OwnedFd>, spec: &BufferSpec, slot: u32) -> ThreadWorker {
-        let mut memory = vec![0u8; spec.largest as usize + ALIGN];
-        let buffer_start = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
+        let mut memory = vec![0u8; spec.max_request_bytes as usize + BUFFER_ALIGN_BYTES];
+        let buffer_start = memory.as_ptr().align_offset(BUFFER_ALIGN_BYTES).min(BUFFER_ALIGN_BYTES);
         let mut rng = Rng::new(spec.seed, u64::from(slot));
         // touched before measuring begins, and incompressible
         for word in memory[buffer_start..].chunks_exact_mut(8) {
             word.copy_from_slice(&rng.next_u64().to_ne_bytes());
         }
-        ThreadWorker { file, memory, from: buffer_start, dice: rng }
+        ThreadWorker { file, memory, buffer_start: buffer_start, rng: rng }
     }
 
     /// Makes a request, again after an interrupting signal.
-    fn make(&mut self, op: &Op) -> Completion {
+    fn run_op(&mut self, op: &Op) -> Completion {
         let moved = loop {
-            match self.once(op) {
+            match self.try_op(op) {
                 Err(Errno::INTR) => {}
                 moved => break moved,
             }
@@ -169,14 +179,14 @@ impl ThreadWorker {
         Completion { slot: op.slot, result }
     }
 
-    fn once(&mut self, op: &Op) -> rustix::io::Result<usize> {
-        let part = &mut self.memory[self.from..self.from + op.length as usize];
+    fn try_op(&mut self, op: &Op) -> rustix::io::Result<usize> {
+        let part = &mut self.memory[self.buffer_start..self.buffer_start + op.length as usize];
         let flags = ReadWriteFlags::empty();
         match op.action {
             Action::Read => preadv2(&self.file, &mut [IoSliceMut::new(part)], op.offset, flags),
             Action::Write => {
-                for page in part.chunks_mut(ALIGN).filter(|p| p.len() >= 8) {
-                    page[..8].copy_from_slice(&self.dice.next_u64().to_ne_bytes());
+                for page in part.chunks_mut(BUFFER_ALIGN_BYTES).filter(|p| p.len() >= 8) {
+                    page[..8].copy_from_slice(&self.rng.next_u64().to_ne_bytes());
                 }
                 pwritev2(&self.file, &[IoSlice::new(part)], op.offset, flags)
             }
@@ -187,24 +197,24 @@ impl ThreadWorker {
 }
 
 /// Serves the requests of one slot until the engine is dropped.
-fn work(mut worker: ThreadWorker, slot: &SubmitSlot, answers: &CompletionQueue) {
+fn serve_slot(mut worker: ThreadWorker, slot: &SubmitSlot, answers: &CompletionQueue) {
     loop {
-        let mut order = lock(&slot.order);
+        let mut order = lock_ignoring_poison(&slot.command);
         let op = loop {
             match std::mem::take(&mut *order) {
                 WorkerCommand::Op(op) => break op,
-                WorkerCommand::GoHome => return,
-                WorkerCommand::None => order = slot.bell.wait(order).unwrap_or_else(PoisonError::into_inner),
+                WorkerCommand::Shutdown => return,
+                WorkerCommand::None => order = slot.wakeup.wait(order).unwrap_or_else(PoisonError::into_inner),
             }
         };
         drop(order);
-        let done = worker.make(&op);
-        let mut state = lock(&answers.inside);
-        state.answers.push(done);
-        let ring = std::mem::take(&mut state.awaited);
+        let done = worker.run_op(&op);
+        let mut state = lock_ignoring_poison(&answers.state);
+        state.completions.push(done);
+        let ring = std::mem::take(&mut state.has_waiter);
         drop(state);
         if ring {
-            answers.bell.notify_one();
+            answers.wakeup.notify_one();
         }
     }
 }
@@ -214,38 +224,38 @@ impl IoEngine for ThreadEngine {
         self.start.elapsed().as_nanos() as u64
     }
 
-    fn blocks(&self) -> bool {
-        self.alone.is_some()
+    fn may_block(&self) -> bool {
+        self.inline_worker.is_some()
     }
 
-    fn put(&mut self, op: Op) {
+    fn queue_op(&mut self, op: Op) {
         self.in_flight += 1;
-        if let Some((_, next)) = &mut self.alone {
+        if let Some((_, next)) = &mut self.inline_worker {
             *next = Some(op);
             return;
         }
-        let desk = &self.orders[op.slot as usize];
-        *lock(&desk.order) = WorkerCommand::Op(op);
-        desk.bell.notify_one();
+        let desk = &self.submit_slots[op.slot as usize];
+        *lock_ignoring_poison(&desk.command) = WorkerCommand::Op(op);
+        desk.wakeup.notify_one();
     }
 
-    fn turn(&mut self, wait: TurnWait, done: &mut Vec<Completion>) -> io::Result<()> {
-        if let Some((worker, next)) = &mut self.alone
+    fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
+        if let Some((worker, next)) = &mut self.inline_worker
             && let Some(op) = next.take()
         {
-            done.push(worker.make(&op));
+            done.push(worker.run_op(&op));
             self.in_flight -= 1;
             return Ok(());
         }
-        self.collect(wait, done)
+        self.collect_completions(wait, done)
     }
 }
 
 impl Drop for ThreadEngine {
     fn drop(&mut self) {
-        for desk in &self.orders {
-            *lock(&desk.order) = WorkerCommand::GoHome;
-            desk.bell.notify_one();
+        for desk in &self.submit_slots {
+            *lock_ignoring_poison(&desk.command) = WorkerCommand::Shutdown;
+            desk.wakeup.notify_one();
         }
         for worker in self.workers.drain(..) {
             // a worker that panicked has already printed its message

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::facts::DeviceFacts;
 use crate::result::RunResult;
 
-pub use store::{MOST_BYTES, ProfileEntry, UnreadableProfile, load, parse, remove, store};
+pub use store::{MAX_PROFILE_BYTES, ProfileEntry, UnreadableProfile, load_profiles, parse, remove, save_profile};
 
 /// Schema of the profile file.
 pub const SCHEMA: &str = "diskwright.profile/1";
@@ -30,22 +30,22 @@ pub const FIGURES: &[(&str, &str, &str)] = &[
 ];
 
 /// Largest request that counts as small, bytes.
-const SMALL: f64 = 8192.0;
+const SMALL_REQUEST_BYTES: f64 = 8192.0;
 /// Share of the maximum from which a deeper queue brings little.
-const KNEE: f64 = 0.9;
+const KNEE_SHARE: f64 = 0.9;
 /// Smallest number of queue depths from which a knee is determined.
-const LEAST_DEPTHS: usize = 3;
+const MIN_KNEE_DEPTHS: usize = 3;
 /// Queue depth that counts as a full load if it is the only one measured.
-const DEEP: u32 = 16;
+const DEEP_QUEUE: u32 = 16;
 /// Bytes in flight below which a run does not measure full bandwidth.
-const FULL_BYTES: f64 = 1048576.0;
+const MIN_IN_FLIGHT_BYTES: f64 = 1048576.0;
 /// Duration below which a run is short, seconds. `quick` takes 3; one second may be all cache or
 /// credits.
-const SHORT_S: f64 = 2.0;
+const SHORT_RUN_S: f64 = 2.0;
 /// Share of the processors available to its threads from which a probe measures the processors.
-const PROCESSOR_BOUND: f64 = 0.85;
+const PROCESSOR_BOUND_SHARE: f64 = 0.85;
 /// Share of a rotating disk that must be covered for its arm to move as far as in use.
-const COVERED: f64 = 0.5;
+const MIN_COVERED_SHARE: f64 = 0.5;
 
 /// A number of a profile.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -115,15 +115,15 @@ pub struct MeasurementContext {
     /// Size of the target, bytes.
     pub target_bytes: u64,
     /// The target was a file, made by the probe or not.
-    pub file: bool,
+    pub is_file: bool,
     /// The file was created and filled for this measurement.
-    pub made: bool,
+    pub was_filled: bool,
     /// The file has holes, so reading those parts needs no device access.
-    pub holes: bool,
+    pub has_holes: bool,
     /// Others used the device meanwhile.
     pub live: bool,
     /// I/O limits of a cgroup applied to the probe.
-    pub limited: bool,
+    pub is_io_limited: bool,
     /// Through the page cache.
     pub buffered: bool,
     /// The whole suite was run.
@@ -132,11 +132,11 @@ pub struct MeasurementContext {
 
 impl MeasurementContext {
     /// Returns why no figure of this measurement is kept; `None` if figures are kept.
-    pub fn useless(&self, facts: &DeviceFacts) -> Option<&'static str> {
+    pub fn reason_to_discard(&self, facts: &DeviceFacts) -> Option<&'static str> {
         match () {
             () if self.buffered => Some("the run measured the page cache, not the device"),
             () if !self.complete => Some("the measurement was not completed"),
-            () if self.holes => Some("the file has holes, which need no device access"),
+            () if self.has_holes => Some("the file has holes, which need no device access"),
             () if facts.key.is_empty() => Some("it is in memory, not on a device"),
             () => None,
         }
@@ -146,20 +146,20 @@ impl MeasurementContext {
 impl Profile {
     /// Builds the profile from the runs of one measurement; without figures if they say nothing
     /// about the device.
-    pub fn of(facts: &DeviceFacts, runs: &[RunResult], context: &MeasurementContext) -> Profile {
+    pub fn from_runs(facts: &DeviceFacts, runs: &[RunResult], context: &MeasurementContext) -> Profile {
         let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
         // a run beside others shows what they left; a run with its own target is of another device
         let is_standalone = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
         let runs: Vec<&RunResult> = runs.iter().filter(good).filter(is_standalone).collect();
-        let builder = FigureMaker { facts, occasion: context };
+        let builder = FigureBuilder { facts, context: context };
         let mut figures = Vec::new();
-        if context.useless(facts).is_none() {
+        if context.reason_to_discard(facts).is_none() {
             for (name, read_share) in [("read", 1.0), ("write", 0.0)] {
                 let runs: Vec<&RunResult> = runs.iter().copied().filter(|r| r.read_share == read_share).collect();
-                figures.extend(builder.rate(&format!("{name}s_per_s"), &runs));
-                figures.extend(builder.bandwidth(&format!("{name}_bytes_per_s"), &runs));
-                figures.extend(builder.alone(&format!("{name}_s"), &runs));
-                figures.extend((name == "read").then(|| builder.knee(&runs)).flatten());
+                figures.extend(builder.rate_figure(&format!("{name}s_per_s"), &runs));
+                figures.extend(builder.bandwidth_figure(&format!("{name}_bytes_per_s"), &runs));
+                figures.extend(builder.single_request_figure(&format!("{name}_s"), &runs));
+                figures.extend((name == "read").then(|| builder.knee_figure(&runs)).flatten());
             }
         }
         let mut profile = Profile {
@@ -173,7 +173,7 @@ impl Profile {
             measured: context.measured.clone(),
             figures,
         };
-        profile.sort();
+        profile.sort_figures();
         profile
     }
 
@@ -182,7 +182,7 @@ impl Profile {
         self.figures.iter().find(|f| f.figure == name)
     }
 
-    fn value(&self, name: &str) -> Option<f64> {
+    fn figure_value(&self, name: &str) -> Option<f64> {
         self.figure(name).map(|f| f.value)
     }
 
@@ -190,7 +190,7 @@ impl Profile {
     /// whole is a lower bound.
     pub fn ceiling(&self) -> Ceiling {
         let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
-        let of = |name: &str| self.value(name);
+        let of = |name: &str| self.figure_value(name);
         let mut at_least: Vec<String> = Vec::new();
         for why in self.figures.iter().filter(|f| f.unit.ends_with("per_s")).flat_map(|f| &f.at_least) {
             if !at_least.contains(why) {
@@ -218,7 +218,7 @@ impl Profile {
     /// be exceeded; of two of the same kind the better one stays (the highest rate, the shortest
     /// time), and of knees the newer. A rate that may be exceeded makes the whole ceiling a lower
     /// bound, so it is not added to a profile whose rates are all firm.
-    fn join(&mut self, before: &Profile) {
+    fn merge_previous(&mut self, before: &Profile) {
         let is_rate = |f: &ProfileFigure| f.unit.ends_with("per_s");
         if before.figures.iter().any(is_rate) && before.ceiling().is_firm() {
             self.figures.retain(|f| f.at_least.is_empty() || !is_rate(f) || before.figure(&f.figure).is_some());
@@ -226,20 +226,20 @@ impl Profile {
         for old in &before.figures {
             match self.figures.iter_mut().find(|f| f.figure == old.figure) {
                 None => self.figures.push(old.clone()),
-                Some(new) if old.stands_before(new) => *new = old.clone(),
+                Some(new) if old.takes_precedence_over(new) => *new = old.clone(),
                 Some(_) => {}
             }
         }
-        self.sort();
+        self.sort_figures();
     }
 
-    fn sort(&mut self) {
+    fn sort_figures(&mut self) {
         self.figures.sort_by_key(|f| FIGURES.iter().position(|(name, ..)| *name == f.figure));
     }
 }
 
 impl ProfileFigure {
-    fn stands_before(&self, new: &ProfileFigure) -> bool {
+    fn takes_precedence_over(&self, new: &ProfileFigure) -> bool {
         match (self.at_least.is_empty(), new.at_least.is_empty()) {
             (true, false) => true,
             (false, true) => false,
@@ -253,26 +253,26 @@ impl ProfileFigure {
 }
 
 /// Builds the figures of one measurement.
-struct FigureMaker<'a> {
+struct FigureBuilder<'a> {
     facts: &'a DeviceFacts,
-    occasion: &'a MeasurementContext,
+    context: &'a MeasurementContext,
 }
 
-impl FigureMaker<'_> {
-    fn figure(&self, name: &str, value: f64, run: &RunResult) -> ProfileFigure {
+impl FigureBuilder<'_> {
+    fn build_figure(&self, name: &str, value: f64, run: &RunResult) -> ProfileFigure {
         let (_, unit, _) = FIGURES.iter().find(|(known, ..)| *known == name).copied().unwrap_or_default();
         let mut at_least = Vec::new();
-        if self.occasion.file {
+        if self.context.is_file {
             let kind = self.facts.filesystem.as_deref().unwrap_or("a filesystem");
             at_least.push(format!("measured through a file on {kind}"));
         }
-        if self.occasion.live {
+        if self.context.live {
             at_least.push("others used the device at the same time".into());
         }
-        if self.occasion.limited {
+        if self.context.is_io_limited {
             at_least.push("the probe's own cgroup had I/O limits".into());
         }
-        if run.measured_s < SHORT_S {
+        if run.measured_s < SHORT_RUN_S {
             at_least.push(format!("measured for {:.1} s only", run.measured_s));
         }
         if run.steady == Some(false) {
@@ -280,10 +280,10 @@ impl FigureMaker<'_> {
         }
         // without a ring each request has a thread, and these outnumber the processors
         let processors = if self.facts.processors > 0 { run.lanes.min(self.facts.processors) } else { run.lanes };
-        if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND * f64::from(processors.max(1))) {
+        if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND_SHARE * f64::from(processors.max(1))) {
             at_least.push("the processor was saturated, not the device".into());
         }
-        let fill = if self.occasion.made { "filled" } else { "as found" };
+        let fill = if self.context.was_filled { "filled" } else { "as found" };
         ProfileFigure {
             figure: name.into(),
             value,
@@ -291,10 +291,10 @@ impl FigureMaker<'_> {
             depth: run.depth,
             size_bytes: run.size_bytes,
             measured_s: run.measured_s,
-            measured: self.occasion.measured.clone(),
-            suite: self.occasion.suite.clone(),
+            measured: self.context.measured.clone(),
+            suite: self.context.suite.clone(),
             engine: run.engine.clone(),
-            seed: self.occasion.seed,
+            seed: self.context.seed,
             kernel: self.facts.kernel.clone(),
             fill: fill.into(),
             at_least,
@@ -303,61 +303,63 @@ impl FigureMaker<'_> {
 
     /// Selects the runs with small random requests in a closed loop. On a rotating disk they must
     /// cover a good part of it: an arm that moves little is faster.
-    fn random<'r>(&self, runs: &[&'r RunResult]) -> Vec<&'r RunResult> {
-        let covered = self.facts.bytes.is_none_or(|all| self.occasion.target_bytes as f64 >= COVERED * all as f64);
+    fn small_random_runs<'r>(&self, runs: &[&'r RunResult]) -> Vec<&'r RunResult> {
+        let covered =
+            self.facts.bytes.is_none_or(|all| self.context.target_bytes as f64 >= MIN_COVERED_SHARE * all as f64);
         if self.facts.class == "rotational" && !covered {
             return Vec::new();
         }
-        let small = |r: &&RunResult| r.place == "uniform" && r.size_bytes <= SMALL && r.depth.is_some();
+        let small = |r: &&RunResult| r.place == "uniform" && r.size_bytes <= SMALL_REQUEST_BYTES && r.depth.is_some();
         runs.iter().copied().filter(small).collect()
     }
 
-    fn rate(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
-        let random = self.random(runs);
-        let best = most(&random, |r| r.requests_per_s)?;
+    fn rate_figure(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
+        let random = self.small_random_runs(runs);
+        let best = run_with_max(&random, |r| r.requests_per_s)?;
         let shallower = random.iter().copied().filter(|r| r.depth < best.depth && r.size_bytes == best.size_bytes);
-        let next = most(&shallower.collect::<Vec<_>>(), |r| r.requests_per_s);
+        let next = run_with_max(&shallower.collect::<Vec<_>>(), |r| r.requests_per_s);
         let deeper = random.iter().any(|r| r.depth > best.depth);
-        let mut figure = self.figure(name, best.requests_per_s, best);
+        let mut figure = self.build_figure(name, best.requests_per_s, best);
         let depth = best.depth.unwrap_or(0);
         match next {
             _ if deeper => {}
-            Some(next) if next.requests_per_s >= KNEE * best.requests_per_s => {}
+            Some(next) if next.requests_per_s >= KNEE_SHARE * best.requests_per_s => {}
             Some(_) => figure.at_least.push(format!("the rate still rose at queue depth {depth}")),
             // a single request at a time says little about the maximum
-            None if depth < DEEP => return None,
+            None if depth < DEEP_QUEUE => return None,
             None => figure.at_least.push(format!("measured only at queue depth {depth}")),
         }
         Some(figure)
     }
 
-    fn bandwidth(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
-        let best = most(runs, |r| r.bytes_per_s)?;
-        let mut figure = self.figure(name, best.bytes_per_s, best);
-        if best.depth.is_none_or(|depth| f64::from(depth) * best.size_bytes < FULL_BYTES) {
+    fn bandwidth_figure(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
+        let best = run_with_max(runs, |r| r.bytes_per_s)?;
+        let mut figure = self.build_figure(name, best.bytes_per_s, best);
+        if best.depth.is_none_or(|depth| f64::from(depth) * best.size_bytes < MIN_IN_FLIGHT_BYTES) {
             figure.at_least.push("the queue depth was too low".into());
         }
         Some(figure)
     }
 
-    fn alone(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
-        let runs = self.random(runs);
+    fn single_request_figure(&self, name: &str, runs: &[&RunResult]) -> Option<ProfileFigure> {
+        let runs = self.small_random_runs(runs);
         let alone = runs.iter().find(|r| r.depth == Some(1) && r.size_bytes <= 4096.0)?;
-        Some(self.figure(name, alone.latency_s.mean?, alone))
+        Some(self.build_figure(name, alone.latency_s.mean?, alone))
     }
 
-    fn knee(&self, runs: &[&RunResult]) -> Option<ProfileFigure> {
-        let random = self.random(runs);
-        let best = most(&random, |r| r.requests_per_s)?;
+    fn knee_figure(&self, runs: &[&RunResult]) -> Option<ProfileFigure> {
+        let random = self.small_random_runs(runs);
+        let best = run_with_max(&random, |r| r.requests_per_s)?;
         let mut alike: Vec<&RunResult> = random.into_iter().filter(|r| r.size_bytes == best.size_bytes).collect();
         alike.sort_by_key(|r| r.depth);
         alike.dedup_by_key(|r| r.depth);
-        let enough = alike.iter().copied().find(|r| r.requests_per_s >= KNEE * best.requests_per_s)?;
-        (alike.len() >= LEAST_DEPTHS).then(|| self.figure("knee_depth", f64::from(enough.depth.unwrap_or(0)), enough))
+        let enough = alike.iter().copied().find(|r| r.requests_per_s >= KNEE_SHARE * best.requests_per_s)?;
+        (alike.len() >= MIN_KNEE_DEPTHS)
+            .then(|| self.build_figure("knee_depth", f64::from(enough.depth.unwrap_or(0)), enough))
     }
 }
 
-fn most<'r>(runs: &[&'r RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
+fn run_with_max<'r>(runs: &[&'r RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&'r RunResult> {
     runs.iter().copied().filter(|r| value(r) > 0.0).max_by(|a, b| value(a).total_cmp(&value(b)))
 }
 

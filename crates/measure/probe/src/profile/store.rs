@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use super::{FIGURES, Profile, SCHEMA};
 
 /// Largest profile file, bytes; a real one has a few kilobytes.
-pub const MOST_BYTES: u64 = 1 << 20;
+pub const MAX_PROFILE_BYTES: u64 = 1 << 20;
 
 /// A profile and its file.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,19 +57,19 @@ pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
     Ok(profile)
 }
 
-fn read(path: &Path) -> Result<Profile, String> {
+fn read_profile(path: &Path) -> Result<Profile, String> {
     let file = fs::File::open(path).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(format!("larger than {MOST_BYTES} bytes"));
+    file.take(MAX_PROFILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
+    if bytes.len() as u64 > MAX_PROFILE_BYTES {
+        return Err(format!("larger than {MAX_PROFILE_BYTES} bytes"));
     }
     parse(&bytes)
 }
 
 /// Loads all profiles in a folder in the order of their keys, and lists the files that should be
 /// profiles but are not readable. A missing folder is empty.
-pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
+pub fn load_profiles(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -83,7 +83,7 @@ pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort_unstable();
     for path in paths {
-        match read(&path) {
+        match read_profile(&path) {
             Ok(profile) => found.push(ProfileEntry { path, profile }),
             Err(because) => damaged.push(UnreadableProfile { path, because }),
         }
@@ -98,14 +98,14 @@ pub fn load(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
 ///
 /// # Errors
 /// When the system refuses, or when the existing file is of a newer version.
-pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<ProfileEntry> {
+pub fn save_profile(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<ProfileEntry> {
     diskwright_guard::check_new(&folder.join("profile")).map_err(io::Error::other)?;
     fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
     let lock = fs::File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     let path = folder.join(file_name(&profile.key));
-    match read(&path) {
-        Ok(before) if before.key == profile.key && !anew => profile.join(&before),
+    match read_profile(&path) {
+        Ok(before) if before.key == profile.key && !anew => profile.merge_previous(&before),
         Err(because) if because.contains("schema") => {
             return Err(io::Error::other(format!("{}: {because}", path.display())));
         }
@@ -113,7 +113,7 @@ pub fn store(folder: &Path, mut profile: Profile, anew: bool) -> io::Result<Prof
         _ => {}
     }
     let part = path.with_extension(format!("{}.part", std::process::id()));
-    let written = write(&part, &profile).and_then(|()| fs::rename(&part, &path));
+    let written = write_profile(&part, &profile).and_then(|()| fs::rename(&part, &path));
     if written.is_err() {
         let _ = fs::remove_file(&part);
     }
@@ -132,7 +132,7 @@ pub fn remove(stored: &ProfileEntry) -> io::Result<()> {
     fs::remove_file(&stored.path)
 }
 
-fn write(path: &Path, profile: &Profile) -> io::Result<()> {
+fn write_profile(path: &Path, profile: &Profile) -> io::Result<()> {
     let mut text = serde_json::to_string_pretty(profile)?;
     text.push('\n');
     let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(path)?;

@@ -1,8 +1,8 @@
 //! One run: jobs that run at the same time, each a pattern on a target, with the processor time and
 //! the kernel's counts of that time. Each job has its own workers.
 
-mod lane;
-mod watch;
+mod run_watch;
+mod worker_thread;
 
 use std::io;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::live::{LiveInterval, LiveTimeline};
 use crate::pattern::{Durable, Pattern};
 use crate::tally::{SLICE_NS, WorkerTally};
 use crate::target::ProbeTarget;
-use lane::{JobView, StartGate, WorkerResult, WorkerSetup, shares};
-use watch::RunWatch;
+use run_watch::RunWatch;
+use worker_thread::{JobView, StartGate, WorkerResult, WorkerSetup, split_pace};
 
 /// Choice of the I/O engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct RunConfig {
     /// The engine.
     pub engine: EngineKind,
     /// Largest number of workers; one per core is enough.
-    pub lanes: u32,
+    pub workers: u32,
     /// A response slower than this ends everything: for devices that others use.
     pub brake: Option<Duration>,
     /// Set from outside to end the run; what was measured is kept.
@@ -53,24 +53,24 @@ pub struct RunOutcome {
     /// Sentences about what limited the engine, or kept it from the requested depth.
     pub engine_notes: Vec<String>,
     /// Number of workers that ran.
-    pub lanes: u32,
+    pub workers: u32,
     /// Processor time of this process while measuring, seconds. NaN for one of several jobs, whose
     /// shares cannot be separated.
     pub cpu_s: f64,
     /// Counts of the kernel while measuring, ramp included.
-    pub kernel: Kernel,
+    pub kernel: KernelCounts,
     /// Bytes that the kernel read from disks for this process, ramp included, if they were recorded
     /// (see [`crate::bench`]).
     pub disk_read_bytes: Option<f64>,
     /// It was stopped from outside.
     pub stopped: bool,
     /// Work done in each interval of the measured time.
-    pub course: Vec<LiveInterval>,
+    pub timeline: Vec<LiveInterval>,
 }
 
 /// Counts of the kernel for the whole machine.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Kernel {
+pub struct KernelCounts {
     /// Seconds between the two readings.
     pub seconds: f64,
     /// Interrupts without those of clock and network.
@@ -92,18 +92,18 @@ pub struct RunJob<'a> {
     /// The target of the requests.
     pub target: &'a ProbeTarget,
     /// Time from the run's start to the job's.
-    pub after: Duration,
+    pub start_delay: Duration,
 }
 
 impl RunJob<'_> {
     /// Returns the time at which measuring begins.
-    fn from(&self) -> Duration {
-        self.after + self.pattern.ramp
+    fn measure_start(&self) -> Duration {
+        self.start_delay + self.pattern.ramp
     }
 
     /// Returns the time at which the job ends.
-    fn until(&self) -> Duration {
-        self.from().saturating_add(self.pattern.lasts)
+    fn measure_end(&self) -> Duration {
+        self.measure_start().saturating_add(self.pattern.lasts)
     }
 }
 
@@ -128,7 +128,7 @@ pub fn run(
     config: &RunConfig,
     progress: &mut RunProgress<'_>,
 ) -> Result<RunOutcome, ProbeError> {
-    let job = RunJob { pattern, target, after: Duration::ZERO };
+    let job = RunJob { pattern, target, start_delay: Duration::ZERO };
     Ok(run_jobs(&[job], config, progress)?.each.into_iter().next().unwrap_or_default())
 }
 
@@ -136,15 +136,16 @@ pub fn run(
 type WorkerReport = (usize, usize, io::Result<WorkerResult>);
 
 /// Time that a stopped run waits for its threads before it abandons them.
-pub(crate) const GRACE: Duration = Duration::from_millis(400);
+pub(crate) const STOP_GRACE: Duration = Duration::from_millis(400);
 /// Checks per response limit of a device in use.
-const LOOKS_PER_BRAKE: u32 = 4;
+const CHECKS_PER_BRAKE_LIMIT: u32 = 4;
 
 impl RunConfig {
     /// Returns the interval after which to check again whether a device in use responds, at most
     /// `interval`.
-    pub(crate) fn nap(&self, interval: Duration) -> Duration {
-        self.brake.map_or(interval, |brake| interval.min((brake / LOOKS_PER_BRAKE).max(Duration::from_millis(1))))
+    pub(crate) fn poll_interval(&self, interval: Duration) -> Duration {
+        self.brake
+            .map_or(interval, |brake| interval.min((brake / CHECKS_PER_BRAKE_LIMIT).max(Duration::from_millis(1))))
     }
 }
 
@@ -163,7 +164,7 @@ pub fn run_jobs(
         if let Some(because) = pattern.fault(target.sector, target.bytes) {
             return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
         }
-        let paces = shares(&pattern.pace, lane::lanes(pattern, config, jobs.len() as u32));
+        let paces = split_pace(&pattern.pace, worker_thread::worker_count(pattern, config, jobs.len() as u32));
         let mut files = Vec::new();
         for _ in &paces {
             files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
@@ -179,14 +180,14 @@ pub fn run_jobs(
         for (worker, (pace, file)) in work.into_iter().enumerate() {
             let setup = WorkerSetup {
                 pattern: job.pattern.clone(),
-                bytes: job.target.bytes,
-                after: job.after,
-                making: config.clone(),
-                ready: Arc::clone(&ready),
-                shown: Arc::clone(&views[number]),
-                number: worker as u32,
-                lanes: worker_count,
-                begin: clock_start,
+                target_bytes: job.target.bytes,
+                start_delay: job.start_delay,
+                config: config.clone(),
+                start_gate: Arc::clone(&ready),
+                view: Arc::clone(&views[number]),
+                worker_index: worker as u32,
+                worker_count: worker_count,
+                clock_start: clock_start,
             };
             let worker_sender = sender.clone();
             let spawned = std::thread::Builder::new().spawn(move || {
@@ -203,79 +204,80 @@ pub fn run_jobs(
     drop(sender);
     let watch = RunWatch::start();
     ready.open(threads.len());
-    let (outcomes, lost) = RunFollower::new(jobs, &views, watch, clock_start).gather(&receiver, config, progress)?;
+    let (outcomes, lost) =
+        RunMonitor::new(jobs, &views, watch, clock_start).wait_for_workers(&receiver, config, progress)?;
     if !lost {
         // this closes their files; a worker that panicked has printed its message
         threads.into_iter().for_each(|thread| drop(thread.join()));
     }
     for (job, outcome) in jobs.iter().zip(&outcomes.each) {
-        verdict(job.target, config, outcome)?;
+        check_outcome(job.target, config, outcome)?;
     }
     Ok(outcomes)
 }
 
 /// Monitors a run from its start: receives the workers' reports and gathers their results.
-struct RunFollower<'a> {
+struct RunMonitor<'a> {
     jobs: &'a [RunJob<'a>],
-    shown: &'a [Arc<JobView>],
+    views: &'a [Arc<JobView>],
     watch: RunWatch,
-    begin: Instant,
+    start: Instant,
     /// Zero of the engines' clocks.
-    clock: Instant,
+    clock_start: Instant,
     /// Time at which a stop was noticed.
-    stopped: Option<Instant>,
+    stopped_at: Option<Instant>,
     /// First start of measuring, and last end.
-    from: Duration,
-    until: Duration,
-    courses: Vec<LiveTimeline>,
-    whole: LiveTimeline,
-    bytes: u64,
-    each: Vec<RunOutcome>,
+    measure_from: Duration,
+    measure_until: Duration,
+    timelines: Vec<LiveTimeline>,
+    combined_timeline: LiveTimeline,
+    bytes_done: u64,
+    outcomes: Vec<RunOutcome>,
     /// Workers still running, by job, and the end of each job.
-    at_work: Vec<Vec<usize>>,
-    ended: Vec<Duration>,
+    running_workers: Vec<Vec<usize>>,
+    job_ends: Vec<Duration>,
 }
 
-impl<'a> RunFollower<'a> {
-    fn new(jobs: &'a [RunJob<'a>], shown: &'a [Arc<JobView>], watch: RunWatch, clock: Instant) -> RunFollower<'a> {
-        let of_job = |lanes: &Arc<JobView>| RunOutcome { lanes: lanes.live.len() as u32, ..RunOutcome::default() };
-        RunFollower {
+impl<'a> RunMonitor<'a> {
+    fn new(jobs: &'a [RunJob<'a>], shown: &'a [Arc<JobView>], watch: RunWatch, clock: Instant) -> RunMonitor<'a> {
+        let of_job = |lanes: &Arc<JobView>| RunOutcome { workers: lanes.live.len() as u32, ..RunOutcome::default() };
+        RunMonitor {
             jobs,
-            shown,
+            views: shown,
             watch,
-            begin: Instant::now(),
-            clock,
-            stopped: None,
-            from: jobs.iter().map(RunJob::from).min().unwrap_or_default(),
-            until: jobs.iter().map(RunJob::until).max().unwrap_or_default(),
-            courses: jobs.iter().map(|_| LiveTimeline::default()).collect(),
-            whole: LiveTimeline::default(),
-            bytes: 0,
-            each: shown.iter().map(of_job).collect(),
-            at_work: shown.iter().map(|lanes| (0..lanes.live.len()).collect()).collect(),
-            ended: vec![Duration::ZERO; jobs.len()],
+            start: Instant::now(),
+            clock_start: clock,
+            stopped_at: None,
+            measure_from: jobs.iter().map(RunJob::measure_start).min().unwrap_or_default(),
+            measure_until: jobs.iter().map(RunJob::measure_end).max().unwrap_or_default(),
+            timelines: jobs.iter().map(|_| LiveTimeline::default()).collect(),
+            combined_timeline: LiveTimeline::default(),
+            bytes_done: 0,
+            outcomes: shown.iter().map(of_job).collect(),
+            running_workers: shown.iter().map(|lanes| (0..lanes.live.len()).collect()).collect(),
+            job_ends: vec![Duration::ZERO; jobs.len()],
         }
     }
 
-    fn gather(
+    fn wait_for_workers(
         mut self,
         receiver: &std::sync::mpsc::Receiver<WorkerReport>,
         config: &RunConfig,
         progress: &mut RunProgress<'_>,
     ) -> Result<(Outcomes, bool), ProbeError> {
         let (mut failed, mut lost) = (None, false);
-        while self.at_work.iter().any(|lanes| !lanes.is_empty()) {
-            match receiver.recv_timeout(self.nap(config)) {
+        while self.running_workers.iter().any(|lanes| !lanes.is_empty()) {
+            match receiver.recv_timeout(self.poll_interval(config)) {
                 Ok((job, worker, result)) => {
-                    self.at_work[job].retain(|at_work| *at_work != worker);
+                    self.running_workers[job].retain(|at_work| *at_work != worker);
                     match result {
                         Ok(ran) => {
                             // by the workers' clocks: this thread may have started late
                             let measured = Duration::from_nanos(ran.tally.measured_ns);
-                            self.ended[job] = self.ended[job].max(self.jobs[job].from() + measured);
-                            let outcome = &mut self.each[job];
+                            self.job_ends[job] = self.job_ends[job].max(self.jobs[job].measure_start() + measured);
+                            let outcome = &mut self.outcomes[job];
                             lost |= ran.tally.unanswered > 0;
-                            outcome.tally.merge(&ran.tally);
+                            outcome.tally.merge_worker(&ran.tally);
                             outcome.engine = ran.engine;
                             add_notes(&mut outcome.engine_notes, ran.notes);
                         }
@@ -288,118 +290,129 @@ impl<'a> RunFollower<'a> {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let interval = self.look();
-                    progress(self.share(), &interval);
+                    let interval = self.sample_workers();
+                    progress(self.progress_share(), &interval);
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.watch.look(self.begin.elapsed(), self.from, self.until);
-            if self.has_waited_enough(config) {
-                self.give_up();
+            self.watch.update_boundaries(self.start.elapsed(), self.measure_from, self.measure_until);
+            if self.must_give_up(config) {
+                self.abandon_workers();
                 lost = true;
             }
         }
         match failed {
             Some(error) => Err(error),
-            None => Ok((self.finish(config), lost)),
+            None => Ok((self.into_outcomes(config), lost)),
         }
     }
 
     /// Returns how long to wait for a worker's report at most.
-    fn nap(&self, config: &RunConfig) -> Duration {
-        config.nap(self.watch.nap(self.begin.elapsed(), self.from, self.until))
+    fn poll_interval(&self, config: &RunConfig) -> Duration {
+        config.poll_interval(self.watch.time_to_next_boundary(
+            self.start.elapsed(),
+            self.measure_from,
+            self.measure_until,
+        ))
     }
 
     /// Returns whether the run was stopped and its workers do not end in time. Also stops the run
     /// if a worker waits longer than the limit: workers inside a system call cannot check it
     /// themselves.
-    fn has_waited_enough(&mut self, config: &RunConfig) -> bool {
-        let now = self.clock.elapsed().as_nanos() as u64;
+    fn must_give_up(&mut self, config: &RunConfig) -> bool {
+        let now = self.clock_start.elapsed().as_nanos() as u64;
         let stops = config.stop.load(Ordering::Relaxed);
         if let Some(limit) = config.brake.map(|brake| brake.as_nanos() as u64).filter(|_| !stops) {
-            for (job, shown) in self.shown.iter().enumerate() {
-                let waiting = self.at_work[job].iter().map(|worker| shown.live[*worker].waiting());
+            for (job, shown) in self.views.iter().enumerate() {
+                let waiting = self.running_workers[job].iter().map(|worker| shown.live[*worker].in_flight_since());
                 let waiting = waiting.filter(|(in_flight, _)| *in_flight > 0);
                 let longest = waiting.map(|(_, since)| now.saturating_sub(since)).max();
                 if let Some(longest) = longest.filter(|longest| *longest > limit) {
-                    let braked = &mut self.each[job].tally.braked_ns;
+                    let braked = &mut self.outcomes[job].tally.braked_ns;
                     *braked = (*braked).max(Some(longest));
                     config.stop.store(true, Ordering::Relaxed);
                 }
             }
         }
-        config.stop.load(Ordering::Relaxed) && self.stopped.get_or_insert_with(Instant::now).elapsed() > GRACE
+        config.stop.load(Ordering::Relaxed) && self.stopped_at.get_or_insert_with(Instant::now).elapsed() > STOP_GRACE
     }
 
     /// Takes the counts of the workers that do not come back.
-    fn give_up(&mut self) {
-        let now = self.clock.elapsed().as_nanos() as u64;
-        for (job, workers) in self.at_work.iter_mut().enumerate() {
+    fn abandon_workers(&mut self) {
+        let now = self.clock_start.elapsed().as_nanos() as u64;
+        for (job, workers) in self.running_workers.iter_mut().enumerate() {
             for worker in workers.drain(..) {
-                let outcome = &mut self.each[job];
-                outcome.tally.merge(&self.shown[job].of_lost(worker, now));
+                let outcome = &mut self.outcomes[job];
+                outcome.tally.merge_worker(&self.views[job].take_lost_tally(worker, now));
                 outcome.engine = if outcome.engine.is_empty() { "threads" } else { outcome.engine };
             }
-            if self.ended[job].is_zero() {
-                let stopped = self.stopped.unwrap_or_else(Instant::now);
-                self.ended[job] = stopped.saturating_duration_since(self.begin);
+            if self.job_ends[job].is_zero() {
+                let stopped = self.stopped_at.unwrap_or_else(Instant::now);
+                self.job_ends[job] = stopped.saturating_duration_since(self.start);
             }
         }
     }
 
     /// Samples the workers of all running jobs.
-    fn look(&mut self) -> LiveInterval {
-        let now_s = self.begin.elapsed().as_secs_f64();
+    fn sample_workers(&mut self) -> LiveInterval {
+        let now_s = self.start.elapsed().as_secs_f64();
         let mut all = LiveInterval::default();
-        for (number, timeline) in self.courses.iter_mut().enumerate().filter(|(n, _)| !self.at_work[*n].is_empty()) {
-            let measured = (self.jobs[number].from().as_secs_f64(), self.jobs[number].until().as_secs_f64());
-            let interval = timeline.look(now_s, measured, &self.shown[number].live);
+        for (number, timeline) in
+            self.timelines.iter_mut().enumerate().filter(|(n, _)| !self.running_workers[*n].is_empty())
+        {
+            let measured =
+                (self.jobs[number].measure_start().as_secs_f64(), self.jobs[number].measure_end().as_secs_f64());
+            let interval = timeline.sample_workers(now_s, measured, &self.views[number].live);
             all.seconds = all.seconds.max(interval.seconds);
-            all.seen.join(&interval.seen);
+            all.totals.merge_totals(&interval.totals);
         }
         let then_s = now_s - all.seconds;
-        if then_s >= self.from.as_secs_f64() && then_s < self.until.as_secs_f64() {
-            self.whole.keep(&all);
+        if then_s >= self.measure_from.as_secs_f64() && then_s < self.measure_until.as_secs_f64() {
+            self.combined_timeline.add_interval(&all);
         }
-        self.bytes += all.seen.bytes;
+        self.bytes_done += all.totals.bytes;
         all
     }
 
     /// Returns the finished share of the run, by time or by bytes.
-    fn share(&self) -> f64 {
-        let by_time = self.begin.elapsed().as_secs_f64() / self.until.as_secs_f64();
+    fn progress_share(&self) -> f64 {
+        let by_time = self.start.elapsed().as_secs_f64() / self.measure_until.as_secs_f64();
         let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.most_bytes).sum();
-        let by_bytes = bytes.map_or(0.0, |bytes| self.bytes as f64 / (bytes as f64).max(1.0));
+        let by_bytes = bytes.map_or(0.0, |bytes| self.bytes_done as f64 / (bytes as f64).max(1.0));
         by_time.max(by_bytes).min(1.0)
     }
 
-    fn finish(mut self, config: &RunConfig) -> Outcomes {
+    fn into_outcomes(mut self, config: &RunConfig) -> Outcomes {
         let stopped = config.stop.load(Ordering::Relaxed);
         let several = self.jobs.len() > 1;
-        let last = self.ended.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.until())).max().unwrap_or_default();
-        let mut all =
-            RunOutcome { seconds: last.saturating_sub(self.from).as_secs_f64(), stopped, ..RunOutcome::default() };
-        self.watch.finish(&mut all);
-        for (number, (outcome, timeline)) in self.each.iter_mut().zip(self.courses).enumerate() {
+        let last =
+            self.job_ends.iter().zip(self.jobs).map(|(e, j)| (*e).min(j.measure_end())).max().unwrap_or_default();
+        let mut all = RunOutcome {
+            seconds: last.saturating_sub(self.measure_from).as_secs_f64(),
+            stopped,
+            ..RunOutcome::default()
+        };
+        self.watch.fill_outcome(&mut all);
+        for (number, (outcome, timeline)) in self.outcomes.iter_mut().zip(self.timelines).enumerate() {
             let job = &self.jobs[number];
-            let measured = self.ended[number].saturating_sub(job.from()).min(job.pattern.lasts);
+            let measured = self.job_ends[number].saturating_sub(job.measure_start()).min(job.pattern.lasts);
             outcome.seconds = measured.as_secs_f64();
-            outcome.course = timeline.finish();
+            outcome.timeline = timeline.into_intervals();
             outcome.stopped = stopped;
             (outcome.cpu_s, outcome.kernel) =
-                if several { (f64::NAN, Kernel::default()) } else { (all.cpu_s, all.kernel) };
+                if several { (f64::NAN, KernelCounts::default()) } else { (all.cpu_s, all.kernel) };
             if several {
-                let later = (job.from() - self.from).as_nanos() / u128::from(SLICE_NS);
+                let later = (job.measure_start() - self.measure_from).as_nanos() / u128::from(SLICE_NS);
                 let mut tally = outcome.tally.clone();
                 tally.slices.splice(0..0, (0..later).map(|_| (0, 0)));
-                all.tally.merge(&tally);
-                all.lanes += outcome.lanes;
+                all.tally.merge_worker(&tally);
+                all.workers += outcome.workers;
                 all.engine = outcome.engine;
                 add_notes(&mut all.engine_notes, outcome.engine_notes.clone());
             }
         }
-        all.course = self.whole.finish();
-        Outcomes { each: self.each, all: several.then_some(all) }
+        all.timeline = self.combined_timeline.into_intervals();
+        Outcomes { each: self.outcomes, all: several.then_some(all) }
     }
 }
 
@@ -413,7 +426,7 @@ fn add_notes(to: &mut Vec<String>, notes: Vec<String>) {
 }
 
 /// Returns an error if a run is no valid measurement.
-fn verdict(target: &ProbeTarget, config: &RunConfig, outcome: &RunOutcome) -> Result<(), ProbeError> {
+fn check_outcome(target: &ProbeTarget, config: &RunConfig, outcome: &RunOutcome) -> Result<(), ProbeError> {
     let tally = &outcome.tally;
     if let (Some(ns), Some(limit)) = (tally.braked_ns, config.brake) {
         let (target, limit) = (target.name.clone(), limit.as_secs_f64());
@@ -421,7 +434,7 @@ fn verdict(target: &ProbeTarget, config: &RunConfig, outcome: &RunOutcome) -> Re
     }
     if let (0, Some(&(number, _))) = (tally.reads.requests + tally.writes.requests, tally.errors.first()) {
         let source = io::Error::from_raw_os_error(number);
-        return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed(), source });
+        return Err(ProbeError::Failing { target: target.name.clone(), failed: tally.failed_requests(), source });
     }
     if tally.reads.requests + tally.writes.requests == 0 && tally.short > 0 {
         let because = format!("every reply was shorter than requested ({}): it has become smaller", tally.short);
@@ -439,8 +452,8 @@ mod tests {
     fn measure(engine: EngineKind, pattern: &Pattern) -> RunOutcome {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let options = TargetOptions { bytes: Some(8 << 20), writes: pattern.writes(), ..TargetOptions::default() };
-        let target = ProbeTarget::take(&folder.path().join("probe.dat"), &options, &mut |_, _| true).unwrap();
-        let config = RunConfig { engine, lanes: 2, brake: None, stop: Arc::default() };
+        let target = ProbeTarget::open_or_create(&folder.path().join("probe.dat"), &options, &mut |_, _| true).unwrap();
+        let config = RunConfig { engine, workers: 2, brake: None, stop: Arc::default() };
         run(&target, pattern, &config, &mut |_, _| {}).unwrap()
     }
 
@@ -456,7 +469,7 @@ mod tests {
             assert!(tally.errors.is_empty() && tally.short == 0, "{:?}", tally.errors);
             // random requests without a ring get one thread each
             let lanes = if outcome.engine == "threads" { 8 } else { 2 };
-            assert_eq!(outcome.lanes, lanes);
+            assert_eq!(outcome.workers, lanes);
             assert!(engine == EngineKind::Best || outcome.engine == "threads");
         }
     }
@@ -465,22 +478,23 @@ mod tests {
     fn jobs_run_at_the_same_time_and_are_counted_apart() {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let options = TargetOptions { bytes: Some(8 << 20), writes: true, ..TargetOptions::default() };
-        let target = |name: &str| ProbeTarget::take(&folder.path().join(name), &options, &mut |_, _| true).unwrap();
+        let target =
+            |name: &str| ProbeTarget::open_or_create(&folder.path().join(name), &options, &mut |_, _| true).unwrap();
         let (one, two) = (target("one"), target("two"));
         let lasts = Duration::from_secs(60);
         let bytes = Some(1 << 20);
         let reads = Pattern { ramp: Duration::ZERO, lasts, most_bytes: bytes, ..Pattern::random_reads(4096, 2) };
         let writes = Pattern { read_share: 0.0, sizes: vec![(8192, 1.0)], ..reads.clone() };
         let jobs = [
-            RunJob { pattern: &reads, target: &one, after: Duration::ZERO },
-            RunJob { pattern: &writes, target: &two, after: Duration::from_millis(600) },
+            RunJob { pattern: &reads, target: &one, start_delay: Duration::ZERO },
+            RunJob { pattern: &writes, target: &two, start_delay: Duration::from_millis(600) },
         ];
-        let config = RunConfig { engine: EngineKind::Best, lanes: 2, brake: None, stop: Arc::default() };
+        let config = RunConfig { engine: EngineKind::Best, workers: 2, brake: None, stop: Arc::default() };
         let done = run_jobs(&jobs, &config, &mut |_, _| {}).unwrap();
         let counts = |o: &RunOutcome| (o.tally.reads.requests, o.tally.writes.requests);
         assert_eq!([counts(&done.each[0]), counts(&done.each[1])], [(256, 0), (0, 128)]);
         let all = done.all.unwrap();
-        assert_eq!((counts(&all), all.tally.writes.bytes, all.lanes), ((256, 128), 1 << 20, 2));
+        assert_eq!((counts(&all), all.tally.writes.bytes, all.workers), ((256, 128), 1 << 20, 2));
         // the second is counted where it stood in time
         assert!((0.6..60.0).contains(&all.seconds), "{}", all.seconds);
         assert!(all.tally.slices.len() > 6, "{:?}", all.tally.slices);
@@ -489,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_ends_when_all_was_asked_for() {
+    fn a_run_ends_at_its_byte_limit() {
         let bytes = 1 << 20;
         let one = Pattern {
             most_bytes: Some(bytes),
@@ -503,10 +517,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_dealt_out_whole() {
+    fn splitting_a_pace_keeps_its_total() {
         let depths = |depth, lanes| -> Vec<u32> {
             let one = |p: Pace| if let Pace::Closed { depth } = p { depth } else { 0 };
-            shares(&Pace::Closed { depth }, lanes).into_iter().map(one).collect()
+            split_pace(&Pace::Closed { depth }, lanes).into_iter().map(one).collect()
         };
         assert_eq!(depths(7, 2), [4, 3]);
         assert_eq!(depths(1, 8), [1]);
@@ -514,19 +528,22 @@ mod tests {
 
     #[test]
     fn a_sequential_pattern_is_one_stream_on_any_number_of_processors() {
-        let config = RunConfig { engine: EngineKind::Best, lanes: 8, brake: None, stop: Arc::default() };
+        let config = RunConfig { engine: EngineKind::Best, workers: 8, brake: None, stop: Arc::default() };
         let random = Pattern::random_reads(65_536, 8);
         let sequential = Pattern { placement: Placement::Sequential { streams: 1 }, ..random.clone() };
-        assert!(lane::lanes(&random, &config, 1) >= 8);
-        assert_eq!(shares(&sequential.pace, lane::lanes(&sequential, &config, 1)), [Pace::Closed { depth: 8 }]);
+        assert!(worker_thread::worker_count(&random, &config, 1) >= 8);
+        assert_eq!(
+            split_pace(&sequential.pace, worker_thread::worker_count(&sequential, &config, 1)),
+            [Pace::Closed { depth: 8 }]
+        );
     }
 
     #[test]
     fn a_pattern_that_does_not_fit_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let options = TargetOptions { bytes: Some(1 << 20), ..TargetOptions::default() };
-        let target = ProbeTarget::take(&folder.path().join("p"), &options, &mut |_, _| true).unwrap();
-        let config = RunConfig { engine: EngineKind::Best, lanes: 1, brake: None, stop: Arc::default() };
+        let target = ProbeTarget::open_or_create(&folder.path().join("p"), &options, &mut |_, _| true).unwrap();
+        let config = RunConfig { engine: EngineKind::Best, workers: 1, brake: None, stop: Arc::default() };
         for (pattern, expected) in [
             (Pattern { sizes: vec![(1000, 1.0)], ..Pattern::random_reads(4096, 1) }, "sector"),
             (Pattern { sizes: vec![(4 << 20, 1.0)], ..Pattern::random_reads(4096, 1) }, "does not fit"),

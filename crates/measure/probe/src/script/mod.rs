@@ -13,11 +13,11 @@ use crate::facts::{ScriptFacts, ScriptFile, ScriptFormat, ScriptNote};
 use crate::pattern::{NormalSpread, Pattern, Placement};
 
 /// Largest script, bytes.
-pub const MOST_BYTES: usize = 1 << 20;
+pub const MAX_SCRIPT_BYTES: usize = 1 << 20;
 /// Largest number of jobs of a script: each is a thread.
-pub const MOST_JOBS: usize = 512;
+pub const MAX_JOBS: usize = 512;
 /// Time limit of a run that ends by its amount of data.
-const NO_END: Duration = Duration::from_secs(100 * 86_400);
+const UNLIMITED_DURATION: Duration = Duration::from_secs(100 * 86_400);
 
 /// A part of a target.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,7 +30,7 @@ pub enum TargetAmount {
 
 impl TargetAmount {
     /// Converts to bytes, on a target of `target_bytes`.
-    fn of(self, target_bytes: u64) -> u64 {
+    fn to_bytes_of(self, target_bytes: u64) -> u64 {
         match self {
             TargetAmount::Bytes(bytes) => bytes,
             TargetAmount::Share(share) => (target_bytes as f64 * share) as u64,
@@ -40,7 +40,7 @@ impl TargetAmount {
 
 /// Amount of data after which a job ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Total {
+pub enum TransferLimit {
     /// No limit: the job ends by time.
     None,
     /// A number of passes over its range.
@@ -63,17 +63,17 @@ pub struct ScriptJob {
     /// Its requests; range and limits come from the fields below.
     pub pattern: Pattern,
     /// Start of its range.
-    pub from: TargetAmount,
+    pub range_start: TargetAmount,
     /// Length of its range; up to the end of the target if `None`.
-    pub range: Option<TargetAmount>,
+    pub range_length: Option<TargetAmount>,
     /// Response Probe's FILESEEK, records: a random place around a mean.
     pub seek_records: Option<NormalSpread>,
     /// Amount of data after which it ends.
-    pub total: Total,
+    pub limit: TransferLimit,
     /// Delay from the start of its round to its own start.
-    pub after: Duration,
+    pub start_delay: Duration,
     /// Duration; the user's setting if `None`.
-    pub lasts: Option<Duration>,
+    pub duration: Option<Duration>,
     /// Line in the script.
     pub line: usize,
 }
@@ -82,11 +82,11 @@ pub struct ScriptJob {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ScriptOptions {
     /// `--for`: overrides the script.
-    pub lasts: Option<Duration>,
+    pub duration: Option<Duration>,
     /// `--ramp`: likewise.
     pub ramp: Option<Duration>,
     /// Duration of a run if neither the user nor the script gives one.
-    pub usual: Duration,
+    pub default_duration: Duration,
     /// `--seed`, combined with the script's own seeds.
     pub seed: u64,
 }
@@ -116,17 +116,17 @@ impl ScriptJob {
     }
 
     /// Returns the job's pattern on a target of `target_bytes`.
-    pub fn on(&self, target_bytes: u64, options: &ScriptOptions) -> Pattern {
+    pub fn pattern_on_target(&self, target_bytes: u64, options: &ScriptOptions) -> Pattern {
         let mut pattern = self.pattern.clone();
         let all = pattern.sizes.iter().chain(&pattern.write_sizes);
         let smallest = all.map(|size| u64::from(size.0)).min().unwrap_or(1).max(1);
-        pattern.from_bytes = match self.from {
+        pattern.from_bytes = match self.range_start {
             TargetAmount::Bytes(bytes) => bytes,
             // fio starts a share at a multiple of the smallest block
-            TargetAmount::Share(_) => self.from.of(target_bytes) / smallest * smallest,
+            TargetAmount::Share(_) => self.range_start.to_bytes_of(target_bytes) / smallest * smallest,
         };
         let rest = target_bytes.saturating_sub(pattern.from_bytes);
-        let range = self.range.map_or(rest, |range| range.of(target_bytes));
+        let range = self.range_length.map_or(rest, |range| range.to_bytes_of(target_bytes));
         pattern.range_bytes = Some(range);
         if let Some(seek) = self.seek_records {
             let records = (range / u64::from(pattern.largest()).max(1)).max(1) as f64;
@@ -135,17 +135,17 @@ impl ScriptJob {
             let (mean, deviation) = (seek.mean / records, seek.deviation * wider / records);
             pattern.placement = Placement::Normal { mean: mean.clamp(0.0, 1.0), deviation };
         }
-        let (lasts, total) = match (options.lasts, self.lasts, self.total) {
-            (Some(lasts), ..) => (lasts, Total::None),
+        let (lasts, total) = match (options.duration, self.duration, self.limit) {
+            (Some(lasts), ..) => (lasts, TransferLimit::None),
             (None, Some(lasts), total) => (lasts, total),
-            (None, None, Total::None) => (options.usual, Total::None),
-            (None, None, total) => (NO_END, total),
+            (None, None, TransferLimit::None) => (options.default_duration, TransferLimit::None),
+            (None, None, total) => (UNLIMITED_DURATION, total),
         };
         pattern.lasts = lasts;
         pattern.most_bytes = match total {
-            Total::None => None,
-            Total::Passes(passes) => Some(range.saturating_mul(passes)),
-            Total::Bytes(bytes) => Some(bytes),
+            TransferLimit::None => None,
+            TransferLimit::Passes(passes) => Some(range.saturating_mul(passes)),
+            TransferLimit::Bytes(bytes) => Some(bytes),
         };
         pattern.ramp = options.ramp.unwrap_or(pattern.ramp);
         // every job has its own seed, and `--seed` changes all of them
@@ -154,9 +154,9 @@ impl ScriptJob {
     }
 
     /// Returns the size that its file must have, bytes; `None` if the script does not say.
-    pub fn needs(&self) -> Option<u64> {
-        let TargetAmount::Bytes(from) = self.from else { return self.file_bytes };
-        match (self.file_bytes, self.range) {
+    pub fn required_file_bytes(&self) -> Option<u64> {
+        let TargetAmount::Bytes(from) = self.range_start else { return self.file_bytes };
+        match (self.file_bytes, self.range_length) {
             (Some(bytes), _) => Some(bytes),
             (None, Some(TargetAmount::Bytes(range))) => from.checked_add(range),
             (None, _) => None,
@@ -180,9 +180,9 @@ pub struct Script {
 /// Access of a script to files and environment variables.
 pub struct ScriptEnvironment<'a> {
     /// Reads the text of a file that it names.
-    pub read: &'a dyn Fn(&Path) -> std::io::Result<String>,
+    pub read_file: &'a dyn Fn(&Path) -> std::io::Result<String>,
     /// Looks up an environment variable.
-    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    pub env_variable: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl Script {
@@ -192,16 +192,20 @@ impl Script {
     /// With file, line and item, and the expected input.
     pub fn parse(path: &Path, text: &str, environment: &ScriptEnvironment<'_>) -> Result<Script, ProbeError> {
         let file = path.display().to_string();
-        if text.len() > MOST_BYTES {
-            return Err(wrong(&file, 0, format!("the file is larger than {MOST_BYTES} bytes, the limit for a script")));
+        if text.len() > MAX_SCRIPT_BYTES {
+            return Err(script_error(
+                &file,
+                0,
+                format!("the file is larger than {MAX_SCRIPT_BYTES} bytes, the limit for a script"),
+            ));
         }
-        match format(path, text) {
-            Some(ScriptFormat::Fio) => fio::parse(&file, text, environment.variable),
-            Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, environment.read),
+        match detect_format(path, text) {
+            Some(ScriptFormat::Fio) => fio::parse(&file, text, environment.env_variable),
+            Some(ScriptFormat::ResponseProbe) => response_probe::parse(path, text, environment.read_file),
             None => {
                 let because = "not a known script: its first line is neither a fio `[section]` nor a word of \
                                Response Probe (THREAD, PROCESS or a parameter such as FILEACCESS)";
-                Err(wrong(&file, 0, because.into()))
+                Err(script_error(&file, 0, because.into()))
             }
         }
     }
@@ -213,7 +217,7 @@ impl Script {
 
     /// Returns the files and devices of its jobs, in the order in which they are named. `instead`
     /// is a file or device for all of them, or a folder for their files.
-    pub fn wanted(&self, instead: Option<&Path>) -> Vec<ScriptTarget> {
+    pub fn required_targets(&self, instead: Option<&Path>) -> Vec<ScriptTarget> {
         let mut targets: Vec<ScriptTarget> = Vec::new();
         for job in self.jobs() {
             let path = job.path(instead);
@@ -226,7 +230,7 @@ impl Script {
             target.buffered &= job.pattern.buffered;
             // a job that needs a share of the file, or all of it, uses the size that the others
             // give
-            target.bytes = target.bytes.max(job.needs());
+            target.bytes = target.bytes.max(job.required_file_bytes());
         }
         targets
     }
@@ -238,12 +242,12 @@ impl Script {
 }
 
 /// Makes an error at a line of a script; line 0 is the file as a whole.
-pub(crate) fn wrong(file: &str, line: usize, because: String) -> ProbeError {
+pub(crate) fn script_error(file: &str, line: usize, because: String) -> ProbeError {
     ProbeError::Script { file: file.to_owned(), line, because }
 }
 
 /// Detects the format of a script.
-fn format(path: &Path, text: &str) -> Option<ScriptFormat> {
+fn detect_format(path: &Path, text: &str) -> Option<ScriptFormat> {
     match path.extension().map(|e| e.to_string_lossy().to_lowercase()).as_deref() {
         Some("fio" | "ini" | "job") => return Some(ScriptFormat::Fio),
         Some("sct" | "scp" | "scr") => return Some(ScriptFormat::ResponseProbe),
@@ -254,11 +258,11 @@ fn format(path: &Path, text: &str) -> Option<ScriptFormat> {
     if first.starts_with('[') {
         return Some(ScriptFormat::Fio);
     }
-    response_probe::begins(first).then_some(ScriptFormat::ResponseProbe)
+    response_probe::is_script_line(first).then_some(ScriptFormat::ResponseProbe)
 }
 
 /// Numbers the jobs that have the same name.
-fn unique(jobs: &mut [ScriptJob]) {
+fn number_duplicate_names(jobs: &mut [ScriptJob]) {
     let names: Vec<String> = jobs.iter().map(|j| j.name.clone()).collect();
     for (index, job) in jobs.iter_mut().enumerate() {
         if names.iter().filter(|n| **n == names[index]).count() > 1 {

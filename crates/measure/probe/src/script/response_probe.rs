@@ -10,23 +10,28 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{MOST_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, TargetAmount, Total, wrong};
+use super::{
+    MAX_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, TargetAmount, TransferLimit, script_error,
+};
 use crate::error::ProbeError;
 use crate::pattern::{MixStep, NormalSpread, Pace, Pattern, Placement};
 
 /// Thread parameters with a mean and a deviation.
-const PAIRS: &[&str] = &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
+const PAIR_PARAMETERS: &[&str] =
+    &["THINKTIME", "CPUTIME", "CYCLEREADS", "FILESEEK", "DATAPAGE", "CODEPAGE", "FUNCTION"];
 /// Thread parameters with one word.
-const WORDS: &[&str] = &["FILEACCESS", "FILEATTRIBUTE", "FILEACCESSMODE", "RECORDSIZE", "FILEACTION"];
+const WORD_PARAMETERS: &[&str] = &["FILEACCESS", "FILEATTRIBUTE", "FILEACCESSMODE", "RECORDSIZE", "FILEACTION"];
 /// Longest series of FILEACTION, and largest record, bytes.
-const MOST_ACTIONS: usize = 4096;
-const MOST_RECORD: u32 = 1 << 30;
+const MAX_ACTIONS: usize = 4096;
+const MAX_RECORD_BYTES: u32 = 1 << 30;
 
 /// Returns whether this is the first line of a script of any of the three kinds.
-pub(super) fn begins(line: &str) -> bool {
+pub(super) fn is_script_line(line: &str) -> bool {
     let first = line.split_whitespace().next().unwrap_or_default().to_uppercase();
     let first = first.as_str();
-    matches!(first, "REPEAT" | "PROCESS" | "THREAD") || PAIRS.contains(&first) || WORDS.contains(&first)
+    matches!(first, "REPEAT" | "PROCESS" | "THREAD")
+        || PAIR_PARAMETERS.contains(&first)
+        || WORD_PARAMETERS.contains(&first)
 }
 
 /// Parses a script of any of the three kinds, and the files that it names.
@@ -36,22 +41,23 @@ pub(super) fn begins(line: &str) -> bool {
 pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>) -> Result<Script, ProbeError> {
     let mut reader = ResponseProbeReader { read, files: Vec::new(), notes: Vec::new(), jobs: Vec::new() };
     let name = path.display().to_string();
-    let has_word = |word: &str| lines(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
+    let has_word =
+        |word: &str| numbered_words(text).any(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)));
     let ending = path.extension().map(|e| e.to_string_lossy().to_lowercase());
     reader.files.push(ScriptFile { path: name, text: text.to_owned() });
     match ending.as_deref() {
-        Some("scr") => reader.processes(path, text)?,
-        Some("scp") => reader.threads(path, text, 1)?,
-        Some("sct") => reader.thread(path, text, 1)?,
-        _ if has_word("PROCESS") => reader.processes(path, text)?,
-        _ if has_word("THREAD") => reader.threads(path, text, 1)?,
-        _ => reader.thread(path, text, 1)?,
+        Some("scr") => reader.read_process_list(path, text)?,
+        Some("scp") => reader.read_thread_list(path, text, 1)?,
+        Some("sct") => reader.read_thread_script(path, text, 1)?,
+        _ if has_word("PROCESS") => reader.read_process_list(path, text)?,
+        _ if has_word("THREAD") => reader.read_thread_list(path, text, 1)?,
+        _ => reader.read_thread_script(path, text, 1)?,
     }
     let file = path.display().to_string();
     if reader.jobs.is_empty() {
-        return Err(wrong(&file, 0, "the script names no thread".into()));
+        return Err(script_error(&file, 0, "the script names no thread".into()));
     }
-    super::unique(&mut reader.jobs);
+    super::number_duplicate_names(&mut reader.jobs);
     Ok(Script {
         format: ScriptFormat::ResponseProbe,
         files: reader.files,
@@ -61,7 +67,7 @@ pub fn parse(path: &Path, text: &str, read: &dyn Fn(&Path) -> io::Result<String>
 }
 
 /// Iterates over the lines with content, as line number and words.
-fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+fn numbered_words(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     let words = text.lines().enumerate().map(|(index, line)| (index + 1, line.split_whitespace().collect::<Vec<_>>()));
     words.filter(|(_, words)| words.first().is_some_and(|w| !w.starts_with('#')))
 }
@@ -74,36 +80,43 @@ struct ResponseProbeReader<'a> {
 }
 
 /// Parses `REPEAT N` before a line's other words; returns the count and the rest.
-fn repeated<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &'w [&'w str]), ProbeError> {
+fn parse_repeat<'w>(file: &str, line: usize, words: &'w [&'w str]) -> Result<(u32, &'w [&'w str]), ProbeError> {
     if !words[0].eq_ignore_ascii_case("REPEAT") {
         return Ok((1, words));
     }
-    let times = words.get(1).and_then(|n| n.parse().ok()).filter(|n| (1..=MOST_JOBS as u32).contains(n));
+    let times = words.get(1).and_then(|n| n.parse().ok()).filter(|n| (1..=MAX_JOBS as u32).contains(n));
     match times {
         Some(times) if words.len() > 2 => Ok((times, &words[2..])),
         _ => {
-            let because = format!("REPEAT: expected a number from 1 to {MOST_JOBS}, then the line to repeat");
-            Err(wrong(file, line, because))
+            let because = format!("REPEAT: expected a number from 1 to {MAX_JOBS}, then the line to repeat");
+            Err(script_error(file, line, because))
         }
     }
 }
 
 impl ResponseProbeReader<'_> {
-    fn note(&mut self, file: &str, line: usize, text: String) {
+    fn add_note(&mut self, file: &str, line: usize, text: String) {
         if !self.notes.iter().any(|n| n.file == file && n.line == line && n.text == text) {
             self.notes.push(ScriptNote { file: file.to_owned(), line, text });
         }
     }
 
     /// Reads a file that a line names; DOS file names ignore case.
-    fn named(&mut self, by: &Path, line: usize, name: &str) -> Result<(std::path::PathBuf, String), ProbeError> {
+    fn read_named_file(
+        &mut self,
+        by: &Path,
+        line: usize,
+        name: &str,
+    ) -> Result<(std::path::PathBuf, String), ProbeError> {
         let last = name.rsplit('\\').next().unwrap_or(name);
         let folder = by.parent().unwrap_or(Path::new(""));
         let mut error = None;
         for form in [last.to_owned(), last.to_lowercase(), last.to_uppercase()] {
             let path = folder.join(form);
             match (self.read)(&path) {
-                Ok(text) if text.len() > super::MOST_BYTES => error = Some(io::Error::other("too large for a script")),
+                Ok(text) if text.len() > super::MAX_SCRIPT_BYTES => {
+                    error = Some(io::Error::other("too large for a script"))
+                }
                 Ok(text) => {
                     let source = ScriptFile { path: path.display().to_string(), text: text.clone() };
                     if !self.files.contains(&source) {
@@ -115,73 +128,81 @@ impl ResponseProbeReader<'_> {
             }
         }
         let because = error.map(|e| e.to_string()).unwrap_or_default();
-        Err(wrong(&by.display().to_string(), line, format!("{name}: {because}; put it in the folder of this file")))
+        Err(script_error(
+            &by.display().to_string(),
+            line,
+            format!("{name}: {because}; put it in the folder of this file"),
+        ))
     }
 
     /// Reads a `.scr`: `[REPEAT n] PROCESS file.scp DataSize [CodePages] [ProcessName [Priority]]`.
-    fn processes(&mut self, path: &Path, text: &str) -> Result<(), ProbeError> {
+    fn read_process_list(&mut self, path: &Path, text: &str) -> Result<(), ProbeError> {
         let file = path.display().to_string();
-        for (line, words) in lines(text) {
-            let (times, words) = repeated(&file, line, &words)?;
+        for (line, words) in numbered_words(text) {
+            let (times, words) = parse_repeat(&file, line, &words)?;
             if !words[0].eq_ignore_ascii_case("PROCESS") {
                 let because = format!("expected `[REPEAT n] PROCESS file.scp DataSize …`, found `{}`", words[0]);
-                return Err(wrong(&file, line, because));
+                return Err(script_error(&file, line, because));
             }
             let [_, description, pages, more @ ..] = words else {
                 let because = "PROCESS: expected the name of a .scp and a number of data pages";
-                return Err(wrong(&file, line, because.into()));
+                return Err(script_error(&file, line, because.into()));
             };
             if pages.parse::<u64>().is_err() || more.len() > 3 {
                 let because = format!(
                     "PROCESS: expected `file.scp DataSize [CodePages] [ProcessName [Priority]]`, found `{}`",
                     words[1..].join(" ")
                 );
-                return Err(wrong(&file, line, because));
+                return Err(script_error(&file, line, because));
             }
-            self.note(&file, line, "data pages, process name and priority are ignored; they cause no I/O".into());
-            let (path, text) = self.named(path, line, description)?;
-            self.threads(&path, &text, times)?;
+            self.add_note(&file, line, "data pages, process name and priority are ignored; they cause no I/O".into());
+            let (path, text) = self.read_named_file(path, line, description)?;
+            self.read_thread_list(&path, &text, times)?;
         }
         Ok(())
     }
 
     /// Reads a `.scp`: `[REPEAT n] THREAD file.sct [priority]`.
-    fn threads(&mut self, path: &Path, text: &str, processes: u32) -> Result<(), ProbeError> {
+    fn read_thread_list(&mut self, path: &Path, text: &str, processes: u32) -> Result<(), ProbeError> {
         let file = path.display().to_string();
-        if lines(text).next().is_none() {
-            return Err(wrong(&file, 0, "the script names no thread".into()));
+        if numbered_words(text).next().is_none() {
+            return Err(script_error(&file, 0, "the script names no thread".into()));
         }
-        for (line, words) in lines(text) {
-            let (times, words) = repeated(&file, line, &words)?;
+        for (line, words) in numbered_words(text) {
+            let (times, words) = parse_repeat(&file, line, &words)?;
             if !words[0].eq_ignore_ascii_case("THREAD") || !(2..=3).contains(&words.len()) {
                 let because = format!("expected `[REPEAT n] THREAD file.sct [priority]`, found `{}`", words.join(" "));
-                return Err(wrong(&file, line, because));
+                return Err(script_error(&file, line, because));
             }
             if words.len() == 3 {
-                self.note(&file, line, format!("priority {} is ignored; all threads have the same priority", words[2]));
+                self.add_note(
+                    &file,
+                    line,
+                    format!("priority {} is ignored; all threads have the same priority", words[2]),
+                );
             }
-            let (path, text) = self.named(path, line, words[1])?;
-            self.thread(&path, &text, times.saturating_mul(processes))?;
+            let (path, text) = self.read_named_file(path, line, words[1])?;
+            self.read_thread_script(&path, &text, times.saturating_mul(processes))?;
         }
         Ok(())
     }
 
     /// Reads a `.sct`, run by `times` threads.
-    fn thread(&mut self, path: &Path, text: &str, times: u32) -> Result<(), ProbeError> {
+    fn read_thread_script(&mut self, path: &Path, text: &str, times: u32) -> Result<(), ProbeError> {
         let file = path.display().to_string();
-        if self.jobs.len() + times as usize > MOST_JOBS {
-            return Err(wrong(&file, 0, format!("more than {MOST_JOBS} threads in all")));
+        if self.jobs.len() + times as usize > MAX_JOBS {
+            return Err(script_error(&file, 0, format!("more than {MAX_JOBS} threads in all")));
         }
         let mut thread = ThreadScript { file: &file, ..ThreadScript::default() };
-        for (line, words) in lines(text) {
-            if let Some(note) = thread.take(line, &words)? {
-                self.note(&file, line, note);
+        for (line, words) in numbered_words(text) {
+            if let Some(note) = thread.parse_line(line, &words)? {
+                self.add_note(&file, line, note);
             }
         }
         let name = path.file_stem().map_or("thread".into(), |s| s.to_string_lossy().into_owned());
-        let (job, notes) = thread.job(&name)?;
+        let (job, notes) = thread.into_job(&name)?;
         for (line, text) in notes {
-            self.note(&file, line, text);
+            self.add_note(&file, line, text);
         }
         for _ in 0..times {
             let mut one = job.clone();
@@ -201,37 +222,37 @@ struct ThreadScript<'a> {
     access: Option<(usize, String)>,
     random: Option<bool>,
     buffered: Option<bool>,
-    record: Option<(usize, u32)>,
+    record_bytes: Option<(usize, u32)>,
     actions: Vec<MixStep>,
     seen: Vec<&'static str>,
 }
 
 impl ThreadScript<'_> {
-    fn wrong(&self, line: usize, because: String) -> ProbeError {
-        wrong(self.file, line, because)
+    fn error_at(&self, line: usize, because: String) -> ProbeError {
+        script_error(self.file, line, because)
     }
 
     /// Parses a line; returns a note about it, if any.
-    fn take(&mut self, line: usize, words: &[&str]) -> Result<Option<String>, ProbeError> {
+    fn parse_line(&mut self, line: usize, words: &[&str]) -> Result<Option<String>, ProbeError> {
         let key = words[0].to_uppercase();
-        let Some(&key) = PAIRS.iter().chain(WORDS).find(|k| **k == key) else {
-            let known = [PAIRS, WORDS].concat().join(", ");
-            return Err(self.wrong(line, format!("`{}` is not a parameter of a thread; expected {known}", words[0])));
+        let Some(&key) = PAIR_PARAMETERS.iter().chain(WORD_PARAMETERS).find(|k| **k == key) else {
+            let known = [PAIR_PARAMETERS, WORD_PARAMETERS].concat().join(", ");
+            return Err(self.error_at(line, format!("`{}` is not a parameter of a thread; expected {known}", words[0])));
         };
         if self.seen.contains(&key) {
-            return Err(self.wrong(line, format!("{key} is given twice")));
+            return Err(self.error_at(line, format!("{key} is given twice")));
         }
         self.seen.push(key);
-        if PAIRS.contains(&key) {
-            return self.pair(line, key, &words[1..]);
+        if PAIR_PARAMETERS.contains(&key) {
+            return self.parse_pair(line, key, &words[1..]);
         }
         let [_, word] = words else {
-            return Err(self.wrong(line, format!("{key}: expected one word, found {}", words.len() - 1)));
+            return Err(self.error_at(line, format!("{key}: expected one word, found {}", words.len() - 1)));
         };
-        self.word(line, key, word)
+        self.parse_word(line, key, word)
     }
 
-    fn pair(&mut self, line: usize, key: &'static str, words: &[&str]) -> Result<Option<String>, ProbeError> {
+    fn parse_pair(&mut self, line: usize, key: &'static str, words: &[&str]) -> Result<Option<String>, ProbeError> {
         let number = |word: &str| word.parse::<f64>().ok().filter(|n| (0.0..=1e12).contains(n));
         let pair = match words {
             [mean, deviation] => number(mean).zip(number(deviation)),
@@ -239,20 +260,20 @@ impl ThreadScript<'_> {
         };
         let Some((mean, deviation)) = pair else {
             let because = format!("{key}: expected a mean and a standard deviation, two numbers of at least 0");
-            return Err(self.wrong(line, because));
+            return Err(self.error_at(line, because));
         };
         self.pairs.push((key, NormalSpread { mean, deviation }));
         let memory = matches!(key, "DATAPAGE" | "CODEPAGE" | "FUNCTION");
         Ok(memory.then(|| format!("{key} is ignored; memory accesses cause no I/O")))
     }
 
-    fn word(&mut self, line: usize, key: &'static str, word: &str) -> Result<Option<String>, ProbeError> {
+    fn parse_word(&mut self, line: usize, key: &'static str, word: &str) -> Result<Option<String>, ProbeError> {
         let upper = word.to_uppercase();
         match (key, upper.as_str()) {
             ("FILEACCESS", _) => {
                 let last = word.rsplit('\\').next().unwrap_or(word);
                 if last.is_empty() || last.contains('\0') {
-                    return Err(self.wrong(line, format!("FILEACCESS: `{word}` does not name a file")));
+                    return Err(self.error_at(line, format!("FILEACCESS: `{word}` does not name a file")));
                 }
                 self.access = Some((line, last.to_owned()));
                 return Ok((last != word).then(|| format!("FILEACCESS: `{last}` in this folder replaces `{word}`")));
@@ -260,25 +281,27 @@ impl ThreadScript<'_> {
             ("FILEATTRIBUTE", "RANDOM") => self.random = Some(true),
             ("FILEATTRIBUTE", "SEQUENTIAL") => self.random = Some(false),
             ("FILEATTRIBUTE", _) => {
-                return Err(self.wrong(line, format!("FILEATTRIBUTE: expected RANDOM or SEQUENTIAL, found `{word}`")));
+                return Err(
+                    self.error_at(line, format!("FILEATTRIBUTE: expected RANDOM or SEQUENTIAL, found `{word}`"))
+                );
             }
             ("FILEACCESSMODE", "BUFFER" | "BUFFERED") => self.buffered = Some(true),
             ("FILEACCESSMODE", "UNBUFFER" | "UNBUFFERED") => self.buffered = Some(false),
             ("FILEACCESSMODE", "MAPPED" | "MAP") => {
                 let because = "FILEACCESSMODE MAPPED reads by page faults, which the probe does not support; use \
                                BUFFER (through the cache) or UNBUFFER (past it)";
-                return Err(self.wrong(line, because.into()));
+                return Err(self.error_at(line, because.into()));
             }
             ("FILEACCESSMODE", _) => {
                 let because = format!("FILEACCESSMODE: expected BUFFER or UNBUFFER, found `{word}`");
-                return Err(self.wrong(line, because));
+                return Err(self.error_at(line, because));
             }
             ("RECORDSIZE", _) => {
-                let Some(bytes) = word.parse().ok().filter(|b| (1..=MOST_RECORD).contains(b)) else {
-                    let because = format!("RECORDSIZE: expected 1 to {MOST_RECORD} bytes, found `{word}`");
-                    return Err(self.wrong(line, because));
+                let Some(bytes) = word.parse().ok().filter(|b| (1..=MAX_RECORD_BYTES).contains(b)) else {
+                    let because = format!("RECORDSIZE: expected 1 to {MAX_RECORD_BYTES} bytes, found `{word}`");
+                    return Err(self.error_at(line, because));
                 };
-                self.record = Some((line, bytes));
+                self.record_bytes = Some((line, bytes));
             }
             _ => {
                 let turn = |c| match c {
@@ -289,30 +312,30 @@ impl ThreadScript<'_> {
                 let turns: Option<Vec<MixStep>> = upper.chars().map(turn).collect();
                 let because = || format!("FILEACTION: expected letters R and W, such as RRW, found `{word}`");
                 self.actions = turns
-                    .filter(|t| !t.is_empty() && t.len() <= MOST_ACTIONS)
-                    .ok_or_else(|| self.wrong(line, because()))?;
+                    .filter(|t| !t.is_empty() && t.len() <= MAX_ACTIONS)
+                    .ok_or_else(|| self.error_at(line, because()))?;
             }
         }
         Ok(None)
     }
 
-    fn spread(&self, key: &str) -> Option<NormalSpread> {
+    fn pair_value(&self, key: &str) -> Option<NormalSpread> {
         self.pairs.iter().find(|(k, _)| *k == key).map(|(_, spread)| *spread)
     }
 
     /// Returns the thread as a job, and notes.
-    fn job(self, name: &str) -> Result<(ScriptJob, Vec<(usize, String)>), ProbeError> {
-        let missing = |key: &str| wrong(self.file, 0, format!("{key} is missing"));
+    fn into_job(self, name: &str) -> Result<(ScriptJob, Vec<(usize, String)>), ProbeError> {
+        let missing = |key: &str| script_error(self.file, 0, format!("{key} is missing"));
         let (line, access) = self.access.clone().ok_or_else(|| missing("FILEACCESS"))?;
         let random = self.random.ok_or_else(|| missing("FILEATTRIBUTE"))?;
         let buffered = self.buffered.ok_or_else(|| missing("FILEACCESSMODE"))?;
-        let (record_line, record) = self.record.ok_or_else(|| missing("RECORDSIZE"))?;
+        let (record_line, record) = self.record_bytes.ok_or_else(|| missing("RECORDSIZE"))?;
         if self.actions.is_empty() {
             return Err(missing("FILEACTION"));
         }
         let mut notes = Vec::new();
-        let pace = self.pace(&mut notes)?;
-        let seek_records = match (random, self.spread("FILESEEK")) {
+        let pace = self.build_pace(&mut notes)?;
+        let seek_records = match (random, self.pair_value("FILESEEK")) {
             (true, None) => return Err(missing("FILESEEK, which RANDOM needs,")),
             (true, seek) => seek,
             (false, _) => None,
@@ -341,21 +364,21 @@ impl ThreadScript<'_> {
             file: access,
             file_bytes,
             pattern,
-            from: TargetAmount::Bytes(0),
-            range: None,
+            range_start: TargetAmount::Bytes(0),
+            range_length: None,
             seek_records,
-            total: Total::None,
-            after: Duration::ZERO,
-            lasts: None,
+            limit: TransferLimit::None,
+            start_delay: Duration::ZERO,
+            duration: None,
             line: record_line,
         };
         Ok((job, notes))
     }
 
     /// Returns the thread's cycles as a pace.
-    fn pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
+    fn build_pace(&self, notes: &mut Vec<(usize, String)>) -> Result<Pace, ProbeError> {
         let mut value_or = |key: &str, spread: NormalSpread| {
-            self.spread(key).unwrap_or_else(|| {
+            self.pair_value(key).unwrap_or_else(|| {
                 notes.push((0, format!("{key} is missing; using {} {}", spread.mean, spread.deviation)));
                 spread
             })
@@ -366,7 +389,7 @@ impl ThreadScript<'_> {
         let zero = |s: NormalSpread| s.mean == 0.0 && s.deviation == 0.0;
         if zero(reads) {
             let because = "CYCLEREADS 0 0: a thread without requests cannot be measured";
-            return Err(wrong(self.file, 0, because.into()));
+            return Err(script_error(self.file, 0, because.into()));
         }
         if zero(think) && zero(compute) {
             return Ok(Pace::Closed { depth: 1 });

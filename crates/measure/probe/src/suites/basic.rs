@@ -1,7 +1,9 @@
 //! Basic suites, taken from the documents: largest throughput, smallest reads, sizes, reading
 //! against writing, random against sequential, both at once.
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, size, words};
+use super::{
+    DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, format_size, knee_run,
+};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
@@ -15,28 +17,32 @@ pub const DISKMAX: Suite = Suite {
     good: "Close to the maker's figure for sequential reads. Much less points to the path: link speed, controller, \
            bus.",
     writes: Writes::Never,
-    time: EACH,
-    run: diskmax,
+    time: DEFAULT_RUN_TIME,
+    run: run_diskmax,
 };
 
-fn diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+fn run_diskmax(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     for depth in [1, 8] {
-        let pattern = session.pattern(format!("depth-{depth}"), SEQUENTIAL, 64 << 10, depth);
+        let pattern = session.build_pattern(format!("depth-{depth}"), SEQUENTIAL, 64 << 10, depth);
         session.run(&pattern)?;
     }
-    let max_rate = best(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
-    session.found("throughput_bytes_per_s", max_rate, "bytes_per_s", "maximum with sequential 64 KiB records");
-    elapsed(session, 0, 20_480_000.0);
+    let max_rate = best_run(&session.runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
+    session.report_value("throughput_bytes_per_s", max_rate, "bytes_per_s", "maximum with sequential 64 KiB records");
+    report_elapsed(session, 0, 20_480_000.0);
     Ok(())
 }
 
 /// Reports how long a file of this size would take at a run's rate (NT Resource Kit, W23).
-fn elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
+fn report_elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
     let Some(run) = session.runs.get(run) else { return };
     if run.bytes_per_s > 0.0 {
         let seconds = bytes / run.size_bytes / run.requests_per_s;
-        let text = format!("time for a file of {} in records of {}", words(bytes, "bytes"), size(run.size_bytes));
-        session.found("elapsed_s", seconds, "s", text);
+        let text = format!(
+            "time for a file of {} in records of {}",
+            format_quantity(bytes, "bytes"),
+            format_size(run.size_bytes)
+        );
+        session.report_value("elapsed_s", seconds, "s", text);
     }
 }
 
@@ -49,30 +55,30 @@ pub const MINREAD: Suite = Suite {
               of bytes per interrupt).",
     good: "Many times the requests per second of diskmax. Bytes per second are low on every device; that is the point.",
     writes: Writes::Never,
-    time: EACH,
-    run: minread,
+    time: DEFAULT_RUN_TIME,
+    run: run_minread,
 };
 
-fn minread(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let sector = u32::try_from(session.set.sector).unwrap_or(512);
-    let pattern = session.pattern("sector", SEQUENTIAL, sector, 1);
+fn run_minread(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let sector = u32::try_from(session.settings.sector).unwrap_or(512);
+    let pattern = session.build_pattern("sector", SEQUENTIAL, sector, 1);
     let run = session.run(&pattern)?;
     let (rate, interrupts) = (run.requests_per_s, run.bytes_per_interrupt);
-    session.found("requests_per_s", rate, "per_s", "reads of one sector per second");
+    session.report_value("requests_per_s", rate, "per_s", "reads of one sector per second");
     if let Some(bytes) = interrupts {
-        session.found(
+        session.report_value(
             "bytes_per_interrupt",
             bytes,
             "bytes",
             "bytes per interrupt, without clock and network interrupts",
         );
     }
-    elapsed(session, 0, 20_480_000.0);
+    report_elapsed(session, 0, 20_480_000.0);
     Ok(())
 }
 
 /// Record sizes of the NT Resource Kit's Sizeread, bytes.
-const SIZES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20];
+const SIZEREAD_BYTES: &[u32] = &[2 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 8 << 20];
 
 /// NT Resource Kit's Sizeread.
 pub const SIZEREAD: Suite = Suite {
@@ -84,34 +90,36 @@ pub const SIZEREAD: Suite = Suite {
     good: "Throughput that rises up to 64 KiB or more and then stays level. A peak followed by a fall means that \
            requests are split.",
     writes: Writes::Never,
-    time: EACH,
+    time: DEFAULT_RUN_TIME,
     run: |session| {
-        for size in session.sizes(SIZES) {
-            let pattern = session.pattern(format!("size-{size}"), SEQUENTIAL, size, 1);
+        for size in session.usable_sizes(SIZEREAD_BYTES) {
+            let pattern = session.build_pattern(format!("size-{size}"), SEQUENTIAL, size, 1);
             session.run(&pattern)?;
         }
-        plateau(session);
+        report_plateau(session);
         Ok(())
     },
 };
 
 /// Reports the first size beyond which nothing is gained.
-fn plateau(session: &mut SuiteSession<'_>) {
-    if let Some((knee_bytes, rate)) = knee(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
+fn report_plateau(session: &mut SuiteSession<'_>) {
+    if let Some((knee_bytes, rate)) =
+        knee_run(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
     {
-        let (at_size, rate) = (size(knee_bytes), words(rate, "bytes_per_s"));
+        let (at_size, rate) = (format_size(knee_bytes), format_quantity(rate, "bytes_per_s"));
         let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
-        session.found("knee_bytes", knee_bytes, "bytes", text);
+        session.report_value("knee_bytes", knee_bytes, "bytes", text);
     }
     let last = session.runs.last().map_or(0.0, |r| r.bytes_per_s);
-    if let Some((max_rate, size_bytes)) = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
+    if let Some((max_rate, size_bytes)) =
+        best_run(&session.runs, |r| r.bytes_per_s).map(|r| (r.bytes_per_s, r.size_bytes))
         && last < 0.9 * max_rate
     {
         let text = format!(
             "of the best throughput (at {}) with the largest records: they are split or queue",
-            size(size_bytes)
+            format_size(size_bytes)
         );
-        session.found("largest_to_best", last / max_rate, "fraction", text);
+        session.report_value("largest_to_best", last / max_rate, "fraction", text);
     }
 }
 
@@ -123,12 +131,12 @@ pub const READING_WRITING: Suite = Suite {
               both). Writes faster than reads went to a cache. On an array with parity, small writes are expensive.",
     good: "Writes within a factor of two of reads. Random writes at a quarter of random reads are typical of RAID 5.",
     writes: Writes::Always,
-    time: EACH,
+    time: DEFAULT_RUN_TIME,
     run: |session| {
         let kinds = [("random-4k", Placement::Uniform, 4 << 10), ("sequential-64k", SEQUENTIAL, 64 << 10)];
         for (name, placement, size) in kinds {
             let is_random = placement == Placement::Uniform;
-            let read = session.pattern(format!("read-{name}"), placement, size, 4);
+            let read = session.build_pattern(format!("read-{name}"), placement, size, 4);
             let write = Pattern { name: format!("write-{name}"), read_share: 0.0, ..read.clone() };
             let reads = session.run(&read)?.requests_per_s;
             let writes = session.run(&write)?.requests_per_s;
@@ -145,7 +153,7 @@ pub const READING_WRITING: Suite = Suite {
                 }
                 _ => ": writes cost more",
             };
-            session.found(&id, ratio, "times", format!("writes per read, {name}{means}"));
+            session.report_value(&id, ratio, "times", format!("writes per read, {name}{means}"));
         }
         Ok(())
     },
@@ -162,10 +170,11 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
     good: "On flash nearly the same at queue depth 1 for large records. On a rotating disk, small random reads are 10 \
            to 100 times slower, and so are applications with random access.",
     writes: Writes::IfAllowed,
-    time: EACH,
+    time: DEFAULT_RUN_TIME,
     run: |session| {
-        let mut kinds: Vec<(u32, f64)> = session.sizes(&[512, 4 << 10, 64 << 10]).iter().map(|s| (*s, 1.0)).collect();
-        if session.set.writes {
+        let mut kinds: Vec<(u32, f64)> =
+            session.usable_sizes(&[512, 4 << 10, 64 << 10]).iter().map(|s| (*s, 1.0)).collect();
+        if session.settings.writes {
             kinds.push((64 << 10, 0.0));
         }
         for (bytes, read_share) in kinds {
@@ -177,12 +186,12 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
             let (prefix, what) = if read_share == 1.0 { ("", "read") } else { ("write-", "write") };
             let mut rates = Vec::new();
             for (name, place) in places {
-                let pattern = session.pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
+                let pattern = session.build_pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
-            let text = format!("sequential {what}s per random one, {}", size(f64::from(bytes)));
+            let text = format!("sequential {what}s per random one, {}", format_size(f64::from(bytes)));
             let id = format!("{}sequential_to_random_{bytes}", prefix.replace('-', "_"));
-            session.found(&id, rates[0] / rates[2], "times", text);
+            session.report_value(&id, rates[0] / rates[2], "times", text);
         }
         Ok(())
     },
@@ -197,8 +206,8 @@ pub const WRITE_WHILE_READ: Suite = Suite {
               Reads wait behind writes on a rotating disk, and behind erasing on flash.",
     good: "The 99 % latency of reads stays within a few times that of the standalone reader, whatever is written.",
     writes: Writes::Always,
-    time: EACH,
-    run: write_while_read,
+    time: DEFAULT_RUN_TIME,
+    run: run_write_while_read,
 };
 
 /// Writers beside the reader: name, place, size, depth.
@@ -209,15 +218,15 @@ const WRITERS: &[(&str, Placement, u32, u32)] = &[
     ("sequential", SEQUENTIAL, 64 << 10, 4),
 ];
 
-fn write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let reader = |session: &SuiteSession<'_>, name: String| session.pattern(name, Placement::Uniform, 4 << 10, 8);
+fn run_write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let reader = |session: &SuiteSession<'_>, name: String| session.build_pattern(name, Placement::Uniform, 4 << 10, 8);
     let alone = session.run(&reader(session, "reader-alone".into()))?.latency_s.p99;
     let mut beside: Option<f64> = None;
     for (name, place, size, depth) in WRITERS {
         let reads = reader(session, format!("reader-beside-{name}"));
-        let writer = session.pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
-        let writer = Pattern { read_share: 0.0, seed: session.set.seed ^ 0x77, ..writer };
-        session.together(&format!("together-{name}"), &[reads, writer.clone()])?;
+        let writer = session.build_pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
+        let writer = Pattern { read_share: 0.0, seed: session.settings.seed ^ 0x77, ..writer };
+        session.run_together(&format!("together-{name}"), &[reads, writer.clone()])?;
         let index = session.runs.len() - 3;
         if *name == "random-8" {
             beside = session.runs[index].latency_s.p99;
@@ -228,9 +237,9 @@ fn write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         (Some(alone), Some(beside)) => {
             let text = "99 % latency of reads beside a random writer of the same depth, divided by that of standalone \
                         reads";
-            session.found("read_p99_ratio", beside / alone, "fraction", text);
+            session.report_value("read_p99_ratio", beside / alone, "fraction", text);
         }
-        _ => session.say("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
+        _ => session.report_text("read_p99_ratio", "too few reads for a 99 % latency; measure longer"),
     }
     Ok(())
 }
@@ -244,50 +253,50 @@ pub const THREADMARK: Suite = Suite {
               compare the numbers only with this program's own.",
     good: "Less than 10 % of a processor per GB/s at 64 KiB and above.",
     writes: Writes::Never,
-    time: EACH,
+    time: DEFAULT_RUN_TIME,
     run: |session| {
-        for size in session.sizes(&[4 << 10, 16 << 10, 64 << 10, 256 << 10]) {
-            let pattern = session.pattern(format!("size-{size}"), SEQUENTIAL, size, 4);
+        for size in session.usable_sizes(&[4 << 10, 16 << 10, 64 << 10, 256 << 10]) {
+            let pattern = session.build_pattern(format!("size-{size}"), SEQUENTIAL, size, 4);
             session.run(&pattern)?;
         }
         let last = session.runs.last().and_then(|r| Some((r.cpu_share?, r.bytes_per_s)));
         if let Some((share, rate)) = last.filter(|(_, rate)| *rate > 0.0) {
             let text = "of a processor per GB/s, with the largest records";
-            session.found("processors_per_gb_per_s", share / (rate / 1e9), "processors", text);
+            session.report_value("processors_per_gb_per_s", share / (rate / 1e9), "processors", text);
         }
         let mean = session.runs.iter().map(|r| r.bytes_per_s).sum::<f64>() / session.runs.len().max(1) as f64;
-        session.found("mean_bytes_per_s", mean, "bytes_per_s", "mean throughput over the sizes");
+        session.report_value("mean_bytes_per_s", mean, "bytes_per_s", "mean throughput over the sizes");
         Ok(())
     },
 };
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{MIB, on_fake, value};
+    use super::super::tests::{MIB, remark_value, run_on_fake};
     use super::*;
     use crate::engine::fake::FakeDevice;
 
     /// A device with 100 MB/s and 1 ms for each request.
-    fn plain() -> FakeDevice {
+    fn plain_device() -> FakeDevice {
         FakeDevice::new(1, Box::new(|op, _| Ok(1_000_000 + u64::from(op.length) * 10)))
     }
 
     #[test]
     fn diskmax_and_minread_find_both_ends() {
-        let (runs, remarks) = on_fake(&DISKMAX, 64 * MIB, plain);
+        let (runs, remarks) = run_on_fake(&DISKMAX, 64 * MIB, plain_device);
         // 65536 bytes in 1.65536 ms
         assert!((runs[0].bytes_per_s / (65_536.0 / 1.65536e-3) - 1.0).abs() < 0.01);
         // W23's arithmetic: 20,480,000 bytes in records of 64 KiB
-        assert!((value(&remarks, "elapsed_s") - 312.5 * 1.65536e-3).abs() < 0.01);
-        let (runs, _) = on_fake(&MINREAD, 64 * MIB, plain);
+        assert!((remark_value(&remarks, "elapsed_s") - 312.5 * 1.65536e-3).abs() < 0.01);
+        let (runs, _) = run_on_fake(&MINREAD, 64 * MIB, plain_device);
         assert!((runs[0].requests_per_s - 994.9).abs() < 2.0, "{}", runs[0].requests_per_s);
     }
 
     #[test]
     fn sizeread_finds_where_the_gain_ends() {
         // half the time of 100 KB is the request itself: 90 % of 100 MB/s takes about 0.9 MB
-        let (_, remarks) = on_fake(&SIZEREAD, 64 * MIB, plain);
-        assert_eq!(value(&remarks, "knee_bytes"), f64::from(1 << 20));
+        let (_, remarks) = run_on_fake(&SIZEREAD, 64 * MIB, plain_device);
+        assert_eq!(remark_value(&remarks, "knee_bytes"), f64::from(1 << 20));
     }
 
     #[test]
@@ -298,8 +307,8 @@ mod tests {
                 Box::new(|op, _| Ok(if op.action == crate::engine::Action::Write { 4 } else { 1 } * 500_000)),
             )
         };
-        let (_, remarks) = on_fake(&READING_WRITING, 64 * MIB, raid5);
-        assert!((value(&remarks, "write_to_read_random_4k") - 0.25).abs() < 0.01);
+        let (_, remarks) = run_on_fake(&READING_WRITING, 64 * MIB, raid5);
+        assert!((remark_value(&remarks, "write_to_read_random_4k") - 0.25).abs() < 0.01);
         // RAID 5 makes four operations of small writes, not of whole stripes
         let says = |id: &str| remarks.iter().any(|r| r.id == id && r.text.contains("RAID 5"));
         assert!(says("write_to_read_random_4k") && !says("write_to_read_sequential_64k"), "{remarks:?}");

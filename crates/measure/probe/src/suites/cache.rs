@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{EACH, Suite, SuiteSession, Writes, size, words};
+use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, format_quantity, format_size};
 use crate::bench::{RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
 use diskwright_base::Rng;
@@ -22,122 +22,131 @@ pub const CACHE: Suite = Suite {
     good: "Read-ahead of some 100 KiB and more. A write cache that takes bursts of the size that your application \
            makes, and that is safe from power loss: the suite `commit` shows what it does with a sync.",
     writes: Writes::IfAllowed,
-    time: EACH,
-    run: cache,
+    time: DEFAULT_RUN_TIME,
+    run: run_cache,
 };
 
 /// Size of a requested block, bytes.
-const BLOCK: u32 = 4 << 10;
+const BLOCK_BYTES: u32 = 4 << 10;
 /// Text for too little data.
-const TOO_FEW: &str = "too few requests to judge by; measure longer with --for";
+const TOO_FEW_TEXT: &str = "too few requests to judge by; measure longer with --for";
 /// Smallest factor by which a cache is faster than the medium.
-const FASTER: f64 = 2.0;
+const MIN_HIT_SPEEDUP: f64 = 2.0;
 
-fn cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let duration = session.set.lasts;
-    let mut rng = Rng::new(session.set.seed, 77);
-    let again = vec![read(0); 64];
-    let hit = median(session.series("same-again", again, duration)?.get(1..));
-    let anywhere = (0..500).map(|_| read(place(session, &mut rng))).collect();
-    let miss = median(session.series("anywhere", anywhere, duration)?.get(..));
+fn run_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let duration = session.settings.duration;
+    let mut rng = Rng::new(session.settings.seed, 77);
+    let again = vec![read_step(0); 64];
+    let hit = median_s(session.run_series("same-again", again, duration)?.get(1..));
+    let anywhere = (0..500).map(|_| read_step(random_block(session, &mut rng))).collect();
+    let miss = median_s(session.run_series("anywhere", anywhere, duration)?.get(..));
     let (Some(hit), Some(miss)) = (hit, miss) else {
-        session.say("read_cache_bytes", TOO_FEW);
+        session.report_text("read_cache_bytes", TOO_FEW_TEXT);
         return Ok(());
     };
-    if miss < FASTER * hit {
-        let (again, any) = (words(hit, "s"), words(miss, "s"));
+    if miss < MIN_HIT_SPEEDUP * hit {
+        let (again, any) = (format_quantity(hit, "s"), format_quantity(miss, "s"));
         let text = format!("no read cache seen: the same block again takes {again}, any block {any}");
-        session.say("read_cache_bytes", text);
+        session.report_text("read_cache_bytes", text);
     } else {
-        let text = format!("a block in the device's cache; one that is not there takes {}", words(miss, "s"));
-        session.found("hit_s", hit, "s", text);
+        let text = format!("a block in the device's cache; one that is not there takes {}", format_quantity(miss, "s"));
+        session.report_value("hit_s", hit, "s", text);
         let limit = (hit * miss).sqrt();
-        read_ahead(session, &mut rng, limit)?;
-        places(session, &mut rng, limit, miss)?;
-        stretch(session, &mut rng, limit)?;
+        measure_read_ahead(session, &mut rng, limit)?;
+        measure_cached_places(session, &mut rng, limit, miss)?;
+        measure_cached_stream(session, &mut rng, limit)?;
     }
-    if session.set.writes { write_cache(session, &mut rng, miss) } else { Ok(()) }
+    if session.settings.writes { measure_write_cache(session, &mut rng, miss) } else { Ok(()) }
 }
 
-fn read(offset: u64) -> SeriesStep {
-    SeriesStep { write: false, offset, length: BLOCK, pause_ns: 0 }
+fn read_step(offset: u64) -> SeriesStep {
+    SeriesStep { write: false, offset, length: BLOCK_BYTES, pause_ns: 0 }
 }
 
 /// Returns the offset of a random block.
-fn place(session: &SuiteSession<'_>, rng: &mut Rng) -> u64 {
-    rng.next_below((session.set.room / u64::from(BLOCK)).max(1)) * u64::from(BLOCK)
+fn random_block(session: &SuiteSession<'_>, rng: &mut Rng) -> u64 {
+    rng.next_below((session.settings.target_bytes / u64::from(BLOCK_BYTES)).max(1)) * u64::from(BLOCK_BYTES)
 }
 
-fn median(times: Option<&[RequestTimes]>) -> Option<f64> {
-    let mut seconds: Vec<f64> = times?.iter().map(RequestTimes::seconds).collect();
+fn median_s(times: Option<&[RequestTimes]>) -> Option<f64> {
+    let mut seconds: Vec<f64> = times?.iter().map(RequestTimes::duration_s).collect();
     seconds.sort_unstable_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied()
 }
 
 fn share_of_hits(times: &[RequestTimes], limit: f64) -> f64 {
-    times.iter().filter(|t| t.seconds() < limit).count() as f64 / times.len().max(1) as f64
+    times.iter().filter(|t| t.duration_s() < limit).count() as f64 / times.len().max(1) as f64
 }
 
 /// Attempts for each distance of read-ahead.
-const TRIES: usize = 4;
+const TRIES_PER_REACH: usize = 4;
 /// Consecutive blocks that start a stream.
-const IN_A_ROW: u64 = 3;
+const STREAM_BLOCKS: u64 = 3;
 /// Pause in which the device can read ahead, nanoseconds: a dozen rotations.
-const AHEAD_NS: u64 = 100_000_000;
+const READ_AHEAD_PAUSE_NS: u64 = 100_000_000;
 
-fn read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
-    let block = u64::from(BLOCK);
-    let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.set.room).collect();
+fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+    let block = u64::from(BLOCK_BYTES);
+    let reaches: Vec<u64> = (0..14).map(|i| block << i).filter(|r| r * 4 < session.settings.target_bytes).collect();
     let mut steps = Vec::new();
     for reach in &reaches {
-        for _ in 0..TRIES {
-            let stream_bytes = IN_A_ROW * block + reach;
-            let offset = rng.next_below((session.set.room - stream_bytes) / block) * block;
-            steps.extend((0..IN_A_ROW).map(|i| read(offset + i * block)));
-            steps.push(SeriesStep { pause_ns: AHEAD_NS, ..read(offset + stream_bytes - block) });
+        for _ in 0..TRIES_PER_REACH {
+            let stream_bytes = STREAM_BLOCKS * block + reach;
+            let offset = rng.next_below((session.settings.target_bytes - stream_bytes) / block) * block;
+            steps.extend((0..STREAM_BLOCKS).map(|i| read_step(offset + i * block)));
+            steps.push(SeriesStep { pause_ns: READ_AHEAD_PAUSE_NS, ..read_step(offset + stream_bytes - block) });
         }
     }
-    let times = session.series("read-ahead", steps, session.set.lasts * 4)?;
-    let last: Vec<RequestTimes> = times.chunks_exact(IN_A_ROW as usize + 1).map(|c| c[IN_A_ROW as usize]).collect();
-    let hits: Vec<f64> = last.chunks_exact(TRIES).map(|tries| share_of_hits(tries, limit)).collect();
+    let times = session.run_series("read-ahead", steps, session.settings.duration * 4)?;
+    let last: Vec<RequestTimes> =
+        times.chunks_exact(STREAM_BLOCKS as usize + 1).map(|c| c[STREAM_BLOCKS as usize]).collect();
+    let hits: Vec<f64> = last.chunks_exact(TRIES_PER_REACH).map(|tries| share_of_hits(tries, limit)).collect();
     let reached = hits.iter().take_while(|share| **share >= 0.5).count();
     // everything that space and time allowed was tried
     let is_all = reached == hits.len();
     match reached.checked_sub(1).map(|index| reaches[index]) {
         Some(reach) if reach > block => {
             let end = if is_all { "nothing further was tried" } else { "twice that is not" };
-            let text =
-                format!("read-ahead of a stream: {} ahead is in the cache after 0.1 s, {end}", size(reach as f64));
-            session.found("read_ahead_bytes", reach as f64, "bytes", text);
+            let text = format!(
+                "read-ahead of a stream: {} ahead is in the cache after 0.1 s, {end}",
+                format_size(reach as f64)
+            );
+            session.report_value("read_ahead_bytes", reach as f64, "bytes", text);
         }
-        _ if is_all => session.say("read_ahead_bytes", TOO_FEW),
-        _ => {
-            session.say("read_ahead_bytes", "no read-ahead seen: the data after a stream is not in the device's cache")
-        }
+        _ if is_all => session.report_text("read_ahead_bytes", TOO_FEW_TEXT),
+        _ => session.report_text(
+            "read_ahead_bytes",
+            "no read-ahead seen: the data after a stream is not in the device's cache",
+        ),
     }
     Ok(())
 }
 
 /// Largest number of doublings of the places that are read twice.
-const MOST_PLACES: u32 = 12;
+const MAX_PLACE_DOUBLINGS: u32 = 12;
 
-fn places(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64, miss: f64) -> Result<(), ProbeError> {
-    let max_duration = session.set.lasts * 2;
+fn measure_cached_places(
+    session: &mut SuiteSession<'_>,
+    rng: &mut Rng,
+    limit: f64,
+    miss: f64,
+) -> Result<(), ProbeError> {
+    let max_duration = session.settings.duration * 2;
     let mut kept = 0usize;
-    for count in (0..MOST_PLACES).map(|i| 1usize << i) {
+    for count in (0..MAX_PLACE_DOUBLINGS).map(|i| 1usize << i) {
         if 2.0 * count as f64 * miss > max_duration.as_secs_f64() {
             break;
         }
-        let offsets: Vec<u64> = (0..count).map(|_| place(session, rng)).collect();
-        let steps = offsets.iter().chain(&offsets).map(|offset| read(*offset)).collect();
-        let times = session.series(&format!("places-{count}"), steps, max_duration)?;
+        let offsets: Vec<u64> = (0..count).map(|_| random_block(session, rng)).collect();
+        let steps = offsets.iter().chain(&offsets).map(|offset| read_step(*offset)).collect();
+        let times = session.run_series(&format!("places-{count}"), steps, max_duration)?;
         if share_of_hits(times.get(count..).unwrap_or_default(), limit) < 0.9 {
             break;
         }
         kept = count;
     }
     if kept > 0 {
-        session.found(
+        session.report_value(
             "read_cache_places",
             kept as f64,
             "count",
@@ -147,18 +156,21 @@ fn places(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64, miss: f64) 
     Ok(())
 }
 
-fn stretch(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
+fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<(), ProbeError> {
     const CHUNK: u32 = 64 << 10;
-    let max_duration = session.set.lasts * 3;
+    let max_duration = session.settings.duration * 3;
     let (mut kept, mut ended) = (0u64, false);
-    let half = session.set.room / 2;
+    let half = session.settings.target_bytes / 2;
     for bytes in (16..33).map(|power| 1u64 << power).filter(|b| *b <= half) {
-        let offset = rng.next_below((session.set.room - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
+        let offset = rng.next_below((session.settings.target_bytes - bytes) / u64::from(CHUNK) + 1) * u64::from(CHUNK);
         let chunks = bytes / u64::from(CHUNK);
         let mut steps: Vec<SeriesStep> =
-            (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read(offset + i * u64::from(CHUNK)) }).collect();
-        steps.extend((0..32).map(|_| read(offset + rng.next_below(bytes / u64::from(BLOCK)) * u64::from(BLOCK))));
-        let times = session.series(&format!("stretch-{bytes}"), steps, max_duration)?;
+            (0..chunks).map(|i| SeriesStep { length: CHUNK, ..read_step(offset + i * u64::from(CHUNK)) }).collect();
+        steps.extend(
+            (0..32)
+                .map(|_| read_step(offset + rng.next_below(bytes / u64::from(BLOCK_BYTES)) * u64::from(BLOCK_BYTES))),
+        );
+        let times = session.run_series(&format!("stretch-{bytes}"), steps, max_duration)?;
         let Some(probed) = times.get(chunks as usize..).filter(|l| l.len() >= 16) else { break };
         if share_of_hits(probed, limit) < 0.75 {
             ended = true;
@@ -168,22 +180,22 @@ fn stretch(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64) -> Result<
     }
     let end = if ended { "twice that is not" } else { "its size was not reached in this time" };
     if kept > 0 {
-        let text = format!("one stream of {} is kept and read again from the cache; {end}", size(kept as f64));
-        session.found("read_cache_bytes", kept as f64, "bytes", text);
+        let text = format!("one stream of {} is kept and read again from the cache; {end}", format_size(kept as f64));
+        session.report_value("read_cache_bytes", kept as f64, "bytes", text);
     } else if ended {
-        session.say("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");
+        session.report_text("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");
     } else {
-        session.say("read_cache_bytes", TOO_FEW);
+        session.report_text("read_cache_bytes", TOO_FEW_TEXT);
     }
     Ok(())
 }
 
 /// Writes per window whose median or mean is compared.
-const WINDOW: usize = 32;
+const WINDOW_WRITES: usize = 32;
 
-fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Result<(), ProbeError> {
+fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Result<(), ProbeError> {
     const CHUNK: u64 = 64 << 10;
-    let places = session.set.room / CHUNK;
+    let places = session.settings.target_bytes / CHUNK;
     if places == 0 {
         return Ok(());
     }
@@ -196,35 +208,40 @@ fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Resu
             pause_ns: if i == 0 { 500_000_000 } else { 0 },
         })
         .collect();
-    let buffered = session.set.buffered;
-    let max_duration = session.set.lasts * 2 + Duration::from_millis(500);
-    let times =
-        session.follow(RequestSeries { name: "burst".into(), steps, buffered, durable: false, most: max_duration })?;
-    let Some(first) = median(times.get(..WINDOW)) else {
-        session.say("write_cache_bytes", "too few writes to judge by; measure longer with --for");
+    let buffered = session.settings.buffered;
+    let max_duration = session.settings.duration * 2 + Duration::from_millis(500);
+    let times = session.run_request_series(RequestSeries {
+        name: "burst".into(),
+        steps,
+        buffered,
+        durable: false,
+        max_duration: max_duration,
+    })?;
+    let Some(first) = median_s(times.get(..WINDOW_WRITES)) else {
+        session.report_text("write_cache_bytes", "too few writes to judge by; measure longer with --for");
         return Ok(());
     };
     let text = "time of a random 64 KiB write at the beginning of a burst, divided by that of a random 4 KiB read: \
                 well below 1 means that a cache takes writes";
-    session.found("write_to_read", first / miss, "times", text);
-    match full(&times, first) {
+    session.report_value("write_to_read", first / miss, "times", text);
+    match find_slow_down(&times, first) {
         Some((index, rate)) => {
             let seconds = (times[index].start_ns - times[0].start_ns) as f64 * 1e-9;
             let bytes = index as f64 * CHUNK as f64;
             let held = (bytes - rate * CHUNK as f64 * seconds).max(0.0);
             let text = format!(
                 "{} were written before writes became slow, and {} of them had reached the medium by then",
-                words(bytes, "bytes"),
-                words(bytes - held, "bytes")
+                format_quantity(bytes, "bytes"),
+                format_quantity(bytes - held, "bytes")
             );
-            session.found("write_cache_bytes", held, "bytes", text);
+            session.report_value("write_cache_bytes", held, "bytes", text);
         }
         None => {
-            let written = words(times.len() as f64 * CHUNK as f64, "bytes");
+            let written = format_quantity(times.len() as f64 * CHUNK as f64, "bytes");
             let text = format!(
                 "{written} were written and none became slow: either there is no write cache, or it was not filled"
             );
-            session.say("write_cache_bytes", text);
+            session.report_text("write_cache_bytes", text);
         }
     }
     Ok(())
@@ -232,15 +249,17 @@ fn write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64) -> Resu
 
 /// Finds the first write from which writes are three times as slow as at first, by the mean of
 /// windows; returns its index and the rate from there on.
-fn full(times: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
-    let mean = |from: usize| times[from..from + WINDOW].iter().map(RequestTimes::seconds).sum::<f64>() / WINDOW as f64;
-    let last = times.len().checked_sub(2 * WINDOW)?;
-    let windows: Vec<usize> = (WINDOW..=last).step_by(WINDOW / 2).collect();
+fn find_slow_down(times: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
+    let mean = |from: usize| {
+        times[from..from + WINDOW_WRITES].iter().map(RequestTimes::duration_s).sum::<f64>() / WINDOW_WRITES as f64
+    };
+    let last = times.len().checked_sub(2 * WINDOW_WRITES)?;
+    let windows: Vec<usize> = (WINDOW_WRITES..=last).step_by(WINDOW_WRITES / 2).collect();
     let slow = windows.iter().rposition(|w| mean(*w) <= 3.0 * first).map_or(0, |last| last + 1);
     let window = *windows.get(slow)?;
     // within the window before, the first that is slow
-    let from = window - WINDOW / 2;
-    let position = (from..window + WINDOW).find(|i| times[*i].seconds() > 3.0 * first).unwrap_or(window);
+    let from = window - WINDOW_WRITES / 2;
+    let position = (from..window + WINDOW_WRITES).find(|i| times[*i].duration_s() > 3.0 * first).unwrap_or(window);
     let rest = times.len() - position;
     let seconds = (times[times.len() - 1].end_ns - times[position].start_ns) as f64 * 1e-9;
     (seconds > 0.0).then(|| (position, rest as f64 / seconds))
@@ -249,12 +268,12 @@ fn full(times: &[RequestTimes], first: f64) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::super::Settings;
-    use super::super::tests::{MIB, on_places, settings};
+    use super::super::tests::{MIB, run_on_fakes, settings};
     use super::*;
     use crate::engine::fake::FakeDevice;
 
     #[test]
-    fn what_was_not_tried_is_not_said_to_be_missing() {
+    fn does_not_report_an_untried_reach_as_missing() {
         // data within 64 MiB of the previous request is in the cache
         let device = |_: usize| {
             let mut before = 0u64;
@@ -266,8 +285,8 @@ mod tests {
             FakeDevice::new(1, Box::new(service))
         };
         let said = |lasts: Duration| {
-            let set = Settings { lasts, writes: false, ..settings(8192 * MIB) };
-            let (_, remarks) = on_places(&CACHE, set, device);
+            let set = Settings { duration: lasts, writes: false, ..settings(8192 * MIB) };
+            let (_, remarks) = run_on_fakes(&CACHE, set, device);
             remarks.into_iter().find(|r| r.id == "read_ahead_bytes").map(|r| (r.value, r.text)).unwrap()
         };
         // all of 4 KiB to 32 MiB
@@ -275,6 +294,6 @@ mod tests {
         assert!(value == Some(32.0 * MIB as f64) && text.ends_with("nothing further was tried"), "{value:?} {text}");
         // there is time for one distance only, which could be the end of the stream itself
         let (value, text) = said(Duration::from_millis(150));
-        assert!(value.is_none() && text == TOO_FEW, "{value:?} {text}");
+        assert!(value.is_none() && text == TOO_FEW_TEXT, "{value:?} {text}");
     }
 }

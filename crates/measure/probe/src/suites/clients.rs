@@ -2,14 +2,14 @@
 
 use diskwright_base::units::format_count;
 
-use super::{EACH, Suite, SuiteSession, Writes, best, knee, words};
+use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, best_run, format_quantity, knee_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::{Latency, RunResult};
 
 /// First numbers of users, and the largest one; NT Magazine 1998's twenty are among them.
 const USERS_FIRST: &[u32] = &[1, 2, 4, 8, 12, 20, 32, 64, 128];
-const USERS_MOST: u32 = 8192;
+const MAX_USERS: u32 = 8192;
 /// Think time of a user, seconds.
 const THINK_S: f64 = 0.05;
 
@@ -26,17 +26,17 @@ pub const USERS: Suite = Suite {
               gains less than 10 %.",
     good: "A knee beyond your number of users: with them, the response time is still that of a single user.",
     writes: Writes::IfAllowed,
-    time: EACH,
-    run: users,
+    time: DEFAULT_RUN_TIME,
+    run: run_users,
 };
 
-fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let read_share = if session.set.writes { 2.0 / 3.0 } else { 1.0 };
+fn run_users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let read_share = if session.settings.writes { 2.0 / 3.0 } else { 1.0 };
     let mut last: Option<(u32, f64)> = None;
     let mut saturated = false;
-    let more = (8..=13).map(|power| 1 << power).take_while(|u| *u <= USERS_MOST);
+    let more = (8..=13).map(|power| 1 << power).take_while(|u| *u <= MAX_USERS);
     for users in USERS_FIRST.iter().copied().chain(more) {
-        let base = session.pattern(format!("users-{users}"), Placement::Uniform, 8 << 10, 1);
+        let base = session.build_pattern(format!("users-{users}"), Placement::Uniform, 8 << 10, 1);
         let pace = Pace::Users { users, think_s: THINK_S, random: true };
         let rate = session.run(&Pattern { pace, read_share, ..base })?.requests_per_s;
         if let Some((before, slower)) = last {
@@ -50,43 +50,48 @@ fn users(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
             break;
         }
     }
-    tell_users(session, saturated);
+    report_users(session, saturated);
     Ok(())
 }
 
-fn tell_users(session: &mut SuiteSession<'_>, saturated: bool) {
-    let Some(max_rate) = best(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
+fn report_users(session: &mut SuiteSession<'_>, saturated: bool) {
+    let Some(max_rate) = best_run(&session.runs, |r| r.requests_per_s).map(|r| r.requests_per_s) else { return };
     if saturated {
-        if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-            let (users, rate) = (f64::from(run.users.unwrap_or(0)), words(run.requests_per_s, "per_s"));
-            session.found("knee_users", users, "count", format!("users that reach 90 % of the maximum ({rate})"));
+        if let Some(run) = knee_run(&session.runs, 0.9, |r| r.requests_per_s) {
+            let (users, rate) = (f64::from(run.users.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
+            session.report_value(
+                "knee_users",
+                users,
+                "count",
+                format!("users that reach 90 % of the maximum ({rate})"),
+            );
         }
         // the law of the knee: N* = (R(1) + Z) / D, where D is the time per request at saturation
         if let Some(first) = session.runs[0].latency_s.mean {
             let text = "users at which the asymptotes of throughput meet (Denning and Buzen, 1978): the device has \
                         capacity for this many";
-            session.found("asymptotic_users", (first + THINK_S) * max_rate, "count", text);
+            session.report_value("asymptotic_users", (first + THINK_S) * max_rate, "count", text);
         }
     } else {
         let users = session.runs.last().and_then(|r| r.users).unwrap_or(0);
         let text = format!("throughput still grows with {users} users: no knee seen, the device can serve more");
-        session.say("knee_users", text);
+        session.report_text("knee_users", text);
     }
     let twenty = session.runs.iter().find(|r| r.users == Some(20)).and_then(|r| r.latency_s.mean);
     if let (Some(twenty), Some(one)) = (twenty, session.runs[0].latency_s.mean) {
         let text = format!(
             "response time with 20 users, as in NT Magazine 1998; a single user waits \
                             {}",
-            words(one, "s")
+            format_quantity(one, "s")
         );
-        session.found("response_20_s", twenty, "s", text);
+        session.report_value("response_20_s", twenty, "s", text);
     }
 }
 
 /// Largest number of daemons tried.
-const MOST_DAEMONS: u32 = 4096;
+const MAX_DAEMONS: u32 = 4096;
 /// Bisection steps between the last doubling within the limit and the first beyond it.
-const HALVINGS: u32 = 4;
+const BISECTION_STEPS: u32 = 4;
 
 /// The CTO Labs load benchmark, InfoStor 1999.
 pub const LOAD: Suite = Suite {
@@ -100,12 +105,12 @@ pub const LOAD: Suite = Suite {
     good: "More I/Os per second at the limit than the application's peak, with a margin; and most of them with few \
            daemons.",
     writes: Writes::Never,
-    time: EACH,
-    run: load,
+    time: DEFAULT_RUN_TIME,
+    run: run_load,
 };
 
 /// Returns the response time to which the limit applies: a percentile, or the mean without `share`.
-fn response(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeError> {
+fn response_at_share(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeError> {
     let known = [
         (0.5, latency.p50),
         (0.95, latency.p95),
@@ -123,11 +128,11 @@ fn response(latency: &Latency, share: Option<f64>) -> Result<Option<f64>, ProbeE
     })
 }
 
-fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    response(&Latency::default(), session.set.limit_share)?;
+fn run_load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    response_at_share(&Latency::default(), session.settings.limit_share)?;
     let (mut daemons, mut within, mut beyond) = (1, None, None);
-    while daemons <= MOST_DAEMONS && beyond.is_none() {
-        match is_within(session, daemons)? {
+    while daemons <= MAX_DAEMONS && beyond.is_none() {
+        match run_daemons(session, daemons)? {
             Some((true, rate)) => within = Some((daemons, rate)),
             Some((false, _)) => beyond = Some(daemons),
             None => return Ok(()),
@@ -135,12 +140,12 @@ fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         daemons *= 2;
     }
     if let (Some((mut low, _)), Some(mut high)) = (within, beyond) {
-        for _ in 0..HALVINGS {
+        for _ in 0..BISECTION_STEPS {
             let middle = low.midpoint(high);
             if middle == low || middle == high {
                 break;
             }
-            match is_within(session, middle)? {
+            match run_daemons(session, middle)? {
                 Some((true, rate)) => (low, within) = (middle, Some((middle, rate))),
                 Some((false, _)) => high = middle,
                 None => break,
@@ -150,50 +155,57 @@ fn load(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     }
     // the knee is the first run that reaches the share, and the search goes back and forth
     session.runs.sort_by_key(|r| r.depth);
-    tell_load(session, within, beyond);
+    report_load(session, within, beyond);
     Ok(())
 }
 
-fn what(session: &SuiteSession<'_>) -> String {
-    session.set.limit_share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0))
+fn response_name(session: &SuiteSession<'_>) -> String {
+    session.settings.limit_share.map_or("mean response".into(), |s| format!("{} % response", s * 100.0))
 }
 
 /// Runs a number of daemons; returns whether their response time is within the limit, and their
 /// rate; `None`, with a remark, if there were too few completions to know.
-fn is_within(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
-    let pattern = session.pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
+fn run_daemons(session: &mut SuiteSession<'_>, daemons: u32) -> Result<Option<(bool, f64)>, ProbeError> {
+    let pattern = session.build_pattern(format!("daemons-{daemons}"), Placement::Uniform, 8 << 10, daemons);
     let run: RunResult = session.run(&pattern)?.clone();
-    match response(&run.latency_s, session.set.limit_share)? {
-        Some(seconds) => Ok(Some((seconds <= session.set.limit_s, run.requests_per_s))),
+    match response_at_share(&run.latency_s, session.settings.limit_share)? {
+        Some(seconds) => Ok(Some((seconds <= session.settings.limit_s, run.requests_per_s))),
         None => {
             let text = format!(
                 "too few requests with {} to find the {}; measure longer with --for",
                 format_count(daemons, "daemon", "daemons"),
-                what(session)
+                response_name(session)
             );
-            session.say("requests_per_s_at_limit", text);
+            session.report_text("requests_per_s_at_limit", text);
             Ok(None)
         }
     }
 }
 
-fn tell_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
-    let (limited_response, limit) = (what(session), words(session.set.limit_s, "s"));
+fn report_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyond: Option<u32>) {
+    let (limited_response, limit) = (response_name(session), format_quantity(session.settings.limit_s, "s"));
     let Some((daemons, rate)) = within else {
-        session
-            .say("requests_per_s_at_limit", format!("a single daemon already has a {limited_response} above {limit}"));
+        session.report_text(
+            "requests_per_s_at_limit",
+            format!("a single daemon already has a {limited_response} above {limit}"),
+        );
         return;
     };
     let end = match beyond {
         Some(beyond) => format!("{beyond} are too many"),
-        None => format!("{MOST_DAEMONS} is the maximum number tried"),
+        None => format!("{MAX_DAEMONS} is the maximum number tried"),
     };
     let text = format!("requests per second with a {limited_response} of at most {limit}");
-    session.found("requests_per_s_at_limit", rate, "per_s", text);
-    session.found("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
-    if let Some(run) = knee(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (few, most) = (f64::from(run.depth.unwrap_or(0)), words(run.requests_per_s, "per_s"));
-        session.found("knee_daemons", few, "count", format!("daemons already reach 90 % of the maximum ({most})"));
+    session.report_value("requests_per_s_at_limit", rate, "per_s", text);
+    session.report_value("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
+    if let Some(run) = knee_run(&session.runs, 0.9, |r| r.requests_per_s) {
+        let (few, most) = (f64::from(run.depth.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
+        session.report_value(
+            "knee_daemons",
+            few,
+            "count",
+            format!("daemons already reach 90 % of the maximum ({most})"),
+        );
     }
 }
 
@@ -202,7 +214,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::Settings;
-    use super::super::tests::{MIB, on_fake, on_places, settings, value};
+    use super::super::tests::{MIB, remark_value, run_on_fake, run_on_fakes, settings};
     use super::*;
     use crate::bench::DryRun;
     use crate::engine::fake::FakeDevice;
@@ -210,27 +222,27 @@ mod tests {
     #[test]
     fn load_stops_at_the_limit() {
         // one server of 9 ms: n daemons wait n x 9 ms, so 11 are within 100 ms and 12 are not
-        let (runs, remarks) = on_fake(&LOAD, 64 * MIB, || FakeDevice::steady(1, 9_000_000));
-        assert_eq!(value(&remarks, "daemons_at_limit"), 11.0);
-        assert!((value(&remarks, "requests_per_s_at_limit") - 111.0).abs() < 1.0);
+        let (runs, remarks) = run_on_fake(&LOAD, 64 * MIB, || FakeDevice::with_service_time(1, 9_000_000));
+        assert_eq!(remark_value(&remarks, "daemons_at_limit"), 11.0);
+        assert!((remark_value(&remarks, "requests_per_s_at_limit") - 111.0).abs() < 1.0);
         // 1 2 4 8 16, then 12 10 11
         assert_eq!(runs.len(), 8);
-        assert_eq!(value(&remarks, "knee_daemons"), 1.0);
+        assert_eq!(remark_value(&remarks, "knee_daemons"), 1.0);
     }
 
     #[test]
     fn the_knee_of_load_is_the_fewest_daemons_that_reach_it() {
         // ten servers of 70 ms: 16 are too many, then 12, 14 and 15 are tried
-        let (_, remarks) = on_fake(&LOAD, 64 * MIB, || FakeDevice::steady(10, 70_000_000));
-        assert_eq!(value(&remarks, "daemons_at_limit"), 14.0);
-        assert_eq!(value(&remarks, "knee_daemons"), 12.0);
+        let (_, remarks) = run_on_fake(&LOAD, 64 * MIB, || FakeDevice::with_service_time(10, 70_000_000));
+        assert_eq!(remark_value(&remarks, "daemons_at_limit"), 14.0);
+        assert_eq!(remark_value(&remarks, "knee_daemons"), 12.0);
     }
 
     #[test]
     fn load_of_a_device_that_never_passes_the_limit_ends() {
-        let short = Settings { lasts: Duration::from_millis(300), ..settings(64 * MIB) };
-        let (runs, remarks) = on_places(&LOAD, short, |_| FakeDevice::steady(16, 200_000));
-        assert_eq!((runs.len(), value(&remarks, "daemons_at_limit")), (13, 4096.0));
+        let short = Settings { duration: Duration::from_millis(300), ..settings(64 * MIB) };
+        let (runs, remarks) = run_on_fakes(&LOAD, short, |_| FakeDevice::with_service_time(16, 200_000));
+        assert_eq!((runs.len(), remark_value(&remarks, "daemons_at_limit")), (13, 4096.0));
         assert!(remarks.iter().any(|r| r.text.contains("4096 is the maximum number tried")), "{remarks:?}");
     }
 
@@ -246,17 +258,17 @@ mod tests {
     #[test]
     fn users_meet_the_asymptotes() {
         // D = 5 ms at one server, Z = 50 ms: N* = 11
-        let (runs, remarks) = on_fake(&USERS, 64 * MIB, || FakeDevice::steady(1, 5_000_000));
-        assert!((value(&remarks, "asymptotic_users") - 11.0).abs() < 0.6, "{remarks:?}");
-        assert_eq!(value(&remarks, "knee_users"), 12.0);
+        let (runs, remarks) = run_on_fake(&USERS, 64 * MIB, || FakeDevice::with_service_time(1, 5_000_000));
+        assert!((remark_value(&remarks, "asymptotic_users") - 11.0).abs() < 0.6, "{remarks:?}");
+        assert_eq!(remark_value(&remarks, "knee_users"), 12.0);
         assert_eq!(runs.last().unwrap().users, Some(32));
     }
 
     #[test]
     fn users_of_a_device_with_room_have_no_knee() {
         let short =
-            Settings { lasts: Duration::from_millis(300), ramp: Duration::from_millis(100), ..settings(64 * MIB) };
-        let (_, remarks) = on_places(&USERS, short, |_| FakeDevice::steady(32, 100_000));
+            Settings { duration: Duration::from_millis(300), ramp: Duration::from_millis(100), ..settings(64 * MIB) };
+        let (_, remarks) = run_on_fakes(&USERS, short, |_| FakeDevice::with_service_time(32, 100_000));
         assert!(remarks.iter().any(|r| r.id == "knee_users" && r.text.contains("no knee")), "{remarks:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Commits: the load of a database's log.
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
 use crate::error::ProbeError;
 use crate::pattern::{Durable, Pattern};
 
@@ -18,57 +18,66 @@ pub const COMMIT: Suite = Suite {
            rotation, 4 to 8 ms, and flash about 1 ms. Commits much faster than random writes mean a battery, or a \
            cache that acknowledges flushes without doing them.",
     writes: Writes::Always,
-    time: EACH,
-    run: commit,
+    time: DEFAULT_RUN_TIME,
+    run: run_commit,
 };
 
 /// Numbers of concurrent committers.
 const COMMITTERS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 
-fn commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let plain = session.pattern("write-only", SEQUENTIAL, 4 << 10, 1);
+fn run_commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let plain = session.build_pattern("write-only", SEQUENTIAL, 4 << 10, 1);
     let alone = session.run(&Pattern { read_share: 0.0, ..plain })?.latency_s.mean;
     let ways = [("fdatasync", Durable::Fdatasync), ("fsync", Durable::Fsync), ("dsync", Durable::Dsync)];
     for (name, durable) in ways {
         let mut rates = Vec::new();
         let mut one = None;
         for &committers in COMMITTERS {
-            let base = session.pattern(format!("{name}-{committers}"), SEQUENTIAL, 4 << 10, committers);
+            let base = session.build_pattern(format!("{name}-{committers}"), SEQUENTIAL, 4 << 10, committers);
             let run = session.run(&Pattern { read_share: 0.0, durable, ..base })?;
             if committers == 1 {
                 one = run.latency_s.mean.zip(Some(run.requests_per_s * run.measured_s));
             }
             rates.push((committers, run.requests_per_s));
         }
-        tell(session, name, one, alone, &rates);
+        report_commits(session, name, one, alone, &rates);
     }
     Ok(())
 }
 
 /// Smallest gain that counts as one, and the share of the committers above which they share their
 /// flushes.
-const GAIN: (f64, f64) = (1.3, 0.25);
+const GROUP_GAIN_LIMITS: (f64, f64) = (1.3, 0.25);
 
 /// Smallest number of commits of one committer for which a gain is computed.
-const LEAST: f64 = 10.0;
+const MIN_COMMITS: f64 = 10.0;
 
-fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alone: Option<f64>, rates: &[(u32, f64)]) {
+fn report_commits(
+    session: &mut SuiteSession<'_>,
+    name: &str,
+    one: Option<(f64, f64)>,
+    alone: Option<f64>,
+    rates: &[(u32, f64)],
+) {
     let Some((seconds, count)) = one else {
         let text = format!("no commit by {name} completed during its run; measure longer with --for");
-        return session.say(&format!("{name}_s"), text);
+        return session.report_text(&format!("{name}_s"), text);
     };
     let text = match alone {
         Some(alone) => {
-            format!("one commit by {name} by a single committer; the write itself takes {}", words(alone, "s"))
+            format!(
+                "one commit by {name} by a single committer; the write itself takes {}",
+                format_quantity(alone, "s")
+            )
         }
         None => format!("one commit by {name} by a single committer"),
     };
-    session.found(&format!("{name}_s"), seconds, "s", text);
+    session.report_value(&format!("{name}_s"), seconds, "s", text);
     let Some(&(_, first)) = rates.first() else { return };
     let Some(&(many, max_rate)) = rates.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return };
-    if count < LEAST {
+    if count < MIN_COMMITS {
         let text = format!("too few commits by {name} of a single committer completed ({count:.0}) to compute a gain");
-        return session.say(&format!("{name}_group_gain"), text);
+        return session.report_text(&format!("{name}_group_gain"), text);
     }
     let gain = max_rate / first;
     let text = if gain > f64::from(many) {
@@ -76,9 +85,9 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
             "more than there are committers ({many}), by {name}: the run with a single committer was disturbed; \
                  measure again"
         )
-    } else if gain < GAIN.0 {
+    } else if gain < GROUP_GAIN_LIMITS.0 {
         format!("no group commit by {name}: many committers reach no more commits than a single one")
-    } else if gain >= GAIN.1 * f64::from(many) {
+    } else if gain >= GROUP_GAIN_LIMITS.1 * f64::from(many) {
         format!(
             "group commit by {name}: {many} committers reach this many commits per commit of a single one; they share \
              flushes, or the device serves many together"
@@ -89,8 +98,8 @@ fn tell(session: &mut SuiteSession<'_>, name: &str, one: Option<(f64, f64)>, alo
                  flush"
         )
     };
-    session.found(&format!("{name}_group_gain"), gain, "times", text);
-    session.found(
+    session.report_value(&format!("{name}_group_gain"), gain, "times", text);
+    session.report_value(
         &format!("{name}_per_s"),
         max_rate,
         "per_s",

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
-use crate::cached;
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
 use crate::error::ProbeError;
+use crate::page_cache;
 use crate::pattern::{Pattern, Placement};
 
 /// NT Resource Kit's file cache effect.
@@ -19,85 +19,92 @@ pub const FILE_CACHE: Suite = Suite {
               speed.",
     good: "Second reads and first writes at gigabytes per second: memory speed. That measures the cache, not the disk.",
     writes: Writes::IfAllowed,
-    time: EACH,
-    run: file_cache,
+    time: DEFAULT_RUN_TIME,
+    run: run_file_cache,
 };
 
 /// Record size, bytes.
-const RECORD: u32 = 64 << 10;
+const RECORD_BYTES: u32 = 64 << 10;
 
-fn file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    session.set.buffered = true;
-    let range = range(session);
-    let base = |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.pattern(name, place, size, 1) };
+fn run_file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    session.settings.buffered = true;
+    let range = read_range_bytes(session);
+    let base =
+        |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.build_pattern(name, place, size, 1) };
     // a single pass: a second pass would be the second read
-    let first = Pattern { most_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD) };
+    let first = Pattern { most_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD_BYTES) };
     // data that the first read did not reach is read before the second read is measured
     let fill = Pattern { name: "again-until-all-is-read".into(), warm: true, ..first.clone() };
     let second = Pattern { name: "second-read".into(), warm: true, most_bytes: None, ..first.clone() };
     // few enough that hardly any block is requested twice
     let cold = Pattern { most_bytes: Some(range / 16), ..base("random-cold", Placement::Uniform, 4 << 10) };
     let warm = Pattern { name: "random-warm".into(), warm: true, most_bytes: None, ..cold.clone() };
-    let write = Pattern { read_share: 0.0, warm: true, ..base("write", SEQUENTIAL, RECORD) };
+    let write = Pattern { read_share: 0.0, warm: true, ..base("write", SEQUENTIAL, RECORD_BYTES) };
     let cold_run = session.run(&cold)?.clone();
     let first_run = session.run(&first)?.clone();
     session.run(&fill)?;
     let second_run = session.run(&second)?.clone();
     let warm_run = session.run(&warm)?.clone();
-    let memory = |share: Option<f64>| share.map_or("an unknown share".into(), |s| words(s, "fraction"));
+    let memory = |share: Option<f64>| share.map_or("an unknown share".into(), |s| format_quantity(s, "fraction"));
     let text = format!(
         "second read against first in sequence, {} and {} from memory",
         memory(second_run.from_memory_share),
         memory(first_run.from_memory_share)
     );
-    session.found("second_to_first", second_run.bytes_per_s / first_run.bytes_per_s, "times", text);
+    session.report_value("second_to_first", second_run.bytes_per_s / first_run.bytes_per_s, "times", text);
     let text = format!(
         "random 4 KiB reads, {} from memory, against reads with {} from memory ({} per second)",
         memory(warm_run.from_memory_share),
         memory(cold_run.from_memory_share),
-        words(cold_run.requests_per_s, "count")
+        format_quantity(cold_run.requests_per_s, "count")
     );
-    session.found("random_warm_to_cold", warm_run.requests_per_s / cold_run.requests_per_s, "times", text);
+    session.report_value("random_warm_to_cold", warm_run.requests_per_s / cold_run.requests_per_s, "times", text);
     if let Some(share) = second_run.from_memory_share {
-        session.found("file_cache_effect", share, "fraction", "of the second read came from memory (NT Resource Kit)");
+        session.report_value(
+            "file_cache_effect",
+            share,
+            "fraction",
+            "of the second read came from memory (NT Resource Kit)",
+        );
     }
-    if session.set.writes { writes(session, &write) } else { Ok(()) }
+    if session.settings.writes { measure_writes(session, &write) } else { Ok(()) }
 }
 
 /// Returns the part of the target that is read, bytes: what a disk of 200 MB/s reads in a third of
 /// the time of one run, and no more than the target.
-fn range(session: &SuiteSession<'_>) -> u64 {
-    let max_bytes = (session.set.lasts.as_secs_f64() * 200e6 / 3.0) as u64;
-    max_bytes.clamp(16 << 20, 1 << 30).min(session.set.room) / u64::from(RECORD) * u64::from(RECORD)
+fn read_range_bytes(session: &SuiteSession<'_>) -> u64 {
+    let max_bytes = (session.settings.duration.as_secs_f64() * 200e6 / 3.0) as u64;
+    max_bytes.clamp(16 << 20, 1 << 30).min(session.settings.target_bytes) / u64::from(RECORD_BYTES)
+        * u64::from(RECORD_BYTES)
 }
 
-fn writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
+fn measure_writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
     let whole = Pattern { range_bytes: None, lasts: pattern.lasts.max(Duration::from_secs(1)), ..pattern.clone() };
     let run = session.run(&whole)?.clone();
     let written = run.bytes_per_s * run.measured_s;
-    let limits = cached::dirty_limits().map_or(String::new(), |(back, stop)| {
-        let (back, stop) = (words(back, "bytes"), words(stop, "bytes"));
+    let limits = page_cache::dirty_limits().map_or(String::new(), |(back, stop)| {
+        let (back, stop) = (format_quantity(back, "bytes"), format_quantity(stop, "bytes"));
         format!("; the kernel starts write-back at {back} of dirty pages and stops writers at {stop}")
     });
-    let rates: Vec<f64> = crate::steady::whole(&run.slices, run.measured_s)
+    let rates: Vec<f64> = crate::steadiness::complete_slices(&run.slices, run.measured_s)
         .iter()
-        .map(|s| *s as f64 * f64::from(RECORD) * 10.0)
+        .map(|s| *s as f64 * f64::from(RECORD_BYTES) * 10.0)
         .collect();
-    match crate::steady::step(&rates).filter(|(_, before, after)| after < before) {
+    match crate::steadiness::find_step(&rates).filter(|(_, before, after)| after < before) {
         Some((position, before, after)) => {
             let bytes = rates[..position].iter().sum::<f64>() / 10.0;
-            let (before, after) = (words(before, "bytes_per_s"), words(after, "bytes_per_s"));
+            let (before, after) = (format_quantity(before, "bytes_per_s"), format_quantity(after, "bytes_per_s"));
             let text =
                 format!("written at {before}, and at {after} afterwards, as when the kernel stops writers{limits}");
-            session.found("written_at_memory_speed_bytes", bytes, "bytes", text);
+            session.report_value("written_at_memory_speed_bytes", bytes, "bytes", text);
         }
         None => {
             let text = format!(
                 "{} were written at {}, without the step down that a writer shows when it is stopped{limits}",
-                words(written, "bytes"),
-                words(run.bytes_per_s, "bytes_per_s")
+                format_quantity(written, "bytes"),
+                format_quantity(run.bytes_per_s, "bytes_per_s")
             );
-            session.say("written_at_memory_speed_bytes", text);
+            session.report_text("written_at_memory_speed_bytes", text);
         }
     }
     Ok(())

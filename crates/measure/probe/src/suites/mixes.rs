@@ -5,7 +5,7 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Problems, toml_reader};
 use serde::Deserialize;
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best, knee, words};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, knee_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 
@@ -43,30 +43,30 @@ struct MixFile {
 }
 
 /// Loads all mixes. The file is part of the program: a test reads it.
-pub fn mixes() -> Result<Vec<Mix>, Problems> {
+pub fn load_mixes() -> Result<Vec<Mix>, Problems> {
     toml_reader::read::<MixFile>("mixes.toml", include_str!("mixes.toml")).map(|file| file.mix)
 }
 
-fn mix(id: &str) -> Result<Mix, ProbeError> {
+fn find_mix(id: &str) -> Result<Mix, ProbeError> {
     let wrong = |because: String| ProbeError::Pattern { name: id.into(), because };
-    let all = mixes().map_err(|e| wrong(e.to_string()))?;
+    let all = load_mixes().map_err(|e| wrong(e.to_string()))?;
     all.into_iter().find(|m| m.id == id).ok_or_else(|| wrong("no such mix".into()))
 }
 
 impl Mix {
     /// Builds the mix as a pattern of this session; sizes below the sector are left out.
-    fn pattern(&self, session: &SuiteSession<'_>, name: String) -> Pattern {
-        let sector = session.set.sector;
+    fn build_pattern(&self, session: &SuiteSession<'_>, name: String) -> Pattern {
+        let sector = session.settings.sector;
         let place = match self.theta {
             Some(theta) => Placement::Zipf { theta },
             None if self.sequential => SEQUENTIAL,
             None => Placement::Uniform,
         };
-        let base = session.pattern(name, place, self.sizes[0].0, 1);
-        let fits = |s: &(u32, f64)| session.set.buffered || u64::from(s.0).is_multiple_of(sector);
+        let base = session.build_pattern(name, place, self.sizes[0].0, 1);
+        let fits = |s: &(u32, f64)| session.settings.buffered || u64::from(s.0).is_multiple_of(sector);
         let sizes: Vec<_> = self.sizes.iter().copied().filter(fits).collect();
         let mixed = sizes.len() > 1;
-        let read_share = if session.set.writes { self.read_share } else { 1.0 };
+        let read_share = if session.settings.writes { self.read_share } else { 1.0 };
         Pattern { sizes, read_share, align_bytes: if mixed { sector.max(4096) } else { 0 }, ..base }
     }
 }
@@ -82,37 +82,41 @@ pub const NETBENCH_MIX: Suite = Suite {
               memory served clients first; here every request goes to the device.",
     good: "Throughput that still rises at your number of clients.",
     writes: Writes::IfAllowed,
-    time: EACH,
+    time: DEFAULT_RUN_TIME,
     run: |session| {
-        let mix = mix("netbench-disk")?;
+        let mix = find_mix("netbench-disk")?;
         for &users in &mix.clients {
-            let base = mix.pattern(session, format!("clients-{users}"));
+            let base = mix.build_pattern(session, format!("clients-{users}"));
             let work = mix.client_bytes.unwrap_or(u64::MAX).saturating_mul(u64::from(users));
-            let range_bytes = Some((work / 4096 * 4096).min(session.set.room));
+            let range_bytes = Some((work / 4096 * 4096).min(session.settings.target_bytes));
             let pace = Pace::Users { users, think_s: mix.think_s, random: true };
             session.run(&Pattern { pace, range_bytes, ..base })?;
         }
-        let most = best(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
+        let most = best_run(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
         if let Some((users, rate)) = most {
             let text = format!("maximum throughput, with {}", format_count(users, "client", "clients"));
-            session.found("most_bytes_per_s", rate, "bytes_per_s", text);
+            session.report_value("most_bytes_per_s", rate, "bytes_per_s", text);
         }
-        let knee = knee(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
+        let knee = knee_run(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
         if knee == mix.clients.last().copied() {
-            session.say("knee_clients", "throughput still rises at the largest number of clients tried");
+            session.report_text("knee_clients", "throughput still rises at the largest number of clients tried");
         } else if let Some(depth) = knee.map(f64::from) {
-            session.found(
+            session.report_value(
                 "knee_clients",
                 depth,
                 "count",
                 "clients that reach 90 % of it; more clients only wait longer",
             );
         }
-        session.say("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
+        session.report_text("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
         let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));
-        if largest > session.set.room {
-            let (have, want) = (words(session.set.room as f64, "bytes"), words(largest as f64, "bytes"));
-            session.say("work_space", format!("60 clients need {want}; the target has {have}, which they share"));
+        if largest > session.settings.target_bytes {
+            let (have, want) = (
+                format_quantity(session.settings.target_bytes as f64, "bytes"),
+                format_quantity(largest as f64, "bytes"),
+            );
+            session
+                .report_text("work_space", format!("60 clients need {want}; the target has {have}, which they share"));
         }
         Ok(())
     },
@@ -133,57 +137,57 @@ pub const SQL: Suite = Suite {
     good: "Scans close to diskmax at a low limit. Lookups that rise until all spindles or channels are busy. On a \
            good array, writes within 5 % of scans (the RAID 10 in InfoStor 1999).",
     writes: Writes::IfAllowed,
-    time: EACH,
-    run: sql,
+    time: DEFAULT_RUN_TIME,
+    run: run_sql,
 };
 
-fn sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+fn run_sql(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let mut kinds = vec![("lookup", "lookups"), ("scan", "scans")];
-    if session.set.writes {
+    if session.settings.writes {
         kinds.push(("build", "writes of a build"));
     }
     let mut max_rates = Vec::new();
     for (kind, many) in kinds {
-        let mix = mix(&format!("sql-{kind}"))?;
+        let mix = find_mix(&format!("sql-{kind}"))?;
         let from = session.runs.len();
         for &depth in &mix.limits {
-            let base = mix.pattern(session, format!("{kind}-{depth}"));
+            let base = mix.build_pattern(session, format!("{kind}-{depth}"));
             session.run(&Pattern { pace: Pace::Closed { depth }, ..base })?;
         }
         let runs = &session.runs[from..];
         let rate = |depth: u32| runs.iter().find(|r| r.depth == Some(depth)).map(|r| r.requests_per_s);
-        let top = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+        let top = best_run(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
         let usual = rate(DEFAULT_LIMIT).map(|r| r / top);
-        let knee_depth = knee(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
+        let knee_depth = knee_run(runs, 0.9, |r| r.requests_per_s).map(|r| f64::from(r.depth.unwrap_or(0)));
         max_rates.push(top);
-        session.say(&format!("{kind}_source"), mix.source);
-        session.found(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
+        session.report_text(&format!("{kind}_source"), mix.source);
+        session.report_value(&format!("{kind}s_per_s"), top, "per_s", format!("maximum of {many} per second"));
         if let Some(depth) = knee_depth {
             let text = format!("limit of requests in flight that gives {many} 90 % of the maximum");
-            session.found(&format!("{kind}_limit"), depth, "requests", text);
+            session.report_value(&format!("{kind}_limit"), depth, "requests", text);
         }
         if let Some(usual) = usual {
             let text = format!("of the maximum of {many} at SQL Server 7's default limit of {DEFAULT_LIMIT}");
-            session.found(&format!("{kind}_at_default"), usual, "fraction", text);
+            session.report_value(&format!("{kind}_at_default"), usual, "fraction", text);
         }
     }
     let text = "lookups per second, divided by the 100 that InfoStor 1999 gives for a basic disk of 1999";
-    session.found("basic_disks", max_rates[0] / 100.0, "count", text);
+    session.report_value("basic_disks", max_rates[0] / 100.0, "count", text);
     if let (Some(scan), Some(build)) = (max_rates.get(1), max_rates.get(2)) {
-        session.found("build_to_scan", build / scan, "fraction", "sequential 64 KiB writes per such read");
+        session.report_value("build_to_scan", build / scan, "fraction", "sequential 64 KiB writes per such read");
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{MIB, on_fake, value};
+    use super::super::tests::{MIB, remark_value, run_on_fake};
     use super::*;
     use crate::engine::fake::FakeDevice;
 
     #[test]
-    fn the_file_of_mixes_is_whole() {
-        let all = mixes().unwrap();
+    fn every_mix_is_complete_and_cites_its_source() {
+        let all = load_mixes().unwrap();
         let cited = |source: &str| ["Compaq 1997", "InfoStor 1999"].iter().any(|name| source.starts_with(name));
         for mix in &all {
             assert!(!mix.sizes.is_empty() && cited(&mix.source), "{}", mix.id);
@@ -196,20 +200,20 @@ mod tests {
     #[test]
     fn sql_names_the_limit_from_which_on_nothing_is_gained() {
         // InfoStor 1999's RAID 10 of twelve drives, 10 ms each: 12 at once, so 1200 lookups/s from a limit of 16 on
-        let (_, remarks) = on_fake(&SQL, 64 * MIB, || FakeDevice::steady(12, 10_000_000));
-        assert_eq!(value(&remarks, "lookup_limit"), 16.0);
-        assert!((value(&remarks, "lookups_per_s") - 1200.0).abs() < 20.0, "{remarks:?}");
-        assert!((value(&remarks, "basic_disks") - 12.0).abs() < 0.2);
-        assert!((value(&remarks, "lookup_at_default") - 1.0).abs() < 0.02);
-        assert!((value(&remarks, "build_to_scan") - 1.0).abs() < 0.02);
+        let (_, remarks) = run_on_fake(&SQL, 64 * MIB, || FakeDevice::with_service_time(12, 10_000_000));
+        assert_eq!(remark_value(&remarks, "lookup_limit"), 16.0);
+        assert!((remark_value(&remarks, "lookups_per_s") - 1200.0).abs() < 20.0, "{remarks:?}");
+        assert!((remark_value(&remarks, "basic_disks") - 12.0).abs() < 0.2);
+        assert!((remark_value(&remarks, "lookup_at_default") - 1.0).abs() < 0.02);
+        assert!((remark_value(&remarks, "build_to_scan") - 1.0).abs() < 0.02);
     }
 
     #[test]
     fn clients_of_the_file_server_never_pause() {
-        let (runs, remarks) = on_fake(&NETBENCH_MIX, 64 * MIB, || FakeDevice::steady(4, 1_000_000));
+        let (runs, remarks) = run_on_fake(&NETBENCH_MIX, 64 * MIB, || FakeDevice::with_service_time(4, 1_000_000));
         // four at once, 1 ms each: 4000 a second from four clients on
         let rate = |index: usize| runs[index].requests_per_s;
         assert!((rate(0) - 1000.0).abs() < 10.0 && (rate(1) - 4000.0).abs() < 40.0, "{} {}", rate(0), rate(1));
-        assert_eq!(value(&remarks, "knee_clients"), 4.0);
+        assert_eq!(remark_value(&remarks, "knee_clients"), 4.0);
     }
 }

@@ -25,7 +25,7 @@ use crate::facts::SuiteText;
 use crate::pattern::Placement;
 use crate::result::RunResult;
 
-pub use session::{Settings, SuitePlan, SuiteSession, measure, plan, usual_plan};
+pub use session::{Settings, SuitePlan, SuiteSession, default_plan, plan_suite, run_suite};
 
 /// Use of writes by a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Suite {
     /// Use of writes.
     pub writes: Writes,
     /// Meaning and default of `--for`.
-    pub time: Time,
+    pub time: SuiteTime,
     /// Measures its runs.
     pub run: fn(&mut SuiteSession<'_>) -> Result<(), ProbeError>,
 }
@@ -71,24 +71,24 @@ impl Suite {
 
 /// Meaning of `--for` for a suite, with its default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub enum SuiteTime {
     /// The time of each run.
     EachRun(Duration),
     /// The time of the whole suite, which is divided into parts.
     Whole(Duration),
 }
 
-impl Time {
+impl SuiteTime {
     /// Returns the duration without `--for`.
-    pub fn usual(self) -> Duration {
+    pub fn default_duration(self) -> Duration {
         match self {
-            Time::EachRun(time) | Time::Whole(time) => time,
+            SuiteTime::EachRun(time) | SuiteTime::Whole(time) => time,
         }
     }
 }
 
 /// Default of most suites: three seconds for each run.
-const EACH: Time = Time::EachRun(Duration::from_secs(3));
+const DEFAULT_RUN_TIME: SuiteTime = SuiteTime::EachRun(Duration::from_secs(3));
 
 /// All suites, in the order in which they are listed.
 pub const SUITES: &[&Suite] = &[
@@ -116,7 +116,7 @@ pub const SUITES: &[&Suite] = &[
 ];
 
 /// Finds a suite by name.
-pub fn suite(id: &str) -> Option<&'static Suite> {
+pub fn find_suite(id: &str) -> Option<&'static Suite> {
     SUITES.iter().find(|s| s.id == id).copied()
 }
 
@@ -124,24 +124,24 @@ pub fn suite(id: &str) -> Option<&'static Suite> {
 pub const SEQUENTIAL: Placement = Placement::Sequential { streams: 1 };
 
 /// Returns the result with the largest value.
-pub fn best(runs: &[RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
+pub fn best_run(runs: &[RunResult], value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
     runs.iter().max_by(|a, b| value(a).total_cmp(&value(b)))
 }
 
 /// Returns the knee of a rising curve: the first run that reaches this share of the maximum, so
 /// that everything beyond gains at most the rest.
-pub fn knee(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
-    let max_value = value(best(runs, &value)?);
+pub fn knee_run(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f64) -> Option<&RunResult> {
+    let max_value = value(best_run(runs, &value)?);
     runs.iter().find(|r| value(r) >= share * max_value)
 }
 
 /// Formats a quantity: `4.1 kB`, `12 ms`.
-fn words(value: f64, unit: &str) -> String {
+fn format_quantity(value: f64, unit: &str) -> String {
     diskwright_base::units::format_value(value, unit)
 }
 
 /// Formats a record size in binary units: `64 KiB`, `2 MiB`.
-fn size(bytes: f64) -> String {
+fn format_size(bytes: f64) -> String {
     let units = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1024.0 * 1024.0), ("GiB", 1024.0 * 1024.0 * 1024.0)];
     let (unit, one) = units.into_iter().rev().find(|(_, one)| bytes >= *one).unwrap_or(units[0]);
     let many = (bytes / one * 10.0).round() / 10.0;

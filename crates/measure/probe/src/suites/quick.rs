@@ -1,7 +1,7 @@
 //! The suite `quick`: the profile of a device in about a minute, with the ceilings that diagnosis
 //! judges by.
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, best};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 
@@ -14,46 +14,57 @@ pub const QUICK: Suite = Suite {
               maximum is saved as the device's ceiling, and from then on `why` judges saturation by it.",
     good: "It depends on the device. What matters is that today's result is as good as last month's.",
     writes: Writes::IfAllowed,
-    time: EACH,
-    run: quick,
+    time: DEFAULT_RUN_TIME,
+    run: run_quick,
 };
 
-fn quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+fn run_quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let directions: &[(&str, f64)] =
-        if session.set.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
+        if session.settings.writes { &[("read", 1.0), ("write", 0.0)] } else { &[("read", 1.0)] };
     for &(name, read_share) in directions {
         let from = session.runs.len();
         for depth in [1, 4, 16, 64, 256] {
-            let base = session.pattern(format!("random-{name}-4k-depth-{depth}"), Placement::Uniform, 4 << 10, depth);
+            let base =
+                session.build_pattern(format!("random-{name}-4k-depth-{depth}"), Placement::Uniform, 4 << 10, depth);
             session.run(&Pattern { read_share, ..base })?;
         }
-        for size in session.sizes(&[64 << 10, 1 << 20]) {
-            let base = session.pattern(format!("sequential-{name}-{size}"), SEQUENTIAL, size, 8);
+        for size in session.usable_sizes(&[64 << 10, 1 << 20]) {
+            let base = session.build_pattern(format!("sequential-{name}-{size}"), SEQUENTIAL, size, 8);
             session.run(&Pattern { read_share, ..base })?;
         }
         let runs = &session.runs[from..];
-        let requests = best(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
-        let bytes = best(runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
+        let requests = best_run(runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+        let bytes = best_run(runs, |r| r.bytes_per_s).map_or(0.0, |r| r.bytes_per_s);
         let single = runs[0].latency_s;
-        session.found(&format!("{name}_requests_per_s"), requests, "per_s", format!("maximum of {name}s per second"));
-        session.found(
+        session.report_value(
+            &format!("{name}_requests_per_s"),
+            requests,
+            "per_s",
+            format!("maximum of {name}s per second"),
+        );
+        session.report_value(
             &format!("{name}_bytes_per_s"),
             bytes,
             "bytes_per_s",
             format!("maximum of bytes per second, {name}s"),
         );
         if let Some(seconds) = single.mean {
-            session.found(&format!("{name}_s"), seconds, "s", format!("one random 4 KiB {name} at queue depth 1"));
+            session.report_value(
+                &format!("{name}_s"),
+                seconds,
+                "s",
+                format!("one random 4 KiB {name} at queue depth 1"),
+            );
         }
     }
-    if session.set.writes {
+    if session.settings.writes {
         // the effect of reads and writes on each other does not follow from either alone
-        let base = session.pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
+        let base = session.build_pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
         session.run(&Pattern { read_share: 0.5, ..base })?;
-        let base = session.pattern("commit", SEQUENTIAL, 4 << 10, 1);
+        let base = session.build_pattern("commit", SEQUENTIAL, 4 << 10, 1);
         let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durable::Fdatasync, ..base };
         if let Some(seconds) = session.run(&commit)?.latency_s.mean {
-            session.found("commit_s", seconds, "s", "a 4 KiB write with fdatasync");
+            session.report_value("commit_s", seconds, "s", "a 4 KiB write with fdatasync");
         }
     }
     Ok(())

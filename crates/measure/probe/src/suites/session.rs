@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use super::{Suite, Writes};
 use crate::bench::{Bench, BenchJob, DryRun, RequestSeries, RequestTimes, SeriesStep};
+use crate::combined_results::combine_results;
 use crate::error::ProbeError;
 use crate::facts::SuiteRemark;
 use crate::pattern::{Pace, Pattern, Placement};
 use crate::result::RunResult;
 use crate::run::RunOutcome;
-use crate::summary::summary;
+use crate::summary::summarize_run;
 use crate::tally::WorkerTally;
-use crate::together::together;
 
 /// Settings of a suite.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Size of the target, bytes.
-    pub room: u64,
+    pub target_bytes: u64,
     /// Smallest unit of direct I/O, bytes.
     pub sector: u64,
     /// Writing is allowed.
     pub writes: bool,
-    /// Time of one run, or of the whole suite (see [`super::Time`]).
-    pub lasts: Duration,
+    /// Time of one run, or of the whole suite (see [`super::SuiteTime`]).
+    pub duration: Duration,
     /// Time before measuring, of one run.
     pub ramp: Duration,
     /// Seed.
@@ -41,7 +41,7 @@ pub struct Settings {
 /// A running suite.
 pub struct SuiteSession<'a> {
     /// Settings of the suite.
-    pub set: Settings,
+    pub settings: Settings,
     /// Results so far.
     pub runs: Vec<RunResult>,
     /// Findings so far.
@@ -53,22 +53,22 @@ pub struct SuiteSession<'a> {
 impl<'a> SuiteSession<'a> {
     /// Creates a session without results.
     pub fn new(set: Settings, bench: &'a mut dyn Bench) -> SuiteSession<'a> {
-        SuiteSession { set, runs: Vec::new(), remarks: Vec::new(), bench }
+        SuiteSession { settings: set, runs: Vec::new(), remarks: Vec::new(), bench }
     }
 }
 
 impl SuiteSession<'_> {
     /// Builds a pattern with the session's times and seed: one size, one depth. Through the page
     /// cache there is no ramp: the filling of the cache is what is measured.
-    pub fn pattern(&self, name: impl Into<String>, placement: Placement, size: u32, depth: u32) -> Pattern {
+    pub fn build_pattern(&self, name: impl Into<String>, placement: Placement, size: u32, depth: u32) -> Pattern {
         Pattern {
             name: name.into(),
             placement,
             pace: Pace::Closed { depth },
-            ramp: if self.set.buffered { Duration::ZERO } else { self.set.ramp },
-            lasts: self.set.lasts,
-            seed: self.set.seed,
-            buffered: self.set.buffered,
+            ramp: if self.settings.buffered { Duration::ZERO } else { self.settings.ramp },
+            lasts: self.settings.duration,
+            seed: self.settings.seed,
+            buffered: self.settings.buffered,
             ..Pattern::random_reads(size, depth)
         }
     }
@@ -78,7 +78,7 @@ impl SuiteSession<'_> {
     /// # Errors
     /// The error of the run.
     pub fn run(&mut self, pattern: &Pattern) -> Result<&RunResult, ProbeError> {
-        self.run_on("", &[BenchJob { place: 0, pattern }])
+        self.run_on_targets("", &[BenchJob { target_index: 0, pattern }])
     }
 
     /// Measures patterns at the same time; keeps the result of each and, under this name, the
@@ -86,9 +86,9 @@ impl SuiteSession<'_> {
     ///
     /// # Errors
     /// The error of the run.
-    pub fn together(&mut self, name: &str, patterns: &[Pattern]) -> Result<(), ProbeError> {
-        let jobs: Vec<BenchJob<'_>> = patterns.iter().map(|pattern| BenchJob { place: 0, pattern }).collect();
-        self.run_on(name, &jobs).map(|_| ())
+    pub fn run_together(&mut self, name: &str, patterns: &[Pattern]) -> Result<(), ProbeError> {
+        let jobs: Vec<BenchJob<'_>> = patterns.iter().map(|pattern| BenchJob { target_index: 0, pattern }).collect();
+        self.run_on_targets(name, &jobs).map(|_| ())
     }
 
     /// Measures patterns on their targets at the same time, keeps the results, and returns the last
@@ -96,12 +96,12 @@ impl SuiteSession<'_> {
     ///
     /// # Errors
     /// The error of the first run that failed.
-    pub fn run_on(&mut self, name: &str, jobs: &[BenchJob<'_>]) -> Result<&RunResult, ProbeError> {
-        let outcomes = self.bench.runs(jobs)?;
+    pub fn run_on_targets(&mut self, name: &str, jobs: &[BenchJob<'_>]) -> Result<&RunResult, ProbeError> {
+        let outcomes = self.bench.measure_jobs(jobs)?;
         let patterns: Vec<Pattern> = jobs.iter().map(|j| j.pattern.clone()).collect();
-        let mut results = together(name, &patterns, &outcomes);
-        for (result, job) in results.iter_mut().zip(jobs).filter(|(_, job)| job.place > 0) {
-            result.target = Some(self.bench.name(job.place));
+        let mut results = combine_results(name, &patterns, &outcomes);
+        for (result, job) in results.iter_mut().zip(jobs).filter(|(_, job)| job.target_index > 0) {
+            result.target = Some(self.bench.name(job.target_index));
         }
         self.runs.append(&mut results);
         self.runs
@@ -114,19 +114,19 @@ impl SuiteSession<'_> {
     ///
     /// # Errors
     /// The error of the bench.
-    pub fn series(
+    pub fn run_series(
         &mut self,
         name: &str,
         steps: Vec<SeriesStep>,
         max_duration: Duration,
     ) -> Result<Vec<RequestTimes>, ProbeError> {
         let durable = steps.iter().any(|s| s.write);
-        self.follow(RequestSeries {
+        self.run_request_series(RequestSeries {
             name: name.into(),
             steps,
-            buffered: self.set.buffered,
+            buffered: self.settings.buffered,
             durable,
-            most: max_duration,
+            max_duration: max_duration,
         })
     }
 
@@ -134,42 +134,42 @@ impl SuiteSession<'_> {
     ///
     /// # Errors
     /// The error of the bench.
-    pub fn follow(&mut self, series: RequestSeries) -> Result<Vec<RequestTimes>, ProbeError> {
-        let (times, engine) = self.bench.series(&series)?;
-        self.runs.push(of_series(&series, &times, engine));
+    pub fn run_request_series(&mut self, series: RequestSeries) -> Result<Vec<RequestTimes>, ProbeError> {
+        let (times, engine) = self.bench.measure_series(&series)?;
+        self.runs.push(series_result(&series, &times, engine));
         Ok(times)
     }
 
     /// Adds a finding with a number.
-    pub fn found(&mut self, id: &str, value: f64, unit: &str, text: impl Into<String>) {
+    pub fn report_value(&mut self, id: &str, value: f64, unit: &str, text: impl Into<String>) {
         let (value, unit) = (Some(value).filter(|v| v.is_finite()), Some(unit.to_owned()));
         self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value, unit });
     }
 
     /// Adds a finding without a number.
-    pub fn say(&mut self, id: &str, text: impl Into<String>) {
+    pub fn report_text(&mut self, id: &str, text: impl Into<String>) {
         self.remarks.push(SuiteRemark { id: id.to_owned(), text: text.into(), value: None, unit: None });
     }
 
     /// Selects the sizes that the target supports: multiples of its sector that fit.
-    pub fn sizes(&self, wanted: &[u32]) -> Vec<u32> {
-        let set = &self.set;
-        let fits = |s: &&u32| u64::from(**s) <= set.room && (set.buffered || u64::from(**s) % set.sector == 0);
+    pub fn usable_sizes(&self, wanted: &[u32]) -> Vec<u32> {
+        let set = &self.settings;
+        let fits = |s: &&u32| u64::from(**s) <= set.target_bytes && (set.buffered || u64::from(**s) % set.sector == 0);
         wanted.iter().filter(fits).copied().collect()
     }
 
     /// Returns the smallest request size, bytes: a sector.
-    pub fn smallest(&self) -> u32 {
-        u32::try_from(self.set.sector).unwrap_or(512).max(512)
+    pub fn smallest_request_bytes(&self) -> u32 {
+        u32::try_from(self.settings.sector).unwrap_or(512).max(512)
     }
 }
 
 /// Converts a series into a result; figures that single requests cannot give are left out.
-fn of_series(series: &RequestSeries, times: &[RequestTimes], engine: &'static str) -> RunResult {
+fn series_result(series: &RequestSeries, times: &[RequestTimes], engine: &'static str) -> RunResult {
     let mut tally = WorkerTally::default();
     let origin = times.first().map_or(0, |t| t.start_ns);
     for (step, time) in series.steps.iter().zip(times) {
-        tally.answer(step.write, step.length, time.end_ns - time.start_ns, time.start_ns - origin);
+        tally.record_completion(step.write, step.length, time.end_ns - time.start_ns, time.start_ns - origin);
     }
     let seconds = times.last().map_or(0.0, |t| (t.end_ns - origin) as f64 * 1e-9);
     let writes = series.steps.iter().take(times.len()).filter(|s| s.write).count();
@@ -177,9 +177,9 @@ fn of_series(series: &RequestSeries, times: &[RequestTimes], engine: &'static st
         name: series.name.clone(),
         read_share: 1.0 - writes as f64 / times.len().max(1) as f64,
         buffered: series.buffered,
-        ..Pattern::random_reads(series.largest().max(1), 1)
+        ..Pattern::random_reads(series.max_request_bytes().max(1), 1)
     };
-    let outcome = RunOutcome { tally, seconds, engine, lanes: 1, ..RunOutcome::default() };
+    let outcome = RunOutcome { tally, seconds, engine, workers: 1, ..RunOutcome::default() };
     RunResult {
         place: "series".into(),
         cpu_s_per_request: None,
@@ -188,7 +188,7 @@ fn of_series(series: &RequestSeries, times: &[RequestTimes], engine: &'static st
         steady: None,
         slices: Vec::new(),
         pattern: None,
-        ..summary(&pattern, &outcome)
+        ..summarize_run(&pattern, &outcome)
     }
 }
 
@@ -203,7 +203,7 @@ pub struct SuitePlan {
 
 /// Plans a suite with these settings by running it on a bench that only adds up. A suite that goes
 /// on until it has found something may end sooner.
-pub fn plan(suite: &Suite, set: &Settings) -> SuitePlan {
+pub fn plan_suite(suite: &Suite, set: &Settings) -> SuitePlan {
     let mut dry = DryRun::default();
     // a suite that does not fit the target fails here, and then takes no time
     let _ = (suite.run)(&mut SuiteSession::new(set.clone(), &mut dry));
@@ -211,13 +211,13 @@ pub fn plan(suite: &Suite, set: &Settings) -> SuitePlan {
 }
 
 /// Plans a suite with its default times on a target of 1 GiB, with writes if it can write.
-pub fn usual_plan(suite: &Suite) -> SuitePlan {
+pub fn default_plan(suite: &Suite) -> SuitePlan {
     let members = vec![("a".to_owned(), 1 << 30), ("b".to_owned(), 1 << 30)];
     let set = Settings {
-        room: 1 << 30,
+        target_bytes: 1 << 30,
         sector: 512,
         writes: suite.writes != Writes::Never,
-        lasts: suite.time.usual(),
+        duration: suite.time.default_duration(),
         ramp: Duration::from_millis(500),
         seed: 1,
         limit_s: 0.1,
@@ -225,27 +225,27 @@ pub fn usual_plan(suite: &Suite) -> SuitePlan {
         buffered: false,
         members,
     };
-    plan(suite, &set)
+    plan_suite(suite, &set)
 }
 
 /// Runs a suite in a session, and reports what its runs have in common.
 ///
 /// # Errors
 /// The errors of its runs.
-pub fn measure(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    session.set.writes &= suite.writes != Writes::Never;
+pub fn run_suite(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    session.settings.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
     // buffered suites measure a filling cache, and suites with a total time judge steadiness
     // themselves
-    if !session.set.buffered && matches!(suite.time, super::Time::EachRun(_)) {
-        unsteady(session);
+    if !session.settings.buffered && matches!(suite.time, super::SuiteTime::EachRun(_)) {
+        report_unsteady_runs(session);
     }
-    memory(session);
+    report_memory_share(session);
     Ok(())
 }
 
 /// Reports the runs whose rate had not settled: on flash they show a state that passes.
-fn unsteady(session: &mut SuiteSession<'_>) {
+fn report_unsteady_runs(session: &mut SuiteSession<'_>) {
     let judged = session.runs.iter().filter(|r| r.steady.is_some()).count();
     let unsteady_runs: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();
     if unsteady_runs.is_empty() {
@@ -258,20 +258,20 @@ fn unsteady(session: &mut SuiteSession<'_>) {
         "of {judged} runs never reached steady state ({names}{more}): their fifths differ by more than 20 %, or fall \
          or rise by more than 10 % (SNIA's rule); measure longer with --for, and fill flash completely first"
     );
-    session.found("unsteady_runs", count as f64, "count", text);
+    session.report_value("unsteady_runs", count as f64, "count", text);
 }
 
 /// Reports the share of a buffered suite that memory served.
-fn memory(session: &mut SuiteSession<'_>) {
+fn report_memory_share(session: &mut SuiteSession<'_>) {
     let known: Vec<(f64, f64)> =
         session.runs.iter().filter_map(|r| Some((r.from_memory_share?, r.reads?.bytes_per_s * r.measured_s))).collect();
     let bytes: f64 = known.iter().map(|k| k.1).sum();
     if bytes > 0.0 {
         let share = known.iter().map(|(share, bytes)| share * bytes).sum::<f64>() / bytes;
         let text = "of the bytes read came from memory: this measures the page cache, not the disk";
-        session.found("from_memory", share, "fraction", text);
-    } else if session.set.buffered && session.runs.iter().any(|r| r.reads.is_some()) {
-        session.say(
+        session.report_value("from_memory", share, "fraction", text);
+    } else if session.settings.buffered && session.runs.iter().any(|r| r.reads.is_some()) {
+        session.report_text(
             "from_memory",
             "the share that came from memory is unknown: the kernel does not count a process's \
                   reads",

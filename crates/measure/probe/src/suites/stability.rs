@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use super::{Suite, SuiteSession, Time, Writes, words};
+use super::{Suite, SuiteSession, SuiteTime, Writes, format_quantity};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
 use crate::result::Latency;
-use crate::steady;
+use crate::steadiness;
 
 /// Number of parts of the whole time.
-const PARTS: u32 = 12;
+const PART_COUNT: u32 = 12;
 /// Largest number of windows per part in which steps are searched.
-const WINDOWS: usize = 20;
+const MAX_WINDOWS_PER_PART: usize = 20;
 /// Smallest number of windows in which a step can be found.
-const LEAST_WINDOWS: usize = 5;
+const MIN_WINDOWS: usize = 5;
 /// Drift from first to last part below which a rate counts as constant, shares.
-const DRIFT: f64 = 0.05;
+const MIN_DRIFT: f64 = 0.05;
 
 /// Drift, throttling and the tail.
 pub const STABILITY: Suite = Suite {
@@ -28,76 +28,80 @@ pub const STABILITY: Suite = Suite {
     good: "The last part is as fast as the first. The rate is steady early and has no step. The 99.9 % latency stays \
            the same, and some request completes in every second.",
     writes: Writes::IfAllowed,
-    time: Time::Whole(Duration::from_secs(300)),
-    run: stability,
+    time: SuiteTime::Whole(Duration::from_secs(300)),
+    run: run_stability,
 };
 
-fn stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let reads = if session.set.writes { 0.7 } else { 1.0 };
-    let lasts = session.set.lasts / PARTS;
-    for part in 1..=PARTS {
-        let base = session.pattern(format!("part-{part}"), Placement::Uniform, 4 << 10, 16);
+fn run_stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let reads = if session.settings.writes { 0.7 } else { 1.0 };
+    let lasts = session.settings.duration / PART_COUNT;
+    for part in 1..=PART_COUNT {
+        let base = session.build_pattern(format!("part-{part}"), Placement::Uniform, 4 << 10, 16);
         let ramp = if part == 1 { base.ramp } else { Duration::ZERO };
         let seed = base.seed.wrapping_add(u64::from(part));
         session.run(&Pattern { read_share: reads, lasts, ramp, seed, warm: part > 1, ..base })?;
     }
-    rates(session);
-    tail(session);
+    report_rates(session);
+    report_tail(session);
     Ok(())
 }
 
 /// Reports drift, steadiness and steps of the rate.
-fn rates(session: &mut SuiteSession<'_>) {
+fn report_rates(session: &mut SuiteSession<'_>) {
     let rates: Vec<f64> = session.runs.iter().map(|r| r.requests_per_s).collect();
-    let part_s = session.set.lasts.as_secs_f64() / f64::from(PARTS);
+    let part_s = session.settings.duration.as_secs_f64() / f64::from(PART_COUNT);
     let (first, last) = (rates[0], rates[rates.len() - 1]);
     let change = last / first - 1.0;
     let text = match change {
         c if c.is_nan() => "the rate of the last part against that of the first: no request completed in either",
-        c if c.abs() < DRIFT => "the rate of the last part against that of the first: it stayed",
+        c if c.abs() < MIN_DRIFT => "the rate of the last part against that of the first: it stayed",
         c if c < 0.0 => "the rate of the last part against that of the first: it fell",
         _ => "the rate of the last part against that of the first: it rose",
     };
-    session.found("last_to_first", last / first, "fraction", text);
-    match steady::since(&rates) {
-        Some(0) => {
-            session.found("steady_after_s", 0.0, "s", "steady from the beginning, by SNIA's rule over five parts")
-        }
+    session.report_value("last_to_first", last / first, "fraction", text);
+    match steadiness::steady_since(&rates) {
+        Some(0) => session.report_value(
+            "steady_after_s",
+            0.0,
+            "s",
+            "steady from the beginning, by SNIA's rule over five parts",
+        ),
         Some(part) => {
             let text = "until the rate was steady to the end (SNIA's rule, five parts); earlier rates do not last";
-            session.found("steady_after_s", part as f64 * part_s, "s", text);
+            session.report_value("steady_after_s", part as f64 * part_s, "s", text);
         }
-        None => session.say("steady_after_s", "not in steady state at the end (SNIA's rule over the last five parts)"),
+        None => session
+            .report_text("steady_after_s", "not in steady state at the end (SNIA's rule over the last five parts)"),
     }
-    let windows: Vec<f64> = session.runs.iter().flat_map(|r| windows(&r.slices, r.measured_s)).collect();
-    match steady::step(&windows) {
+    let windows: Vec<f64> = session.runs.iter().flat_map(|r| window_rates(&r.slices, r.measured_s)).collect();
+    match steadiness::find_step(&windows) {
         Some((index, before, after)) => {
-            let when = index as f64 / windows.len() as f64 * session.set.lasts.as_secs_f64();
+            let when = index as f64 / windows.len() as f64 * session.settings.duration.as_secs_f64();
             let way = if after < before {
                 "a step down, as from throttling, spent credits or a full cache"
             } else {
                 "a step up"
             };
-            let (before, after) = (words(before, "per_s"), words(after, "per_s"));
-            session.found("step_after_s", when, "s", format!("{way}: {before} before, {after} afterwards"));
+            let (before, after) = (format_quantity(before, "per_s"), format_quantity(after, "per_s"));
+            session.report_value("step_after_s", when, "s", format!("{way}: {before} before, {after} afterwards"));
         }
-        None if windows.len() < LEAST_WINDOWS => {
-            session.say("step_after_s", "too short to look for a step in the rate; measure longer with --for")
+        None if windows.len() < MIN_WINDOWS => {
+            session.report_text("step_after_s", "too short to look for a step in the rate; measure longer with --for")
         }
         // a device that is slow from the beginning, or slows down gradually, shows no step either
-        None => session.say("step_after_s", "no step in the rate in this time"),
+        None => session.report_text("step_after_s", "no step in the rate in this time"),
     }
 }
 
 /// Returns the rates of equal windows of a part, requests per second.
-fn windows(slices: &[u64], seconds: f64) -> Vec<f64> {
-    let complete = steady::whole(slices, seconds);
-    let length = complete.len().div_ceil(WINDOWS).max(1);
+fn window_rates(slices: &[u64], seconds: f64) -> Vec<f64> {
+    let complete = steadiness::complete_slices(slices, seconds);
+    let length = complete.len().div_ceil(MAX_WINDOWS_PER_PART).max(1);
     complete.chunks_exact(length).map(|c| c.iter().sum::<u64>() as f64 * 10.0 / length as f64).collect()
 }
 
 /// Reports the tail over time.
-fn tail(session: &mut SuiteSession<'_>) {
+fn report_tail(session: &mut SuiteSession<'_>) {
     // the same percentile of both parts: as a part slows down, it may have too few requests for the higher one
     let ends = || session.runs.first().zip(session.runs.last());
     let percentile_of_both = |percentile: fn(&Latency) -> Option<f64>| {
@@ -108,19 +112,19 @@ fn tail(session: &mut SuiteSession<'_>) {
     if let Some((first, last)) = high.or(low) {
         let text = format!(
             "the slowest of {count} in the last part, {}, against the first, {}",
-            words(last, "s"),
-            words(first, "s")
+            format_quantity(last, "s"),
+            format_quantity(first, "s")
         );
-        session.found("tail_last_to_first", last / first, "times", text);
+        session.report_value("tail_last_to_first", last / first, "times", text);
     }
     let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
     let text = match session.runs.iter().any(|r| r.lanes > 1) {
         true => "the longest time in which one of the workers had no completion",
         false => "the longest time in which no request completed",
     };
-    session.found("longest_silence_s", silence, "s", text);
+    session.report_value("longest_silence_s", silence, "s", text);
     if let Some(worst) = session.runs.iter().filter_map(|r| r.latency_s.max).reduce(f64::max) {
-        session.found("slowest_s", worst, "s", "the slowest request of all");
+        session.report_value("slowest_s", worst, "s", "the slowest request of all");
     }
 }
 
@@ -129,7 +133,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use super::super::tests::{MIB, on_fake, value};
+    use super::super::tests::{MIB, remark_value, run_on_fake};
     use super::*;
     use crate::engine::fake::FakeDevice;
 
@@ -145,12 +149,12 @@ mod tests {
             };
             FakeDevice::new(16, Box::new(service))
         };
-        let (runs, remarks) = on_fake(&STABILITY, 64 * MIB, device);
+        let (runs, remarks) = run_on_fake(&STABILITY, 64 * MIB, device);
         assert_eq!(runs.len(), 12);
         // the test's session lasts 24 s in all, so two a part
-        assert!((value(&remarks, "step_after_s") - 7.0).abs() < 0.5, "{remarks:?}");
-        assert!((value(&remarks, "last_to_first") - 0.25).abs() < 0.02, "{remarks:?}");
-        assert!((value(&remarks, "steady_after_s") - 8.0).abs() < 0.1, "{remarks:?}");
+        assert!((remark_value(&remarks, "step_after_s") - 7.0).abs() < 0.5, "{remarks:?}");
+        assert!((remark_value(&remarks, "last_to_first") - 0.25).abs() < 0.02, "{remarks:?}");
+        assert!((remark_value(&remarks, "steady_after_s") - 8.0).abs() < 0.1, "{remarks:?}");
     }
 
     #[test]
@@ -167,18 +171,18 @@ mod tests {
             };
             FakeDevice::new(16, Box::new(service))
         };
-        let (runs, remarks) = on_fake(&STABILITY, 64 * MIB, device);
+        let (runs, remarks) = run_on_fake(&STABILITY, 64 * MIB, device);
         assert!(runs[0].latency_s.p999.is_some() && runs[11].latency_s.p999.is_none());
-        assert!(value(&remarks, "tail_last_to_first") > 4.0, "{remarks:?}");
+        assert!(remark_value(&remarks, "tail_last_to_first") > 4.0, "{remarks:?}");
         let text = "the slowest of a hundred in the last part";
         assert!(remarks.iter().any(|r| r.text.starts_with(text)), "{remarks:?}");
     }
 
     #[test]
-    fn what_stays_is_said_to_stay() {
-        let (_, remarks) = on_fake(&STABILITY, 64 * MIB, || FakeDevice::steady(16, 16_000_000));
-        assert_eq!(value(&remarks, "steady_after_s"), 0.0);
+    fn a_constant_rate_is_reported_as_constant() {
+        let (_, remarks) = run_on_fake(&STABILITY, 64 * MIB, || FakeDevice::with_service_time(16, 16_000_000));
+        assert_eq!(remark_value(&remarks, "steady_after_s"), 0.0);
         assert!(remarks.iter().any(|r| r.id == "step_after_s" && r.text.contains("no step")), "{remarks:?}");
-        assert!((value(&remarks, "last_to_first") - 1.0).abs() < 0.02);
+        assert!((remark_value(&remarks, "last_to_first") - 1.0).abs() < 0.02);
     }
 }

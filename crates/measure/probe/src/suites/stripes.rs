@@ -1,6 +1,6 @@
 //! A striped device and its members.
 
-use super::{EACH, SEQUENTIAL, Suite, SuiteSession, Writes, words};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
 use crate::bench::BenchJob;
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
@@ -21,21 +21,22 @@ pub const STRIPES: Suite = Suite {
     good: "The set at 90 % or more of the sum of its members, random and sequential; members within 10 % of each \
            other.",
     writes: Writes::Never,
-    time: EACH,
-    run: stripes,
+    time: DEFAULT_RUN_TIME,
+    run: run_stripes,
 };
 
 /// Queue depth per member.
-const DEPTH: u32 = 8;
+const DEPTH_PER_MEMBER: u32 = 8;
 /// Record size, bytes.
-const RECORD: u32 = 64 << 10;
+const RECORD_BYTES: u32 = 64 << 10;
 /// NT Resource Kit, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
-const PRINTED: [(&str, [f64; 4]); 2] = [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
+const PUBLISHED_RATES: [(&str, [f64; 4]); 2] =
+    [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
 /// Difference between members, or loss of the whole, above which it is reported.
-const UNEQUAL: f64 = 0.1;
+const TOLERATED_DIFFERENCE: f64 = 0.1;
 
-fn stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let members = session.set.members.clone();
+fn run_stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let members = session.settings.members.clone();
     if members.len() < 2 {
         let because = "a set of two or more members is needed: the kernel shows none below this target; give them \
                        with --members a,b,c";
@@ -45,28 +46,43 @@ fn stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     for (kind, place) in [("sequential", SEQUENTIAL), ("random", Placement::Uniform)] {
         let mut alone = Vec::new();
         for (number, (name, bytes)) in members.iter().enumerate() {
-            let base = session.pattern(format!("{kind}-{name}"), place.clone(), RECORD, DEPTH);
+            let base = session.build_pattern(format!("{kind}-{name}"), place.clone(), RECORD_BYTES, DEPTH_PER_MEMBER);
             let pattern = Pattern { range_bytes: Some(*bytes), ..base };
-            alone.push(session.run_on("", &[BenchJob { place: number + 1, pattern: &pattern }])?.bytes_per_s);
+            alone.push(
+                session.run_on_targets("", &[BenchJob { target_index: number + 1, pattern: &pattern }])?.bytes_per_s,
+            );
         }
         let all: Vec<Pattern> = members
             .iter()
             .map(|(name, bytes)| {
-                let base = session.pattern(format!("{kind}-{name}-beside"), place.clone(), RECORD, DEPTH);
+                let base = session.build_pattern(
+                    format!("{kind}-{name}-beside"),
+                    place.clone(),
+                    RECORD_BYTES,
+                    DEPTH_PER_MEMBER,
+                );
                 Pattern { range_bytes: Some(*bytes), ..base }
             })
             .collect();
-        let jobs: Vec<BenchJob<'_>> = all.iter().zip(1..).map(|(pattern, place)| BenchJob { place, pattern }).collect();
-        let together = session.run_on(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
-        let pattern = session.pattern(format!("{kind}-set"), place, RECORD, DEPTH * count);
+        let jobs: Vec<BenchJob<'_>> =
+            all.iter().zip(1..).map(|(pattern, place)| BenchJob { target_index: place, pattern }).collect();
+        let together = session.run_on_targets(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
+        let pattern = session.build_pattern(format!("{kind}-set"), place, RECORD_BYTES, DEPTH_PER_MEMBER * count);
         let set = session.run(&pattern)?.bytes_per_s;
-        tell(session, kind, &members, &alone, together, set);
+        report_stripes(session, kind, &members, &alone, together, set);
     }
     Ok(())
 }
 
-fn tell(session: &mut SuiteSession<'_>, kind: &str, members: &[(String, u64)], alone: &[f64], together: f64, set: f64) {
-    let rate = |value: f64| words(value, "bytes_per_s");
+fn report_stripes(
+    session: &mut SuiteSession<'_>,
+    kind: &str,
+    members: &[(String, u64)],
+    alone: &[f64],
+    together: f64,
+    set: f64,
+) {
+    let rate = |value: f64| format_quantity(value, "bytes_per_s");
     let sum: f64 = alone.iter().sum();
     let mean = sum / alone.len() as f64;
     let text = format!(
@@ -74,39 +90,39 @@ fn tell(session: &mut SuiteSession<'_>, kind: &str, members: &[(String, u64)], a
         rate(set),
         rate(mean),
         alone.len(),
-        printed(kind, alone.len())
+        published_scaling(kind, alone.len())
     );
-    session.found(&format!("{kind}_scaling"), set / mean, "times", text);
-    session.found(
+    session.report_value(&format!("{kind}_scaling"), set / mean, "times", text);
+    session.report_value(
         &format!("{kind}_efficiency"),
         set / sum,
         "fraction",
         format!("{kind}: the set against the sum of its members"),
     );
-    let text = if together < (1.0 - UNEQUAL) * sum {
+    let text = if together < (1.0 - TOLERATED_DIFFERENCE) * sum {
         "all members at once against their standalone sum: they share a saturated path, or a disk below them"
     } else {
         "all members at once against their standalone sum: no shared path limits them"
     };
-    session.found(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
-    if set < (1.0 - UNEQUAL) * together {
+    session.report_value(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
+    if set < (1.0 - TOLERATED_DIFFERENCE) * together {
         let text = "the set against all members at once: what striping costs (a stripe unit smaller than the record \
                     splits it, a slow member delays the rest, the layer above takes processor time)";
-        session.found(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
+        session.report_value(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
     }
     let slowest = alone.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
-    if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - UNEQUAL) * mean) {
+    if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - TOLERATED_DIFFERENCE) * mean) {
         let text = format!(
             "{kind}: {name} gives {}, this share of the mean; a striped set is as slow as its slowest member",
             rate(*slow)
         );
-        session.found(&format!("{kind}_slowest"), slow / mean, "fraction", text);
+        session.report_value(&format!("{kind}_slowest"), slow / mean, "fraction", text);
     }
 }
 
 /// Returns the scaling that the NT Resource Kit published for this number of stripes.
-fn printed(kind: &str, count: usize) -> String {
-    let rates = PRINTED.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
+fn published_scaling(kind: &str, count: usize) -> String {
+    let rates = PUBLISHED_RATES.iter().find(|(k, _)| *k == kind).map(|(_, rates)| rates);
     match rates.and_then(|r| Some(r.get(count - 1)? / r[0])) {
         Some(scaling) => format!(", the NT Resource Kit measured {scaling:.2}"),
         None => String::new(),
@@ -116,7 +132,7 @@ fn printed(kind: &str, count: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::Settings;
-    use super::super::tests::{MIB, on_places, settings, value};
+    use super::super::tests::{MIB, remark_value, run_on_fakes, settings};
     use super::*;
     use crate::engine::fake::FakeDevice;
     use crate::facts::SuiteRemark;
@@ -124,21 +140,21 @@ mod tests {
 
     /// Runs the suite on a set of three members; each target has a number of servers and a service
     /// time.
-    fn three(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<SuiteRemark>) {
+    fn run_three_members(places: [(usize, u64); 4]) -> (Vec<RunResult>, Vec<SuiteRemark>) {
         let members = ["sda", "sdb", "sdc"].map(|n| (n.to_owned(), 64 * MIB)).to_vec();
         let set = Settings { members, ..settings(64 * MIB) };
-        on_places(&STRIPES, set, |place| FakeDevice::steady(places[place].0, places[place].1))
+        run_on_fakes(&STRIPES, set, |place| FakeDevice::with_service_time(places[place].0, places[place].1))
     }
 
     #[test]
     fn an_ideal_set_is_the_sum_of_its_members() {
-        let (runs, remarks) = three([(3, 1_000_000), (1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
+        let (runs, remarks) = run_three_members([(3, 1_000_000), (1, 1_000_000), (1, 1_000_000), (1, 1_000_000)]);
         // three standalone, three at once and their sum, the set; twice
         assert_eq!(runs.len(), 16);
         for kind in ["sequential", "random"] {
-            assert!((value(&remarks, &format!("{kind}_scaling")) - 3.0).abs() < 0.05, "{remarks:?}");
-            assert!((value(&remarks, &format!("{kind}_efficiency")) - 1.0).abs() < 0.02);
-            assert!((value(&remarks, &format!("{kind}_shared_path")) - 1.0).abs() < 0.02);
+            assert!((remark_value(&remarks, &format!("{kind}_scaling")) - 3.0).abs() < 0.05, "{remarks:?}");
+            assert!((remark_value(&remarks, &format!("{kind}_efficiency")) - 1.0).abs() < 0.02);
+            assert!((remark_value(&remarks, &format!("{kind}_shared_path")) - 1.0).abs() < 0.02);
         }
         let printed = |of: &str| remarks.iter().any(|r| r.text.contains(of));
         assert!(printed("NT Resource Kit measured 1.07") && printed("NT Resource Kit measured 1.80"), "{remarks:?}");
@@ -147,14 +163,14 @@ mod tests {
 
     #[test]
     fn a_slow_member_is_named() {
-        let (_, remarks) = three([(3, 2_000_000), (1, 1_000_000), (1, 2_000_000), (1, 1_000_000)]);
-        assert!((value(&remarks, "random_slowest") - 0.6).abs() < 0.02, "{remarks:?}");
+        let (_, remarks) = run_three_members([(3, 2_000_000), (1, 1_000_000), (1, 2_000_000), (1, 1_000_000)]);
+        assert!((remark_value(&remarks, "random_slowest") - 0.6).abs() < 0.02, "{remarks:?}");
         assert!(remarks.iter().any(|r| r.id == "random_slowest" && r.text.contains("sdb")));
-        assert!((value(&remarks, "random_efficiency") - 0.6).abs() < 0.02, "{remarks:?}");
+        assert!((remark_value(&remarks, "random_efficiency") - 0.6).abs() < 0.02, "{remarks:?}");
     }
 
     #[test]
-    fn without_members_it_says_what_to_name() {
+    fn without_members_it_asks_for_them() {
         let mut dry = crate::bench::DryRun::default();
         let said = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
         assert!(said.contains("--members"), "{said}");

@@ -1,6 +1,6 @@
 //! Sweeps of one quantity, to find the knee.
 
-use super::{EACH, Suite, SuiteSession, Writes, best, size, words};
+use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, best_run, format_quantity, format_size};
 use crate::error::ProbeError;
 use crate::pattern::Placement;
 use crate::result::RunResult;
@@ -17,68 +17,69 @@ pub const DEPTH: Suite = Suite {
     good: "A knee at the number of channels or spindles behind the device. Beyond the knee, more requests in flight \
            only add latency.",
     writes: Writes::Never,
-    time: EACH,
-    run: depth,
+    time: DEFAULT_RUN_TIME,
+    run: run_depth,
 };
 
 /// Bisection steps between two doublings to find the knee.
-const HALVINGS: u32 = 3;
+const BISECTION_STEPS: u32 = 3;
 
-fn depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+fn run_depth(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let rate = |session: &mut SuiteSession<'_>, depth: u32| -> Result<f64, ProbeError> {
-        let pattern = session.pattern(format!("depth-{depth}"), Placement::Uniform, 4 << 10, depth);
+        let pattern = session.build_pattern(format!("depth-{depth}"), Placement::Uniform, 4 << 10, depth);
         Ok(session.run(&pattern)?.requests_per_s)
     };
     for &depth in DEPTHS {
         rate(session, depth)?;
     }
-    let max_rate = best(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
+    let max_rate = best_run(&session.runs, |r| r.requests_per_s).map_or(0.0, |r| r.requests_per_s);
     // between the last doubling that falls short and the first that does not
     let knee_at = |session: &SuiteSession<'_>| {
-        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE * max_rate);
+        let runs = session.runs.iter().filter(|r| r.requests_per_s >= KNEE_SHARE * max_rate);
         runs.filter_map(|r| r.depth).min().unwrap_or(1)
     };
     let mut high = knee_at(session);
     let mut low = DEPTHS.iter().copied().filter(|d| *d < high).max().unwrap_or(high);
-    for _ in 0..HALVINGS {
+    for _ in 0..BISECTION_STEPS {
         let middle = low.midpoint(high);
         if middle == low || middle == high {
             break;
         }
-        if rate(session, middle)? >= KNEE * max_rate { high = middle } else { low = middle }
+        if rate(session, middle)? >= KNEE_SHARE * max_rate { high = middle } else { low = middle }
     }
     session.runs.sort_by_key(|r| r.depth);
-    let max_rate = best(&session.runs, |r| r.requests_per_s).map_or(max_rate, |r| r.requests_per_s);
-    tell_depth(session, high, max_rate);
+    let max_rate = best_run(&session.runs, |r| r.requests_per_s).map_or(max_rate, |r| r.requests_per_s);
+    report_depth(session, high, max_rate);
     Ok(())
 }
 
 /// Share of the maximum from which deeper queues gain little.
-const KNEE: f64 = 0.9;
+const KNEE_SHARE: f64 = 0.9;
 
-fn tell_depth(session: &mut SuiteSession<'_>, knee: u32, max_rate: f64) {
+fn report_depth(session: &mut SuiteSession<'_>, knee: u32, max_rate: f64) {
     let Some(single) = session.runs.first().map(|r| (r.requests_per_s, r.latency_s.mean)) else { return };
     let deepest = session.runs.last().and_then(|r| r.latency_s.mean);
     let run = session.runs.iter().find(|r| r.depth == Some(knee));
     let rate = run.map_or(0.0, |r| r.requests_per_s);
-    let text = format!("queue depth that reaches 90 % of the maximum ({} there)", words(rate, "per_s"));
-    session.found("knee_depth", f64::from(knee), "requests", text);
-    session.found("requests_per_s", max_rate, "per_s", "maximum of random 4 KiB reads per second");
+    let text = format!("queue depth that reaches 90 % of the maximum ({} there)", format_quantity(rate, "per_s"));
+    session.report_value("knee_depth", f64::from(knee), "requests", text);
+    session.report_value("requests_per_s", max_rate, "per_s", "maximum of random 4 KiB reads per second");
     // if the rate grows in proportion to the depth up to the deepest queue, its share KNEE_SHARE
     // lies at that share of the depth
-    let is_beyond = f64::from(knee) >= KNEE * f64::from(DEPTHS[DEPTHS.len() - 1]);
+    let is_beyond = f64::from(knee) >= KNEE_SHARE * f64::from(DEPTHS[DEPTHS.len() - 1]);
     let text = if is_beyond {
         "requests that the device serves at once, at least: the maximum divided by the rate at queue depth 1"
     } else {
         "how many requests the device serves at once: the maximum divided by the rate at queue depth 1"
     };
-    session.found("parallelism", max_rate / single.0, "count", text);
+    session.report_value("parallelism", max_rate / single.0, "count", text);
     if let (Some(one), Some(deep)) = (single.1, deepest) {
-        let text = format!("response time at queue depth 256 divided by that at queue depth 1, {}", words(one, "s"));
-        session.found("deepest_s", deep, "s", text);
+        let text =
+            format!("response time at queue depth 256 divided by that at queue depth 1, {}", format_quantity(one, "s"));
+        session.report_value("deepest_s", deep, "s", text);
     }
     if is_beyond {
-        session.say(
+        session.report_text(
             "knee_beyond",
             "throughput still grew at the deepest queue: neither the device nor the processor has a knee up to there",
         );
@@ -94,65 +95,65 @@ pub const RECORD_SIZES: Suite = Suite {
               smaller records waste requests, larger ones waste little.",
     good: "A straight line of time over size. A bend means a limit on the request size, or read-ahead.",
     writes: Writes::Never,
-    time: EACH,
-    run: record_sizes,
+    time: DEFAULT_RUN_TIME,
+    run: run_record_sizes,
 };
 
-fn record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+fn run_record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let doublings = (9..20).flat_map(|power| [1u32 << power, 3 << (power - 1)]);
     let wanted: Vec<u32> = doublings.chain([1 << 20]).collect();
-    for size in session.sizes(&wanted) {
-        let mut pattern = session.pattern(format!("size-{size}"), Placement::Uniform, size, 1);
+    for size in session.usable_sizes(&wanted) {
+        let mut pattern = session.build_pattern(format!("size-{size}"), Placement::Uniform, size, 1);
         // every size starts at the same places
-        pattern.align_bytes = session.set.sector.max(4096);
+        pattern.align_bytes = session.settings.sector.max(4096);
         session.run(&pattern)?;
     }
     let points: Vec<_> = session.runs.iter().map(|r| (r.size_bytes, r.latency_s.mean)).collect();
-    let found = line(&points);
+    let found = fit_line(&points);
     if let Some((fixed, per_byte)) = found.filter(|(fixed, per_byte)| *fixed > 0.0 && *per_byte > 0.0) {
-        session.found("request_s", fixed, "s", "time that a request takes whatever its size");
-        session.found("rate_bytes_per_s", 1.0 / per_byte, "bytes_per_s", "rate at which its bytes follow");
+        session.report_value("request_s", fixed, "s", "time that a request takes whatever its size");
+        session.report_value("rate_bytes_per_s", 1.0 / per_byte, "bytes_per_s", "rate at which its bytes follow");
         let both = fixed / per_byte;
-        session.found(
+        session.report_value(
             "knee_bytes",
             both,
             "bytes",
-            format!("size at which both take the same time, about {}", size(both)),
+            format!("size at which both take the same time, about {}", format_size(both)),
         );
-        bend(session, fixed, per_byte);
+        report_bend(session, fixed, per_byte);
     } else {
         let text = match found {
             None => "too few sizes were measured to find a knee; measure longer with --for",
             Some((_, per_byte)) if per_byte <= 0.0 => "time does not grow with size: no knee",
             Some(_) => "time grows as size does, and no part of it is the same for all sizes: no knee",
         };
-        session.say("knee_bytes", text);
+        session.report_text("knee_bytes", text);
     }
     Ok(())
 }
 
 /// Deviation from the line above which a size is reported, shares of the line.
-const OFF: f64 = 0.2;
+const MAX_OFF_LINE: f64 = 0.2;
 
 /// Reports the size that is farthest off the line, if it is far.
-fn bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
+fn report_bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
     let off = |run: &RunResult| Some(run.latency_s.mean? / (fixed + per_byte * run.size_bytes) - 1.0);
     let all = session.runs.iter().filter_map(|r| Some((r.size_bytes, off(r)?)));
     if let Some((size_bytes, off)) =
-        all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > OFF)
+        all.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).filter(|(_, off)| off.abs() > MAX_OFF_LINE)
     {
         let way = if off > 0.0 { "slower" } else { "quicker" };
         let text = format!(
             "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",
-            size(size_bytes)
+            format_size(size_bytes)
         );
-        session.found("off_the_line", off.abs(), "fraction", text);
+        session.report_value("off_the_line", off.abs(), "fraction", text);
     }
 }
 
 /// Fits a straight line through points, each weighted by 1 / y squared, so that its relative error
 /// is smallest; returns its value at 0 and its slope. `None` with fewer than three points.
-fn line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
+fn fit_line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
     let points: Vec<(f64, f64)> = points.iter().filter_map(|(x, y)| Some((*x, (*y)?))).filter(|p| p.1 > 0.0).collect();
     let sum = |of: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| of(x, y) / (y * y)).sum::<f64>();
     let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
@@ -167,21 +168,21 @@ fn line(points: &[(f64, Option<f64>)]) -> Option<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{MIB, on_fake, value};
+    use super::super::tests::{MIB, remark_value, run_on_fake};
     use super::*;
     use crate::engine::fake::FakeDevice;
 
     #[test]
     fn depth_finds_the_servers() {
-        let (_, remarks) = on_fake(&DEPTH, 64 * MIB, || FakeDevice::steady(8, 1_000_000));
-        assert_eq!(value(&remarks, "knee_depth"), 8.0);
-        assert!((value(&remarks, "parallelism") - 8.0).abs() < 0.1);
+        let (_, remarks) = run_on_fake(&DEPTH, 64 * MIB, || FakeDevice::with_service_time(8, 1_000_000));
+        assert_eq!(remark_value(&remarks, "knee_depth"), 8.0);
+        assert!((remark_value(&remarks, "parallelism") - 8.0).abs() < 0.1);
     }
 
     #[test]
     fn depth_says_where_there_is_no_knee_up_to_the_deepest_queue() {
         let beyond = |servers: usize| {
-            let (_, remarks) = on_fake(&DEPTH, 64 * MIB, || FakeDevice::steady(servers, 20_000_000));
+            let (_, remarks) = run_on_fake(&DEPTH, 64 * MIB, || FakeDevice::with_service_time(servers, 20_000_000));
             assert_eq!(remarks.iter().any(|r| r.text.contains("at once, at least")), servers > 256, "{remarks:?}");
             remarks.iter().any(|r| r.id == "knee_beyond")
         };
@@ -191,17 +192,17 @@ mod tests {
     #[test]
     fn record_sizes_find_both_constants() {
         let device = || FakeDevice::new(1, Box::new(|op, _| Ok(200_000 + u64::from(op.length) * 5)));
-        let (_, remarks) = on_fake(&RECORD_SIZES, 64 * MIB, device);
-        assert!((value(&remarks, "request_s") / 200e-6 - 1.0).abs() < 0.02, "{remarks:?}");
-        assert!((value(&remarks, "rate_bytes_per_s") / 200e6 - 1.0).abs() < 0.02, "{remarks:?}");
-        assert!((value(&remarks, "knee_bytes") / 40_000.0 - 1.0).abs() < 0.03, "{remarks:?}");
+        let (_, remarks) = run_on_fake(&RECORD_SIZES, 64 * MIB, device);
+        assert!((remark_value(&remarks, "request_s") / 200e-6 - 1.0).abs() < 0.02, "{remarks:?}");
+        assert!((remark_value(&remarks, "rate_bytes_per_s") / 200e6 - 1.0).abs() < 0.02, "{remarks:?}");
+        assert!((remark_value(&remarks, "knee_bytes") / 40_000.0 - 1.0).abs() < 0.03, "{remarks:?}");
     }
 
     #[test]
     fn record_sizes_without_a_knee_say_why() {
         let says = |room: u64, service: fn(u64) -> u64, because: &str| {
             let device = || FakeDevice::new(1, Box::new(move |op, _| Ok(service(u64::from(op.length)))));
-            let (_, remarks) = on_fake(&RECORD_SIZES, room, device);
+            let (_, remarks) = run_on_fake(&RECORD_SIZES, room, device);
             assert!(remarks.iter().any(|r| r.id == "knee_bytes" && r.text.contains(because)), "{because}: {remarks:?}");
         };
         says(64 * MIB, |bytes| 2_000_000 - bytes, "does not grow");

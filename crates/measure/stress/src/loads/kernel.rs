@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use diskwright_probe::engine::ring::IdleRing;
+use diskwright_probe::engine::ring::NopRing;
 use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -84,18 +84,18 @@ pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, Stre
 /// remain.
 pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let failed = |error| StressError::Unavailable(format!("no io_uring: {error}"));
-    drop(IdleRing::new(BATCH).map_err(failed)?);
+    drop(NopRing::new(BATCH).map_err(failed)?);
     let worker = |place: WorkerPlace| -> WorkStep {
         // a ring accepts requests only from the thread that created it
-        let mut own: Option<(ThreadId, IdleRing)> = None;
+        let mut own: Option<(ThreadId, NopRing)> = None;
         place.keep(Box::new(move || {
             let this = std::thread::current().id();
             let kept = own.take().filter(|(thread, _)| *thread == this);
             let (_, ring) = own.insert(match kept {
                 Some(kept) => kept,
-                None => (this, IdleRing::new(BATCH).map_err(failed)?),
+                None => (this, NopRing::new(BATCH).map_err(failed)?),
             });
-            Ok(ring.turn().map_err(io(Path::new("io_uring"), "failed"))? as f64)
+            Ok(ring.run_batch().map_err(io(Path::new("io_uring"), "failed"))? as f64)
         }))
     };
     Ok(StressLoad::new(places(options.processors.max(1)).map(worker).collect(), LoadMost::Measured))

@@ -176,7 +176,7 @@ pub fn strip_counts(text: &str) -> &str {
     end.map_or(text, |end| &text[..end])
 }
 
-/// Strips signs around the text, words such as `zzz` and `Time:`, and counts behind it.
+/// Strips signs around the text, words such as `zzz` and `SuiteTime:`, and counts behind it.
 pub fn strip_labels(text: &str) -> &str {
     let is_sign = |c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '@' | '+' | ')' | '.');
     let mut text = text.trim_start_matches(is_sign).trim_end_matches(|c| is_sign(c) && c != '-');

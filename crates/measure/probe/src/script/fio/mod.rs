@@ -7,12 +7,12 @@ pub mod options;
 
 use std::collections::BTreeMap;
 
-use super::{MOST_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, unique, wrong};
+use super::{MAX_JOBS, Script, ScriptFile, ScriptFormat, ScriptJob, ScriptNote, number_duplicate_names, script_error};
 use crate::error::ProbeError;
-use options::{Treatment, canonical, like, option};
+use options::{Treatment, canonical_name, find_option, nearest_option};
 
 /// Longest line, bytes.
-const MOST_LINE: usize = 4096;
+const MAX_LINE_BYTES: usize = 4096;
 
 /// An option's value and its line.
 #[derive(Clone, Debug)]
@@ -38,28 +38,28 @@ struct FioSection {
 /// # Errors
 /// With file, line and option, and the expected input.
 pub fn parse(file: &str, text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<Script, ProbeError> {
-    let mut reader = FioReader { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
+    let mut reader = FioParser { file, variable, global: OptionValues::new(), sections: Vec::new(), notes: Vec::new() };
     for (index, line) in text.lines().enumerate() {
-        reader.line(index + 1, line)?;
+        reader.parse_line(index + 1, line)?;
     }
-    let FioReader { sections, mut notes, .. } = reader;
+    let FioParser { sections, mut notes, .. } = reader;
     let mut rounds = Rounds::default();
     // a global section at the end applies to no job
     for section in sections.iter().filter(|s| s.name != "global") {
-        let jobs = job::jobs(file, section, &mut notes)?;
-        rounds.add(file, section, jobs)?;
+        let jobs = job::section_jobs(file, section, &mut notes)?;
+        rounds.add_section(file, section, jobs)?;
     }
     let mut rounds = rounds.jobs;
     if rounds.is_empty() {
-        return Err(wrong(file, 0, "no section defines a job; add one, such as `[reads]`".into()));
+        return Err(script_error(file, 0, "no section defines a job; add one, such as `[reads]`".into()));
     }
-    rounds.iter_mut().for_each(|round| unique(round));
+    rounds.iter_mut().for_each(|round| number_duplicate_names(round));
     notes.sort_by_key(|n| n.line);
     let files = vec![ScriptFile { path: file.to_owned(), text: text.to_owned() }];
     Ok(Script { format: ScriptFormat::Fio, files, rounds, notes })
 }
 
-struct FioReader<'a> {
+struct FioParser<'a> {
     file: &'a str,
     variable: &'a dyn Fn(&str) -> Option<String>,
     global: OptionValues,
@@ -68,22 +68,22 @@ struct FioReader<'a> {
     notes: Vec<ScriptNote>,
 }
 
-impl FioReader<'_> {
-    fn line(&mut self, index: usize, line: &str) -> Result<(), ProbeError> {
+impl FioParser<'_> {
+    fn parse_line(&mut self, index: usize, line: &str) -> Result<(), ProbeError> {
         // fio cuts a line at either sign, wherever it stands
         let line = line.split([';', '#']).next().unwrap_or_default().trim();
-        let fail = |because: String| Err(wrong(self.file, index, because));
+        let fail = |because: String| Err(script_error(self.file, index, because));
         if line.is_empty() {
             return Ok(());
         }
-        if line.len() > MOST_LINE {
-            return fail(format!("the line is longer than {MOST_LINE} bytes"));
+        if line.len() > MAX_LINE_BYTES {
+            return fail(format!("the line is longer than {MAX_LINE_BYTES} bytes"));
         }
         if let Some(rest) = line.strip_prefix('[') {
             let name = rest.strip_suffix(']').map(str::trim).filter(|n| !n.is_empty());
             let Some(name) = name else { return fail(format!("expected `[name]`, found `{line}`")) };
-            self.section(index, name);
-            return if self.sections.len() > MOST_JOBS { fail(format!("more than {MOST_JOBS} jobs")) } else { Ok(()) };
+            self.start_section(index, name);
+            return if self.sections.len() > MAX_JOBS { fail(format!("more than {MAX_JOBS} jobs")) } else { Ok(()) };
         }
         if line.starts_with("include ") {
             return fail("`include` is not supported; copy the other file's text here".into());
@@ -92,11 +92,11 @@ impl FioReader<'_> {
             return fail(format!("`{line}` is before the first section; put `[global]` or `[name]` above it"));
         }
         let (key, value) = line.split_once('=').map_or((line, None), |(k, v)| (k.trim(), Some(v.trim())));
-        let value = value.map(|v| self.expand(index, v)).transpose()?;
-        self.option(index, key, value)
+        let value = value.map(|v| self.expand_variables(index, v)).transpose()?;
+        self.apply_option(index, key, value)
     }
 
-    fn section(&mut self, index: usize, name: &str) {
+    fn start_section(&mut self, index: usize, name: &str) {
         // the options of a finished global section apply to all sections below
         if let Some(last) = self.sections.last().filter(|s| s.name == "global") {
             self.global = last.values.clone();
@@ -106,8 +106,8 @@ impl FioReader<'_> {
     }
 
     /// Replaces `${NAME}` by environment variables.
-    fn expand(&self, index: usize, value: &str) -> Result<String, ProbeError> {
-        let fail = |because: String| Err(wrong(self.file, index, because));
+    fn expand_variables(&self, index: usize, value: &str) -> Result<String, ProbeError> {
+        let fail = |because: String| Err(script_error(self.file, index, because));
         if value.contains('`') {
             return fail(format!("`{value}`: commands are not run; write their output"));
         }
@@ -123,17 +123,17 @@ impl FioReader<'_> {
                 None => return fail(format!("the environment variable {name} is not set; set it or write its value")),
             }
             rest = &rest[start + end + 1..];
-            if done.len() > MOST_LINE {
-                return fail(format!("the value is longer than {MOST_LINE} bytes"));
+            if done.len() > MAX_LINE_BYTES {
+                return fail(format!("the value is longer than {MAX_LINE_BYTES} bytes"));
             }
         }
         Ok(done + rest)
     }
 
-    fn option(&mut self, index: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
-        let fail = |because: String| Err(wrong(self.file, index, because));
-        let Some((name, treatment)) = option(key) else {
-            let hint = like(key).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
+    fn apply_option(&mut self, index: usize, key: &str, value: Option<String>) -> Result<(), ProbeError> {
+        let fail = |because: String| Err(script_error(self.file, index, because));
+        let Some((name, treatment)) = find_option(key) else {
+            let hint = nearest_option(key).map_or(String::new(), |known| format!("; did you mean `{known}`?"));
             return fail(format!("`{key}` is not a known option{hint}"));
         };
         let text = value.as_deref().unwrap_or("1");
@@ -165,7 +165,7 @@ impl FioReader<'_> {
                 section.values.remove(one);
             }
         }
-        let name = if canonical(name) == "file_size" { "filesize" } else { name };
+        let name = if canonical_name(name) == "file_size" { "filesize" } else { name };
         section.values.insert(name, OptionValue { line: index, text: value });
         Ok(())
     }
@@ -178,23 +178,27 @@ struct Rounds {
     /// Sections of each round.
     sections: Vec<Vec<String>>,
     /// First round in which the next section may run.
-    open: usize,
-    all: usize,
+    first_open_round: usize,
+    job_count: usize,
 }
 
 impl Rounds {
-    fn add(&mut self, file: &str, section: &FioSection, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
-        self.all += jobs.len();
-        if self.all > MOST_JOBS {
-            return Err(wrong(file, section.line, format!("more than {MOST_JOBS} jobs in all, `numjobs` included")));
+    fn add_section(&mut self, file: &str, section: &FioSection, jobs: Vec<ScriptJob>) -> Result<(), ProbeError> {
+        self.job_count += jobs.len();
+        if self.job_count > MAX_JOBS {
+            return Err(script_error(
+                file,
+                section.line,
+                format!("more than {MAX_JOBS} jobs in all, `numjobs` included"),
+            ));
         }
         let stonewall = section.values.get("stonewall").is_some_and(|v| v.text.as_deref() != Some("0"));
         if stonewall {
-            self.open = self.jobs.len();
+            self.first_open_round = self.jobs.len();
         }
         let round = match section.values.get("wait_for") {
-            Some(value) => self.behind(file, value)?,
-            None => self.open,
+            Some(value) => self.round_after(file, value)?,
+            None => self.first_open_round,
         };
         while self.jobs.len() <= round {
             self.jobs.push(Vec::new());
@@ -206,17 +210,17 @@ impl Rounds {
     }
 
     /// Returns the round after the section that a job waits for.
-    fn behind(&self, file: &str, value: &OptionValue) -> Result<usize, ProbeError> {
+    fn round_after(&self, file: &str, value: &OptionValue) -> Result<usize, ProbeError> {
         let name = value.text.as_deref().unwrap_or_default();
         let Some(round) = self.sections.iter().position(|names| names.iter().any(|n| n == name)) else {
-            return Err(wrong(file, value.line, format!("wait_for: no section above is called `{name}`")));
+            return Err(script_error(file, value.line, format!("wait_for: no section above is called `{name}`")));
         };
         if self.sections[round].iter().any(|n| n != name) {
             let because = format!(
                 "wait_for={name}: other jobs run beside `{name}`, and this job would wait for them too; \
                  use `stonewall` to wait for all of them"
             );
-            return Err(wrong(file, value.line, because));
+            return Err(script_error(file, value.line, because));
         }
         Ok(round + 1)
     }

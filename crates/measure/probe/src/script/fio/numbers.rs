@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::script::TargetAmount;
 
 /// Largest number of sizes in a range or split.
-const MOST_SIZES: usize = 4096;
+const MAX_SIZES: usize = 4096;
 /// Largest request, bytes.
-const MOST_REQUEST: u64 = 1 << 30;
+const MAX_REQUEST_BYTES: u64 = 1 << 30;
 
 /// Splits off a whole number, decimal or `0x`; returns it and the rest in lower case.
-fn split(text: &str) -> Option<(u64, String)> {
+fn split_unit(text: &str) -> Option<(u64, String)> {
     let text = text.trim().to_lowercase();
     let (digits, radix) = text.strip_prefix("0x").map_or((text.as_str(), 10), |rest| (rest, 16));
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
@@ -20,8 +20,8 @@ fn split(text: &str) -> Option<(u64, String)> {
 }
 
 /// Parses a whole number without a unit.
-pub fn count(text: &str) -> Result<u64, String> {
-    match split(text) {
+pub fn parse_count(text: &str) -> Result<u64, String> {
+    match split_unit(text) {
         Some((number, rest)) if rest.is_empty() => Ok(number),
         _ => Err(format!("expected a whole number, found `{text}`")),
     }
@@ -29,9 +29,9 @@ pub fn count(text: &str) -> Result<u64, String> {
 
 /// Parses a size. `base` is `kb_base`: with 1024, `k` is 1024 and `ki` is 1000, as in old scripts;
 /// with 1000 it is the other way round.
-pub fn size(text: &str, base: u64) -> Result<u64, String> {
+pub fn parse_size(text: &str, base: u64) -> Result<u64, String> {
     let wrong = || format!("expected a size such as 4096, 4k or 10g, found `{text}`");
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let unit = unit.strip_suffix('b').unwrap_or(&unit);
     let (power, binary) = match unit.strip_suffix('i') {
         Some(power) if !power.is_empty() => (power, base == 1000),
@@ -51,20 +51,20 @@ pub fn size(text: &str, base: u64) -> Result<u64, String> {
 }
 
 /// Parses a size, or a share of the file such as `50%`.
-pub fn amount(text: &str, base: u64) -> Result<TargetAmount, String> {
+pub fn parse_amount(text: &str, base: u64) -> Result<TargetAmount, String> {
     match text.trim().strip_suffix('%') {
         Some(percent) => match percent.trim().parse::<f64>() {
             Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(TargetAmount::Share(percent / 100.0)),
             _ => Err(format!("expected a size or a share up to 100%, found `{text}`")),
         },
-        None => size(text, base).map(TargetAmount::Bytes),
+        None => parse_size(text, base).map(TargetAmount::Bytes),
     }
 }
 
 /// Parses a time; `unit_s` is the unit of a number without one, seconds.
-pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
+pub fn parse_time(text: &str, unit_s: f64) -> Result<Duration, String> {
     let wrong = || format!("expected a time such as 30, 10m or 500ms, found `{text}`");
-    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let unit_s = match unit.as_str() {
         "" => unit_s,
         "d" => 86_400.0,
@@ -81,7 +81,7 @@ pub fn time(text: &str, unit_s: f64) -> Result<Duration, String> {
 
 /// Splits a list into the parts for reads and for writes: `a`, `a,b`, `,b`; a third part, for
 /// trims, is ignored. An empty part is `None`.
-pub fn directions(text: &str) -> [Option<&str>; 2] {
+pub fn split_directions(text: &str) -> [Option<&str>; 2] {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let given = |index: usize| parts.get(index).copied().filter(|p| !p.is_empty());
     // a single part without a comma applies to both
@@ -92,44 +92,44 @@ pub fn directions(text: &str) -> [Option<&str>; 2] {
 /// Sizes of requests with their weights.
 pub type WeightedSizes = Vec<(u32, f64)>;
 
-fn request(text: &str, base: u64) -> Result<u32, String> {
-    let bytes = size(text, base)?;
+fn parse_request_size(text: &str, base: u64) -> Result<u32, String> {
+    let bytes = parse_size(text, base)?;
     match u32::try_from(bytes) {
-        Ok(small) if (1..=MOST_REQUEST).contains(&bytes) => Ok(small),
-        _ => Err(format!("expected a request of 1 to {MOST_REQUEST} bytes, found {bytes}")),
+        Ok(small) if (1..=MAX_REQUEST_BYTES).contains(&bytes) => Ok(small),
+        _ => Err(format!("expected a request of 1 to {MAX_REQUEST_BYTES} bytes, found {bytes}")),
     }
 }
 
 /// Parses `bs`: one size.
-pub fn fixed(text: &str, base: u64) -> Result<WeightedSizes, String> {
-    Ok(vec![(request(text, base)?, 1.0)])
+pub fn parse_fixed_size(text: &str, base: u64) -> Result<WeightedSizes, String> {
+    Ok(vec![(parse_request_size(text, base)?, 1.0)])
 }
 
 /// Parses `bsrange`: every multiple of the smallest size up to the largest, with equal probability
 /// (fio draws a number up to the largest, adds the smallest, and rounds down to a multiple).
-pub fn range(text: &str, base: u64) -> Result<WeightedSizes, String> {
+pub fn parse_size_range(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let (min_size, max_size) = text.split_once(['-', ':']).ok_or("expected a range such as 4k-64k")?;
-    let (a, b) = (request(min_size, base)?, request(max_size, base)?);
+    let (a, b) = (parse_request_size(min_size, base)?, parse_request_size(max_size, base)?);
     let (min_size, max_size) = (a.min(b), a.max(b));
     let steps = max_size / min_size;
-    if max_size % min_size != 0 || steps as usize > MOST_SIZES {
-        return Err(format!("{text}: the larger size must be a multiple of the smaller, up to {MOST_SIZES} times"));
+    if max_size % min_size != 0 || steps as usize > MAX_SIZES {
+        return Err(format!("{text}: the larger size must be a multiple of the smaller, up to {MAX_SIZES} times"));
     }
     Ok((1..=steps).map(|times| (min_size * times, 1.0)).collect())
 }
 
 /// Parses `bssplit`: `size/percent:size/percent`; sizes without a percentage share the rest.
-pub fn parts(text: &str, base: u64) -> Result<WeightedSizes, String> {
+pub fn parse_size_split(text: &str, base: u64) -> Result<WeightedSizes, String> {
     let mut sizes: Vec<(u32, Option<f64>)> = Vec::new();
     for part in text.split(':') {
         let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
         let percent = match percent.trim() {
             "" => None,
-            percent => Some(count(percent)? as f64),
+            percent => Some(parse_count(percent)? as f64),
         };
-        sizes.push((request(bytes, base)?, percent));
-        if sizes.len() > MOST_SIZES {
-            return Err(format!("more than {MOST_SIZES} sizes"));
+        sizes.push((parse_request_size(bytes, base)?, percent));
+        if sizes.len() > MAX_SIZES {
+            return Err(format!("more than {MAX_SIZES} sizes"));
         }
     }
     let given: f64 = sizes.iter().filter_map(|s| s.1).sum();
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_fios() {
+    fn parses_sizes_as_fio_does() {
         // HOWTO, "Parameter types": 4 KiB is 4k with kb_base=1024 and 4ki with 1000
         for (text, base, bytes) in [
             ("4096", 1024, 4096),
@@ -161,37 +161,37 @@ mod tests {
             ("0x10k", 1024, 16_384),
             ("1t", 1024, 1 << 40),
         ] {
-            assert_eq!(size(text, base), Ok(bytes), "{text}");
+            assert_eq!(parse_size(text, base), Ok(bytes), "{text}");
         }
         for text in ["", "k", "1.5g", "4q", "-1", "99999999999p", "4 4", "4kk", "0x"] {
-            assert!(size(text, 1024).is_err(), "{text}");
+            assert!(parse_size(text, 1024).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn times_shares_and_directions() {
-        assert_eq!(time("10m", 1.0), Ok(Duration::from_secs(600)));
-        assert_eq!(time("500", 1e-6), Ok(Duration::from_micros(500)));
-        assert_eq!(time("2ms", 1e-6), Ok(Duration::from_millis(2)));
-        assert!(time("5x", 1.0).is_err() && time("99999999999999d", 1.0).is_err());
-        assert_eq!(amount("50%", 1024), Ok(TargetAmount::Share(0.5)));
-        assert!(amount("150%", 1024).is_err() && amount("%", 1024).is_err());
-        assert_eq!(directions("8k"), [Some("8k"), Some("8k")]);
-        assert_eq!(directions("8k,32k"), [Some("8k"), Some("32k")]);
-        assert_eq!(directions(",8k"), [None, Some("8k")]);
-        assert_eq!(directions("8k,"), [Some("8k"), None]);
+    fn parses_times_shares_and_directions() {
+        assert_eq!(parse_time("10m", 1.0), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_time("500", 1e-6), Ok(Duration::from_micros(500)));
+        assert_eq!(parse_time("2ms", 1e-6), Ok(Duration::from_millis(2)));
+        assert!(parse_time("5x", 1.0).is_err() && parse_time("99999999999999d", 1.0).is_err());
+        assert_eq!(parse_amount("50%", 1024), Ok(TargetAmount::Share(0.5)));
+        assert!(parse_amount("150%", 1024).is_err() && parse_amount("%", 1024).is_err());
+        assert_eq!(split_directions("8k"), [Some("8k"), Some("8k")]);
+        assert_eq!(split_directions("8k,32k"), [Some("8k"), Some("32k")]);
+        assert_eq!(split_directions(",8k"), [None, Some("8k")]);
+        assert_eq!(split_directions("8k,"), [Some("8k"), None]);
     }
 
     #[test]
-    fn splits_and_ranges() {
-        assert_eq!(parts("4k/50:1k/:32k/", 1024), Ok(vec![(4096, 50.0), (1024, 25.0), (32_768, 25.0)]));
-        assert_eq!(range("4k-16k", 1024), Ok(vec![(4096, 1.0), (8192, 1.0), (12_288, 1.0), (16_384, 1.0)]));
-        assert_eq!(range("4k-4k", 1024), Ok(vec![(4096, 1.0)]));
+    fn parses_splits_and_ranges() {
+        assert_eq!(parse_size_split("4k/50:1k/:32k/", 1024), Ok(vec![(4096, 50.0), (1024, 25.0), (32_768, 25.0)]));
+        assert_eq!(parse_size_range("4k-16k", 1024), Ok(vec![(4096, 1.0), (8192, 1.0), (12_288, 1.0), (16_384, 1.0)]));
+        assert_eq!(parse_size_range("4k-4k", 1024), Ok(vec![(4096, 1.0)]));
         for text in ["4k/60:8k/60", "4k/10", "4k/x", "/50", "0/100", ""] {
-            assert!(parts(text, 1024).is_err(), "{text}");
+            assert!(parse_size_split(text, 1024).is_err(), "{text}");
         }
         for text in ["4k", "1-1g", "4k-6k", "-", "0-4k"] {
-            assert!(range(text, 1024).is_err(), "{text}");
+            assert!(parse_size_range(text, 1024).is_err(), "{text}");
         }
     }
 }

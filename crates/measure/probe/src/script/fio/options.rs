@@ -266,25 +266,25 @@ const OPTIONS: &[(&str, Treatment)] = &[
 ];
 
 /// Returns the canonical name of an option.
-pub fn canonical(name: &str) -> &str {
+pub fn canonical_name(name: &str) -> &str {
     ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, name)| name)
 }
 
 /// Finds an option by one of its names; returns its canonical name and its treatment.
-pub fn option(name: &str) -> Option<(&'static str, Treatment)> {
-    let name = canonical(name);
+pub fn find_option(name: &str) -> Option<(&'static str, Treatment)> {
+    let name = canonical_name(name);
     OPTIONS.iter().find(|(known, _)| *known == name).copied()
 }
 
 /// Returns the known option whose name is most similar, if any is.
-pub fn like(name: &str) -> Option<&'static str> {
+pub fn nearest_option(name: &str) -> Option<&'static str> {
     let aliases = ALIASES.iter().map(|(alias, _)| *alias);
     let names = OPTIONS.iter().map(|(name, _)| *name).chain(aliases);
     nearest_word(name, names)
 }
 
 /// Returns all options with their treatment, for documentation.
-pub fn all() -> impl Iterator<Item = (&'static str, Treatment)> {
+pub fn all_options() -> impl Iterator<Item = (&'static str, Treatment)> {
     OPTIONS.iter().copied()
 }
 
@@ -293,19 +293,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_there_once_and_aliases_lead_somewhere() {
+    fn names_are_unique_and_aliases_are_known() {
         let mut names: Vec<_> = OPTIONS.iter().map(|o| o.0).chain(ALIASES.iter().map(|a| a.0)).collect();
         names.sort_unstable();
         let all = names.len();
         names.dedup();
         assert_eq!(names.len(), all);
-        assert!(ALIASES.iter().all(|(alias, _)| option(alias).is_some()));
+        assert!(ALIASES.iter().all(|(alias, _)| find_option(alias).is_some()));
     }
 
     #[test]
-    fn a_slip_of_the_finger_is_told() {
-        assert_eq!(like("iodpeth"), Some("iodepth"));
-        assert_eq!(like("blocksise"), Some("blocksize"));
-        assert_eq!(like("something_else"), None);
+    fn suggests_the_nearest_option() {
+        assert_eq!(nearest_option("iodpeth"), Some("iodepth"));
+        assert_eq!(nearest_option("blocksise"), Some("blocksize"));
+        assert_eq!(nearest_option("something_else"), None);
     }
 }

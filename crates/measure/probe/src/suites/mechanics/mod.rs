@@ -1,34 +1,34 @@
 //! Mechanics of a disk: seek times, rotation period and zones. On flash, and on anything behind a
 //! cache that responds before the medium, the suites report that they saw none.
 
-mod curve;
 mod rotation;
+mod seek_time_curve;
 
 use std::time::Duration;
 
-use super::{SEQUENTIAL, Suite, SuiteSession, Writes, words};
+use super::{SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
 use crate::bench::SeriesStep;
 use crate::error::ProbeError;
 use crate::pattern::Pattern;
 use diskwright_base::Rng;
 
-use curve::fit;
 pub use rotation::ROTATION;
+use seek_time_curve::fit_curve;
 
 /// Seek distances, shares of the whole stroke.
-const DISTANCES: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.333, 0.5, 0.7, 0.95];
+const SEEK_DISTANCES: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.333, 0.5, 0.7, 0.95];
 /// The distance whose time is called the average seek: two random places are on average a third of
 /// the stroke apart.
-const THIRD: f64 = 1.0 / 3.0;
+const AVERAGE_SEEK_DISTANCE: f64 = 1.0 / 3.0;
 /// Largest number of requests per distance.
-const REQUESTS: usize = 1000;
+const MAX_REQUESTS_PER_DISTANCE: usize = 1000;
 /// Each request is drawn from this many bytes after its place, so that every angle of the platter
 /// is equally likely: more than most tracks hold.
-const SPREAD: u64 = 4 << 20;
+const PLACE_SPREAD_BYTES: u64 = 4 << 20;
 /// Number of places whose rate is measured.
-const ZONES: u64 = 12;
+const ZONE_COUNT: u64 = 12;
 /// Neighboring places belong to one zone if their rates differ by less than this share.
-const SAME_ZONE: f64 = 0.02;
+const SAME_ZONE_TOLERANCE: f64 = 0.02;
 
 /// Seek time by distance, and zones.
 pub const SEEK_CURVE: Suite = Suite {
@@ -45,31 +45,31 @@ pub const SEEK_CURVE: Suite = Suite {
            for all of it (half of that at 15,000 rpm), and outer zones up to twice as fast as inner ones. On flash \
            the curve is flat, and the suite says so.",
     writes: Writes::Never,
-    time: super::EACH,
-    run: seek_curve,
+    time: super::DEFAULT_RUN_TIME,
+    run: run_seek_curve,
 };
 
-fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
-    let stroke = zones(session)?;
-    let own_cost = own_cost(session)?;
+fn run_seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
+    let stroke = measure_zones(session)?;
+    let own_cost = measure_own_cost(session)?;
     let mut points = Vec::new();
     let mut spreads = Vec::new();
     let (mut cached, mut all) = (0, 0);
-    let least = (4 * SPREAD) as f64 / session.set.room as f64;
-    for &share in DISTANCES.iter().filter(|d| **d >= least) {
-        let steps = walk(session, &stroke, share);
-        let timed = session.series(&format!("distance-{share}"), steps, session.set.lasts)?;
+    let least = (4 * PLACE_SPREAD_BYTES) as f64 / session.settings.target_bytes as f64;
+    for &share in SEEK_DISTANCES.iter().filter(|d| **d >= least) {
+        let steps = seek_steps(session, &stroke, share);
+        let timed = session.run_series(&format!("distance-{share}"), steps, session.settings.duration)?;
         // the first seek starts anywhere; a time as short as the cache's came from a cache
         let mut seconds: Vec<f64> = timed
             .iter()
             .skip(1)
-            .map(|t| t.seconds())
+            .map(|t| t.duration_s())
             .filter(|s| own_cost.is_none_or(|own_cost| *s > 2.0 * own_cost))
             .collect();
         all += timed.len().saturating_sub(1);
         cached += timed.len().saturating_sub(1) - seconds.len();
         seconds.sort_unstable_by(f64::total_cmp);
-        if let Some((fastest, width)) = ends(&seconds) {
+        if let Some((fastest, width)) = fit_even_spread(&seconds) {
             points.push((share, fastest - own_cost.unwrap_or(0.0)));
             spreads.push((width, seconds[0]));
         }
@@ -78,11 +78,11 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         Some(own_cost) => {
             let text = format!(
                 "no mechanical behavior seen: reads anywhere take no longer than rereading the same sector ({})",
-                words(own_cost, "s")
+                format_quantity(own_cost, "s")
             );
-            session.say("seek_third_s", text);
+            session.report_text("seek_third_s", text);
         }
-        None => tell(session, &points, &spreads),
+        None => report_curve(session, &points, &spreads),
     }
     Ok(())
 }
@@ -92,9 +92,9 @@ fn seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
 /// its bytes divided by its rate.
 struct Stroke {
     /// Bytes of each part.
-    part: f64,
+    part_bytes: f64,
     /// Share of the stroke before each part, and 1 at the end.
-    before: Vec<f64>,
+    share_before: Vec<f64>,
 }
 
 impl Stroke {
@@ -104,61 +104,61 @@ impl Stroke {
         for rate in rates {
             before.push(before[before.len() - 1] + 1.0 / rate / whole);
         }
-        Stroke { part: room as f64 / rates.len() as f64, before }
+        Stroke { part_bytes: room as f64 / rates.len() as f64, share_before: before }
     }
 
     /// Returns the byte at a share of the stroke.
-    fn byte(&self, share: f64) -> f64 {
-        let last = self.before.len() - 2;
-        let index = self.before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
-        let (low, high) = (self.before[index], self.before[index + 1]);
-        (index as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part
+    fn byte_at(&self, share: f64) -> f64 {
+        let last = self.share_before.len() - 2;
+        let index = self.share_before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
+        let (low, high) = (self.share_before[index], self.share_before[index + 1]);
+        (index as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part_bytes
     }
 }
 
 /// Measures the rate at each of the places, and returns the stroke that follows from them.
-fn zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
-    let room = session.set.room;
-    let part = room / ZONES / (64 << 10) * (64 << 10);
+fn measure_zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
+    let room = session.settings.target_bytes;
+    let part = room / ZONE_COUNT / (64 << 10) * (64 << 10);
     if part < 64 << 10 {
         return Ok(Stroke::new(&[1.0], room));
     }
     let first_run = session.runs.len();
-    for zone in 0..ZONES {
-        let base = session.pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
+    for zone in 0..ZONE_COUNT {
+        let base = session.build_pattern(format!("zone-{zone}"), SEQUENTIAL, 64 << 10, 4);
         session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
     }
     let rates: Vec<f64> = session.runs[first_run..].iter().map(|r| r.bytes_per_s).collect();
     if rates.iter().any(|r| *r <= 0.0) {
-        session.say(
+        session.report_text(
             "outer_to_inner",
             "one place could not be read in time, so zones are unknown; measure longer with --for",
         );
         return Ok(Stroke::new(&[1.0], room));
     }
     let (first, last) = (rates[0], rates[rates.len() - 1]);
-    let zone_count = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE).count();
+    let zone_count = 1 + rates.windows(2).filter(|w| (w[1] / w[0] - 1.0).abs() > SAME_ZONE_TOLERANCE).count();
     let text = format!(
         "throughput at the beginning ({}) divided by that at the end ({})",
-        words(first, "bytes_per_s"),
-        words(last, "bytes_per_s")
+        format_quantity(first, "bytes_per_s"),
+        format_quantity(last, "bytes_per_s")
     );
-    session.found("outer_to_inner", first / last, "times", text);
+    session.report_value("outer_to_inner", first / last, "times", text);
     // a zone is slower than the one outside it; rates that rise and fall are noise
-    if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE)) && zone_count > 1 {
+    if rates.windows(2).all(|w| w[1] <= w[0] * (1.0 + SAME_ZONE_TOLERANCE)) && zone_count > 1 {
         let text = "zones of different rates that twelve places show (there may be more between them)";
-        session.found("zones", zone_count as f64, "count", text);
+        session.report_value("zones", zone_count as f64, "count", text);
     }
     Ok(Stroke::new(&rates, room))
 }
 
 /// Measures the cost of a request without seek and rotation: the same sector again, if a cache of
 /// the device serves it.
-fn own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
-    let length = session.smallest();
+fn measure_own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
+    let length = session.smallest_request_bytes();
     let steps = vec![SeriesStep { write: false, offset: 0, length, pause_ns: 0 }; 64];
-    let timed = session.series("same-again", steps, Duration::from_secs(1).min(session.set.lasts))?;
-    let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.seconds()).collect();
+    let timed = session.run_series("same-again", steps, Duration::from_secs(1).min(session.settings.duration))?;
+    let mut taken: Vec<f64> = timed.iter().skip(1).map(|t| t.duration_s()).collect();
     taken.sort_unstable_by(f64::total_cmp);
     // more than a millisecond does not come from a cache
     Ok(taken.get(taken.len() / 2).copied().filter(|s| *s < 1e-3))
@@ -166,19 +166,21 @@ fn own_cost(session: &mut SuiteSession<'_>) -> Result<Option<f64>, ProbeError> {
 
 /// Returns requests that are each this share of the stroke away from the previous one, back and
 /// forth.
-fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesStep> {
-    let length = session.smallest();
+fn seek_steps(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesStep> {
+    let length = session.smallest_request_bytes();
     let sector = u64::from(length);
-    let mut rng = Rng::new(session.set.seed, share.to_bits());
+    let mut rng = Rng::new(session.settings.seed, share.to_bits());
     let mut position = rng.next_f64();
-    let max_offset = session.set.room.saturating_sub(sector);
+    let max_offset = session.settings.target_bytes.saturating_sub(sector);
     let mut step = |position: f64| {
         let offset =
-            (stroke.byte(position) as u64).saturating_add(rng.next_below(SPREAD)).min(max_offset) / sector * sector;
+            (stroke.byte_at(position) as u64).saturating_add(rng.next_below(PLACE_SPREAD_BYTES)).min(max_offset)
+                / sector
+                * sector;
         (SeriesStep { write: false, offset, length, pause_ns: 0 }, rng.next_f64())
     };
     let mut steps = Vec::new();
-    for _ in 0..REQUESTS {
+    for _ in 0..MAX_REQUESTS_PER_DISTANCE {
         let (next, coin) = step(position);
         steps.push(next);
         let (down, up) = (position - share, position + share);
@@ -196,7 +198,7 @@ fn walk(session: &SuiteSession<'_>, stroke: &Stroke, share: f64) -> Vec<SeriesSt
 /// Returns the lower end and the width of uniformly spread times. Of n draws the second smallest
 /// lies 2 / (n + 1) of the width above the end; the slowest twentieth may be retries, and is left
 /// out.
-fn ends(sorted: &[f64]) -> Option<(f64, f64)> {
+fn fit_even_spread(sorted: &[f64]) -> Option<(f64, f64)> {
     let n = sorted.len();
     if n < 20 {
         return None;
@@ -208,43 +210,51 @@ fn ends(sorted: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Smallest addition of a long seek to a request, seconds, and smallest factor.
-const ARM: (f64, f64) = (0.5e-3, 1.3);
+const MIN_ARM_EFFECT: (f64, f64) = (0.5e-3, 1.3);
 /// Range of rotation periods, seconds: 24,000 to 2,400 rpm.
-const TURN: (f64, f64) = (2.5e-3, 25e-3);
+const ROTATION_RANGE_S: (f64, f64) = (2.5e-3, 25e-3);
 
 /// Reports what the points show.
-fn tell(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
-    let Some((&(_, short), curve)) = points.first().zip(fit(points)) else {
+fn report_curve(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
+    let Some((&(_, short), curve)) = points.first().zip(fit_curve(points)) else {
         let text = "no seek curve: the target is too small, or the run too short, for 20 requests at each of six \
                     distances; use a device, or a file of tens of GB";
-        return session.say("seek_third_s", text);
+        return session.report_text("seek_third_s", text);
     };
     let mut widths: Vec<f64> = spreads.iter().map(|s| s.0).collect();
     widths.sort_unstable_by(f64::total_cmp);
     let width = widths[widths.len() / 2];
-    let third = curve.at(THIRD);
-    if third - short < ARM.0 || third < ARM.1 * short || !(TURN.0..TURN.1).contains(&width) {
-        let fastest = |index: usize| words(spreads[index].1, "s");
+    let third = curve.value_at(AVERAGE_SEEK_DISTANCE);
+    if third - short < MIN_ARM_EFFECT.0
+        || third < MIN_ARM_EFFECT.1 * short
+        || !(ROTATION_RANGE_S.0..ROTATION_RANGE_S.1).contains(&width)
+    {
+        let fastest = |index: usize| format_quantity(spreads[index].1, "s");
         let text = format!(
             "no mechanical behavior seen: the fastest of many reads takes {} over the shortest distance and {} over \
              the longest",
             fastest(0),
             fastest(spreads.len() - 1)
         );
-        return session.say("seek_third_s", text);
+        return session.report_text("seek_third_s", text);
     }
-    session.found("seek_short_s", short, "s", format!("shortest movement of the arm, {} of the stroke", points[0].0));
-    session.found("seek_third_s", third, "s", "a third of the stroke, which is usually called the average seek");
-    session.found("seek_full_s", curve.at(1.0), "s", "from one end to the other");
+    session.report_value(
+        "seek_short_s",
+        short,
+        "s",
+        format!("shortest movement of the arm, {} of the stroke", points[0].0),
+    );
+    session.report_value("seek_third_s", third, "s", "a third of the stroke, which is usually called the average seek");
+    session.report_value("seek_full_s", curve.value_at(1.0), "s", "from one end to the other");
     let text = "spread of the times at one distance: a rotation, roughly (the suite `rotation` is exact)";
-    session.found("rotation_roughly_s", width, "s", text);
+    session.report_value("rotation_roughly_s", width, "s", text);
     for (id, value, text) in [
         ("seek_a_s", curve.a, "a of the curve a + b sqrt(d), d the share of the stroke, for short distances"),
         ("seek_b_s", curve.b, "b of it"),
         ("seek_c_s", curve.c, "c of the line c + e d for long distances"),
         ("seek_e_s", curve.e, "e of it"),
     ] {
-        session.found(id, value, "s", text);
+        session.report_value(id, value, "s", text);
     }
-    session.found("seek_bend", curve.bend, "fraction", "share of the stroke from which on the line holds");
+    session.report_value("seek_bend", curve.bend, "fraction", "share of the stroke from which on the line holds");
 }

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Kernel, RunOutcome};
+use super::{KernelCounts, RunOutcome};
 
 /// Interval of progress reports.
-const BEAT: Duration = Duration::from_millis(200);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Records processor time and the kernel's counts when measuring begins and ends.
 pub(super) struct RunWatch {
     sampler: Sampler,
-    begun: Option<(Instant, Duration)>,
+    started: Option<(Instant, Duration)>,
     ended: Option<(Instant, Duration)>,
-    kernel: Kernel,
+    kernel: KernelCounts,
 }
 
 /// Returns the time, and the processor time of all threads of this process so far, including those
@@ -29,26 +29,31 @@ impl RunWatch {
     pub(super) fn start() -> RunWatch {
         let options = LiveOptions { processes: false, filesystems: false, cgroups: false, ..LiveOptions::default() };
         let sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
-        RunWatch { sampler, begun: None, ended: None, kernel: Kernel::default() }
+        RunWatch { sampler, started: None, ended: None, kernel: KernelCounts::default() }
     }
 
     /// Returns how long to wait until the next boundary or progress report.
-    pub(super) fn nap(&self, now: Duration, measure_from: Duration, measure_until: Duration) -> Duration {
-        let next = if self.begun.is_none() { measure_from } else { measure_until };
-        next.saturating_sub(now).min(BEAT).max(Duration::from_millis(1))
+    pub(super) fn time_to_next_boundary(
+        &self,
+        now: Duration,
+        measure_from: Duration,
+        measure_until: Duration,
+    ) -> Duration {
+        let next = if self.started.is_none() { measure_from } else { measure_until };
+        next.saturating_sub(now).min(PROGRESS_INTERVAL).max(Duration::from_millis(1))
     }
 
-    pub(super) fn look(&mut self, now: Duration, measure_from: Duration, measure_until: Duration) {
-        if self.begun.is_none() && now >= measure_from {
+    pub(super) fn update_boundaries(&mut self, now: Duration, measure_from: Duration, measure_until: Duration) {
+        if self.started.is_none() && now >= measure_from {
             self.sampler.tick();
-            self.begun = Some(processor_time());
+            self.started = Some(processor_time());
         }
-        if self.begun.is_some() && self.ended.is_none() && now >= measure_until {
-            self.end();
+        if self.started.is_some() && self.ended.is_none() && now >= measure_until {
+            self.record_end();
         }
     }
 
-    fn end(&mut self) {
+    fn record_end(&mut self) {
         self.ended = Some(processor_time());
         self.sampler.tick();
         let (schema, row) = (self.sampler.schema(), self.sampler.row());
@@ -57,7 +62,7 @@ impl RunWatch {
             Some(row[column] * schema.series[column].scale).filter(|v| v.is_finite())
         };
         let disk = || Some(of("interrupts.total")? - of("interrupts.clock")? - of("interrupts.network")?);
-        self.kernel = Kernel {
+        self.kernel = KernelCounts {
             seconds: self.sampler.tick_stamp().elapsed_ns as f64 * 1e-9,
             interrupts: disk(),
             all_interrupts: of("interrupts.total"),
@@ -65,11 +70,11 @@ impl RunWatch {
         };
     }
 
-    pub(super) fn finish(mut self, outcome: &mut RunOutcome) {
-        if self.begun.is_some() && self.ended.is_none() {
-            self.end();
+    pub(super) fn fill_outcome(mut self, outcome: &mut RunOutcome) {
+        if self.started.is_some() && self.ended.is_none() {
+            self.record_end();
         }
-        outcome.cpu_s = match (self.begun, self.ended) {
+        outcome.cpu_s = match (self.started, self.ended) {
             // the readings may be a little apart from the run: the difference between them is
             // treated as a rate
             (Some((from, begun)), Some((until, ended))) if until > from => {

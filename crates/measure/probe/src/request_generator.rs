@@ -10,7 +10,7 @@ use crate::pattern::{MixStep, NormalSpread, Pattern, Placement};
 /// Response Probe Works"): the mean, plus the deviation times the sum of 14 numbers between 0 and 1
 /// less 7; negative values are folded. The true deviation is therefore sqrt(14/12), 1.08 times the
 /// given one.
-pub fn bell(rng: &mut Rng, spread: &NormalSpread) -> f64 {
+pub fn draw_bell_curve(rng: &mut Rng, spread: &NormalSpread) -> f64 {
     if spread.deviation == 0.0 {
         return spread.mean;
     }
@@ -31,25 +31,25 @@ pub struct PatternRequest {
 
 /// Generates the requests of one worker of a pattern.
 #[derive(Clone, Debug)]
-pub struct Draw {
-    dice: Rng,
+pub struct RequestGenerator {
+    rng: Rng,
     sizes: Vec<(u32, f64)>,
     write_sizes: Vec<(u32, f64)>,
     read_share: f64,
-    turns: Vec<MixStep>,
-    turn: usize,
-    align: u64,
-    write_align: u64,
-    from: u64,
-    range: u64,
-    place: OffsetGenerator,
+    mix_steps: Vec<MixStep>,
+    mix_index: usize,
+    align_bytes: u64,
+    write_align_bytes: u64,
+    range_start: u64,
+    range_bytes: u64,
+    offsets: OffsetGenerator,
     /// Separate sequence of places for writes, if the pattern keeps them apart from reads.
-    write_place: Option<OffsetGenerator>,
+    write_offsets: Option<OffsetGenerator>,
     scattered: bool,
     /// Contiguous requests from one place, how many of them remain, and where the next one lies.
-    run: u32,
-    run_left: u32,
-    run_next: u64,
+    run_length: u32,
+    run_remaining: u32,
+    run_offset: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -76,11 +76,11 @@ enum OffsetGenerator {
     },
 }
 
-impl Draw {
+impl RequestGenerator {
     /// Creates the generator of one of several workers, on a target of `target_bytes`. Sequential
     /// streams and strides are split among the workers, so that no two threads read the same bytes
     /// one after the other.
-    pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> Draw {
+    pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> RequestGenerator {
         let range = pattern.range_bytes.unwrap_or(target_bytes.saturating_sub(pattern.from_bytes));
         let largest = u64::from(pattern.largest());
         let smallest = |sizes: &[(u32, f64)]| sizes.iter().map(|s| u64::from(s.0)).min().unwrap_or(1).max(1);
@@ -110,58 +110,58 @@ impl Draw {
                 OffsetGenerator::Strided { stride: of(workers), next: of(worker) }
             }
         };
-        Draw {
-            dice: Rng::new(pattern.seed, u64::from(worker)),
+        RequestGenerator {
+            rng: Rng::new(pattern.seed, u64::from(worker)),
             sizes: pattern.sizes.clone(),
             write_sizes: pattern.write_sizes.clone(),
             read_share: pattern.read_share,
-            turns: pattern.turns.clone(),
-            turn: 0,
-            align,
-            write_align: if pattern.write_sizes.is_empty() { align } else { aligned(&pattern.write_sizes) },
-            from: pattern.from_bytes,
-            range,
-            write_place: pattern.apart.then(|| offsets.clone()),
-            place: offsets,
+            mix_steps: pattern.turns.clone(),
+            mix_index: 0,
+            align_bytes: align,
+            write_align_bytes: if pattern.write_sizes.is_empty() { align } else { aligned(&pattern.write_sizes) },
+            range_start: pattern.from_bytes,
+            range_bytes: range,
+            write_offsets: pattern.apart.then(|| offsets.clone()),
+            offsets: offsets,
             scattered: pattern.scattered,
-            run: pattern.run_requests.max(1),
-            run_left: 0,
-            run_next: 0,
+            run_length: pattern.run_requests.max(1),
+            run_remaining: 0,
+            run_offset: 0,
         }
     }
 
     /// Returns the random generator, for think times and arrivals.
-    pub fn dice(&mut self) -> &mut Rng {
-        &mut self.dice
+    pub fn rng_mut(&mut self) -> &mut Rng {
+        &mut self.rng
     }
 
     /// Generates the next request.
     #[inline]
-    pub fn request(&mut self) -> PatternRequest {
-        let mut length = self.size(false);
-        let write = if self.turns.is_empty() {
+    pub fn next_request(&mut self) -> PatternRequest {
+        let mut length = self.draw_size(false);
+        let write = if self.mix_steps.is_empty() {
             match self.read_share {
                 1.0 => false,
                 0.0 => true,
-                share => self.dice.next_f64() >= share,
+                share => self.rng.next_f64() >= share,
             }
         } else {
-            self.turn = (self.turn + 1) % self.turns.len();
-            self.turns[(self.turn + self.turns.len() - 1) % self.turns.len()] == MixStep::Write
+            self.mix_index = (self.mix_index + 1) % self.mix_steps.len();
+            self.mix_steps[(self.mix_index + self.mix_steps.len() - 1) % self.mix_steps.len()] == MixStep::Write
         };
         if write && !self.write_sizes.is_empty() {
-            length = self.size(true);
+            length = self.draw_size(true);
         }
-        let offset = self.from + self.offset(u64::from(length), write);
+        let offset = self.range_start + self.draw_offset(u64::from(length), write);
         PatternRequest { offset, length, write }
     }
 
     #[inline]
-    fn size(&mut self, write: bool) -> u32 {
+    fn draw_size(&mut self, write: bool) -> u32 {
         let sizes = if write { &self.write_sizes } else { &self.sizes };
         let [(first, _)] = sizes[..] else {
             let all: f64 = sizes.iter().map(|s| s.1).sum();
-            let mut left = self.dice.next_f64() * all;
+            let mut left = self.rng.next_f64() * all;
             for &(size, weight) in sizes {
                 left -= weight;
                 if left < 0.0 {
@@ -174,35 +174,35 @@ impl Draw {
     }
 
     #[inline]
-    fn offset(&mut self, length: u64, write: bool) -> u64 {
-        if self.run == 1 {
-            return self.place(length, write);
+    fn draw_offset(&mut self, length: u64, write: bool) -> u64 {
+        if self.run_length == 1 {
+            return self.draw_place(length, write);
         }
-        if self.run_left == 0 || self.run_next + length > self.range {
-            (self.run_next, self.run_left) = (self.place(length, write), self.run);
+        if self.run_remaining == 0 || self.run_offset + length > self.range_bytes {
+            (self.run_offset, self.run_remaining) = (self.draw_place(length, write), self.run_length);
         }
-        let position = self.run_next;
-        self.run_left -= 1;
-        self.run_next += length;
+        let position = self.run_offset;
+        self.run_remaining -= 1;
+        self.run_offset += length;
         position
     }
 
     #[inline]
-    fn place(&mut self, length: u64, write: bool) -> u64 {
+    fn draw_place(&mut self, length: u64, write: bool) -> u64 {
         // places at which a request of this length still fits
-        let align = if write { self.write_align } else { self.align };
-        let places = self.range.saturating_sub(length) / align + 1;
+        let align = if write { self.write_align_bytes } else { self.align_bytes };
+        let places = self.range_bytes.saturating_sub(length) / align + 1;
         let scattered = self.scattered;
         let spread = |offset: u64| if scattered { scatter_rank(offset, places) } else { offset };
-        let offsets = match &mut self.write_place {
+        let offsets = match &mut self.write_offsets {
             Some(writes) if write => writes,
-            _ => &mut self.place,
+            _ => &mut self.offsets,
         };
         match offsets {
-            OffsetGenerator::Uniform => self.dice.next_below(places) * align,
+            OffsetGenerator::Uniform => self.rng.next_below(places) * align,
             OffsetGenerator::Normal { mean, deviation } => {
                 for _ in 0..64 {
-                    let place = (*mean + *deviation * self.dice.draw_normal()) * places as f64;
+                    let place = (*mean + *deviation * self.rng.draw_normal()) * places as f64;
                     if place >= 0.0 && place < places as f64 {
                         return spread(place as u64) * align;
                     }
@@ -210,11 +210,11 @@ impl Draw {
                 spread((*mean * places as f64).clamp(0.0, (places - 1) as f64) as u64) * align
             }
             OffsetGenerator::Zipf(zipf) => {
-                let rank = zipf.draw_rank(&mut self.dice);
+                let rank = zipf.draw_rank(&mut self.rng);
                 scatter_rank(rank, places) * align
             }
             OffsetGenerator::Pareto { exponent } => {
-                let rank = (places as f64 * self.dice.next_f64().powf(*exponent)) as u64;
+                let rank = (places as f64 * self.rng.next_f64().powf(*exponent)) as u64;
                 scatter_rank(rank.min(places - 1), places) * align
             }
             OffsetGenerator::Sequential { next, part, turn } => {
@@ -222,14 +222,15 @@ impl Draw {
                 *turn = (stream + 1) % next.len();
                 let position = next[stream];
                 let base = position / *part * *part;
-                let position = if position + length > self.range { base.min(self.range - length) } else { position };
+                let position =
+                    if position + length > self.range_bytes { base.min(self.range_bytes - length) } else { position };
                 let end = position + length;
-                next[stream] = if end >= base + *part || end >= self.range { base } else { end };
+                next[stream] = if end >= base + *part || end >= self.range_bytes { base } else { end };
                 position
             }
             OffsetGenerator::Strided { stride, next } => {
                 // each worker wraps around to its own start, so that no two of them read the same
-                let max_offset = self.range.saturating_sub(length);
+                let max_offset = self.range_bytes.saturating_sub(length);
                 let first = || Some(*next % *stride).filter(|first| *first <= max_offset).unwrap_or(0);
                 let position = if *next <= max_offset { *next } else { first() };
                 *next = position.saturating_add(*stride);
@@ -249,9 +250,9 @@ mod tests {
         Pattern { placement, ..Pattern::random_reads(4096, 1) }
     }
 
-    fn draws(pattern: &Pattern, count: usize) -> Vec<PatternRequest> {
-        let mut draw = Draw::new(pattern, 64 * MIB, 0, 1);
-        (0..count).map(|_| draw.request()).collect()
+    fn draw_requests(pattern: &Pattern, count: usize) -> Vec<PatternRequest> {
+        let mut draw = RequestGenerator::new(pattern, 64 * MIB, 0, 1);
+        (0..count).map(|_| draw.next_request()).collect()
     }
 
     #[test]
@@ -267,7 +268,7 @@ mod tests {
         for place in places {
             let sizes = vec![(4096, 1.0), (65_536, 1.0)];
             let one = Pattern { from_bytes: MIB, range_bytes: Some(MIB), sizes, ..pattern(place) };
-            for drawn in draws(&one, 20_000) {
+            for drawn in draw_requests(&one, 20_000) {
                 let end = drawn.offset + u64::from(drawn.length);
                 assert!(drawn.offset >= MIB && end <= 2 * MIB, "{:?}: {drawn:?}", one.placement);
                 let strided = matches!(one.placement, Placement::Strided { .. });
@@ -277,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn sequential_comes_round_and_streams_keep_apart() {
+    fn sequential_wraps_around_and_streams_stay_apart() {
         let one = Pattern { range_bytes: Some(5 * 4096), ..pattern(Placement::Sequential { streams: 1 }) };
-        let offsets: Vec<u64> = draws(&one, 7).iter().map(|d| d.offset / 4096).collect();
+        let offsets: Vec<u64> = draw_requests(&one, 7).iter().map(|d| d.offset / 4096).collect();
         assert_eq!(offsets, [0, 1, 2, 3, 4, 0, 1]);
         let two = Pattern { range_bytes: Some(8 * 4096), ..pattern(Placement::Sequential { streams: 2 }) };
-        let offsets: Vec<u64> = draws(&two, 6).iter().map(|d| d.offset / 4096).collect();
+        let offsets: Vec<u64> = draw_requests(&two, 6).iter().map(|d| d.offset / 4096).collect();
         assert_eq!(offsets, [0, 4, 1, 5, 2, 6]);
     }
 
@@ -293,7 +294,7 @@ mod tests {
         let records = 20.0 * MIB as f64 / 512.0;
         let place = Placement::Normal { mean: mean / records, deviation: deviation / records };
         let one = Pattern { sizes: vec![(512, 1.0)], range_bytes: Some(20 * MIB), ..pattern(place) };
-        let found: Vec<f64> = draws(&one, 100_000).iter().map(|d| d.offset as f64 / 512.0).collect();
+        let found: Vec<f64> = draw_requests(&one, 100_000).iter().map(|d| d.offset as f64 / 512.0).collect();
         let average = found.iter().sum::<f64>() / found.len() as f64;
         let spread = (found.iter().map(|f| (f - average).powi(2)).sum::<f64>() / found.len() as f64).sqrt();
         // cut off at both ends three deviations away
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn pareto_gives_a_fifth_of_the_places_four_fifths_of_the_requests() {
-        let found = draws(&pattern(Placement::Pareto { power: 0.2 }), 200_000);
+        let found = draw_requests(&pattern(Placement::Pareto { power: 0.2 }), 200_000);
         let mut counts = std::collections::HashMap::new();
         found.iter().for_each(|d| *counts.entry(d.offset).or_insert(0u32) += 1);
         let mut counts: Vec<u32> = counts.into_values().collect();
@@ -315,31 +316,31 @@ mod tests {
     #[test]
     fn reads_and_sizes_come_in_their_shares() {
         let one = Pattern { read_share: 0.7, sizes: vec![(4096, 3.0), (8192, 1.0)], ..pattern(Placement::Uniform) };
-        let found = draws(&one, 100_000);
+        let found = draw_requests(&one, 100_000);
         let reads = found.iter().filter(|d| !d.write).count() as f64 / 1e5;
         let small = found.iter().filter(|d| d.length == 4096).count() as f64 / 1e5;
         assert!((reads - 0.7).abs() < 0.01 && (small - 0.75).abs() < 0.01, "{reads} {small}");
-        assert_eq!(draws(&one, 10), draws(&one, 10));
+        assert_eq!(draw_requests(&one, 10), draw_requests(&one, 10));
     }
 
     #[test]
-    fn response_probes_bell_is_fourteen_numbers_wide() {
+    fn bell_curve_has_the_spread_of_fourteen_uniform_numbers() {
         // sum of 14 numbers of variance 1/12 each
         let (mut rng, spread) = (Rng::new(3, 0), NormalSpread { mean: 100.0, deviation: 10.0 });
-        let found: Vec<f64> = (0..100_000).map(|_| bell(&mut rng, &spread)).collect();
+        let found: Vec<f64> = (0..100_000).map(|_| draw_bell_curve(&mut rng, &spread)).collect();
         let mean = found.iter().sum::<f64>() / 1e5;
         let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
         assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
         // what is negative is folded: a time of -16 is one of 16
         let spread = NormalSpread { mean: 0.0, deviation: 1.0 };
-        assert!((0..1000).all(|_| bell(&mut rng, &spread) >= 0.0));
+        assert!((0..1000).all(|_| draw_bell_curve(&mut rng, &spread) >= 0.0));
     }
 
     #[test]
-    fn turns_come_in_order_and_runs_follow_their_place() {
+    fn mix_steps_come_in_order_and_runs_are_contiguous() {
         let turns = vec![MixStep::Read, MixStep::Read, MixStep::Write];
         let one = Pattern { turns, run_requests: 3, ..pattern(Placement::Uniform) };
-        let found = draws(&one, 300);
+        let found = draw_requests(&one, 300);
         for access in found.chunks(3) {
             assert!(!access[0].write && !access[1].write && access[2].write);
             assert!(access.windows(2).all(|w| w[1].offset == w[0].offset + 4096));
@@ -348,12 +349,12 @@ mod tests {
     }
 
     #[test]
-    fn reads_and_writes_can_have_sizes_and_lines_of_their_own() {
+    fn reads_and_writes_have_separate_sizes_and_streams() {
         let sizes = vec![(8192, 1.0)];
         let sequential = pattern(Placement::Sequential { streams: 1 });
         let one = Pattern { read_share: 0.5, write_sizes: sizes, apart: true, ..sequential };
         assert_eq!(one.largest(), 8192);
-        let found = draws(&one, 1000);
+        let found = draw_requests(&one, 1000);
         for (write, length) in [(false, 4096), (true, 8192)] {
             let line: Vec<_> = found.iter().filter(|d| d.write == write).collect();
             assert!(
@@ -363,28 +364,28 @@ mod tests {
     }
 
     #[test]
-    fn strides_of_two_lanes_stay_apart_when_they_come_round() {
+    fn strides_of_two_workers_stay_apart_when_they_wrap_around() {
         // requests of 64 KiB with holes of 4 KiB, four of them in the range
         let stride = 68 << 10;
         let sizes = vec![(64 << 10, 1.0)];
         let one = Pattern { sizes, ..pattern(Placement::Strided { stride_bytes: stride }) };
         let one = Pattern { range_bytes: Some(4 * stride), ..one };
         let places = |worker| -> Vec<u64> {
-            let mut draw = Draw::new(&one, 64 * MIB, worker, 2);
-            (0..5).map(|_| draw.request().offset / stride).collect()
+            let mut draw = RequestGenerator::new(&one, 64 * MIB, worker, 2);
+            (0..5).map(|_| draw.next_request().offset / stride).collect()
         };
         assert_eq!((places(0), places(1)), (vec![0, 2, 0, 2, 0], vec![1, 3, 1, 3, 1]));
         // however long it is
         let huge = pattern(Placement::Strided { stride_bytes: u64::MAX });
-        let mut draw = Draw::new(&huge, 64 * MIB, 1, 2);
-        assert!((0..5).all(|_| draw.request().offset == 0));
+        let mut draw = RequestGenerator::new(&huge, 64 * MIB, 1, 2);
+        assert!((0..5).all(|_| draw.next_request().offset == 0));
     }
 
     #[test]
-    fn scattered_places_are_as_wanted_but_apart() {
+    fn scattered_places_keep_their_distribution_but_spread_out() {
         let place = Placement::Normal { mean: 0.5, deviation: 0.01 };
         let near = |scattered| {
-            let found = draws(&Pattern { scattered, ..pattern(place.clone()) }, 1000);
+            let found = draw_requests(&Pattern { scattered, ..pattern(place.clone()) }, 1000);
             found.iter().filter(|d| d.offset.abs_diff(32 * MIB) < 4 * MIB).count()
         };
         assert!(near(false) == 1000 && near(true) < 300, "{} {}", near(false), near(true));

@@ -4,17 +4,22 @@
 use crate::pattern::Pattern;
 use crate::result::RunResult;
 use crate::run::{Outcomes, RunOutcome};
-use crate::steady;
-use crate::summary::summary;
+use crate::steadiness;
+use crate::summary::summarize_run;
 
 /// Returns the results of patterns measured at the same time, and, under this name, the total if
 /// there are several.
-pub fn together(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
-    grouped(name, patterns, &vec![None; patterns.len()], outcomes)
+pub fn combine_results(name: &str, patterns: &[Pattern], outcomes: &Outcomes) -> Vec<RunResult> {
+    combine_grouped_results(name, patterns, &vec![None; patterns.len()], outcomes)
 }
 
 /// As [`combine_results`]; patterns of the same group are one line under the group's name.
-pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outcomes: &Outcomes) -> Vec<RunResult> {
+pub fn combine_grouped_results(
+    name: &str,
+    patterns: &[Pattern],
+    groups: &[Option<String>],
+    outcomes: &Outcomes,
+) -> Vec<RunResult> {
     let mut lines: Vec<(Option<&String>, Vec<usize>)> = Vec::new();
     for index in 0..patterns.len().min(outcomes.each.len()) {
         let group = groups.get(index).and_then(Option::as_ref);
@@ -25,12 +30,12 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
     }
     let one_line = lines.len() == 1;
     let line = |(group, members): &(Option<&String>, Vec<usize>)| {
-        let of = |index: usize| summary(&patterns[index], &outcomes.each[index]);
+        let of = |index: usize| summarize_run(&patterns[index], &outcomes.each[index]);
         let [first, _, ..] = members[..] else { return of(members[0]) };
         let runs: Vec<RunResult> = members.iter().map(|member| of(*member)).collect();
-        let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| joined(outcomes, members));
+        let outcome = outcomes.all.clone().filter(|_| one_line).unwrap_or_else(|| merge_outcomes(outcomes, members));
         let name = group.map_or(&patterns[first].name, |g| g);
-        RunResult { pattern: Some(patterns[first].clone()), ..sum(name, &runs, &patterns[first], &outcome) }
+        RunResult { pattern: Some(patterns[first].clone()), ..combined_result(name, &runs, &patterns[first], &outcome) }
     };
     let mut runs: Vec<RunResult> = lines.iter().map(line).collect();
     let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
@@ -39,19 +44,19 @@ pub fn grouped(name: &str, patterns: &[Pattern], groups: &[Option<String>], outc
             names.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, name)| name.clone()).collect();
     }
     if let (false, Some(first), Some(all)) = (one_line, patterns.first(), &outcomes.all) {
-        let total = sum(name, &runs, first, all);
+        let total = combined_result(name, &runs, first, all);
         runs.push(RunResult { combines: names, ..total });
     }
     runs
 }
 
 /// Merges the outcomes of some jobs, which began at the same time.
-fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
+fn merge_outcomes(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
     let mut all = RunOutcome { cpu_s: f64::NAN, ..RunOutcome::default() };
     for outcome in members.iter().map(|index| &outcomes.each[*index]) {
-        all.tally.merge(&outcome.tally);
+        all.tally.merge_worker(&outcome.tally);
         all.seconds = all.seconds.max(outcome.seconds);
-        all.lanes += outcome.lanes;
+        all.workers += outcome.workers;
         all.engine = outcome.engine;
         all.stopped |= outcome.stopped;
     }
@@ -59,8 +64,8 @@ fn joined(outcomes: &Outcomes, members: &[usize]) -> RunOutcome {
 }
 
 /// Combines several runs made at the same time into one result.
-fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
-    let mut sum = RunResult { name: name.to_owned(), pattern: None, ..summary(first, outcome) };
+fn combined_result(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) -> RunResult {
+    let mut sum = RunResult { name: name.to_owned(), pattern: None, ..summarize_run(first, outcome) };
     let several = |word: &str, of: &dyn Fn(&RunResult) -> &str| {
         if runs.iter().all(|r| of(r) == word) { word.to_owned() } else { "several".into() }
     };
@@ -71,7 +76,7 @@ fn sum(name: &str, runs: &[RunResult], first: &Pattern, outcome: &RunOutcome) ->
     let (reads, writes) = (outcome.tally.reads.requests, outcome.tally.writes.requests);
     sum.read_share = if reads + writes > 0 { reads as f64 / (reads + writes) as f64 } else { first.read_share };
     // another job's completions fill the silence
-    (sum.hidden_requests, sum.steady) = (None, steady::judge(&sum.slices, sum.measured_s).map(|s| s.steady));
+    (sum.hidden_requests, sum.steady) = (None, steadiness::judge_slices(&sum.slices, sum.measured_s).map(|s| s.steady));
     sum
 }
 
@@ -82,19 +87,19 @@ mod tests {
 
     fn outcome(reads: u64, writes: u64) -> RunOutcome {
         let mut tally = WorkerTally::default();
-        (0..reads).for_each(|index| tally.answer(false, 4096, 1_000_000, index));
-        (0..writes).for_each(|index| tally.answer(true, 4096, 3_000_000, index));
-        RunOutcome { tally, seconds: 1.0, engine: "fake", lanes: 1, ..RunOutcome::default() }
+        (0..reads).for_each(|index| tally.record_completion(false, 4096, 1_000_000, index));
+        (0..writes).for_each(|index| tally.record_completion(true, 4096, 3_000_000, index));
+        RunOutcome { tally, seconds: 1.0, engine: "fake", workers: 1, ..RunOutcome::default() }
     }
 
     #[test]
-    fn lines_groups_and_the_sum_of_all() {
+    fn combines_groups_and_adds_a_total() {
         let named = |name: &str| Pattern { name: name.into(), ..Pattern::random_reads(4096, 2) };
         let patterns = [named("a-1"), named("a-2"), named("b")];
         let each = vec![outcome(100, 0), outcome(200, 0), outcome(0, 100)];
         let outcomes = Outcomes { each, all: Some(outcome(300, 100)) };
         let groups = [Some("a".to_owned()), Some("a".to_owned()), None];
-        let runs = grouped("all", &patterns, &groups, &outcomes);
+        let runs = combine_grouped_results("all", &patterns, &groups, &outcomes);
         let found: Vec<_> = runs.iter().map(|r| (r.name.as_str(), r.requests_per_s, r.depth)).collect();
         assert_eq!(found, [("a", 300.0, Some(4)), ("b", 100.0, Some(2)), ("all", 400.0, Some(6))]);
         assert_eq!(
@@ -105,8 +110,8 @@ mod tests {
         assert!(runs[0].pattern.is_some() && runs[2].pattern.is_none());
         // a single group needs no total
         let alone = Outcomes { each: outcomes.each[..2].to_vec(), all: Some(outcome(300, 0)) };
-        let runs = grouped("all", &patterns[..2], &groups[..2], &alone);
+        let runs = combine_grouped_results("all", &patterns[..2], &groups[..2], &alone);
         assert_eq!((runs.len(), runs[0].name.as_str(), runs[0].combines.len()), (1, "a", 0));
-        assert_eq!(together("all", &patterns[..1], &Outcomes { each: vec![outcome(1, 0)], all: None }).len(), 1);
+        assert_eq!(combine_results("all", &patterns[..1], &Outcomes { each: vec![outcome(1, 0)], all: None }).len(), 1);
     }
 }

@@ -19,23 +19,23 @@ pub struct SeekCurve {
 
 impl SeekCurve {
     /// Returns the value of the curve at a distance.
-    pub fn at(&self, distance: f64) -> f64 {
+    pub fn value_at(&self, distance: f64) -> f64 {
         if distance < self.bend { self.a + self.b * distance.sqrt() } else { self.c + self.e * distance }
     }
 }
 
 /// Smallest number of points of each part.
-const LEAST: usize = 3;
+const MIN_POINTS_PER_PART: usize = 3;
 
 /// Fits the curve to points in order of distance, with the bend where the squared relative errors
 /// are smallest; `None` with fewer than six points.
-pub fn fit(points: &[(f64, f64)]) -> Option<SeekCurve> {
+pub fn fit_curve(points: &[(f64, f64)]) -> Option<SeekCurve> {
     let weigh = |y: f64| 1.0 / y.abs().max(1e-9).powi(2);
-    (LEAST..=points.len().checked_sub(LEAST)?)
+    (MIN_POINTS_PER_PART..=points.len().checked_sub(MIN_POINTS_PER_PART)?)
         .filter_map(|cut| {
             let (short, long) = points.split_at(cut);
-            let (a, b, left) = line(short.iter().map(|&(d, y)| (d.sqrt(), y, weigh(y))))?;
-            let (c, e, right) = line(long.iter().map(|&(d, y)| (d, y, weigh(y))))?;
+            let (a, b, left) = fit_line(short.iter().map(|&(d, y)| (d.sqrt(), y, weigh(y))))?;
+            let (c, e, right) = fit_line(long.iter().map(|&(d, y)| (d, y, weigh(y))))?;
             let bend = (short[cut - 1].0 * long[0].0).sqrt();
             Some((left + right, SeekCurve { a, b, c, e, bend }))
         })
@@ -45,7 +45,7 @@ pub fn fit(points: &[(f64, f64)]) -> Option<SeekCurve> {
 
 /// Fits a straight line through weighted points (x, y, weight); returns constant, slope, and
 /// remaining squares.
-fn line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64, f64)> {
+fn fit_line(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Option<(f64, f64, f64)> {
     let sum = |of: fn(f64, f64) -> f64| points.clone().map(|(x, y, w)| w * of(x, y)).sum::<f64>();
     let (one, x, y, xx, xy) = (sum(|_, _| 1.0), sum(|x, _| x), sum(|_, y| y), sum(|x, _| x * x), sum(|x, y| x * y));
     let denominator = one * xx - x * x;
@@ -68,10 +68,10 @@ mod tests {
         let truth = |d: f64| if d < 616.0 { 3.45 + 0.597 * d.sqrt() } else { 10.8 + 0.012 * d };
         let distances = [2.0, 5.0, 10.0, 30.0, 80.0, 200.0, 400.0, 580.0, 700.0, 900.0, 1100.0, 1400.0];
         let points: Vec<(f64, f64)> = distances.iter().map(|&d| (d, truth(d))).collect();
-        let found = fit(&points).unwrap();
+        let found = fit_curve(&points).unwrap();
         assert!((found.a - 3.45).abs() < 1e-6 && (found.b - 0.597).abs() < 1e-6, "{found:?}");
         assert!((found.c - 10.8).abs() < 1e-6 && (found.e - 0.012).abs() < 1e-6, "{found:?}");
         assert!((580.0..700.0).contains(&found.bend));
-        assert_eq!(fit(&points[..5]), None);
+        assert_eq!(fit_curve(&points[..5]), None);
     }
 }

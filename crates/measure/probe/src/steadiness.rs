@@ -16,56 +16,60 @@ pub struct Steadiness {
 }
 
 /// Number of rounds.
-const ROUNDS: usize = 5;
+const ROUND_COUNT: usize = 5;
 /// Slices (tenths of a second) in a second.
-const SECOND: usize = 10;
+const SLICES_PER_SECOND: usize = 10;
 /// Largest excursion and largest drift of a steady rate, shares of the mean.
-const MOST: (f64, f64) = (0.2, 0.1);
+const MAX_EXCURSION_AND_DRIFT: (f64, f64) = (0.2, 0.1);
 
 /// Returns the complete tenths of a second of a run: one without a completion counts as 0, one that
 /// the end cut short is left out.
-pub fn whole(slices: &[u64], seconds: f64) -> Vec<u64> {
+pub fn complete_slices(slices: &[u64], seconds: f64) -> Vec<u64> {
     // a run's length is known to a few milliseconds
-    let count = (seconds * SECOND as f64 + 0.1).max(0.0) as usize;
+    let count = (seconds * SLICES_PER_SECOND as f64 + 0.1).max(0.0) as usize;
     slices.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
 
 /// Judges a run by its counts in tenths of a second; `None` if there are fewer than two tenths per
 /// round, or nothing was completed at all.
-pub fn judge(slices: &[u64], seconds: f64) -> Option<Steadiness> {
-    let slices = whole(slices, seconds);
-    let unit = if slices.len() >= ROUNDS * SECOND { SECOND } else { 1 };
-    let length = slices.len() / ROUNDS / unit * unit;
+pub fn judge_slices(slices: &[u64], seconds: f64) -> Option<Steadiness> {
+    let slices = complete_slices(slices, seconds);
+    let unit = if slices.len() >= ROUND_COUNT * SLICES_PER_SECOND { SLICES_PER_SECOND } else { 1 };
+    let length = slices.len() / ROUND_COUNT / unit * unit;
     if length < 2 {
         return None;
     }
     // slices that do not fill a round are left out at the beginning: the end shows where the run
     // settled
-    let rest = &slices[slices.len() - ROUNDS * length..];
+    let rest = &slices[slices.len() - ROUND_COUNT * length..];
     let rounds: Vec<f64> = rest.chunks(length).map(|c| c.iter().sum::<u64>() as f64).collect();
-    of_rounds(&rounds)
+    judge_rates(&rounds)
 }
 
 /// Judges the last five of consecutive rates; `None` if there are fewer, or they are zero.
-pub fn of_rounds(rates: &[f64]) -> Option<Steadiness> {
-    let rounds = &rates[rates.len().checked_sub(ROUNDS)?..];
-    let mean = rounds.iter().sum::<f64>() / ROUNDS as f64;
+pub fn judge_rates(rates: &[f64]) -> Option<Steadiness> {
+    let rounds = &rates[rates.len().checked_sub(ROUND_COUNT)?..];
+    let mean = rounds.iter().sum::<f64>() / ROUND_COUNT as f64;
     if mean.is_nan() || mean <= 0.0 {
         return None;
     }
     let (min, max) = rounds.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
     // least squares through equally spaced points -2..2: the squares sum to 10
     let slope: f64 = rounds.iter().enumerate().map(|(i, p)| (i as f64 - 2.0) * p).sum::<f64>() / 10.0;
-    let (excursion, drift) = ((max - min) / mean, slope * (ROUNDS - 1) as f64 / mean);
-    Some(Steadiness { steady: excursion <= MOST.0 && drift.abs() <= MOST.1, excursion, drift })
+    let (excursion, drift) = ((max - min) / mean, slope * (ROUND_COUNT - 1) as f64 / mean);
+    Some(Steadiness {
+        steady: excursion <= MAX_EXCURSION_AND_DRIFT.0 && drift.abs() <= MAX_EXCURSION_AND_DRIFT.1,
+        excursion,
+        drift,
+    })
 }
 
 /// Returns the index from which a rate was steady to the end: the first of `rates` from which every
 /// five in a row are steady. `None` if the last five are not.
-pub fn since(rates: &[f64]) -> Option<usize> {
+pub fn steady_since(rates: &[f64]) -> Option<usize> {
     let mut index = None;
-    for first in (0..=rates.len().checked_sub(ROUNDS)?).rev() {
-        if !of_rounds(&rates[first..first + ROUNDS]).is_some_and(|s| s.steady) {
+    for first in (0..=rates.len().checked_sub(ROUND_COUNT)?).rev() {
+        if !judge_rates(&rates[first..first + ROUND_COUNT]).is_some_and(|s| s.steady) {
             break;
         }
         index = Some(first);
@@ -77,7 +81,7 @@ pub fn since(rates: &[f64]) -> Option<usize> {
 /// and after. `None` if a straight line explains it as well, if either part is shorter than a
 /// tenth, or if the step is less than a tenth of the mean before, or less than three times the
 /// spread around it.
-pub fn step(rates: &[f64]) -> Option<(usize, f64, f64)> {
+pub fn find_step(rates: &[f64]) -> Option<(usize, f64, f64)> {
     let min_length = (rates.len() / 10).max(2);
     if rates.len() < 2 * min_length + 1 {
         return None;
@@ -89,12 +93,12 @@ pub fn step(rates: &[f64]) -> Option<(usize, f64, f64)> {
     let (before, after) = (mean(&rates[..cut]), mean(&rates[cut..]));
     let spread = (residual(cut) / (rates.len() - 2) as f64).sqrt();
     let size = (after - before).abs();
-    (size > 0.1 * before && size > 3.0 * spread && residual(cut) < 0.5 * around_line(rates))
+    (size > 0.1 * before && size > 3.0 * spread && residual(cut) < 0.5 * residuals_around_line(rates))
         .then_some((cut, before, after))
 }
 
 /// Returns the sum of squares around the least-squares line.
-fn around_line(rates: &[f64]) -> f64 {
+fn residuals_around_line(rates: &[f64]) -> f64 {
     let n = rates.len() as f64;
     let (middle, mean) = ((n - 1.0) / 2.0, rates.iter().sum::<f64>() / n);
     let sum_of = |term: &dyn Fn(f64, f64) -> f64| -> f64 {
@@ -109,83 +113,95 @@ mod tests {
     use super::*;
 
     /// A minute of counts in tenths of a second.
-    fn minute(rate: impl Fn(f64) -> f64) -> Vec<u64> {
+    fn minute_of_slices(rate: impl Fn(f64) -> f64) -> Vec<u64> {
         (0..600).map(|i| rate(f64::from(i) / 10.0) as u64).collect()
     }
 
     #[test]
-    fn steady_falling_and_oscillating_series_are_told_apart() {
+    fn tells_steady_falling_and_oscillating_series_apart() {
         // a round is 12 s
         let cases: [(&str, Vec<u64>, bool); 8] = [
-            ("flat", minute(|_| 1000.0), true),
-            ("noise of 30 % by tenths averages out", minute(|t| 1000.0 + 300.0 * (t * 977.0).sin()), true),
-            ("falls by 8 % between the rounds' middles", minute(|t| 1000.0 - 100.0 * t / 60.0), true),
-            ("falls by 16 %", minute(|t| 1000.0 - 200.0 * t / 60.0), false),
-            ("falls from 20,000 to 2,000 as a cache fills", minute(|t| 2000.0 + 18_000.0 * (-t / 10.0).exp()), false),
+            ("flat", minute_of_slices(|_| 1000.0), true),
+            ("noise of 30 % by tenths averages out", minute_of_slices(|t| 1000.0 + 300.0 * (t * 977.0).sin()), true),
+            ("falls by 8 % between the rounds' middles", minute_of_slices(|t| 1000.0 - 100.0 * t / 60.0), true),
+            ("falls by 16 %", minute_of_slices(|t| 1000.0 - 200.0 * t / 60.0), false),
             (
-                "swings by 40 % in the mean with a period of 24 s",
-                minute(|t| 1000.0 + 200.0 * (t / 24.0 * std::f64::consts::TAU).sin()),
+                "falls from 20,000 to 2,000 as a cache fills",
+                minute_of_slices(|t| 2000.0 + 18_000.0 * (-t / 10.0).exp()),
                 false,
             ),
-            ("one round of five at 78 %", minute(|t| if (24.0..36.0).contains(&t) { 780.0 } else { 1000.0 }), false),
-            ("one round of five at 82 %", minute(|t| if (24.0..36.0).contains(&t) { 820.0 } else { 1000.0 }), true),
+            (
+                "swings by 40 % in the mean with a period of 24 s",
+                minute_of_slices(|t| 1000.0 + 200.0 * (t / 24.0 * std::f64::consts::TAU).sin()),
+                false,
+            ),
+            (
+                "one round of five at 78 %",
+                minute_of_slices(|t| if (24.0..36.0).contains(&t) { 780.0 } else { 1000.0 }),
+                false,
+            ),
+            (
+                "one round of five at 82 %",
+                minute_of_slices(|t| if (24.0..36.0).contains(&t) { 820.0 } else { 1000.0 }),
+                true,
+            ),
         ];
         for (name, slices, steady) in cases {
-            let found = judge(&slices, 60.0).unwrap();
+            let found = judge_slices(&slices, 60.0).unwrap();
             assert_eq!(found.steady, steady, "{name}: {found:?}");
         }
     }
 
     #[test]
-    fn the_worked_example() {
+    fn matches_the_worked_example() {
         // rounds 1040 1020 1000 980 960: excursion 80 of 1000, line from 1040 to 960
-        let found = of_rounds(&[9.0, 1040.0, 1020.0, 1000.0, 980.0, 960.0]).unwrap();
+        let found = judge_rates(&[9.0, 1040.0, 1020.0, 1000.0, 980.0, 960.0]).unwrap();
         assert!((found.excursion - 0.08).abs() < 1e-12 && (found.drift + 0.08).abs() < 1e-12, "{found:?}");
         assert!(found.steady);
     }
 
     #[test]
     fn short_runs_and_silence_are_not_judged() {
-        assert_eq!(judge(&[100; 9], 0.9), None);
-        assert!(judge(&[100; 10], 1.0).is_some_and(|s| s.steady));
-        assert_eq!(judge(&[0; 100], 10.0), None);
-        assert_eq!(of_rounds(&[1.0; 4]), None);
-        assert_eq!(of_rounds(&[f64::NAN; 5]), None);
+        assert_eq!(judge_slices(&[100; 9], 0.9), None);
+        assert!(judge_slices(&[100; 10], 1.0).is_some_and(|s| s.steady));
+        assert_eq!(judge_slices(&[0; 100], 10.0), None);
+        assert_eq!(judge_rates(&[1.0; 4]), None);
+        assert_eq!(judge_rates(&[f64::NAN; 5]), None);
         // a run of 5.9 s: rounds are whole seconds, and the first 0.9 s are left out
         let mut slices = vec![10_000; 9];
         slices.extend([100; 50]);
-        assert!(judge(&slices, 5.9).is_some_and(|s| s.steady));
+        assert!(judge_slices(&slices, 5.9).is_some_and(|s| s.steady));
         // an answer at the very end opens a slice that has no time of its own
         let mut slices = vec![100; 20];
         slices.push(1);
-        assert!(judge(&slices, 2.0).is_some_and(|s| s.steady));
+        assert!(judge_slices(&slices, 2.0).is_some_and(|s| s.steady));
         // a device that completed nothing for the last two of ten seconds was not steady
-        assert!(judge(&[100; 80], 10.0).is_some_and(|s| !s.steady));
-        assert_eq!(whole(&[1, 2, 3], 0.5), [1, 2, 3, 0, 0]);
-        assert_eq!(whole(&[1, 2, 3], f64::NAN), [0; 0]);
+        assert!(judge_slices(&[100; 80], 10.0).is_some_and(|s| !s.steady));
+        assert_eq!(complete_slices(&[1, 2, 3], 0.5), [1, 2, 3, 0, 0]);
+        assert_eq!(complete_slices(&[1, 2, 3], f64::NAN), [0; 0]);
     }
 
     #[test]
     fn the_beginning_of_the_steady_part_is_found() {
         let rates: Vec<f64> = (0..30).map(|i| if i < 10 { 2000.0 - 100.0 * f64::from(i) } else { 1000.0 }).collect();
         // windows that reach into the fall drift too much
-        let index = since(&rates).unwrap();
+        let index = steady_since(&rates).unwrap();
         assert!((8..=10).contains(&index), "{index}");
-        assert_eq!(since(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
-        assert_eq!(since(&[1.0; 3]), None);
+        assert_eq!(steady_since(&[1.0, 2.0, 3.0, 4.0, 5.0]), None);
+        assert_eq!(steady_since(&[1.0; 3]), None);
     }
 
     #[test]
     fn a_step_is_told_from_a_slope_and_from_noise() {
         let noise = |i: i32| f64::from((i * 7919) % 101) - 50.0;
         let throttled: Vec<f64> = (0..120).map(|i| if i < 46 { 3000.0 } else { 1000.0 } + noise(i)).collect();
-        let (cut, before, after) = step(&throttled).unwrap();
+        let (cut, before, after) = find_step(&throttled).unwrap();
         assert_eq!(cut, 46);
         assert!((before - 3000.0).abs() < 30.0 && (after - 1000.0).abs() < 30.0);
         let falling: Vec<f64> = (0..120).map(|i| 3000.0 - 20.0 * f64::from(i) + noise(i)).collect();
-        assert_eq!(step(&falling), None);
+        assert_eq!(find_step(&falling), None);
         let flat: Vec<f64> = (0..120).map(|i| 3000.0 + noise(i)).collect();
-        assert_eq!(step(&flat), None);
-        assert_eq!(step(&[1.0, 1.0, 9.0]), None);
+        assert_eq!(find_step(&flat), None);
+        assert_eq!(find_step(&[1.0, 1.0, 9.0]), None);
     }
 }

@@ -9,66 +9,66 @@ use std::time::{Duration, Instant};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::{EngineKind, RunConfig};
-use crate::draw::Draw;
-use crate::drive::{self, WorkerPlan};
 use crate::engine::ring::{self, Ring};
 use crate::engine::threads::{self, ThreadEngine};
-use crate::engine::{BufferSpec, IoEngine, MOST_MEMORY};
-use crate::live::Live;
+use crate::engine::{BufferSpec, IoEngine, MAX_BUFFER_BYTES};
+use crate::live::LiveCounters;
 use crate::pattern::{Pace, Pattern, Placement};
+use crate::request_generator::RequestGenerator;
 use crate::tally::WorkerTally;
+use crate::worker_loop::{self, WorkerPlan};
 
 /// Slots of an open loop: largest number of requests in flight. Further requests wait, and their
 /// wait is part of their latency.
-const OPEN_SLOTS: u32 = 4096;
+const OPEN_LOOP_SLOTS: u32 = 4096;
 
 /// Returns the number of workers of a pattern. Without io_uring, each request that is drawn
 /// independently of the others gets a worker that makes it itself: handing it to a thread and back
 /// would double its cost. Requests that follow one another have one worker: several would be as
 /// many streams, between which a disk moves its arm.
-pub(super) fn lanes(pattern: &Pattern, config: &RunConfig, jobs: u32) -> u32 {
+pub(super) fn worker_count(pattern: &Pattern, config: &RunConfig, jobs: u32) -> u32 {
     if matches!(pattern.placement, Placement::Sequential { .. }) {
         return 1;
     }
-    let max_workers = (config.lanes / jobs).max(1);
+    let max_workers = (config.workers / jobs).max(1);
     let random = matches!(pattern.placement, Placement::Uniform | Placement::Normal { .. } | Placement::Zipf { .. });
     let is_independent = random && pattern.turns.is_empty() && pattern.run_requests <= 1;
-    let ring = config.engine == EngineKind::Best && ring::is_there();
-    if is_independent && !ring { max_workers.max(threads::MOST / jobs) } else { max_workers }
+    let ring = config.engine == EngineKind::Best && ring::has_io_uring();
+    if is_independent && !ring { max_workers.max(threads::MAX_THREADS / jobs) } else { max_workers }
 }
 
 /// Holds workers back until all are ready.
 #[derive(Default)]
 pub(super) struct StartGate {
     /// Number of workers that wait, and whether the gate is open.
-    inside: Mutex<(usize, bool)>,
-    bell: Condvar,
+    state: Mutex<(usize, bool)>,
+    changed: Condvar,
 }
 
 impl StartGate {
     /// Blocks a worker until the gate opens.
-    pub(super) fn pass(&self) {
-        let mut state = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn wait_until_open(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 += 1;
-        self.bell.notify_all();
+        self.changed.notify_all();
         while !state.1 {
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     /// Waits for `workers` workers, then opens the gate.
     pub(super) fn open(&self, workers: usize) {
-        let mut state = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         while state.0 < workers {
-            state = self.bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.1 = true;
-        self.bell.notify_all();
+        self.changed.notify_all();
     }
 }
 
 /// Splits a pace among workers, so that no worker is idle.
-pub(super) fn shares(pace: &Pace, workers: u32) -> Vec<Pace> {
+pub(super) fn split_pace(pace: &Pace, workers: u32) -> Vec<Pace> {
     let split = |total: u32| {
         let workers = workers.clamp(1, total.max(1));
         (0..workers).map(move |worker| total / workers + u32::from(worker < total % workers))
@@ -92,7 +92,7 @@ pub(super) fn shares(pace: &Pace, workers: u32) -> Vec<Pace> {
 
 /// Stops reads from updating the access time: that takes some 5 % of the kernel's part of a
 /// request, and the file may belong to someone else.
-fn leave_access_time(file: &OwnedFd) {
+fn disable_access_time(file: &OwnedFd) {
     if let Ok(flags) = fcntl_getfl(file) {
         // only the owner may set this; reading works without it
         let _ = fcntl_setfl(file, flags | OFlags::NOATIME);
@@ -101,24 +101,24 @@ fn leave_access_time(file: &OwnedFd) {
 
 /// State of a job's workers that the monitor of the run can see.
 pub(super) struct JobView {
-    pub live: Vec<Live>,
+    pub live: Vec<LiveCounters>,
     /// Counts of each worker, parked while its engine may block for ever.
-    pub shelves: Vec<Mutex<Option<WorkerTally>>>,
+    pub parked_tallies: Vec<Mutex<Option<WorkerTally>>>,
 }
 
 impl JobView {
     pub(super) fn new(workers: usize) -> JobView {
         JobView {
-            live: (0..workers).map(|_| Live::default()).collect(),
-            shelves: (0..workers).map(|_| Mutex::default()).collect(),
+            live: (0..workers).map(|_| LiveCounters::default()).collect(),
+            parked_tallies: (0..workers).map(|_| Mutex::default()).collect(),
         }
     }
 
     /// Takes the counts of a worker that does not come back, and notes what it waits for.
-    pub(super) fn of_lost(&self, worker: usize, now: u64) -> WorkerTally {
-        let parked = self.shelves[worker].lock().unwrap_or_else(PoisonError::into_inner).take();
+    pub(super) fn take_lost_tally(&self, worker: usize, now: u64) -> WorkerTally {
+        let parked = self.parked_tallies[worker].lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut tally = parked.unwrap_or_default();
-        let (in_flight, since) = self.live[worker].waiting();
+        let (in_flight, since) = self.live[worker].in_flight_since();
         (tally.unanswered, tally.unanswered_ns) = (in_flight, now.saturating_sub(since));
         tally
     }
@@ -129,16 +129,16 @@ impl JobView {
 pub(super) struct WorkerSetup {
     pub pattern: Pattern,
     /// Size of the target, bytes.
-    pub bytes: u64,
-    pub after: Duration,
-    pub making: RunConfig,
-    pub ready: Arc<StartGate>,
-    pub shown: Arc<JobView>,
+    pub target_bytes: u64,
+    pub start_delay: Duration,
+    pub config: RunConfig,
+    pub start_gate: Arc<StartGate>,
+    pub view: Arc<JobView>,
     /// Index of this worker, and number of workers of this job.
-    pub number: u32,
-    pub lanes: u32,
+    pub worker_index: u32,
+    pub worker_count: u32,
     /// Zero of all engines' clocks.
-    pub begin: Instant,
+    pub clock_start: Instant,
 }
 
 /// Counts of a worker, the name of its engine, and notes about what limited the engine.
@@ -154,78 +154,80 @@ impl WorkerSetup {
         let slots = match *pace {
             Pace::Closed { depth } => depth,
             Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
-            Pace::Open { .. } => pattern.most_outstanding.unwrap_or(OPEN_SLOTS),
+            Pace::Open { .. } => pattern.most_outstanding.unwrap_or(OPEN_LOOP_SLOTS),
         };
-        let seed = pattern.seed ^ u64::from(self.number) << 32;
-        let buffers = BufferSpec { slots, largest: pattern.largest(), seed, writes: pattern.writes() };
+        let seed = pattern.seed ^ u64::from(self.worker_index) << 32;
+        let buffers = BufferSpec { slots, max_request_bytes: pattern.largest(), seed, writes: pattern.writes() };
         // sleeps of an open loop then end on time, not 50 microseconds later
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        leave_access_time(&file);
-        let because = match self.making.engine {
-            EngineKind::Best => match file.try_clone().and_then(|file| self.on_ring(pace, file, buffers)) {
+        disable_access_time(&file);
+        let because = match self.config.engine {
+            EngineKind::Best => match file.try_clone().and_then(|file| self.run_on_ring(pace, file, buffers)) {
                 Ok(ran) => return ran,
                 Err(error) => vec![format!("threads, because there is no io_uring: {error}")],
             },
             EngineKind::Threads => Vec::new(),
         };
-        self.on_threads(pace, file, buffers, because)
+        self.run_on_threads(pace, file, buffers, because)
     }
 
     /// Runs on a ring; the outer error means that there is no ring.
-    fn on_ring(&self, pace: &Pace, file: OwnedFd, mut buffers: BufferSpec) -> io::Result<io::Result<WorkerResult>> {
-        let fitted = buffers.fit(self.memory(), u32::MAX);
-        let ring = Ring::new(file, &buffers, self.begin)?;
+    fn run_on_ring(&self, pace: &Pace, file: OwnedFd, mut buffers: BufferSpec) -> io::Result<io::Result<WorkerResult>> {
+        let fitted = buffers.fit_to_limits(self.buffer_bytes(), u32::MAX);
+        let ring = Ring::new(file, &buffers, self.clock_start)?;
         let notes = fitted.into_iter().chain(ring.notes().iter().cloned()).collect();
-        let tally = self.drive(ring, pace, buffers.slots);
+        let tally = self.run_engine(ring, pace, buffers.slots);
         Ok(tally.map(|tally| WorkerResult { tally, engine: "io_uring", notes }))
     }
 
-    fn on_threads(
+    fn run_on_threads(
         &self,
         pace: &Pace,
         file: OwnedFd,
         mut buffers: BufferSpec,
         mut notes: Vec<String>,
     ) -> io::Result<WorkerResult> {
-        notes.extend(buffers.fit(self.memory(), (threads::MOST / self.lanes.max(1)).max(1)));
-        let threads = match ThreadEngine::new(file, &buffers, self.begin) {
+        notes.extend(
+            buffers.fit_to_limits(self.buffer_bytes(), (threads::MAX_THREADS / self.worker_count.max(1)).max(1)),
+        );
+        let threads = match ThreadEngine::new(file, &buffers, self.clock_start) {
             Ok(threads) => threads,
             Err(error) => {
                 // the others wait for this worker
-                self.ready.pass();
+                self.start_gate.wait_until_open();
                 return Err(error);
             }
         };
         notes.extend(threads.notes().iter().cloned());
-        let slots = threads.slots();
-        let tally = self.drive(threads, pace, slots)?;
+        let slots = threads.slot_count();
+        let tally = self.run_engine(threads, pace, slots)?;
         Ok(WorkerResult { tally, engine: "threads", notes })
     }
 
     /// Returns this worker's part of the memory for buffers, bytes.
-    fn memory(&self) -> u64 {
-        MOST_MEMORY / u64::from(self.lanes.max(1))
+    fn buffer_bytes(&self) -> u64 {
+        MAX_BUFFER_BYTES / u64::from(self.worker_count.max(1))
     }
 
-    fn drive<E: IoEngine>(&self, mut engine: E, pace: &Pace, slots: u32) -> io::Result<WorkerTally> {
-        let (pattern, index) = (&self.pattern, self.number as usize);
-        let mut generator = Draw::new(pattern, self.bytes, self.number, self.lanes);
+    fn run_engine<E: IoEngine>(&self, mut engine: E, pace: &Pace, slots: u32) -> io::Result<WorkerTally> {
+        let (pattern, index) = (&self.pattern, self.worker_index as usize);
+        let mut generator = RequestGenerator::new(pattern, self.target_bytes, self.worker_index, self.worker_count);
         let nanoseconds = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX / 4);
         let plan = WorkerPlan {
             pace: pace.clone(),
             durable: pattern.durable,
             ramp_ns: nanoseconds(pattern.ramp),
-            lasts_ns: nanoseconds(pattern.lasts),
-            stop: &self.making.stop,
-            after_ns: nanoseconds(self.after),
+            duration_ns: nanoseconds(pattern.lasts),
+            stop: &self.config.stop,
+            start_delay_ns: nanoseconds(self.start_delay),
             sync_every: pattern.sync_every,
-            most_bytes: pattern.most_bytes.map(|bytes| bytes.div_ceil(u64::from(self.lanes))),
-            done: &self.shown.live[index],
-            shelf: &self.shown.shelves[index],
-            brake_ns: self.making.brake.map(nanoseconds),
+            max_bytes: pattern.most_bytes.map(|bytes| bytes.div_ceil(u64::from(self.worker_count))),
+            live: &self.view.live[index],
+            parked_tally: &self.view.parked_tallies[index],
+            brake_ns: self.config.brake.map(nanoseconds),
         };
-        self.ready.pass();
-        let tally = drive::run(&mut engine, &mut generator, &plan, slots);
+        self.start_gate.wait_until_open();
+        let tally = worker_loop::run_worker(&mut engine, &mut generator, &plan, slots);
         if tally.as_ref().is_ok_and(|tally| tally.unanswered > 0) {
             // dropping it would wait for the device, and its buffers belong to the kernel for ever
             std::mem::forget(engine);

@@ -11,11 +11,11 @@ use crate::error::ProbeError;
 use crate::target::ProbeTarget;
 
 /// Number of places that are sampled to find the cached share.
-const SAMPLES: u64 = 64;
+const SAMPLE_COUNT: u64 = 64;
 
 /// Returns the bytes that the kernel has read from disks for this process; `None` if the kernel
 /// does not count them (no task I/O accounting).
-pub fn read_from_disk() -> Option<f64> {
+pub fn process_disk_read_bytes() -> Option<f64> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     text.lines().find_map(|l| l.strip_prefix("read_bytes:"))?.trim().parse().ok()
 }
@@ -25,7 +25,7 @@ pub fn read_from_disk() -> Option<f64> {
 ///
 /// # Errors
 /// When the target cannot be opened or written back.
-pub fn empty(target: &ProbeTarget) -> Result<(), ProbeError> {
+pub fn drop_target_pages(target: &ProbeTarget) -> Result<(), ProbeError> {
     let file = target.open(false, true, false)?;
     rustix::fs::fdatasync(&file).map_err(|e| ProbeError::io(&target.name, "its dirty pages cannot be written", e))?;
     rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)
@@ -35,19 +35,19 @@ pub fn empty(target: &ProbeTarget) -> Result<(), ProbeError> {
 /// Returns the share of a target that the page cache holds, from a sample of its pages: a read that
 /// may not wait is served from memory or fails. `None` if the filesystem does not support such
 /// reads.
-pub fn share(target: &ProbeTarget) -> Option<f64> {
+pub fn cached_share(target: &ProbeTarget) -> Option<f64> {
     let file = target.open(false, true, false).ok()?;
-    let step = (target.bytes / SAMPLES).max(4096) / 4096 * 4096;
+    let step = (target.bytes / SAMPLE_COUNT).max(4096) / 4096 * 4096;
     let mut sampled = 0.0;
     let mut cached = 0.0;
-    for index in (0..SAMPLES).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
+    for index in (0..SAMPLE_COUNT).map(|i| i * step).take_while(|offset| offset + 512 <= target.bytes) {
         sampled += 1.0;
-        cached += f64::from(u8::from(is_held(file.as_fd(), index)?));
+        cached += f64::from(u8::from(is_page_cached(file.as_fd(), index)?));
     }
     (sampled > 0.0).then(|| cached / sampled)
 }
 
-fn is_held(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
+fn is_page_cached(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
     let mut buffer = [0; 512];
     match preadv2(file, &mut [std::io::IoSliceMut::new(&mut buffer)], offset, ReadWriteFlags::NOWAIT) {
         Ok(_) => Some(true),
@@ -60,10 +60,10 @@ fn is_held(file: BorrowedFd<'_>, offset: u64) -> Option<bool> {
 /// stops writers, as the kernel computes both from `vm.dirty_*` and the available memory; `None` if
 /// it does not show them.
 pub fn dirty_limits() -> Option<(f64, f64)> {
-    limits(&fs::read_to_string("/proc/vmstat").ok()?, rustix::param::page_size() as f64)
+    parse_dirty_limits(&fs::read_to_string("/proc/vmstat").ok()?, rustix::param::page_size() as f64)
 }
 
-fn limits(vmstat: &str, page_bytes: f64) -> Option<(f64, f64)> {
+fn parse_dirty_limits(vmstat: &str, page_bytes: f64) -> Option<(f64, f64)> {
     let of = |name: &str| {
         let line = vmstat.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '))?;
         line.trim().parse::<f64>().ok().map(|pages| pages * page_bytes)
@@ -79,9 +79,9 @@ mod tests {
     #[test]
     fn dirty_limits_come_in_pages() {
         let text = "nr_free_pages 5\nnr_dirty 7\nnr_dirty_threshold 1000\nnr_dirty_background_threshold 500\n";
-        assert_eq!(limits(text, 4096.0), Some((500.0 * 4096.0, 1000.0 * 4096.0)));
-        assert_eq!(limits("nr_dirty 7\n", 4096.0), None);
-        assert_eq!(limits("nr_dirty_threshold x\nnr_dirty_background_threshold 1\n", 4096.0), None);
+        assert_eq!(parse_dirty_limits(text, 4096.0), Some((500.0 * 4096.0, 1000.0 * 4096.0)));
+        assert_eq!(parse_dirty_limits("nr_dirty 7\n", 4096.0), None);
+        assert_eq!(parse_dirty_limits("nr_dirty_threshold x\nnr_dirty_background_threshold 1\n", 4096.0), None);
     }
 
     #[test]
@@ -89,13 +89,16 @@ mod tests {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("cached.dat");
         fs::write(&path, vec![7; 4 << 20]).unwrap();
-        let target =
-            ProbeTarget::take(&path, &TargetOptions { buffered: true, ..TargetOptions::default() }, &mut |_, _| true)
-                .unwrap();
-        let Some(before) = share(&target) else { return eprintln!("skipped: no reads without waiting here") };
+        let target = ProbeTarget::open_or_create(
+            &path,
+            &TargetOptions { buffered: true, ..TargetOptions::default() },
+            &mut |_, _| true,
+        )
+        .unwrap();
+        let Some(before) = cached_share(&target) else { return eprintln!("skipped: no reads without waiting here") };
         assert!(before > 0.9, "{before}");
-        empty(&target).unwrap();
-        let after = share(&target).unwrap();
+        drop_target_pages(&target).unwrap();
+        let after = cached_share(&target).unwrap();
         assert!(after < 0.2, "{after}");
     }
 }
