@@ -64,7 +64,7 @@ pub fn probe_result(data: &[u8]) {
         let page = diskwright_report::probe::ProbePage { results, suite, zone, version: String::new() };
         let _ = diskwright_report::probe::render_page(&page);
         let side = [("fuzz", &document)];
-        let comparison = diskwright_results::compare::compare(&side, &side);
+        let comparison = diskwright_results::compare::compare_results(&side, &side);
         let _ =
             diskwright_report::probe::compare::render_screen(&comparison, true, &diskwright_report::Style::plain(80));
     }
@@ -272,7 +272,7 @@ pub fn probe_scripts(data: &[u8]) {
         let _ = script.required_targets(None);
         for job in script.jobs() {
             let pattern = job.pattern_on_target(1 << 30, &ScriptOptions::default());
-            if pattern.fault(512, 1 << 30).is_none() {
+            if pattern.find_fault(512, 1 << 30).is_none() {
                 let mut draw = diskwright_probe::request_generator::RequestGenerator::new(&pattern, 1 << 30, 0, 1);
                 (0..20).for_each(|_| assert!(draw.next_request().length > 0));
             }

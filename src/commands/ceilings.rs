@@ -176,7 +176,7 @@ pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
 
 /// Saves the results of a measurement's runs in the device's profile.
 pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, replace: bool) -> ProfileUpdate {
-    let because = |text: String| ProfileUpdate { file: None, because: vec![text] };
+    let because = |text: String| ProfileUpdate { file: None, remarks: vec![text] };
     if let Some(useless) = occasion.reason_to_discard(facts) {
         return because(useless.to_owned());
     }
@@ -197,7 +197,7 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
             let why = profile.ceiling().at_least;
             let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile, &why));
             because.extend((!why.is_empty()).then(|| format!("lower bound: {}", why.join("; "))));
-            ProfileUpdate { file: Some(stored.path.display().to_string()), because }
+            ProfileUpdate { file: Some(stored.path.display().to_string()), remarks: because }
         }
         // a profile that cannot be saved must not cost the result
         Err(error) => because(format!("it could not be saved in {}: {error}", folder.display())),

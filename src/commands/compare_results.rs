@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use diskwright_report::probe::{NamedResult, compare as drawn};
-use diskwright_results::compare::{ResultComparison, ResultFile, compare, words};
+use diskwright_results::compare::{ResultComparison, ResultFile, compare_results, quantity_label};
 use diskwright_results::document::{ProbeDocument, is_result};
 
 use super::{Failure, output, output_file};
@@ -65,7 +65,7 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) 
     let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
     let filed: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
     let (first, second) = filed.split_at(before.len());
-    let comparison = compare(first, second);
+    let comparison = compare_results(first, second);
     if let Some(file) = options.page {
         let named: Vec<NamedResult<'_>> =
             names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
@@ -97,7 +97,7 @@ fn hold(comparison: &ResultComparison, max_worse: f64) -> Result<(), Failure> {
         None => Ok(()),
         Some(row) => {
             let share = diskwright_base::units::format_value(row.worse_by(), "fraction");
-            Err(Failure::Failed(format!("{}: {} is worse by {share}", row.instance, words(row.counter))))
+            Err(Failure::Failed(format!("{}: {} is worse by {share}", row.instance, quantity_label(row.counter))))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use diskwright_planner::series::{FrontLoad, FrontSums};
 use diskwright_results::document::ProbeDocument;
-use diskwright_results::pattern::{Durable, Pace, Placement};
+use diskwright_results::pattern::{Durability, Pace, Placement};
 use diskwright_results::result::RunResult;
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::calibrate::CalibrationCell;
@@ -41,7 +41,7 @@ const LEAST_ROUNDS: f64 = 2.5;
 
 /// True if the run did everything that was requested.
 fn is_whole(run: &RunResult) -> bool {
-    (run.failed, run.short, run.unanswered) == (0, 0, 0) && !run.stopped
+    (run.failed, run.short_transfers, run.unanswered) == (0, 0, 0) && !run.stopped
 }
 
 /// Turns a run into a cell.
@@ -50,10 +50,10 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
     if document.buffered || pattern.buffered {
         return Err("it went through the page cache".into());
     }
-    if pattern.durable != Durable::No {
+    if pattern.durable != Durability::No {
         return Err("it waited for syncs".into());
     }
-    if !run.beside.is_empty() || !run.combines.is_empty() {
+    if !run.concurrent_runs.is_empty() || !run.combines.is_empty() {
         return Err("other runs ran at the same time".into());
     }
     if !is_whole(run) {
@@ -65,7 +65,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         Placement::Sequential { streams: 1 } => true,
         _ => return Err("its addresses are neither uniformly random nor sequential".into()),
     };
-    let size = match (&pattern.sizes[..], pattern.write_sizes.is_empty() && pattern.turns.is_empty()) {
+    let size = match (&pattern.sizes[..], pattern.write_sizes.is_empty() && pattern.read_write_order.is_empty()) {
         ([(size, _)], true) if u64::from(*size).is_multiple_of(BLOCK_BYTES) => *size,
         _ => return Err("its requests have several sizes or mixes".into()),
     };
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_run_with_requests_that_moved_too_little_is_not_fitted() {
         assert!(is_whole(&RunResult::default()));
-        assert!(!is_whole(&RunResult { short: 1, ..RunResult::default() }));
+        assert!(!is_whole(&RunResult { short_transfers: 1, ..RunResult::default() }));
         assert!(!is_whole(&RunResult { failed: 1, ..RunResult::default() }));
         assert!(!is_whole(&RunResult { stopped: true, ..RunResult::default() }));
     }

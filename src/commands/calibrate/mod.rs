@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use diskwright_results::document::ProbeDocument;
-use diskwright_results::pattern::Durable;
+use diskwright_results::pattern::Durability;
 use diskwright_results::result::RunResult;
 use diskwright_simulator::calibrate::burst::MeasuredCredits;
 use diskwright_simulator::calibrate::{
@@ -138,7 +138,7 @@ fn device(
     }
     let facts = &first.device;
     let bytes = facts.bytes.filter(|bytes| *bytes >= first.target_bytes).unwrap_or(first.target_bytes);
-    let is_commit = |run: &&RunResult| run.pattern.as_ref().is_some_and(|p| p.durable == Durable::Fdatasync);
+    let is_commit = |run: &&RunResult| run.pattern.as_ref().is_some_and(|p| p.durable == Durability::Fdatasync);
     let commit = documents.iter().flat_map(|d| &d.runs).find(is_commit).and_then(|run| run.latency_s.mean);
     let suites: Vec<&str> = documents.iter().map(|d| d.suite.as_str()).collect();
     let plain = diskwright_base::text::truncate_text(&first.target, 60);

@@ -10,12 +10,12 @@ use diskwright_results::result::RunResult;
 pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
     let mut found: Vec<SuiteRemark> = target.cautions.iter().map(|text| remark("target", None, text.clone())).collect();
     found.extend(runs.iter().filter(|run| run.failed > 0).map(failures));
-    found.extend(runs.iter().filter(|run| run.short > 0).map(|run| {
+    found.extend(runs.iter().filter(|run| run.short_transfers > 0).map(|run| {
         let text = format!(
             "requests of {} moved less data than requested and are not counted: the target has shrunk",
             run.name
         );
-        remark("short", Some(run.short), text)
+        remark("short", Some(run.short_transfers), text)
     }));
     found.extend(runs.iter().filter(|run| is_overloaded(run)).map(|run| {
         let text = format!(
@@ -50,7 +50,7 @@ fn is_overloaded(run: &RunResult) -> bool {
 fn failures(run: &RunResult) -> SuiteRemark {
     let answered = run.requests_per_s * run.measured_s;
     let share = run.failed as f64 / (run.failed as f64 + answered) * 100.0;
-    let reasons: Vec<String> = run.errors.iter().map(|e| format!("{} of them: {}", e.count, e.what)).collect();
+    let reasons: Vec<String> = run.errors.iter().map(|e| format!("{} of them: {}", e.count, e.message)).collect();
     let text = format!(
         "requests of {} failed (about {share:.1} %); rates and latencies do not include them; {}",
         run.name,

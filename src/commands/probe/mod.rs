@@ -224,7 +224,7 @@ fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: S
         command: std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect(),
         buffered: arguments.buffered,
         complete: true,
-        because: None,
+        incomplete_reason: None,
         moving_bytes: arguments.time_to_move,
         script: None,
         targets: Vec::new(),
@@ -250,13 +250,13 @@ fn finish(
         return Err(error.into());
     }
     document.complete = failed.is_none();
-    document.because = failed.as_ref().map(ToString::to_string);
+    document.incomplete_reason = failed.as_ref().map(ToString::to_string);
     for run in &mut document.runs {
         run.moving_s = arguments.time_to_move.and_then(|bytes| run.moving_s(bytes as f64));
     }
     document.profile = match remembered {
         Ok((runs, occasion)) => remember(arguments, &document, &runs, occasion),
-        Err(because) => ProfileUpdate { file: None, because: vec![because.into()] },
+        Err(because) => ProfileUpdate { file: None, remarks: vec![because.into()] },
     };
     keep(arguments, &document)?;
     if output_file::is_any_stdout(&arguments.output) {
@@ -285,11 +285,11 @@ fn remember(
     occasion: MeasurementContext,
 ) -> ProfileUpdate {
     if arguments.no_save {
-        return ProfileUpdate { file: None, because: vec!["--no-save".into()] };
+        return ProfileUpdate { file: None, remarks: vec!["--no-save".into()] };
     }
     if document.suite != PROFILING && !arguments.save && !arguments.replace_profile {
         let because = "only the suite `quick` is saved by default; use --save for this one";
-        return ProfileUpdate { file: None, because: vec![because.into()] };
+        return ProfileUpdate { file: None, remarks: vec![because.into()] };
     }
     let occasion = MeasurementContext {
         measured: document.started.clone(),

@@ -11,7 +11,7 @@ use crate::commands::output;
 /// Formats the result of a suite or of a script.
 pub fn text(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     let style = output::wide_style();
-    let (said, more) = document.profile.words();
+    let (said, more) = document.profile.describe_update();
     let said = if said.is_empty() { String::new() } else { format!("\n{said}\n") };
     let more = more.iter().flat_map(|text| indent_item(text, &style)).map(|line| line + "\n");
     render_screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()

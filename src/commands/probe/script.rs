@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
         document.remarks.extend(doubts::doubts(target, &own));
     }
     // jobs that run in parallel show less than the device can do
-    let alone = || document.runs.iter().filter(|r| r.beside.is_empty()).cloned().collect();
+    let alone = || document.runs.iter().filter(|r| r.concurrent_runs.is_empty()).cloned().collect();
     let remembered = match &targets[..] {
         _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job uses the page cache"),
         [(_, target)] => Ok((alone(), ceilings::occasion(target))),

@@ -275,7 +275,7 @@ fn run_ours(path: &Path, kind: EngineKind, seconds: f64) -> Result<Round, String
     let target =
         ProbeTarget::open_or_create(path, &TargetOptions::default(), &mut |_, _| true).map_err(|e| e.to_string())?;
     let (ramp, lasts) = (Duration::ZERO, Duration::from_secs_f64(seconds));
-    let pattern = Pattern { ramp, lasts, ..Pattern::random_reads(4096, QUEUE_DEPTH) };
+    let pattern = Pattern { ramp, duration: lasts, ..Pattern::random_reads(4096, QUEUE_DEPTH) };
     let config = RunConfig { engine: kind, workers: 1, brake: None, stop: Arc::default() };
     let before = process_times();
     let outcome = run::run(&target, &pattern, &config, &mut |_, _| {}).map_err(|e| e.to_string())?;

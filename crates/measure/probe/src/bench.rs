@@ -284,7 +284,7 @@ impl Bench for TargetBench<'_> {
             all.push(RunJob { pattern: job.pattern, target, start_delay: Duration::ZERO });
         }
         let names = jobs.iter().map(|j| j.pattern.name.as_str()).collect::<Vec<_>>().join(" + ");
-        let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
+        let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
         let (before, told) = (page_cache::process_disk_read_bytes(), &mut *self.progress);
         let mut outcomes = run_jobs(&all, self.config, &mut |share, stretch| told(&names, share, stretch, lasts))?;
         if let [outcome] = &mut outcomes.each[..] {
@@ -340,7 +340,7 @@ impl Bench for DryRun {
     fn measure_jobs(&mut self, jobs: &[BenchJob<'_>]) -> Result<Outcomes, ProbeError> {
         // several jobs give one result each and one for all
         self.runs += jobs.len() as u32 + u32::from(jobs.len() > 1);
-        self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.lasts).as_secs_f64()).fold(0.0, f64::max);
+        self.seconds += jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
         let each: Vec<RunOutcome> = jobs.iter().map(|job| dry_outcome(job.pattern)).collect();
         Ok(Outcomes { all: each.first().cloned().filter(|_| each.len() > 1), each })
     }

@@ -40,7 +40,7 @@ pub fn combine_grouped_results(
     let mut runs: Vec<RunResult> = lines.iter().map(line).collect();
     let names: Vec<String> = runs.iter().map(|r| r.name.clone()).collect();
     for (index, run) in runs.iter_mut().enumerate() {
-        run.beside =
+        run.concurrent_runs =
             names.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, name)| name.clone()).collect();
     }
     if let (false, Some(first), Some(all)) = (one_line, patterns.first(), &outcomes.all) {
@@ -103,10 +103,10 @@ mod tests {
         let found: Vec<_> = runs.iter().map(|r| (r.name.as_str(), r.requests_per_s, r.depth)).collect();
         assert_eq!(found, [("a", 300.0, Some(4)), ("b", 100.0, Some(2)), ("all", 400.0, Some(6))]);
         assert_eq!(
-            (&runs[0].beside[..], &runs[2].combines[..]),
+            (&runs[0].concurrent_runs[..], &runs[2].combines[..]),
             (&["b".to_owned()][..], &["a".into(), "b".into()][..])
         );
-        assert_eq!((runs[0].lanes, runs[0].cpu_s_per_request, runs[2].read_share), (2, None, 0.75));
+        assert_eq!((runs[0].workers, runs[0].cpu_s_per_request, runs[2].read_share), (2, None, 0.75));
         assert!(runs[0].pattern.is_some() && runs[2].pattern.is_none());
         // a single group needs no total
         let alone = Outcomes { each: outcomes.each[..2].to_vec(), all: Some(outcome(300, 0)) };

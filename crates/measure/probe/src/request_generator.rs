@@ -82,7 +82,7 @@ impl RequestGenerator {
     /// one after the other.
     pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> RequestGenerator {
         let range = pattern.range_bytes.unwrap_or(target_bytes.saturating_sub(pattern.from_bytes));
-        let largest = u64::from(pattern.largest());
+        let largest = u64::from(pattern.max_request_bytes());
         let smallest = |sizes: &[(u32, f64)]| sizes.iter().map(|s| u64::from(s.0)).min().unwrap_or(1).max(1);
         let aligned = |sizes| if pattern.align_bytes == 0 { smallest(sizes) } else { pattern.align_bytes };
         let align = aligned(&pattern.sizes);
@@ -115,13 +115,13 @@ impl RequestGenerator {
             sizes: pattern.sizes.clone(),
             write_sizes: pattern.write_sizes.clone(),
             read_share: pattern.read_share,
-            mix_steps: pattern.turns.clone(),
+            mix_steps: pattern.read_write_order.clone(),
             mix_index: 0,
             align_bytes: align,
             write_align_bytes: if pattern.write_sizes.is_empty() { align } else { aligned(&pattern.write_sizes) },
             range_start: pattern.from_bytes,
             range_bytes: range,
-            write_offsets: pattern.apart.then(|| offsets.clone()),
+            write_offsets: pattern.separate_positions.then(|| offsets.clone()),
             offsets: offsets,
             scattered: pattern.scattered,
             run_length: pattern.run_requests.max(1),
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn mix_steps_come_in_order_and_runs_are_contiguous() {
         let turns = vec![MixStep::Read, MixStep::Read, MixStep::Write];
-        let one = Pattern { turns, run_requests: 3, ..pattern(Placement::Uniform) };
+        let one = Pattern { read_write_order: turns, run_requests: 3, ..pattern(Placement::Uniform) };
         let found = draw_requests(&one, 300);
         for access in found.chunks(3) {
             assert!(!access[0].write && !access[1].write && access[2].write);
@@ -352,8 +352,8 @@ mod tests {
     fn reads_and_writes_have_separate_sizes_and_streams() {
         let sizes = vec![(8192, 1.0)];
         let sequential = pattern(Placement::Sequential { streams: 1 });
-        let one = Pattern { read_share: 0.5, write_sizes: sizes, apart: true, ..sequential };
-        assert_eq!(one.largest(), 8192);
+        let one = Pattern { read_share: 0.5, write_sizes: sizes, separate_positions: true, ..sequential };
+        assert_eq!(one.max_request_bytes(), 8192);
         let found = draw_requests(&one, 1000);
         for (write, length) in [(false, 4096), (true, 8192)] {
             let line: Vec<_> = found.iter().filter(|d| d.write == write).collect();

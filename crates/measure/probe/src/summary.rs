@@ -3,7 +3,7 @@
 use diskwright_base::Histogram;
 use diskwright_base::arithmetic::bytes_per_interrupt;
 use diskwright_results::result::{
-    DirectionResult, FailureCount, LEAST_COURSE, LateStart, Latency, RunResult, RunTimeline, steps_of,
+    DirectionResult, FailureCount, LateStart, Latency, MIN_TIMELINE_INTERVALS, RunResult, RunTimeline, latency_steps,
 };
 
 use crate::live::LiveInterval;
@@ -32,12 +32,12 @@ pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
     let mut run = RunResult {
         name: pattern.name.clone(),
         place: placement_name(&pattern.placement).into(),
-        size_bytes: if requests > 0 { bytes as f64 / requests as f64 } else { f64::from(pattern.largest()) },
+        size_bytes: if requests > 0 { bytes as f64 / requests as f64 } else { f64::from(pattern.max_request_bytes()) },
         read_share: pattern.read_share,
         measured_s: outcome.seconds,
         requests_per_s: rate,
         bytes_per_s: bytes as f64 / seconds,
-        latency_s: Latency::of(&both),
+        latency_s: Latency::from_histogram(&both),
         reads: direction_result(&tally.reads, seconds),
         writes: direction_result(&tally.writes, seconds),
         cpu_s_per_request: (requests > 0).then(|| outcome.cpu_s / requests as f64).filter(|cpu| cpu.is_finite()),
@@ -53,20 +53,20 @@ pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
         longest_silence_s: silence,
         steady: steadiness::judge_slices(&slices, outcome.seconds).map(|s| s.steady),
         failed: tally.failed_requests(),
-        short: tally.short,
+        short_transfers: tally.short,
         errors: tally.errors.iter().map(to_failure_count).collect(),
         engine: outcome.engine.into(),
         engine_notes: outcome.engine_notes.clone(),
         late_start_s: late_start(&tally.lateness),
         retried: tally.retried,
-        lanes: outcome.workers,
+        workers: outcome.workers,
         unsent: tally.unsent,
         unanswered: tally.unanswered,
         unanswered_s: tally.unanswered_ns as f64 * 1e-9,
         stopped: outcome.stopped,
         slices,
         distribution: latency_quantiles(&both),
-        course: run_timeline(&outcome.timeline),
+        timeline: run_timeline(&outcome.timeline),
         pattern: Some(pattern.clone()),
         ..histogram_result(tally)
     };
@@ -78,8 +78,8 @@ pub fn summarize_run(pattern: &Pattern, outcome: &RunOutcome) -> RunResult {
 /// Returns a result that holds only the latency histograms.
 fn histogram_result(tally: &WorkerTally) -> RunResult {
     RunResult {
-        read_histogram: steps_of(&tally.reads.latency),
-        write_histogram: steps_of(&tally.writes.latency),
+        read_histogram: latency_steps(&tally.reads.latency),
+        write_histogram: latency_steps(&tally.writes.latency),
         ..RunResult::default()
     }
 }
@@ -143,12 +143,12 @@ fn direction_result(side: &DirectionTally, seconds: f64) -> Option<DirectionResu
     (side.requests > 0).then(|| DirectionResult {
         requests_per_s: side.requests as f64 / seconds,
         bytes_per_s: side.bytes as f64 / seconds,
-        latency_s: Latency::of(&side.latency),
+        latency_s: Latency::from_histogram(&side.latency),
     })
 }
 
 fn to_failure_count(&(number, count): &(i32, u64)) -> FailureCount {
-    FailureCount { number, what: std::io::Error::from_raw_os_error(number).to_string(), count }
+    FailureCount { number, message: std::io::Error::from_raw_os_error(number).to_string(), count }
 }
 
 /// Summarizes a histogram of late starts in nanoseconds.
@@ -159,7 +159,7 @@ fn late_start(lateness: &Histogram) -> Option<LateStart> {
 
 /// Converts the intervals of a run into its timeline; `None` if there are few.
 fn run_timeline(intervals: &[LiveInterval]) -> Option<RunTimeline> {
-    if intervals.len() < LEAST_COURSE {
+    if intervals.len() < MIN_TIMELINE_INTERVALS {
         return None;
     }
     let mut timeline = RunTimeline::default();
@@ -219,18 +219,18 @@ mod tests {
                 range_bytes: Some(12_345_678),
                 buffered: true,
                 warm: true,
-                durable: crate::pattern::Durable::Fdatasync,
+                durable: crate::pattern::Durability::Fdatasync,
                 ramp: std::time::Duration::from_nanos(123_456_789),
-                lasts: std::time::Duration::new(3_600 * 24 * 30, 1),
+                duration: std::time::Duration::new(3_600 * 24 * 30, 1),
                 seed: u64::MAX,
                 write_sizes: vec![(1 << 20, 1.0)],
-                turns: vec![MixStep::Read, MixStep::Write],
+                read_write_order: vec![MixStep::Read, MixStep::Write],
                 run_requests: 8,
-                apart: true,
+                separate_positions: true,
                 scattered: true,
                 sync_every: 3,
-                most_bytes: Some(u64::MAX),
-                most_outstanding: Some(32),
+                max_bytes: Some(u64::MAX),
+                max_in_flight: Some(32),
             };
             let text = serde_json::to_string(&summarize_run(&pattern, &outcome())).unwrap();
             let back: RunResult = serde_json::from_str(&text).unwrap();

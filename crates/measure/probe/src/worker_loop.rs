@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::engine::{Action, Completion, IoEngine, Op, WaitFor};
 use crate::live::{LiveCounters, LiveTotals};
-use crate::pattern::{Durable, NormalSpread, Pace};
+use crate::pattern::{Durability, NormalSpread, Pace};
 use crate::request_generator::{RequestGenerator, draw_bell_curve};
 use crate::tally::WorkerTally;
 
@@ -38,7 +38,7 @@ pub struct WorkerPlan<'a> {
     /// When to make requests: this worker's part of the pattern's pace.
     pub pace: Pace,
     /// Sync after each write.
-    pub durable: Durable,
+    pub durable: Durability,
     /// Time before measuring, nanoseconds.
     pub ramp_ns: u64,
     /// Measured time, nanoseconds.
@@ -402,7 +402,7 @@ impl<E: IoEngine> Worker<'_, E> {
         let slot = *slot;
         let (offset, length) = if slot.syncing { (0, 0) } else { (slot.offset, slot.length) };
         let action = match (slot.syncing, slot.write) {
-            (true, _) if self.plan.durable == Durable::Fsync => Action::Fsync,
+            (true, _) if self.plan.durable == Durability::Fsync => Action::Fsync,
             (true, _) => Action::Fdatasync,
             (false, true) => Action::Write,
             (false, false) => Action::Read,
@@ -424,9 +424,9 @@ impl<E: IoEngine> Worker<'_, E> {
     /// Starts the sync that follows a write; returns false if none is due.
     fn start_sync(&mut self, slot: u32) -> bool {
         let action = match self.plan.durable {
-            Durable::Fdatasync => Action::Fdatasync,
-            Durable::Fsync => Action::Fsync,
-            Durable::No | Durable::Dsync => return false,
+            Durability::Fdatasync => Action::Fdatasync,
+            Durability::Fsync => Action::Fsync,
+            Durability::No | Durability::Dsync => return false,
         };
         self.writes_since_sync += 1;
         if self.writes_since_sync < self.plan.sync_every {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use diskwright_probe::ProbeError;
 use diskwright_probe::facts::ScriptFormat;
-use diskwright_probe::pattern::{Durable, MixStep, NormalSpread, Pace, Pattern, Placement};
+use diskwright_probe::pattern::{Durability, MixStep, NormalSpread, Pace, Pattern, Placement};
 use diskwright_probe::script::{Script, ScriptEnvironment, ScriptJob, ScriptOptions, TargetAmount, TransferLimit};
 
 const MIB: u64 = 1 << 20;
@@ -52,9 +52,9 @@ fn uses_fio_defaults() {
     assert_eq!(pattern.placement, Placement::Sequential { streams: 1 });
     assert_eq!((pattern.pace.clone(), pattern.sizes.clone()), (Pace::Closed { depth: 1 }, vec![(4096, 1.0)]));
     assert!(pattern.buffered && pattern.read_share == 1.0 && pattern.ramp.is_zero());
-    assert_eq!((pattern.range_bytes, pattern.most_bytes), (Some(64 * MIB), Some(64 * MIB)));
-    assert!(pattern.lasts > Duration::from_secs(86_400));
-    assert_eq!(pattern.fault(512, 64 * MIB), None);
+    assert_eq!((pattern.range_bytes, pattern.max_bytes), (Some(64 * MIB), Some(64 * MIB)));
+    assert!(pattern.duration > Duration::from_secs(86_400));
+    assert_eq!(pattern.find_fault(512, 64 * MIB), None);
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn parses_directions_and_mixes() {
         ("rw=randread\nrandom_distribution=pareto:0.2", Placement::Pareto { power: 0.2 }, 1.0, false),
     ] {
         let pattern = pattern_on_64_mib(&job(options));
-        assert_eq!((&pattern.placement, pattern.apart), (&placement, apart), "{options}");
+        assert_eq!((&pattern.placement, pattern.separate_positions), (&placement, apart), "{options}");
         assert!((pattern.read_share - read_share).abs() < 1e-9, "{options}: {}", pattern.read_share);
     }
     assert_eq!(pattern_on_64_mib(&job("rw=randread:8")).run_requests, 8);
@@ -130,7 +130,7 @@ fn parses_rates_and_think_times() {
     assert_eq!(rated("rate=1m"), Pace::Open { rate_per_s: 256.0, poisson: false });
     assert_eq!(rated("rate=,1m\nrw=write\nbs=64k"), Pace::Open { rate_per_s: 16.0, poisson: false });
     assert_eq!(rated("rate=,1m"), Pace::Closed { depth: 1 });
-    let depth = pattern_on_64_mib(&job("ioengine=io_uring\niodepth=8\nrate_iops=5")).most_outstanding;
+    let depth = pattern_on_64_mib(&job("ioengine=io_uring\niodepth=8\nrate_iops=5")).max_in_flight;
     assert_eq!(depth, Some(8));
     let Pace::Cycles { users: 1, think_s, requests, compute_s } =
         rated("thinktime=1000\nthinktime_spin=250\nthinktime_blocks=4")
@@ -149,11 +149,11 @@ fn parses_durability() {
         let pattern = pattern_on_64_mib(&job(options));
         (pattern.durable, pattern.sync_every)
     };
-    assert_eq!(of("rw=write\nfsync=1"), (Durable::Fsync, 1));
-    assert_eq!(of("rw=write\nfdatasync=32"), (Durable::Fdatasync, 32));
-    assert_eq!(of("rw=write\nsync=dsync"), (Durable::Dsync, 1));
-    assert_eq!(of("rw=write\nsync=0"), (Durable::No, 1));
-    assert_eq!(of("rw=read\nfsync=1"), (Durable::No, 1));
+    assert_eq!(of("rw=write\nfsync=1"), (Durability::Fsync, 1));
+    assert_eq!(of("rw=write\nfdatasync=32"), (Durability::Fdatasync, 32));
+    assert_eq!(of("rw=write\nsync=dsync"), (Durability::Dsync, 1));
+    assert_eq!(of("rw=write\nsync=0"), (Durability::No, 1));
+    assert_eq!(of("rw=read\nfsync=1"), (Durability::No, 1));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn parses_limits_and_times() {
     let of = |options: &str| {
         let one = job(options);
         let pattern = pattern_on_64_mib(&one);
-        (pattern.most_bytes, pattern.lasts.as_secs().min(1_000_000))
+        (pattern.max_bytes, pattern.duration.as_secs().min(1_000_000))
     };
     assert_eq!(of("runtime=60"), (Some(64 * MIB), 60));
     assert_eq!(of("timeout=2m\ntime_based"), (None, 120));
@@ -177,7 +177,7 @@ fn parses_limits_and_times() {
         64 * MIB,
         &ScriptOptions { duration: lasts, ramp, default_duration: Duration::ZERO, seed: 1 },
     );
-    assert_eq!((pattern.lasts.as_secs(), pattern.ramp.as_secs(), pattern.most_bytes), (1, 0, None));
+    assert_eq!((pattern.duration.as_secs(), pattern.ramp.as_secs(), pattern.max_bytes), (1, 0, None));
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn places_in_a_file_can_be_shares_of_it() {
     );
     // a third of the file is not a multiple of a sector, and fio begins at a block
     let third = pattern_on_64_mib(&job("direct=1\nbs=64k\noffset=33%\nsize=50%"));
-    assert_eq!((third.from_bytes, third.fault(512, 64 * MIB)), (337 * 65_536, None));
+    assert_eq!((third.from_bytes, third.find_fault(512, 64 * MIB)), (337 * 65_536, None));
     let pattern = one.pattern_on_target(64 * MIB, &ScriptOptions::default());
     assert_eq!((pattern.from_bytes, pattern.range_bytes), (16 * MIB, Some(32 * MIB)));
     let script = fio("[one]\nsize=1m\noffset=1m\noffset_increment=2m\nnumjobs=3\nfilename=x\n");
@@ -330,12 +330,12 @@ fn reads_a_response_probe_thread() {
     let Placement::Normal { mean, deviation } = pattern.placement else { panic!("{:?}", pattern.placement) };
     assert!((mean - 156.0 / 320.0).abs() < 1e-9);
     assert!((deviation - 52.0 / 320.0 * (14.0f64 / 12.0).sqrt()).abs() < 1e-9);
-    assert_eq!(pattern.turns, [MixStep::Read, MixStep::Read, MixStep::Write]);
+    assert_eq!(pattern.read_write_order, [MixStep::Read, MixStep::Read, MixStep::Write]);
     assert_eq!((pattern.run_requests, pattern.buffered, &pattern.sizes[..]), (3, false, &[(65_536, 1.0)][..]));
     let spread = |mean, deviation| NormalSpread { mean, deviation };
     let Pace::Cycles { users: 1, think_s, requests, compute_s } = pattern.pace else { panic!("{:?}", pattern.pace) };
     assert_eq!((think_s, requests, compute_s), (spread(0.1, 0.02), spread(30.0, 9.0), spread(0.005, 0.001)));
-    assert!(pattern.fault(512, 20 * MIB).is_none());
+    assert!(pattern.find_fault(512, 20 * MIB).is_none());
     let lines: Vec<_> = script.notes.iter().map(|n| n.line).collect();
     assert_eq!(lines, [6, 7, 8, 8], "{:?}", script.notes);
 }
@@ -350,7 +350,7 @@ fn diskmax_is_a_plain_sequential_read() {
     let script = parse("diskmax", &text, &[]).unwrap();
     let pattern = pattern_on_64_mib(&script.rounds[0][0]);
     assert_eq!((pattern.placement, pattern.pace), (Placement::Sequential { streams: 1 }, Pace::Closed { depth: 1 }));
-    assert_eq!((pattern.read_share, pattern.lasts.as_secs()), (1.0, 3));
+    assert_eq!((pattern.read_share, pattern.duration.as_secs()), (1.0, 3));
 }
 
 #[test]
@@ -426,7 +426,7 @@ fn our_own_scripts_are_understood() {
         let script = Script::parse(&path, &read(&path).unwrap(), &environment).unwrap_or_else(|e| panic!("{e}"));
         for job in script.jobs() {
             assert_eq!(
-                job.pattern_on_target(64 * MIB, &ScriptOptions::default()).fault(512, 64 * MIB),
+                job.pattern_on_target(64 * MIB, &ScriptOptions::default()).find_fault(512, 64 * MIB),
                 None,
                 "{}",
                 path.display()

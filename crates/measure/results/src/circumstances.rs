@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::compare::{ResultFile, Runs};
+use crate::compare::{ResultFile, RunsByName};
 use crate::document::ProbeDocument;
 
 /// A circumstance that differs between the sides.
@@ -15,7 +15,7 @@ use crate::document::ProbeDocument;
 pub struct Circumstance {
     /// Name: `kernel`, `device.scheduler`, `queue.read_ahead_kb`, `pattern.lasts_s`.
     #[serde(rename = "what")]
-    pub what: String,
+    pub name: String,
     /// Value on the first side; several are separated by commas.
     pub before: String,
     /// Value on the second side.
@@ -25,12 +25,12 @@ pub struct Circumstance {
 }
 
 /// Returns the known facts of a document by name.
-fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
+fn document_facts(document: &ProbeDocument) -> BTreeMap<String, String> {
     let (device, machine) = (&document.device, &document.machine);
     let first = |field: fn(&crate::result::RunResult) -> String| document.runs.first().map(field);
     let number = |n: Option<u64>| n.map(|n| n.to_string());
     // a file may contain any numbers
-    let counts = document.runs.iter().flat_map(|run| [run.failed, run.short, run.unanswered]);
+    let counts = document.runs.iter().flat_map(|run| [run.failed, run.short_transfers, run.unanswered]);
     let failed = counts.fold(0, u64::saturating_add);
     let all: [(&str, Option<String>); 24] = [
         ("suite", Some(document.suite.clone())),
@@ -69,46 +69,46 @@ fn facts(document: &ProbeDocument) -> BTreeMap<String, String> {
 type DistinctValues = BTreeMap<String, BTreeSet<String>>;
 
 /// Collects the facts of all files of a side.
-fn gathered(side: &[ResultFile<'_>]) -> DistinctValues {
+fn collect_values(side: &[ResultFile<'_>]) -> DistinctValues {
     let mut values = DistinctValues::new();
-    for (name, value) in side.iter().flat_map(|(_, d)| facts(d)) {
+    for (name, value) in side.iter().flat_map(|(_, d)| document_facts(d)) {
         values.entry(name).or_default().insert(value);
     }
     values
 }
 
 /// Joins values with commas.
-fn joined(values: Option<&BTreeSet<String>>) -> String {
+fn join_values(values: Option<&BTreeSet<String>>) -> String {
     let words: Vec<&str> = values.into_iter().flatten().map(|v| if v.is_empty() { "none" } else { v }).collect();
     if words.is_empty() { "unknown".into() } else { words.join(", ") }
 }
 
 /// Finds all circumstances that differ.
-pub(crate) fn circumstances(
+pub(crate) fn find_circumstances(
     before: &[ResultFile<'_>],
     after: &[ResultFile<'_>],
-    runs: [&Runs<'_>; 2],
+    runs: [&RunsByName<'_>; 2],
 ) -> Vec<Circumstance> {
-    let (first, second) = (gathered(before), gathered(after));
+    let (first, second) = (collect_values(before), collect_values(after));
     let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
     let mut found: Vec<Circumstance> = names
         .into_iter()
         .filter(|name| first.get(*name) != second.get(*name))
         .map(|name| Circumstance {
-            what: name.clone(),
-            before: joined(first.get(name)),
-            after: joined(second.get(name)),
+            name: name.clone(),
+            before: join_values(first.get(name)),
+            after: join_values(second.get(name)),
             runs: Vec::new(),
         })
         .collect();
-    found.extend(patterns(runs));
+    found.extend(pattern_differences(runs));
     found
 }
 
 /// Returns the fields of a run's pattern, except name and seed, which may differ.
-fn fields(side: &Runs<'_>, run: &str) -> DistinctValues {
+fn pattern_fields(side: &RunsByName<'_>, run: &str) -> DistinctValues {
     let mut values = DistinctValues::new();
-    for pattern in side.named(run).filter_map(|r| serde_json::to_value(r.pattern.as_ref()?).ok()) {
+    for pattern in side.runs_named(run).filter_map(|r| serde_json::to_value(r.pattern.as_ref()?).ok()) {
         let Value::Object(fields) = pattern else { continue };
         for (name, value) in fields.into_iter().filter(|(name, _)| name != "name" && name != "seed") {
             values.entry(name).or_default().insert(value.to_string());
@@ -119,12 +119,12 @@ fn fields(side: &Runs<'_>, run: &str) -> DistinctValues {
 
 /// Finds differences between the patterns of runs of one name; the same difference in
 /// several runs is reported once.
-fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
+fn pattern_differences([before, after]: [&RunsByName<'_>; 2]) -> Vec<Circumstance> {
     let mut found: BTreeMap<(String, String, String), Vec<String>> = BTreeMap::new();
     let mut shared = 0;
-    for run in before.names.iter().filter(|n| after.has(n)) {
+    for run in before.names.iter().filter(|n| after.has_run(n)) {
         shared += 1;
-        let (first, second) = (fields(before, run), fields(after, run));
+        let (first, second) = (pattern_fields(before, run), pattern_fields(after, run));
         if first.is_empty() || second.is_empty() {
             // the file is from a version that did not store patterns
             continue;
@@ -132,13 +132,13 @@ fn patterns([before, after]: [&Runs<'_>; 2]) -> Vec<Circumstance> {
         let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
         for name in names.into_iter().filter(|n| first.get(*n) != second.get(*n)) {
             let what = format!("pattern.{name}");
-            let key = (what, joined(first.get(name)), joined(second.get(name)));
+            let key = (what, join_values(first.get(name)), join_values(second.get(name)));
             found.entry(key).or_default().push((*run).to_owned());
         }
     }
     let circumstance = |((what, before, after), runs): ((String, String, String), Vec<String>)| {
         let runs = if runs.len() == shared { Vec::new() } else { runs };
-        Circumstance { what, before, after, runs }
+        Circumstance { name: what, before, after, runs }
     };
     found.into_iter().map(circumstance).collect()
 }

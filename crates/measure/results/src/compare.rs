@@ -22,7 +22,7 @@ use diskwright_statistics::multiple_tests::test_by_holm;
 use diskwright_statistics::{Bounds, Contrast, ERROR_RATE};
 use serde::Serialize;
 
-use crate::circumstances::{Circumstance, circumstances};
+use crate::circumstances::{Circumstance, find_circumstances};
 use crate::document::ProbeDocument;
 use crate::result::RunResult;
 
@@ -125,7 +125,7 @@ pub struct ResultComparison {
     pub schema: &'static str,
     /// `probe`, because results are compared, not logs.
     #[serde(rename = "of")]
-    pub of: &'static str,
+    pub kind: &'static str,
     /// Outcome of the comparison.
     pub outcome: ResultOutcome,
     /// The outcome as a sentence.
@@ -154,94 +154,99 @@ struct ComparedQuantity {
     unit: &'static str,
     more_is_better: bool,
     /// True if it is read from a histogram's bucket.
-    rounded: bool,
-    of: fn(&RunResult) -> Option<f64>,
+    is_bucketed: bool,
+    extract: fn(&RunResult) -> Option<f64>,
 }
 
 /// Creates a quantity in seconds of which less is better.
-const fn latency(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
-    ComparedQuantity { counter, unit: "s", more_is_better: false, rounded, of }
+const fn latency_quantity(counter: &'static str, rounded: bool, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
+    ComparedQuantity { counter, unit: "s", more_is_better: false, is_bucketed: rounded, extract: of }
 }
 
 /// Creates a rate, of which more is better.
-const fn rate(counter: &'static str, unit: &'static str, of: fn(&RunResult) -> Option<f64>) -> ComparedQuantity {
-    ComparedQuantity { counter, unit, more_is_better: true, rounded: false, of }
+const fn rate_quantity(
+    counter: &'static str,
+    unit: &'static str,
+    of: fn(&RunResult) -> Option<f64>,
+) -> ComparedQuantity {
+    ComparedQuantity { counter, unit, more_is_better: true, is_bucketed: false, extract: of }
 }
 
 /// All compared quantities, in the order of the report.
 const QUANTITIES: &[ComparedQuantity] = &[
-    rate("requests_per_s", "per_s", |r| Some(r.requests_per_s)),
-    rate(BYTES, "bytes_per_s", |r| Some(r.bytes_per_s)),
-    latency("latency_s.mean", false, |r| r.latency_s.mean),
-    latency("latency_s.p50", true, |r| r.latency_s.p50),
-    latency("latency_s.p95", true, |r| r.latency_s.p95),
-    latency("latency_s.p99", true, |r| r.latency_s.p99),
-    latency("latency_s.p999", true, |r| r.latency_s.p999),
-    latency("cpu_s_per_request", false, |r| r.cpu_s_per_request),
+    rate_quantity("requests_per_s", "per_s", |r| Some(r.requests_per_s)),
+    rate_quantity(BYTES_PER_S, "bytes_per_s", |r| Some(r.bytes_per_s)),
+    latency_quantity("latency_s.mean", false, |r| r.latency_s.mean),
+    latency_quantity("latency_s.p50", true, |r| r.latency_s.p50),
+    latency_quantity("latency_s.p95", true, |r| r.latency_s.p95),
+    latency_quantity("latency_s.p99", true, |r| r.latency_s.p99),
+    latency_quantity("latency_s.p999", true, |r| r.latency_s.p999),
+    latency_quantity("cpu_s_per_request", false, |r| r.cpu_s_per_request),
 ];
 
 /// Counter that only repeats the request rate if all requests have one size.
-const BYTES: &str = "bytes_per_s";
+const BYTES_PER_S: &str = "bytes_per_s";
 
 /// Largest width of a bucket relative to its value: [`diskwright_base::Histogram`].
-const BUCKET: f64 = 1.0 / 64.0;
+const RELATIVE_BUCKET_WIDTH: f64 = 1.0 / 64.0;
 
 /// A result with the name of its file.
 pub type ResultFile<'a> = (&'a str, &'a ProbeDocument);
 
 /// Compares the second side with the first.
-pub fn compare(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultComparison {
-    let (first, second) = (Runs::of(before), Runs::of(after));
+pub fn compare_results(before: &[ResultFile<'_>], after: &[ResultFile<'_>]) -> ResultComparison {
+    let (first, second) = (RunsByName::from_files(before), RunsByName::from_files(after));
     let mut counters = Vec::new();
     let (mut contrasts, mut is_question) = (Vec::new(), Vec::new());
-    for name in first.names.iter().filter(|n| second.has(n)) {
+    for name in first.names.iter().filter(|n| second.has_run(n)) {
         for quantity in QUANTITIES {
-            let values = [values(&first, name, quantity), values(&second, name, quantity)];
-            let Some((row, contrast)) = row(name, quantity, &values) else { continue };
-            let is_repeat = quantity.counter == BYTES && counters.last().is_some_and(|r| repeats(&row, r));
+            let values = [quantity_values(&first, name, quantity), quantity_values(&second, name, quantity)];
+            let Some((row, contrast)) = build_row(name, quantity, &values) else { continue };
+            let is_repeat =
+                quantity.counter == BYTES_PER_S && counters.last().is_some_and(|r| repeats_request_rate(&row, r));
             contrasts.push(contrast);
             is_question.push(!is_repeat);
             counters.push(row);
         }
     }
-    judge(&mut counters, &contrasts, &is_question);
-    let outcome = outcome(&counters);
-    let is_shared = first.names.iter().any(|n| second.has(n));
+    judge_rows(&mut counters, &contrasts, &is_question);
+    let outcome = overall_outcome(&counters);
+    let is_shared = first.names.iter().any(|n| second.has_run(n));
     let named = |name: &str| OneSidedRun { counter: "run", instance: name.to_owned() };
     // a run without any row: every run that was completed has a rate
-    let is_left_out = |name: &str| second.has(name) && !counters.iter().any(|row| row.instance == name);
+    let is_left_out = |name: &str| second.has_run(name) && !counters.iter().any(|row| row.instance == name);
     let ended_early: Vec<OneSidedRun> =
         first.names.iter().filter(|name| is_left_out(name)).map(|name| named(name)).collect();
-    let lacking = |side: &Runs<'_>, other: &Runs<'_>| -> Vec<OneSidedRun> {
-        let lacks = side.names.iter().filter(|n| !other.has(n));
+    let lacking = |side: &RunsByName<'_>, other: &RunsByName<'_>| -> Vec<OneSidedRun> {
+        let lacks = side.names.iter().filter(|n| !other.has_run(n));
         lacks.map(|name| named(name)).collect()
     };
     ResultComparison {
         schema: "diskwright.compare/1",
-        of: "probe",
+        kind: "probe",
         outcome,
-        sentence: sentence(outcome, &counters, is_shared),
+        sentence: outcome_sentence(outcome, &counters, is_shared),
         questions: contrasts.iter().zip(&is_question).filter(|(c, is_question)| c.is_some() && **is_question).count(),
         counters,
         only_before: lacking(&first, &second),
         only_after: lacking(&second, &first),
         ended_early,
-        circumstances: circumstances(before, after, [&first, &second]),
-        before: side(before),
-        after: side(after),
+        circumstances: find_circumstances(before, after, [&first, &second]),
+        before: summarize_side(before),
+        after: summarize_side(after),
     }
 }
 
 /// The runs of a side by name.
-pub(crate) struct Runs<'a> {
+pub(crate) struct RunsByName<'a> {
     /// Distinct names in their order.
     pub(crate) names: Vec<&'a str>,
     files: Vec<HashMap<&'a str, Vec<&'a RunResult>>>,
 }
 
-impl<'a> Runs<'a> {
+impl<'a> RunsByName<'a> {
     /// Groups the runs of a side's files by name.
-    fn of(side: &[ResultFile<'a>]) -> Runs<'a> {
+    fn from_files(side: &[ResultFile<'a>]) -> RunsByName<'a> {
         let (mut names, mut known, mut files) = (Vec::new(), HashSet::new(), Vec::new());
         for (_, document) in side {
             let mut file: HashMap<&str, Vec<&RunResult>> = HashMap::new();
@@ -253,26 +258,26 @@ impl<'a> Runs<'a> {
             }
             files.push(file);
         }
-        Runs { names, files }
+        RunsByName { names, files }
     }
 
     /// Returns true if the side has a run of this name.
-    pub(crate) fn has(&self, name: &str) -> bool {
+    pub(crate) fn has_run(&self, name: &str) -> bool {
         self.files.iter().any(|f| f.contains_key(name))
     }
 
     /// Returns all runs of a name, file by file.
-    pub(crate) fn named(&self, name: &str) -> impl Iterator<Item = &'a RunResult> {
+    pub(crate) fn runs_named(&self, name: &str) -> impl Iterator<Item = &'a RunResult> {
         self.files.iter().filter_map(move |f| f.get(name)).flatten().copied()
     }
 }
 
 /// Returns a quantity's values: one per repeat if there is a single file, else one per file.
-fn values(side: &Runs<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> {
+fn quantity_values(side: &RunsByName<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> {
     let of_file = |runs: &Vec<&RunResult>| -> Vec<f64> {
         // a stopped run has another measuring time than the others
         let completed = runs.iter().filter(|r| !r.stopped);
-        completed.filter_map(|r| (quantity.of)(r)).filter(|v| v.is_finite()).collect()
+        completed.filter_map(|r| (quantity.extract)(r)).filter(|v| v.is_finite()).collect()
     };
     let of_name = side.files.iter().filter_map(|f| f.get(name));
     let mut files: Vec<Vec<f64>> = of_name.map(of_file).filter(|v| !v.is_empty()).collect();
@@ -283,15 +288,15 @@ fn values(side: &Runs<'_>, name: &str, quantity: &ComparedQuantity) -> Vec<f64> 
 }
 
 /// Returns true if the byte rate only repeats the request rate, because all requests have one size.
-pub fn repeats(bytes: &ResultRow, requests: &ResultRow) -> bool {
+pub fn repeats_request_rate(bytes: &ResultRow, requests: &ResultRow) -> bool {
     let is_close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs();
     let same = requests.ratio.zip(bytes.ratio).is_some_and(|(a, b)| is_close(a, b));
-    same && bytes.counter == BYTES && requests.counter == "requests_per_s" && bytes.instance == requests.instance
+    same && bytes.counter == BYTES_PER_S && requests.counter == "requests_per_s" && bytes.instance == requests.instance
 }
 
 /// Computes the mean of repeats with its variance; `None` for fewer than two. `bucket` is
 /// the width of the buckets that the values were read from, relative to the value.
-fn mean_of(values: &[f64], bucket: f64) -> Option<MeanVariance> {
+fn mean_with_variance(values: &[f64], bucket: f64) -> Option<MeanVariance> {
     let count = values.len() as f64;
     if values.len() < 2 {
         return None;
@@ -306,12 +311,12 @@ fn mean_of(values: &[f64], bucket: f64) -> Option<MeanVariance> {
 }
 
 /// Estimates the mean of repeated values that were not read from buckets.
-pub fn estimate_of(values: &[f64]) -> RepeatEstimate {
-    estimate(values, mean_of(values, 0.0).as_ref())
+pub fn estimate_from_values(values: &[f64]) -> RepeatEstimate {
+    build_estimate(values, mean_with_variance(values, 0.0).as_ref())
 }
 
 /// Builds an estimate with the interval of the mean, if it is finite.
-fn estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
+fn build_estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
     let plain = values.iter().sum::<f64>() / values.len().max(1) as f64;
     let interval =
         mean.map(MeanVariance::confidence_interval).filter(|(low, high)| low.is_finite() && high.is_finite());
@@ -319,7 +324,7 @@ fn estimate(values: &[f64], mean: Option<&MeanVariance>) -> RepeatEstimate {
 }
 
 /// Builds a row that is not judged yet, and the contrast of its sides if it is known; `None` if a side has no value.
-fn row(
+fn build_row(
     name: &str,
     quantity: &ComparedQuantity,
     [first, second]: &[Vec<f64>; 2],
@@ -327,9 +332,9 @@ fn row(
     if first.is_empty() || second.is_empty() {
         return None;
     }
-    let bucket = if quantity.rounded { BUCKET } else { 0.0 };
-    let means = [mean_of(first, bucket), mean_of(second, bucket)];
-    let (before, after) = (estimate(first, means[0].as_ref()), estimate(second, means[1].as_ref()));
+    let bucket = if quantity.is_bucketed { RELATIVE_BUCKET_WIDTH } else { 0.0 };
+    let means = [mean_with_variance(first, bucket), mean_with_variance(second, bucket)];
+    let (before, after) = (build_estimate(first, means[0].as_ref()), build_estimate(second, means[1].as_ref()));
     let contrast = means[0].as_ref().zip(means[1].as_ref()).map(|(a, b)| Contrast::compare_few(a, b, Bounds::POSITIVE));
     let row = ResultRow {
         counter: quantity.counter,
@@ -351,7 +356,7 @@ fn row(
 /// Judges all rows together. Each interval has the level of its own test, so that it
 /// excludes 0 exactly if the difference is beyond noise. A row that only repeats
 /// another one gets the judgement of that one.
-fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[bool]) {
+fn judge_rows(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[bool]) {
     let chance = |(c, is_question): (&Option<Contrast>, &bool)| match c {
         Some(c) if *is_question => c.p_value(),
         _ => f64::NAN,
@@ -359,7 +364,7 @@ fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[
     let chances: Vec<f64> = contrasts.iter().zip(is_question).map(chance).collect();
     let mut last = None;
     for ((row, contrast), result) in rows.iter_mut().zip(contrasts).zip(test_by_holm(&chances, ERROR_RATE)) {
-        let result = if result.adjusted_p_value.is_nan() && row.counter == BYTES { last } else { Some(result) };
+        let result = if result.adjusted_p_value.is_nan() && row.counter == BYTES_PER_S { last } else { Some(result) };
         last = result;
         let Some((contrast, result)) = contrast.as_ref().zip(result.filter(|r| !r.adjusted_p_value.is_nan())) else {
             continue;
@@ -373,7 +378,7 @@ fn judge(rows: &mut [ResultRow], contrasts: &[Option<Contrast>], is_question: &[
 }
 
 /// Determines the outcome from the judged rows.
-fn outcome(rows: &[ResultRow]) -> ResultOutcome {
+fn overall_outcome(rows: &[ResultRow]) -> ResultOutcome {
     let real = || rows.iter().filter(|r| r.noise == Some(false));
     match (real().any(|r| r.better), real().any(|r| !r.better)) {
         (true, true) => ResultOutcome::Mixed,
@@ -385,10 +390,10 @@ fn outcome(rows: &[ResultRow]) -> ResultOutcome {
 }
 
 /// Returns the name of a quantity for users.
-pub fn words(counter: &str) -> &str {
+pub fn quantity_label(counter: &str) -> &str {
     match counter {
         "requests_per_s" => "requests per second",
-        BYTES => "bytes per second",
+        BYTES_PER_S => "bytes per second",
         "latency_s.mean" => "mean latency",
         "latency_s.p50" => "50 % latency",
         "latency_s.p95" => "95 % latency",
@@ -400,7 +405,7 @@ pub fn words(counter: &str) -> &str {
 }
 
 /// Describes the outcome; `is_shared` is true if the sides have names of runs in common.
-fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> String {
+fn outcome_sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> String {
     if rows.is_empty() && is_shared {
         return "The runs that the results have in common were stopped before their end.".into();
     }
@@ -414,7 +419,7 @@ fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> Stri
         let row = real(better).max_by(|a, b| size(a).total_cmp(&size(b)))?;
         let times =
             row.ratio.map_or(String::new(), |r| format!(", x {}", diskwright_base::units::format_significant(r)));
-        Some(format!("most in {} of {}{times}", words(row.counter), row.instance))
+        Some(format!("most in {} of {}{times}", quantity_label(row.counter), row.instance))
     };
     let summary = |better: bool, word: &str| {
         let count = real(better).count();
@@ -434,7 +439,7 @@ fn sentence(outcome: ResultOutcome, rows: &[ResultRow], is_shared: bool) -> Stri
 }
 
 /// Summarizes a side.
-fn side(documents: &[ResultFile<'_>]) -> ResultSide {
+fn summarize_side(documents: &[ResultFile<'_>]) -> ResultSide {
     let each = |field: fn(&ProbeDocument) -> &str| {
         let mut found: Vec<String> = documents.iter().map(|(_, d)| field(d).to_owned()).collect();
         found.dedup();
@@ -456,7 +461,7 @@ mod tests {
     use crate::result::Latency;
 
     /// A result with a run for each rate; the latency is one divided by the rate.
-    fn rates(name: &str, rates: &[f64]) -> ProbeDocument {
+    fn document_with_rates(name: &str, rates: &[f64]) -> ProbeDocument {
         let run = |rate: &f64| RunResult {
             name: name.into(),
             requests_per_s: *rate,
@@ -468,7 +473,7 @@ mod tests {
         ProbeDocument { runs: rates.iter().map(run).collect(), ..sample() }
     }
 
-    fn of<'a>(comparison: &'a ResultComparison, counter: &str) -> &'a ResultRow {
+    fn find_row<'a>(comparison: &'a ResultComparison, counter: &str) -> &'a ResultRow {
         comparison.counters.iter().find(|r| r.counter == counter).unwrap()
     }
 
@@ -476,9 +481,11 @@ mod tests {
     fn worked_example_of_welch() {
         // 10 12 14: mean 12, variance of the mean 4/3; 20 24 28 24: mean 24, 32/3/4 = 8/3. t = 12 / sqrt(4) = 6,
         // df = 16 / ((4/3)²/2 + (8/3)²/3) = 4.909, chance 0.00197 (integrated by hand of the density)
-        let comparison =
-            compare(&[("a", &rates("one", &[10.0, 12.0, 14.0]))], &[("b", &rates("one", &[20.0, 24.0, 28.0, 24.0]))]);
-        let row = of(&comparison, "requests_per_s");
+        let comparison = compare_results(
+            &[("a", &document_with_rates("one", &[10.0, 12.0, 14.0]))],
+            &[("b", &document_with_rates("one", &[20.0, 24.0, 28.0, 24.0]))],
+        );
+        let row = find_row(&comparison, "requests_per_s");
         assert_eq!((row.before.mean, row.after.mean, row.difference, row.ratio), (12.0, 24.0, 12.0, Some(2.0)));
         assert_eq!((row.before.values, row.after.values), (3, 4));
         // the interval of the first: 12 ± 4.303 sqrt(4/3)
@@ -488,27 +495,30 @@ mod tests {
         let significance = row.significance.unwrap();
         let is_close = |chance: f64| (chance - 0.00197).abs() < 2e-5;
         assert!(is_close(significance / 3.0) || is_close(significance / 2.0), "{significance}");
-        assert_eq!(of(&comparison, "bytes_per_s").significance, row.significance);
+        assert_eq!(find_row(&comparison, "bytes_per_s").significance, row.significance);
         assert_eq!((row.noise, row.better, comparison.outcome), (Some(false), true, ResultOutcome::Helped));
-        assert!((row.worse_by() + 1.0).abs() < 1e-12 && of(&comparison, "latency_s.mean").worse_by() < 0.0);
+        assert!((row.worse_by() + 1.0).abs() < 1e-12 && find_row(&comparison, "latency_s.mean").worse_by() < 0.0);
     }
 
     #[test]
-    fn the_reading_of_a_percentile_is_no_difference() {
+    fn bucket_width_is_not_a_difference() {
         // each side is exactly steady, and they are one bucket apart: 1/64
-        let flat = |rate: f64| rates("one", &[rate, rate, rate]);
+        let flat = |rate: f64| document_with_rates("one", &[rate, rate, rate]);
         let (a, b) = (flat(100.0), flat(101.0));
-        let comparison = compare(&[("a", &a)], &[("b", &b)]);
-        assert_eq!(of(&comparison, "latency_s.p99").noise, Some(true));
-        assert_eq!(of(&comparison, "latency_s.mean").noise, Some(false));
+        let comparison = compare_results(&[("a", &a)], &[("b", &b)]);
+        assert_eq!(find_row(&comparison, "latency_s.p99").noise, Some(true));
+        assert_eq!(find_row(&comparison, "latency_s.mean").noise, Some(false));
     }
 
     #[test]
-    fn single_runs_cannot_be_told() {
-        let comparison = compare(&[("a", &rates("one", &[10.0]))], &[("b", &rates("one", &[20.0, 21.0]))]);
+    fn single_runs_are_unclear() {
+        let comparison = compare_results(
+            &[("a", &document_with_rates("one", &[10.0]))],
+            &[("b", &document_with_rates("one", &[20.0, 21.0]))],
+        );
         assert_eq!(comparison.outcome, ResultOutcome::Unclear);
         assert!(comparison.sentence.contains("--repeat 5"), "{}", comparison.sentence);
-        let row = of(&comparison, "requests_per_s");
+        let row = find_row(&comparison, "requests_per_s");
         assert_eq!((row.noise, row.significance, row.difference_low), (None, None, None));
         assert_eq!(row.ratio, Some(2.05));
     }
@@ -516,78 +526,78 @@ mod tests {
     #[test]
     fn each_of_several_files_is_one_value() {
         // repeats within a file agree, files do not: no difference
-        let file = |rate: f64| rates("one", &[rate, rate + 0.1, rate - 0.1]);
+        let file = |rate: f64| document_with_rates("one", &[rate, rate + 0.1, rate - 0.1]);
         let (a, b, c, d) = (file(10.0), file(20.0), file(12.0), file(24.0));
-        let comparison = compare(&[("a", &a), ("b", &b)], &[("c", &c), ("d", &d)]);
-        let row = of(&comparison, "requests_per_s");
+        let comparison = compare_results(&[("a", &a), ("b", &b)], &[("c", &c), ("d", &d)]);
+        let row = find_row(&comparison, "requests_per_s");
         assert_eq!((row.before.values, row.noise), (2, Some(true)));
         assert_eq!(comparison.outcome, ResultOutcome::Unchanged);
     }
 
     #[test]
-    fn noise_alone_is_told_seldom() {
+    fn noise_alone_is_rarely_a_difference() {
         // 400 comparisons of equal sides; the rate of false alarms stays below 5 %
         let mut rng = diskwright_base::Rng::new(5, 0);
         let mut noisy = || {
             let runs: Vec<f64> = (0..5).map(|_| 1000.0 * (1.0 + 0.05 * rng.draw_exponential(1.0))).collect();
-            rates("one", &runs)
+            document_with_rates("one", &runs)
         };
-        let alarms =
-            (0..400).filter(|_| compare(&[("a", &noisy())], &[("b", &noisy())]).outcome != ResultOutcome::Unchanged);
+        let alarms = (0..400)
+            .filter(|_| compare_results(&[("a", &noisy())], &[("b", &noisy())]).outcome != ResultOutcome::Unchanged);
         let alarms = alarms.count();
         assert!(alarms <= 27, "{alarms} of 400");
     }
 
     #[test]
-    fn runs_that_were_stopped_are_in_common_all_the_same() {
-        let (a, mut b) = (rates("one", &[10.0]), rates("one", &[10.0]));
+    fn stopped_runs_count_as_common_but_are_not_compared() {
+        let (a, mut b) = (document_with_rates("one", &[10.0]), document_with_rates("one", &[10.0]));
         b.runs[0].stopped = true;
-        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        let comparison = compare_results(&[("a", &a)], &[("b", &b)]);
         assert_eq!((comparison.outcome, comparison.counters.len()), (ResultOutcome::Unclear, 0));
         assert!(comparison.sentence.contains("were stopped"), "{}", comparison.sentence);
         assert!(comparison.only_before.is_empty() && comparison.only_after.is_empty());
         assert_eq!(comparison.ended_early.len(), 1);
         // together with another run, which is compared
         let two = |stopped: bool| {
-            let mut both = rates("one", &[10.0, 11.0]);
-            both.runs.extend(rates("two", &[10.0, 11.0]).runs);
+            let mut both = document_with_rates("one", &[10.0, 11.0]);
+            both.runs.extend(document_with_rates("two", &[10.0, 11.0]).runs);
             both.runs.iter_mut().filter(|r| r.name == "two").for_each(|r| r.stopped = stopped);
             both
         };
-        let early = |b: &ProbeDocument| compare(&[("a", &two(false))], &[("b", b)]).ended_early;
+        let early = |b: &ProbeDocument| compare_results(&[("a", &two(false))], &[("b", b)]).ended_early;
         assert_eq!(early(&two(true)), [OneSidedRun { counter: "run", instance: "two".into() }]);
         assert!(early(&two(false)).is_empty());
     }
 
     #[test]
-    fn requests_that_failed_are_told_beside_figures_that_do_not_know_of_them() {
-        let (a, mut b) = (rates("one", &[10.0, 10.0]), rates("one", &[10.0, 10.0]));
-        (b.runs[0].failed, b.runs[1].short) = (7, 1);
-        let comparison = compare(&[("a", &a)], &[("b", &b)]);
-        let found = comparison.circumstances.iter().find(|c| c.what == "failed_requests");
+    fn failed_requests_are_a_circumstance() {
+        let (a, mut b) = (document_with_rates("one", &[10.0, 10.0]), document_with_rates("one", &[10.0, 10.0]));
+        (b.runs[0].failed, b.runs[1].short_transfers) = (7, 1);
+        let comparison = compare_results(&[("a", &a)], &[("b", &b)]);
+        let found = comparison.circumstances.iter().find(|c| c.name == "failed_requests");
         assert_eq!(found.map(|c| (c.before.as_str(), c.after.as_str())), Some(("0", "8")));
-        assert!(compare(&[("a", &a)], &[("c", &a.clone())]).circumstances.is_empty());
+        assert!(compare_results(&[("a", &a)], &[("c", &a.clone())]).circumstances.is_empty());
     }
 
     #[test]
-    fn what_else_differs_is_told() {
-        let mut a = rates("one", &[1.0, 2.0]);
-        let mut b = rates("other", &[1.0]);
-        b.runs.extend(rates("one", &[1.0, 2.0]).runs);
+    fn other_differences_are_reported() {
+        let mut a = document_with_rates("one", &[1.0, 2.0]);
+        let mut b = document_with_rates("other", &[1.0]);
+        b.runs.extend(document_with_rates("one", &[1.0, 2.0]).runs);
         b.device.scheduler = Some("none".into());
         b.machine.queue.insert("read_ahead_kb".into(), "128".into());
         b.seed = 7;
         let pattern = crate::pattern::Pattern::random_reads(4096, 1);
         a.runs.iter_mut().for_each(|r| r.pattern = Some(pattern.clone()));
-        let longer = crate::pattern::Pattern { lasts: std::time::Duration::from_secs(9), seed: 7, ..pattern };
+        let longer = crate::pattern::Pattern { duration: std::time::Duration::from_secs(9), seed: 7, ..pattern };
         b.runs.iter_mut().for_each(|r| r.pattern = Some(longer.clone()));
-        let comparison = compare(&[("a", &a)], &[("b", &b)]);
+        let comparison = compare_results(&[("a", &a)], &[("b", &b)]);
         let reported: Vec<String> =
-            comparison.circumstances.iter().map(|c| format!("{} {} {}", c.what, c.before, c.after)).collect();
+            comparison.circumstances.iter().map(|c| format!("{} {} {}", c.name, c.before, c.after)).collect();
         let expected = ["device.scheduler unknown none", "queue.read_ahead_kb unknown 128", "pattern.lasts_s 5.0 9.0"];
         assert_eq!(reported, expected);
         assert_eq!((comparison.only_before.len(), comparison.only_after[0].instance.as_str()), (0, "other"));
-        let none = compare(&[("a", &a)], &[("b", &rates("two", &[1.0]))]);
+        let none = compare_results(&[("a", &a)], &[("b", &document_with_rates("two", &[1.0]))]);
         assert_eq!((none.counters.len(), none.outcome), (0, ResultOutcome::Unclear));
         assert!(none.sentence.contains("no run in common"));
     }

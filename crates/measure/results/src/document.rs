@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "diskwright.probe/1";
 /// Beginning of the schemas of results; the version follows.
 const SCHEMA_PREFIX: &str = "diskwright.probe/";
 /// Newest version that is read.
-const VERSION: u32 = 1;
+const MAX_VERSION: u32 = 1;
 /// Largest file that is read, bytes: a hundred times the result of an hour's suite.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
@@ -50,7 +50,7 @@ pub struct ProbeDocument {
     pub complete: bool,
     /// Reason why it is not complete.
     #[serde(rename = "because")]
-    pub because: Option<String>,
+    pub incomplete_reason: Option<String>,
     /// Number of bytes to which `moving_s` of the runs refers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_bytes: Option<u64>,
@@ -177,10 +177,10 @@ impl ProbeDocument {
             return Err(ReadError::Other { file: file.into(), found: "missing (it is a list)".into() });
         }
         // the schema is checked first, so that fields of another schema are not criticized
-        schema(file, &parsed::<SchemaHead>(file, bytes)?)?;
-        let document: ProbeDocument = parsed(file, bytes)?;
+        check_schema(file, &parse_json::<SchemaHead>(file, bytes)?)?;
+        let document: ProbeDocument = parse_json(file, bytes)?;
         for (index, run) in document.runs.iter().enumerate() {
-            if let Some((field, because)) = run.fault() {
+            if let Some((field, because)) = run.find_fault() {
                 return Err(ReadError::Wrong { file: file.into(), field: format!("runs[{index}].{field}"), because });
             }
         }
@@ -189,26 +189,26 @@ impl ProbeDocument {
 }
 
 /// Checks the schema of a file.
-fn schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
+fn check_schema(file: &str, head: &SchemaHead) -> Result<(), ReadError> {
     let found = head.schema.as_ref().and_then(|s| s.as_str()).unwrap_or_default();
     match found.strip_prefix(SCHEMA_PREFIX).and_then(|v| v.parse::<u32>().ok()) {
-        Some(version) if (1..=VERSION).contains(&version) => Ok(()),
-        Some(version) if version > VERSION => Err(ReadError::Newer { file: file.into(), found: found.into() }),
+        Some(version) if (1..=MAX_VERSION).contains(&version) => Ok(()),
+        Some(version) if version > MAX_VERSION => Err(ReadError::Newer { file: file.into(), found: found.into() }),
         _ => {
-            let found = head.schema.as_ref().map_or("missing".into(), |s| format!("`{}`", shortened(s)));
+            let found = head.schema.as_ref().map_or("missing".into(), |s| format!("`{}`", shorten_value(s)));
             Err(ReadError::Other { file: file.into(), found })
         }
     }
 }
 
 /// Formats a foreign value for a message: without control characters, and shortened.
-fn shortened(value: &serde_json::Value) -> String {
+fn shorten_value(value: &serde_json::Value) -> String {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     diskwright_base::text::truncate_text(&text, 60)
 }
 
 /// Parses JSON; errors have the path of the field.
-fn parsed<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
+fn parse_json<T: for<'a> Deserialize<'a>>(file: &str, bytes: &[u8]) -> Result<T, ReadError> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let read = serde_path_to_error::deserialize(&mut json);
     let damaged = |place: String, error: &serde_json::Error| {
@@ -246,7 +246,7 @@ pub(crate) mod tests {
             command: vec!["diskwright".into()],
             buffered: false,
             complete: true,
-            because: None,
+            incomplete_reason: None,
             moving_bytes: None,
             script: None,
             targets: Vec::new(),
@@ -256,12 +256,12 @@ pub(crate) mod tests {
         }
     }
 
-    fn said(text: &str) -> String {
+    fn error_message(text: &str) -> String {
         ProbeDocument::parse("a.json", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn a_written_document_is_read_back() {
         let text = serde_json::to_string_pretty(&sample()).unwrap();
         assert_eq!(ProbeDocument::parse("a.json", text.as_bytes()).unwrap(), sample());
         assert_eq!(ProbeDocument::parse("a.json", format!("\u{feff}{text}").as_bytes()).unwrap(), sample());
@@ -277,7 +277,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn fields_of_later_additions_are_passed_over_and_earlier_files_lack_some() {
+    fn unknown_fields_are_ignored_and_missing_ones_get_defaults() {
         let mut value = serde_json::to_value(sample()).unwrap();
         value["weather"] = "fine".into();
         value["runs"][0]["phase_of_the_moon"] = 0.5.into();
@@ -288,7 +288,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn broken_files_are_refused_by_name_place_and_field() {
+    fn errors_of_damaged_files_have_file_place_and_field() {
         let good = serde_json::to_string_pretty(&sample()).unwrap();
         let with = |from: &str, to: &str| {
             assert!(good.contains(from), "{from}");
@@ -317,15 +317,15 @@ pub(crate) mod tests {
             ("\u{0}\u{1}".into(), "a.json:1:1: expected value"),
         ];
         for (text, expected) in cases {
-            let said = said(&text);
+            let said = error_message(&text);
             assert!(said.starts_with("a.json") && said.contains(expected), "{said}");
         }
-        let said = said(&with("\"suite\": \"minread\"", "\"suite\": 5"));
+        let said = error_message(&with("\"suite\": \"minread\"", "\"suite\": 5"));
         assert_eq!(said, "a.json:3:12: `suite`: invalid type: integer `5`, expected a string");
     }
 
     #[test]
-    fn a_file_that_is_not_there_or_a_folder_is_said() {
+    fn errors_of_missing_files_and_folders_have_the_path() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("none.json")] {
             let said = ProbeDocument::read(&path).unwrap_err().to_string();

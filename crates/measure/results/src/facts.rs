@@ -122,7 +122,7 @@ pub struct SuiteRemark {
 impl SuiteRemark {
     /// Returns the separator between the number and the sentence. A sentence that continues the number needs no colon
     /// (`6 of 15 runs`).
-    pub fn between(&self) -> &'static str {
+    pub fn separator(&self) -> &'static str {
         if self.text.starts_with("of ") { " " } else { ": " }
     }
 }
@@ -137,7 +137,7 @@ pub struct SuiteText {
     /// Explanation and origin.
     pub explain: &'static str,
     /// Description of a good result.
-    pub good: &'static str,
+    pub good_result: &'static str,
 }
 
 /// Result of storing a measurement as the device's profile.
@@ -148,18 +148,18 @@ pub struct ProfileUpdate {
     pub file: Option<String>,
     /// Reasons why it is not stored, or remarks about it.
     #[serde(rename = "because")]
-    pub because: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 impl ProfileUpdate {
     /// Returns a sentence for users and the remarks; an empty sentence if there is nothing to report.
-    pub fn words(&self) -> (&'static str, &[String]) {
-        let said = match (&self.file, self.because.as_slice()) {
+    pub fn describe_update(&self) -> (&'static str, &[String]) {
+        let said = match (&self.file, self.remarks.as_slice()) {
             (Some(_), []) => "Saved as the device profile that `why` uses.",
             (Some(_), _) => "Saved as the device profile that `why` uses:",
             (None, []) => "",
             (None, _) => "Not saved as the device profile:",
         };
-        (said, &self.because)
+        (said, &self.remarks)
     }
 }

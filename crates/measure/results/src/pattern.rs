@@ -117,7 +117,7 @@ impl NormalSpread {
         NormalSpread { mean, deviation: 0.0 }
     }
 
-    fn is_sound(&self, max: f64) -> bool {
+    fn is_within_limit(&self, max: f64) -> bool {
         (0.0..=max).contains(&self.mean) && (0.0..=max).contains(&self.deviation)
     }
 }
@@ -135,7 +135,7 @@ pub enum MixStep {
 /// Method of making writes durable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Durable {
+pub enum Durability {
     /// None: the data may stay in the device's cache.
     #[default]
     No,
@@ -175,13 +175,13 @@ pub struct Pattern {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub warm: bool,
     /// Method of making writes durable.
-    pub durable: Durable,
+    pub durable: Durability,
     /// Ramp time before measuring.
     #[serde(rename = "ramp_s", with = "seconds")]
     pub ramp: Duration,
     /// Measured time.
     #[serde(rename = "lasts_s", with = "seconds")]
-    pub lasts: Duration,
+    pub duration: Duration,
     /// Seed of all random numbers.
     pub seed: u64,
     /// Sizes of writes with their weights, if they differ from those of reads.
@@ -189,13 +189,13 @@ pub struct Pattern {
     pub write_sizes: Vec<(u32, f64)>,
     /// Repeated order of reads and writes; if it is empty, `read_share` decides.
     #[serde(rename = "turns", default, skip_serializing_if = "Vec::is_empty")]
-    pub turns: Vec<MixStep>,
+    pub read_write_order: Vec<MixStep>,
     /// Number of consecutive requests at each place; 0 and 1 mean that every request has a new place.
     #[serde(default = "default_one", skip_serializing_if = "is_one")]
     pub run_requests: u32,
     /// True if sequential reads and writes each have their own position.
     #[serde(rename = "apart", default, skip_serializing_if = "is_false")]
-    pub apart: bool,
+    pub separate_positions: bool,
     /// True to scatter places over the range, so that popular ones are not adjacent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub scattered: bool,
@@ -204,10 +204,10 @@ pub struct Pattern {
     pub sync_every: u32,
     /// Number of bytes requested after the ramp at which the run ends.
     #[serde(rename = "most_bytes", default, skip_serializing_if = "Option::is_none")]
-    pub most_bytes: Option<u64>,
+    pub max_bytes: Option<u64>,
     /// Largest number of requests in flight in an open loop; later ones wait, and their wait counts.
     #[serde(rename = "most_outstanding", default, skip_serializing_if = "Option::is_none")]
-    pub most_outstanding: Option<u32>,
+    pub max_in_flight: Option<u32>,
 }
 
 /// Durations are seconds in files, which keep the nanoseconds of a hundred days.
@@ -256,34 +256,38 @@ impl Pattern {
             range_bytes: None,
             buffered: false,
             warm: false,
-            durable: Durable::No,
+            durable: Durability::No,
             ramp: Duration::from_millis(500),
-            lasts: Duration::from_secs(5),
+            duration: Duration::from_secs(5),
             seed: 1,
             write_sizes: Vec::new(),
-            turns: Vec::new(),
+            read_write_order: Vec::new(),
             run_requests: 1,
-            apart: false,
+            separate_positions: false,
             scattered: false,
             sync_every: 1,
-            most_bytes: None,
-            most_outstanding: None,
+            max_bytes: None,
+            max_in_flight: None,
         }
     }
 
     /// Returns the size of the largest request, bytes.
-    pub fn largest(&self) -> u32 {
+    pub fn max_request_bytes(&self) -> u32 {
         self.sizes.iter().chain(&self.write_sizes).map(|s| s.0).max().unwrap_or(0)
     }
 
     /// Returns true if it contains writes.
-    pub fn writes(&self) -> bool {
-        if self.turns.is_empty() { self.read_share < 1.0 } else { self.turns.contains(&MixStep::Write) }
+    pub fn has_writes(&self) -> bool {
+        if self.read_write_order.is_empty() {
+            self.read_share < 1.0
+        } else {
+            self.read_write_order.contains(&MixStep::Write)
+        }
     }
 
     /// Describes the first fault in a sentence; `None` if the pattern is valid.
     /// `sector` is the target's smallest unit, bytes; `target_bytes` its size.
-    pub fn fault(&self, sector: u64, target_bytes: u64) -> Option<String> {
+    pub fn find_fault(&self, sector: u64, target_bytes: u64) -> Option<String> {
         let mut sizes = self.sizes.iter().chain(&self.write_sizes);
         if self.sizes.is_empty() || sizes.any(|(s, w)| *s == 0 || !w.is_finite() || *w <= 0.0) {
             return Some("request sizes and their weights must be more than 0".into());
@@ -304,8 +308,8 @@ impl Pattern {
             return Some(format!("a stride of {stride_bytes} bytes is not a multiple of the sector of {sector} bytes"));
         }
         let range = self.range_bytes.unwrap_or(target_bytes.saturating_sub(self.from_bytes));
-        if range < u64::from(self.largest()) || self.from_bytes.saturating_add(range) > target_bytes {
-            let largest = self.largest();
+        if range < u64::from(self.max_request_bytes()) || self.from_bytes.saturating_add(range) > target_bytes {
+            let largest = self.max_request_bytes();
             return Some(format!(
                 "a range of {range} bytes from byte {} with requests of {largest} does not fit into {target_bytes}",
                 self.from_bytes
@@ -315,12 +319,12 @@ impl Pattern {
             Pace::Closed { depth } => depth == 0 || depth > 65_536,
             Pace::Users { users, think_s, .. } => users == 0 || users > 65_536 || !(0.0..86_400.0).contains(&think_s),
             Pace::Cycles { users, think_s, requests, compute_s } => {
-                let times = think_s.is_sound(86_400.0) && compute_s.is_sound(3600.0);
-                users == 0 || users > 65_536 || !times || !requests.is_sound(1e9)
+                let times = think_s.is_within_limit(86_400.0) && compute_s.is_within_limit(3600.0);
+                users == 0 || users > 65_536 || !times || !requests.is_within_limit(1e9)
             }
             Pace::Open { rate_per_s, .. } => !rate_per_s.is_finite() || rate_per_s <= 0.0,
         };
-        if wrong || self.most_outstanding.is_some_and(|max| max == 0 || max > 65_536) {
+        if wrong || self.max_in_flight.is_some_and(|max| max == 0 || max > 65_536) {
             return Some("depth, users and rate must be more than 0 (and at most 65536 requests in flight)".into());
         }
         None

@@ -33,7 +33,7 @@ pub struct Latency {
 
 impl Latency {
     /// Computes the latency from a histogram of nanoseconds.
-    pub fn of(histogram: &Histogram) -> Latency {
+    pub fn from_histogram(histogram: &Histogram) -> Latency {
         let quantile = |share: f64| histogram.percentile(share).map(|ns| ns * 1e-9);
         Latency {
             mean: histogram.mean().map(|ns| ns * 1e-9),
@@ -61,7 +61,7 @@ pub struct LatencyStep {
 }
 
 /// Returns the steps of a histogram of nanoseconds that contain requests.
-pub fn steps_of(histogram: &Histogram) -> Vec<LatencyStep> {
+pub fn latency_steps(histogram: &Histogram) -> Vec<LatencyStep> {
     let step = |(step, count)| {
         let (from, to) = step_edges(step);
         LatencyStep { from_s: from as f64 / 1e9, to_s: to as f64 / 1e9, count }
@@ -87,7 +87,7 @@ pub struct FailureCount {
     pub number: i32,
     /// Meaning of the error.
     #[serde(rename = "what")]
-    pub what: String,
+    pub message: String,
     /// Number of requests.
     pub count: u64,
 }
@@ -170,7 +170,7 @@ pub struct RunResult {
     pub failed: u64,
     /// Number of requests that transferred fewer bytes than requested.
     #[serde(rename = "short")]
-    pub short: u64,
+    pub short_transfers: u64,
     /// Errors of the failed requests with their counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FailureCount>,
@@ -193,7 +193,7 @@ pub struct RunResult {
     pub unsent: u64,
     /// Number of worker threads.
     #[serde(rename = "lanes")]
-    pub lanes: u32,
+    pub workers: u32,
     /// Number of requests that were abandoned without a completion.
     #[serde(default)]
     pub unanswered: u64,
@@ -214,9 +214,9 @@ pub struct RunResult {
     /// Number of writes by steps of latency.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub write_histogram: Vec<LatencyStep>,
-    /// Course over time, for runs of at least [`LEAST_COURSE`] intervals.
+    /// Course over time, for runs of at least [`MIN_TIMELINE_INTERVALS`] intervals.
     #[serde(rename = "course", default, skip_serializing_if = "Option::is_none")]
-    pub course: Option<RunTimeline>,
+    pub timeline: Option<RunTimeline>,
     /// Time for transferring the document's `moving_bytes` at this rate in requests of this size, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_s: Option<f64>,
@@ -227,7 +227,7 @@ pub struct RunResult {
     pub pattern: Option<Pattern>,
     /// Names of the runs that were made at the same time.
     #[serde(rename = "beside", default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<String>,
+    pub concurrent_runs: Vec<String>,
     /// Names of the simultaneous runs that this one combines.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub combines: Vec<String>,
@@ -237,7 +237,7 @@ pub struct RunResult {
 }
 
 /// Smallest number of intervals for which a run's timeline is stored.
-pub const LEAST_COURSE: usize = 10;
+pub const MIN_TIMELINE_INTERVALS: usize = 10;
 
 /// Timeline of a run, in columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -270,7 +270,7 @@ impl RunResult {
 
     /// Finds the first field with an impossible value, and describes the fault. Used for results
     /// that were read from a file.
-    pub fn fault(&self) -> Option<(&'static str, String)> {
+    pub fn find_fault(&self) -> Option<(&'static str, String)> {
         let latency = &self.latency_s;
         let fields = [
             ("size_bytes", Some(self.size_bytes)),
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elapsed_times_are_those_of_doc_003() {
+    fn elapsed_times_match_doc_003() {
         // W23: 20,480,000 bytes in 512 B reads at 655 a second, and in 64 KB reads at 23.4
         let run = |size_bytes, requests_per_s| RunResult { size_bytes, requests_per_s, ..RunResult::default() };
         assert!((run(512.0, 655.0).moving_s(20_480_000.0).unwrap() - 61.07).abs() < 0.005);
@@ -312,8 +312,8 @@ mod tests {
     fn percentiles_need_requests_above_them() {
         let mut histogram = Histogram::new();
         (1..=1000).for_each(|i| histogram.record(i * 1000));
-        let latency = Latency::of(&histogram);
-        let steps = steps_of(&histogram);
+        let latency = Latency::from_histogram(&histogram);
+        let steps = latency_steps(&histogram);
         assert_eq!(steps.iter().map(|step| step.count).sum::<u64>(), 1000);
         assert!(steps.windows(2).all(|pair| pair[0].to_s <= pair[1].from_s) && steps[0].from_s == 0.0);
         assert!(latency.p99.is_some() && latency.p999.is_none());
@@ -326,7 +326,7 @@ mod tests {
         let latency_of = |count: u64| {
             let mut histogram = Histogram::new();
             histogram.record_many(1000, count);
-            Latency::of(&histogram)
+            Latency::from_histogram(&histogram)
         };
         assert!(latency_of(100_000).p9999.is_some() && latency_of(99_999).p9999.is_none());
         assert!(latency_of(1_000_000).p99999.is_some() && latency_of(999_999).p99999.is_none());

@@ -137,7 +137,7 @@ type TimelineQuantity = fn(&RunTimeline) -> Vec<Option<f64>>;
 /// Charts request rate and longest latency over the time of a run.
 fn timeline_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
     let all = pick_run_names(results, usize::MAX, |_| true).len();
-    let wanted = |r: &RunResult| r.course.is_some() && (all <= MAX_TIMELINE_RUNS || r.steady == Some(false));
+    let wanted = |r: &RunResult| r.timeline.is_some() && (all <= MAX_TIMELINE_RUNS || r.steady == Some(false));
     let names = pick_run_names(results, (MAX_LINES / results.len().max(1)).max(1), wanted);
     let mut charts = Vec::new();
     let quantities: [(&str, &str, AxisScale, TimelineQuantity); 2] = [
@@ -149,7 +149,7 @@ fn timeline_charts(results: &[NamedResult<'_>]) -> Vec<Curves> {
         for name in &names {
             for result in results {
                 let run = result.document.runs.iter().find(|r| r.name == *name);
-                let Some(timeline) = run.and_then(|r| r.course.as_ref()) else { continue };
+                let Some(timeline) = run.and_then(|r| r.timeline.as_ref()) else { continue };
                 let values = extract(timeline);
                 let points = timeline.until_s.iter().zip(values);
                 let points = points.filter_map(|(&x, y)| Some(CurvePoint { x, y: y?, interval: None })).collect();

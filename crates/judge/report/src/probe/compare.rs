@@ -2,7 +2,9 @@
 
 use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::circumstances::Circumstance;
-use diskwright_results::compare::{RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, repeats, words};
+use diskwright_results::compare::{
+    RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, quantity_label, repeats_request_rate,
+};
 
 use super::page::{append_section, draw_charts};
 use super::{NamedResult, charts};
@@ -91,7 +93,7 @@ fn comparison_remarks(comparison: &ResultComparison) -> Vec<String> {
 
 fn circumstance_text(c: &Circumstance) -> String {
     let runs = if c.runs.is_empty() { String::new() } else { format!(" ({})", first_run_names(&c.runs)) };
-    format!("{}: {} -> {}{runs}", c.what, c.before, c.after)
+    format!("{}: {} -> {}{runs}", c.name, c.before, c.after)
 }
 
 /// Lists the first names of runs, and the number of the others.
@@ -128,7 +130,7 @@ pub fn render_screen(comparison: &ResultComparison, all: bool, style: &Style) ->
     push_wrapped(ink, &comparison.sentence);
     let before = [None].into_iter().chain(comparison.counters.iter().map(Some));
     let is_shown = |(row, before): &(&ResultRow, Option<&ResultRow>)| {
-        let is_repeated = before.is_some_and(|before| repeats(row, before));
+        let is_repeated = before.is_some_and(|before| repeats_request_rate(row, before));
         all || row.noise == Some(false) && !is_repeated || MAIN_QUANTITIES.contains(&row.counter)
     };
     let mut shown: Vec<&ResultRow> =
@@ -162,7 +164,7 @@ fn short_label(counter: &str) -> &str {
         "bytes_per_s" => "bytes/s",
         "cpu_s_per_request" => "cpu/request",
         "latency_s.mean" => "mean",
-        other => words(other).trim_end_matches(" latency"),
+        other => quantity_label(other).trim_end_matches(" latency"),
     }
 }
 
@@ -215,7 +217,7 @@ pub fn render_page(comparison: &ResultComparison, results: &[NamedResult<'_>], v
         .iter()
         .map(|c| {
             vec![
-                format!("<span class=\"id\">{}</span>", escape(&c.what)),
+                format!("<span class=\"id\">{}</span>", escape(&c.name)),
                 escape(&c.before),
                 escape(&c.after),
                 escape(&first_run_names(&c.runs)),
@@ -251,7 +253,7 @@ fn table_cells(row: &ResultRow) -> Vec<String> {
     };
     vec![
         format!("<span class=\"id\">{}</span>", escape(&row.instance)),
-        escape(words(row.counter)),
+        escape(quantity_label(row.counter)),
         escape(&format_estimate(&row.before, row.unit)),
         escape(&format_estimate(&row.after, row.unit)),
         escape(&format_interval(row)),

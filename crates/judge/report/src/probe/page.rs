@@ -80,7 +80,7 @@ fn lead_remarks(results: &[NamedResult<'_>]) -> String {
 fn format_remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
     match (remark.value, &remark.unit) {
         (Some(number), Some(unit)) => {
-            format!("<b>{}</b>{}{}", value_html(number, unit), remark.between(), escape_code(&remark.text))
+            format!("<b>{}</b>{}{}", value_html(number, unit), remark.separator(), escape_code(&remark.text))
         }
         _ => escape_code(&remark.text),
     }
@@ -139,7 +139,7 @@ fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
 }
 
 fn thread_count_text(document: &ProbeDocument) -> String {
-    let max_threads = document.runs.iter().map(|r| r.lanes).max().unwrap_or(0);
+    let max_threads = document.runs.iter().map(|r| r.workers).max().unwrap_or(0);
     format_count(max_threads as usize, "thread", "threads at most")
 }
 
@@ -165,7 +165,7 @@ fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -
         out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&heading)));
     }
     if let Some(suite) = known {
-        out.push_str(&format!("<p><b>A good result:</b> {}</p>\n", escape_code(suite.good)));
+        out.push_str(&format!("<p><b>A good result:</b> {}</p>\n", escape_code(suite.good_result)));
     }
     for result in results {
         let heading = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
@@ -227,7 +227,7 @@ pub fn run_remarks(run: &RunResult) -> Vec<String> {
     [
         (run.steady == Some(false)).then(|| "not steady".to_owned()),
         count(run.failed, "failed"),
-        count(run.short, "short"),
+        count(run.short_transfers, "short"),
         run.stopped.then(|| "ended early".to_owned()),
     ]
     .into_iter()
@@ -241,7 +241,7 @@ fn trust_list(results: &[NamedResult<'_>]) -> String {
     for result in results {
         let document = result.document;
         let prefix = if results.len() > 1 { format!("{}: ", result.name) } else { String::new() };
-        if let Some(because) = document.because.as_ref().filter(|_| !document.complete) {
+        if let Some(because) = document.incomplete_reason.as_ref().filter(|_| !document.complete) {
             items.push(format!("{prefix}some runs were skipped: {because}."));
         }
         if document.buffered {
@@ -277,7 +277,7 @@ pub fn describe_hidden_requests(document: &ProbeDocument) -> Option<String> {
         document.runs.iter().filter(hides).max_by(|a, b| a.longest_silence_s.total_cmp(&b.longest_silence_s))?;
     let others = if count > 1 { format!(" (and {} more such runs)", count - 1) } else { String::new() };
     // with several workers, only the longest pause of one of them is known
-    let subject = match worst.lanes {
+    let subject = match worst.workers {
         0 | 1 => "no request completed".to_owned(),
         lanes => format!("one of {lanes} workers had no completion"),
     };

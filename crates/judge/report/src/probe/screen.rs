@@ -3,7 +3,7 @@
 //! out; repeats of a run share one row.
 
 use diskwright_base::units::format_value;
-use diskwright_results::compare::estimate_of;
+use diskwright_results::compare::estimate_from_values;
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::ScriptFormat;
 use diskwright_results::facts::SuiteText;
@@ -30,7 +30,7 @@ pub fn render_screen(suite: Option<SuiteText>, document: &ProbeDocument, style: 
     let mut found = Vec::new();
     for remark in &document.remarks {
         let value = match (remark.value, &remark.unit) {
-            (Some(value), Some(unit)) => format!("{}{}", format_value(value, unit), remark.between()),
+            (Some(value), Some(unit)) => format!("{}{}", format_value(value, unit), remark.separator()),
             _ => String::new(),
         };
         found.push(format!("{value}{}", remark.text));
@@ -53,7 +53,7 @@ pub fn render_screen(suite: Option<SuiteText>, document: &ProbeDocument, style: 
         }
     }
     let Some(suite) = suite else { return out };
-    let good = wrap(&style.clean_text(&format!("A good result: {}", suite.good)), style.width, 0);
+    let good = wrap(&style.clean_text(&format!("A good result: {}", suite.good_result)), style.width, 0);
     out + &format!("\n{}\n", good.join("\n"))
 }
 
@@ -204,7 +204,7 @@ fn name_column(groups: &[Vec<&RunResult>]) -> ScreenColumn {
 /// Makes the columns of rates, latencies and problems.
 fn speed_columns(groups: &[Vec<&RunResult>], style: &Style) -> Vec<ScreenColumn> {
     let rate = |runs: &Vec<&RunResult>| {
-        let estimate = estimate_of(&finite_values(runs, |r| Some(r.requests_per_s)));
+        let estimate = estimate_from_values(&finite_values(runs, |r| Some(r.requests_per_s)));
         let mean = format_value(estimate.mean, "per_s");
         match (estimate.low, estimate.high) {
             (Some(low), Some(high)) => join_values(&mean, " ±", &format_value((high - low) / 2.0, "per_s")),
@@ -360,7 +360,7 @@ const MAX_TIMELINE_NAMES: usize = 3;
 fn run_timelines(groups: &[Vec<&RunResult>], style: &Style) -> String {
     let mut out = String::new();
     for run in groups.iter().filter(|_| groups.len() <= MAX_TIMELINE_NAMES).filter_map(|runs| runs.first()) {
-        let Some(timeline) = &run.course else { continue };
+        let Some(timeline) = &run.timeline else { continue };
         let rates = &timeline.requests_per_s;
         let line = sparkline(rates, None, style.width.saturating_sub(4).min(76), style.unicode);
         let min = rates.iter().copied().fold(f64::MAX, f64::min);

@@ -1,8 +1,8 @@
 //! Detection of sweeps: runs that differ in one quantity and in nothing else, found
 //! among a result's runs regardless of its suite.
 
-use diskwright_results::compare::estimate_of;
-use diskwright_results::pattern::{Durable, Pace, Placement};
+use diskwright_results::compare::estimate_from_values;
+use diskwright_results::pattern::{Durability, Pace, Placement};
 use diskwright_results::result::RunResult;
 
 use super::NamedResult;
@@ -88,10 +88,10 @@ fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
     parts.extend(run.offered_per_s.map(|r| ("offered", format!("{r:.0}/s"))));
     let Some(pattern) = &run.pattern else { return parts };
     let durable = match pattern.durable {
-        Durable::No => "",
-        Durable::Fdatasync => "fdatasync",
-        Durable::Fsync => "fsync",
-        Durable::Dsync => "O_DSYNC",
+        Durability::No => "",
+        Durability::Fdatasync => "fdatasync",
+        Durability::Fsync => "fsync",
+        Durability::Dsync => "O_DSYNC",
     };
     let bytes = |b: u64| diskwright_base::units::format_value(b as f64, "bytes");
     parts.push(("durable", durable.into()));
@@ -129,7 +129,7 @@ impl Sweep<'_> {
     pub fn curve_points(&self, quantity: impl Fn(&RunResult) -> Option<f64>) -> Vec<CurvePoint> {
         let point = |(x, runs): &(f64, Vec<&RunResult>)| {
             let values: Vec<f64> = runs.iter().filter_map(|r| quantity(r)).collect();
-            let estimate = estimate_of(&values);
+            let estimate = estimate_from_values(&values);
             let y = Some(estimate.mean).filter(|_| !values.is_empty())?;
             Some(CurvePoint {
                 x: *x,

@@ -1,6 +1,6 @@
 //! Pages and charts of made-up results.
 
-use diskwright_results::compare::compare;
+use diskwright_results::compare::compare_results;
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::SuiteText;
 use diskwright_results::pattern::Pattern;
@@ -37,7 +37,7 @@ fn depth_sweep_result(servers: u32) -> ProbeDocument {
                 distribution: [0.0, 0.5, 0.9, 0.99, 0.999].map(|p| (p, mean * (1.0 + p))).to_vec(),
                 latency_s,
                 steady: Some(depth < 16),
-                course: Some(RunTimeline {
+                timeline: Some(RunTimeline {
                     until_s: vec![0.5, 1.0, 1.5],
                     requests_per_s: vec![rate; 3],
                     bytes_per_s: vec![rate; 3],
@@ -45,7 +45,7 @@ fn depth_sweep_result(servers: u32) -> ProbeDocument {
                     max_s: vec![Some(mean), None, Some(mean)],
                 }),
                 engine: "io_uring".into(),
-                lanes: 1,
+                workers: 1,
                 pattern: Some(pattern),
                 ..RunResult::default()
             });
@@ -66,7 +66,7 @@ fn suite_text(suite: &str) -> Option<SuiteText> {
         id: "depth",
         title: "random reads at rising queue depth",
         explain: "How many requests at once the device needs, and what each then waits.",
-        good: "the rate rises until it levels off, and latency only behind that point",
+        good_result: "the rate rises until it levels off, and latency only behind that point",
     })
 }
 
@@ -112,7 +112,7 @@ fn pages_are_well_formed_whatever_a_file_holds() {
         *words = evil.into();
     }
     a.suite = evil.into();
-    (a.complete, a.because) = (false, Some(evil.into()));
+    (a.complete, a.incomplete_reason) = (false, Some(evil.into()));
     a.command = vec![evil.into()];
     a.remarks[0].text = evil.into();
     a.machine.queue.insert("read_ahead_kb".into(), evil.into());
@@ -125,7 +125,7 @@ fn pages_are_well_formed_whatever_a_file_holds() {
     let results = vec![NamedResult { name: evil, document: &a }, NamedResult { name: "b", document: &b }];
     let pages = [
         render_page(&sample_page(results.clone(), evil)),
-        drawn::render_page(&compare(&[(evil, &a)], &[("b", &b)]), &results, evil),
+        drawn::render_page(&compare_results(&[(evil, &a)], &[("b", &b)]), &results, evil),
         curves::render_svg_file(evil, &result_charts(&results)),
         render_page(&sample_page(Vec::new(), "")),
     ];
@@ -141,7 +141,7 @@ fn pages_are_well_formed_whatever_a_file_holds() {
         assert_eq!(ids.len(), all);
         assert!(!page.contains("NaN") && !page.contains("inf%"), "{page}");
     }
-    let screen = drawn::render_screen(&compare(&[(evil, &a)], &[("b", &b)]), true, &Style::plain(100));
+    let screen = drawn::render_screen(&compare_results(&[(evil, &a)], &[("b", &b)]), true, &Style::plain(100));
     assert!(!screen.contains(['\u{0}', '\u{1b}']));
 }
 
@@ -169,13 +169,13 @@ fn the_page_and_the_screen_stay_as_expected() {
         assert!(screen.lines().all(|l| crate::text::display_width(l) <= width), "{screen}");
         crate::expected_output::assert_expected(&format!("probe/{name}.txt"), &screen);
     }
-    let comparison = compare(&[("before.json", &a)], &[("after.json", &b)]);
+    let comparison = compare_results(&[("before.json", &a)], &[("after.json", &b)]);
     crate::expected_output::assert_expected(
         "probe/compare.txt",
         &drawn::render_screen(&comparison, false, &Style::plain(100)),
     );
     let single = ProbeDocument { runs: a.runs[..5].to_vec(), ..a.clone() };
-    let comparison = compare(&[("one.json", &single)], &[("after.json", &b)]);
+    let comparison = compare_results(&[("one.json", &single)], &[("after.json", &b)]);
     crate::expected_output::assert_expected(
         "probe/single.txt",
         &drawn::render_screen(&comparison, false, &Style::plain(100)),

@@ -147,9 +147,10 @@ impl Profile {
     /// Builds the profile from the runs of one measurement; without figures if they say nothing
     /// about the device.
     pub fn from_runs(facts: &DeviceFacts, runs: &[RunResult], context: &MeasurementContext) -> Profile {
-        let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short == 0 && r.requests_per_s > 0.0;
+        let good = |r: &&RunResult| !r.stopped && r.failed == 0 && r.short_transfers == 0 && r.requests_per_s > 0.0;
         // a run beside others shows what they left; a run with its own target is of another device
-        let is_standalone = |r: &&RunResult| r.beside.is_empty() && r.combines.is_empty() && r.target.is_none();
+        let is_standalone =
+            |r: &&RunResult| r.concurrent_runs.is_empty() && r.combines.is_empty() && r.target.is_none();
         let runs: Vec<&RunResult> = runs.iter().filter(good).filter(is_standalone).collect();
         let builder = FigureBuilder { facts, context: context };
         let mut figures = Vec::new();
@@ -279,7 +280,7 @@ impl FigureBuilder<'_> {
             at_least.push("the rate was not steady".into());
         }
         // without a ring each request has a thread, and these outnumber the processors
-        let processors = if self.facts.processors > 0 { run.lanes.min(self.facts.processors) } else { run.lanes };
+        let processors = if self.facts.processors > 0 { run.workers.min(self.facts.processors) } else { run.workers };
         if run.cpu_share.is_some_and(|share| share >= PROCESSOR_BOUND_SHARE * f64::from(processors.max(1))) {
             at_least.push("the processor was saturated, not the device".into());
         }

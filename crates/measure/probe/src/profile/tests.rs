@@ -15,7 +15,7 @@ fn run(depth: u32, rate: f64) -> RunResult {
         bytes_per_s: rate * 4096.0,
         latency_s: Latency { mean: Some(f64::from(depth) / rate), ..Latency::default() },
         engine: "io_uring".into(),
-        lanes: 2,
+        workers: 2,
         ..RunResult::default()
     }
 }
@@ -103,13 +103,13 @@ fn a_lower_bound_says_why() {
     says(&changed(&|r| r.cpu_share = Some(1.8)), "the processor was saturated, not the device");
     let four = DeviceFacts { processors: 4, ..device() };
     let of_threads =
-        Profile::from_runs(&four, &changed(&|r| (r.lanes, r.cpu_share) = (256, Some(3.9))), &complete_context());
+        Profile::from_runs(&four, &changed(&|r| (r.workers, r.cpu_share) = (256, Some(3.9))), &complete_context());
     let told = of_threads.figure("reads_per_s").map(|f| f.at_least.join("; "));
     assert_eq!(told.as_deref(), Some("the processor was saturated, not the device"));
     // one request at a time, or failed requests: not enough for a figure
     assert_eq!(because(&[run(1, 1000.0)], &complete_context()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &complete_context()), None);
-    assert_eq!(because(&changed(&|r| r.beside = vec!["other".into()]), &complete_context()), None);
+    assert_eq!(because(&changed(&|r| r.concurrent_runs = vec!["other".into()]), &complete_context()), None);
     assert_eq!(because(&changed(&|r| r.target = Some("/dev/sdz".into())), &complete_context()), None);
     let file = MeasurementContext { is_file: true, was_filled: true, ..complete_context() };
     assert_eq!(because(&eight_at_once(), &file).as_deref(), Some("measured through a file on a filesystem"));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::ProbeError;
 use crate::live::{LiveInterval, LiveTimeline};
-use crate::pattern::{Durable, Pattern};
+use crate::pattern::{Durability, Pattern};
 use crate::tally::{SLICE_NS, WorkerTally};
 use crate::target::ProbeTarget;
 use run_watch::RunWatch;
@@ -103,7 +103,7 @@ impl RunJob<'_> {
 
     /// Returns the time at which the job ends.
     fn measure_end(&self) -> Duration {
-        self.measure_start().saturating_add(self.pattern.lasts)
+        self.measure_start().saturating_add(self.pattern.duration)
     }
 }
 
@@ -161,13 +161,13 @@ pub fn run_jobs(
     let mut work = Vec::new();
     for job in jobs {
         let (pattern, target) = (job.pattern, job.target);
-        if let Some(because) = pattern.fault(target.sector, target.bytes) {
+        if let Some(because) = pattern.find_fault(target.sector, target.bytes) {
             return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
         }
         let paces = split_pace(&pattern.pace, worker_thread::worker_count(pattern, config, jobs.len() as u32));
         let mut files = Vec::new();
         for _ in &paces {
-            files.push(target.open(pattern.writes(), pattern.buffered, pattern.durable == Durable::Dsync)?);
+            files.push(target.open(pattern.has_writes(), pattern.buffered, pattern.durable == Durability::Dsync)?);
         }
         work.push(paces.into_iter().zip(files).collect::<Vec<_>>());
     }
@@ -377,7 +377,7 @@ impl<'a> RunMonitor<'a> {
     /// Returns the finished share of the run, by time or by bytes.
     fn progress_share(&self) -> f64 {
         let by_time = self.start.elapsed().as_secs_f64() / self.measure_until.as_secs_f64();
-        let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.most_bytes).sum();
+        let bytes: Option<u64> = self.jobs.iter().map(|j| j.pattern.max_bytes).sum();
         let by_bytes = bytes.map_or(0.0, |bytes| self.bytes_done as f64 / (bytes as f64).max(1.0));
         by_time.max(by_bytes).min(1.0)
     }
@@ -395,7 +395,7 @@ impl<'a> RunMonitor<'a> {
         self.watch.fill_outcome(&mut all);
         for (number, (outcome, timeline)) in self.outcomes.iter_mut().zip(self.timelines).enumerate() {
             let job = &self.jobs[number];
-            let measured = self.job_ends[number].saturating_sub(job.measure_start()).min(job.pattern.lasts);
+            let measured = self.job_ends[number].saturating_sub(job.measure_start()).min(job.pattern.duration);
             outcome.seconds = measured.as_secs_f64();
             outcome.timeline = timeline.into_intervals();
             outcome.stopped = stopped;
@@ -451,7 +451,7 @@ mod tests {
 
     fn measure(engine: EngineKind, pattern: &Pattern) -> RunOutcome {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let options = TargetOptions { bytes: Some(8 << 20), writes: pattern.writes(), ..TargetOptions::default() };
+        let options = TargetOptions { bytes: Some(8 << 20), writes: pattern.has_writes(), ..TargetOptions::default() };
         let target = ProbeTarget::open_or_create(&folder.path().join("probe.dat"), &options, &mut |_, _| true).unwrap();
         let config = RunConfig { engine, workers: 2, brake: None, stop: Arc::default() };
         run(&target, pattern, &config, &mut |_, _| {}).unwrap()
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn both_engines_read_and_write_a_real_file() {
         let short = Duration::from_millis(200);
-        let one = Pattern { read_share: 0.5, ramp: Duration::ZERO, lasts: short, ..Pattern::random_reads(4096, 8) };
+        let one = Pattern { read_share: 0.5, ramp: Duration::ZERO, duration: short, ..Pattern::random_reads(4096, 8) };
         for engine in [EngineKind::Best, EngineKind::Threads] {
             let outcome = measure(engine, &one);
             let tally = &outcome.tally;
@@ -483,7 +483,8 @@ mod tests {
         let (one, two) = (target("one"), target("two"));
         let lasts = Duration::from_secs(60);
         let bytes = Some(1 << 20);
-        let reads = Pattern { ramp: Duration::ZERO, lasts, most_bytes: bytes, ..Pattern::random_reads(4096, 2) };
+        let reads =
+            Pattern { ramp: Duration::ZERO, duration: lasts, max_bytes: bytes, ..Pattern::random_reads(4096, 2) };
         let writes = Pattern { read_share: 0.0, sizes: vec![(8192, 1.0)], ..reads.clone() };
         let jobs = [
             RunJob { pattern: &reads, target: &one, start_delay: Duration::ZERO },
@@ -506,9 +507,9 @@ mod tests {
     fn a_run_ends_at_its_byte_limit() {
         let bytes = 1 << 20;
         let one = Pattern {
-            most_bytes: Some(bytes),
+            max_bytes: Some(bytes),
             ramp: Duration::ZERO,
-            lasts: Duration::from_secs(60),
+            duration: Duration::from_secs(60),
             ..Pattern::random_reads(4096, 4)
         };
         let outcome = measure(EngineKind::Best, &one);

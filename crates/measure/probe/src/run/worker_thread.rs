@@ -32,7 +32,7 @@ pub(super) fn worker_count(pattern: &Pattern, config: &RunConfig, jobs: u32) -> 
     }
     let max_workers = (config.workers / jobs).max(1);
     let random = matches!(pattern.placement, Placement::Uniform | Placement::Normal { .. } | Placement::Zipf { .. });
-    let is_independent = random && pattern.turns.is_empty() && pattern.run_requests <= 1;
+    let is_independent = random && pattern.read_write_order.is_empty() && pattern.run_requests <= 1;
     let ring = config.engine == EngineKind::Best && ring::has_io_uring();
     if is_independent && !ring { max_workers.max(threads::MAX_THREADS / jobs) } else { max_workers }
 }
@@ -154,10 +154,11 @@ impl WorkerSetup {
         let slots = match *pace {
             Pace::Closed { depth } => depth,
             Pace::Users { users, .. } | Pace::Cycles { users, .. } => users,
-            Pace::Open { .. } => pattern.most_outstanding.unwrap_or(OPEN_LOOP_SLOTS),
+            Pace::Open { .. } => pattern.max_in_flight.unwrap_or(OPEN_LOOP_SLOTS),
         };
         let seed = pattern.seed ^ u64::from(self.worker_index) << 32;
-        let buffers = BufferSpec { slots, max_request_bytes: pattern.largest(), seed, writes: pattern.writes() };
+        let buffers =
+            BufferSpec { slots, max_request_bytes: pattern.max_request_bytes(), seed, writes: pattern.has_writes() };
         // sleeps of an open loop then end on time, not 50 microseconds later
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         disable_access_time(&file);
@@ -217,11 +218,11 @@ impl WorkerSetup {
             pace: pace.clone(),
             durable: pattern.durable,
             ramp_ns: nanoseconds(pattern.ramp),
-            duration_ns: nanoseconds(pattern.lasts),
+            duration_ns: nanoseconds(pattern.duration),
             stop: &self.config.stop,
             start_delay_ns: nanoseconds(self.start_delay),
             sync_every: pattern.sync_every,
-            max_bytes: pattern.most_bytes.map(|bytes| bytes.div_ceil(u64::from(self.worker_count))),
+            max_bytes: pattern.max_bytes.map(|bytes| bytes.div_ceil(u64::from(self.worker_count))),
             live: &self.view.live[index],
             parked_tally: &self.view.parked_tallies[index],
             brake_ns: self.config.brake.map(nanoseconds),

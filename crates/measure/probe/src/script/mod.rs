@@ -129,7 +129,7 @@ impl ScriptJob {
         let range = self.range_length.map_or(rest, |range| range.to_bytes_of(target_bytes));
         pattern.range_bytes = Some(range);
         if let Some(seek) = self.seek_records {
-            let records = (range / u64::from(pattern.largest()).max(1)).max(1) as f64;
+            let records = (range / u64::from(pattern.max_request_bytes()).max(1)).max(1) as f64;
             // Response Probe's bell is this much wider than the deviation it is given
             let wider = (14.0f64 / 12.0).sqrt();
             let (mean, deviation) = (seek.mean / records, seek.deviation * wider / records);
@@ -141,8 +141,8 @@ impl ScriptJob {
             (None, None, TransferLimit::None) => (options.default_duration, TransferLimit::None),
             (None, None, total) => (UNLIMITED_DURATION, total),
         };
-        pattern.lasts = lasts;
-        pattern.most_bytes = match total {
+        pattern.duration = lasts;
+        pattern.max_bytes = match total {
             TransferLimit::None => None,
             TransferLimit::Passes(passes) => Some(range.saturating_mul(passes)),
             TransferLimit::Bytes(bytes) => Some(bytes),
@@ -226,7 +226,7 @@ impl Script {
                 targets.len() - 1
             });
             let target = &mut targets[index];
-            target.writes |= job.pattern.writes();
+            target.writes |= job.pattern.has_writes();
             target.buffered &= job.pattern.buffered;
             // a job that needs a share of the file, or all of it, uses the size that the others
             // give

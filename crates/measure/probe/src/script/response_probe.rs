@@ -353,7 +353,7 @@ impl ThreadScript<'_> {
             placement: Placement::Sequential { streams: 1 },
             pace,
             read_share: reads as f64 / series as f64,
-            turns: self.actions.clone(),
+            read_write_order: self.actions.clone(),
             run_requests: if random { series as u32 } else { 1 },
             buffered,
             ..Pattern::random_reads(record, 1)

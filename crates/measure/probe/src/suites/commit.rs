@@ -2,7 +2,7 @@
 
 use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
 use crate::error::ProbeError;
-use crate::pattern::{Durable, Pattern};
+use crate::pattern::{Durability, Pattern};
 
 /// The suite `commit`.
 pub const COMMIT: Suite = Suite {
@@ -28,7 +28,7 @@ const COMMITTERS: &[u32] = &[1, 2, 4, 8, 16, 32, 64];
 fn run_commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let plain = session.build_pattern("write-only", SEQUENTIAL, 4 << 10, 1);
     let alone = session.run(&Pattern { read_share: 0.0, ..plain })?.latency_s.mean;
-    let ways = [("fdatasync", Durable::Fdatasync), ("fsync", Durable::Fsync), ("dsync", Durable::Dsync)];
+    let ways = [("fdatasync", Durability::Fdatasync), ("fsync", Durability::Fsync), ("dsync", Durability::Dsync)];
     for (name, durable) in ways {
         let mut rates = Vec::new();
         let mut one = None;

@@ -32,13 +32,13 @@ fn run_file_cache(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let base =
         |name: &str, place, size| Pattern { range_bytes: Some(range), ..session.build_pattern(name, place, size, 1) };
     // a single pass: a second pass would be the second read
-    let first = Pattern { most_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD_BYTES) };
+    let first = Pattern { max_bytes: Some(range), ..base("first-read", SEQUENTIAL, RECORD_BYTES) };
     // data that the first read did not reach is read before the second read is measured
     let fill = Pattern { name: "again-until-all-is-read".into(), warm: true, ..first.clone() };
-    let second = Pattern { name: "second-read".into(), warm: true, most_bytes: None, ..first.clone() };
+    let second = Pattern { name: "second-read".into(), warm: true, max_bytes: None, ..first.clone() };
     // few enough that hardly any block is requested twice
-    let cold = Pattern { most_bytes: Some(range / 16), ..base("random-cold", Placement::Uniform, 4 << 10) };
-    let warm = Pattern { name: "random-warm".into(), warm: true, most_bytes: None, ..cold.clone() };
+    let cold = Pattern { max_bytes: Some(range / 16), ..base("random-cold", Placement::Uniform, 4 << 10) };
+    let warm = Pattern { name: "random-warm".into(), warm: true, max_bytes: None, ..cold.clone() };
     let write = Pattern { read_share: 0.0, warm: true, ..base("write", SEQUENTIAL, RECORD_BYTES) };
     let cold_run = session.run(&cold)?.clone();
     let first_run = session.run(&first)?.clone();
@@ -79,7 +79,8 @@ fn read_range_bytes(session: &SuiteSession<'_>) -> u64 {
 }
 
 fn measure_writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
-    let whole = Pattern { range_bytes: None, lasts: pattern.lasts.max(Duration::from_secs(1)), ..pattern.clone() };
+    let whole =
+        Pattern { range_bytes: None, duration: pattern.duration.max(Duration::from_secs(1)), ..pattern.clone() };
     let run = session.run(&whole)?.clone();
     let written = run.bytes_per_s * run.measured_s;
     let limits = page_cache::dirty_limits().map_or(String::new(), |(back, stop)| {

@@ -59,7 +59,7 @@ pub struct Suite {
 impl Suite {
     /// Returns its description for users.
     pub fn text(&self) -> SuiteText {
-        SuiteText { id: self.id, title: self.title, explain: self.explain, good: self.good }
+        SuiteText { id: self.id, title: self.title, explain: self.explain, good_result: self.good }
     }
 
     /// Returns whether it measures the page cache, whatever the options say: no result of it is a

@@ -62,7 +62,7 @@ fn run_quick(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let base = session.build_pattern("random-mixed-4k-depth-16".to_owned(), Placement::Uniform, 4 << 10, 16);
         session.run(&Pattern { read_share: 0.5, ..base })?;
         let base = session.build_pattern("commit", SEQUENTIAL, 4 << 10, 1);
-        let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durable::Fdatasync, ..base };
+        let commit = Pattern { read_share: 0.0, durable: crate::pattern::Durability::Fdatasync, ..base };
         if let Some(seconds) = session.run(&commit)?.latency_s.mean {
             session.report_value("commit_s", seconds, "s", "a 4 KiB write with fdatasync");
         }

@@ -66,7 +66,7 @@ impl SuiteSession<'_> {
             placement,
             pace: Pace::Closed { depth },
             ramp: if self.settings.buffered { Duration::ZERO } else { self.settings.ramp },
-            lasts: self.settings.duration,
+            duration: self.settings.duration,
             seed: self.settings.seed,
             buffered: self.settings.buffered,
             ..Pattern::random_reads(size, depth)

@@ -39,7 +39,7 @@ fn run_stability(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let base = session.build_pattern(format!("part-{part}"), Placement::Uniform, 4 << 10, 16);
         let ramp = if part == 1 { base.ramp } else { Duration::ZERO };
         let seed = base.seed.wrapping_add(u64::from(part));
-        session.run(&Pattern { read_share: reads, lasts, ramp, seed, warm: part > 1, ..base })?;
+        session.run(&Pattern { read_share: reads, duration: lasts, ramp, seed, warm: part > 1, ..base })?;
     }
     report_rates(session);
     report_tail(session);
@@ -118,7 +118,7 @@ fn report_tail(session: &mut SuiteSession<'_>) {
         session.report_value("tail_last_to_first", last / first, "times", text);
     }
     let silence = session.runs.iter().map(|r| r.longest_silence_s).fold(0.0, f64::max);
-    let text = match session.runs.iter().any(|r| r.lanes > 1) {
+    let text = match session.runs.iter().any(|r| r.workers > 1) {
         true => "the longest time in which one of the workers had no completion",
         false => "the longest time in which no request completed",
     };

@@ -28,7 +28,7 @@ fn measure_pattern<E: IoEngine>(
     pattern: &Pattern,
     target_bytes: u64,
 ) -> Result<RunOutcome, ProbeError> {
-    if let Some(because) = pattern.fault(512, target_bytes) {
+    if let Some(because) = pattern.find_fault(512, target_bytes) {
         return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
     }
     let (stop, done, shelf) = (AtomicBool::new(false), LiveCounters::default(), Mutex::default());
@@ -41,18 +41,18 @@ fn measure_pattern<E: IoEngine>(
         pace: pattern.pace.clone(),
         durable: pattern.durable,
         ramp_ns: pattern.ramp.as_nanos() as u64,
-        duration_ns: pattern.lasts.as_nanos() as u64,
+        duration_ns: pattern.duration.as_nanos() as u64,
         stop: &stop,
         live: &done,
         parked_tally: &shelf,
         brake_ns: None,
         start_delay_ns: 0,
         sync_every: pattern.sync_every,
-        max_bytes: pattern.most_bytes,
+        max_bytes: pattern.max_bytes,
     };
     let mut generator = RequestGenerator::new(pattern, target_bytes, 0, 1);
     let tally = worker_loop::run_worker(device, &mut generator, &plan, slots).expect("a made-up device does not fail");
-    let seconds = pattern.lasts.as_secs_f64();
+    let seconds = pattern.duration.as_secs_f64();
     Ok(RunOutcome { tally, seconds, engine: "fake", workers: 1, ..RunOutcome::default() })
 }
 

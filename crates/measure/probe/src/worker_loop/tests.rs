@@ -23,7 +23,7 @@ fn measure(mut device: FakeDevice, pattern: &Pattern, slots: u32, lasts_s: u64) 
         brake_ns: None,
         start_delay_ns: 0,
         sync_every: pattern.sync_every,
-        max_bytes: pattern.most_bytes,
+        max_bytes: pattern.max_bytes,
     };
     let mut generator = RequestGenerator::new(pattern, 1 << 30, 0, 1);
     run_worker(&mut device, &mut generator, &plan, slots).unwrap()
@@ -98,7 +98,7 @@ fn poisson_arrivals_wait_as_md1_theory_predicts() {
 #[test]
 fn a_durable_write_is_one_request() {
     let pattern =
-        Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..pattern_with_pace(Pace::Closed { depth: 1 }) };
+        Pattern { read_share: 0.0, durable: Durability::Fdatasync, ..pattern_with_pace(Pace::Closed { depth: 1 }) };
     let tally = measure(FakeDevice::with_service_time(1, 5 * MS), &pattern, 1, 1);
     // the sync of the last may end with the run
     assert!((199..=200).contains(&tally.writes.requests) && tally.reads.requests == 0);
@@ -110,7 +110,7 @@ fn measure_with_brake(mut device: FakeDevice, pace: Pace, slots: u32) -> (Worker
     let pattern = pattern_with_pace(pace.clone());
     let plan = WorkerPlan {
         pace,
-        durable: Durable::No,
+        durable: Durability::No,
         ramp_ns: 0,
         duration_ns: 100 * S,
         stop: &stop,
@@ -174,7 +174,7 @@ fn a_stopped_run_does_not_wait_for_a_hanging_device() {
         let pattern = pattern_with_pace(pace.clone());
         let plan = WorkerPlan {
             pace: pace.clone(),
-            durable: Durable::No,
+            durable: Durability::No,
             ramp_ns: 0,
             duration_ns: 100 * S,
             stop: &stop,
@@ -299,7 +299,7 @@ fn the_sync_of_a_write_that_ends_late_is_a_part_of_its_latency() {
     // the last ten writes take a second each, one after the other, and their syncs come behind all of them
     let service = |_: &Op, begins: u64| Ok(if begins >= 1_900 * MS { S } else { MS });
     let pace = Pace::Open { rate_per_s: 100.0, poisson: false };
-    let pattern = Pattern { read_share: 0.0, durable: Durable::Fdatasync, ..pattern_with_pace(pace) };
+    let pattern = Pattern { read_share: 0.0, durable: Durability::Fdatasync, ..pattern_with_pace(pace) };
     let tally = measure(FakeDevice::new(1, Box::new(service)), &pattern, 4096, 1);
     let p95 = tally.writes.latency.quantile(0.95).unwrap();
     assert!(p95 > 9.0 * S as f64, "{p95}");
@@ -323,7 +323,7 @@ fn cycles_think_request_and_compute() {
 fn only_each_fourth_write_is_made_durable() {
     let pattern = Pattern {
         read_share: 0.0,
-        durable: Durable::Fdatasync,
+        durable: Durability::Fdatasync,
         sync_every: 4,
         ..pattern_with_pace(Pace::Closed { depth: 1 })
     };
@@ -340,7 +340,7 @@ fn only_each_fourth_write_is_made_durable() {
 
 #[test]
 fn a_limit_of_bytes_ends_a_run_and_all_of_it_counts() {
-    let pattern = Pattern { most_bytes: Some(100 * 4096), ..pattern_with_pace(Pace::Closed { depth: 8 }) };
+    let pattern = Pattern { max_bytes: Some(100 * 4096), ..pattern_with_pace(Pace::Closed { depth: 8 }) };
     let tally = measure(FakeDevice::with_service_time(4, 5 * MS), &pattern, 8, 1000);
     // the ramp is not counted against it
     assert!((100..=108).contains(&tally.reads.requests), "{}", tally.reads.requests);

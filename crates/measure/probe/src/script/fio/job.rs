@@ -5,7 +5,7 @@ use std::path::Path;
 use super::numbers::{self, WeightedSizes};
 use super::{FioSection, OptionValue};
 use crate::error::ProbeError;
-use crate::pattern::{Durable, NormalSpread, Pace, Pattern, Placement};
+use crate::pattern::{Durability, NormalSpread, Pace, Pattern, Placement};
 use crate::script::{MAX_JOBS, ScriptJob, ScriptNote, TargetAmount, TransferLimit, script_error};
 
 /// Engines with one request in flight, whatever `iodepth` says.
@@ -302,7 +302,7 @@ fn parse_depth(options: &mut SectionOptions<'_>, buffered: bool) -> Result<u32, 
     Ok(depth)
 }
 
-fn parse_durability(options: &SectionOptions<'_>, mode: &ReadWriteMode) -> Result<(Durable, u32), ProbeError> {
+fn parse_durability(options: &SectionOptions<'_>, mode: &ReadWriteMode) -> Result<(Durability, u32), ProbeError> {
     let every = |text: &str| numbers::parse_count(text).and_then(|n| u32::try_from(n).map_err(|e| e.to_string()));
     let (fsync, fdatasync) = (options.get("fsync", every)?.unwrap_or(0), options.get("fdatasync", every)?.unwrap_or(0));
     let sync = match options.option_text("sync").unwrap_or("none") {
@@ -315,13 +315,13 @@ fn parse_durability(options: &SectionOptions<'_>, mode: &ReadWriteMode) -> Resul
         other => return Err(options.option_error("sync", format!("expected none or dsync, found `{other}`"))),
     };
     if mode.read_share == 1.0 {
-        return Ok((Durable::No, 1));
+        return Ok((Durability::No, 1));
     }
     match (fsync, fdatasync, sync) {
-        (0, 0, false) => Ok((Durable::No, 1)),
-        (0, 0, true) => Ok((Durable::Dsync, 1)),
-        (every, 0, false) => Ok((Durable::Fsync, every)),
-        (0, every, false) => Ok((Durable::Fdatasync, every)),
+        (0, 0, false) => Ok((Durability::No, 1)),
+        (0, 0, true) => Ok((Durability::Dsync, 1)),
+        (every, 0, false) => Ok((Durability::Fsync, every)),
+        (0, every, false) => Ok((Durability::Fdatasync, every)),
         _ => Err(options.option_error("fsync", "give one of fsync, fdatasync and sync, not several")),
     }
 }
@@ -334,7 +334,7 @@ fn set_placement(
 ) -> Result<(), ProbeError> {
     if !mode.random {
         pattern.placement = Placement::Sequential { streams: 1 };
-        pattern.apart = mode.has_reads_and_writes();
+        pattern.separate_positions = mode.has_reads_and_writes();
         if let Some(hole) = mode.modifier {
             let [(size, _)] = pattern.sizes[..] else {
                 return Err(options.option_error("rw", "holes need requests of a single size"));
@@ -391,7 +391,7 @@ fn set_pace(
             }
         };
         pattern.pace = Pace::Open { rate_per_s, poisson };
-        pattern.most_outstanding = Some(depth);
+        pattern.max_in_flight = Some(depth);
         let key = if options.option_value("rate").is_some() { "rate" } else { "rate_iops" };
         options.add_note(key, "latency counts from the time at which a request is due");
     }
