@@ -7,7 +7,7 @@ use diskwright_baseline::circumstances::parse_processor_times;
 use diskwright_counters::live::mountinfo::{self, Mount};
 use diskwright_hostfiles::mounts::read_table;
 use diskwright_hostfiles::{cgroup, programs};
-use diskwright_stress::cgroup::CgroupPlace;
+use diskwright_stress::cgroup::CgroupRoots;
 use diskwright_stress::class::StressClass;
 use diskwright_stress::loads::needed_mib;
 use diskwright_stress::{safety, swap};
@@ -22,8 +22,8 @@ pub fn processors() -> usize {
 pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
     let checks: [&dyn Fn() -> Option<String>; 6] = [
         &|| {
-            let few = processors() < class.processors;
-            few.then(|| format!("it needs {} processors; this process may use {}", class.processors, processors()))
+            let few = processors() < class.min_processors;
+            few.then(|| format!("it needs {} processors; this process may use {}", class.min_processors, processors()))
         },
         &|| memory(class),
         &|| own_group(class),
@@ -35,7 +35,7 @@ pub fn obstacle(class: &StressClass, folder: &Path) -> Option<String> {
 }
 
 fn memory(class: &StressClass) -> Option<String> {
-    let (available, reserve) = safety::memory(Path::new("/proc/meminfo"))?;
+    let (available, reserve) = safety::available_and_reserve(Path::new("/proc/meminfo"))?;
     // its own cgroup will be a child of this process's, which has a limit too
     let room =
         available.saturating_sub(reserve).min(cgroup::memory_left_bytes(Path::new("/")).unwrap_or(u64::MAX)) >> 20;
@@ -48,15 +48,15 @@ fn own_group(class: &StressClass) -> Option<String> {
     if class.limit_mib == 0 {
         return None;
     }
-    let tried = CgroupPlace::here().group(Some(class.limit_mib << 20));
+    let tried = CgroupRoots::of_host().create_group(Some(class.limit_mib << 20));
     tried.err().map(|error| format!("it needs a cgroup with a memory limit: {error}"))
 }
 
 fn disk(class: &StressClass, folder: &Path) -> Option<String> {
-    if class.room() == 0 {
+    if class.needed_bytes() == 0 {
         return None;
     }
-    if let Err(error) = check_room(&[(folder, class.room())]) {
+    if let Err(error) = check_room(&[(folder, class.needed_bytes())]) {
         return Some(error.to_string());
     }
     let real_folder = fs::canonicalize(folder).ok()?;
@@ -89,7 +89,7 @@ fn swap_space(class: &StressClass) -> Option<String> {
 
 /// True if a class needs more swap space than there is.
 pub fn needs_swap_file(class: &StressClass) -> bool {
-    swap::free(&read_table("/proc/swaps")) < class.swap_mib << 20
+    swap::free_swap_bytes(&read_table("/proc/swaps")) < class.swap_mib << 20
 }
 
 /// Beginning of an interval over which the use of the processors is measured.

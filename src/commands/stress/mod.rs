@@ -80,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.class else {
         return Err(Failure::Usage("a class is missing: `stress list` shows all, `stress --verify` tries all".into()));
     };
-    one(arguments, &class::find(name).map_err(failure)?)
+    one(arguments, &class::find_class(name).map_err(failure)?)
 }
 
 /// Converts an error: what is wrong with the request is wrong usage.
@@ -93,14 +93,14 @@ fn failure(error: StressError) -> Failure {
 
 /// Removes leftovers of killed loads, and names them.
 fn sweep(arguments: &Arguments) -> Result<(), Failure> {
-    for path in swap::sweep().into_iter().chain(cgroup::CgroupPlace::here().sweep()) {
+    for path in swap::remove_leftovers().into_iter().chain(cgroup::CgroupRoots::of_host().remove_leftovers()) {
         output::note(format_args!("removed {}, left behind by a killed load", output::name(path.display())));
     }
     sweep_folders(&[&arguments.dir])
 }
 
 fn list(arguments: &Arguments) -> Result<(), Failure> {
-    let classes = class::classes()?;
+    let classes = class::read_classes()?;
     let rows: Vec<_> = classes.iter().map(|class| (class, machine::obstacle(class, &arguments.dir))).collect();
     if arguments.json { output::json(&screen::list_json(&rows)) } else { output::text(&screen::list(&rows)) }
 }
@@ -112,8 +112,8 @@ fn parse_level(text: &str) -> Result<u32, std::num::ParseIntError> {
 
 /// Holds one class of load.
 fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
-    let level = arguments.level.unwrap_or(class.most_level);
-    let share = class.share(level).map_err(failure)?;
+    let level = arguments.level.unwrap_or(class.max_level);
+    let share = class.level_to_share(level).map_err(failure)?;
     sweep(arguments)?;
     if let Some(reason) = machine::obstacle(class, &arguments.dir) {
         return Err(Failure::Usage(format!("this machine cannot run {}: {reason}", class.id)));
@@ -158,7 +158,7 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     } else {
         output::text(&held.text())?
     }
-    let left = swap::left();
+    let left = swap::find_leftovers();
     match &held.stopped {
         None if left.is_empty() => Ok(()),
         None => {

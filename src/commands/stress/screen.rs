@@ -3,8 +3,8 @@
 use diskwright_base::units::format_value;
 use diskwright_report::{Align, Ink, Style, TextTable};
 use diskwright_stress::class::StressClass;
-use diskwright_stress::pace::error;
-use diskwright_stress::run::{LoadOutcome, LoadScale};
+use diskwright_stress::pace::relative_error;
+use diskwright_stress::run::{LoadMaximum, LoadOutcome};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub fn list(rows: &[ClassRow<'_>]) -> String {
         .with_text_column("here");
     for (class, obstacle) in rows {
         let here = obstacle.clone().unwrap_or_else(|| "yes".into());
-        table.add_row([class.id.clone(), class.loads.clone(), class.says.clone(), here]);
+        table.add_row([class.id.clone(), class.load_description.clone(), class.expected_text.clone(), here]);
     }
     table.render(&output::wide_style())
 }
@@ -49,7 +49,7 @@ pub fn list_json(rows: &[ClassRow<'_>]) -> Value {
 pub struct HeldLoad<'a> {
     pub class: &'a StressClass,
     pub level: u32,
-    pub scale: Option<LoadScale>,
+    pub scale: Option<LoadMaximum>,
     pub outcome: Option<LoadOutcome>,
     pub stopped: Option<String>,
     pub has_group: bool,
@@ -62,15 +62,15 @@ impl HeldLoad<'_> {
             "schema": "diskwright.stress/1",
             "class": self.class.id,
             "asked": f64::from(self.level) / 100.0,
-            "reached": self.outcome.map(|outcome| outcome.reached),
+            "reached": self.outcome.map(|outcome| outcome.reached_share),
             "per_s": self.outcome.map(|outcome| outcome.per_s),
-            "most": self.scale.map(|scale| scale.most),
+            "most": self.scale.map(|scale| scale.max_per_s),
             "unit": self.class.unit,
             "workers": self.scale.map(|scale| scale.workers),
             "wall_s": self.outcome.map(|outcome| outcome.wall_s),
             "cgroup": self.has_group,
             "stopped": self.stopped,
-            "expect": self.class.expect,
+            "expect": self.class.expected_verdicts,
         })
     }
 
@@ -85,23 +85,27 @@ impl HeldLoad<'_> {
             "{}: requested {}, reached {}, for {}",
             class.id,
             percent(requested),
-            percent(outcome.reached),
+            percent(outcome.reached_share),
             format_value(outcome.wall_s, "s")
         );
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
         if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
-            let (most, reached) = (format_value(scale.most, &class.unit), format_value(outcome.per_s, &class.unit));
+            let (most, reached) =
+                (format_value(scale.max_per_s, &class.unit), format_value(outcome.per_s, &class.unit));
             let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
-            out += &output::paragraph(&format!("{reached} of {most} (100 % is {}; {threads})", class.full));
+            out += &output::paragraph(&format!(
+                "{reached} of {most} (100 % is {}; {threads})",
+                class.full_level_description
+            ));
         } else {
-            out += &format!("100 % is {}.\n", class.full);
+            out += &format!("100 % is {}.\n", class.full_level_description);
         }
-        if error(requested, outcome.reached) > CLOSE && self.stopped.is_none() {
+        if relative_error(requested, outcome.reached_share) > CLOSE && self.stopped.is_none() {
             let off = "The load is more than 5 % off its level: other programs use this part too, or its maximum has \
                        changed since it was measured.";
             out += &output::paragraph(off);
         }
-        out + &output::paragraph(&format!("`why` should say {}.", class.says))
+        out + &output::paragraph(&format!("`why` should say {}.", class.expected_text))
     }
 }
 
@@ -152,11 +156,11 @@ impl StressTrial {
     }
 
     fn asked(&self) -> f64 {
-        f64::from(self.class.level) / 100.0
+        f64::from(self.class.test_level) / 100.0
     }
 
     fn is_close(&self) -> bool {
-        self.judged().is_some_and(|judged| error(self.asked(), judged.outcome.reached) <= CLOSE)
+        self.judged().is_some_and(|judged| relative_error(self.asked(), judged.outcome.reached_share) <= CLOSE)
     }
 
     /// True if others used so much of the processors that the verdict may be about them.
@@ -184,7 +188,7 @@ impl StressTrial {
             parts.push("load off by more than 5 %".into());
         }
         let expects = |judged: &JudgedLoad| {
-            json!(judged.verdict.bottleneck).as_str().is_some_and(|named| self.class.expects(named))
+            json!(judged.verdict.bottleneck).as_str().is_some_and(|named| self.class.expects_verdict(named))
         };
         if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !expects(judged)) {
             let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
@@ -212,10 +216,10 @@ pub fn trials(trials: &[StressTrial]) -> String {
     table = table.with_text_column("remark");
     for trial in trials {
         let judged = trial.judged();
-        let reached = judged.map_or(String::new(), |judged| percent(judged.outcome.reached));
+        let reached = judged.map_or(String::new(), |judged| percent(judged.outcome.reached_share));
         let confidence = judged.map_or(String::new(), |judged| format!("{:.2}", judged.verdict.confidence));
         let said = judged.map_or(String::new(), said);
-        let (asked, expected) = (percent(trial.asked()), trial.class.expect.join(" or "));
+        let (asked, expected) = (percent(trial.asked()), trial.class.expected_verdicts.join(" or "));
         let row = [trial.class.id.clone(), asked, reached, expected, said, confidence];
         table.add_row(row.into_iter().chain([trial.word().to_owned(), trial.remark()]));
     }
@@ -255,12 +259,12 @@ pub fn trial_json(trial: &StressTrial) -> Value {
         "run": trial.run,
         "result": trial.word().to_lowercase(),
         "asked": trial.asked(),
-        "reached": judged.map(|judged| judged.outcome.reached),
+        "reached": judged.map(|judged| judged.outcome.reached_share),
         "per_s": judged.map(|judged| judged.outcome.per_s),
-        "most": judged.map(|judged| judged.scale.most),
+        "most": judged.map(|judged| judged.scale.max_per_s),
         "unit": trial.class.unit,
         "workers": judged.map(|judged| judged.scale.workers),
-        "expect": trial.class.expect,
+        "expect": trial.class.expected_verdicts,
         "verdict": judged.map(|judged| json!(judged.verdict.bottleneck)),
         "findings": judged.map(|judged| judged.verdict.findings.iter().map(|f| &f.rule).collect::<Vec<_>>()),
         "confidence": judged.map(|judged| judged.verdict.confidence),

@@ -7,9 +7,9 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use diskwright_stress::cgroup::{CgroupPlace, LoadGroup};
+use diskwright_stress::cgroup::{CgroupRoots, LoadGroup};
 use diskwright_stress::class::StressClass;
-use diskwright_stress::run::{LoadOutcome, LoadScale};
+use diskwright_stress::run::{LoadMaximum, LoadOutcome};
 use diskwright_stress::safety::SafetyWatch;
 use diskwright_stress::swap::{self, SwapFile};
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub struct StressRequest<'a> {
 #[serde(rename_all = "snake_case")]
 pub enum WorkerMessage {
     /// The maximum was measured, and a share of it is held from now on.
-    Holding(LoadScale),
+    Holding(LoadMaximum),
     /// It ended; without a result if it was stopped before the maximum was known.
     Done(Option<LoadOutcome>),
     /// This machine cannot run the load.
@@ -44,7 +44,7 @@ pub enum WorkerMessage {
 
 /// An event of a load.
 pub enum WorkerEvent {
-    Holding(LoadScale),
+    Holding(LoadMaximum),
     Done(Option<LoadOutcome>),
 }
 
@@ -57,7 +57,7 @@ pub struct StressRun {
     /// Reason why there is no cgroup, if there is none.
     no_group: Option<String>,
     /// The maximum, once it is known.
-    pub scale: Option<LoadScale>,
+    pub scale: Option<LoadMaximum>,
     swap: Option<SwapFile>,
     group: Option<LoadGroup>,
 }
@@ -89,7 +89,7 @@ impl StressRun {
     pub fn begin(request: &StressRequest<'_>) -> Result<StressRun, Failure> {
         let class = request.class;
         let limit = (class.limit_mib > 0).then_some(class.limit_mib << 20);
-        let (group, no_group) = match CgroupPlace::here().group(limit) {
+        let (group, no_group) = match CgroupRoots::of_host().create_group(limit) {
             Ok(group) => (Some(group), None),
             // a load without a memory limit is safe without a cgroup
             Err(error) if limit.is_none() => (None, Some(error.to_string())),
@@ -111,7 +111,7 @@ impl StressRun {
         };
         let begun = std::thread::Builder::new().spawn(listening);
         begun.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
-        let folder = (class.room() > 0).then_some(request.dir);
+        let folder = (class.needed_bytes() > 0).then_some(request.dir);
         let (process, watch) = (WorkerProcess { child, input }, SafetyWatch::new(Path::new("/"), folder));
         Ok(StressRun { process, lines, watch, stopped: None, no_group, scale: None, swap, group })
     }
@@ -124,7 +124,7 @@ impl StressRun {
         if let Some(swap) = &self.swap {
             output::note(format_args!("the load uses a swap file in {}", output::name(swap.folder().display())));
         }
-        if !self.watch.sees_heat() {
+        if !self.watch.has_sensors() {
             output::note("no sensor reports a critical limit, so heat does not stop this load");
         }
     }
@@ -153,7 +153,7 @@ impl StressRun {
     /// Waits up to a time limit for the next event; checks whether it is safe to continue.
     pub fn next(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
         if self.stopped.is_none()
-            && let Some(reason) = self.watch.reason()
+            && let Some(reason) = self.watch.stop_reason()
         {
             self.stop(&reason);
         }
@@ -173,11 +173,14 @@ impl StressRun {
         match self.process.child.wait() {
             Ok(status) => {
                 // a signal alone does not show who sent it
-                let reason = self.group.as_ref().and_then(LoadGroup::death);
+                let reason = self.group.as_ref().and_then(LoadGroup::oom_kill_reason);
                 let reason = reason.map_or_else(|| status.to_string(), str::to_owned);
                 // the load is gone, and so is what it swapped out
                 self.swap = None;
-                Failure::Failed(format!("the load ended unexpectedly ({reason}); {}", left_behind(&swap::left())))
+                Failure::Failed(format!(
+                    "the load ended unexpectedly ({reason}); {}",
+                    left_behind(&swap::find_leftovers())
+                ))
             }
             Err(error) => error.into(),
         }
@@ -201,10 +204,10 @@ fn command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Result<Com
     command.arg("--for").arg(format!("{}ms", request.lasts.as_millis()));
     command.arg("--worker-share").arg(request.share.to_string());
     if let Some(group) = group {
-        for door in group.doors() {
+        for door in group.procs_files() {
             command.arg("--worker-door").arg(door);
         }
-        if let Some(usage) = group.usage_file() {
+        if let Some(usage) = group.memory_usage_file() {
             command.arg("--worker-usage").arg(usage);
         }
     }

@@ -8,7 +8,7 @@ use diskwright_base::Frame;
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
 use diskwright_stress::class::{self, StressClass};
-use diskwright_stress::run::{LoadOutcome, LoadScale};
+use diskwright_stress::run::{LoadMaximum, LoadOutcome};
 use diskwright_stress::swap;
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub enum TrialResult {
 
 /// A load, and the verdict on it.
 pub struct JudgedLoad {
-    pub scale: LoadScale,
+    pub scale: LoadMaximum,
     pub outcome: LoadOutcome,
     pub verdict: Verdict,
     /// Share of the processors in use while it was watched.
@@ -86,16 +86,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::text(&screen::trials(&trials))?
     }
     if stop.load(Ordering::Relaxed) {
-        return Err(Failure::Failed(format!("interrupted; {}", left_behind(&swap::left()))));
+        return Err(Failure::Failed(format!("interrupted; {}", left_behind(&swap::find_leftovers()))));
     }
     if trials.iter().any(StressTrial::is_bad) { Err(Failure::Told(1)) } else { Ok(()) }
 }
 
 fn chosen(arguments: &Arguments) -> Result<Vec<StressClass>, Failure> {
     if arguments.classes.is_empty() {
-        return Ok(class::classes()?);
+        return Ok(class::read_classes()?);
     }
-    arguments.classes.iter().map(|name| class::find(name).map_err(failure)).collect()
+    arguments.classes.iter().map(|name| class::find_class(name).map_err(failure)).collect()
 }
 
 impl StressTrial {
@@ -122,7 +122,7 @@ fn tried(
     let before = ProcessorUse::begin();
     nap(Duration::from_millis(500));
     let others = before.busy();
-    let share = class.share(class.level).map_err(failure)?;
+    let share = class.level_to_share(class.test_level).map_err(failure)?;
     let max_time = SETTLING + lasts + LATE;
     let request = StressRequest { class, share, lasts: max_time, dir: &arguments.dir, seed: arguments.seed };
     match watched(&request, lasts, stop) {
@@ -205,14 +205,14 @@ fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
     let bottleneck = json!(verdict.bottleneck);
     let named = bottleneck.as_str().unwrap_or_default();
     if !is_expected(class, named, busy) {
-        return Some(format!("should be {}", class.expect.join(" or ")));
+        return Some(format!("should be {}", class.expected_verdicts.join(" or ")));
     }
-    if let Some(rule) = &class.rule
+    if let Some(rule) = &class.expected_rule
         && verdict.findings.iter().all(|finding| finding.rule != *rule)
     {
         return Some(format!("without the finding {rule}"));
     }
-    let waits = class.waits.as_ref()?;
+    let waits = class.expected_wait.as_ref()?;
     let mut sleeps = verdict.programs.iter().flat_map(|program| &program.sleeps);
     let is_there = sleeps.any(|sleep| sleep.kind == *waits);
     (!is_there).then(|| format!("reports no program that waits for: {waits}"))
@@ -221,7 +221,7 @@ fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
 /// True if a verdict is right for a class, given how busy the processors were.
 fn is_expected(class: &StressClass, named: &str, busy: Option<f64>) -> bool {
     let is_full = busy.is_some_and(|busy| busy >= FULL);
-    class.expects(named) || is_full && class.or_if_processors_full.iter().any(|other| other == named)
+    class.expects_verdict(named) || is_full && class.verdicts_if_processors_full.iter().any(|other| other == named)
 }
 
 fn document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_fast_disk_may_fill_the_processors_first_and_only_full_processors_excuse_it() {
-        let metadata = class::find("disk-metadata").unwrap();
+        let metadata = class::find_class("disk-metadata").unwrap();
         for (named, busy, right) in [
             ("disk", Some(0.2), true),
             ("interrupts", Some(0.95), true),
@@ -251,6 +251,6 @@ mod tests {
         ] {
             assert_eq!(is_expected(&metadata, named, busy), right, "{named} at {busy:?}");
         }
-        assert!(!is_expected(&class::find("disk-sequential").unwrap(), "cpu", Some(1.0)));
+        assert!(!is_expected(&class::find_class("disk-sequential").unwrap(), "cpu", Some(1.0)));
     }
 }

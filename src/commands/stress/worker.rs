@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Args;
-use diskwright_stress::loads::{LoadOptions, prepare};
+use diskwright_stress::loads::{LoadOptions, prepare_load};
 use diskwright_stress::{StressError, cgroup, class, run};
 
 use super::supervisor::WorkerMessage;
@@ -51,26 +51,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
-    cgroup::enter(worker_door)?;
+    cgroup::enter_group(worker_door)?;
     // after entering it: a cgroup of version 1 accepts no process with a real-time thread
     stop_with_input(stop)?;
-    let class = class::find(arguments.class.as_deref().unwrap_or_default())?;
+    let class = class::find_class(arguments.class.as_deref().unwrap_or_default())?;
     let share = worker_share.unwrap_or(1.0);
     let options = LoadOptions {
         folder: arguments.dir.clone(),
         processors: machine::processors(),
         share,
-        usage: worker_usage.clone(),
+        memory_usage_file: worker_usage.clone(),
         seed: arguments.seed,
     };
-    let mut load = prepare(&class, &options)?;
-    let scale = run::scale(&mut load, stop)?;
+    let mut load = prepare_load(&class, &options)?;
+    let scale = run::measure_maximum(&mut load, stop)?;
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
     }
     // a starter that no longer listens also closes our input
     let _ = tell(&WorkerMessage::Holding(scale));
-    run::hold(&mut load, scale, share, arguments.lasts.unwrap_or(HELD), stop).map(Some)
+    run::run_at_share(&mut load, scale, share, arguments.lasts.unwrap_or(HELD), stop).map(Some)
 }
 
 fn tell(message: &WorkerMessage) -> Result<(), Failure> {

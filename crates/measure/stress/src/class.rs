@@ -16,39 +16,39 @@ pub struct StressClass {
     pub title: String,
     /// Description of the load.
     #[serde(rename = "loads")]
-    pub loads: String,
+    pub load_description: String,
     /// Meaning of a level of 100 %.
     #[serde(rename = "full")]
-    pub full: String,
+    pub full_level_description: String,
     /// Unit of the level: `processors`, `per_s`, `bytes_per_s` or `fraction`.
     pub unit: String,
     /// Correct verdicts; several if it saturates several parts of a host.
     #[serde(rename = "expect")]
-    pub expect: Vec<String>,
+    pub expected_verdicts: Vec<String>,
     /// Verdicts that are also correct if the processors are full: they saturated before the loaded part did.
     #[serde(default, rename = "or_if_processors_full")]
-    pub or_if_processors_full: Vec<String>,
+    pub verdicts_if_processors_full: Vec<String>,
     /// Finding that must be reported.
     #[serde(default, rename = "rule")]
-    pub rule: Option<String>,
+    pub expected_rule: Option<String>,
     /// Wait reason that must be reported for some program.
     #[serde(default, rename = "waits")]
-    pub waits: Option<String>,
+    pub expected_wait: Option<String>,
     /// Expected output of `why`, in words.
     #[serde(rename = "says")]
-    pub says: String,
+    pub expected_text: String,
     /// Level at which it is verified, percent.
-    #[serde(default = "hundred", rename = "level")]
-    pub level: u32,
+    #[serde(default = "default_level", rename = "level")]
+    pub test_level: u32,
     /// Highest level that makes sense, percent.
-    #[serde(default = "hundred", rename = "most_level")]
-    pub most_level: u32,
+    #[serde(default = "default_level", rename = "most_level")]
+    pub max_level: u32,
     /// Warm-up before its maximum is measured, milliseconds.
-    #[serde(default = "half_a_second")]
+    #[serde(default = "default_warm_up_ms")]
     pub warm_up_ms: u64,
     /// Smallest number of processors.
     #[serde(default, rename = "processors")]
-    pub processors: usize,
+    pub min_processors: usize,
     /// Memory that it takes, MiB.
     #[serde(default)]
     pub memory_mib: u64,
@@ -66,11 +66,11 @@ pub struct StressClass {
     pub needs_ring: bool,
 }
 
-fn hundred() -> u32 {
+fn default_level() -> u32 {
     100
 }
 
-fn half_a_second() -> u64 {
+fn default_warm_up_ms() -> u64 {
     500
 }
 
@@ -85,7 +85,7 @@ struct ClassesFile {
 ///
 /// # Errors
 /// Mistakes in the table, by line.
-pub fn classes() -> Result<Vec<StressClass>, Problems> {
+pub fn read_classes() -> Result<Vec<StressClass>, Problems> {
     toml_reader::read::<ClassesFile>("classes.toml", include_str!("classes.toml")).map(|file| file.class)
 }
 
@@ -93,13 +93,14 @@ pub fn classes() -> Result<Vec<StressClass>, Problems> {
 ///
 /// # Errors
 /// Names the nearest class, and all classes.
-pub fn find(name: &str) -> Result<StressClass, StressError> {
-    let all = classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
+pub fn find_class(name: &str) -> Result<StressClass, StressError> {
+    let all = read_classes().map_err(|problems| StressError::Usage(problems.to_string()))?;
     if let Some(class) = all.iter().find(|class| class.id == name) {
         return Ok(class.clone());
     }
     let ids: Vec<&str> = all.iter().map(|class| class.id.as_str()).collect();
-    let named: Vec<&str> = all.iter().filter(|class| class.expects(name)).map(|class| class.id.as_str()).collect();
+    let named: Vec<&str> =
+        all.iter().filter(|class| class.expects_verdict(name)).map(|class| class.id.as_str()).collect();
     let near = match nearest_word(name, ids.iter().copied()) {
         Some(near) => format!(" (did you mean `{near}`?)"),
         // the name may be that of an expected verdict
@@ -112,26 +113,26 @@ pub fn find(name: &str) -> Result<StressClass, StressError> {
 impl StressClass {
     /// Disk space for its files and its swap space, bytes.
     #[must_use]
-    pub fn room(&self) -> u64 {
+    pub fn needed_bytes(&self) -> u64 {
         (self.file_mib + self.swap_mib) << 20
     }
 
     /// Returns true if a verdict is correct whatever the processors do.
     #[must_use]
-    pub fn expects(&self, verdict: &str) -> bool {
-        self.expect.iter().any(|expected| expected == verdict)
+    pub fn expects_verdict(&self, verdict: &str) -> bool {
+        self.expected_verdicts.iter().any(|expected| expected == verdict)
     }
 
     /// Converts a level to a share of 1.
     ///
     /// # Errors
     /// If the class does not support the level.
-    pub fn share(&self, level: u32) -> Result<f64, StressError> {
+    pub fn level_to_share(&self, level: u32) -> Result<f64, StressError> {
         if level == 0 || level > 100 {
             return Err(StressError::Usage(format!("level {level} %: expected 1 to 100 %")));
         }
-        if level > self.most_level {
-            let (max, id) = (self.most_level, &self.id);
+        if level > self.max_level {
+            let (max, id) = (self.max_level, &self.id);
             return Err(StressError::Usage(format!("level {level} %: {id} allows at most {max} %")));
         }
         Ok(f64::from(level) / 100.0)
@@ -143,11 +144,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_holds_together() {
-        let all = classes().unwrap();
+    fn the_table_is_consistent() {
+        let all = read_classes().unwrap();
         assert!(all.len() >= 11);
         for class in &all {
-            assert!(!class.expect.is_empty() && class.level <= class.most_level && class.level > 0, "{}", class.id);
+            assert!(
+                !class.expected_verdicts.is_empty() && class.test_level <= class.max_level && class.test_level > 0,
+                "{}",
+                class.id
+            );
             assert!(["processors", "per_s", "bytes_per_s", "fraction"].contains(&class.unit.as_str()), "{}", class.id);
             assert!((100..=60_000).contains(&class.warm_up_ms), "{}", class.id);
             assert!(class.swap_mib == 0 || class.limit_mib > 0, "{}: swap is for what has a limit", class.id);
@@ -161,7 +166,7 @@ mod tests {
     /// A maximum that fluctuates needs headroom; a verdict that needs a saturated part needs 100 %.
     #[test]
     fn levels_leave_room_where_the_maximum_moves() {
-        let level = |id: &str| find(id).unwrap().level;
+        let level = |id: &str| find_class(id).unwrap().test_level;
         for (id, max) in [("paging", 60), ("memory-limit", 80), ("file-cache", 80), ("disk-random", 80)] {
             assert!(level(id) <= max, "{id}");
         }
@@ -172,20 +177,20 @@ mod tests {
     }
 
     #[test]
-    fn a_mistyped_class_is_told_with_the_nearest() {
-        let error = find("procesor").unwrap_err().to_string();
+    fn suggests_the_nearest_class_for_a_typo() {
+        let error = find_class("procesor").unwrap_err().to_string();
         assert!(error.contains("did you mean `processor`?") && error.contains("paging"), "{error}");
-        let error = find("cpu").unwrap_err().to_string();
+        let error = find_class("cpu").unwrap_err().to_string();
         assert!(error.contains("no class `cpu` (`why` should say cpu for processor, one-thread, "), "{error}");
-        assert_eq!(find("paging").unwrap().id, "paging");
+        assert_eq!(find_class("paging").unwrap().id, "paging");
     }
 
     #[test]
     fn levels_are_shares_of_what_is_possible() {
-        let class = find("memory-under").unwrap();
-        assert_eq!(class.share(50).ok(), Some(0.5));
+        let class = find_class("memory-under").unwrap();
+        assert_eq!(class.level_to_share(50).ok(), Some(0.5));
         for wrong in [0, 96, 101, u32::MAX] {
-            assert!(class.share(wrong).is_err(), "{wrong}");
+            assert!(class.level_to_share(wrong).is_err(), "{wrong}");
         }
     }
 }

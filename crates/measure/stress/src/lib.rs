@@ -13,8 +13,8 @@
 pub mod cgroup;
 pub mod class;
 pub mod loads;
+mod memory_relief;
 pub mod pace;
-mod relief;
 pub mod run;
 pub mod safety;
 pub mod swap;
@@ -46,12 +46,15 @@ pub enum StressError {
 }
 
 /// Creates the error for a thread that cannot be started.
-pub(crate) fn no_thread(source: std::io::Error) -> StressError {
-    io(Path::new("threads"), "no more can be started")(source)
+pub(crate) fn thread_error(source: std::io::Error) -> StressError {
+    io_error(Path::new("threads"), "no more can be started")(source)
 }
 
 /// Adds the path and the failed operation to an error of the system.
-pub(crate) fn io<E: Into<std::io::Error>>(path: &Path, what: &'static str) -> impl FnOnce(E) -> StressError + use<E> {
+pub(crate) fn io_error<E: Into<std::io::Error>>(
+    path: &Path,
+    what: &'static str,
+) -> impl FnOnce(E) -> StressError + use<E> {
     let path = path.to_path_buf();
     move |source| StressError::Io { path, what, source: source.into() }
 }

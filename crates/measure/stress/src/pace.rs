@@ -6,42 +6,42 @@
 use std::time::Duration;
 
 /// Longest rest, so that a worker notices soon that it should stop.
-const LONGEST_REST: Duration = Duration::from_millis(20);
+const MAX_REST: Duration = Duration::from_millis(20);
 
 /// Schedule of a worker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkPace {
     /// Target rate, units per second; infinite for the maximum.
-    pub per_s: f64,
+    pub target_per_s: f64,
     /// True if a step counts from its start. So it is below 100 %: otherwise all workers would start a step as soon as
     /// one is due, and many slow ones would be far ahead before the first had ended. At 100 % all workers work at once.
-    pub counts_begun: bool,
+    pub counts_started_steps: bool,
 }
 
 impl WorkPace {
     /// No limit: as fast as possible.
-    pub const FREE: WorkPace = WorkPace { per_s: f64::INFINITY, counts_begun: false };
+    pub const UNLIMITED: WorkPace = WorkPace { target_per_s: f64::INFINITY, counts_started_steps: false };
 
     /// Creates the pace for a rate that is this share of the maximum.
     #[must_use]
-    pub fn of(per_s: f64, share: f64) -> WorkPace {
-        WorkPace { per_s, counts_begun: share < 1.0 }
+    pub fn at_share(per_s: f64, share: f64) -> WorkPace {
+        WorkPace { target_per_s: per_s, counts_started_steps: share < 1.0 }
     }
 
     /// Returns the rest before the next step, if any, given the work done and the elapsed time.
     #[must_use]
-    pub fn rest(self, done: f64, elapsed: Duration) -> Option<Duration> {
-        let ahead = done - self.per_s * elapsed.as_secs_f64();
+    pub fn rest_before_step(self, done: f64, elapsed: Duration) -> Option<Duration> {
+        let ahead = done - self.target_per_s * elapsed.as_secs_f64();
         if ahead.is_nan() || ahead <= 0.0 {
             return None;
         }
-        Some(Duration::from_secs_f64((ahead / self.per_s).min(LONGEST_REST.as_secs_f64())))
+        Some(Duration::from_secs_f64((ahead / self.target_per_s).min(MAX_REST.as_secs_f64())))
     }
 }
 
 /// Returns the deviation of a reached share from the requested one, relative to the requested one.
 #[must_use]
-pub fn error(requested: f64, reached: f64) -> f64 {
+pub fn relative_error(requested: f64, reached: f64) -> f64 {
     (reached - requested).abs() / requested
 }
 
@@ -50,10 +50,10 @@ mod tests {
     use super::*;
 
     /// Simulates steps of a fixed length, and returns the mean rate.
-    fn held(per_s: f64, step_units: f64, step_s: f64, lasts: f64) -> f64 {
+    fn mean_rate(per_s: f64, step_units: f64, step_s: f64, lasts: f64) -> f64 {
         let (mut done, mut time) = (0.0, 0.0);
         while time < lasts {
-            match WorkPace::of(per_s, 0.5).rest(done, Duration::from_secs_f64(time)) {
+            match WorkPace::at_share(per_s, 0.5).rest_before_step(done, Duration::from_secs_f64(time)) {
                 Some(rest) => time += rest.as_secs_f64().max(1e-5),
                 None => (done, time) = (done + step_units, time + step_s),
             }
@@ -62,22 +62,22 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_held_and_what_is_late_is_caught_up() {
+    fn holds_a_share_and_catches_up_delays() {
         // a host that does 1,000 units per second, in steps of 1 ms
         for share in [0.1, 0.5, 0.95] {
-            assert!(error(share * 1e3, held(share * 1e3, 1.0, 1e-3, 10.0)) < 0.01, "{share}");
+            assert!(relative_error(share * 1e3, mean_rate(share * 1e3, 1.0, 1e-3, 10.0)) < 0.01, "{share}");
         }
         // steps of 90 ms hold a mean of 50 % too
-        assert!(error(500.0, held(500.0, 90.0, 0.09, 20.0)) < 0.01);
-        assert!((held(f64::INFINITY, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
+        assert!(relative_error(500.0, mean_rate(500.0, 90.0, 0.09, 20.0)) < 0.01);
+        assert!((mean_rate(f64::INFINITY, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
         // a target above the maximum gives the maximum
-        assert!((held(5e3, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
+        assert!((mean_rate(5e3, 1.0, 1e-3, 1.0) - 1e3).abs() < 2.0);
     }
 
     #[test]
     fn rests_are_short() {
-        let rest = WorkPace::of(1.0, 0.5).rest(100.0, Duration::ZERO);
-        assert_eq!(rest, Some(LONGEST_REST));
-        assert_eq!(WorkPace::of(10.0, 0.5).rest(5.0, Duration::from_secs(1)), None);
+        let rest = WorkPace::at_share(1.0, 0.5).rest_before_step(100.0, Duration::ZERO);
+        assert_eq!(rest, Some(MAX_REST));
+        assert_eq!(WorkPace::at_share(10.0, 0.5).rest_before_step(5.0, Duration::from_secs(1)), None);
     }
 }

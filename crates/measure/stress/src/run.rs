@@ -9,27 +9,27 @@ use rustix::thread::{Timespec, nanosleep};
 use serde::{Deserialize, Serialize};
 
 use crate::StressError;
-use crate::loads::{LoadMost, StressLoad, WorkStep};
+use crate::loads::{FullLevel, StressLoad, WorkStep};
 use crate::pace::WorkPace;
 
 /// Duration of a measurement.
-const MEASURED: Duration = Duration::from_secs(1);
+const MEASUREMENT_TIME: Duration = Duration::from_secs(1);
 /// Measurements are repeated until two in sequence differ by less than this share: pages touched for the first time are
 /// fast, and a disk may slow down.
-const SETTLED: f64 = 0.05;
+const SETTLED_SHARE: f64 = 0.05;
 /// Largest number of measurements.
-const MOST_MEASUREMENTS: usize = 8;
+const MAX_MEASUREMENTS: usize = 8;
 /// Duration of a trial of a number of workers.
-const TRIED: Duration = Duration::from_millis(600);
+const TRIAL_TIME: Duration = Duration::from_millis(600);
 /// Smallest gain for which the number of workers is doubled.
-const WORTH: f64 = 1.05;
+const MIN_GAIN_OF_DOUBLING: f64 = 1.05;
 
 /// Maximum of a load, and the number of workers that reach it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LoadScale {
+pub struct LoadMaximum {
     /// Units per second at 100 %.
     #[serde(rename = "most")]
-    pub most: f64,
+    pub max_per_s: f64,
     /// Number of workers.
     pub workers: usize,
 }
@@ -41,13 +41,13 @@ pub struct LoadOutcome {
     pub per_s: f64,
     /// Share of the maximum.
     #[serde(rename = "reached")]
-    pub reached: f64,
+    pub reached_share: f64,
     /// Elapsed time, s.
     pub wall_s: f64,
 }
 
 /// Sleeps for a time; a signal may end the sleep early.
-pub fn rest(time: Duration) {
+pub fn sleep_for(time: Duration) {
     if let Ok(time) = Timespec::try_from(time) {
         let _ = nanosleep(&time);
     }
@@ -57,40 +57,40 @@ pub fn rest(time: Duration) {
 ///
 /// # Errors
 /// Those of the workers.
-pub fn scale(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadScale, StressError> {
+pub fn measure_maximum(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadMaximum, StressError> {
     let all = load.workers.len();
     let mut workers = all;
-    match &load.most {
-        LoadMost::Known(max_per_s) => return Ok(LoadScale { most: *max_per_s, workers }),
-        LoadMost::Filled(_) => return Ok(LoadScale { most: 1.0, workers }),
-        LoadMost::Measured => {}
-        LoadMost::MeasuredByDoubling => {
+    match &load.full_level {
+        FullLevel::KnownRate(max_per_s) => return Ok(LoadMaximum { max_per_s: *max_per_s, workers }),
+        FullLevel::Filled(_) => return Ok(LoadMaximum { max_per_s: 1.0, workers }),
+        FullLevel::Measured => {}
+        FullLevel::MeasuredByDoubling => {
             workers = all.min(4);
-            let mut best = as_fast_as_it_goes(&mut load.workers[..workers], TRIED, stop)?;
+            let mut best = measure_unlimited(&mut load.workers[..workers], TRIAL_TIME, stop)?;
             while workers < all {
                 let more = (2 * workers).min(all);
-                let found = as_fast_as_it_goes(&mut load.workers[..more], TRIED, stop)?;
-                if found < best * WORTH {
+                let found = measure_unlimited(&mut load.workers[..more], TRIAL_TIME, stop)?;
+                if found < best * MIN_GAIN_OF_DOUBLING {
                     break;
                 }
                 (workers, best) = (more, found);
             }
         }
     }
-    as_fast_as_it_goes(&mut load.workers[..workers], load.warm_up, stop)?;
-    let max_per_s = settled(|| as_fast_as_it_goes(&mut load.workers[..workers], MEASURED, stop))?;
+    measure_unlimited(&mut load.workers[..workers], load.warm_up, stop)?;
+    let max_per_s = measure_until_settled(|| measure_unlimited(&mut load.workers[..workers], MEASUREMENT_TIME, stop))?;
     if max_per_s <= 0.0 && !stop.load(Ordering::Relaxed) {
         return Err(StressError::Unavailable("the load did nothing in two seconds".into()));
     }
-    Ok(LoadScale { most: max_per_s, workers })
+    Ok(LoadMaximum { max_per_s: max_per_s, workers })
 }
 
 /// Repeats a measurement, and returns the mean of the first two in sequence that agree, or of the last two.
-fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64, StressError> {
+fn measure_until_settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64, StressError> {
     let mut before = measure()?;
-    for _ in 2..MOST_MEASUREMENTS {
+    for _ in 2..MAX_MEASUREMENTS {
         let now = measure()?;
-        if (now - before).abs() <= SETTLED * before {
+        if (now - before).abs() <= SETTLED_SHARE * before {
             return Ok((before + now) / 2.0);
         }
         before = now;
@@ -98,8 +98,8 @@ fn settled(mut measure: impl FnMut() -> Result<f64, StressError>) -> Result<f64,
     Ok((before + measure()?) / 2.0)
 }
 
-fn as_fast_as_it_goes(workers: &mut [WorkStep], duration: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
-    let (done, wall) = work(workers, WorkPace::FREE, duration, stop)?;
+fn measure_unlimited(workers: &mut [WorkStep], duration: Duration, stop: &AtomicBool) -> Result<f64, StressError> {
+    let (done, wall) = run_workers(workers, WorkPace::UNLIMITED, duration, stop)?;
     Ok(done / wall.as_secs_f64())
 }
 
@@ -107,22 +107,22 @@ fn as_fast_as_it_goes(workers: &mut [WorkStep], duration: Duration, stop: &Atomi
 ///
 /// # Errors
 /// Those of the workers.
-pub fn hold(
+pub fn run_at_share(
     load: &mut StressLoad,
-    scale: LoadScale,
+    scale: LoadMaximum,
     share: f64,
     duration: Duration,
     stop: &AtomicBool,
 ) -> Result<LoadOutcome, StressError> {
-    let is_filled = matches!(load.most, LoadMost::Filled(_));
-    let pace = if is_filled { WorkPace::FREE } else { WorkPace::of(share * scale.most, share) };
-    let (done, wall) = work(&mut load.workers[..scale.workers], pace, duration, stop)?;
+    let is_filled = matches!(load.full_level, FullLevel::Filled(_));
+    let pace = if is_filled { WorkPace::UNLIMITED } else { WorkPace::at_share(share * scale.max_per_s, share) };
+    let (done, wall) = run_workers(&mut load.workers[..scale.workers], pace, duration, stop)?;
     let wall_s = wall.as_secs_f64();
-    let rate = match &load.most {
-        LoadMost::Filled(filled) => filled(),
+    let rate = match &load.full_level {
+        FullLevel::Filled(filled) => filled(),
         _ => done / wall_s,
     };
-    Ok(LoadOutcome { per_s: rate, reached: rate / scale.most, wall_s })
+    Ok(LoadOutcome { per_s: rate, reached_share: rate / scale.max_per_s, wall_s })
 }
 
 /// Units done by all workers together. They share one schedule, so that fast workers make up for slow ones.
@@ -130,7 +130,7 @@ pub fn hold(
 struct SharedTotal(AtomicU64);
 
 impl SharedTotal {
-    fn add(&self, units: f64) {
+    fn add_units(&self, units: f64) {
         let more = |bits| Some((f64::from_bits(bits) + units).to_bits());
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
@@ -141,17 +141,17 @@ impl SharedTotal {
 }
 
 /// Runs workers in parallel, and returns the units done together and the elapsed time.
-fn work(
+fn run_workers(
     workers: &mut [WorkStep],
     pace: WorkPace,
     duration: Duration,
     stop: &AtomicBool,
 ) -> Result<(f64, Duration), StressError> {
-    work_in(Builder::new, workers, pace, duration, stop)
+    run_workers_in(Builder::new, workers, pace, duration, stop)
 }
 
 /// Does the same in threads from a given builder.
-fn work_in(
+fn run_workers_in(
     new: fn() -> Builder,
     workers: &mut [WorkStep],
     pace: WorkPace,
@@ -170,12 +170,12 @@ fn work_in(
             let thread = new().spawn_scoped(scope, || {
                 let must_end =
                     || started.elapsed() >= duration || stop.load(Ordering::Relaxed) || is_over.load(Ordering::Relaxed);
-                if let Err(error) = one(step, pace, started, &total, &must_end) {
+                if let Err(error) = run_worker(step, pace, started, &total, &must_end) {
                     fail(error);
                 }
             });
             if let Err(error) = thread {
-                fail(crate::no_thread(error));
+                fail(crate::thread_error(error));
                 break;
             }
         }
@@ -187,7 +187,7 @@ fn work_in(
     Ok((total.get(), wall))
 }
 
-fn one(
+fn run_worker(
     step: &mut WorkStep,
     pace: WorkPace,
     started: Instant,
@@ -197,13 +197,13 @@ fn one(
     let mut last = 0.0;
     while !must_end() {
         // half a step early as often as half a step late, so that the mean of few large steps is right
-        match pace.rest(total.get() + last / 2.0, started.elapsed()) {
-            Some(time) => rest(time),
+        match pace.rest_before_step(total.get() + last / 2.0, started.elapsed()) {
+            Some(time) => sleep_for(time),
             None => {
-                let expected = if pace.counts_begun { last } else { 0.0 };
-                total.add(expected);
+                let expected = if pace.counts_started_steps { last } else { 0.0 };
+                total.add_units(expected);
                 last = step()?;
-                total.add(last - expected);
+                total.add_units(last - expected);
             }
         }
     }
@@ -216,51 +216,51 @@ mod tests {
 
     use super::*;
 
-    fn load(workers: usize, full_level: LoadMost) -> StressLoad {
+    fn sleeping_load(workers: usize, full_level: FullLevel) -> StressLoad {
         let step = || -> WorkStep {
             Box::new(|| {
-                rest(Duration::from_millis(1));
+                sleep_for(Duration::from_millis(1));
                 Ok(1.0)
             })
         };
-        StressLoad { workers: (0..workers).map(|_| step()).collect(), most: full_level, warm_up: Duration::ZERO }
+        StressLoad { workers: (0..workers).map(|_| step()).collect(), full_level: full_level, warm_up: Duration::ZERO }
     }
 
     #[test]
-    fn a_known_most_is_not_measured_and_a_share_of_it_is_held() {
+    fn a_known_maximum_is_not_measured_and_a_share_of_it_is_held() {
         let stop = AtomicBool::new(false);
-        let mut load = load(2, LoadMost::Known(100.0));
-        let scale = scale(&mut load, &stop).unwrap();
-        assert_eq!(scale, LoadScale { most: 100.0, workers: 2 });
-        let outcome = hold(&mut load, scale, 0.5, Duration::from_millis(400), &stop).unwrap();
+        let mut load = sleeping_load(2, FullLevel::KnownRate(100.0));
+        let scale = measure_maximum(&mut load, &stop).unwrap();
+        assert_eq!(scale, LoadMaximum { max_per_s: 100.0, workers: 2 });
+        let outcome = run_at_share(&mut load, scale, 0.5, Duration::from_millis(400), &stop).unwrap();
         // 20 steps are due; at most those and one step per worker are done, however slow the host
         assert!(outcome.per_s * outcome.wall_s <= 22.5 && outcome.per_s > 0.0, "{outcome:?}");
     }
 
     /// For example, pages that were never swapped out are touched fast.
     #[test]
-    fn what_is_fast_only_at_first_is_not_measured() {
-        let mut load = load(1, LoadMost::Measured);
+    fn the_maximum_is_measured_after_the_warm_up() {
+        let mut load = sleeping_load(1, FullLevel::Measured);
         load.warm_up = Duration::from_millis(1500);
         // 1 ms per step for the first second of work, then 20 ms
         let mut worked = Duration::ZERO;
         load.workers[0] = Box::new(move || {
             let long = if worked < Duration::from_secs(1) { 1 } else { 20 };
             let started = Instant::now();
-            rest(Duration::from_millis(long));
+            sleep_for(Duration::from_millis(long));
             worked += started.elapsed();
             Ok(1.0)
         });
-        let scale = scale(&mut load, &AtomicBool::new(false)).unwrap();
+        let scale = measure_maximum(&mut load, &AtomicBool::new(false)).unwrap();
         // at first it is many hundreds per second; a busy host does less than 50
-        assert!(scale.most > 0.0 && scale.most <= 51.0, "{scale:?}");
+        assert!(scale.max_per_s > 0.0 && scale.max_per_s <= 51.0, "{scale:?}");
     }
 
     #[test]
-    fn the_most_is_what_it_settles_at() {
+    fn the_maximum_is_where_measurements_settle() {
         let measured = |values: &[f64]| {
             let mut values = values.iter().copied();
-            let max_per_s = settled(|| Ok(values.next().unwrap())).unwrap();
+            let max_per_s = measure_until_settled(|| Ok(values.next().unwrap())).unwrap();
             (max_per_s, values.len())
         };
         // fast at first
@@ -276,11 +276,12 @@ mod tests {
     fn a_worker_rests_when_all_together_are_ahead() {
         let steps = |done: f64| {
             let total = SharedTotal::default();
-            total.add(done);
+            total.add_units(done);
             let started = Instant::now();
             let must_end = || started.elapsed() >= Duration::from_millis(30) || total.get() > done + 9.0;
             let mut step: WorkStep = Box::new(|| Ok(1.0));
-            one(&mut step, WorkPace::of(100.0, 0.5), started - Duration::from_secs(1), &total, &must_end).unwrap();
+            run_worker(&mut step, WorkPace::at_share(100.0, 0.5), started - Duration::from_secs(1), &total, &must_end)
+                .unwrap();
             total.get() - done
         };
         // after a second 100 are due: the others are far ahead, or have done nothing
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn below_the_most_a_step_counts_for_the_others_from_its_begin() {
+    fn below_the_maximum_a_step_counts_from_its_start() {
         let seen_by_others = |pace: WorkPace| {
             let (total, seen) = (Arc::new(SharedTotal::default()), Arc::new(Mutex::new(Vec::new())));
             let (their_total, their_seen) = (Arc::clone(&total), Arc::clone(&seen));
@@ -297,37 +298,38 @@ mod tests {
                 Ok(1.0)
             });
             let started = Instant::now() - Duration::from_secs(1);
-            one(&mut step, pace, started, &total, &|| total.get() >= 3.0).unwrap();
+            run_worker(&mut step, pace, started, &total, &|| total.get() >= 3.0).unwrap();
             assert_eq!(total.get(), 3.0);
             seen.lock().unwrap().clone()
         };
         // the size of steps is known after the first
-        assert_eq!(seen_by_others(WorkPace::of(1e9, 0.5)), [0.0, 2.0, 3.0]);
-        assert_eq!(seen_by_others(WorkPace::of(1e9, 1.0)), [0.0, 1.0, 2.0]);
-        assert_eq!(seen_by_others(WorkPace::FREE), [0.0, 1.0, 2.0]);
+        assert_eq!(seen_by_others(WorkPace::at_share(1e9, 0.5)), [0.0, 2.0, 3.0]);
+        assert_eq!(seen_by_others(WorkPace::at_share(1e9, 1.0)), [0.0, 1.0, 2.0]);
+        assert_eq!(seen_by_others(WorkPace::UNLIMITED), [0.0, 1.0, 2.0]);
     }
 
     #[test]
-    fn what_is_filled_counts_as_full_and_a_failed_worker_ends_all() {
+    fn a_filled_share_counts_and_a_failed_worker_ends_all() {
         let stop = AtomicBool::new(false);
-        let mut filled = load(1, LoadMost::Filled(Box::new(|| 0.9)));
-        let one = LoadScale { most: 1.0, workers: 1 };
-        let outcome = hold(&mut filled, one, 0.9, Duration::from_millis(20), &stop).unwrap();
-        assert_eq!((outcome.per_s, outcome.reached), (0.9, 0.9));
-        let mut broken = load(1, LoadMost::Measured);
+        let mut filled = sleeping_load(1, FullLevel::Filled(Box::new(|| 0.9)));
+        let one = LoadMaximum { max_per_s: 1.0, workers: 1 };
+        let outcome = run_at_share(&mut filled, one, 0.9, Duration::from_millis(20), &stop).unwrap();
+        assert_eq!((outcome.per_s, outcome.reached_share), (0.9, 0.9));
+        let mut broken = sleeping_load(1, FullLevel::Measured);
         broken.workers.push(Box::new(|| Err(StressError::Unavailable("gone".into()))));
         let started = Instant::now();
-        let two = LoadScale { most: 1.0, workers: 2 };
-        assert!(hold(&mut broken, two, 1.0, Duration::from_secs(600), &stop).is_err());
+        let two = LoadMaximum { max_per_s: 1.0, workers: 2 };
+        assert!(run_at_share(&mut broken, two, 1.0, Duration::from_secs(600), &stop).is_err());
         assert!(started.elapsed() < Duration::from_secs(60));
     }
 
     /// No host has enough memory for a stack of this size.
     #[test]
-    fn where_no_thread_can_be_started_the_reason_is_told() {
-        let mut workers = load(2, LoadMost::Measured).workers;
+    fn reports_why_a_thread_cannot_be_started() {
+        let mut workers = sleeping_load(2, FullLevel::Measured).workers;
         let new = || Builder::new().stack_size(1 << 50);
-        let outcome = work_in(new, &mut workers, WorkPace::FREE, Duration::from_secs(600), &AtomicBool::new(false));
+        let outcome =
+            run_workers_in(new, &mut workers, WorkPace::UNLIMITED, Duration::from_secs(600), &AtomicBool::new(false));
         let message = outcome.unwrap_err().to_string();
         assert!(message.starts_with("threads: no more can be started: "), "{message}");
     }
@@ -335,8 +337,10 @@ mod tests {
     #[test]
     fn a_stop_ends_a_load() {
         let stop = AtomicBool::new(true);
-        let two = LoadScale { most: 1.0, workers: 2 };
-        let outcome = hold(&mut load(2, LoadMost::Measured), two, 1.0, Duration::from_secs(600), &stop).unwrap();
+        let two = LoadMaximum { max_per_s: 1.0, workers: 2 };
+        let outcome =
+            run_at_share(&mut sleeping_load(2, FullLevel::Measured), two, 1.0, Duration::from_secs(600), &stop)
+                .unwrap();
         assert!(outcome.wall_s < 60.0);
     }
 }

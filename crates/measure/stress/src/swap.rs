@@ -10,7 +10,7 @@ use diskwright_hostfiles::mounts::{self, unescape_path};
 use diskwright_hostfiles::programs;
 use diskwright_workload::files::{WorkFile, is_left};
 
-use crate::{StressError, io};
+use crate::{StressError, io_error};
 
 /// A swap file, in use until dropped.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl SwapFile {
     /// If the filesystem or the kernel refuses.
     pub fn create(folder: &Path, bytes: u64) -> Result<SwapFile, StressError> {
         // the kernel's table has absolute paths
-        let folder = &fs::canonicalize(folder).map_err(io(folder, "cannot be examined"))?;
+        let folder = &fs::canonicalize(folder).map_err(io_error(folder, "cannot be examined"))?;
         let file = WorkFile::named(folder)?;
         let Some(path) = file.name().map(Path::to_path_buf) else {
             return Err(StressError::Unavailable("a swap file needs a name".into()));
@@ -35,12 +35,12 @@ impl SwapFile {
         // a swap file must not have holes
         let block = vec![0_u8; 1 << 20];
         for offset in (0..bytes).step_by(block.len()) {
-            file.file().write_all_at(&block, offset).map_err(io(folder, "the swap file cannot be written"))?;
+            file.file().write_all_at(&block, offset).map_err(io_error(folder, "the swap file cannot be written"))?;
         }
-        file.file().sync_all().map_err(io(folder, "the swap file cannot be written"))?;
+        file.file().sync_all().map_err(io_error(folder, "the swap file cannot be written"))?;
         let swap = SwapFile { file: Some(file), path };
-        call("mkswap", &swap.path)?;
-        call("swapon", &swap.path)?;
+        run_on_swap_file("mkswap", &swap.path)?;
+        run_on_swap_file("swapon", &swap.path)?;
         Ok(swap)
     }
 
@@ -53,10 +53,10 @@ impl SwapFile {
 
 impl Drop for SwapFile {
     fn drop(&mut self) {
-        let _ = call("swapoff", &self.path);
+        let _ = run_on_swap_file("swapoff", &self.path);
         // the kernel turns a swap file off by name only: while it is in use, the name stays for the next load, which
         // tries again
-        if is_in_use(&table(), &self.path)
+        if is_in_use(&read_swap_table(), &self.path)
             && let Some(file) = self.file.take()
         {
             file.leave();
@@ -65,27 +65,30 @@ impl Drop for SwapFile {
 }
 
 /// Reads the kernel's table of swap areas.
-fn table() -> String {
+fn read_swap_table() -> String {
     mounts::read_table("/proc/swaps")
 }
 
 /// Returns the paths of swap areas in that table.
-fn names(swaps: &str) -> impl Iterator<Item = PathBuf> {
+fn swap_paths(swaps: &str) -> impl Iterator<Item = PathBuf> {
     swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape_path)
 }
 
 fn is_in_use(swaps: &str, path: &Path) -> bool {
     // invalid UTF-8 is replaced in the table
-    names(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
+    swap_paths(swaps).any(|name| name.to_string_lossy() == path.to_string_lossy())
 }
 
 /// Runs a system program on a swap file.
-fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
+fn run_on_swap_file(name: &'static str, path: &Path) -> Result<(), StressError> {
     let Some(found) = programs::find_program(name) else {
         return Err(StressError::Unavailable(format!("there is no program {name}")));
     };
-    let output =
-        programs::command_without_secrets(found).arg(path).stdin(Stdio::null()).output().map_err(io(path, name))?;
+    let output = programs::command_without_secrets(found)
+        .arg(path)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(io_error(path, name))?;
     if output.status.success() {
         return Ok(());
     }
@@ -95,7 +98,7 @@ fn call(name: &'static str, path: &Path) -> Result<(), StressError> {
 
 /// Returns the free swap space in a table of swap areas (`/proc/swaps`), bytes.
 #[must_use]
-pub fn free(swaps: &str) -> u64 {
+pub fn free_swap_bytes(swaps: &str) -> u64 {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let number = |column: usize| words.get(column)?.parse::<u64>().ok();
@@ -107,15 +110,15 @@ pub fn free(swaps: &str) -> u64 {
 
 /// Finds swap files in use whose load has ended: it was killed, or the kernel could not turn them off.
 #[must_use]
-pub fn left() -> Vec<PathBuf> {
-    names(&table()).filter(|path| is_left(path)).collect()
+pub fn find_leftovers() -> Vec<PathBuf> {
+    swap_paths(&read_swap_table()).filter(|path| is_left(path)).collect()
 }
 
 /// Turns off and removes those files, and returns their paths.
 #[must_use]
-pub fn sweep() -> Vec<PathBuf> {
-    let is_removed = |path: &PathBuf| call("swapoff", path).is_ok() && fs::remove_file(path).is_ok();
-    left().into_iter().filter(is_removed).collect()
+pub fn remove_leftovers() -> Vec<PathBuf> {
+    let is_removed = |path: &PathBuf| run_on_swap_file("swapoff", path).is_ok() && fs::remove_file(path).is_ok();
+    find_leftovers().into_iter().filter(is_removed).collect()
 }
 
 #[cfg(test)]
@@ -124,8 +127,8 @@ mod tests {
     fn free_swap_is_read_from_the_kernels_table() {
         let table = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/sda2  partition\t8388604\t4604\t-2\n\
                      /a\\040b  file\t1024\t0\t-3\n";
-        assert_eq!(super::free(table), ((8_388_604 - 4_604) + 1_024) << 10);
-        assert_eq!(super::free("Filename Type Size Used Priority\n"), 0);
+        assert_eq!(super::free_swap_bytes(table), ((8_388_604 - 4_604) + 1_024) << 10);
+        assert_eq!(super::free_swap_bytes("Filename Type Size Used Priority\n"), 0);
         assert!(super::is_in_use(table, "/a b".as_ref()) && !super::is_in_use(table, "/a".as_ref()));
         assert!(!super::is_in_use(table, "Filename".as_ref()));
     }

@@ -11,29 +11,29 @@ use super::WorkStep;
 
 /// Processor of a worker: a single one, or any if the kernel does not list them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct WorkerPlace(Option<usize>);
+pub(super) struct WorkerCpu(Option<usize>);
 
 /// Returns each processor that this program may use, `places` times. A mask (`taskset`) and a cpuset both restrict
 /// these.
-pub(super) fn on_each_processor(places: usize) -> Vec<WorkerPlace> {
+pub(super) fn cpus_repeated(places: usize) -> Vec<WorkerCpu> {
     let Ok(allowed) = sched_getaffinity(None) else {
         // the host has more processors than a set of this size holds
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        return vec![WorkerPlace(None); places * processors];
+        return vec![WorkerCpu(None); places * processors];
     };
     let processors = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor));
-    processors.flat_map(|processor| repeat_n(WorkerPlace(Some(processor)), places)).collect()
+    processors.flat_map(|processor| repeat_n(WorkerCpu(Some(processor)), places)).collect()
 }
 
 /// Returns a processor for each of `workers` workers, spread over the allowed ones. A limit of processor time may allow
 /// fewer workers than there are processors.
-pub(super) fn places(workers: usize) -> impl Iterator<Item = WorkerPlace> {
-    on_each_processor(1).into_iter().cycle().take(workers)
+pub(super) fn spread_workers(workers: usize) -> impl Iterator<Item = WorkerCpu> {
+    cpus_repeated(1).into_iter().cycle().take(workers)
 }
 
-impl WorkerPlace {
+impl WorkerCpu {
     /// Pins the calling thread to the processor.
-    pub(super) fn stay(self) -> io::Result<()> {
+    pub(super) fn pin_current_thread(self) -> io::Result<()> {
         let Some(processor) = self.0 else { return Ok(()) };
         let mut only = CpuSet::new();
         only.set(processor);
@@ -41,12 +41,13 @@ impl WorkerPlace {
     }
 
     /// Wraps a step so that it pins the thread that runs it: each phase of a load has its own threads.
-    pub(super) fn keep(self, mut step: WorkStep) -> WorkStep {
+    pub(super) fn pin_steps(self, mut step: WorkStep) -> WorkStep {
         let mut thread: Option<ThreadId> = None;
         Box::new(move || {
             let own = std::thread::current().id();
             if thread != Some(own) {
-                self.stay().map_err(crate::io("processor".as_ref(), "a thread cannot stay on it"))?;
+                self.pin_current_thread()
+                    .map_err(crate::io_error("processor".as_ref(), "a thread cannot stay on it"))?;
                 thread = Some(own);
             }
             step()
@@ -68,10 +69,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn each_thread_that_takes_a_step_stays_on_the_workers_processor() {
+    fn each_thread_that_runs_a_step_is_pinned_to_the_workers_processor() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let all = allowed_here();
-        let mut steps: Vec<WorkStep> = places(all.len()).map(|place| place.keep(noting(&seen))).collect();
+        let mut steps: Vec<WorkStep> =
+            spread_workers(all.len()).map(|place| place.pin_steps(recording_step(&seen))).collect();
         // a measurement and the load itself run in different threads
         for _ in 0..2 {
             for step in &mut steps {
@@ -84,7 +86,7 @@ pub(super) mod tests {
         assert_eq!(allowed_here(), all, "a thread that takes no steps may run anywhere");
     }
 
-    fn noting(seen: &Arc<Mutex<Vec<Vec<usize>>>>) -> WorkStep {
+    fn recording_step(seen: &Arc<Mutex<Vec<Vec<usize>>>>) -> WorkStep {
         let seen = Arc::clone(seen);
         Box::new(move || {
             seen.lock().unwrap().push(allowed_here());
@@ -93,13 +95,13 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn only_processors_that_the_program_may_use_are_taken() {
+    fn only_allowed_processors_are_used() {
         let last = *allowed_here().last().unwrap();
-        let there = WorkerPlace(Some(last));
+        let there = WorkerCpu(Some(last));
         let (few, pairs) = thread::spawn(move || {
             // as `taskset` does before it starts a program
-            there.stay().unwrap();
-            (places(3).collect::<Vec<_>>(), on_each_processor(2))
+            there.pin_current_thread().unwrap();
+            (spread_workers(3).collect::<Vec<_>>(), cpus_repeated(2))
         })
         .join()
         .unwrap();

@@ -11,24 +11,24 @@ use rustix::io::{read, write};
 use rustix::pipe::pipe;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::affinity::{WorkerPlace, on_each_processor, places};
-use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
+use super::affinity::{WorkerCpu, cpus_repeated, spread_workers};
+use super::{FullLevel, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
-use crate::{StressError, io};
+use crate::{StressError, io_error};
 
 /// Round trips per step.
-const TURNS: usize = 16;
+const TURNS_PER_STEP: usize = 16;
 /// Completions processed together.
-const BATCH: u32 = 32;
+const COMPLETION_BATCH: u32 = 32;
 /// Time for which a lock is held.
-const HELD: Duration = Duration::from_millis(5);
+const LOCK_HOLD_TIME: Duration = Duration::from_millis(5);
 /// Descriptors left for everything else.
-const FILES_RESERVED: u64 = 64;
+const RESERVED_FILES: u64 = 64;
 /// Largest number of files opened.
-const MOST_FILES: u64 = 1 << 17;
+const MAX_FILES: u64 = 1 << 17;
 
-fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
-    io(Path::new("pipe"), "failed")(error)
+fn pipe_error<E: Into<std::io::Error>>(error: E) -> StressError {
+    io_error(Path::new("pipe"), "failed")(error)
 }
 
 /// Pairs of threads per processor that wake each other over pipes. Unpinned pairs often have their two threads on
@@ -36,104 +36,104 @@ fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
 const PAIRS_PER_PROCESSOR: usize = 2;
 
 /// Makes the load of context switches: with enough pairs that each processor always has a thread to switch to.
-pub(super) fn switches(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
-    let pairs = on_each_processor(PAIRS_PER_PROCESSOR).into_iter().map(pair);
-    Ok(StressLoad::new(pairs.collect::<Result<_, _>>()?, LoadMost::Measured))
+pub(super) fn context_switch_load(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+    let pairs = cpus_repeated(PAIRS_PER_PROCESSOR).into_iter().map(ping_pong_step);
+    Ok(StressLoad::new(pairs.collect::<Result<_, _>>()?, FullLevel::Measured))
 }
 
-fn pair(place: WorkerPlace) -> Result<WorkStep, StressError> {
+fn ping_pong_step(place: WorkerCpu) -> Result<WorkStep, StressError> {
     let ((their_reading, our_writing), (our_reading, their_writing)) =
-        (pipe().map_err(failed)?, pipe().map_err(failed)?);
+        (pipe().map_err(pipe_error)?, pipe().map_err(pipe_error)?);
     // this thread ends when our ends of the pipes are closed
     let answering = move || {
         let mut byte = [0];
-        if place.stay().is_ok() {
+        if place.pin_current_thread().is_ok() {
             while read(&their_reading, &mut byte).is_ok_and(|bytes| bytes > 0) && write(&their_writing, &byte).is_ok() {
             }
         }
     };
-    std::thread::Builder::new().spawn(answering).map_err(crate::no_thread)?;
-    Ok(place.keep(Box::new(move || {
+    std::thread::Builder::new().spawn(answering).map_err(crate::thread_error)?;
+    Ok(place.pin_steps(Box::new(move || {
         let mut byte = [1];
-        for _ in 0..TURNS {
-            write(&our_writing, &byte).map_err(failed)?;
-            read(&our_reading, &mut byte).map_err(failed)?;
+        for _ in 0..TURNS_PER_STEP {
+            write(&our_writing, &byte).map_err(pipe_error)?;
+            read(&our_reading, &mut byte).map_err(pipe_error)?;
         }
         // a round trip is two switches
-        Ok(2.0 * TURNS as f64)
+        Ok(2.0 * TURNS_PER_STEP as f64)
     })))
 }
 
 /// Makes the load of lock contention: threads take turns on one lock whose holder sleeps, without using the host.
-pub(super) fn locks(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+pub(super) fn lock_load(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
     let lock = Arc::new(Mutex::new(()));
     let worker = |_| -> WorkStep {
         let lock = Arc::clone(&lock);
         Box::new(move || {
             let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
             let begun = Instant::now();
-            crate::run::rest(HELD);
+            crate::run::sleep_for(LOCK_HOLD_TIME);
             drop(held);
             Ok(begun.elapsed().as_secs_f64())
         })
     };
-    Ok(StressLoad::new((0..24).map(worker).collect(), LoadMost::Known(1.0)))
+    Ok(StressLoad::new((0..24).map(worker).collect(), FullLevel::KnownRate(1.0)))
 }
 
 /// Makes the load of completions: one ring per processor with no-op requests, so that only submission and completion
 /// remain.
-pub(super) fn completions(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+pub(super) fn completion_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let failed = |error| StressError::Unavailable(format!("no io_uring: {error}"));
-    drop(NopRing::new(BATCH).map_err(failed)?);
-    let worker = |place: WorkerPlace| -> WorkStep {
+    drop(NopRing::new(COMPLETION_BATCH).map_err(failed)?);
+    let worker = |place: WorkerCpu| -> WorkStep {
         // a ring accepts requests only from the thread that created it
         let mut own: Option<(ThreadId, NopRing)> = None;
-        place.keep(Box::new(move || {
+        place.pin_steps(Box::new(move || {
             let this = std::thread::current().id();
             let kept = own.take().filter(|(thread, _)| *thread == this);
             let (_, ring) = own.insert(match kept {
                 Some(kept) => kept,
-                None => (this, NopRing::new(BATCH).map_err(failed)?),
+                None => (this, NopRing::new(COMPLETION_BATCH).map_err(failed)?),
             });
-            Ok(ring.run_batch().map_err(io(Path::new("io_uring"), "failed"))? as f64)
+            Ok(ring.run_batch().map_err(io_error(Path::new("io_uring"), "failed"))? as f64)
         }))
     };
-    Ok(StressLoad::new(places(options.processors.max(1)).map(worker).collect(), LoadMost::Measured))
+    Ok(StressLoad::new(spread_workers(options.processors.max(1)).map(worker).collect(), FullLevel::Measured))
 }
 
 /// Returns how many more files all programs together may open, from the kernel's count (`/proc/sys/fs/file-nr`).
-fn left_of(count: &str) -> Option<u64> {
+fn files_left(count: &str) -> Option<u64> {
     let mut words = count.split_whitespace().map(str::parse::<u64>);
     let (open, _, max) = (words.next()?.ok()?, words.next()?, words.next()?.ok()?);
     Some(max.saturating_sub(open))
 }
 
 /// Makes the load of open files: opens a share of the allowed descriptors, and keeps closing and opening one.
-pub(super) fn descriptors(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+pub(super) fn descriptor_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
     let limit = getrlimit(Resource::Nofile);
-    let system = fs::read_to_string("/proc/sys/fs/file-nr").ok().and_then(|text| left_of(&text));
-    let max_files = limit.maximum.unwrap_or(MOST_FILES).min(MOST_FILES).min(system.map_or(MOST_FILES, |left| left / 2));
+    let system = fs::read_to_string("/proc/sys/fs/file-nr").ok().and_then(|text| files_left(&text));
+    let max_files = limit.maximum.unwrap_or(MAX_FILES).min(MAX_FILES).min(system.map_or(MAX_FILES, |left| left / 2));
     let raised = Rlimit { current: Some(max_files), maximum: limit.maximum };
-    setrlimit(Resource::Nofile, raised).map_err(io(Path::new("descriptors"), "the limit cannot be raised"))?;
+    setrlimit(Resource::Nofile, raised).map_err(io_error(Path::new("descriptors"), "the limit cannot be raised"))?;
     let path: &'static Path = Path::new("/dev/null");
-    let open = move || File::open(path).map_err(io(path, "no more files can be opened"));
-    let wanted = (max_files.saturating_sub(FILES_RESERVED) as f64 * options.share) as u64;
+    let open = move || File::open(path).map_err(io_error(path, "no more files can be opened"));
+    let wanted = (max_files.saturating_sub(RESERVED_FILES) as f64 * options.share) as u64;
     let mut files = (0..wanted).map(|_| open()).collect::<Result<Vec<_>, _>>()?;
-    let reached = files.len() as f64 / max_files.saturating_sub(FILES_RESERVED).max(1) as f64;
+    let reached = files.len() as f64 / max_files.saturating_sub(RESERVED_FILES).max(1) as f64;
     let step: WorkStep = Box::new(move || {
         drop(files.pop());
         files.push(open()?);
-        crate::run::rest(Duration::from_millis(5));
+        crate::run::sleep_for(Duration::from_millis(5));
         Ok(1.0)
     });
-    Ok(StressLoad::new(vec![step], LoadMost::Filled(Box::new(move || reached))))
+    Ok(StressLoad::new(vec![step], FullLevel::Filled(Box::new(move || reached))))
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn files_of_the_whole_system_are_counted() {
-        assert_eq!(super::left_of("1200\t0\t9000\n"), Some(7800));
-        assert_eq!((super::left_of("9\t0\t5\n"), super::left_of("")), (Some(0), None));
+        assert_eq!(super::files_left("1200\t0\t9000\n"), Some(7800));
+        assert_eq!((super::files_left("9\t0\t5\n"), super::files_left("")), (Some(0), None));
     }
 }

@@ -21,9 +21,9 @@ use crate::class::StressClass;
 pub type WorkStep = Box<dyn FnMut() -> Result<f64, StressError> + Send>;
 
 /// Definition of 100 % for a load.
-pub enum LoadMost {
+pub enum FullLevel {
     /// Known: units per second of all workers.
-    Known(f64),
+    KnownRate(f64),
     /// Measured, with all workers.
     Measured,
     /// Measured, doubling the workers while that increases the rate.
@@ -37,15 +37,15 @@ pub struct StressLoad {
     /// Workers, which run in parallel.
     pub workers: Vec<WorkStep>,
     /// Definition of 100 %.
-    pub most: LoadMost,
+    pub full_level: FullLevel,
     /// Warm-up before 100 % is measured.
     pub warm_up: Duration,
 }
 
 impl StressLoad {
     /// Creates a load without a warm-up, which `prepare_load` takes from the class.
-    fn new(workers: Vec<WorkStep>, most: LoadMost) -> StressLoad {
-        StressLoad { workers, most, warm_up: Duration::ZERO }
+    fn new(workers: Vec<WorkStep>, most: FullLevel) -> StressLoad {
+        StressLoad { workers, full_level: most, warm_up: Duration::ZERO }
     }
 }
 
@@ -59,7 +59,7 @@ pub struct LoadOptions {
     /// Level as a share of 1, for loads that fill something.
     pub share: f64,
     /// File with the memory usage of the load's cgroup.
-    pub usage: Option<PathBuf>,
+    pub memory_usage_file: Option<PathBuf>,
     /// Seed for all random numbers.
     pub seed: u64,
 }
@@ -67,32 +67,32 @@ pub struct LoadOptions {
 /// Function that makes the load of a class.
 type LoadMaker = fn(&StressClass, &LoadOptions) -> Result<StressLoad, StressError>;
 
-const MAKERS: &[(&str, LoadMaker)] = &[
-    ("processor", processor::all),
-    ("one-thread", processor::one),
-    ("memory-bandwidth", memory::bandwidth),
-    ("memory-under", memory::under),
-    ("memory-limit", memory::limit),
-    ("paging", memory::paging),
-    ("file-cache", memory::file_cache),
-    ("disk-random", disk::random),
-    ("disk-sequential", disk::sequential),
-    ("disk-sync", disk::sync),
-    ("disk-metadata", disk::metadata),
-    ("network", network::streams),
-    ("interrupts", network::datagrams),
-    ("context-switches", kernel::switches),
-    ("locks", kernel::locks),
-    ("completions", kernel::completions),
-    ("descriptors", kernel::descriptors),
+const LOAD_MAKERS: &[(&str, LoadMaker)] = &[
+    ("processor", processor::all_processors_load),
+    ("one-thread", processor::one_thread_load),
+    ("memory-bandwidth", memory::bandwidth_load),
+    ("memory-under", memory::filled_cgroup_load),
+    ("memory-limit", memory::over_limit_load),
+    ("paging", memory::paging_load),
+    ("file-cache", memory::file_cache_load),
+    ("disk-random", disk::random_load),
+    ("disk-sequential", disk::sequential_load),
+    ("disk-sync", disk::sync_load),
+    ("disk-metadata", disk::metadata_load),
+    ("network", network::stream_load),
+    ("interrupts", network::datagram_load),
+    ("context-switches", kernel::context_switch_load),
+    ("locks", kernel::lock_load),
+    ("completions", kernel::completion_load),
+    ("descriptors", kernel::descriptor_load),
 ];
 
 /// Makes a load: its files, memory and connections.
 ///
 /// # Errors
 /// If the host refuses.
-pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let maker = MAKERS.iter().find(|(id, _)| *id == class.id);
+pub fn prepare_load(class: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let maker = LOAD_MAKERS.iter().find(|(id, _)| *id == class.id);
     let Some((_, maker)) = maker else {
         return Err(StressError::Usage(format!("nothing makes the class {}", class.id)));
     };
@@ -101,7 +101,7 @@ pub fn prepare(class: &StressClass, options: &LoadOptions) -> Result<StressLoad,
 }
 
 /// Creates a file of the class's size with random content, no part of which is in the file cache.
-fn filled(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<WorkFile, StressError> {
+fn create_uncached_file(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<WorkFile, StressError> {
     use std::os::unix::fs::FileExt;
     assert!(bytes <= class.file_mib << 20, "the room was checked");
     let file = WorkFile::create(&options.folder)?;
@@ -109,25 +109,25 @@ fn filled(class: &StressClass, options: &LoadOptions, bytes: u64) -> Result<Work
     let mut block = vec![0_u8; 1 << 20];
     for offset in (0..bytes).step_by(block.len()) {
         block.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&rng.next_u64().to_le_bytes()));
-        file.file().write_all_at(&block, offset).map_err(crate::io(&options.folder, "cannot be written"))?;
+        file.file().write_all_at(&block, offset).map_err(crate::io_error(&options.folder, "cannot be written"))?;
     }
-    file.file().sync_all().map_err(crate::io(&options.folder, "cannot be synced"))?;
+    file.file().sync_all().map_err(crate::io_error(&options.folder, "cannot be synced"))?;
     rustix::fs::fadvise(file.file(), 0, None, rustix::fs::Advice::DontNeed)
-        .map_err(crate::io(&options.folder, "cannot leave the file cache"))?;
+        .map_err(crate::io_error(&options.folder, "cannot leave the file cache"))?;
     Ok(file)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::classes;
-    use crate::run::{hold, scale};
+    use crate::class::read_classes;
+    use crate::run::{measure_maximum, run_at_share};
     use std::sync::atomic::AtomicBool;
 
     #[test]
     fn every_class_has_a_maker_and_every_maker_a_class() {
-        let ids: Vec<String> = classes().unwrap().into_iter().map(|class| class.id).collect();
-        let makers: Vec<&str> = MAKERS.iter().map(|(id, _)| *id).collect();
+        let ids: Vec<String> = read_classes().unwrap().into_iter().map(|class| class.id).collect();
+        let makers: Vec<&str> = LOAD_MAKERS.iter().map(|(id, _)| *id).collect();
         assert_eq!(ids, makers);
     }
 
@@ -135,34 +135,39 @@ mod tests {
     fn a_load_is_warmed_up_for_as_long_as_its_class_says() {
         let folder = tempfile::tempdir().unwrap();
         let options = LoadOptions { folder: folder.path().to_path_buf(), processors: 1, ..LoadOptions::default() };
-        let mut class = crate::class::find("one-thread").unwrap();
-        assert_eq!(prepare(&class, &options).unwrap().warm_up, Duration::from_millis(500));
+        let mut class = crate::class::find_class("one-thread").unwrap();
+        assert_eq!(prepare_load(&class, &options).unwrap().warm_up, Duration::from_millis(500));
         class.warm_up_ms = 1700;
-        assert_eq!(prepare(&class, &options).unwrap().warm_up, Duration::from_millis(1700));
-        assert_eq!(crate::class::find("paging").unwrap().warm_up_ms, 5000);
+        assert_eq!(prepare_load(&class, &options).unwrap().warm_up, Duration::from_millis(1700));
+        assert_eq!(crate::class::find_class("paging").unwrap().warm_up_ms, 5000);
     }
 
     #[test]
     fn loads_that_need_no_cgroup_do_something() {
         let folder = tempfile::tempdir().unwrap();
-        let options =
-            LoadOptions { folder: folder.path().to_path_buf(), processors: 1, share: 0.02, usage: None, seed: 7 };
+        let options = LoadOptions {
+            folder: folder.path().to_path_buf(),
+            processors: 1,
+            share: 0.02,
+            memory_usage_file: None,
+            seed: 7,
+        };
         let stop = AtomicBool::new(false);
-        for class in classes().unwrap() {
+        for class in read_classes().unwrap() {
             // classes with a limit fill it, and large files take long
             if class.limit_mib > 0 || class.file_mib > 64 {
                 continue;
             }
-            let mut load = match prepare(&class, &options) {
+            let mut load = match prepare_load(&class, &options) {
                 Err(StressError::Unavailable(reason)) => {
                     eprintln!("skipped: {}: {reason}", class.id);
                     continue;
                 }
                 made => made.unwrap(),
             };
-            let known = crate::run::LoadScale { most: 1e12, workers: load.workers.len() };
-            let known = if class.unit == "fraction" { scale(&mut load, &stop).unwrap() } else { known };
-            let outcome = hold(&mut load, known, 1.0, Duration::from_millis(100), &stop).unwrap();
+            let known = crate::run::LoadMaximum { max_per_s: 1e12, workers: load.workers.len() };
+            let known = if class.unit == "fraction" { measure_maximum(&mut load, &stop).unwrap() } else { known };
+            let outcome = run_at_share(&mut load, known, 1.0, Duration::from_millis(100), &stop).unwrap();
             assert!(outcome.per_s > 0.0, "{}: {outcome:?}", class.id);
             drop(load);
             assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none(), "{} left something", class.id);

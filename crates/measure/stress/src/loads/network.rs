@@ -4,64 +4,64 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 
-use super::affinity::{WorkerPlace, places};
-use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
+use super::affinity::{WorkerCpu, spread_workers};
+use super::{FullLevel, LoadOptions, StressLoad, WorkStep};
 use crate::class::StressClass;
-use crate::{StressError, io};
+use crate::{StressError, io_error};
 
 /// Bytes of a send over a stream.
-const SENT: usize = 64 << 10;
+const SEND_BYTES: usize = 64 << 10;
 /// Name of the receiving threads.
-const RECEIVER: &str = "stress-receiver";
+const RECEIVER_THREAD_NAME: &str = "stress-receiver";
 /// Datagrams per step.
-const DATAGRAMS: usize = 16;
+const DATAGRAMS_PER_STEP: usize = 16;
 
-fn failed<E: Into<std::io::Error>>(error: E) -> StressError {
-    io(Path::new("loopback"), "the connection failed")(error)
+fn connection_error<E: Into<std::io::Error>>(error: E) -> StressError {
+    io_error(Path::new("loopback"), "the connection failed")(error)
 }
 
 /// Makes the load of streams: one per processor, whose other end reads until the stream ends. Both ends are pinned to
 /// that processor: on two, each would wait for the other, and the processors would idle meanwhile.
-pub(super) fn streams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let workers = places(options.processors.max(1)).map(stream).collect::<Result<_, _>>()?;
-    Ok(StressLoad::new(workers, LoadMost::Measured))
+pub(super) fn stream_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let workers = spread_workers(options.processors.max(1)).map(stream_step).collect::<Result<_, _>>()?;
+    Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
-fn stream(place: WorkerPlace) -> Result<WorkStep, StressError> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    let mut sender = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
-    let (mut receiver, _) = listener.accept().map_err(failed)?;
+fn stream_step(place: WorkerCpu) -> Result<WorkStep, StressError> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
+    let mut sender = TcpStream::connect(listener.local_addr().map_err(connection_error)?).map_err(connection_error)?;
+    let (mut receiver, _) = listener.accept().map_err(connection_error)?;
     let receiving = move || {
-        let mut buffer = vec![0_u8; SENT];
-        if place.stay().is_ok() {
+        let mut buffer = vec![0_u8; SEND_BYTES];
+        if place.pin_current_thread().is_ok() {
             while receiver.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
         }
     };
-    std::thread::Builder::new().name(RECEIVER.into()).spawn(receiving).map_err(crate::no_thread)?;
-    let buffer = vec![0_u8; SENT];
-    Ok(place.keep(Box::new(move || {
-        sender.write_all(&buffer).map_err(failed)?;
-        Ok(SENT as f64)
+    std::thread::Builder::new().name(RECEIVER_THREAD_NAME.into()).spawn(receiving).map_err(crate::thread_error)?;
+    let buffer = vec![0_u8; SEND_BYTES];
+    Ok(place.pin_steps(Box::new(move || {
+        sender.write_all(&buffer).map_err(connection_error)?;
+        Ok(SEND_BYTES as f64)
     })))
 }
 
 /// Makes the load of interrupts: datagrams of one byte to a socket that is never read. The work is the kernel's, in its
 /// soft interrupts, which process each on arrival and drop those that find no room.
-pub(super) fn datagrams(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let workers = places(options.processors.max(1)).map(flood).collect::<Result<_, _>>()?;
-    Ok(StressLoad::new(workers, LoadMost::Measured))
+pub(super) fn datagram_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let workers = spread_workers(options.processors.max(1)).map(flood_step).collect::<Result<_, _>>()?;
+    Ok(StressLoad::new(workers, FullLevel::Measured))
 }
 
-fn flood(place: WorkerPlace) -> Result<WorkStep, StressError> {
-    let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
-    sender.connect(receiver.local_addr().map_err(failed)?).map_err(failed)?;
-    Ok(place.keep(Box::new(move || {
+fn flood_step(place: WorkerCpu) -> Result<WorkStep, StressError> {
+    let receiver = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
+    let sender = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(connection_error)?;
+    sender.connect(receiver.local_addr().map_err(connection_error)?).map_err(connection_error)?;
+    Ok(place.pin_steps(Box::new(move || {
         let _ = &receiver;
-        for _ in 0..DATAGRAMS {
-            sender.send(&[1]).map_err(failed)?;
+        for _ in 0..DATAGRAMS_PER_STEP {
+            sender.send(&[1]).map_err(connection_error)?;
         }
-        Ok(DATAGRAMS as f64)
+        Ok(DATAGRAMS_PER_STEP as f64)
     })))
 }
 
@@ -74,10 +74,11 @@ mod tests {
     use super::*;
 
     /// Returns the processors allowed for the receiving threads, as the kernel writes them.
-    fn of_receivers() -> Vec<String> {
+    fn receiver_cpus() -> Vec<String> {
         let threads = fs::read_dir("/proc/self/task").unwrap().flatten().map(|entry| entry.path());
-        let readers =
-            threads.filter(|thread| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == RECEIVER));
+        let readers = threads.filter(|thread| {
+            fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim() == RECEIVER_THREAD_NAME)
+        });
         let allowed = |thread: std::path::PathBuf| {
             let status = fs::read_to_string(thread.join("status")).ok()?;
             Some(status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?.trim().to_owned())
@@ -88,15 +89,15 @@ mod tests {
     #[test]
     fn both_ends_of_a_stream_stay_on_one_processor() {
         let processors = allowed_here();
-        for (place, processor) in places(processors.len()).zip(&processors) {
-            let mut step = stream(place).unwrap();
+        for (place, processor) in spread_workers(processors.len()).zip(&processors) {
+            let mut step = stream_step(place).unwrap();
             let sender = thread::scope(|scope| scope.spawn(|| (step().unwrap(), allowed_here())).join().unwrap());
-            assert_eq!(sender, (SENT as f64, vec![*processor]));
+            assert_eq!(sender, (SEND_BYTES as f64, vec![*processor]));
             // the other thread may not have started yet; other tests have streams too
             let started = std::time::Instant::now();
-            while !of_receivers().contains(&processor.to_string()) {
-                assert!(started.elapsed().as_secs() < 60, "{:?}", of_receivers());
-                crate::run::rest(std::time::Duration::from_millis(5));
+            while !receiver_cpus().contains(&processor.to_string()) {
+                assert!(started.elapsed().as_secs() < 60, "{:?}", receiver_cpus());
+                crate::run::sleep_for(std::time::Duration::from_millis(5));
             }
         }
     }

@@ -5,31 +5,31 @@ use std::hint::black_box;
 
 use diskwright_workload::clock::thread_time;
 
-use super::affinity::{WorkerPlace, places};
-use super::{LoadMost, LoadOptions, StressLoad, WorkStep};
+use super::affinity::{WorkerCpu, spread_workers};
+use super::{FullLevel, LoadOptions, StressLoad, WorkStep};
 use crate::StressError;
 use crate::class::StressClass;
 
 /// Rounds per step: some tenths of a millisecond.
-const ROUNDS: u64 = 200_000;
+const ROUNDS_PER_STEP: u64 = 200_000;
 
 /// Makes the load of one computing thread per processor.
-pub(super) fn all(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
-    let worker = |(place, worker): (WorkerPlace, u64)| place.keep(computing(worker));
-    let workers = places(options.processors).zip(0..).map(worker).collect();
-    Ok(StressLoad::new(workers, LoadMost::Known(options.processors as f64)))
+pub(super) fn all_processors_load(_: &StressClass, options: &LoadOptions) -> Result<StressLoad, StressError> {
+    let worker = |(place, worker): (WorkerCpu, u64)| place.pin_steps(compute_step(worker));
+    let workers = spread_workers(options.processors).zip(0..).map(worker).collect();
+    Ok(StressLoad::new(workers, FullLevel::KnownRate(options.processors as f64)))
 }
 
 /// Makes the load of one computing thread, which may run on any processor.
-pub(super) fn one(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
-    Ok(StressLoad::new(vec![computing(0)], LoadMost::Known(1.0)))
+pub(super) fn one_thread_load(_: &StressClass, _: &LoadOptions) -> Result<StressLoad, StressError> {
+    Ok(StressLoad::new(vec![compute_step(0)], FullLevel::KnownRate(1.0)))
 }
 
-fn computing(seed: u64) -> WorkStep {
+fn compute_step(seed: u64) -> WorkStep {
     let mut state = seed.wrapping_mul(2) + 1;
     Box::new(move || {
         let started = thread_time();
-        for _ in 0..ROUNDS {
+        for _ in 0..ROUNDS_PER_STEP {
             // xorshift64 (Marsaglia 2003)
             state ^= state << 13;
             state ^= state >> 7;
