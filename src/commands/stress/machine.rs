@@ -11,7 +11,7 @@ use diskwright_stress::cgroup::CgroupRoots;
 use diskwright_stress::class::StressClass;
 use diskwright_stress::loads::needed_mib;
 use diskwright_stress::{safety, swap};
-use diskwright_workload::files::check_room;
+use diskwright_workload::files::check_free_space;
 
 /// Number of processors that threads may run on.
 pub fn processors() -> usize {
@@ -56,7 +56,7 @@ fn disk(class: &StressClass, folder: &Path) -> Option<String> {
     if class.needed_bytes() == 0 {
         return None;
     }
-    if let Err(error) = check_room(&[(folder, class.needed_bytes())]) {
+    if let Err(error) = check_free_space(&[(folder, class.needed_bytes())]) {
         return Some(error.to_string());
     }
     let real_folder = fs::canonicalize(folder).ok()?;

@@ -112,7 +112,7 @@ pub(super) fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
     folders.sort_unstable();
     folders.dedup();
     for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
-        for name in diskwright_workload::files::sweep(folder).map_err(failure)? {
+        for name in diskwright_workload::files::remove_leftovers(folder).map_err(failure)? {
             output::note(format_args!("removed {}, left behind by a killed workload", output::name(name.display())));
         }
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 
 use clap::Args;
 use diskwright_base::units::parse_size;
-use diskwright_workload::files::same_place;
-use diskwright_workload::sort::plan::{BESIDE_ROW, MOST_THREADS, MergePlan, SortSize, published_memory};
+use diskwright_workload::files::find_shared_filesystem;
+use diskwright_workload::sort::merge_plan::{ENTRY_BYTES, MAX_THREADS, MergePlan, SortSize, published_memory};
 use diskwright_workload::sort::rows::RowShape;
-use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check, sort};
+use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, check_sort, run_sort};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -117,18 +117,18 @@ impl SortArguments {
         }
         Ok(SortOptions {
             rows: self.rows.unwrap_or(USUAL_ROWS),
-            shape: RowShape { row: size(self.row_size), key: size(self.key_size) },
-            memory,
+            shape: RowShape { row_bytes: size(self.row_size), key_bytes: size(self.key_size) },
+            memory_bytes: memory,
             threads: self.threads.map_or_else(usual_threads, |threads| threads as usize),
-            work: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
-            target: self.target.clone().unwrap_or(folder),
+            work_folders: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
+            target_folder: self.target.clone().unwrap_or(folder),
             source,
             direct: self.direct,
-            request: size(self.request.unwrap_or(0)),
-            merge_request: size(self.merge_request.unwrap_or(0)),
+            request_bytes: size(self.request.unwrap_or(0)),
+            merge_request_bytes: size(self.merge_request.unwrap_or(0)),
             sync: !self.no_sync,
             seed: self.seed.unwrap_or(1),
-            keep: self.keep.clone(),
+            keep_as: self.keep.clone(),
         })
     }
 
@@ -145,7 +145,7 @@ impl SortArguments {
             return Err(Failure::Usage("--places takes up to four folders".into()));
         }
         let folders: Vec<&Path> = self.places.iter().map(PathBuf::as_path).collect();
-        if let Some((a, b)) = same_place(&folders).map_err(failure)? {
+        if let Some((a, b)) = find_shared_filesystem(&folders).map_err(failure)? {
             let why =
                 format!("{} and {} are on the same filesystem, so they count as one place", a.display(), b.display());
             return Err(Failure::Usage(output::name(why)));
@@ -163,13 +163,13 @@ impl SortArguments {
         let target = if folders.len() > 2 { owned(2) } else { source.clone() };
         let memory = self.memory.first().copied().unwrap_or_default();
         let at_first = SortArguments::options(self, memory);
-        Ok(SortOptions { source, work, target, ..at_first? })
+        Ok(SortOptions { source, work_folders: work, target_folder: target, ..at_first? })
     }
 }
 
 /// One thread per processor, up to the maximum of a sort.
 fn usual_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS)
+    std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 /// Returns this many threads, or fewer if a sort's memory is too small for the runs and merges of each.
@@ -188,20 +188,29 @@ const SWEEP: [f64; 8] = [1.0 / 128.0, 1.0 / 32.0, 1.0 / 8.0, 0.25, 0.5, 0.9, 1.0
 
 /// Runs the sweep of memory (one folder) or of placement (several) that `probe` offers as a suite.
 pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
-    let shape = RowShape { row: 100, key: 10 };
-    let rows = (data_bytes / shape.row as u64).max(1);
-    let needs = (rows * (shape.row + BESIDE_ROW) as u64).max(published_memory(rows, shape.row, &[shape.key]) / 2);
+    let shape = RowShape { row_bytes: 100, key_bytes: 10 };
+    let rows = (data_bytes / shape.row_bytes as u64).max(1);
+    let needs = (rows * (shape.row_bytes + ENTRY_BYTES) as u64)
+        .max(published_memory(rows, shape.row_bytes, &[shape.key_bytes]) / 2);
     let part = |share: f64| ((needs as f64 * share) as u64).max(1 << 20).next_multiple_of(1 << 16);
     let by_memory = folders.len() == 1;
     let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
     memory.dedup();
     // all sorts of a sweep use the same number of threads, limited by the smallest memory
     let smallest = memory.iter().copied().min().unwrap_or_default();
-    let size = SortSize { rows, shape, memory: smallest, threads: 1, request: 0, merge_request: 0, direct: !buffered };
+    let size = SortSize {
+        rows,
+        shape,
+        memory_bytes: smallest,
+        threads: 1,
+        request_bytes: 0,
+        merge_request_bytes: 0,
+        direct: !buffered,
+    };
     run(&SortArguments {
         rows: Some(rows),
-        row_size: shape.row as u64,
-        key_size: shape.key as u64,
+        row_size: shape.row_bytes as u64,
+        key_size: shape.key_bytes as u64,
         memory,
         source: folders.first().filter(|_| by_memory).cloned(),
         work: Vec::new(),
@@ -234,9 +243,10 @@ pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
     // every error is reported before anything is written
     for (_, options) in &sorts {
         // leftovers of killed work use the space that this one needs
-        let folders = options.work.iter().chain([&options.source, &options.target]).map(PathBuf::as_path);
+        let folders =
+            options.work_folders.iter().chain([&options.source, &options.target_folder]).map(PathBuf::as_path);
         sweep(&folders.collect::<Vec<_>>())?;
-        check(options).map_err(failure)?;
+        check_sort(options).map_err(failure)?;
     }
     let runs = all(sorts)?;
     if let Some(path) = &arguments.svg {
@@ -260,12 +270,12 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
             Some((_, made)) => made,
             None => {
                 let bar = bar(BAR, "making rows", options.rows);
-                let made = SortSource::make(&options, &progress).map_err(failure)?;
+                let made = SortSource::create_or_open(&options, &progress).map_err(failure)?;
                 bar.finish_and_clear();
                 made
             }
         };
-        made.leave_cache().map_err(failure)?;
+        made.sync_and_drop_cache().map_err(failure)?;
         let outcome = watched_sort(&name, &options, &made, &progress)?;
         source = Some((options.source.clone(), made));
         runs.push(PlacedSort { name, options, outcome });
@@ -280,11 +290,11 @@ fn watched_sort(
     source: &SortSource,
     progress: &Progress,
 ) -> Result<SortOutcome, Failure> {
-    let plan = diskwright_workload::sort::plan(options, source.rows()).map_err(failure)?;
+    let plan = diskwright_workload::sort::plan_sort(options, source.row_count()).map_err(failure)?;
     progress.rows.store(0, Ordering::Relaxed);
-    let bar = bar(BAR, &format!("sorting, {name}"), source.rows() * u64::from(1 + plan.passes));
+    let bar = bar(BAR, &format!("sorting, {name}"), source.row_count() * u64::from(1 + plan.passes));
     let update = |bar: &ProgressBar| bar.set_position(progress.rows.load(Ordering::Relaxed));
-    watched(&bar, update, || sort(options, source, progress)).map_err(failure)
+    watched(&bar, update, || run_sort(options, source, progress)).map_err(failure)
 }
 
 /// Template of the progress bars.
@@ -296,8 +306,8 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
         let mut value = json!({
             "name": run.name,
             "source": run.options.source.display().to_string(),
-            "work": names(&run.options.work),
-            "target": run.options.target.display().to_string(),
+            "work": names(&run.options.work_folders),
+            "target": run.options.target_folder.display().to_string(),
             "direct": run.options.direct,
             "seed": run.options.seed,
         });
@@ -321,7 +331,7 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use diskwright_workload::sort::plan::{MergePlan, SortSize};
+    use diskwright_workload::sort::merge_plan::{MergePlan, SortSize};
     use diskwright_workload::sort::rows::RowShape;
 
     use super::{count, threads_within};
@@ -337,11 +347,19 @@ mod tests {
     /// The smallest memory of the default sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
     #[test]
     fn a_sweep_has_no_more_threads_than_its_least_memory_is_enough_for() {
-        let shape = RowShape { row: 100, key: 10 };
+        let shape = RowShape { row_bytes: 100, key_bytes: 10 };
         let (rows, memory) = (2_000_000, 1_835_008);
-        let size = SortSize { rows, shape, memory, threads: 64, request: 0, merge_request: 0, direct: true };
+        let size = SortSize {
+            rows,
+            shape,
+            memory_bytes: memory,
+            threads: 64,
+            request_bytes: 0,
+            merge_request_bytes: 0,
+            direct: true,
+        };
         assert!(MergePlan::new(&size).is_err());
         assert_eq!([4, 64].map(|most| threads_within(most, &size)), [Some(4), Some(13)]);
-        assert_eq!(threads_within(64, &SortSize { memory: 1000, ..size }), None);
+        assert_eq!(threads_within(64, &SortSize { memory_bytes: 1000, ..size }), None);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use diskwright_base::units::{format_count, format_value};
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, format_binary_size};
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
-use diskwright_workload::sort::plan::{memory_in_place, published_memory};
+use diskwright_workload::sort::merge_plan::{memory_in_place, published_memory};
 use diskwright_workload::sort::rows::RowShape;
 use diskwright_workload::sort::{SortOutcome, StageTime};
 
@@ -60,14 +60,15 @@ fn formula(run: &PlacedSort) -> String {
 
 /// Memory by SAS 1998's formula, bytes.
 pub fn published(outcome: &SortOutcome) -> u64 {
-    let RowShape { row, key } = RowShape { row: outcome.row_bytes as usize, key: outcome.key_bytes as usize };
+    let RowShape { row_bytes: row, key_bytes: key } =
+        RowShape { row_bytes: outcome.row_bytes as usize, key_bytes: outcome.key_bytes as usize };
     published_memory(outcome.rows, row, &[key])
 }
 
 /// Memory that this sort needs to hold all rows, bytes; with less, it forms runs.
 pub fn needed(run: &PlacedSort) -> u64 {
     let SortOutcome { rows, row_bytes, threads, .. } = run.outcome;
-    memory_in_place(rows, row_bytes as usize, threads, run.options.request)
+    memory_in_place(rows, row_bytes as usize, threads, run.options.request_bytes)
 }
 
 /// More memory than at the knee saves at most this share of the time.
@@ -179,7 +180,9 @@ fn several(runs: &[PlacedSort]) -> TextTable {
 pub fn chart(runs: &[PlacedSort]) -> Curves {
     let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
     let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
-    let by_place = differ(|a, b| (&a.options.work, &a.options.target) != (&b.options.work, &b.options.target));
+    let by_place = differ(|a, b| {
+        (&a.options.work_folders, &a.options.target_folder) != (&b.options.work_folders, &b.options.target_folder)
+    });
     let place = |(number, run): (usize, &PlacedSort)| {
         let x = if by_memory { run.outcome.memory_bytes as f64 } else { number as f64 + 1.0 };
         CurvePoint { x, y: run.outcome.wall_s, interval: None }
@@ -220,18 +223,18 @@ mod tests {
         let folder = std::path::PathBuf::from("x");
         let options = SortOptions {
             rows: 1_000_000,
-            shape: RowShape { row: 100, key: 10 },
-            memory: memory_bytes,
+            shape: RowShape { row_bytes: 100, key_bytes: 10 },
+            memory_bytes: memory_bytes,
             threads: 1,
             source: folder.clone(),
-            work: vec![folder.clone()],
-            target: folder,
+            work_folders: vec![folder.clone()],
+            target_folder: folder,
             direct: false,
-            request: 0,
-            merge_request: 0,
+            request_bytes: 0,
+            merge_request_bytes: 0,
             sync: true,
             seed: 1,
-            keep: None,
+            keep_as: None,
         };
         let outcome = SortOutcome {
             rows: options.rows,
@@ -282,7 +285,7 @@ mod tests {
     fn the_chart_says_what_differs_between_the_sorts() {
         let words = |sorts: &[PlacedSort]| chart(sorts).x.words;
         let mut placed = run(1 << 20, 2.0);
-        placed.options.work = vec!["y".into()];
+        placed.options.work_folders = vec!["y".into()];
         assert_eq!(words(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]), "Memory for the sort");
         assert_eq!(words(&[run(1 << 20, 3.0), placed]), "Places: source, runs, result");
         // several identical sorts, and a single one

@@ -9,12 +9,12 @@ use diskwright_base::Histogram;
 use diskwright_base::units::{format_count, format_value, parse_duration, parse_share_of_whole, parse_size};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
-use diskwright_workload::files::check_room;
-use diskwright_workload::mail::Mail;
+use diskwright_workload::files::check_free_space;
+use diskwright_workload::mail::MailStore;
 use diskwright_workload::table::{BulkLoad, TableOptions, TableScan};
 use diskwright_workload::transactions::{Database, DatabaseOptions};
 use diskwright_workload::tree::{Backup, FileServer, FileTree, TreeOptions};
-use diskwright_workload::users::{OperationOutcome, UserOptions, UserOutcome, UserWatch, Work, run};
+use diskwright_workload::users::{OperationOutcome, RunControl, UserOptions, UserOutcome, Work, run};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -134,19 +134,19 @@ struct UserWork<'a, W> {
 pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     let common = &arguments.common;
     let options = DatabaseOptions {
-        bytes: arguments.size,
+        data_bytes: arguments.size,
         reads: arguments.reads,
         writes: arguments.writes,
         write_share: arguments.update_share,
         ..DatabaseOptions::default()
     };
     let log = arguments.log.as_ref().unwrap_or(&common.dir);
-    let (pages, log_bytes) = Database::needed(&options);
+    let (pages, log_bytes) = Database::max_needed_bytes(&options);
     work(&UserWork {
         name: "transactions",
         common,
         make: &|stop| Database::create(&options, &common.dir, log, stop),
-        verify: Some(&Database::verify),
+        verify: Some(&Database::verify_pages),
         needs: vec![(common.dir.clone(), pages), (log.clone(), log_bytes)],
     })
 }
@@ -158,8 +158,8 @@ pub fn load(arguments: &TableArguments) -> Result<(), Failure> {
         name: "load",
         common,
         make: &|_| BulkLoad::create(&options, &common.dir),
-        verify: Some(&BulkLoad::verify),
-        needs: vec![(common.dir.clone(), options.bytes)],
+        verify: Some(&BulkLoad::verify_loaded),
+        needs: vec![(common.dir.clone(), options.table_bytes)],
     })
 }
 
@@ -171,7 +171,7 @@ pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
         common,
         make: &|stop| TableScan::create(&options, &common.dir, stop),
         verify: None,
-        needs: vec![(common.dir.clone(), options.bytes)],
+        needs: vec![(common.dir.clone(), options.table_bytes)],
     })
 }
 
@@ -182,8 +182,8 @@ pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
         name: "files",
         common,
         make: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer::new),
-        verify: Some(&|server: &FileServer, stop| server.0.verify(stop)),
-        needs: vec![(common.dir.clone(), FileTree::needed(&options))],
+        verify: Some(&|server: &FileServer, stop| server.0.verify_files(stop)),
+        needs: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
     })
 }
 
@@ -194,8 +194,8 @@ pub fn backup(arguments: &TreeArguments) -> Result<(), Failure> {
         name: "backup",
         common,
         make: &|stop| Backup::create(&options, common.users, &common.dir, stop),
-        verify: Some(&Backup::verify),
-        needs: vec![(common.dir.clone(), FileTree::needed(&options))],
+        verify: Some(&Backup::verify_files),
+        needs: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
     })
 }
 
@@ -205,16 +205,16 @@ pub fn mail(arguments: &MailArguments) -> Result<(), Failure> {
     work(&UserWork {
         name: "mail",
         common,
-        make: &|_| Mail::create(arguments.mean_size, &common.dir),
+        make: &|_| MailStore::create(arguments.mean_size, &common.dir),
         // only the users know the messages, and they have read them back
         verify: Some(&|_, _| Ok(())),
-        needs: vec![(common.dir.clone(), Mail::needed(arguments.mean_size, common.users))],
+        needs: vec![(common.dir.clone(), MailStore::max_needed_bytes(arguments.mean_size, common.users))],
     })
 }
 
 impl TableArguments {
     fn options(&self) -> TableOptions {
-        TableOptions { bytes: self.size, batch: usize::try_from(self.batch).unwrap_or(usize::MAX) }
+        TableOptions { table_bytes: self.size, batch_bytes: usize::try_from(self.batch).unwrap_or(usize::MAX) }
     }
 }
 
@@ -233,21 +233,21 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     }
     let options = UserOptions {
         users: common.users,
-        think: common.think,
-        rate: common.rate,
-        lasts: common.lasts,
+        mean_think_time: common.think,
+        rate_per_s: common.rate,
+        duration: common.lasts,
         seed: common.seed,
     };
-    options.check().map_err(failure)?;
+    options.check_limits().map_err(failure)?;
     let needs: Vec<_> = work.needs.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
     sweep(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
-    check_room(&needs).map_err(failure)?;
-    let watch = UserWatch { stop: stop_flag()?, ..UserWatch::default() };
+    check_free_space(&needs).map_err(failure)?;
+    let watch = RunControl { stop: stop_flag()?, ..RunControl::default() };
     let made = {
         let _shown = Shown(bar("{msg}", "making files", 1));
         (work.make)(&watch.stop).map_err(failure)?
     };
-    let bar = bar("{wide_bar} {msg} operations  {eta}", "0", options.lasts.as_millis() as u64);
+    let bar = bar("{wide_bar} {msg} operations  {eta}", "0", options.duration.as_millis() as u64);
     let begun = Instant::now();
     let update = |bar: &ProgressBar| {
         bar.set_position(begun.elapsed().as_millis() as u64);
@@ -282,7 +282,7 @@ fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Val
         "seed": common.seed,
         "wall_s": outcome.wall_s,
         "cpu_s": outcome.cpu_s,
-        "left": outcome.left,
+        "left": outcome.not_started,
         "operations": outcome.operations,
         "verified": true,
     })
@@ -317,7 +317,7 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
 /// Describes operations that were due and had not begun at the end: a few are in flight on any storage, many mean that
 /// it cannot keep up.
 fn left_words(outcome: &UserOutcome, users: usize) -> String {
-    let left = outcome.left;
+    let left = outcome.not_started;
     let due = left + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
     match left as f64 {
         0.0 => String::new(),
@@ -373,7 +373,7 @@ mod tests {
     fn only_many_that_are_left_are_too_many_for_the_storage() {
         let words = |done, left| {
             let operation = OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s: None };
-            left_words(&UserOutcome { wall_s: 1.0, cpu_s: 0.0, left, operations: vec![operation] }, 4)
+            left_words(&UserOutcome { wall_s: 1.0, cpu_s: 0.0, not_started: left, operations: vec![operation] }, 4)
         };
         assert_eq!(words(100, 0), "");
         assert!(words(1000, 20).starts_with("20 of 1020 operations were due and had not begun"));

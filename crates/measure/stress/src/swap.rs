@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use diskwright_hostfiles::mounts::{self, unescape_path};
 use diskwright_hostfiles::programs;
-use diskwright_workload::files::{WorkFile, is_left};
+use diskwright_workload::files::{WorkFile, is_leftover};
 
 use crate::{StressError, io_error};
 
@@ -28,7 +28,7 @@ impl SwapFile {
     pub fn create(folder: &Path, bytes: u64) -> Result<SwapFile, StressError> {
         // the kernel's table has absolute paths
         let folder = &fs::canonicalize(folder).map_err(io_error(folder, "cannot be examined"))?;
-        let file = WorkFile::named(folder)?;
+        let file = WorkFile::create_named(folder)?;
         let Some(path) = file.name().map(Path::to_path_buf) else {
             return Err(StressError::Unavailable("a swap file needs a name".into()));
         };
@@ -59,7 +59,7 @@ impl Drop for SwapFile {
         if is_in_use(&read_swap_table(), &self.path)
             && let Some(file) = self.file.take()
         {
-            file.leave();
+            file.abandon();
         }
     }
 }
@@ -111,7 +111,7 @@ pub fn free_swap_bytes(swaps: &str) -> u64 {
 /// Finds swap files in use whose load has ended: it was killed, or the kernel could not turn them off.
 #[must_use]
 pub fn find_leftovers() -> Vec<PathBuf> {
-    swap_paths(&read_swap_table()).filter(|path| is_left(path)).collect()
+    swap_paths(&read_swap_table()).filter(|path| is_leftover(path)).collect()
 }
 
 /// Turns off and removes those files, and returns their paths.

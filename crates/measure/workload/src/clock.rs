@@ -42,7 +42,7 @@ impl StepTime {
 
     /// Subtracts the time of a part that is counted elsewhere; bytes and requests are counted with that part.
     #[must_use]
-    pub fn without(&self, part: &StepTime) -> StepTime {
+    pub fn minus_part(&self, part: &StepTime) -> StepTime {
         let subtract = |total: f64, part: f64| (total - part).max(0.0);
         let (thread_s, cpu_s) = (subtract(self.thread_s, part.thread_s), subtract(self.cpu_s, part.cpu_s));
         StepTime { bytes: 0, requests: 0, thread_s, cpu_s }
@@ -52,7 +52,7 @@ impl StepTime {
     ///
     /// # Errors
     /// Those of the step.
-    pub fn io<E>(&mut self, step: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
+    pub fn time_io<E>(&mut self, step: impl FnOnce() -> Result<usize, E>) -> Result<usize, E> {
         let timed = StepTimer::start();
         let result = step();
         timed.stop(self);
@@ -64,7 +64,7 @@ impl StepTime {
     }
 
     /// Runs a step that only computes, and adds its time.
-    pub fn compute<T>(&mut self, step: impl FnOnce() -> T) -> T {
+    pub fn time_compute<T>(&mut self, step: impl FnOnce() -> T) -> T {
         let timed = StepTimer::start();
         let result = step();
         timed.stop(self);
@@ -83,18 +83,18 @@ impl AddAssign for StepTime {
 
 /// Timer of a running step.
 struct StepTimer {
-    begun: Instant,
-    cpu: Duration,
+    started: Instant,
+    cpu_at_start: Duration,
 }
 
 impl StepTimer {
     fn start() -> StepTimer {
-        StepTimer { begun: Instant::now(), cpu: thread_time() }
+        StepTimer { started: Instant::now(), cpu_at_start: thread_time() }
     }
 
     fn stop(self, into: &mut StepTime) {
-        into.thread_s += self.begun.elapsed().as_secs_f64();
-        into.cpu_s += thread_time().saturating_sub(self.cpu).as_secs_f64();
+        into.thread_s += self.started.elapsed().as_secs_f64();
+        into.cpu_s += thread_time().saturating_sub(self.cpu_at_start).as_secs_f64();
     }
 }
 
@@ -106,13 +106,13 @@ mod tests {
     fn sleep_is_waiting_and_work_is_not() {
         let mut step = StepTime::default();
         let nap = rustix::time::Timespec { tv_sec: 0, tv_nsec: 30_000_000 };
-        let _ = step.compute(|| rustix::thread::nanosleep(&nap));
+        let _ = step.time_compute(|| rustix::thread::nanosleep(&nap));
         assert!(step.waiting_s() >= 0.025 && step.cpu_s < step.thread_s / 2.0, "{step:?}");
         let mut work = StepTime::default();
         let sum =
-            work.compute(|| (0..std::hint::black_box(20_000_000_u64)).fold(0, |a, b| a ^ std::hint::black_box(b)));
+            work.time_compute(|| (0..std::hint::black_box(20_000_000_u64)).fold(0, |a, b| a ^ std::hint::black_box(b)));
         assert!(sum < 1 << 40 && work.cpu_s > 0.0, "{work:?}");
-        let moved: Result<usize, ()> = work.io(|| Ok(7));
+        let moved: Result<usize, ()> = work.time_io(|| Ok(7));
         assert_eq!((moved, work.bytes, work.requests), (Ok(7), 7, 1));
         step += work;
         assert_eq!(step.bytes, 7);

@@ -12,10 +12,10 @@ use rustix::fs::{Access, Advice, FlockOperation, Mode, OFlags, access};
 
 use diskwright_hostfiles::disk_space::{DiskSpace, FilesystemKey};
 
-use crate::{WorkError, io};
+use crate::{WorkError, io_error};
 
 /// Prefix of the names of work files, if they need names.
-const NAME: &str = ".diskwright-work-";
+const WORK_NAME_PREFIX: &str = ".diskwright-work-";
 
 /// A file in a folder that exists while the workload runs.
 #[derive(Debug)]
@@ -38,25 +38,26 @@ impl WorkFile {
         if let Ok(file) = rustix::fs::open(folder, nameless, private) {
             return Ok(WorkFile { file: file.into(), folder: folder.to_path_buf(), name: None });
         }
-        WorkFile::named(folder)
+        WorkFile::create_named(folder)
     }
 
     /// Creates an empty file with a name, for callers that need one.
     ///
     /// # Errors
     /// When the folder takes no file.
-    pub fn named(folder: &Path) -> Result<WorkFile, WorkError> {
+    pub fn create_named(folder: &Path) -> Result<WorkFile, WorkError> {
         let private = Mode::RUSR | Mode::WUSR;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) = loop {
-            let name = name_in(folder);
+            let name = next_work_path(folder);
             match rustix::fs::open(&name, flags, private) {
                 // a process with the same id in another container works in the same folder
                 Err(rustix::io::Errno::EXIST) => {}
-                result => break (name, File::from(result.map_err(io(folder, "no file can be made"))?)),
+                result => break (name, File::from(result.map_err(io_error(folder, "no file can be made"))?)),
             }
         };
-        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io(&name, "cannot be locked"))?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io_error(&name, "cannot be locked"))?;
         Ok(WorkFile { file, folder: folder.to_path_buf(), name: Some(name) })
     }
 
@@ -79,7 +80,7 @@ impl WorkFile {
     }
 
     /// Keeps it under its name, for the next workload to remove.
-    pub fn leave(mut self) {
+    pub fn abandon(mut self) {
         self.name = None;
     }
 
@@ -87,16 +88,16 @@ impl WorkFile {
     ///
     /// # Errors
     /// When the device fails.
-    pub fn leave_cache(&self) -> Result<(), WorkError> {
-        leave_cache(&self.file, &self.folder)
+    pub fn sync_and_drop_cache(&self) -> Result<(), WorkError> {
+        sync_and_drop_cache(&self.file, &self.folder)
     }
 
     /// Opens the same file for direct I/O, past the file cache.
     ///
     /// # Errors
     /// If the filesystem has no direct I/O.
-    pub fn direct(&self) -> Result<File, WorkError> {
-        direct(&self.file, &self.folder)
+    pub fn open_direct(&self) -> Result<File, WorkError> {
+        open_direct(&self.file, &self.folder)
     }
 }
 
@@ -113,14 +114,14 @@ impl Drop for WorkFile {
 ///
 /// # Errors
 /// When the device fails.
-pub fn leave_cache(file: &File, path: &Path) -> Result<(), WorkError> {
-    file.sync_all().map_err(io(path, "cannot be synced"))?;
-    forget_cached(file);
+pub fn sync_and_drop_cache(file: &File, path: &Path) -> Result<(), WorkError> {
+    file.sync_all().map_err(io_error(path, "cannot be synced"))?;
+    drop_from_cache(file);
     Ok(())
 }
 
 /// Drops a synced file from the file cache.
-pub(crate) fn forget_cached(file: &File) {
+pub(crate) fn drop_from_cache(file: &File) {
     // only advice to the kernel; it has no effect on filesystems in memory
     let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
 }
@@ -134,7 +135,7 @@ pub struct WorkFolder {
 }
 
 /// Name of the locked file in a work folder.
-const LOCK: &str = ".lock";
+const LOCK_FILE_NAME: &str = ".lock";
 
 impl WorkFolder {
     /// Creates an empty work folder.
@@ -143,22 +144,23 @@ impl WorkFolder {
     /// When no folder can be made there.
     pub fn create(folder: &Path) -> Result<WorkFolder, WorkError> {
         let (path, lock) = loop {
-            let path = name_in(folder);
+            let path = next_work_path(folder);
             match std::fs::DirBuilder::new().mode(0o700).create(&path) {
                 // a process with the same id in another container works in the same folder
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => continue,
-                result => result.map_err(io(folder, "no folder can be made"))?,
+                result => result.map_err(io_error(folder, "no folder can be made"))?,
             }
-            match File::create_new(path.join(LOCK)) {
+            match File::create_new(path.join(LOCK_FILE_NAME)) {
                 // another workload removed it, still empty, as left behind
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 result => {
-                    let lock = result.map_err(io(&path, "cannot be locked"))?;
+                    let lock = result.map_err(io_error(&path, "cannot be locked"))?;
                     break (path, lock);
                 }
             }
         };
-        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(io(&path, "cannot be locked"))?;
+        rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(io_error(&path, "cannot be locked"))?;
         Ok(WorkFolder { path, lock })
     }
 
@@ -167,7 +169,7 @@ impl WorkFolder {
     /// # Errors
     /// When the device fails.
     pub fn sync(&self) -> Result<(), WorkError> {
-        rustix::fs::syncfs(&self.lock).map_err(io(&self.path, "cannot be synced"))
+        rustix::fs::syncfs(&self.lock).map_err(io_error(&self.path, "cannot be synced"))
     }
 
     /// Path of the folder.
@@ -180,21 +182,21 @@ impl WorkFolder {
 impl Drop for WorkFolder {
     fn drop(&mut self) {
         // if this fails, the next workload removes the rest; no caller could act on an error here
-        let _ = empty(&self.path);
+        let _ = remove_work_folder(&self.path);
     }
 }
 
 /// Returns a path in a folder that no other workload of this host uses.
-fn name_in(folder: &Path) -> PathBuf {
+fn next_work_path(folder: &Path) -> PathBuf {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    folder.join(format!("{NAME}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)))
+    folder.join(format!("{WORK_NAME_PREFIX}{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// Opens an open file again for direct I/O, past the file cache.
 ///
 /// # Errors
 /// If the filesystem has no direct I/O.
-pub fn direct(file: &File, path: &Path) -> Result<File, WorkError> {
+pub fn open_direct(file: &File, path: &Path) -> Result<File, WorkError> {
     let by_descriptor = diskwright_hostfiles::private_files::proc_fd_path(file);
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     let file = rustix::fs::open(by_descriptor, flags, Mode::empty()).or_else(|error| match error {
@@ -205,19 +207,19 @@ pub fn direct(file: &File, path: &Path) -> Result<File, WorkError> {
         }
         other => Err(other),
     });
-    Ok(file.map_err(io(path, "direct I/O is not possible here; try --buffered"))?.into())
+    Ok(file.map_err(io_error(path, "direct I/O is not possible here; try --buffered"))?.into())
 }
 
 /// Removes files and folders that killed workloads left in a folder, and returns their paths.
 ///
 /// # Errors
 /// When the folder cannot be read.
-pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
+pub fn remove_leftovers(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
     let mut removed = Vec::new();
-    let entries = std::fs::read_dir(folder).map_err(io(folder, "cannot be read"))?;
+    let entries = std::fs::read_dir(folder).map_err(io_error(folder, "cannot be read"))?;
     for entry in entries.flatten() {
         let name = entry.file_name();
-        if !name.to_string_lossy().starts_with(NAME) {
+        if !name.to_string_lossy().starts_with(WORK_NAME_PREFIX) {
             continue;
         }
         let path = entry.path();
@@ -234,36 +236,36 @@ pub fn sweep(folder: &Path) -> Result<Vec<PathBuf>, WorkError> {
 
 /// Returns true for a work file that a killed workload left.
 #[must_use]
-pub fn is_left(path: &Path) -> bool {
-    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NAME));
-    is_ours && unused(path).is_some()
+pub fn is_leftover(path: &Path) -> bool {
+    let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(WORK_NAME_PREFIX));
+    is_ours && lock_if_unused(path).is_some()
 }
 
 /// Locks a work file if no process uses it; a process that does holds its lock. The lock lasts until the returned file
 /// is closed.
-fn unused(path: &Path) -> Option<File> {
+fn lock_if_unused(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok().map(|()| file)
 }
 
 fn remove_file(path: &Path) -> bool {
-    unused(path).is_some_and(|_held| std::fs::remove_file(path).is_ok())
+    lock_if_unused(path).is_some_and(|_held| std::fs::remove_file(path).is_ok())
 }
 
 fn remove_folder(path: &Path) -> bool {
-    match unused(&path.join(LOCK)) {
-        Some(_held) => empty(path).is_ok(),
+    match lock_if_unused(&path.join(LOCK_FILE_NAME)) {
+        Some(_held) => remove_work_folder(path).is_ok(),
         // killed before the lock existed, or when only the folder was left; a folder with files in it stays
         None => std::fs::remove_dir(path).is_ok(),
     }
 }
 
 /// Removes a work folder, its lock file last, so that a folder left by a process killed meanwhile still has one.
-fn empty(path: &Path) -> std::io::Result<()> {
+fn remove_work_folder(path: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        if entry.file_name() == LOCK {
+        if entry.file_name() == LOCK_FILE_NAME {
             continue;
         }
         match entry.file_type()?.is_dir() {
@@ -271,7 +273,7 @@ fn empty(path: &Path) -> std::io::Result<()> {
             false => std::fs::remove_file(entry.path())?,
         }
     }
-    std::fs::remove_file(path.join(LOCK))?;
+    std::fs::remove_file(path.join(LOCK_FILE_NAME))?;
     std::fs::remove_dir(path)
 }
 
@@ -294,17 +296,17 @@ pub fn check_folder(folder: &Path) -> Result<(), WorkError> {
 ///
 /// # Errors
 /// Names the folder, what is needed and what is free.
-pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
+pub fn check_free_space(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
     let mut by_filesystem: BTreeMap<FilesystemKey, (&Path, u64)> = BTreeMap::new();
     for &(folder, bytes) in needs {
-        let filesystem = FilesystemKey::for_path(folder).map_err(io(folder, "cannot be examined"))?;
+        let filesystem = FilesystemKey::for_path(folder).map_err(io_error(folder, "cannot be examined"))?;
         let needed = &mut by_filesystem.entry(filesystem).or_insert((folder, 0)).1;
         *needed = needed.saturating_add(bytes);
     }
     for (folder, needed) in by_filesystem.into_values() {
-        let open = File::open(folder).map_err(io(folder, "cannot be opened"))?;
+        let open = File::open(folder).map_err(io_error(folder, "cannot be opened"))?;
         let space =
-            DiskSpace::for_file(&open).map_err(io(folder, "the free space of its filesystem cannot be read"))?;
+            DiskSpace::for_file(&open).map_err(io_error(folder, "the free space of its filesystem cannot be read"))?;
         if needed > space.free_bytes.saturating_sub(space.reserve_bytes) {
             let (free, reserve) = (space.free_bytes, space.reserve_bytes);
             return Err(WorkError::NoRoom { folder: folder.to_path_buf(), needed, free, reserve });
@@ -317,10 +319,10 @@ pub fn check_room(needs: &[(&Path, u64)]) -> Result<(), WorkError> {
 ///
 /// # Errors
 /// When a folder cannot be examined.
-pub fn same_place<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Path, &'a Path)>, WorkError> {
+pub fn find_shared_filesystem<'a>(folders: &[&'a Path]) -> Result<Option<(&'a Path, &'a Path)>, WorkError> {
     let mut seen: BTreeMap<FilesystemKey, &Path> = BTreeMap::new();
     for &folder in folders {
-        let filesystem = FilesystemKey::for_path(folder).map_err(io(folder, "cannot be examined"))?;
+        let filesystem = FilesystemKey::for_path(folder).map_err(io_error(folder, "cannot be examined"))?;
         if let Some(&other) = seen.get(&filesystem) {
             return Ok(Some((other, folder)));
         }
@@ -334,56 +336,56 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_and_what_others_hold_stays() {
+    fn removes_leftovers_and_keeps_files_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let file = WorkFile::create(folder.path()).unwrap();
         assert!(file.name.is_some() || std::fs::read_dir(folder.path()).unwrap().next().is_none());
         drop(file);
-        let held = folder.path().join(format!("{NAME}1-0"));
+        let held = folder.path().join(format!("{WORK_NAME_PREFIX}1-0"));
         let holder = File::create(&held).unwrap();
         rustix::fs::flock(&holder, FlockOperation::LockExclusive).unwrap();
-        std::fs::write(folder.path().join(format!("{NAME}1-1")), "left").unwrap();
+        std::fs::write(folder.path().join(format!("{WORK_NAME_PREFIX}1-1")), "left").unwrap();
         std::fs::write(folder.path().join("ours"), "").unwrap();
         let busy = WorkFolder::create(folder.path()).unwrap();
-        std::os::unix::fs::symlink("/etc", folder.path().join(format!("{NAME}1-2"))).unwrap();
-        assert_eq!(sweep(folder.path()).unwrap(), [folder.path().join(format!("{NAME}1-1"))]);
+        std::os::unix::fs::symlink("/etc", folder.path().join(format!("{WORK_NAME_PREFIX}1-2"))).unwrap();
+        assert_eq!(remove_leftovers(folder.path()).unwrap(), [folder.path().join(format!("{WORK_NAME_PREFIX}1-1"))]);
         assert!(held.exists() && folder.path().join("ours").exists() && busy.path().exists());
-        let (left, own) = (folder.path().join(format!("{NAME}1-3")), busy.path().to_path_buf());
+        let (left, own) = (folder.path().join(format!("{WORK_NAME_PREFIX}1-3")), busy.path().to_path_buf());
         std::fs::create_dir(&left).unwrap();
-        std::fs::write(left.join(LOCK), "").unwrap();
-        assert_eq!(sweep(folder.path()).unwrap(), [left]);
+        std::fs::write(left.join(LOCK_FILE_NAME), "").unwrap();
+        assert_eq!(remove_leftovers(folder.path()).unwrap(), [left]);
         drop(busy);
         assert!(!own.exists());
     }
 
     /// Process ids are those of a container, and two containers may work in one folder.
     #[test]
-    fn a_name_that_a_namesake_in_another_container_has_is_passed_over() {
+    fn skips_names_taken_by_another_container() {
         let folder = tempfile::tempdir().unwrap();
         // other tests of this process use numbers meanwhile, but not as many
-        let next = name_in(folder.path()).to_string_lossy().rsplit_once('-').unwrap().1.parse::<u64>().unwrap();
-        let taken = |number: u64| folder.path().join(format!("{NAME}{}-{number}", std::process::id()));
+        let next = next_work_path(folder.path()).to_string_lossy().rsplit_once('-').unwrap().1.parse::<u64>().unwrap();
+        let taken = |number: u64| folder.path().join(format!("{WORK_NAME_PREFIX}{}-{number}", std::process::id()));
         (next..next + 1000).for_each(|number| std::fs::write(taken(number), "theirs").unwrap());
-        let (file, work) = (WorkFile::named(folder.path()).unwrap(), WorkFolder::create(folder.path()).unwrap());
+        let (file, work) = (WorkFile::create_named(folder.path()).unwrap(), WorkFolder::create(folder.path()).unwrap());
         assert!(file.name().unwrap().is_file() && work.path().is_dir());
         drop((file, work));
         assert!((next..next + 1000).all(|number| std::fs::read_to_string(taken(number)).unwrap() == "theirs"));
     }
 
     #[test]
-    fn what_was_killed_while_it_made_or_removed_its_folder_is_removed() {
+    fn removes_folders_left_while_being_made_or_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let name = |number: u32| folder.path().join(format!("{NAME}1-{number}"));
+        let name = |number: u32| folder.path().join(format!("{WORK_NAME_PREFIX}1-{number}"));
         // killed before it had its lock, or when everything but the folder was removed
         std::fs::create_dir(name(0)).unwrap();
         // a folder with files but without a lock does not belong to this program
         std::fs::create_dir(name(1)).unwrap();
         std::fs::write(name(1).join("letter"), "").unwrap();
-        assert_eq!(sweep(folder.path()).unwrap(), [name(0)]);
+        assert_eq!(remove_leftovers(folder.path()).unwrap(), [name(0)]);
         assert!(name(1).join("letter").exists());
         std::fs::create_dir_all(name(2).join("deep/er")).unwrap();
-        std::fs::write(name(2).join(LOCK), "").unwrap();
-        assert_eq!((sweep(folder.path()).unwrap(), name(2).exists()), (vec![name(2)], false));
+        std::fs::write(name(2).join(LOCK_FILE_NAME), "").unwrap();
+        assert_eq!((remove_leftovers(folder.path()).unwrap(), name(2).exists()), (vec![name(2)], false));
     }
 
     #[test]
@@ -391,10 +393,10 @@ mod tests {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let space = DiskSpace::for_file(File::open(a.path()).unwrap()).unwrap();
         let half = (space.free_bytes - space.reserve_bytes) / 10 * 7;
-        check_room(&[(a.path(), half)]).unwrap();
-        let error = check_room(&[(a.path(), half), (b.path(), half)]).unwrap_err().to_string();
+        check_free_space(&[(a.path(), half)]).unwrap();
+        let error = check_free_space(&[(a.path(), half), (b.path(), half)]).unwrap_err().to_string();
         assert!(error.contains("nothing was written"), "{error}");
-        assert!(same_place(&[a.path(), b.path()]).unwrap().is_some());
-        assert!(same_place(&[a.path(), Path::new("/proc")]).unwrap().is_none());
+        assert!(find_shared_filesystem(&[a.path(), b.path()]).unwrap().is_some());
+        assert!(find_shared_filesystem(&[a.path(), Path::new("/proc")]).unwrap().is_none());
     }
 }

@@ -55,24 +55,24 @@ pub enum WorkError {
     },
     /// Data read back differs from the data written.
     #[error("{0}")]
-    Wrong(String),
+    VerificationFailed(String),
     /// The workload was stopped.
     #[error("interrupted; nothing was left behind")]
     Stopped,
 }
 
 /// Returns [`WorkError::Stopped`] if the workload shall stop.
-pub(crate) fn go_on(stop: &AtomicBool) -> Result<(), WorkError> {
+pub(crate) fn check_stop(stop: &AtomicBool) -> Result<(), WorkError> {
     if stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
 }
 
 /// Creates the error for a thread that cannot be started.
-pub(crate) fn no_thread(source: std::io::Error) -> WorkError {
-    io(std::path::Path::new("threads"), "no more can be started")(source)
+pub(crate) fn thread_error(source: std::io::Error) -> WorkError {
+    io_error(std::path::Path::new("threads"), "no more can be started")(source)
 }
 
 /// Adds the path and the failed operation to an error of the system.
-pub(crate) fn io<E: Into<std::io::Error>>(
+pub(crate) fn io_error<E: Into<std::io::Error>>(
     path: &std::path::Path,
     what: &'static str,
 ) -> impl FnOnce(E) -> WorkError + use<E> {

@@ -12,24 +12,24 @@ use diskwright_base::zipf::{Zipf, scatter_rank};
 
 use crate::files::WorkFile;
 use crate::users::Work;
-use crate::{WorkError, go_on, io, page};
+use crate::{WorkError, check_stop, io_error, page};
 
 /// Size of a page.
-pub const PAGE: usize = 8192;
+pub const PAGE_BYTES: usize = 8192;
 /// Number of locks over the pages.
-const STRIPES: usize = 1024;
+const LOCK_STRIPES: usize = 1024;
 /// Size of a changed row in the log.
-const RECORD: usize = 128;
+const RECORD_BYTES: usize = 128;
 /// Largest number of pages that a transaction reads; it cannot be stopped in between.
-const MOST_READS: u32 = 100_000;
+const MAX_READS: u32 = 100_000;
 /// Bytes of log between checkpoints.
-const CHECKPOINT: u64 = 64 << 20;
+const CHECKPOINT_INTERVAL_BYTES: u64 = 64 << 20;
 
 /// Parameters of a database.
 #[derive(Clone, Debug)]
 pub struct DatabaseOptions {
     /// Bytes of pages.
-    pub bytes: u64,
+    pub data_bytes: u64,
     /// Pages that a transaction reads.
     pub reads: u32,
     /// Pages that an updating transaction changes.
@@ -42,20 +42,20 @@ pub struct DatabaseOptions {
 
 impl Default for DatabaseOptions {
     fn default() -> DatabaseOptions {
-        DatabaseOptions { bytes: 256 << 20, reads: 4, writes: 2, write_share: 0.5, skew: 0.9 }
+        DatabaseOptions { data_bytes: 256 << 20, reads: 4, writes: 2, write_share: 0.5, skew: 0.9 }
     }
 }
 
 /// State of the log, in bytes: written, synced, and whether a thread is syncing.
 #[derive(Debug, Default)]
 struct LogState {
-    end: u64,
-    safe: u64,
-    syncing: bool,
+    written_end: u64,
+    synced_end: u64,
+    is_syncing: bool,
     /// End of the log at the last checkpoint.
-    begin: u64,
+    checkpoint_end: u64,
     /// True after a failed sync: no further commit is safe.
-    failed: bool,
+    has_failed: bool,
 }
 
 /// A database.
@@ -71,7 +71,7 @@ pub struct Database {
     versions: Vec<Mutex<Vec<u32>>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // a panic elsewhere has ended the workload already
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -87,27 +87,30 @@ impl Database {
         log: &Path,
         stop: &AtomicBool,
     ) -> Result<Database, WorkError> {
-        let pages = options.bytes / PAGE as u64;
+        let pages = options.data_bytes / PAGE_BYTES as u64;
         let DatabaseOptions { reads, writes, write_share, .. } = *options;
-        if pages < STRIPES as u64 || !(0.0..=1.0).contains(&write_share) || !(writes..=MOST_READS).contains(&reads) {
+        if pages < LOCK_STRIPES as u64 || !(0.0..=1.0).contains(&write_share) || !(writes..=MAX_READS).contains(&reads)
+        {
             let why = format!(
-                "a database needs at least 8 MiB, a share of updates from 0 to 1, and up to {MOST_READS} reads, not \
+                "a database needs at least 8 MiB, a share of updates from 0 to 1, and up to {MAX_READS} reads, not \
                  fewer than writes"
             );
             return Err(WorkError::Usage(why));
         }
         let (data, log) = (WorkFile::create(data)?, WorkFile::create(log)?);
-        let mut part = vec![0; PAGE * 128];
+        let mut part = vec![0; PAGE_BYTES * 128];
         for first in (0..pages).step_by(128) {
-            go_on(stop)?;
+            check_stop(stop)?;
             let count = (pages - first).min(128) as usize;
-            let pages = part.chunks_exact_mut(PAGE).take(count).zip(first..);
-            pages.for_each(|(bytes, number)| page::make(bytes, number, 0));
-            let bytes = &part[..count * PAGE];
-            data.file().write_all_at(bytes, first * PAGE as u64).map_err(io(data.path(), "pages cannot be written"))?;
+            let pages = part.chunks_exact_mut(PAGE_BYTES).take(count).zip(first..);
+            pages.for_each(|(bytes, number)| page::fill_page(bytes, number, 0));
+            let bytes = &part[..count * PAGE_BYTES];
+            data.file()
+                .write_all_at(bytes, first * PAGE_BYTES as u64)
+                .map_err(io_error(data.path(), "pages cannot be written"))?;
         }
-        data.file().sync_all().map_err(io(data.path(), "cannot be synced"))?;
-        let stripe = |number: usize| Mutex::new(vec![0; (pages as usize - number).div_ceil(STRIPES)]);
+        data.file().sync_all().map_err(io_error(data.path(), "cannot be synced"))?;
+        let stripe = |number: usize| Mutex::new(vec![0; (pages as usize - number).div_ceil(LOCK_STRIPES)]);
         Ok(Database {
             options: options.clone(),
             pages,
@@ -116,106 +119,109 @@ impl Database {
             log,
             state: Mutex::default(),
             synced: Condvar::new(),
-            versions: (0..STRIPES).map(stripe).collect(),
+            versions: (0..LOCK_STRIPES).map(stripe).collect(),
         })
     }
 
     /// Returns the largest number of bytes of the pages and of the log.
     #[must_use]
-    pub fn needed(options: &DatabaseOptions) -> (u64, u64) {
-        (options.bytes, 2 * CHECKPOINT)
+    pub fn max_needed_bytes(options: &DatabaseOptions) -> (u64, u64) {
+        (options.data_bytes, 2 * CHECKPOINT_INTERVAL_BYTES)
     }
 
-    fn fault(&self, number: u64, fault: impl std::fmt::Display) -> WorkError {
-        WorkError::Wrong(format!("{}: page {number}: {fault}", self.data.path().display()))
+    fn page_error(&self, number: u64, fault: impl std::fmt::Display) -> WorkError {
+        WorkError::VerificationFailed(format!("{}: page {number}: {fault}", self.data.path().display()))
     }
 
     /// Reads a page whose stripe is locked, and checks it against the version written last.
-    fn read(&self, number: u64, version: u32, into: &mut [u8]) -> Result<(), WorkError> {
-        let result = self.data.file().read_exact_at(into, number * PAGE as u64);
-        result.map_err(io(self.data.path(), "a page cannot be read"))?;
-        match page::check(into, number) {
+    fn read_page(&self, number: u64, version: u32, into: &mut [u8]) -> Result<(), WorkError> {
+        let result = self.data.file().read_exact_at(into, number * PAGE_BYTES as u64);
+        result.map_err(io_error(self.data.path(), "a page cannot be read"))?;
+        match page::check_page(into, number) {
             Ok(found) if found == u64::from(version) => Ok(()),
-            Ok(found) => Err(self.fault(number, format_args!("version {found} of {version}: a write was lost"))),
-            Err(fault) => Err(self.fault(number, fault)),
+            Ok(found) => Err(self.page_error(number, format_args!("version {found} of {version}: a write was lost"))),
+            Err(fault) => Err(self.page_error(number, fault)),
         }
     }
 
     /// Runs a transaction that only reads.
-    fn query(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
+    fn run_query(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
         for _ in 0..self.options.reads {
-            let number = self.draw(rng);
-            let versions = lock(&self.versions[number as usize % STRIPES]);
-            self.read(number, versions[number as usize / STRIPES], &mut user.page)?;
+            let number = self.draw_page(rng);
+            let versions = lock_ignoring_poison(&self.versions[number as usize % LOCK_STRIPES]);
+            self.read_page(number, versions[number as usize / LOCK_STRIPES], &mut user.page)?;
         }
-        Ok(u64::from(self.options.reads) * PAGE as u64)
+        Ok(u64::from(self.options.reads) * PAGE_BYTES as u64)
     }
 
     /// Runs a transaction that changes rows of some pages.
-    fn change(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
-        let mut numbers: Vec<u64> = (0..self.options.reads).map(|_| self.draw(rng)).collect();
-        numbers.sort_unstable_by_key(|number| (number % STRIPES as u64, *number));
-        numbers.dedup_by_key(|number| *number % STRIPES as u64);
+    fn run_update(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<u64, WorkError> {
+        let mut numbers: Vec<u64> = (0..self.options.reads).map(|_| self.draw_page(rng)).collect();
+        numbers.sort_unstable_by_key(|number| (number % LOCK_STRIPES as u64, *number));
+        numbers.dedup_by_key(|number| *number % LOCK_STRIPES as u64);
         // all transactions lock stripes in the same order, which prevents deadlocks
-        let mut stripes: Vec<_> =
-            numbers.iter().map(|number| lock(&self.versions[*number as usize % STRIPES])).collect();
+        let mut stripes: Vec<_> = numbers
+            .iter()
+            .map(|number| lock_ignoring_poison(&self.versions[*number as usize % LOCK_STRIPES]))
+            .collect();
         let changes = (self.options.writes as usize).min(numbers.len());
-        let mut pages = vec![vec![0; PAGE]; changes];
+        let mut pages = vec![vec![0; PAGE_BYTES]; changes];
         for (index, number) in numbers.iter().enumerate() {
-            let version = stripes[index][*number as usize / STRIPES];
+            let version = stripes[index][*number as usize / LOCK_STRIPES];
             let into = pages.get_mut(index).unwrap_or(&mut user.page);
-            self.read(*number, version, into)?;
+            self.read_page(*number, version, into)?;
         }
-        let mut records = Vec::with_capacity(changes * RECORD);
+        let mut records = Vec::with_capacity(changes * RECORD_BYTES);
         for (page, number) in pages.iter_mut().zip(&numbers) {
-            let row = 24 + rng.next_below((PAGE - 24 - RECORD) as u64) as usize;
+            let row = 24 + rng.next_below((PAGE_BYTES - 24 - RECORD_BYTES) as u64) as usize;
             page[row..row + 8].copy_from_slice(&rng.next_u64().to_le_bytes());
-            records.extend_from_slice(&page[row..row + RECORD - 8]);
+            records.extend_from_slice(&page[row..row + RECORD_BYTES - 8]);
             records.extend_from_slice(&number.to_le_bytes());
         }
         self.commit(&records)?;
         for (index, (page, number)) in pages.iter_mut().zip(&numbers).enumerate() {
-            let version = &mut stripes[index][*number as usize / STRIPES];
-            page::stamp(page, *number, u64::from(*version) + 1);
-            let result = self.data.file().write_all_at(page, number * PAGE as u64);
-            result.map_err(io(self.data.path(), "a page cannot be written"))?;
+            let version = &mut stripes[index][*number as usize / LOCK_STRIPES];
+            page::stamp_page(page, *number, u64::from(*version) + 1);
+            let result = self.data.file().write_all_at(page, number * PAGE_BYTES as u64);
+            result.map_err(io_error(self.data.path(), "a page cannot be written"))?;
             *version += 1;
         }
-        Ok(((numbers.len() + changes) * PAGE) as u64 + records.len() as u64)
+        Ok(((numbers.len() + changes) * PAGE_BYTES) as u64 + records.len() as u64)
     }
 
-    fn draw(&self, rng: &mut Rng) -> u64 {
+    fn draw_page(&self, rng: &mut Rng) -> u64 {
         scatter_rank(self.zipf.draw_rank(rng), self.pages)
     }
 
     /// Appends records to the log, and waits until they are synced: by this thread, or by another thread's sync that
     /// began after they were written.
     fn commit(&self, records: &[u8]) -> Result<(), WorkError> {
-        let mut state = lock(&self.state);
-        let result = self.log.file().write_all_at(records, state.end % (2 * CHECKPOINT));
-        result.map_err(io(self.log.path(), "the log cannot be written"))?;
-        state.end += records.len() as u64;
-        let own = state.end;
-        while state.safe < own {
-            if state.failed {
-                return Err(WorkError::Wrong("a sync of the log failed before this commit".into()));
+        let mut state = lock_ignoring_poison(&self.state);
+        let result = self.log.file().write_all_at(records, state.written_end % (2 * CHECKPOINT_INTERVAL_BYTES));
+        result.map_err(io_error(self.log.path(), "the log cannot be written"))?;
+        state.written_end += records.len() as u64;
+        let own = state.written_end;
+        while state.synced_end < own {
+            if state.has_failed {
+                return Err(WorkError::VerificationFailed("a sync of the log failed before this commit".into()));
             }
-            if state.syncing {
+            if state.is_syncing {
                 state = self.synced.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            state.syncing = true;
-            let (end, checkpoint) = (state.end, state.end - state.begin >= CHECKPOINT);
+            state.is_syncing = true;
+            let (end, checkpoint) =
+                (state.written_end, state.written_end - state.checkpoint_end >= CHECKPOINT_INTERVAL_BYTES);
             drop(state);
-            let result = self.sync(checkpoint);
-            state = lock(&self.state);
-            state.syncing = false;
+            let result = self.sync_log(checkpoint);
+            state = lock_ignoring_poison(&self.state);
+            state.is_syncing = false;
             match &result {
-                Ok(()) => state.safe = state.safe.max(end),
-                Err(_) => state.failed = true,
+                Ok(()) => state.synced_end = state.synced_end.max(end),
+                Err(_) => state.has_failed = true,
             }
             if checkpoint {
-                state.begin = end;
+                state.checkpoint_end = end;
             }
             self.synced.notify_all();
             result?;
@@ -223,10 +229,10 @@ impl Database {
         Ok(())
     }
 
-    fn sync(&self, checkpoint: bool) -> Result<(), WorkError> {
-        self.log.file().sync_data().map_err(io(self.log.path(), "the log cannot be synced"))?;
+    fn sync_log(&self, checkpoint: bool) -> Result<(), WorkError> {
+        self.log.file().sync_data().map_err(io_error(self.log.path(), "the log cannot be synced"))?;
         if checkpoint {
-            self.data.file().sync_data().map_err(io(self.data.path(), "pages cannot be synced"))?;
+            self.data.file().sync_data().map_err(io_error(self.data.path(), "pages cannot be synced"))?;
         }
         Ok(())
     }
@@ -235,13 +241,13 @@ impl Database {
     ///
     /// # Errors
     /// The first faulty page.
-    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
-        self.data.leave_cache()?;
-        let mut bytes = vec![0; PAGE];
+    pub fn verify_pages(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.data.sync_and_drop_cache()?;
+        let mut bytes = vec![0; PAGE_BYTES];
         for number in 0..self.pages {
-            go_on(stop)?;
-            let versions = lock(&self.versions[number as usize % STRIPES]);
-            self.read(number, versions[number as usize / STRIPES], &mut bytes)?;
+            check_stop(stop)?;
+            let versions = lock_ignoring_poison(&self.versions[number as usize % LOCK_STRIPES]);
+            self.read_page(number, versions[number as usize / LOCK_STRIPES], &mut bytes)?;
         }
         Ok(())
     }
@@ -255,18 +261,18 @@ pub struct DatabaseUser {
 impl Work for Database {
     type User = DatabaseUser;
 
-    fn operations(&self) -> &'static [&'static str] {
+    fn operation_names(&self) -> &'static [&'static str] {
         &["query", "update"]
     }
 
-    fn user(&self, _: usize) -> Result<DatabaseUser, WorkError> {
-        Ok(DatabaseUser { page: vec![0; PAGE] })
+    fn create_user(&self, _: usize) -> Result<DatabaseUser, WorkError> {
+        Ok(DatabaseUser { page: vec![0; PAGE_BYTES] })
     }
 
-    fn operate(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
+    fn run_operation(&self, user: &mut DatabaseUser, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         if rng.next_bool(self.options.write_share) {
-            return self.change(user, rng).map(|bytes| (1, bytes));
+            return self.run_update(user, rng).map(|bytes| (1, bytes));
         }
-        self.query(user, rng).map(|bytes| (0, bytes))
+        self.run_query(user, rng).map(|bytes| (0, bytes))
     }
 }

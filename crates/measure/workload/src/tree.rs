@@ -9,17 +9,17 @@ use std::sync::{Mutex, PoisonError};
 
 use diskwright_base::Rng;
 
-use crate::files::{WorkFolder, forget_cached};
+use crate::files::{WorkFolder, drop_from_cache};
 use crate::users::Work;
-use crate::{WorkError, go_on, io};
+use crate::{WorkError, check_stop, io_error};
 
 /// Size of a file's header: its number and its length.
-const HEAD: usize = 16;
+const HEADER_BYTES: usize = 16;
 /// Largest file.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Largest file in multiples of the mean, for trees with a large mean: a lower limit would make the mean smaller than
 /// requested.
-const MOST_MEANS: u64 = 64;
+const MAX_SIZE_IN_MEANS: u64 = 64;
 
 /// Parameters of a file tree.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct TreeOptions {
 
 /// Standard deviation of the logarithm of sizes. Agrawal et al. (FAST 2007) fit file sizes of desktops with 2.4 to 2.6
 /// for the body of the distribution; 1.5 here, so that a short run sees the requested mean.
-const SIGMA: f64 = 1.5;
+const SIZE_SIGMA: f64 = 1.5;
 
 /// A tree of files whose contents are known.
 pub struct FileTree {
@@ -44,7 +44,7 @@ pub struct FileTree {
     options: TreeOptions,
     /// Existing files: number and bytes. A slot is locked while its file is used.
     slots: Vec<Mutex<Option<(u64, u64)>>>,
-    next: std::sync::atomic::AtomicU64,
+    next_number: std::sync::atomic::AtomicU64,
 }
 
 impl FileTree {
@@ -61,19 +61,19 @@ impl FileTree {
             folder: WorkFolder::create(folder)?,
             options: options.clone(),
             slots: (0..options.files).map(|_| Mutex::new(None)).collect(),
-            next: options.files.into(),
+            next_number: options.files.into(),
         };
         for number in 0..options.folders {
-            go_on(stop)?;
-            let path = tree.folder_of(number);
-            std::fs::create_dir(&path).map_err(io(&path, "cannot be made"))?;
+            check_stop(stop)?;
+            let path = tree.folder_path(number);
+            std::fs::create_dir(&path).map_err(io_error(&path, "cannot be made"))?;
         }
         let mut rng = Rng::new(options.seed, u64::MAX);
         for number in 0..options.files {
-            go_on(stop)?;
-            let bytes = tree.size(&mut rng);
-            tree.write(number, bytes, false)?;
-            *tree.slot(number as usize) = Some((number, bytes));
+            check_stop(stop)?;
+            let bytes = tree.draw_size(&mut rng);
+            tree.create_file(number, bytes, false)?;
+            *tree.lock_slot(number as usize) = Some((number, bytes));
         }
         Ok(tree)
     }
@@ -81,78 +81,78 @@ impl FileTree {
     /// Returns the largest number of bytes that it needs: four times the mean of each file, and eight standard
     /// deviations of their sum, which matters if files are few.
     #[must_use]
-    pub fn needed(options: &TreeOptions) -> u64 {
+    pub fn max_needed_bytes(options: &TreeOptions) -> u64 {
         let TreeOptions { files, folders, mean_bytes, .. } = *options;
         let deviations = files.isqrt().saturating_mul(24);
         let expected =
             files.saturating_mul(4).saturating_add(deviations).saturating_mul(mean_bytes.saturating_add(4096));
-        let max_bytes = files.saturating_mul(most_bytes(mean_bytes).saturating_add(4096));
+        let max_bytes = files.saturating_mul(max_file_bytes(mean_bytes).saturating_add(4096));
         expected.min(max_bytes).saturating_add(folders.saturating_mul(4096))
     }
 
-    fn slot(&self, index: usize) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
+    fn lock_slot(&self, index: usize) -> std::sync::MutexGuard<'_, Option<(u64, u64)>> {
         // a panic elsewhere has ended the workload already
         self.slots[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn folder_of(&self, number: u64) -> PathBuf {
+    fn folder_path(&self, number: u64) -> PathBuf {
         self.folder.path().join(format!("{:04x}", number % self.options.folders))
     }
 
-    fn path(&self, number: u64) -> PathBuf {
-        self.folder_of(number).join(format!("{number:016x}"))
+    fn file_path(&self, number: u64) -> PathBuf {
+        self.folder_path(number).join(format!("{number:016x}"))
     }
 
     /// Draws a file size: lognormal with the requested mean.
-    fn size(&self, rng: &mut Rng) -> u64 {
-        size(self.options.mean_bytes, rng)
+    fn draw_size(&self, rng: &mut Rng) -> u64 {
+        draw_file_size(self.options.mean_bytes, rng)
     }
 
     /// Creates a file.
-    fn write(&self, number: u64, bytes: u64, sync: bool) -> Result<(), WorkError> {
-        let path = self.path(number);
-        let mut file = File::create_new(&path).map_err(io(&path, "cannot be made"))?;
-        file.write_all(&content(number, bytes)).map_err(io(&path, "cannot be written"))?;
+    fn create_file(&self, number: u64, bytes: u64, sync: bool) -> Result<(), WorkError> {
+        let path = self.file_path(number);
+        let mut file = File::create_new(&path).map_err(io_error(&path, "cannot be made"))?;
+        file.write_all(&file_content(number, bytes)).map_err(io_error(&path, "cannot be written"))?;
         if sync {
-            file.sync_all().map_err(io(&path, "cannot be synced"))?;
+            file.sync_all().map_err(io_error(&path, "cannot be synced"))?;
         }
         Ok(())
     }
 
-    fn read(&self, number: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), WorkError> {
-        let path = self.path(number);
+    fn read_file(&self, number: u64, bytes: u64, buffer: &mut Vec<u8>) -> Result<(), WorkError> {
+        let path = self.file_path(number);
         buffer.clear();
         let read = File::open(&path).and_then(|mut file| file.read_to_end(buffer));
-        read.map_err(io(&path, "cannot be read"))?;
-        if *buffer != content(number, bytes) {
+        read.map_err(io_error(&path, "cannot be read"))?;
+        if *buffer != file_content(number, bytes) {
             let why = format!("{}: its {} bytes are not those that were written", path.display(), buffer.len());
-            return Err(WorkError::Wrong(why));
+            return Err(WorkError::VerificationFailed(why));
         }
         Ok(())
     }
 
-    fn append(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
-        let path = self.path(number);
-        let mut file = OpenOptions::new().write(true).open(&path).map_err(io(&path, "cannot be opened"))?;
-        let full = content(number, new);
-        let written = file.write_all(&full[..HEAD]).and_then(|()| {
+    fn append_to_file(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
+        let path = self.file_path(number);
+        let mut file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path, "cannot be opened"))?;
+        let full = file_content(number, new);
+        let written = file.write_all(&full[..HEADER_BYTES]).and_then(|()| {
             std::io::Seek::seek(&mut file, std::io::SeekFrom::Start(old))?;
             file.write_all(&full[old as usize..])
         });
-        written.map_err(io(&path, "cannot be written"))
+        written.map_err(io_error(&path, "cannot be written"))
     }
 
     /// Writes all files to their device and drops them from the file cache.
     ///
     /// # Errors
     /// When the device fails.
-    pub fn leave_cache(&self) -> Result<(), WorkError> {
+    pub fn sync_and_drop_cache(&self) -> Result<(), WorkError> {
         self.folder.sync()?;
         for index in 0..self.slots.len() {
-            let slot = self.slot(index);
+            let slot = self.lock_slot(index);
             if let Some((number, _)) = *slot {
-                let path = self.path(number);
-                forget_cached(&File::open(&path).map_err(io(&path, "cannot be opened"))?);
+                let path = self.file_path(number);
+                drop_from_cache(&File::open(&path).map_err(io_error(&path, "cannot be opened"))?);
             }
         }
         Ok(())
@@ -162,30 +162,30 @@ impl FileTree {
     ///
     /// # Errors
     /// The first that is not as it was written.
-    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
-        self.leave_cache()?;
+    pub fn verify_files(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.sync_and_drop_cache()?;
         let mut buffer = Vec::new();
         for index in 0..self.slots.len() {
-            go_on(stop)?;
-            let slot = *self.slot(index);
-            slot.map_or(Ok(()), |(number, bytes)| self.read(number, bytes, &mut buffer))?;
+            check_stop(stop)?;
+            let slot = *self.lock_slot(index);
+            slot.map_or(Ok(()), |(number, bytes)| self.read_file(number, bytes, &mut buffer))?;
         }
         Ok(())
     }
 }
 
-fn most_bytes(mean_bytes: u64) -> u64 {
-    MOST_BYTES.max(mean_bytes.saturating_mul(MOST_MEANS))
+fn max_file_bytes(mean_bytes: u64) -> u64 {
+    MAX_FILE_BYTES.max(mean_bytes.saturating_mul(MAX_SIZE_IN_MEANS))
 }
 
-fn size(mean_bytes: u64, rng: &mut Rng) -> u64 {
-    let median = mean_bytes as f64 / (SIGMA * SIGMA / 2.0).exp();
-    let drawn = median * (SIGMA * rng.draw_normal()).exp();
-    (drawn as u64).clamp(HEAD as u64, most_bytes(mean_bytes))
+fn draw_file_size(mean_bytes: u64, rng: &mut Rng) -> u64 {
+    let median = mean_bytes as f64 / (SIZE_SIGMA * SIZE_SIGMA / 2.0).exp();
+    let drawn = median * (SIZE_SIGMA * rng.draw_normal()).exp();
+    (drawn as u64).clamp(HEADER_BYTES as u64, max_file_bytes(mean_bytes))
 }
 
 /// Returns the content of a file, which follows from its number and length.
-fn content(number: u64, bytes: u64) -> Vec<u8> {
+fn file_content(number: u64, bytes: u64) -> Vec<u8> {
     let mut content = Vec::with_capacity(bytes as usize + 8);
     content.extend_from_slice(&number.to_le_bytes());
     content.extend_from_slice(&bytes.to_le_bytes());
@@ -199,7 +199,7 @@ fn content(number: u64, bytes: u64) -> Vec<u8> {
 
 /// Operations of a file server with their percentages. Look-ups dominate, as in the traces of network file servers that
 /// Leung et al. published (USENIX 2008); the percentages themselves are our own choice.
-const SERVER: [(&str, u64); 6] =
+const SERVER_OPERATIONS: [(&str, u64); 6] =
     [("stat", 40), ("read", 25), ("list", 10), (CREATE, 10), ("append", 5), ("delete", 10)];
 const CREATE: &str = "create";
 
@@ -217,8 +217,8 @@ impl FileServer {
     }
 
     /// Draws an operation for a slot with a file: any but creation.
-    fn operation(rng: &mut Rng) -> usize {
-        let shares = SERVER.map(|(name, share)| if name == CREATE { 0 } else { share });
+    fn draw_operation(rng: &mut Rng) -> usize {
+        let shares = SERVER_OPERATIONS.map(|(name, share)| if name == CREATE { 0 } else { share });
         let mut drawn = rng.next_below(shares.iter().sum());
         shares
             .iter()
@@ -230,20 +230,20 @@ impl FileServer {
             .unwrap_or(0)
     }
 
-    fn stat(&self, number: u64, bytes: u64) -> Result<u64, WorkError> {
-        let path = self.0.path(number);
-        let found = std::fs::metadata(&path).map_err(io(&path, "cannot be examined"))?.len();
+    fn check_file_size(&self, number: u64, bytes: u64) -> Result<u64, WorkError> {
+        let path = self.0.file_path(number);
+        let found = std::fs::metadata(&path).map_err(io_error(&path, "cannot be examined"))?.len();
         if found == bytes {
             Ok(0)
         } else {
-            Err(WorkError::Wrong(format!("{}: {found} bytes of {bytes}", path.display())))
+            Err(WorkError::VerificationFailed(format!("{}: {found} bytes of {bytes}", path.display())))
         }
     }
 
-    fn list(&self, number: u64) -> Result<u64, WorkError> {
-        let path = self.0.folder_of(number);
-        let mut entries = std::fs::read_dir(&path).map_err(io(&path, "cannot be read"))?;
-        entries.try_for_each(|entry| entry.map(|_| ())).map_err(io(&path, "cannot be read"))?;
+    fn list_folder(&self, number: u64) -> Result<u64, WorkError> {
+        let path = self.0.folder_path(number);
+        let mut entries = std::fs::read_dir(&path).map_err(io_error(&path, "cannot be read"))?;
+        entries.try_for_each(|entry| entry.map(|_| ())).map_err(io_error(&path, "cannot be read"))?;
         Ok(0)
     }
 }
@@ -251,42 +251,49 @@ impl FileServer {
 impl Work for FileServer {
     type User = Vec<u8>;
 
-    fn operations(&self) -> &'static [&'static str] {
-        const NAMES: [&str; 6] = [SERVER[0].0, SERVER[1].0, SERVER[2].0, SERVER[3].0, SERVER[4].0, SERVER[5].0];
+    fn operation_names(&self) -> &'static [&'static str] {
+        const NAMES: [&str; 6] = [
+            SERVER_OPERATIONS[0].0,
+            SERVER_OPERATIONS[1].0,
+            SERVER_OPERATIONS[2].0,
+            SERVER_OPERATIONS[3].0,
+            SERVER_OPERATIONS[4].0,
+            SERVER_OPERATIONS[5].0,
+        ];
         &NAMES
     }
 
-    fn user(&self, _: usize) -> Result<Vec<u8>, WorkError> {
+    fn create_user(&self, _: usize) -> Result<Vec<u8>, WorkError> {
         Ok(Vec::new())
     }
 
-    fn operate(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
+    fn run_operation(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         let tree = &self.0;
-        let mut slot = tree.slot(rng.next_below(tree.slots.len() as u64) as usize);
-        let kind = FileServer::operation(rng);
-        match (*slot, SERVER[kind].0) {
+        let mut slot = tree.lock_slot(rng.next_below(tree.slots.len() as u64) as usize);
+        let kind = FileServer::draw_operation(rng);
+        match (*slot, SERVER_OPERATIONS[kind].0) {
             (None, _) => {
-                let number = tree.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let bytes = tree.size(rng);
-                tree.write(number, bytes, false)?;
+                let number = tree.next_number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                let bytes = tree.draw_size(rng);
+                tree.create_file(number, bytes, false)?;
                 *slot = Some((number, bytes));
                 Ok((3, bytes))
             }
-            (Some((number, bytes)), "stat") => self.stat(number, bytes).map(|moved| (kind, moved)),
-            (Some((number, _)), "list") => self.list(number).map(|moved| (kind, moved)),
+            (Some((number, bytes)), "stat") => self.check_file_size(number, bytes).map(|moved| (kind, moved)),
+            (Some((number, _)), "list") => self.list_folder(number).map(|moved| (kind, moved)),
             (Some((number, bytes)), "append") => {
-                let new = (bytes + 1 + rng.next_below(8192)).min(most_bytes(tree.options.mean_bytes)).max(bytes);
-                tree.append(number, bytes, new)?;
+                let new = (bytes + 1 + rng.next_below(8192)).min(max_file_bytes(tree.options.mean_bytes)).max(bytes);
+                tree.append_to_file(number, bytes, new)?;
                 *slot = Some((number, new));
                 Ok((kind, new - bytes))
             }
             (Some((number, _)), "delete") => {
-                let path = tree.path(number);
-                std::fs::remove_file(&path).map_err(io(&path, "cannot be removed"))?;
+                let path = tree.file_path(number);
+                std::fs::remove_file(&path).map_err(io_error(&path, "cannot be removed"))?;
                 *slot = None;
                 Ok((kind, 0))
             }
-            (Some((number, bytes)), _) => tree.read(number, bytes, buffer).map(|()| (1, bytes)),
+            (Some((number, bytes)), _) => tree.read_file(number, bytes, buffer).map(|()| (1, bytes)),
         }
     }
 }
@@ -305,7 +312,7 @@ impl Backup {
     /// When the tree cannot be made, or the workload is stopped.
     pub fn create(options: &TreeOptions, users: usize, folder: &Path, stop: &AtomicBool) -> Result<Backup, WorkError> {
         let tree = FileTree::create(options, folder, stop)?;
-        tree.leave_cache()?;
+        tree.sync_and_drop_cache()?;
         Ok(Backup { tree, users })
     }
 
@@ -313,27 +320,27 @@ impl Backup {
     ///
     /// # Errors
     /// The first that is not as it was written.
-    pub fn verify(&self, stop: &AtomicBool) -> Result<(), WorkError> {
-        self.tree.verify(stop)
+    pub fn verify_files(&self, stop: &AtomicBool) -> Result<(), WorkError> {
+        self.tree.verify_files(stop)
     }
 }
 
 impl Work for Backup {
     type User = (usize, Vec<u8>);
 
-    fn operations(&self) -> &'static [&'static str] {
+    fn operation_names(&self) -> &'static [&'static str] {
         &["file"]
     }
 
-    fn user(&self, number: usize) -> Result<Self::User, WorkError> {
+    fn create_user(&self, number: usize) -> Result<Self::User, WorkError> {
         Ok((number % self.tree.slots.len(), Vec::new()))
     }
 
-    fn operate(&self, user: &mut Self::User, _: &mut Rng) -> Result<(usize, u64), WorkError> {
-        let slot = self.tree.slot(user.0);
+    fn run_operation(&self, user: &mut Self::User, _: &mut Rng) -> Result<(usize, u64), WorkError> {
+        let slot = self.tree.lock_slot(user.0);
         user.0 = (user.0 + self.users) % self.tree.slots.len();
         let (number, bytes) = slot.expect("a backup's files stay");
-        self.tree.read(number, bytes, &mut user.1)?;
+        self.tree.read_file(number, bytes, &mut user.1)?;
         Ok((0, bytes))
     }
 }
@@ -343,11 +350,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_have_the_mean_that_was_asked_for() {
+    fn sizes_have_the_requested_mean() {
         const DRAWN: u64 = 400_000;
         for mean_bytes in [1 << 10, 32 << 10, 1 << 20] {
             let mut rng = Rng::new(5, mean_bytes);
-            let sum: u64 = (0..DRAWN).map(|_| size(mean_bytes, &mut rng)).sum();
+            let sum: u64 = (0..DRAWN).map(|_| draw_file_size(mean_bytes, &mut rng)).sum();
             // the mean of 400,000 sizes has a standard deviation of half a percent
             let error = sum as f64 / DRAWN as f64 / mean_bytes as f64 - 1.0;
             assert!(error.abs() < 0.025, "{mean_bytes}: {error}");
@@ -356,19 +363,19 @@ mod tests {
 
     /// In 10,000 operations, a share of a tenth has a standard deviation of 0.3 percentage points.
     #[test]
-    fn operations_of_a_file_server_have_their_shares_and_files_stay_as_many() {
+    fn server_operations_have_their_shares_and_keep_the_file_count() {
         let folder = tempfile::tempdir().unwrap();
         let options = TreeOptions { files: 90, folders: 3, mean_bytes: 1 << 10, seed: 1 };
         let tree = FileTree::create(&options, folder.path(), &AtomicBool::new(false)).unwrap();
         let (server, mut rng) = (FileServer::new(tree), Rng::new(7, 7));
         let (mut done, mut buffer) = ([0_u64; 6], Vec::new());
         for _ in 0..10_000 {
-            done[server.operate(&mut buffer, &mut rng).unwrap().0] += 1;
+            done[server.run_operation(&mut buffer, &mut rng).unwrap().0] += 1;
         }
-        for (count, (name, share)) in done.into_iter().zip(SERVER) {
+        for (count, (name, share)) in done.into_iter().zip(SERVER_OPERATIONS) {
             assert!((count as f64 / 100.0 - share as f64).abs() < 2.5, "{name}: {done:?}");
         }
-        let files = (0..server.0.slots.len()).filter(|index| server.0.slot(*index).is_some()).count();
+        let files = (0..server.0.slots.len()).filter(|index| server.0.lock_slot(*index).is_some()).count();
         assert!((75..=100).contains(&files), "{files} files of 90");
     }
 
@@ -378,10 +385,10 @@ mod tests {
         for files in [1, 10, 100] {
             for seed in 0..200 {
                 let mut rng = Rng::new(seed, files);
-                let sum: u64 = (0..files).map(|_| size(32 << 10, &mut rng).next_multiple_of(4096)).sum();
-                assert!(sum <= FileTree::needed(&options(files)), "{files} files, seed {seed}: {sum}");
+                let sum: u64 = (0..files).map(|_| draw_file_size(32 << 10, &mut rng).next_multiple_of(4096)).sum();
+                assert!(sum <= FileTree::max_needed_bytes(&options(files)), "{files} files, seed {seed}: {sum}");
             }
         }
-        assert_eq!(FileTree::needed(&TreeOptions { files: u64::MAX, ..options(1) }), u64::MAX);
+        assert_eq!(FileTree::max_needed_bytes(&TreeOptions { files: u64::MAX, ..options(1) }), u64::MAX);
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use diskwright_base::Rng;
 use diskwright_workload::files::{WorkFile, WorkFolder};
-use diskwright_workload::sort::blocks::AlignedBuffer;
+use diskwright_workload::sort::row_io::AlignedBuffer;
 
 use super::{FullLevel, LoadOptions, StressLoad, WorkStep, create_uncached_file};
 use crate::class::StressClass;
@@ -29,7 +29,7 @@ struct DirectFile {
 fn open_direct_file(class: &StressClass, options: &LoadOptions) -> Result<Arc<DirectFile>, StressError> {
     let bytes = class.file_mib << 20;
     let kept = create_uncached_file(class, options, bytes)?;
-    Ok(Arc::new(DirectFile { file: kept.direct()?, work_file: kept, bytes }))
+    Ok(Arc::new(DirectFile { file: kept.open_direct()?, work_file: kept, bytes }))
 }
 
 fn read_step(

@@ -1,15 +1,15 @@
 //! Merge of sorted runs: a loser tree over readers, and the cut of a merge into parts that several threads do at once,
 //! each for a range of keys.
 
-use super::blocks::{Edges, RowFile, RowReader, RowWriter};
+use super::row_io::{PartialBlocks, RowFile, RowReader, RowWriter};
 use super::rows::RowShape;
-use super::runs::{SortedRun, sample_rows};
+use super::runs::{SortedRun, rows_per_sample};
 use super::{Progress, SortSteps};
 use crate::WorkError;
 use crate::clock::StepTime;
 
 /// Rows between two checks whether to stop.
-const PART: u64 = 16_384;
+const STOP_CHECK_ROWS: u64 = 16_384;
 
 /// Tournament of readers: each inner node of the tree holds the loser of its match, the top the winner.
 struct LoserTree<'a> {
@@ -18,37 +18,37 @@ struct LoserTree<'a> {
     /// Prefix of each reader's current key; None for a reader at its end, which loses to all others.
     keys: Vec<Option<u64>>,
     /// Nodes 1 to readers - 1 hold losers, node 0 the winner; `u32::MAX` marks an empty node.
-    places: Vec<u32>,
+    nodes: Vec<u32>,
 }
 
 impl<'a> LoserTree<'a> {
     fn new(shape: RowShape, readers: Vec<RowReader<'a>>) -> LoserTree<'a> {
-        let keys = readers.iter().map(|reader| reader.row().map(|row| shape.prefix(row))).collect();
+        let keys = readers.iter().map(|reader| reader.current_row().map(|row| shape.key_prefix(row))).collect();
         let count = readers.len();
-        let mut tree = LoserTree { shape, readers, keys, places: vec![u32::MAX; count.max(1)] };
+        let mut tree = LoserTree { shape, readers, keys, nodes: vec![u32::MAX; count.max(1)] };
         for reader in 0..count {
-            tree.enter(reader);
+            tree.enter_reader(reader);
         }
         tree
     }
 
     /// Enters a reader for the first time: it moves up until a node is empty, or to the top.
-    fn enter(&mut self, reader: usize) {
+    fn enter_reader(&mut self, reader: usize) {
         let mut winner = reader as u32;
         let mut place = (reader + self.readers.len()) / 2;
         while place > 0 {
-            let other = self.places[place];
+            let other = self.nodes[place];
             if other == u32::MAX {
-                self.places[place] = winner;
+                self.nodes[place] = winner;
                 return;
             }
             if self.is_before(other, winner) {
-                self.places[place] = winner;
+                self.nodes[place] = winner;
                 winner = other;
             }
             place /= 2;
         }
-        self.places[0] = winner;
+        self.nodes[0] = winner;
     }
 
     /// Returns true if the row of reader `a` comes before that of `b`. Equal keys keep the order of their runs.
@@ -65,39 +65,39 @@ impl<'a> LoserTree<'a> {
 
     #[cold]
     fn is_before_by_rest(&self, a: u32, b: u32) -> bool {
-        let rest = |reader: u32| self.readers[reader as usize].row().map(|row| self.shape.rest(row));
+        let rest = |reader: u32| self.readers[reader as usize].current_row().map(|row| self.shape.key_rest(row));
         rest(a).cmp(&rest(b)).then(a.cmp(&b)).is_lt()
     }
 
     /// Returns the reader with the first row of all.
     #[inline]
     fn winner(&self) -> usize {
-        self.places[0] as usize
+        self.nodes[0] as usize
     }
 
     /// Returns the first row of all; None when all are read.
     #[inline]
-    fn row(&self) -> Option<&[u8]> {
-        self.readers[self.winner()].row()
+    fn first_row(&self) -> Option<&[u8]> {
+        self.readers[self.winner()].current_row()
     }
 
     /// Advances behind the first row.
     #[inline]
-    fn advance(&mut self) -> Result<(), WorkError> {
-        let mut winner = self.places[0];
+    fn advance_winner(&mut self) -> Result<(), WorkError> {
+        let mut winner = self.nodes[0];
         let reader = &mut self.readers[winner as usize];
-        reader.advance()?;
-        self.keys[winner as usize] = reader.row().map(|row| self.shape.prefix(row));
+        reader.advance_row()?;
+        self.keys[winner as usize] = reader.current_row().map(|row| self.shape.key_prefix(row));
         let mut place = (winner as usize + self.readers.len()) / 2;
         while place > 0 {
-            let other = self.places[place];
+            let other = self.nodes[place];
             if self.is_before(other, winner) {
-                self.places[place] = winner;
+                self.nodes[place] = winner;
                 winner = other;
             }
             place /= 2;
         }
-        self.places[0] = winner;
+        self.nodes[0] = winner;
         Ok(())
     }
 }
@@ -112,7 +112,7 @@ pub struct MergeJob<'a> {
     /// The runs, in the order of the source.
     pub runs: &'a [SortedRun],
     /// Target file of the rows.
-    pub into: RowFile<'a>,
+    pub target: RowFile<'a>,
     /// Offset of the first byte in the target.
     pub offset: u64,
     /// Request size for reading runs, bytes.
@@ -127,7 +127,7 @@ pub struct MergeJob<'a> {
 
 /// Result of a part of a merge.
 struct MergedPart {
-    edges: Edges,
+    edges: PartialBlocks,
     samples: Vec<u64>,
     steps: SortSteps,
 }
@@ -137,18 +137,19 @@ impl MergeJob<'_> {
     ///
     /// # Errors
     /// When reading or writing fails.
-    pub fn run(&self, file: usize) -> Result<(SortedRun, SortSteps), WorkError> {
+    pub fn run_merge(&self, file: usize) -> Result<(SortedRun, SortSteps), WorkError> {
         let mut single_thread = SortSteps::default();
-        let cuts = self.cuts(&mut single_thread)?;
+        let cuts = self.cut_runs(&mut single_thread)?;
         let mut steps = SortSteps::default();
         let before = |part: usize| cuts[part].iter().sum::<u64>();
-        let parts = super::on_threads(self.threads, |part| self.part(&cuts[part], &cuts[part + 1], before(part)))?;
+        let parts =
+            super::on_threads(self.threads, |part| self.merge_part(&cuts[part], &cuts[part + 1], before(part)))?;
         let rows = before(self.threads);
-        let mut run = SortedRun { file, offset: self.offset, rows, samples: Vec::new() };
+        let mut run = SortedRun { file_index: file, offset: self.offset, rows, samples: Vec::new() };
         for part in parts {
             steps += part.steps;
             run.samples.extend(part.samples);
-            super::blocks::write_edges(self.into, part.edges, &mut single_thread.write)?;
+            super::row_io::write_partial_blocks(self.target, part.edges, &mut single_thread.write)?;
         }
         steps.read += single_thread.read.while_others_wait(self.threads);
         steps.write += single_thread.write.while_others_wait(self.threads);
@@ -157,13 +158,14 @@ impl MergeJob<'_> {
 
     /// Cuts the runs into parts: for each part the first row of each run, and at the end the runs' ends. Equal prefixes
     /// belong to the same part, so that the order between parts is certain.
-    fn cuts(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
+    fn cut_runs(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
         let mut keys: Vec<u64> = self.runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
         keys.sort_unstable();
         let mut cuts = vec![vec![0; self.runs.len()]];
         for part in 1..self.threads {
             let key = keys[keys.len() * part / self.threads];
-            let cut: Result<Vec<u64>, _> = self.runs.iter().map(|run| self.first_at_least(run, key, steps)).collect();
+            let cut: Result<Vec<u64>, _> =
+                self.runs.iter().map(|run| self.find_first_at_least(run, key, steps)).collect();
             cuts.push(cut?);
         }
         cuts.push(self.runs.iter().map(|run| run.rows).collect());
@@ -171,73 +173,74 @@ impl MergeJob<'_> {
     }
 
     /// Finds the first row of a run whose prefix is at least a key.
-    fn first_at_least(&self, run: &SortedRun, key: u64, steps: &mut SortSteps) -> Result<u64, WorkError> {
+    fn find_first_at_least(&self, run: &SortedRun, key: u64, steps: &mut SortSteps) -> Result<u64, WorkError> {
         let after = run.samples.partition_point(|sample| *sample < key) as u64;
         if after == 0 {
             return Ok(0);
         }
-        let each = sample_rows(self.shape.row);
+        let each = rows_per_sample(self.shape.row_bytes);
         let first = (after - 1) * each;
         let end = (after * each).min(run.rows);
-        let row = self.shape.row as u64;
+        let row = self.shape.row_bytes as u64;
         let (from, to) = (run.offset + first * row, run.offset + end * row);
-        let mut reader = RowReader::open(self.files[run.file], self.shape.row, from, to, self.merge_request)?;
+        let mut reader =
+            RowReader::open(self.files[run.file_index], self.shape.row_bytes, from, to, self.merge_request)?;
         let mut found = first;
-        while let Some(row) = reader.row()
-            && self.shape.prefix(row) < key
+        while let Some(row) = reader.current_row()
+            && self.shape.key_prefix(row) < key
         {
             found += 1;
-            reader.advance()?;
+            reader.advance_row()?;
         }
         steps.read += reader.time;
         Ok(found)
     }
 
     /// Merges one part.
-    fn part(&self, from: &[u64], to: &[u64], before: u64) -> Result<MergedPart, WorkError> {
-        let row = self.shape.row as u64;
+    fn merge_part(&self, from: &[u64], to: &[u64], before: u64) -> Result<MergedPart, WorkError> {
+        let row = self.shape.row_bytes as u64;
         let mut total_time = StepTime::default();
         let mut tree_time = StepTime::default();
-        let merged = total_time.compute(|| {
+        let merged = total_time.time_compute(|| {
             let open = |(number, run): (usize, &SortedRun)| {
                 let (from, to) = (run.offset + from[number] * row, run.offset + to[number] * row);
-                RowReader::open(self.files[run.file], self.shape.row, from, to, self.merge_request)
+                RowReader::open(self.files[run.file_index], self.shape.row_bytes, from, to, self.merge_request)
             };
             let readers: Result<Vec<_>, _> = self.runs.iter().enumerate().map(open).collect();
             let mut tree = LoserTree::new(self.shape, readers?);
-            let writer = RowWriter::open(self.into, self.offset + before * row, self.request);
-            let merged = self.merge(&mut tree, writer, before);
+            let writer = RowWriter::open(self.target, self.offset + before * row, self.request);
+            let merged = self.merge_rows(&mut tree, writer, before);
             tree.readers.iter().for_each(|reader| tree_time += reader.time);
             merged
         });
         let (edges, samples, write) = merged?;
-        let compute = total_time.without(&tree_time).without(&write);
+        let compute = total_time.minus_part(&tree_time).minus_part(&write);
         Ok(MergedPart { edges, samples, steps: SortSteps { read: tree_time, compute, write } })
     }
 
-    fn merge(
+    fn merge_rows(
         &self,
         tree: &mut LoserTree<'_>,
         mut writer: RowWriter<'_>,
         before: u64,
-    ) -> Result<(Edges, Vec<u64>, StepTime), WorkError> {
-        let every = sample_rows(self.shape.row);
+    ) -> Result<(PartialBlocks, Vec<u64>, StepTime), WorkError> {
+        let every = rows_per_sample(self.shape.row_bytes);
         let (mut samples, mut number) = (Vec::new(), before);
         let mut reported = number;
-        while let Some(row) = tree.row() {
+        while let Some(row) = tree.first_row() {
             if number.is_multiple_of(every) {
-                samples.push(self.shape.prefix(row));
+                samples.push(self.shape.key_prefix(row));
             }
-            writer.push(row)?;
-            tree.advance()?;
+            writer.push_row(row)?;
+            tree.advance_winner()?;
             number += 1;
-            if number - reported == PART {
-                self.progress.moved(PART)?;
+            if number - reported == STOP_CHECK_ROWS {
+                self.progress.add_rows(STOP_CHECK_ROWS)?;
                 reported = number;
             }
         }
-        self.progress.moved(number - reported)?;
-        let (edges, write) = writer.finish()?;
+        self.progress.add_rows(number - reported)?;
+        let (edges, write) = writer.finish_writing()?;
         Ok((edges, samples, write))
     }
 }

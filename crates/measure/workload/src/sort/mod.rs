@@ -1,16 +1,16 @@
 //! External merge sort on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to work folders,
 //! sorted rows to a target. The result is read back and checked: order, number and sum of the rows.
 //!
-//! [`rows`] defines a row, [`plan`] plans the sort, [`blocks`] reads and writes rows, [`runs`] and [`merge`] are the
-//! two halves of the algorithm, [`source`] makes the rows, [`check`] verifies the result.
+//! [`rows`] defines a row, [`merge_plan`] plans the sort, [`row_io`] reads and writes rows, [`runs`] and [`merge`] are the
+//! two halves of the algorithm, [`source`] makes the rows, [`verification`] verifies the result.
 
-pub mod blocks;
-mod check;
 mod merge;
-pub mod plan;
+pub mod merge_plan;
+pub mod row_io;
 pub mod rows;
 mod runs;
 mod source;
+mod verification;
 
 use std::fs::File;
 use std::ops::AddAssign;
@@ -23,13 +23,13 @@ use diskwright_hostfiles::cgroup;
 use serde::Serialize;
 
 use crate::clock::StepTime;
-use crate::files::{WorkFile, check_folder, check_room, direct};
-use crate::{WorkError, io, no_thread};
-use blocks::RowFile;
+use crate::files::{WorkFile, check_folder, check_free_space, open_direct};
+use crate::{WorkError, io_error, thread_error};
 use merge::MergeJob;
-use plan::{MergePlan, SortSize};
+use merge_plan::{MergePlan, SortSize};
+use row_io::RowFile;
 use rows::RowShape;
-use runs::{RunSource, SortedRun};
+use runs::{RunFormer, SortedRun};
 pub use source::SortSource;
 
 /// Options of a sort.
@@ -40,27 +40,27 @@ pub struct SortOptions {
     /// Sizes of a row.
     pub shape: RowShape,
     /// Memory, bytes.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Number of threads.
     pub threads: usize,
     /// Folder in which the source is made, or an existing file of rows.
     pub source: PathBuf,
     /// Folders for runs, used in rotation.
-    pub work: Vec<PathBuf>,
+    pub work_folders: Vec<PathBuf>,
     /// Folder for the result.
-    pub target: PathBuf,
+    pub target_folder: PathBuf,
     /// True for direct I/O, past the file cache.
     pub direct: bool,
     /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
-    pub request: usize,
+    pub request_bytes: usize,
     /// Request size for reading runs, bytes; 0: the largest that one pass allows.
-    pub merge_request: usize,
+    pub merge_request_bytes: usize,
     /// True to sync the result to its device before the time ends.
     pub sync: bool,
     /// Seed of the rows.
     pub seed: u64,
     /// Name under which to keep the result.
-    pub keep: Option<PathBuf>,
+    pub keep_as: Option<PathBuf>,
 }
 
 /// Times of a stage's steps, over all its threads.
@@ -139,12 +139,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    fn moved(&self, rows: u64) -> Result<(), WorkError> {
+    fn add_rows(&self, rows: u64) -> Result<(), WorkError> {
         self.rows.fetch_add(rows, Ordering::Relaxed);
-        self.check()
+        self.check_stop()
     }
 
-    fn check(&self) -> Result<(), WorkError> {
+    fn check_stop(&self) -> Result<(), WorkError> {
         if self.stop.load(Ordering::Relaxed) { Err(WorkError::Stopped) } else { Ok(()) }
     }
 }
@@ -156,7 +156,7 @@ fn on_threads<T: Send>(
 ) -> Result<Vec<T>, WorkError> {
     std::thread::scope(|scope| {
         let job = &job;
-        let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || job(number)).map_err(no_thread);
+        let start = |number| std::thread::Builder::new().spawn_scoped(scope, move || job(number)).map_err(thread_error);
         let others = (1..threads).map(start).collect::<Result<Vec<_>, _>>()?;
         let mut all = vec![job(0)];
         all.extend(others.into_iter().map(|thread| thread.join().expect("a thread of the sort")));
@@ -165,19 +165,19 @@ fn on_threads<T: Send>(
 }
 
 /// A work file, with a descriptor for direct I/O if requested.
-struct OpenWork {
+struct OpenWorkFile {
     work: WorkFile,
     direct: Option<File>,
 }
 
-impl OpenWork {
-    fn create(folder: &Path, past_cache: bool) -> Result<OpenWork, WorkError> {
+impl OpenWorkFile {
+    fn create(folder: &Path, past_cache: bool) -> Result<OpenWorkFile, WorkError> {
         let work = WorkFile::create(folder)?;
-        let direct = past_cache.then(|| work.direct()).transpose()?;
-        Ok(OpenWork { work, direct })
+        let direct = past_cache.then(|| work.open_direct()).transpose()?;
+        Ok(OpenWorkFile { work, direct })
     }
 
-    fn rows(&self) -> RowFile<'_> {
+    fn row_file(&self) -> RowFile<'_> {
         RowFile { cached: self.work.file(), direct: self.direct.as_ref(), path: self.work.path() }
     }
 }
@@ -186,18 +186,18 @@ impl OpenWork {
 ///
 /// # Errors
 /// When the options contradict each other, or the memory is too small.
-pub fn plan(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
-    MergePlan::new(&size(options, rows))
+pub fn plan_sort(options: &SortOptions, rows: u64) -> Result<MergePlan, WorkError> {
+    MergePlan::new(&sort_size(options, rows))
 }
 
-fn size(options: &SortOptions, rows: u64) -> SortSize {
+fn sort_size(options: &SortOptions, rows: u64) -> SortSize {
     SortSize {
         rows,
         shape: options.shape,
-        memory: options.memory,
+        memory_bytes: options.memory_bytes,
         threads: options.threads,
-        request: options.request,
-        merge_request: options.merge_request,
+        request_bytes: options.request_bytes,
+        merge_request_bytes: options.merge_request_bytes,
         direct: options.direct,
     }
 }
@@ -216,83 +216,88 @@ fn check_memory(needed: u64, available: Option<u64>) -> Result<(), WorkError> {
 ///
 /// # Errors
 /// Names the folder, what is needed and what is free.
-pub fn check(options: &SortOptions) -> Result<MergePlan, WorkError> {
+pub fn check_sort(options: &SortOptions) -> Result<MergePlan, WorkError> {
     let is_made = options.source.is_dir();
-    let rows = if is_made { options.rows } else { SortSource::rows_of(&options.source, options.shape)? };
-    if options.work.is_empty() {
+    let rows = if is_made { options.rows } else { SortSource::count_rows(&options.source, options.shape)? };
+    if options.work_folders.is_empty() {
         return Err(WorkError::Usage("a sort needs a folder for its runs".into()));
     }
-    let plan = plan(options, rows)?;
-    options.keep.as_ref().map_or(Ok(()), |name| check::can_keep(name, &options.target))?;
+    let plan = plan_sort(options, rows)?;
+    options.keep_as.as_ref().map_or(Ok(()), |name| verification::check_keep_name(name, &options.target_folder))?;
     // direct I/O rounds a file up to a whole block
-    let data = rows.saturating_mul(options.shape.row as u64).saturating_add(blocks::ALIGN as u64);
-    let mut needs = vec![(options.target.as_path(), data)];
-    let room = plan.room(rows, options.shape.row, options.work.len());
-    needs.extend(options.work.iter().map(PathBuf::as_path).zip(room));
+    let data = rows.saturating_mul(options.shape.row_bytes as u64).saturating_add(row_io::ALIGN_BYTES as u64);
+    let mut needs = vec![(options.target_folder.as_path(), data)];
+    let room = plan.space_per_folder(rows, options.shape.row_bytes, options.work_folders.len());
+    needs.extend(options.work_folders.iter().map(PathBuf::as_path).zip(room));
     if is_made {
         needs.push((options.source.as_path(), data));
     }
     needs.iter().try_for_each(|(folder, _)| check_folder(folder))?;
-    check_room(&needs)?;
-    check_memory(plan.memory(&size(options, rows)), cgroup::available_memory_bytes(Path::new("/")))?;
+    check_free_space(&needs)?;
+    check_memory(plan.memory_needed(&sort_size(options, rows)), cgroup::available_memory_bytes(Path::new("/")))?;
     if options.direct {
         // open files for direct I/O now: a filesystem without it would otherwise fail hours later
-        needs.iter().try_for_each(|(folder, _)| OpenWork::create(folder, true).map(drop))?;
+        needs.iter().try_for_each(|(folder, _)| OpenWorkFile::create(folder, true).map(drop))?;
         if !is_made {
-            let source = File::open(&options.source).map_err(io(&options.source, "cannot be opened"))?;
-            direct(&source, &options.source)?;
+            let source = File::open(&options.source).map_err(io_error(&options.source, "cannot be opened"))?;
+            open_direct(&source, &options.source)?;
         }
     }
     Ok(plan)
 }
 
-/// Runs a sort. The source was made before ([`SortSource::make`]), so that several sorts can share it.
+/// Runs a sort. The source was made before ([`SortSource::create_or_open`]), so that several sorts can share it.
 ///
 /// # Errors
 /// When there is too little space, a file fails, the sort is stopped, or the result is wrong.
-pub fn sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> Result<SortOutcome, WorkError> {
-    let plan = plan(options, source.rows())?;
-    let target = OpenWork::create(&options.target, options.direct)?;
-    let past_cache = options.direct.then(|| direct(source.file(), source.path())).transpose()?;
+pub fn run_sort(options: &SortOptions, source: &SortSource, progress: &Progress) -> Result<SortOutcome, WorkError> {
+    let plan = plan_sort(options, source.row_count())?;
+    let target = OpenWorkFile::create(&options.target_folder, options.direct)?;
+    let past_cache = options.direct.then(|| open_direct(source.file(), source.path())).transpose()?;
     let from = RowFile { cached: source.file(), direct: past_cache.as_ref(), path: source.path() };
-    let runs = RunSource { shape: options.shape, plan: &plan, rows: source.rows(), source: from, progress };
+    let runs = RunFormer { shape: options.shape, plan: &plan, rows: source.row_count(), source: from, progress };
     let started = Instant::now();
-    let mut stages = Stages::default();
+    let mut stages = StageTimes::default();
     if plan.runs == 1 {
-        stages.time("in memory", || runs.in_memory(target.rows()).map(|steps| ((), steps)))?;
+        stages.time_stage("in memory", || runs.sort_in_memory(target.row_file()).map(|steps| ((), steps)))?;
     } else {
-        external(options, &runs, &target, &mut stages)?;
+        sort_externally(options, &runs, &target, &mut stages)?;
     }
     if options.sync {
-        stages.time("sync", || {
+        stages.time_stage("sync", || {
             let mut steps = SortSteps::default();
-            let synced = steps.write.io(|| target.work.file().sync_data().map(|()| 0));
-            synced.map_err(io(&options.target, "cannot be synced"))?;
+            let synced = steps.write.time_io(|| target.work.file().sync_data().map(|()| 0));
+            synced.map_err(io_error(&options.target_folder, "cannot be synced"))?;
             steps.write = steps.write.while_others_wait(plan.threads);
             Ok(((), steps))
         })?;
     }
     let wall_s = started.elapsed().as_secs_f64();
-    check::check(target.rows(), options.shape, source, progress)?;
-    if let Some(name) = &options.keep {
-        check::keep(target.work.file(), name)?;
+    verification::verify_result(target.row_file(), options.shape, source, progress)?;
+    if let Some(name) = &options.keep_as {
+        verification::link_result(target.work.file(), name)?;
     }
-    Ok(outcome(options, &plan, source.rows(), wall_s, stages.0))
+    Ok(build_outcome(options, &plan, source.row_count(), wall_s, stages.0))
 }
 
 /// Forms runs and merges them in as many passes as needed.
-fn external(
+fn sort_externally(
     options: &SortOptions,
-    source: &RunSource<'_>,
-    target: &OpenWork,
-    stages: &mut Stages,
+    source: &RunFormer<'_>,
+    target: &OpenWorkFile,
+    stages: &mut StageTimes,
 ) -> Result<(), WorkError> {
-    let create =
-        || options.work.iter().map(|folder| OpenWork::create(folder, options.direct)).collect::<Result<Vec<_>, _>>();
+    let create = || {
+        options
+            .work_folders
+            .iter()
+            .map(|folder| OpenWorkFile::create(folder, options.direct))
+            .collect::<Result<Vec<_>, _>>()
+    };
     let (plan, mut files) = (source.plan, create()?);
-    let mut runs = stages.time("form runs", || {
-        let (next, rows) = (AtomicU64::new(0), rows_of(&files));
-        let formed = on_threads(plan.threads, |_| source.form(&next, &rows))?;
+    let mut runs = stages.time_stage("form runs", || {
+        let (next, rows) = (AtomicU64::new(0), row_files(&files));
+        let formed = on_threads(plan.threads, |_| source.form_runs(&next, &rows))?;
         let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
         for (more, time) in formed {
             runs.extend(more);
@@ -304,37 +309,37 @@ fn external(
     for pass in 1..plan.passes {
         let first = files.len();
         files.extend(create()?);
-        runs = stages.time(&format!("merge {pass}"), || merge_pass(source, &runs, &files, first))?;
+        runs = stages.time_stage(&format!("merge {pass}"), || merge_pass(source, &runs, &files, first))?;
         // a single remaining run is not copied and stays where it is; the space of all others is freed
-        let unused = |number: &usize| *number < first && runs.iter().all(|run| run.file != *number);
+        let unused = |number: &usize| *number < first && runs.iter().all(|run| run.file_index != *number);
         for file in (0..files.len()).filter(unused).map(|number| &files[number]) {
-            file.work.file().set_len(0).map_err(io(file.work.path(), "cannot be emptied"))?;
+            file.work.file().set_len(0).map_err(io_error(file.work.path(), "cannot be emptied"))?;
         }
     }
-    stages.time("final merge", || {
-        let rows = rows_of(&files);
-        let job = job(source, &rows, &runs, target.rows(), 0);
-        job.run(0).map(|(_, steps)| ((), steps))
+    stages.time_stage("final merge", || {
+        let rows = row_files(&files);
+        let job = merge_job(source, &rows, &runs, target.row_file(), 0);
+        job.run_merge(0).map(|(_, steps)| ((), steps))
     })
 }
 
-fn rows_of(files: &[OpenWork]) -> Vec<RowFile<'_>> {
-    files.iter().map(OpenWork::rows).collect()
+fn row_files(files: &[OpenWorkFile]) -> Vec<RowFile<'_>> {
+    files.iter().map(OpenWorkFile::row_file).collect()
 }
 
-fn job<'a>(
-    source: &RunSource<'a>,
+fn merge_job<'a>(
+    source: &RunFormer<'a>,
     files: &'a [RowFile<'a>],
     runs: &'a [SortedRun],
     into: RowFile<'a>,
     offset: u64,
 ) -> MergeJob<'a> {
-    let MergePlan { request, merge_request, threads, .. } = *source.plan;
+    let MergePlan { request_bytes: request, merge_request_bytes: merge_request, threads, .. } = *source.plan;
     MergeJob {
         shape: source.shape,
         files,
         runs,
-        into,
+        target: into,
         offset,
         merge_request,
         request,
@@ -346,12 +351,12 @@ fn job<'a>(
 /// Runs one of several merge passes: each group of runs becomes one, distributed in rotation over the work files from
 /// `first` on.
 fn merge_pass(
-    source: &RunSource<'_>,
+    source: &RunFormer<'_>,
     runs: &[SortedRun],
-    files: &[OpenWork],
+    files: &[OpenWorkFile],
     first: usize,
 ) -> Result<(Vec<SortedRun>, SortSteps), WorkError> {
-    let rows = rows_of(files);
+    let rows = row_files(files);
     let mut ends = vec![0; files.len() - first];
     let (mut merged, mut steps) = (Vec::new(), SortSteps::default());
     for (number, group) in runs.chunks(source.plan.fan_in as usize).enumerate() {
@@ -361,10 +366,10 @@ fn merge_pass(
         }
         let turn = number % ends.len();
         let file = first + turn;
-        let (run, time) = job(source, &rows, group, rows[file], ends[turn]).run(file)?;
+        let (run, time) = merge_job(source, &rows, group, rows[file], ends[turn]).run_merge(file)?;
         // the next run begins at a block boundary
-        let bytes = run.rows * source.shape.row as u64;
-        ends[turn] += bytes.next_multiple_of(blocks::ALIGN as u64);
+        let bytes = run.rows * source.shape.row_bytes as u64;
+        ends[turn] += bytes.next_multiple_of(row_io::ALIGN_BYTES as u64);
         merged.push(run);
         steps += time;
     }
@@ -373,10 +378,10 @@ fn merge_pass(
 
 /// Times of the stages completed so far.
 #[derive(Default)]
-struct Stages(Vec<StageTime>);
+struct StageTimes(Vec<StageTime>);
 
-impl Stages {
-    fn time<T>(
+impl StageTimes {
+    fn time_stage<T>(
         &mut self,
         name: &str,
         stage: impl FnOnce() -> Result<(T, SortSteps), WorkError>,
@@ -391,19 +396,25 @@ impl Stages {
     }
 }
 
-fn outcome(options: &SortOptions, plan: &MergePlan, rows: u64, wall_s: f64, stages: Vec<StageTime>) -> SortOutcome {
+fn build_outcome(
+    options: &SortOptions,
+    plan: &MergePlan,
+    rows: u64,
+    wall_s: f64,
+    stages: Vec<StageTime>,
+) -> SortOutcome {
     let cpu = |stage: &StageTime| stage.steps.read.cpu_s + stage.steps.compute.cpu_s + stage.steps.write.cpu_s;
     SortOutcome {
         rows,
-        row_bytes: options.shape.row as u64,
-        key_bytes: options.shape.key as u64,
-        memory_bytes: options.memory,
+        row_bytes: options.shape.row_bytes as u64,
+        key_bytes: options.shape.key_bytes as u64,
+        memory_bytes: options.memory_bytes,
         threads: plan.threads,
         runs: plan.runs,
         fan_in: plan.fan_in,
         passes: plan.passes,
-        request_bytes: plan.request as u64,
-        merge_request_bytes: plan.merge_request as u64,
+        request_bytes: plan.request_bytes as u64,
+        merge_request_bytes: plan.merge_request_bytes as u64,
         wall_s,
         cpu_s: stages.iter().map(cpu).sum(),
         stages,
@@ -416,7 +427,7 @@ mod tests {
     use super::check_memory;
 
     #[test]
-    fn memory_that_is_not_there_is_refused() {
+    fn rejects_unavailable_memory() {
         assert!(check_memory(5, Some(5)).is_ok() && check_memory(u64::MAX, None).is_ok());
         let error = check_memory(6, Some(5)).unwrap_err().to_string();
         assert!(error.contains("would take 6 bytes of memory, but 5 are available"), "{error}");

@@ -8,19 +8,19 @@ use std::cmp::Ordering;
 use diskwright_base::Rng;
 
 /// Smallest number of bytes of a row besides its key: a space, the number, the line end.
-const BESIDE_KEY: usize = 18;
+const MIN_BYTES_BESIDE_KEY: usize = 18;
 /// Letters of keys and filler: 64, so that each holds six random bits.
 const LETTERS: &[u8; 64] = b"+/0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /// A multiplier whose bits are well spread (SplitMix64's increment).
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Sizes of a row, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowShape {
     /// A whole row, including its line end.
-    pub row: usize,
+    pub row_bytes: usize,
     /// The key at its beginning.
-    pub key: usize,
+    pub key_bytes: usize,
 }
 
 impl RowShape {
@@ -28,28 +28,28 @@ impl RowShape {
     ///
     /// # Errors
     /// A sentence about the sizes.
-    pub fn check(self) -> Result<(), String> {
-        if !(1..=4096).contains(&self.key) {
-            return Err(format!("a key of {} bytes; expected 1 to 4096", self.key));
+    pub fn check_sizes(self) -> Result<(), String> {
+        if !(1..=4096).contains(&self.key_bytes) {
+            return Err(format!("a key of {} bytes; expected 1 to 4096", self.key_bytes));
         }
-        let min_bytes = self.key + BESIDE_KEY;
-        if !(min_bytes..=1 << 20).contains(&self.row) {
+        let min_bytes = self.key_bytes + MIN_BYTES_BESIDE_KEY;
+        if !(min_bytes..=1 << 20).contains(&self.row_bytes) {
             return Err(format!(
-                "a row of {} bytes; expected {min_bytes} (the key and {BESIDE_KEY}) to 1 MiB",
-                self.row
+                "a row of {} bytes; expected {min_bytes} (the key and {MIN_BYTES_BESIDE_KEY}) to 1 MiB",
+                self.row_bytes
             ));
         }
         Ok(())
     }
 
     /// Makes the rows `first`, `first + 1`, … of a seed, as many as fit.
-    pub fn make(self, seed: u64, first: u64, into: &mut [u8]) {
-        for (number, row) in (first..).zip(into.chunks_exact_mut(self.row)) {
-            self.make_one(seed, number, row);
+    pub fn make_rows(self, seed: u64, first: u64, into: &mut [u8]) {
+        for (number, row) in (first..).zip(into.chunks_exact_mut(self.row_bytes)) {
+            self.make_row(seed, number, row);
         }
     }
 
-    fn make_one(self, seed: u64, number: u64, row: &mut [u8]) {
+    fn make_row(self, seed: u64, number: u64, row: &mut [u8]) {
         let mut rng = Rng::new(seed, number);
         let (mut bits, mut left) = (0, 0);
         let mut letter = || {
@@ -60,36 +60,36 @@ impl RowShape {
             (bits, left) = (bits >> 6, left - 1);
             letter
         };
-        row[..self.key].fill_with(&mut letter);
-        row[self.key] = b' ';
-        for (digit, place) in row[self.key + 1..self.key + 17].iter_mut().enumerate() {
+        row[..self.key_bytes].fill_with(&mut letter);
+        row[self.key_bytes] = b' ';
+        for (digit, place) in row[self.key_bytes + 1..self.key_bytes + 17].iter_mut().enumerate() {
             *place = b"0123456789abcdef"[(number >> (60 - 4 * digit) & 15) as usize];
         }
-        let end = self.row - 1;
-        if end > self.key + 17 {
-            row[self.key + 17] = b' ';
-            row[self.key + 18..end].fill_with(&mut letter);
+        let end = self.row_bytes - 1;
+        if end > self.key_bytes + 17 {
+            row[self.key_bytes + 17] = b' ';
+            row[self.key_bytes + 18..end].fill_with(&mut letter);
         }
         row[end] = b'\n';
     }
 
-    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::rest`] returns the others.
+    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::key_rest`] returns the others.
     #[inline]
     #[must_use]
-    pub fn prefix(self, row: &[u8]) -> u64 {
-        if self.key >= 8 {
+    pub fn key_prefix(self, row: &[u8]) -> u64 {
+        if self.key_bytes >= 8 {
             return u64::from_be_bytes(row[..8].try_into().expect("eight bytes"));
         }
         let mut bytes = [0; 8];
-        bytes[..self.key].copy_from_slice(&row[..self.key]);
+        bytes[..self.key_bytes].copy_from_slice(&row[..self.key_bytes]);
         u64::from_be_bytes(bytes)
     }
 
     /// Returns the key after its first eight bytes.
     #[inline]
     #[must_use]
-    pub fn rest(self, row: &[u8]) -> &[u8] {
-        &row[self.key.min(8)..self.key]
+    pub fn key_rest(self, row: &[u8]) -> &[u8] {
+        &row[self.key_bytes.min(8)..self.key_bytes]
     }
 }
 
@@ -99,35 +99,36 @@ pub struct RowSum {
     /// Number of rows.
     pub rows: u64,
     /// Sum of the rows' hashes.
-    hashes: u64,
+    hash_sum: u64,
 }
 
 impl RowSum {
     /// Adds whole rows.
-    pub fn add(&mut self, shape: RowShape, rows: &[u8]) {
-        for row in rows.chunks_exact(shape.row) {
+    pub fn add_rows(&mut self, shape: RowShape, rows: &[u8]) {
+        for row in rows.chunks_exact(shape.row_bytes) {
             self.rows += 1;
-            self.hashes = self.hashes.wrapping_add(hash(row));
+            self.hash_sum = self.hash_sum.wrapping_add(hash_row(row));
         }
     }
 
     /// Adds another sum.
-    pub fn merge(&mut self, other: RowSum) {
+    pub fn add_sum(&mut self, other: RowSum) {
         self.rows += other.rows;
-        self.hashes = self.hashes.wrapping_add(other.hashes);
+        self.hash_sum = self.hash_sum.wrapping_add(other.hash_sum);
     }
 }
 
 /// Hashes a row; the hash depends on each byte and its position.
-fn hash(row: &[u8]) -> u64 {
+fn hash_row(row: &[u8]) -> u64 {
     let mix = |state: u64, word: u64| {
-        let wide = u128::from(state ^ word) * u128::from(SPREAD);
+        let wide = u128::from(state ^ word) * u128::from(MULTIPLIER);
         (wide >> 64) as u64 ^ wide as u64
     };
     let words = row.chunks_exact(8);
     let mut last = [0; 8];
     last[..words.remainder().len()].copy_from_slice(words.remainder());
-    let state = words.fold(SPREAD, |state, word| mix(state, u64::from_le_bytes(word.try_into().expect("eight bytes"))));
+    let state =
+        words.fold(MULTIPLIER, |state, word| mix(state, u64::from_le_bytes(word.try_into().expect("eight bytes"))));
     mix(mix(state, u64::from_le_bytes(last)), row.len() as u64 | 1 << 63)
 }
 
@@ -135,7 +136,7 @@ fn hash(row: &[u8]) -> u64 {
 #[derive(Debug)]
 pub struct OrderCheck {
     shape: RowShape,
-    last: Vec<u8>,
+    last_key: Vec<u8>,
     /// Checksum of the rows.
     pub sum: RowSum,
 }
@@ -144,22 +145,22 @@ impl OrderCheck {
     /// Creates a check without any rows.
     #[must_use]
     pub fn new(shape: RowShape) -> OrderCheck {
-        OrderCheck { shape, last: Vec::new(), sum: RowSum::default() }
+        OrderCheck { shape, last_key: Vec::new(), sum: RowSum::default() }
     }
 
     /// Checks the next whole rows.
     ///
     /// # Errors
     /// The number (from 0) of the first row whose key is less than that of the row before.
-    pub fn add(&mut self, rows: &[u8]) -> Result<(), u64> {
-        for row in rows.chunks_exact(self.shape.row) {
-            let key = &row[..self.shape.key];
-            if !self.last.is_empty() && self.last.as_slice().cmp(key) == Ordering::Greater {
+    pub fn check_rows(&mut self, rows: &[u8]) -> Result<(), u64> {
+        for row in rows.chunks_exact(self.shape.row_bytes) {
+            let key = &row[..self.shape.key_bytes];
+            if !self.last_key.is_empty() && self.last_key.as_slice().cmp(key) == Ordering::Greater {
                 return Err(self.sum.rows);
             }
-            self.last.clear();
-            self.last.extend_from_slice(key);
-            self.sum.add(self.shape, row);
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+            self.sum.add_rows(self.shape, row);
         }
         Ok(())
     }
@@ -169,30 +170,30 @@ impl OrderCheck {
 mod tests {
     use super::*;
 
-    const SHAPE: RowShape = RowShape { row: 100, key: 10 };
+    const SHAPE: RowShape = RowShape { row_bytes: 100, key_bytes: 10 };
 
     #[test]
-    fn rows_are_lines_of_text_and_the_seed_decides() {
+    fn rows_are_lines_of_text_that_follow_from_the_seed() {
         let mut rows = vec![0; 300];
-        SHAPE.make(7, 40, &mut rows);
+        SHAPE.make_rows(7, 40, &mut rows);
         let text = String::from_utf8(rows.clone()).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines.len() == 3 && lines.iter().all(|line| line.len() == 99), "{text}");
         assert_eq!(&lines[2][10..28], " 000000000000002a ");
         let mut other = vec![0; 100];
-        SHAPE.make(7, 41, &mut other);
+        SHAPE.make_rows(7, 41, &mut other);
         assert_eq!(other, rows[100..200]);
-        SHAPE.make(8, 41, &mut other);
+        SHAPE.make_rows(8, 41, &mut other);
         assert_ne!(other, rows[100..200]);
     }
 
     #[test]
-    fn a_sum_forgets_the_order_and_nothing_else() {
+    fn a_sum_ignores_only_the_order() {
         let mut rows = vec![0; 300];
-        SHAPE.make(1, 0, &mut rows);
+        SHAPE.make_rows(1, 0, &mut rows);
         let sum = |rows: &[u8]| {
             let mut sum = RowSum::default();
-            sum.add(SHAPE, rows);
+            sum.add_rows(SHAPE, rows);
             sum
         };
         let turned: Vec<u8> = rows.chunks(100).rev().flatten().copied().collect();
@@ -207,12 +208,12 @@ mod tests {
     }
 
     #[test]
-    fn disorder_is_found_and_equal_keys_are_none() {
+    fn finds_disorder_and_accepts_equal_keys() {
         let mut rows = vec![0; 300];
-        SHAPE.make(1, 0, &mut rows);
+        SHAPE.make_rows(1, 0, &mut rows);
         let mut sorted: Vec<&[u8]> = rows.chunks(100).collect();
         sorted.sort_unstable();
-        let check = |rows: &[&[u8]]| OrderCheck::new(SHAPE).add(&rows.concat());
+        let check = |rows: &[&[u8]]| OrderCheck::new(SHAPE).check_rows(&rows.concat());
         assert_eq!(check(&sorted), Ok(()));
         assert_eq!(check(&[sorted[0], sorted[2], sorted[1]]), Err(2));
         assert_eq!(check(&[sorted[0], sorted[0]]), Ok(()));
@@ -220,14 +221,14 @@ mod tests {
 
     #[test]
     fn short_keys_order_as_their_bytes() {
-        let shape = RowShape { row: 30, key: 3 };
-        shape.check().unwrap();
+        let shape = RowShape { row_bytes: 30, key_bytes: 3 };
+        shape.check_sizes().unwrap();
         let row = |key: &[u8]| [key, b"~~~~~~~~~~~~~~~~~~~~~~~~~~\n"].concat();
-        assert!(shape.prefix(&row(b"abc")) < shape.prefix(&row(b"abd")));
-        assert_eq!(shape.prefix(&row(b"abc")), shape.prefix(&row(b"abc")));
-        assert!(shape.rest(&row(b"abc")).is_empty());
-        assert_eq!(SHAPE.rest(b"abcdefghijklm"), b"ij");
-        assert!(RowShape { row: 20, key: 3 }.check().is_err());
-        assert!(RowShape { row: 20, key: 0 }.check().is_err());
+        assert!(shape.key_prefix(&row(b"abc")) < shape.key_prefix(&row(b"abd")));
+        assert_eq!(shape.key_prefix(&row(b"abc")), shape.key_prefix(&row(b"abc")));
+        assert!(shape.key_rest(&row(b"abc")).is_empty());
+        assert_eq!(SHAPE.key_rest(b"abcdefghijklm"), b"ij");
+        assert!(RowShape { row_bytes: 20, key_bytes: 3 }.check_sizes().is_err());
+        assert!(RowShape { row_bytes: 20, key_bytes: 0 }.check_sizes().is_err());
     }
 }

@@ -5,19 +5,19 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 
-use super::blocks::{ALIGN, AlignedBuffer, Edges, RowFile, RowWriter, write_edges};
-use super::plan::MergePlan;
+use super::merge_plan::MergePlan;
+use super::row_io::{ALIGN_BYTES, AlignedBuffer, PartialBlocks, RowFile, RowWriter, write_partial_blocks};
 use super::rows::RowShape;
 use super::{Progress, SortSteps};
 use crate::clock::StepTime;
-use crate::{WorkError, no_thread};
+use crate::{WorkError, thread_error};
 
 /// Entry of a row in memory for sorting: key prefix and row number.
-type Entry = (u64, u32);
+type SortEntry = (u64, u32);
 
 /// Returns the number of rows between two samples of a run's keys; samples allow to cut a run by keys without reading
 /// all of it.
-pub fn sample_rows(row: usize) -> u64 {
+pub fn rows_per_sample(row: usize) -> u64 {
     ((64 << 10) / row).max(1) as u64
 }
 
@@ -25,32 +25,32 @@ pub fn sample_rows(row: usize) -> u64 {
 #[derive(Clone, Debug)]
 pub struct SortedRun {
     /// Index of the work file.
-    pub file: usize,
+    pub file_index: usize,
     /// Offset of its first byte in the file.
     pub offset: u64,
     /// Number of rows.
     pub rows: u64,
-    /// Key prefixes of its first row and of every [`sample_rows`]-th after it.
+    /// Key prefixes of its first row and of every [`rows_per_sample`]-th after it.
     pub samples: Vec<u64>,
 }
 
 /// Rows of a run in memory.
-pub struct RowMemory {
+pub struct RunBuffer {
     shape: RowShape,
     rows: AlignedBuffer,
-    entries: Vec<Entry>,
+    entries: Vec<SortEntry>,
 }
 
-impl RowMemory {
+impl RunBuffer {
     /// Allocates room for `max_rows` rows.
     #[must_use]
-    pub fn new(shape: RowShape, max_rows: u64) -> RowMemory {
-        let bytes = (max_rows as usize * shape.row).next_multiple_of(ALIGN);
-        RowMemory { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(max_rows as usize) }
+    pub fn new(shape: RowShape, max_rows: u64) -> RunBuffer {
+        let bytes = (max_rows as usize * shape.row_bytes).next_multiple_of(ALIGN_BYTES);
+        RunBuffer { shape, rows: AlignedBuffer::new(bytes), entries: Vec::with_capacity(max_rows as usize) }
     }
 
     /// Reads rows of the source; they begin at a block boundary.
-    fn read(
+    fn read_rows(
         &mut self,
         from: RowFile<'_>,
         first: u64,
@@ -58,101 +58,102 @@ impl RowMemory {
         request: usize,
         steps: &mut SortSteps,
     ) -> Result<(), WorkError> {
-        let wanted = rows as usize * self.shape.row;
-        let requested = if from.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
-        let offset = first * self.shape.row as u64;
-        let received = from.fill(offset, &mut self.rows.bytes_mut()[..requested], request, &mut steps.read)?;
+        let wanted = rows as usize * self.shape.row_bytes;
+        let requested = if from.direct.is_some() { wanted.next_multiple_of(ALIGN_BYTES) } else { wanted };
+        let offset = first * self.shape.row_bytes as u64;
+        let received = from.fill_buffer(offset, &mut self.rows.bytes_mut()[..requested], request, &mut steps.read)?;
         if received < wanted {
             let why =
                 format!("{}: ended {} bytes early; something else changed it", from.path.display(), wanted - received);
-            return Err(WorkError::Wrong(why));
+            return Err(WorkError::VerificationFailed(why));
         }
         Ok(())
     }
 
     /// Sorts the first `rows` rows with several threads.
-    fn sort(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) -> Result<(), WorkError> {
-        let RowMemory { shape, rows: memory, entries } = self;
+    fn sort_rows(&mut self, rows: u64, threads: usize, steps: &mut SortSteps) -> Result<(), WorkError> {
+        let RunBuffer { shape, rows: memory, entries } = self;
         let (shape, bytes) = (*shape, memory.bytes());
         let mut own = StepTime::default();
-        let helpers_s = own.compute(|| {
+        let helpers_s = own.time_compute(|| {
             entries.clear();
-            let each = bytes.chunks_exact(shape.row).take(rows as usize).zip(0..);
-            entries.extend(each.map(|(row, number)| (shape.prefix(row), number)));
-            Sorting { shape, bytes }.sort(entries, threads)
+            let each = bytes.chunks_exact(shape.row_bytes).take(rows as usize).zip(0..);
+            entries.extend(each.map(|(row, number)| (shape.key_prefix(row), number)));
+            EntrySorter { shape, bytes }.sort_entries(entries, threads)
         })?;
         steps.compute += StepTime { cpu_s: own.cpu_s + helpers_s, ..own.while_others_wait(threads) };
         Ok(())
     }
 
-    fn row(&self, number: u32) -> &[u8] {
-        let from = number as usize * self.shape.row;
-        &self.rows.bytes()[from..from + self.shape.row]
+    fn row_bytes(&self, number: u32) -> &[u8] {
+        let from = number as usize * self.shape.row_bytes;
+        &self.rows.bytes()[from..from + self.shape.row_bytes]
     }
 
     /// Writes a range of the sorted rows.
-    fn write(
+    fn write_rows(
         &self,
         range: Range<usize>,
         mut writer: RowWriter<'_>,
         progress: &Progress,
         steps: &mut SortSteps,
-    ) -> Result<Edges, WorkError> {
+    ) -> Result<PartialBlocks, WorkError> {
         let mut total_time = StepTime::default();
-        let written = total_time.compute(|| {
-            for part in self.entries[range].chunks(PART) {
-                progress.moved(part.len() as u64)?;
-                part.iter().try_for_each(|&(_, number)| writer.push(self.row(number)))?;
+        let written = total_time.time_compute(|| {
+            for part in self.entries[range].chunks(STOP_CHECK_ROWS) {
+                progress.add_rows(part.len() as u64)?;
+                part.iter().try_for_each(|&(_, number)| writer.push_row(self.row_bytes(number)))?;
             }
-            writer.finish()
+            writer.finish_writing()
         });
         let (edges, time) = written?;
-        steps.compute += total_time.without(&time);
+        steps.compute += total_time.minus_part(&time);
         steps.write += time;
         Ok(edges)
     }
 
-    fn samples(&self) -> Vec<u64> {
-        self.entries.iter().step_by(sample_rows(self.shape.row) as usize).map(|entry| entry.0).collect()
+    fn sample_keys(&self) -> Vec<u64> {
+        self.entries.iter().step_by(rows_per_sample(self.shape.row_bytes) as usize).map(|entry| entry.0).collect()
     }
 }
 
 /// Rows between two checks whether to stop, and smallest part sorted by several threads.
-const PART: usize = 16_384;
+const STOP_CHECK_ROWS: usize = 16_384;
 
 /// Sorter of entries by the keys of their rows.
 #[derive(Clone, Copy)]
-struct Sorting<'a> {
+struct EntrySorter<'a> {
     shape: RowShape,
     bytes: &'a [u8],
 }
 
-impl Sorting<'_> {
+impl EntrySorter<'_> {
     /// Orders by prefix, then by the rest of the key, then by the order in the source.
     #[inline]
-    fn order(&self, a: &Entry, b: &Entry) -> Ordering {
-        a.0.cmp(&b.0).then_with(|| self.rest(a).cmp(self.rest(b))).then(a.1.cmp(&b.1))
+    fn compare_entries(&self, a: &SortEntry, b: &SortEntry) -> Ordering {
+        a.0.cmp(&b.0).then_with(|| self.key_rest(a).cmp(self.key_rest(b))).then(a.1.cmp(&b.1))
     }
 
     #[inline]
-    fn rest(&self, entry: &Entry) -> &[u8] {
-        let from = entry.1 as usize * self.shape.row;
-        self.shape.rest(&self.bytes[from..from + self.shape.row])
+    fn key_rest(&self, entry: &SortEntry) -> &[u8] {
+        let from = entry.1 as usize * self.shape.row_bytes;
+        self.shape.key_rest(&self.bytes[from..from + self.shape.row_bytes])
     }
 
     /// Partitions the entries by rank, and sorts both sides in parallel. Returns the helpers' processor time, s.
-    fn sort(self, entries: &mut [Entry], threads: usize) -> Result<f64, WorkError> {
-        if threads < 2 || entries.len() < PART {
-            entries.sort_unstable_by(|a, b| self.order(a, b));
+    fn sort_entries(self, entries: &mut [SortEntry], threads: usize) -> Result<f64, WorkError> {
+        if threads < 2 || entries.len() < STOP_CHECK_ROWS {
+            entries.sort_unstable_by(|a, b| self.compare_entries(a, b));
             return Ok(0.0);
         }
         let left = threads / 2;
         let middle = entries.len() / threads * left;
-        let (low, _, high) = entries.select_nth_unstable_by(middle, |a, b| self.order(a, b));
+        let (low, _, high) = entries.select_nth_unstable_by(middle, |a, b| self.compare_entries(a, b));
         std::thread::scope(|scope| {
-            let help = move || self.sort(low, left).map(|others| others + crate::clock::thread_time().as_secs_f64());
-            let helper = std::thread::Builder::new().spawn_scoped(scope, help).map_err(no_thread)?;
-            let own = self.sort(high, threads - left)?;
+            let help =
+                move || self.sort_entries(low, left).map(|others| others + crate::clock::thread_time().as_secs_f64());
+            let helper = std::thread::Builder::new().spawn_scoped(scope, help).map_err(thread_error)?;
+            let own = self.sort_entries(high, threads - left)?;
             Ok(own + helper.join().expect("a sorting thread")?)
         })
     }
@@ -160,7 +161,7 @@ impl Sorting<'_> {
 
 /// Shared parameters of the threads that form runs.
 #[derive(Clone, Copy)]
-pub struct RunSource<'a> {
+pub struct RunFormer<'a> {
     /// Sizes of a row.
     pub shape: RowShape,
     /// Plan of the sort.
@@ -173,9 +174,9 @@ pub struct RunSource<'a> {
     pub progress: &'a Progress,
 }
 
-impl RunSource<'_> {
+impl RunFormer<'_> {
     /// Returns the number of rows of a run.
-    fn rows_of(&self, run: u64) -> u64 {
+    fn run_rows(&self, run: u64) -> u64 {
         self.plan.run_rows.min(self.rows - run * self.plan.run_rows)
     }
 
@@ -183,29 +184,29 @@ impl RunSource<'_> {
     ///
     /// # Errors
     /// When reading or writing fails.
-    pub fn form(
+    pub fn form_runs(
         &self,
         next: &AtomicU64,
         files: &[RowFile<'_>],
     ) -> Result<(Vec<(u64, SortedRun)>, SortSteps), WorkError> {
-        let mut memory = RowMemory::new(self.shape, self.plan.run_rows);
+        let mut memory = RunBuffer::new(self.shape, self.plan.run_rows);
         let (mut runs, mut steps) = (Vec::new(), SortSteps::default());
         loop {
             let run = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             if run >= self.plan.runs {
                 return Ok((runs, steps));
             }
-            let rows = self.rows_of(run);
-            memory.read(self.source, run * self.plan.run_rows, rows, self.plan.request, &mut steps)?;
-            self.progress.check()?;
-            memory.sort(rows, 1, &mut steps)?;
+            let rows = self.run_rows(run);
+            memory.read_rows(self.source, run * self.plan.run_rows, rows, self.plan.request_bytes, &mut steps)?;
+            self.progress.check_stop()?;
+            memory.sort_rows(rows, 1, &mut steps)?;
             let file = (run % files.len() as u64) as usize;
-            let offset = run / files.len() as u64 * self.plan.run_rows * self.shape.row as u64;
-            let writer = RowWriter::open(files[file], offset, self.plan.request);
-            let edges = memory.write(0..rows as usize, writer, self.progress, &mut steps)?;
+            let offset = run / files.len() as u64 * self.plan.run_rows * self.shape.row_bytes as u64;
+            let writer = RowWriter::open(files[file], offset, self.plan.request_bytes);
+            let edges = memory.write_rows(0..rows as usize, writer, self.progress, &mut steps)?;
             assert!(edges.is_empty() || run + 1 == self.plan.runs, "a run that is no whole blocks");
-            write_edges(files[file], edges, &mut steps.write)?;
-            runs.push((run, SortedRun { file, offset, rows, samples: memory.samples() }));
+            write_partial_blocks(files[file], edges, &mut steps.write)?;
+            runs.push((run, SortedRun { file_index: file, offset, rows, samples: memory.sample_keys() }));
         }
     }
 
@@ -213,26 +214,26 @@ impl RunSource<'_> {
     ///
     /// # Errors
     /// When reading or writing fails.
-    pub fn in_memory(&self, target: RowFile<'_>) -> Result<SortSteps, WorkError> {
+    pub fn sort_in_memory(&self, target: RowFile<'_>) -> Result<SortSteps, WorkError> {
         let (rows, threads) = (self.rows as usize, self.plan.threads);
         let mut steps = SortSteps::default();
-        let mut memory = RowMemory::new(self.shape, self.rows);
-        memory.read(self.source, 0, self.rows, self.plan.request, &mut steps)?;
+        let mut memory = RunBuffer::new(self.shape, self.rows);
+        memory.read_rows(self.source, 0, self.rows, self.plan.request_bytes, &mut steps)?;
         steps.read = steps.read.while_others_wait(threads);
-        self.progress.check()?;
-        memory.sort(self.rows, threads, &mut steps)?;
+        self.progress.check_stop()?;
+        memory.sort_rows(self.rows, threads, &mut steps)?;
         let memory = &memory;
         let part = |part: usize| rows * part / threads..rows * (part + 1) / threads;
         let write = |range: Range<usize>| {
             let mut steps = SortSteps::default();
-            let writer = RowWriter::open(target, (range.start * self.shape.row) as u64, self.plan.request);
-            memory.write(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
+            let writer = RowWriter::open(target, (range.start * self.shape.row_bytes) as u64, self.plan.request_bytes);
+            memory.write_rows(range, writer, self.progress, &mut steps).map(|edges| (edges, steps))
         };
         let parts = super::on_threads(threads, |number| write(part(number)))?;
         let mut single_thread = StepTime::default();
         for (edges, more) in parts {
             steps += more;
-            write_edges(target, edges, &mut single_thread)?;
+            write_partial_blocks(target, edges, &mut single_thread)?;
         }
         steps.write += single_thread.while_others_wait(threads);
         Ok(steps)
@@ -245,23 +246,23 @@ mod tests {
 
     #[test]
     fn threads_sort_as_one_does_and_equal_keys_keep_their_order() {
-        let shape = RowShape { row: 32, key: 9 };
+        let shape = RowShape { row_bytes: 32, key_bytes: 9 };
         let rows = 100_000_u64;
-        let mut memory = RowMemory::new(shape, rows);
-        let length = rows as usize * shape.row;
-        shape.make(3, 0, &mut memory.rows.bytes_mut()[..length]);
+        let mut memory = RunBuffer::new(shape, rows);
+        let length = rows as usize * shape.row_bytes;
+        shape.make_rows(3, 0, &mut memory.rows.bytes_mut()[..length]);
         // few keys, which agree in their first eight bytes
         for row in memory.rows.bytes_mut()[..length].chunks_exact_mut(32) {
             row[1..8].fill(b'x');
         }
         let mut order = |threads: usize| {
-            memory.sort(rows, threads, &mut SortSteps::default()).unwrap();
+            memory.sort_rows(rows, threads, &mut SortSteps::default()).unwrap();
             memory.entries.clone()
         };
         let one = order(1);
         assert!([2, 3, 5].iter().all(|&threads| order(threads) == one));
         let mut expected: Vec<u32> = (0..rows as u32).collect();
-        expected.sort_by(|&a, &b| memory.row(a)[..9].cmp(&memory.row(b)[..9]));
+        expected.sort_by(|&a, &b| memory.row_bytes(a)[..9].cmp(&memory.row_bytes(b)[..9]));
         assert!(one.iter().map(|entry| entry.1).eq(expected));
     }
 }

@@ -39,7 +39,7 @@ pub enum SystemChange {
     },
 }
 
-/// Smallest and largest factor of [`SystemChange::Slow`].
+/// Smallest and largest factor of [`SystemChange::SlowThirdOperation`].
 pub const SLOWEST: (f64, f64) = (0.001, 1e6);
 
 /// A change with its time.

@@ -1,6 +1,6 @@
 //! Reader and writer of rows in large sequential requests, through the file cache or with direct I/O. With direct I/O,
 //! requests begin and end at multiples of 4096 bytes but rows do not, so that readers keep the rest of a row, and
-//! writers leave the partial blocks at the ends of their range to [`Edges`].
+//! writers leave the partial blocks at the ends of their range to [`PartialBlocks`].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -9,16 +9,16 @@ use std::path::Path;
 use rustix::fs::Advice;
 
 use crate::clock::StepTime;
-use crate::{WorkError, io};
+use crate::{WorkError, io_error};
 
 /// Alignment for direct I/O of buffers, offsets and lengths, bytes.
-pub const ALIGN: usize = 4096;
+pub const ALIGN_BYTES: usize = 4096;
 
-/// Buffer that begins at a multiple of [`ALIGN`].
+/// Buffer that begins at a multiple of [`ALIGN_BYTES`].
 #[derive(Debug)]
 pub struct AlignedBuffer {
     memory: Vec<u8>,
-    from: usize,
+    start: usize,
     length: usize,
 }
 
@@ -26,22 +26,22 @@ impl AlignedBuffer {
     /// Allocates a buffer of `length` bytes.
     #[must_use]
     pub fn new(length: usize) -> AlignedBuffer {
-        let memory = vec![0; length + ALIGN];
-        let from = memory.as_ptr().align_offset(ALIGN).min(ALIGN);
-        AlignedBuffer { memory, from, length }
+        let memory = vec![0; length + ALIGN_BYTES];
+        let from = memory.as_ptr().align_offset(ALIGN_BYTES).min(ALIGN_BYTES);
+        AlignedBuffer { memory, start: from, length }
     }
 
     /// The whole buffer.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.memory[self.from..self.from + self.length]
+        &self.memory[self.start..self.start + self.length]
     }
 
     /// The whole buffer, mutable.
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.from..self.from + self.length]
+        &mut self.memory[self.start..self.start + self.length]
     }
 }
 
@@ -61,7 +61,7 @@ impl RowFile<'_> {
     ///
     /// # Errors
     /// When a read fails.
-    pub fn fill(
+    pub fn fill_buffer(
         &self,
         offset: u64,
         buffer: &mut [u8],
@@ -73,27 +73,27 @@ impl RowFile<'_> {
         while done < buffer.len() {
             let end = buffer.len().min(done + request);
             let place = offset + done as u64;
-            let read = time.io(|| again_if_interrupted(|| file.read_at(&mut buffer[done..end], place)));
-            match read.map_err(io(self.path, "cannot be read"))? {
+            let read = time.time_io(|| retry_if_interrupted(|| file.read_at(&mut buffer[done..end], place)));
+            match read.map_err(io_error(self.path, "cannot be read"))? {
                 0 => break,
                 more => done += more,
             }
             // with direct I/O, a request that ends within a block was the last of the file: the next one would begin
             // within a block, which older kernels reject even at the end
-            if self.direct.is_some() && !done.is_multiple_of(ALIGN) {
+            if self.direct.is_some() && !done.is_multiple_of(ALIGN_BYTES) {
                 break;
             }
         }
         Ok(done)
     }
 
-    fn write_all(&self, file: &File, bytes: &[u8], offset: u64, time: &mut StepTime) -> Result<(), WorkError> {
+    fn write_all_timed(&self, file: &File, bytes: &[u8], offset: u64, time: &mut StepTime) -> Result<(), WorkError> {
         let mut done = 0;
         while done < bytes.len() {
-            let wrote = time.io(|| again_if_interrupted(|| file.write_at(&bytes[done..], offset + done as u64)));
-            match wrote.map_err(io(self.path, "cannot be written"))? {
+            let wrote = time.time_io(|| retry_if_interrupted(|| file.write_at(&bytes[done..], offset + done as u64)));
+            match wrote.map_err(io_error(self.path, "cannot be written"))? {
                 0 => {
-                    return Err(io(self.path, "cannot be written")(std::io::Error::from(
+                    return Err(io_error(self.path, "cannot be written")(std::io::Error::from(
                         std::io::ErrorKind::WriteZero,
                     )));
                 }
@@ -104,7 +104,7 @@ impl RowFile<'_> {
     }
 }
 
-fn again_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
+fn retry_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std::io::Result<usize> {
     loop {
         match call() {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -117,15 +117,15 @@ fn again_if_interrupted(mut call: impl FnMut() -> std::io::Result<usize>) -> std
 #[derive(Debug)]
 pub struct RowReader<'a> {
     file: RowFile<'a>,
-    row: usize,
+    row_bytes: usize,
     /// Range of the file not yet requested.
-    next: u64,
+    next_offset: u64,
     end: u64,
     buffer: AlignedBuffer,
     /// Position of requests in the buffer; the room before it is for the rest of a row.
     base: usize,
     /// Range of rows in the buffer.
-    begin: usize,
+    row_start: usize,
     filled: usize,
     /// Time of reading.
     pub time: StepTime,
@@ -134,8 +134,8 @@ pub struct RowReader<'a> {
 impl<'a> RowReader<'a> {
     /// Memory of a reader, bytes.
     #[must_use]
-    pub fn memory(row: usize, request: usize) -> usize {
-        row.next_multiple_of(ALIGN) + request + ALIGN
+    pub fn memory_bytes(row: usize, request: usize) -> usize {
+        row.next_multiple_of(ALIGN_BYTES) + request + ALIGN_BYTES
     }
 
     /// Opens a reader of the bytes from `from` to `end`, which must hold whole rows.
@@ -149,31 +149,45 @@ impl<'a> RowReader<'a> {
         end: u64,
         request: usize,
     ) -> Result<RowReader<'a>, WorkError> {
-        assert!(request.is_multiple_of(ALIGN) && request > 0, "requests of {request} bytes");
+        assert!(request.is_multiple_of(ALIGN_BYTES) && request > 0, "requests of {request} bytes");
         assert!((end - from).is_multiple_of(row as u64), "{from} to {end} are no whole rows");
-        let base = row.next_multiple_of(ALIGN);
-        let aligned = if file.direct.is_some() { from / ALIGN as u64 * ALIGN as u64 } else { from };
+        let base = row.next_multiple_of(ALIGN_BYTES);
+        let aligned = if file.direct.is_some() { from / ALIGN_BYTES as u64 * ALIGN_BYTES as u64 } else { from };
         let buffer = AlignedBuffer::new(base + request);
         let time = StepTime::default();
-        let mut reader = RowReader { file, row, next: aligned, end, buffer, base, begin: base, filled: base, time };
+        let mut reader = RowReader {
+            file,
+            row_bytes: row,
+            next_offset: aligned,
+            end,
+            buffer,
+            base,
+            row_start: base,
+            filled: base,
+            time,
+        };
         reader.refill()?;
         // skips the bytes before the first row in its block; a request is at least a block
-        reader.begin += (from - aligned) as usize;
-        while reader.is_short() && reader.next < end {
+        reader.row_start += (from - aligned) as usize;
+        while reader.needs_refill() && reader.next_offset < end {
             reader.refill()?;
         }
         Ok(reader)
     }
 
-    fn is_short(&self) -> bool {
-        self.filled < self.begin + self.row
+    fn needs_refill(&self) -> bool {
+        self.filled < self.row_start + self.row_bytes
     }
 
     /// Returns the current row; None at the end.
     #[inline]
     #[must_use]
-    pub fn row(&self) -> Option<&[u8]> {
-        if self.is_short() { None } else { Some(&self.buffer.bytes()[self.begin..self.begin + self.row]) }
+    pub fn current_row(&self) -> Option<&[u8]> {
+        if self.needs_refill() {
+            None
+        } else {
+            Some(&self.buffer.bytes()[self.row_start..self.row_start + self.row_bytes])
+        }
     }
 
     /// Advances to the next row.
@@ -181,9 +195,9 @@ impl<'a> RowReader<'a> {
     /// # Errors
     /// When a read fails, or the file ends within its rows.
     #[inline]
-    pub fn advance(&mut self) -> Result<(), WorkError> {
-        self.begin += self.row;
-        while self.is_short() && self.next < self.end {
+    pub fn advance_row(&mut self) -> Result<(), WorkError> {
+        self.row_start += self.row_bytes;
+        while self.needs_refill() && self.next_offset < self.end {
             self.refill()?;
         }
         Ok(())
@@ -191,35 +205,39 @@ impl<'a> RowReader<'a> {
 
     /// Moves the rest of a row before the position of requests, and makes the next request.
     fn refill(&mut self) -> Result<(), WorkError> {
-        let left = self.filled - self.begin;
+        let left = self.filled - self.row_start;
         let begin = self.base - left;
-        self.buffer.bytes_mut().copy_within(self.begin..self.filled, begin);
-        let wanted = (self.end - self.next).min((self.buffer.length - self.base) as u64) as usize;
+        self.buffer.bytes_mut().copy_within(self.row_start..self.filled, begin);
+        let wanted = (self.end - self.next_offset).min((self.buffer.length - self.base) as u64) as usize;
         // a direct read at the end of the file requests whole blocks too, and returns less
-        let requested = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN) } else { wanted };
-        let (base, next) = (self.base, self.next);
-        let received =
-            self.file.fill(next, &mut self.buffer.bytes_mut()[base..base + requested], requested, &mut self.time)?;
+        let requested = if self.file.direct.is_some() { wanted.next_multiple_of(ALIGN_BYTES) } else { wanted };
+        let (base, next) = (self.base, self.next_offset);
+        let received = self.file.fill_buffer(
+            next,
+            &mut self.buffer.bytes_mut()[base..base + requested],
+            requested,
+            &mut self.time,
+        )?;
         if received < wanted {
             let why = format!(
                 "{}: ended {} bytes early; something else changed it",
                 self.file.path.display(),
                 wanted - received
             );
-            return Err(WorkError::Wrong(why));
+            return Err(WorkError::VerificationFailed(why));
         }
-        (self.begin, self.filled, self.next) = (begin, base + wanted, next + wanted as u64);
-        if self.file.direct.is_none() && self.next < self.end {
+        (self.row_start, self.filled, self.next_offset) = (begin, base + wanted, next + wanted as u64);
+        if self.file.direct.is_none() && self.next_offset < self.end {
             // advice to read ahead, so that the next request is in flight while these rows are used; may have no effect
             let ahead = std::num::NonZeroU64::new(wanted as u64);
-            let _ = rustix::fs::fadvise(self.file.cached, self.next, ahead, Advice::WillNeed);
+            let _ = rustix::fs::fadvise(self.file.cached, self.next_offset, ahead, Advice::WillNeed);
         }
         Ok(())
     }
 }
 
 /// Partial blocks at the ends of ranges written with direct I/O: offset and bytes, less than a block each.
-pub type Edges = Vec<(u64, Vec<u8>)>;
+pub type PartialBlocks = Vec<(u64, Vec<u8>)>;
 
 /// Writes rows to a range of a file.
 #[derive(Debug)]
@@ -229,7 +247,7 @@ pub struct RowWriter<'a> {
     filled: usize,
     /// Offset in the file of the buffer's first byte.
     offset: u64,
-    edges: Edges,
+    edges: PartialBlocks,
     /// Time of writing.
     pub time: StepTime,
 }
@@ -237,16 +255,16 @@ pub struct RowWriter<'a> {
 impl<'a> RowWriter<'a> {
     /// Memory of a writer, bytes.
     #[must_use]
-    pub fn memory(request: usize) -> usize {
-        request + ALIGN
+    pub fn memory_bytes(request: usize) -> usize {
+        request + ALIGN_BYTES
     }
 
     /// Opens a writer from an offset on.
     #[must_use]
     pub fn open(file: RowFile<'a>, from: u64, request: usize) -> RowWriter<'a> {
-        assert!(request.is_multiple_of(ALIGN) && request > 0, "requests of {request} bytes");
+        assert!(request.is_multiple_of(ALIGN_BYTES) && request > 0, "requests of {request} bytes");
         let buffer = AlignedBuffer::new(request);
-        RowWriter { file, buffer, filled: 0, offset: from, edges: Edges::new(), time: StepTime::default() }
+        RowWriter { file, buffer, filled: 0, offset: from, edges: PartialBlocks::new(), time: StepTime::default() }
     }
 
     /// Writes a row.
@@ -254,18 +272,18 @@ impl<'a> RowWriter<'a> {
     /// # Errors
     /// When a write fails.
     #[inline]
-    pub fn push(&mut self, row: &[u8]) -> Result<(), WorkError> {
+    pub fn push_row(&mut self, row: &[u8]) -> Result<(), WorkError> {
         let end = self.filled + row.len();
         if end <= self.buffer.length {
             self.buffer.bytes_mut()[self.filled..end].copy_from_slice(row);
             self.filled = end;
             return Ok(());
         }
-        self.push_over(row)
+        self.push_split_row(row)
     }
 
     /// Writes a row that does not fit into the buffer as a whole.
-    fn push_over(&mut self, mut row: &[u8]) -> Result<(), WorkError> {
+    fn push_split_row(&mut self, mut row: &[u8]) -> Result<(), WorkError> {
         while !row.is_empty() {
             let fits = row.len().min(self.buffer.length - self.filled);
             let (now, later) = row.split_at(fits);
@@ -282,23 +300,28 @@ impl<'a> RowWriter<'a> {
     /// Writes the buffer; with direct I/O only the whole blocks in it.
     fn flush(&mut self) -> Result<(), WorkError> {
         let Some(direct) = self.file.direct else {
-            self.file.write_all(self.file.cached, &self.buffer.bytes()[..self.filled], self.offset, &mut self.time)?;
+            self.file.write_all_timed(
+                self.file.cached,
+                &self.buffer.bytes()[..self.filled],
+                self.offset,
+                &mut self.time,
+            )?;
             self.offset += self.filled as u64;
             self.filled = 0;
             return Ok(());
         };
         let bytes = &self.buffer.bytes()[..self.filled];
-        let into = (self.offset % ALIGN as u64) as usize;
-        let head = if into == 0 { 0 } else { (ALIGN - into).min(self.filled) };
+        let into = (self.offset % ALIGN_BYTES as u64) as usize;
+        let head = if into == 0 { 0 } else { (ALIGN_BYTES - into).min(self.filled) };
         if head > 0 {
             self.edges.push((self.offset, bytes[..head].to_vec()));
         }
         // a buffer that begins within a block is moved to a block boundary once, at the first flush
         let rest = self.filled - head;
-        let whole_blocks = rest / ALIGN * ALIGN;
+        let whole_blocks = rest / ALIGN_BYTES * ALIGN_BYTES;
         self.buffer.bytes_mut().copy_within(head..head + rest, 0);
         let offset = self.offset + head as u64;
-        self.file.write_all(direct, &self.buffer.bytes()[..whole_blocks], offset, &mut self.time)?;
+        self.file.write_all_timed(direct, &self.buffer.bytes()[..whole_blocks], offset, &mut self.time)?;
         self.buffer.bytes_mut().copy_within(whole_blocks..rest, 0);
         self.filled = rest - whole_blocks;
         self.offset = offset + whole_blocks as u64;
@@ -309,7 +332,7 @@ impl<'a> RowWriter<'a> {
     ///
     /// # Errors
     /// When a write fails.
-    pub fn finish(mut self) -> Result<(Edges, StepTime), WorkError> {
+    pub fn finish_writing(mut self) -> Result<(PartialBlocks, StepTime), WorkError> {
         self.flush()?;
         if self.filled > 0 {
             self.edges.push((self.offset, self.buffer.bytes()[..self.filled].to_vec()));
@@ -322,8 +345,8 @@ impl<'a> RowWriter<'a> {
 ///
 /// # Errors
 /// When a write fails.
-pub fn write_edges(file: RowFile<'_>, edges: Edges, time: &mut StepTime) -> Result<(), WorkError> {
-    edges.into_iter().try_for_each(|(offset, bytes)| file.write_all(file.cached, &bytes, offset, time))
+pub fn write_partial_blocks(file: RowFile<'_>, edges: PartialBlocks, time: &mut StepTime) -> Result<(), WorkError> {
+    edges.into_iter().try_for_each(|(offset, bytes)| file.write_all_timed(file.cached, &bytes, offset, time))
 }
 
 #[cfg(test)]
@@ -332,57 +355,57 @@ mod tests {
     use crate::files::WorkFile;
 
     /// Returns rows of 100 bytes that consist of the digits of their number.
-    fn rows(numbers: std::ops::Range<u64>) -> Vec<u8> {
+    fn numbered_rows(numbers: std::ops::Range<u64>) -> Vec<u8> {
         numbers.flat_map(|number| format!("{number:0100}").into_bytes()).collect()
     }
 
-    fn read(file: RowFile<'_>, from: u64, end: u64, request: usize) -> Vec<u8> {
+    fn read_rows(file: RowFile<'_>, from: u64, end: u64, request: usize) -> Vec<u8> {
         let mut reader = RowReader::open(file, 100, from, end, request).unwrap();
         let mut all = Vec::new();
-        while let Some(row) = reader.row() {
+        while let Some(row) = reader.current_row() {
             all.extend_from_slice(row);
-            reader.advance().unwrap();
+            reader.advance_row().unwrap();
         }
         all
     }
 
     /// Runs a test through the file cache and, where possible, with direct I/O.
     #[allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
-    fn with_ways(test: impl Fn(RowFile<'_>)) {
+    fn with_cached_and_direct(test: impl Fn(RowFile<'_>)) {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let work = WorkFile::create(folder.path()).unwrap();
         test(RowFile { cached: work.file(), direct: None, path: work.path() });
         let work = WorkFile::create(folder.path()).unwrap();
-        match work.direct() {
+        match work.open_direct() {
             Ok(direct) => test(RowFile { cached: work.file(), direct: Some(&direct), path: work.path() }),
             Err(error) => println!("skipped: no direct I/O: {error}"),
         }
     }
 
     #[test]
-    fn what_is_written_in_stretches_is_read_in_any_others() {
-        with_ways(|file| {
-            let all = rows(0..1000);
-            let mut edges = Edges::new();
+    fn rows_written_in_ranges_are_read_in_any_others() {
+        with_cached_and_direct(|file| {
+            let all = numbered_rows(0..1000);
+            let mut edges = PartialBlocks::new();
             // 37 rows begin and end within blocks, and the middle range is shorter than a block
             for range in [0..37, 37..60, 60..1000_u64] {
                 let mut writer = RowWriter::open(file, range.start * 100, 8192);
-                for row in rows(range).chunks(100) {
-                    writer.push(row).unwrap();
+                for row in numbered_rows(range).chunks(100) {
+                    writer.push_row(row).unwrap();
                 }
-                edges.extend(writer.finish().unwrap().0);
+                edges.extend(writer.finish_writing().unwrap().0);
             }
-            write_edges(file, edges, &mut StepTime::default()).unwrap();
+            write_partial_blocks(file, edges, &mut StepTime::default()).unwrap();
             assert_eq!(file.cached.metadata().unwrap().len(), 100_000);
             // 100,000 bytes are 24 blocks and a part: with direct I/O, nothing is requested behind it
-            let (mut buffer, mut time) = (AlignedBuffer::new(25 * ALIGN), StepTime::default());
-            assert_eq!(file.fill(0, buffer.bytes_mut(), 25 * ALIGN, &mut time).unwrap(), 100_000);
+            let (mut buffer, mut time) = (AlignedBuffer::new(25 * ALIGN_BYTES), StepTime::default());
+            assert_eq!(file.fill_buffer(0, buffer.bytes_mut(), 25 * ALIGN_BYTES, &mut time).unwrap(), 100_000);
             assert_eq!(time.requests, if file.direct.is_some() { 1 } else { 2 });
             for (from, end) in [(0, 1000), (0, 37), (37, 60), (40, 41), (999, 1000), (5, 5), (81, 999)] {
                 for request in [4096, 8192, 65_536] {
                     let expected = &all[from * 100..end * 100];
                     assert!(
-                        read(file, from as u64 * 100, end as u64 * 100, request) == expected,
+                        read_rows(file, from as u64 * 100, end as u64 * 100, request) == expected,
                         "{from} {end} {request}"
                     );
                 }
@@ -391,10 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_ends_early_is_an_error_and_no_end() {
+    fn a_file_that_ends_early_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let work = WorkFile::create(folder.path()).unwrap();
-        work.file().write_all_at(&rows(0..5), 0).unwrap();
+        work.file().write_all_at(&numbered_rows(0..5), 0).unwrap();
         let file = RowFile { cached: work.file(), direct: None, path: work.path() };
         let error = RowReader::open(file, 100, 0, 600, 4096).unwrap_err().to_string();
         assert!(error.contains("100 bytes early"), "{error}");

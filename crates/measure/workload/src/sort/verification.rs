@@ -7,41 +7,41 @@ use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, CWD, StatxFlags, statx};
 
-use super::blocks::RowFile;
+use super::row_io::RowFile;
 use super::rows::{OrderCheck, RowShape};
 use super::source::read_parts;
 use super::{Progress, SortSource};
-use crate::files::leave_cache;
-use crate::{WorkError, io};
+use crate::files::sync_and_drop_cache;
+use crate::{WorkError, io_error};
 
 /// Verifies that the result consists of the rows of the source in order.
-pub(super) fn check(
+pub(super) fn verify_result(
     target: RowFile<'_>,
     shape: RowShape,
     source: &SortSource,
     progress: &Progress,
 ) -> Result<(), WorkError> {
-    let length = target.cached.metadata().map_err(io(target.path, "cannot be examined"))?.len();
-    let expected = source.rows() * shape.row as u64;
+    let length = target.cached.metadata().map_err(io_error(target.path, "cannot be examined"))?.len();
+    let expected = source.row_count() * shape.row_bytes as u64;
     if length != expected {
-        return Err(WorkError::Wrong(format!("the result has {length} bytes; the source has {expected}")));
+        return Err(WorkError::VerificationFailed(format!("the result has {length} bytes; the source has {expected}")));
     }
     // reads from the device: contents of the file cache would prove nothing about it
-    leave_cache(target.cached, target.path)?;
+    sync_and_drop_cache(target.cached, target.path)?;
     let mut order = OrderCheck::new(shape);
-    read_parts(target, shape, source.rows(), progress, |rows, _| {
-        let wrong = |row| WorkError::Wrong(format!("row {row} of the result is out of order"));
-        order.add(rows).map_err(wrong)
+    read_parts(target, shape, source.row_count(), progress, |rows, _| {
+        let wrong = |row| WorkError::VerificationFailed(format!("row {row} of the result is out of order"));
+        order.check_rows(rows).map_err(wrong)
     })?;
-    if order.sum != source.sum() {
+    if order.sum != source.row_sum() {
         let why = "the rows of the result differ from those of the source: rows were lost, duplicated or changed";
-        return Err(WorkError::Wrong(why.into()));
+        return Err(WorkError::VerificationFailed(why.into()));
     }
     Ok(())
 }
 
 /// Checks before the sort that the result can be given a name, instead of failing after hours.
-pub(super) fn can_keep(name: &Path, target: &Path) -> Result<(), WorkError> {
+pub(super) fn check_keep_name(name: &Path, target: &Path) -> Result<(), WorkError> {
     let refused = |why: &str| Err(WorkError::Usage(format!("--keep {}: {why}", name.display())));
     // also true for a dangling link
     if std::fs::symlink_metadata(name).is_ok() {
@@ -52,16 +52,16 @@ pub(super) fn can_keep(name: &Path, target: &Path) -> Result<(), WorkError> {
     if name.file_name().is_none() || rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).is_err() {
         return refused("no file can be made there");
     }
-    let there = std::fs::metadata(target).map_err(io(target, "cannot be examined"))?;
-    let mounts = mount(folder).zip(mount(target));
-    let Some(place) = other_place(found.dev() == there.dev(), mounts) else { return Ok(()) };
+    let there = std::fs::metadata(target).map_err(io_error(target, "cannot be examined"))?;
+    let mounts = mount_id(folder).zip(mount_id(target));
+    let Some(place) = unshared_place(found.dev() == there.dev(), mounts) else { return Ok(()) };
     let why = format!("the result stays where it was written, {place} of {}", target.display());
     refused(&format!("{why}; choose a name there, or another --target"))
 }
 
 /// Returns what a name and the result must share but do not. The kernel cannot link a file into another mount of its
 /// filesystem (a bind mount, a container's volume).
-fn other_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
+fn unshared_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&'static str> {
     match mounts {
         _ if !is_same_filesystem => Some("on the filesystem"),
         Some((name, result)) if name != result => Some("in the mount"),
@@ -70,15 +70,15 @@ fn other_place(is_same_filesystem: bool, mounts: Option<(u64, u64)>) -> Option<&
 }
 
 /// Returns the id of the mount of a path; None before Linux 5.8.
-fn mount(path: &Path) -> Option<u64> {
+fn mount_id(path: &Path) -> Option<u64> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
     StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::MNT_ID).then_some(found.stx_mnt_id)
 }
 
 /// Gives the result a name.
-pub(super) fn keep(file: &File, name: &Path) -> Result<(), WorkError> {
+pub(super) fn link_result(file: &File, name: &Path) -> Result<(), WorkError> {
     let open = diskwright_hostfiles::private_files::proc_fd_path(file.as_fd());
-    rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(io(name, "cannot be made"))?;
+    rustix::fs::linkat(CWD, open, CWD, name, AtFlags::SYMLINK_FOLLOW).map_err(io_error(name, "cannot be made"))?;
     Ok(())
 }
 
@@ -87,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_taken_in_the_mount_of_the_result_only() {
+    fn accepts_a_name_only_in_the_mount_of_the_result() {
         let (folder, below) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        can_keep(&folder.path().join("rows"), below.path()).unwrap();
-        assert!(mount(folder.path()).is_none_or(|own| mount(Path::new("/proc")) != Some(own)));
-        let error = can_keep(&folder.path().join("rows"), Path::new("/proc")).unwrap_err().to_string();
+        check_keep_name(&folder.path().join("rows"), below.path()).unwrap();
+        assert!(mount_id(folder.path()).is_none_or(|own| mount_id(Path::new("/proc")) != Some(own)));
+        let error = check_keep_name(&folder.path().join("rows"), Path::new("/proc")).unwrap_err().to_string();
         assert!(error.contains("on the filesystem of /proc; choose a name there"), "{error}");
-        assert_eq!(other_place(true, Some((31, 32))), Some("in the mount"));
-        assert_eq!([Some((31, 31)), None].map(|mounts| other_place(true, mounts)), [None; 2]);
+        assert_eq!(unshared_place(true, Some((31, 32))), Some("in the mount"));
+        assert_eq!([Some((31, 31)), None].map(|mounts| unshared_place(true, mounts)), [None; 2]);
     }
 }

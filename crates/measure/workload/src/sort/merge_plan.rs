@@ -4,22 +4,22 @@
 //! area; `memory / merge request - 1` runs merged at a time; a single remaining run of a pass is not copied. Each of
 //! several threads has its part of the memory, and forms and merges by itself.
 
-use super::blocks::{ALIGN, RowReader, RowWriter};
+use super::row_io::{ALIGN_BYTES, RowReader, RowWriter};
 use super::rows::RowShape;
 use crate::WorkError;
 
 /// Memory per row besides the row itself: its key's first bytes and its number ([`super::runs`]).
-pub const BESIDE_ROW: usize = 16;
+pub const ENTRY_BYTES: usize = 16;
 /// Smallest default request of a merge, bytes.
-const LEAST_REQUEST: usize = 16 << 10;
+const MIN_REQUEST_BYTES: usize = 16 << 10;
 /// Default request, bytes.
-const USUAL_REQUEST: usize = 1 << 20;
+const DEFAULT_REQUEST_BYTES: usize = 1 << 20;
 /// Largest number of threads.
-pub const MOST_THREADS: usize = 256;
+pub const MAX_THREADS: usize = 256;
 /// Largest number of rows of a run: row numbers in memory have 32 bits.
-const MOST_ROWS: u64 = u32::MAX as u64;
+const MAX_RUN_ROWS: u64 = u32::MAX as u64;
 /// Largest number of runs; each takes memory.
-const MOST_RUNS: u64 = 1 << 20;
+const MAX_RUNS: u64 = 1 << 20;
 
 /// Size of a sort: data, memory, threads and requests.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +29,13 @@ pub struct SortSize {
     /// Sizes of a row.
     pub shape: RowShape,
     /// Memory for rows and buffers, bytes.
-    pub memory: u64,
+    pub memory_bytes: u64,
     /// Number of threads.
     pub threads: usize,
     /// Request size for reading the source and for writing, bytes; 0: chosen to suit the memory.
-    pub request: usize,
+    pub request_bytes: usize,
     /// Request size for reading runs, bytes; 0: the largest that one pass allows.
-    pub merge_request: usize,
+    pub merge_request_bytes: usize,
     /// True for direct I/O: runs begin at block boundaries.
     pub direct: bool,
 }
@@ -52,9 +52,9 @@ pub struct MergePlan {
     /// Number of merge passes over all data; 0 if everything fits into memory.
     pub passes: u32,
     /// Request size for reading the source and for writing, bytes.
-    pub request: usize,
+    pub request_bytes: usize,
     /// Request size for reading runs, bytes.
-    pub merge_request: usize,
+    pub merge_request_bytes: usize,
     /// Number of threads used.
     pub threads: usize,
 }
@@ -65,84 +65,89 @@ impl MergePlan {
     /// # Errors
     /// When the memory is too small, with the smallest that suffices.
     pub fn new(size: &SortSize) -> Result<MergePlan, WorkError> {
-        size.shape.check().map_err(WorkError::Usage)?;
+        size.shape.check_sizes().map_err(WorkError::Usage)?;
         let SortSize { rows, threads, .. } = *size;
-        if rows == 0 || !(1..=MOST_THREADS).contains(&threads) {
+        if rows == 0 || !(1..=MAX_THREADS).contains(&threads) {
             let why =
-                format!("{rows} rows by {threads} threads; expected at least a row and 1 to {MOST_THREADS} threads");
+                format!("{rows} rows by {threads} threads; expected at least a row and 1 to {MAX_THREADS} threads");
             return Err(WorkError::Usage(why));
         }
         let threads = threads.min(rows.div_ceil(1024) as usize).max(1);
-        let each = size.memory / threads as u64;
-        let request = request(size.request, each, "request")?;
-        let row = size.shape.row as u64;
-        let held = |memory: u64| memory.saturating_sub(RowWriter::memory(request) as u64) / (row + BESIDE_ROW as u64);
+        let each = size.memory_bytes / threads as u64;
+        let request = choose_request(size.request_bytes, each, "request")?;
+        let row = size.shape.row_bytes as u64;
+        let held =
+            |memory: u64| memory.saturating_sub(RowWriter::memory_bytes(request) as u64) / (row + ENTRY_BYTES as u64);
         // if everything fits, the threads share one buffer for rows
-        let all = size.memory.saturating_sub((threads * RowWriter::memory(request)) as u64) / (row + BESIDE_ROW as u64);
-        if all >= size.rows && size.rows <= MOST_ROWS {
+        let all = size.memory_bytes.saturating_sub((threads * RowWriter::memory_bytes(request)) as u64)
+            / (row + ENTRY_BYTES as u64);
+        if all >= size.rows && size.rows <= MAX_RUN_ROWS {
             let merge_request = request;
             return Ok(MergePlan {
                 run_rows: size.rows,
                 runs: 1,
                 fan_in: 1,
                 passes: 0,
-                request,
-                merge_request,
+                request_bytes: request,
+                merge_request_bytes: merge_request,
                 threads,
             });
         }
-        let block_rows = if size.direct { whole_blocks(size.shape.row) } else { 1 };
-        let run_rows = held(each).min(MOST_ROWS) / block_rows * block_rows;
+        let block_rows = if size.direct { rows_in_whole_blocks(size.shape.row_bytes) } else { 1 };
+        let run_rows = held(each).min(MAX_RUN_ROWS) / block_rows * block_rows;
         if run_rows == 0 {
             let min_bytes =
-                (block_rows * (row + BESIDE_ROW as u64) + RowWriter::memory(request) as u64) * threads as u64;
-            return Err(too_small(size, "a run", min_bytes));
+                (block_rows * (row + ENTRY_BYTES as u64) + RowWriter::memory_bytes(request) as u64) * threads as u64;
+            return Err(memory_error(size, "a run", min_bytes));
         }
         let runs = size.rows.div_ceil(run_rows);
-        if runs > MOST_RUNS {
-            let remedy = if held(each) > MOST_ROWS { "sort fewer rows" } else { "increase --memory" };
-            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MOST_RUNS}: {remedy}")));
+        if runs > MAX_RUNS {
+            let remedy = if held(each) > MAX_RUN_ROWS { "sort fewer rows" } else { "increase --memory" };
+            return Err(WorkError::Usage(format!("{runs} runs; the limit is {MAX_RUNS}: {remedy}")));
         }
-        MergePlan { run_rows, runs, fan_in: 0, passes: 0, request, merge_request: 0, threads }.merged(size, each)
+        MergePlan { run_rows, runs, fan_in: 0, passes: 0, request_bytes: request, merge_request_bytes: 0, threads }
+            .with_merge_passes(size, each)
     }
 
     /// Adds the merge passes, with `each` bytes of memory per thread.
-    fn merged(self, size: &SortSize, each: u64) -> Result<MergePlan, WorkError> {
-        let row = size.shape.row;
-        let reader = |request: usize| RowReader::memory(row, request) as u64;
-        let left = each.saturating_sub(RowWriter::memory(self.request) as u64);
+    fn with_merge_passes(self, size: &SortSize, each: u64) -> Result<MergePlan, WorkError> {
+        let row = size.shape.row_bytes;
+        let reader = |request: usize| RowReader::memory_bytes(row, request) as u64;
+        let left = each.saturating_sub(RowWriter::memory_bytes(self.request_bytes) as u64);
         let fan_in = |request: usize| left / reader(request);
-        let merge_request = match size.merge_request {
+        let merge_request = match size.merge_request_bytes {
             // the largest request that merges all runs in one pass, or the smallest
             0 => (0..16)
-                .map(|halvings| (USUAL_REQUEST >> halvings).max(LEAST_REQUEST))
+                .map(|halvings| (DEFAULT_REQUEST_BYTES >> halvings).max(MIN_REQUEST_BYTES))
                 .find(|&request| fan_in(request) >= self.runs)
-                .unwrap_or(LEAST_REQUEST),
-            given => checked(given, "merge-request")?,
+                .unwrap_or(MIN_REQUEST_BYTES),
+            given => check_request(given, "merge-request")?,
         };
         let fan_in = fan_in(merge_request);
         if fan_in < 2 {
-            let min_bytes = (2 * reader(merge_request) + RowWriter::memory(self.request) as u64) * self.threads as u64;
-            return Err(too_small(size, "a merge of two runs", min_bytes));
+            let min_bytes =
+                (2 * reader(merge_request) + RowWriter::memory_bytes(self.request_bytes) as u64) * self.threads as u64;
+            return Err(memory_error(size, "a merge of two runs", min_bytes));
         }
-        Ok(MergePlan { fan_in, merge_request, passes: passes(self.runs, fan_in), ..self })
+        Ok(MergePlan { fan_in, merge_request_bytes: merge_request, passes: merge_passes(self.runs, fan_in), ..self })
     }
 
     /// Returns the memory that the sort takes, bytes: at most the limit, and no more than all rows need.
     #[must_use]
-    pub fn memory(&self, size: &SortSize) -> u64 {
-        let rows = size.rows.saturating_mul((size.shape.row + BESIDE_ROW) as u64);
-        rows.saturating_add((self.threads * RowWriter::memory(self.request)) as u64).min(size.memory)
+    pub fn memory_needed(&self, size: &SortSize) -> u64 {
+        let rows = size.rows.saturating_mul((size.shape.row_bytes + ENTRY_BYTES) as u64);
+        rows.saturating_add((self.threads * RowWriter::memory_bytes(self.request_bytes)) as u64).min(size.memory_bytes)
     }
 
     /// Returns the largest number of bytes that each of `folders` work folders needs. Runs are distributed in rotation;
     /// the runs read by a pass are freed only when it has ended; a file with a single remaining run is not freed.
     #[must_use]
-    pub fn room(&self, rows: u64, row: usize, folders: usize) -> Vec<u64> {
+    pub fn space_per_folder(&self, rows: u64, row: usize, folders: usize) -> Vec<u64> {
         if self.passes == 0 {
             return vec![0; folders];
         }
-        let bytes = |rows: u64| rows.saturating_mul(row as u64).div_ceil(ALIGN as u64).saturating_mul(ALIGN as u64);
+        let bytes =
+            |rows: u64| rows.saturating_mul(row as u64).div_ceil(ALIGN_BYTES as u64).saturating_mul(ALIGN_BYTES as u64);
         // bytes of the files in order of creation: `folders` files per pass
         let mut files = vec![0u64; folders];
         let mut runs: Vec<(usize, u64)> = Vec::new();
@@ -178,7 +183,7 @@ impl MergePlan {
 }
 
 /// Returns the number of passes that merge `runs` runs into one.
-fn passes(mut runs: u64, fan_in: u64) -> u32 {
+fn merge_passes(mut runs: u64, fan_in: u64) -> u32 {
     let mut passes = 0;
     while runs > 1 {
         runs = runs.div_ceil(fan_in);
@@ -189,47 +194,47 @@ fn passes(mut runs: u64, fan_in: u64) -> u32 {
 
 /// Returns the smallest number of rows that fill whole blocks.
 #[must_use]
-pub fn whole_blocks(row: usize) -> u64 {
-    let (mut a, mut b) = (ALIGN, row);
+pub fn rows_in_whole_blocks(row: usize) -> u64 {
+    let (mut a, mut b) = (ALIGN_BYTES, row);
     while b > 0 {
         (a, b) = (b, a % b);
     }
-    (ALIGN / a) as u64
+    (ALIGN_BYTES / a) as u64
 }
 
-fn request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
+fn choose_request(given: usize, memory: u64, name: &str) -> Result<usize, WorkError> {
     match given {
-        0 => Ok(usual_request(memory)),
-        given => checked(given, name),
+        0 => Ok(default_request(memory)),
+        given => check_request(given, name),
     }
 }
 
 /// Default request: a sixteenth of the memory, so that most of it is for rows.
-fn usual_request(memory: u64) -> usize {
-    (memory / 16).clamp(LEAST_REQUEST as u64, USUAL_REQUEST as u64) as usize / ALIGN * ALIGN
+fn default_request(memory: u64) -> usize {
+    (memory / 16).clamp(MIN_REQUEST_BYTES as u64, DEFAULT_REQUEST_BYTES as u64) as usize / ALIGN_BYTES * ALIGN_BYTES
 }
 
-fn checked(request: usize, name: &str) -> Result<usize, WorkError> {
-    if request.is_multiple_of(ALIGN) && (ALIGN..=1 << 28).contains(&request) {
+fn check_request(request: usize, name: &str) -> Result<usize, WorkError> {
+    if request.is_multiple_of(ALIGN_BYTES) && (ALIGN_BYTES..=1 << 28).contains(&request) {
         return Ok(request);
     }
-    Err(WorkError::Usage(format!("--{name} {request}: expected a multiple of {ALIGN} bytes, at most 256 MiB")))
+    Err(WorkError::Usage(format!("--{name} {request}: expected a multiple of {ALIGN_BYTES} bytes, at most 256 MiB")))
 }
 
-fn too_small(size: &SortSize, what: &str, min_bytes: u64) -> WorkError {
+fn memory_error(size: &SortSize, what: &str, min_bytes: u64) -> WorkError {
     let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
-    WorkError::Usage(format!("--memory {}: {what}{by} needs at least {min_bytes} bytes", size.memory))
+    WorkError::Usage(format!("--memory {}: {what}{by} needs at least {min_bytes} bytes", size.memory_bytes))
 }
 
 /// Returns the smallest memory in which `rows` rows are sorted without runs, bytes: the rows, an entry for each, and
 /// the buffer of a writer for each thread. `given` is the request, 0 for the default.
 #[must_use]
 pub fn memory_in_place(rows: u64, row: usize, threads: usize, given: usize) -> u64 {
-    let held = rows.saturating_mul((row + BESIDE_ROW) as u64);
+    let held = rows.saturating_mul((row + ENTRY_BYTES) as u64);
     let mut memory = held;
     loop {
-        let request = if given == 0 { usual_request(memory / threads as u64) } else { given };
-        let needed = held.saturating_add((threads * RowWriter::memory(request)) as u64);
+        let request = if given == 0 { default_request(memory / threads as u64) } else { given };
+        let needed = held.saturating_add((threads * RowWriter::memory_bytes(request)) as u64);
         // more memory means larger default requests, up to the maximum
         if needed <= memory {
             return memory;
@@ -250,44 +255,52 @@ pub fn published_memory(rows: u64, row: usize, keys: &[usize]) -> u64 {
 mod tests {
     use super::*;
 
-    const SHAPE: RowShape = RowShape { row: 100, key: 10 };
+    const SHAPE: RowShape = RowShape { row_bytes: 100, key_bytes: 10 };
 
-    fn plan(rows: u64, memory: u64, threads: usize) -> Result<MergePlan, String> {
-        let size = SortSize { rows, shape: SHAPE, memory, threads, request: 0, merge_request: 0, direct: true };
+    fn plan_sort(rows: u64, memory: u64, threads: usize) -> Result<MergePlan, String> {
+        let size = SortSize {
+            rows,
+            shape: SHAPE,
+            memory_bytes: memory,
+            threads,
+            request_bytes: 0,
+            merge_request_bytes: 0,
+            direct: true,
+        };
         MergePlan::new(&size).map_err(|error| error.to_string())
     }
 
     #[test]
     fn all_that_fits_is_sorted_in_memory() {
-        let fits = plan(1_000_000, 118 << 20, 1).unwrap();
+        let fits = plan_sort(1_000_000, 118 << 20, 1).unwrap();
         let size = |memory| SortSize {
             rows: 1_000_000,
             shape: SHAPE,
-            memory,
+            memory_bytes: memory,
             threads: 1,
-            request: 0,
-            merge_request: 0,
+            request_bytes: 0,
+            merge_request_bytes: 0,
             direct: true,
         };
         // 116 bytes a row and a writer's 1 MiB and a block, however much more it may take
-        assert_eq!([118 << 20, 1 << 40].map(|memory| fits.memory(&size(memory))), [117_052_672; 2]);
-        assert_eq!(fits.memory(&size(1 << 20)), 1 << 20);
-        assert_eq!((fits.runs, fits.passes, fits.room(1_000_000, 100, 2)), (1, 0, vec![0, 0]));
-        let runs = plan(1_000_000, 16 << 20, 1).unwrap();
+        assert_eq!([118 << 20, 1 << 40].map(|memory| fits.memory_needed(&size(memory))), [117_052_672; 2]);
+        assert_eq!(fits.memory_needed(&size(1 << 20)), 1 << 20);
+        assert_eq!((fits.runs, fits.passes, fits.space_per_folder(1_000_000, 100, 2)), (1, 0, vec![0, 0]));
+        let runs = plan_sort(1_000_000, 16 << 20, 1).unwrap();
         // 16 MiB less a writer's 1 MiB and a block, 116 bytes a row, whole blocks are 1024 rows
         assert_eq!(runs.run_rows, ((16 << 20) - (1 << 20) - 4096) / 116 / 1024 * 1024);
         assert_eq!((runs.runs, runs.passes), (8, 1));
         // the last run ends within a block
-        assert_eq!(runs.room(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
+        assert_eq!(runs.space_per_folder(1_000_000, 100, 1), [100_000_000u64.next_multiple_of(4096)]);
         // each of two threads has half of it, with a writer's 512 KiB and a block: 66 x 1024 rows, 14.8 runs
-        assert_eq!(plan(1_000_000, 16 << 20, 2).unwrap().runs, 15);
+        assert_eq!(plan_sort(1_000_000, 16 << 20, 2).unwrap().runs, 15);
     }
 
     #[test]
-    fn the_memory_for_all_rows_is_the_least_that_holds_them() {
+    fn memory_in_place_is_the_smallest_that_holds_all_rows() {
         for (rows, threads) in [(1_000_000, 1), (1_000_000, 8), (100_000, 3), (5_000, 2)] {
             let needed = memory_in_place(rows, 100, threads, 0);
-            let runs = [needed, needed - 1].map(|memory| plan(rows, memory, threads).unwrap().runs);
+            let runs = [needed, needed - 1].map(|memory| plan_sort(rows, memory, threads).unwrap().runs);
             assert!(runs[0] == 1 && runs[1] > 1, "{rows} by {threads}: {needed}, {runs:?}");
         }
         assert_eq!(memory_in_place(1_000_000, 100, 1, 0), 116_000_000 + (1 << 20) + 4096);
@@ -296,36 +309,44 @@ mod tests {
 
     #[test]
     fn a_run_has_no_more_rows_than_can_be_numbered() {
-        let runs = plan(5_000_000_000, 1 << 40, 1).unwrap();
+        let runs = plan_sort(5_000_000_000, 1 << 40, 1).unwrap();
         assert_eq!((runs.run_rows, runs.runs, runs.passes), (u64::from(u32::MAX) / 1024 * 1024, 2, 1));
     }
 
     #[test]
-    fn little_memory_takes_more_passes_and_too_little_is_refused() {
-        let many = plan(10_000_000, 1 << 20, 1).unwrap();
+    fn little_memory_takes_more_passes_and_too_little_is_rejected() {
+        let many = plan_sort(10_000_000, 1 << 20, 1).unwrap();
         assert!(many.passes == 2 && many.fan_in < many.runs, "{many:?}");
         // the runs being merged and the result exist at the same time
-        let room = many.room(10_000_000, 100, 1)[0];
+        let room = many.space_per_folder(10_000_000, 100, 1)[0];
         assert!((2_000_000_000..2_001_000_000).contains(&room), "{room}");
-        let error = plan(1_000_000, 60_000, 1).unwrap_err();
+        let error = plan_sort(1_000_000, 60_000, 1).unwrap_err();
         assert!(error.contains("needs at least"), "{error}");
         // the memory stated in the message suffices
         let min_bytes: u64 = error.split_whitespace().rev().nth(1).unwrap().parse().unwrap();
-        assert!(plan(1_000_000, min_bytes, 1).is_ok() && plan(1_000_000, min_bytes - 1, 1).is_err());
+        assert!(plan_sort(1_000_000, min_bytes, 1).is_ok() && plan_sort(1_000_000, min_bytes - 1, 1).is_err());
     }
 
     /// Plans runs of 4,096 rows of a byte: a block each.
-    fn of_blocks(runs: u64, fan_in: u64) -> MergePlan {
-        let (request, merge_request, threads) = (ALIGN, ALIGN, 1);
-        let passes = passes(runs, fan_in);
-        MergePlan { run_rows: ALIGN as u64, runs, fan_in, passes, request, merge_request, threads }
+    fn plan_of_blocks(runs: u64, fan_in: u64) -> MergePlan {
+        let (request, merge_request, threads) = (ALIGN_BYTES, ALIGN_BYTES, 1);
+        let passes = merge_passes(runs, fan_in);
+        MergePlan {
+            run_rows: ALIGN_BYTES as u64,
+            runs,
+            fan_in,
+            passes,
+            request_bytes: request,
+            merge_request_bytes: merge_request,
+            threads,
+        }
     }
 
     #[test]
-    fn folders_need_room_for_what_they_are_dealt() {
+    fn folders_need_space_for_their_runs() {
         let blocks = |runs: u64, fan_in: u64, folders: usize| {
-            let room = of_blocks(runs, fan_in).room(runs * ALIGN as u64, 1, folders);
-            room.into_iter().map(|bytes| bytes / ALIGN as u64).collect::<Vec<_>>()
+            let room = plan_of_blocks(runs, fan_in).space_per_folder(runs * ALIGN_BYTES as u64, 1, folders);
+            room.into_iter().map(|bytes| bytes / ALIGN_BYTES as u64).collect::<Vec<_>>()
         };
         // three runs in two folders take two and one blocks, not one and a half each
         assert_eq!((blocks(3, 8, 2), blocks(4, 8, 2)), (vec![2, 1], vec![2, 2]));
@@ -337,13 +358,24 @@ mod tests {
     }
 
     #[test]
-    fn passes_by_hand() {
-        assert_eq!([passes(1, 4), passes(4, 4), passes(5, 4), passes(16, 4), passes(17, 4)], [0, 1, 2, 2, 3]);
-        assert_eq!((whole_blocks(100), whole_blocks(128), whole_blocks(4096), whole_blocks(33)), (1024, 32, 1, 4096));
+    fn passes_agree_with_hand_calculation() {
+        assert_eq!(
+            [merge_passes(1, 4), merge_passes(4, 4), merge_passes(5, 4), merge_passes(16, 4), merge_passes(17, 4)],
+            [0, 1, 2, 2, 3]
+        );
+        assert_eq!(
+            (
+                rows_in_whole_blocks(100),
+                rows_in_whole_blocks(128),
+                rows_in_whole_blocks(4096),
+                rows_in_whole_blocks(33)
+            ),
+            (1024, 32, 1, 4096)
+        );
     }
 
     #[test]
-    fn the_published_formula() {
+    fn published_memory_follows_its_formula() {
         // four keys of 8 bytes, records of 100 bytes, a million of them
         assert_eq!(published_memory(1_000_000, 100, &[8, 8, 8, 8]), 145_200_000);
         assert_eq!(published_memory(1, 100, &[3, 9]), (1.1 * 124.0) as u64);
