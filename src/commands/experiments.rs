@@ -28,27 +28,27 @@ const MOST_TRIALS: usize = 60;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let documents = data::documents()?;
+    let documents = data::load_documents()?;
     if let Some(doc) = &arguments.fit {
         return search(&documents, doc);
     }
     let wanted = |document: &ExperimentDocument, row: &PublishedRow| {
-        arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.is_meant_by(id))
+        arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.matches_id(id))
     };
     if let Some(id) = arguments
         .ids
         .iter()
-        .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.is_meant_by(id))))
+        .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.matches_id(id))))
     {
         let known = documents.iter().flat_map(|d| &d.rows).map(|row| row.id.as_str());
         let near = find::hint(id, known);
         let all = "`diskwright list experiments` shows all";
         return Err(Failure::Usage(format!("there is no experiment `{id}`{near}; {all}")));
     }
-    let bench = simulate::bench(threads());
+    let bench = simulate::built_in_runner(threads());
     let mut outcomes: Vec<RowOutcome> = Vec::new();
     for document in &documents {
-        outcomes.extend(run::document(&bench, document, |row| wanted(document, row)));
+        outcomes.extend(run::simulate_document(&bench, document, |row| wanted(document, row)));
     }
     if arguments.json {
         return output::json(&answer(&documents, &outcomes));
@@ -77,7 +77,7 @@ fn search(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
     let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
-    let (found, error) = run::search(&simulate::bench(threads()), document, MOST_TRIALS)?;
+    let (found, error) = run::search_parameters(&simulate::built_in_runner(threads()), document, MOST_TRIALS)?;
     let mut table =
         TextTable::new().with_text_column("parameter").with_column("was", Align::Right).with_column("is", Align::Right);
     for parameter in &found {
@@ -94,7 +94,7 @@ fn beside<'a>(
 ) -> Vec<(&'a ExperimentDocument, &'a PublishedRow, &'a RowOutcome)> {
     let find = |outcome: &'a RowOutcome| {
         let document = documents.iter().find(|d| d.doc == outcome.doc)?;
-        Some((document, document.row(&outcome.id)?, outcome))
+        Some((document, document.find_row(&outcome.id)?, outcome))
     };
     outcomes.iter().filter_map(find).collect()
 }
@@ -104,7 +104,11 @@ fn summaries(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
     docs.dedup();
     let of = |doc: &str| -> Vec<&RowOutcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
-    docs.into_iter().chain([""]).map(|doc| DocumentSummary::of(doc, &of(doc))).filter(|s| s.all.rows > 0).collect()
+    docs.into_iter()
+        .chain([""])
+        .map(|doc| DocumentSummary::from_outcomes(doc, &of(doc)))
+        .filter(|s| s.all.rows > 0)
+        .collect()
 }
 
 fn answer(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
@@ -121,11 +125,11 @@ fn answer(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
 
 fn entry(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> Value {
     let bound = row.bound.map(|bound| match bound {
-        Bound::Least => "at least",
+        Bound::AtLeast => "at least",
         Bound::Within => "within",
     });
     json!({
-        "id": row.id, "doc": document.doc, "what": row.what,
+        "id": row.id, "doc": document.doc, "what": row.quantity,
         "published": row.published, "derived": row.derived,
         "simulated": outcome.simulated, "baseline": outcome.baseline,
         "unit": row.unit, "gain": row.gain, "bound": bound,
@@ -150,7 +154,7 @@ fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
 
 /// Remarks on a row: why it has no value, and the row's own note.
 fn because(row: &PublishedRow, outcome: &RowOutcome) -> String {
-    match &outcome.failed {
+    match &outcome.failure {
         Some(failed) if row.because != *failed && row.measure.is_some() => {
             [failed.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
         }
@@ -181,17 +185,17 @@ fn runs_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
         let because = run.map(|run| run.because.as_str()).filter(|words| !words.is_empty());
         json!({ "run": name, "system": run.map(|run| run.system.as_str()), "set": set, "because": because })
     };
-    row.runs().into_iter().map(one).collect()
+    row.run_names().into_iter().map(one).collect()
 }
 
 /// Fitted parameters of the systems in a row's runs.
 fn fitted_json(document: &ExperimentDocument, row: &PublishedRow) -> Vec<Value> {
     let of = |name: &str| document.runs.get(name).map(|run| run.system.as_str());
-    let systems: Vec<&str> = row.runs().into_iter().filter_map(of).collect();
+    let systems: Vec<&str> = row.run_names().into_iter().filter_map(of).collect();
     let stands = |key: &String| systems.iter().any(|s| key.split(':').next() == Some(s));
     let used = document.fits.iter().filter(|fitted| fitted.keys.iter().any(stands));
     let tell = |fitted: &diskwright_experiments::document::FitParameter| {
-        let written = if fitted.written.is_empty() { "{}" } else { &fitted.written };
+        let written = if fitted.value_format.is_empty() { "{}" } else { &fitted.value_format };
         json!({
             "name": fitted.name, "value": written.replace("{}", &fitted.value.to_string()), "rows": fitted.rows,
             "keys": fitted.keys, "because": fitted.because,
@@ -273,14 +277,14 @@ fn cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
         (value, _) => number(value),
     };
     let printed = match row.bound {
-        Some(Bound::Least) => format!("over {}", number(row.published)),
+        Some(Bound::AtLeast) => format!("over {}", number(row.published)),
         Some(Bound::Within) => format!("within {}", number(row.published)),
         None => published(row),
     };
     let counts = row.usage != RowUse::None;
     [
         row.id.clone(),
-        row.what.clone(),
+        row.quantity.clone(),
         row.unit.clone(),
         printed,
         simulated,
@@ -292,7 +296,7 @@ fn cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
 }
 
 fn detail(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> String {
-    let mut text = format!("{}  {}\n", row.id, row.what);
+    let mut text = format!("{}  {}\n", row.id, row.quantity);
     let mut line = |name: &str, words: String| {
         if !words.is_empty() {
             text += &format!("  {name:<10} {words}\n");
@@ -362,12 +366,12 @@ pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
         TextTable::new().with_column("id", Align::Left).with_column("doc", Align::Left).with_text_column("quantity");
     table = table.with_column("printed", Align::Right).with_column("unit", Align::Left).with_column("use", Align::Left);
     let mut entries = Vec::new();
-    for document in data::documents()? {
+    for document in data::load_documents()? {
         for row in &document.rows {
-            let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.what.clone());
+            let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.quantity.clone());
             table.add_row([id, doc, what, published(row), row.unit.clone(), row.usage.name().to_owned()]);
             entries.push(json!({
-                "id": row.id, "doc": document.doc, "what": row.what, "published": row.published,
+                "id": row.id, "doc": document.doc, "what": row.quantity, "published": row.published,
                 "derived": row.derived, "unit": row.unit, "gain": row.gain, "use": row.usage.name(),
             }));
         }

@@ -37,12 +37,12 @@ pub const SYSTEMS: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// Lists all mistakes in the first file that has any.
-pub fn documents() -> Result<Vec<ExperimentDocument>, Problems> {
+pub fn load_documents() -> Result<Vec<ExperimentDocument>, Problems> {
     DOCUMENTS.iter().map(|(file, text)| ExperimentDocument::read(file, text)).collect()
 }
 
 /// Returns the text of a built-in system; the current directory does not matter.
-pub fn system(name: &str) -> Option<&'static str> {
+pub fn system_text(name: &str) -> Option<&'static str> {
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
@@ -50,7 +50,7 @@ pub fn system(name: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn files(folder: &str) -> Vec<String> {
+    fn list_files(folder: &str) -> Vec<String> {
         let folder = format!("{}/../../../experiments/{folder}", env!("CARGO_MANIFEST_DIR"));
         let mut files: Vec<String> = std::fs::read_dir(folder)
             .unwrap()
@@ -65,14 +65,14 @@ mod tests {
     #[test]
     fn files_in_the_folders_are_those_registered() {
         let documents: Vec<String> = DOCUMENTS.iter().map(|(file, _)| file[12..15].to_owned()).collect();
-        assert_eq!(files(""), documents);
+        assert_eq!(list_files(""), documents);
         let mut systems: Vec<&str> = SYSTEMS.iter().map(|(name, _)| *name).collect();
         systems.sort_unstable();
-        assert_eq!(files("systems"), systems);
+        assert_eq!(list_files("systems"), systems);
     }
 
     #[test]
-    fn documents_are_read_and_bear_their_files_numbers() {
+    fn documents_carry_the_numbers_of_their_files() {
         for (file, text) in DOCUMENTS {
             let document = ExperimentDocument::read(file, text).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(*file, format!("experiments/{}.toml", document.doc));

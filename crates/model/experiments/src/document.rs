@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::expression::{Expression, Test};
+use crate::expression::{Comparison, Expression};
 
 /// A document.
 #[derive(Clone, Debug, Deserialize)]
@@ -40,14 +40,14 @@ pub struct ExperimentRun {
     #[serde(default)]
     pub set: BTreeMap<String, toml::Value>,
     /// Number of simulations, each with another seed; the results are means. Default: 1.
-    #[serde(default = "once")]
+    #[serde(default = "default_repeat")]
     pub repeat: u32,
     /// Remark.
     #[serde(default)]
     pub because: String,
 }
 
-fn once() -> u32 {
+fn default_repeat() -> u32 {
     1
 }
 
@@ -67,10 +67,10 @@ pub struct FitParameter {
     pub keys: Vec<String>,
     /// Text of the value, with `{}` for the number (`{}us`, `{}KB/s`); a plain number if empty.
     #[serde(default, rename = "written")]
-    pub written: String,
+    pub value_format: String,
     /// The key takes only integers.
     #[serde(default, rename = "whole")]
-    pub whole: bool,
+    pub is_integer: bool,
     /// Calculated by hand from published figures; a search leaves it unchanged.
     #[serde(default)]
     pub worked_out: bool,
@@ -105,7 +105,7 @@ impl RowUse {
 pub enum Bound {
     /// The value is at least the published one.
     #[serde(rename = "least")]
-    Least,
+    AtLeast,
     /// The value lies between the negative published value and the published value.
     Within,
 }
@@ -118,7 +118,7 @@ pub struct NaivePrediction {
     #[serde(default)]
     pub row: Option<String>,
     /// ... times this factor (the ratio of disks, for what scales with them).
-    #[serde(default = "one")]
+    #[serde(default = "default_factor")]
     pub times: f64,
     /// A fixed value, if no row gives one.
     #[serde(default)]
@@ -128,7 +128,7 @@ pub struct NaivePrediction {
     pub because: String,
 }
 
-fn one() -> f64 {
+fn default_factor() -> f64 {
     1.0
 }
 
@@ -140,7 +140,7 @@ pub struct PublishedRow {
     pub id: String,
     /// The quantity.
     #[serde(rename = "what")]
-    pub what: String,
+    pub quantity: String,
     /// The published value, in `unit`; `None` if only a shape is given.
     #[serde(default)]
     pub published: Option<f64>,
@@ -166,7 +166,7 @@ pub struct PublishedRow {
     pub measure: Option<Expression>,
     /// Comparisons that must hold for a shape.
     #[serde(default)]
-    pub holds: Vec<Test>,
+    pub holds: Vec<Comparison>,
     /// Reason why it is not simulated or why the model differs, or another remark.
     #[serde(default)]
     pub because: String,
@@ -175,17 +175,17 @@ pub struct PublishedRow {
 impl PublishedRow {
     /// True if an id means this row: the row itself, or the whole that it is a part of (`M28` means `M28a`, `M8a` means
     /// `M8a.processor`).
-    pub fn is_meant_by(&self, id: &str) -> bool {
+    pub fn matches_id(&self, id: &str) -> bool {
         let Some(rest) = self.id.get(..id.len()).filter(|head| head.eq_ignore_ascii_case(id)) else { return false };
         let rest = &self.id[rest.len()..];
         rest.is_empty() || rest.starts_with('.') || rest.starts_with(|c: char| c.is_ascii_lowercase())
     }
 
     /// Names of the runs that it needs, each once.
-    pub fn runs(&self) -> Vec<&str> {
-        let measure = self.measure.iter().flat_map(|m| m.names());
+    pub fn run_names(&self) -> Vec<&str> {
+        let measure = self.measure.iter().flat_map(|m| m.run_paths());
         let mut runs: Vec<&str> =
-            measure.chain(self.holds.iter().flat_map(|t| t.names())).map(|(run, _)| run).collect();
+            measure.chain(self.holds.iter().flat_map(|t| t.run_paths())).map(|(run, _)| run).collect();
         runs.sort_unstable();
         runs.dedup();
         runs
@@ -202,27 +202,27 @@ impl ExperimentDocument {
         let document = source.parse().and_then(|table| {
             let value = Spanned::new(table.span(), DeValue::Table(table.get_ref().clone()));
             let document: ExperimentDocument = source.deserialize_value("", value)?;
-            document.check(&TomlFields::for_root_table(&source, &table));
+            document.check_consistency(&TomlFields::for_root_table(&source, &table));
             Some(document)
         });
         source.into_result(document).map(|(document, _)| document)
     }
 
     /// Finds a row by its id.
-    pub fn row(&self, id: &str) -> Option<&PublishedRow> {
+    pub fn find_row(&self, id: &str) -> Option<&PublishedRow> {
         self.rows.iter().find(|row| row.id == id)
     }
 
     /// Value of a row's naive prediction, in the row's unit.
-    pub fn baseline(&self, row: &PublishedRow) -> Option<f64> {
+    pub fn baseline_value(&self, row: &PublishedRow) -> Option<f64> {
         let baseline = row.baseline.as_ref()?;
         match &baseline.row {
-            Some(id) => self.row(id)?.published.map(|value| value * baseline.times),
+            Some(id) => self.find_row(id)?.published.map(|value| value * baseline.times),
             None => baseline.value,
         }
     }
 
-    fn check(&self, top: &TomlFields<'_, '_>) {
+    fn check_consistency(&self, top: &TomlFields<'_, '_>) {
         let places = |key| top.read_tables(key).into_iter().map(|table| table.span().start);
         for ((index, row), place) in self.rows.iter().enumerate().zip(places("row")) {
             if let Err(message) = self.check_row(index, row) {
@@ -235,7 +235,7 @@ impl ExperimentDocument {
             }
         }
         for (fitted, place) in self.fits.iter().zip(places("fit")) {
-            if let Err(message) = self.check_fitted(fitted) {
+            if let Err(message) = self.check_fit_parameter(fitted) {
                 top.source.report_problem(place, &format!("fit `{}`", fitted.name), message);
             }
         }
@@ -254,7 +254,7 @@ impl ExperimentDocument {
         if row.measure.is_none() && row.holds.is_empty() && row.because.is_empty() {
             return Err("neither `measure` nor `because`: say why it is not simulated".into());
         }
-        if let Some(run) = row.runs().into_iter().find(|run| !self.runs.contains_key(*run)) {
+        if let Some(run) = row.run_names().into_iter().find(|run| !self.runs.contains_key(*run)) {
             let near = did_you_mean(run, self.runs.keys());
             return Err(format!("names run `{run}`, which is not in [runs]{near}"));
         }
@@ -264,7 +264,7 @@ impl ExperimentDocument {
     fn check_baseline(&self, row: &PublishedRow) -> Result<(), String> {
         let Some(baseline) = &row.baseline else { return Ok(()) };
         match (&baseline.row, baseline.value) {
-            (Some(id), None) => match self.row(id) {
+            (Some(id), None) => match self.find_row(id) {
                 Some(fit) if fit.usage == RowUse::Fit => Ok(()),
                 Some(_) => Err(format!("its baseline is row {id}, which is not a fit row")),
                 None => Err(format!("its baseline is row {id}, which does not exist")),
@@ -275,7 +275,7 @@ impl ExperimentDocument {
         }
     }
 
-    fn check_fitted(&self, fitted: &FitParameter) -> Result<(), String> {
+    fn check_fit_parameter(&self, fitted: &FitParameter) -> Result<(), String> {
         let [min, max] = fitted.range;
         if !(min..=max).contains(&fitted.value) {
             return Err(format!("its value {} is outside its range {min} to {max}", fitted.value));
@@ -287,7 +287,7 @@ impl ExperimentDocument {
             return Err(format!("key `{key}` names no system: write SYSTEM:KEY"));
         }
         for id in &fitted.rows {
-            match self.row(id) {
+            match self.find_row(id) {
                 Some(row) if row.usage == RowUse::Fit => {}
                 Some(row) => return Err(format!("row {id} is for `{}` and must not set anything", row.usage.name())),
                 None => return Err(format!("there is no row {id}")),

@@ -13,9 +13,9 @@ use std::fmt;
 use serde::Deserialize;
 
 /// Largest number of nested brackets.
-const DEEPEST: u32 = 32;
+const MAX_NESTING: u32 = 32;
 /// Largest length of an expression, bytes: nested terms use stack space.
-const LONGEST: usize = 4096;
+const MAX_LENGTH_BYTES: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 enum ExpressionNode {
@@ -45,10 +45,10 @@ pub struct Expression {
 /// A parsed comparison: `a < b`, with `<`, `<=`, `>` or `>=`.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(try_from = "String")]
-pub struct Test {
+pub struct Comparison {
     text: String,
     left: ExpressionNode,
-    how: String,
+    operator: String,
     right: ExpressionNode,
 }
 
@@ -60,23 +60,23 @@ impl TryFrom<String> for Expression {
 
     fn try_from(text: String) -> Result<Expression, String> {
         let mut reader = ExpressionReader::new(&text)?;
-        let node = reader.sum()?;
-        reader.end()?;
+        let node = reader.parse_sum()?;
+        reader.expect_end()?;
         Ok(Expression { node, text })
     }
 }
 
-impl TryFrom<String> for Test {
+impl TryFrom<String> for Comparison {
     type Error = String;
 
-    fn try_from(text: String) -> Result<Test, String> {
+    fn try_from(text: String) -> Result<Comparison, String> {
         let mut reader = ExpressionReader::new(&text)?;
-        let left = reader.sum()?;
-        let how = ["<=", ">=", "<", ">"].into_iter().find(|sign| reader.takes(sign));
-        let how = how.ok_or_else(|| reader.wrong("one of < <= > >="))?.to_owned();
-        let right = reader.sum()?;
-        reader.end()?;
-        Ok(Test { left, how, right, text })
+        let left = reader.parse_sum()?;
+        let how = ["<=", ">=", "<", ">"].into_iter().find(|sign| reader.accept_token(sign));
+        let how = how.ok_or_else(|| reader.expected_message("one of < <= > >="))?.to_owned();
+        let right = reader.parse_sum()?;
+        reader.expect_end()?;
+        Ok(Comparison { left, operator: how, right, text })
     }
 }
 
@@ -86,7 +86,7 @@ impl fmt::Display for Expression {
     }
 }
 
-impl fmt::Display for Test {
+impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -97,26 +97,26 @@ impl Expression {
     ///
     /// # Errors
     /// Returns the lookup's error.
-    pub fn value(&self, lookup: Lookup) -> Result<f64, String> {
-        self.node.value(lookup)
+    pub fn evaluate(&self, lookup: Lookup) -> Result<f64, String> {
+        self.node.evaluate(lookup)
     }
 
     /// Lists the names in it: run and path.
-    pub fn names(&self) -> Vec<(&str, &str)> {
+    pub fn run_paths(&self) -> Vec<(&str, &str)> {
         let mut names = Vec::new();
-        self.node.names(&mut names);
+        self.node.collect_run_paths(&mut names);
         names
     }
 }
 
-impl Test {
+impl Comparison {
     /// Evaluates the comparison.
     ///
     /// # Errors
     /// Returns the lookup's error.
-    pub fn holds(&self, lookup: Lookup) -> Result<bool, String> {
-        let (left, right) = (self.left.value(lookup)?, self.right.value(lookup)?);
-        Ok(match self.how.as_str() {
+    pub fn is_true(&self, lookup: Lookup) -> Result<bool, String> {
+        let (left, right) = (self.left.evaluate(lookup)?, self.right.evaluate(lookup)?);
+        Ok(match self.operator.as_str() {
             "<" => left < right,
             "<=" => left <= right,
             ">" => left > right,
@@ -125,33 +125,33 @@ impl Test {
     }
 
     /// Lists the names in it: run and path.
-    pub fn names(&self) -> Vec<(&str, &str)> {
+    pub fn run_paths(&self) -> Vec<(&str, &str)> {
         let mut names = Vec::new();
-        self.left.names(&mut names);
-        self.right.names(&mut names);
+        self.left.collect_run_paths(&mut names);
+        self.right.collect_run_paths(&mut names);
         names
     }
 }
 
 impl ExpressionNode {
-    fn names<'a>(&'a self, names: &mut Vec<(&'a str, &'a str)>) {
+    fn collect_run_paths<'a>(&'a self, names: &mut Vec<(&'a str, &'a str)>) {
         match self {
             ExpressionNode::Number(_) => {}
             ExpressionNode::Name(run, path) => names.push((run, path)),
             ExpressionNode::Binary(_, left, right) => {
-                left.names(names);
-                right.names(names);
+                left.collect_run_paths(names);
+                right.collect_run_paths(names);
             }
-            ExpressionNode::Call(_, arguments) => arguments.iter().for_each(|a| a.names(names)),
+            ExpressionNode::Call(_, arguments) => arguments.iter().for_each(|a| a.collect_run_paths(names)),
         }
     }
 
-    fn value(&self, lookup: Lookup) -> Result<f64, String> {
+    fn evaluate(&self, lookup: Lookup) -> Result<f64, String> {
         Ok(match self {
             ExpressionNode::Number(value) => *value,
             ExpressionNode::Name(run, path) => lookup(run, path)?,
             ExpressionNode::Binary(sign, left, right) => {
-                let (left, right) = (left.value(lookup)?, right.value(lookup)?);
+                let (left, right) = (left.evaluate(lookup)?, right.evaluate(lookup)?);
                 match sign {
                     '+' => left + right,
                     '-' => left - right,
@@ -160,15 +160,15 @@ impl ExpressionNode {
                 }
             }
             ExpressionNode::Call(function, arguments) => {
-                let values: Vec<f64> = arguments.iter().map(|a| a.value(lookup)).collect::<Result<_, _>>()?;
-                function.value(&values)?
+                let values: Vec<f64> = arguments.iter().map(|a| a.evaluate(lookup)).collect::<Result<_, _>>()?;
+                function.evaluate(&values)?
             }
         })
     }
 }
 
 impl Function {
-    fn value(self, values: &[f64]) -> Result<f64, String> {
+    fn evaluate(self, values: &[f64]) -> Result<f64, String> {
         let sum: f64 = values.iter().sum();
         Ok(match self {
             Function::Min => values.iter().copied().fold(f64::INFINITY, f64::min),
@@ -196,91 +196,91 @@ struct ExpressionReader<'a> {
 impl<'a> ExpressionReader<'a> {
     fn new(text: &'a str) -> Result<ExpressionReader<'a>, String> {
         match text.len() {
-            0..=LONGEST => Ok(ExpressionReader { text, position: 0, depth: 0 }),
-            more => Err(format!("an expression of {more} bytes; the limit is {LONGEST}")),
+            0..=MAX_LENGTH_BYTES => Ok(ExpressionReader { text, position: 0, depth: 0 }),
+            more => Err(format!("an expression of {more} bytes; the limit is {MAX_LENGTH_BYTES}")),
         }
     }
 
-    fn rest(&mut self) -> &'a str {
+    fn skip_spaces(&mut self) -> &'a str {
         let rest = &self.text[self.position..];
         let trimmed = rest.trim_start();
         self.position += rest.len() - trimmed.len();
         trimmed
     }
 
-    fn takes(&mut self, word: &str) -> bool {
-        let is = self.rest().starts_with(word);
+    fn accept_token(&mut self, word: &str) -> bool {
+        let is = self.skip_spaces().starts_with(word);
         self.position += if is { word.len() } else { 0 };
         is
     }
 
-    fn wrong(&mut self, wanted: &str) -> String {
-        let found = self.rest().chars().take(12).collect::<String>();
+    fn expected_message(&mut self, wanted: &str) -> String {
+        let found = self.skip_spaces().chars().take(12).collect::<String>();
         format!("`{}`: expected {wanted} at `{found}`", self.text)
     }
 
-    fn end(&mut self) -> Result<(), String> {
-        if self.rest().is_empty() { Ok(()) } else { Err(self.wrong("the end")) }
+    fn expect_end(&mut self) -> Result<(), String> {
+        if self.skip_spaces().is_empty() { Ok(()) } else { Err(self.expected_message("the end")) }
     }
 
-    fn word(&mut self, within: impl Fn(char) -> bool) -> &'a str {
-        let rest = self.rest();
+    fn read_word(&mut self, within: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.skip_spaces();
         let end = rest.find(|c: char| !within(c)).unwrap_or(rest.len());
         self.position += end;
         &rest[..end]
     }
 
-    fn sum(&mut self) -> Result<ExpressionNode, String> {
-        let mut left = self.product()?;
-        while let Some(sign) = ['+', '-'].into_iter().find(|s| self.takes(s.encode_utf8(&mut [0; 4]))) {
-            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.product()?));
+    fn parse_sum(&mut self) -> Result<ExpressionNode, String> {
+        let mut left = self.parse_product()?;
+        while let Some(sign) = ['+', '-'].into_iter().find(|s| self.accept_token(s.encode_utf8(&mut [0; 4]))) {
+            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.parse_product()?));
         }
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<ExpressionNode, String> {
-        let mut left = self.part()?;
-        while let Some(sign) = ['*', '/'].into_iter().find(|s| self.takes(s.encode_utf8(&mut [0; 4]))) {
-            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.part()?));
+    fn parse_product(&mut self) -> Result<ExpressionNode, String> {
+        let mut left = self.parse_operand()?;
+        while let Some(sign) = ['*', '/'].into_iter().find(|s| self.accept_token(s.encode_utf8(&mut [0; 4]))) {
+            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.parse_operand()?));
         }
         Ok(left)
     }
 
-    fn part(&mut self) -> Result<ExpressionNode, String> {
+    fn parse_operand(&mut self) -> Result<ExpressionNode, String> {
         self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err(format!("`{}`: more than {DEEPEST} nested brackets", self.text));
+        if self.depth > MAX_NESTING {
+            return Err(format!("`{}`: more than {MAX_NESTING} nested brackets", self.text));
         }
-        let node = match self.rest().chars().next() {
+        let node = match self.skip_spaces().chars().next() {
             Some('(') => {
                 self.position += 1;
-                let node = self.sum()?;
-                if !self.takes(")") {
-                    return Err(self.wrong("`)`"));
+                let node = self.parse_sum()?;
+                if !self.accept_token(")") {
+                    return Err(self.expected_message("`)`"));
                 }
                 node
             }
             Some('-') => {
                 self.position += 1;
-                ExpressionNode::Binary('-', Box::new(ExpressionNode::Number(0.0)), Box::new(self.part()?))
+                ExpressionNode::Binary('-', Box::new(ExpressionNode::Number(0.0)), Box::new(self.parse_operand()?))
             }
             Some(c) if c.is_ascii_digit() => {
-                let word = self.word(|c| c.is_ascii_digit() || c == '.');
+                let word = self.read_word(|c| c.is_ascii_digit() || c == '.');
                 ExpressionNode::Number(word.parse().map_err(|_| format!("`{word}` is not a number"))?)
             }
-            Some(c) if c.is_ascii_alphabetic() => self.named()?,
-            _ => return Err(self.wrong("a number, a name or a bracket")),
+            Some(c) if c.is_ascii_alphabetic() => self.parse_name_or_call()?,
+            _ => return Err(self.expected_message("a number, a name or a bracket")),
         };
         self.depth -= 1;
         Ok(node)
     }
 
-    fn named(&mut self) -> Result<ExpressionNode, String> {
-        let word = self.word(|c| c.is_ascii_alphanumeric() || c == '_');
-        if self.takes(":") {
-            let path = self.word(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+    fn parse_name_or_call(&mut self) -> Result<ExpressionNode, String> {
+        let word = self.read_word(|c| c.is_ascii_alphanumeric() || c == '_');
+        if self.accept_token(":") {
+            let path = self.read_word(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
             return match path {
-                "" => Err(self.wrong("a path")),
+                "" => Err(self.expected_message("a path")),
                 path => Ok(ExpressionNode::Name(word.to_owned(), path.to_owned())),
             };
         }
@@ -292,14 +292,18 @@ impl<'a> ExpressionReader<'a> {
             "plateau" => Function::Plateau,
             _ => return Err(format!("`{}`: `{word}` is neither a run (write {word}:path) nor a function", self.text)),
         };
-        if !self.takes("(") {
-            return Err(self.wrong("`(`"));
+        if !self.accept_token("(") {
+            return Err(self.expected_message("`(`"));
         }
-        let mut arguments = vec![self.sum()?];
-        while self.takes(",") {
-            arguments.push(self.sum()?);
+        let mut arguments = vec![self.parse_sum()?];
+        while self.accept_token(",") {
+            arguments.push(self.parse_sum()?);
         }
-        if self.takes(")") { Ok(ExpressionNode::Call(function, arguments)) } else { Err(self.wrong("`,` or `)`")) }
+        if self.accept_token(")") {
+            Ok(ExpressionNode::Call(function, arguments))
+        } else {
+            Err(self.expected_message("`,` or `)`"))
+        }
     }
 }
 
@@ -315,12 +319,12 @@ mod tests {
         }
     }
 
-    fn value(text: &str) -> Result<f64, String> {
-        Expression::try_from(text.to_owned())?.value(&lookup)
+    fn evaluate_text(text: &str) -> Result<f64, String> {
+        Expression::try_from(text.to_owned())?.evaluate(&lookup)
     }
 
     #[test]
-    fn arithmetic() {
+    fn evaluates_arithmetic() {
         let cases = [
             ("1 + 2 * 3", 7.0),
             ("(1 + 2) * 3 - -1", 10.0),
@@ -331,12 +335,12 @@ mod tests {
             ("plateau(0.1, 2, 50, 4, 95, 8, 100, 16, 99)", 4.0),
         ];
         for (text, expected) in cases {
-            assert_eq!(value(text), Ok(expected), "{text}");
+            assert_eq!(evaluate_text(text), Ok(expected), "{text}");
         }
     }
 
     #[test]
-    fn wrong_text_is_told() {
+    fn rejects_wrong_text() {
         let (deep, long) = ("(".repeat(1000), "1+".repeat(3000));
         let cases = [
             ("1 +", "at ``"),
@@ -351,14 +355,14 @@ mod tests {
             (long.as_str(), "the limit is 4096"),
         ];
         for (text, expected) in cases {
-            let error = value(text).unwrap_err();
+            let error = evaluate_text(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
-    fn comparisons() {
-        let holds = |text: &str| Test::try_from(text.to_owned()).and_then(|test| test.holds(&lookup));
+    fn evaluates_comparisons() {
+        let holds = |text: &str| Comparison::try_from(text.to_owned()).and_then(|test| test.is_true(&lookup));
         assert_eq!(holds("one:rate < two:drive.0.busy"), Ok(true));
         assert_eq!(holds("one:rate >= 4"), Ok(true));
         assert_eq!(holds("one:rate > 4"), Ok(false));
@@ -366,8 +370,8 @@ mod tests {
     }
 
     #[test]
-    fn names_are_told() {
+    fn lists_the_run_paths() {
         let expression = Expression::try_from("a:x.y / (b:z + 1)".to_owned()).unwrap();
-        assert_eq!(expression.names(), [("a", "x.y"), ("b", "z")]);
+        assert_eq!(expression.run_paths(), [("a", "x.y"), ("b", "z")]);
     }
 }

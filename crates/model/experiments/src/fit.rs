@@ -5,7 +5,7 @@
 /// Coefficients are the authors' (reflection 1, expansion 2, contraction and shrinking one half). Points beyond the
 /// bounds are moved to them. The search ends after `max_evaluations` evaluations, or when the simplex is smaller than a
 /// ten-thousandth of the bounds.
-pub fn least(
+pub fn minimize_within_bounds(
     start: &[f64],
     bounds: &[[f64; 2]],
     max_evaluations: usize,
@@ -57,7 +57,7 @@ pub fn least(
         };
         match next {
             Some(corner) => simplex[last] = corner,
-            None => shrink(&mut simplex, &mut |p| measure(p).0),
+            None => shrink_simplex(&mut simplex, &mut |p| measure(p).0),
         }
         if count >= max_evaluations {
             break;
@@ -76,7 +76,7 @@ fn clamp_to_bounds(mut point: Vec<f64>, bounds: &[[f64; 2]]) -> Vec<f64> {
 }
 
 /// Moves all corners half way towards the best one.
-fn shrink(simplex: &mut [(Vec<f64>, f64)], measure: &mut dyn FnMut(&[f64]) -> f64) {
+fn shrink_simplex(simplex: &mut [(Vec<f64>, f64)], measure: &mut dyn FnMut(&[f64]) -> f64) {
     let best = simplex[0].0.clone();
     for (point, value) in &mut simplex[1..] {
         for (x, b) in point.iter_mut().zip(&best) {
@@ -91,25 +91,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_parameter() {
-        let (point, value) = least(&[1.0], &[[0.0, 10.0]], 200, |p| (p[0] - 7.3).powi(2));
+    fn finds_the_minimum_of_one_parameter() {
+        let (point, value) = minimize_within_bounds(&[1.0], &[[0.0, 10.0]], 200, |p| (p[0] - 7.3).powi(2));
         assert!((point[0] - 7.3).abs() < 0.01 && value < 1e-4, "{point:?} {value}");
     }
 
     #[test]
-    fn a_bent_valley_and_a_bound() {
+    fn finds_rosenbrocks_minimum_and_respects_bounds() {
         // Rosenbrock's function: minimum at (1, 1)
         let bent = |p: &[f64]| 100.0 * (p[1] - p[0] * p[0]).powi(2) + (1.0 - p[0]).powi(2);
-        let (point, _) = least(&[-1.0, 1.0], &[[-2.0, 2.0], [-2.0, 2.0]], 1000, bent);
+        let (point, _) = minimize_within_bounds(&[-1.0, 1.0], &[[-2.0, 2.0], [-2.0, 2.0]], 1000, bent);
         assert!((point[0] - 1.0).abs() < 0.02 && (point[1] - 1.0).abs() < 0.04, "{point:?}");
-        let (point, _) = least(&[1.0], &[[0.5, 2.0]], 100, |p| p[0]);
+        let (point, _) = minimize_within_bounds(&[1.0], &[[0.5, 2.0]], 100, |p| p[0]);
         assert_eq!(point, [0.5]);
-        assert_eq!(least(&[], &[], 10, |_| 1.0), (vec![], 1.0));
+        assert_eq!(minimize_within_bounds(&[], &[], 10, |_| 1.0), (vec![], 1.0));
     }
 
     #[test]
-    fn no_number_is_never_the_best() {
-        let (point, value) = least(&[5.0], &[[0.0, 10.0]], 200, |p| if p[0] > 6.0 { f64::NAN } else { 10.0 - p[0] });
+    fn nan_is_never_the_minimum() {
+        let (point, value) =
+            minimize_within_bounds(&[5.0], &[[0.0, 10.0]], 200, |p| if p[0] > 6.0 { f64::NAN } else { 10.0 - p[0] });
         assert!(point[0] <= 6.0 && value.is_finite());
     }
 }

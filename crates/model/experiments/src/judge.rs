@@ -25,7 +25,7 @@ pub struct RowOutcome {
     /// Error of the naive prediction.
     pub baseline_error: Option<f64>,
     /// Reason why there is no value.
-    pub failed: Option<String>,
+    pub failure: Option<String>,
 }
 
 /// Returns the error of a value against a row's published one: percentage points for a gain, otherwise a fraction of
@@ -35,17 +35,17 @@ pub struct RowOutcome {
 /// use diskwright_experiments::judge::published_error; assert_eq!(published_error(57.0, None, true, 53.0), 4.0);
 /// assert_eq!(published_error(80.0, None, false, 76.0), 0.05);
 /// ```
-pub fn error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {
+pub fn published_error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {
     let off = match bound {
         None => (value - published).abs(),
-        Some(Bound::Least) => (published - value).max(0.0),
+        Some(Bound::AtLeast) => (published - value).max(0.0),
         Some(Bound::Within) => (value.abs() - published.abs()).max(0.0),
     };
     if gain { off } else { off / published.abs() }
 }
 
 /// Judges a row by its simulated value.
-pub fn outcome(
+pub fn judge_row(
     document: &ExperimentDocument,
     row: &PublishedRow,
     simulated: Result<f64, String>,
@@ -53,8 +53,8 @@ pub fn outcome(
 ) -> RowOutcome {
     // of a shape, only the comparisons are predicted
     let published = row.published.filter(|_| row.usage != RowUse::Shape);
-    let against = |value: f64| published.map(|published| error(published, row.bound, row.gain, value));
-    let baseline = document.baseline(row);
+    let against = |value: f64| published.map(|published| published_error(published, row.bound, row.gain, value));
+    let baseline = document.baseline_value(row);
     let (simulated, failed) = match simulated {
         Ok(value) if value.is_finite() => (Some(value), None),
         Ok(_) => (None, Some("the simulation gave no number".to_owned())),
@@ -70,7 +70,7 @@ pub fn outcome(
         baseline,
         error: simulated.and_then(against),
         baseline_error: baseline.and_then(against),
-        failed,
+        failure: failed,
     }
 }
 
@@ -106,20 +106,20 @@ pub struct DocumentSummary {
 
 impl DocumentSummary {
     /// Summarizes outcomes.
-    pub fn of(doc: &str, outcomes: &[&RowOutcome]) -> DocumentSummary {
+    pub fn from_outcomes(doc: &str, outcomes: &[&RowOutcome]) -> DocumentSummary {
         let predicted = || outcomes.iter().copied().filter(|o| o.usage == RowUse::Predict);
         let shapes: Vec<(usize, usize)> = outcomes.iter().filter_map(|o| o.holds).collect();
         DocumentSummary {
             doc: doc.to_owned(),
-            gains: mean(predicted().filter(|o| o.gain), |_| 1.0),
-            others: mean(predicted().filter(|o| !o.gain), |_| 1.0),
-            all: mean(predicted(), |o| if o.gain { 0.01 } else { 1.0 }),
+            gains: mean_errors(predicted().filter(|o| o.gain), |_| 1.0),
+            others: mean_errors(predicted().filter(|o| !o.gain), |_| 1.0),
+            all: mean_errors(predicted(), |o| if o.gain { 0.01 } else { 1.0 }),
             shapes: (shapes.iter().filter(|(held, all)| held == all).count(), shapes.len()),
         }
     }
 }
 
-fn mean<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowOutcome) -> f64) -> RowMeans {
+fn mean_errors<'a>(outcomes: impl Iterator<Item = &'a RowOutcome>, scale: impl Fn(&RowOutcome) -> f64) -> RowMeans {
     let average = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let (mut rows, mut errors, mut beside, mut baselines) = (0, Vec::new(), Vec::new(), Vec::new());
     for outcome in outcomes {
@@ -146,14 +146,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_count_only_what_is_missed() {
-        assert_eq!(error(50.0, Some(Bound::Least), true, 71.0), 0.0);
-        assert_eq!(error(50.0, Some(Bound::Least), true, 43.0), 7.0);
-        assert_eq!(error(5.0, Some(Bound::Within), true, -3.0), 0.0);
-        assert_eq!(error(5.0, Some(Bound::Within), true, -8.0), 3.0);
+    fn bounds_count_only_the_shortfall() {
+        assert_eq!(published_error(50.0, Some(Bound::AtLeast), true, 71.0), 0.0);
+        assert_eq!(published_error(50.0, Some(Bound::AtLeast), true, 43.0), 7.0);
+        assert_eq!(published_error(5.0, Some(Bound::Within), true, -3.0), 0.0);
+        assert_eq!(published_error(5.0, Some(Bound::Within), true, -8.0), 3.0);
     }
 
-    fn one(usage: RowUse, gain: bool, error: Option<f64>, baseline_error: Option<f64>) -> RowOutcome {
+    fn row_outcome(usage: RowUse, gain: bool, error: Option<f64>, baseline_error: Option<f64>) -> RowOutcome {
         RowOutcome {
             doc: "003".into(),
             id: "x".into(),
@@ -164,26 +164,26 @@ mod tests {
             baseline: baseline_error,
             error,
             baseline_error,
-            failed: None,
+            failure: None,
         }
     }
 
     #[test]
-    fn means_are_of_predicted_rows_only_and_apart() {
+    fn means_cover_predicted_rows_only() {
         let all = [
-            one(RowUse::Fit, false, Some(9.0), Some(9.0)),
-            one(RowUse::Shape, false, Some(9.0), Some(9.0)),
-            one(RowUse::Predict, true, Some(4.0), Some(20.0)),
-            one(RowUse::Predict, true, Some(8.0), None),
-            one(RowUse::Predict, false, Some(0.1), Some(0.5)),
-            one(RowUse::Predict, false, None, Some(0.9)),
+            row_outcome(RowUse::Fit, false, Some(9.0), Some(9.0)),
+            row_outcome(RowUse::Shape, false, Some(9.0), Some(9.0)),
+            row_outcome(RowUse::Predict, true, Some(4.0), Some(20.0)),
+            row_outcome(RowUse::Predict, true, Some(8.0), None),
+            row_outcome(RowUse::Predict, false, Some(0.1), Some(0.5)),
+            row_outcome(RowUse::Predict, false, None, Some(0.9)),
         ];
-        let summary = DocumentSummary::of("003", &all.iter().collect::<Vec<_>>());
+        let summary = DocumentSummary::from_outcomes("003", &all.iter().collect::<Vec<_>>());
         assert_eq!((summary.gains.rows, summary.gains.simulated, summary.gains.error), (2, 2, 6.0));
         assert_eq!((summary.gains.error_where_baseline, summary.gains.baseline_error), (4.0, 20.0));
         assert_eq!((summary.others.rows, summary.others.simulated, summary.others.baseline_error), (2, 1, 0.5));
         assert!((summary.all.error - (0.04 + 0.08 + 0.1) / 3.0).abs() < 1e-12);
         assert!((summary.all.baseline_error - 0.35).abs() < 1e-12);
-        assert!(DocumentSummary::of("", &[]).all.error.is_nan());
+        assert!(DocumentSummary::from_outcomes("", &[]).all.error.is_nan());
     }
 }

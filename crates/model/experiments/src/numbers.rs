@@ -11,17 +11,17 @@ pub struct Numbers {
 
 impl Numbers {
     /// Sets the number at a path.
-    pub fn put(&mut self, path: impl Into<String>, value: f64) {
+    pub fn insert(&mut self, path: impl Into<String>, value: f64) {
         self.values.insert(path.into(), value);
     }
 
     /// Returns the means of the numbers that all of them have.
-    pub fn mean(all: &[Numbers]) -> Numbers {
+    pub fn mean_of_runs(all: &[Numbers]) -> Numbers {
         let mut means = Numbers::default();
         for (path, _) in all.iter().take(1).flat_map(Numbers::iter) {
             let values: Option<Vec<f64>> = all.iter().map(|numbers| numbers.values.get(path).copied()).collect();
             if let Some(values) = values {
-                means.put(path, values.iter().sum::<f64>() / values.len() as f64);
+                means.insert(path, values.iter().sum::<f64>() / values.len() as f64);
             }
         }
         means

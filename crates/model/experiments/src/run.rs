@@ -35,40 +35,41 @@ pub struct VariantRunner<'a> {
 
 /// Returns the variant of a run: its system, the document's fitted parameters for that system, then the run's own
 /// settings.
-fn variant(document: &ExperimentDocument, run: &str) -> Option<Variant> {
+fn run_variant(document: &ExperimentDocument, run: &str) -> Option<Variant> {
     let described = document.runs.get(run)?;
     let fitted = document.fits.iter().flat_map(|fitted| {
         let keys = fitted.keys.iter().filter_map(|key| key.split_once(':'));
         let own = keys.filter(|(system, _)| *system == described.system);
-        own.map(|(_, key)| (key.to_owned(), written(fitted)))
+        own.map(|(_, key)| (key.to_owned(), format_value(fitted)))
     });
     let own = described.set.iter().map(|(key, value)| (key.clone(), value.to_string()));
     Some(Variant { system: described.system.clone(), settings: fitted.chain(own).collect(), repeat: described.repeat })
 }
 
 /// Formats a parameter's value for a description.
-fn written(fitted: &FitParameter) -> String {
-    let value = if fitted.whole { fitted.value.round() } else { fitted.value };
+fn format_value(fitted: &FitParameter) -> String {
+    let value = if fitted.is_integer { fitted.value.round() } else { fitted.value };
     // TOML distinguishes 3 and 3.0
-    let number = if fitted.whole || !fitted.written.is_empty() { value.to_string() } else { format!("{value:?}") };
-    if fitted.written.is_empty() { number } else { fitted.written.replace("{}", &number) }
+    let number =
+        if fitted.is_integer || !fitted.value_format.is_empty() { value.to_string() } else { format!("{value:?}") };
+    if fitted.value_format.is_empty() { number } else { fitted.value_format.replace("{}", &number) }
 }
 
 /// Simulates the rows of a document that `is_wanted` selects, and returns their outcomes in order. A failed simulation
 /// is reported in the outcomes of its rows.
-pub fn document(
+pub fn simulate_document(
     runner: &VariantRunner,
     document: &ExperimentDocument,
     is_wanted: impl Fn(&PublishedRow) -> bool,
 ) -> Vec<RowOutcome> {
     let rows: Vec<&PublishedRow> = document.rows.iter().filter(|row| is_wanted(row)).collect();
-    let runs = rows.iter().flat_map(|row| row.runs());
-    let variants = runs.filter_map(|run| variant(document, run).map(|variant| (run, variant))).collect();
+    let runs = rows.iter().flat_map(|row| row.run_names());
+    let variants = runs.filter_map(|run| run_variant(document, run).map(|variant| (run, variant))).collect();
     let simulated = simulate_all(runner, &variants);
-    rows.into_iter().map(|row| outcome(document, row, &simulated)).collect()
+    rows.into_iter().map(|row| row_outcome(document, row, &simulated)).collect()
 }
 
-fn outcome(
+fn row_outcome(
     document: &ExperimentDocument,
     row: &PublishedRow,
     simulated: &BTreeMap<&str, SimulationResult>,
@@ -79,16 +80,16 @@ fn outcome(
         None => Err(format!("run {run} was not simulated")),
     };
     let value = match &row.measure {
-        Some(measure) => measure.value(&lookup).map(|value| value / unit(&row.unit)),
+        Some(measure) => measure.evaluate(&lookup).map(|value| value / unit_factor(&row.unit)),
         None => Err(row.because.clone()),
     };
-    let held: Result<Vec<bool>, String> = row.holds.iter().map(|test| test.holds(&lookup)).collect();
+    let held: Result<Vec<bool>, String> = row.holds.iter().map(|test| test.is_true(&lookup)).collect();
     let holds = held.ok().filter(|held| !held.is_empty());
-    judge::outcome(document, row, value, holds.map(|held| (held.iter().filter(|h| **h).count(), held.len())))
+    judge::judge_row(document, row, value, holds.map(|held| (held.iter().filter(|h| **h).count(), held.len())))
 }
 
 /// Returns the size of a row's unit in SI units.
-fn unit(unit: &str) -> f64 {
+fn unit_factor(unit: &str) -> f64 {
     match unit {
         "%" => 0.01,
         "KB" => 1024.0,
@@ -115,7 +116,7 @@ fn simulate_all<'a>(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(variant) = variants_in_turn.get(index) else { break };
-            let numbers = repeated(simulate, variant);
+            let numbers = simulate_repeated(simulate, variant);
             // the lock is poisoned only if a simulation panicked, which ends the scope anyway
             done.lock().unwrap_or_else(PoisonError::into_inner)[index] = Some(numbers);
         }
@@ -132,7 +133,7 @@ fn simulate_all<'a>(
 }
 
 /// Returns the means over a variant's repetitions.
-fn repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &Variant) -> SimulationResult {
+fn simulate_repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &Variant) -> SimulationResult {
     if variant.repeat <= 1 {
         return simulate(variant);
     }
@@ -142,7 +143,7 @@ fn repeated(simulate: &(dyn Fn(&Variant) -> SimulationResult + Sync), variant: &
         settings.push(("watch.seed".into(), seed.to_string()));
         all.push(simulate(&Variant { settings, repeat: 1, ..variant.clone() })?);
     }
-    Ok(Numbers::mean(&all))
+    Ok(Numbers::mean_of_runs(&all))
 }
 
 /// A parameter before and after a search.
@@ -162,31 +163,31 @@ pub struct FitResult {
 ///
 /// # Errors
 /// Fails if a row cannot be simulated.
-pub fn search(
+pub fn search_parameters(
     runner: &VariantRunner,
     original: &ExperimentDocument,
     max_evaluations: usize,
 ) -> Result<(Vec<FitResult>, f64), SearchError> {
     let mut trial = original.clone();
-    for _ in 0..ROUNDS {
-        for group in groups(original) {
+    for _ in 0..SEARCH_ROUNDS {
+        for group in parameter_groups(original) {
             search_group(runner, &mut trial, &group, max_evaluations)?;
         }
     }
     let rows: Vec<&String> = original.fits.iter().flat_map(|fitted| &fitted.rows).collect();
-    let outcomes = document(runner, &trial, |row| rows.contains(&&row.id));
+    let outcomes = simulate_document(runner, &trial, |row| rows.contains(&&row.id));
     let found = original.fits.iter().zip(&trial.fits);
     // rounded as it was simulated
-    let after = |is: &FitParameter| if is.whole { is.value.round() } else { is.value };
+    let after = |is: &FitParameter| if is.is_integer { is.value.round() } else { is.value };
     let found = found.map(|(was, is)| FitResult { name: was.name.clone(), before: was.value, after: after(is) });
     Ok((found.collect(), mean_square(&outcomes).sqrt()))
 }
 
 /// Number of rounds over the groups: one group's rows may depend on another's parameters.
-const ROUNDS: usize = 2;
+const SEARCH_ROUNDS: usize = 2;
 
 /// Groups the positions of parameters that share rows.
-fn groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
+fn parameter_groups(document: &ExperimentDocument) -> Vec<Vec<usize>> {
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, fitted) in document.fits.iter().enumerate().filter(|(_, f)| !f.worked_out) {
         let shares = |other: &usize| document.fits[*other].rows.iter().any(|row| fitted.rows.contains(row));
@@ -208,13 +209,13 @@ fn search_group(
     let start: Vec<f64> = group.iter().map(|index| trial.fits[*index].value).collect();
     let bounds: Vec<[f64; 2]> = group.iter().map(|index| trial.fits[*index].range).collect();
     let mut failed = None;
-    let (point, squares) = fit::least(&start, &bounds, max_evaluations, |point| {
+    let (point, squares) = fit::minimize_within_bounds(&start, &bounds, max_evaluations, |point| {
         for (index, value) in group.iter().zip(point) {
             trial.fits[*index].value = *value;
         }
-        let outcomes = document(runner, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
+        let outcomes = simulate_document(runner, trial, |row| row.usage == RowUse::Fit && rows.contains(&row.id));
         if failed.is_none() {
-            failed = outcomes.iter().find_map(|o| o.failed.as_ref().map(|because| (o.id.clone(), because.clone())));
+            failed = outcomes.iter().find_map(|o| o.failure.as_ref().map(|because| (o.id.clone(), because.clone())));
         }
         mean_square(&outcomes)
     });
@@ -283,7 +284,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
             return Err(format!("there is no system `{}`", variant.system));
         }
         let mut numbers = Numbers::default();
-        numbers.put("rate", number("host.rate", 0.0)? * number("disk.count", 1.0)?.powf(0.9));
+        numbers.insert("rate", number("host.rate", 0.0)? * number("disk.count", 1.0)?.powf(0.9));
         Ok(numbers)
     }
 
@@ -292,7 +293,7 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     #[test]
     fn rows_are_judged() {
         let read = ExperimentDocument::read("009", DOCUMENT).unwrap();
-        let outcomes = document(&BENCH, &read, |_| true);
+        let outcomes = simulate_document(&BENCH, &read, |_| true);
         assert_eq!(outcomes[0].simulated, Some(3.0));
         assert!((outcomes[1].simulated.unwrap() - 86.6).abs() < 0.1 && outcomes[1].error.unwrap() < 3.5);
         assert_eq!(outcomes[1].baseline_error, Some(10.0));
@@ -300,17 +301,17 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     }
 
     #[test]
-    fn a_run_is_repeated_by_other_seeds() {
+    fn a_run_is_repeated_with_other_seeds() {
         let simulate = |variant: &Variant| {
             let seed = variant.settings.iter().rev().find(|(key, _)| key == "watch.seed").expect("a seed");
             let mut numbers = Numbers::default();
-            numbers.put("rate", seed.1.parse().unwrap());
+            numbers.insert("rate", seed.1.parse().unwrap());
             Ok(numbers)
         };
         let bench = VariantRunner { simulate: &simulate, threads: 2 };
         let text = DOCUMENT.replacen("one = { system", "one = { repeat = 4, system", 1);
         let read = ExperimentDocument::read("009", &text).unwrap();
-        assert_eq!(document(&bench, &read, |row| row.id == "A")[0].simulated, Some(2.5));
+        assert_eq!(simulate_document(&bench, &read, |row| row.id == "A")[0].simulated, Some(2.5));
         let error =
             ExperimentDocument::read("009", &DOCUMENT.replacen("one = { system", "one = { repeat = 0, system", 1));
         assert!(error.unwrap_err().to_string().contains("repeat"));
@@ -319,17 +320,17 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     #[test]
     fn a_search_moves_parameters_by_their_fit_rows() {
         let read = ExperimentDocument::read("009", DOCUMENT).unwrap();
-        let (found, error) = search(&BENCH, &read, 200).unwrap();
+        let (found, error) = search_parameters(&BENCH, &read, 200).unwrap();
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
         // integer parameters are reported as integers
         let whole = DOCUMENT.replacen("value = 3.0", "value = 3.0\nwhole = true", 1);
-        let (found, _) = search(&BENCH, &ExperimentDocument::read("009", &whole).unwrap(), 200).unwrap();
+        let (found, _) = search_parameters(&BENCH, &ExperimentDocument::read("009", &whole).unwrap(), 200).unwrap();
         assert_eq!(found[0].after.fract(), 0.0, "{found:?}");
     }
 
     #[test]
-    fn what_does_not_fit_together_is_told() {
+    fn rejects_inconsistent_documents() {
         let cases = [
             ("rows = [\"A\"]", "rows = [\"B\"]", "must not set anything"),
             ("two:rate / one", "four:rate / one", "names run `four`"),
@@ -347,13 +348,13 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
     }
 
     #[test]
-    fn what_cannot_be_simulated_is_told_with_its_rows() {
+    fn simulation_failures_are_reported_with_their_rows() {
         let text = DOCUMENT.replacen("one = { system = \"small\" }", "one = { system = \"large\" }", 1);
         let read = ExperimentDocument::read("009", &text).unwrap();
-        let outcomes = document(&BENCH, &read, |_| true);
-        let failed = |index: usize| outcomes[index].failed.clone();
+        let outcomes = simulate_document(&BENCH, &read, |_| true);
+        let failed = |index: usize| outcomes[index].failure.clone();
         assert_eq!(failed(0), Some("run one: there is no system `large`".to_owned()));
         assert_eq!((failed(0), outcomes[1].simulated, outcomes[2].holds), (failed(1), None, None));
-        assert!(search(&BENCH, &read, 9).unwrap_err().to_string().contains("row A: run one"));
+        assert!(search_parameters(&BENCH, &read, 9).unwrap_err().to_string().contains("row A: run one"));
     }
 }

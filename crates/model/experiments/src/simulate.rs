@@ -9,17 +9,17 @@ use crate::numbers::{Numbers, path_name};
 use crate::run::{SimulationResult, Variant, VariantRunner};
 
 /// Returns the runner for the built-in systems.
-pub fn bench(threads: usize) -> VariantRunner<'static> {
-    VariantRunner { simulate: &simulate, threads }
+pub fn built_in_runner(threads: usize) -> VariantRunner<'static> {
+    VariantRunner { simulate: &simulate_variant, threads }
 }
 
 /// Simulates a variant of a built-in system.
 ///
 /// # Errors
 /// Lists mistakes in the description, by line.
-pub fn simulate(variant: &Variant) -> SimulationResult {
+pub fn simulate_variant(variant: &Variant) -> SimulationResult {
     let name = &variant.system;
-    let text = data::system(name).ok_or_else(|| format!("there is no system `{name}`"))?;
+    let text = data::system_text(name).ok_or_else(|| format!("there is no system `{name}`"))?;
     let setting = |(key, value): &(String, String)| Setting { key: key.clone(), value: value.clone() };
     let settings: Vec<Setting> = variant.settings.iter().map(setting).collect();
     let file = format!("experiments/systems/{name}.toml");
@@ -30,38 +30,44 @@ pub fn simulate(variant: &Variant) -> SimulationResult {
     let host = &described.system.host;
     // other interrupts are counted, but are no visits to a processor
     let others = host.other_interrupts_per_s * host.interrupt as f64 * 1e-9 / f64::from(host.processors.max(1));
-    Ok(numbers(&report, others))
+    Ok(report_numbers(&report, others))
 }
 
 /// Extracts the numbers of a report; `others` is the share of processor time in other interrupts.
-fn numbers(report: &SimulationReport, others: f64) -> Numbers {
+fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
     let mut numbers = Numbers::default();
     let elapsed_s = report.elapsed_s();
-    numbers.put("elapsed_s", elapsed_s);
-    numbers.put("interrupts_per_s", report.interrupts / elapsed_s);
+    numbers.insert("elapsed_s", elapsed_s);
+    numbers.insert("interrupts_per_s", report.interrupts / elapsed_s);
     let processors = report.components.iter().find(|c| c.kind == ComponentKind::Processor);
     if let Some(processors) = processors {
-        numbers.put("processor.busy", (processors.utilisation() + others).min(1.0));
+        numbers.insert("processor.busy", (processors.utilisation() + others).min(1.0));
         let interrupts_s = report.interrupt_ns * 1e-9 / elapsed_s;
-        numbers.put("interrupt_busy", (interrupts_s / f64::from(processors.servers)).min(1.0));
+        numbers.insert("interrupt_busy", (interrupts_s / f64::from(processors.servers)).min(1.0));
     }
-    workloads(&mut numbers, &report.workloads, elapsed_s);
+    insert_workloads(&mut numbers, &report.workloads, elapsed_s);
     let mut kinds: Vec<&str> = report.components.iter().map(|c| c.kind.name()).collect();
     kinds.dedup();
     for kind in kinds.into_iter().filter(|kind| *kind != ComponentKind::Processor.name()) {
         let of_kind: Vec<&Component> = report.components.iter().filter(|c| c.kind.name() == kind).collect();
-        let one = |c: &Component| part(c.utilisation(), &c.totals, &c.counts, elapsed_s);
-        parts(&mut numbers, kind, &of_kind.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
+        let one = |c: &Component| component_quantities(c.utilisation(), &c.totals, &c.counts, elapsed_s);
+        insert_quantities(&mut numbers, kind, &of_kind.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
     }
-    let one = |a: &diskwright_simulator::run::ArrayReport| part(a.totals.busy(), &a.totals, &a.counts, elapsed_s);
-    parts(&mut numbers, "array", &report.arrays.iter().map(|a| (a.name.as_str(), one(a))).collect::<Vec<_>>());
+    let one = |a: &diskwright_simulator::run::ArrayReport| {
+        component_quantities(a.totals.busy(), &a.totals, &a.counts, elapsed_s)
+    };
+    insert_quantities(
+        &mut numbers,
+        "array",
+        &report.arrays.iter().map(|a| (a.name.as_str(), one(a))).collect::<Vec<_>>(),
+    );
     numbers
 }
 
 /// Quantities of a component, with their names.
 type ComponentQuantities = [(&'static str, f64); 5];
 
-fn part(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> ComponentQuantities {
+fn component_quantities(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> ComponentQuantities {
     let bytes = (counts.bytes_read + counts.bytes_written) as f64;
     [
         ("busy", busy),
@@ -73,36 +79,36 @@ fn part(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> C
 }
 
 /// Inserts the quantities of each component by its name, and of all together: sums of rates, means of the rest.
-fn parts(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)]) {
+fn insert_quantities(numbers: &mut Numbers, kind: &str, parts: &[(&str, ComponentQuantities)]) {
     for (name, values) in parts {
         for (quantity, value) in values {
-            numbers.put(format!("{kind}.{}.{quantity}", path_name(name)), *value);
+            numbers.insert(format!("{kind}.{}.{quantity}", path_name(name)), *value);
         }
     }
     let Some((_, first)) = parts.first() else { return };
     for (index, (quantity, _)) in first.iter().enumerate() {
         let sum: f64 = parts.iter().map(|(_, values)| values[index].1).sum();
         let all = if quantity.ends_with("_per_s") { sum } else { sum / parts.len() as f64 };
-        numbers.put(format!("{kind}.{quantity}"), all);
+        numbers.insert(format!("{kind}.{quantity}"), all);
     }
 }
 
-fn workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64) {
+fn insert_workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed_s: f64) {
     let mut all = WorkloadSums::default();
     for workload in workloads {
-        let sums = WorkloadSums::of(workload);
-        sums.put(numbers, &format!("workload.{}", path_name(&workload.name)), elapsed_s);
+        let sums = WorkloadSums::from_report(workload);
+        sums.insert_into_numbers(numbers, &format!("workload.{}", path_name(&workload.name)), elapsed_s);
         for operations in &workload.operations {
             let path = format!("workload.{}.{}", path_name(&workload.name), path_name(&operations.name));
-            numbers.put(format!("{path}.operations_per_s"), operations.totals.done as f64 / elapsed_s);
-            numbers.put(format!("{path}.operation_s"), operations.totals.response_s());
+            numbers.insert(format!("{path}.operations_per_s"), operations.totals.done as f64 / elapsed_s);
+            numbers.insert(format!("{path}.operation_s"), operations.totals.response_s());
             for span in &operations.spans {
-                numbers.put(format!("{path}.{}.span_s", path_name(&span.name)), (span.to - span.from) as f64 * 1e-9);
+                numbers.insert(format!("{path}.{}.span_s", path_name(&span.name)), (span.to - span.from) as f64 * 1e-9);
             }
         }
-        all.add(&sums);
+        all.add_sums(&sums);
     }
-    all.put(numbers, "workload", elapsed_s);
+    all.insert_into_numbers(numbers, "workload", elapsed_s);
 }
 
 /// Sums over workloads.
@@ -116,7 +122,7 @@ struct WorkloadSums {
 }
 
 impl WorkloadSums {
-    fn of(workload: &WorkloadReport) -> WorkloadSums {
+    fn from_report(workload: &WorkloadReport) -> WorkloadSums {
         let responses = &workload.responses;
         let operations = || workload.operations.iter().map(|o| &o.totals);
         WorkloadSums {
@@ -128,7 +134,7 @@ impl WorkloadSums {
         }
     }
 
-    fn add(&mut self, other: &WorkloadSums) {
+    fn add_sums(&mut self, other: &WorkloadSums) {
         self.counts.reads += other.counts.reads;
         self.counts.writes += other.counts.writes;
         self.counts.bytes_read += other.counts.bytes_read;
@@ -139,7 +145,7 @@ impl WorkloadSums {
         self.operations_s += other.operations_s;
     }
 
-    fn put(&self, numbers: &mut Numbers, path: &str, elapsed_s: f64) {
+    fn insert_into_numbers(&self, numbers: &mut Numbers, path: &str, elapsed_s: f64) {
         let counts = &self.counts;
         let rates = [
             ("requests_per_s", counts.reads + counts.writes),
@@ -151,9 +157,9 @@ impl WorkloadSums {
             ("operations_per_s", self.operations),
         ];
         for (quantity, count) in rates {
-            numbers.put(format!("{path}.{quantity}"), count as f64 / elapsed_s);
+            numbers.insert(format!("{path}.{quantity}"), count as f64 / elapsed_s);
         }
-        numbers.put(format!("{path}.response_s"), self.response_s / self.requests);
-        numbers.put(format!("{path}.operation_s"), self.operations_s / self.operations as f64);
+        numbers.insert(format!("{path}.response_s"), self.response_s / self.requests);
+        numbers.insert(format!("{path}.operation_s"), self.operations_s / self.operations as f64);
     }
 }

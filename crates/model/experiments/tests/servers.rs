@@ -3,23 +3,25 @@
 
 use diskwright_experiments::numbers::Numbers;
 use diskwright_experiments::run::Variant;
-use diskwright_experiments::simulate::simulate;
+use diskwright_experiments::simulate::simulate_variant;
 
-fn run(system: &str, settings: &[(&str, &str)]) -> Numbers {
+fn simulate_system(system: &str, settings: &[(&str, &str)]) -> Numbers {
     let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    simulate(&Variant { system: system.to_owned(), settings, repeat: 1 }).unwrap_or_else(|because| panic!("{because}"))
+    simulate_variant(&Variant { system: system.to_owned(), settings, repeat: 1 })
+        .unwrap_or_else(|because| panic!("{because}"))
 }
 
-fn netbench(system: &str, settings: &[(&str, &str)]) -> f64 {
+fn netbench_bytes_per_s(system: &str, settings: &[(&str, &str)]) -> f64 {
     // users with think time need the table's 40 s until the caches are warm
     let short = [("watch.warm_up", "40s"), ("watch.duration", "40s")];
     let all: Vec<(&str, &str)> = short.iter().chain(settings).copied().collect();
-    run(system, &all).get("workload.bytes_per_s").unwrap()
+    simulate_system(system, &all).get("workload.bytes_per_s").unwrap()
 }
 
 #[test]
 fn gains_of_netbench_fall_as_drives_are_added() {
-    let drives = |left: &str, right: &str| netbench("netbench-1", &[("left.count", left), ("right.count", right)]);
+    let drives =
+        |left: &str, right: &str| netbench_bytes_per_s("netbench-1", &[("left.count", left), ("right.count", right)]);
     let (four, eight, twelve) = (drives("2", "2"), drives("4", "4"), drives("6", "6"));
     let (first, second) = (eight / four - 1.0, twelve / eight - 1.0);
     assert!((0.35..0.85).contains(&first), "{first}");
@@ -31,15 +33,15 @@ fn a_second_controller_helps_raid_5_more_than_raid_0() {
     let twelve = [("left.count", "6"), ("right.count", "6"), ("drive.model", "compaq-4gb")];
     let raid_5 = [("array.level", "raid5"), ("array.stripe_unit", "16KB")];
     let one_of_5: Vec<_> = twelve.iter().chain(&raid_5).copied().collect();
-    let gain_0 = netbench("netbench-2", &[]) / netbench("netbench-1", &twelve) - 1.0;
-    let gain_5 = netbench("netbench-2", &raid_5) / netbench("netbench-1", &one_of_5) - 1.0;
+    let gain_0 = netbench_bytes_per_s("netbench-2", &[]) / netbench_bytes_per_s("netbench-1", &twelve) - 1.0;
+    let gain_5 = netbench_bytes_per_s("netbench-2", &raid_5) / netbench_bytes_per_s("netbench-1", &one_of_5) - 1.0;
     assert!(gain_5 > gain_0 && (-0.1..0.15).contains(&gain_0), "{gain_5} against {gain_0}");
 }
 
 #[test]
 fn copying_users_gain_less_than_disks_are_added() {
     let copy_with = |disks: &str| {
-        let numbers = run("nt-copy", &[("watch.duration", "3min"), ("disk.count", disks)]);
+        let numbers = simulate_system("nt-copy", &[("watch.duration", "3min"), ("disk.count", disks)]);
         let number = |path: &str| numbers.get(path).unwrap();
         (number("workload.bytes_per_s"), number("workload.operation_s"), number("array.response_s"))
     };

@@ -103,8 +103,8 @@ const ROWS: &[(&str, RowUse, f64)] = &[
 ];
 
 #[test]
-fn rows_uses_and_printed_values_are_frozen() {
-    let documents = data::documents().expect("data");
+fn rows_uses_and_published_values_are_frozen() {
+    let documents = data::load_documents().expect("data");
     let rows: Vec<_> = documents.iter().flat_map(|document| &document.rows).collect();
     let written: Vec<(&str, RowUse)> = rows.iter().map(|row| (row.id.as_str(), row.usage)).collect();
     let frozen: Vec<(&str, RowUse)> = ROWS.iter().map(|(id, usage, _)| (*id, *usage)).collect();
@@ -116,11 +116,11 @@ fn rows_uses_and_printed_values_are_frozen() {
 
 /// Checks that every id of published-results.md is present, as a row or in parts.
 #[test]
-fn every_published_row_is_there() {
-    let documents = data::documents().expect("data");
+fn every_published_row_is_present() {
+    let documents = data::load_documents().expect("data");
     let ids = (1..=10).map(|n| format!("S{n}")).chain((1..=40).map(|n| format!("M{n}")));
     for id in ids {
-        let found = documents.iter().flat_map(|d| &d.rows).any(|row| row.is_meant_by(&id));
+        let found = documents.iter().flat_map(|d| &d.rows).any(|row| row.matches_id(&id));
         assert!(found, "{id} is missing");
     }
 }
@@ -130,10 +130,10 @@ fn every_published_row_is_there() {
 /// source gives one.
 #[test]
 fn predicted_gains_rates_and_times_have_a_naive_prediction() {
-    let documents = data::documents().expect("data");
+    let documents = data::load_documents().expect("data");
     let baseline = |doc: &str, id: &str| {
         let document = documents.iter().find(|d| d.doc == doc).expect("there");
-        document.row(id).and_then(|row| document.baseline(row)).unwrap_or(f64::NAN)
+        document.find_row(id).and_then(|row| document.baseline_value(row)).unwrap_or(f64::NAN)
     };
     for id in ["M11", "M12", "M13", "M14", "M15", "M16", "M17", "M18"] {
         assert_eq!(baseline("001", id), 57.0, "{id}");
@@ -153,7 +153,7 @@ fn predicted_gains_rates_and_times_have_a_naive_prediction() {
     }
     let without: Vec<&str> = documents
         .iter()
-        .flat_map(|d| d.rows.iter().filter(|row| row.usage == Predict && d.baseline(row).is_none()))
+        .flat_map(|d| d.rows.iter().filter(|row| row.usage == Predict && d.baseline_value(row).is_none()))
         .map(|row| row.id.as_str())
         .collect();
     assert_eq!(without, ["M19", "M7.from", "M8a.interrupt", "M8b.interrupt", "M9"], "no fitted row of the quantity");

@@ -5,13 +5,13 @@ use diskwright_experiments::document::RowUse;
 use diskwright_experiments::judge::{DocumentSummary, RowOutcome};
 use diskwright_experiments::{data, run, simulate};
 
-fn outcomes(doc: &str) -> Vec<RowOutcome> {
-    let documents = data::documents().expect("data");
+fn simulate_outcomes(doc: &str) -> Vec<RowOutcome> {
+    let documents = data::load_documents().expect("data");
     let document = documents.iter().find(|d| d.doc == doc).expect("there");
-    let outcomes = run::document(&simulate::bench(2), document, |_| true);
+    let outcomes = run::simulate_document(&simulate::built_in_runner(2), document, |_| true);
     for outcome in &outcomes {
-        let row = document.row(&outcome.id).expect("there");
-        let failure = outcome.failed.as_deref().unwrap_or_default();
+        let row = document.find_row(&outcome.id).expect("there");
+        let failure = outcome.failure.as_deref().unwrap_or_default();
         assert!(row.measure.is_none() || outcome.simulated.is_some(), "{}: {failure}", outcome.id);
         assert!(row.holds.is_empty() || outcome.holds.is_some(), "{}: {failure}", outcome.id);
     }
@@ -19,12 +19,12 @@ fn outcomes(doc: &str) -> Vec<RowOutcome> {
 }
 
 #[test]
-fn document_003() {
-    let outcomes = outcomes("003");
+fn predicts_document_003() {
+    let outcomes = simulate_outcomes("003");
     for outcome in outcomes.iter().filter(|o| o.usage == RowUse::Fit) {
         assert!(outcome.error.is_some_and(|error| error < 0.01), "{outcome:?}");
     }
-    let summary = DocumentSummary::of("003", &outcomes.iter().collect::<Vec<_>>());
+    let summary = DocumentSummary::from_outcomes("003", &outcomes.iter().collect::<Vec<_>>());
     assert_eq!((summary.others.simulated, summary.others.rows), (21, 21));
     assert!(summary.others.error < 0.10, "{summary:?}");
     assert!(summary.all.error_where_baseline < summary.all.baseline_error / 2.0, "{summary:?}");
@@ -33,10 +33,10 @@ fn document_003() {
 
 /// Checks that the numbers do not depend on the number of threads.
 #[test]
-fn the_same_every_time() {
-    let documents = data::documents().expect("data");
+fn results_do_not_depend_on_the_thread_count() {
+    let documents = data::load_documents().expect("data");
     let document = documents.iter().find(|d| d.doc == "003").expect("there");
-    let wanted = |row: &diskwright_experiments::document::PublishedRow| row.is_meant_by("S5") || row.is_meant_by("M9");
-    let run = |threads| run::document(&simulate::bench(threads), document, wanted);
+    let wanted = |row: &diskwright_experiments::document::PublishedRow| row.matches_id("S5") || row.matches_id("M9");
+    let run = |threads| run::simulate_document(&simulate::built_in_runner(threads), document, wanted);
     assert_eq!(run(1), run(3));
 }
