@@ -5,8 +5,8 @@ use diskwright_base::units::{format_significant, format_value};
 use diskwright_diagnosis::Verdict;
 use diskwright_planner::prices::PriceList;
 use diskwright_planner::series::LoadSeries;
-use diskwright_planner::series::measured::USUAL_PERCENTILE;
-use diskwright_planner::what_if::{WhatIf, what_if};
+use diskwright_planner::series::measured_demand::DEFAULT_PERCENTILE;
+use diskwright_planner::what_if::{WhatIf, predict_change};
 use serde_json::{Value, json};
 
 /// Ids of advice, each with the corresponding change.
@@ -43,7 +43,7 @@ fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &s
         ("memory.add", _) => return None,
         _ => change.to_owned(),
     };
-    let found = what_if(series, &change, USUAL_PERCENTILE, None, &PriceList::default()).ok()?;
+    let found = predict_change(series, &change, DEFAULT_PERCENTILE, None, &PriceList::default()).ok()?;
     // about the blamed disk, if there is one
     let name = &verdict.instance;
     let front = series.fronts.iter().find(|front| front.name == found.device);

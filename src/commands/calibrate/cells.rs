@@ -199,7 +199,7 @@ mod tests {
             name: "sda".into(),
             level: None,
             members: 1,
-            inverted: false,
+            from_members: false,
             leaves: Vec::new(),
             rates: diskwright_base::Histogram::new(),
             sums: FrontSums::default(),

@@ -1,7 +1,7 @@
 //! A description and its errors, as JSON and for people.
 
 use diskwright_base::units::{format_count, format_significant, format_value};
-use diskwright_planner::what_if::TRUSTED_ERROR;
+use diskwright_planner::what_if::MAX_TRUSTED_ERROR;
 use diskwright_report::{Align, TextTable};
 use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
 
 /// True if a description is good enough; `None` if nothing was kept aside.
 fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
-    summary(found.aside.iter()).map(|[mean, ..]| mean <= TRUSTED_ERROR)
+    summary(found.aside.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
 }
 
 /// Kinds of tests that cells perform, in the order of the report.

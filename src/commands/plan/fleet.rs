@@ -53,7 +53,7 @@ struct PurchaseRow {
 
 /// Plans every machine.
 pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
-    let limits = PlanLimits { list: 1, ..limits.clone() };
+    let limits = PlanLimits { list_length: 1, ..limits.clone() };
     let mut loads: Vec<(String, Result<LoadSeries, Failure>)> = Vec::new();
     if arguments.from.asking.is_asked()? {
         of_store(arguments, &mut loads)?;
@@ -114,8 +114,8 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, F
         for FleetMember { host, samples } in fleet.fetch_members(&store, hosts)? {
             let load = samples.map(|samples| {
                 let mut collector = LoadCollector::default();
-                collector.topology(samples.topology);
-                collector.frame(&samples.frame);
+                collector.set_topology(samples.topology);
+                collector.add_frame(&samples.frame);
                 collector.finish()
             });
             let load = load.map_err(Failure::Failed);

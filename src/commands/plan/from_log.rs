@@ -7,15 +7,15 @@ use clap::Args;
 use diskwright_base::units::{format_significant, format_value, parse_percentage, parse_size};
 use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
-use diskwright_planner::counted::{OperationRule, USUAL, goes_on};
+use diskwright_planner::bucket_replay::{self, BucketReplay};
+use diskwright_planner::operation_rule::{DEFAULT_RULE, OperationRule, continuing_share};
 use diskwright_planner::prices::{InstanceCaps, PriceList, VolumeOffer};
-use diskwright_planner::replay::{self, BucketReplay};
-use diskwright_planner::series::measured::{USUAL_PERCENTILE, utc_offsets};
-use diskwright_planner::series::requests::RequestLoad;
+use diskwright_planner::series::measured_demand::{DEFAULT_PERCENTILE, utc_offsets};
+use diskwright_planner::series::request_load::RequestLoad;
 use diskwright_planner::series::{
     LoadCollector, LoadSeries, LoadTick, MeasureOptions, MeasuredDemand, demand_from_series,
 };
-use diskwright_planner::what_if::{WhatIf, WhatIfError, what_if};
+use diskwright_planner::what_if::{WhatIf, WhatIfError, predict_change};
 use diskwright_planner::{PlanLimits, plan};
 use diskwright_simulator::samples::SampleRows;
 use diskwright_traces::Statistics;
@@ -112,7 +112,7 @@ impl FromOptions {
     /// Returns the options for measuring demands.
     pub fn options(&self) -> Result<MeasureOptions, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
-        let (percentile, comfort) = (self.percentile.unwrap_or(USUAL_PERCENTILE), self.comfort.unwrap_or(1.0));
+        let (percentile, comfort) = (self.percentile.unwrap_or(DEFAULT_PERCENTILE), self.comfort.unwrap_or(1.0));
         if !(1.0..=100.0).contains(&percentile) {
             return usage(format!("--percentile {percentile}: expected 1 to 100"));
         }
@@ -228,7 +228,7 @@ fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolum
         instance(&volume.offer, limits)?;
     }
     if let Some(change) = &from.what_if {
-        diskwright_planner::what_if::parse(change)
+        diskwright_planner::what_if::parse_change(change)
             .map_err(|because| Failure::Usage(format!("--what-if `{change}`: {because}")))?;
     }
     Ok(volume)
@@ -265,24 +265,24 @@ fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
 
 /// Reads the load of these devices in logs, or of all.
 pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
-    let mut collector = LoadCollector::of(devices);
+    let mut collector = LoadCollector::for_devices(devices);
     logs.read(|piece| collect(&mut collector, piece))?;
     let mut series = collector.finish();
     let is_there = |name: &&String| {
         series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
-            || series.within.iter().any(|(within, _)| within == *name)
+            || series.nested_devices.iter().any(|(within, _)| within == *name)
     };
     if let Some(name) = devices.iter().find(|name| !is_there(name)) {
         let known: Vec<&str> =
-            series.fronts.iter().map(|f| &f.name).chain(&series.left_out).map(String::as_str).collect();
+            series.fronts.iter().map(|f| &f.name).chain(&series.unselected_devices).map(String::as_str).collect();
         let (near, known) = (output::name(did_you_mean(name, &known)), output::name(known.join(", ")));
         let name = output::name(name);
         return Err(Failure::Usage(format!(
             "--device `{name}`: the log has no such disk or array{near}; it has {known}"
         )));
     }
-    if !series.left_out.is_empty() {
-        series.notes.push(format!("left out: {} (--device)", series.left_out.join(", ")));
+    if !series.unselected_devices.is_empty() {
+        series.notes.push(format!("left out: {} (--device)", series.unselected_devices.join(", ")));
     }
     Ok(series)
 }
@@ -290,9 +290,9 @@ pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
 /// Passes a piece of a log to a collector.
 pub fn collect(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
     match piece {
-        LogPiece::Frame(frame) => collector.frame(frame),
+        LogPiece::Frame(frame) => collector.add_frame(frame),
         LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
-            collector.topology(serde_json::from_str(&note.text)?);
+            collector.set_topology(serde_json::from_str(&note.text)?);
         }
         LogPiece::Note(_) => {}
     }
@@ -310,7 +310,7 @@ fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     let summary = trace.summary();
     let report = statistics.finish(&summary.devices);
     let name = summary.files.first().cloned().unwrap_or_default();
-    let mut series = load.finish(&name);
+    let mut series = load.into_series(&name);
     series.sequential_share = report.all.sequential_in_streams.or(report.all.sequential);
     if report.all.footprint.bytes > 0 {
         let bytes = diskwright_base::units::format_value(report.all.footprint.bytes as f64, "bytes");
@@ -323,13 +323,13 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     let (system, notes) = simulate::system::describe(path, &[])?;
     let mut samples = SampleRows::new(&system);
     let mut collector = LoadCollector::default();
-    collector.topology(samples.topology().clone());
+    collector.set_topology(samples.topology().clone());
     let (mut frame, mut row) = (Frame::default(), Vec::new());
     let outcome = simulate::system::simulate(system, notes, |report| {
         let tick = samples.row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);
-        collector.frame(&frame);
+        collector.add_frame(&frame);
         Ok(())
     })?;
     if let Some(because) = outcome.unmeasured() {
@@ -344,7 +344,7 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
 }
 
 fn predict(series: &LoadSeries, change: &str, options: &MeasureOptions, prices: &PriceList) -> Result<WhatIf, Failure> {
-    what_if(series, change, options.percentile, options.users, prices).map_err(|error| match error {
+    predict_change(series, change, options.percentile, options.users, prices).map_err(|error| match error {
         WhatIfError::Names(..) => Failure::Usage(error.to_string()),
         WhatIfError::Refused(..) => Failure::Failed(error.to_string()),
     })
@@ -362,7 +362,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default().to_lowercase();
-    let offer = prices.volume(&name).cloned().ok_or_else(|| {
+    let offer = prices.find_volume(&name).cloned().ok_or_else(|| {
         let ids: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
         let short = ids.iter().filter_map(|id| Some(id.split_once('-')?.1));
         let near = did_you_mean(&name, short.chain(ids.iter().copied()).collect::<Vec<&str>>());
@@ -380,11 +380,11 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     }
     match iops {
         Some(_) if !offer.iops.sold => Err(wrong(format!("{} sells no IOPS: its size decides them", offer.id))),
-        Some(iops) if iops > offer.iops.reachable(gib) => {
-            Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.reachable(gib))))
+        Some(iops) if iops > offer.iops.max_value(gib) => {
+            Err(wrong(format!("at most {:.0} operations per second at this size", offer.iops.max_value(gib))))
         }
-        Some(iops) if iops < offer.iops.with => {
-            Err(wrong(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.with)))
+        Some(iops) if iops < offer.iops.base => {
+            Err(wrong(format!("{} has at least {:.0} operations per second", offer.id, offer.iops.base)))
         }
         iops => Ok(ReplayedVolume { offer, gib, iops }),
     }
@@ -399,21 +399,25 @@ fn replayed(
     comfort: f64,
 ) -> Result<Vec<BucketReplay>, Failure> {
     let offer = &volume.offer;
-    let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled(comfort)).collect();
-    let rule = OperationRule::of_offer(offer);
+    let ticks: Vec<LoadTick> = series.ticks.iter().map(|tick| tick.scaled_by(comfort)).collect();
+    let rule = OperationRule::for_offer(offer);
     // a log shows no sequential share; only a typed one (--sequential) is known
     let sequential = measured.demand.sequential_share;
-    let on = goes_on(sequential, measured.demand.read_share());
-    let mut all: Vec<BucketReplay> = replay::volume_buckets(offer, volume.gib, volume.iops, None)
+    let on = continuing_share(sequential, measured.demand.read_share());
+    let mut all: Vec<BucketReplay> = bucket_replay::volume_buckets(offer, volume.gib, volume.iops, None)
         .iter()
-        .map(|bucket| replay::replay(bucket, &ticks, &rule, on))
+        .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &rule, on))
         .collect();
     if let Some(caps) = instance(offer, limits)? {
         // an instance counts the bytes that are moved
-        all.extend(replay::instance_buckets(caps).iter().map(|bucket| replay::replay(bucket, &ticks, &USUAL, 0.0)));
+        all.extend(
+            bucket_replay::instance_buckets(caps)
+                .iter()
+                .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &DEFAULT_RULE, 0.0)),
+        );
     }
     let mut notes = Vec::new();
-    if let Some(caps) = instance(offer, limits)?.filter(|caps| caps.most.is_none()) {
+    if let Some(caps) = instance(offer, limits)?.filter(|caps| caps.burst.is_none()) {
         notes.push(format!("{}: no rates above its baseline are known, so only the baseline is allowed", caps.id));
     }
     if let Some(bytes) = measured.demand.capacity_bytes.filter(|bytes| *bytes > volume.gib * 1_073_741_824.0) {
@@ -423,14 +427,14 @@ fn replayed(
             format_significant(volume.gib)
         ));
     }
-    if rule.whole {
+    if rule.draws_whole_units {
         let unit = format_value(rule.unit_bytes, "bytes");
         notes.push(match sequential {
             Some(_) => format!("{}: every request that does not continue the previous one counts as {unit}", offer.id),
             None => format!("{}: the log does not show the order of requests, so each counts as {unit}", offer.id),
         });
     }
-    let unknown_s = replay::unknown_s(&ticks);
+    let unknown_s = bucket_replay::unknown_time_s(&ticks);
     if unknown_s > 0.0 {
         let gaps = format_value(unknown_s, "s");
         notes.push(format!("gaps of {gaps} in all: the load is unknown then, and credits and delays stay the same"));

@@ -1,8 +1,8 @@
 //! The measured load, on a terminal.
 
 use diskwright_base::units::{format_count, format_significant, format_value};
-use diskwright_planner::replay::{BucketReplay, BucketUnit};
-use diskwright_planner::series::measured::LoadPercentiles;
+use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
+use diskwright_planner::series::measured_demand::LoadPercentiles;
 use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
 use diskwright_report::{Align, Ink, Style, TextTable};
@@ -135,7 +135,7 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     lines
 }
 
-fn hidden(found: &diskwright_planner::series::hidden::HiddenLoad) -> String {
+fn hidden(found: &diskwright_planner::series::hidden_load::HiddenLoad) -> String {
     let (device, method) = (&found.device, &found.method);
     let (time, rate) = (format_value(found.saturated_s, "s"), format_value(found.plateau_per_s, "per_s"));
     let hidden_demand = match (found.asked_per_s, found.interval_per_s) {
@@ -221,7 +221,7 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diskwright_planner::series::hidden::HiddenLoad;
+    use diskwright_planner::series::hidden_load::HiddenLoad;
 
     #[test]
     fn the_name_of_a_device_is_harmless_in_a_heading() {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use diskwright_base::units::{parse_duration, parse_share, parse_size};
 use diskwright_counters::live::{Clock, SystemClock};
-use diskwright_planner::arithmetic::turned_back;
+use diskwright_planner::arithmetic::front_end_from_member_io;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::limits::ExistingDrives;
-use diskwright_planner::prices::{PriceList, built_in, read};
+use diskwright_planner::prices::{PriceList, built_in_prices, read_price_list};
 use diskwright_planner::{Demand, DemandError, PartFilter, PlanLimits};
 use diskwright_simulator::{ArrayLevel, catalogue};
 
@@ -191,9 +191,9 @@ impl DemandOptions {
             response: self.target()?,
             queue: self.queue,
             growth: self.typed_growth(),
-            ..Demand::typed(reads, writes, size)
+            ..Demand::from_rates(reads, writes, size)
         };
-        demand.check().map_err(|error| usage(in_options(&error)))?;
+        demand.check_values().map_err(|error| usage(in_options(&error)))?;
         // checked here, so that a wrong one is reported before anything is planned
         self.horizon_days()?;
         Ok(demand)
@@ -208,7 +208,7 @@ impl DemandOptions {
         let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
         let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
         let response = self.response.as_deref().map(|text| seconds("--response", text)).transpose()?;
-        Ok(response.map(|target_s| ResponseTarget { target_s, of }))
+        Ok(response.map(|target_s| ResponseTarget { target_s, statistic: of }))
     }
 
     /// True if a load was typed.
@@ -243,7 +243,7 @@ impl DemandOptions {
             sequential_share: self.sequential.or(measured.sequential_share),
             ..measured
         };
-        demand.check().map_err(|error| usage(error.to_string()))?;
+        demand.check_values().map_err(|error| usage(error.to_string()))?;
         Ok(demand)
     }
 
@@ -262,7 +262,7 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
     if members < level.info().members_least {
         return Err(usage(format!("{level} needs at least {} members", level.info().members_least)));
     }
-    turned_back(level, members, reads, writes).ok_or_else(|| {
+    front_end_from_member_io(level, members, reads, writes).ok_or_else(|| {
         usage(format!(
             "{level} of {members} cannot have so few reads for so many writes: small writes read before they write"
         ))
@@ -274,7 +274,7 @@ impl LimitOptions {
     pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
         let (prices, own_currency) = self.price_list()?;
         let now = rfc3339(SystemClock.read_clocks().wall_ns);
-        let mut limits = PlanLimits::usual(prices, now.get(..10).unwrap_or_default());
+        let mut limits = PlanLimits::with_defaults(prices, now.get(..10).unwrap_or_default());
         let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
         limits.budget = budget;
         limits.currency = self.currency(currency, own_currency)?;
@@ -287,7 +287,7 @@ impl LimitOptions {
             let known = "expected hdd, ssd, cloud or cloud:PROVIDER";
             limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
         }
-        let id = |name: &String| limits.prices.volume(name).map_or(name.clone(), |offer| offer.id.clone());
+        let id = |name: &String| limits.prices.find_volume(name).map_or(name.clone(), |offer| offer.id.clone());
         limits.drives = self.drives.iter().map(id).collect();
         if let Some(path) = &self.catalogue {
             let name = path.display().to_string();
@@ -307,7 +307,7 @@ impl LimitOptions {
             if let Some(unit) = self.stripe_unit.iter().find(|unit| !good(unit)) {
                 return Err(usage(format!("--stripe-unit {unit}: expected a multiple of 512 bytes up to 1 GiB")));
             }
-            limits.units = self.stripe_unit.clone();
+            limits.stripe_units = self.stripe_unit.clone();
         }
         if !(self.years > 0.0 && self.years <= 100.0) {
             return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
@@ -321,19 +321,20 @@ impl LimitOptions {
             return Err(usage(format!("--surplus {}%: expected at most 1000%", 100.0 * self.surplus)));
         }
         limits.surplus = self.surplus;
-        limits.list = self.list.into();
+        limits.list_length = self.list.into();
         limits.horizon_days = horizon_days;
         Ok(limits)
     }
 
     /// Loads the built-in prices, overridden by the user's own, and the one currency of the latter.
     fn price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
-        let mut prices = built_in();
+        let mut prices = built_in_prices();
         let mut own_currency = None;
         if let Some(path) = &self.prices {
             let name = path.display().to_string();
             let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
-            let own = read(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
+            let own =
+                read_price_list(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
             match own.currencies()[..] {
                 [] => {}
                 [one] => own_currency = Some(one.to_owned()),

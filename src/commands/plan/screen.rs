@@ -87,7 +87,7 @@ fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
         "{which} that meets the demand: {} ({price}); mean response {}, sustains {}.",
         title(design),
         format_value(design.response_s.mean, "s"),
-        design.headroom_words()
+        design.describe_headroom()
     )
 }
 
@@ -109,7 +109,7 @@ pub fn demand_words(answer: &PlanAnswer) -> String {
         None => ", no capacity given".into(),
     };
     if let Some(target) = demand.response {
-        words += &format!(", {} response {}", target.of.name(), format_value(target.target_s, "s"));
+        words += &format!(", {} response {}", target.statistic.name(), format_value(target.target_s, "s"));
     }
     words
 }

@@ -12,10 +12,10 @@
 
 use diskwright_base::Rng;
 use diskwright_planner::analysis::StorageDesign;
-use diskwright_planner::parts::{DesignPart, parts};
-use diskwright_planner::prices::built_in;
-use diskwright_planner::search::sustained;
-use diskwright_planner::simulated::{ArrayCondition, simulate};
+use diskwright_planner::design_part::{DesignPart, list_parts};
+use diskwright_planner::prices::built_in_prices;
+use diskwright_planner::search::sustainable_factor;
+use diskwright_planner::simulation::{ArrayCondition, simulate_design};
 use diskwright_planner::{Demand, PlanLimits};
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::analytic;
@@ -41,9 +41,9 @@ fn main() {
     let tiny = !std::env::args().any(|argument| argument == "--bench");
     let designs = option("--designs", if tiny { 12 } else { 300 });
     let requests = if tiny { 1000 } else { 20_000 };
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(700.0, 300.0, 8192.0) };
-    let limits = PlanLimits { max_volumes: 1, ..PlanLimits::usual(built_in(), "2026-11-23") };
-    let all = parts(&demand, &limits).expect("parts");
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(700.0, 300.0, 8192.0) };
+    let limits = PlanLimits { max_volumes: 1, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") };
+    let all = list_parts(&demand, &limits).expect("parts");
     let seed = option("--seed", 19);
     let mut rows: Vec<DeviationRow> =
         (0..designs).filter_map(|number| row(&all, &mut Rng::new(seed, number), requests)).collect();
@@ -82,18 +82,18 @@ fn row(all: &[DesignPart], rng: &mut Rng, requests: u32) -> Option<DeviationRow>
     let size = |rng: &mut Rng| f64::from(pick(rng, &[4096, 8192, 16_384, 65_536, 131_072]));
     let reads = pick(rng, &[0.0, 300.0, 500.0, 700.0, 900.0, 1000.0]);
     let (read_size_bytes, write_size_bytes) = (size(rng), size(rng));
-    let demand = Demand { read_size_bytes, write_size_bytes, ..Demand::typed(reads, 1000.0 - reads, 4096.0) };
+    let demand = Demand { read_size_bytes, write_size_bytes, ..Demand::from_rates(reads, 1000.0 - reads, 4096.0) };
     let load = 0.1 + 0.8 * rng.next_f64();
     let design = StorageDesign { part, level, count, unit_bytes, path: None };
-    compare(&design, &demand.scaled(load * sustained(&design, &demand)), load, requests)
+    compare(&design, &demand.scaled_by(load * sustainable_factor(&design, &demand)), load, requests)
 }
 
 fn compare(design: &StorageDesign<'_>, demand: &Demand, load: f64, requests: u32) -> Option<DeviationRow> {
-    let found = simulate(design, demand, ArrayCondition::Healthy, requests).ok()?.response_s?;
+    let found = simulate_design(design, demand, ArrayCondition::Healthy, requests).ok()?.response_s?;
     let apart = |of: Apart| -> Apart { std::array::from_fn(|index| of[index] / found[index] - 1.0) };
-    let analysis = design.respond(demand).ok()??;
-    let [p95, p99] = design.percentiles(demand, &analysis)?;
-    let solved = analytic::solve(&design.system(demand, 0)).ok();
+    let analysis = design.predict_response(demand).ok()??;
+    let [p95, p99] = design.estimate_percentiles(demand, &analysis)?;
+    let solved = analytic::solve(&design.to_system(demand, 0)).ok();
     let solver = solved.map(|found| {
         let workload = &found.workloads[0];
         apart([found.response_s, workload.percentile_s(0.95), workload.percentile_s(0.99)])

@@ -9,28 +9,28 @@
 use std::time::Instant;
 
 use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
-use diskwright_planner::parts::parts;
-use diskwright_planner::prices::built_in;
-use diskwright_planner::search::search;
+use diskwright_planner::design_part::list_parts;
+use diskwright_planner::prices::built_in_prices;
+use diskwright_planner::search::search_designs;
 use diskwright_planner::{Demand, PlanLimits};
 
 fn main() {
     let tiny = !std::env::args().any(|argument| argument == "--bench");
     let max_drives = if tiny { 16 } else { 300 };
     let spares = if tiny { vec![0] } else { (0..4).collect() };
-    let limits = PlanLimits { max_drives, spares, ..PlanLimits::usual(built_in(), "2026-11-23") };
+    let limits = PlanLimits { max_drives, spares, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") };
     for (name, ms, size) in [("8 KiB", 20.0, 8192.0), ("96 KiB", 40.0, 98_304.0)] {
-        let response = Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean });
-        let demand = Demand { capacity_bytes: Some(40e12), response, ..Demand::typed(2000.0, 700.0, size) };
+        let response = Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean });
+        let demand = Demand { capacity_bytes: Some(40e12), response, ..Demand::from_rates(2000.0, 700.0, size) };
         // the tables of flash models are built once
-        let all = parts(&demand, &limits).expect("parts");
+        let all = list_parts(&demand, &limits).expect("parts");
         let first = Instant::now();
-        let outcome = search(&demand, &limits, &all, &[]);
+        let outcome = search_designs(&demand, &limits, &all, &[]);
         let cold = first.elapsed();
         let mut least = cold;
         for _ in 0..if tiny { 1 } else { 5 } {
             let begin = Instant::now();
-            assert_eq!(search(&demand, &limits, &all, &[]).searched, outcome.searched);
+            assert_eq!(search_designs(&demand, &limits, &all, &[]).searched, outcome.searched);
             least = least.min(begin.elapsed());
         }
         println!(

@@ -13,13 +13,13 @@ use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 use diskwright_simulator::{ArrayLevel, DeviceModel};
 
 use crate::arithmetic::{usable_members, write_cost};
+use crate::controller_path::DesignPath;
 use crate::demand::Demand;
-use crate::parts::{DesignPart, volume_need};
-use crate::paths::DesignPath;
+use crate::design_part::{DesignPart, volume_need};
 use crate::reliability::gamma_share;
 
 /// Name of a design's members together among its parts.
-pub const MEMBERS: &str = "members";
+pub const MEMBERS_PART: &str = "members";
 
 /// Members of one part at a RAID level.
 #[derive(Clone, Copy, Debug)]
@@ -42,32 +42,32 @@ pub struct DesignResponse {
     /// Mean response, s.
     pub mean_s: f64,
     /// Mean of reads and of writes, s; NaN if there are none.
-    pub kinds_s: [f64; 2],
+    pub read_write_s: [f64; 2],
     /// Utilization of each part, the highest first.
     pub utilization: Vec<(String, f64)>,
 }
 
 impl DesignResponse {
     /// Utilization of the busiest part.
-    pub fn busiest(&self) -> f64 {
+    pub fn busiest_share(&self) -> f64 {
         self.utilization.first().map_or(0.0, |part| part.1)
     }
 }
 
 /// Requests of a demand that a rotating disk serves without moving its arm, because they continue where the previous
 /// request on the same disk ended.
-struct ContinuedRequests {
+struct SequentialRequests {
     /// Shares of the reads and of the writes.
     shares: [f64; 2],
     /// Time of the others on an idle design, less that of these: the transfer, s.
-    saved_s: [f64; 2],
+    saving_s: [f64; 2],
     /// All work of the arms, relative to the work if every request were random.
-    work: f64,
+    arm_work: f64,
 }
 
 /// Describes the volume for the solver, which treats all requests as random: limits are raised by what sequential
 /// requests count for less.
-fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
+fn with_merged_limits(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
     let (less, all) = (volume_need(spec, demand), volume_need(spec, random));
     let higher = |limit: RateLimit, index: usize| RateLimit {
         baseline: limit.baseline * all[index] / less[index],
@@ -78,14 +78,14 @@ fn merging(spec: &VolumeSpec, demand: &Demand, random: &Demand) -> VolumeSpec {
 }
 
 /// Rounds a size to blocks, at least one.
-fn size_bytes(bytes: f64) -> u64 {
+fn round_to_blocks(bytes: f64) -> u64 {
     ((bytes / 512.0).round().max(1.0) * 512.0) as u64
 }
 
 impl StorageDesign<'_> {
     /// Capacity for data, bytes.
     pub fn usable_bytes(&self) -> f64 {
-        usable_members(self.level, self.count) * self.part.bytes
+        usable_members(self.level, self.count) * self.part.capacity_bytes
     }
 
     /// I/Os per second of each member: small requests, or as many as the stripe units that they span.
@@ -105,7 +105,7 @@ impl StorageDesign<'_> {
     }
 
     /// Returns the design as a system under a demand, with `extra` drives beside it.
-    pub fn system(&self, demand: &Demand, extra: u16) -> System {
+    pub fn to_system(&self, demand: &Demand, extra: u16) -> System {
         let mut group = Drives::new("member", u32::from(self.count + extra), self.part.device.clone());
         if let DeviceModel::Mechanical(model) = &self.part.device {
             (group.order, group.depth) = (model.policy(), model.slots());
@@ -120,7 +120,7 @@ impl StorageDesign<'_> {
         }
         let load = LoadSpec::Open(OpenSpec {
             gap: DurationDistribution::Exponential { mean_s: 1.0 / demand.requests_per_s() },
-            classes: classes(demand),
+            classes: operation_classes(demand),
             most_outstanding: 20_000,
             ..OpenSpec::default()
         });
@@ -131,7 +131,7 @@ impl StorageDesign<'_> {
             system.arrays.iter_mut().for_each(|set| set.spares = spares.clone().collect());
         }
         if let Some(path) = &self.path {
-            path.attach(&mut system);
+            path.attach_drives(&mut system);
         }
         system
     }
@@ -140,7 +140,7 @@ impl StorageDesign<'_> {
     /// that one belongs to the stream as well, and is of the same kind. In a stream over stripe units, each member has
     /// a stream. Small writes to parity read first, so they never continue, and their I/Os stand between the reads;
     /// copies are read in turns, and data read from one copy was not read from the other.
-    fn continuing(&self, demand: &Demand) -> [f64; 2] {
+    fn sequential_shares(&self, demand: &Demand) -> [f64; 2] {
         let share = demand.sequential_share.unwrap_or(0.0);
         let (reads, info) = (demand.read_share(), self.level.info());
         if info.parities > 0 {
@@ -154,33 +154,39 @@ impl StorageDesign<'_> {
 
     /// Savings by requests that continue the previous one; `None` if there are none, or if every position is treated as
     /// random.
-    fn continued(&self, demand: &Demand, random: &Demand) -> Result<Option<ContinuedRequests>, UnsolvedReason> {
-        let shares = self.continuing(demand);
+    fn sequential_requests(
+        &self,
+        demand: &Demand,
+        random: &Demand,
+    ) -> Result<Option<SequentialRequests>, UnsolvedReason> {
+        let shares = self.sequential_shares(demand);
         let is_arm = matches!(&self.part.device, DeviceModel::Mechanical(_));
         let Some(rate) = self.part.stream_bytes_per_s.filter(|_| is_arm && shares != [0.0, 0.0]) else {
             return Ok(None);
         };
-        let Some(idle) = StorageDesign { path: None, ..*self }.respond(&random.scaled(1e-4))? else { return Ok(None) };
+        let Some(idle) = StorageDesign { path: None, ..*self }.predict_response(&random.scaled_by(1e-4))? else {
+            return Ok(None);
+        };
         let transfer = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| bytes / rate);
-        let saved_s = [0, 1].map(|kind| (idle.kinds_s[kind] - transfer[kind]).max(0.0));
+        let saved_s = [0, 1].map(|kind| (idle.read_write_s[kind] - transfer[kind]).max(0.0));
         // I/Os of each kind on the members; small writes to parity need several
         let ios = [demand.reads_per_s, demand.writes_per_s * write_cost(self.level, self.count)];
-        let saved = [0, 1].map(|kind| match idle.kinds_s[kind] > 0.0 {
-            true => ios[kind] * shares[kind] * saved_s[kind] / idle.kinds_s[kind],
+        let saved = [0, 1].map(|kind| match idle.read_write_s[kind] > 0.0 {
+            true => ios[kind] * shares[kind] * saved_s[kind] / idle.read_write_s[kind],
             false => 0.0,
         });
         let work = 1.0 - (saved[0] + saved[1]) / (ios[0] + ios[1]);
-        Ok(Some(ContinuedRequests { shares, saved_s, work }))
+        Ok(Some(SequentialRequests { shares, saving_s: saved_s, arm_work: work }))
     }
 
     /// Predicts its response; `None` if it cannot keep up.
     ///
     /// # Errors
     /// The part that cannot be solved.
-    pub fn respond(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
+    pub fn predict_response(&self, demand: &Demand) -> Result<Option<DesignResponse>, UnsolvedReason> {
         // percentiles of a user's own drive are the solver's, as for other members
         let limits = match &self.part.device {
-            DeviceModel::Volume(spec) if self.part.volume.is_some() => self.limits(spec, demand),
+            DeviceModel::Volume(spec) if self.part.volume.is_some() => self.volume_limits(spec, demand),
             _ => Vec::new(),
         };
         if limits.first().is_some_and(|limit| limit.1 >= 1.0) {
@@ -191,12 +197,12 @@ impl StorageDesign<'_> {
         // a cache accepts writes at once; what it passes on is the same as without it
         let write_back = self.path.filter(|path| path.write_back);
         let through = StorageDesign { path: self.path.map(|path| DesignPath { write_back: false, ..path }), ..*self };
-        let continued = self.continued(demand, &random)?;
-        let load = continued.as_ref().map_or(random.clone(), |continued| random.scaled(continued.work));
-        let mut system = through.system(&load, 0);
+        let continued = self.sequential_requests(demand, &random)?;
+        let load = continued.as_ref().map_or(random.clone(), |continued| random.scaled_by(continued.arm_work));
+        let mut system = through.to_system(&load, 0);
         let joins = demand.sequential_share.is_some_and(|share| share > 0.0);
         if let (DeviceModel::Volume(spec), Some(group), true) = (&self.part.device, system.drives.first_mut(), joins) {
-            group.device = DeviceModel::Volume(Arc::new(merging(spec, demand, &random)));
+            group.device = DeviceModel::Volume(Arc::new(with_merged_limits(spec, demand, &random)));
         }
         match analytic::solve(&system) {
             Ok(solution) => {
@@ -207,7 +213,7 @@ impl StorageDesign<'_> {
                     // equal members are one part
                     let name = match self.path.and_then(|path| path.part_name(&name)) {
                         Some(name) => name,
-                        None if name.starts_with("member") => MEMBERS.to_owned(),
+                        None if name.starts_with("member") => MEMBERS_PART.to_owned(),
                         None => name,
                     };
                     match busiest.iter_mut().find(|part| part.0 == name) {
@@ -220,7 +226,7 @@ impl StorageDesign<'_> {
                 let mut mean_s = solution.response_s;
                 if let Some(continued) = continued {
                     for kind in [0, 1] {
-                        kinds_s[kind] -= continued.shares[kind] * continued.saved_s[kind];
+                        kinds_s[kind] -= continued.shares[kind] * continued.saving_s[kind];
                     }
                     mean_s = demand.mean_of(kinds_s);
                 }
@@ -228,7 +234,7 @@ impl StorageDesign<'_> {
                     kinds_s[1] = path.pass_s(demand.write_size_bytes);
                     mean_s = demand.mean_of(kinds_s);
                 }
-                Ok(Some(DesignResponse { mean_s, kinds_s, utilization: busiest }))
+                Ok(Some(DesignResponse { mean_s, read_write_s: kinds_s, utilization: busiest }))
             }
             Err(UnsolvedReason::Overload(_)) => Ok(None),
             Err(other) => Err(other),
@@ -237,8 +243,8 @@ impl StorageDesign<'_> {
 
     /// Limits of parallel volumes, each with its share of the requests: those of operations and of bytes by name, with
     /// their utilization, the highest first.
-    fn limits(&self, spec: &VolumeSpec, demand: &Demand) -> Vec<(String, f64)> {
-        let each = demand.scaled(1.0 / f64::from(self.count));
+    fn volume_limits(&self, spec: &VolumeSpec, demand: &Demand) -> Vec<(String, f64)> {
+        let each = demand.scaled_by(1.0 / f64::from(self.count));
         let need = volume_need(spec, &each);
         let names = self.part.volume.as_ref().map(|volume| [volume.iops.1.clone(), volume.rate.1.clone()]);
         let names = names.unwrap_or_else(|| ["IOPS".into(), "throughput".into()]);
@@ -253,21 +259,21 @@ impl StorageDesign<'_> {
     /// variance of an idle design and of waits. That of a wait W is W² + 2/3 W E[S³] / E[S²] (Takács, for M/G/1: W² + λ
     /// E[S³] / (3 (1 - ρ)) with W = λ E[S²] / (2 (1 - ρ))). Small writes to parity wait twice. The short list has those
     /// of the simulation.
-    pub fn percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
-        let idle = self.respond(&demand.scaled(1e-4)).ok()??;
-        let (share, cv2) = (demand.read_share(), self.variation());
+    pub fn estimate_percentiles(&self, demand: &Demand, response: &DesignResponse) -> Option<[f64; 2]> {
+        let idle = self.predict_response(&demand.scaled_by(1e-4)).ok()??;
+        let (share, cv2) = (demand.read_share(), self.squared_variation());
         let turns = [1.0, if self.level.info().parities > 0 { 2.0 } else { 1.0 }];
         // a member's service time
-        let service = if idle.kinds_s[0] > 0.0 { idle.kinds_s[0] } else { idle.kinds_s[1] / turns[1] };
+        let service = if idle.read_write_s[0] > 0.0 { idle.read_write_s[0] } else { idle.read_write_s[1] / turns[1] };
         let rest = 2.0 / 3.0
             * match &self.part.volume {
                 // a request that waits for a limit waits for its next token
-                Some(_) => response.busiest() * f64::from(self.count) / demand.requests_per_s(),
+                Some(_) => response.busiest_share() * f64::from(self.count) / demand.requests_per_s(),
                 None => service * (1.0 + 3.0 * cv2) / (1.0 + cv2),
             };
         let mut parts: Vec<(f64, f64, f64)> = Vec::new();
         for (kind, share) in [share, 1.0 - share].into_iter().enumerate().filter(|(_, share)| *share > 0.0) {
-            let (mean, idle) = (response.kinds_s[kind], idle.kinds_s[kind]);
+            let (mean, idle) = (response.read_write_s[kind], idle.read_write_s[kind]);
             let wait = (mean - idle).max(0.0);
             let still = cv2 * service.min(idle).powi(2) * turns[kind];
             parts.push((share, mean, (still + wait * wait / turns[kind] + wait * rest).max(1e-6 * mean * mean)));
@@ -287,7 +293,7 @@ impl StorageDesign<'_> {
 
     /// Squared coefficient of variation of an idle member's service time: of a drive, arm and rotation; of a volume, as
     /// described; of flash, little.
-    fn variation(&self) -> f64 {
+    fn squared_variation(&self) -> f64 {
         match &self.part.device {
             DeviceModel::Mechanical(_) => 0.12,
             DeviceModel::Volume(spec) => spec.read.variation_squared(),
@@ -298,11 +304,11 @@ impl StorageDesign<'_> {
 }
 
 /// Operation classes of a demand: random requests, and those that continue where the last one ended (in one stream).
-fn classes(demand: &Demand) -> Vec<OperationClass> {
+fn operation_classes(demand: &Demand) -> Vec<OperationClass> {
     let transfer = OperationTransfer {
         read_share: demand.read_share(),
-        bytes: RequestSizes::One(size_bytes(demand.read_size_bytes.max(512.0))),
-        write_bytes: Some(RequestSizes::One(size_bytes(demand.write_size_bytes.max(512.0)))),
+        bytes: RequestSizes::One(round_to_blocks(demand.read_size_bytes.max(512.0))),
+        write_bytes: Some(RequestSizes::One(round_to_blocks(demand.write_size_bytes.max(512.0)))),
         ..OperationTransfer::default()
     };
     let sequential = demand.sequential_share.unwrap_or(0.0);

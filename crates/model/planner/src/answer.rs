@@ -5,12 +5,12 @@
 use diskwright_base::units::format_significant;
 use serde::Serialize;
 
-use crate::bought::BoughtItem;
+use crate::arithmetic_steps::ArithmeticStep;
 use crate::demand::Demand;
-pub use crate::period::PricePeriod;
-use crate::reliability::drawn::MissionOutcome;
-use crate::search::MOST_FACTOR;
-use crate::steps::ArithmeticStep;
+pub use crate::price_period::PricePeriod;
+use crate::purchase::BoughtItem;
+use crate::reliability::mission_simulation::MissionOutcome;
+use crate::search::MAX_LOAD_FACTOR;
 
 /// Answer to a demand.
 #[derive(Clone, Debug, Serialize)]
@@ -34,7 +34,7 @@ pub struct PlanAnswer {
     pub notes: Vec<String>,
 }
 
-pub use crate::judged::RESPONSE;
+pub use crate::judged_design::RESPONSE_LIMIT;
 
 /// A design of the short list.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -276,17 +276,17 @@ pub struct BreakEven {
 impl PlannedDesign {
     /// Formats `1.2x the load, limited by members`: the sustained load, and its limit.
     #[must_use]
-    pub fn headroom_words(&self) -> String {
+    pub fn describe_headroom(&self) -> String {
         let times = |factor: f64| format!("{}x the load", format_significant(factor));
         match self.headroom_limit.as_deref() {
             None => format!("at least {}", times(self.headroom)),
-            Some(RESPONSE) if self.saturates_at < MOST_FACTOR => format!(
+            Some(RESPONSE_LIMIT) if self.saturates_at < MAX_LOAD_FACTOR => format!(
                 "{}, limited by the response time (saturates first: {}, at {}x)",
                 times(self.headroom),
                 self.limit,
                 format_significant(self.saturates_at)
             ),
-            Some(RESPONSE) => format!("{}, limited by the response time", times(self.headroom)),
+            Some(RESPONSE_LIMIT) => format!("{}, limited by the response time", times(self.headroom)),
             Some(part) => format!("{}, limited by {part}", times(self.headroom)),
         }
     }

@@ -42,12 +42,12 @@ pub fn with_surplus(disks: u32, share: f64) -> u32 {
 
 /// Member I/Os per second that a front end needs: reads, and writes times the level's factor. Rule 1, which this
 /// planner uses because it gives the point of saturation.
-pub fn back_end(reads: f64, writes: f64, factor: f64) -> f64 {
+pub fn back_end_per_s(reads: f64, writes: f64, factor: f64) -> f64 {
     reads + factor * writes
 }
 
 /// Front-end I/Os per second of drives with `raw` together: raw / (r + w p). Rule 1.
-pub fn front_end(raw: f64, read_share: f64, factor: f64) -> f64 {
+pub fn front_end_per_s(raw: f64, read_share: f64, factor: f64) -> f64 {
     raw / (read_share + (1.0 - read_share) * factor)
 }
 
@@ -79,7 +79,7 @@ pub fn parts_that_fit(part_rate: f64, whole_rate: f64) -> u32 {
 }
 
 /// Index of the slowest of the parts that all data pass.
-pub fn slowest(rates: &[f64]) -> Option<usize> {
+pub fn slowest_index(rates: &[f64]) -> Option<usize> {
     (0..rates.len()).min_by(|a, b| rates[*a].total_cmp(&rates[*b]))
 }
 
@@ -93,7 +93,7 @@ pub fn slowest(rates: &[f64]) -> Option<usize> {
 /// // ten disks of NT Magazine 1998 under 147 reads and 117 writes: 2 x 117 more reads, 2 x 117 writes
 /// assert_eq!(front_end_from_member_io(ArrayLevel::Raid5, 10, 147.0 + 234.0, 234.0), Some((147.0, 117.0)));
 /// ```
-pub fn turned_back(level: ArrayLevel, members: u16, reads: f64, writes: f64) -> Option<(f64, f64)> {
+pub fn front_end_from_member_io(level: ArrayLevel, members: u16, reads: f64, writes: f64) -> Option<(f64, f64)> {
     let info = level.info();
     let (written, read) = match info.form {
         LevelForm::Parity => {

@@ -42,7 +42,7 @@ pub struct ResponseTarget {
     pub target_s: f64,
     /// Statistic of the responses that it limits.
     #[serde(rename = "of")]
-    pub of: ResponseStatistic,
+    pub statistic: ResponseStatistic,
 }
 
 /// A statistic of responses.
@@ -106,7 +106,7 @@ pub enum DemandError {
 
 impl Demand {
     /// Returns a typed demand: requests per second of one size.
-    pub fn typed(reads_per_s: f64, writes_per_s: f64, size_bytes: f64) -> Demand {
+    pub fn from_rates(reads_per_s: f64, writes_per_s: f64, size_bytes: f64) -> Demand {
         Demand {
             reads_per_s,
             writes_per_s,
@@ -128,10 +128,10 @@ impl Demand {
     ///
     /// # Errors
     /// The first field with an impossible value.
-    pub fn check(&self) -> Result<(), DemandError> {
-        const MOST: f64 = 1e12;
+    pub fn check_values(&self) -> Result<(), DemandError> {
+        const MAX_VALUE: f64 = 1e12;
         let from_0 = |field, value: f64| match value {
-            v if (0.0..=MOST).contains(&v) => Ok(()),
+            v if (0.0..=MAX_VALUE).contains(&v) => Ok(()),
             value => Err(DemandError::Number { field, value, expected: "0 to 1,000,000,000,000" }),
         };
         from_0("reads_per_s", self.reads_per_s)?;
@@ -206,7 +206,7 @@ impl Demand {
     }
 
     /// Returns the demand with everything per time multiplied by a factor (1.5: half as much again).
-    pub fn scaled(&self, factor: f64) -> Demand {
+    pub fn scaled_by(&self, factor: f64) -> Demand {
         Demand {
             reads_per_s: self.reads_per_s * factor,
             writes_per_s: self.writes_per_s * factor,
@@ -228,18 +228,18 @@ mod tests {
 
     #[test]
     fn means_are_weighted_by_rate() {
-        let demand = Demand { write_size_bytes: 16384.0, ..Demand::typed(300.0, 100.0, 4096.0) };
+        let demand = Demand { write_size_bytes: 16384.0, ..Demand::from_rates(300.0, 100.0, 4096.0) };
         assert_eq!((demand.requests_per_s(), demand.read_share(), demand.size_bytes()), (400.0, 0.75, 7168.0));
         let growth = Some(CapacityGrowth { bytes_per_day: 1e9, interval_bytes_per_day: None });
         let demand = Demand { capacity_bytes: Some(36e9), growth, ..demand };
         assert_eq!(demand.capacity_after(10.0), Some(46e9));
-        assert_eq!(demand.scaled(1.5).requests_per_s(), 600.0);
+        assert_eq!(demand.scaled_by(1.5).requests_per_s(), 600.0);
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
-        let good = Demand::typed(126.0, 73.0, 8192.0);
-        assert_eq!(good.check(), Ok(()));
+    fn rejects_impossible_values_by_field_name() {
+        let good = Demand::from_rates(126.0, 73.0, 8192.0);
+        assert_eq!(good.check_values(), Ok(()));
         let wrong = [
             (Demand { reads_per_s: 0.0, writes_per_s: 0.0, ..good.clone() }, "no demand"),
             (Demand { reads_per_s: -1.0, ..good.clone() }, "reads_per_s: -1"),
@@ -250,10 +250,10 @@ mod tests {
             (Demand { burstiness: Some(0.5), ..good.clone() }, "burstiness: 0.5"),
         ];
         for (demand, says) in wrong {
-            let error = demand.check().expect_err(says).to_string();
+            let error = demand.check_values().expect_err(says).to_string();
             assert!(error.starts_with(says), "{error}");
         }
         // the size of requests that do not occur does not matter
-        assert_eq!(Demand { writes_per_s: 0.0, write_size_bytes: 0.0, ..good }.check(), Ok(()));
+        assert_eq!(Demand { writes_per_s: 0.0, write_size_bytes: 0.0, ..good }.check_values(), Ok(()));
     }
 }

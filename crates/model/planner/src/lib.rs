@@ -6,33 +6,33 @@
 pub mod analysis;
 pub mod answer;
 pub mod arithmetic;
-pub mod bought;
-pub mod choose;
-mod context;
-pub mod counted;
+pub mod arithmetic_steps;
+pub mod bucket_replay;
+pub mod controller_path;
 pub mod demand;
-mod describe;
-mod doubtful;
-mod judged;
+pub mod design_part;
+mod design_summary;
+mod doubtful_designs;
+mod judged_design;
 pub mod limits;
-pub mod losses;
+pub mod loss_chance;
 pub mod notes;
-pub mod parts;
-pub mod paths;
-mod period;
+pub mod operation_rule;
+mod plan_context;
+pub mod planning;
+mod price_period;
 pub mod prices;
+pub mod purchase;
 pub mod reliability;
-pub mod replay;
 pub mod search;
 pub mod series;
-pub mod simulated;
-pub mod steps;
+pub mod simulation;
 pub mod what_if;
 
 pub use answer::{PlanAnswer, PlannedDesign, RejectedDesign};
-pub use choose::plan;
 pub use demand::{Demand, DemandError};
 pub use limits::{PartFilter, PlanLimits};
+pub use planning::plan;
 
 /// Reason why there is no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

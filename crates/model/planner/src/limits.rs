@@ -40,7 +40,7 @@ pub struct PlanLimits {
     /// Numbers of spares to try.
     pub spares: Vec<u16>,
     /// Stripe units to try, bytes.
-    pub units: Vec<u64>,
+    pub stripe_units: Vec<u64>,
     /// The mission for costs and losses, years.
     pub years: f64,
     /// Days for which the capacity must last.
@@ -54,7 +54,7 @@ pub struct PlanLimits {
     /// Hours until a failed drive is replaced if there is no spare.
     pub replace_hours: f64,
     /// Number of designs on the short list.
-    pub list: usize,
+    pub list_length: usize,
     /// Requests that a simulation of a design should process.
     pub simulated_requests: u32,
     /// Prices.
@@ -99,7 +99,7 @@ impl PartFilter {
 
 impl PlanLimits {
     /// Default limits: levels with redundancy, 24 drives, five years.
-    pub fn usual(prices: PriceList, today: &str) -> PlanLimits {
+    pub fn with_defaults(prices: PriceList, today: &str) -> PlanLimits {
         PlanLimits {
             budget: None,
             currency: "USD".into(),
@@ -115,14 +115,14 @@ impl PlanLimits {
             existing: None,
             instance: None,
             spares: vec![0, 1],
-            units: [16, 64, 256, 1024].map(|kib| kib * 1024).to_vec(),
+            stripe_units: [16, 64, 256, 1024].map(|kib| kib * 1024).to_vec(),
             years: 5.0,
             horizon_days: 0.0,
             max_loss: None,
             surplus: 0.25,
             queue_each: 2.0,
             replace_hours: 24.0,
-            list: 5,
+            list_length: 5,
             simulated_requests: 20_000,
             prices,
             today: today.to_owned(),
@@ -133,7 +133,7 @@ impl PlanLimits {
     ///
     /// # Errors
     /// The two limits that contradict each other.
-    pub fn check(&self) -> Result<(), PlanError> {
+    pub fn check_consistency(&self) -> Result<(), PlanError> {
         let no = |because: String| Err(PlanError::Contradiction(because));
         let currencies = self.prices.currencies();
         if !currencies.contains(&self.currency.as_str()) {
@@ -176,13 +176,13 @@ impl PlanLimits {
     fn check_named(&self) -> Result<(), PlanError> {
         let kept = self.existing.as_ref().map(|existing| ("--keep-existing", &existing.drive));
         for (option, name) in self.drives.iter().map(|name| ("--drives", name)).chain(kept) {
-            let offer = self.volume(name);
-            let class = match (offer, self.drive(name)) {
+            let offer = self.find_volume(name);
+            let class = match (offer, self.find_drive(name)) {
                 (Some(_), _) => DriveClass::Cloud,
                 (None, Some(entry)) => entry.class,
                 (None, None) => continue,
             };
-            if !self.allows(class, offer) {
+            if !self.allows_kind(class, offer) {
                 let what = if self.instance.is_some() { "--instance" } else { "--only" };
                 return Err(PlanError::Contradiction(format!("{option} names {name}, which {what} excludes")));
             }
@@ -207,7 +207,7 @@ impl PlanLimits {
             return no("--cache applies to controllers: name one with --controllers".into());
         }
         let Some(existing) = &self.existing else { return Ok(()) };
-        if !self.drives.is_empty() && !self.names(&existing.drive) {
+        if !self.drives.is_empty() && !self.names_part(&existing.drive) {
             return no(format!("--keep-existing keeps {}, but --drives selects others", existing.drive));
         }
         if existing.count > self.max_drives {
@@ -233,27 +233,27 @@ impl PlanLimits {
     }
 
     /// True if `--drives` names it.
-    pub(crate) fn names(&self, id: &str) -> bool {
+    pub(crate) fn names_part(&self, id: &str) -> bool {
         self.drives.iter().any(|name| name.eq_ignore_ascii_case(id))
     }
 
     /// True if `--drives` names only volumes.
     pub fn names_volumes_alone(&self) -> bool {
-        !self.drives.is_empty() && self.drives.iter().all(|name| self.volume(name).is_some())
+        !self.drives.is_empty() && self.drives.iter().all(|name| self.find_volume(name).is_some())
     }
 
     /// Returns the drive with a name: a user's own, or the catalogue's.
-    pub fn drive(&self, id: &str) -> Option<&CatalogueEntry> {
+    pub fn find_drive(&self, id: &str) -> Option<&CatalogueEntry> {
         self.own_drives.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id))
     }
 
     /// Returns the volume offer with a name.
-    pub(crate) fn volume(&self, id: &str) -> Option<&VolumeOffer> {
+    pub(crate) fn find_volume(&self, id: &str) -> Option<&VolumeOffer> {
         self.prices.volumes.iter().find(|offer| offer.id.eq_ignore_ascii_case(id))
     }
 
     /// True if the kind of a part is allowed.
-    pub(crate) fn allows(&self, class: DriveClass, offer: Option<&VolumeOffer>) -> bool {
+    pub(crate) fn allows_kind(&self, class: DriveClass, offer: Option<&VolumeOffer>) -> bool {
         if self.instance.is_some() && offer.is_none() {
             return false;
         }

@@ -8,34 +8,34 @@ use diskwright_simulator::array::LevelForm;
 use diskwright_simulator::catalogue::DriveClass;
 
 use crate::answer::{PlanAnswer, PlannedDesign};
-use crate::context::PlanContext;
 use crate::demand::Demand;
+use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
-use crate::parts::DesignPart;
-use crate::prices::is_old;
+use crate::plan_context::PlanContext;
+use crate::prices::is_outdated;
 use crate::search::SearchOutcome;
 
 /// A log is bursty if its index of dispersion exceeds this: one of 30 pairs of Poisson ticks scatters by a quarter.
-const BURSTY: f64 = 1.5;
+const BURSTY_FROM: f64 = 1.5;
 /// Chance of losing data over the mission from which it is pointed out.
-const RISKY: f64 = 0.05;
+const RISKY_FROM: f64 = 0.05;
 /// Full drive writes per day from which they are pointed out: consumer drives are warranted for about 0.3.
-const WORN_PER_DAY: f64 = 0.3;
+const HIGH_WRITES_PER_DAY: f64 = 0.3;
 
 /// Collects all notes, each once.
-pub(crate) fn notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
-    let mut notes = of_demand(context.demand, context.limits);
+pub(crate) fn collect_notes(context: &PlanContext<'_>, outcome: &SearchOutcome, answer: &PlanAnswer) -> Vec<String> {
+    let mut notes = demand_notes(context.demand, context.limits);
     for design in &answer.designs {
-        notes.extend(of_design(context, design));
+        notes.extend(design_notes(context, design));
     }
-    notes.extend(of_volumes(context.limits, answer));
+    notes.extend(volume_notes(context.limits, answer));
     let mut seen = BTreeSet::new();
     notes.retain(|note| seen.insert(note.clone()));
     notes.extend(outcome.unsolved.iter().map(|what| format!("not checked: {what}")));
     notes
 }
 
-fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
+fn demand_notes(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     if demand.capacity_bytes.is_none() {
         notes.push("no capacity was given: designs are sized only by load (--capacity)".into());
@@ -61,20 +61,20 @@ fn of_demand(demand: &Demand, limits: &PlanLimits) -> Vec<String> {
                 .into(),
         ),
     }
-    if demand.burstiness.is_some_and(|burst| burst > BURSTY) {
+    if demand.burstiness.is_some_and(|burst| burst > BURSTY_FROM) {
         notes.push("arrivals are bursty, but the model assumes a Poisson stream: real responses are longer".into());
     }
     notes
 }
 
-fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
+fn design_notes(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
     let (rank, mut notes) = (design.rank, Vec::new());
-    if let Some(date) = design.price_date.as_ref().filter(|date| is_old(date, &context.limits.today)) {
+    if let Some(date) = design.price_date.as_ref().filter(|date| is_outdated(date, &context.limits.today)) {
         notes.push(format!("the price of {} is older than a year ({date})", design.part));
     }
     let boards = context.offers.iter().filter(|offer| design.controller.as_ref().is_some_and(|own| own.id == offer.id));
     for offer in boards {
-        if let Some(price) = offer.price.as_ref().filter(|price| is_old(&price.date, &context.limits.today)) {
+        if let Some(price) = offer.price.as_ref().filter(|price| is_outdated(&price.date, &context.limits.today)) {
             notes.push(format!("the price of {} is older than a year ({})", offer.id, price.date));
         }
     }
@@ -93,7 +93,7 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
         notes.push(format!("rank {rank}: it cannot keep up with the demand after a member has failed"));
     }
     let loss = design.loss.spec.or(design.loss.field);
-    if let Some(loss) = loss.filter(|loss| *loss > RISKY && context.limits.max_loss.is_none()) {
+    if let Some(loss) = loss.filter(|loss| *loss > RISKY_FROM && context.limits.max_loss.is_none()) {
         notes.push(format!(
             "rank {rank}: the chance of losing data in {} is {}; --max-loss excludes such designs",
             format_amount(design.loss.years, "year", "years"),
@@ -101,8 +101,8 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
         ));
     }
     let part = context.parts.iter().find(|part| part.id == design.part && part.volume.is_none());
-    let worn = part.and_then(|part| written_per_day(context.demand, design, part));
-    if let Some(times) = worn.filter(|times| *times > WORN_PER_DAY) {
+    let worn = part.and_then(|part| drive_writes_per_day(context.demand, design, part));
+    if let Some(times) = worn.filter(|times| *times > HIGH_WRITES_PER_DAY) {
         notes.push(format!(
             "rank {rank}: at a constant load, each drive's capacity is written {} times a day; endurance is not \
              checked, so compare this with the data sheet of {}",
@@ -114,7 +114,7 @@ fn of_design(context: &PlanContext<'_>, design: &PlannedDesign) -> Vec<String> {
 }
 
 /// Full writes per day of each flash drive, if all writes to parity are small; `None` for other drives.
-pub fn written_per_day(demand: &Demand, design: &PlannedDesign, part: &DesignPart) -> Option<f64> {
+pub fn drive_writes_per_day(demand: &Demand, design: &PlannedDesign, part: &DesignPart) -> Option<f64> {
     let is_flash = matches!(part.class, DriveClass::SataSsd | DriveClass::SasSsd | DriveClass::NvmeSsd);
     let level = ArrayLevel::parse(&design.level).filter(|_| is_flash)?;
     let copies = match level.info().form {
@@ -122,12 +122,12 @@ pub fn written_per_day(demand: &Demand, design: &PlannedDesign, part: &DesignPar
         _ => level.small_write_factor(u16::try_from(design.count).ok()?),
     };
     let bytes_per_s = demand.writes_per_s * demand.write_size_bytes * copies / f64::from(design.count.max(1));
-    Some(bytes_per_s * 86_400.0 / part.bytes)
+    Some(bytes_per_s * 86_400.0 / part.capacity_bytes)
 }
 
-fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
+fn volume_notes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
     let mut notes = Vec::new();
-    for offer in answer.designs.iter().filter_map(|design| limits.volume(&design.part)) {
+    for offer in answer.designs.iter().filter_map(|design| limits.find_volume(&design.part)) {
         if let Some(why) = &offer.unverified {
             notes.push(format!("the price of {} is second-hand: {why}", offer.id));
         }
@@ -148,11 +148,11 @@ fn of_volumes(limits: &PlanLimits, answer: &PlanAnswer) -> Vec<String> {
         }
     }
     let caps = limits.instance_caps().ok().flatten();
-    if let Some(caps) = caps.filter(|caps| is_old(&caps.date, &limits.today)) {
+    if let Some(caps) = caps.filter(|caps| is_outdated(&caps.date, &limits.today)) {
         notes.push(format!("the limits of {} are older than a year ({})", caps.id, caps.date));
     }
     if let Some(caps) = caps
-        && let Some(instance_burst) = caps.most
+        && let Some(instance_burst) = caps.burst
     {
         notes.push(format!(
             "{} sustains {} IOPS and {} (these count), and {} and {} for 30 minutes a day",

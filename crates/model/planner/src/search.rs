@@ -9,44 +9,58 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
 
-use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
+use crate::analysis::{DesignResponse, MEMBERS_PART, StorageDesign};
 use crate::arithmetic::usable_members;
-use crate::bought::{BoughtItem, bought};
+use crate::controller_path::{ControllerOffer, DesignPath, JudgedPath, list_paths};
 use crate::demand::{Demand, ResponseStatistic};
+use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
-use crate::losses::loss;
-use crate::parts::DesignPart;
-use crate::paths::{ControllerOffer, DesignPath, JudgedPath, ways};
-use crate::period::PricePeriod;
+use crate::loss_chance::loss_probability;
+use crate::price_period::PricePeriod;
+use crate::purchase::{BoughtItem, list_purchases};
 
-pub use crate::judged::{DesignFailure, JudgedDesign, SearchOutcome};
-use crate::judged::{LOAD, RESPONSE};
+pub use crate::judged_design::{DesignFailure, JudgedDesign, SearchOutcome};
+use crate::judged_design::{RESPONSE_LIMIT, SIZED_BY_LOAD};
 
 /// Maximum number of copies of a mirror.
-const MOST_COPIES: u16 = 4;
+const MAX_COPIES: u16 = 4;
 
 /// Maximum number of members of an array, as in the simulator.
-const MOST_MEMBERS: u16 = 128;
+const MAX_MEMBERS: u16 = 128;
 
 /// Maximum factor of the demand that is tried.
-pub const MOST_FACTOR: f64 = 65_536.0;
+pub const MAX_LOAD_FACTOR: f64 = 65_536.0;
 
 /// Judges all designs, on each path to their drives.
-pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers: &[ControllerOffer]) -> SearchOutcome {
+pub fn search_designs(
+    demand: &Demand,
+    limits: &PlanLimits,
+    parts: &[DesignPart],
+    offers: &[ControllerOffer],
+) -> SearchOutcome {
     let mut outcome = SearchOutcome::default();
     for (index, part) in parts.iter().enumerate() {
-        for (way, level) in ways(part.class, offers, limits)
+        for (way, level) in list_paths(part.class, offers, limits)
             .into_iter()
-            .flat_map(|way| levels(part, limits).into_iter().map(move |level| (way, level)))
+            .flat_map(|way| allowed_levels(part, limits).into_iter().map(move |level| (way, level)))
         {
-            let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
+            let path = way.map(|JudgedPath { offer_index: offer, controllers, write_back }| DesignPath {
                 offer: &offers[offer],
                 controllers,
                 write_back,
             });
-            for unit in units(part, level, demand, limits) {
-                let family = DesignFamily { demand, limits, part, index, level, unit: unit.0, way, path };
-                family.judge(unit.1, &mut outcome);
+            for unit in distinct_stripe_units(part, level, demand, limits) {
+                let family = DesignFamily {
+                    demand,
+                    limits,
+                    part,
+                    part_index: index,
+                    level,
+                    unit_bytes: unit.0,
+                    judged_path: way,
+                    path,
+                };
+                family.judge_family(unit.1, &mut outcome);
             }
         }
     }
@@ -54,7 +68,7 @@ pub fn search(demand: &Demand, limits: &PlanLimits, parts: &[DesignPart], offers
 }
 
 /// Levels that a part is used at.
-fn levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
+fn allowed_levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
     match &part.volume {
         // providers keep copies themselves
         Some(volume) => vec![if volume.count > 1 { ArrayLevel::Raid0 } else { ArrayLevel::Linear }],
@@ -63,19 +77,24 @@ fn levels(part: &DesignPart, limits: &PlanLimits) -> Vec<ArrayLevel> {
 }
 
 /// Stripe units, and the number of requested units that each stands for: units that no request crosses are alike.
-fn units(part: &DesignPart, level: ArrayLevel, demand: &Demand, limits: &PlanLimits) -> Vec<(u64, u64)> {
-    const USUAL: u64 = 64 * 1024;
+fn distinct_stripe_units(
+    part: &DesignPart,
+    level: ArrayLevel,
+    demand: &Demand,
+    limits: &PlanLimits,
+) -> Vec<(u64, u64)> {
+    const DEFAULT_UNIT_BYTES: u64 = 64 * 1024;
     if part.volume.is_some() || matches!(level, ArrayLevel::Linear | ArrayLevel::Raid1) {
-        return vec![(USUAL, 1)];
+        return vec![(DEFAULT_UNIT_BYTES, 1)];
     }
     let sizes = [(demand.reads_per_s, demand.read_size_bytes), (demand.writes_per_s, demand.write_size_bytes)];
     let alike = |unit: u64| {
         let mut sizes = sizes.iter().filter(|(rate, _)| *rate > 0.0);
         sizes.all(|(_, size)| unit.is_multiple_of(size.round().max(1.0) as u64))
     };
-    let (same, other): (Vec<u64>, Vec<u64>) = limits.units.iter().copied().partition(|unit| alike(*unit));
+    let (same, other): (Vec<u64>, Vec<u64>) = limits.stripe_units.iter().copied().partition(|unit| alike(*unit));
     let mut units: Vec<(u64, u64)> = other.into_iter().map(|unit| (unit, 1)).collect();
-    if let Some(nearest) = same.iter().copied().min_by_key(|unit| unit.abs_diff(USUAL)) {
+    if let Some(nearest) = same.iter().copied().min_by_key(|unit| unit.abs_diff(DEFAULT_UNIT_BYTES)) {
         units.push((nearest, same.len() as u64));
     }
     units
@@ -86,30 +105,30 @@ struct DesignFamily<'a> {
     demand: &'a Demand,
     limits: &'a PlanLimits,
     part: &'a DesignPart,
-    index: usize,
+    part_index: usize,
     level: ArrayLevel,
-    unit: u64,
-    way: Option<JudgedPath>,
+    unit_bytes: u64,
+    judged_path: Option<JudgedPath>,
     path: Option<DesignPath<'a>>,
 }
 
 impl DesignFamily<'_> {
-    fn design(&self, count: u16) -> StorageDesign<'_> {
-        StorageDesign { part: self.part, level: self.level, count, unit_bytes: self.unit, path: self.path }
+    fn design_of_size(&self, count: u16) -> StorageDesign<'_> {
+        StorageDesign { part: self.part, level: self.level, count, unit_bytes: self.unit_bytes, path: self.path }
     }
 
-    fn spares(&self) -> Vec<u16> {
+    fn allowed_spares(&self) -> Vec<u16> {
         let redundant = !matches!(self.level, ArrayLevel::Linear | ArrayLevel::Raid0) && self.part.volume.is_none();
         if redundant { self.limits.spares.clone() } else { vec![0] }
     }
 
     /// Minimum number of spares in every design.
-    fn least_spares(&self) -> u16 {
-        self.spares().into_iter().min().unwrap_or(0)
+    fn min_spares(&self) -> u16 {
+        self.allowed_spares().into_iter().min().unwrap_or(0)
     }
 
     /// Minimum and maximum number of members, without spares.
-    fn range(&self) -> (u16, u16) {
+    fn member_range(&self) -> (u16, u16) {
         if let Some(volume) = &self.part.volume {
             return (volume.count, volume.count);
         }
@@ -122,32 +141,33 @@ impl DesignFamily<'_> {
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
         let min_count = self.level.info().members_least.max(fewest).max(kept);
         // spares count among the drives, and need a slot as well
-        let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
+        let places = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
         let drives = self.limits.max_drives.min(places);
-        let members = drives.saturating_sub(self.least_spares());
+        let members = drives.saturating_sub(self.min_spares());
         let max_count = match self.level {
-            ArrayLevel::Raid1 => members.min(MOST_COPIES),
+            ArrayLevel::Raid1 => members.min(MAX_COPIES),
             ArrayLevel::Linear => 1,
-            _ => members.min(MOST_MEMBERS),
+            _ => members.min(MAX_MEMBERS),
         };
-        (min_count.next_multiple_of(self.step()), max_count - max_count % self.step())
+        (min_count.next_multiple_of(self.member_step()), max_count - max_count % self.member_step())
     }
 
     /// Step of the number of members: two if they are mirrored in pairs.
-    fn step(&self) -> u16 {
+    fn member_step(&self) -> u16 {
         if matches!(self.level, ArrayLevel::Raid10 | ArrayLevel::Raid01) { 2 } else { 1 }
     }
 
-    fn judge(&self, alike: u64, outcome: &mut SearchOutcome) {
-        let (min_count, max_count) = self.range();
+    fn judge_family(&self, alike: u64, outcome: &mut SearchOutcome) {
+        let (min_count, max_count) = self.member_range();
         if min_count > max_count {
             return;
         }
-        outcome.searched += u64::from((max_count - min_count) / self.step() + 1) * self.spares().len() as u64 * alike;
-        let (room, queue) = (self.least_for_room(min_count, max_count), self.least_for_queue(min_count));
+        outcome.searched +=
+            u64::from((max_count - min_count) / self.member_step() + 1) * self.allowed_spares().len() as u64 * alike;
+        let (room, queue) = (self.min_for_capacity(min_count, max_count), self.min_for_queue(min_count));
         let Some(room) = room else {
-            let failure = self.no_room(max_count);
-            outcome.failing.push(self.judged(max_count, self.least_spares(), None, "capacity", Some(failure)));
+            let failure = self.capacity_failure(max_count);
+            outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, "capacity", Some(failure)));
             return;
         };
         let start = room.max(queue);
@@ -156,11 +176,11 @@ impl DesignFamily<'_> {
             let factor = needed / f64::from(max_count);
             let because =
                 format!("{needed:.0} drives are needed for the requests in flight, but {max_count} are allowed");
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
-            outcome.failing.push(self.judged(max_count, self.least_spares(), None, "queue", Some(failure)));
+            let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
+            outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, "queue", Some(failure)));
             return;
         }
-        let found = match self.least_that_responds(start, max_count, outcome) {
+        let found = match self.min_for_response(start, max_count, outcome) {
             Ok(found) => found,
             Err(because) => {
                 if !outcome.unsolved.contains(&because) {
@@ -169,27 +189,27 @@ impl DesignFamily<'_> {
                 return;
             }
         };
-        self.below(room, queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
+        self.add_failing(room, queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
         let Some((count, response)) = found else { return };
         let sized_by = match count {
             _ if self.part.volume.is_some() => "offer",
             n if n == min_count => "level",
             n if n == room => "capacity",
             n if n == queue => "queue",
-            n => self.pressed_by(n - self.step()),
+            n => self.binding_limit(n - self.member_step()),
         };
-        self.add(count, response, sized_by, max_count, outcome);
+        self.add_feasible(count, response, sized_by, max_count, outcome);
     }
 
     /// Returns why this many are too few, although they hold the data: they respond too late, or cannot keep up at all.
-    fn pressed_by(&self, count: u16) -> &'static str {
-        let keeps_up = || matches!(self.design(count).respond(self.demand), Ok(Some(_)));
-        if self.demand.response.is_some() && keeps_up() { RESPONSE } else { LOAD }
+    fn binding_limit(&self, count: u16) -> &'static str {
+        let keeps_up = || matches!(self.design_of_size(count).predict_response(self.demand), Ok(Some(_)));
+        if self.demand.response.is_some() && keeps_up() { RESPONSE_LIMIT } else { SIZED_BY_LOAD }
     }
 
     /// Adds the designs with a number of members that meets the demand, one for each allowed number of spares, and some
     /// larger ones.
-    fn add(
+    fn add_feasible(
         &self,
         count: u16,
         response: DesignResponse,
@@ -197,13 +217,13 @@ impl DesignFamily<'_> {
         max_count: u16,
         outcome: &mut SearchOutcome,
     ) {
-        for spares in self.spares() {
-            let mut design = self.judged(count, spares, Some(response.clone()), sized_by, None);
-            let places = self.path.map_or(u16::MAX, |path| path.offer.drives(path.controllers));
+        for spares in self.allowed_spares() {
+            let mut design = self.judged_design(count, spares, Some(response.clone()), sized_by, None);
+            let places = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
             if count + spares > self.limits.max_drives.min(places) && self.part.volume.is_none() {
                 continue;
             }
-            design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
+            design.failure = self.budget_failure(&design).or_else(|| self.loss_failure(&design));
             let list = if design.failure.is_some() { &mut outcome.failing } else { &mut outcome.feasible };
             list.push(design);
         }
@@ -213,13 +233,13 @@ impl DesignFamily<'_> {
         // larger ones: for the frontier, and in case the simulation finds the smallest too slow
         let mut last = count;
         for factor in [1.01, 1.06, 1.12, 1.25, 1.5, 2.0, 3.0] {
-            let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.step());
+            let larger = ((f64::from(count) * factor).ceil() as u16).next_multiple_of(self.member_step());
             if larger > last && larger <= max_count {
                 last = larger;
-                let Ok(Some(response)) = self.design(larger).respond(self.demand) else { continue };
-                let pressed_by = self.pressed_by(count);
-                let mut design = self.judged(larger, self.least_spares(), Some(response), pressed_by, None);
-                design.failure = self.too_dear(&design).or_else(|| self.too_risky(&design));
+                let Ok(Some(response)) = self.design_of_size(larger).predict_response(self.demand) else { continue };
+                let pressed_by = self.binding_limit(count);
+                let mut design = self.judged_design(larger, self.min_spares(), Some(response), pressed_by, None);
+                design.failure = self.budget_failure(&design).or_else(|| self.loss_failure(&design));
                 if design.failure.is_none() {
                     outcome.feasible.push(design);
                 }
@@ -228,7 +248,7 @@ impl DesignFamily<'_> {
     }
 
     /// Adds the cheapest design that holds the data and fails, if the family has one.
-    fn below(&self, room: u16, queue: u16, found: Option<u16>, max_count: u16, outcome: &mut SearchOutcome) {
+    fn add_failing(&self, room: u16, queue: u16, found: Option<u16>, max_count: u16, outcome: &mut SearchOutcome) {
         let fails_at = match found {
             Some(count) if count == room => return,
             // nothing in the family is sufficient: the nearest is the largest
@@ -242,61 +262,61 @@ impl DesignFamily<'_> {
                 "its capacity suffices, but {held:.1} requests are in flight per disk, above the limit of {}",
                 self.limits.queue_each
             );
-            let failure = DesignFailure { limit: "queue per spindle".into(), because, factor };
-            outcome.failing.push(self.judged(fails_at, self.least_spares(), None, "queue", Some(failure)));
+            let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
+            outcome.failing.push(self.judged_design(fails_at, self.min_spares(), None, "queue", Some(failure)));
             return;
         }
-        let response = self.design(fails_at).respond(self.demand).ok().flatten();
-        let failure = self.too_slow(fails_at, response.as_ref());
-        let pressed_by = if response.is_some() { RESPONSE } else { LOAD };
-        outcome.failing.push(self.judged(fails_at, self.least_spares(), response, pressed_by, failure));
+        let response = self.design_of_size(fails_at).predict_response(self.demand).ok().flatten();
+        let failure = self.response_failure(fails_at, response.as_ref());
+        let pressed_by = if response.is_some() { RESPONSE_LIMIT } else { SIZED_BY_LOAD };
+        outcome.failing.push(self.judged_design(fails_at, self.min_spares(), response, pressed_by, failure));
     }
 
     /// Minimum number of members that holds the data.
-    fn least_for_room(&self, min_count: u16, max_count: u16) -> Option<u16> {
-        let need = self.need_bytes();
+    fn min_for_capacity(&self, min_count: u16, max_count: u16) -> Option<u16> {
+        let need = self.needed_bytes();
         (min_count..=max_count)
-            .step_by(self.step().into())
-            .find(|count| usable_members(self.level, *count) * self.part.bytes >= need)
+            .step_by(self.member_step().into())
+            .find(|count| usable_members(self.level, *count) * self.part.capacity_bytes >= need)
     }
 
-    fn need_bytes(&self) -> f64 {
+    fn needed_bytes(&self) -> f64 {
         self.demand.capacity_after(self.limits.horizon_days).unwrap_or(0.0)
     }
 
-    fn no_room(&self, max_count: u16) -> DesignFailure {
-        let (need, have) = (self.need_bytes(), self.design(max_count).usable_bytes());
+    fn capacity_failure(&self, max_count: u16) -> DesignFailure {
+        let (need, have) = (self.needed_bytes(), self.design_of_size(max_count).usable_bytes());
         let because = format!(
             "{max_count} of them hold {}, but {} are needed",
             diskwright_base::units::format_value(have, "bytes"),
             diskwright_base::units::format_value(need, "bytes")
         );
-        DesignFailure { limit: "capacity".into(), because, factor: need / have.max(1.0) }
+        DesignFailure { limit: "capacity".into(), reason: because, factor: need / have.max(1.0) }
     }
 
     /// Minimum number of members for the requests in flight, for drives with one arm.
-    fn least_for_queue(&self, min_count: u16) -> u16 {
+    fn min_for_queue(&self, min_count: u16) -> u16 {
         match self.demand.queue {
             Some(queue) if self.part.class == DriveClass::Hdd => {
                 let needed = (queue / self.limits.queue_each).ceil().min(60_000.0) as u16;
-                min_count.max(needed.next_multiple_of(self.step()))
+                min_count.max(needed.next_multiple_of(self.member_step()))
             }
             _ => min_count,
         }
     }
 
     /// Returns the response of this many members if it is in time.
-    fn responds(&self, count: u16) -> Result<Option<DesignResponse>, String> {
-        let design = self.design(count);
-        let response = design.respond(self.demand).map_err(|error| error.to_string())?;
+    fn response_in_time(&self, count: u16) -> Result<Option<DesignResponse>, String> {
+        let design = self.design_of_size(count);
+        let response = design.predict_response(self.demand).map_err(|error| error.to_string())?;
         Ok(response.filter(|response| {
-            self.demand
-                .response
-                .is_none_or(|target| statistic(&design, self.demand, response, target.of) <= target.target_s)
+            self.demand.response.is_none_or(|target| {
+                response_statistic(&design, self.demand, response, target.statistic) <= target.target_s
+            })
         }))
     }
 
-    fn least_that_responds(
+    fn min_for_response(
         &self,
         start: u16,
         max_count: u16,
@@ -305,23 +325,24 @@ impl DesignFamily<'_> {
         debug_assert!(start <= max_count && outcome.searched > 0);
         if self.level == ArrayLevel::Raid1 {
             for count in start..=max_count {
-                if let Some(response) = self.responds(count)? {
+                if let Some(response) = self.response_in_time(count)? {
                     return Ok(Some((count, response)));
                 }
             }
             return Ok(None);
         }
-        if let Some(response) = self.responds(start)? {
+        if let Some(response) = self.response_in_time(start)? {
             return Ok(Some((start, response)));
         }
-        let Some(response) = (max_count > start).then(|| self.responds(max_count)).transpose()?.flatten() else {
+        let Some(response) = (max_count > start).then(|| self.response_in_time(max_count)).transpose()?.flatten()
+        else {
             return Ok(None);
         };
         let (mut fails, mut works) = (start, (max_count, response));
-        let step = self.step();
+        let step = self.member_step();
         while works.0 - fails > step {
             let middle = fails + (works.0 - fails) / 2 / step * step;
-            match self.responds(middle)? {
+            match self.response_in_time(middle)? {
                 Some(response) => works = (middle, response),
                 None => fails = middle,
             }
@@ -329,7 +350,7 @@ impl DesignFamily<'_> {
         Ok(Some(works))
     }
 
-    fn judged(
+    fn judged_design(
         &self,
         count: u16,
         spares: u16,
@@ -337,7 +358,7 @@ impl DesignFamily<'_> {
         sized_by: &'static str,
         failure: Option<DesignFailure>,
     ) -> JudgedDesign {
-        let bought = self.bought(count + spares);
+        let bought = self.list_purchases(count + spares);
         // starting at 0, because the sum of nothing is -0, which would be printed
         let price = bought.iter().try_fold(0.0, |sum, item| Some(sum + item.price?));
         let known_price = bought.iter().filter_map(|item| item.price).fold(0.0, |sum, price| sum + price);
@@ -346,12 +367,12 @@ impl DesignFamily<'_> {
             _ => 1.0,
         };
         JudgedDesign {
-            part: self.index,
+            part_index: self.part_index,
             level: self.level,
             count,
             spares,
-            unit_bytes: self.unit,
-            path: self.way,
+            unit_bytes: self.unit_bytes,
+            path: self.judged_path,
             response,
             price,
             known_price,
@@ -364,67 +385,65 @@ impl DesignFamily<'_> {
     }
 
     /// Lists the purchases for this many drives, without existing ones.
-    fn bought(&self, drives: u16) -> Vec<BoughtItem> {
+    fn list_purchases(&self, drives: u16) -> Vec<BoughtItem> {
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
-        bought(self.part, drives.saturating_sub(kept), self.path.as_ref(), &self.limits.currency)
+        list_purchases(self.part, drives.saturating_sub(kept), self.path.as_ref(), &self.limits.currency)
     }
 
-    fn too_dear(&self, design: &JudgedDesign) -> Option<DesignFailure> {
+    fn budget_failure(&self, design: &JudgedDesign) -> Option<DesignFailure> {
         let budget = self.limits.budget?;
         let currency = &self.limits.currency;
         match design.cost {
             Some(cost) if cost <= budget => None,
             Some(cost) => Some(DesignFailure {
                 limit: "budget".into(),
-                because: format!(
-                    "it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"
-                ),
+                reason: format!("it costs {cost:.0} {currency} over its years of use, above the budget of {budget:.0}"),
                 factor: cost / budget,
             }),
             None => Some(DesignFailure {
                 limit: "price".into(),
-                because: format!("its price in {currency} is unknown, so it cannot be compared with the budget"),
+                reason: format!("its price in {currency} is unknown, so it cannot be compared with the budget"),
                 factor: f64::INFINITY,
             }),
         }
     }
 
-    fn too_risky(&self, design: &JudgedDesign) -> Option<DesignFailure> {
+    fn loss_failure(&self, design: &JudgedDesign) -> Option<DesignFailure> {
         let max_loss = self.limits.max_loss?;
-        let member = self.part.spec.or(self.part.field);
-        let loss = member.and_then(|member| loss(self.part, design, member, self.limits, 1.0));
+        let member = self.part.spec_reliability.or(self.part.field_reliability);
+        let loss = member.and_then(|member| loss_probability(self.part, design, member, self.limits, 1.0));
         match loss {
             Some(loss) if loss <= max_loss => None,
             Some(loss) => Some(DesignFailure {
                 limit: "loss".into(),
-                because: format!(
+                reason: format!(
                     "the chance of losing data is {loss:.2e} over its years of use, above the limit of {max_loss:.2e}"
                 ),
                 factor: loss / max_loss,
             }),
             None => Some(DesignFailure {
                 limit: "loss".into(),
-                because: "its failure rate is unknown, and so is the chance of losing data".into(),
+                reason: "its failure rate is unknown, and so is the chance of losing data".into(),
                 factor: f64::INFINITY,
             }),
         }
     }
 
     /// Returns the failure of a design that cannot keep up, and by how much.
-    fn overloaded(&self, design: &StorageDesign<'_>) -> DesignFailure {
-        let sustainable = sustained(design, self.demand);
-        let calm = design.respond(&self.demand.scaled(0.5 * sustainable)).ok().flatten();
-        let limit = saturates_first(design, sustainable, (0.5 * sustainable, calm.as_ref()));
-        let because = self.cannot_keep_up(design, &limit, 1.0 / sustainable);
+    fn overload_failure(&self, design: &StorageDesign<'_>) -> DesignFailure {
+        let sustainable = sustainable_factor(design, self.demand);
+        let calm = design.predict_response(&self.demand.scaled_by(0.5 * sustainable)).ok().flatten();
+        let limit = first_saturated_part(design, sustainable, (0.5 * sustainable, calm.as_ref()));
+        let because = self.describe_overload(design, &limit, 1.0 / sustainable);
         // if the response is too long under less load as well, both are missed
         let missed = match (&calm, self.demand.response) {
             (Some(calm), Some(target)) => calm.mean_s / target.target_s,
             _ => 1.0,
         };
-        DesignFailure { limit, because, factor: (1.0 / sustainable).max(1.01) * missed.max(1.0) }
+        DesignFailure { limit, reason: because, factor: (1.0 / sustainable).max(1.01) * missed.max(1.0) }
     }
 
-    fn cannot_keep_up(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
+    fn describe_overload(&self, design: &StorageDesign<'_>, limit: &str, busy: f64) -> String {
         let each = match self.part.volume {
             None => format!(" ({:.0} I/Os per second on each)", design.member_load(self.demand)),
             Some(_) => String::new(),
@@ -433,79 +452,96 @@ impl DesignFamily<'_> {
         format!("{limit} cannot keep up: the demand is {busy:.0} % of what it sustains{each}")
     }
 
-    fn too_slow(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
-        let design = self.design(count);
+    fn response_failure(&self, count: u16, response: Option<&DesignResponse>) -> Option<DesignFailure> {
+        let design = self.design_of_size(count);
         let Some(response) = response else {
-            return Some(self.overloaded(&design));
+            return Some(self.overload_failure(&design));
         };
         let target = self.demand.response?;
-        let value = statistic(&design, self.demand, response, target.of);
+        let value = response_statistic(&design, self.demand, response, target.statistic);
         let show = |seconds| diskwright_base::units::format_value(seconds, "s");
         let because = format!(
             "the {} response is {}, above the limit of {}; {} is {:.0} % busy",
-            target.of.name(),
+            target.statistic.name(),
             show(value),
             show(target.target_s),
             response.utilization.first().map_or("nothing", |part| &part.0),
-            response.busiest() * 100.0
+            response.busiest_share() * 100.0
         );
-        Some(DesignFailure { limit: RESPONSE.into(), because, factor: value / target.target_s })
+        Some(DesignFailure { limit: RESPONSE_LIMIT.into(), reason: because, factor: value / target.target_s })
     }
 }
 
 /// Inputs by which designs are judged.
-pub type JudgedWith<'a> = (&'a Demand, &'a PlanLimits, &'a [DesignPart], &'a [ControllerOffer]);
+pub type JudgingInputs<'a> = (&'a Demand, &'a PlanLimits, &'a [DesignPart], &'a [ControllerOffer]);
 
 /// Returns the family of a judged design.
-fn family<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgedWith<'a>) -> DesignFamily<'a> {
-    let JudgedDesign { part: index, level, unit_bytes: unit, path: way, .. } = *judged;
-    let path = way.map(|JudgedPath { offer, controllers, write_back }| DesignPath {
+fn family_of<'a>(judged: &JudgedDesign, (demand, limits, parts, offers): JudgingInputs<'a>) -> DesignFamily<'a> {
+    let JudgedDesign { part_index: index, level, unit_bytes: unit, path: way, .. } = *judged;
+    let path = way.map(|JudgedPath { offer_index: offer, controllers, write_back }| DesignPath {
         offer: &offers[offer],
         controllers,
         write_back,
     });
-    DesignFamily { demand, limits, part: &parts[index], index, level, unit, way, path }
+    DesignFamily {
+        demand,
+        limits,
+        part: &parts[index],
+        part_index: index,
+        level,
+        unit_bytes: unit,
+        judged_path: way,
+        path,
+    }
 }
 
 /// Returns the limit that a failing design misses by most: the search stops at the first. For the response, the
 /// simulation has precedence.
-pub fn worst_failure(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
-    let family = family(judged, with);
+pub fn worst_failure(judged: &JudgedDesign, with: JudgingInputs<'_>) -> Option<DesignFailure> {
+    let family = family_of(judged, with);
     let slow = || match &judged.response {
-        Some(response) => family.too_slow(judged.count, Some(response)),
-        None => family.too_slow(judged.count, family.design(judged.count).respond(with.0).ok().flatten().as_ref()),
+        Some(response) => family.response_failure(judged.count, Some(response)),
+        None => family.response_failure(
+            judged.count,
+            family.design_of_size(judged.count).predict_response(with.0).ok().flatten().as_ref(),
+        ),
     };
     let slow = if judged.simulated.is_some() { None } else { slow() };
-    let all = [judged.failure.clone(), slow, family.too_dear(judged)];
+    let all = [judged.failure.clone(), slow, family.budget_failure(judged)];
     all.into_iter().flatten().max_by(|a, b| a.factor.total_cmp(&b.factor))
 }
 
 /// Returns a limit other than the response that a design misses.
-pub(crate) fn too_dear_or_risky(judged: &JudgedDesign, with: JudgedWith<'_>) -> Option<DesignFailure> {
-    let family = family(judged, with);
-    family.too_dear(judged).or_else(|| family.too_risky(judged))
+pub(crate) fn budget_or_loss_failure(judged: &JudgedDesign, with: JudgingInputs<'_>) -> Option<DesignFailure> {
+    let family = family_of(judged, with);
+    family.budget_failure(judged).or_else(|| family.loss_failure(judged))
 }
 
 /// Returns a statistic of the response by analysis.
-pub fn statistic(design: &StorageDesign<'_>, demand: &Demand, response: &DesignResponse, of: ResponseStatistic) -> f64 {
+pub fn response_statistic(
+    design: &StorageDesign<'_>,
+    demand: &Demand,
+    response: &DesignResponse,
+    of: ResponseStatistic,
+) -> f64 {
     match of {
         ResponseStatistic::Mean => response.mean_s,
         of => {
             let index = usize::from(of == ResponseStatistic::P99);
-            design.percentiles(demand, response).map_or(f64::INFINITY, |found| found[index])
+            design.estimate_percentiles(demand, response).map_or(f64::INFINITY, |found| found[index])
         }
     }
 }
 
 /// Multiple of the demand that a design can sustain; below 1 if it cannot keep up.
-pub fn sustained(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
-    largest(|factor| matches!(design.respond(&demand.scaled(factor)), Ok(Some(_))))
+pub fn sustainable_factor(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
+    largest_factor(|factor| matches!(design.predict_response(&demand.scaled_by(factor)), Ok(Some(_))))
 }
 
 /// Returns the part that saturates first, at `most` times the demand, from the utilizations at `factor` times it: the
 /// most used one. Arms are busy long before they saturate, because they get faster as more requests wait. So they are
 /// only named if no other part is full then, each of which is used in proportion to the load.
-pub fn saturates_first(
+pub fn first_saturated_part(
     design: &StorageDesign<'_>,
     sustainable: f64,
     (factor, response): (f64, Option<&DesignResponse>),
@@ -513,18 +549,18 @@ pub fn saturates_first(
     let parts = response.map_or(&[][..], |response| &response.utilization);
     let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
     let first = match is_arm {
-        true => parts.iter().find(|(name, share)| name != MEMBERS && share * sustainable >= 0.98 * factor),
+        true => parts.iter().find(|(name, share)| name != MEMBERS_PART && share * sustainable >= 0.98 * factor),
         false => parts.first(),
     };
-    first.map_or(MEMBERS, |part| &part.0).to_owned()
+    first.map_or(MEMBERS_PART, |part| &part.0).to_owned()
 }
 
-/// Returns the largest factor at which a condition holds, to half a percent; [`MOST_FACTOR`] if it is larger.
-pub fn largest(holds: impl Fn(f64) -> bool) -> f64 {
+/// Returns the largest factor at which a condition holds, to half a percent; [`MAX_LOAD_FACTOR`] if it is larger.
+pub fn largest_factor(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     while holds(high) {
-        if high >= MOST_FACTOR {
-            return MOST_FACTOR;
+        if high >= MAX_LOAD_FACTOR {
+            return MAX_LOAD_FACTOR;
         }
         (low, high) = (high, high * 2.0);
     }

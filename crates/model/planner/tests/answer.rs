@@ -1,16 +1,16 @@
 //! Complete answers of the planner.
 
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
-use diskwright_planner::prices::built_in;
+use diskwright_planner::prices::built_in_prices;
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanError, PlanLimits, plan};
 use diskwright_simulator::ArrayLevel;
 
 fn limits() -> PlanLimits {
-    PlanLimits { simulated_requests: 5000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    PlanLimits { simulated_requests: 5000, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") }
 }
 
 fn within(ms: f64, demand: Demand) -> Demand {
-    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
 }
 
 fn answer(demand: &Demand, limits: &PlanLimits) -> PlanAnswer {
@@ -18,8 +18,8 @@ fn answer(demand: &Demand, limits: &PlanLimits) -> PlanAnswer {
 }
 
 #[test]
-fn doc_002s_array_is_replaced_as_it_says() {
-    let demand = Demand { capacity_bytes: Some(36e9), queue: Some(16.0), ..Demand::typed(126.0, 73.0, 8192.0) };
+fn doc_002_array_is_replaced_as_described() {
+    let demand = Demand { capacity_bytes: Some(36e9), queue: Some(16.0), ..Demand::from_rates(126.0, 73.0, 8192.0) };
     let drives = ["compaq-4gb", "compaq-9gb"].map(str::to_owned).to_vec();
     let limits = PlanLimits { levels: vec![ArrayLevel::Raid5], drives, spares: vec![0], ..limits() };
     let found = answer(&within(80.0, demand), &limits);
@@ -34,8 +34,8 @@ fn doc_002s_array_is_replaced_as_it_says() {
 }
 
 #[test]
-fn every_design_of_the_list_is_simulated_and_ordered() {
-    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(600.0, 200.0, 8192.0) };
+fn every_listed_design_is_simulated_and_ordered() {
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(600.0, 200.0, 8192.0) };
     let found = answer(&within(20.0, demand), &limits());
     assert!(found.feasible && found.designs.len() == 5 && found.searched > 1000);
     let costs: Vec<f64> = found.designs.iter().map(|d| d.cost.unwrap_or(f64::INFINITY)).collect();
@@ -56,18 +56,18 @@ fn every_design_of_the_list_is_simulated_and_ordered() {
 }
 
 #[test]
-fn cheaper_designs_that_fail_are_told_and_prices_turn_the_order() {
-    let demand = Demand { capacity_bytes: Some(60e12), ..Demand::typed(1800.0, 500.0, 8192.0) };
+fn lists_cheaper_failing_designs_and_break_even_prices() {
+    let demand = Demand { capacity_bytes: Some(60e12), ..Demand::from_rates(1800.0, 500.0, 8192.0) };
     let limits = PlanLimits { only: vec![PartFilter::Hdd, PartFilter::Ssd], max_drives: 60, ..limits() };
     let found = answer(&within(30.0, demand), &limits);
     let first = &found.designs[0];
     assert_eq!(
-        (first.sized_by.as_str(), limits.prices.group(&first.part).map(|g| g.id.as_str())),
+        (first.sized_by.as_str(), limits.prices.find_group(&first.part).map(|g| g.id.as_str())),
         ("response", Some("nearline"))
     );
     // smaller kinds do not hold the data; of the first's kind and level, fewer do, and do not carry the load
     let cheaper = found.rejected.iter().filter(|r| r.price.is_some_and(|p| p < first.price.expect("a price")));
-    let group = |part: &str| limits.prices.group(part).map(|group| group.id.clone());
+    let group = |part: &str| limits.prices.find_group(part).map(|group| group.id.clone());
     let is_alike = |design: &str| {
         let part = design.split(" x ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or_default();
         design.starts_with(&format!("{} of ", first.level)) && group(part) == group(&first.part)
@@ -84,8 +84,8 @@ fn cheaper_designs_that_fail_are_told_and_prices_turn_the_order() {
 }
 
 #[test]
-fn what_cannot_be_met_gets_the_nearest_and_what_binds() {
-    let demand = Demand { capacity_bytes: Some(500e9), ..Demand::typed(3000.0, 1000.0, 16384.0) };
+fn unmet_demand_gets_the_nearest_design_and_its_limit() {
+    let demand = Demand { capacity_bytes: Some(500e9), ..Demand::from_rates(3000.0, 1000.0, 16384.0) };
     let aws = vec![PartFilter::Provider("aws".into())];
     let capped = PlanLimits { only: aws, instance: Some("m6i.large".into()), ..limits() };
     let found = answer(&within(3.0, demand.clone()), &capped);
@@ -95,7 +95,7 @@ fn what_cannot_be_met_gets_the_nearest_and_what_binds() {
     assert!((found.designs[0].headroom - 0.9).abs() < 0.05, "{}", found.designs[0].headroom);
     // too little room in what may be bought
     let small = PlanLimits { max_drives: 2, only: vec![PartFilter::Hdd], ..limits() };
-    let found = answer(&Demand { capacity_bytes: Some(1e15), ..Demand::typed(10.0, 0.0, 4096.0) }, &small);
+    let found = answer(&Demand { capacity_bytes: Some(1e15), ..Demand::from_rates(10.0, 0.0, 4096.0) }, &small);
     assert_eq!((found.feasible, found.rejected[0].limit.as_str()), (false, "capacity"));
     // no arm is that quick
     let hdd = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
@@ -104,17 +104,17 @@ fn what_cannot_be_met_gets_the_nearest_and_what_binds() {
 }
 
 #[test]
-fn the_same_question_has_the_same_answer() {
-    let demand = within(20.0, Demand { capacity_bytes: Some(1e12), ..Demand::typed(300.0, 100.0, 8192.0) });
-    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 2, ..limits() };
+fn same_demand_gives_the_same_answer() {
+    let demand = within(20.0, Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(300.0, 100.0, 8192.0) });
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list_length: 2, ..limits() };
     assert_eq!(format!("{:?}", answer(&demand, &hdd)), format!("{:?}", answer(&demand, &hdd)));
 }
 
 #[test]
-fn room_lasts_until_the_horizon() {
+fn capacity_lasts_until_the_horizon() {
     let growth = Some(CapacityGrowth { bytes_per_day: 100e9, interval_bytes_per_day: None });
-    let demand = Demand { capacity_bytes: Some(10e12), growth, ..Demand::typed(50.0, 10.0, 8192.0) };
-    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 1, ..limits() };
+    let demand = Demand { capacity_bytes: Some(10e12), growth, ..Demand::from_rates(50.0, 10.0, 8192.0) };
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list_length: 1, ..limits() };
     let (now, later) = (answer(&demand, &hdd), answer(&demand, &PlanLimits { horizon_days: 365.0, ..hdd }));
     assert!(later.designs[0].usable_bytes >= 46.5e12 && now.designs[0].usable_bytes < 46.5e12);
     let days = later.designs[0].full_after_days.expect("it grows");
@@ -122,8 +122,8 @@ fn room_lasts_until_the_horizon() {
 }
 
 #[test]
-fn names_and_limits_that_cannot_be_are_refused() {
-    let demand = Demand::typed(100.0, 0.0, 4096.0);
+fn rejects_unknown_names_and_impossible_limits() {
+    let demand = Demand::from_rates(100.0, 0.0, 4096.0);
     let refused = |limits: PlanLimits| plan(&demand, &limits).expect_err("refused");
     let near = |error| match error {
         PlanError::Unknown { near, .. } => near,
@@ -147,9 +147,9 @@ fn names_and_limits_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn what_ends_the_headroom_is_named() {
-    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 1, ..limits() };
-    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(60.0, 20.0, 8192.0) };
+fn names_the_limit_of_the_headroom() {
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list_length: 1, ..limits() };
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(60.0, 20.0, 8192.0) };
     // the response limit, long before anything saturates
     let design = answer(&within(14.0, demand.clone()), &hdd).designs.remove(0);
     assert_eq!((design.headroom_limit.as_deref(), design.limit.as_str()), (Some("response"), "members"));
@@ -161,7 +161,7 @@ fn what_ends_the_headroom_is_named() {
     assert_eq!(design.headroom_limit.as_deref(), Some("members"));
     assert!((design.headroom / design.saturates_at - 1.0).abs() < 0.01 && design.why.ends_with("limited by members"));
     // a bucket, with a response limit that is longer than its latency
-    let aws = PlanLimits { only: vec![PartFilter::Provider("aws".into())], list: 1, ..limits() };
+    let aws = PlanLimits { only: vec![PartFilter::Provider("aws".into())], list_length: 1, ..limits() };
     let design = answer(&within(2000.0, demand), &aws).designs.remove(0);
     assert_eq!(design.headroom_limit.as_deref(), Some(design.limit.as_str()), "{design:?}");
     assert!(design.limit.contains("IOPS") || design.limit.contains("throughput"), "{}", design.limit);
@@ -172,10 +172,10 @@ fn arms_are_not_named_where_their_channel_saturates_first() {
     let drives = vec!["st24000nm002h".to_owned()];
     let levels = vec![ArrayLevel::Raid0];
     let (controllers, list) = (vec!["fast-wide-scsi".to_owned()], 1);
-    let limits = PlanLimits { drives, levels, controllers, list, max_controllers: 1, ..limits() };
+    let limits = PlanLimits { drives, levels, controllers, list_length: list, max_controllers: 1, ..limits() };
     // large requests fill the channel while arms seem as busy
     for (bytes, limit) in [(8192.0, "members"), (1_048_576.0, "channels of fast-wide-scsi")] {
-        let demand = Demand { capacity_bytes: Some(90e12), ..Demand::typed(5.0, 0.0, bytes) };
+        let demand = Demand { capacity_bytes: Some(90e12), ..Demand::from_rates(5.0, 0.0, bytes) };
         let design = answer(&demand, &limits).designs.remove(0);
         assert_eq!(design.headroom_limit.as_deref(), Some(limit), "{bytes}: {design:?}");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use diskwright_base::topology::Swap;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Frame, RaidLevel, Schema, Series, Tick, Topology};
-use diskwright_planner::series::hidden::hidden;
+use diskwright_planner::series::hidden_load::find_hidden_load;
 use diskwright_planner::series::{LoadCollector, LoadSeries, MeasureOptions, demand_from_series};
 
 /// Devices and those below them: two disks, partitions, a volume over both, one over a partition, a loop device on it.
@@ -22,7 +22,7 @@ const STACK: [(&str, &[&str]); 7] = [
 const READS: [f64; 7] = [100.0, 40.0, 30.0, 70.0, 90.0, 30.0, 20.0];
 
 /// A minute of the machine, limited to these devices.
-fn of(only: &[&str]) -> LoadSeries {
+fn load_of_devices(only: &[&str]) -> LoadSeries {
     let device = |(name, below): &(&str, &[&str])| Device {
         name: (*name).into(),
         class: if below.is_empty() { DeviceClass::Rotational } else { DeviceClass::Virtual },
@@ -57,36 +57,36 @@ fn of(only: &[&str]) -> LoadSeries {
         frame.push(Tick { time_ns: i * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
     }
     let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
-    let mut collector = LoadCollector::of(&only);
-    collector.topology(topology);
-    collector.frame(&frame);
+    let mut collector = LoadCollector::for_devices(&only);
+    collector.set_topology(topology);
+    collector.add_frame(&frame);
     collector.finish()
 }
 
 /// Names of the devices that count, and their total reads per second.
-fn counted(only: &[&str]) -> (Vec<String>, f64, String) {
-    let series = of(only);
+fn counted_devices(only: &[&str]) -> (Vec<String>, f64, String) {
+    let series = load_of_devices(only);
     let names = series.fronts.iter().map(|front| front.name.clone()).collect();
     (names, series.ticks.last().map_or(f64::NAN, |tick| f64::from(tick.reads)), series.notes.join("\n"))
 }
 
 #[test]
-fn what_stands_on_disks_counts_where_it_is_named() {
-    assert_eq!(counted(&[]), (vec!["sda".into(), "sdb".into()], 140.0, String::new()));
+fn named_partitions_and_volumes_count_by_themselves() {
+    assert_eq!(counted_devices(&[]), (vec!["sda".into(), "sdb".into()], 140.0, String::new()));
     for (name, reads) in [("sda1", 30.0), ("dm-0", 90.0), ("dm-1", 30.0), ("loop0", 20.0)] {
-        assert_eq!(counted(&[name]), (vec![name.into()], reads, String::new()), "{name}");
+        assert_eq!(counted_devices(&[name]), (vec![name.into()], reads, String::new()), "{name}");
     }
     // two parts of a disk, and one named twice
-    assert_eq!(counted(&["sda1", "sda2"]).1, 100.0);
-    assert_eq!(counted(&["sda1", "sda1"]).1, 30.0);
-    assert_eq!(of(&["sda1"]).left_out, ["sda", "sdb"]);
+    assert_eq!(counted_devices(&["sda1", "sda2"]).1, 100.0);
+    assert_eq!(counted_devices(&["sda1", "sda1"]).1, 30.0);
+    assert_eq!(load_of_devices(&["sda1"]).unselected_devices, ["sda", "sdb"]);
     // the room of what is on it alone
-    let used = |name: &str| of(&[name]).used.last().map(|(_, bytes)| *bytes);
+    let used = |name: &str| load_of_devices(&[name]).used_space.last().map(|(_, bytes)| *bytes);
     assert_eq!((used("sda1"), used("dm-0"), used("sda")), (Some(1e9), Some(5e9), Some(6e9)));
 }
 
 #[test]
-fn what_stands_on_another_that_is_named_counts_there_once() {
+fn device_on_another_named_one_counts_there_once() {
     for (names, host, reads) in [
         (&["sda", "sda1"][..], "sda", 100.0),
         (&["sda1", "sda"], "sda", 100.0),
@@ -95,17 +95,17 @@ fn what_stands_on_another_that_is_named_counts_there_once() {
         (&["loop0", "sda"], "sda", 100.0),
         (&["dm-0", "sda", "sdb"], "sda", 140.0),
     ] {
-        let (_, found, notes) = counted(names);
+        let (_, found, notes) = counted_devices(names);
         assert_eq!(found, reads, "{names:?}");
         assert!(notes.contains(&format!("part of that of {host}, which is named too")), "{names:?}: {notes}");
         assert!(!notes.contains("is not counted"), "{names:?}: {notes}");
     }
     // a volume over two disks of which one is named
-    let (names, reads, notes) = counted(&["dm-0", "sda"]);
+    let (names, reads, notes) = counted_devices(&["dm-0", "sda"]);
     assert_eq!((names, reads), (vec!["sda".to_owned()], 100.0));
     assert!(notes.contains("its load on sdb is not counted"), "{notes}");
     // devices that there are not stay unknown
-    assert_eq!(counted(&["sda1", "sdx"]).0, ["sda1"]);
+    assert_eq!(counted_devices(&["sda1", "sdx"]).0, ["sda1"]);
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn a_long_saturation_counts_in_full() {
         frame.push(tick, &[100.0, 0.0, 409_600.0, 0.0, 8.0, 1.0]);
     }
     let mut collector = LoadCollector::default();
-    collector.frame(&frame);
+    collector.add_frame(&frame);
     let load = collector.finish();
-    let found = hidden(&load.fronts[0], None).expect("a saturated disk");
+    let found = find_hidden_load(&load.fronts[0], None).expect("a saturated disk");
     assert!((found.saturated_s - 50_000.0).abs() < 1e-3 && (found.queue - 8.0).abs() < 1e-9, "{found:?}");
 }
 
@@ -141,12 +141,12 @@ const SHARED: [(&str, DeviceKind, &[&str]); 10] = [
 ];
 
 /// A minute of them, with counters of whole devices and of these partitions, and 50 pages per second swapped in.
-fn of_shared(parts: &[&str], only: &[&str]) -> LoadSeries {
-    of_arrays(&["md0", "md1"], parts, only)
+fn load_of_shared_disks(parts: &[&str], only: &[&str]) -> LoadSeries {
+    load_of_arrays(&["md0", "md1"], parts, only)
 }
 
 /// A minute of them, with counters of these arrays only.
-fn of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
+fn load_of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
     let device = |(name, kind, below): &(&str, DeviceKind, &[&str])| Device {
         name: (*name).into(),
         kind: *kind,
@@ -183,45 +183,45 @@ fn of_arrays(arrays: &[&str], parts: &[&str], only: &[&str]) -> LoadSeries {
         frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &row);
     }
     let only: Vec<String> = only.iter().map(|name| (*name).to_owned()).collect();
-    let mut collector = LoadCollector::of(&only);
-    collector.topology(topology);
-    collector.frame(&frame);
+    let mut collector = LoadCollector::for_devices(&only);
+    collector.set_topology(topology);
+    collector.add_frame(&frame);
     collector.finish()
 }
 
-fn reads_of(series: &LoadSeries) -> f64 {
+fn total_reads(series: &LoadSeries) -> f64 {
     series.ticks.last().map_or(f64::NAN, |tick| f64::from(tick.reads))
 }
 
 #[test]
-fn partitions_beside_those_of_arrays_count_and_what_is_not_counted_is_not_subtracted() {
+fn partitions_beside_array_members_count_and_uncounted_ones_are_not_subtracted() {
     // 100 and 40 of the mirrors, 5 of the filesystem beside them; the 50 of swapping are counted and subtracted
-    let all = of_shared(&["sda3", "sda4"], &[]);
+    let all = load_of_shared_disks(&["sda3", "sda4"], &[]);
     let names: Vec<&str> = all.fronts.iter().map(|front| front.name.as_str()).collect();
     assert_eq!(names, ["md0", "md1", "sda3", "sda4"]);
     let holds: Vec<Option<bool>> = all.fronts.iter().map(|front| front.holds_swap).collect();
     assert_eq!(holds, [false, false, false, true].map(Some));
-    assert!((reads_of(&all) - 145.0).abs() < 1e-3, "{}", reads_of(&all));
+    assert!((total_reads(&all) - 145.0).abs() < 1e-3, "{}", total_reads(&all));
     assert!((all.swap[2] - 50.0 * 60.0).abs() < 1e-3, "{:?}", all.swap);
     // a log without counters of partitions has none of what was swapped
-    let wholes = of_shared(&[], &[]);
-    assert!((reads_of(&wholes) - 140.0).abs() < 1e-3 && wholes.swap[2] == 0.0, "{:?}", wholes.swap);
+    let wholes = load_of_shared_disks(&[], &[]);
+    assert!((total_reads(&wholes) - 140.0).abs() < 1e-3 && wholes.swap[2] == 0.0, "{:?}", wholes.swap);
 }
 
 #[test]
-fn an_array_on_partitions_has_the_room_of_what_stands_on_it_alone() {
-    let used = |name: &str| of_shared(&["sda3", "sda4"], &[name]).used.last().map(|(_, bytes)| *bytes);
+fn array_on_partitions_has_only_the_space_of_its_own_filesystems() {
+    let used = |name: &str| load_of_shared_disks(&["sda3", "sda4"], &[name]).used_space.last().map(|(_, bytes)| *bytes);
     assert_eq!((used("md0"), used("md1"), used("sda3")), (Some(5e9), Some(1e9), Some(0.5e9)));
-    let md0 = of_shared(&["sda3", "sda4"], &["md0"]);
-    assert!((reads_of(&md0) - 100.0).abs() < 1e-3 && md0.swap[2] == 0.0, "{:?}", md0.swap);
+    let md0 = load_of_shared_disks(&["sda3", "sda4"], &["md0"]);
+    assert!((total_reads(&md0) - 100.0).abs() < 1e-3 && md0.swap[2] == 0.0, "{:?}", md0.swap);
     // a partition below an array is found where it was counted
-    let below = of_shared(&["sda1"], &["sda1"]);
-    assert!((reads_of(&below) - 5.0).abs() < 1e-3, "{}", reads_of(&below));
+    let below = load_of_shared_disks(&["sda1"], &["sda1"]);
+    assert!((total_reads(&below) - 5.0).abs() < 1e-3, "{}", total_reads(&below));
 }
 
 /// 50 pages of 64 KiB per second are half of 100 reads of 64 KiB.
 #[test]
-fn swapped_pages_are_as_large_as_the_kernel_has_them() {
+fn swapped_pages_have_the_kernel_page_size() {
     let swaps = vec![Swap { path: "/dev/sda2".into(), device: "sda".into(), ..Swap::default() }];
     let devices = vec![Device { name: "sda".into(), class: DeviceClass::Rotational, ..Device::default() }];
     let of = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
@@ -234,14 +234,14 @@ fn swapped_pages_are_as_large_as_the_kernel_has_them() {
         frame.push(tick, &[100.0, 0.0, 100.0 * 65_536.0, 0.0, 50.0]);
     }
     let mut collector = LoadCollector::default();
-    collector.topology(Topology { devices, swaps, page_bytes: 65_536, ..Topology::default() });
-    collector.frame(&frame);
-    let found = reads_of(&collector.finish());
+    collector.set_topology(Topology { devices, swaps, page_bytes: 65_536, ..Topology::default() });
+    collector.add_frame(&frame);
+    let found = total_reads(&collector.finish());
     assert!((found - 50.0).abs() < 1e-3, "{found}");
 }
 
 #[test]
-fn requests_without_bytes_are_a_load_of_assumed_sizes() {
+fn requests_without_bytes_get_assumed_sizes() {
     let one =
         |counter: &str| Series { counter: format!("physical_disk.{counter}"), instance: "sda".into(), scale: 1.0 };
     let mut frame = Frame::new(Arc::new(Schema::new(Vec::from(["reads", "writes"].map(one)))), 60);
@@ -249,7 +249,7 @@ fn requests_without_bytes_are_a_load_of_assumed_sizes() {
         frame.push(Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 }, &[90.0, 10.0]);
     }
     let mut collector = LoadCollector::default();
-    collector.frame(&frame);
+    collector.add_frame(&frame);
     let found = demand_from_series(&collector.finish(), &MeasureOptions::default()).expect("sixty ticks");
     assert!((found.demand.requests_per_s() - 100.0).abs() < 1e-3, "{:?}", found.demand);
     assert_eq!((found.demand.read_size_bytes, found.demand.write_size_bytes), (4096.0, 4096.0));
@@ -258,7 +258,7 @@ fn requests_without_bytes_are_a_load_of_assumed_sizes() {
 }
 
 #[test]
-fn sizes_of_filesystems_are_kept_at_even_distances() {
+fn filesystem_sizes_are_sampled_evenly() {
     // twelve weeks of ten minutes: more ticks than are kept
     let series =
         |(counter, instance): (&str, &str)| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
@@ -268,21 +268,22 @@ fn sizes_of_filesystems_are_kept_at_even_distances() {
         frame.push(Tick { time_ns: tick * 600_000_000_000, elapsed_ns: 600_000_000_000 }, &[10.0, 9e9, 4e9]);
     }
     let mut collector = LoadCollector::default();
-    collector.frame(&frame);
-    let used = collector.finish().used;
+    collector.add_frame(&frame);
+    let used = collector.finish().used_space;
     let distances: Vec<i64> = used.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
     let (least, most) = (distances.iter().min().copied(), distances.iter().max().copied());
     assert!(used.len() > 1000 && most <= least.map(|least| 2 * least), "{least:?} to {most:?}");
 }
 
 #[test]
-fn an_array_without_counters_has_the_load_of_its_partitions_and_no_other() {
+fn unmeasured_array_has_only_the_load_of_its_partitions() {
     // as btrfs beside an array of md: 5 and 5 of its partitions, 100 of the array, 5 of the partition beside them
-    let series = of_arrays(&["md0"], &["sda2", "sdb2", "sda3", "sda4"], &[]);
-    let names: Vec<(&str, bool)> = series.fronts.iter().map(|front| (front.name.as_str(), front.inverted)).collect();
+    let series = load_of_arrays(&["md0"], &["sda2", "sdb2", "sda3", "sda4"], &[]);
+    let names: Vec<(&str, bool)> =
+        series.fronts.iter().map(|front| (front.name.as_str(), front.from_members)).collect();
     assert_eq!(names, [("md0", false), ("md1", true), ("sda3", false), ("sda4", false)]);
-    assert!((reads_of(&series) - 115.0).abs() < 1e-3, "{}", reads_of(&series));
+    assert!((total_reads(&series) - 115.0).abs() < 1e-3, "{}", total_reads(&series));
     // without counters of its partitions, it has that of its disks, of which 50 are swapping
-    let series = of_arrays(&["md0"], &[], &["md1"]);
-    assert!((reads_of(&series) - 190.0).abs() < 1e-3, "{}", reads_of(&series));
+    let series = load_of_arrays(&["md0"], &[], &["md1"]);
+    assert!((total_reads(&series) - 190.0).abs() < 1e-3, "{}", total_reads(&series));
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
 use diskwright_base::Frame;
-use diskwright_planner::series::hidden::{HiddenLoad, hidden};
+use diskwright_planner::series::hidden_load::{HiddenLoad, find_hidden_load};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_simulator::Simulation;
 use diskwright_simulator::samples::SampleRows;
@@ -15,21 +15,21 @@ pub fn series(text: &str) -> LoadSeries {
     let system = read("a.toml", text, &[], &|_| Err(String::new())).unwrap_or_else(|p| panic!("{p}")).system;
     let mut samples = SampleRows::new(&system);
     let mut collector = LoadCollector::default();
-    collector.topology(samples.topology().clone());
+    collector.set_topology(samples.topology().clone());
     let mut frame = Frame::new(samples.schema().clone(), 1);
     let mut row = Vec::new();
     Simulation::new(&system).expect("possible").run(|report| {
         let tick = samples.row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);
-        collector.frame(&frame);
+        collector.add_frame(&frame);
     });
     collector.finish()
 }
 
 fn found(text: &str, users: Option<f64>) -> Option<HiddenLoad> {
     let series = series(text);
-    series.fronts.iter().find_map(|front| hidden(front, users))
+    series.fronts.iter().find_map(|front| find_hidden_load(front, users))
 }
 
 const WATCH: &str = "[watch]\nwarm_up = \"60s\"\nduration = \"900s\"\n";
@@ -57,7 +57,7 @@ const CASES: [(&str, &str, f64, f64); 9] = [
 ];
 
 #[test]
-fn what_saturation_hides_is_estimated() {
+fn estimates_load_hidden_by_saturation() {
     let mut errors = Vec::new();
     for (drives, workload, users, pause) in CASES {
         let truth = users / pause;
@@ -82,7 +82,7 @@ fn what_saturation_hides_is_estimated() {
 }
 
 #[test]
-fn what_keeps_up_hides_nothing_and_no_pause_is_no_estimate() {
+fn device_that_keeps_up_hides_nothing() {
     let quiet = system(ONE, "users = 20\nthink = { exponential = \"1s\" }");
     assert_eq!(found(&quiet, None), None);
     let open = system(ONE, "rate = \"60/s\"");

@@ -2,12 +2,12 @@
 
 use diskwright_planner::answer::PricePeriod;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
-use diskwright_planner::prices::{built_in, read};
+use diskwright_planner::prices::{built_in_prices, read_price_list};
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanLimits, plan};
 use diskwright_simulator::ArrayLevel;
 
 fn limits() -> PlanLimits {
-    PlanLimits { simulated_requests: 5000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    PlanLimits { simulated_requests: 5000, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") }
 }
 
 fn only(filters: &[&str]) -> PlanLimits {
@@ -16,7 +16,7 @@ fn only(filters: &[&str]) -> PlanLimits {
 }
 
 fn within(ms: f64, demand: Demand) -> Demand {
-    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
 }
 
 fn answer(demand: &Demand, limits: &PlanLimits) -> PlanAnswer {
@@ -28,8 +28,8 @@ fn notes(found: &PlanAnswer) -> String {
 }
 
 #[test]
-fn a_lower_price_makes_the_design_first_that_is_named() {
-    let demand = Demand { capacity_bytes: Some(36e9), ..Demand::typed(126.0, 73.0, 8192.0) };
+fn break_even_price_puts_the_named_design_first() {
+    let demand = Demand { capacity_bytes: Some(36e9), ..Demand::from_rates(126.0, 73.0, 8192.0) };
     let found = answer(&within(20.0, demand), &limits());
     assert!(!found.break_even.is_empty(), "{found:?}");
     let drives = |design: &diskwright_planner::PlannedDesign| f64::from(design.count + design.spares);
@@ -44,8 +44,8 @@ fn a_lower_price_makes_the_design_first_that_is_named() {
 }
 
 #[test]
-fn what_fails_is_cheaper_only_if_it_costs_less() {
-    let demand = Demand { capacity_bytes: Some(36e9), ..Demand::typed(126.0, 73.0, 8192.0) };
+fn failing_design_is_cheaper_only_if_it_costs_less() {
+    let demand = Demand { capacity_bytes: Some(36e9), ..Demand::from_rates(126.0, 73.0, 8192.0) };
     let found = answer(&within(20.0, demand.clone()), &limits());
     let first = found.designs[0].cost.expect("a price");
     assert!(found.rejected.iter().any(|r| r.cheaper == Some(true)), "{:?}", found.rejected);
@@ -62,9 +62,9 @@ fn what_fails_is_cheaper_only_if_it_costs_less() {
 }
 
 #[test]
-fn what_has_no_price_is_not_cheap() {
+fn design_without_price_is_not_cheap() {
     // nobody knows what the controllers cost, nor the disks of 10,000 rpm: those of a known price go before them
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(126.0, 73.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(126.0, 73.0, 8192.0) };
     let drives = ["huc156060css200", "hus726t6tale6l4"].map(str::to_owned).to_vec();
     let controllers = vec!["sas3-hba-8".to_owned()];
     let found = answer(&demand, &PlanLimits { drives, controllers, ..limits() });
@@ -76,7 +76,7 @@ fn what_has_no_price_is_not_cheap() {
 #[test]
 fn more_drives_than_an_array_can_have_are_no_reason_to_drop_a_level() {
     // a hundred disks or more for the load, where 500 may be bought and an array has 128 at most
-    let demand = Demand { capacity_bytes: Some(1e14), ..Demand::typed(22_000.0, 0.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(1e14), ..Demand::from_rates(22_000.0, 0.0, 8192.0) };
     let levels = vec![ArrayLevel::Raid5];
     let found =
         answer(&demand, &PlanLimits { max_drives: 500, levels, drives: vec!["hus726t6tale6l4".into()], ..limits() });
@@ -92,7 +92,7 @@ fn more_drives_than_an_array_can_have_are_no_reason_to_drop_a_level() {
 
 #[test]
 fn spares_that_are_wanted_are_in_every_design() {
-    let demand = Demand { capacity_bytes: Some(20e12), ..Demand::typed(2000.0, 800.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(20e12), ..Demand::from_rates(2000.0, 800.0, 8192.0) };
     let found = answer(&demand, &PlanLimits { spares: vec![2], ..only(&["hdd", "ssd"]) });
     assert!(found.feasible, "{:?}", found.rejected);
     for design in &found.designs {
@@ -103,7 +103,7 @@ fn spares_that_are_wanted_are_in_every_design() {
 #[test]
 fn mirrors_of_stripe_sets_are_recommended_in_pairs() {
     // 29 TB are on ten disks of 6 TB, and a quarter more are 12.5
-    let demand = Demand { capacity_bytes: Some(29e12), ..Demand::typed(10.0, 5.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(29e12), ..Demand::from_rates(10.0, 5.0, 8192.0) };
     let drives = vec!["hus726t6tale6l4".to_owned()];
     let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid01], drives, ..limits() });
     let design = &found.designs[0];
@@ -111,8 +111,8 @@ fn mirrors_of_stripe_sets_are_recommended_in_pairs() {
 }
 
 #[test]
-fn an_overload_is_the_load_over_what_is_sustained() {
-    let demand = Demand { capacity_bytes: Some(3e12), ..Demand::typed(600.0, 300.0, 8192.0) };
+fn overload_is_load_over_sustained_load() {
+    let demand = Demand { capacity_bytes: Some(3e12), ..Demand::from_rates(600.0, 300.0, 8192.0) };
     let limits = PlanLimits { levels: vec![ArrayLevel::Raid10], max_drives: 5, ..only(&["hdd"]) };
     let found = answer(&demand, &limits);
     let nearest = &found.designs[0];
@@ -127,7 +127,7 @@ fn an_overload_is_the_load_over_what_is_sustained() {
 
 #[test]
 fn a_rebuild_under_load_takes_no_less_than_at_best() {
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(1.0, 0.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(1.0, 0.0, 8192.0) };
     let found = answer(&demand, &only(&["hdd"]));
     for design in &found.designs {
         let (best, loaded) = (design.rebuild_s.expect("a disk"), design.rebuild_loaded_s.expect("was watched"));
@@ -136,9 +136,9 @@ fn a_rebuild_under_load_takes_no_less_than_at_best() {
 }
 
 #[test]
-fn what_cannot_keep_up_without_a_member_cannot_while_it_is_rebuilt() {
+fn overloaded_degraded_design_is_overloaded_while_rebuilding() {
     // as many disks as just keep up: one less does not
-    let demand = Demand { capacity_bytes: Some(40e12), ..Demand::typed(480.0, 240.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(40e12), ..Demand::from_rates(480.0, 240.0, 8192.0) };
     let limits = PlanLimits { drives: vec!["hus726t6tale6l4".into()], levels: vec![ArrayLevel::Raid5], ..limits() };
     let found = answer(&demand, &limits);
     let design = &found.designs[0];
@@ -150,7 +150,7 @@ fn what_cannot_keep_up_without_a_member_cannot_while_it_is_rebuilt() {
 #[test]
 fn sequential_requests_to_volumes_count_by_their_bytes() {
     // 1,000 of 64 KiB a second are 62.5 MiB/s; as random ones, they count as 1,000 MiB/s on st1
-    let demand = Demand { capacity_bytes: Some(5e12), ..Demand::typed(1000.0, 0.0, 65_536.0) };
+    let demand = Demand { capacity_bytes: Some(5e12), ..Demand::from_rates(1000.0, 0.0, 65_536.0) };
     let aws = PlanLimits { drives: vec!["aws-st1".into()], ..limits() };
     let stream = answer(&Demand { sequential_share: Some(1.0), ..demand.clone() }, &aws);
     let first = &stream.designs[0];
@@ -165,7 +165,7 @@ fn sequential_requests_to_volumes_count_by_their_bytes() {
 #[test]
 fn the_part_that_limits_a_volume_is_named() {
     // what st1 charges for small random requests does not pass the instance
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(1500.0, 1000.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(1500.0, 1000.0, 8192.0) };
     let capped =
         PlanLimits { drives: vec!["aws-st1".into()], instance: Some("m6i.large".into()), max_volumes: 1, ..limits() };
     let found = answer(&demand, &capped);
@@ -176,9 +176,9 @@ fn the_part_that_limits_a_volume_is_named() {
 }
 
 #[test]
-fn risks_wear_machines_and_growth_are_pointed_out() {
+fn notes_risk_wear_machines_and_growth() {
     // RAID 5 of a hundred large disks loses data with a chance of 83 % by the data sheet
-    let demand = Demand { capacity_bytes: Some(2e15), ..Demand::typed(500.0, 100.0, 65_536.0) };
+    let demand = Demand { capacity_bytes: Some(2e15), ..Demand::from_rates(500.0, 100.0, 65_536.0) };
     let many = PlanLimits { max_drives: 200, levels: vec![ArrayLevel::Raid5], ..only(&["hdd"]) };
     let found = answer(&demand, &many);
     let loss = found.designs[0].loss.spec.expect("data sheets");
@@ -186,14 +186,14 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let asked = answer(&demand, &PlanLimits { max_loss: Some(1.0), ..many });
     assert!(!notes(&asked).contains("--max-loss"), "{}", notes(&asked));
     // 200,000 writes of 4 KiB a second on RAID 10 of 10 TB: 70.8 TB a day, twice
-    let demand = Demand { capacity_bytes: Some(10e12), ..Demand::typed(0.0, 200_000.0, 4096.0) };
+    let demand = Demand { capacity_bytes: Some(10e12), ..Demand::from_rates(0.0, 200_000.0, 4096.0) };
     let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid10], ..only(&["ssd"]) });
     let design = &found.designs[0];
     let times = 2.0 * 200_000.0 * 4096.0 * 86_400.0 / (design.usable_bytes * 2.0);
     let said = format!("is written {} times a day", diskwright_base::units::format_significant(times));
     assert!(notes(&found).contains(&said), "{said}: {}", notes(&found));
     // the machine of a volume
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(100.0, 50.0, 8192.0) };
     let found = answer(&demand, &only(&["cloud:aws"]));
     assert!(notes(&found).contains("aws: the instance that uses the volume") && notes(&found).contains("--instance"));
     let named = answer(&demand, &PlanLimits { instance: Some("m6i.large".into()), ..only(&["cloud:aws"]) });
@@ -203,15 +203,15 @@ fn risks_wear_machines_and_growth_are_pointed_out() {
     let found = answer(&Demand { growth, ..demand }, &only(&["ssd"]));
     assert!(notes(&found).contains("--horizon") && found.designs[0].full_after_days.is_some(), "{}", notes(&found));
     // a horizon without growth, as with a log of less than a day
-    let unknown = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+    let unknown = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(100.0, 50.0, 8192.0) };
     let found = answer(&unknown, &PlanLimits { horizon_days: 365.0, ..only(&["ssd"]) });
     assert!(notes(&found).contains("the growth is unknown"), "{}", notes(&found));
 }
 
 #[test]
-fn what_the_analysis_alone_rejects_is_simulated() {
+fn simulates_designs_that_only_the_analysis_rejects() {
     // the analysis takes the places of what is sequential as random
-    let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
+    let demand = Demand { sequential_share: Some(0.9), ..Demand::from_rates(300.0, 20.0, 65536.0) };
     // with a price, and of drives whose price nobody knows
     for (drive, ms) in [("st24000nm002h", 10.0), ("compaq-4gb", 20.0)] {
         let drives = vec![drive.to_owned()];
@@ -226,16 +226,20 @@ fn what_the_analysis_alone_rejects_is_simulated() {
     }
     // what misses the limit in both is rejected by what the simulation says
     let drives = vec!["st24000nm002h".to_owned()];
-    let found = answer(&within(3.0, Demand::typed(100.0, 0.0, 8192.0)), &PlanLimits { drives, ..limits() });
+    let found = answer(&within(3.0, Demand::from_rates(100.0, 0.0, 8192.0)), &PlanLimits { drives, ..limits() });
     assert!(!found.feasible && found.rejected.iter().any(|r| r.limit == "response"), "{:?}", found.rejected);
 }
 
 #[test]
-fn the_closest_is_also_of_what_the_simulation_alone_refuses() {
+fn nearest_design_may_be_refused_by_the_simulation_alone() {
     // the analysis accepts 24 disks at 29.3 ms; four, which hold the data, carry less than half of the load
-    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(1051.01, 525.5, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(1051.01, 525.5, 8192.0) };
     let drives = vec!["hus726t6tale6l4".to_owned()];
-    let limits = PlanLimits { drives, levels: vec![ArrayLevel::Raid10], ..PlanLimits::usual(built_in(), "2026-11-23") };
+    let limits = PlanLimits {
+        drives,
+        levels: vec![ArrayLevel::Raid10],
+        ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23")
+    };
     let found = answer(&within(30.0, demand), &limits);
     let nearest = &found.designs[0];
     assert!(!found.feasible && nearest.count == 24, "{nearest:?}");
@@ -249,8 +253,8 @@ fn the_closest_is_also_of_what_the_simulation_alone_refuses() {
 }
 
 #[test]
-fn what_makes_a_design_so_large_is_named() {
-    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(1800.0, 500.0, 8192.0) };
+fn names_the_limit_that_sizes_a_design() {
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(1800.0, 500.0, 8192.0) };
     let sized = |demand: &Demand| -> Vec<(String, String)> {
         let drives = vec!["hus726t6tale6l4".to_owned()];
         let levels = vec![ArrayLevel::Raid10, ArrayLevel::Raid5];
@@ -268,16 +272,17 @@ fn what_makes_a_design_so_large_is_named() {
 }
 
 #[test]
-fn old_rows_of_instances_and_controllers_are_pointed_out() {
+fn notes_old_rows_of_instances_and_controllers() {
     let rows = "[[instance]]\nid = \"old.large\"\nprovider = \"aws\"\nbaseline = { mb_s = 500, iops = 20000 }\n\
                 date = \"2024-01-01\"\nsource = \"s\"\n\
                 [[controller]]\nid = \"old\"\nname = \"o\"\ntakes = [\"hdd\"]\nchannels = 8\ndrives_per_channel = 1\n\
                 channel_mb_s = 600\ndate = \"2026-01-01\"\nsource = \"s\"\n\
                 price = { each = 90.0, currency = \"USD\", region = \"DE\", date = \"2024-02-02\", source = \"s\" }\n";
-    let mut prices = built_in();
-    prices.extend(read("own.toml", rows).expect("good rows"));
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
-    let of = |limits: PlanLimits| notes(&answer(&demand, &PlanLimits { prices: prices.clone(), list: 1, ..limits }));
+    let mut prices = built_in_prices();
+    prices.extend(read_price_list("own.toml", rows).expect("good rows"));
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(100.0, 50.0, 8192.0) };
+    let of =
+        |limits: PlanLimits| notes(&answer(&demand, &PlanLimits { prices: prices.clone(), list_length: 1, ..limits }));
     let found = of(PlanLimits { instance: Some("old.large".into()), ..limits() });
     assert!(found.contains("the limits of old.large are older than a year (2024-01-01)"), "{found}");
     let found = of(PlanLimits { controllers: vec!["old".into()], max_controllers: 1, ..only(&["hdd"]) });

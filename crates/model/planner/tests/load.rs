@@ -1,10 +1,10 @@
 //! From ticks to a demand, on series with known properties.
 
 use diskwright_base::Histogram;
-use diskwright_planner::prices::{PriceList, built_in};
-use diskwright_planner::series::measured::{NoDemand, utc_offsets};
+use diskwright_planner::prices::{PriceList, built_in_prices};
+use diskwright_planner::series::measured_demand::{NoDemand, utc_offsets};
 use diskwright_planner::series::{FrontLoad, LoadSeries, LoadTick, LoadedTick, MeasureOptions, demand_from_series};
-use diskwright_planner::what_if::what_if;
+use diskwright_planner::what_if::predict_change;
 use diskwright_planner::{Demand, PlanLimits, plan};
 
 use crate::hidden::series;
@@ -16,7 +16,7 @@ fn options(percentile: f64) -> MeasureOptions {
 }
 
 /// Two disks, one of which works while the other is idle.
-fn in_turn() -> LoadSeries {
+fn disks_loaded_in_turn() -> LoadSeries {
     let disk = |name: &str, first: f64, then: f64| {
         format!(
             "[[drive]]\nname = \"{name}\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"on-{name}\"\non = \"{name}\"\n\
@@ -29,11 +29,11 @@ fn in_turn() -> LoadSeries {
 
 #[test]
 fn disks_are_summed_before_percentiles_are_taken() {
-    let found = demand_from_series(&in_turn(), &options(50.0)).expect("a load");
+    let found = demand_from_series(&disks_loaded_in_turn(), &options(50.0)).expect("a load");
     let median = found.summary.requests_per_s.p50;
     // 63 a second at any time, though each disk has 60 at its own 95 %
     assert!((median / 63.0 - 1.0).abs() < 0.05, "{median}");
-    let found = demand_from_series(&in_turn(), &options(95.0)).expect("a load");
+    let found = demand_from_series(&disks_loaded_in_turn(), &options(95.0)).expect("a load");
     let (planned, each) = (found.demand.requests_per_s(), found.summary.sum_of_percentiles_per_s);
     assert!((planned / 76.0 - 1.0).abs() < 0.06, "{planned}");
     assert!((found.summary.oversize - each / planned).abs() < 1e-9 && found.summary.oversize > 1.7, "{each}");
@@ -57,7 +57,7 @@ fn a_single_disk_has_the_percentile_of_all_requests() {
 /// Of 60 a second before a fifth disk came, and 60 after it, 60 a second are the array's own at any time.
 #[test]
 fn an_array_that_grows_within_the_log_is_one_device() {
-    let mut log = in_turn();
+    let mut log = disks_loaded_in_turn();
     log.fronts.truncate(1);
     log.fronts[0].rates = Histogram::new();
     log.fronts[0].rates.record_many(6000, 300_000);
@@ -73,7 +73,7 @@ fn an_array_that_grows_within_the_log_is_one_device() {
 /// Twenty minutes of ticks; a disk is saturated in ticks from one to another, and hides as much as it does: 100 users
 /// of whom half wait send 200 a second to a disk that keeps nobody waiting.
 fn saturated(requests: impl Fn(i64) -> f32, times: [std::ops::Range<i64>; 2]) -> LoadSeries {
-    let mut log = in_turn();
+    let mut log = disks_loaded_in_turn();
     let second = log.ticks[0];
     let tick = |number: i64| LoadTick {
         time_ns: number * 1_000_000_000,
@@ -100,7 +100,7 @@ fn saturated(requests: impl Fn(i64) -> f32, times: [std::ops::Range<i64>; 2]) ->
 }
 
 #[test]
-fn what_is_hidden_counts_in_the_time_of_the_percentile() {
+fn hidden_load_counts_within_the_percentile_time() {
     let planned = |log: &LoadSeries, percentile: f64| {
         let known = MeasureOptions { users: Some(100.0), ..options(percentile) };
         demand_from_series(log, &known).expect("a load").demand.requests_per_s()
@@ -120,7 +120,7 @@ fn what_is_hidden_counts_in_the_time_of_the_percentile() {
 
 /// Ten days of one-minute ticks with a busy afternoon, and room that grows by so much a day.
 fn days(count: i64, grows: impl Fn(f64) -> f64) -> LoadSeries {
-    let mut one = in_turn();
+    let mut one = disks_loaded_in_turn();
     one.ticks = (1..=count * 1440)
         .map(|minute| {
             let afternoon = (13..17).contains(&(minute * 60 % DAY_S / 3600));
@@ -136,7 +136,7 @@ fn days(count: i64, grows: impl Fn(f64) -> f64) -> LoadSeries {
             }
         })
         .collect();
-    one.used = (0..=count * 24).map(|hour| (hour * 3_600_000_000_000, grows(hour as f64 / 24.0))).collect();
+    one.used_space = (0..=count * 24).map(|hour| (hour * 3_600_000_000_000, grows(hour as f64 / 24.0))).collect();
     one
 }
 
@@ -167,14 +167,14 @@ fn busy_hours_mix_sizes_and_growth_of_days() {
     // below a day there is no growth and there are no busy hours
     let mut short = days(1, |_| 1e12);
     short.ticks.truncate(600);
-    short.used.truncate(10);
+    short.used_space.truncate(10);
     let found = demand_from_series(&short, &options(95.0)).expect("a load");
     assert_eq!((found.summary.busy_hours, found.demand.growth), (None, None));
 }
 
 /// The afternoon is from 13 to 17 on the clock, which goes back by an hour in the middle of ten days.
 #[test]
-fn busy_hours_are_those_of_a_clock_that_is_changed() {
+fn busy_hours_follow_clock_changes() {
     let mut log = days(10, |_| 1e12);
     let change_ns = 5 * DAY_S * 1_000_000_000;
     let of_zone = |time_ns: i64| if time_ns < change_ns { 3600 } else { 0 };
@@ -189,12 +189,12 @@ fn busy_hours_are_those_of_a_clock_that_is_changed() {
 }
 
 #[test]
-fn what_no_demand_can_be_taken_from_is_told() {
-    let mut short = in_turn();
+fn reports_logs_that_give_no_demand() {
+    let mut short = disks_loaded_in_turn();
     short.ticks.truncate(9);
     let told = demand_from_series(&short, &options(95.0)).expect_err("nine ticks");
     assert!(matches!(told, NoDemand::TooShort { ticks: 9, .. }), "{told}");
-    let mut idle = in_turn();
+    let mut idle = disks_loaded_in_turn();
     idle.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (0.0, 0.0));
     assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("idle"), NoDemand::Idle);
     // a job of 3 % of the time is below the 95 % point, and above the 99 % point
@@ -211,7 +211,7 @@ fn what_no_demand_can_be_taken_from_is_told() {
 }
 
 #[test]
-fn sizes_that_are_not_known_are_marked_and_merged_requests_are_no_order() {
+fn unknown_sizes_are_marked_and_merges_are_not_sequential() {
     let mut log = days(1, |_| 1e12);
     log.ticks.iter_mut().for_each(|tick| (tick.read_bytes, tick.write_bytes) = (0.0, tick.writes * 4096.0));
     log.merged = (300.0, 100.0);
@@ -250,25 +250,26 @@ fn users_who_wait_are_served_faster_by_more_disks() {
     for users in [20, 40] {
         let more = of(3, users);
         let (front, other) = (&mut log.fronts[0], &more.fronts[0]);
-        front.sums.add(&other.sums);
-        front.curve.append(&other.curve);
+        front.sums.add_sums(&other.sums);
+        front.curve.append_curve(&other.curve);
     }
-    let found = what_if(&log, "disks +3", 80.0, Some(40.0), &PriceList::default()).expect("a model");
+    let found = predict_change(&log, "disks +3", 80.0, Some(40.0), &PriceList::default()).expect("a model");
     let truth = &of(6, 40).fronts[0].sums;
     let (rate, response) = (truth.requests_per_s(), truth.response_s());
     assert!(found.model_error < 0.10, "{found:?}");
     assert!((found.after.requests_per_s / rate - 1.0).abs() < 0.10, "{rate} {found:?}");
     assert!((found.after.response_s / response - 1.0).abs() < 0.15, "{response} {found:?}");
     // as many users as requests in flight do not pause; fewer cannot be
-    let told = what_if(&log, "disks +3", 80.0, Some(2.0), &PriceList::default()).expect_err("two users");
+    let told = predict_change(&log, "disks +3", 80.0, Some(2.0), &PriceList::default()).expect_err("two users");
     assert!(told.to_string().contains("--users 2: at the highest loads"), "{told}");
 }
 
 #[test]
-fn a_price_that_is_not_known_is_never_nothing() {
-    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::typed(100.0, 50.0, 8192.0) };
+fn unknown_price_is_never_zero() {
+    let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(100.0, 50.0, 8192.0) };
     let drives = ["huc156060css200", "samsung-870evo-1tb", "st20000nm007d"].map(str::to_owned).to_vec();
-    let limits = PlanLimits { drives, simulated_requests: 2000, ..PlanLimits::usual(built_in(), "2026-11-24") };
+    let limits =
+        PlanLimits { drives, simulated_requests: 2000, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-24") };
     let found = plan(&demand, &limits).expect("an answer");
     let known: Vec<bool> = found.designs.iter().map(|design| design.price.is_some()).collect();
     assert!(known.contains(&true) && known.contains(&false), "{known:?}");

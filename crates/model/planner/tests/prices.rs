@@ -1,21 +1,21 @@
 //! Published bills, and errors that price lists report.
 
 use diskwright_planner::prices::bills::{VolumeChoice, burst_transactions, burst_units};
-use diskwright_planner::prices::{PriceList, VolumeOffer, built_in, day_number, is_old, read};
+use diskwright_planner::prices::{PriceList, VolumeOffer, built_in_prices, day_number, is_outdated, read_price_list};
 
 fn offer(id: &str) -> VolumeOffer {
-    built_in().volumes.into_iter().find(|row| row.id == id).expect(id)
+    built_in_prices().volumes.into_iter().find(|row| row.id == id).expect(id)
 }
 
 /// Capacity, operations, rate and total, in cents.
 fn bill(id: &str, gib: f64, iops: f64, rate: f64) -> [i64; 4] {
-    let bill = offer(id).bill(&VolumeChoice { gib, iops, rate });
+    let bill = offer(id).monthly_bill(&VolumeChoice { gib, iops, rate });
     let cents = |value: Option<f64>| (value.expect("a known price") * 100.0).round() as i64;
     [cents(bill.capacity), cents(bill.iops), cents(bill.rate), cents(bill.total())]
 }
 
 #[test]
-fn bills_as_published() {
+fn computes_published_bills() {
     // infracost: gp3 of 40 GB with 1,000 operations and 5 MiB/s beyond what is included
     assert_eq!(bill("aws-gp3", 40.0, 4000.0, 130.0), [320, 500, 20, 840]);
     assert_eq!(bill("aws-gp3", 40.0, 3000.0, 125.0), [320, 0, 0, 320]);
@@ -34,14 +34,14 @@ fn bills_as_published() {
 }
 
 #[test]
-fn what_is_not_known_is_not_nothing() {
+fn unknown_prices_are_not_zero() {
     let p30 = offer("azure-p30");
-    assert_eq!(p30.bill(&VolumeChoice { gib: 1024.0, iops: 5000.0, rate: 200.0 }).total(), None);
+    assert_eq!(p30.monthly_bill(&VolumeChoice { gib: 1024.0, iops: 5000.0, rate: 200.0 }).total(), None);
     // what is sold and has no price
     let mut gp3 = offer("aws-gp3");
     gp3.price.iops_month = None;
-    assert_eq!(gp3.bill(&VolumeChoice { gib: 40.0, iops: 4000.0, rate: 125.0 }).total(), None);
-    assert!(gp3.bill(&VolumeChoice { gib: 40.0, iops: 3000.0, rate: 125.0 }).total().is_some());
+    assert_eq!(gp3.monthly_bill(&VolumeChoice { gib: 40.0, iops: 4000.0, rate: 125.0 }).total(), None);
+    assert!(gp3.monthly_bill(&VolumeChoice { gib: 40.0, iops: 3000.0, rate: 125.0 }).total().is_some());
 }
 
 #[test]
@@ -54,44 +54,50 @@ fn bursts_on_demand_and_by_credits() {
     let gp2 = offer("aws-gp2");
     let rule = gp2.burst.expect("gp2 bursts");
     for (gib, minutes) in [(100.0, 33.3), (250.0, 40.0), (500.0, 60.0), (750.0, 120.0)] {
-        let found = rule.seconds(gp2.iops.included(gib)) / 60.0;
+        let found = rule.burst_seconds(gp2.iops.included_value(gib)) / 60.0;
         assert!((found - minutes).abs() < 0.05, "{gib} GiB: {found}");
     }
-    assert_eq!(rule.seconds(gp2.iops.included(1000.0)), f64::INFINITY);
+    assert_eq!(rule.burst_seconds(gp2.iops.included_value(1000.0)), f64::INFINITY);
     // P10 and P20: 30 minutes at the full burst
     for id in ["azure-p10", "azure-p20"] {
         let row = offer(id);
-        assert_eq!(row.burst.expect(id).seconds(row.iops.with), 1800.0);
+        assert_eq!(row.burst.expect(id).burst_seconds(row.iops.base), 1800.0);
     }
 }
 
 #[test]
-fn limits_of_volumes() {
+fn volume_limits_follow_the_documentation() {
     let gp3 = offer("aws-gp3");
     // 80,000 operations need 160 GiB, 2,000 MiB/s need 8,000 operations
-    assert_eq!(gp3.choose(10.0, 80_000.0, 125.0), Some(VolumeChoice { gib: 160.0, iops: 80_000.0, rate: 125.0 }));
-    assert_eq!(gp3.choose(100.0, 0.0, 2000.0), Some(VolumeChoice { gib: 100.0, iops: 8000.0, rate: 2000.0 }));
-    assert_eq!((gp3.choose(10.0, 80_001.0, 0.0), gp3.choose(70_000.0, 0.0, 0.0)), (None, None));
+    assert_eq!(
+        gp3.choose_volume(10.0, 80_000.0, 125.0),
+        Some(VolumeChoice { gib: 160.0, iops: 80_000.0, rate: 125.0 })
+    );
+    assert_eq!(gp3.choose_volume(100.0, 0.0, 2000.0), Some(VolumeChoice { gib: 100.0, iops: 8000.0, rate: 2000.0 }));
+    assert_eq!((gp3.choose_volume(10.0, 80_001.0, 0.0), gp3.choose_volume(70_000.0, 0.0, 0.0)), (None, None));
     let v2 = offer("azure-premium-v2");
-    assert_eq!((v2.iops.reachable(6.0), v2.iops.reachable(160.0), v2.iops.reachable(1000.0)), (3000.0, 8e4, 8e4));
+    assert_eq!((v2.iops.max_value(6.0), v2.iops.max_value(160.0), v2.iops.max_value(1000.0)), (3000.0, 8e4, 8e4));
     let gp2 = offer("aws-gp2");
-    assert_eq!([10.0, 100.0, 5334.0, 16_384.0].map(|gib| gp2.iops.included(gib)), [100.0, 300.0, 16_000.0, 16_000.0]);
-    assert_eq!([170.0, 171.0].map(|gib| gp2.rate.included(gib)), [128.0, 250.0]);
-    assert_eq!(gp2.choose(50.0, 1500.0, 100.0).map(|choice| choice.gib), Some(500.0));
+    assert_eq!(
+        [10.0, 100.0, 5334.0, 16_384.0].map(|gib| gp2.iops.included_value(gib)),
+        [100.0, 300.0, 16_000.0, 16_000.0]
+    );
+    assert_eq!([170.0, 171.0].map(|gib| gp2.rate.included_value(gib)), [128.0, 250.0]);
+    assert_eq!(gp2.choose_volume(50.0, 1500.0, 100.0).map(|choice| choice.gib), Some(500.0));
     // 128 MiB/s up to 170 GiB, more above
-    assert_eq!(gp2.choose(50.0, 100.0, 200.0).map(|choice| choice.gib), Some(171.0));
-    assert_eq!(gp2.choose(50.0, 100.0, 300.0), None);
+    assert_eq!(gp2.choose_volume(50.0, 100.0, 200.0).map(|choice| choice.gib), Some(171.0));
+    assert_eq!(gp2.choose_volume(50.0, 100.0, 300.0), None);
     // the smallest that is as fast as any
     let fastest = |id: &str| offer(id).fastest_gib(1.0);
     assert_eq!(["aws-gp2", "aws-st1", "aws-gp3", "azure-p20"].map(fastest), [5334.0, 12_800.0, 160.0, 1.0]);
     // st1: 40 MiB/s for each TiB, 500 at most
     let st1 = offer("aws-st1");
-    assert_eq!([1024.0, 12_800.0, 16_384.0].map(|gib| st1.rate.included(gib)), [40.0, 500.0, 500.0]);
+    assert_eq!([1024.0, 12_800.0, 16_384.0].map(|gib| st1.rate.included_value(gib)), [40.0, 500.0, 500.0]);
 }
 
 #[test]
 fn subsystems_of_infostor_1999() {
-    let all = built_in().subsystems;
+    let all = built_in_prices().subsystems;
     let of = |id: &str| all.iter().find(|row| row.id == id).expect(id);
     let prices = ["winchester-flashdisk", "consensys-smartcan", "gateway-alr-9200"].map(|id| of(id).price.each);
     assert_eq!(prices, [Some(36_157.0), Some(8665.0), Some(13_844.0)]);
@@ -102,46 +108,46 @@ fn subsystems_of_infostor_1999() {
     assert_eq!((usable, (36_157.0 / usable).round()), (54.0, 670.0));
     assert_eq!((8665.0_f64 / (10.0 * 18.2)).round(), 48.0);
     // of the three, all are older than a year
-    assert!(all.iter().all(|row| is_old(&row.price.date, "2026-11-23")));
+    assert!(all.iter().all(|row| is_outdated(&row.price.date, "2026-11-23")));
 }
 
 #[test]
-fn rows_have_days_and_old_ones_are_known() {
+fn rows_have_dates_and_old_ones_are_recognized() {
     assert_eq!((day_number("1970-01-01"), day_number("2000-03-01")), (Some(0), Some(11_017)));
     assert_eq!(["2026-13-01", "2026-1-1", "today", ""].map(day_number), [None; 4]);
-    assert!(!is_old("2026-10-07", "2026-11-23") && is_old("2024-06-30", "2026-11-23"));
-    assert!(!is_old("2025-11-23", "2026-11-23") && is_old("2025-11-22", "2026-11-23"));
-    for volume in built_in().volumes {
+    assert!(!is_outdated("2026-10-07", "2026-11-23") && is_outdated("2024-06-30", "2026-11-23"));
+    assert!(!is_outdated("2025-11-23", "2026-11-23") && is_outdated("2025-11-22", "2026-11-23"));
+    for volume in built_in_prices().volumes {
         assert!(!volume.source.is_empty() && !volume.region.is_empty() && day_number(&volume.date).is_some());
     }
 }
 
 #[test]
-fn a_users_own_rows_go_before() {
+fn own_rows_take_precedence() {
     let text = r#"
         [[drive]]
         id = "st24000nm002h"
         price = { each = 480.0, currency = "USD", region = "DE", date = "2026-11-01", source = "an offer" }
     "#;
-    let mut list = built_in();
-    let before = list.drive_price("st24000nm002h", "USD").and_then(|price| price.of(24e12));
-    list.extend(read("own.toml", text).expect("a good file"));
-    let after = list.drive_price("st24000nm002h", "USD").and_then(|price| price.of(24e12));
+    let mut list = built_in_prices();
+    let before = list.drive_price("st24000nm002h", "USD").and_then(|price| price.price_for(24e12));
+    list.extend(read_price_list("own.toml", text).expect("a good file"));
+    let after = list.drive_price("st24000nm002h", "USD").and_then(|price| price.price_for(24e12));
     assert_eq!((before.map(f64::round), after), (Some(547.0), Some(480.0)));
     assert!(list.drive_price("st24000nm002h", "EUR").is_none(), "no price is converted");
     // who gives a price does not take the power away, and a name may be as it is printed on the drive
-    let watts = |list: &PriceList| list.power("st18000nm000j").map(|power| power.watts());
-    let mut list = built_in();
+    let watts = |list: &PriceList| list.drive_power("st18000nm000j").map(|power| power.watts());
+    let mut list = built_in_prices();
     let known = watts(&list);
     let upper = text.replace("st24000nm002h", "ST18000NM000J");
-    list.extend(read("own.toml", &upper).expect("a good file"));
+    list.extend(read_price_list("own.toml", &upper).expect("a good file"));
     assert!(known.is_some() && watts(&list) == known, "{known:?}");
-    let price = list.drive_price("st18000nm000j", "USD").and_then(|price| price.of(18e12));
+    let price = list.drive_price("st18000nm000j", "USD").and_then(|price| price.price_for(18e12));
     assert_eq!(price, Some(480.0));
 }
 
 #[test]
-fn broken_lists_are_told_with_their_line() {
+fn reports_broken_lists_with_their_line() {
     let price = |text: &str| format!("\n[[drive]]\nid = \"x\"\nprice = {{ {text} }}\n");
     let rest = "region = \"US\", source = \"s\"";
     let group = |keys: &str| format!("\n[[group]]\nid = \"g\"\nname = \"g\"\ndrives = []\n{keys}\n");
@@ -176,10 +182,10 @@ fn broken_lists_are_told_with_their_line() {
         (volume("iops = { with = -1, most = 100 }"), "own.toml:3: v: with, free"),
     ];
     for good in [instance("mb_s = 200, iops = 4000"), volume(iops)] {
-        assert!(read("own.toml", &good).is_ok(), "{good}");
+        assert!(read_price_list("own.toml", &good).is_ok(), "{good}");
     }
     for (text, says) in cases {
-        let error = read("own.toml", &text).expect_err(says).to_string();
+        let error = read_price_list("own.toml", &text).expect_err(says).to_string();
         assert!(error.starts_with(says), "{error} is not {says}");
     }
 }
@@ -199,11 +205,11 @@ fn instances_have_the_limits_that_are_published() {
         ("r5b.large", 156.25, 5417.0, Some((1250.0, 43_333.0))),
         ("r5b.24xlarge", 7500.0, 260_000.0, None),
     ];
-    let all = built_in().instances;
+    let all = built_in_prices().instances;
     assert_eq!(all.len(), rows.len(), "a row without its published limits here");
     for (id, rate, iops, most) in rows {
         let caps = all.iter().find(|caps| caps.id == id).expect(id);
         assert_eq!((caps.baseline.mb_s, caps.baseline.iops), (rate, iops), "{id}");
-        assert_eq!(caps.most.as_ref().map(|most| (most.mb_s, most.iops)), most, "{id}");
+        assert_eq!(caps.burst.as_ref().map(|most| (most.mb_s, most.iops)), most, "{id}");
     }
 }

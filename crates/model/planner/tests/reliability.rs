@@ -1,6 +1,6 @@
 //! Published and recomputed values of the planner's reliability formulas.
 
-use diskwright_planner::reliability::drawn::{MissionPlan, draw};
+use diskwright_planner::reliability::mission_simulation::{MissionPlan, simulate_missions};
 use diskwright_planner::reliability::*;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::theory::unreadable;
@@ -16,7 +16,7 @@ fn years(level: ArrayLevel, members: u16) -> f64 {
 }
 
 #[test]
-fn mean_times_to_loss_as_recomputed() {
+fn mean_times_to_data_loss_match_recomputed_values() {
     let raid5 = [(2, 2_378_234.0), (4, 396_372.0), (8, 84_937.0), (12, 36_034.0)];
     for (members, expected) in raid5.into_iter().skip(1) {
         near(years(ArrayLevel::Raid5, members), expected, 1e-5);
@@ -39,7 +39,7 @@ fn mean_times_to_loss_as_recomputed() {
 }
 
 #[test]
-fn unreadable_sectors_as_published() {
+fn unreadable_sectors_match_published_values() {
     let cases = [
         (12.5e12, 1e-14, 63.2),
         (12e12, 1e-14, 61.7),
@@ -55,26 +55,26 @@ fn unreadable_sectors_as_published() {
     let clean = MemberReliability { errors_per_bit: 0.0, ..member };
     let of = |member| mttdl_hours(ArrayLevel::Raid5, 8, member, 4e12, 24.0, 1.0).expect("enough members");
     let by_sectors = 1e6 / (8.0 * unreadable(7.0 * 4e12, 1e-14));
-    near(of(member), combined(of(clean), by_sectors), 1e-9);
+    near(of(member), combined_mttdl_hours(of(clean), by_sectors), 1e-9);
     // double parity: M^2 / (N (N-1) R P_u) with both ways
     let of = |member| mttdl_hours(ArrayLevel::Raid6, 8, member, 4e12, 24.0, 1.0).expect("enough members");
     let by_sectors = 1e12 / (8.0 * 7.0 * 24.0 * unreadable(6.0 * 4e12, 1e-14));
-    near(of(member), combined(of(clean), by_sectors), 1e-9);
+    near(of(member), combined_mttdl_hours(of(clean), by_sectors), 1e-9);
 }
 
 #[test]
-fn the_window_model_as_backblaze_prints_it() {
+fn window_model_matches_backblaze() {
     // 4 data and 2 parity, 10 % a year, a day of repair
     near(window_term(6, 3, 0.10, 1.0), 4.10786e-10, 1e-5);
     near(window_loss(6, 2, 0.10, 1.0), 1.49968e-7, 1e-5);
-    assert_eq!(nines(window_loss(6, 2, 0.10, 1.0)).floor(), 6.0);
+    assert_eq!(survival_nines(window_loss(6, 2, 0.10, 1.0)).floor(), 6.0);
     // the same table without parity, with one and with three
     for (parities, expected) in [(0, 0.4512), (1, 4.105e-4), (3, 3.082e-11)] {
         near(window_loss(6, parities, 0.10, 1.0), expected, 2e-4);
     }
     // 17 + 3, 0.405 %, 6.5 days: 7.36e-12 a year, about 11.1 nines
     near(window_loss(20, 3, 0.00405, 6.5), 7.36e-12, 2e-3);
-    assert_eq!((nines(window_loss(20, 3, 0.00405, 6.5)) * 10.0).round(), 111.0);
+    assert_eq!((survival_nines(window_loss(20, 3, 0.00405, 6.5)) * 10.0).round(), 111.0);
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn rebuilds_take_capacity_over_rate() {
 }
 
 #[test]
-fn missions_and_groups() {
+fn mission_loss_of_groups() {
     near(mission_loss(1e6, 1e4), 9.95e-3, 1e-4);
-    near(nested(years(ArrayLevel::Raid5, 4), 3.0) * 3.0, years(ArrayLevel::Raid5, 4), 1e-12);
+    near(nested_mttdl_hours(years(ArrayLevel::Raid5, 4), 3.0) * 3.0, years(ArrayLevel::Raid5, 4), 1e-12);
 }
 
 #[test]
-fn lives_drawn_at_random_agree_with_the_formula() {
+fn simulated_missions_agree_with_the_formula() {
     let member = MemberReliability { afr: 0.3, errors_per_bit: 0.0 };
     for (level, members, repair) in [
         (ArrayLevel::Raid5, 6u16, 48.0),
@@ -126,18 +126,18 @@ fn lives_drawn_at_random_agree_with_the_formula() {
             correlation: 1.0,
             years: 5.0,
         };
-        let outcome = draw(&plan, 20_000, 7);
+        let outcome = simulate_missions(&plan, 20_000, 7);
         let formula = mission_loss(hours, 5.0 * YEAR_HOURS);
         let (low, high) = outcome.loss_interval;
         // the formula leaves out terms of the order of repairs over lives, up to a tenth here
         assert!(formula > 0.85 * low && formula < 1.15 * high, "{level}: {formula} is not {outcome:?}");
-        assert_eq!(outcome, draw(&plan, 20_000, 7));
-        assert_ne!(outcome, draw(&plan, 20_000, 8));
+        assert_eq!(outcome, simulate_missions(&plan, 20_000, 7));
+        assert_ne!(outcome, simulate_missions(&plan, 20_000, 8));
     }
 }
 
 #[test]
-fn failures_that_come_together_and_sectors_count_as_drawn() {
+fn correlated_failures_and_sectors_agree_with_simulated_missions() {
     let member = MemberReliability { afr: 0.05, errors_per_bit: 1e-15 };
     let of = |correlation, member| {
         let hours = mttdl_hours(ArrayLevel::Raid5, 6, member, 10e12, 48.0, correlation).expect("enough members");
@@ -150,7 +150,7 @@ fn failures_that_come_together_and_sectors_count_as_drawn() {
             correlation,
             years: 5.0,
         };
-        (mission_loss(hours, 5.0 * YEAR_HOURS), draw(&plan, 20_000, 3))
+        (mission_loss(hours, 5.0 * YEAR_HOURS), simulate_missions(&plan, 20_000, 3))
     };
     let (formula, drawn) = of(1.0, member);
     assert!(formula > 0.95 * drawn.loss_interval.0 && formula < 1.05 * drawn.loss_interval.1, "{formula} {drawn:?}");

@@ -1,24 +1,24 @@
 //! Designs that the search finds and refuses.
 
+use diskwright_planner::controller_path::find_controllers;
 use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
-use diskwright_planner::parts::parts;
-use diskwright_planner::paths::controllers;
-use diskwright_planner::prices::built_in;
-use diskwright_planner::search::{JudgedDesign, SearchOutcome, search};
+use diskwright_planner::design_part::list_parts;
+use diskwright_planner::prices::built_in_prices;
+use diskwright_planner::search::{JudgedDesign, SearchOutcome, search_designs};
 use diskwright_planner::{Demand, PartFilter, PlanLimits};
 use diskwright_simulator::ArrayLevel;
 
 fn limits() -> PlanLimits {
-    PlanLimits::usual(built_in(), "2026-11-23")
+    PlanLimits::with_defaults(built_in_prices(), "2026-11-23")
 }
 
 fn within(ms: f64, demand: Demand) -> Demand {
-    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
 }
 
 fn found(demand: &Demand, limits: &PlanLimits) -> SearchOutcome {
-    let offers = controllers(limits).expect("controllers");
-    search(demand, limits, &parts(demand, limits).expect("parts"), &offers)
+    let offers = find_controllers(limits).expect("controllers");
+    search_designs(demand, limits, &list_parts(demand, limits).expect("parts"), &offers)
 }
 
 fn least(outcome: &SearchOutcome) -> Option<&JudgedDesign> {
@@ -27,7 +27,7 @@ fn least(outcome: &SearchOutcome) -> Option<&JudgedDesign> {
 
 #[test]
 fn doc_002s_example_is_found_and_five_large_disks_are_not() {
-    let demand = Demand { capacity_bytes: Some(34e9), queue: Some(16.0), ..Demand::typed(126.0, 73.0, 8192.0) };
+    let demand = Demand { capacity_bytes: Some(34e9), queue: Some(16.0), ..Demand::from_rates(126.0, 73.0, 8192.0) };
     let mut limits = PlanLimits { levels: vec![ArrayLevel::Raid5], ..limits() };
     limits.drives = vec!["compaq-9gb".into()];
     let outcome = found(&within(60.0, demand.clone()), &limits);
@@ -37,7 +37,7 @@ fn doc_002s_example_is_found_and_five_large_disks_are_not() {
     let failure = fails.failure.as_ref().expect("a reason");
     assert_eq!(failure.limit, "queue per spindle");
     assert!(
-        failure.because.contains("3.2 requests are in flight") && (failure.factor - 1.6).abs() < 1e-9,
+        failure.reason.contains("3.2 requests are in flight") && (failure.factor - 1.6).abs() < 1e-9,
         "{failure:?}"
     );
     // ten of 4 GB for 36 GB, by room
@@ -47,14 +47,14 @@ fn doc_002s_example_is_found_and_five_large_disks_are_not() {
 }
 
 #[test]
-fn the_least_number_is_the_least() {
-    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::typed(900.0, 300.0, 8192.0) };
+fn finds_the_minimum_number_of_members() {
+    let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(900.0, 300.0, 8192.0) };
     for (level, ms) in [(ArrayLevel::Raid10, 15.0), (ArrayLevel::Raid5, 22.0), (ArrayLevel::Raid6, 30.0)] {
         let demand = within(ms, demand.clone());
         let limits =
             PlanLimits { levels: vec![level], drives: vec!["st18000nm000j".into()], max_drives: 60, ..limits() };
-        let all = parts(&demand, &limits).expect("parts");
-        let outcome = search(&demand, &limits, &all, &[]);
+        let all = list_parts(&demand, &limits).expect("parts");
+        let outcome = search_designs(&demand, &limits, &all, &[]);
         let best = least(&outcome).expect("one that will do");
         let meets = |count: u16| {
             let design = diskwright_planner::analysis::StorageDesign {
@@ -64,7 +64,7 @@ fn the_least_number_is_the_least() {
                 unit_bytes: best.unit_bytes,
                 path: None,
             };
-            matches!(design.respond(&demand), Ok(Some(found)) if found.mean_s <= ms / 1e3)
+            matches!(design.predict_response(&demand), Ok(Some(found)) if found.mean_s <= ms / 1e3)
         };
         // halving found what trying each one finds
         let first = (level.info().members_least.max(2)..=60).find(|count| meets(*count));
@@ -76,12 +76,12 @@ fn the_least_number_is_the_least() {
 
 #[test]
 fn volumes_are_bought_as_large_as_needed_and_the_instance_limits_them() {
-    let demand = within(3.0, Demand { capacity_bytes: Some(500e9), ..Demand::typed(3000.0, 1000.0, 16384.0) });
+    let demand = within(3.0, Demand { capacity_bytes: Some(500e9), ..Demand::from_rates(3000.0, 1000.0, 16384.0) });
     let aws = PlanLimits { only: vec![PartFilter::Provider("aws".into())], ..limits() };
     let outcome = found(&demand, &aws);
     let best = outcome.feasible.iter().min_by(|a, b| a.cost.partial_cmp(&b.cost).expect("prices")).expect("one");
-    let all = parts(&demand, &aws).expect("parts");
-    assert_eq!(all[best.part].id, "aws-gp3");
+    let all = list_parts(&demand, &aws).expect("parts");
+    assert_eq!(all[best.part_index].id, "aws-gp3");
     // two volumes bring 3,000 operations each, so that nothing is paid but the room: 2 x 233 GiB
     assert_eq!((best.count, (best.price.expect("a price") * 100.0).round()), (2, 3728.0));
     // m6i.large has 3,600 for ever: no volume helps
@@ -94,8 +94,8 @@ fn volumes_are_bought_as_large_as_needed_and_the_instance_limits_them() {
 }
 
 #[test]
-fn budgets_and_losses_are_kept() {
-    let demand = within(15.0, Demand { capacity_bytes: Some(5e12), ..Demand::typed(300.0, 100.0, 8192.0) });
+fn respects_budget_and_loss_limits() {
+    let demand = within(15.0, Demand { capacity_bytes: Some(5e12), ..Demand::from_rates(300.0, 100.0, 8192.0) });
     let hdd = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
     let all = found(&demand, &hdd);
     let cheapest = all.feasible.iter().filter_map(|d| d.cost).fold(f64::INFINITY, f64::min);

@@ -1,43 +1,43 @@
 //! Controllers, channels and caches in front of drives; existing drives; the horizon; figures in plain arithmetic.
 
 use diskwright_planner::analysis::StorageDesign;
+use diskwright_planner::controller_path::{ControllerOffer, DesignPath, find_controllers};
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
+use diskwright_planner::design_part::list_parts;
 use diskwright_planner::limits::ExistingDrives;
-use diskwright_planner::parts::parts;
-use diskwright_planner::paths::{ControllerOffer, DesignPath, controllers};
-use diskwright_planner::prices::{built_in, read};
-use diskwright_planner::search::sustained;
-use diskwright_planner::simulated::{ArrayCondition, simulate};
+use diskwright_planner::prices::{built_in_prices, read_price_list};
+use diskwright_planner::search::sustainable_factor;
+use diskwright_planner::simulation::{ArrayCondition, simulate_design};
 use diskwright_planner::{Demand, PartFilter, PlanError, PlanLimits, plan};
 use diskwright_simulator::ArrayLevel;
 
 fn limits() -> PlanLimits {
-    PlanLimits { simulated_requests: 5000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    PlanLimits { simulated_requests: 5000, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") }
 }
 
 fn within(ms: f64, demand: Demand) -> Demand {
-    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
+    Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
 }
 
 fn offer(id: &str) -> ControllerOffer {
-    controllers(&PlanLimits { controllers: vec![id.into()], ..limits() }).expect("a controller").remove(0)
+    find_controllers(&PlanLimits { controllers: vec![id.into()], ..limits() }).expect("a controller").remove(0)
 }
 
 /// The part that large reads saturate first, and its utilization at half of the sustained load.
 fn first_to_saturate(id: &str, boards: u16, drives: u16) -> (String, f64) {
-    let demand = Demand::typed(100.0, 0.0, 1_048_576.0);
+    let demand = Demand::from_rates(100.0, 0.0, 1_048_576.0);
     let limits = PlanLimits { drives: vec!["st32171w".into()], ..limits() };
-    let part = parts(&demand, &limits).expect("a drive").remove(0);
+    let part = list_parts(&demand, &limits).expect("a drive").remove(0);
     let offer = offer(id);
     let path = Some(DesignPath { offer: &offer, controllers: boards, write_back: false });
     let design = StorageDesign { part: &part, level: ArrayLevel::Raid0, count: drives, unit_bytes: 2 << 20, path };
-    let most = sustained(&design, &demand);
-    let response = design.respond(&demand.scaled(0.5 * most)).expect("solved").expect("it keeps up");
+    let most = sustainable_factor(&design, &demand);
+    let response = design.predict_response(&demand.scaled_by(0.5 * most)).expect("solved").expect("it keeps up");
     (response.utilization[0].0.clone(), most * demand.bytes_per_s() / 1e6)
 }
 
 #[test]
-fn doc_001s_channels_and_bus_saturate_by_name() {
+fn names_saturated_channels_and_bus_of_doc_001() {
     // W9 and W10: drives fill a channel of 40 MB/s, three such controllers fit on PCI's 133 MB/s, a fourth does not
     let (name, rate) = first_to_saturate("ultra-wide-scsi", 1, 2);
     assert!(name == "members" && rate < 40.0, "{name} {rate}");
@@ -51,18 +51,18 @@ fn doc_001s_channels_and_bus_saturate_by_name() {
         assert!(found == name && (rate / most - 1.0).abs() < 0.02, "{boards}: {found} at {rate} MB/s");
     }
     // W12: 14 drives of 2 GB or 4 GB on an adapter are 28 or 56 GB
-    let drives = f64::from(offer("ultra-wide-scsi").drives(1));
+    let drives = f64::from(offer("ultra-wide-scsi").drive_capacity(1));
     assert_eq!((drives * 2.0, drives * 4.0), (28.0, 56.0));
     // and at half of the rate four drives of 5 MB/s are enough (W9)
     assert_eq!(offer("fast-wide-scsi").channel_mb_s / 5.0, 4.0);
 }
 
 #[test]
-fn requests_that_go_on_save_the_arm_and_fewer_disks_suffice() {
-    let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(30.0, 0.0, 65_536.0) };
+fn sequential_requests_need_fewer_disks() {
+    let demand = Demand { sequential_share: Some(0.9), ..Demand::from_rates(30.0, 0.0, 65_536.0) };
     let random = Demand { sequential_share: None, ..demand.clone() };
     let limits = PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() };
-    let part = parts(&demand, &limits).expect("a drive").remove(0);
+    let part = list_parts(&demand, &limits).expect("a drive").remove(0);
     let mut told = Vec::new();
     for (level, count, reads, share) in [
         (ArrayLevel::Raid0, 1, 1.0, 0.5),
@@ -76,14 +76,14 @@ fn requests_that_go_on_save_the_arm_and_fewer_disks_suffice() {
         let design = StorageDesign { part: &part, level, count, unit_bytes: 65_536, path: None };
         let mixed = |sequential_share| Demand {
             sequential_share,
-            ..Demand::typed(30.0 * reads, 30.0 * (1.0 - reads), 16_384.0)
+            ..Demand::from_rates(30.0 * reads, 30.0 * (1.0 - reads), 16_384.0)
         };
         let (demand, random) = (mixed(Some(share)), mixed(None));
-        let most = sustained(&design, &demand);
-        let more = most / sustained(&design, &random);
-        let demand = demand.scaled(0.5 * most);
-        let analysis = design.respond(&demand).expect("solved").expect("it keeps up");
-        let found = simulate(&design, &demand, ArrayCondition::Healthy, 10_000).expect("simulated");
+        let most = sustainable_factor(&design, &demand);
+        let more = most / sustainable_factor(&design, &random);
+        let demand = demand.scaled_by(0.5 * most);
+        let analysis = design.predict_response(&demand).expect("solved").expect("it keeps up");
+        let found = simulate_design(&design, &demand, ArrayCondition::Healthy, 10_000).expect("simulated");
         let mean = found.response_s.expect("what the analysis sustains half of keeps up")[0];
         told.push(format!(
             "{level} of {count}, {reads} reads, {share}: {:+.3}, {more:.2}x",
@@ -93,16 +93,16 @@ fn requests_that_go_on_save_the_arm_and_fewer_disks_suffice() {
         assert!(analysis.mean_s > 0.85 * mean && more > 0.99, "{told:?}");
     }
     let single = StorageDesign { part: &part, level: ArrayLevel::Raid0, count: 1, unit_bytes: 65_536, path: None };
-    assert!(sustained(&single, &demand) > 2.0 * sustained(&single, &random), "{told:?}");
+    assert!(sustainable_factor(&single, &demand) > 2.0 * sustainable_factor(&single, &random), "{told:?}");
 }
 
 #[test]
 fn channels_links_and_caches_as_simulated() {
-    let demand = Demand::typed(300.0, 100.0, 65_536.0);
+    let demand = Demand::from_rates(300.0, 100.0, 65_536.0);
     let limits =
         PlanLimits { drives: ["st32171w", "samsung-pm1643-3840", "st4000nm0023"].map(String::from).into(), ..limits() };
     // behind the cache a disk that is much larger: what the cache answers of reads is in no analysis
-    let all = parts(&demand, &limits).expect("drives");
+    let all = list_parts(&demand, &limits).expect("drives");
     let (scsi, sas, raid) = (offer("ultra-wide-scsi"), offer("sas3-expander-24"), offer("sas3-raid-8"));
     let cases = [
         (0, &scsi, 1, false, ArrayLevel::Raid10, 12),
@@ -115,9 +115,9 @@ fn channels_links_and_caches_as_simulated() {
     for (part, offer, boards, write_back, level, count) in cases {
         let path = Some(DesignPath { offer, controllers: boards, write_back });
         let design = StorageDesign { part: &all[part], level, count, unit_bytes: 65_536, path };
-        let demand = demand.scaled(0.5 * sustained(&design, &demand));
-        let analysis = design.respond(&demand).expect("solved").expect("it keeps up");
-        let found = simulate(&design, &demand, ArrayCondition::Healthy, 100_000).expect("simulated");
+        let demand = demand.scaled_by(0.5 * sustainable_factor(&design, &demand));
+        let analysis = design.predict_response(&demand).expect("solved").expect("it keeps up");
+        let found = simulate_design(&design, &demand, ArrayCondition::Healthy, 100_000).expect("simulated");
         let mean = found.response_s.expect("it keeps up")[0];
         let apart = analysis.mean_s / mean - 1.0;
         assert!(apart.abs() < 0.12, "{level} of {count} on {boards} x {}: {apart:+.3}", offer.id);
@@ -125,15 +125,15 @@ fn channels_links_and_caches_as_simulated() {
         if write_back {
             let without =
                 StorageDesign { path: Some(DesignPath { offer, controllers: 1, write_back: false }), ..design };
-            let without = without.respond(&demand).expect("solved").expect("it keeps up");
-            assert!(analysis.kinds_s[1] < 1e-4 && without.kinds_s[1] > 5e-3, "{analysis:?} {without:?}");
+            let without = without.predict_response(&demand).expect("solved").expect("it keeps up");
+            assert!(analysis.read_write_s[1] < 1e-4 && without.read_write_s[1] > 5e-3, "{analysis:?} {without:?}");
         }
     }
 }
 
 #[test]
 fn controllers_are_in_the_search_and_unknown_prices_stay_unknown() {
-    let demand = within(20.0, Demand { capacity_bytes: Some(40e12), ..Demand::typed(400.0, 200.0, 8192.0) });
+    let demand = within(20.0, Demand { capacity_bytes: Some(40e12), ..Demand::from_rates(400.0, 200.0, 8192.0) });
     let hdd = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
     let limits = PlanLimits { controllers: vec!["sas3-hba-8".into(), "sas3-raid-8".into()], ..hdd.clone() };
     let found = plan(&demand, &limits).expect("an answer");
@@ -150,8 +150,8 @@ fn controllers_are_in_the_search_and_unknown_prices_stay_unknown() {
                drives_per_channel = 8\nchannel_mb_s = 600\nwatts = 10.5\ndate = \"2026-11-01\"\nsource = \"an offer\"\n\
                price = { each = 300.0, currency = \"USD\", region = \"DE\", date = \"2026-11-01\", \
                source = \"an offer\" }";
-    let mut prices = built_in();
-    prices.extend(read("own.toml", own).expect("a price list"));
+    let mut prices = built_in_prices();
+    prices.extend(read_price_list("own.toml", own).expect("a price list"));
     let found = plan(&demand, &PlanLimits { controllers: vec!["own".into()], prices, ..hdd }).expect("an answer");
     let first = &found.designs[0];
     let drives = first.bought.iter().find(|item| item.item == first.part).and_then(|item| item.price).expect("a price");
@@ -160,8 +160,8 @@ fn controllers_are_in_the_search_and_unknown_prices_stay_unknown() {
 }
 
 #[test]
-fn drives_that_are_there_stay_and_are_not_paid() {
-    let demand = within(40.0, Demand { capacity_bytes: Some(20e12), ..Demand::typed(300.0, 100.0, 8192.0) });
+fn existing_drives_stay_and_cost_nothing() {
+    let demand = within(40.0, Demand { capacity_bytes: Some(20e12), ..Demand::from_rates(300.0, 100.0, 8192.0) });
     let keep =
         |count| PlanLimits { existing: Some(ExistingDrives { count, drive: "st18000nm000j".into() }), ..limits() };
     let each = 22.8 * 18.0;
@@ -196,10 +196,10 @@ fn drives_that_are_there_stay_and_are_not_paid() {
 }
 
 #[test]
-fn the_horizon_says_what_is_left_then() {
+fn horizon_reports_remaining_capacity_and_headroom() {
     let growth = Some(CapacityGrowth { bytes_per_day: 10e9, interval_bytes_per_day: Some((5e9, 200e9)) });
-    let demand = Demand { capacity_bytes: Some(10e12), growth, ..Demand::typed(50.0, 10.0, 8192.0) };
-    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list: 1, horizon_days: 100.0, ..limits() };
+    let demand = Demand { capacity_bytes: Some(10e12), growth, ..Demand::from_rates(50.0, 10.0, 8192.0) };
+    let hdd = PlanLimits { only: vec![PartFilter::Hdd], list_length: 1, horizon_days: 100.0, ..limits() };
     let found = plan(&demand, &hdd).expect("an answer");
     let design = &found.designs[0];
     let horizon = design.horizon.expect("it grows");
@@ -213,12 +213,12 @@ fn the_horizon_says_what_is_left_then() {
     let shrinks = plan(&Demand { growth, ..demand.clone() }, &hdd).expect("an answer");
     let step = shrinks.designs[0].arithmetic.iter().find(|step| step.figure == "horizon.capacity_bytes");
     let step = step.expect("there is a horizon");
-    assert_eq!((step.value, worked_out(&step.numbers)), (10e12, 10e12), "{step:?}");
+    assert_eq!((step.value, evaluate_arithmetic(&step.numbers)), (10e12, 10e12), "{step:?}");
     assert_eq!(plan(&demand, &PlanLimits { horizon_days: 0.0, ..hdd }).expect("an answer").designs[0].horizon, None);
 }
 
 /// Evaluates `(126 x 1 + 73 x 1 x 4) / 3`: sums of products, from the left, and brackets.
-fn worked_out(text: &str) -> f64 {
+fn evaluate_arithmetic(text: &str) -> f64 {
     fn sum(left: &mut &str) -> f64 {
         let mut value = product(left);
         loop {
@@ -265,10 +265,11 @@ fn worked_out(text: &str) -> f64 {
 
 #[test]
 fn every_step_works_out_to_its_figure() {
-    assert_eq!(worked_out("(126 x 1 + 73 x 1 x 4) / 2 - 9"), 200.0);
+    assert_eq!(evaluate_arithmetic("(126 x 1 + 73 x 1 x 4) / 2 - 9"), 200.0);
     let growth = Some(CapacityGrowth { bytes_per_day: 10e9, interval_bytes_per_day: None });
-    let demand = |size| within(30.0, Demand { capacity_bytes: Some(2e12), growth, ..Demand::typed(260.0, 70.0, size) });
-    let direct = PlanLimits { horizon_days: 50.0, units: vec![65_536], ..limits() };
+    let demand =
+        |size| within(30.0, Demand { capacity_bytes: Some(2e12), growth, ..Demand::from_rates(260.0, 70.0, size) });
+    let direct = PlanLimits { horizon_days: 50.0, stripe_units: vec![65_536], ..limits() };
     let boards = PlanLimits {
         controllers: vec!["ultra-wide-scsi".into(), "sas3-expander-24".into()],
         only: vec![PartFilter::Hdd],
@@ -279,7 +280,7 @@ fn every_step_works_out_to_its_figure() {
     for (size, limits) in [(98_304.0, direct), (98_304.0, boards.clone()), (8192.0, boards)] {
         for design in plan(&demand(size), &limits).expect("an answer").designs {
             for step in design.arithmetic {
-                let value = worked_out(&step.numbers);
+                let value = evaluate_arithmetic(&step.numbers);
                 assert!((value / step.value - 1.0).abs() < 1e-4 || value == step.value, "{step:?} is {value}");
                 // parts that nothing but bytes uses are as busy as the analysis has them
                 let busy = design.utilization.iter().find(|part| part.part.starts_with(step.figure));

@@ -3,9 +3,9 @@
 #![allow(clippy::disallowed_macros, reason = "a test prints what it measured")]
 
 use diskwright_base::RaidLevel;
-use diskwright_planner::prices::{PriceList, built_in};
+use diskwright_planner::prices::{PriceList, built_in_prices};
 use diskwright_planner::series::{LoadSeries, MeasureOptions, demand_from_series};
-use diskwright_planner::what_if::{WhatIfError, what_if};
+use diskwright_planner::what_if::{WhatIfError, predict_change};
 
 use crate::hidden::series;
 
@@ -25,7 +25,7 @@ fn system(count: u32, level: u32, rate: f64, read_share: f64) -> String {
 /// Response at the highest loads, as `what_if` measures it.
 fn measured(text: &str) -> f64 {
     let log = series(text);
-    what_if(&log, "load +1%", 90.0, None, &PriceList::default()).expect("a model").before.response_s
+    predict_change(&log, "load +1%", 90.0, None, &PriceList::default()).expect("a model").before.response_s
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn predictions_are_held_against_the_change_made() {
     let mut errors = Vec::new();
     for (count, level, rate, share, change, count_after, level_after, rate_after) in cases {
         let log = series(&system(count, level, rate, share));
-        let found = what_if(&log, change, 90.0, None, &PriceList::default()).expect(change);
+        let found = predict_change(&log, change, 90.0, None, &PriceList::default()).expect(change);
         let truth = measured(&system(count_after, level_after, rate_after, share));
         let error = found.after.response_s / truth - 1.0;
         let [before, modelled] = [found.before, found.modelled_before].map(|c| c.response_s * 1e3);
@@ -72,19 +72,19 @@ fn users(count: u32, level: u32, members: u32) -> String {
 }
 
 #[test]
-fn users_who_wait_are_predicted_with_more_disks() {
+fn predicts_closed_load_with_more_disks() {
     let mut errors = Vec::new();
     for (level, members, more) in [(0, 3, 2), (0, 4, 4), (5, 3, 4), (10, 4, 4)] {
         // few, some and many of them, as in the laboratory
         let mut log = series(&users(40, level, members));
         for count in [4, 10] {
             let other = series(&users(count, level, members));
-            log.fronts[0].curve.append(&other.fronts[0].curve);
+            log.fronts[0].curve.append_curve(&other.fronts[0].curve);
             let sums = other.fronts[0].sums;
-            log.fronts[0].sums.add(&sums);
+            log.fronts[0].sums.add_sums(&sums);
         }
         let change = format!("disks +{more}");
-        let found = what_if(&log, &change, 67.0, Some(40.0), &PriceList::default()).expect("a model");
+        let found = predict_change(&log, &change, 67.0, Some(40.0), &PriceList::default()).expect("a model");
         let truth = series(&users(40, level, members + more));
         let sums = truth.fronts[0].sums;
         let [rate, response] = [
@@ -99,14 +99,14 @@ fn users_who_wait_are_predicted_with_more_disks() {
 }
 
 #[test]
-fn what_is_not_there_and_what_cannot_be_said_are_refused() {
+fn refuses_unknown_devices_and_unpredictable_changes() {
     let log = series(&system(4, 5, 60.0, 0.63));
-    let ask = |change: &str| what_if(&log, change, 90.0, None, &PriceList::default()).expect_err(change);
+    let ask = |change: &str| predict_change(&log, change, 90.0, None, &PriceList::default()).expect_err(change);
     for change in ["move swap to its own disk", "raid10 to raid5", "controller +1", "coffee +1", "gp9 iops 6000"] {
         assert!(matches!(ask(change), WhatIfError::Names(..)), "{change}: {}", ask(change));
     }
     // RAID 5 has three disks at least; gp3 has 3,000 to 80,000 operations, and the size of gp2 decides
-    let volumes = |change: &str| what_if(&log, change, 90.0, None, &built_in()).expect_err(change);
+    let volumes = |change: &str| predict_change(&log, change, 90.0, None, &built_in_prices()).expect_err(change);
     for (told, says) in [
         (ask("disks -2"), "needs at least 3"),
         (volumes("gp3 iops 100000"), "3000 to 80000 operations"),
@@ -118,7 +118,7 @@ fn what_is_not_there_and_what_cannot_be_said_are_refused() {
     // so does RAID 4
     let mut log4 = log.clone();
     (log4.fronts[0].level, log4.fronts[0].members) = (Some(RaidLevel::Raid4), 3);
-    let told = what_if(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
+    let told = predict_change(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
     assert!(told.to_string().contains("needs at least 3"), "{told}");
     // the log counts no swapping, and ten times the load is too much
     for change in ["memory +16GB", "load +900%"] {
@@ -131,7 +131,7 @@ fn swapping_is_on_the_device_that_holds_its_area() {
     let mut log = series(&system(4, 5, 60.0, 0.63));
     let requests = log.fronts[0].sums.reads + log.fronts[0].sums.writes;
     log.swap = [0.0, 0.0, 0.1 * requests];
-    let ask = |log: &LoadSeries| what_if(log, "move swap to its own disk", 90.0, None, &PriceList::default());
+    let ask = |log: &LoadSeries| predict_change(log, "move swap to its own disk", 90.0, None, &PriceList::default());
     let left = |log: &LoadSeries| {
         let found = ask(log).expect("a model");
         found.after.requests_per_s / found.before.requests_per_s
@@ -147,7 +147,7 @@ fn swapping_is_on_the_device_that_holds_its_area() {
     (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(false), Some(true));
     let told = ask(&log).expect_err("it is on the other one");
     assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains("holds no swap area"), "{told}");
-    let told = what_if(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
+    let told = predict_change(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
     assert!(matches!(told, WhatIfError::Refused(..)) && told.to_string().contains("holds no swap area"), "{told}");
 }
 
@@ -182,9 +182,10 @@ fn more_operations_of_a_volume_may_need_more_throughput() {
     for users in [500, 1500, 2500, 3500] {
         let more = of(users);
         let (front, other) = (&mut log.fronts[0], &more.fronts[0]);
-        front.curve.append(&other.curve);
+        front.curve.append_curve(&other.curve);
     }
-    let found = what_if(&log, "gp3 iops 6000", 95.0, Some(8000.0), &built_in()).expect("a limit was reached");
+    let found =
+        predict_change(&log, "gp3 iops 6000", 95.0, Some(8000.0), &built_in_prices()).expect("a limit was reached");
     assert!((found.after.requests_per_s / 4000.0 - 1.0).abs() < 0.05, "{found:?}");
     let notes = found.notes.join("\n");
     assert!(notes.contains("aws-gp3 includes only 131 MB/s: buy throughput as well"), "{notes}");

@@ -36,53 +36,53 @@ impl MonthlyBill {
 
 impl VolumeLimit {
     /// Value that a volume of a size has without paying for more.
-    pub fn included(&self, gib: f64) -> f64 {
-        let with = self.with_above.filter(|[above, _]| gib > *above).map_or(self.with, |[_, with]| with);
+    pub fn included_value(&self, gib: f64) -> f64 {
+        let with = self.with_above.filter(|[above, _]| gib > *above).map_or(self.base, |[_, with]| with);
         let grown = self.grows_per_gib * gib;
-        (if self.adds { with + grown } else { with.max(grown) }).min(self.most)
+        (if self.adds { with + grown } else { with.max(grown) }).min(self.max)
     }
 
     /// Maximum that a volume of a size can have.
-    pub fn reachable(&self, gib: f64) -> f64 {
+    pub fn max_value(&self, gib: f64) -> f64 {
         if !self.sold {
-            return self.included(gib);
+            return self.included_value(gib);
         }
         let ratio = self.per_gib.map_or(f64::INFINITY, |per_gib| per_gib * gib);
-        self.most.min(ratio).max(self.included(gib))
+        self.max.min(ratio).max(self.included_value(gib))
     }
 
     /// Size from which a volume has the maximum.
-    fn full_from_gib(&self) -> f64 {
-        let base = if self.adds { self.with } else { 0.0 };
+    fn max_reached_from_gib(&self) -> f64 {
+        let base = if self.adds { self.base } else { 0.0 };
         let grown = match (self.sold, self.per_gib, self.grows_per_gib) {
-            (true, Some(per_gib), _) if per_gib > 0.0 => self.most / per_gib,
-            (false, _, grows) if grows > 0.0 => (self.most - base) / grows,
+            (true, Some(per_gib), _) if per_gib > 0.0 => self.max / per_gib,
+            (false, _, grows) if grows > 0.0 => (self.max - base) / grows,
             _ => 0.0,
         };
         // above a size, not from it on
         self.with_above.map_or(grown, |[above, _]| grown.max(above + 1.0))
     }
 
-    fn paid(&self, gib: f64, value: f64) -> f64 {
-        (value - self.free.unwrap_or(self.included(gib))).max(0.0)
+    fn paid_value(&self, gib: f64, value: f64) -> f64 {
+        (value - self.free.unwrap_or(self.included_value(gib))).max(0.0)
     }
 }
 
 impl VolumeOffer {
     /// Chooses the cheapest volume with at least this much of each; `None` if none can have it.
-    pub fn choose(&self, gib: f64, iops: f64, rate: f64) -> Option<VolumeChoice> {
+    pub fn choose_volume(&self, gib: f64, iops: f64, rate: f64) -> Option<VolumeChoice> {
         let (iops_limit, rate_limit) = (&self.iops, &self.rate);
         // a rate may need operations, and operations may need capacity
         let iops = rate_limit.per_iops.filter(|_| rate_limit.sold).map_or(iops, |per| iops.max(rate / per));
         let mut gib = gib.max(self.gib[0]);
         for (limit, wanted) in [(iops_limit, iops), (rate_limit, rate)] {
             let per_gib = if limit.sold { limit.per_gib.unwrap_or(0.0) } else { limit.grows_per_gib };
-            if limit.included(gib) < wanted && per_gib > 0.0 {
-                let base = if limit.adds { limit.with } else { 0.0 };
+            if limit.included_value(gib) < wanted && per_gib > 0.0 {
+                let base = if limit.adds { limit.base } else { 0.0 };
                 gib = gib.max((wanted - base) / per_gib);
             }
             if let Some([above, with]) =
-                limit.with_above.filter(|[_, with]| limit.included(gib) < wanted && *with >= wanted)
+                limit.with_above.filter(|[_, with]| limit.included_value(gib) < wanted && *with >= wanted)
             {
                 debug_assert!(with > 0.0);
                 gib = gib.max(above + 1.0);
@@ -91,31 +91,31 @@ impl VolumeOffer {
         let gib = gib.ceil();
         let choice = VolumeChoice {
             gib,
-            iops: if iops_limit.sold { iops.max(iops_limit.with).ceil() } else { iops_limit.included(gib) },
-            rate: if rate_limit.sold { rate.max(rate_limit.with).ceil() } else { rate_limit.included(gib) },
+            iops: if iops_limit.sold { iops.max(iops_limit.base).ceil() } else { iops_limit.included_value(gib) },
+            rate: if rate_limit.sold { rate.max(rate_limit.base).ceil() } else { rate_limit.included_value(gib) },
         };
         let fits = gib <= self.gib[1]
             && choice.iops >= iops
             && choice.rate >= rate
-            && choice.iops <= iops_limit.reachable(gib)
-            && choice.rate <= rate_limit.reachable(gib);
+            && choice.iops <= iops_limit.max_value(gib)
+            && choice.rate <= rate_limit.max_value(gib);
         fits.then_some(choice)
     }
 
     /// The smallest size, of at least this much, at which a volume is as fast as any.
     pub fn fastest_gib(&self, gib: f64) -> f64 {
-        let fast = self.iops.full_from_gib().max(self.rate.full_from_gib()).ceil();
+        let fast = self.iops.max_reached_from_gib().max(self.rate.max_reached_from_gib()).ceil();
         gib.max(fast.min(self.gib[1]))
     }
 
     /// Returns the monthly bill.
-    pub fn bill(&self, choice: &VolumeChoice) -> MonthlyBill {
+    pub fn monthly_bill(&self, choice: &VolumeChoice) -> MonthlyBill {
         let price = &self.price;
         if self.gib[0] == self.gib[1] {
             return MonthlyBill { capacity: price.month, iops: Some(0.0), rate: Some(0.0) };
         }
-        let iops = self.iops.paid(choice.gib, choice.iops);
-        let rate = if self.rate.sold { self.rate.paid(choice.gib, choice.rate) } else { 0.0 };
+        let iops = self.iops.paid_value(choice.gib, choice.iops);
+        let rate = if self.rate.sold { self.rate.paid_value(choice.gib, choice.rate) } else { 0.0 };
         let of =
             |units: f64, month: Option<f64>| if units > 0.0 { month.map(|price| price * units) } else { Some(0.0) };
         MonthlyBill {
@@ -147,7 +147,7 @@ impl VolumePrice {
 impl BurstRule {
     /// Seconds that a full bucket lasts at the full burst above a baseline; infinite if the baseline is no lower (AWS
     /// EC2 user guide: credits / (burst - 3 GiB)).
-    pub fn seconds(&self, baseline_iops: f64) -> f64 {
+    pub fn burst_seconds(&self, baseline_iops: f64) -> f64 {
         let drain = self.iops - baseline_iops;
         if drain > 0.0 { self.credits / drain } else { f64::INFINITY }
     }

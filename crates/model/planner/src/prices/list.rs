@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{ByteBurstRule, HardwarePrice, InstanceCaps, VolumeOffer, day_number};
-use crate::paths::ControllerOffer;
+use crate::controller_path::ControllerOffer;
 
 /// Rows of a price file.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -73,19 +73,19 @@ impl DrivePower {
     }
 
     /// Date and source.
-    pub fn source(&self) -> Option<(&str, &str)> {
+    pub fn day_and_source(&self) -> Option<(&str, &str)> {
         match self {
             DrivePower::Plain(_) => None,
             DrivePower::Sourced { date, source, .. } => Some((date, source)),
         }
     }
 
-    fn check(&self) -> Result<(), String> {
-        if let Some((date, _)) = self.source() {
+    fn check_values(&self) -> Result<(), String> {
+        if let Some((date, _)) = self.day_and_source() {
             check_date(date)?;
         }
         match self.watts() {
-            watts if is_above_0(watts) && watts < 1e4 => Ok(()),
+            watts if is_positive_number(watts) && watts < 1e4 => Ok(()),
             watts => Err(format!("watts: {watts}; omit it if it is unknown")),
         }
     }
@@ -147,7 +147,7 @@ pub struct Subsystem {
 
 impl PriceList {
     /// Returns the volume with a name, with its provider (`aws-gp3`) or without (`gp3`), in any case.
-    pub fn volume(&self, name: &str) -> Option<&VolumeOffer> {
+    pub fn find_volume(&self, name: &str) -> Option<&VolumeOffer> {
         let is_it = |id: &str| id.eq_ignore_ascii_case(name);
         let short = |id: &str| id.split_once('-').is_some_and(|(_, rest)| is_it(rest));
         let by_full_id = self.volumes.iter().find(|offer| is_it(&offer.id));
@@ -156,34 +156,34 @@ impl PriceList {
 
     /// Adds the rows of another list, which take precedence over those of this one.
     pub fn extend(&mut self, other: PriceList) {
-        replace(&mut self.volumes, other.volumes, |row| &row.id);
-        replace(&mut self.instances, other.instances, |row| &row.id);
-        replace(&mut self.groups, other.groups, |row| &row.id);
+        prepend_rows(&mut self.volumes, other.volumes, |row| &row.id);
+        prepend_rows(&mut self.instances, other.instances, |row| &row.id);
+        prepend_rows(&mut self.groups, other.groups, |row| &row.id);
         // a row with only a price keeps the power of the row that it replaces
         self.drives.splice(0..0, other.drives);
-        replace(&mut self.controllers, other.controllers, |row| &row.id);
-        replace(&mut self.subsystems, other.subsystems, |row| &row.id);
+        prepend_rows(&mut self.controllers, other.controllers, |row| &row.id);
+        prepend_rows(&mut self.subsystems, other.subsystems, |row| &row.id);
     }
 
     /// Returns the group of a drive.
-    pub fn group(&self, drive: &str) -> Option<&DriveGroup> {
+    pub fn find_group(&self, drive: &str) -> Option<&DriveGroup> {
         self.groups.iter().find(|group| group.drives.iter().any(|id| id.eq_ignore_ascii_case(drive)))
     }
 
     /// Returns the price of a drive in a currency, its own before its group's.
     pub fn drive_price(&self, drive: &str, currency: &str) -> Option<&HardwarePrice> {
-        let own = self.rows(drive).filter_map(|row| row.price.as_ref());
-        let group = self.group(drive).and_then(|group| group.price.as_ref());
+        let own = self.own_rows(drive).filter_map(|row| row.price.as_ref());
+        let group = self.find_group(drive).and_then(|group| group.price.as_ref());
         own.chain(group).find(|price| price.currency == currency)
     }
 
     /// Returns the power of a drive at work.
-    pub fn power(&self, drive: &str) -> Option<&DrivePower> {
-        self.rows(drive).find_map(|row| row.watts.as_ref())
+    pub fn drive_power(&self, drive: &str) -> Option<&DrivePower> {
+        self.own_rows(drive).find_map(|row| row.watts.as_ref())
     }
 
     /// Returns a user's own rows of a drive, ignoring case, as everywhere else.
-    fn rows(&self, drive: &str) -> impl Iterator<Item = &DrivePrice> {
+    fn own_rows(&self, drive: &str) -> impl Iterator<Item = &DrivePrice> {
         self.drives.iter().filter(move |row| row.id.eq_ignore_ascii_case(drive))
     }
 
@@ -202,17 +202,17 @@ impl PriceList {
     }
 
     /// Checks for impossible values: the row, and what is wrong.
-    pub(super) fn check(&self) -> Result<(), (String, String)> {
+    pub(super) fn check_rows(&self) -> Result<(), (String, String)> {
         for row in &self.volumes {
             check_volume(row).map_err(|message| (row.id.clone(), message))?;
         }
         for row in &self.instances {
-            let caps = [Some(row.baseline), row.most];
-            if caps.into_iter().flatten().any(|cap| !is_above_0(cap.iops) || !is_above_0(cap.mb_s)) {
+            let caps = [Some(row.baseline), row.burst];
+            if caps.into_iter().flatten().any(|cap| !is_positive_number(cap.iops) || !is_positive_number(cap.mb_s)) {
                 return Err((row.id.clone(), "mb_s and iops: expected more than 0".into()));
             }
             // credits pay for what exceeds the baseline
-            if row.most.is_some_and(|burst| burst.iops < row.baseline.iops || burst.mb_s < row.baseline.mb_s) {
+            if row.burst.is_some_and(|burst| burst.iops < row.baseline.iops || burst.mb_s < row.baseline.mb_s) {
                 return Err((row.id.clone(), "most: expected at least the baseline".into()));
             }
             check_date(&row.date).map_err(|message| (row.id.clone(), message))?;
@@ -225,11 +225,11 @@ impl PriceList {
         let controllers = self.controllers.iter().filter_map(|row| Some((&row.id, row.price.as_ref()?)));
         let subsystems = self.subsystems.iter().map(|row| (&row.id, &row.price));
         for row in &self.controllers {
-            let checked = row.check().and_then(|()| check_date(&row.date));
+            let checked = row.check_values().and_then(|()| check_date(&row.date));
             checked.map_err(|message| (row.id.clone(), message))?;
         }
         for row in &self.drives {
-            let checked = row.watts.as_ref().map_or(Ok(()), DrivePower::check);
+            let checked = row.watts.as_ref().map_or(Ok(()), DrivePower::check_values);
             checked.map_err(|message| (row.id.clone(), message))?;
         }
         for (id, price) in groups.chain(drives).chain(controllers).chain(subsystems) {
@@ -239,24 +239,24 @@ impl PriceList {
     }
 }
 
-fn replace<T>(rows: &mut Vec<T>, other: Vec<T>, id: impl Fn(&T) -> &String) {
+fn prepend_rows<T>(rows: &mut Vec<T>, other: Vec<T>, id: impl Fn(&T) -> &String) {
     rows.retain(|row| !other.iter().any(|new| id(new).eq_ignore_ascii_case(id(row))));
     // a user's own come first
     rows.splice(0..0, other);
 }
 
-fn is_above_0(value: f64) -> bool {
+fn is_positive_number(value: f64) -> bool {
     value > 0.0 && value.is_finite()
 }
 
-fn is_from_0(value: f64) -> bool {
+fn is_non_negative_number(value: f64) -> bool {
     value >= 0.0 && value.is_finite()
 }
 
 /// Checks that failure rates are shares, not percentages.
 fn check_rates(row: &DriveGroup) -> Result<(), String> {
     if let Some(spec) = &row.spec
-        && !(is_above_0(spec.mtbf_hours) && (0.0..1.0).contains(&spec.errors_per_bit))
+        && !(is_positive_number(spec.mtbf_hours) && (0.0..1.0).contains(&spec.errors_per_bit))
     {
         return Err("spec: expected mtbf_hours above 0, and errors_per_bit from 0 to below 1".into());
     }
@@ -272,24 +272,26 @@ fn check_rates(row: &DriveGroup) -> Result<(), String> {
 fn check_limits(row: &VolumeOffer) -> Result<(), String> {
     for limit in [&row.iops, &row.rate] {
         let above = limit.with_above.iter().flatten().copied();
-        let mut amounts = [Some(limit.with), limit.free, Some(limit.grows_per_gib)].into_iter().flatten().chain(above);
-        if !is_above_0(limit.most) {
+        let mut amounts = [Some(limit.base), limit.free, Some(limit.grows_per_gib)].into_iter().flatten().chain(above);
+        if !is_positive_number(limit.max) {
             return Err("most: expected more than 0".into());
         }
-        if !amounts.all(is_from_0) {
+        if !amounts.all(is_non_negative_number) {
             return Err("with, free, with_above and grows_per_gib: expected 0 or more".into());
         }
-        if ![limit.per_gib, limit.per_iops].into_iter().flatten().all(is_above_0) {
+        if ![limit.per_gib, limit.per_iops].into_iter().flatten().all(is_positive_number) {
             return Err("per_gib and per_iops: expected more than 0".into());
         }
     }
     let mut burst = row.burst.iter().flat_map(|rule| [rule.iops, rule.credits, rule.below_gib]);
-    if !burst.all(is_above_0) {
+    if !burst.all(is_positive_number) {
         return Err("burst: expected more than 0".into());
     }
     let own = |rule: &ByteBurstRule| {
         let amounts = [rule.rate, rule.rate_per_gib, rule.credits, rule.credits_per_gib];
-        amounts.into_iter().all(is_from_0) && is_above_0(rule.most) && is_above_0(rule.below_gib)
+        amounts.into_iter().all(is_non_negative_number)
+            && is_positive_number(rule.max)
+            && is_positive_number(rule.below_gib)
     };
     if let Some(rule) = &row.byte_burst
         && !own(rule)
@@ -315,7 +317,7 @@ fn check_price(price: &HardwarePrice) -> Result<(), String> {
     check_currency(&price.currency)?;
     check_date(&price.date)?;
     match (price.each, price.per_tb) {
-        (Some(value), None) | (None, Some(value)) if is_above_0(value) => Ok(()),
+        (Some(value), None) | (None, Some(value)) if is_positive_number(value) => Ok(()),
         (Some(_), Some(_)) => Err("price: give one of `each` and `per_tb`".into()),
         (None, None) => Err("price: give `each` or `per_tb`; omit the price if it is unknown".into()),
         _ => Err("price: expected more than 0; omit it if it is unknown".into()),
@@ -331,7 +333,7 @@ fn check_volume(row: &VolumeOffer) -> Result<(), String> {
     let price = &row.price;
     let single = [price.month, price.gib_month, price.rate_month, price.gib_hour, price.iops_hour, price.rate_hour];
     let tiers = price.iops_month.iter().flatten().map(|tier| tier[1]);
-    if single.into_iter().flatten().chain(tiers).any(|value| !is_above_0(value)) {
+    if single.into_iter().flatten().chain(tiers).any(|value| !is_positive_number(value)) {
         return Err("price: expected more than 0; omit what is unknown".into());
     }
     check_limits(row)?;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use list::{DriveGroup, DrivePower, PriceList, Subsystem};
 
 /// The built-in files.
-pub const FILES: [(&str, &str); 3] = [
+pub const BUILT_IN_FILES: [(&str, &str); 3] = [
     ("volumes.toml", include_str!("../../data/volumes.toml")),
     ("drives.toml", include_str!("../../data/drives.toml")),
     ("controllers.toml", include_str!("../../data/controllers.toml")),
@@ -97,7 +97,7 @@ impl RateUnit {
 pub struct VolumeLimit {
     /// Value that every volume has.
     #[serde(rename = "with")]
-    pub with: f64,
+    pub base: f64,
     /// Free part of that value, if it is less.
     pub free: Option<f64>,
     /// Value instead above a size: size in GiB, value.
@@ -110,7 +110,7 @@ pub struct VolumeLimit {
     pub adds: bool,
     /// Maximum of any volume.
     #[serde(rename = "most")]
-    pub most: f64,
+    pub max: f64,
     /// True if more can be bought.
     #[serde(default)]
     pub sold: bool,
@@ -144,7 +144,7 @@ pub struct ByteBurstRule {
     pub rate_per_gib: f64,
     /// Maximum per second.
     #[serde(rename = "most")]
-    pub most: f64,
+    pub max: f64,
     /// Credits of a full bucket.
     #[serde(default)]
     pub credits: f64,
@@ -189,7 +189,7 @@ pub struct InstanceCaps {
     pub baseline: InstanceCap,
     /// Limit for at least 30 minutes once in 24 hours.
     #[serde(rename = "most")]
-    pub most: Option<InstanceCap>,
+    pub burst: Option<InstanceCap>,
     /// Date of the row.
     pub date: String,
     /// Source of the row.
@@ -226,32 +226,32 @@ pub struct HardwarePrice {
 
 impl HardwarePrice {
     /// Price of a drive of this many bytes.
-    pub fn of(&self, bytes: f64) -> Option<f64> {
+    pub fn price_for(&self, bytes: f64) -> Option<f64> {
         self.each.or_else(|| self.per_tb.map(|price| price * bytes / 1e12))
     }
 }
 
-static BUILT_IN: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
+static BUILT_IN_LIST: LazyLock<Result<PriceList, Problems>> = LazyLock::new(|| {
     let mut all = PriceList::default();
-    for (file, text) in FILES {
-        all.extend(read(file, text)?);
+    for (file, text) in BUILT_IN_FILES {
+        all.extend(read_price_list(file, text)?);
     }
     Ok(all)
 });
 
 /// Returns the built-in prices.
-pub fn built_in() -> PriceList {
+pub fn built_in_prices() -> PriceList {
     // tests read every file, so that a broken one is never shipped
-    BUILT_IN.clone().unwrap_or_default()
+    BUILT_IN_LIST.clone().unwrap_or_default()
 }
 
 /// Reads a file of prices; `file` names it in errors.
 ///
 /// # Errors
 /// All errors with their lines: every wrong key, or the first impossible value.
-pub fn read(file: &str, text: &str) -> Result<PriceList, Problems> {
+pub fn read_price_list(file: &str, text: &str) -> Result<PriceList, Problems> {
     let parsed: PriceList = toml_reader::read(file, text)?;
-    parsed.check().map_err(|(item, message)| {
+    parsed.check_rows().map_err(|(item, message)| {
         // finds the row itself, not a reference to it
         let offset = text.find(&format!("id = \"{item}\"")).unwrap_or(0);
         Problems(vec![ProblemSource { file, text }.create_problem(offset, &item, message)])
@@ -265,7 +265,7 @@ pub fn day_number(date: &str) -> Option<i64> {
 }
 
 /// True if a row is older than a year.
-pub fn is_old(date: &str, today: &str) -> bool {
+pub fn is_outdated(date: &str, today: &str) -> bool {
     match (day_number(date), day_number(today)) {
         (Some(date), Some(today)) => today - date > 365,
         _ => false,

@@ -2,7 +2,7 @@
 //! figure assumes that members fail independently at a constant rate; `mission_simulation` simulates lives beside the
 //! formulas, and [`FailureView`] shows the effect of data-sheet rates, field rates and correlated failures.
 
-pub mod drawn;
+pub mod mission_simulation;
 
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::theory::{self, FailureRates};
@@ -36,12 +36,12 @@ pub fn mission_loss(mttdl_hours: f64, hours: f64) -> f64 {
 
 /// Mean time to data loss of groups if the loss of one is the loss of all (RAID 50 and 60: striped groups of RAID 5 or
 /// 6): a group's, divided by the number of groups.
-pub fn nested(group_hours: f64, groups: f64) -> f64 {
+pub fn nested_mttdl_hours(group_hours: f64, groups: f64) -> f64 {
     group_hours / groups
 }
 
 /// Combines two independent causes of data loss: rates add.
-pub fn combined(a_hours: f64, b_hours: f64) -> f64 {
+pub fn combined_mttdl_hours(a_hours: f64, b_hours: f64) -> f64 {
     1.0 / (1.0 / a_hours + 1.0 / b_hours)
 }
 
@@ -62,7 +62,7 @@ pub fn window_loss(n: u32, parities: u32, annual_rate: f64, days: f64) -> f64 {
 }
 
 /// Number of nines of a survival probability: how many 1 - loss begins with.
-pub fn nines(loss: f64) -> f64 {
+pub fn survival_nines(loss: f64) -> f64 {
     -loss.log10()
 }
 
@@ -140,7 +140,7 @@ pub enum FailureView {
 }
 
 /// Factor by which members fail more often while another is down, in [`FailureView::Correlated`].
-pub const CORRELATION: f64 = 5.0;
+pub const CORRELATED_FAILURE_FACTOR: f64 = 5.0;
 
 /// Mean time to data loss of a design, hours; `None` if the level cannot have this many members.
 pub fn mttdl_hours(

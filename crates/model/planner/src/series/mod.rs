@@ -4,20 +4,20 @@
 //! sums their ticks, `load_curve` by load; `measured_demand` takes percentiles of the sums; `hidden_load` looks for
 //! load that saturation hides; `log_rating` rates the confidence. Methods and their sources are in docs/demand.md.
 
-pub mod collect;
-pub mod curve;
-mod fronts;
-pub mod hidden;
-pub mod measured;
-pub mod percentile;
-pub mod rating;
-pub mod requests;
+mod front_devices;
+pub mod hidden_load;
+pub mod load_collector;
+pub mod load_curve;
+pub mod log_rating;
+pub mod measured_demand;
+pub mod request_load;
+pub mod time_distribution;
 
 use diskwright_base::{Histogram, RaidLevel};
 
-pub use collect::LoadCollector;
-pub use curve::LoadCurve;
-pub use measured::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
+pub use load_collector::LoadCollector;
+pub use load_curve::LoadCurve;
+pub use measured_demand::{LoadSummary, MeasureOptions, MeasuredDemand, demand_from_series};
 
 /// Load of all disks together in one tick, without swapping. Rates per second; NaN is unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,12 +40,12 @@ pub struct LoadTick {
 
 impl LoadTick {
     /// Reads and writes per second.
-    pub fn requests(&self) -> f64 {
+    pub fn requests_per_s(&self) -> f64 {
         f64::from(self.reads) + f64::from(self.writes)
     }
 
     /// Multiplies the load by a factor.
-    pub fn scaled(&self, factor: f64) -> LoadTick {
+    pub fn scaled_by(&self, factor: f64) -> LoadTick {
         let [reads, writes, read_bytes, write_bytes, queue] =
             [self.reads, self.writes, self.read_bytes, self.write_bytes, self.queue]
                 .map(|value| (f64::from(value) * factor) as f32);
@@ -53,7 +53,7 @@ impl LoadTick {
     }
 
     /// Bytes per second.
-    pub fn bytes(&self) -> f64 {
+    pub fn bytes_per_s(&self) -> f64 {
         f64::from(self.read_bytes) + f64::from(self.write_bytes)
     }
 }
@@ -68,7 +68,7 @@ pub struct FrontLoad {
     /// Disks that share its load.
     pub members: usize,
     /// True if it was not measured itself and its load was computed from its members'.
-    pub inverted: bool,
+    pub from_members: bool,
     /// The measured disks below it.
     pub leaves: Vec<String>,
     /// Requests per second, in hundredths, weighted by milliseconds.
@@ -125,7 +125,7 @@ pub struct FrontSums {
 
 impl FrontSums {
     /// Adds another interval.
-    pub fn add(&mut self, other: &FrontSums) {
+    pub fn add_sums(&mut self, other: &FrontSums) {
         self.seconds += other.seconds;
         self.reads += other.reads;
         self.writes += other.writes;
@@ -158,7 +158,7 @@ impl FrontLoad {
 /// I/Os per second of each of `members` disks for a load on the array (NT Magazine 1998).
 pub fn member_load(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
     let factor = level.map_or(1.0, |level| level.write_factor(members));
-    crate::arithmetic::back_end(reads, writes, factor) / members.max(1) as f64
+    crate::arithmetic::back_end_per_s(reads, writes, factor) / members.max(1) as f64
 }
 
 /// Swapping, apart from everything else. Rates over the whole log.
@@ -183,10 +183,10 @@ pub struct LoadSeries {
     pub gaps: (u64, f64),
     /// The devices that programs use.
     pub fronts: Vec<FrontLoad>,
-    /// Devices of the log that were not selected ([`LoadCollector::of`]).
-    pub left_out: Vec<String>,
+    /// Devices of the log that were not selected ([`LoadCollector::for_devices`]).
+    pub unselected_devices: Vec<String>,
     /// Selected devices that count at another selected one, with a note about each.
-    pub within: Vec<(String, String)>,
+    pub nested_devices: Vec<(String, String)>,
     /// Share of requests that continue where another ended; only if every request is known.
     pub sequential_share: Option<f64>,
     /// Requests that were merged into others, and those that were not.
@@ -198,7 +198,7 @@ pub struct LoadSeries {
     /// Pages that were read again soon after they were dropped, bytes.
     pub refault_bytes: Option<f64>,
     /// Bytes in use on all filesystems: time in ns, bytes.
-    pub used: Vec<(i64, f64)>,
+    pub used_space: Vec<(i64, f64)>,
     /// Offsets of local time from UTC in seconds, each from a time on (nanoseconds since 1970 UTC); empty if one offset
     /// applies to the whole load.
     pub utc_offsets: Vec<(i64, i64)>,

@@ -12,12 +12,12 @@ use diskwright_base::units::{format_amount, format_count};
 use serde::Serialize;
 
 use crate::arithmetic::usable_members;
-use crate::counted::OperationRule;
+use crate::operation_rule::OperationRule;
 use crate::prices::{PriceList, VolumeOffer};
-use crate::series::hidden::{HiddenLoad, hidden};
+use crate::series::hidden_load::{HiddenLoad, find_hidden_load};
 use crate::series::{FrontLoad, LoadSeries};
-pub use change::{Change, parse};
-use model::{LoadPoint, Population, ResponseModel};
+pub use change::{Change, parse_change};
+use model::{ClosedPopulation, LoadPoint, ResponseModel};
 
 /// Reason why there is no prediction.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -71,11 +71,11 @@ pub struct WhatIf {
 }
 
 /// Error above which a model does not explain the log, so that nothing is predicted.
-const MOST_ERROR: f64 = 0.5;
+const MAX_ERROR: f64 = 0.5;
 /// Maximum mean error on test data for a model to be trusted: this one, and a description of a device.
-pub const TRUSTED_ERROR: f64 = 0.25;
+pub const MAX_TRUSTED_ERROR: f64 = 0.25;
 
-fn disks(number: usize) -> String {
+fn count_disks(number: usize) -> String {
     format_count(number, "disk", "disks")
 }
 
@@ -85,7 +85,7 @@ struct Scenario<'a> {
     front: &'a FrontLoad,
     point: LoadPoint,
     model: ResponseModel,
-    population: Option<Population>,
+    population: Option<ClosedPopulation>,
     users_given: bool,
     hidden: Option<HiddenLoad>,
 }
@@ -94,64 +94,64 @@ struct Scenario<'a> {
 ///
 /// # Errors
 /// A missing object, or why the change cannot be predicted.
-pub fn what_if(
+pub fn predict_change(
     series: &LoadSeries,
     text: &str,
     percentile: f64,
     users: Option<f64>,
     prices: &PriceList,
 ) -> Result<WhatIf, WhatIfError> {
-    let change = parse(text).map_err(|because| WhatIfError::Names(text.into(), because))?;
+    let change = parse_change(text).map_err(|because| WhatIfError::Names(text.into(), because))?;
     let refused = |because: &str| WhatIfError::Refused(text.into(), because.into());
     let by_queue = |a: &&FrontLoad, b: &&FrontLoad| a.sums.queue_s.total_cmp(&b.sums.queue_s);
     let fronts = series.fronts.iter().filter(|f| f.sums.queue_s.is_finite() && f.sums.queue_s > 0.0);
     let front = fronts.max_by(by_queue).ok_or_else(|| refused("the log has no disk with requests in flight"))?;
     let few = || refused("not enough data: the log has too few different loads of the device to fit a model");
-    let point = LoadPoint::of(front, percentile).ok_or_else(few)?;
-    let hidden = hidden(front, users);
+    let point = LoadPoint::at_percentile(front, percentile).ok_or_else(few)?;
+    let hidden = find_hidden_load(front, users);
     let population = match users {
-        Some(users) => Some(point.pausing(users).ok_or_else(|| {
-            let flight = point.requests() * point.response_s;
+        Some(users) => Some(point.population_with_pause(users).ok_or_else(|| {
+            let flight = point.requests_per_s() * point.response_s;
             let because = format!("--users {users}: at the highest loads {flight:.1} requests are in flight");
             WhatIfError::Names(text.into(), because)
         })?),
-        None => hidden.as_ref().and_then(|h| Some(Population { users: h.population?, think_s: h.think_s? })),
+        None => hidden.as_ref().and_then(|h| Some(ClosedPopulation { users: h.population?, think_s: h.think_s? })),
     };
-    let model = ResponseModel::fit(front, population.map(|p| p.think_s)).ok_or_else(few)?;
+    let model = ResponseModel::fit_to_curve(front, population.map(|p| p.think_s)).ok_or_else(few)?;
     let users_given = users.is_some();
     let scenario = Scenario { text, front, point, model, population, users_given, hidden };
     scenario.check_model()?;
     match change {
-        Change::Load(factor) => scenario.load(factor),
-        Change::Disks(more) => scenario.disks(more),
-        Change::Level(from, to) => scenario.level(from, to),
-        Change::Memory(bytes) => scenario.memory(series, bytes),
-        Change::MoveSwap => scenario.move_swap(series),
-        Change::Volume { volume, iops, rate } => scenario.volume(prices, &volume, iops, rate),
-        Change::Controller(_) => Err(scenario.names(
+        Change::Load(factor) => scenario.predict_load(factor),
+        Change::Disks(more) => scenario.predict_disks(more),
+        Change::Level(from, to) => scenario.predict_level(from, to),
+        Change::Memory(bytes) => scenario.predict_memory(series, bytes),
+        Change::MoveSwap => scenario.predict_swap_move(series),
+        Change::Volume { volume, iops, rate } => scenario.predict_volume(prices, &volume, iops, rate),
+        Change::Controller(_) => Err(scenario.name_error(
             "the log does not show how long requests wait for a controller; describe the machine for `simulate`",
         )),
     }
 }
 
 impl Scenario<'_> {
-    fn names(&self, because: impl Into<String>) -> WhatIfError {
+    fn name_error(&self, because: impl Into<String>) -> WhatIfError {
         WhatIfError::Names(self.text.into(), because.into())
     }
 
-    fn refused(&self, because: impl Into<String>) -> WhatIfError {
+    fn refusal_error(&self, because: impl Into<String>) -> WhatIfError {
         WhatIfError::Refused(self.text.into(), because.into())
     }
 
     /// Origin of the number of programs.
-    fn known(&self) -> &'static str {
+    fn population_source(&self) -> &'static str {
         if self.users_given { "--users; the pause by Little's law" } else { "estimated" }
     }
 
     fn check_model(&self) -> Result<(), WhatIfError> {
         let error = self.model.error;
-        if error > MOST_ERROR {
-            return Err(self.refused(format!(
+        if error > MAX_ERROR {
+            return Err(self.refusal_error(format!(
                 "the model's error for today's response time is {:.0} %, so it cannot predict another",
                 error * 100.0
             )));
@@ -160,40 +160,47 @@ impl Scenario<'_> {
     }
 
     /// Builds the answer for a model and a load after the change.
-    fn answer(
+    fn build_answer(
         &self,
         after: &ResponseModel,
         point: LoadPoint,
-        population: Option<Population>,
+        population: Option<ClosedPopulation>,
         notes: Vec<String>,
     ) -> Result<WhatIf, WhatIfError> {
-        let solve = |model: &ResponseModel, point: LoadPoint, population: Option<Population>| match population {
-            Some(population) => model.closed(point, population),
-            None => model.open(point),
+        let solve = |model: &ResponseModel, point: LoadPoint, population: Option<ClosedPopulation>| match population {
+            Some(population) => model.predict_closed(point, population),
+            None => model.predict_open(point),
         };
         let too_much = |model: &ResponseModel, point: LoadPoint| {
-            let max_rate = model.most(point);
-            self.refused(format!("{:.0} requests/s are more than the {max_rate:.0} that it sustains", point.requests()))
+            let max_rate = model.max_requests_per_s(point);
+            self.refusal_error(format!(
+                "{:.0} requests/s are more than the {max_rate:.0} that it sustains",
+                point.requests_per_s()
+            ))
         };
         let before =
             solve(&self.model, self.point, self.population).ok_or_else(|| too_much(&self.model, self.point))?;
         let changed = solve(after, point, population).ok_or_else(|| too_much(after, point))?;
-        let beyond = changed.member_load_per_s > 1.1 * self.model.seen;
-        if beyond && self.model.is_flat() {
-            let (load, seen) = (changed.member_load_per_s, self.model.seen);
-            return Err(self.refused(format!(
+        let beyond = changed.member_load_per_s > 1.1 * self.model.max_seen_load;
+        if beyond && self.model.never_slows_down() {
+            let (load, seen) = (changed.member_load_per_s, self.model.max_seen_load);
+            return Err(self.refusal_error(format!(
                 "not enough data: {load:.0} I/Os/s per member, but the log has at most {seen:.0} and shows no slowdown"
             )));
         }
         let mut notes = notes;
         if beyond {
-            let seen = self.model.seen;
+            let seen = self.model.max_seen_load;
             notes.push(format!("beyond the data: the log has at most {seen:.0} I/Os/s per member"));
         }
         notes.push(match population {
             Some(p) => {
                 let programs = format_amount(p.users.round(), "program", "programs");
-                format!("the load is that of {programs} with a think time of {:.3} s ({})", p.think_s, self.known())
+                format!(
+                    "the load is that of {programs} with a think time of {:.3} s ({})",
+                    p.think_s,
+                    self.population_source()
+                )
             }
             None => "the load is assumed constant: programs do not send more because they are served faster".into(),
         });
@@ -202,23 +209,23 @@ impl Scenario<'_> {
             device: self.front.name.clone(),
             model: "response of a member by what is in flight on it, fitted to half of the log".into(),
             model_error: self.model.error,
-            trusted: self.model.error <= TRUSTED_ERROR,
-            before: self.point.counters(self.front),
+            trusted: self.model.error <= MAX_TRUSTED_ERROR,
+            before: self.point.measured_counters(self.front),
             modelled_before: before,
             after: changed,
             notes,
         })
     }
 
-    fn load(&self, factor: f64) -> Result<WhatIf, WhatIfError> {
-        let population = self.population.map(|p| Population { users: p.users * factor, ..p });
-        self.answer(&self.model, self.point.scaled(factor), population, Vec::new())
+    fn predict_load(&self, factor: f64) -> Result<WhatIf, WhatIfError> {
+        let population = self.population.map(|p| ClosedPopulation { users: p.users * factor, ..p });
+        self.build_answer(&self.model, self.point.scaled_by(factor), population, Vec::new())
     }
 
-    fn disks(&self, more: i32) -> Result<WhatIf, WhatIfError> {
+    fn predict_disks(&self, more: i32) -> Result<WhatIf, WhatIfError> {
         let (name, members) = (&self.front.name, self.front.members);
         let Some(level) = self.front.level else {
-            return Err(self.names(format!("the log does not show {name} as an array that could take more disks")));
+            return Err(self.name_error(format!("the log does not show {name} as an array that could take more disks")));
         };
         let count = members as i64 + i64::from(more);
         let min = match level {
@@ -229,34 +236,38 @@ impl Scenario<'_> {
         // there may be fewer than usual
         let min = min.min(members as i64);
         if count < min {
-            return Err(self.names(format!("{name} has {}; {} needs at least {min}", disks(members), level.name())));
+            return Err(self.name_error(format!(
+                "{name} has {}; {} needs at least {min}",
+                count_disks(members),
+                level.name()
+            )));
         }
         if level == RaidLevel::Raid1 {
-            return Err(self.refused("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
+            return Err(self.refusal_error("more disks in a mirror are more copies; try 'raid1 to raid10' first"));
         }
         if level == RaidLevel::Linear {
-            return Err(self.refused("the disks are concatenated, and the log does not show where the load goes"));
+            return Err(self.refusal_error("the disks are concatenated, and the log does not show where the load goes"));
         }
         let after = self.model.with_members(count as usize);
         let grown = format_count(members, "disk becomes", "disks become");
         let notes = vec![format!("{name}: {grown} {count}, all of the same kind")];
-        self.answer(&after, self.point, self.population, notes)
+        self.build_answer(&after, self.point, self.population, notes)
     }
 
-    fn level(&self, from: Option<RaidLevel>, to: RaidLevel) -> Result<WhatIf, WhatIfError> {
+    fn predict_level(&self, from: Option<RaidLevel>, to: RaidLevel) -> Result<WhatIf, WhatIfError> {
         let (name, members) = (&self.front.name, self.front.members);
         let Some(level) = self.front.level else {
-            return Err(self.names(format!("the log does not show {name} as an array (declare it with --array)")));
+            return Err(self.name_error(format!("the log does not show {name} as an array (declare it with --array)")));
         };
         if let Some(from) = from.filter(|from| *from != level) {
-            return Err(self.names(format!("{name} is {}, not {}", level.name(), from.name())));
+            return Err(self.name_error(format!("{name} is {}, not {}", level.name(), from.name())));
         }
         if to == RaidLevel::Linear {
-            return Err(self.refused("with concatenated disks, the log does not show where the load would go"));
+            return Err(self.refusal_error("with concatenated disks, the log does not show where the load would go"));
         }
         let min = [(RaidLevel::Raid4, 3), (RaidLevel::Raid5, 3), (RaidLevel::Raid6, 4), (RaidLevel::Raid10, 4)];
         if let Some((_, min)) = min.iter().find(|(of, min)| *of == to && members < *min) {
-            return Err(self.names(format!("{name} has {}; {} needs {min}", disks(members), to.name())));
+            return Err(self.name_error(format!("{name} has {}; {} needs {min}", count_disks(members), to.name())));
         }
         let usable = |level: RaidLevel| {
             let level = diskwright_simulator::ArrayLevel::parse(level.name())?;
@@ -269,7 +280,7 @@ impl Scenario<'_> {
         if self.model.write_ratio < 1.0 {
             notes.push("writes are faster than reads, thanks to a cache: they stay so".into());
         }
-        self.answer(&self.model.with_level(to), self.point, self.population, notes)
+        self.build_answer(&self.model.with_level(to), self.point, self.population, notes)
     }
 
     /// Share of the device's requests that is swapping: all of it is on the devices that hold swap areas, if that is
@@ -286,25 +297,25 @@ impl Scenario<'_> {
     }
 
     /// Note for the case that all swapping is on other devices.
-    fn swaps_elsewhere(&self, series: &LoadSeries) -> Option<String> {
+    fn swap_elsewhere_note(&self, series: &LoadSeries) -> Option<String> {
         let name = &self.front.name;
         let is_elsewhere = series.swap[2] > 0.0 && self.swap_share(series) == 0.0;
         is_elsewhere.then(|| format!("{name} holds no swap area; ask for the device that does (--device)"))
     }
 
-    fn memory(&self, series: &LoadSeries, bytes: f64) -> Result<WhatIf, WhatIfError> {
-        if let Some(because) = self.swaps_elsewhere(series) {
-            return Err(self.refused(because));
+    fn predict_memory(&self, series: &LoadSeries, bytes: f64) -> Result<WhatIf, WhatIfError> {
+        if let Some(because) = self.swap_elsewhere_note(series) {
+            return Err(self.refusal_error(because));
         }
         let share = self.swap_share(series);
         let mut notes = Vec::new();
         let gone = match series.swapped_out {
             _ if share == 0.0 => 0.0,
             Some(out) if out > 0.0 => (bytes / out).min(1.0),
-            _ => return Err(self.refused("the log does not show how much memory is swapped out")),
+            _ => return Err(self.refusal_error("the log does not show how much memory is swapped out")),
         };
         if share == 0.0 && series.refault_bytes.is_none() {
-            return Err(self.refused("not enough data: the log counts neither swapping on disks nor refaults"));
+            return Err(self.refusal_error("not enough data: the log counts neither swapping on disks nor refaults"));
         }
         notes.push(format!(
             "swapping is {:.1} % of the requests; {:.0} % of it disappears (memory added divided by memory swapped \
@@ -320,62 +331,64 @@ impl Scenario<'_> {
                 bytes / seconds / 1e6
             ));
         }
-        self.answer(&self.model, self.point.scaled(1.0 - share * gone), self.population, notes)
+        self.build_answer(&self.model, self.point.scaled_by(1.0 - share * gone), self.population, notes)
     }
 
-    fn move_swap(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
-        if let Some(because) = self.swaps_elsewhere(series) {
-            return Err(self.names(because));
+    fn predict_swap_move(&self, series: &LoadSeries) -> Result<WhatIf, WhatIfError> {
+        if let Some(because) = self.swap_elsewhere_note(series) {
+            return Err(self.name_error(because));
         }
         let share = self.swap_share(series);
         if share == 0.0 {
-            return Err(self.names("the log shows no swapping on disks, so there is nothing to move"));
+            return Err(self.name_error("the log shows no swapping on disks, so there is nothing to move"));
         }
         let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
         let notes = vec![
             format!("the swap disk would get {:.1} requests/s on average", series.swap[2] / seconds),
             "add memory first: a separate swap disk eases a shortage but does not end it".into(),
         ];
-        self.answer(&self.model, self.point.scaled(1.0 - share), self.population, notes)
+        self.build_answer(&self.model, self.point.scaled_by(1.0 - share), self.population, notes)
     }
 
-    fn volume(
+    fn predict_volume(
         &self,
         prices: &PriceList,
         name: &str,
         iops: Option<f64>,
         rate: Option<f64>,
     ) -> Result<WhatIf, WhatIfError> {
-        let Some(offer) = prices.volume(name) else {
+        let Some(offer) = prices.find_volume(name) else {
             let known: Vec<&str> = prices.volumes.iter().map(|v| v.id.as_str()).collect();
-            return Err(self.names(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
+            return Err(self.name_error(format!("unknown volume `{name}`; volumes: {}", known.join(", "))));
         };
         if rate.is_some() {
-            return Err(self.refused("only operations are modeled; to replay bytes, use --volume"));
+            return Err(self.refusal_error("only operations are modeled; to replay bytes, use --volume"));
         }
-        let (limit, mut notes) = self.volume_limit(offer, iops.unwrap_or(offer.iops.with))?;
+        let (limit, mut notes) = self.volume_limit(offer, iops.unwrap_or(offer.iops.base))?;
         let Some(hidden) = &self.hidden else {
-            return Err(self.refused("the device never reached a limit in this log, so another limit changes nothing"));
+            return Err(
+                self.refusal_error("the device never reached a limit in this log, so another limit changes nothing")
+            );
         };
         let Some(population) = self.population else {
-            return Err(self.refused(format!("{}; give the number of users with --users", hidden.method)));
+            return Err(self.refusal_error(format!("{}; give the number of users with --users", hidden.method)));
         };
         // response of the volume while it is far from its limit
         let free = self.model.light_s;
         let with = |limit: f64| {
             let requests = limit.min(population.users / (free + population.think_s));
             let response = (population.users / requests - population.think_s).max(free);
-            self.point.scaled(requests / self.point.requests()).with_response(self.front, response)
+            self.point.scaled_by(requests / self.point.requests_per_s()).with_response(self.front, response)
         };
         let (before, after) = (with(hidden.plateau_per_s), with(limit));
-        let measured = self.point.counters(self.front);
+        let measured = self.point.measured_counters(self.front);
         let error = (before.response_s / measured.response_s - 1.0).abs();
         Ok(WhatIf {
             change: self.text.into(),
             device: self.front.name.clone(),
             model: "users with think time behind a limit of operations (interactive response time law)".into(),
             model_error: error,
-            trusted: error <= TRUSTED_ERROR,
+            trusted: error <= MAX_TRUSTED_ERROR,
             before: measured,
             modelled_before: before,
             after,
@@ -386,7 +399,7 @@ impl Scenario<'_> {
                         "the load is that of {} with a think time of {:.3} s ({})",
                         format_amount(population.users.round(), "program", "programs"),
                         population.think_s,
-                        self.known()
+                        self.population_source()
                     ),
                 ]);
                 notes
@@ -399,11 +412,13 @@ impl Scenario<'_> {
     fn volume_limit(&self, offer: &VolumeOffer, iops: f64) -> Result<(f64, Vec<String>), WhatIfError> {
         let limit = &offer.iops;
         if !limit.sold {
-            return Err(self.names(format!("{} sells no IOPS: its size decides them", offer.id)));
+            return Err(self.name_error(format!("{} sells no IOPS: its size decides them", offer.id)));
         }
-        if !(limit.with..=limit.most).contains(&iops) {
-            let (least, max_value) = (limit.with, limit.most);
-            return Err(self.names(format!("{} allows {least:.0} to {max_value:.0} operations per second", offer.id)));
+        if !(limit.base..=limit.max).contains(&iops) {
+            let (least, max_value) = (limit.base, limit.max);
+            return Err(
+                self.name_error(format!("{} allows {least:.0} to {max_value:.0} operations per second", offer.id))
+            );
         }
         let mut notes = Vec::new();
         if let Some(per_gib) = limit.per_gib {
@@ -416,14 +431,15 @@ impl Scenario<'_> {
             notes.push("the log has no sizes of requests, so the volume's throughput was not considered".into());
             return Ok((iops, notes));
         }
-        let rule = OperationRule::of_offer(offer);
+        let rule = OperationRule::for_offer(offer);
         let share = sums.reads / (sums.reads + sums.writes);
-        let counted = share * rule.request(size, false, 0.0)[0] + (1.0 - share) * rule.request(size, true, 0.0)[0];
+        let counted =
+            share * rule.count_request(size, false, 0.0)[0] + (1.0 - share) * rule.count_request(size, true, 0.0)[0];
         let by_iops = iops / counted;
         let unit = offer.unit.bytes();
-        let max_value = offer.rate.per_iops.map_or(f64::INFINITY, |per| per * iops).min(offer.rate.most) * unit;
+        let max_value = offer.rate.per_iops.map_or(f64::INFINITY, |per| per * iops).min(offer.rate.max) * unit;
         let allowed = by_iops.min(max_value / size);
-        let included = offer.rate.included(0.0) * unit;
+        let included = offer.rate.included_value(0.0) * unit;
         if allowed * size > included {
             notes.push(format!(
                 "{allowed:.0} requests/s of {} are {:.0} MB/s, but {} includes only {:.0} MB/s: buy throughput as well",

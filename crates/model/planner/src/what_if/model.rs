@@ -19,19 +19,19 @@ use diskwright_base::RaidLevel;
 use diskwright_simulator::ArrayLevel;
 
 use super::DeviceCounters;
-use crate::arithmetic::{back_end, write_cost};
+use crate::arithmetic::{back_end_per_s, write_cost};
 use crate::series::{FrontLoad, FrontSums};
 
 /// Minimum share of the requests in a load class for it to count.
-const LEAST_SHARE: f64 = 0.002;
+const MIN_REQUEST_SHARE: f64 = 0.002;
 /// Maximum number of programs that are added one by one: of more, one makes no difference.
-const MOST_ADDED: f64 = 2000.0;
+const MAX_ADDED_PROGRAMS: f64 = 2000.0;
 /// Fits, each with the queue that requests find by the previous fit; the third differs little from the second.
-const ROUNDS: usize = 4;
+const FIT_ROUNDS: usize = 4;
 /// Steps to the highest `u`, which depends on the other two; each leaves about a third of the remaining error.
 const BOUND_STEPS: usize = 30;
 /// Minimum number of loads, each seen in both halves, for a model.
-const LEAST_PLACES: usize = 3;
+const MIN_LOADS: usize = 3;
 
 /// A load on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,7 +44,7 @@ pub(super) struct LoadPoint {
 
 /// Programs that wait for the device.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Population {
+pub(super) struct ClosedPopulation {
     pub users: f64,
     pub think_s: f64,
 }
@@ -57,25 +57,25 @@ pub(super) struct ResponseModel {
     /// Response of a write over that of a read.
     pub write_ratio: f64,
     /// Standalone, s.
-    pub alone_s: f64,
+    pub standalone_s: f64,
     /// Additional time per I/O in flight, s; 0 if no load in the log slowed it down.
-    pub each_s: f64,
+    pub queueing_s: f64,
     /// Reduction per I/O per second, s².
-    pub begun: f64,
+    pub residual_s2: f64,
     /// Mean error on the half of the log that it was not fitted to.
     pub error: f64,
     /// The highest load on a member in the log.
-    pub seen: f64,
+    pub max_seen_load: f64,
     /// Response at the lowest loads in the log, s.
     pub light_s: f64,
 }
 
 /// I/Os per second of each member, with this planner's costs of small writes (three on three members of RAID 5): the
 /// published factors do not change when disks are added, real costs do.
-fn load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
+fn member_load_on(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> f64 {
     let level = level.and_then(|level| ArrayLevel::parse(level.name()));
     let cost = level.zip(u16::try_from(members).ok()).map_or(1.0, |(level, members)| write_cost(level, members));
-    back_end(reads, writes, cost) / members.max(1) as f64
+    back_end_per_s(reads, writes, cost) / members.max(1) as f64
 }
 
 /// Sequential member responses of a write, each the slowest of several.
@@ -94,11 +94,11 @@ fn write_phases(level: Option<RaidLevel>, members: usize) -> f64 {
 
 impl LoadPoint {
     /// Returns the load for the time at or above a percentile of the member load.
-    pub fn of(front: &FrontLoad, percentile: f64) -> Option<LoadPoint> {
+    pub fn at_percentile(front: &FrontLoad, percentile: f64) -> Option<LoadPoint> {
         let wanted = front.sums.seconds * (1.0 - percentile / 100.0);
         let mut upper = FrontSums::default();
-        for place in front.curve.together().iter().rev() {
-            upper.add(place);
+        for place in front.curve.merged_halves().iter().rev() {
+            upper.add_sums(place);
             if upper.seconds >= wanted && upper.seconds > 0.0 {
                 break;
             }
@@ -112,43 +112,43 @@ impl LoadPoint {
     }
 
     /// Reads and writes per second.
-    pub fn requests(&self) -> f64 {
+    pub fn requests_per_s(&self) -> f64 {
         self.reads + self.writes
     }
 
     /// Returns this many users with the pause that makes this load (Little's law); `None` if more requests are in
     /// flight.
-    pub fn pausing(&self, users: f64) -> Option<Population> {
+    pub fn population_with_pause(&self, users: f64) -> Option<ClosedPopulation> {
         /// Users who do not pause are all in flight, within this factor.
         const NEAR: f64 = 0.9;
-        let (all_s, think_s) = (users / self.requests(), users / self.requests() - self.response_s);
-        (all_s > NEAR * self.response_s).then_some(Population { users, think_s: think_s.max(0.0) })
+        let (all_s, think_s) = (users / self.requests_per_s(), users / self.requests_per_s() - self.response_s);
+        (all_s > NEAR * self.response_s).then_some(ClosedPopulation { users, think_s: think_s.max(0.0) })
     }
 
     /// Multiplies the load by a factor.
-    pub fn scaled(&self, factor: f64) -> LoadPoint {
+    pub fn scaled_by(&self, factor: f64) -> LoadPoint {
         LoadPoint { reads: self.reads * factor, writes: self.writes * factor, ..*self }
     }
 
     /// Returns counters with the measured response.
-    pub fn counters(&self, front: &FrontLoad) -> DeviceCounters {
+    pub fn measured_counters(&self, front: &FrontLoad) -> DeviceCounters {
         self.with_response(front, self.response_s)
     }
 
     /// Returns counters with another response.
     pub fn with_response(&self, front: &FrontLoad, response_s: f64) -> DeviceCounters {
-        counters(self, load_on(front.level, front.members, self.reads, self.writes), response_s)
+        device_counters(self, member_load_on(front.level, front.members, self.reads, self.writes), response_s)
     }
 }
 
-fn counters(point: &LoadPoint, member_load_per_s: f64, response_s: f64) -> DeviceCounters {
+fn device_counters(point: &LoadPoint, member_load_per_s: f64, response_s: f64) -> DeviceCounters {
     DeviceCounters {
-        requests_per_s: point.requests(),
+        requests_per_s: point.requests_per_s(),
         reads_per_s: point.reads,
         writes_per_s: point.writes,
         member_load_per_s,
         response_s,
-        queue: point.requests() * response_s,
+        queue: point.requests_per_s() * response_s,
     }
 }
 
@@ -156,7 +156,7 @@ impl ResponseModel {
     /// Fits a model to the first half of a device's curve and tests it on the second; `None` if too few loads were
     /// seen. If programs pause for `think_s`, their numbers in both halves are known, and the resulting response is
     /// tested; otherwise the response at the load.
-    pub fn fit(front: &FrontLoad, think_s: Option<f64>) -> Option<ResponseModel> {
+    pub fn fit_to_curve(front: &FrontLoad, think_s: Option<f64>) -> Option<ResponseModel> {
         let all = &front.sums;
         let (read, write) = (all.read_s / all.reads, all.write_s / all.writes);
         let by_level = write_phases(front.level, front.members);
@@ -166,38 +166,38 @@ impl ResponseModel {
             level: front.level,
             members: front.members,
             write_ratio,
-            alone_s: 0.0,
-            each_s: 0.0,
-            begun: 0.0,
+            standalone_s: 0.0,
+            queueing_s: 0.0,
+            residual_s2: 0.0,
             error: 0.0,
-            seen: 0.0,
+            max_seen_load: 0.0,
             light_s: 0.0,
         };
-        let [fitted, tried] = front.curve.halves().map(|half| model.points(half));
-        if fitted.len() < LEAST_PLACES || tried.len() < LEAST_PLACES {
+        let [fitted, tried] = front.curve.halves().map(|half| model.fitted_loads(half));
+        if fitted.len() < MIN_LOADS || tried.len() < MIN_LOADS {
             return None;
         }
-        model.take(&fitted.iter().map(|p| (p, [1.0, 1.0])).collect::<Vec<_>>())?;
-        for _ in 0..ROUNDS {
+        model.fit_coefficients(&fitted.iter().map(|p| (p, [1.0, 1.0])).collect::<Vec<_>>())?;
+        for _ in 0..FIT_ROUNDS {
             let Some(think_s) = think_s else { break };
-            let found = |p: &FittedLoad| model.found_by_one(p, think_s);
+            let found = |p: &FittedLoad| model.arrival_shares(p, think_s);
             let rows: Vec<(&FittedLoad, [f64; 2])> = fitted.iter().map(|p| (p, found(p))).collect();
-            model.take(&rows)?;
+            model.fit_coefficients(&rows)?;
         }
-        model.seen = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
+        model.max_seen_load = fitted.iter().chain(&tried).map(|p| p.load).fold(0.0, f64::max);
         model.light_s = fitted.first().map_or(f64::NAN, |p| p.response_s);
         let weight: f64 = tried.iter().map(|p| p.weight).sum();
-        let off = |p: &FittedLoad| p.weight * model.off(p, think_s).abs().min(10.0);
+        let off = |p: &FittedLoad| p.weight * model.relative_error(p, think_s).abs().min(10.0);
         model.error = tried.iter().map(off).sum::<f64>() / weight;
         model.error.is_finite().then_some(model)
     }
 
     /// Loads of members with their responses, from the lowest on.
-    fn points(&self, curve: &[FrontSums]) -> Vec<FittedLoad> {
+    fn fitted_loads(&self, curve: &[FrontSums]) -> Vec<FittedLoad> {
         let all: f64 = curve.iter().map(|s| s.reads + s.writes).sum();
-        let enough = |s: &&FrontSums| s.reads + s.writes > LEAST_SHARE * all && s.queue_s > 0.0;
+        let enough = |s: &&FrontSums| s.reads + s.writes > MIN_REQUEST_SHARE * all && s.queue_s > 0.0;
         let point = |s: &FrontSums| FittedLoad {
-            load: load_on(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
+            load: member_load_on(self.level, self.members, s.reads / s.seconds, s.writes / s.seconds),
             response_s: s.queue_s / (s.reads + self.write_ratio * s.writes),
             weight: s.reads + s.writes,
             front: LoadPoint { reads: s.reads / s.seconds, writes: s.writes / s.seconds, response_s: s.response_s() },
@@ -206,24 +206,24 @@ impl ResponseModel {
     }
 
     /// Relative error of the model's response at a load.
-    fn off(&self, p: &FittedLoad, think_s: Option<f64>) -> f64 {
+    fn relative_error(&self, p: &FittedLoad, think_s: Option<f64>) -> f64 {
         let Some(think_s) = think_s else { return self.member_response(p.load) / p.response_s - 1.0 };
-        let users = p.front.requests() * (p.front.response_s + think_s);
-        let found = self.closed(p.front, Population { users, think_s });
+        let users = p.front.requests_per_s() * (p.front.response_s + think_s);
+        let found = self.predict_closed(p.front, ClosedPopulation { users, think_s });
         found.map_or(f64::INFINITY, |found| found.response_s / p.front.response_s - 1.0)
     }
 
     /// Queue and load that one of several waiting programs finds, as shares of those including it (the arrival theorem:
     /// it finds the state without itself).
-    fn found_by_one(&self, p: &FittedLoad, think_s: f64) -> [f64; 2] {
-        let users = p.front.requests() * (p.front.response_s + think_s);
-        let by_one = self.one_by_one(p.front, Population { users, think_s });
+    fn arrival_shares(&self, p: &FittedLoad, think_s: f64) -> [f64; 2] {
+        let users = p.front.requests_per_s() * (p.front.response_s + think_s);
+        let by_one = self.exact_mva(p.front, ClosedPopulation { users, think_s });
         by_one.map_or([1.0, 1.0], |[before, with]| [before.queue / with.queue, before.load / with.load])
     }
 
     /// Fits the coefficients by least squares of the relative errors: `1 = s / R + t l - u l / R`, with the shares of
     /// queue and load that requests find.
-    fn take(&mut self, points: &[(&FittedLoad, [f64; 2])]) -> Option<()> {
+    fn fit_coefficients(&mut self, points: &[(&FittedLoad, [f64; 2])]) -> Option<()> {
         let row = |(p, [queue, load]): &(&FittedLoad, [f64; 2])| {
             ([1.0 / p.response_s, p.load * queue, -p.load * load / p.response_s], p.weight)
         };
@@ -241,7 +241,7 @@ impl ResponseModel {
         };
         let mut best = [alone, 0.0, 0.0];
         let three = match least_squares(&rows, 3) {
-            Some([s, t, u]) if u > most_begun(s, t) => (at_most_begun(&rows), 2.0),
+            Some([s, t, u]) if u > max_residual(s, t) => (fit_at_max_residual(&rows), 2.0),
             three => (three, 3.0),
         };
         for (numbers, count) in [(least_squares(&rows, 2), 2.0), three] {
@@ -250,73 +250,73 @@ impl ResponseModel {
                 best = numbers;
             }
         }
-        [self.alone_s, self.each_s, self.begun] = best;
-        (self.alone_s > 0.0 && self.alone_s.is_finite()).then_some(())
+        [self.standalone_s, self.queueing_s, self.residual_s2] = best;
+        (self.standalone_s > 0.0 && self.standalone_s.is_finite()).then_some(())
     }
 
     /// True if no load in the log slowed the device down.
-    pub fn is_flat(&self) -> bool {
-        self.each_s == 0.0
+    pub fn never_slows_down(&self) -> bool {
+        self.queueing_s == 0.0
     }
 
     fn member_response(&self, load: f64) -> f64 {
-        let left = 1.0 - self.each_s * load;
-        if left > 0.0 { (self.alone_s - self.begun * load) / left } else { f64::INFINITY }
+        let left = 1.0 - self.queueing_s * load;
+        if left > 0.0 { (self.standalone_s - self.residual_s2 * load) / left } else { f64::INFINITY }
     }
 
     /// The same disks with another level.
     pub fn with_level(&self, to: RaidLevel) -> ResponseModel {
-        self.with(Some(to), self.members)
+        self.with_array(Some(to), self.members)
     }
 
     /// More or fewer of the same disks.
     pub fn with_members(&self, members: usize) -> ResponseModel {
-        self.with(self.level, members)
+        self.with_array(self.level, members)
     }
 
-    fn with(&self, level: Option<RaidLevel>, members: usize) -> ResponseModel {
+    fn with_array(&self, level: Option<RaidLevel>, members: usize) -> ResponseModel {
         let ratio = write_phases(level, members) / write_phases(self.level, self.members);
         let write_ratio = if self.write_ratio < 1.0 { self.write_ratio } else { (self.write_ratio * ratio).max(1.0) };
         ResponseModel { level, members, write_ratio, ..*self }
     }
 
-    fn load(&self, point: &LoadPoint) -> f64 {
-        load_on(self.level, self.members, point.reads, point.writes)
+    fn member_load(&self, point: &LoadPoint) -> f64 {
+        member_load_on(self.level, self.members, point.reads, point.writes)
     }
 
-    fn response(&self, point: &LoadPoint) -> f64 {
-        let share = point.writes / point.requests();
-        self.member_response(self.load(point)) * (1.0 - share + share * self.write_ratio)
+    fn front_response(&self, point: &LoadPoint) -> f64 {
+        let share = point.writes / point.requests_per_s();
+        self.member_response(self.member_load(point)) * (1.0 - share + share * self.write_ratio)
     }
 
     /// Maximum requests per second of this mix.
-    pub fn most(&self, point: LoadPoint) -> f64 {
-        point.requests() / self.each_s / self.load(&point)
+    pub fn max_requests_per_s(&self, point: LoadPoint) -> f64 {
+        point.requests_per_s() / self.queueing_s / self.member_load(&point)
     }
 
     /// Predicts an open load, which does not depend on the response; `None` if it is too much.
-    pub fn open(&self, point: LoadPoint) -> Option<DeviceCounters> {
-        let response = if point.requests() > 0.0 { self.response(&point) } else { self.alone_s };
-        response.is_finite().then(|| counters(&point, self.load(&point), response))
+    pub fn predict_open(&self, point: LoadPoint) -> Option<DeviceCounters> {
+        let response = if point.requests_per_s() > 0.0 { self.front_response(&point) } else { self.standalone_s };
+        response.is_finite().then(|| device_counters(&point, self.member_load(&point), response))
     }
 
     /// Adds waiting programs one by one: each finds the state without itself (exact mean value analysis, Reiser and
     /// Lavenberg 1980). Returns the member without the last of them, and with it; `None` if there are so many that one
     /// makes no difference.
-    fn one_by_one(&self, point: LoadPoint, population: Population) -> Option<[MemberState; 2]> {
-        let Population { users, think_s } = population;
-        if !(users > 0.0 && users <= MOST_ADDED) {
+    fn exact_mva(&self, point: LoadPoint, population: ClosedPopulation) -> Option<[MemberState; 2]> {
+        let ClosedPopulation { users, think_s } = population;
+        if !(users > 0.0 && users <= MAX_ADDED_PROGRAMS) {
             return None;
         }
-        let mix = point.scaled(1.0 / point.requests());
+        let mix = point.scaled_by(1.0 / point.requests_per_s());
         let share = mix.writes;
-        let (of_front, load) = (1.0 - share + share * self.write_ratio, self.load(&mix));
+        let (of_front, load) = (1.0 - share + share * self.write_ratio, self.member_load(&mix));
         let mut state = MemberState::default();
         // the first step is the fractional part of a program
         let mut count = users - users.ceil() + 1.0;
         loop {
-            let response = self.alone_s + self.each_s * state.queue - self.begun * state.load;
-            let response = response.max(1e-3 * self.alone_s);
+            let response = self.standalone_s + self.queueing_s * state.queue - self.residual_s2 * state.load;
+            let response = response.max(1e-3 * self.standalone_s);
             let requests = count / (response * of_front + think_s);
             let with = MemberState { requests, load: requests * load, queue: requests * load * response };
             count += 1.0;
@@ -328,28 +328,29 @@ impl ResponseModel {
     }
 
     /// Predicts a closed load: `X = N / (R + Z)`.
-    pub fn closed(&self, point: LoadPoint, population: Population) -> Option<DeviceCounters> {
+    pub fn predict_closed(&self, point: LoadPoint, population: ClosedPopulation) -> Option<DeviceCounters> {
         // if all requests were swapping and disappear, there is no mix of them
-        if point.requests() <= 0.0 {
-            return self.open(point);
+        if point.requests_per_s() <= 0.0 {
+            return self.predict_open(point);
         }
-        if let Some([_, found]) = self.one_by_one(point, population) {
+        if let Some([_, found]) = self.exact_mva(point, population) {
             let response = population.users / found.requests - population.think_s;
-            let found = point.scaled(found.requests / point.requests());
-            return response.is_finite().then(|| counters(&found, self.load(&found), response));
+            let found = point.scaled_by(found.requests / point.requests_per_s());
+            return response.is_finite().then(|| device_counters(&found, self.member_load(&found), response));
         }
-        let mix = point.scaled(1.0 / point.requests());
+        let mix = point.scaled_by(1.0 / point.requests_per_s());
         let max_per_s = population.users / (population.think_s + 1e-6);
-        let (mut low, mut high) = (0.0, if self.is_flat() { max_per_s } else { max_per_s.min(self.most(point)) });
+        let (mut low, mut high) =
+            (0.0, if self.never_slows_down() { max_per_s } else { max_per_s.min(self.max_requests_per_s(point)) });
         for _ in 0..80 {
             let middle = 0.5 * (low + high);
-            let issued_per_s = population.users / (self.response(&mix.scaled(middle)) + population.think_s);
+            let issued_per_s = population.users / (self.front_response(&mix.scaled_by(middle)) + population.think_s);
             if issued_per_s > middle { low = middle } else { high = middle }
         }
         // users who do not pause wait, however busy the device is
-        let found = mix.scaled(low);
+        let found = mix.scaled_by(low);
         let response = population.users / low - population.think_s;
-        (low > 0.0 && response.is_finite()).then(|| counters(&found, self.load(&found), response))
+        (low > 0.0 && response.is_finite()).then(|| device_counters(&found, self.member_load(&found), response))
     }
 }
 
@@ -371,15 +372,15 @@ struct FittedLoad {
 }
 
 /// Maximum `u` that random arrivals allow.
-fn most_begun(s: f64, t: f64) -> f64 {
+fn max_residual(s: f64, t: f64) -> f64 {
     (s * t - 0.5 * t * t).max(0.0)
 }
 
 /// Fits with the maximum `u`, iteratively.
-fn at_most_begun(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
+fn fit_at_max_residual(rows: &[([f64; 3], f64)]) -> Option<[f64; 3]> {
     let ([mut s, mut t, _], mut u) = (least_squares(rows, 2)?, 0.0);
     for _ in 0..BOUND_STEPS {
-        u = most_begun(s, t);
+        u = max_residual(s, t);
         // the part that `u` explains moves to the other side: rows approach `1 - u z`
         let row = |([x, y, z], weight): &([f64; 3], f64)| {
             let side = 1.0 - u * z;
@@ -423,42 +424,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disks_that_are_added_to_three_cost_a_write_more() {
+    fn disks_added_to_three_cost_a_write_more() {
         // 126 reads and 73 writes per second: (126 + 3 x 73) / 3 on each of three, (126 + 4 x 73) / 6 on each of six
-        let on = |members| load_on(Some(RaidLevel::Raid5), members, 126.0, 73.0);
+        let on = |members| member_load_on(Some(RaidLevel::Raid5), members, 126.0, 73.0);
         assert_eq!((on(3), on(6).round()), (115.0, 70.0));
         let phases = |members| write_phases(Some(RaidLevel::Raid5), members);
         assert_eq!((phases(3), phases(6)), (2.5, 3.0));
-        assert_eq!(load_on(None, 1, 126.0, 73.0), 199.0);
+        assert_eq!(member_load_on(None, 1, 126.0, 73.0), 199.0);
     }
 
     #[test]
-    fn a_device_of_which_nothing_is_left_is_idle() {
+    fn device_without_load_is_idle() {
         let model = ResponseModel {
             level: None,
             members: 1,
             write_ratio: 1.0,
-            alone_s: 0.01,
-            each_s: 0.005,
-            begun: 0.0,
+            standalone_s: 0.01,
+            queueing_s: 0.005,
+            residual_s2: 0.0,
             error: 0.0,
-            seen: 100.0,
+            max_seen_load: 100.0,
             light_s: 0.01,
         };
-        let point = LoadPoint { reads: 60.0, writes: 40.0, response_s: 0.02 }.scaled(0.0);
-        let found = model.closed(point, Population { users: 8.0, think_s: 0.1 }).expect("it keeps up with nothing");
+        let point = LoadPoint { reads: 60.0, writes: 40.0, response_s: 0.02 }.scaled_by(0.0);
+        let found = model
+            .predict_closed(point, ClosedPopulation { users: 8.0, think_s: 0.1 })
+            .expect("it keeps up with nothing");
         assert_eq!((found.requests_per_s, found.response_s, found.queue), (0.0, 0.01, 0.0));
     }
 
     #[test]
-    fn users_in_step_do_not_make_a_member_that_never_queues() {
+    fn users_in_step_still_queue() {
         // 10 ms standalone and at half of its maximum; then 90 ms with nine in flight at 99 per second
         let row = |load: f64, response: f64| ([1.0 / response, load, -load / response], 1.0);
         let rows = [row(20.0, 0.0102), row(50.0, 0.0104), row(60.0, 0.0104), row(98.0, 0.09), row(100.0, 0.09)];
         let [s, t, u] = least_squares(&rows, 3).expect("told apart");
-        assert!(u > most_begun(s, t), "the rows want more: {u}");
-        let [s, t, u] = at_most_begun(&rows).expect("told apart");
-        assert!((u / most_begun(s, t) - 1.0).abs() < 1e-6 && s > 0.0 && t > 0.0, "{s} {t} {u}");
+        assert!(u > max_residual(s, t), "the rows want more: {u}");
+        let [s, t, u] = fit_at_max_residual(&rows).expect("told apart");
+        assert!((u / max_residual(s, t) - 1.0).abs() < 1e-6 && s > 0.0 && t > 0.0, "{s} {t} {u}");
         // it waits half as long as with exponential service times, near saturation
         let (load, response) = (0.9 / t, |load: f64| (s - u * load) / (1.0 - t * load));
         let waits = response(load) - s;
@@ -466,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn one_server_with_random_arrivals_comes_back() {
+    fn recovers_a_single_server_with_random_arrivals() {
         // 10 ms each, always: R = S + l S² / (2 (1 - l S)), so that t = S and u = S² / 2
         let served = 0.01;
         let row = |load: f64| {

@@ -277,7 +277,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// Reads from `offset` into `data`, with nothing else in flight.
     ///
     /// # Errors
-    /// [`ClientError::Failed`] where the server says so, [`ClientError::Busy`].
+    /// [`ClientError::Failed`] where the server says so, [`ClientError::BusyTime`].
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), ClientError> {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
         let answer = self.once(ClientRequest::Read { offset, length }, CommandFlags(0))?;

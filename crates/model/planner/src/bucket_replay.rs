@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use crate::counted::OperationRule;
+use crate::operation_rule::OperationRule;
 use crate::prices::{InstanceCaps, RateUnit, VolumeOffer};
 use crate::series::LoadTick;
 
@@ -64,8 +64,9 @@ pub struct BucketReplay {
 }
 
 /// Replays a limit along a load; a share `goes_on` of the requests continue where the last one ended.
-pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, goes_on: f64) -> BucketReplay {
-    let mut state = CreditLevel { balance: bucket.credits, backlog: 0.0, lowest: bucket.credits, ..Default::default() };
+pub fn replay_bucket(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, goes_on: f64) -> BucketReplay {
+    let mut state =
+        CreditLevel { balance: bucket.credits, backlog: 0.0, lowest_balance: bucket.credits, ..Default::default() };
     let mut first = None;
     let start = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
     let mut topped = 0;
@@ -76,9 +77,9 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
                 (topped, state.balance) = (periods, bucket.credits);
             }
         }
-        let [operations, bytes] = counted(tick, rule, goes_on);
+        let [operations, bytes] = counted_rates(tick, rule, goes_on);
         let demand = if bucket.unit == BucketUnit::Bytes { bytes } else { operations };
-        let throttled = state.step(bucket, demand, f64::from(tick.seconds));
+        let throttled = state.advance_tick(bucket, demand, f64::from(tick.seconds));
         if throttled > 0.0 && first.is_none() {
             first = Some(diskwright_base::timestamp::format_rfc3339(tick.time_ns));
         }
@@ -90,9 +91,9 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
         baseline_per_s: bucket.baseline,
         burst_per_s: bucket.burst,
         credits: has_credits.then_some(bucket.credits),
-        lowest_balance: has_credits.then(|| state.lowest / bucket.credits),
+        lowest_balance: has_credits.then(|| state.lowest_balance / bucket.credits),
         throttled_s: state.throttled_s,
-        seconds_at_nothing: state.nothing_s,
+        seconds_at_nothing: state.empty_s,
         first,
         longest_delay_s: state.delay_s,
     }
@@ -100,7 +101,7 @@ pub fn replay(bucket: &CreditBucket, ticks: &[LoadTick], rule: &OperationRule, g
 
 /// Seconds between ticks of which nothing is known. A replay leaves credits and backlog unchanged over them, because
 /// their use is unknown.
-pub fn unknown_s(ticks: &[LoadTick]) -> f64 {
+pub fn unknown_time_s(ticks: &[LoadTick]) -> f64 {
     let between = |pair: &[LoadTick]| {
         let length_s = f64::from(pair[1].seconds);
         let gap_s = (pair[1].time_ns - pair[0].time_ns) as f64 * 1e-9 - length_s;
@@ -113,12 +114,12 @@ pub fn unknown_s(ticks: &[LoadTick]) -> f64 {
 
 /// Operations and bytes per second as a provider counts them. The mean size stands for all requests, so that a mix of
 /// sizes is counted somewhat too low.
-fn counted(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
+fn counted_rates(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
     let mut sums = [0.0; 2];
     for (count, bytes, write) in [(tick.reads, tick.read_bytes, false), (tick.writes, tick.write_bytes, true)] {
         let (count, bytes) = (f64::from(count), f64::from(bytes));
         if count > 0.0 {
-            let each = rule.request(bytes / count, write, goes_on);
+            let each = rule.count_request(bytes / count, write, goes_on);
             sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += count * each);
         }
     }
@@ -129,15 +130,15 @@ fn counted(tick: &LoadTick, rule: &OperationRule, goes_on: f64) -> [f64; 2] {
 struct CreditLevel {
     balance: f64,
     backlog: f64,
-    lowest: f64,
+    lowest_balance: f64,
     throttled_s: f64,
-    nothing_s: f64,
+    empty_s: f64,
     delay_s: f64,
 }
 
 impl CreditLevel {
     /// Advances by one tick; returns the seconds of it in which more was requested than allowed.
-    fn step(&mut self, bucket: &CreditBucket, demand: f64, seconds: f64) -> f64 {
+    fn advance_tick(&mut self, bucket: &CreditBucket, demand: f64, seconds: f64) -> f64 {
         let mut left = seconds;
         let mut throttled = 0.0;
         // the rate is constant within a tick, which is cut where the bucket or the backlog becomes empty
@@ -162,11 +163,11 @@ impl CreditLevel {
             if step == until_done {
                 self.backlog = 0.0;
             }
-            self.lowest = self.lowest.min(self.balance);
+            self.lowest_balance = self.lowest_balance.min(self.balance);
             if waits {
                 throttled += step;
                 let empty = bucket.credits > 0.0 && allowed <= bucket.baseline;
-                self.nothing_s += if empty { step } else { 0.0 };
+                self.empty_s += if empty { step } else { 0.0 };
                 // in a long tick, everything that waited at its beginning may be served at its end
                 self.delay_s = self.delay_s.max(waited.max(self.backlog) / allowed);
             }
@@ -179,9 +180,9 @@ impl CreditLevel {
 
 /// Returns the limits of a volume of a size, with additional operations and bytes per second if they were bought.
 pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Option<f64>) -> Vec<CreditBucket> {
-    let baseline = iops.map_or(offer.iops.included(gib), |iops| iops.min(offer.iops.reachable(gib)));
+    let baseline = iops.map_or(offer.iops.included_value(gib), |iops| iops.min(offer.iops.max_value(gib)));
     let unit = if offer.unit == RateUnit::Mebi { RateUnit::Mebi.bytes() } else { RateUnit::Mega.bytes() };
-    let bytes = rate.map_or(offer.rate.included(gib), |rate| rate.min(offer.rate.reachable(gib))) * unit;
+    let bytes = rate.map_or(offer.rate.included_value(gib), |rate| rate.min(offer.rate.max_value(gib))) * unit;
     let burst = offer.burst.filter(|rule| gib < rule.below_gib && rule.iops > baseline);
     let operations = CreditBucket {
         name: "volume IOPS",
@@ -192,7 +193,7 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
         top_up_s: None,
     };
     let more = offer.byte_burst.filter(|rule| gib < rule.below_gib);
-    let max_rate = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.most * unit));
+    let max_rate = more.map_or(bytes, |rule| ((rule.rate + rule.rate_per_gib * gib) * unit).min(rule.max * unit));
     let has_more = more.is_some() && max_rate > bytes;
     let flow = CreditBucket {
         name: "volume bytes",
@@ -209,7 +210,7 @@ pub fn volume_buckets(offer: &VolumeOffer, gib: f64, iops: Option<f64>, rate: Op
 /// filled at the baseline by what is not used and filled up once a day.
 pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
     const BURST_S: f64 = 1800.0;
-    let burst_cap = caps.most.unwrap_or(caps.baseline);
+    let burst_cap = caps.burst.unwrap_or(caps.baseline);
     let bucket = |name, unit, baseline: f64, burst: f64| CreditBucket {
         name,
         unit,
@@ -227,9 +228,9 @@ pub fn instance_buckets(caps: &InstanceCaps) -> Vec<CreditBucket> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counted::USUAL;
+    use crate::operation_rule::DEFAULT_RULE;
 
-    fn steady(iops: f32, bytes: f32, seconds: usize) -> Vec<LoadTick> {
+    fn steady_load(iops: f32, bytes: f32, seconds: usize) -> Vec<LoadTick> {
         let tick = |index: usize| LoadTick {
             time_ns: (index as i64 + 1) * 1_000_000_000,
             seconds: 1.0,
@@ -242,14 +243,14 @@ mod tests {
         (0..seconds).map(tick).collect()
     }
 
-    fn offer(id: &str) -> VolumeOffer {
-        crate::prices::built_in().volumes.into_iter().find(|v| v.id == id).expect(id)
+    fn find_offer(id: &str) -> VolumeOffer {
+        crate::prices::built_in_prices().volumes.into_iter().find(|v| v.id == id).expect(id)
     }
 
-    fn first_second(bucket: &CreditBucket, iops: f32, bytes: f32) -> (f64, BucketReplay) {
+    fn burst_end(bucket: &CreditBucket, iops: f32, bytes: f32) -> (f64, BucketReplay) {
         let seconds = 4 * 3600;
-        let ticks = steady(iops, bytes, seconds);
-        let replay = replay(bucket, &ticks, &USUAL, 0.0);
+        let ticks = steady_load(iops, bytes, seconds);
+        let replay = replay_bucket(bucket, &ticks, &DEFAULT_RULE, 0.0);
         let throttled = replay.throttled_s;
         (seconds as f64 - throttled, replay)
     }
@@ -258,53 +259,54 @@ mod tests {
     fn gp2_bursts_as_long_as_its_documentation_says() {
         // 5.4e6 / (3000 - 3 GiB): 33.3, 40, 60 and 120 minutes
         for (gib, minutes) in [(100.0, 33.333), (250.0, 40.0), (500.0, 60.0), (750.0, 120.0)] {
-            let buckets = volume_buckets(&offer("aws-gp2"), gib, None, None);
+            let buckets = volume_buckets(&find_offer("aws-gp2"), gib, None, None);
             // slightly above the burst, so that the end of the credits shows; the excess waits from the start
-            let ticks = steady(3000.0, 3000.0 * 4096.0, 4 * 3600);
-            let replay = replay(&buckets[0], &ticks, &USUAL, 0.0);
+            let ticks = steady_load(3000.0, 3000.0 * 4096.0, 4 * 3600);
+            let replay = replay_bucket(&buckets[0], &ticks, &DEFAULT_RULE, 0.0);
             let lasted = (4.0 * 3600.0 - replay.seconds_at_nothing) / 60.0;
             assert!((lasted - minutes).abs() < 0.02, "{gib} GiB: {lasted}");
             assert_eq!(replay.lowest_balance, Some(0.0));
         }
         // 1000 GiB and more have no credits and need none
-        assert_eq!(volume_buckets(&offer("aws-gp2"), 1000.0, None, None)[0].credits, 0.0);
+        assert_eq!(volume_buckets(&find_offer("aws-gp2"), 1000.0, None, None)[0].credits, 0.0);
     }
 
     #[test]
     fn azure_premium_bursts_for_30_minutes() {
         for id in ["azure-p10", "azure-p20"] {
-            let gib = offer(id).gib[0];
-            let buckets = volume_buckets(&offer(id), gib, None, None);
-            let (lasted, _) = first_second(&buckets[0], 3500.0, 3500.0 * 4096.0);
+            let gib = find_offer(id).gib[0];
+            let buckets = volume_buckets(&find_offer(id), gib, None, None);
+            let (lasted, _) = burst_end(&buckets[0], 3500.0, 3500.0 * 4096.0);
             assert!((lasted / 60.0 - 30.0).abs() < 0.02, "{id}: {lasted}");
-            let (lasted, _) = first_second(&buckets[1], 170.0, 170e6);
+            let (lasted, _) = burst_end(&buckets[1], 170.0, 170e6);
             assert!((lasted / 60.0 - 30.0).abs() < 0.02, "{id}, bytes: {lasted}");
         }
     }
 
     #[test]
     fn instances_are_topped_up_once_a_day() {
-        let caps = crate::prices::built_in().instances.into_iter().find(|i| i.id == "m6i.large").expect("m6i.large");
+        let caps =
+            crate::prices::built_in_prices().instances.into_iter().find(|i| i.id == "m6i.large").expect("m6i.large");
         let buckets = instance_buckets(&caps);
-        let ticks = steady(40_000.0, 40_000.0 * 1024.0, 3600);
-        let once = replay(&buckets[0], &ticks, &USUAL, 0.0);
+        let ticks = steady_load(40_000.0, 40_000.0 * 1024.0, 3600);
+        let once = replay_bucket(&buckets[0], &ticks, &DEFAULT_RULE, 0.0);
         assert!((once.seconds_at_nothing - 1800.0).abs() < 0.01, "{once:?}");
         // 25 minutes of it on two days, the baseline in between: filled up at night
         let later = |ticks: Vec<LoadTick>, s: i64| {
             ticks.into_iter().map(move |t| LoadTick { time_ns: t.time_ns + s * 1_000_000_000, ..t })
         };
-        let mut two = steady(40_000.0, 1e6, 1500);
-        two.extend(later(steady(3600.0, 1e6, 86_400 - 1500), 1500));
-        two.extend(later(steady(40_000.0, 1e6, 1500), 86_400));
+        let mut two = steady_load(40_000.0, 1e6, 1500);
+        two.extend(later(steady_load(3600.0, 1e6, 86_400 - 1500), 1500));
+        two.extend(later(steady_load(40_000.0, 1e6, 1500), 86_400));
         let flat = CreditBucket { top_up_s: None, ..buckets[0].clone() };
-        assert_eq!(replay(&buckets[0], &two, &USUAL, 0.0).throttled_s, 0.0);
-        let first = replay(&flat, &two, &USUAL, 0.0);
+        assert_eq!(replay_bucket(&buckets[0], &two, &DEFAULT_RULE, 0.0).throttled_s, 0.0);
+        let first = replay_bucket(&flat, &two, &DEFAULT_RULE, 0.0);
         assert!((first.seconds_at_nothing - 1200.0).abs() < 0.01, "{first:?}");
         assert_eq!(first.first.as_deref(), Some("1970-01-02T00:05:01Z"));
     }
 
     #[test]
-    fn what_is_not_served_waits_and_large_requests_count_more_than_once() {
+    fn unserved_requests_wait_and_large_ones_count_more_than_once() {
         let bucket = CreditBucket {
             name: "volume IOPS",
             unit: BucketUnit::Operations,
@@ -313,24 +315,24 @@ mod tests {
             credits: 0.0,
             top_up_s: None,
         };
-        let mut ticks = steady(200.0, 200.0 * 4096.0, 10);
-        ticks.extend(steady(0.0, 0.0, 20).iter().map(|t| LoadTick { time_ns: t.time_ns + 10_000_000_000, ..*t }));
-        let done = replay(&bucket, &ticks, &USUAL, 0.0);
+        let mut ticks = steady_load(200.0, 200.0 * 4096.0, 10);
+        ticks.extend(steady_load(0.0, 0.0, 20).iter().map(|t| LoadTick { time_ns: t.time_ns + 10_000_000_000, ..*t }));
+        let done = replay_bucket(&bucket, &ticks, &DEFAULT_RULE, 0.0);
         // 1,000 too many in ten seconds need ten seconds more
         assert_eq!((done.throttled_s, done.longest_delay_s, done.lowest_balance), (20.0, 10.0, None));
         assert_eq!(done.first.as_deref(), Some("1970-01-01T00:00:01Z"));
         let one_mebi = LoadTick { reads: 10.0, read_bytes: 10.0 * 1_048_576.0, ..ticks[0] };
-        assert_eq!(counted(&one_mebi, &USUAL, 0.0)[0], 40.0);
+        assert_eq!(counted_rates(&one_mebi, &DEFAULT_RULE, 0.0)[0], 40.0);
     }
 
     #[test]
-    fn gaps_are_told_and_jitter_is_none() {
-        let mut ticks = steady(100.0, 4096.0, 10);
-        assert_eq!((unknown_s(&ticks), unknown_s(&ticks[..1]), unknown_s(&[])), (0.0, 0.0, 0.0));
+    fn counts_gaps_but_not_jitter() {
+        let mut ticks = steady_load(100.0, 4096.0, 10);
+        assert_eq!((unknown_time_s(&ticks), unknown_time_s(&ticks[..1]), unknown_time_s(&[])), (0.0, 0.0, 0.0));
         ticks[4].time_ns += 20_000_000;
-        assert_eq!(unknown_s(&ticks), 0.0);
+        assert_eq!(unknown_time_s(&ticks), 0.0);
         ticks.iter_mut().skip(6).for_each(|tick| tick.time_ns += 3_600_000_000_000);
-        assert!((unknown_s(&ticks) - 3600.0).abs() < 1e-6, "{}", unknown_s(&ticks));
+        assert!((unknown_time_s(&ticks) - 3600.0).abs() < 1e-6, "{}", unknown_time_s(&ticks));
     }
 
     #[test]
@@ -343,30 +345,30 @@ mod tests {
             credits: 4350.0,
             top_up_s: None,
         };
-        let first = steady(6000.0, 6000.0 * 4096.0, 1)[0];
+        let first = steady_load(6000.0, 6000.0 * 4096.0, 1)[0];
         let idle = LoadTick { time_ns: 601_000_000_000, seconds: 600.0, reads: 0.0, read_bytes: 0.0, ..first };
         // 3,000 wait after the first second; half of them are served with the last credits, the rest at 100 per second
-        let found = replay(&bucket, &[first, idle], &USUAL, 0.0);
+        let found = replay_bucket(&bucket, &[first, idle], &DEFAULT_RULE, 0.0);
         assert!((found.longest_delay_s - 15.0).abs() < 1e-9, "{found:?}");
     }
 
     #[test]
-    fn small_random_requests_use_up_what_counts_whole_operations() {
+    fn small_random_requests_use_up_whole_units() {
         // 199 of 8 KiB per second count as 199 MiB/s on 500 GiB of st1, which has 19.5 MiB/s, and 122 for a while
-        let rule = OperationRule::of_offer(&offer("aws-st1"));
-        let buckets = volume_buckets(&offer("aws-st1"), 500.0, None, None);
-        let ticks = steady(199.0, 199.0 * 8192.0, 600);
-        let random = replay(&buckets[1], &ticks, &rule, 0.0);
+        let rule = OperationRule::for_offer(&find_offer("aws-st1"));
+        let buckets = volume_buckets(&find_offer("aws-st1"), 500.0, None, None);
+        let ticks = steady_load(199.0, 199.0 * 8192.0, 600);
+        let random = replay_bucket(&buckets[1], &ticks, &rule, 0.0);
         assert!(random.throttled_s == 600.0 && random.longest_delay_s > 60.0, "{random:?}");
-        assert_eq!(replay(&buckets[1], &ticks, &rule, 1.0).throttled_s, 0.0);
+        assert_eq!(replay_bucket(&buckets[1], &ticks, &rule, 1.0).throttled_s, 0.0);
         // 100 GiB of a standard disk of Google: 75 reads, but 150 writes per second
-        let rule = OperationRule::of_offer(&offer("gcp-pd-standard"));
-        let buckets = volume_buckets(&offer("gcp-pd-standard"), 100.0, None, None);
-        let writes: Vec<LoadTick> = steady(140.0, 140.0 * 4096.0, 60)
+        let rule = OperationRule::for_offer(&find_offer("gcp-pd-standard"));
+        let buckets = volume_buckets(&find_offer("gcp-pd-standard"), 100.0, None, None);
+        let writes: Vec<LoadTick> = steady_load(140.0, 140.0 * 4096.0, 60)
             .into_iter()
             .map(|t| LoadTick { reads: 0.0, read_bytes: 0.0, writes: t.reads, write_bytes: t.read_bytes, ..t })
             .collect();
-        assert_eq!(replay(&buckets[0], &writes, &rule, 0.0).throttled_s, 0.0);
-        assert_eq!(replay(&buckets[0], &steady(140.0, 140.0 * 4096.0, 60), &rule, 0.0).throttled_s, 60.0);
+        assert_eq!(replay_bucket(&buckets[0], &writes, &rule, 0.0).throttled_s, 0.0);
+        assert_eq!(replay_bucket(&buckets[0], &steady_load(140.0, 140.0 * 4096.0, 60), &rule, 0.0).throttled_s, 60.0);
     }
 }

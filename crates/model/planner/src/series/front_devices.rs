@@ -12,7 +12,7 @@ pub(super) struct FrontDevice {
     pub object: &'static str,
     /// The device itself, or its members if it is not measured.
     pub instances: Vec<String>,
-    pub inverted: bool,
+    pub from_members: bool,
     pub level: Option<RaidLevel>,
     pub members: usize,
     pub leaves: Vec<String>,
@@ -40,26 +40,26 @@ impl LogDevices {
     /// Keeps the devices with these names, arrays also by the names of their disks, and the filesystems on them.
     /// Devices on disks (partitions, volumes, loop devices) count if they are named, but not in addition to the device
     /// under them.
-    pub fn keep(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
-        let is_asked = |front: &FrontDevice| only.iter().any(|name| front.is(name));
+    pub fn keep_devices(&mut self, only: &[String], schema: &Schema, topology: Option<&Topology>) -> LeftOutDevices {
+        let is_asked = |front: &FrontDevice| only.iter().any(|name| front.has_name(name));
         let (kept, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.fronts).into_iter().partition(is_asked);
         self.fronts = kept;
         let mut left_out = LeftOutDevices::default();
         if let Some(topology) = topology {
-            let stacked = self.stacked(only, schema);
+            let stacked = self.stacked_names(only, schema);
             let disks = self.fronts.clone();
             for name in &stacked {
-                let under = |lower: &&String| reaches(topology, name, lower, 0);
+                let under = |lower: &&String| lies_under(topology, name, lower, 0);
                 // if nothing is known about a partition, its name shows its disk
                 let named = disk_of_partition(name).filter(|_| topology.find_device(name).is_none());
                 let is_named_after = |front: &FrontDevice| named.as_ref() == Some(&front.name);
-                let holds = |front: &&FrontDevice| front.shares(name, topology) || is_named_after(front);
+                let holds = |front: &&FrontDevice| front.shares_requests_with(name, topology) || is_named_after(front);
                 let disk = disks.iter().find(holds).map(|front| &front.name);
                 match disk.or_else(|| stacked.iter().find(under)) {
-                    Some(host) => left_out.within.push((name.clone(), self.told_within(name, host, topology))),
+                    Some(host) => left_out.within.push((name.clone(), self.note_on_host_device(name, host, topology))),
                     None => self.fronts.push(FrontDevice {
                         level: topology.find_device(name).and_then(|device| device.level),
-                        ..lone(name, Some(topology), object_of(schema, name).unwrap_or(DISK))
+                        ..single_disk(name, Some(topology), counting_object(schema, name).unwrap_or(PHYSICAL_DISK))
                     }),
                 }
             }
@@ -67,7 +67,7 @@ impl LogDevices {
         let fronts = &self.fronts;
         self.filesystems.retain(|mount| {
             let device = topology.and_then(|t| t.filesystems.iter().find(|f| f.mount == *mount)).map(|f| &f.device);
-            device.is_some_and(|device| fronts.iter().any(|front| front.carries(device, topology)))
+            device.is_some_and(|device| fronts.iter().any(|front| front.serves_device(device, topology)))
         });
         self.notes.retain(|note| !others.iter().any(|other| note.starts_with(&format!("{}:", other.name))));
         left_out.names = others.into_iter().map(|front| front.name).collect();
@@ -75,11 +75,11 @@ impl LogDevices {
     }
 
     /// Selected names of measured devices that stand on others, each once.
-    fn stacked(&self, only: &[String], schema: &Schema) -> Vec<String> {
-        let is_measured = |name: &&String| object_of(schema, name).is_some() && !self.in_memory.contains(name);
+    fn stacked_names(&self, only: &[String], schema: &Schema) -> Vec<String> {
+        let is_measured = |name: &&String| counting_object(schema, name).is_some() && !self.in_memory.contains(name);
         let mut stacked: Vec<String> = Vec::new();
         for name in only.iter().filter(is_measured) {
-            if !stacked.contains(name) && !self.fronts.iter().any(|front| front.is(name)) {
+            if !stacked.contains(name) && !self.fronts.iter().any(|front| front.has_name(name)) {
                 stacked.push(name.clone());
             }
         }
@@ -87,10 +87,11 @@ impl LogDevices {
     }
 
     /// Note about a device that counts at another one.
-    fn told_within(&self, name: &str, host: &str, topology: &Topology) -> String {
+    fn note_on_host_device(&self, name: &str, host: &str, topology: &Topology) -> String {
         let leaves = topology.disks_under(name);
-        let is_named =
-            |leaf: &str| self.fronts.iter().any(|front| front.is(leaf)) || topology.disks_under(host).contains(&leaf);
+        let is_named = |leaf: &str| {
+            self.fronts.iter().any(|front| front.has_name(leaf)) || topology.disks_under(host).contains(&leaf)
+        };
         let elsewhere: Vec<&str> = leaves.into_iter().filter(|leaf| !is_named(leaf)).collect();
         let also = match elsewhere.is_empty() {
             true => String::new(),
@@ -112,17 +113,17 @@ impl LogDevices {
 }
 
 impl FrontDevice {
-    fn is(&self, name: &str) -> bool {
+    fn has_name(&self, name: &str) -> bool {
         self.name == name || self.leaves.iter().any(|leaf| leaf == name)
     }
 
     /// True if data on `device` is served by this one. A measured array serves what stands on it, but not what else its
     /// disks hold.
-    fn carries(&self, device: &str, topology: Option<&Topology>) -> bool {
-        let by_disk = self.is_by_disk();
-        let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.is(leaf));
-        let on_it = |t: &Topology| reaches(t, device, &self.name, 0) || by_disk && on_disk(t);
-        self.name == device || by_disk && self.is(device) || topology.is_some_and(on_it)
+    fn serves_device(&self, device: &str, topology: Option<&Topology>) -> bool {
+        let by_disk = self.counts_all_disk_requests();
+        let on_disk = |t: &Topology| t.disks_under(device).iter().any(|leaf| self.has_name(leaf));
+        let on_it = |t: &Topology| lies_under(t, device, &self.name, 0) || by_disk && on_disk(t);
+        self.name == device || by_disk && self.has_name(device) || topology.is_some_and(on_it)
     }
 
     /// True if a swap area lies on it; `None` if the place of one is unknown, or there is none.
@@ -131,7 +132,7 @@ impl FrontDevice {
         let in_memory = |name: &str| known.find_device(name).is_some_and(|device| device.class == DeviceClass::Memory);
         let areas = known.swaps.iter().map(|swap| swap.device.as_str());
         let areas: Vec<&str> = areas.filter(|name| !in_memory(name)).collect();
-        if areas.iter().any(|device| !device.is_empty() && self.carries(device, topology)) {
+        if areas.iter().any(|device| !device.is_empty() && self.serves_device(device, topology)) {
             return Some(true);
         }
         let is_unknown = areas.is_empty() || areas.contains(&"");
@@ -139,46 +140,46 @@ impl FrontDevice {
     }
 
     /// True if all requests to its disks count here.
-    fn is_by_disk(&self) -> bool {
+    fn counts_all_disk_requests(&self) -> bool {
         self.instances.iter().all(|own| self.leaves.contains(own))
     }
 
     /// True if requests of the device with this name are measured here too: it is the measured device, or on or under
     /// it.
-    fn shares(&self, name: &str, topology: &Topology) -> bool {
-        let on = |own: &str| own == name || reaches(topology, name, own, 0) || reaches(topology, own, name, 0);
+    fn shares_requests_with(&self, name: &str, topology: &Topology) -> bool {
+        let on = |own: &str| own == name || lies_under(topology, name, own, 0) || lies_under(topology, own, name, 0);
         self.instances.iter().any(|own| on(own))
     }
 }
 
 /// Object of whole devices.
-const DISK: &str = "physical_disk";
+const PHYSICAL_DISK: &str = "physical_disk";
 /// Object of partitions and volumes.
-const PART: &str = "logical_disk";
+const LOGICAL_DISK: &str = "logical_disk";
 
 /// Returns the object that counts the requests of a device.
-fn object_of(schema: &Schema, name: &str) -> Option<&'static str> {
-    match schema.instances(DISK).contains(&name) {
-        true => Some(DISK),
-        false => counts_requests(schema, name).then_some(PART),
+fn counting_object(schema: &Schema, name: &str) -> Option<&'static str> {
+    match schema.instances(PHYSICAL_DISK).contains(&name) {
+        true => Some(PHYSICAL_DISK),
+        false => counts_requests(schema, name).then_some(LOGICAL_DISK),
     }
 }
 
 /// Finds the devices of a schema that count.
-pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
-    let mut object = DISK;
+pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
+    let mut object = PHYSICAL_DISK;
     let mut disks = diskwright_diagnosis::physical_disks(schema, topology);
     if disks.is_empty() {
-        object = PART;
+        object = LOGICAL_DISK;
         disks = schema.instances(object).into_iter().filter(|i| counts_requests(schema, i)).collect();
         let single: Vec<&str> = disks.iter().copied().filter(|i| !i.eq_ignore_ascii_case("_total")).collect();
         disks = if single.is_empty() { disks } else { single };
     }
-    let measured = |name: &str| schema.instances(DISK).contains(&name);
+    let measured = |name: &str| schema.instances(PHYSICAL_DISK).contains(&name);
     let mut notes = Vec::new();
     let mut fronts: Vec<FrontDevice> = Vec::new();
     let mut covered: Vec<String> = Vec::new();
-    for set in topology.into_iter().flat_map(top_sets) {
+    for set in topology.into_iter().flat_map(top_arrays) {
         let (Some(topology), Some(device)) = (topology, topology.and_then(|t| t.find_device(set))) else { continue };
         let leaves = topology.disks_under(set);
         let known: Vec<String> = leaves.iter().filter(|l| disks.contains(l)).map(|l| (*l).to_owned()).collect();
@@ -190,32 +191,37 @@ pub(super) fn find(schema: &Schema, topology: Option<&Topology>) -> LogDevices {
             notes.push(format!("{set}: the log has only {} of its {} disks", known.len(), leaves.len()));
         }
         covered.extend(known.iter().cloned());
-        let (object, instances) = match (is_measured, on_partitions(device, schema, topology)) {
-            (true, _) => (DISK, vec![set.to_owned()]),
-            (false, true) => (PART, device.below.clone()),
+        let (object, instances) = match (is_measured, stands_on_partitions(device, schema, topology)) {
+            (true, _) => (PHYSICAL_DISK, vec![set.to_owned()]),
+            (false, true) => (LOGICAL_DISK, device.below.clone()),
             (false, false) => (object, known.clone()),
         };
         fronts.push(FrontDevice {
             name: set.to_owned(),
             object,
             instances,
-            inverted: !is_measured,
+            from_members: !is_measured,
             level: device.level,
             members: topology.spindle_count(set),
             leaves: known,
         });
     }
     let alone = disks.iter().filter(|disk| !covered.iter().any(|c| c == *disk));
-    fronts.extend(alone.map(|disk| lone(disk, topology, object)));
-    let beside = topology.map_or(Vec::new(), |topology| beside(&fronts, schema, topology));
+    fronts.extend(alone.map(|disk| single_disk(disk, topology, object)));
+    let beside = topology.map_or(Vec::new(), |topology| leftover_partitions(&fronts, schema, topology));
     fronts.extend(beside);
-    notes.extend(fronts.iter().filter(|f| f.inverted && f.is_by_disk()).flat_map(|f| shared(f, topology)));
+    notes.extend(
+        fronts
+            .iter()
+            .filter(|f| f.from_members && f.counts_all_disk_requests())
+            .flat_map(|f| shared_members_note(f, topology)),
+    );
     let memory = |name: &&str| {
         let class = topology.and_then(|t| t.find_device(name)).map(|d| d.class);
         class == Some(DeviceClass::Memory) || (class.is_none() && name.starts_with("zram"))
     };
-    let in_memory = schema.instances(DISK).into_iter().filter(memory).map(str::to_owned).collect();
-    LogDevices { fronts, in_memory, filesystems: filesystems(schema, topology), notes }
+    let in_memory = schema.instances(PHYSICAL_DISK).into_iter().filter(memory).map(str::to_owned).collect();
+    LogDevices { fronts, in_memory, filesystems: distinct_filesystems(schema, topology), notes }
 }
 
 fn counts_requests(schema: &Schema, instance: &str) -> bool {
@@ -224,36 +230,40 @@ fn counts_requests(schema: &Schema, instance: &str) -> bool {
 }
 
 /// True if the members of an array are measured partitions: other load on their disks is then not part of it.
-fn on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
+fn stands_on_partitions(array: &diskwright_base::Device, schema: &Schema, topology: &Topology) -> bool {
     let is_measured = |name: &String| {
         let kind = topology.find_device(name).map(|device| device.kind);
-        kind == Some(DeviceKind::Partition) && object_of(schema, name) == Some(PART)
+        kind == Some(DeviceKind::Partition) && counting_object(schema, name) == Some(LOGICAL_DISK)
     };
     !array.below.is_empty() && array.below.iter().all(is_measured)
 }
 
 /// Partitions of disks that otherwise only count as arrays on other partitions of them: nothing else has their load.
-fn beside(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<FrontDevice> {
+fn leftover_partitions(fronts: &[FrontDevice], schema: &Schema, topology: &Topology) -> Vec<FrontDevice> {
     let is_path = |disk: &String| {
         topology.devices.iter().any(|node| node.kind == DeviceKind::Multipath && node.below.contains(disk))
     };
     let is_beside = |device: &&diskwright_base::Device| {
         let is_part = device.kind == DeviceKind::Partition && device.class != DeviceClass::Memory;
         // a disk with several paths is used through its multipath node
-        is_part && !device.below.iter().any(is_path) && !fronts.iter().any(|front| front.shares(&device.name, topology))
+        is_part
+            && !device.below.iter().any(is_path)
+            && !fronts.iter().any(|front| front.shares_requests_with(&device.name, topology))
     };
     let found = topology.devices.iter().filter(is_beside);
-    found.filter_map(|part| Some(lone(&part.name, Some(topology), object_of(schema, &part.name)?))).collect()
+    found
+        .filter_map(|part| Some(single_disk(&part.name, Some(topology), counting_object(schema, &part.name)?)))
+        .collect()
 }
 
 /// A single disk; its hidden members are those of a hardware array.
-fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontDevice {
+fn single_disk(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontDevice {
     let device = topology.and_then(|t| t.find_device(disk));
     FrontDevice {
         name: disk.to_owned(),
         object,
         instances: vec![disk.to_owned()],
-        inverted: false,
+        from_members: false,
         level: device.and_then(|d| d.level),
         members: topology.map_or(1, |t| t.spindle_count(disk)),
         leaves: vec![disk.to_owned()],
@@ -261,22 +271,22 @@ fn lone(disk: &str, topology: Option<&Topology>, object: &'static str) -> FrontD
 }
 
 /// Arrays on devices, without those that other arrays stand on.
-fn top_sets(topology: &Topology) -> Vec<&str> {
+fn top_arrays(topology: &Topology) -> Vec<&str> {
     let is_set = |d: &&diskwright_base::Device| d.level.is_some() && !d.below.is_empty();
     let sets: Vec<&diskwright_base::Device> = topology.devices.iter().filter(is_set).collect();
     let under =
-        |name: &str, over: &diskwright_base::Device| over.name != name && reaches(topology, &over.name, name, 0);
+        |name: &str, over: &diskwright_base::Device| over.name != name && lies_under(topology, &over.name, name, 0);
     sets.iter().filter(|set| !sets.iter().any(|over| under(&set.name, over))).map(|set| set.name.as_str()).collect()
 }
 
 /// True if `name` lies somewhere under `from`. Depth is bounded, because a topology may be user input.
-fn reaches(topology: &Topology, from: &str, name: &str, depth: u8) -> bool {
+fn lies_under(topology: &Topology, from: &str, name: &str, depth: u8) -> bool {
     let below = topology.find_device(from).map_or(&[][..], |d| d.below.as_slice());
-    depth < 16 && below.iter().any(|b| b == name || reaches(topology, b, name, depth + 1))
+    depth < 16 && below.iter().any(|b| b == name || lies_under(topology, b, name, depth + 1))
 }
 
 /// Note about members that are larger than the array: other load on them is included in the array's.
-fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
+fn shared_members_note(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
     let topology = topology?;
     let on_disk = |device: &str| topology.disks_under(device).iter().any(|leaf| front.leaves.iter().any(|l| l == leaf));
     let other = topology.filesystems.iter().find(|f| {
@@ -284,14 +294,14 @@ fn shared(front: &FrontDevice, topology: Option<&Topology>) -> Option<String> {
             && f.device != front.name
             && topology.find_device(&f.device).is_some()
             && on_disk(&f.device)
-            && !reaches(topology, &f.device, &front.name, 0)
+            && !lies_under(topology, &f.device, &front.name, 0)
     })?;
     let (name, mount) = (&front.name, &other.mount);
     Some(format!("{name}: its disks also hold {mount}; the load of both is counted as the array's"))
 }
 
 /// Returns one mount per device, so that a filesystem mounted twice counts once.
-fn filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
+fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<String> {
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space

@@ -17,10 +17,10 @@ use serde::Serialize;
 use super::FrontLoad;
 
 /// Minimum number of ticks with waiting requests for an estimate.
-const LEAST_TICKS: usize = 60;
+const MIN_TICKS: usize = 60;
 /// Elasticity below which the throughput does not follow the queue: by Little's law it is 1 if the response does not
 /// depend on the load, and 0 on a plateau.
-const PLATEAU: f64 = 0.2;
+const PLATEAU_ELASTICITY: f64 = 0.2;
 
 /// A device that cannot keep up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -47,9 +47,9 @@ pub struct HiddenLoad {
 
 /// Checks whether a device was saturated, and estimates the load that it did not get. With a known number of programs,
 /// the law itself gives the pause.
-pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> {
+pub fn find_hidden_load(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> {
     let ticks = &front.loaded;
-    if ticks.len() < LEAST_TICKS || elasticity(front)? > PLATEAU {
+    if ticks.len() < MIN_TICKS || throughput_elasticity(front)? > PLATEAU_ELASTICITY {
         return None;
     }
     let kept_s: f64 = ticks.iter().map(|t| f64::from(t.seconds)).sum();
@@ -71,13 +71,13 @@ pub fn hidden(front: &FrontLoad, population: Option<f64>) -> Option<HiddenLoad> 
     };
     let tick_s = kept_s / ticks.len() as f64;
     match population {
-        Some(population) => known_population(&mut found, population),
-        None => by_correlation(&mut found, correlation(front), tick_s, rise(front)),
+        Some(population) => use_known_population(&mut found, population),
+        None => estimate_by_correlation(&mut found, queue_autocorrelation(front), tick_s, throughput_rise(front)),
     }
     Some(found)
 }
 
-fn known_population(found: &mut HiddenLoad, population: f64) {
+fn use_known_population(found: &mut HiddenLoad, population: f64) {
     let think = population / found.plateau_per_s - found.queue / found.plateau_per_s;
     found.population = Some(population);
     if think > 0.0 {
@@ -89,7 +89,7 @@ fn known_population(found: &mut HiddenLoad, population: f64) {
     }
 }
 
-fn by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_s: f64, rise: f64) {
+fn estimate_by_correlation(found: &mut HiddenLoad, correlation: Option<(f64, f64)>, tick_s: f64, rise: f64) {
     const METHOD: &str = "interactive response time law; think time from the autocorrelation of the queue";
     let Some((rho, error)) = correlation else {
         found.method = "not enough data: too few consecutive ticks with requests waiting".into();
@@ -139,7 +139,7 @@ fn pause_ratio(rho: f64) -> Option<f64> {
 }
 
 /// Elasticity of the throughput with respect to the queue: the slope of their logarithms.
-fn elasticity(front: &FrontLoad) -> Option<f64> {
+fn throughput_elasticity(front: &FrontLoad) -> Option<f64> {
     let points: Vec<(f64, f64)> = front
         .loaded
         .iter()
@@ -151,7 +151,7 @@ fn elasticity(front: &FrontLoad) -> Option<f64> {
     let (width, product) =
         points.iter().fold((0.0, 0.0), |sum, p| (sum.0 + (p.0 - x).powi(2), sum.1 + (p.0 - x) * (p.1 - y)));
     match width {
-        _ if points.len() < LEAST_TICKS => None,
+        _ if points.len() < MIN_TICKS => None,
         // a queue that never changes: the throughput cannot have followed it
         w if w <= 1e-12 * count => Some(0.0),
         w => Some(product / w),
@@ -159,7 +159,7 @@ fn elasticity(front: &FrontLoad) -> Option<f64> {
 }
 
 /// Increase of the throughput per request in flight, per second; 0 if there is none.
-fn rise(front: &FrontLoad) -> f64 {
+fn throughput_rise(front: &FrontLoad) -> f64 {
     let ticks = &front.loaded;
     let pairs = || ticks.windows(2).filter(|pair| pair[1].number == pair[0].number + 1);
     let count = pairs().count() as f64;
@@ -177,14 +177,14 @@ fn rise(front: &FrontLoad) -> f64 {
 /// First autocorrelation of the queue over consecutive ticks, and its standard error (Bartlett; with a correlation
 /// `rho` per tick the variance is `(1 - rho^2) / n`). An estimate from `n` values is low by `(1 + 4 rho) / n` (Kendall
 /// 1954; as in the statistics crate), which is corrected.
-fn correlation(front: &FrontLoad) -> Option<(f64, f64)> {
+fn queue_autocorrelation(front: &FrontLoad) -> Option<(f64, f64)> {
     let ticks = &front.loaded;
     let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;
     let off = |index: usize| f64::from(ticks[index].queue) - mean;
     let variance = (0..ticks.len()).map(|index| off(index).powi(2)).sum::<f64>() / ticks.len() as f64;
     let follows = |index: &usize| ticks[*index].number == ticks[index - 1].number + 1;
     let pairs: Vec<usize> = (1..ticks.len()).filter(follows).collect();
-    if pairs.len() < LEAST_TICKS || variance <= 0.0 {
+    if pairs.len() < MIN_TICKS || variance <= 0.0 {
         return None;
     }
     let count = pairs.len() as f64;
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_comes_back_from_the_correlation() {
+    fn recovers_the_pause_from_the_correlation() {
         // ticks as long as the pause: (1 - 1/e)^2 / (2 / e) = 0.543
         let a = pause_ratio(0.543_080_6).unwrap();
         assert!((a - 1.0).abs() < 1e-5, "{a}");

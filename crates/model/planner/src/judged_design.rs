@@ -3,19 +3,19 @@
 use diskwright_simulator::ArrayLevel;
 
 use crate::analysis::DesignResponse;
-use crate::paths::JudgedPath;
-use crate::simulated::SimulatedResponse;
+use crate::controller_path::JudgedPath;
+use crate::simulation::SimulatedResponse;
 
 /// Name of the response limit.
-pub const RESPONSE: &str = "response";
+pub const RESPONSE_LIMIT: &str = "response";
 /// Sizing by load: fewer members would hold the data and could not keep up.
-pub(crate) const LOAD: &str = "load";
+pub(crate) const SIZED_BY_LOAD: &str = "load";
 
 /// A design that was judged.
 #[derive(Clone, Debug)]
 pub struct JudgedDesign {
     /// Index of its part.
-    pub part: usize,
+    pub part_index: usize,
     /// Level.
     pub level: ArrayLevel,
     /// Members.
@@ -46,14 +46,14 @@ pub struct JudgedDesign {
 
 impl JudgedDesign {
     /// True if it differs only in number and spares.
-    pub fn is_alike(&self, other: &JudgedDesign) -> bool {
-        let of = |design: &JudgedDesign| (design.part, design.level, design.unit_bytes);
+    pub fn is_same_family(&self, other: &JudgedDesign) -> bool {
+        let of = |design: &JudgedDesign| (design.part_index, design.level, design.unit_bytes);
         of(self) == of(other) && self.path == other.path
     }
 
     /// True if it consists of the same parts in the same way.
-    pub fn is_same(&self, other: &JudgedDesign) -> bool {
-        self.is_alike(other) && (self.count, self.spares) == (other.count, other.spares)
+    pub fn is_same_design(&self, other: &JudgedDesign) -> bool {
+        self.is_same_family(other) && (self.count, self.spares) == (other.count, other.spares)
     }
 }
 
@@ -63,7 +63,7 @@ pub struct DesignFailure {
     /// The limit: `capacity`, `response`, a part, `budget`.
     pub limit: String,
     /// As a sentence.
-    pub because: String,
+    pub reason: String,
     /// Needed over available, above 1.
     pub factor: f64,
 }

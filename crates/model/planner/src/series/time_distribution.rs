@@ -9,7 +9,7 @@ pub struct TimeDistribution {
 
 impl TimeDistribution {
     /// Builds the distribution of values and their seconds; unknown values (NaN) are left out.
-    pub fn of(values: impl Iterator<Item = (f32, f32)>) -> TimeDistribution {
+    pub fn from_values(values: impl Iterator<Item = (f32, f32)>) -> TimeDistribution {
         let mut sorted: Vec<(f32, f32)> = values.filter(|(v, s)| v.is_finite() && *s > 0.0).collect();
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let seconds = sorted.iter().map(|(_, s)| f64::from(*s)).sum();
@@ -43,7 +43,8 @@ mod tests {
 
     #[test]
     fn a_value_counts_as_long_as_it_held() {
-        let all = TimeDistribution::of([(10.0, 90.0), (100.0, 6.0), (1000.0, 4.0), (f32::NAN, 50.0)].into_iter());
+        let all =
+            TimeDistribution::from_values([(10.0, 90.0), (100.0, 6.0), (1000.0, 4.0), (f32::NAN, 50.0)].into_iter());
         assert_eq!(all.percentile(50.0), Some(10.0));
         assert_eq!(all.percentile(90.0), Some(10.0));
         assert_eq!(all.percentile(95.0), Some(100.0));

@@ -24,39 +24,39 @@ pub struct SimulatedResponse {
     /// Mean, 95 % and 99 % of responses, s; `None` if it could not keep up.
     pub response_s: Option<[f64; 3]>,
     /// Utilization of the busiest member.
-    pub busiest: f64,
+    pub busiest_share: f64,
     /// I/Os per second of each member.
     pub member_per_s: f64,
     /// Bytes per second of a rebuild.
     pub rebuild_bytes_per_s: Option<f64>,
     /// Share of the requests that was answered within the run.
-    pub answered: f64,
+    pub answered_share: f64,
     /// Mean response of those, s, also if it could not keep up and others waited longer.
-    pub answered_s: Option<f64>,
+    pub answered_mean_s: Option<f64>,
 }
 
 /// Minimum share of arrivals that must be answered in a steady state, and the allowance for chance, standard
 /// deviations.
-const KEEPS_UP: (f64, f64) = (0.97, 4.0);
+const STEADY_STATE_LIMITS: (f64, f64) = (0.97, 4.0);
 /// Maximum simulated time of a rebuild, which has many more I/Os than the load, s.
-const REBUILD_S: f64 = 60.0;
+const MAX_REBUILD_WATCH_S: f64 = 60.0;
 /// Minimum number of requests for a result.
-const LEAST_REQUESTS: f64 = 30.0;
+const MIN_REQUESTS: f64 = 30.0;
 /// Utilization from which a member counts as always busy. Its queue may be long and stable, because more requests to
 /// choose from shorten the arm's movements, or grow for ever.
-const FULL: f64 = 0.999;
+const FULL_UTILIZATION: f64 = 0.999;
 /// Test for a growing queue: a run this many times as long may have a mean response at most this many times the first
 /// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a
 /// queue that grows with time makes it four times as long.
-const STABLE: (f64, f64) = (4.0, 1.2);
+const STABILITY_LIMITS: (f64, f64) = (4.0, 1.2);
 /// Minimum number of requests per member in a run: with fewer, a queue that fills up is no longer than one that grows.
-const LEAST_EACH: u32 = 250;
+const MIN_REQUESTS_PER_MEMBER: u32 = 250;
 
 /// Simulates a design.
 ///
 /// # Errors
 /// The reason why the simulator cannot build the design.
-pub fn simulate(
+pub fn simulate_design(
     design: &StorageDesign<'_>,
     demand: &Demand,
     condition: ArrayCondition,
@@ -65,29 +65,29 @@ pub fn simulate(
     let mut seconds = (f64::from(requests) / demand.requests_per_s()).max(0.1);
     if condition == ArrayCondition::Rebuilding {
         // its members are always busy: a rebuild takes the remaining time
-        return watched(design, demand, condition, seconds.min(REBUILD_S));
+        return run_for(design, demand, condition, seconds.min(MAX_REBUILD_WATCH_S));
     }
-    seconds = seconds.max(f64::from(LEAST_EACH * u32::from(design.count)) / demand.requests_per_s());
-    let found = watched(design, demand, condition, seconds)?;
-    let Some(short) = found.response_s.filter(|_| found.busiest >= FULL) else { return Ok(found) };
+    seconds = seconds.max(f64::from(MIN_REQUESTS_PER_MEMBER * u32::from(design.count)) / demand.requests_per_s());
+    let found = run_for(design, demand, condition, seconds)?;
+    let Some(short) = found.response_s.filter(|_| found.busiest_share >= FULL_UTILIZATION) else { return Ok(found) };
     // a growing queue does not answer its requests at the end of any run
-    let long = watched(design, demand, condition, STABLE.0 * seconds)?;
-    let response_s = long.response_s.filter(|long| long[0] <= STABLE.1 * short[0]);
+    let long = run_for(design, demand, condition, STABILITY_LIMITS.0 * seconds)?;
+    let response_s = long.response_s.filter(|long| long[0] <= STABILITY_LIMITS.1 * short[0]);
     Ok(SimulatedResponse { response_s, ..long })
 }
 
 /// Runs a design for this many seconds.
-fn watched(
+fn run_for(
     design: &StorageDesign<'_>,
     demand: &Demand,
     condition: ArrayCondition,
     seconds: f64,
 ) -> Result<SimulatedResponse, String> {
-    if seconds * demand.requests_per_s() < LEAST_REQUESTS {
+    if seconds * demand.requests_per_s() < MIN_REQUESTS {
         return Err("too few requests in the observed time".into());
     }
     let spare = u16::from(condition == ArrayCondition::Rebuilding);
-    let mut system = design.system(demand, spare);
+    let mut system = design.to_system(demand, spare);
     let ns = (seconds * 1e9) as u64;
     system.watch = WatchSpec { seed: 19, warm_up: ns / 10, duration: ns, interval: (ns / 20).max(1) };
     if let (Some(set), true) = (system.arrays.first_mut(), condition != ArrayCondition::Healthy) {
@@ -105,17 +105,17 @@ fn watched(
     let figures = workload.responses.mean().zip(quantile(0.95)).zip(quantile(0.99));
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
-    let chance = KEEPS_UP.1 * (demand.requests_per_s() / elapsed).sqrt();
-    let keeps_up = answered >= KEEPS_UP.0 * demand.requests_per_s() - chance;
+    let chance = STEADY_STATE_LIMITS.1 * (demand.requests_per_s() / elapsed).sqrt();
+    let keeps_up = answered >= STEADY_STATE_LIMITS.0 * demand.requests_per_s() - chance;
     let array = report.arrays.first();
     let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
     let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);
     let run = elapsed + system.watch.warm_up as f64 * 1e-9;
     Ok(SimulatedResponse {
         response_s: figures.filter(|_| keeps_up).map(|((mean, p95), p99)| [mean * 1e-9, p95, p99]),
-        busiest,
-        answered: answered / demand.requests_per_s(),
-        answered_s: workload.responses.mean().map(|ns| ns * 1e-9),
+        busiest_share: busiest,
+        answered_share: answered / demand.requests_per_s(),
+        answered_mean_s: workload.responses.mean().map(|ns| ns * 1e-9),
         member_per_s: ios,
         rebuild_bytes_per_s: done.map(|done| done.done_bytes as f64 / done.ended.map_or(run, |end| end as f64 * 1e-9)),
     })

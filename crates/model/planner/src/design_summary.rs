@@ -2,49 +2,51 @@
 
 use diskwright_simulator::DeviceModel;
 
-use crate::analysis::{DesignResponse, MEMBERS, StorageDesign};
+use crate::analysis::{DesignResponse, MEMBERS_PART, StorageDesign};
 use crate::answer::{
-    LossFigures, PartUtilization, PlannedController, PlannedDesign, RESPONSE, ResponseFigures, RuleFigures,
+    LossFigures, PartUtilization, PlannedController, PlannedDesign, RESPONSE_LIMIT, ResponseFigures, RuleFigures,
 };
-use crate::arithmetic::{front_end, front_end_blend, with_surplus, write_cost};
-use crate::bought::bought;
-use crate::context::{AGREE, PlanContext};
+use crate::arithmetic::{front_end_blend, front_end_per_s, with_surplus, write_cost};
+use crate::arithmetic_steps;
+use crate::controller_path::DesignPath;
 use crate::demand::Demand;
+use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
-use crate::losses::{loss, repair_hours};
-use crate::parts::DesignPart;
-use crate::paths::DesignPath;
-use crate::reliability::drawn::{MissionOutcome, MissionPlan, draw};
-use crate::reliability::{CORRELATION, MD_CEILING_BYTES_PER_S, MemberReliability, md_rebuild_hours};
-use crate::search::{JudgedDesign, MOST_FACTOR, largest, saturates_first, statistic, sustained};
-use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
-use crate::steps;
+use crate::loss_chance::{loss_probability, repair_hours};
+use crate::plan_context::{MAX_DEVIATION, PlanContext};
+use crate::purchase::list_purchases;
+use crate::reliability::mission_simulation::{MissionOutcome, MissionPlan, simulate_missions};
+use crate::reliability::{CORRELATED_FAILURE_FACTOR, MD_CEILING_BYTES_PER_S, MemberReliability, md_rebuild_hours};
+use crate::search::{
+    JudgedDesign, MAX_LOAD_FACTOR, first_saturated_part, largest_factor, response_statistic, sustainable_factor,
+};
+use crate::simulation::{ArrayCondition, SimulatedResponse, simulate_design};
 
 /// Missions that are simulated beside the formula.
-const MISSIONS: u32 = 20_000;
+const SIMULATED_MISSIONS: u32 = 20_000;
 
 /// Computes all figures of a design.
-pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> PlannedDesign {
-    let (design, part) = (context.design(judged), &context.parts[judged.part]);
+pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) -> PlannedDesign {
+    let (design, part) = (context.storage_design(judged), &context.parts[judged.part_index]);
     let (demand, limits) = (context.demand, context.limits);
     let analysis = analysis_figures(&design, demand, judged.response.as_ref());
-    let simulated = judged.simulated.and_then(|found| found.response_s).map(figures);
+    let simulated = judged.simulated.and_then(|found| found.response_s).map(response_figures);
     let deviation = simulated.map(|simulated| analysis.mean / simulated.mean - 1.0);
     let response = simulated.unwrap_or(analysis);
-    let sustainable = sustained(&design, demand);
+    let sustainable = sustainable_factor(&design, demand);
     let member_load = design.member_load(demand);
-    let utilization = utilization(judged.response.as_ref(), &design, demand, sustainable);
+    let utilization = part_utilizations(judged.response.as_ref(), &design, demand, sustainable);
     let failed = |condition| failed_member(&design, demand, condition, limits);
     let (degraded, rebuilding) = (failed(ArrayCondition::Degraded), failed(ArrayCondition::Rebuilding));
     let rebuild = rebuild_seconds(part, judged);
-    let headroom = headroom(&design, demand);
+    let headroom = compute_headroom(&design, demand);
     let mut planned = PlannedDesign {
         rank: 0,
         level: judged.level.name().to_owned(),
         part: part.id.clone(),
         name: part.name.clone(),
         count: judged.count.into(),
-        recommended_count: recommended(judged, part, limits),
+        recommended_count: recommended_members(judged, part, limits),
         spares: judged.spares.into(),
         stripe_unit_bytes: design.is_striped().then_some(judged.unit_bytes),
         usable_bytes: design.usable_bytes(),
@@ -52,13 +54,13 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
         member_load_per_s: member_load,
         member_load_published_per_s: judged.level.member_load(judged.count, demand.reads_per_s, demand.writes_per_s),
         member_sustains_per_s: member_load * sustainable,
-        rules: rules(judged, member_load * sustainable * f64::from(judged.count), demand.read_share()),
+        rules: rule_figures(judged, member_load * sustainable * f64::from(judged.count), demand.read_share()),
         queue_per_spindle: demand.requests_per_s() * response.mean / f64::from(judged.count),
         response_s: response,
         analysis_response_s: analysis,
         deviation,
-        agrees: deviation.map(|deviation| deviation.abs() <= AGREE),
-        degraded_response_s: degraded.and_then(|found| found.response_s).map(figures),
+        agrees: deviation.map(|deviation| deviation.abs() <= MAX_DEVIATION),
+        degraded_response_s: degraded.and_then(|found| found.response_s).map(response_figures),
         rebuilding_response_s: rebuilding_response(degraded, rebuilding),
         limit: first_limit(judged, &design, demand, sustainable),
         utilization,
@@ -69,57 +71,58 @@ pub(crate) fn design(context: &PlanContext<'_>, judged: &JudgedDesign) -> Planne
         rebuild_s: rebuild.map(|found| found.0),
         rebuild_loaded_s: rebuild_loaded(part, rebuild, rebuilding),
         rebuild_floor_s: rebuild.map(|found| found.1),
-        loss_5_years: member(part).and_then(|member| self::loss(part, judged, member, &five_years(limits), 1.0)),
-        loss: losses(part, judged, limits),
+        loss_5_years: member_reliability(part)
+            .and_then(|member| self::loss_probability(part, judged, member, &five_years(limits), 1.0)),
+        loss: loss_figures(part, judged, limits),
         currency: limits.currency.clone(),
         simulated: simulated.is_some(),
         ..PlannedDesign::default()
     };
     planned.headroom_limit = headroom_limit(&planned);
-    buy(&mut planned, &design, judged, limits);
-    planned.horizon = steps::horizon(&planned, demand, limits);
-    planned.arithmetic = steps::steps(&design, &planned, demand, limits);
+    add_purchases(&mut planned, &design, judged, limits);
+    planned.horizon = arithmetic_steps::horizon_figures(&planned, demand, limits);
+    planned.arithmetic = arithmetic_steps::design_steps(&design, &planned, demand, limits);
     planned
 }
 
 /// The part that saturates first.
 fn first_limit(judged: &JudgedDesign, design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> String {
     match &judged.response {
-        Some(response) => saturates_first(design, sustainable, (1.0, Some(response))),
-        None => match calm(design, demand, sustainable).filter(|calm| !calm.utilization.is_empty()) {
-            Some(calm) => saturates_first(design, sustainable, (0.5 * sustainable, Some(&calm))),
+        Some(response) => first_saturated_part(design, sustainable, (1.0, Some(response))),
+        None => match response_at_light_load(design, demand, sustainable).filter(|calm| !calm.utilization.is_empty()) {
+            Some(calm) => first_saturated_part(design, sustainable, (0.5 * sustainable, Some(&calm))),
             None => "unknown".into(),
         },
     }
 }
 
 /// Adds purchases and watts of a design.
-fn buy(planned: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
+fn add_purchases(planned: &mut PlannedDesign, design: &StorageDesign<'_>, judged: &JudgedDesign, limits: &PlanLimits) {
     let part = design.part;
     let kept = limits.existing.as_ref().map_or(0, |existing| existing.count);
     let drives = judged.count + judged.spares;
     (planned.price, planned.cost) = (judged.price, judged.cost);
-    planned.price_period = part.period();
+    planned.price_period = part.price_period();
     planned.price_date = part.price.as_ref().map(|price| price.date.clone());
     planned.price_source = part.price.as_ref().map(|price| price.source.clone());
-    planned.bought = bought(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
+    planned.bought = list_purchases(part, drives.saturating_sub(kept), design.path.as_ref(), &limits.currency);
     planned.known_price = judged.price.is_none().then_some(judged.known_price).filter(|price| *price > 0.0);
     planned.kept = kept.into();
-    planned.controller = design.path.map(|path| controller(&path, drives));
-    planned.watts = watts(part, drives, planned.controller.as_ref());
+    planned.controller = design.path.map(|path| describe_controller(&path, drives));
+    planned.watts = total_watts(part, drives, planned.controller.as_ref());
     planned.watts_date = power_source(part).map(|(date, _)| date.to_owned());
     planned.watts_source = power_source(part).map(|(_, source)| source.to_owned());
 }
 
 /// The controllers of a design.
-fn controller(path: &DesignPath<'_>, drives: u16) -> PlannedController {
+fn describe_controller(path: &DesignPath<'_>, drives: u16) -> PlannedController {
     let offer = path.offer;
     PlannedController {
         id: offer.id.clone(),
         name: offer.name.clone(),
         count: path.controllers.into(),
-        channels: path.channels().into(),
-        drives_per_channel: drives.div_ceil(path.channels()).into(),
+        channels: path.channel_count().into(),
+        drives_per_channel: drives.div_ceil(path.channel_count()).into(),
         write_back_bytes: offer.cache_mib.filter(|_| path.write_back).map(|mib| mib * 1_048_576.0),
         watts_each: offer.watts,
         date: offer.date.clone(),
@@ -128,7 +131,7 @@ fn controller(path: &DesignPath<'_>, drives: u16) -> PlannedController {
 }
 
 /// Watts of drives and controllers, if all are known.
-fn watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>) -> Option<f64> {
+fn total_watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>) -> Option<f64> {
     let boards = match controller {
         Some(controller) => controller.watts_each? * f64::from(controller.count),
         None => 0.0,
@@ -137,19 +140,19 @@ fn watts(part: &DesignPart, drives: u16, controller: Option<&PlannedController>)
 }
 
 fn power_source(part: &DesignPart) -> Option<(&str, &str)> {
-    part.watts.as_ref()?.source()
+    part.watts.as_ref()?.day_and_source()
 }
 
 /// Load that the members carry together by the two rules, from their total I/Os.
-fn rules(judged: &JudgedDesign, raw: f64, read_share: f64) -> RuleFigures {
+fn rule_figures(judged: &JudgedDesign, raw: f64, read_share: f64) -> RuleFigures {
     let factor = write_cost(judged.level, judged.count);
     RuleFigures {
-        front_end_per_s: front_end(raw, read_share, factor),
+        front_end_per_s: front_end_per_s(raw, read_share, factor),
         blend_per_s: front_end_blend(raw, read_share, factor),
     }
 }
 
-fn figures(found: [f64; 3]) -> ResponseFigures {
+fn response_figures(found: [f64; 3]) -> ResponseFigures {
     ResponseFigures { mean: found[0], p95: found[1], p99: found[2] }
 }
 
@@ -158,7 +161,7 @@ fn five_years(limits: &PlanLimits) -> PlanLimits {
 }
 
 /// Members including the surplus for surges, rounded to a number that the level allows, if they are bought singly.
-fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
+fn recommended_members(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) -> u32 {
     use diskwright_simulator::ArrayLevel;
     let count = u32::from(judged.count);
     if judged.failure.is_some()
@@ -176,12 +179,12 @@ fn recommended(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLimits) ->
 fn analysis_figures(design: &StorageDesign<'_>, demand: &Demand, response: Option<&DesignResponse>) -> ResponseFigures {
     let none = ResponseFigures { mean: f64::NAN, p95: f64::NAN, p99: f64::NAN };
     let Some(response) = response else { return none };
-    let [p95, p99] = design.percentiles(demand, response).unwrap_or([f64::NAN; 2]);
+    let [p95, p99] = design.estimate_percentiles(demand, response).unwrap_or([f64::NAN; 2]);
     ResponseFigures { mean: response.mean_s, p95, p99 }
 }
 
 /// Utilization of each part; for a design that cannot keep up, the shares that would be needed.
-fn utilization(
+fn part_utilizations(
     response: Option<&DesignResponse>,
     design: &StorageDesign<'_>,
     demand: &Demand,
@@ -193,9 +196,9 @@ fn utilization(
     }
     // parts are used in proportion to the load; arms, which are busy long before, are full at the maximum that they
     // sustain
-    let Some(calm) = calm(design, demand, sustainable) else { return Vec::new() };
+    let Some(calm) = response_at_light_load(design, demand, sustainable) else { return Vec::new() };
     let is_arm = matches!(design.part.device, DeviceModel::Mechanical(_));
-    let needed = calm.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS {
+    let needed = calm.utilization.into_iter().map(|(name, share)| match is_arm && name == MEMBERS_PART {
         true => (name, 1.0 / sustainable),
         false => (name, 2.0 * share / sustainable),
     });
@@ -203,28 +206,28 @@ fn utilization(
 }
 
 /// Response under half of the load that it sustains.
-fn calm(design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> Option<DesignResponse> {
-    design.respond(&demand.scaled(0.5 * sustainable)).ok().flatten()
+fn response_at_light_load(design: &StorageDesign<'_>, demand: &Demand, sustainable: f64) -> Option<DesignResponse> {
+    design.predict_response(&demand.scaled_by(0.5 * sustainable)).ok().flatten()
 }
 
 /// Limit of the headroom: the response limit if a part could do more, else the part that saturates first.
 fn headroom_limit(planned: &PlannedDesign) -> Option<String> {
     match planned.headroom {
-        most if most >= MOST_FACTOR => None,
+        most if most >= MAX_LOAD_FACTOR => None,
         // both are computed to half a percent
-        most if most < 0.99 * planned.saturates_at => Some(RESPONSE.to_owned()),
+        most if most < 0.99 * planned.saturates_at => Some(RESPONSE_LIMIT.to_owned()),
         _ => Some(planned.limit.clone()),
     }
 }
 
 /// Load that it carries, as a multiple of the demand.
-fn headroom(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
-    largest(|factor| {
-        let demand = demand.scaled(factor);
-        match design.respond(&demand) {
-            Ok(Some(response)) => {
-                demand.response.is_none_or(|target| statistic(design, &demand, &response, target.of) <= target.target_s)
-            }
+fn compute_headroom(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
+    largest_factor(|factor| {
+        let demand = demand.scaled_by(factor);
+        match design.predict_response(&demand) {
+            Ok(Some(response)) => demand.response.is_none_or(|target| {
+                response_statistic(design, &demand, &response, target.statistic) <= target.target_s
+            }),
             _ => false,
         }
     })
@@ -248,12 +251,12 @@ fn failed_member(
 ) -> Option<SimulatedResponse> {
     use diskwright_simulator::ArrayLevel;
     let redundant = design.count > 1 && !matches!(design.level, ArrayLevel::Linear | ArrayLevel::Raid0);
-    redundant.then(|| simulate(design, demand, condition, limits.simulated_requests / 2).ok()).flatten()
+    redundant.then(|| simulate_design(design, demand, condition, limits.simulated_requests / 2).ok()).flatten()
 }
 
 fn rebuild_seconds(part: &DesignPart, judged: &JudgedDesign) -> Option<(f64, f64)> {
     let rate = part.stream_bytes_per_s.filter(|_| survives_one(judged))?;
-    let (best, floor) = md_rebuild_hours(part.bytes, rate);
+    let (best, floor) = md_rebuild_hours(part.capacity_bytes, rate);
     Some((best * 3600.0, floor * 3600.0))
 }
 
@@ -264,7 +267,7 @@ fn rebuilding_response(
     rebuilding: Option<SimulatedResponse>,
 ) -> Option<ResponseFigures> {
     degraded?.response_s?;
-    rebuilding?.response_s.map(figures)
+    rebuilding?.response_s.map(response_figures)
 }
 
 /// Duration of a rebuild under the demand, s.
@@ -273,43 +276,49 @@ fn rebuild_loaded(
     rebuild: Option<(f64, f64)>,
     rebuilding: Option<SimulatedResponse>,
 ) -> Option<f64> {
-    Some(rebuild?.0 * slower(part, rebuilding?.rebuild_bytes_per_s?))
+    Some(rebuild?.0 * edge_slowdown(part, rebuilding?.rebuild_bytes_per_s?))
 }
 
 /// Factor by which a rebuild under the demand takes longer than simulated: the simulation covers the beginning of the
 /// drives, on the fastest tracks, not the whole drive.
-fn slower(part: &DesignPart, bytes_per_s: f64) -> f64 {
-    let alone = part.first_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
+fn edge_slowdown(part: &DesignPart, bytes_per_s: f64) -> f64 {
+    let alone = part.outer_bytes_per_s.unwrap_or(f64::NAN).min(MD_CEILING_BYTES_PER_S);
     (alone / bytes_per_s).max(1.0)
 }
 
 /// Reliability by the data sheet, else by the field.
-fn member(part: &DesignPart) -> Option<MemberReliability> {
-    part.spec.or(part.field)
+fn member_reliability(part: &DesignPart) -> Option<MemberReliability> {
+    part.spec_reliability.or(part.field_reliability)
 }
 
-fn losses(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits) -> LossFigures {
-    let of = |member: Option<MemberReliability>, correlation| loss(part, judged, member?, limits, correlation);
+fn loss_figures(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits) -> LossFigures {
+    let of =
+        |member: Option<MemberReliability>, correlation| loss_probability(part, judged, member?, limits, correlation);
     let repair = repair_hours(part, judged, limits).filter(|_| survives_one(judged));
     LossFigures {
         years: limits.years,
         repair_s: repair.map(|hours| hours * 3600.0),
-        spec: of(part.spec, 1.0),
-        field: of(part.field, 1.0),
-        correlated: of(part.field, CORRELATION).filter(|_| survives_one(judged)),
-        drawn: drawn(part, judged, limits, repair),
+        spec: of(part.spec_reliability, 1.0),
+        field: of(part.field_reliability, 1.0),
+        correlated: of(part.field_reliability, CORRELATED_FAILURE_FACTOR).filter(|_| survives_one(judged)),
+        drawn: estimate_losses(part, judged, limits, repair),
     }
 }
 
-fn drawn(part: &DesignPart, judged: &JudgedDesign, limits: &PlanLimits, repair: Option<f64>) -> Option<MissionOutcome> {
+fn estimate_losses(
+    part: &DesignPart,
+    judged: &JudgedDesign,
+    limits: &PlanLimits,
+    repair: Option<f64>,
+) -> Option<MissionOutcome> {
     let plan = MissionPlan {
         level: judged.level,
         members: judged.count.into(),
-        member: part.spec?,
-        member_bytes: part.bytes,
+        member: part.spec_reliability?,
+        member_bytes: part.capacity_bytes,
         repair_hours: repair.unwrap_or(0.0),
         correlation: 1.0,
         years: limits.years,
     };
-    Some(draw(&plan, MISSIONS, 19))
+    Some(simulate_missions(&plan, SIMULATED_MISSIONS, 19))
 }

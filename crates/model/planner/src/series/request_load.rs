@@ -8,9 +8,9 @@ use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick};
 /// Initial length of a tick, ns: a tenth of a second.
 const TICK_NS: i64 = 100_000_000;
 /// Length of a trace from which ten ticks are merged into one of a second, as in a recorder.
-const LONG_NS: i64 = 600_000_000_000;
+const ONE_SECOND_TICKS_FROM_NS: i64 = 600_000_000_000;
 /// Maximum number of ticks; beyond it, pairs are merged.
-const MOST: usize = 4 << 20;
+const MAX_TICKS: usize = 4 << 20;
 
 /// Collects requests in the order of their arrival.
 #[derive(Default)]
@@ -37,15 +37,15 @@ impl RequestLoad {
         }
         self.end_ns = self.end_ns.max(request.arrival_ns);
         let mut index = (since.max(0) / (TICK_NS << self.doublings)) as usize;
-        while index >= MOST {
-            self.ticks = halved(&self.ticks, 2);
+        while index >= MAX_TICKS {
+            self.ticks = merge_ticks(&self.ticks, 2);
             self.doublings += 1;
             index /= 2;
         }
         if self.ticks.len() <= index {
             self.ticks.resize(index + 1, [0.0; 5]);
         }
-        assert!(self.ticks.len() <= MOST, "{} ticks of requests", self.ticks.len());
+        assert!(self.ticks.len() <= MAX_TICKS, "{} ticks of requests", self.ticks.len());
         let tick = &mut self.ticks[index];
         let way = usize::from(request.operation == Operation::Write);
         tick[way] += 1.0;
@@ -58,13 +58,13 @@ impl RequestLoad {
     }
 
     /// Returns the load; `name` is its device's name.
-    pub fn finish(self, name: &str) -> LoadSeries {
+    pub fn into_series(self, name: &str) -> LoadSeries {
         let mut series = LoadSeries::default();
         let Some(start) = self.start_ns else { return series };
         let (mut ticks, mut length_ns) = (self.ticks, TICK_NS << self.doublings);
-        if self.end_ns - start >= LONG_NS && length_ns < 1_000_000_000 {
+        if self.end_ns - start >= ONE_SECOND_TICKS_FROM_NS && length_ns < 1_000_000_000 {
             let times = (1_000_000_000 / length_ns) as usize;
-            ticks = halved(&ticks, times);
+            ticks = merge_ticks(&ticks, times);
             length_ns *= times as i64;
         }
         let seconds = length_ns as f64 * 1e-9;
@@ -72,7 +72,7 @@ impl RequestLoad {
             name: name.to_owned(),
             level: None,
             members: 1,
-            inverted: false,
+            from_members: false,
             leaves: Vec::new(),
             rates: diskwright_base::Histogram::new(),
             sums: FrontSums::default(),
@@ -86,10 +86,10 @@ impl RequestLoad {
             let queue_s = if queue_known { in_flight } else { f64::NAN };
             let bytes = FrontSums { read_bytes, write_bytes, ..FrontSums::default() };
             let sums = FrontSums { seconds, reads, writes, queue_s, ..bytes };
-            front.sums.add(&sums);
+            front.sums.add_sums(&sums);
             front.rates.record_many(((reads + writes) / seconds * 100.0) as u64, (seconds * 1e3) as u64);
             if queue_known && reads + writes > 0.0 {
-                front.curve.add((reads + writes) / seconds, &sums);
+                front.curve.add_tick((reads + writes) / seconds, &sums);
             }
             series.ticks.push(LoadTick {
                 time_ns: start.saturating_add((index as i64 + 1) * length_ns),
@@ -114,7 +114,7 @@ impl RequestLoad {
 }
 
 /// Merges `times` ticks into one each.
-fn halved(ticks: &[[f64; 5]], times: usize) -> Vec<[f64; 5]> {
+fn merge_ticks(ticks: &[[f64; 5]], times: usize) -> Vec<[f64; 5]> {
     let sum = |part: &[[f64; 5]]| part.iter().fold([0.0; 5], |sum, tick| std::array::from_fn(|i| sum[i] + tick[i]));
     ticks.chunks(times).map(sum).collect()
 }
@@ -140,7 +140,7 @@ mod tests {
                 operation,
             });
         }
-        let series = load.finish("trace");
+        let series = load.into_series("trace");
         assert_eq!(series.ticks.len(), 200);
         let demand = demand_from_series(&series, &MeasureOptions::default()).expect("a load").demand;
         // 100 per second, a quarter of them writes; each in flight for half of its 10 ms

@@ -3,8 +3,8 @@
 use diskwright_simulator::ArrayLevel;
 
 use crate::analysis::DesignResponse;
+use crate::design_part::DesignPart;
 use crate::limits::PlanLimits;
-use crate::parts::DesignPart;
 use crate::reliability::{MemberReliability, YEAR_HOURS, mission_loss, mttdl_hours, rebuild_hours};
 use crate::search::JudgedDesign;
 
@@ -12,13 +12,13 @@ use crate::search::JudgedDesign;
 /// leaves.
 pub fn repair_hours(part: &DesignPart, design: &JudgedDesign, limits: &PlanLimits) -> Option<f64> {
     let rate = part.stream_bytes_per_s?.min(crate::reliability::MD_CEILING_BYTES_PER_S);
-    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest).min(0.9);
+    let idle = 1.0 - design.response.as_ref().map_or(0.0, DesignResponse::busiest_share).min(0.9);
     let wait = if design.spares > 0 { 0.0 } else { limits.replace_hours };
-    Some(wait + rebuild_hours(part.bytes, rate * idle))
+    Some(wait + rebuild_hours(part.capacity_bytes, rate * idle))
 }
 
 /// Chance of losing data over the mission.
-pub fn loss(
+pub fn loss_probability(
     part: &DesignPart,
     design: &JudgedDesign,
     member: MemberReliability,
@@ -30,6 +30,6 @@ pub fn loss(
     if design.level == ArrayLevel::Linear {
         return Some(mission_loss(crate::reliability::mtbf_hours(member.afr), hours));
     }
-    let lasts = mttdl_hours(design.level, design.count, member, part.bytes, repair, correlation)?;
+    let lasts = mttdl_hours(design.level, design.count, member, part.capacity_bytes, repair, correlation)?;
     Some(mission_loss(lasts, hours))
 }

@@ -2,17 +2,17 @@
 
 use diskwright_base::units::format_value;
 
-use crate::analysis::{MEMBERS, StorageDesign};
+use crate::analysis::{MEMBERS_PART, StorageDesign};
+use crate::controller_path::{ControllerOffer, DesignPath, JudgedPath};
 use crate::demand::{Demand, ResponseStatistic};
-use crate::judged::RESPONSE;
+use crate::design_part::DesignPart;
+use crate::judged_design::RESPONSE_LIMIT;
 use crate::limits::PlanLimits;
-use crate::parts::DesignPart;
-use crate::paths::{ControllerOffer, DesignPath, JudgedPath};
-use crate::search::{DesignFailure, JudgedDesign, JudgedWith};
-use crate::simulated::{ArrayCondition, SimulatedResponse, simulate};
+use crate::search::{DesignFailure, JudgedDesign, JudgingInputs};
+use crate::simulation::{ArrayCondition, SimulatedResponse, simulate_design};
 
 /// Simulation and analysis that differ by more than this are flagged.
-pub(crate) const AGREE: f64 = 0.15;
+pub(crate) const MAX_DEVIATION: f64 = 0.15;
 
 /// Inputs of an answer.
 pub(crate) struct PlanContext<'a> {
@@ -24,39 +24,39 @@ pub(crate) struct PlanContext<'a> {
 
 impl<'a> PlanContext<'a> {
     /// Returns the storage design of a judged one.
-    pub fn design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
+    pub fn storage_design(&self, judged: &JudgedDesign) -> StorageDesign<'a> {
         let JudgedDesign { level, count, unit_bytes, .. } = *judged;
-        StorageDesign { part: &self.parts[judged.part], level, count, unit_bytes, path: self.path(judged) }
+        StorageDesign { part: &self.parts[judged.part_index], level, count, unit_bytes, path: self.design_path(judged) }
     }
 
     /// Returns the inputs by which designs are judged.
-    pub fn with(&self) -> JudgedWith<'a> {
+    pub fn judging_inputs(&self) -> JudgingInputs<'a> {
         (self.demand, self.limits, self.parts, self.offers)
     }
 
     /// Simulates a judged design, once; `None` if the simulator cannot build it.
-    pub fn simulated(&self, judged: &JudgedDesign) -> Option<SimulatedResponse> {
+    pub fn simulate_healthy(&self, judged: &JudgedDesign) -> Option<SimulatedResponse> {
         let requests = self.limits.simulated_requests;
-        let run = || simulate(&self.design(judged), self.demand, ArrayCondition::Healthy, requests).ok();
+        let run = || simulate_design(&self.storage_design(judged), self.demand, ArrayCondition::Healthy, requests).ok();
         judged.simulated.or_else(run)
     }
 
     /// Returns the controllers of a judged design.
-    pub fn path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
-        let JudgedPath { offer, controllers, write_back } = judged.path?;
+    pub fn design_path(&self, judged: &JudgedDesign) -> Option<DesignPath<'a>> {
+        let JudgedPath { offer_index: offer, controllers, write_back } = judged.path?;
         Some(DesignPath { offer: &self.offers[offer], controllers, write_back })
     }
 
     /// Formats `raid5 of 10 x compaq-4gb + 1 spare`.
-    pub fn title(&self, judged: &JudgedDesign) -> String {
-        let part = &self.parts[judged.part];
+    pub fn design_title(&self, judged: &JudgedDesign) -> String {
+        let part = &self.parts[judged.part_index];
         let name = if part.volume.is_some() { &part.name } else { &part.id };
         let spares = match judged.spares {
             0 => String::new(),
             1 => " + 1 spare".into(),
             n => format!(" + {n} spares"),
         };
-        let path = self.path(judged).map_or(String::new(), |path| path.words());
+        let path = self.design_path(judged).map_or(String::new(), |path| path.describe_path());
         match judged.count {
             1 => format!("{name}{path}"),
             count => format!("{} of {count} x {name}{spares}{path}", judged.level.name()),
@@ -66,7 +66,7 @@ impl<'a> PlanContext<'a> {
 
 /// Orders by cost, cheaper first; designs without a complete price come last: by the number of unknown prices, so that
 /// nothing is cheap because its price is unknown, then by the known part, by number, and by response.
-pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
+pub(crate) fn compare_by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering {
     let response = |design: &JudgedDesign| design.response.as_ref().map_or(f64::INFINITY, |found| found.mean_s);
     let cost = |design: &JudgedDesign| design.cost.unwrap_or(f64::INFINITY);
     let boards = |design: &JudgedDesign| design.path.map_or(0, |path| path.controllers);
@@ -80,20 +80,24 @@ pub(crate) fn by_cost(a: &JudgedDesign, b: &JudgedDesign) -> std::cmp::Ordering 
 }
 
 /// Minimum factor by which a design that cannot keep up misses the demand, as in the analysis.
-const OVERLOAD: f64 = 1.01;
+const MIN_OVERLOAD_FACTOR: f64 = 1.01;
 
 /// Returns the target that a simulated design misses.
-pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedResponse) -> Option<DesignFailure> {
+pub(crate) fn find_missed_target(
+    demand: &Demand,
+    judged: &JudgedDesign,
+    found: &SimulatedResponse,
+) -> Option<DesignFailure> {
     let Some(response) = found.response_s else {
         let first = judged.response.as_ref().and_then(|response| response.utilization.first());
-        let limit = first.map_or(MEMBERS, |part| &part.0).to_owned();
+        let limit = first.map_or(MEMBERS_PART, |part| &part.0).to_owned();
         // the requests that were answered waited least: the response is missed by more
-        let late = found.answered_s.zip(demand.response).map_or(1.0, |(mean, target)| mean / target.target_s);
-        let factor = (1.0 / found.answered).max(OVERLOAD).max(late);
-        return Some(DesignFailure { because: "simulated, it cannot keep up with the demand".into(), limit, factor });
+        let late = found.answered_mean_s.zip(demand.response).map_or(1.0, |(mean, target)| mean / target.target_s);
+        let factor = (1.0 / found.answered_share).max(MIN_OVERLOAD_FACTOR).max(late);
+        return Some(DesignFailure { reason: "simulated, it cannot keep up with the demand".into(), limit, factor });
     };
     let target = demand.response?;
-    let value = match target.of {
+    let value = match target.statistic {
         ResponseStatistic::Mean => response[0],
         ResponseStatistic::P95 => response[1],
         ResponseStatistic::P99 => response[2],
@@ -101,7 +105,8 @@ pub(crate) fn missed(demand: &Demand, judged: &JudgedDesign, found: &SimulatedRe
     (value > target.target_s).then(|| {
         let factor = value / target.target_s;
         let (value, target_text) = (format_value(value, "s"), format_value(target.target_s, "s"));
-        let because = format!("simulated, its {} response is {value}; the limit is {target_text}", target.of.name());
-        DesignFailure { because, limit: RESPONSE.into(), factor }
+        let because =
+            format!("simulated, its {} response is {value}; the limit is {target_text}", target.statistic.name());
+        DesignFailure { reason: because, limit: RESPONSE_LIMIT.into(), factor }
     })
 }

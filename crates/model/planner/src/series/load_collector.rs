@@ -5,13 +5,13 @@ use std::sync::Arc;
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
-use super::fronts::{self, FrontDevice, LogDevices};
+use super::front_devices::{self, FrontDevice, LogDevices};
 use super::{FrontLoad, FrontSums, LoadCurve, LoadSeries, LoadTick, LoadedTick};
 
 /// Maximum number of ticks with waiting requests that are kept per device.
-const MOST_LOADED: usize = 40_000;
+const MAX_LOADED_TICKS: usize = 40_000;
 /// Maximum number of kept points of the used space.
-const MOST_USED: usize = 4096;
+const MAX_USED_POINTS: usize = 4096;
 
 const READS: usize = 0;
 const WRITES: usize = 1;
@@ -41,20 +41,20 @@ const COUNTERS: [&str; 12] = [
     "current_queue_length",
 ];
 
-type Plans = [Option<CounterPlan>; COUNTERS.len()];
+type DevicePlans = [Option<CounterPlan>; COUNTERS.len()];
 
 /// Plans for computing the load of a device.
 struct FrontPlans {
     /// Its index among the series' fronts.
-    place: usize,
-    inverted: bool,
+    front_index: usize,
+    from_members: bool,
     level: Option<RaidLevel>,
     members: usize,
-    instances: Vec<Plans>,
+    instances: Vec<DevicePlans>,
 }
 
 /// Plans for everything that is read under a schema.
-struct Settled {
+struct SchemaPlans {
     fronts: Vec<FrontPlans>,
     swap: [Option<CounterPlan>; 2],
     in_memory: Vec<[Option<CounterPlan>; 2]>,
@@ -69,43 +69,43 @@ pub struct LoadCollector {
     /// Devices to which the load is limited; all if it is empty.
     only: Vec<String>,
     topology: Option<Topology>,
-    settled: Option<(Arc<Schema>, Settled)>,
+    plans: Option<(Arc<Schema>, SchemaPlans)>,
     series: LoadSeries,
     used_now: Vec<f64>,
     used_every_ns: i64,
     count: usize,
-    room: Vec<f64>,
+    scratch: Vec<f64>,
 }
 
 /// Values of one frame, one row per quantity.
-struct Values {
+struct DeviceValues {
     rows: Vec<Vec<f64>>,
 }
 
 impl LoadCollector {
     /// Collects only the load of these devices: an array by its own name or that of one of its disks, partitions,
     /// volumes and loop devices by theirs.
-    pub fn of(only: &[String]) -> LoadCollector {
+    pub fn for_devices(only: &[String]) -> LoadCollector {
         LoadCollector { only: only.to_vec(), ..LoadCollector::default() }
     }
 
     /// Sets the topology of the following frames.
-    pub fn topology(&mut self, topology: Topology) {
+    pub fn set_topology(&mut self, topology: Topology) {
         if self.topology.as_ref() != Some(&topology) {
             self.topology = Some(topology);
-            self.settled = None;
+            self.plans = None;
         }
     }
 
     /// Adds a frame.
-    pub fn frame(&mut self, frame: &Frame) {
-        if self.settled.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
-            let settled = self.settle(frame.schema());
-            self.settled = Some((Arc::clone(frame.schema()), settled));
+    pub fn add_frame(&mut self, frame: &Frame) {
+        if self.plans.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
+            let settled = self.plan_schema(frame.schema());
+            self.plans = Some((Arc::clone(frame.schema()), settled));
         }
-        let Some((schema, settled)) = self.settled.take() else { return };
-        self.add(frame, &settled);
-        self.settled = Some((schema, settled));
+        let Some((schema, settled)) = self.plans.take() else { return };
+        self.add_values(frame, &settled);
+        self.plans = Some((schema, settled));
     }
 
     /// Returns everything that was collected.
@@ -114,19 +114,19 @@ impl LoadCollector {
         self.series
     }
 
-    fn settle(&mut self, schema: &Schema) -> Settled {
-        let mut found = fronts::find(schema, self.topology.as_ref());
+    fn plan_schema(&mut self, schema: &Schema) -> SchemaPlans {
+        let mut found = front_devices::find_front_devices(schema, self.topology.as_ref());
         if !self.only.is_empty() {
-            let others = found.keep(&self.only, schema, self.topology.as_ref());
+            let others = found.keep_devices(&self.only, schema, self.topology.as_ref());
             for name in others.names {
-                if !self.series.left_out.contains(&name) {
-                    self.series.left_out.push(name);
+                if !self.series.unselected_devices.contains(&name) {
+                    self.series.unselected_devices.push(name);
                 }
             }
             for within in others.within {
-                if !self.series.within.contains(&within) {
+                if !self.series.nested_devices.contains(&within) {
                     self.series.notes.push(within.1.clone());
-                    self.series.within.push(within);
+                    self.series.nested_devices.push(within);
                 }
             }
         }
@@ -139,14 +139,14 @@ impl LoadCollector {
         }
         let catalogue = Catalogue::builtin();
         let plan = |counter: &str, instance: &str| CounterPlan::resolve_counter(catalogue, schema, counter, instance);
-        let plans = |object: &str, instance: &str| -> Plans {
+        let plans = |object: &str, instance: &str| -> DevicePlans {
             std::array::from_fn(|index| plan(&format!("{object}.{}", COUNTERS[index]), instance))
         };
         let fronts = fronts
             .iter()
             .map(|front| FrontPlans {
-                place: self.place(front),
-                inverted: front.inverted,
+                front_index: self.front_index(front),
+                from_members: front.from_members,
                 level: front.level,
                 members: front.members,
                 instances: front.instances.iter().map(|instance| plans(front.object, instance)).collect(),
@@ -155,7 +155,7 @@ impl LoadCollector {
         self.used_now = vec![f64::NAN; filesystems.len()];
         let pair = |a: &str, b: &str, instance: &str| plan(a, instance).zip(plan(b, instance));
         let bytes = ["physical_disk.read_bytes_per_s", "physical_disk.write_bytes_per_s"];
-        Settled {
+        SchemaPlans {
             fronts,
             swap: ["paging.swap_in_pages_per_s", "paging.swap_out_pages_per_s"]
                 .map(|id| plan(id, "").filter(|_| !swaps_elsewhere)),
@@ -170,7 +170,7 @@ impl LoadCollector {
     }
 
     /// Returns the index of a device among those already known.
-    fn place(&mut self, front: &FrontDevice) -> usize {
+    fn front_index(&mut self, front: &FrontDevice) -> usize {
         let holds_swap = front.holds_swap(self.topology.as_ref());
         let known = |f: &FrontLoad| f.name == front.name && f.members == front.members && f.level == front.level;
         if let Some(index) = self.series.fronts.iter().position(known) {
@@ -182,7 +182,7 @@ impl LoadCollector {
             name: front.name.clone(),
             level: front.level,
             members: front.members,
-            inverted: front.inverted,
+            from_members: front.from_members,
             leaves: front.leaves.clone(),
             rates: Histogram::new(),
             sums: FrontSums::default(),
@@ -194,27 +194,27 @@ impl LoadCollector {
         self.series.fronts.len() - 1
     }
 
-    fn add(&mut self, frame: &Frame, settled: &Settled) {
+    fn add_values(&mut self, frame: &Frame, settled: &SchemaPlans) {
         let count = frame.ticks().len();
         let mut sums = vec![[0.0; 5]; count];
         for front in &settled.fronts {
-            let mut all: Option<Values> = None;
+            let mut all: Option<DeviceValues> = None;
             for plans in &front.instances {
-                let one = self.values(frame, plans);
+                let one = self.read_values(frame, plans);
                 match &mut all {
                     None => all = Some(one),
-                    Some(all) => all.add(&one),
+                    Some(all) => all.add_values(&one),
                 }
             }
             let Some(mut values) = all else { continue };
-            if front.inverted {
-                values.invert(front.level, front.members);
+            if front.from_members {
+                values.front_end_values(front.level, front.members);
             }
-            self.front(frame, front.place, &values, &mut sums);
+            self.add_front(frame, front.front_index, &values, &mut sums);
         }
-        let swap = self.swap(frame, settled);
-        self.used(frame, settled);
-        self.pressure(frame, settled);
+        let swap = self.swap_rates(frame, settled);
+        self.read_used_space(frame, settled);
+        self.read_memory_pressure(frame, settled);
         if settled.fronts.is_empty() {
             return;
         }
@@ -228,14 +228,14 @@ impl LoadCollector {
                 self.series.gaps.1 += seconds;
                 continue;
             }
-            let tick = self.apart(tick.time_ns, seconds, sums[index], swap[index]);
+            let tick = self.without_swap(tick.time_ns, seconds, sums[index], swap[index]);
             self.series.ticks.push(tick);
         }
         self.count += count;
     }
 
     /// Removes swapping from a tick: swapped pages are subtracted from the bytes, and requests in proportion.
-    fn apart(&mut self, time_ns: i64, seconds: f64, sums: [f64; 5], swap: [f64; 2]) -> LoadTick {
+    fn without_swap(&mut self, time_ns: i64, seconds: f64, sums: [f64; 5], swap: [f64; 2]) -> LoadTick {
         let [reads, writes, read_bytes, write_bytes, queue] = sums;
         let share = |swap: f64, bytes: f64| if bytes > 0.0 { (swap / bytes).clamp(0.0, 1.0) } else { 0.0 };
         let (of_reads, of_writes) = (share(swap[0], read_bytes), share(swap[1], write_bytes));
@@ -257,21 +257,21 @@ impl LoadCollector {
     }
 
     /// Reads the values of an instance; reads and writes are separated if the log counts them together.
-    fn values(&mut self, frame: &Frame, plans: &Plans) -> Values {
+    fn read_values(&mut self, frame: &Frame, plans: &DevicePlans) -> DeviceValues {
         let mut rows = Vec::with_capacity(COUNTERS.len());
         for plan in plans {
             match plan {
-                Some(plan) => plan.compute_values(frame, &mut self.room),
+                Some(plan) => plan.compute_values(frame, &mut self.scratch),
                 None => {
-                    self.room.clear();
-                    self.room.resize(frame.ticks().len(), f64::NAN);
+                    self.scratch.clear();
+                    self.scratch.resize(frame.ticks().len(), f64::NAN);
                 }
             }
-            rows.push(self.room.clone());
+            rows.push(self.scratch.clone());
         }
-        let mut values = Values { rows };
+        let mut values = DeviceValues { rows };
         if plans[READS].is_none() && plans[WRITES].is_none() && plans[TRANSFERS].is_some() {
-            values.split();
+            values.split_by_bytes();
             self.series.split_by_bytes = true;
         }
         for (bytes, count) in [(READ_BYTES, READS), (WRITE_BYTES, WRITES)] {
@@ -283,12 +283,12 @@ impl LoadCollector {
                 }
             }
         }
-        values.complete();
+        values.complete_queues();
         values
     }
 
     /// Adds a device's ticks to its own sums and those of all.
-    fn front(&mut self, frame: &Frame, place: usize, values: &Values, sums: &mut [[f64; 5]]) {
+    fn add_front(&mut self, frame: &Frame, place: usize, values: &DeviceValues, sums: &mut [[f64; 5]]) {
         let (first, Some(front)) = (self.count, self.series.fronts.get_mut(place)) else { return };
         for (index, tick) in frame.ticks().iter().enumerate() {
             let seconds = tick.elapsed_ns as f64 * 1e-9;
@@ -312,24 +312,24 @@ impl LoadCollector {
                 read_s: known(value(READ_S)) * reads * seconds,
                 write_s: known(value(WRITE_S)) * writes * seconds,
             };
-            front.sums.add(&tick_sums);
+            front.sums.add_sums(&tick_sums);
             let merges = known(value(MERGES)) * seconds;
             self.series.merged.0 += merges;
             self.series.merged.1 += (reads + writes) * seconds;
             front.rates.record_many(((reads + writes) * 100.0) as u64, (seconds * 1e3).max(1.0) as u64);
-            let is_settled = front.curve.is_settled(tick, (reads + writes) * seconds, value(IN_FLIGHT));
+            let is_settled = front.curve.is_in_balance(tick, (reads + writes) * seconds, value(IN_FLIGHT));
             if queue.is_nan() || reads + writes <= 0.0 {
                 continue;
             }
             let number = first + index;
             if is_settled {
-                front.curve.add(front.member_load(reads, writes), &tick_sums);
+                front.curve.add_tick(front.member_load(reads, writes), &tick_sums);
             }
             if queue < 2.0 * front.members as f64 {
                 continue;
             }
             front.loaded_s += seconds;
-            if front.loaded.len() < MOST_LOADED {
+            if front.loaded.len() < MAX_LOADED_TICKS {
                 let (number, time_ns, seconds) = (number as u32, tick.time_ns, seconds as f32);
                 let (requests, queue) = ((reads + writes) as f32, queue as f32);
                 front.loaded.push(LoadedTick { number, time_ns, seconds, requests, queue });
@@ -343,18 +343,18 @@ impl LoadCollector {
     }
 
     /// Bytes per second read from and written to swap on disks, at each tick.
-    fn swap(&mut self, frame: &Frame, settled: &Settled) -> Vec<[f64; 2]> {
+    fn swap_rates(&mut self, frame: &Frame, settled: &SchemaPlans) -> Vec<[f64; 2]> {
         let page_bytes = self.page_bytes();
         let mut swap = vec![[0.0; 2]; frame.ticks().len()];
         for way in 0..2 {
             let Some(plan) = &settled.swap[way] else { continue };
-            plan.compute_values(frame, &mut self.room);
-            for (sum, pages) in swap.iter_mut().zip(&self.room) {
+            plan.compute_values(frame, &mut self.scratch);
+            for (sum, pages) in swap.iter_mut().zip(&self.scratch) {
                 sum[way] = if pages.is_nan() { 0.0 } else { pages * page_bytes };
             }
             for plan in settled.in_memory.iter().filter_map(|plans| plans[way].as_ref()) {
-                plan.compute_values(frame, &mut self.room);
-                for (sum, bytes) in swap.iter_mut().zip(&self.room) {
+                plan.compute_values(frame, &mut self.scratch);
+                for (sum, bytes) in swap.iter_mut().zip(&self.scratch) {
                     sum[way] = (sum[way] - if bytes.is_nan() { 0.0 } else { *bytes }).max(0.0);
                 }
             }
@@ -363,32 +363,32 @@ impl LoadCollector {
     }
 
     /// Reads the memory that is swapped out, and the refaults.
-    fn pressure(&mut self, frame: &Frame, settled: &Settled) {
+    fn read_memory_pressure(&mut self, frame: &Frame, settled: &SchemaPlans) {
         if let Some((total, free)) = &settled.swapped {
             let mut all = Vec::new();
             total.compute_values(frame, &mut all);
-            free.compute_values(frame, &mut self.room);
-            let mut used = all.iter().zip(&self.room).map(|(total, free)| total - free);
+            free.compute_values(frame, &mut self.scratch);
+            let mut used = all.iter().zip(&self.scratch).map(|(total, free)| total - free);
             self.series.swapped_out = used.rfind(|v| !v.is_nan()).or(self.series.swapped_out);
         }
         let page_bytes = self.page_bytes();
         for plan in settled.refaults.iter().flatten() {
-            plan.compute_values(frame, &mut self.room);
-            let each = self.room.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
+            plan.compute_values(frame, &mut self.scratch);
+            let each = self.scratch.iter().zip(frame.ticks()).filter(|(pages, _)| !pages.is_nan());
             let bytes: f64 = each.map(|(pages, tick)| pages * page_bytes * tick.elapsed_ns as f64 * 1e-9).sum();
             *self.series.refault_bytes.get_or_insert(0.0) += bytes;
         }
     }
 
     /// Samples the used space of all filesystems at intervals.
-    fn used(&mut self, frame: &Frame, settled: &Settled) {
+    fn read_used_space(&mut self, frame: &Frame, settled: &SchemaPlans) {
         let mut free = Vec::new();
         let mut rows: Vec<Option<Vec<f64>>> = Vec::new();
         for plans in &settled.filesystems {
             rows.push(plans.as_ref().map(|(of_total, of_free)| {
-                of_total.compute_values(frame, &mut self.room);
+                of_total.compute_values(frame, &mut self.scratch);
                 of_free.compute_values(frame, &mut free);
-                self.room.iter().zip(&free).map(|(total, free)| total - free).collect()
+                self.scratch.iter().zip(&free).map(|(total, free)| total - free).collect()
             }));
         }
         if rows.iter().all(Option::is_none) {
@@ -399,29 +399,29 @@ impl LoadCollector {
                 let value = row.as_ref().map_or(f64::NAN, |row| row[index]);
                 *now = if value.is_nan() { *now } else { value };
             }
-            let is_due = self.series.used.last().is_none_or(|(t, _)| tick.time_ns - t >= self.used_every_ns);
+            let is_due = self.series.used_space.last().is_none_or(|(t, _)| tick.time_ns - t >= self.used_every_ns);
             let known = self.used_now.iter().zip(&rows).filter(|(_, row)| row.is_some());
             let sum: f64 = known.map(|(now, _)| now).sum();
             if is_due && !sum.is_nan() {
-                self.series.used.push((tick.time_ns, sum));
+                self.series.used_space.push((tick.time_ns, sum));
             }
-            if self.series.used.len() >= MOST_USED {
+            if self.series.used_space.len() >= MAX_USED_POINTS {
                 let mut calls = 0;
-                self.series.used.retain(|_| {
+                self.series.used_space.retain(|_| {
                     calls += 1;
                     calls % 2 == 1
                 });
                 // as far apart as the remaining points, so that every part of the log has the same weight
-                let ends = self.series.used.first().zip(self.series.used.last());
+                let ends = self.series.used_space.first().zip(self.series.used_space.last());
                 let span_ns = ends.map_or(0, |((first, _), (last, _))| last - first);
-                self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used.len().max(1) as i64);
+                self.used_every_ns = self.used_every_ns.max(span_ns / self.series.used_space.len().max(1) as i64);
             }
         }
     }
 }
 
-impl Values {
-    fn add(&mut self, other: &Values) {
+impl DeviceValues {
+    fn add_values(&mut self, other: &DeviceValues) {
         for (row, (sum, more)) in self.rows.iter_mut().zip(&other.rows).enumerate() {
             for (sum, more) in sum.iter_mut().zip(more) {
                 // of means and shares, the highest value represents all
@@ -431,7 +431,7 @@ impl Values {
     }
 
     /// Separates transfers into reads and writes by their bytes.
-    fn split(&mut self) {
+    fn split_by_bytes(&mut self) {
         for index in 0..self.rows[TRANSFERS].len() {
             let (read, write) = (self.rows[READ_BYTES][index], self.rows[WRITE_BYTES][index]);
             let share = if read + write > 0.0 { read / (read + write) } else { 0.0 };
@@ -441,7 +441,7 @@ impl Values {
     }
 
     /// Computes queues by Little's law if the log only has response times.
-    fn complete(&mut self) {
+    fn complete_queues(&mut self) {
         for index in 0..self.rows[QUEUE].len() {
             let requests = self.rows[READS][index] + self.rows[WRITES][index];
             if self.rows[QUEUE][index].is_nan() {
@@ -460,10 +460,10 @@ impl Values {
     }
 
     /// Converts the load on the members to that on an array, as if all its writes were small.
-    fn invert(&mut self, level: Option<RaidLevel>, members: usize) {
+    fn front_end_values(&mut self, level: Option<RaidLevel>, members: usize) {
         for index in 0..self.rows[READS].len() {
             let (reads, writes) = (self.rows[READS][index], self.rows[WRITES][index]);
-            let (front_reads, front_writes) = invert(level, members, reads, writes);
+            let (front_reads, front_writes) = front_end_from_members(level, members, reads, writes);
             let ratio = |front: f64, back: f64| if back > 0.0 { front / back } else { 1.0 };
             self.rows[READ_BYTES][index] *= ratio(front_reads, reads);
             self.rows[WRITE_BYTES][index] *= ratio(front_writes, writes);
@@ -475,10 +475,10 @@ impl Values {
 
 /// Converts all I/Os of the members to reads and writes of an array, as if all writes were small. If members read less
 /// than such writes need, there were full stripes or cached parities: then all reads are attributed to the writes.
-pub fn invert(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> (f64, f64) {
+pub fn front_end_from_members(level: Option<RaidLevel>, members: usize, reads: f64, writes: f64) -> (f64, f64) {
     let of = |level: RaidLevel| diskwright_simulator::ArrayLevel::parse(level.name());
     let (Some(level), Ok(members)) = (level.and_then(of), u16::try_from(members)) else { return (reads, writes) };
-    let alone = |reads| crate::arithmetic::turned_back(level, members, reads, writes);
+    let alone = |reads| crate::arithmetic::front_end_from_member_io(level, members, reads, writes);
     alone(reads).or_else(|| Some((0.0, alone(f64::MAX)?.1))).unwrap_or((reads, writes))
 }
 
@@ -488,18 +488,18 @@ mod tests {
     use crate::series::member_load;
 
     #[test]
-    fn nt_magazines_raid_5_there_and_back() {
+    fn inverts_the_raid_5_example_of_nt_magazine() {
         // 126 reads and 73 writes per second on RAID 5 of three: 139 per disk
         assert_eq!(member_load(Some(RaidLevel::Raid5), 3, 126.0, 73.0).round(), 139.0);
         let (reads, writes) = (126.0 + 2.0 * 73.0, 2.0 * 73.0);
-        assert_eq!(invert(Some(RaidLevel::Raid5), 4, reads, writes), (126.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid5), 4, reads, writes), (126.0, 73.0));
         // with three members, a small write reads the other data: one read and two writes
-        assert_eq!(invert(Some(RaidLevel::Raid5), 3, 126.0 + 73.0, writes), (126.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid5), 3, 126.0 + 73.0, writes), (126.0, 73.0));
         // full stripes read nothing
-        assert_eq!(invert(Some(RaidLevel::Raid5), 4, 0.0, writes), (0.0, 73.0));
-        assert_eq!(invert(Some(RaidLevel::Linear), 3, 5.0, 7.0), (5.0, 7.0));
-        assert_eq!(invert(Some(RaidLevel::Raid10), 4, 126.0, 146.0), (126.0, 73.0));
-        assert_eq!(invert(Some(RaidLevel::Raid6), 8, 126.0 + 3.0 * 73.0, 3.0 * 73.0), (126.0, 73.0));
-        assert_eq!(invert(Some(RaidLevel::Raid1), 3, 126.0, 219.0), (126.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid5), 4, 0.0, writes), (0.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Linear), 3, 5.0, 7.0), (5.0, 7.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid10), 4, 126.0, 146.0), (126.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid6), 8, 126.0 + 3.0 * 73.0, 3.0 * 73.0), (126.0, 73.0));
+        assert_eq!(front_end_from_members(Some(RaidLevel::Raid1), 3, 126.0, 219.0), (126.0, 73.0));
     }
 }

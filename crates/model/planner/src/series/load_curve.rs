@@ -14,12 +14,12 @@ use diskwright_base::Tick;
 use super::FrontSums;
 
 /// Number of load classes: four per doubling of the load on a member.
-const PLACES: usize = 96;
+const LOAD_CLASSES: usize = 96;
 /// Consecutive ticks at a load that go to the same half: neighbours are alike and say little about each other.
-const RUN: u32 = 10;
+const TICKS_PER_RUN: u32 = 10;
 /// A queue that changes within a tick by more than this share of the completed requests, and by more than one, is out
 /// of balance.
-const MOST_CHANGE: f64 = 0.2;
+const MAX_QUEUE_CHANGE: f64 = 0.2;
 
 /// Sums by load, in two halves.
 #[derive(Clone, Debug)]
@@ -33,29 +33,29 @@ pub struct LoadCurve {
 
 impl Default for LoadCurve {
     fn default() -> LoadCurve {
-        let none = vec![FrontSums::default(); PLACES];
-        LoadCurve { halves: [none.clone(), none], ticks: vec![0; PLACES], last: None }
+        let none = vec![FrontSums::default(); LOAD_CLASSES];
+        LoadCurve { halves: [none.clone(), none], ticks: vec![0; LOAD_CLASSES], last: None }
     }
 }
 
 impl LoadCurve {
     /// True if about as many requests arrived within a tick as were completed, judged by the numbers in flight at its
     /// end and at the end of the previous tick; also true if they are unknown. Ticks must come in order.
-    pub fn is_settled(&mut self, tick: &Tick, done: f64, in_flight: f64) -> bool {
+    pub fn is_in_balance(&mut self, tick: &Tick, done: f64, in_flight: f64) -> bool {
         let follows = |end_ns: i64| (tick.start_ns() - end_ns).unsigned_abs() <= tick.elapsed_ns / 10;
         let before = self.last.replace((tick.time_ns, in_flight)).filter(|(end_ns, _)| follows(*end_ns));
         before.is_none_or(|(_, before)| {
             let change = (in_flight - before).abs();
-            change.is_nan() || change <= (MOST_CHANGE * done).max(1.0)
+            change.is_nan() || change <= (MAX_QUEUE_CHANGE * done).max(1.0)
         })
     }
 
     /// Adds a tick at a load on each member, I/Os per second.
-    pub fn add(&mut self, load: f64, sums: &FrontSums) {
-        let place = place(load);
-        let half = (self.ticks[place] / RUN) % 2;
+    pub fn add_tick(&mut self, load: f64, sums: &FrontSums) {
+        let place = load_class(load);
+        let half = (self.ticks[place] / TICKS_PER_RUN) % 2;
         self.ticks[place] = self.ticks[place].wrapping_add(1);
-        self.halves[half as usize][place].add(sums);
+        self.halves[half as usize][place].add_sums(sums);
     }
 
     /// The half that models are fitted to, and the one that they are tested on; by load, the lowest first.
@@ -64,24 +64,24 @@ impl LoadCurve {
     }
 
     /// Adds the curve of the same device in another log.
-    pub fn append(&mut self, other: &LoadCurve) {
+    pub fn append_curve(&mut self, other: &LoadCurve) {
         for (half, more) in self.halves.iter_mut().zip(&other.halves) {
-            half.iter_mut().zip(more).for_each(|(place, sums)| place.add(sums));
+            half.iter_mut().zip(more).for_each(|(place, sums)| place.add_sums(sums));
         }
         self.ticks.iter_mut().zip(&other.ticks).for_each(|(ticks, more)| *ticks = ticks.wrapping_add(*more));
     }
 
     /// Merges both halves.
-    pub fn together(&self) -> Vec<FrontSums> {
+    pub fn merged_halves(&self) -> Vec<FrontSums> {
         let mut places = self.halves[0].clone();
-        places.iter_mut().zip(&self.halves[1]).for_each(|(place, sums)| place.add(sums));
+        places.iter_mut().zip(&self.halves[1]).for_each(|(place, sums)| place.add_sums(sums));
         places
     }
 }
 
 /// Class of a load: from 0.01 per second on, four per doubling.
-fn place(load: f64) -> usize {
-    (((load.max(0.01) / 0.01).log2() * 4.0) as usize).min(PLACES - 1)
+fn load_class(load: f64) -> usize {
+    (((load.max(0.01) / 0.01).log2() * 4.0) as usize).min(LOAD_CLASSES - 1)
 }
 
 #[cfg(test)]
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tick_in_which_a_queue_drains_is_no_balance() {
+    fn tick_with_a_draining_queue_is_not_in_balance() {
         let mut curve = LoadCurve::default();
         let mut settled = |second: i64, done: f64, in_flight: f64| {
             let tick = Tick { time_ns: second * 1_000_000_000, elapsed_ns: 1_000_000_000 };
-            curve.is_settled(&tick, done, in_flight)
+            curve.is_in_balance(&tick, done, in_flight)
         };
         // nothing is known before the first tick; then the queue builds up, stays, drains; a change of one is ignored
         assert_eq!(
@@ -106,24 +106,24 @@ mod tests {
     }
 
     #[test]
-    fn places_double_every_four() {
-        assert_eq!(place(200.0), place(100.0) + 4);
-        assert_eq!((place(0.0), place(1e12)), (0, PLACES - 1));
+    fn load_classes_double_every_four() {
+        assert_eq!(load_class(200.0), load_class(100.0) + 4);
+        assert_eq!((load_class(0.0), load_class(1e12)), (0, LOAD_CLASSES - 1));
     }
 
     #[test]
-    fn both_halves_see_every_load_whatever_the_period_with_which_it_comes() {
+    fn both_halves_see_every_load_whatever_its_period() {
         for period in [20, 30, 60, 90, 120] {
             let mut curve = LoadCurve::default();
             for tick in 0..10 * period {
                 let load = if tick % period < period / 3 { 90.0 } else { 12.0 };
-                curve.add(load, &FrontSums { seconds: 1.0, reads: load, ..FrontSums::default() });
+                curve.add_tick(load, &FrontSums { seconds: 1.0, reads: load, ..FrontSums::default() });
             }
             for load in [12.0, 90.0] {
-                let [fitted, tried] = curve.halves().map(|half| half[place(load)].seconds);
+                let [fitted, tried] = curve.halves().map(|half| half[load_class(load)].seconds);
                 assert!(fitted >= tried && tried > 0.3 * fitted, "{load} every {period}: {fitted} and {tried}");
             }
-            let all: f64 = curve.together().iter().map(|sums| sums.seconds).sum();
+            let all: f64 = curve.merged_halves().iter().map(|sums| sums.seconds).sum();
             assert_eq!(all, f64::from(10 * period));
         }
     }

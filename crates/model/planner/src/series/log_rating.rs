@@ -31,7 +31,7 @@ pub struct LogRating {
 }
 
 /// Rates a log from its first to its last time, of which `sampled_s` seconds have samples.
-pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRating {
+pub fn rate_log(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRating {
     let span_s = (range_ns.1 - range_ns.0) as f64 * 1e-9;
     let sampled_share = if span_s > 0.0 { (sampled_s / span_s).clamp(0.0, 1.0) } else { 0.0 };
     let days = span_s / 86_400.0;
@@ -47,7 +47,7 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
     let is_weekend = |day: &&i64| (*day + 4).rem_euclid(7) == 0 || (*day + 4).rem_euclid(7) == 6;
     let weekends = whole_days.iter().filter(is_weekend).count();
     let weekend = weekends > 0 && weekends < whole_days.len();
-    let month_end = whole_days.iter().any(|day| is_first(day + 1));
+    let month_end = whole_days.iter().any(|day| is_first_of_month(day + 1));
     let period_share = match days {
         d if d < 1.0 / 24.0 => 0.2,
         d if d < 0.99 => 0.4,
@@ -70,7 +70,7 @@ pub fn rate(range_ns: (i64, i64), sampled_s: f64, utc_offset_s: i64) -> LogRatin
 }
 
 /// True if a day since 1970 is the first of a month.
-fn is_first(day: i64) -> bool {
+fn is_first_of_month(day: i64) -> bool {
     diskwright_base::timestamp::format_day(day).ends_with("-01")
 }
 
@@ -78,27 +78,27 @@ fn is_first(day: i64) -> bool {
 mod tests {
     use super::*;
 
-    fn days(from: &str, days: f64, share: f64) -> LogRating {
+    fn rate_days(from: &str, days: f64, share: f64) -> LogRating {
         let from = diskwright_base::timestamp::parse_rfc3339(from).unwrap();
         let seconds = days * 86_400.0;
-        rate((from, from + (seconds * 1e9) as i64), seconds * share, 0)
+        rate_log((from, from + (seconds * 1e9) as i64), seconds * share, 0)
     }
 
     #[test]
-    fn the_period_and_the_share_both_limit() {
+    fn period_and_sampled_share_both_limit_confidence() {
         // 2026-11-02 is a Monday
-        let month = days("2026-11-02T00:00:00Z", 30.0, 1.0);
+        let month = rate_days("2026-11-02T00:00:00Z", 30.0, 1.0);
         assert_eq!((month.stars, month.weekend, month.month_end), (5, true, true));
-        assert_eq!(days("2026-11-02T00:00:00Z", 30.0, 0.55).stars, 3);
-        let week = days("2026-11-02T00:00:00Z", 7.0, 1.0);
+        assert_eq!(rate_days("2026-11-02T00:00:00Z", 30.0, 0.55).stars, 3);
+        let week = rate_days("2026-11-02T00:00:00Z", 7.0, 1.0);
         assert_eq!((week.stars, week.weekend, week.month_end), (4, true, false));
-        let workdays = days("2026-11-02T00:00:00Z", 5.0, 1.0);
+        let workdays = rate_days("2026-11-02T00:00:00Z", 5.0, 1.0);
         assert_eq!((workdays.stars, workdays.weekend), (3, false));
-        assert_eq!(days("2026-11-02T00:00:00Z", 0.5, 1.0).stars, 2);
-        assert_eq!(days("2026-11-02T00:00:00Z", 0.01, 1.0).stars, 1);
+        assert_eq!(rate_days("2026-11-02T00:00:00Z", 0.5, 1.0).stars, 2);
+        assert_eq!(rate_days("2026-11-02T00:00:00Z", 0.01, 1.0).stars, 1);
         // the ratings of Azure Migrate: 0-20, 21-40, 41-60, 61-80, 81-100 %
         for (share, stars) in [(0.2, 1), (0.21, 2), (0.4, 2), (0.41, 3), (0.61, 4), (0.81, 5)] {
-            assert_eq!(days("2026-11-02T00:00:00Z", 30.0, share).stars, stars, "{share}");
+            assert_eq!(rate_days("2026-11-02T00:00:00Z", 30.0, share).stars, stars, "{share}");
         }
     }
 }

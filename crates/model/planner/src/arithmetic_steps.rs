@@ -23,56 +23,61 @@ pub struct ArithmeticStep {
 }
 
 /// Returns the steps of a design, in the order in which they depend on each other.
-pub(crate) fn steps(
+pub(crate) fn design_steps(
     design: &StorageDesign<'_>,
     planned: &PlannedDesign,
     demand: &Demand,
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
     let mut all = load_steps(design, planned, demand);
-    all.extend(way_steps(design, planned, demand));
-    all.extend(room_steps(design, planned, demand, limits));
-    all.extend(money_steps(planned, limits));
+    all.extend(path_steps(design, planned, demand));
+    all.extend(capacity_steps(design, planned, demand, limits));
+    all.extend(price_steps(planned, limits));
     all
 }
 
-fn step(figure: &'static str, formula: &'static str, numbers: String, value: f64) -> ArithmeticStep {
+fn new_step(figure: &'static str, formula: &'static str, numbers: String, value: f64) -> ArithmeticStep {
     ArithmeticStep { figure, formula, numbers, value }
 }
 
 /// Formats six significant digits, so that recomputing gives the same result.
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
 
 /// Number of pieces of a request, if stripe units are smaller than it.
-fn pieces(design: &StorageDesign<'_>, bytes: f64) -> f64 {
+fn stripe_pieces(design: &StorageDesign<'_>, bytes: f64) -> f64 {
     if design.is_striped() { (bytes / design.unit_bytes as f64).max(1.0) } else { 1.0 }
 }
 
 fn load_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
     let (level, count) = (design.level, design.count);
-    let [read, write] = [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| number(pieces(design, bytes)));
-    let (reads, writes) = (number(demand.reads_per_s), number(demand.writes_per_s));
-    let cost = number(write_cost(level, count));
-    let published = number(level.small_write_factor(count));
+    let [read, write] =
+        [demand.read_size_bytes, demand.write_size_bytes].map(|bytes| format_number(stripe_pieces(design, bytes)));
+    let (reads, writes) = (format_number(demand.reads_per_s), format_number(demand.writes_per_s));
+    let cost = format_number(write_cost(level, count));
+    let published = format_number(level.small_write_factor(count));
     vec![
-        step(
+        new_step(
             "member_load_per_s",
             "(reads x stripe units of a read + writes x stripe units of a write x I/Os of a small write) / members",
             format!("({reads} x {read} + {writes} x {write} x {cost}) / {count}"),
             planned.member_load_per_s,
         ),
-        step(
+        new_step(
             "member_load_published_per_s",
             "(reads + writes x the factor of NT Magazine 1998) / members",
             format!("({reads} + {writes} x {published}) / {count}"),
             planned.member_load_published_per_s,
         ),
-        step(
+        new_step(
             "queue_per_spindle",
             "requests per second x mean response / members (Little's law)",
-            format!("{} x {} / {count}", number(demand.requests_per_s()), number(planned.response_s.mean)),
+            format!(
+                "{} x {} / {count}",
+                format_number(demand.requests_per_s()),
+                format_number(planned.response_s.mean)
+            ),
             planned.queue_per_spindle,
         ),
     ]
@@ -80,7 +85,7 @@ fn load_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Dema
 
 /// Steps for channels, links and the bus: bytes of all member I/Os over the capacity of each. Compaq 1997's channel
 /// arithmetic.
-fn way_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
+fn path_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Demand) -> Vec<ArithmeticStep> {
     let Some(path) = &design.path else { return Vec::new() };
     let of = |prefix: &str| {
         planned.utilization.iter().find(|part| part.part.starts_with(prefix)).map(|part| part.utilization)
@@ -89,12 +94,13 @@ fn way_steps(design: &StorageDesign<'_>, planned: &PlannedDesign, demand: &Deman
     // dealt out in turn, the fullest has this share
     let share = |parts: u16| f64::from(design.count.div_ceil(parts)) / f64::from(design.count);
     let size = bytes / (planned.member_load_per_s * f64::from(design.count));
-    let ios = number(planned.member_load_per_s * f64::from(design.count));
+    let ios = format_number(planned.member_load_per_s * f64::from(design.count));
     let row = |figure, formula, rate: f64, parts: u16, found: Option<f64>| {
-        let numbers = format!("{ios} x {} x {} / {}", number(size), number(share(parts)), number(rate));
-        found.map(|_| step(figure, formula, numbers, bytes * share(parts) / rate))
+        let numbers =
+            format!("{ios} x {} x {} / {}", format_number(size), format_number(share(parts)), format_number(rate));
+        found.map(|_| new_step(figure, formula, numbers, bytes * share(parts) / rate))
     };
-    let channel = (path.channel_rate(&design.part.device), path.channels());
+    let channel = (path.channel_rate(&design.part.device), path.channel_count());
     let link = path.offer.link_mb_s.unwrap_or(f64::NAN) * 1e6;
     let bus = path.offer.bus.as_ref().map_or(f64::NAN, |bus| bus.mb_s * 1e6);
     let bus_name = path.offer.bus.as_ref().map_or("", |bus| bus.name.as_str());
@@ -120,83 +126,89 @@ fn member_bytes_per_s(design: &StorageDesign<'_>, demand: &Demand) -> f64 {
     demand.reads_per_s * demand.read_size_bytes + demand.writes_per_s * demand.write_size_bytes * cost
 }
 
-fn room_steps(
+fn capacity_steps(
     design: &StorageDesign<'_>,
     planned: &PlannedDesign,
     demand: &Demand,
     limits: &PlanLimits,
 ) -> Vec<ArithmeticStep> {
     let members = usable_members(design.level, design.count);
-    let room = step(
+    let room = new_step(
         "usable_bytes",
         "data members x capacity of one",
-        format!("{} x {}", number(members), number(design.part.bytes)),
+        format!("{} x {}", format_number(members), format_number(design.part.capacity_bytes)),
         planned.usable_bytes,
     );
     let mut all = vec![room];
     if let (Some(seconds), Some(rate)) = (planned.rebuild_s, design.part.stream_bytes_per_s) {
         let rate = rate.min(crate::reliability::MD_CEILING_BYTES_PER_S);
-        let numbers = format!("{} / {}", number(design.part.bytes), number(rate));
-        all.push(step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
+        let numbers = format!("{} / {}", format_number(design.part.capacity_bytes), format_number(rate));
+        all.push(new_step("rebuild_s", "capacity of a member / rate of a rebuild", numbers, seconds));
     }
     // a design that does not hold today's data is full at once
     let full_after = planned.full_after_days.filter(|days| *days > 0.0);
     if let (Some(growth), Some(used), Some(days)) = (demand.growth, demand.capacity_bytes, full_after) {
-        let numbers =
-            format!("({} - {}) / {}", number(planned.usable_bytes), number(used), number(growth.bytes_per_day));
-        all.push(step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
+        let numbers = format!(
+            "({} - {}) / {}",
+            format_number(planned.usable_bytes),
+            format_number(used),
+            format_number(growth.bytes_per_day)
+        );
+        all.push(new_step("full_after_days", "(usable - in use today) / growth per day", numbers, days));
     }
     if let (Some(horizon), Some(used)) = (&planned.horizon, demand.capacity_bytes) {
         // the plan never covers less than today's use
         let growth = demand.growth.map_or(0.0, |growth| growth.bytes_per_day.max(0.0));
-        let (used, days) = (number(used), number(limits.horizon_days));
-        let needed = format!("{used} + {} x {days}", number(growth));
-        all.push(step(
+        let (used, days) = (format_number(used), format_number(limits.horizon_days));
+        let needed = format!("{used} + {} x {days}", format_number(growth));
+        all.push(new_step(
             "horizon.capacity_bytes",
             "in use today + growth per day (at least 0) x days",
             needed,
             horizon.capacity_bytes,
         ));
-        let numbers = format!("{} / ({} / {used})", number(planned.headroom), number(horizon.capacity_bytes));
+        let numbers =
+            format!("{} / ({} / {used})", format_number(planned.headroom), format_number(horizon.capacity_bytes));
         let formula = "headroom today / (space needed then / today), assuming that the load grows with the data";
-        all.push(step("horizon.headroom", formula, numbers, horizon.headroom));
+        all.push(new_step("horizon.headroom", formula, numbers, horizon.headroom));
     }
     all
 }
 
-fn money_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
+fn price_steps(planned: &PlannedDesign, limits: &PlanLimits) -> Vec<ArithmeticStep> {
     let mut all = Vec::new();
     if let Some(price) = planned.price {
-        let item = |item: &crate::bought::BoughtItem| {
+        let item = |item: &crate::purchase::BoughtItem| {
             let each = item.price.unwrap_or(f64::NAN) / f64::from(item.count.max(1));
-            format!("{} x {}", item.count, number(each))
+            format!("{} x {}", item.count, format_number(each))
         };
-        let numbers = if planned.bought.is_empty() { "0".into() } else { list(planned.bought.iter().map(item)) };
-        all.push(step("price", "pieces bought x price of one, for each kind", numbers, price));
+        let numbers =
+            if planned.bought.is_empty() { "0".into() } else { join_numbers(planned.bought.iter().map(item)) };
+        all.push(new_step("price", "pieces bought x price of one, for each kind", numbers, price));
         if let (Some(cost), PricePeriod::Month) = (planned.cost, planned.price_period) {
-            let numbers = format!("{} x 12 x {}", number(price), number(limits.years));
-            all.push(step("cost", "price per month x 12 x years", numbers, cost));
+            let numbers = format!("{} x 12 x {}", format_number(price), format_number(limits.years));
+            all.push(new_step("cost", "price per month x 12 x years", numbers, cost));
         }
     }
     if let Some(watts) = planned.watts {
         let drives = planned.count + planned.spares;
         let boards = planned.controller.as_ref().map(|c| (c.count, c.watts_each.unwrap_or(f64::NAN)));
         let rest = boards.map_or(0.0, |(count, each)| f64::from(count) * each);
-        let mut numbers = format!("{drives} x {}", number((watts - rest) / f64::from(drives)));
+        let mut numbers = format!("{drives} x {}", format_number((watts - rest) / f64::from(drives)));
         if let Some((count, each)) = boards {
-            numbers += &format!(" + {count} x {}", number(each));
+            numbers += &format!(" + {count} x {}", format_number(each));
         }
-        all.push(step("watts", "pieces x active power of one", numbers, watts));
+        all.push(new_step("watts", "pieces x active power of one", numbers, watts));
     }
     all
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
+fn join_numbers(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(" + ")
 }
 
 /// Capacity and headroom at the horizon. The load is assumed to grow like the data, which is stated in the answer.
-pub(crate) fn horizon(planned: &PlannedDesign, demand: &Demand, limits: &PlanLimits) -> Option<HorizonFigures> {
+pub(crate) fn horizon_figures(planned: &PlannedDesign, demand: &Demand, limits: &PlanLimits) -> Option<HorizonFigures> {
     let (growth, used) = (demand.growth?, demand.capacity_bytes?);
     let days = limits.horizon_days;
     if days <= 0.0 {

@@ -10,10 +10,10 @@ use diskwright_simulator::flash::FlashSpec;
 use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 
 use crate::PlanError;
-use crate::counted::{OperationRule, goes_on};
 use crate::demand::Demand;
 use crate::limits::PlanLimits;
-use crate::period::PricePeriod;
+use crate::operation_rule::{OperationRule, continuing_share};
+use crate::price_period::PricePeriod;
 use crate::prices::bills::VolumeChoice;
 use crate::prices::{DrivePower, InstanceCaps, PriceList, VolumeOffer};
 use crate::reliability::{MemberReliability, afr};
@@ -30,19 +30,19 @@ pub struct DesignPart {
     /// Model for the simulator.
     pub device: DeviceModel,
     /// Capacity, bytes.
-    pub bytes: f64,
+    pub capacity_bytes: f64,
     /// Bytes per second of a long transfer, averaged over the drive.
     pub stream_bytes_per_s: Option<f64>,
     /// Bytes per second at its beginning: on the outer tracks of a disk.
-    pub first_bytes_per_s: Option<f64>,
+    pub outer_bytes_per_s: Option<f64>,
     /// Price of each.
     pub price: Option<PartPrice>,
     /// Watts of each at work.
     pub watts: Option<DrivePower>,
     /// Reliability by its data sheet, or its provider.
-    pub spec: Option<MemberReliability>,
+    pub spec_reliability: Option<MemberReliability>,
     /// Reliability by reports of large users.
-    pub field: Option<MemberReliability>,
+    pub field_reliability: Option<MemberReliability>,
     /// Limits, if it is a volume.
     pub volume: Option<VolumePart>,
 }
@@ -73,13 +73,13 @@ pub struct PartPrice {
 
 impl DesignPart {
     /// Payment period of the part.
-    pub fn period(&self) -> PricePeriod {
+    pub fn price_period(&self) -> PricePeriod {
         if self.volume.is_some() { PricePeriod::Month } else { PricePeriod::Once }
     }
 }
 
 /// Bytes per second of a long transfer: the mean of the outer and the inner tracks, and that of the outer.
-fn disk_stream(sheet: &DataSheet) -> [f64; 2] {
+fn disk_stream_rates(sheet: &DataSheet) -> [f64; 2] {
     let rate = |track: &TrackRate| match track {
         TrackRate::Sectors(sectors) => sectors * 512.0 * sheet.rpm / 60.0,
         TrackRate::Media(rate) | TrackRate::Sustained(rate) => *rate,
@@ -89,7 +89,7 @@ fn disk_stream(sheet: &DataSheet) -> [f64; 2] {
 }
 
 /// Bytes per second that all dies program, at most the link's rate.
-fn flash_stream(spec: &FlashSpec) -> f64 {
+fn flash_stream_rate(spec: &FlashSpec) -> f64 {
     let dies = f64::from(spec.channels) * f64::from(spec.dies) * f64::from(spec.planes);
     (dies * f64::from(spec.page) / (spec.program as f64 * 1e-9)).min(spec.link)
 }
@@ -97,30 +97,31 @@ fn flash_stream(spec: &FlashSpec) -> f64 {
 /// A drive of the catalogue as a part.
 fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -> Result<DesignPart, PlanError> {
     let device = entry.device().map_err(|because| PlanError::Drive { drive: entry.id.clone(), because })?;
-    let group = prices.group(&entry.id);
+    let group = prices.find_group(&entry.id);
     let price = prices.drive_price(&entry.id, &limits.currency).and_then(|price| {
         let (date, source) = (price.date.clone(), price.source.clone());
-        Some(PartPrice { amount: price.of(entry.capacity as f64)?, period: PricePeriod::Once, date, source })
+        Some(PartPrice { amount: price.price_for(entry.capacity as f64)?, period: PricePeriod::Once, date, source })
     });
     let spec = group.and_then(|group| group.spec.as_ref());
     let field = group.and_then(|group| group.field.as_ref());
     let stream = match &entry.kind {
-        EntryKind::Mechanical(sheet) => Some(disk_stream(sheet)),
-        EntryKind::Flash(spec) => Some([flash_stream(spec); 2]),
+        EntryKind::Mechanical(sheet) => Some(disk_stream_rates(sheet)),
+        EntryKind::Flash(spec) => Some([flash_stream_rate(spec); 2]),
         _ => None,
     };
     Ok(DesignPart {
         id: entry.id.clone(),
         name: entry.name.clone(),
         class: entry.class,
-        bytes: entry.capacity as f64,
+        capacity_bytes: entry.capacity as f64,
         stream_bytes_per_s: stream.map(|[mean, _]| mean),
-        first_bytes_per_s: stream.map(|[_, first]| first),
+        outer_bytes_per_s: stream.map(|[_, first]| first),
         device,
         price,
-        watts: prices.power(&entry.id).cloned(),
-        spec: spec.map(|spec| MemberReliability { afr: afr(spec.mtbf_hours), errors_per_bit: spec.errors_per_bit }),
-        field: field.map(|field| MemberReliability { afr: field.afr, errors_per_bit: 0.0 }),
+        watts: prices.drive_power(&entry.id).cloned(),
+        spec_reliability: spec
+            .map(|spec| MemberReliability { afr: afr(spec.mtbf_hours), errors_per_bit: spec.errors_per_bit }),
+        field_reliability: field.map(|field| MemberReliability { afr: field.afr, errors_per_bit: 0.0 }),
         volume: None,
     })
 }
@@ -129,22 +130,22 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
 ///
 /// # Errors
 /// Unknown drives and instances, with the nearest names.
-pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, PlanError> {
+pub fn list_parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, PlanError> {
     let prices = &limits.prices;
     let mut parts = Vec::new();
-    for entry in entries(limits)? {
-        if limits.allows(entry.class, None) {
+    for entry in list_drives(limits)? {
+        if limits.allows_kind(entry.class, None) {
             parts.push(drive_part(entry, prices, limits)?);
         }
     }
-    let some = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names(&offer.id));
+    let some = limits.drives.is_empty() || prices.volumes.iter().any(|offer| limits.names_part(&offer.id));
     if some && limits.existing.is_none() {
         let instance = limits.instance_caps()?;
         for offer in &prices.volumes {
-            let named = limits.drives.is_empty() || limits.names(&offer.id);
+            let named = limits.drives.is_empty() || limits.names_part(&offer.id);
             let fits = instance.is_none_or(|caps| caps.provider == offer.provider);
-            if named && fits && limits.allows(DriveClass::Cloud, Some(offer)) {
-                volumes(offer, demand, limits, instance, &mut parts);
+            if named && fits && limits.allows_kind(DriveClass::Cloud, Some(offer)) {
+                add_volumes(offer, demand, limits, instance, &mut parts);
             }
         }
     }
@@ -152,7 +153,7 @@ pub fn parts(demand: &Demand, limits: &PlanLimits) -> Result<Vec<DesignPart>, Pl
 }
 
 /// Lists the drives by name, or a user's own, those with a user's price, and those sold today.
-fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
+fn list_drives(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     let prices = &limits.prices;
     let names: Vec<&String> = match (limits.drives.is_empty(), &limits.existing) {
         // members of an array are alike, so additions are the same drive
@@ -162,11 +163,11 @@ fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
             let offered = prices.drives.iter().filter(|row| row.price.is_some()).map(|row| &row.id);
             own.chain(offered).chain(prices.groups.iter().flat_map(|group| &group.drives)).collect()
         }
-        (false, None) => limits.drives.iter().filter(|id| limits.volume(id).is_none()).collect(),
+        (false, None) => limits.drives.iter().filter(|id| limits.find_volume(id).is_none()).collect(),
     };
     let mut entries: Vec<&CatalogueEntry> = Vec::new();
     for name in names {
-        let Some(entry) = limits.drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
+        let Some(entry) = limits.find_drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
             let own = limits.own_drives.iter().chain(catalogue::all()).map(|entry| entry.id.as_str());
             let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
             let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
@@ -181,10 +182,10 @@ fn entries(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
 }
 
 /// Utilizations of volumes at the demand: each is bought for the demand over one of these.
-const GRADES: [f64; 6] = [0.95, 0.85, 0.75, 0.6, 0.4, 0.2];
+const UTILIZATION_GRADES: [f64; 6] = [0.95, 0.85, 0.75, 0.6, 0.4, 0.2];
 
 /// Adds volumes of an offer for a demand: a number of them, each with a size and speed.
-fn volumes(
+fn add_volumes(
     offer: &VolumeOffer,
     demand: &Demand,
     limits: &PlanLimits,
@@ -200,8 +201,8 @@ fn volumes(
     for count in 1..=limits.max_volumes.min(limits.max_drives) {
         let n = f64::from(count);
         let mut last = None;
-        for grade in GRADES {
-            let choice = offer.choose(room / n, need[0] / n / grade, need[1] / n / grade / offer.unit.bytes());
+        for grade in UTILIZATION_GRADES {
+            let choice = offer.choose_volume(room / n, need[0] / n / grade, need[1] / n / grade / offer.unit.bytes());
             let Some(choice) = choice.filter(|choice| last != Some(*choice)) else { continue };
             last = Some(choice);
             parts.push(volume_part(offer, like, &choice, count, limits, instance));
@@ -213,7 +214,7 @@ fn volumes(
             let mut sizes = vec![min_gib, offer.fastest_gib(min_gib)];
             sizes.dedup();
             for gib in sizes.into_iter().filter(|gib| *gib <= offer.gib[1]) {
-                let (iops, rate) = (offer.iops.reachable(gib), offer.rate.reachable(gib));
+                let (iops, rate) = (offer.iops.max_value(gib), offer.rate.max_value(gib));
                 parts.push(volume_part(offer, like, &VolumeChoice { gib, iops, rate }, count, limits, instance));
             }
         }
@@ -224,13 +225,13 @@ const GIB: f64 = 1_073_741_824.0;
 
 /// Counted operations and bytes per second of a demand.
 pub fn volume_need(spec: &VolumeSpec, demand: &Demand) -> [f64; 2] {
-    let rule = OperationRule::of(spec);
-    let on = goes_on(demand.sequential_share, demand.read_share());
+    let rule = OperationRule::for_volume(spec);
+    let on = continuing_share(demand.sequential_share, demand.read_share());
     let mut need = [0.0; 2];
     let kinds =
         [(demand.reads_per_s, demand.read_size_bytes, false), (demand.writes_per_s, demand.write_size_bytes, true)];
     for (rate, size, write) in kinds.into_iter().filter(|kind| kind.0 > 0.0) {
-        let [operations, bytes] = rule.request(size, write, on);
+        let [operations, bytes] = rule.count_request(size, write, on);
         need[0] += rate * operations;
         need[1] += rate * bytes;
     }
@@ -266,15 +267,15 @@ fn volume_part(
         ..like.clone()
     };
     let (gib, paid_iops, paid_rate) = (choice.gib, choice.iops.round(), choice.rate.round());
-    let bill = offer.bill(choice).total().filter(|_| offer.price.currency == limits.currency);
+    let bill = offer.monthly_bill(choice).total().filter(|_| offer.price.currency == limits.currency);
     DesignPart {
         id: offer.id.clone(),
         name: format!("{}, {gib} GiB, {paid_iops} IOPS, {paid_rate} {}", offer.name, offer.unit.name()),
         class: DriveClass::Cloud,
         device: DeviceModel::Volume(Arc::new(spec)),
-        bytes: gib * GIB,
+        capacity_bytes: gib * GIB,
         stream_bytes_per_s: None,
-        first_bytes_per_s: None,
+        outer_bytes_per_s: None,
         price: bill.map(|amount| PartPrice {
             amount,
             period: PricePeriod::Month,
@@ -282,8 +283,8 @@ fn volume_part(
             source: offer.source.clone(),
         }),
         watts: None,
-        spec: offer.afr.map(|[_, max_afr]| MemberReliability { afr: max_afr, errors_per_bit: 0.0 }),
-        field: None,
+        spec_reliability: offer.afr.map(|[_, max_afr]| MemberReliability { afr: max_afr, errors_per_bit: 0.0 }),
+        field_reliability: None,
         volume: Some(VolumePart { count, iops, rate }),
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::parts::DesignPart;
-use crate::paths::DesignPath;
+use crate::controller_path::DesignPath;
+use crate::design_part::DesignPart;
 
 /// Several equal items of a design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -17,7 +17,12 @@ pub struct BoughtItem {
 }
 
 /// Lists drives or volumes, and the controllers in front of them.
-pub fn bought(part: &DesignPart, drives: u16, path: Option<&DesignPath<'_>>, currency: &str) -> Vec<BoughtItem> {
+pub fn list_purchases(
+    part: &DesignPart,
+    drives: u16,
+    path: Option<&DesignPath<'_>>,
+    currency: &str,
+) -> Vec<BoughtItem> {
     let mut items = Vec::new();
     if drives > 0 {
         let price = part.price.as_ref().map(|price| price.amount * f64::from(drives));

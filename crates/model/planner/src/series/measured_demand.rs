@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use diskwright_statistics::{BlockMean, LineFit, blocks};
 use serde::Serialize;
 
-use super::hidden::{HiddenLoad, hidden};
-use super::percentile::TimeDistribution;
-use super::rating::{LogRating, rate};
+use super::hidden_load::{HiddenLoad, find_hidden_load};
+use super::log_rating::{LogRating, rate_log};
+use super::time_distribution::TimeDistribution;
 use super::{FrontLoad, LoadSeries, LoadTick, SwapLoad};
 use crate::demand::{CapacityGrowth, Demand, EstimatedField};
 
@@ -26,11 +26,11 @@ pub struct MeasureOptions {
 
 /// 95, as Azure Migrate uses and Live Optics shows beside the peak: the highest 5 % of a day are 72 minutes, which
 /// include a nightly backup but not a short burst.
-pub const USUAL_PERCENTILE: f64 = 95.0;
+pub const DEFAULT_PERCENTILE: f64 = 95.0;
 
 impl Default for MeasureOptions {
     fn default() -> Self {
-        MeasureOptions { percentile: USUAL_PERCENTILE, comfort: 1.0, users: None, utc_offset_s: 0 }
+        MeasureOptions { percentile: DEFAULT_PERCENTILE, comfort: 1.0, users: None, utc_offset_s: 0 }
     }
 }
 
@@ -71,13 +71,13 @@ pub enum NoDemand {
 }
 
 /// Ticks with a load this near to that of a percentile, as a share, belong to it.
-const NEAR_LOAD: f64 = 0.9;
+const NEAR_LOAD_SHARE: f64 = 0.9;
 
 /// Assumed bytes of a request of unknown size.
-const UNKNOWN_SIZE: f64 = 4096.0;
+const DEFAULT_REQUEST_BYTES: f64 = 4096.0;
 
 /// Minimum number of ticks for a distribution over time.
-pub const LEAST_TICKS: usize = 10;
+pub const MIN_TICKS: usize = 10;
 
 /// Percentiles of a quantity over time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -177,46 +177,46 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
     if series.fronts.is_empty() {
         return Err(NoDemand::NoDisk);
     }
-    if series.ticks.len() < LEAST_TICKS {
-        return Err(NoDemand::TooShort { ticks: series.ticks.len(), seconds, least: LEAST_TICKS });
+    if series.ticks.len() < MIN_TICKS {
+        return Err(NoDemand::TooShort { ticks: series.ticks.len(), seconds, least: MIN_TICKS });
     }
-    let rates = distribution(&series.ticks, |t| t.requests() as f32);
+    let rates = time_distribution(&series.ticks, |t| t.requests_per_s() as f32);
     let reached = rates.percentile(options.percentile).unwrap_or(0.0);
     if rates.percentile(100.0).unwrap_or(0.0) <= 0.0 {
         return Err(NoDemand::Idle);
     }
     if reached <= 0.0 {
-        let busy_s: f64 = series.ticks.iter().filter(|t| t.requests() > 0.0).map(|t| f64::from(t.seconds)).sum();
+        let busy_s: f64 = series.ticks.iter().filter(|t| t.requests_per_s() > 0.0).map(|t| f64::from(t.seconds)).sum();
         return Err(NoDemand::IdleAt { percentile: options.percentile, busy_share: busy_s / seconds });
     }
-    let busy = Busy::of(&series.ticks, reached);
+    let busy = BusyTime::from_ticks(&series.ticks, reached);
     let of_front = |front: &FrontLoad| {
-        let found = hidden(front, options.users)?;
-        Some((waiting_share(&series.ticks, front, reached), found))
+        let found = find_hidden_load(front, options.users)?;
+        Some((waiting_time_share(&series.ticks, front, reached), found))
     };
     let hidden: Vec<(f64, HiddenLoad)> = series.fronts.iter().filter_map(of_front).collect();
-    let mut demand = busy.demand(reached, options);
-    estimates(series, &hidden, &mut demand, options.comfort);
-    let rating = rate(range(&series.ticks), sampled_s(&series.ticks), options.utc_offset_s);
+    let mut demand = busy.to_demand(reached, options);
+    apply_estimates(series, &hidden, &mut demand, options.comfort);
+    let rating = rate_log(time_range(&series.ticks), sampled_s(&series.ticks), options.utc_offset_s);
     demand.confidence = Some(rating.confidence);
     demand.percentile = Some(options.percentile);
-    demand.burstiness = burstiness(&series.ticks).map(|value| value.clamp(1.0, 1e6));
-    demand.capacity_bytes = series.used.last().map(|(_, bytes)| *bytes).filter(|bytes| *bytes > 0.0);
-    demand.growth = growth(&series.used);
+    demand.burstiness = arrival_dispersion(&series.ticks).map(|value| value.clamp(1.0, 1e6));
+    demand.capacity_bytes = series.used_space.last().map(|(_, bytes)| *bytes).filter(|bytes| *bytes > 0.0);
+    demand.growth = capacity_growth(&series.used_space);
     let response_s = busy.response_s();
     let hidden = hidden.into_iter().map(|(_, found)| found).collect();
-    let parts = MeasuredParts { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
-    let summary = summary(series, parts);
+    let parts = SummaryInputs { options, rates: &rates, reached, response_s, rating, hidden, demand: &demand };
+    let summary = summarize_load(series, parts);
     Ok(MeasuredDemand { demand, summary })
 }
 
-fn range(ticks: &[LoadTick]) -> (i64, i64) {
+fn time_range(ticks: &[LoadTick]) -> (i64, i64) {
     let first = ticks.first().map_or(0, |t| t.time_ns - (f64::from(t.seconds) * 1e9) as i64);
     (first, ticks.last().map_or(first, |t| t.time_ns))
 }
 
 /// Median length of a tick, s: by number, because one long tick may be longer than all others together.
-fn median_s(ticks: &[LoadTick]) -> f64 {
+fn median_tick_s(ticks: &[LoadTick]) -> f64 {
     let mut lengths: Vec<f32> = ticks.iter().map(|t| t.seconds).collect();
     lengths.sort_unstable_by(f32::total_cmp);
     lengths.get(lengths.len() / 2).map_or(0.0, |s| f64::from(*s))
@@ -224,16 +224,16 @@ fn median_s(ticks: &[LoadTick]) -> f64 {
 
 /// Seconds of the log that were sampled: a tick much longer than the others is one value for a gap.
 fn sampled_s(ticks: &[LoadTick]) -> f64 {
-    const LONG: f64 = 5.0;
-    let max_tick_s = LONG * median_s(ticks);
+    const LONG_TICK_RATIO: f64 = 5.0;
+    let max_tick_s = LONG_TICK_RATIO * median_tick_s(ticks);
     ticks.iter().map(|t| f64::from(t.seconds)).map(|s| if s > max_tick_s { 0.0 } else { s }).fold(0.0, |sum, s| sum + s)
 }
 
-fn distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
-    TimeDistribution::of(ticks.iter().map(|t| (of(t), t.seconds)))
+fn time_distribution(ticks: &[LoadTick], of: impl Fn(&LoadTick) -> f32) -> TimeDistribution {
+    TimeDistribution::from_values(ticks.iter().map(|t| (of(t), t.seconds)))
 }
 
-fn percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
+fn load_percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
     let quantile = |percent| all.percentile(percent);
     let (p50, p90, p95, p99, max) =
         (quantile(50.0)?, quantile(90.0)?, quantile(95.0)?, quantile(99.0)?, quantile(100.0)?);
@@ -241,7 +241,7 @@ fn percentiles(all: &TimeDistribution) -> Option<LoadPercentiles> {
 }
 
 /// Time at or above the percentile: a demand has the mix and the sizes of its busy time.
-struct Busy {
+struct BusyTime {
     seconds: f64,
     reads: f64,
     writes: f64,
@@ -250,27 +250,27 @@ struct Busy {
     queue_s: f64,
 }
 
-impl Busy {
-    fn of(ticks: &[LoadTick], reached: f64) -> Busy {
+impl BusyTime {
+    fn from_ticks(ticks: &[LoadTick], reached: f64) -> BusyTime {
         let mut sums = [0.0; 6];
         // f32 keeps seven digits
-        for tick in ticks.iter().filter(|t| t.requests() >= reached * (1.0 - 1e-6) && t.requests() > 0.0) {
+        for tick in ticks.iter().filter(|t| t.requests_per_s() >= reached * (1.0 - 1e-6) && t.requests_per_s() > 0.0) {
             let each = [1.0, tick.reads, tick.writes, tick.read_bytes, tick.write_bytes, tick.queue];
             for (sum, value) in sums.iter_mut().zip(each) {
                 *sum += f64::from(value) * f64::from(tick.seconds);
             }
         }
         let [seconds, reads, writes, read_bytes, write_bytes, queue_s] = sums;
-        Busy { seconds, reads, writes, read_bytes, write_bytes, queue_s }
+        BusyTime { seconds, reads, writes, read_bytes, write_bytes, queue_s }
     }
 
-    fn demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
+    fn to_demand(&self, reached: f64, options: &MeasureOptions) -> Demand {
         let all = self.reads + self.writes;
         let size = |bytes: f64, count: f64| match count > 0.0 {
             true if bytes > 0.0 => (bytes / count).max(512.0),
             // the size of requests without bytes is assumed, and marked
             true => 0.0,
-            false => UNKNOWN_SIZE,
+            false => DEFAULT_REQUEST_BYTES,
         };
         let rate = |count: f64| reached * options.comfort * count / all;
         // a multiple of the load keeps a multiple of the requests in flight
@@ -279,7 +279,7 @@ impl Busy {
             read_size_bytes: size(self.read_bytes, self.reads),
             write_size_bytes: size(self.write_bytes, self.writes),
             queue,
-            ..Demand::typed(rate(self.reads), rate(self.writes), 4096.0)
+            ..Demand::from_rates(rate(self.reads), rate(self.writes), 4096.0)
         }
     }
 
@@ -290,7 +290,7 @@ impl Busy {
 
 /// Share of the time near a load in which requests waited at a device, which then hid some. Devices may be saturated at
 /// different times.
-fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
+fn waiting_time_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
     let waiting: HashSet<i64> = front.loaded.iter().map(|tick| tick.time_ns).collect();
     let kept_s: f64 = front.loaded.iter().map(|tick| f64::from(tick.seconds)).sum();
     // of a long log, not every such tick is kept
@@ -298,7 +298,7 @@ fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
     let until_ns = front.loaded.last().filter(|_| is_cut).map_or(i64::MAX, |tick| tick.time_ns);
     let (mut all_s, mut waiting_s) = (0.0, 0.0);
     for tick in ticks.iter().filter(|tick| tick.time_ns <= until_ns) {
-        if (NEAR_LOAD * reached..=reached / NEAR_LOAD).contains(&tick.requests()) {
+        if (NEAR_LOAD_SHARE * reached..=reached / NEAR_LOAD_SHARE).contains(&tick.requests_per_s()) {
             all_s += f64::from(tick.seconds);
             waiting_s += if waiting.contains(&tick.time_ns) { f64::from(tick.seconds) } else { 0.0 };
         }
@@ -307,7 +307,7 @@ fn waiting_share(ticks: &[LoadTick], front: &FrontLoad, reached: f64) -> f64 {
 }
 
 /// Adds estimates to the demand, and marks them. Hidden load counts by its device's share of the demand's time.
-fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Demand, comfort: f64) {
+fn apply_estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Demand, comfort: f64) {
     let mut marks: Vec<EstimatedField> = Vec::new();
     let mut mark = |field: &str, how: String| marks.push(EstimatedField { field: field.into(), how });
     demand.sequential_share = series.sequential_share;
@@ -316,7 +316,7 @@ fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Dem
         ("write_size_bytes", demand.writes_per_s, &mut demand.write_size_bytes),
     ] {
         if count > 0.0 && *size <= 0.0 {
-            *size = UNKNOWN_SIZE;
+            *size = DEFAULT_REQUEST_BYTES;
             mark(field, "the log has requests without bytes; 4 KiB each are assumed".into());
         }
     }
@@ -331,7 +331,7 @@ fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Dem
             "without swapping, assuming that its requests are as large as the others".into(),
         );
     }
-    for front in series.fronts.iter().filter(|front| front.inverted && front.level.is_some()) {
+    for front in series.fronts.iter().filter(|front| front.from_members && front.level.is_some()) {
         mark(
             "reads_per_s, writes_per_s",
             format!("{}: from its members' load, assuming that all writes are small", front.name),
@@ -343,7 +343,7 @@ fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Dem
     if more > 0.0 {
         let before = demand.requests_per_s() / comfort;
         let factor = (before + more) / before;
-        *demand = demand.scaled(factor);
+        *demand = demand.scaled_by(factor);
         let how = hidden.iter().find(|(_, h)| h.asked_per_s.is_some()).map_or("", |(_, h)| h.method.as_str());
         let how = format!("{how}; saturation hid {:.0} %", (1.0 - 1.0 / factor) * 100.0);
         demand.estimated.push(EstimatedField { field: "reads_per_s, writes_per_s".into(), how });
@@ -353,8 +353,8 @@ fn estimates(series: &LoadSeries, hidden: &[(f64, HiddenLoad)], demand: &mut Dem
 /// Index of dispersion of the arrivals around a changing load: half the mean square of the difference of neighbouring
 /// ticks, over their mean (Allan's variance, which slow changes do not increase; Poisson arrivals give 1 at any length
 /// of the tick).
-fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
-    let count = |t: &LoadTick| t.requests() * f64::from(t.seconds);
+fn arrival_dispersion(ticks: &[LoadTick]) -> Option<f64> {
+    let count = |t: &LoadTick| t.requests_per_s() * f64::from(t.seconds);
     let (mut squares, mut sum, mut pairs) = (0.0, 0.0, 0.0);
     for pair in ticks.windows(2) {
         let [a, b] = pair else { continue };
@@ -371,17 +371,17 @@ fn burstiness(ticks: &[LoadTick]) -> Option<f64> {
 
 /// Variance over mean of the requests in a tick, over the whole log: only for ticks of one length, because longer ones
 /// hold more at the same load.
-fn dispersion(ticks: &[LoadTick]) -> Option<f64> {
-    let usual = median_s(ticks);
+fn request_dispersion(ticks: &[LoadTick]) -> Option<f64> {
+    let usual = median_tick_s(ticks);
     let alike = ticks.iter().filter(|t| (f64::from(t.seconds) / usual - 1.0).abs() < 0.05);
-    let counts: Vec<f64> = alike.map(|t| t.requests() * f64::from(t.seconds)).collect();
+    let counts: Vec<f64> = alike.map(|t| t.requests_per_s() * f64::from(t.seconds)).collect();
     let mean = counts.iter().sum::<f64>() / counts.len() as f64;
     let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / counts.len() as f64;
     (mean > 0.0).then(|| variance / mean)
 }
 
 /// Growth of the used space, with its interval; `None` for less than a day or if nothing can be said.
-fn growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
+fn capacity_growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     const DAY_S: f64 = 86_400.0;
     let (first, last) = (used.first()?.0, used.last()?.0);
     let second = |ns: i64| (ns - first) as f64 * 1e-9;
@@ -415,7 +415,7 @@ pub fn utc_offsets(ticks: &[LoadTick], of_zone: impl Fn(i64) -> i64) -> Vec<(i64
 fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
     const NEAR: f64 = 0.7;
     let ticks = &series.ticks;
-    let (first, last) = range(ticks);
+    let (first, last) = time_range(ticks);
     let offset_s = |time_ns: i64| {
         let offset = series.utc_offsets.iter().rev().find(|(from_ns, _)| *from_ns <= time_ns);
         offset.map_or(utc_offset_s, |(_, offset_s)| *offset_s)
@@ -428,7 +428,7 @@ fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
         let half_s = (f64::from(tick.seconds) / 2.0) as i64;
         let middle = tick.time_ns.div_euclid(1_000_000_000) + offset_s(tick.time_ns) - half_s;
         let hour = &mut hours[(middle.rem_euclid(86_400) / 3600) as usize % 24];
-        hour.0 += tick.requests() * f64::from(tick.seconds);
+        hour.0 += tick.requests_per_s() * f64::from(tick.seconds);
         hour.1 += f64::from(tick.seconds);
     }
     let mean = |hour: &(f64, f64)| if hour.1 > 0.0 { hour.0 / hour.1 } else { 0.0 };
@@ -436,14 +436,14 @@ fn busy_hours(series: &LoadSeries, utc_offset_s: i64) -> Option<Vec<u8>> {
     Some((0..24u8).filter(|hour| mean(&hours[usize::from(*hour)]) >= NEAR * busiest && busiest > 0.0).collect())
 }
 
-fn device(front: &FrontLoad, percentile: f64) -> FrontSummary {
+fn front_summary(front: &FrontLoad, percentile: f64) -> FrontSummary {
     let sums = &front.sums;
     let (reads, writes) = (sums.reads / sums.seconds, sums.writes / sums.seconds);
     FrontSummary {
         name: front.name.clone(),
         level: front.level.map(|level| level.name()),
         members: front.members,
-        from_members: front.inverted,
+        from_members: front.from_members,
         requests_per_s: front.rates.quantile(percentile / 100.0).unwrap_or(0.0) / 100.0,
         member_load_per_s: front.member_load(reads, writes),
         response_s: Some(sums.response_s()).filter(|s| s.is_finite()),
@@ -468,7 +468,7 @@ fn sum_of_percentiles(fronts: &[FrontLoad], devices: &[FrontSummary], percentile
 }
 
 /// Inputs of a summary.
-struct MeasuredParts<'a> {
+struct SummaryInputs<'a> {
     options: &'a MeasureOptions,
     rates: &'a TimeDistribution,
     /// The percentile of all requests per second.
@@ -479,18 +479,19 @@ struct MeasuredParts<'a> {
     demand: &'a Demand,
 }
 
-fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
+fn summarize_load(series: &LoadSeries, parts: SummaryInputs<'_>) -> LoadSummary {
     let (ticks, options) = (&series.ticks, parts.options);
-    let bytes = distribution(ticks, |t| t.bytes() as f32);
-    let mut devices: Vec<FrontSummary> = series.fronts.iter().map(|front| device(front, options.percentile)).collect();
+    let bytes = time_distribution(ticks, |t| t.bytes_per_s() as f32);
+    let mut devices: Vec<FrontSummary> =
+        series.fronts.iter().map(|front| front_summary(front, options.percentile)).collect();
     // devices have histograms; for a single device, all requests are its own
     if let ([single], true) = (&mut devices[..], series.swap[2] <= 0.0) {
         single.requests_per_s = parts.reached;
     }
     let of_each = sum_of_percentiles(&series.fronts, &devices, options.percentile);
     let none = LoadPercentiles { mean: 0.0, p50: 0.0, p90: 0.0, p95: 0.0, p99: 0.0, max: 0.0 };
-    let interval_s = median_s(ticks);
-    let (from, to) = range(ticks);
+    let interval_s = median_tick_s(ticks);
+    let (from, to) = time_range(ticks);
     LoadSummary {
         from: diskwright_base::timestamp::format_rfc3339(from),
         to: diskwright_base::timestamp::format_rfc3339(to),
@@ -498,31 +499,31 @@ fn summary(series: &LoadSeries, parts: MeasuredParts<'_>) -> LoadSummary {
         gap_ticks: series.gaps.0,
         interval_s,
         rating: parts.rating,
-        requests_per_s: percentiles(parts.rates).unwrap_or(none),
-        bytes_per_s: percentiles(&bytes).unwrap_or(none),
-        queue: percentiles(&distribution(ticks, |t| t.queue)),
+        requests_per_s: load_percentiles(parts.rates).unwrap_or(none),
+        bytes_per_s: load_percentiles(&bytes).unwrap_or(none),
+        queue: load_percentiles(&time_distribution(ticks, |t| t.queue)),
         sum_of_percentiles_per_s: of_each,
         oversize: if parts.reached > 0.0 { of_each / parts.reached } else { 1.0 },
-        dispersion: dispersion(ticks),
+        dispersion: request_dispersion(ticks),
         merged_share: Some(series.merged.0 / (series.merged.0 + series.merged.1)).filter(|share| *share > 0.0),
         busy_hours: busy_hours(series, options.utc_offset_s),
         response_s: parts.response_s,
-        swap: swap(series, parts.rates.mean().unwrap_or(0.0)),
+        swap: summarize_swap(series, parts.rates.mean().unwrap_or(0.0)),
         devices,
         hidden: parts.hidden,
-        notes: notes(series, options, &bytes, interval_s, parts.demand),
+        notes: load_notes(series, options, &bytes, interval_s, parts.demand),
     }
 }
 
 /// Swapping on average; `None` if there was none.
-fn swap(series: &LoadSeries, others_per_s: f64) -> Option<SwapLoad> {
+fn summarize_swap(series: &LoadSeries, others_per_s: f64) -> Option<SwapLoad> {
     let seconds: f64 = series.ticks.iter().map(|t| f64::from(t.seconds)).sum();
     let [read_bytes_per_s, write_bytes_per_s, requests_per_s] = series.swap.map(|amount| amount / seconds);
     let share = requests_per_s / (requests_per_s + others_per_s);
     (requests_per_s > 0.0).then_some(SwapLoad { read_bytes_per_s, write_bytes_per_s, requests_per_s, share })
 }
 
-fn notes(
+fn load_notes(
     series: &LoadSeries,
     options: &MeasureOptions,
     bytes: &TimeDistribution,

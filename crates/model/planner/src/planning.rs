@@ -8,57 +8,57 @@ use diskwright_simulator::catalogue::DriveClass;
 
 use crate::PlanError;
 use crate::answer::{BreakEven, FrontierPoint, PlanAnswer, RejectedDesign};
-use crate::bought::bought;
-use crate::context::{PlanContext, by_cost, missed};
+use crate::controller_path::find_controllers;
 use crate::demand::Demand;
-use crate::describe;
-use crate::doubtful::{TRIES, decided, simulate_doubtful};
-use crate::judged::{LOAD, RESPONSE};
+use crate::design_part::list_parts;
+use crate::design_summary;
+use crate::doubtful_designs::{MAX_SIMULATED, decide_by_simulation, simulate_doubtful};
+use crate::judged_design::{RESPONSE_LIMIT, SIZED_BY_LOAD};
 use crate::limits::PlanLimits;
 use crate::notes;
-use crate::parts::parts;
-use crate::paths::controllers;
-use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search, worst_failure};
+use crate::plan_context::{PlanContext, compare_by_cost, find_missed_target};
+use crate::purchase::list_purchases;
+use crate::search::{DesignFailure, JudgedDesign, SearchOutcome, search_designs, worst_failure};
 
 /// Maximum number of listed designs with parts of one kind.
-const MOST_OF_A_KIND: usize = 2;
+const MAX_OF_A_KIND: usize = 2;
 /// Maximum number of cheaper designs that fail.
-const MOST_REJECTED: usize = 8;
+const MAX_REJECTED: usize = 8;
 
 /// Finds designs for a demand.
 ///
 /// # Errors
 /// An impossible demand, contradictory limits, and unknown names.
 pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanError> {
-    demand.check()?;
-    limits.check()?;
-    let parts = parts(demand, limits)?;
+    demand.check_values()?;
+    limits.check_consistency()?;
+    let parts = list_parts(demand, limits)?;
     if parts.is_empty() {
         return Err(PlanError::Contradiction("the limits exclude every drive and volume; drop one of them".into()));
     }
-    let offers = controllers(limits)?;
+    let offers = find_controllers(limits)?;
     let context = PlanContext { demand, limits, parts: &parts, offers: &offers };
-    let mut outcome = search(demand, limits, &parts, &offers);
+    let mut outcome = search_designs(demand, limits, &parts, &offers);
     if outcome.searched == 0 {
         return Err(PlanError::Contradiction("the limits exclude every design; drop one of them".into()));
     }
     simulate_doubtful(&context, &mut outcome);
-    outcome.feasible.sort_by(by_cost);
-    let ShortList { mut list, refused, .. } = short_list(&context, &outcome);
+    outcome.feasible.sort_by(compare_by_cost);
+    let ShortList { mut list, refused_by_simulation: refused, .. } = short_list(&context, &outcome);
     // a design refused by the simulation fails like one refused by the analysis
-    outcome.feasible.retain(|judged| !refused.iter().any(|other| other.is_same(judged)));
+    outcome.feasible.retain(|judged| !refused.iter().any(|other| other.is_same_design(judged)));
     outcome.failing.extend(refused.iter().cloned());
     if list.is_empty() {
-        list.extend(nearest(&context, &outcome));
+        list.extend(find_nearest(&context, &outcome));
     }
     let feasible = list.iter().any(|judged| judged.failure.is_none());
     let best_cost = list.first().filter(|_| feasible).and_then(|judged| judged.cost);
     let mut answer = PlanAnswer {
         demand: demand.clone(),
-        designs: list.iter().map(|judged| describe::design(&context, judged)).collect(),
+        designs: list.iter().map(|judged| design_summary::describe_design(&context, judged)).collect(),
         feasible,
         rejected: Vec::new(),
-        frontier: frontier(&context, &outcome),
+        frontier: build_frontier(&context, &outcome),
         break_even: Vec::new(),
         searched: outcome.searched,
         notes: Vec::new(),
@@ -68,13 +68,13 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
     }
     // the limit of the nearest design comes first
     let nearest = list.first().filter(|_| !feasible);
-    let others = refused.iter().chain(cheaper(&context, &outcome, best_cost)).collect();
-    answer.rejected = rejections(&context, nearest, others, best_cost);
+    let others = refused.iter().chain(cheaper_failures(&context, &outcome, best_cost)).collect();
+    answer.rejected = list_rejections(&context, nearest, others, best_cost);
     if feasible {
-        answer.break_even = break_even(&context, &list);
+        answer.break_even = break_even_prices(&context, &list);
     }
-    reasons(&mut answer);
-    answer.notes = notes::notes(&context, &outcome, &answer);
+    explain_ranks(&mut answer);
+    answer.notes = notes::collect_notes(&context, &outcome, &answer);
     Ok(answer)
 }
 
@@ -82,7 +82,7 @@ pub fn plan(demand: &Demand, limits: &PlanLimits) -> Result<PlanAnswer, PlanErro
 /// for media other than that of the cheapest, if they meet the demand.
 fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortList<'a> {
     let mut choice = ShortList::default();
-    let places = context.limits.list;
+    let places = context.limits.list_length;
     for max_of_media in [places.div_ceil(2), places] {
         let mut tries = 4 * places;
         for judged in &outcome.feasible {
@@ -91,11 +91,11 @@ fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortLi
             }
             if choice.has_room(context, judged, max_of_media) {
                 tries -= 1;
-                choice.simulate(context, judged);
+                choice.simulate_candidate(context, judged);
             }
         }
     }
-    choice.list.sort_by(by_cost);
+    choice.list.sort_by(compare_by_cost);
     choice
 }
 
@@ -104,46 +104,47 @@ fn short_list<'a>(context: &PlanContext<'a>, outcome: &SearchOutcome) -> ShortLi
 struct ShortList<'a> {
     list: Vec<JudgedDesign>,
     /// Designs that meet the demand only in the analysis, with what they miss.
-    refused: Vec<JudgedDesign>,
+    refused_by_simulation: Vec<JudgedDesign>,
     /// Kind, level and medium of each design.
-    taken: Vec<(&'a str, &'a str, &'a str)>,
+    kinds_taken: Vec<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> ShortList<'a> {
     /// True if the list accepts the design: alternatives differ in kind or in level.
     fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, max_of_media: usize) -> bool {
-        let (kind, level, medium) = (kind(context, judged), judged.level.name(), medium(context, judged));
-        let max_of_kind = if medium == "cloud" { 1 } else { MOST_OF_A_KIND };
-        let of_kind = self.taken.iter().filter(|taken| taken.0 == kind);
-        let title = context.title(judged);
+        let (kind, level, medium) = (part_kind(context, judged), judged.level.name(), medium_name(context, judged));
+        let max_of_kind = if medium == "cloud" { 1 } else { MAX_OF_A_KIND };
+        let of_kind = self.kinds_taken.iter().filter(|taken| taken.0 == kind);
+        let title = context.design_title(judged);
         of_kind.clone().count() < max_of_kind
             && of_kind.clone().all(|taken| taken.1 != level)
-            && self.taken.iter().filter(|taken| taken.2 == medium).count() < max_of_media
-            && !self.refused.iter().any(|refused| context.title(refused) == title)
+            && self.kinds_taken.iter().filter(|taken| taken.2 == medium).count() < max_of_media
+            && !self.refused_by_simulation.iter().any(|refused| context.design_title(refused) == title)
     }
 
-    fn simulate(&mut self, context: &PlanContext<'a>, judged: &JudgedDesign) {
-        let judged = JudgedDesign { simulated: context.simulated(judged), ..judged.clone() };
-        let failure = judged.simulated.as_ref().and_then(|found| missed(context.demand, &judged, found));
+    fn simulate_candidate(&mut self, context: &PlanContext<'a>, judged: &JudgedDesign) {
+        let judged = JudgedDesign { simulated: context.simulate_healthy(judged), ..judged.clone() };
+        let failure = judged.simulated.as_ref().and_then(|found| find_missed_target(context.demand, &judged, found));
         if failure.is_some() {
-            self.refused.push(JudgedDesign { failure, ..judged });
+            self.refused_by_simulation.push(JudgedDesign { failure, ..judged });
             return;
         }
-        self.taken.push((kind(context, &judged), judged.level.name(), medium(context, &judged)));
-        let pressed_by = self.refused.iter().rev().find(|fewer| fewer.is_alike(&judged)).map(pressed_by);
+        self.kinds_taken.push((part_kind(context, &judged), judged.level.name(), medium_name(context, &judged)));
+        let pressed_by =
+            self.refused_by_simulation.iter().rev().find(|fewer| fewer.is_same_family(&judged)).map(binding_limit);
         self.list.push(JudgedDesign { sized_by: pressed_by.unwrap_or(judged.sized_by), ..judged });
     }
 }
 
 /// Returns the reason for more members of a design that the simulation refused.
-fn pressed_by(refused: &JudgedDesign) -> &'static str {
-    let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
-    if is_late { RESPONSE } else { LOAD }
+fn binding_limit(refused: &JudgedDesign) -> &'static str {
+    let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE_LIMIT);
+    if is_late { RESPONSE_LIMIT } else { SIZED_BY_LOAD }
 }
 
 /// Returns `hdd`, `ssd` or `cloud`.
-fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
-    match context.parts[judged.part].class {
+fn medium_name(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
+    match context.parts[judged.part_index].class {
         DriveClass::Cloud => "cloud",
         DriveClass::Hdd => "hdd",
         _ => "ssd",
@@ -151,74 +152,80 @@ fn medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
 }
 
 /// Kind of a design's part: the group of drives that share a price, or the volume type.
-fn kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
-    let id = &context.parts[judged.part].id;
-    context.limits.prices.group(id).map_or(id, |group| &group.id)
+fn part_kind<'a>(context: &PlanContext<'a>, judged: &JudgedDesign) -> &'a str {
+    let id = &context.parts[judged.part_index].id;
+    context.limits.prices.find_group(id).map_or(id, |group| &group.id)
 }
 
 /// If nothing meets the demand: the design that misses it by least. Analysis and simulation are not equally strict, so
 /// the nearest in the analysis is simulated, and is only named if nothing else is nearer then. If it meets the demand
 /// in the simulation, it misses nothing any more.
-fn nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
-    let with_worst = |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.with()), ..judged };
+fn find_nearest(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Option<JudgedDesign> {
+    let with_worst =
+        |judged: JudgedDesign| JudgedDesign { failure: worst_failure(&judged, context.judging_inputs()), ..judged };
     let factor = |judged: &JudgedDesign| judged.failure.as_ref().map_or(0.0, |failure| failure.factor);
     let mut failing: Vec<JudgedDesign> = outcome.failing.iter().cloned().map(with_worst).collect();
-    for _ in 0..TRIES {
-        let closest = failing.iter_mut().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))?;
+    for _ in 0..MAX_SIMULATED {
+        let closest = failing.iter_mut().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(compare_by_cost(a, b)))?;
         // designs that cannot keep up in the analysis are not simulated: they have no steady state
         if closest.simulated.is_some() || closest.response.is_none() {
             break;
         }
-        let simulated = with_worst(decided(context, closest.clone()));
+        let simulated = with_worst(decide_by_simulation(context, closest.clone()));
         if simulated.simulated.is_none() {
             break;
         }
         *closest = simulated;
     }
-    failing.into_iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(by_cost(a, b)))
+    failing.into_iter().min_by(|a, b| factor(a).total_cmp(&factor(b)).then(compare_by_cost(a, b)))
 }
 
 /// Designs that are cheaper than the best and fail, the cheapest first, one of each part and level.
-fn cheaper<'o>(context: &PlanContext<'_>, outcome: &'o SearchOutcome, best: Option<f64>) -> Vec<&'o JudgedDesign> {
+fn cheaper_failures<'o>(
+    context: &PlanContext<'_>,
+    outcome: &'o SearchOutcome,
+    best: Option<f64>,
+) -> Vec<&'o JudgedDesign> {
     let is_cheaper = |design: &&JudgedDesign| best.is_none_or(|best| design.cost.is_some_and(|cost| cost < best));
     let mut failing: Vec<&JudgedDesign> = outcome.failing.iter().filter(is_cheaper).collect();
-    failing.sort_by(|a, b| by_cost(a, b));
+    failing.sort_by(|a, b| compare_by_cost(a, b));
     let mut taken: BTreeSet<(&str, &str)> = BTreeSet::new();
-    failing.retain(|judged| taken.insert((&context.parts[judged.part].id, judged.level.name())));
+    failing.retain(|judged| taken.insert((&context.parts[judged.part_index].id, judged.level.name())));
     failing
 }
 
 /// Lists why designs are not on the list, each once: the nearest, if there is one, then the first of each kind and
 /// level, so that no kind takes all places, then more of them.
-fn rejections(
+fn list_rejections(
     context: &PlanContext<'_>,
     nearest: Option<&JudgedDesign>,
     others: Vec<&JudgedDesign>,
     best: Option<f64>,
 ) -> Vec<RejectedDesign> {
     let mut kinds: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let is_first = |judged: &&JudgedDesign| kinds.insert((kind(context, judged), judged.level.name()));
+    let is_first = |judged: &&JudgedDesign| kinds.insert((part_kind(context, judged), judged.level.name()));
     let (firsts, more): (Vec<_>, Vec<_>) = others.into_iter().partition(is_first);
     let mut titles: BTreeSet<String> = BTreeSet::new();
-    let all = nearest.into_iter().chain(firsts).chain(more).filter(|judged| titles.insert(context.title(judged)));
-    all.filter_map(|judged| rejection(context, judged, best)).take(MOST_REJECTED).collect()
+    let all =
+        nearest.into_iter().chain(firsts).chain(more).filter(|judged| titles.insert(context.design_title(judged)));
+    all.filter_map(|judged| describe_rejection(context, judged, best)).take(MAX_REJECTED).collect()
 }
 
 /// Describes why a design is not on the list.
-fn rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>) -> Option<RejectedDesign> {
-    let DesignFailure { because, limit, .. } = judged.failure.clone()?;
-    let price_period = context.parts[judged.part].period();
+fn describe_rejection(context: &PlanContext<'_>, judged: &JudgedDesign, best: Option<f64>) -> Option<RejectedDesign> {
+    let DesignFailure { reason: because, limit, .. } = judged.failure.clone()?;
+    let price_period = context.parts[judged.part_index].price_period();
     let (price, cost) = (judged.price, judged.cost);
     let cheaper = best.zip(cost).map(|(best, cost)| cost < best);
-    Some(RejectedDesign { design: context.title(judged), because, limit, price, price_period, cost, cheaper })
+    Some(RejectedDesign { design: context.design_title(judged), because, limit, price, price_period, cost, cheaper })
 }
 
 /// Returns designs that no other beats in both cost and response, the cheapest first.
-fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierPoint> {
+fn build_frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierPoint> {
     let mut points: Vec<(&JudgedDesign, f64, f64)> = Vec::new();
     for judged in outcome.feasible.iter().chain(&outcome.failing) {
         let meets = judged.failure.is_none();
-        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE);
+        let by_response = judged.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE_LIMIT);
         if let (Some(cost), Some(response), true) = (judged.cost, &judged.response, meets || by_response) {
             // designs that the simulation refused are as slow as it says
             let simulated = judged.simulated.and_then(|found| found.response_s);
@@ -233,26 +240,30 @@ fn frontier(context: &PlanContext<'_>, outcome: &SearchOutcome) -> Vec<FrontierP
         if response_s < best * 0.99 {
             best = response_s;
             let meets = judged.failure.is_none();
-            frontier.push(FrontierPoint { design: context.title(judged), cost, response_s, meets });
+            frontier.push(FrontierPoint { design: context.design_title(judged), cost, response_s, meets });
         }
     }
     frontier
 }
 
 /// Returns prices at which others of the list would rank first.
-fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven> {
+fn break_even_prices(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven> {
     let currency = &context.limits.currency;
     let Some((first, others)) = list.split_first() else { return Vec::new() };
     let Some(cost) = first.cost else { return Vec::new() };
     let mut all = Vec::new();
     for judged in others {
-        let part = &context.parts[judged.part];
-        if part.id == context.parts[first.part].id || part.volume.is_some() {
+        let part = &context.parts[judged.part_index];
+        if part.id == context.parts[first.part_index].id || part.volume.is_some() {
             continue;
         }
         let kept = context.limits.existing.as_ref().map_or(0, |existing| existing.count);
-        let items =
-            bought(part, (judged.count + judged.spares).saturating_sub(kept), context.path(judged).as_ref(), currency);
+        let items = list_purchases(
+            part,
+            (judged.count + judged.spares).saturating_sub(kept),
+            context.design_path(judged).as_ref(),
+            currency,
+        );
         let [drives, rest @ ..] = &items[..] else { continue };
         let Some(rest) = rest.iter().map(|item| item.price).sum::<Option<f64>>() else { continue };
         // the controllers are paid first
@@ -261,12 +272,12 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
             continue;
         }
         let now = part.price.as_ref().map(|price| price.amount);
-        let per_tb = |price: f64| format_significant(price / (part.bytes / 1e12));
+        let per_tb = |price: f64| format_significant(price / (part.capacity_bytes / 1e12));
         let today = now.map_or_else(
             || "its price is unknown".to_owned(),
             |now| format!("it is {} {currency} ({} per TB)", format_significant(now), per_tb(now)),
         );
-        let title = context.title(judged);
+        let title = context.design_title(judged);
         let sentence = format!(
             "{title} would rank first below {} {currency} per drive ({} per TB); {today}",
             format_significant(below),
@@ -281,7 +292,7 @@ fn break_even(context: &PlanContext<'_>, list: &[JudgedDesign]) -> Vec<BreakEven
 }
 
 /// Describes how much more a design costs than the first, which costs nothing if the existing drives suffice.
-fn more_expensive(own: f64, best: f64, currency: &str) -> String {
+fn describe_extra_cost(own: f64, best: f64, currency: &str) -> String {
     match own - best {
         more if more <= 0.005 * best => "the same price as rank 1".to_owned(),
         more if best <= 0.0 => format!("{} {currency} more than rank 1", format_significant(more)),
@@ -290,7 +301,7 @@ fn more_expensive(own: f64, best: f64, currency: &str) -> String {
 }
 
 /// Explains the rank of each design.
-fn reasons(answer: &mut PlanAnswer) {
+fn explain_ranks(answer: &mut PlanAnswer) {
     let Some(first) = answer.designs.first() else { return };
     let (cost, response, currency) = (first.cost, first.response_s.mean, first.currency.clone());
     let feasible = answer.feasible;
@@ -300,10 +311,10 @@ fn reasons(answer: &mut PlanAnswer) {
             "offer" => "as large and fast as needed".to_owned(),
             "capacity" => "sized by capacity".to_owned(),
             "queue" => "sized by the requests in flight".to_owned(),
-            LOAD => "sized by the load: fewer cannot keep up".to_owned(),
+            SIZED_BY_LOAD => "sized by the load: fewer cannot keep up".to_owned(),
             _ => "sized by the response time".to_owned(),
         };
-        let carries = format!("it sustains {}", design.headroom_words());
+        let carries = format!("it sustains {}", design.describe_headroom());
         design.why = match (feasible, design.rank, design.cost, cost) {
             (false, ..) => "no design meets the demand; this one comes closest".into(),
             (_, 1, Some(own), _) => {
@@ -314,7 +325,7 @@ fn reasons(answer: &mut PlanAnswer) {
             }
             (_, _, Some(own), Some(best)) => format!(
                 "{}, {} instead of {}; {sized}; {carries}",
-                more_expensive(own, best, &currency),
+                describe_extra_cost(own, best, &currency),
                 format_value(design.response_s.mean, "s"),
                 format_value(response, "s")
             ),
@@ -332,33 +343,34 @@ mod tests {
     use super::*;
     use crate::demand::{ResponseStatistic, ResponseTarget};
     use crate::limits::PartFilter;
-    use crate::prices::built_in;
-    use crate::simulated::SimulatedResponse;
+    use crate::prices::built_in_prices;
+    use crate::simulation::SimulatedResponse;
 
-    fn limits() -> PlanLimits {
-        PlanLimits { simulated_requests: 2000, ..PlanLimits::usual(built_in(), "2026-11-23") }
+    fn default_limits() -> PlanLimits {
+        PlanLimits { simulated_requests: 2000, ..PlanLimits::with_defaults(built_in_prices(), "2026-11-23") }
     }
 
-    fn within(ms: f64, demand: Demand) -> Demand {
-        Demand { response: Some(ResponseTarget { target_s: ms / 1e3, of: ResponseStatistic::Mean }), ..demand }
-    }
-
-    #[test]
-    fn what_costs_nothing_is_no_base_of_a_percentage() {
-        assert_eq!(more_expensive(0.0, 0.0, "USD"), "the same price as rank 1");
-        assert_eq!(more_expensive(365.0, 0.0, "USD"), "365 USD more than rank 1");
-        assert_eq!(more_expensive(100.4, 100.0, "USD"), "the same price as rank 1");
-        assert_eq!(more_expensive(150.0, 100.0, "USD"), "50 % more expensive than rank 1");
+    fn demand_within_ms(ms: f64, demand: Demand) -> Demand {
+        Demand { response: Some(ResponseTarget { target_s: ms / 1e3, statistic: ResponseStatistic::Mean }), ..demand }
     }
 
     #[test]
-    fn what_was_simulated_is_not_simulated_again() {
+    fn zero_cost_is_no_base_for_a_percentage() {
+        assert_eq!(describe_extra_cost(0.0, 0.0, "USD"), "the same price as rank 1");
+        assert_eq!(describe_extra_cost(365.0, 0.0, "USD"), "365 USD more than rank 1");
+        assert_eq!(describe_extra_cost(100.4, 100.0, "USD"), "the same price as rank 1");
+        assert_eq!(describe_extra_cost(150.0, 100.0, "USD"), "50 % more expensive than rank 1");
+    }
+
+    #[test]
+    fn simulates_each_design_once() {
         // the analysis treats sequential positions as random, so the simulation decides
-        let demand = Demand { sequential_share: Some(0.9), ..Demand::typed(300.0, 20.0, 65536.0) };
-        let (demand, limits) = (within(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() });
-        let parts = parts(&demand, &limits).expect("a drive");
+        let demand = Demand { sequential_share: Some(0.9), ..Demand::from_rates(300.0, 20.0, 65536.0) };
+        let (demand, limits) =
+            (demand_within_ms(10.0, demand), PlanLimits { drives: vec!["st24000nm002h".into()], ..default_limits() });
+        let parts = list_parts(&demand, &limits).expect("a drive");
         let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
-        let mut outcome = search(&demand, &limits, &parts, &[]);
+        let mut outcome = search_designs(&demand, &limits, &parts, &[]);
         assert!(outcome.feasible.iter().chain(&outcome.failing).all(|judged| judged.simulated.is_none()));
         simulate_doubtful(&context, &mut outcome);
         let accepted = outcome.feasible.iter_mut().find(|judged| judged.simulated.is_some()).expect("one is accepted");
@@ -368,35 +380,36 @@ mod tests {
         let accepted = accepted.clone();
         outcome.feasible = vec![accepted.clone()];
         assert_eq!(short_list(&context, &outcome).list[0].simulated, Some(known));
-        assert_eq!(describe::design(&context, &accepted).response_s.mean, 0.001_234);
+        assert_eq!(design_summary::describe_design(&context, &accepted).response_s.mean, 0.001_234);
         // nor is the nearest
-        let failure = missed(&within(1.0, demand.clone()), &accepted, &known);
+        let failure = find_missed_target(&demand_within_ms(1.0, demand.clone()), &accepted, &known);
         outcome.failing = vec![JudgedDesign { failure, ..accepted }];
-        assert_eq!(nearest(&context, &outcome).expect("one").simulated, Some(known));
+        assert_eq!(find_nearest(&context, &outcome).expect("one").simulated, Some(known));
     }
 
     #[test]
-    fn every_kind_and_level_that_fails_is_told_before_more_of_one() {
-        let demand = within(5.0, Demand { capacity_bytes: Some(100e12), ..Demand::typed(900.0, 300.0, 8192.0) });
-        let limits = PlanLimits { only: vec![PartFilter::Hdd], ..limits() };
-        let parts = parts(&demand, &limits).expect("drives");
+    fn lists_every_failing_kind_and_level_before_more_of_one() {
+        let demand =
+            demand_within_ms(5.0, Demand { capacity_bytes: Some(100e12), ..Demand::from_rates(900.0, 300.0, 8192.0) });
+        let limits = PlanLimits { only: vec![PartFilter::Hdd], ..default_limits() };
+        let parts = list_parts(&demand, &limits).expect("drives");
         let context = PlanContext { demand: &demand, limits: &limits, parts: &parts, offers: &[] };
-        let outcome = search(&demand, &limits, &parts, &[]);
-        let failing = cheaper(&context, &outcome, None);
-        let sort = |judged: &JudgedDesign| (kind(&context, judged).to_owned(), judged.level.name());
+        let outcome = search_designs(&demand, &limits, &parts, &[]);
+        let failing = cheaper_failures(&context, &outcome, None);
+        let sort = |judged: &JudgedDesign| (part_kind(&context, judged).to_owned(), judged.level.name());
         let sorts = |all: &[&JudgedDesign]| all.iter().map(|judged| sort(judged)).collect::<BTreeSet<_>>().len();
-        let listed = rejections(&context, None, failing.clone(), None);
+        let listed = list_rejections(&context, None, failing.clone(), None);
         let found: Vec<&JudgedDesign> = listed
             .iter()
-            .filter_map(|listed| failing.iter().copied().find(|judged| context.title(judged) == listed.design))
+            .filter_map(|listed| failing.iter().copied().find(|judged| context.design_title(judged) == listed.design))
             .collect();
-        let cheapest = &failing[..MOST_REJECTED];
-        assert!(listed.len() == MOST_REJECTED && found.len() == MOST_REJECTED, "{listed:?}");
-        assert_eq!(sorts(&found), sorts(&failing).min(MOST_REJECTED), "{listed:?}");
+        let cheapest = &failing[..MAX_REJECTED];
+        assert!(listed.len() == MAX_REJECTED && found.len() == MAX_REJECTED, "{listed:?}");
+        assert_eq!(sorts(&found), sorts(&failing).min(MAX_REJECTED), "{listed:?}");
         assert!(sorts(cheapest) < sorts(&found), "the cheapest are of as many sorts");
         // the cheapest of each kind
         for judged in &found[..sorts(&found)] {
-            assert!(failing.iter().all(|other| sort(other) != sort(judged) || by_cost(judged, other).is_le()));
+            assert!(failing.iter().all(|other| sort(other) != sort(judged) || compare_by_cost(judged, other).is_le()));
         }
     }
 }

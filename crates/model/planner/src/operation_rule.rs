@@ -12,50 +12,51 @@ pub struct OperationRule {
     /// Size of the largest request that is one operation, bytes.
     pub unit_bytes: f64,
     /// Each counted operation uses a whole unit of the bytes, however small it was (AWS st1 and sc1).
-    pub whole: bool,
+    pub draws_whole_units: bool,
     /// Operations that a write counts for.
     pub write_cost: f64,
     /// Requests that continue where the last one ended count together. Only if whole units are used: others merge such
     /// requests if they can, and no purchase should depend on that.
-    pub merges: bool,
+    pub merges_sequential: bool,
 }
 
 /// Rule of most volumes and of all instances: 256 KiB.
-pub const USUAL: OperationRule = OperationRule { unit_bytes: 262_144.0, whole: false, write_cost: 1.0, merges: false };
+pub const DEFAULT_RULE: OperationRule =
+    OperationRule { unit_bytes: 262_144.0, draws_whole_units: false, write_cost: 1.0, merges_sequential: false };
 
 impl OperationRule {
     /// Returns the rule of a volume in the catalogue.
-    pub fn of(spec: &VolumeSpec) -> OperationRule {
+    pub fn for_volume(spec: &VolumeSpec) -> OperationRule {
         OperationRule {
             unit_bytes: spec.operation_bytes as f64,
-            whole: spec.whole_operations,
+            draws_whole_units: spec.whole_operations,
             write_cost: spec.write_cost,
-            merges: spec.merges && spec.whole_operations,
+            merges_sequential: spec.merges && spec.whole_operations,
         }
     }
 
     /// Returns the rule of an offer, taken from the catalogue's volume of this kind.
-    pub fn of_offer(offer: &VolumeOffer) -> OperationRule {
+    pub fn for_offer(offer: &VolumeOffer) -> OperationRule {
         match find(&offer.like).map(|entry| &entry.kind) {
-            Some(EntryKind::Volume(spec)) => OperationRule::of(spec),
-            _ => USUAL,
+            Some(EntryKind::Volume(spec)) => OperationRule::for_volume(spec),
+            _ => DEFAULT_RULE,
         }
     }
 
     /// Operations and bytes that a request of a size counts for on average, if a share `goes_on` of them continue where
     /// the last one ended.
-    pub fn request(&self, bytes: f64, write: bool, goes_on: f64) -> [f64; 2] {
+    pub fn count_request(&self, bytes: f64, write: bool, goes_on: f64) -> [f64; 2] {
         let alone = (bytes / self.unit_bytes).ceil().max(1.0);
-        let joined = if self.merges { goes_on } else { 0.0 };
+        let joined = if self.merges_sequential { goes_on } else { 0.0 };
         let counted = alone * (1.0 - joined) + bytes / self.unit_bytes * joined;
-        let drawn = if self.whole { counted * self.unit_bytes } else { bytes };
+        let drawn = if self.draws_whole_units { counted * self.unit_bytes } else { bytes };
         [counted * if write { self.write_cost } else { 1.0 }, drawn]
     }
 }
 
 /// Share of the requests that continue where the previous one ended: the previous one belongs to the stream as well,
 /// and is of the same kind.
-pub fn goes_on(sequential_share: Option<f64>, read_share: f64) -> f64 {
+pub fn continuing_share(sequential_share: Option<f64>, read_share: f64) -> f64 {
     let share = sequential_share.unwrap_or(0.0);
     share * share * (read_share * read_share + (1.0 - read_share) * (1.0 - read_share))
 }
@@ -65,16 +66,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn small_requests_draw_whole_units_unless_they_go_on() {
-        let prices = crate::prices::built_in();
-        let rule = |name: &str| OperationRule::of_offer(prices.volume(name).expect(name));
+    fn small_requests_draw_whole_units_unless_sequential() {
+        let prices = crate::prices::built_in_prices();
+        let rule = |name: &str| OperationRule::for_offer(prices.find_volume(name).expect(name));
         // AWS EC2 user guide, hdd-vols.md: a random request counts as 1 MiB, sequential ones by their bytes
-        assert_eq!(rule("st1").request(8192.0, false, 0.0), [1.0, 1_048_576.0]);
-        assert_eq!(rule("st1").request(8192.0, false, 1.0), [1.0 / 128.0, 8192.0]);
-        assert_eq!(rule("gp3").request(1_048_576.0, true, 0.0), [4.0, 1_048_576.0]);
-        assert_eq!(rule("gp3").request(8192.0, true, 1.0), [1.0, 8192.0]);
+        assert_eq!(rule("st1").count_request(8192.0, false, 0.0), [1.0, 1_048_576.0]);
+        assert_eq!(rule("st1").count_request(8192.0, false, 1.0), [1.0 / 128.0, 8192.0]);
+        assert_eq!(rule("gp3").count_request(1_048_576.0, true, 0.0), [4.0, 1_048_576.0]);
+        assert_eq!(rule("gp3").count_request(8192.0, true, 1.0), [1.0, 8192.0]);
         // a write to a standard disk of Google counts for half a read
-        assert_eq!(rule("pd-standard").request(4096.0, true, 0.0)[0], 0.5);
-        assert_eq!((goes_on(None, 0.5), goes_on(Some(1.0), 1.0), goes_on(Some(0.5), 0.5)), (0.0, 1.0, 0.125));
+        assert_eq!(rule("pd-standard").count_request(4096.0, true, 0.0)[0], 0.5);
+        assert_eq!(
+            (continuing_share(None, 0.5), continuing_share(Some(1.0), 1.0), continuing_share(Some(0.5), 0.5)),
+            (0.0, 1.0, 0.125)
+        );
     }
 }

@@ -63,22 +63,22 @@ pub struct ControllerBus {
 
 impl ControllerOffer {
     /// Number of drives that this many controllers support.
-    pub fn drives(&self, controllers: u16) -> u16 {
+    pub fn drive_capacity(&self, controllers: u16) -> u16 {
         self.channels.saturating_mul(self.drives_per_channel).saturating_mul(controllers)
     }
 
     /// True if it supports drives of a class.
-    pub fn takes(&self, class: DriveClass) -> bool {
+    pub fn takes_class(&self, class: DriveClass) -> bool {
         self.takes.iter().any(|name| name == class.name())
     }
 
     /// Checks for impossible values.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(crate) fn check_values(&self) -> Result<(), String> {
         let rates = [Some(self.channel_mb_s), self.link_mb_s, self.bus.as_ref().map(|bus| bus.mb_s), self.cache_mib];
         if rates.into_iter().flatten().any(|rate| !(rate > 0.0 && rate <= 1e7)) {
             return Err("channel_mb_s, link_mb_s, bus and cache_mib: expected more than 0, up to 10,000,000".into());
         }
-        if self.channels == 0 || self.drives_per_channel == 0 || self.drives(1) > 1024 {
+        if self.channels == 0 || self.drives_per_channel == 0 || self.drive_capacity(1) > 1024 {
             return Err("channels and drives_per_channel: expected 1 to 1024 drives in all".into());
         }
         if !(0.0..=1e6).contains(&self.channel_overhead_us) {
@@ -107,8 +107,8 @@ pub struct DesignPath<'a> {
 /// A path of a judged design, with the index of its controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JudgedPath {
-    /// Index among the result of [`controllers`].
-    pub offer: usize,
+    /// Index among the result of [`find_controllers`].
+    pub offer_index: usize,
     /// Number of controllers.
     pub controllers: u16,
     /// True if its cache accepts writes.
@@ -119,7 +119,7 @@ pub struct JudgedPath {
 ///
 /// # Errors
 /// Unknown names, with the nearest ones.
-pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanError> {
+pub fn find_controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanError> {
     let known = &limits.prices.controllers;
     let mut found: Vec<ControllerOffer> = Vec::new();
     for name in &limits.controllers {
@@ -136,18 +136,22 @@ pub fn controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, PlanErro
 }
 
 /// Lists paths to drives of a class: only the direct one if no controller was named.
-pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanLimits) -> Vec<Option<JudgedPath>> {
+pub(crate) fn list_paths(
+    class: DriveClass,
+    offers: &[ControllerOffer],
+    limits: &PlanLimits,
+) -> Vec<Option<JudgedPath>> {
     if offers.is_empty() || class == DriveClass::Cloud {
         return vec![None];
     }
     let mut all = Vec::new();
-    for (offer, row) in offers.iter().enumerate().filter(|(_, row)| row.takes(class)) {
+    for (offer, row) in offers.iter().enumerate().filter(|(_, row)| row.takes_class(class)) {
         for controllers in 1..=limits.max_controllers {
-            all.push(Some(JudgedPath { offer, controllers, write_back: false }));
+            all.push(Some(JudgedPath { offer_index: offer, controllers, write_back: false }));
         }
         if row.cache_mib.is_some() {
             // an array that a controller manages is on that controller alone
-            all.push(Some(JudgedPath { offer, controllers: 1, write_back: true }));
+            all.push(Some(JudgedPath { offer_index: offer, controllers: 1, write_back: true }));
         }
     }
     all
@@ -155,7 +159,7 @@ pub(crate) fn ways(class: DriveClass, offers: &[ControllerOffer], limits: &PlanL
 
 impl DesignPath<'_> {
     /// Formats ` on 2 x sas3-hba-8`.
-    pub fn words(&self) -> String {
+    pub fn describe_path(&self) -> String {
         let cache = if self.write_back { ", write-back" } else { "" };
         match self.controllers {
             1 => format!(" on {}{cache}", self.offer.id),
@@ -164,7 +168,7 @@ impl DesignPath<'_> {
     }
 
     /// Number of channels of all controllers.
-    pub fn channels(&self) -> u16 {
+    pub fn channel_count(&self) -> u16 {
         self.offer.channels * self.controllers
     }
 
@@ -184,20 +188,20 @@ impl DesignPath<'_> {
     }
 
     /// Number of drives on a channel, dealt out in turn.
-    fn drives_of(&self, drives: u32, channel: u16) -> u32 {
-        let channels = u32::from(self.channels());
+    fn drives_on_channel(&self, drives: u32, channel: u16) -> u32 {
+        let channels = u32::from(self.channel_count());
         drives / channels + u32::from(u32::from(channel) < drives % channels)
     }
 
     /// Number that the simulator gives to a drive: those of the first channel come first.
-    pub(crate) fn number(&self, drive: u32, drives: u32) -> u32 {
-        let channels = u32::from(self.channels());
+    pub(crate) fn simulator_number(&self, drive: u32, drives: u32) -> u32 {
+        let channels = u32::from(self.channel_count());
         let channel = (drive % channels) as u16;
-        (0..channel).map(|before| self.drives_of(drives, before)).sum::<u32>() + drive / channels
+        (0..channel).map(|before| self.drives_on_channel(drives, before)).sum::<u32>() + drive / channels
     }
 
     /// Puts the drives of a system with one group on channels and controllers.
-    pub(crate) fn attach(&self, system: &mut System) {
+    pub(crate) fn attach_drives(&self, system: &mut System) {
         let Some(group) = system.drives.pop() else { return };
         let rate = |mb_s: f64| (mb_s * 1e6) as u64;
         if let Some(bus) = &self.offer.bus {
@@ -206,12 +210,12 @@ impl DesignPath<'_> {
         let controller = |number: u16| Controller {
             bus: self.offer.bus.is_some().then_some(0),
             rate: self.offer.link_mb_s.map(rate),
-            cache: self.cache(),
+            cache: self.cache_spec(),
             ..Controller::new(&format!("controller{number}"))
         };
         system.controllers = (0..self.controllers).map(controller).collect();
-        for channel in 0..self.channels() {
-            let count = self.drives_of(group.count, channel);
+        for channel in 0..self.channel_count() {
+            let count = self.drives_on_channel(group.count, channel);
             if count == 0 {
                 continue;
             }
@@ -229,7 +233,7 @@ impl DesignPath<'_> {
         }
         for set in &mut system.arrays {
             for drive in set.members.iter_mut().chain(&mut set.spares) {
-                *drive = self.number(*drive, group.count);
+                *drive = self.simulator_number(*drive, group.count);
             }
             if self.write_back {
                 set.run_by = RunBy::Controller(0);
@@ -237,7 +241,7 @@ impl DesignPath<'_> {
         }
     }
 
-    fn cache(&self) -> Option<BlockCacheSpec> {
+    fn cache_spec(&self) -> Option<BlockCacheSpec> {
         let bytes = self.offer.cache_mib.filter(|_| self.write_back)? * 1_048_576.0;
         Some(BlockCacheSpec {
             bytes: bytes as u64,
@@ -262,17 +266,17 @@ impl DesignPath<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prices::built_in;
+    use crate::prices::built_in_prices;
 
     #[test]
-    fn drives_are_dealt_out_in_turn() {
-        let prices = built_in();
+    fn deals_drives_out_in_turn() {
+        let prices = built_in_prices();
         let offer = prices.controllers.iter().find(|row| row.id == "ultra-wide-scsi").expect("doc 001's adapter");
-        assert_eq!((offer.drives(1), offer.drives(3)), (14, 42));
+        assert_eq!((offer.drive_capacity(1), offer.drive_capacity(3)), (14, 42));
         let path = DesignPath { offer, controllers: 3, write_back: false };
         // seven over three channels: 3, 2, 2
-        assert_eq!([0, 1, 2].map(|channel| path.drives_of(7, channel)), [3, 2, 2]);
-        let numbers: Vec<u32> = (0..7).map(|drive| path.number(drive, 7)).collect();
+        assert_eq!([0, 1, 2].map(|channel| path.drives_on_channel(7, channel)), [3, 2, 2]);
+        let numbers: Vec<u32> = (0..7).map(|drive| path.simulator_number(drive, 7)).collect();
         assert_eq!(numbers, [0, 3, 5, 1, 4, 6, 2]);
     }
 }

@@ -45,7 +45,7 @@ pub struct MissionOutcome {
 const SECTOR_BYTES: f64 = 4096.0;
 
 /// Number of sets that lose data independently, members of each, and failures that each survives.
-fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
+fn failure_sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
     let info = level.info();
     match (info.form, level) {
         (LevelForm::Linear, _) | (_, ArrayLevel::Raid0) => (1, members, 0),
@@ -57,7 +57,7 @@ fn sets(level: ArrayLevel, members: u32) -> (u32, u32, u32) {
 
 /// Converts a mirror of stripe sets to its two sets: each is lost with any of its members, and read completely to
 /// rebuild the other.
-fn of_sets(plan: &MissionPlan) -> MissionPlan {
+fn plan_for_mirrored_sets(plan: &MissionPlan) -> MissionPlan {
     if plan.level != ArrayLevel::Raid01 {
         return *plan;
     }
@@ -72,15 +72,15 @@ fn of_sets(plan: &MissionPlan) -> MissionPlan {
 }
 
 /// Simulates this many missions.
-pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
-    let plan = &of_sets(plan);
-    let (sets, n, survives) = sets(plan.level, plan.members);
+pub fn simulate_missions(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
+    let plan = &plan_for_mirrored_sets(plan);
+    let (sets, n, survives) = failure_sets(plan.level, plan.members);
     let mut rng = Rng::new(seed, u64::from(plan.members));
     let (mut lost, mut lost_share) = (0u32, 0.0);
     for _ in 0..missions {
         let mut share = 0.0;
         for _ in 0..sets {
-            share += mission(plan, n, survives, &mut rng) / f64::from(sets);
+            share += lost_share_of_mission(plan, n, survives, &mut rng) / f64::from(sets);
         }
         lost += u32::from(share > 0.0);
         lost_share += share;
@@ -97,7 +97,7 @@ pub fn draw(plan: &MissionPlan, missions: u32, seed: u64) -> MissionOutcome {
 }
 
 /// Simulates one mission of a set; returns the share of it that is lost.
-fn mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
+fn lost_share_of_mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rng) -> f64 {
     let mean = mtbf_hours(plan.member.afr);
     let end = plan.years * YEAR_HOURS;
     let read = f64::from(n - survives.min(n - 1)) * plan.member_bytes;
