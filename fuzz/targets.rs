@@ -141,13 +141,13 @@ pub fn drive_files(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let curve = "Seek distances measured: 2\n1, 1.0\n100, 5.0\n";
     let load = |path: &str| Ok(if path.ends_with(".seek") { curve.to_owned() } else { text.clone().into_owned() });
-    let Ok(found) = diskspecs::read("fuzz", &text, &load) else { return };
+    let Ok(found) = diskspecs::read_drive("fuzz", &text, &load) else { return };
     let Ok(model) = drive::Model::new(&found.spec) else { return };
     let mut drive = drive::MechanicalDrive::new(&std::sync::Arc::new(model));
     let mut now = 0;
     for n in 0..40_u64 {
-        let first = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % drive.model().blocks();
-        now = drive.start(now, &Io { first, blocks: 1 + (n as u32 * 37) % 200, write: n % 3 == 0 }).done;
+        let first = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % drive.model().capacity_blocks();
+        now = drive.start(now, &Io { first, blocks: 1 + (n as u32 * 37) % 200, write: n % 3 == 0 }).done_at;
     }
 }
 
@@ -164,9 +164,9 @@ pub fn drive_catalogue(data: &[u8]) {
     use diskwright_simulator::catalogue::{self, measure};
     let Ok(text) = std::str::from_utf8(data) else { return };
     for entry in catalogue::read("fuzz.toml", text).unwrap_or_default().iter().take(4) {
-        let Ok(device) = entry.device() else { continue };
+        let Ok(device) = entry.build_device() else { continue };
         for pattern in measure::DrivePattern::ALL {
-            let _ = measure::measure(&device, pattern, 8, 4, 20);
+            let _ = measure::measure_pattern(&device, pattern, 8, 4, 20);
         }
     }
 }
@@ -256,8 +256,11 @@ pub fn perfmon_blg(data: &[u8]) {
 /// Any text as the ledger of the arrays in the file of a virtual disk.
 pub fn disk_ledger(data: &[u8]) {
     use diskwright_simulator::ArrayLevel;
-    use diskwright_simulator::system::Set;
-    let _ = diskwright_virtualdisk::content::check_ledger(data, &[Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2])]);
+    use diskwright_simulator::system::ArraySpec;
+    let _ = diskwright_virtualdisk::content::check_ledger(
+        data,
+        &[ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2])],
+    );
 }
 
 /// Any text as a script for the probe: as each kind by its file name, and recognized by content; files that it names

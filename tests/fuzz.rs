@@ -186,7 +186,8 @@ fn ledgers_of_disks_take_anything() {
 #[test]
 fn files_of_drives_take_anything() {
     let drive = |file: &str, number: usize| {
-        let (_, text) = diskwright_simulator::catalogue::FILES.iter().find(|(name, _)| *name == file).expect("a file");
+        let (_, text) =
+            diskwright_simulator::catalogue::BUILT_IN_FILES.iter().find(|(name, _)| *name == file).expect("a file");
         let (start, _) = text.match_indices("[[drive]]").nth(number).expect("so many drives");
         let rest = &text[start..];
         let end = rest[2..].find("[[drive]]").map_or(rest.len(), |end| end + 2);

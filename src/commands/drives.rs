@@ -4,8 +4,8 @@
 use diskwright_base::units::{format_significant, format_value};
 use diskwright_report::{Align, Style, TextTable, explain};
 use diskwright_simulator::DeviceModel;
-use diskwright_simulator::catalogue::measure::{Check, DriveMeasurement, DrivePattern, measure};
-use diskwright_simulator::catalogue::{CatalogueEntry, all};
+use diskwright_simulator::catalogue::measure::{DatasheetCheck, DriveMeasurement, DrivePattern, measure_pattern};
+use diskwright_simulator::catalogue::{CatalogueEntry, built_in_entries};
 use serde_json::{Value, json};
 
 use super::Failure;
@@ -23,17 +23,17 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
         .with_text_column("class")
         .with_column("holds", Align::Right);
     table = table.with_text_column("interface").with_text_column("name");
-    for entry in all() {
+    for entry in built_in_entries() {
         table.add_row([
             entry.id.clone(),
             entry.year.to_string(),
             entry.class.name().to_owned(),
-            decimal(entry.capacity as f64, ""),
+            decimal(entry.capacity_bytes as f64, ""),
             entry.interface.clone(),
             entry.name.clone(),
         ]);
     }
-    ("drives", all().iter().map(entry_json).collect(), table)
+    ("drives", built_in_entries().iter().map(entry_json).collect(), table)
 }
 
 /// Published figures of a drive, as JSON.
@@ -46,7 +46,7 @@ pub fn entry_json(entry: &CatalogueEntry) -> Value {
         "vendor": entry.vendor,
         "year": entry.year,
         "class": entry.class,
-        "capacity_bytes": entry.capacity,
+        "capacity_bytes": entry.capacity_bytes,
         "interface": entry.interface,
         "source": entry.source,
         "sources": sources,
@@ -73,12 +73,12 @@ fn decimal(bytes: f64, per: &str) -> String {
 
 /// Measures the same patterns on each drive: at queue depth 1, and with a queue.
 fn figures(device: &DeviceModel) -> Vec<DriveFigure> {
-    let deep = device.slots().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
+    let deep = device.slot_count().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
     let mut all = Vec::new();
     for ask in DrivePattern::ALL {
         let kb = if matches!(ask, DrivePattern::RandomRead | DrivePattern::RandomWrite) { 4 } else { 128 };
         for depth in if deep > 1 { vec![1, deep] } else { vec![1] } {
-            let found = measure(device, ask, kb * 2, depth, requests(device, ask));
+            let found = measure_pattern(device, ask, kb * 2, depth, requests(device, ask));
             all.push(DriveFigure { ask, kb, depth, found });
         }
     }
@@ -93,13 +93,13 @@ fn requests(device: &DeviceModel, ask: DrivePattern) -> u32 {
     }
 }
 
-fn check(device: &DeviceModel, check: &Check) -> (f64, bool) {
-    check.run(device, requests(device, check.ask))
+fn check(device: &DeviceModel, check: &DatasheetCheck) -> (f64, bool) {
+    check.run(device, requests(device, check.pattern))
 }
 
 /// A drive and its simulated figures, as JSON.
 pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
-    let device = entry.device().map_err(Failure::Failed)?;
+    let device = entry.build_device().map_err(Failure::Failed)?;
     let simulated: Vec<Value> = figures(&device)
         .into_iter()
         .map(|f| {
@@ -113,13 +113,13 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
         .map(|c| {
             let (found, holds) = check(&device, c);
             let unit = if c.iops.is_some() { "requests/s" } else { "MB/s" };
-            json!({ "ask": c.ask, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit, "printed": c.printed,
+            json!({ "ask": c.pattern, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit, "printed": c.published,
                 "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
         })
         .collect();
     let mut document = entry_json(entry);
-    document["blocks"] = json!(device.blocks());
-    document["slots"] = json!(device.slots());
+    document["blocks"] = json!(device.block_count());
+    document["slots"] = json!(device.slot_count());
     document["simulated"] = json!(simulated);
     document["checks"] = json!(checks);
     Ok(document)
@@ -127,11 +127,11 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
 
 /// Draws a drive for people.
 pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
-    let device = entry.device().map_err(Failure::Failed)?;
+    let device = entry.build_device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![
         ("made by", format!("{}, {}", entry.vendor, entry.year)),
-        ("holds", decimal(entry.capacity as f64, "")),
-        ("interface", format!("{}; takes {} at a time", entry.interface, device.slots())),
+        ("holds", decimal(entry.capacity_bytes as f64, "")),
+        ("interface", format!("{}; takes {} at a time", entry.interface, device.slot_count())),
     ];
     for figure in figures(&device) {
         let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.found;
@@ -148,10 +148,10 @@ pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
         let (found, holds) = check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
         let word = if holds { "near enough" } else { "not close enough" };
-        let what = format!("{} of {} KB, {} at a time", one.ask.name(), format_significant(one.kb), one.depth);
+        let what = format!("{} of {} KB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
         fields.push((
             "print says",
-            format!("{} ({what}); simulated {}{unit}, {word}", one.printed, format_significant(found)),
+            format!("{} ({what}); simulated {}{unit}, {word}", one.published, format_significant(found)),
         ));
     }
     let mut by_source: Vec<(&str, Vec<&str>)> = Vec::new();

@@ -58,7 +58,7 @@ impl<'a> NameMatches<'a> {
             rules: rules.filter(|(p, r)| of_pack(p, r)).collect(),
             packs: all.iter().filter(|p| p.id == name).collect(),
             suites: find_suite(name).into_iter().collect(),
-            drives: diskwright_simulator::catalogue::find(name).into_iter().collect(),
+            drives: diskwright_simulator::catalogue::find_entry(name).into_iter().collect(),
             levels: ArrayLevel::ALL.into_iter().filter(is_level).collect(),
         }
     }
@@ -176,7 +176,7 @@ fn level_page(level: ArrayLevel, style: &Style) -> String {
         "RAID level",
         info.explain.trim(),
         &[
-            ("members", &format!("at least {}", info.members_least)),
+            ("members", &format!("at least {}", info.min_members)),
             ("usable", &info.capacity),
             ("survives", &format!("failures of {}", info.survives)),
             ("small write", &format!("{} member I/Os", text("small_write_operations"))),

@@ -60,14 +60,14 @@ pub fn entries(packs: &[Pack]) -> Vec<ExplainEntry> {
     for suite in diskwright_probe::SUITES {
         all.push(entry("suite", suite.id, suite.title, Vec::new(), suite.explain));
     }
-    for drive in diskwright_simulator::catalogue::all() {
+    for drive in diskwright_simulator::catalogue::built_in_entries() {
         all.push(entry("drive", &drive.id, &drive.name, vec![drive.class.name().to_owned()], &drive.vendor));
     }
     for level in ArrayLevel::ALL {
         let info = level.info();
         let title = format!("RAID level: {}", first_sentence(&info.explain));
-        let also = info.also.iter().filter(|n| n.chars().any(char::is_alphabetic)).cloned();
-        let names = also.chain(info.also.iter().map(|n| format!("raid {n}"))).collect();
+        let also = info.aliases.iter().filter(|n| n.chars().any(char::is_alphabetic)).cloned();
+        let names = also.chain(info.aliases.iter().map(|n| format!("raid {n}"))).collect();
         all.push(entry("level", level.name(), &title, names, &info.explain));
     }
     all
@@ -217,7 +217,7 @@ mod tests {
         let default = packs.iter().find(|p| p.id == "default").expect("there is one");
         for term in glossary::builtin_terms() {
             let suite = |id: &String| diskwright_probe::suites::find_suite(id).is_none();
-            let drive = |id: &String| diskwright_simulator::catalogue::find(id).is_none();
+            let drive = |id: &String| diskwright_simulator::catalogue::find_entry(id).is_none();
             let missing: Vec<&String> = term.rules.iter().filter(|id| default.find_rule(id).is_none()).collect();
             let missing: Vec<&String> = missing.into_iter().chain(term.suites.iter().filter(|id| suite(id))).collect();
             let missing: Vec<&String> = missing.into_iter().chain(term.drives.iter().filter(|id| drive(id))).collect();

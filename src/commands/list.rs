@@ -191,7 +191,7 @@ fn levels() -> Listing {
     for level in ArrayLevel::ALL {
         let (info, level_document) = (level.info(), level_json(level));
         let text = |key: &str| level_document[key].as_str().unwrap_or_default().to_owned();
-        let min_members = format!("at least {}", info.members_least);
+        let min_members = format!("at least {}", info.min_members);
         let (capacity, survives) = (info.capacity.clone(), info.survives.clone());
         let (small, rows) = (text("small_write_operations"), text("full_stripe_factor"));
         table.add_row([level.name().to_owned(), min_members, capacity, survives, small, rows]);
@@ -212,7 +212,7 @@ pub fn level_json(level: ArrayLevel) -> Value {
     };
     let layouts: Vec<&str> = info.layouts.iter().map(|l| l.name()).collect();
     json!({
-        "id": level.name(), "also": info.also, "members_least": info.members_least,
+        "id": level.name(), "also": info.aliases, "members_least": info.min_members,
         "capacity": info.capacity, "survives": info.survives, "small_write_operations": small,
         "full_stripe_factor": rows, "layouts": layouts, "explain": info.explain.trim(), "source": info.source,
     })

@@ -8,8 +8,8 @@ use diskwright_results::pattern::{Durability, Pace, Placement};
 use diskwright_results::result::RunResult;
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::calibrate::CalibrationCell;
-use diskwright_simulator::calibrate::burst::{self, ResultCourse, RunCourse, SpentCredits};
-use diskwright_simulator::catalogue::measure::{DriveLoad, MOST_DEPTH};
+use diskwright_simulator::calibrate::burst::{self, ResultTimeline, RunTimeline, SpentCredits};
+use diskwright_simulator::catalogue::measure::{DriveLoad, MAX_DEPTH};
 
 use super::UnusedRun;
 use crate::commands::Failure;
@@ -70,7 +70,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         _ => return Err("its requests have several sizes or mixes".into()),
     };
     let answers = run.requests_per_s * run.measured_s;
-    if depth > MOST_DEPTH || answers < LEAST_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
+    if depth > MAX_DEPTH || answers < LEAST_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
         return Err(format!("only {} completions with {depth} in flight: too few", answers.round()));
     }
     let load = DriveLoad {
@@ -80,7 +80,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         depth,
         range: (pattern.from_bytes == 0).then_some(pattern.range_bytes.unwrap_or(document.target_bytes) / BLOCK_BYTES),
     };
-    Ok(CalibrationCell { name: run.name.clone(), load, per_s: run.requests_per_s, response_s: None, aside: false })
+    Ok(CalibrationCell { name: run.name.clone(), load, per_s: run.requests_per_s, response_s: None, held_out: false })
 }
 
 /// Length of a run's intervals: tenths of a second.
@@ -88,18 +88,18 @@ const STEP_S: f64 = 0.1;
 
 /// Credits that ran out while suites were measured.
 pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) -> SpentCredits {
-    let course = |run: &RunResult| RunCourse {
+    let course = |run: &RunResult| RunTimeline {
         bytes: run.size_bytes,
         ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
         step_s: STEP_S,
         // the last interval is rarely complete
         per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
     };
-    let of = |document: &ProbeDocument| ResultCourse {
+    let of = |document: &ProbeDocument| ResultTimeline {
         began_s: diskwright_base::timestamp::parse_rfc3339(&document.started).map(|ns| ns as f64 * 1e-9),
         runs: document.runs.iter().map(course).collect(),
     };
-    burst::find_in_all(&documents.map(of).collect::<Vec<ResultCourse>>())
+    burst::find_credits_in_results(&documents.map(of).collect::<Vec<ResultTimeline>>())
 }
 
 /// Minimum requests and seconds of a load for it to count.
@@ -126,7 +126,7 @@ pub(super) fn of_log(
         loads.sort_by(|a, b| a.requests_per_s().total_cmp(&b.requests_per_s()));
         cells.extend(loads.into_iter().map(|sums| of_load(sums, half == 1)));
     }
-    match cells.iter().any(|cell| !cell.aside) {
+    match cells.iter().any(|cell| !cell.held_out) {
         true => Ok(cells),
         false => Err(Failure::Usage(format!(
             "the log has too little load on {}: at least {LEAST_REQUESTS} requests and {LEAST_SECONDS} s with sizes \
@@ -157,7 +157,7 @@ fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
         },
         per_s,
         response_s: Some(sums.response_s()),
-        aside,
+        held_out: aside,
     }
 }
 

@@ -12,7 +12,7 @@ use diskwright_results::pattern::Durability;
 use diskwright_results::result::RunResult;
 use diskwright_simulator::calibrate::burst::MeasuredCredits;
 use diskwright_simulator::calibrate::{
-    CalibratedDevice, CalibrationCell, CalibrationError, calibrate, put_middles_aside,
+    CalibratedDevice, CalibrationCell, CalibrationError, calibrate_device, hold_out_middle_depths,
 };
 use diskwright_simulator::catalogue::check_id;
 
@@ -74,7 +74,7 @@ impl CalibrateOptions {
         }
         let device = device(&documents, &self.drive_id, spent.found)?;
         if self.against.is_empty() {
-            put_middles_aside(&mut cells);
+            hold_out_middle_depths(&mut cells);
         }
         if let (Some(first), Some(other)) = (documents.first(), against.iter().find(|d| !is_same(&documents, d))) {
             return Err(Failure::Usage(format!(
@@ -86,13 +86,13 @@ impl CalibrateOptions {
         let spent = cells::credits(documents.iter().chain(&against));
         for (document, with_credits) in against.iter().zip(&spent.with_credits[documents.len()..]) {
             let aside = cells::loops(document, *with_credits, &mut unused);
-            cells.extend(aside.into_iter().map(|cell| CalibrationCell { aside: true, ..cell }));
+            cells.extend(aside.into_iter().map(|cell| CalibrationCell { held_out: true, ..cell }));
         }
         if let (Some(document), false) = (documents.first(), self.log.is_empty()) {
             let own = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
             cells.extend(cells::of_log(&self.log, own, self.log_device.as_deref())?);
         }
-        let found = calibrate(&cells, &device).map_err(|error| match error {
+        let found = calibrate_device(&cells, &device).map_err(|error| match error {
             CalibrationError::Missing(missing) => Failure::Usage(format!(
                 "{missing}; measure it with `diskwright probe quick TARGET -o RESULT.json` (writes too, if it may \
                  write: with `--destroy-data-on`, or to a file that it creates){}",

@@ -20,7 +20,7 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
 
 /// True if a description is good enough; `None` if nothing was kept aside.
 fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
-    summary(found.aside.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
+    summary(found.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
 }
 
 /// Kinds of tests that cells perform, in the order of the report.
@@ -43,11 +43,11 @@ pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
         "schema": "diskwright.calibration/1",
         "kind": found.kind,
         "tried": found.tried,
-        "errors_aside": errors(&found.aside),
+        "errors_aside": errors(&found.held_out),
         "trusted": is_trusted(found),
         "repeats": found.noise,
         "errors_fitted": errors(&found.fitted),
-        "aside": found.aside,
+        "aside": found.held_out,
         "fitted": found.fitted,
         "unused": unused,
         "notes": found.notes,
@@ -91,13 +91,13 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
                 `probe quick TARGET --repeat 3` shows it."
             .into();
     };
-    let [mean, worst, least] = [noise.mean, noise.worst, noise.least_error].map(|share| 100.0 * share);
+    let [mean, worst, least] = [noise.mean, noise.worst, noise.min_error].map(|share| 100.0 * share);
     let settings = if noise.settings == 1 { "setting" } else { "settings" };
     let mut text = format!(
         "The same setting measured twice differs by {mean:.1} % on average ({} {settings}; most: {}, {worst:.1} %). ",
         noise.settings, noise.worst_run
     );
-    text += &match noise.least_error > GOAL {
+    text += &match noise.min_error > GOAL {
         true => format!(
             "The device itself varies by more than a description may: against a single measurement, no error can be \
              below {least:.1} %."
@@ -110,7 +110,7 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
 /// Draws the calibration for people: its error comes first.
 pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
     let style = output::wide_style();
-    let mut text = match (summary(found.aside.iter()), found.tried.first()) {
+    let mut text = match (summary(found.held_out.iter()), found.tried.first()) {
         (Some([mean, worst, count]), Some(taken)) => told(
             &format!(
                 "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
@@ -130,7 +130,9 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
         ),
     };
     text += &told(&varies(found.noise.as_ref()), 0, &style);
-    for (title, cells) in [("Kept aside for the test (not used in the fit)", &found.aside), ("Fitted", &found.fitted)] {
+    for (title, cells) in
+        [("Kept aside for the test (not used in the fit)", &found.held_out), ("Fitted", &found.fitted)]
+    {
         let Some([mean, _, count]) = summary(cells.iter()) else { continue };
         let by = TRIES.iter().filter_map(|tries| {
             let [mean, _, count] = summary(cells.iter().filter(|cell| cell.tries == *tries))?;

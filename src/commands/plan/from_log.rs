@@ -17,7 +17,7 @@ use diskwright_planner::series::{
 };
 use diskwright_planner::what_if::{WhatIf, WhatIfError, predict_change};
 use diskwright_planner::{PlanLimits, plan};
-use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::sample_rows::SampleRows;
 use diskwright_traces::Statistics;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -326,7 +326,7 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     collector.set_topology(samples.topology().clone());
     let (mut frame, mut row) = (Frame::default(), Vec::new());
     let outcome = simulate::system::simulate(system, notes, |report| {
-        let tick = samples.row(report, &mut row);
+        let tick = samples.build_row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);
         collector.add_frame(&frame);

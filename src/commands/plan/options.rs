@@ -259,8 +259,8 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
     let (name, members) = array.split_once(':').ok_or_else(wrong)?;
     let members: u16 = members.trim().parse().map_err(|_| wrong())?;
     let level = level(name)?;
-    if members < level.info().members_least {
-        return Err(usage(format!("{level} needs at least {} members", level.info().members_least)));
+    if members < level.info().min_members {
+        return Err(usage(format!("{level} needs at least {} members", level.info().min_members)));
     }
     front_end_from_member_io(level, members, reads, writes).ok_or_else(|| {
         usage(format!(

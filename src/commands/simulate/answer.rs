@@ -89,11 +89,11 @@ fn workload(workload: &WorkloadReport, elapsed_s: f64) -> Value {
     let each = |count: u64| number(count as f64 / elapsed_s);
     json!({
         "name": workload.name,
-        "requests": counts.requests(),
-        "requests_per_s": each(counts.requests()),
+        "requests": counts.request_count(),
+        "requests_per_s": each(counts.request_count()),
         "reads_per_s": each(counts.reads),
         "writes_per_s": each(counts.writes),
-        "bytes_per_s": each(counts.bytes()),
+        "bytes_per_s": each(counts.byte_count()),
         "response_s": response(&workload.responses, workload.response_s),
         "operations": workload.operations.iter().map(|o| operations(o, elapsed_s)).collect::<Vec<_>>(),
     })
@@ -104,7 +104,7 @@ fn response(responses: &Histogram, interval: Option<Interval>) -> Value {
     let quantile = |share: f64| responses.quantile(share).map(|ns| ns / 1e9);
     json!({
         "mean": responses.mean().map(|ns| ns / 1e9),
-        "half_width": interval.map(|interval| number(interval.half)),
+        "half_width": interval.map(|interval| number(interval.half_width)),
         "p50": quantile(0.5),
         "p95": quantile(0.95),
         "p99": quantile(0.99),
@@ -129,8 +129,8 @@ fn operations(operations: &Operations, elapsed_s: f64) -> Value {
 /// Fields derived from the integrals of a station, a drive or an array.
 fn of_totals(totals: &StationTotals) -> [(&'static str, Value); 4] {
     [
-        ("busy", number(totals.busy())),
-        ("queue", number(totals.queue())),
+        ("busy", number(totals.busy_share())),
+        ("queue", number(totals.mean_queue())),
         ("requests_per_s", number(totals.throughput_per_s())),
         ("response_s", number(totals.response_s())),
     ]
@@ -148,15 +148,15 @@ fn component(component: &Component) -> Value {
     let more = of_totals(&component.totals);
     if let Value::Object(fields) = &mut value {
         fields.extend(more.into_iter().map(|(key, value)| (key.to_owned(), value)));
-        fields.insert("bytes_per_s".into(), number(counts.bytes() as f64 / elapsed_s));
+        fields.insert("bytes_per_s".into(), number(counts.byte_count() as f64 / elapsed_s));
         if component.kind == diskwright_simulator::ComponentKind::Drive {
-            let each = |ns: u64| number(ns as f64 / 1e9 / counts.requests() as f64);
+            let each = |ns: u64| number(ns as f64 / 1e9 / counts.request_count() as f64);
             fields.insert("reads_per_s".into(), number(counts.reads as f64 / elapsed_s));
             fields.insert("writes_per_s".into(), number(counts.writes as f64 / elapsed_s));
             fields.insert("seek_s".into(), each(counts.seek_ns));
             fields.insert("rotation_s".into(), each(counts.rotation_ns));
             fields.insert("media_s".into(), each(counts.media_ns));
-            fields.insert("hit_share".into(), number(counts.hits as f64 / counts.requests() as f64));
+            fields.insert("hit_share".into(), number(counts.hits as f64 / counts.request_count() as f64));
         }
     }
     value
@@ -170,7 +170,7 @@ fn array(array: &ArrayReport, outcome: &SimulationOutcome) -> Value {
             "task": format!("{:?}", b.task).to_lowercase(),
             "done_bytes": b.done_bytes,
             "all_bytes": b.all_bytes,
-            "ended_s": b.ended.map(|ns| ns as f64 / 1e9),
+            "ended_s": b.ended_ns.map(|ns| ns as f64 / 1e9),
         })
     });
     let mut value = json!({
@@ -178,7 +178,7 @@ fn array(array: &ArrayReport, outcome: &SimulationOutcome) -> Value {
         "members": members,
         "reads_per_s": number(array.counts.reads as f64 / elapsed_s),
         "writes_per_s": number(array.counts.writes as f64 / elapsed_s),
-        "bytes_per_s": number(array.counts.bytes() as f64 / elapsed_s),
+        "bytes_per_s": number(array.counts.byte_count() as f64 / elapsed_s),
         "member_ios_per_s": number(array.member_ios as f64 / elapsed_s),
         "lost_bytes": array.lost_blocks * 512,
         "background": background,
@@ -194,8 +194,8 @@ fn cache(cache: &CacheReport) -> Value {
     json!({
         "name": cache.name,
         "hit_share": number(counters.hit_share()),
-        "reads": counters.reads(),
-        "writes": counters.writes(),
+        "reads": counters.total_reads(),
+        "writes": counters.total_writes(),
         "read_ios": counters.read_ios,
         "write_ios": counters.write_ios,
         "read_bytes": counters.blocks_read * 512,

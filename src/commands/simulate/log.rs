@@ -6,7 +6,7 @@ use diskwright_base::{Note, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
 use diskwright_simulator::SimulationReport;
 use diskwright_simulator::System;
-use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::sample_rows::SampleRows;
 
 use super::super::Failure;
 
@@ -27,7 +27,7 @@ impl SimulationLog {
         source: &str,
         options: WriterOptions,
     ) -> Result<SimulationLog, Failure> {
-        let samples = SampleRows::since(system, epoch_ns).with_latency();
+        let samples = SampleRows::starting_at(system, epoch_ns).with_latency();
         diskwright_guard::check_new(&dir.join("log"))?;
         let mut writer = LogWriter::create_or_append(dir, options)?;
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
@@ -40,7 +40,7 @@ impl SimulationLog {
 
     /// Adds an interval.
     pub fn add(&mut self, report: &SimulationReport) -> Result<(), Failure> {
-        let tick = self.samples.row(report, &mut self.row);
+        let tick = self.samples.build_row(report, &mut self.row);
         self.writer.push(self.samples.schema(), tick, &self.row)?;
         Ok(())
     }

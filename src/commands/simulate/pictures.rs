@@ -31,7 +31,7 @@ fn parts(outcome: &SimulationOutcome) -> Vec<(String, Vec<usize>)> {
             }
             continue;
         }
-        if let Some((group, _)) = outcome.system.group_of(drive).filter(|_| used) {
+        if let Some((group, _)) = outcome.system.find_drive_group(drive).filter(|_| used) {
             let words = || format!("drives {}", outcome.system.drives[group].name);
             groups.entry(group).or_insert_with(|| (words(), Vec::new())).1.push(index);
         }
@@ -110,7 +110,7 @@ pub fn of_sweep(key: &str, runs: &[SweepRun]) -> Vec<Curves> {
         names.iter().enumerate().map(line).collect()
     };
     let rate = of_workloads(&|report, index| {
-        report.workloads.get(index).map_or(f64::NAN, |w| w.counts.requests() as f64 / report.elapsed_s())
+        report.workloads.get(index).map_or(f64::NAN, |w| w.counts.request_count() as f64 / report.elapsed_s())
     });
     let response = of_workloads(&|report, index| {
         report.workloads.get(index).and_then(|w| w.responses.mean()).map_or(f64::NAN, |ns| ns / 1e9)
@@ -182,8 +182,8 @@ fn workloads(report: &SimulationReport) -> SheetTable {
     let row = |workload: &diskwright_simulator::WorkloadReport| {
         vec![
             workload.name.clone(),
-            format_value(workload.counts.requests() as f64 / elapsed_s, "per_s"),
-            format_value(workload.counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            format_value(workload.counts.request_count() as f64 / elapsed_s, "per_s"),
+            format_value(workload.counts.byte_count() as f64 / elapsed_s, "bytes_per_s"),
             time(workload.responses.mean()),
             time(workload.responses.quantile(0.95)),
             time(workload.responses.quantile(0.99)),
@@ -198,7 +198,7 @@ fn components(report: &SimulationReport) -> SheetTable {
         vec![
             name(component),
             format_value(component.utilisation(), "fraction"),
-            format_significant(component.totals.queue()),
+            format_significant(component.totals.mean_queue()),
             format_value(component.totals.throughput_per_s(), "per_s"),
             format_value(component.totals.response_s(), "s"),
         ]
@@ -211,14 +211,14 @@ fn components(report: &SimulationReport) -> SheetTable {
 pub fn sweep_sheet(key: &str, runs: &[SweepRun], charts: Vec<Curves>) -> PageSheet {
     let row = |run: &SweepRun| {
         let report = &run.outcome.report;
-        let sum = |of: fn(&diskwright_simulator::run::Counts) -> u64| {
+        let sum = |of: fn(&diskwright_simulator::run::IoCounts) -> u64| {
             report.workloads.iter().map(|w| of(&w.counts)).sum::<u64>() as f64 / report.elapsed_s()
         };
         let first = report.workloads.first().and_then(|w| w.responses.mean());
         vec![
             run.value.clone(),
-            format_value(sum(diskwright_simulator::run::Counts::requests), "per_s"),
-            format_value(sum(diskwright_simulator::run::Counts::bytes), "bytes_per_s"),
+            format_value(sum(diskwright_simulator::run::IoCounts::request_count), "per_s"),
+            format_value(sum(diskwright_simulator::run::IoCounts::byte_count), "bytes_per_s"),
             first.map_or(String::new(), |ns| format_value(ns / 1e9, "s")),
             sweep::words(run),
         ]

@@ -12,9 +12,9 @@ use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves}
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
 use diskwright_report::{Align, Style, TextTable};
 use diskwright_simulator::Ns;
-use diskwright_simulator::diskspecs::{self, Diskspecs};
-use diskwright_simulator::drive::{Hit, Model};
-use diskwright_simulator::replay::{Replay, ReplayRequest, ReplaySums, block_time};
+use diskwright_simulator::diskspecs::{self, DiskspecsDrive};
+use diskwright_simulator::drive::{CacheOutcome, Model};
+use diskwright_simulator::replay::{Replay, ReplayRequest, ReplaySums, channel_block_time};
 use diskwright_simulator::{BLOCK_BYTES, Io};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Fail
 }
 
 fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
-    let Diskspecs { mut spec, mut notes, channel_is_told } = read_drive(drive)?;
+    let DiskspecsDrive { mut spec, mut notes, has_channel_time: channel_is_told } = read_drive(drive)?;
     check_channel(arguments.channel, channel_is_told)?;
     let (requests, skipped) = read_trace(trace, &mut notes)?;
     let mut channel_from = "drive file";
@@ -63,7 +63,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
             }
             None => {
                 channel_from = "trace";
-                block_time(&model(&spec)?, &requests)
+                channel_block_time(&model(&spec)?, &requests)
             }
         };
         match times {
@@ -83,14 +83,14 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
     }
     let model = model(&spec)?;
     let end = requests.iter().map(|r| r.io.end()).max().unwrap_or(0);
-    if end > model.blocks() {
+    if end > model.capacity_blocks() {
         notes.push(format!(
             "requests reach block {end} of a drive with {} blocks; those beyond the end are moved to the end",
-            model.blocks()
+            model.capacity_blocks()
         ));
     }
     let started = Instant::now();
-    let replay = Replay::run(&model, requests);
+    let replay = Replay::replay_requests(&model, requests);
     let wall_s = started.elapsed().as_secs_f64();
     Ok(ReplayOutcome {
         trace: trace.display().to_string(),
@@ -121,10 +121,10 @@ fn model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure
     Ok(Arc::new(Model::new(spec)?))
 }
 
-fn read_drive(path: &Path) -> Result<Diskspecs, Failure> {
+fn read_drive(path: &Path) -> Result<DiskspecsDrive, Failure> {
     let name = path.display().to_string();
     let own = text(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-    Ok(diskspecs::read(&name, &own, &|other: &str| text(Path::new(other)))?)
+    Ok(diskspecs::read_drive(&name, &own, &|other: &str| text(Path::new(other)))?)
 }
 
 /// Reads the measured requests of a trace, and the reasons for skipped ones.
@@ -142,7 +142,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
         if let Some(last) = requests.last_mut() {
             let pause = request.arrival_ns - last_done;
             overlapping += u64::from(pause < 0);
-            last.pause = u64::try_from(pause).unwrap_or(0);
+            last.pause_ns = u64::try_from(pause).unwrap_or(0);
         }
         last_done = done;
         devices.insert(request.device);
@@ -182,7 +182,7 @@ fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
     let first = request.offset_bytes / BLOCK_BYTES;
     let blocks = request.end_bytes().div_ceil(BLOCK_BYTES) - first;
     let io = Io { first, blocks: u32::try_from(blocks).ok().filter(|b| *b > 0)?, write };
-    Some((ReplayRequest { io, response, pause: 0 }, done))
+    Some((ReplayRequest { io, response_ns: response, pause_ns: 0 }, done))
 }
 
 /// Value below which a share of sorted times lies, seconds.
@@ -203,7 +203,7 @@ fn mean(sum_s: f64, requests: u64) -> Option<f64> {
 
 fn document(outcome: &ReplayOutcome) -> Value {
     let replay = &outcome.replay;
-    let requests = replay.predicted.len();
+    let requests = replay.predicted_ns.len();
     let part = |p: &ReplaySums| {
         json!({
             "requests": p.requests,
@@ -211,13 +211,13 @@ fn document(outcome: &ReplayOutcome) -> Value {
             "predicted_mean_s": mean(p.predicted_s, p.requests),
         })
     };
-    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
     let step = |share: &f64| {
         let (measured_s, predicted_s) = (quantile(&measured, *share), quantile(&predicted, *share));
         json!({ "share": share, "measured_s": measured_s, "predicted_s": predicted_s })
     };
     let by_hit: serde_json::Map<String, Value> =
-        Hit::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
+        CacheOutcome::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
     let each = |sum_s: f64| mean(sum_s, requests as u64);
     let spent = &replay.spent;
     json!({
@@ -257,7 +257,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| format_value(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
-    let requests = replay.predicted.len();
+    let requests = replay.predicted_ns.len();
     let counted = format_count(requests as u64, "request", "requests");
     let mut out =
         format!("{counted} of {} on {}\n\n", style.clean_text(&outcome.trace), style.clean_text(&outcome.drive));
@@ -280,10 +280,10 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     line("mean response", &totals);
     line("  reads", &replay.reads);
     line("  writes", &replay.writes);
-    for hit in Hit::ALL {
+    for hit in CacheOutcome::ALL {
         line(&format!("  {}", hit_words(hit)), &replay.by_hit[hit as usize]);
     }
-    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
     for share in SHARES {
         let of = |times: &[Ns]| format_value(quantile(times, share), "s");
         let name = format!("{} % are faster than", (share * 100.0).round());
@@ -326,7 +326,7 @@ fn distributions(replay: &Replay) -> Curves {
         title: "Share of requests by response time".into(),
         x: axis("Response time", "s"),
         y: axis("Share of requests that are faster", "fraction"),
-        lines: vec![line("measured", &replay.measured), line("predicted", &replay.predicted)],
+        lines: vec![line("measured", &replay.measured_ns), line("predicted", &replay.predicted_ns)],
     }
 }
 
@@ -337,13 +337,13 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
     let lead = format!(
         "{}: measured {} on average, predicted {}; the distributions differ by {}, {} of the mean.",
-        format_count(replay.predicted.len() as u64, "request", "requests"),
+        format_count(replay.predicted_ns.len() as u64, "request", "requests"),
         seconds(replay.measured_mean_s()),
         seconds(replay.predicted_mean_s()),
         seconds(replay.demerit_s()),
         format_value(share, "fraction")
     );
-    let (measured, predicted) = (sorted(&replay.measured), sorted(&replay.predicted));
+    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
     let row = |share: &f64| {
         let of = |times: &[Ns]| format_value(quantile(times, *share), "s");
         vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
@@ -352,7 +352,7 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
     let quantiles = SheetTable { titles, rows: SHARES.iter().map(row).collect() };
     let distributions =
         SheetSection { title: "Distributions".into(), charts, tables: vec![quantiles], ..SheetSection::default() };
-    let words = std::iter::once(spent(replay, replay.predicted.len() as u64)).chain(outcome.notes.iter().cloned());
+    let words = std::iter::once(spent(replay, replay.predicted_ns.len() as u64)).chain(outcome.notes.iter().cloned());
     let facts = SheetSection { title: "Assumptions".into(), words: words.collect(), ..SheetSection::default() };
     PageSheet {
         title: title.to_owned(),
@@ -363,12 +363,12 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
     }
 }
 
-fn hit_words(hit: Hit) -> &'static str {
+fn hit_words(hit: CacheOutcome) -> &'static str {
     match hit {
-        Hit::Miss => "not in the cache",
-        Hit::Full => "in the cache",
-        Hit::Part => "partly in the cache",
-        Hit::Early => "reported early",
+        CacheOutcome::Miss => "not in the cache",
+        CacheOutcome::Full => "in the cache",
+        CacheOutcome::Partial => "partly in the cache",
+        CacheOutcome::Early => "reported early",
     }
 }
 

@@ -30,8 +30,8 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
     out += &workloads(report).render(style);
     out.push('\n');
     out += &components(report, style);
-    for array in report.arrays.iter().filter(|array| array.counts.requests() > 0) {
-        let per = array.member_ios as f64 / array.counts.requests() as f64;
+    for array in report.arrays.iter().filter(|array| array.counts.request_count() > 0) {
+        let per = array.member_ios as f64 / array.counts.request_count() as f64;
         let each = array.totals.throughput_per_s();
         let name = style.clean_text(&array.name);
         out += &format!(
@@ -50,7 +50,7 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
         }
         out.push('\n');
     }
-    for cache in report.caches.iter().filter(|cache| cache.counters.reads() > 0) {
+    for cache in report.caches.iter().filter(|cache| cache.counters.total_reads() > 0) {
         let share = format_value(cache.counters.hit_share(), "fraction");
         out += &format!("\ncache of {}: {share} of the reads\n", style.clean_text(&cache.name));
     }
@@ -83,7 +83,7 @@ pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
         .filter(|channel| found.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
     let drives = report.components.iter().filter(|component| component.kind == ComponentKind::Drive);
     let own = drives.enumerate().filter(|(number, _)| {
-        let group = outcome.system.group_of(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
+        let group = outcome.system.find_drive_group(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
         group.is_some_and(|group| group.channel == held)
     });
     let busiest = own.map(|(_, drive)| drive).max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()));
@@ -161,17 +161,21 @@ fn workloads(report: &SimulationReport) -> TextTable {
         let counts = &workload.counts;
         let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| seconds(ns / 1e9));
         let mean = match workload.response_s {
-            Some(interval) if interval.half.is_finite() && interval.mean > 0.0 => {
-                format!("{} ±{}", time(workload.responses.mean()), format_value(interval.relative(), "fraction"))
+            Some(interval) if interval.half_width.is_finite() && interval.mean > 0.0 => {
+                format!(
+                    "{} ±{}",
+                    time(workload.responses.mean()),
+                    format_value(interval.relative_half_width(), "fraction")
+                )
             }
             _ => time(workload.responses.mean()),
         };
         table.add_row([
             workload.name.clone(),
-            format_significant(counts.requests() as f64 / elapsed_s),
+            format_significant(counts.request_count() as f64 / elapsed_s),
             format_significant(counts.reads as f64 / elapsed_s),
             format_significant(counts.writes as f64 / elapsed_s),
-            format_value(counts.bytes() as f64 / elapsed_s, "bytes_per_s"),
+            format_value(counts.byte_count() as f64 / elapsed_s, "bytes_per_s"),
             mean,
             time(workload.responses.quantile(0.95)),
             time(workload.responses.quantile(0.99)),
@@ -184,7 +188,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
                 String::new(),
                 String::new(),
                 format_value(operations.totals.bytes as f64 / elapsed_s, "bytes_per_s"),
-                seconds(operations.totals.response_s()),
+                seconds(operations.totals.mean_response_s()),
                 time(operations.responses.quantile(0.95)),
                 time(operations.responses.quantile(0.99)),
                 time(operations.responses.max().map(|ns| ns as f64)),
@@ -196,8 +200,8 @@ fn workloads(report: &SimulationReport) -> TextTable {
 }
 
 /// True if each operation is one request, so that a separate line would repeat the same figures.
-fn is_each_request(operations: &Operations, counts: &diskwright_simulator::run::Counts) -> bool {
-    operations.totals.done.abs_diff(counts.requests()) * 100 <= counts.requests()
+fn is_each_request(operations: &Operations, counts: &diskwright_simulator::run::IoCounts) -> bool {
+    operations.totals.done.abs_diff(counts.request_count()) * 100 <= counts.request_count()
 }
 
 /// Draws the parts in the order of the path.
@@ -233,9 +237,9 @@ fn line(component: &Component, style: &Style) -> String {
         _ => Ink::Good,
     };
     let bar = format!("{}{}", style.glyph("█", "#").repeat(filled), style.glyph("░", ".").repeat(BAR - filled));
-    let queue = component.totals.queue();
+    let queue = component.totals.mean_queue();
     let rate = component.totals.throughput_per_s();
-    let bytes = component.counts.bytes() as f64 / (component.totals.elapsed_ns as f64 / 1e9);
+    let bytes = component.counts.byte_count() as f64 / (component.totals.elapsed_ns as f64 / 1e9);
     let moved = if bytes > 0.0 { format_value(bytes, "bytes_per_s") } else { String::new() };
     let line = format!(
         "{name}  {} {:>5}  {:>6}  {:>9}  {moved}",

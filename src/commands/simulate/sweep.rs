@@ -162,8 +162,8 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
             if several {
                 cells.push(workload.name.clone());
             }
-            cells.push(rate(workload.counts.requests(), "count"));
-            cells.push(rate(workload.counts.bytes(), "bytes_per_s"));
+            cells.push(rate(workload.counts.request_count(), "count"));
+            cells.push(rate(workload.counts.byte_count(), "bytes_per_s"));
             cells.push(time(workload.responses.mean()));
             cells.push(time(workload.responses.quantile(0.95)));
             cells.push(fullest.clone());

@@ -7,8 +7,8 @@ use diskwright_base::units::{format_count, format_value};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::System;
 use diskwright_simulator::load::{LoadSpec, OperationTotals, Timing};
-use diskwright_simulator::samples::EPOCH_NS;
-use diskwright_simulator::system::read::{DescriptionFiles, LoadedTrace, Setting, read_with};
+use diskwright_simulator::sample_rows::EPOCH_NS;
+use diskwright_simulator::system::read::{DescriptionFiles, LoadedTrace, Setting, read_with_files};
 use diskwright_simulator::{Simulation, SimulationReport};
 use diskwright_traces::Skip;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -65,7 +65,7 @@ impl SimulationOutcome {
                  warm-up (watch.warm_up) or make the load last longer (its operations or phases)"
             ));
         }
-        let is_idle = screen::fullest(self).is_none() && report.workloads.iter().all(|w| w.counts.requests() == 0);
+        let is_idle = screen::fullest(self).is_none() && report.workloads.iter().all(|w| w.counts.request_count() == 0);
         is_idle.then(|| {
             format!(
                 "nothing was requested in the measured {}; measure for longer (watch.duration)",
@@ -192,7 +192,8 @@ pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String
         _ => PathBuf::from(other),
     };
     let files = DescriptionFiles { text: &|other| text(&beside(other)), trace: &|other| recorded(&beside(other)) };
-    let found = read_with(&name, &own, settings, &files).map_err(|problems| Failure::Failed(problems.to_string()))?;
+    let found =
+        read_with_files(&name, &own, settings, &files).map_err(|problems| Failure::Failed(problems.to_string()))?;
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
@@ -207,7 +208,7 @@ fn recorded(path: &Path) -> Result<LoadedTrace, String> {
             None
         }
     });
-    let (requests, left_out) = diskwright_simulator::load::TraceSpec::record(requests);
+    let (requests, left_out) = diskwright_simulator::load::TraceSpec::from_requests(requests);
     if let Some(failed) = failed {
         return Err(failed);
     }
@@ -250,7 +251,7 @@ pub fn simulate(
             failed = each(report).err();
         }
     });
-    let refused = simulation.refused().iter();
+    let refused = simulation.refused_changes().iter();
     notes.extend(
         refused.map(|(time_ns, why)| format!("the change at {} s had no effect: {why}", *time_ns as f64 / 1e9)),
     );

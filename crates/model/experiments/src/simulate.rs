@@ -1,6 +1,6 @@
 //! Runs experiments on the built-in systems with the simulator, and extracts the numbers of its report by path.
 
-use diskwright_simulator::run::{Component, ComponentKind, Counts, Simulation, SimulationReport, WorkloadReport};
+use diskwright_simulator::run::{Component, ComponentKind, IoCounts, Simulation, SimulationReport, WorkloadReport};
 use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::read::{Setting, read};
 
@@ -29,7 +29,7 @@ pub fn simulate_variant(variant: &Variant) -> SimulationResult {
     let report = simulation.run(|_| {});
     let host = &described.system.host;
     // other interrupts are counted, but are no visits to a processor
-    let others = host.other_interrupts_per_s * host.interrupt as f64 * 1e-9 / f64::from(host.processors.max(1));
+    let others = host.other_interrupts_per_s * host.interrupt_ns as f64 * 1e-9 / f64::from(host.processors.max(1));
     Ok(report_numbers(&report, others))
 }
 
@@ -54,7 +54,7 @@ fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
         insert_quantities(&mut numbers, kind, &of_kind.iter().map(|c| (c.name.as_str(), one(c))).collect::<Vec<_>>());
     }
     let one = |a: &diskwright_simulator::run::ArrayReport| {
-        component_quantities(a.totals.busy(), &a.totals, &a.counts, elapsed_s)
+        component_quantities(a.totals.busy_share(), &a.totals, &a.counts, elapsed_s)
     };
     insert_quantities(
         &mut numbers,
@@ -67,11 +67,11 @@ fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
 /// Quantities of a component, with their names.
 type ComponentQuantities = [(&'static str, f64); 5];
 
-fn component_quantities(busy: f64, totals: &StationTotals, counts: &Counts, elapsed_s: f64) -> ComponentQuantities {
+fn component_quantities(busy: f64, totals: &StationTotals, counts: &IoCounts, elapsed_s: f64) -> ComponentQuantities {
     let bytes = (counts.bytes_read + counts.bytes_written) as f64;
     [
         ("busy", busy),
-        ("queue", totals.queue()),
+        ("queue", totals.mean_queue()),
         ("requests_per_s", totals.throughput_per_s()),
         ("bytes_per_s", bytes / elapsed_s),
         ("response_s", totals.response_s()),
@@ -101,7 +101,7 @@ fn insert_workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed
         for operations in &workload.operations {
             let path = format!("workload.{}.{}", path_name(&workload.name), path_name(&operations.name));
             numbers.insert(format!("{path}.operations_per_s"), operations.totals.done as f64 / elapsed_s);
-            numbers.insert(format!("{path}.operation_s"), operations.totals.response_s());
+            numbers.insert(format!("{path}.operation_s"), operations.totals.mean_response_s());
             for span in &operations.spans {
                 numbers.insert(format!("{path}.{}.span_s", path_name(&span.name)), (span.to - span.from) as f64 * 1e-9);
             }
@@ -114,7 +114,7 @@ fn insert_workloads(numbers: &mut Numbers, workloads: &[WorkloadReport], elapsed
 /// Sums over workloads.
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkloadSums {
-    counts: Counts,
+    counts: IoCounts,
     requests: f64,
     response_s: f64,
     operations: u64,
@@ -130,7 +130,7 @@ impl WorkloadSums {
             requests: responses.count() as f64,
             response_s: responses.sum() as f64 * 1e-9,
             operations: operations().map(|t| t.done).sum(),
-            operations_s: operations().map(|t| t.response_ns as f64 * 1e-9).sum(),
+            operations_s: operations().map(|t| t.total_response_ns as f64 * 1e-9).sum(),
         }
     }
 

@@ -8,7 +8,7 @@ use diskwright_simulator::analytic::{self, UnsolvedReason};
 use diskwright_simulator::load::{
     AccessPattern, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer, RequestSizes,
 };
-use diskwright_simulator::system::{Drives, Set, System, Workload, WorkloadTarget};
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, Workload, WorkloadTarget};
 use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 use diskwright_simulator::{ArrayLevel, DeviceModel};
 
@@ -106,14 +106,14 @@ impl StorageDesign<'_> {
 
     /// Returns the design as a system under a demand, with `extra` drives beside it.
     pub fn to_system(&self, demand: &Demand, extra: u16) -> System {
-        let mut group = Drives::new("member", u32::from(self.count + extra), self.part.device.clone());
+        let mut group = DriveGroupSpec::new("member", u32::from(self.count + extra), self.part.device.clone());
         if let DeviceModel::Mechanical(model) = &self.part.device {
-            (group.order, group.depth) = (model.policy(), model.slots());
+            (group.order, group.depth) = (model.queue_policy(), model.queue_slots());
         }
         let mut system = System { drives: vec![group], ..System::new("design") };
         let mut target = WorkloadTarget::Drive(0);
         if self.count > 1 {
-            let mut set = Set::new("array", self.level, (0..u32::from(self.count)).collect());
+            let mut set = ArraySpec::new("array", self.level, (0..u32::from(self.count)).collect());
             set.unit_blocks = self.unit_bytes / 512;
             system.arrays = vec![set];
             target = WorkloadTarget::Array(0);
@@ -314,11 +314,11 @@ fn operation_classes(demand: &Demand) -> Vec<OperationClass> {
     let sequential = demand.sequential_share.unwrap_or(0.0);
     let mut classes = Vec::new();
     if sequential < 1.0 {
-        classes.push(OperationClass::of("random", 1.0 - sequential, transfer.clone()));
+        classes.push(OperationClass::with_transfer("random", 1.0 - sequential, transfer.clone()));
     }
     if sequential > 0.0 {
         let access = AccessPattern::Sequential { streams: 1 };
-        classes.push(OperationClass::of("sequential", sequential, OperationTransfer { access, ..transfer }));
+        classes.push(OperationClass::with_transfer("sequential", sequential, OperationTransfer { access, ..transfer }));
     }
     classes
 }

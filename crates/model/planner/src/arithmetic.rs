@@ -8,7 +8,7 @@ use diskwright_simulator::array::LevelForm;
 pub fn usable_members(level: ArrayLevel, members: u16) -> f64 {
     let (info, n) = (level.info(), f64::from(members));
     match (info.form, info.copies) {
-        (LevelForm::Copies, Some([_, usual, _])) => n / f64::from(usual.of(members)),
+        (LevelForm::Copies, Some([_, usual, _])) => n / f64::from(usual.for_members(members)),
         (LevelForm::Parity, _) => n - f64::from(info.parities),
         _ => n,
     }

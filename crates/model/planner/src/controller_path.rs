@@ -9,7 +9,7 @@ use diskwright_base::user_input::nearest_word;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::cache::{BlockCacheSpec, CacheReadAhead, WriteBackPolicy, WritePolicy};
 use diskwright_simulator::catalogue::DriveClass;
-use diskwright_simulator::system::{Bus, Channel, Controller, Drives, RunBy, System};
+use diskwright_simulator::system::{Bus, Channel, Controller, DriveGroupSpec, RunBy, System};
 use serde::Deserialize;
 
 use crate::PlanError;
@@ -205,7 +205,7 @@ impl DesignPath<'_> {
         let Some(group) = system.drives.pop() else { return };
         let rate = |mb_s: f64| (mb_s * 1e6) as u64;
         if let Some(bus) = &self.offer.bus {
-            system.buses = vec![Bus { name: bus.name.clone(), rate: rate(bus.mb_s), overhead: 0 }];
+            system.buses = vec![Bus { name: bus.name.clone(), rate: rate(bus.mb_s), overhead_ns: 0 }];
         }
         let controller = |number: u16| Controller {
             bus: self.offer.bus.is_some().then_some(0),
@@ -224,12 +224,12 @@ impl DesignPath<'_> {
                 // neighbours are on different controllers
                 controller: Some(usize::from(channel % self.controllers)),
                 rate: Some(rate(self.offer.channel_mb_s)),
-                overhead: (self.offer.channel_overhead_us * 1e3) as u64,
+                overhead_ns: (self.offer.channel_overhead_us * 1e3) as u64,
                 disconnects: true,
             });
             let name = format!("{}{channel}-", group.name);
             let channel = Some(system.channels.len() - 1);
-            system.drives.push(Drives { name, count, channel, ..group.clone() });
+            system.drives.push(DriveGroupSpec { name, count, channel, ..group.clone() });
         }
         for set in &mut system.arrays {
             for drive in set.members.iter_mut().chain(&mut set.spares) {
@@ -245,8 +245,8 @@ impl DesignPath<'_> {
         let bytes = self.offer.cache_mib.filter(|_| self.write_back)? * 1_048_576.0;
         Some(BlockCacheSpec {
             bytes: bytes as u64,
-            read: CacheReadAhead::None,
-            write: WritePolicy::Back(WriteBackPolicy::battery()),
+            read_ahead: CacheReadAhead::None,
+            write: WritePolicy::Back(WriteBackPolicy::battery_backed()),
             ..BlockCacheSpec::default()
         })
     }

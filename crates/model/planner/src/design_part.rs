@@ -85,22 +85,27 @@ fn disk_stream_rates(sheet: &DataSheet) -> [f64; 2] {
         TrackRate::Media(rate) | TrackRate::Sustained(rate) => *rate,
     };
     let outer = rate(&sheet.outer);
-    [0.5 * (outer + rate(&sheet.inner)), outer].map(|rate| rate.min(sheet.interface))
+    [0.5 * (outer + rate(&sheet.inner)), outer].map(|rate| rate.min(sheet.interface_bytes_per_s))
 }
 
 /// Bytes per second that all dies program, at most the link's rate.
 fn flash_stream_rate(spec: &FlashSpec) -> f64 {
-    let dies = f64::from(spec.channels) * f64::from(spec.dies) * f64::from(spec.planes);
-    (dies * f64::from(spec.page) / (spec.program as f64 * 1e-9)).min(spec.link)
+    let dies = f64::from(spec.channels) * f64::from(spec.dies_per_channel) * f64::from(spec.planes);
+    (dies * f64::from(spec.page_bytes) / (spec.program_ns as f64 * 1e-9)).min(spec.link_bytes_per_s)
 }
 
 /// A drive of the catalogue as a part.
 fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -> Result<DesignPart, PlanError> {
-    let device = entry.device().map_err(|because| PlanError::Drive { drive: entry.id.clone(), because })?;
+    let device = entry.build_device().map_err(|because| PlanError::Drive { drive: entry.id.clone(), because })?;
     let group = prices.find_group(&entry.id);
     let price = prices.drive_price(&entry.id, &limits.currency).and_then(|price| {
         let (date, source) = (price.date.clone(), price.source.clone());
-        Some(PartPrice { amount: price.price_for(entry.capacity as f64)?, period: PricePeriod::Once, date, source })
+        Some(PartPrice {
+            amount: price.price_for(entry.capacity_bytes as f64)?,
+            period: PricePeriod::Once,
+            date,
+            source,
+        })
     });
     let spec = group.and_then(|group| group.spec.as_ref());
     let field = group.and_then(|group| group.field.as_ref());
@@ -113,7 +118,7 @@ fn drive_part(entry: &CatalogueEntry, prices: &PriceList, limits: &PlanLimits) -
         id: entry.id.clone(),
         name: entry.name.clone(),
         class: entry.class,
-        capacity_bytes: entry.capacity as f64,
+        capacity_bytes: entry.capacity_bytes as f64,
         stream_bytes_per_s: stream.map(|[mean, _]| mean),
         outer_bytes_per_s: stream.map(|[_, first]| first),
         device,
@@ -168,7 +173,7 @@ fn list_drives(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
     let mut entries: Vec<&CatalogueEntry> = Vec::new();
     for name in names {
         let Some(entry) = limits.find_drive(name).filter(|entry| entry.class != DriveClass::Cloud) else {
-            let own = limits.own_drives.iter().chain(catalogue::all()).map(|entry| entry.id.as_str());
+            let own = limits.own_drives.iter().chain(catalogue::built_in_entries()).map(|entry| entry.id.as_str());
             let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
             let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
             let near = nearest_word(&name.to_lowercase(), all).map(str::to_owned);
@@ -192,7 +197,7 @@ fn add_volumes(
     instance: Option<&InstanceCaps>,
     parts: &mut Vec<DesignPart>,
 ) {
-    let Some(like) = catalogue::find(&offer.like) else { return };
+    let Some(like) = catalogue::find_entry(&offer.like) else { return };
     let EntryKind::Volume(like) = &like.kind else { return };
     let need = volume_need(like, demand);
     // an instance counts the bytes moved, the volume the bytes charged
@@ -262,8 +267,8 @@ fn volume_part(
     let spec = VolumeSpec {
         name: offer.id.clone(),
         blocks: (choice.gib * GIB / 512.0) as u64,
-        operations: RateLimit::steady(iops.0),
-        bytes: RateLimit::steady(rate.0),
+        operations: RateLimit::constant_rate(iops.0),
+        bytes: RateLimit::constant_rate(rate.0),
         ..like.clone()
     };
     let (gib, paid_iops, paid_rate) = (choice.gib, choice.iops.round(), choice.rate.round());

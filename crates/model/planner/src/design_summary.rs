@@ -52,7 +52,7 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
         usable_bytes: design.usable_bytes(),
         sized_by: judged.sized_by.to_owned(),
         member_load_per_s: member_load,
-        member_load_published_per_s: judged.level.member_load(judged.count, demand.reads_per_s, demand.writes_per_s),
+        member_load_published_per_s: judged.level.member_iops(judged.count, demand.reads_per_s, demand.writes_per_s),
         member_sustains_per_s: member_load * sustainable,
         rules: rule_figures(judged, member_load * sustainable * f64::from(judged.count), demand.read_share()),
         queue_per_spindle: demand.requests_per_s() * response.mean / f64::from(judged.count),

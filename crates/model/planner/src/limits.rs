@@ -162,7 +162,7 @@ impl PlanLimits {
             }
         }
         self.check_hardware()?;
-        let min_members = self.levels.iter().map(|level| level.info().members_least).min().unwrap_or(1);
+        let min_members = self.levels.iter().map(|level| level.info().min_members).min().unwrap_or(1);
         if min_members > self.max_drives {
             let max_drives = self.max_drives;
             return no(format!(
@@ -244,7 +244,7 @@ impl PlanLimits {
 
     /// Returns the drive with a name: a user's own, or the catalogue's.
     pub fn find_drive(&self, id: &str) -> Option<&CatalogueEntry> {
-        self.own_drives.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id))
+        self.own_drives.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find_entry(id))
     }
 
     /// Returns the volume offer with a name.

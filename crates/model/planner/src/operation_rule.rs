@@ -1,7 +1,7 @@
 //! Cost of a request at a volume: operations and bytes, as its provider counts them. Designs and the replay of a log
 //! use the same rules.
 
-use diskwright_simulator::catalogue::{EntryKind, find};
+use diskwright_simulator::catalogue::{EntryKind, find_entry};
 use diskwright_simulator::volume::VolumeSpec;
 
 use crate::prices::VolumeOffer;
@@ -37,7 +37,7 @@ impl OperationRule {
 
     /// Returns the rule of an offer, taken from the catalogue's volume of this kind.
     pub fn for_offer(offer: &VolumeOffer) -> OperationRule {
-        match find(&offer.like).map(|entry| &entry.kind) {
+        match find_entry(&offer.like).map(|entry| &entry.kind) {
             Some(EntryKind::Volume(spec)) => OperationRule::for_volume(spec),
             _ => DEFAULT_RULE,
         }

@@ -139,7 +139,7 @@ impl DesignFamily<'_> {
             _ => 2,
         };
         let kept = self.limits.existing.as_ref().map_or(0, |existing| existing.count);
-        let min_count = self.level.info().members_least.max(fewest).max(kept);
+        let min_count = self.level.info().min_members.max(fewest).max(kept);
         // spares count among the drives, and need a slot as well
         let places = self.path.map_or(u16::MAX, |path| path.offer.drive_capacity(path.controllers));
         let drives = self.limits.max_drives.min(places);

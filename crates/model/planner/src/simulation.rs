@@ -1,7 +1,7 @@
 //! Simulation of designs: healthy, with a failed member, and while a spare is rebuilt.
 
 use diskwright_simulator::Simulation;
-use diskwright_simulator::system::{Background, WatchSpec};
+use diskwright_simulator::system::{BackgroundWork, WatchSpec};
 
 use crate::analysis::StorageDesign;
 use crate::demand::Demand;
@@ -94,13 +94,13 @@ fn run_for(
         set.failed = vec![0];
         if condition == ArrayCondition::Rebuilding {
             let rate = Some(MD_CEILING_BYTES_PER_S as u64);
-            set.rebuild = Some(Background { step_blocks: 1024, depth: 2, rate });
+            set.rebuild = Some(BackgroundWork { step_blocks: 1024, depth: 2, rate });
         }
     }
-    let report = Simulation::new(&system).map_err(|error| error.to_string())?.result();
+    let report = Simulation::new(&system).map_err(|error| error.to_string())?.run_without_samples();
     let workload = report.workloads.first().ok_or("no workload")?;
     let elapsed = report.elapsed_s();
-    let answered = workload.counts.requests() as f64 / elapsed;
+    let answered = workload.counts.request_count() as f64 / elapsed;
     let quantile = |share| workload.responses.quantile(share).map(|ns| ns * 1e-9);
     let figures = workload.responses.mean().zip(quantile(0.95)).zip(quantile(0.99));
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
@@ -117,6 +117,7 @@ fn run_for(
         answered_share: answered / demand.requests_per_s(),
         answered_mean_s: workload.responses.mean().map(|ns| ns * 1e-9),
         member_per_s: ios,
-        rebuild_bytes_per_s: done.map(|done| done.done_bytes as f64 / done.ended.map_or(run, |end| end as f64 * 1e-9)),
+        rebuild_bytes_per_s: done
+            .map(|done| done.done_bytes as f64 / done.ended_ns.map_or(run, |end| end as f64 * 1e-9)),
     })
 }

@@ -7,7 +7,7 @@ use diskwright_base::Frame;
 use diskwright_planner::series::hidden_load::{HiddenLoad, find_hidden_load};
 use diskwright_planner::series::{LoadCollector, LoadSeries};
 use diskwright_simulator::Simulation;
-use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::sample_rows::SampleRows;
 use diskwright_simulator::system::read::read;
 
 /// Runs a system and collects its samples as from a log.
@@ -19,7 +19,7 @@ pub fn series(text: &str) -> LoadSeries {
     let mut frame = Frame::new(samples.schema().clone(), 1);
     let mut row = Vec::new();
     Simulation::new(&system).expect("possible").run(|report| {
-        let tick = samples.row(report, &mut row);
+        let tick = samples.build_row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);
         collector.add_frame(&frame);

@@ -3,7 +3,7 @@
 use diskwright_planner::reliability::mission_simulation::{MissionPlan, simulate_missions};
 use diskwright_planner::reliability::*;
 use diskwright_simulator::ArrayLevel;
-use diskwright_simulator::theory::unreadable;
+use diskwright_simulator::theory::unreadable_probability;
 
 fn near(found: f64, expected: f64, within: f64) {
     assert!((found / expected - 1.0).abs() <= within, "{found} is not {expected}");
@@ -48,17 +48,17 @@ fn unreadable_sectors_match_published_values() {
         (140e12, 1e-15, 67.4),
     ];
     for (bytes, errors, percent) in cases {
-        near(unreadable(bytes, errors) * 100.0, percent, 1.2e-3);
+        near(unreadable_probability(bytes, errors) * 100.0, percent, 1.2e-3);
     }
     // single parity by this way alone: M / (N P_u), and both ways together
     let member = MemberReliability { afr: afr(1e6), errors_per_bit: 1e-14 };
     let clean = MemberReliability { errors_per_bit: 0.0, ..member };
     let of = |member| mttdl_hours(ArrayLevel::Raid5, 8, member, 4e12, 24.0, 1.0).expect("enough members");
-    let by_sectors = 1e6 / (8.0 * unreadable(7.0 * 4e12, 1e-14));
+    let by_sectors = 1e6 / (8.0 * unreadable_probability(7.0 * 4e12, 1e-14));
     near(of(member), combined_mttdl_hours(of(clean), by_sectors), 1e-9);
     // double parity: M^2 / (N (N-1) R P_u) with both ways
     let of = |member| mttdl_hours(ArrayLevel::Raid6, 8, member, 4e12, 24.0, 1.0).expect("enough members");
-    let by_sectors = 1e12 / (8.0 * 7.0 * 24.0 * unreadable(6.0 * 4e12, 1e-14));
+    let by_sectors = 1e12 / (8.0 * 7.0 * 24.0 * unreadable_probability(6.0 * 4e12, 1e-14));
     near(of(member), combined_mttdl_hours(of(clean), by_sectors), 1e-9);
 }
 

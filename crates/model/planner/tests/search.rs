@@ -67,7 +67,7 @@ fn finds_the_minimum_number_of_members() {
             matches!(design.predict_response(&demand), Ok(Some(found)) if found.mean_s <= ms / 1e3)
         };
         // halving found what trying each one finds
-        let first = (level.info().members_least.max(2)..=60).find(|count| meets(*count));
+        let first = (level.info().min_members.max(2)..=60).find(|count| meets(*count));
         assert_eq!(Some(best.count), first, "{level}");
         assert!((best.count..=60).all(meets), "{level}: more are not slower");
         assert!(best.count > 8 && best.sized_by == "response", "{best:?}");

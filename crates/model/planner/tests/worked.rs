@@ -25,7 +25,7 @@
 use diskwright_planner::arithmetic::*;
 use diskwright_simulator::analytic::solve;
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
-use diskwright_simulator::system::{Drives, System, Workload, WorkloadTarget};
+use diskwright_simulator::system::{DriveGroupSpec, System, Workload, WorkloadTarget};
 use diskwright_simulator::{ArrayLevel, catalogue};
 
 fn near(found: f64, expected: f64, within: f64) {
@@ -101,11 +101,11 @@ fn drives_do_what_calculators_take() {
         ("st9600204ss", 125.0 * 11.0 / 12.0, 140.0 * 13.0 / 12.0),
         ("huc156060css200", 180.0, 204.0),
     ] {
-        let device = catalogue::find(id).expect(id).device().expect(id);
-        let mut drives = Drives::new("drive", 1, device);
+        let device = catalogue::find_entry(id).expect(id).build_device().expect(id);
+        let mut drives = DriveGroupSpec::new("drive", 1, device);
         drives.depth = 1;
         let transfer = OperationTransfer { read_share: 1.0, ..OperationTransfer::default() };
-        let classes = vec![OperationClass::of("read", 1.0, transfer)];
+        let classes = vec![OperationClass::with_transfer("read", 1.0, transfer)];
         let load = LoadSpec::Closed(ClosedSpec { users: 1, classes, ..ClosedSpec::default() });
         let workload = Workload { name: "one".into(), targets: vec![WorkloadTarget::Drive(0)], load };
         let found = solve(&System { drives: vec![drives], workloads: vec![workload], ..System::new("one") });

@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use diskwright_base::Rng;
 use diskwright_simulator::array::{
-    ArrayDescription, ArrayGeometry, ArrayLevel, ArrayPolicy, ArrayRequest, ArrayState, MemberIoPlan, Planner, ReadFrom,
+    ArrayDescription, ArrayGeometry, ArrayLevel, ArrayPolicy, ArrayRequest, ArrayState, CopyChoice, MemberIoPlan,
+    Planner,
 };
 
 /// A load on a level with a number of members.
@@ -45,9 +46,9 @@ const LOADS: &[(&str, Load)] = &[
 ];
 
 /// Policies of mirrored reads that are compared.
-const READS: &[(&str, ReadFrom)] = &[
-    ("mirror of 2, 4 KB reads, round robin", ReadFrom::RoundRobin),
-    ("mirror of 2, 4 KB reads, nearest", ReadFrom::Nearest),
+const READS: &[(&str, CopyChoice)] = &[
+    ("mirror of 2, 4 KB reads, round robin", CopyChoice::RoundRobin),
+    ("mirror of 2, 4 KB reads, nearest", CopyChoice::Nearest),
 ];
 
 fn main() {
@@ -61,20 +62,20 @@ fn main() {
         let array =
             ArrayGeometry::new(&ArrayDescription::new(load.level, load.members, 1 << 27, 128)).expect("a valid array");
         let mut planner = Planner::new(array, ArrayPolicy::default());
-        planner.set_state(ArrayState::failed(load.failed));
-        line(name, &mut planner, load.blocks, load.writes, rounds, requests);
+        planner.set_state(ArrayState::with_failed(load.failed));
+        print_line(name, &mut planner, load.blocks, load.writes, rounds, requests);
     }
     for (name, read_from) in READS {
         let array =
             ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid1, 2, 1 << 27, 0)).expect("a valid array");
         let mut planner = Planner::new(array, ArrayPolicy { read_from: *read_from, ..ArrayPolicy::default() });
-        line(name, &mut planner, 8, 0.0, rounds, requests);
+        print_line(name, &mut planner, 8, 0.0, rounds, requests);
     }
 }
 
-fn line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32, requests: usize) {
+fn print_line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32, requests: usize) {
     let mut rng = Rng::new(1, 0);
-    let places = planner.array().blocks() / 8 - u64::from(blocks);
+    let places = planner.array().capacity_blocks() / 8 - u64::from(blocks);
     let batch: Vec<ArrayRequest> = (0..requests.min(1 << 16))
         .map(|_| ArrayRequest {
             write: rng.next_bool(writes),
@@ -87,8 +88,8 @@ fn line(name: &str, planner: &mut Planner, blocks: u32, writes: f64, rounds: u32
         let start = Instant::now();
         let mut count = 0;
         for request in batch.iter().cycle().take(requests) {
-            planner.plan(*request, &mut plan);
-            count += black_box(&plan).ios();
+            planner.plan_request(*request, &mut plan);
+            count += black_box(&plan).io_count();
         }
         best = best.min(start.elapsed().as_secs_f64() * 1e9 / requests as f64);
         ios = count;

@@ -15,31 +15,31 @@ use diskwright_simulator::Io;
 use diskwright_simulator::cache::*;
 
 /// A cache above a layer that completes every I/O at once.
-struct World {
+struct DirectCache {
     cache: Cache,
     out: CacheActions,
     under: Vec<BackingIo>,
     now: u64,
 }
 
-impl World {
-    fn new(spec: &BlockCacheSpec) -> World {
-        World { cache: Cache::new(spec, 1 << 32), out: CacheActions::new(), under: Vec::new(), now: 0 }
+impl DirectCache {
+    fn new(spec: &BlockCacheSpec) -> DirectCache {
+        DirectCache { cache: Cache::new(spec, 1 << 32), out: CacheActions::new(), under: Vec::new(), now: 0 }
     }
 
     #[inline]
-    fn ask(&mut self, io: Io) {
+    fn submit(&mut self, io: Io) {
         self.now += 1000;
-        black_box(self.cache.ask(self.now, 1, &io, &mut self.out));
+        black_box(self.cache.submit(self.now, 1, &io, &mut self.out));
         if !self.out.send.is_empty() {
-            self.settle();
+            self.complete_backing_ios();
         }
     }
 
-    fn settle(&mut self) {
+    fn complete_backing_ios(&mut self) {
         self.under.append(&mut self.out.send);
         while let Some(below) = self.under.pop() {
-            self.cache.finished(self.now, below.number, &mut self.out);
+            self.cache.complete_io(self.now, below.flight_number, &mut self.out);
             self.under.append(&mut self.out.send);
         }
     }
@@ -54,37 +54,47 @@ fn main() {
     for (name, bytes) in [("4 MB", 4 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30), ("64 GB", 64u64 << 30)] {
         let pages = if tiny { 1000 } else { (bytes / 4096).min(4 << 20) };
         let spec = BlockCacheSpec { bytes, ..BlockCacheSpec::default() };
-        for (what, read) in [("", CacheReadAhead::None), (", looking for sequences", spec.read)] {
-            let mut world = World::new(&BlockCacheSpec { read, ..spec });
-            (0..pages / 16).for_each(|run| world.ask(Io::read(run * 128, 128)));
+        for (what, read) in [("", CacheReadAhead::None), (", looking for sequences", spec.read_ahead)] {
+            let mut world = DirectCache::new(&BlockCacheSpec { read_ahead: read, ..spec });
+            (0..pages / 16).for_each(|run| world.submit(Io::read(run * 128, 128)));
             let line = format!("a page hit, {name}, random{what}");
             let io = |rng: &mut Rng, _| Io::read(rng.next_below(pages / 16 * 16) * 8, 8);
-            measure(&line, rounds, count, &mut world, io);
+            print_best_time(&line, rounds, count, &mut world, io);
         }
     }
-    let none = BlockCacheSpec { read: CacheReadAhead::None, ..BlockCacheSpec::default() };
+    let none = BlockCacheSpec { read_ahead: CacheReadAhead::None, ..BlockCacheSpec::default() };
     let far = |rng: &mut Rng, write| Io { first: rng.next_below(1 << 28) * 8, blocks: 8, write };
-    measure("a page missed, 64 MB, random", rounds, count, &mut World::new(&none), |rng, _| far(rng, false));
+    print_best_time("a page missed, 64 MB, random", rounds, count, &mut DirectCache::new(&none), |rng, _| {
+        far(rng, false)
+    });
     let ahead = |_: &mut Rng, page| Io::read(page * 8, 8);
-    measure("a page of a sequential reader", rounds, count, &mut World::new(&BlockCacheSpec::default()), ahead);
+    print_best_time(
+        "a page of a sequential reader",
+        rounds,
+        count,
+        &mut DirectCache::new(&BlockCacheSpec::default()),
+        ahead,
+    );
     for order in [FlushOrder::Address, FlushOrder::Age] {
         let back = WriteBackPolicy { order, ..WriteBackPolicy::default() };
         let spec = BlockCacheSpec { write: WritePolicy::Back(back), ..none };
         let line = format!("a page posted and flushed by {order:?}, random");
-        measure(&line, rounds, count, &mut World::new(&spec), |rng, _| far(rng, true));
+        print_best_time(&line, rounds, count, &mut DirectCache::new(&spec), |rng, _| far(rng, true));
         let line = format!("a page posted and flushed by {order:?}, sequential");
-        measure(&line, rounds, count, &mut World::new(&spec), |_, page| Io::write(page * 8, 8));
+        print_best_time(&line, rounds, count, &mut DirectCache::new(&spec), |_, page| Io::write(page * 8, 8));
     }
     let through = BlockCacheSpec { write: WritePolicy::Through, ..none };
-    measure("a page written through, random", rounds, count, &mut World::new(&through), |rng, _| far(rng, true));
+    print_best_time("a page written through, random", rounds, count, &mut DirectCache::new(&through), |rng, _| {
+        far(rng, true)
+    });
 }
 
 /// Prints the shortest time of a round, ns per request.
-fn measure(what: &str, rounds: u32, count: u64, world: &mut World, io: impl Fn(&mut Rng, u64) -> Io) {
+fn print_best_time(what: &str, rounds: u32, count: u64, world: &mut DirectCache, io: impl Fn(&mut Rng, u64) -> Io) {
     let mut rng = Rng::new(1, 0);
     let mut round = |round: u64| {
         let start = Instant::now();
-        (0..count).for_each(|index| world.ask(io(&mut rng, round * count + index)));
+        (0..count).for_each(|index| world.submit(io(&mut rng, round * count + index)));
         start.elapsed().as_secs_f64() * 1e9 / count as f64
     };
     let least = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);

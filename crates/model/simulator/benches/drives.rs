@@ -18,10 +18,10 @@ use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{DriveQueue, MechanicalDrive, Model, QueuePolicy};
 
 /// A small generator (Marsaglia's xorshift).
-struct Dice(u64);
+struct XorShift(u64);
 
-impl Dice {
-    fn read(&mut self, blocks: u64) -> Io {
+impl XorShift {
+    fn next_read(&mut self, blocks: u64) -> Io {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -40,7 +40,7 @@ fn main() {
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let name = file.display().to_string();
     let text = load(&name).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let drive = diskspecs::read(&name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    let drive = diskspecs::read_drive(&name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
     let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
     println!("# {}: random reads of 4 KB, million a second of one core", model.name());
     let given_requests = arguments.iter().skip_while(|a| *a != "--requests").nth(1).and_then(|n| n.parse().ok());
@@ -49,14 +49,14 @@ fn main() {
         None if tiny => (1, 2_000),
         None => (7, 3_000_000),
     };
-    report("one at a time", rounds, || one(&model, requests));
-    report("one at a time, ten times as many", rounds.min(3), || one(&model, requests * 10));
+    print_rates("one at a time", rounds, || run_sequentially(&model, requests));
+    print_rates("one at a time, ten times as many", rounds.min(3), || run_sequentially(&model, requests * 10));
     for policy in QueuePolicy::ALL {
-        report(&format!("16 waiting, {}", policy.name()), rounds, || queued(&model, policy, 16, requests));
+        print_rates(&format!("16 waiting, {}", policy.name()), rounds, || run_queued(&model, policy, 16, requests));
     }
 }
 
-fn report(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
+fn print_rates(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
     let mut rates = Vec::new();
     let mut iops = 0.0;
     for _ in 0..rounds {
@@ -73,24 +73,24 @@ fn report(name: &str, rounds: u32, run: impl Fn() -> (u64, u64)) {
     );
 }
 
-fn one(model: &Arc<Model>, requests: u64) -> (u64, u64) {
-    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
+fn run_sequentially(model: &Arc<Model>, requests: u64) -> (u64, u64) {
+    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), XorShift(88_172_645_463_325_252), 0);
     for _ in 0..requests {
-        now = drive.start(now, &rng.read(model.blocks())).done;
+        now = drive.start(now, &rng.next_read(model.capacity_blocks())).done_at;
     }
     (requests, black_box(now))
 }
 
-fn queued(model: &Arc<Model>, policy: QueuePolicy, depth: u32, requests: u64) -> (u64, u64) {
-    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), Dice(88_172_645_463_325_252), 0);
+fn run_queued(model: &Arc<Model>, policy: QueuePolicy, depth: u32, requests: u64) -> (u64, u64) {
+    let (mut drive, mut rng, mut now) = (MechanicalDrive::new(model), XorShift(88_172_645_463_325_252), 0);
     let mut queue = DriveQueue::new(policy);
     for tag in 0..depth {
-        queue.push(&drive, rng.read(model.blocks()), tag);
+        queue.push(&drive, rng.next_read(model.capacity_blocks()), tag);
     }
     for _ in 0..requests {
         if let Some((io, tag)) = queue.next(now, &drive) {
-            now = drive.start(now, &io).done;
-            queue.push(&drive, rng.read(model.blocks()), tag);
+            now = drive.start(now, &io).done_at;
+            queue.push(&drive, rng.next_read(model.capacity_blocks()), tag);
         }
     }
     (requests, black_box(now))

@@ -12,8 +12,8 @@ use std::time::Instant;
 
 use diskwright_base::Rng;
 use diskwright_simulator::array::*;
-use diskwright_simulator::events::Events;
-use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, exact, schweitzer};
+use diskwright_simulator::event_queue::EventQueue;
+use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, solve_exact, solve_schweitzer};
 use diskwright_simulator::station::{Station, StationJob};
 
 fn main() {
@@ -23,14 +23,14 @@ fn main() {
     let (rounds, count) = if tiny { (2, 1000) } else { (7, 2_000_000) };
     println!("# events, {rounds} rounds of {count}");
     for waiting in [1, 8, 40, 1000, 100_000] {
-        let ns = best(rounds, count, || hold(waiting, count));
+        let ns = best_time_ns(rounds, count, || run_hold_model(waiting, count));
         println!("{:<52} {ns:>9.1} ns", format!("an event taken and another added, {waiting} waiting"));
     }
-    let ns = best(rounds, count, || queue(count));
+    let ns = best_time_ns(rounds, count, || run_mm1(count));
     println!("{:<52} {ns:>9.1} ns", "a job of M/M/1, 80 % busy (two events)");
     for writes in [0.0, 0.5, 1.0] {
         let mut ios = 0;
-        let ns = best(rounds, count, || ios = raid5(count, writes));
+        let ns = best_time_ns(rounds, count, || ios = run_raid5(count, writes));
         let per_io = ns * count as f64 / ios as f64;
         let what = format!("RAID 5 of 8 simple drives, 32 users, {:.0} % writes", writes * 100.0);
         println!("{what:<52} {per_io:>9.1} ns a member I/O, {:.1} million/s", 1e3 / per_io);
@@ -39,8 +39,9 @@ fn main() {
     for users in [1, 8, 32, 200] {
         let centers = vec![MvaCenter::Queue(0.01); 16];
         let network = ClosedNetwork { users, think_s: 0.1, centers };
-        for (name, solve) in [("exact", exact as fn(&ClosedNetwork) -> _), ("Schweitzer", schweitzer)] {
-            let ns = best(rounds, solves, || (0..solves).for_each(|_| _ = black_box(solve(black_box(&network)))));
+        for (name, solve) in [("exact", solve_exact as fn(&ClosedNetwork) -> _), ("Schweitzer", solve_schweitzer)] {
+            let ns =
+                best_time_ns(rounds, solves, || (0..solves).for_each(|_| _ = black_box(solve(black_box(&network)))));
             let what = format!("{name}, {users} users, 16 centers");
             println!("{what:<52} {:>9.2} us", ns * 1e-3);
         }
@@ -48,7 +49,7 @@ fn main() {
 }
 
 /// Shortest time of a round, ns for each of `count`.
-fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
+fn best_time_ns(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
         what();
@@ -58,12 +59,12 @@ fn best(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
 }
 
 /// The hold model: each event popped schedules one at a random time.
-fn hold(waiting: u32, count: usize) {
-    let (mut events, mut rng) = (Events::new(), Rng::new(1, 0));
+fn run_hold_model(waiting: u32, count: usize) {
+    let (mut events, mut rng) = (EventQueue::new(), Rng::new(1, 0));
     (0..waiting).for_each(|i| events.schedule(rng.next_below(1 << 30), i));
     for _ in 0..count {
-        if let Some((_, what)) = events.take() {
-            events.after(rng.next_below(1 << 30), black_box(what));
+        if let Some((_, what)) = events.pop() {
+            events.schedule_after(rng.next_below(1 << 30), black_box(what));
         }
     }
 }
@@ -71,40 +72,40 @@ fn hold(waiting: u32, count: usize) {
 /// Users who repeatedly send requests of 4 KB to a RAID 5 of eight drives; returns the number of member I/Os. Drives
 /// are stations with a random service time, so that this is the cost of arrays, events and queues without a drive's
 /// mechanics.
-fn raid5(requests: usize, writes: f64) -> usize {
+fn run_raid5(requests: usize, writes: f64) -> usize {
     let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 8, 1 << 27, 128)).expect("a valid array");
-    let places = array.blocks() / 8;
+    let places = array.capacity_blocks() / 8;
     let (mut planner, mut plan, mut flights) =
-        (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), ArrayFlights::new());
-    let (mut events, mut rng) = (Events::new(), Rng::new(6, 0));
+        (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), RequestsInFlight::new());
+    let (mut events, mut rng) = (EventQueue::new(), Rng::new(6, 0));
     let mut drives = vec![Station::new(1); 8];
     let (mut begun, mut ios, mut free) = (0, 0, 32);
     let mut send =
-        |io: &MemberIo, id, events: &mut Events<(u16, StationJob)>, drives: &mut [Station], rng: &mut Rng| {
+        |io: &MemberIo, id, events: &mut EventQueue<(u16, StationJob)>, drives: &mut [Station], rng: &mut Rng| {
             // the lowest bit marks a write
             let id = id * 2 + u32::from(io.write);
-            let job = StationJob { id, arrived: events.now(), service: 4_000_000 + rng.next_below(8_000_000) };
+            let job = StationJob { id, arrived_ns: events.now(), service_ns: 4_000_000 + rng.next_below(8_000_000) };
             ios += 1;
-            if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
+            if let Some(end) = drives[usize::from(io.member)].add_job(events.now(), job) {
                 events.schedule(end, (io.member, job));
             }
         };
     loop {
         while free > 0 && begun < requests {
             let request = ArrayRequest::read(rng.next_below(places) * 8, 8);
-            planner.plan(ArrayRequest { write: rng.next_bool(writes), ..request }, &mut plan);
-            let Some(id) = flights.begin(&mut plan) else { continue };
+            planner.plan_request(ArrayRequest { write: rng.next_bool(writes), ..request }, &mut plan);
+            let Some(id) = flights.begin_plan(&mut plan) else { continue };
             for io in plan.reads.iter().chain(&plan.writes) {
                 send(io, id, &mut events, &mut drives, &mut rng);
             }
             (begun, free) = (begun + 1, free - 1);
         }
-        let Some((now, (member, job))) = events.take() else { return ios };
-        if let Some((end, next)) = drives[usize::from(member)].complete(now, &job) {
+        let Some((now, (member, job))) = events.pop() else { return ios };
+        if let Some((end, next)) = drives[usize::from(member)].complete_job(now, &job) {
             events.schedule(end, (member, next));
         }
         let id = job.id / 2;
-        match flights.done(id, job.id % 2 == 1) {
+        match flights.complete_io(id, job.id % 2 == 1) {
             ArrayProgress::Waiting => {}
             ArrayProgress::Send(after, _) => {
                 for io in after {
@@ -116,22 +117,22 @@ fn raid5(requests: usize, writes: f64) -> usize {
     }
 }
 
-fn queue(count: usize) {
-    let (mut events, mut rng, mut station) = (Events::new(), Rng::new(1, 0), Station::new(1));
+fn run_mm1(count: usize) {
+    let (mut events, mut rng, mut station) = (EventQueue::new(), Rng::new(1, 0), Station::new(1));
     events.schedule(0, None);
     let mut done = 0;
     while done < count {
-        match events.take() {
+        match events.pop() {
             Some((now, None)) => {
-                events.after(rng.draw_exponential(1250.0) as u64, None);
-                let job = StationJob { id: 0, arrived: now, service: rng.draw_exponential(1000.0) as u64 };
-                if let Some(end) = station.arrive(now, job) {
+                events.schedule_after(rng.draw_exponential(1250.0) as u64, None);
+                let job = StationJob { id: 0, arrived_ns: now, service_ns: rng.draw_exponential(1000.0) as u64 };
+                if let Some(end) = station.add_job(now, job) {
                     events.schedule(end, Some(job));
                 }
             }
             Some((now, Some(job))) => {
                 done += 1;
-                if let Some((end, next)) = station.complete(now, &job) {
+                if let Some((end, next)) = station.complete_job(now, &job) {
                     events.schedule(end, Some(next));
                 }
             }

@@ -29,23 +29,23 @@ fn main() {
     let devices = grid::devices();
     if has("--simulate") {
         println!("{}", grid::HEADING);
-        for row in simulate(&grid::split().0, &devices) {
+        for row in simulate_points(&grid::split().0, &devices) {
             println!("{}", grid::line(&row));
         }
         return;
     }
     let rows = if has("--others") {
         let others: Vec<Point> = grid::split().1.into_iter().step_by(if tiny { 500 } else { 5 }).collect();
-        simulate(&others, &devices)
+        simulate_points(&others, &devices)
     } else {
         grid::simulated().into_iter().step_by(if tiny { 50 } else { 1 }).collect()
     };
-    errors(&rows, &devices, has("--worst"));
-    times(&rows, &devices, if tiny { 1 } else { 200 });
+    print_errors(&rows, &devices, has("--worst"));
+    print_solution_times(&rows, &devices, if tiny { 1 } else { 200 });
 }
 
 /// Simulates points on all processors.
-fn simulate(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
+fn simulate_points(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
     let next = AtomicUsize::new(0);
     let workers = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let work = || {
@@ -55,7 +55,7 @@ fn simulate(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
             let users = &report.workloads[0];
             rows.push(Row {
                 point: point.clone(),
-                throughput_per_s: users.counts.requests() as f64 / report.elapsed_s(),
+                throughput_per_s: users.counts.request_count() as f64 / report.elapsed_s(),
                 response_s: users.responses.mean().unwrap_or(f64::NAN) * 1e-9,
             });
         }
@@ -70,7 +70,7 @@ fn simulate(points: &[Point], devices: &[(String, DeviceModel)]) -> Vec<Row> {
 }
 
 /// Prints a table of errors, and the worst of them.
-fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
+fn print_errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
     let mut found: Vec<(f64, f64, String, &Row)> = Vec::new();
     for row in rows {
         let solution = analytic::solve(&grid::system(&row.point, devices)).expect("it is solved");
@@ -79,15 +79,15 @@ fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
         found.push((throughput, response, format!("{throughput:+.3} {response:+.3} {}", grid::line(row)), row));
     }
     println!("# errors of throughput, response: mean, 90 % below, largest, share within 10 %");
-    table("all", found.iter());
+    print_table_row("all", found.iter());
     for drive in grid::drives() {
-        table(&drive.id, found.iter().filter(|f| f.3.point.drive == drive.id));
+        print_table_row(&drive.id, found.iter().filter(|f| f.3.point.drive == drive.id));
     }
     for level in ["raid0", "raid1", "raid5", "raid6", "raid10"] {
-        table(level, found.iter().filter(|f| f.3.point.level.to_string() == level));
+        print_table_row(level, found.iter().filter(|f| f.3.point.level.to_string() == level));
     }
     for users in [1, 4, 16, 64] {
-        table(&format!("{users} users"), found.iter().filter(|f| f.3.point.users == users));
+        print_table_row(&format!("{users} users"), found.iter().filter(|f| f.3.point.users == users));
     }
     if worst {
         found.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
@@ -95,7 +95,7 @@ fn errors(rows: &[Row], devices: &[(String, DeviceModel)], worst: bool) {
     }
 }
 
-fn table<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a Row)>) {
+fn print_table_row<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a Row)>) {
     let (mut throughput, mut response): (Vec<f64>, Vec<f64>) = found.map(|f| (f.0.abs(), f.1.abs())).unzip();
     let mut columns = String::new();
     for errors in [&mut throughput, &mut response] {
@@ -116,7 +116,7 @@ fn table<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, String, &'a 
 }
 
 /// Prints the time of a complete solution, including the drive's tables.
-fn times(rows: &[Row], devices: &[(String, DeviceModel)], rounds: u32) {
+fn print_solution_times(rows: &[Row], devices: &[(String, DeviceModel)], rounds: u32) {
     let systems: Vec<System> = rows.iter().map(|row| grid::system(&row.point, devices)).collect();
     let mut times: Vec<f64> = Vec::new();
     for system in &systems {

@@ -18,18 +18,18 @@ fn main() {
     let tiny = has("--tiny") || !has("--bench");
     let (rounds, requests) = if tiny { (1, 1000) } else { (5, 3_000_000) };
     println!("# loads, best of {rounds} rounds of {requests} requests");
-    for (what, spec) in loads() {
-        let round = |_| asked(&spec, requests);
+    for (what, spec) in named_loads() {
+        let round = |_| measure_load_ns(&spec, requests);
         let ns = (0..rounds).map(round).fold(f64::MAX, f64::min);
         println!("{what:<48} {ns:>7.1} ns a request");
     }
 }
 
-fn loads() -> Vec<(&'static str, LoadSpec)> {
+fn named_loads() -> Vec<(&'static str, LoadSpec)> {
     let users = |transfer: OperationTransfer| {
         LoadSpec::Closed(ClosedSpec {
             users: 32,
-            classes: vec![OperationClass::of("io", 1.0, transfer)],
+            classes: vec![OperationClass::with_transfer("io", 1.0, transfer)],
             ..ClosedSpec::default()
         })
     };
@@ -64,7 +64,7 @@ fn loads() -> Vec<(&'static str, LoadSpec)> {
 }
 
 /// Generates requests, one completion at a time; ns for each.
-fn asked(spec: &LoadSpec, requests: u64) -> f64 {
+fn measure_load_ns(spec: &LoadSpec, requests: u64) -> f64 {
     let blocks = match spec {
         LoadSpec::Oltp(oltp) if oltp.buffers >= 1 << 20 => 1 << 33,
         _ => 1 << 30,
@@ -72,14 +72,14 @@ fn asked(spec: &LoadSpec, requests: u64) -> f64 {
     let mut load = Load::new(spec, &[blocks], Rng::new(1, 1)).expect("a possible load");
     let (mut asks, mut out) = (Vec::new(), std::collections::VecDeque::new());
     let start = Instant::now();
-    (0..load.users()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
+    (0..load.user_count()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
     let (mut now, mut done) = (0, 0);
-    while done < requests && !load.finished() {
+    while done < requests && !load.is_finished() {
         out.extend(asks.drain(..));
         let Some(ask) = out.pop_front() else { break };
-        now = ask.at.max(now) + 1;
+        now = ask.start_ns.max(now) + 1;
         done += u64::from(ask.io.blocks > 0);
-        load.next(now, ask.who, Cause::Done, &mut asks);
+        load.next(now, ask.agent, Cause::Done, &mut asks);
     }
     start.elapsed().as_secs_f64() * 1e9 / done as f64
 }

@@ -30,10 +30,10 @@ fn main() {
     let (rounds, requests) = if tiny { (1, 2_000) } else { (5, 5_000_000) };
     println!("# 4 KB anywhere, {DEPTH} at a time: million requests a second of one core");
     for id in drives {
-        let Some(entry) = catalogue::find(id) else { panic!("{id} is not in the catalogue") };
-        let device = entry.device().unwrap_or_else(|e| panic!("{id}: {e}"));
+        let Some(entry) = catalogue::find_entry(id) else { panic!("{id} is not in the catalogue") };
+        let device = entry.build_device().unwrap_or_else(|e| panic!("{id}: {e}"));
         for writes in [0.0, 0.3, 1.0] {
-            let mut rates: Vec<f64> = (0..rounds).map(|_| rate(&device, writes, requests)).collect();
+            let mut rates: Vec<f64> = (0..rounds).map(|_| measure_rate(&device, writes, requests)).collect();
             rates.sort_by(f64::total_cmp);
             let best = rates[rates.len() - 1];
             println!("{id:24} {:3.0} % writes {:8.2} (best {best:.2})", writes * 100.0, rates[rates.len() / 2]);
@@ -41,18 +41,18 @@ fn main() {
     }
 }
 
-fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
+fn measure_rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
     let mut rng = Rng::new(1, 0);
-    let places = device.blocks() / 8;
+    let places = device.block_count() / 8;
     let started = Instant::now();
     let end = match device {
         DeviceModel::Flash(model) => {
             let mut flash = FlashDevice::new(model);
-            closed(&mut rng, places, writes, requests, |now, io| flash.submit(now, io))
+            run_closed(&mut rng, places, writes, requests, |now, io| flash.submit(now, io))
         }
         DeviceModel::Volume(spec) => {
             let mut volume = CloudVolume::new(spec, Rng::new(1, 1));
-            closed(&mut rng, places, writes, requests, |now, io| volume.submit(now, io))
+            run_closed(&mut rng, places, writes, requests, |now, io| volume.submit_request(now, io))
         }
         _ => panic!("an SSD or a cloud volume"),
     };
@@ -61,7 +61,7 @@ fn rate(device: &DeviceModel, writes: f64, requests: u64) -> f64 {
 }
 
 /// A ring of requests: each slot is reused when its last request is done, so that little but the device is measured.
-fn closed(rng: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
+fn run_closed(rng: &mut Rng, places: u64, writes: f64, requests: u64, mut submit: impl FnMut(u64, &Io) -> u64) -> u64 {
     let mut done = [0u64; DEPTH];
     let mut now = 0;
     for index in 0..requests as usize {

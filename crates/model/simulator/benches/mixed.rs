@@ -32,7 +32,7 @@ fn main() {
     let number = |name: &str, usual: u64| value(name).and_then(|value| value.parse().ok()).unwrap_or(usual);
     let tiny = has("--tiny") || !has("--bench");
     if has("--simulate") {
-        simulate(number("--seed", 77), number("--count", 500) as usize);
+        simulate_systems(number("--seed", 77), number("--count", 500) as usize);
         return;
     }
     let text = match value("--against") {
@@ -41,15 +41,15 @@ fn main() {
     };
     let systems = mixed::simulated(&text);
     if let Some(wanted) = value("--show").and_then(|number| number.parse::<usize>().ok()) {
-        systems.iter().filter(|rows| rows[0].number == wanted).for_each(|rows| show(rows));
+        systems.iter().filter(|rows| rows[0].number == wanted).for_each(|rows| show_system(rows));
         return;
     }
     let systems: Vec<_> = systems.into_iter().step_by(if tiny { 50 } else { 1 }).collect();
-    judge(&systems, number("--worst", 0) as usize);
+    print_error_tables(&systems, number("--worst", 0) as usize);
 }
 
 /// Simulates systems, and prints the results in their order.
-fn simulate(seed: u64, count: usize) {
+fn simulate_systems(seed: u64, count: usize) {
     let (next, lines) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         loop {
@@ -57,7 +57,7 @@ fn simulate(seed: u64, count: usize) {
             if index >= count {
                 return;
             }
-            let text = one(seed, index);
+            let text = simulate_one(seed, index);
             lines.lock().expect("no worker failed").insert(index, text);
         }
     };
@@ -71,7 +71,7 @@ fn simulate(seed: u64, count: usize) {
 }
 
 /// The lines of a system.
-fn one(seed: u64, number: usize) -> String {
+fn simulate_one(seed: u64, number: usize) -> String {
     let report = Simulation::new(&mixed::system(seed, number)).expect("possible").run(|_| {});
     let (part, used) = report.bottleneck().map_or(("none", 0.0), |part| (&part.name, part.utilisation()));
     let mut text = String::new();
@@ -79,7 +79,7 @@ fn one(seed: u64, number: usize) -> String {
         let quantile = |share: f64| workload.responses.quantile(share).unwrap_or(f64::NAN) * 1e-9;
         text += &format!(
             "{seed},{number},{index},{:.4},{:.6e},{:.6e},{:.6e},{part},{used:.4}\n",
-            workload.counts.requests() as f64 / report.elapsed_s(),
+            workload.counts.request_count() as f64 / report.elapsed_s(),
             workload.responses.mean().unwrap_or(f64::NAN) * 1e-9,
             quantile(0.95),
             quantile(0.99),
@@ -89,7 +89,7 @@ fn one(seed: u64, number: usize) -> String {
 }
 
 /// Prints tables of errors.
-fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
+fn print_error_tables(systems: &[Vec<SimulatedWorkload>], worst: usize) {
     let mut found: Vec<(&str, usize, f64)> = Vec::new();
     let (mut refused, mut percentiles) = (BTreeMap::<String, usize>::new(), [Vec::new(), Vec::new()]);
     let mut refusals: Vec<&str> = Vec::new();
@@ -113,19 +113,19 @@ fn judge(systems: &[Vec<SimulatedWorkload>], worst: usize) {
     println!("# mean, median, 90 % below, largest");
     for kind in mixed::KINDS {
         let errors = found.iter().filter(|(of, ..)| *of == kind).map(|(.., error)| *error).collect();
-        table(kind, refusals.iter().filter(|of| **of == kind).count(), errors);
+        print_table_row(kind, refusals.iter().filter(|of| **of == kind).count(), errors);
     }
-    table("all", refusals.len(), found.iter().map(|(.., error)| *error).collect());
+    print_table_row("all", refusals.len(), found.iter().map(|(.., error)| *error).collect());
     let [p95, p99] = percentiles;
-    table("p95", 0, p95);
-    table("p99", 0, p99);
+    print_table_row("p95", 0, p95);
+    print_table_row("p99", 0, p99);
     refused.iter().for_each(|(why, count)| println!("refused {count:>3}: {why}"));
     found.sort_by(|a, b| b.2.total_cmp(&a.2));
     found.iter().take(worst).for_each(|(kind, number, error)| println!("{error:8.3} {kind} {number}"));
 }
 
 /// Prints everything about a system: its description, and the results of simulation and analysis.
-fn show(rows: &[SimulatedWorkload]) {
+fn show_system(rows: &[SimulatedWorkload]) {
     let system = mixed::system(rows[0].seed, rows[0].number);
     for group in &system.drives {
         println!("{} {} x {}, {:?}, depth {}", group.name, group.count, group.device.name(), group.order, group.depth);
@@ -152,7 +152,7 @@ fn show(rows: &[SimulatedWorkload]) {
     }
 }
 
-fn table(name: &str, refused: usize, mut errors: Vec<f64>) {
+fn print_table_row(name: &str, refused: usize, mut errors: Vec<f64>) {
     errors.retain(|error| error.is_finite());
     errors.sort_by(f64::total_cmp);
     let count = errors.len().max(1) as f64;

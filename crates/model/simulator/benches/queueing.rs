@@ -15,14 +15,14 @@ use std::time::Instant;
 use truth::*;
 
 /// Half-width of the 95 % interval, as a share of the mean.
-const HALF: f64 = 0.0025;
+const MAX_RELATIVE_HALF_WIDTH: f64 = 0.0025;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let has = |wanted: &str| arguments.iter().any(|a| a == wanted);
     let tiny = has("--tiny") || !has("--bench");
-    let cases = if tiny { vec![mm1_at(0.3)] } else { all() };
-    let half = if tiny { 0.05 } else { HALF };
+    let cases = if tiny { vec![mm1_at(0.3)] } else { all_cases() };
+    let half = if tiny { 0.05 } else { MAX_RELATIVE_HALF_WIDTH };
     println!("| case | closed form, ms | found, ms | 95 % interval | off | others off | requests |");
     println!("|---|---|---|---|---|---|---|");
     let (start, mut requests, mut worst) = (Instant::now(), 0, 0f64);
@@ -33,7 +33,7 @@ fn main() {
             row.what,
             row.truth_s * 1e3,
             row.found.mean * 1e3,
-            row.found.relative() * 1e2,
+            row.found.relative_half_width() * 1e2,
             row.error * 1e2,
             row.others * 1e2,
             row.requests
@@ -45,13 +45,13 @@ fn main() {
     println!("\n{requests} requests in {seconds:.1} s; the worst is {:.2} % off", worst * 1e2);
     // approximate formulas are not exact references
     for case in if tiny { vec![] } else { vec![fork_many(4, 0.5), fork_many(8, 0.3), fork_many(8, 0.6)] } {
-        let row = case.run(HALF);
+        let row = case.run(MAX_RELATIVE_HALF_WIDTH);
         println!("{}: formula {:+.2} % off what is found", row.what, (row.truth_s / row.found.mean - 1.0) * 1e2);
     }
     assert!(tiny || worst < 0.01, "{worst}");
 }
 
-fn all() -> Vec<Case> {
+fn all_cases() -> Vec<Case> {
     let mut cases: Vec<Case> = [0.1, 0.3, 0.5, 0.7, 0.8].map(mm1_at).into();
     cases.extend([0.3, 0.6, 0.8].map(md1_at));
     cases.extend([0.5, 0.7].map(me1_at));

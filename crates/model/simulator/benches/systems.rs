@@ -17,7 +17,7 @@ use diskwright_simulator::catalogue;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{Model, QueuePolicy};
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OltpSpec, OperationClass, OperationTransfer, RequestSizes};
-use diskwright_simulator::system::{Channel, Controller, Drives, Set, System, Workload, WorkloadTarget};
+use diskwright_simulator::system::{ArraySpec, Channel, Controller, DriveGroupSpec, System, Workload, WorkloadTarget};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -31,81 +31,87 @@ fn main() {
         None if tiny => (1, 20),
         None => (5, 20_000),
     };
-    let model = model();
+    let model = disk_model();
     println!("# {}: 4 KB at random; million device I/Os a second of one core", model.name());
-    line("one drive, one user", rounds, seconds * 2, &one(&model, 1, QueuePolicy::FirstCome));
-    line(
+    print_line("one drive, one user", rounds, seconds * 2, &one_drive(&model, 1, QueuePolicy::FirstComeFirstServed));
+    print_line(
         "one drive, one user, ten times as long",
         rounds.min(3),
         seconds * 20,
-        &one(&model, 1, QueuePolicy::FirstCome),
+        &one_drive(&model, 1, QueuePolicy::FirstComeFirstServed),
     );
-    line(
+    print_line(
         "one drive, 16 users, shortest positioning",
         rounds,
         seconds,
-        &one(&model, 16, QueuePolicy::ShortestPositioning),
+        &one_drive(&model, 16, QueuePolicy::ShortestPositioning),
     );
-    line("one drive on a channel, one user", rounds, seconds, &on_channel(one(&model, 1, QueuePolicy::FirstCome)));
+    print_line(
+        "one drive on a channel, one user",
+        rounds,
+        seconds,
+        &on_channel(one_drive(&model, 1, QueuePolicy::FirstComeFirstServed)),
+    );
     for users in [8, 32] {
         for writes in [0.0, 0.5, 1.0] {
             let name = format!("RAID 5 of 8, {users} users, {:.0} % writes", writes * 100.0);
-            line(&name, rounds, seconds / 4, &raid5(&model, users, writes));
+            print_line(&name, rounds, seconds / 4, &raid5_system(&model, users, writes));
         }
     }
     // cost of a transaction's requests, compared with plain ones at the same positions: the goal is at most twice as
     // much
-    let large = catalogue::find("st4000nm0023").expect("in the catalogue").device().expect("possible");
-    line("4 TB: 32 users, half of 8 KB writes", rounds, seconds, &large_disk(&large, plain(8192, 0.5)));
-    line("4 TB: transactions of 32 users", rounds, seconds, &large_disk(&large, transactions()));
-    line(
+    let large = catalogue::find_entry("st4000nm0023").expect("in the catalogue").build_device().expect("possible");
+    print_line("4 TB: 32 users, half of 8 KB writes", rounds, seconds, &large_disk(&large, plain_load(8192, 0.5)));
+    print_line("4 TB: transactions of 32 users", rounds, seconds, &large_disk(&large, transaction_load()));
+    print_line(
         "RAID 5 of 8, 32 users, half writes, ten times as long",
         rounds.min(3),
         seconds * 5 / 2,
-        &raid5(&model, 32, 0.5),
+        &raid5_system(&model, 32, 0.5),
     );
 }
 
-fn model() -> Arc<Model> {
+fn disk_model() -> Arc<Model> {
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let drive = diskspecs::read(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    let drive = diskspecs::read_drive(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
     Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-fn load(users: u32, writes: f64) -> LoadSpec {
+fn users_load(users: u32, writes: f64) -> LoadSpec {
     let transfer = OperationTransfer { read_share: 1.0 - writes, ..OperationTransfer::default() };
-    closed(users, transfer)
+    closed_load(users, transfer)
 }
 
-fn plain(bytes: u64, writes: f64) -> LoadSpec {
+fn plain_load(bytes: u64, writes: f64) -> LoadSpec {
     let bytes = RequestSizes::One(bytes);
-    closed(32, OperationTransfer { read_share: 1.0 - writes, bytes, ..OperationTransfer::default() })
+    closed_load(32, OperationTransfer { read_share: 1.0 - writes, bytes, ..OperationTransfer::default() })
 }
 
 /// On as many pages as the disk holds, half a billion.
-fn transactions() -> LoadSpec {
+fn transaction_load() -> LoadSpec {
     LoadSpec::Oltp(OltpSpec { users: 32, buffers: 1 << 20, ..OltpSpec::default() })
 }
 
-fn closed(users: u32, transfer: OperationTransfer) -> LoadSpec {
+fn closed_load(users: u32, transfer: OperationTransfer) -> LoadSpec {
     LoadSpec::Closed(ClosedSpec {
         users,
-        classes: vec![OperationClass::of("4k", 1.0, transfer)],
+        classes: vec![OperationClass::with_transfer("4k", 1.0, transfer)],
         ..ClosedSpec::default()
     })
 }
 
-fn one(model: &Arc<Model>, users: u32, order: QueuePolicy) -> System {
-    let drives = Drives { order, ..Drives::new("disk", 1, DeviceModel::Mechanical(Arc::clone(model))) };
-    let workload = Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load: load(users, 0.0) };
+fn one_drive(model: &Arc<Model>, users: u32, order: QueuePolicy) -> System {
+    let drives = DriveGroupSpec { order, ..DriveGroupSpec::new("disk", 1, DeviceModel::Mechanical(Arc::clone(model))) };
+    let workload =
+        Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load: users_load(users, 0.0) };
     System { drives: vec![drives], workloads: vec![workload], ..System::new("one drive") }
 }
 
 fn large_disk(device: &DeviceModel, load: LoadSpec) -> System {
     let workload = Workload { name: "users".into(), targets: vec![WorkloadTarget::Drive(0)], load };
-    let drives = vec![Drives::new("disk", 1, device.clone())];
+    let drives = vec![DriveGroupSpec::new("disk", 1, device.clone())];
     System { drives, workloads: vec![workload], ..System::new("a large disk") }
 }
 
@@ -115,7 +121,7 @@ fn on_channel(mut system: System) -> System {
         name: "scsi".into(),
         controller: Some(0),
         rate: Some(20_000_000),
-        overhead: 100_000,
+        overhead_ns: 100_000,
         disconnects: true,
     };
     system.channels = vec![channel];
@@ -123,25 +129,25 @@ fn on_channel(mut system: System) -> System {
     system
 }
 
-fn raid5(model: &Arc<Model>, users: u32, writes: f64) -> System {
+fn raid5_system(model: &Arc<Model>, users: u32, writes: f64) -> System {
     let workload =
-        Workload { name: "users".into(), targets: vec![WorkloadTarget::Array(0)], load: load(users, writes) };
+        Workload { name: "users".into(), targets: vec![WorkloadTarget::Array(0)], load: users_load(users, writes) };
     System {
-        drives: vec![Drives::new("disk", 8, DeviceModel::Mechanical(Arc::clone(model)))],
-        arrays: vec![Set::new("set", ArrayLevel::Raid5, (0..8).collect())],
+        drives: vec![DriveGroupSpec::new("disk", 8, DeviceModel::Mechanical(Arc::clone(model)))],
+        arrays: vec![ArraySpec::new("set", ArrayLevel::Raid5, (0..8).collect())],
         workloads: vec![workload],
         ..System::new("RAID 5 of eight")
     }
 }
 
 /// True if a line is selected: all are, unless `--only` names a part of it.
-fn wanted(name: &str) -> bool {
+fn is_wanted(name: &str) -> bool {
     let mut arguments = std::env::args().skip_while(|a| a != "--only").skip(1);
     arguments.next().is_none_or(|part| name.contains(&part))
 }
 
-fn line(name: &str, rounds: u32, seconds: u64, system: &System) {
-    if !wanted(name) {
+fn print_line(name: &str, rounds: u32, seconds: u64, system: &System) {
+    if !is_wanted(name) {
         return;
     }
     let mut system = system.clone();
@@ -152,10 +158,10 @@ fn line(name: &str, rounds: u32, seconds: u64, system: &System) {
     for _ in 0..rounds {
         let mut simulation = Simulation::new(&system).unwrap_or_else(|e| panic!("{e}"));
         let started = Instant::now();
-        let report = simulation.result();
+        let report = simulation.run_without_samples();
         let wall_s = started.elapsed().as_secs_f64();
         ios = report.components.iter().map(|part| part.counts.reads + part.counts.writes).sum();
-        done = report.workloads[0].counts.requests() as f64 / report.elapsed_s();
+        done = report.workloads[0].counts.request_count() as f64 / report.elapsed_s();
         rates.push(ios as f64 / wall_s / 1e6);
     }
     rates.sort_by(f64::total_cmp);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::drive;
 use crate::flash::FlashModel;
-use crate::io::{BLOCK_BYTES, transfer_time};
-use crate::spread::ServiceTimeDistribution;
+use crate::io::{BLOCK_BYTES, transfer_time_ns};
+use crate::service_time::ServiceTimeDistribution;
 use crate::volume::VolumeSpec;
 
 /// The unchanging part of a device; devices of one kind share it.
 #[derive(Clone, Debug)]
 pub enum DeviceModel {
-    /// A mechanical drive. It holds up to [`drive::Model::slots`] requests and serves one of them at a time, in the
-    /// order of [`drive::Model::policy`].
+    /// A mechanical drive. It holds up to [`drive::Model::queue_slots`] requests and serves one of them at a time, in the
+    /// order of [`drive::Model::queue_policy`].
     Mechanical(Arc<drive::Model>),
     /// An SSD.
     Flash(Arc<FlashModel>),
@@ -50,31 +50,31 @@ impl DeviceModel {
 
     /// Returns the same device on a channel with this rate, bytes/s: a mechanical drive sends its blocks at the slower
     /// rate of the channel and its own interface.
-    pub fn on_channel(&self, rate: Option<u64>) -> DeviceModel {
-        let block = rate.map_or(0, |rate| transfer_time(BLOCK_BYTES, rate.max(1)));
+    pub fn with_channel_rate(&self, rate: Option<u64>) -> DeviceModel {
+        let block = rate.map_or(0, |rate| transfer_time_ns(BLOCK_BYTES, rate.max(1)));
         match self {
             DeviceModel::Mechanical(model) if block > model.channel().read_block.min(model.channel().write_block) => {
-                DeviceModel::Mechanical(Arc::new(model.on_channel(block)))
+                DeviceModel::Mechanical(Arc::new(model.with_channel_block_time(block)))
             }
             other => other.clone(),
         }
     }
 
     /// Capacity in blocks of 512 bytes.
-    pub fn blocks(&self) -> u64 {
+    pub fn block_count(&self) -> u64 {
         match self {
-            DeviceModel::Mechanical(model) => model.blocks(),
-            DeviceModel::Flash(model) => model.blocks(),
+            DeviceModel::Mechanical(model) => model.capacity_blocks(),
+            DeviceModel::Flash(model) => model.capacity_blocks(),
             DeviceModel::Volume(spec) => spec.blocks,
             DeviceModel::Plain(spec) => spec.blocks,
         }
     }
 
     /// Requests that it accepts before further ones wait outside.
-    pub fn slots(&self) -> u32 {
+    pub fn slot_count(&self) -> u32 {
         match self {
-            DeviceModel::Mechanical(model) => model.slots(),
-            DeviceModel::Flash(model) => model.slots(),
+            DeviceModel::Mechanical(model) => model.queue_slots(),
+            DeviceModel::Flash(model) => model.queue_slots(),
             DeviceModel::Volume(spec) => spec.slots,
             DeviceModel::Plain(spec) => spec.servers,
         }

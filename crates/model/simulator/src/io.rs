@@ -36,7 +36,7 @@ impl Io {
 /// Transfer time of `bytes` at a rate in bytes/s, to the nearest ns; rate 0 is no limit. Computed over all bytes at
 /// once, since the time of a single byte would be rounded: at 150 GB/s it is 6.67 ps, and whole picoseconds would be 11
 /// % too fast.
-pub(crate) fn transfer_time(bytes: u64, rate: u64) -> Ns {
+pub(crate) fn transfer_time_ns(bytes: u64, rate: u64) -> Ns {
     if rate == 0 {
         return 0;
     }
@@ -49,13 +49,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transfer_takes_its_time_however_fast_it_is() {
+    fn transfer_times_are_rounded_to_the_nearest_ns() {
         // 1 MiB: 1,048,576 B at 150 GB/s are 6990.5 ns, at 3 TB/s 349.5 ns, at 133 MB/s 7.884 ms
-        assert_eq!(transfer_time(1 << 20, 150_000_000_000), 6_991);
-        assert_eq!(transfer_time(1 << 20, 3_000_000_000_000), 350);
-        assert_eq!(transfer_time(1 << 20, 133_000_000), 7_884_030);
+        assert_eq!(transfer_time_ns(1 << 20, 150_000_000_000), 6_991);
+        assert_eq!(transfer_time_ns(1 << 20, 3_000_000_000_000), 350);
+        assert_eq!(transfer_time_ns(1 << 20, 133_000_000), 7_884_030);
         // the largest request, and no limit
-        assert_eq!(transfer_time(u64::from(u32::MAX) * BLOCK_BYTES, 1_000_000_000), 2_199_023_255_040);
-        assert_eq!(transfer_time(1 << 20, 0), 0);
+        assert_eq!(transfer_time_ns(u64::from(u32::MAX) * BLOCK_BYTES, 1_000_000_000), 2_199_023_255_040);
+        assert_eq!(transfer_time_ns(1 << 20, 0), 0);
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Ns;
-use crate::drive::{Hit, MechanicalDrive, Model, ServiceBreakdown};
+use crate::drive::{CacheOutcome, MechanicalDrive, Model, ServiceBreakdown};
 use crate::io::Io;
 
 /// A measured request.
@@ -16,9 +16,9 @@ pub struct ReplayRequest {
     /// The requested I/O.
     pub io: Io,
     /// Measured response time.
-    pub response: Ns,
+    pub response_ns: Ns,
     /// Time from its completion to the next request.
-    pub pause: Ns,
+    pub pause_ns: Ns,
 }
 
 /// Sums over one kind of requests, seconds.
@@ -33,10 +33,10 @@ pub struct ReplaySums {
 }
 
 impl ReplaySums {
-    fn add(&mut self, measured: Ns, predicted: Ns) {
+    fn add_request(&mut self, measured: Ns, predicted: Ns) {
         self.requests += 1;
-        self.measured_s += seconds(measured);
-        self.predicted_s += seconds(predicted);
+        self.measured_s += ns_to_s(measured);
+        self.predicted_s += ns_to_s(predicted);
     }
 }
 
@@ -61,102 +61,105 @@ pub struct TimeBreakdown {
 #[derive(Clone, Debug, Default)]
 pub struct Replay {
     /// Measured response times, in the order of the trace.
-    pub measured: Vec<Ns>,
+    pub measured_ns: Vec<Ns>,
     /// Predicted response times, in the same order.
-    pub predicted: Vec<Ns>,
+    pub predicted_ns: Vec<Ns>,
     /// Reads.
     pub reads: ReplaySums,
     /// Writes.
     pub writes: ReplaySums,
-    /// By cache result in the model, in the order of [`Hit::ALL`].
+    /// By cache result in the model, in the order of [`CacheOutcome::ALL`].
     pub by_hit: [ReplaySums; 4],
     /// Components of the predicted time.
     pub spent: TimeBreakdown,
 }
 
-fn seconds(time: Ns) -> f64 {
+fn ns_to_s(time: Ns) -> f64 {
     time as f64 / 1e9
 }
 
 impl Replay {
     /// Replays requests on an idle drive.
-    pub fn run(model: &Arc<Model>, requests: impl IntoIterator<Item = ReplayRequest>) -> Replay {
+    pub fn replay_requests(model: &Arc<Model>, requests: impl IntoIterator<Item = ReplayRequest>) -> Replay {
         let mut drive = MechanicalDrive::new(model);
         let mut replay = Replay::default();
         let mut now = 0;
         for request in requests {
             let service = drive.start(now, &request.io);
-            replay.add(&request, &service, service.done - now);
-            now = service.done + request.pause;
+            replay.add_request(&request, &service, service.done_at - now);
+            now = service.done_at + request.pause_ns;
         }
         replay
     }
 
-    fn add(&mut self, request: &ReplayRequest, service: &ServiceBreakdown, predicted: Ns) {
-        self.measured.push(request.response);
-        self.predicted.push(predicted);
+    fn add_request(&mut self, request: &ReplayRequest, service: &ServiceBreakdown, predicted: Ns) {
+        self.measured_ns.push(request.response_ns);
+        self.predicted_ns.push(predicted);
         let sort = if request.io.write { &mut self.writes } else { &mut self.reads };
-        sort.add(request.response, predicted);
-        self.by_hit[service.hit as usize].add(request.response, predicted);
+        sort.add_request(request.response_ns, predicted);
+        self.by_hit[service.outcome as usize].add_request(request.response_ns, predicted);
         let spent = &mut self.spent;
-        spent.waiting_s += seconds(service.waiting);
-        spent.overhead_s += seconds(service.overhead);
-        spent.seek_s += seconds(service.seek);
-        spent.rotation_s += seconds(service.rotation);
-        spent.media_s += seconds(service.media);
-        spent.channel_s += seconds(service.channel);
+        spent.waiting_s += ns_to_s(service.waiting);
+        spent.overhead_s += ns_to_s(service.overhead);
+        spent.seek_s += ns_to_s(service.seek);
+        spent.rotation_s += ns_to_s(service.rotation);
+        spent.media_s += ns_to_s(service.media);
+        spent.channel_s += ns_to_s(service.channel);
     }
 
     /// Mean of the measured response times, seconds; `None` without requests.
     pub fn measured_mean_s(&self) -> Option<f64> {
-        mean(&self.measured)
+        mean_s(&self.measured_ns)
     }
 
     /// Mean of the predicted response times, seconds.
     pub fn predicted_mean_s(&self) -> Option<f64> {
-        mean(&self.predicted)
+        mean_s(&self.predicted_ns)
     }
 
     /// Distance of the two distributions, seconds.
     pub fn demerit_s(&self) -> Option<f64> {
-        demerit_s(&self.measured, &self.predicted)
+        demerit_s(&self.measured_ns, &self.predicted_ns)
     }
 }
 
-fn mean(times: &[Ns]) -> Option<f64> {
+fn mean_s(times: &[Ns]) -> Option<f64> {
     let sum: f64 = times.iter().map(|t| *t as f64).sum();
     (!times.is_empty()).then(|| sum / times.len() as f64 / 1e9)
 }
 
 /// Cache hits needed to derive a block time.
-const HITS: usize = 20;
+const MIN_CACHE_HITS: usize = 20;
 
 /// Estimates the transfer time of a block on the channel of the measured machine, for reads and for writes,
 /// nanoseconds, where the drive's specification lacks it. It uses requests served by the drive's cache, which wait for
 /// nothing but the drive's processor: the extra time per extra block. `model` is the drive with a channel that takes no
 /// time. Writes without such requests are assumed to be as fast as reads; `None` with fewer than twenty such reads.
-pub fn block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
+pub fn channel_block_time(model: &Arc<Model>, requests: &[ReplayRequest]) -> Option<(Ns, Ns)> {
     let mut drive = MechanicalDrive::new(model);
     let mut found: [BTreeMap<u32, Vec<Ns>>; 2] = Default::default();
     let mut now = 0;
     for request in requests {
         let service = drive.start(now, &request.io);
-        let predicted = service.done - now;
-        if matches!(service.hit, Hit::Full | Hit::Early) && service.waiting == 0 && request.response > predicted {
+        let predicted = service.done_at - now;
+        if matches!(service.outcome, CacheOutcome::Full | CacheOutcome::Early)
+            && service.waiting == 0
+            && request.response_ns > predicted
+        {
             let blocks = request.io.blocks.max(1);
-            found[usize::from(request.io.write)].entry(blocks).or_default().push(request.response - predicted);
+            found[usize::from(request.io.write)].entry(blocks).or_default().push(request.response_ns - predicted);
         }
-        now = service.done + request.pause;
+        now = service.done_at + request.pause_ns;
     }
-    let [reads, writes] = found.map(slope);
+    let [reads, writes] = found.map(block_time_slope);
     reads.map(|read| (read, writes.unwrap_or(read)))
 }
 
 /// Fits a slope through the median times of each request size by least squares, weighted with the number of requests:
 /// the constant part is not the channel's. With a single size, the whole time counts.
-fn slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
+fn block_time_slope(found: BTreeMap<u32, Vec<Ns>>) -> Option<Ns> {
     let all: usize = found.values().map(Vec::len).sum();
-    if all < HITS {
+    if all < MIN_CACHE_HITS {
         return None;
     }
     let median = |(blocks, mut times): (u32, Vec<Ns>)| {
@@ -187,6 +190,6 @@ pub fn demerit_s(measured: &[Ns], predicted: &[Ns]) -> Option<f64> {
         times
     };
     let squares =
-        sorted(measured).iter().zip(sorted(predicted)).map(|(m, p)| seconds(m.abs_diff(p)).powi(2)).sum::<f64>();
+        sorted(measured).iter().zip(sorted(predicted)).map(|(m, p)| ns_to_s(m.abs_diff(p)).powi(2)).sum::<f64>();
     Some((squares / measured.len() as f64).sqrt())
 }

@@ -11,12 +11,12 @@ pub struct StationJob {
     /// The owner's number; the station ignores it.
     pub id: u32,
     /// Arrival time.
-    pub arrived: Ns,
+    pub arrived_ns: Ns,
     /// Service time.
-    pub service: Ns,
+    pub service_ns: Ns,
 }
 
-/// Time integrals of a station since the beginning. The difference of two snapshots ([`StationTotals::since`]) is a
+/// Time integrals of a station since the beginning. The difference of two snapshots ([`StationTotals::delta_since`]) is a
 /// sample: every statistic of the period follows from it with the right weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StationTotals {
@@ -40,7 +40,7 @@ pub struct StationTotals {
 
 impl StationTotals {
     /// Returns the difference from an earlier snapshot.
-    pub fn since(&self, earlier: &StationTotals) -> StationTotals {
+    pub fn delta_since(&self, earlier: &StationTotals) -> StationTotals {
         StationTotals {
             elapsed_ns: self.elapsed_ns - earlier.elapsed_ns,
             service_ns: self.service_ns - earlier.service_ns,
@@ -59,12 +59,12 @@ impl StationTotals {
     }
 
     /// Share of time with a busy server; NaN if no time passed.
-    pub fn busy(&self) -> f64 {
+    pub fn busy_share(&self) -> f64 {
         self.busy_ns as f64 / self.elapsed_ns as f64
     }
 
     /// Mean number of jobs waiting and in service; NaN if no time passed.
-    pub fn queue(&self) -> f64 {
+    pub fn mean_queue(&self) -> f64 {
         self.queue_ns as f64 / self.elapsed_ns as f64
     }
 
@@ -96,47 +96,47 @@ pub struct Meter {
 impl Meter {
     /// Number of jobs waiting and in service.
     #[inline]
-    pub fn present(&self) -> u32 {
+    pub fn jobs_present(&self) -> u32 {
         self.present
     }
 
     /// Number of busy servers.
     #[inline]
-    pub fn working(&self) -> u32 {
+    pub fn servers_working(&self) -> u32 {
         self.working
     }
 
     /// Returns the integrals up to now.
     pub fn totals(&mut self, now: Ns) -> StationTotals {
-        self.advance(now);
+        self.advance_to(now);
         self.totals
     }
 
     /// Records an arrival.
     #[inline]
-    pub fn arrive(&mut self, now: Ns) {
-        self.advance(now);
+    pub fn record_arrival(&mut self, now: Ns) {
+        self.advance_to(now);
         self.totals.arrived += 1;
         self.present += 1;
     }
 
     /// Records that a server starts on a job.
     #[inline]
-    pub fn start(&mut self, now: Ns) {
-        self.advance(now);
+    pub fn record_start(&mut self, now: Ns) {
+        self.advance_to(now);
         self.working += 1;
     }
 
     /// Records that a server drops a job that is not done.
-    pub fn stop(&mut self, now: Ns) {
-        self.advance(now);
+    pub fn record_stop(&mut self, now: Ns) {
+        self.advance_to(now);
         self.working = self.working.saturating_sub(1);
     }
 
     /// Records the completion of a job that arrived at `arrived`.
     #[inline]
-    pub fn complete(&mut self, now: Ns, arrived: Ns) {
-        self.advance(now);
+    pub fn record_completion(&mut self, now: Ns, arrived: Ns) {
+        self.advance_to(now);
         debug_assert!(self.present > 0, "who leaves had come");
         self.present = self.present.saturating_sub(1);
         self.working = self.working.saturating_sub(1);
@@ -149,7 +149,7 @@ impl Meter {
 
     /// Advances the integrals to now.
     #[inline]
-    fn advance(&mut self, now: Ns) {
+    fn advance_to(&mut self, now: Ns) {
         let elapsed = now.saturating_sub(self.totals.elapsed_ns);
         if elapsed > 0 {
             self.totals.elapsed_ns = now;
@@ -176,12 +176,12 @@ impl Station {
     }
 
     /// Number of jobs waiting and in service.
-    pub fn queue(&self) -> usize {
-        self.meter.present() as usize
+    pub fn jobs_present(&self) -> usize {
+        self.meter.jobs_present() as usize
     }
 
     /// Number of servers.
-    pub fn servers(&self) -> u32 {
+    pub fn server_count(&self) -> u32 {
         self.servers
     }
 
@@ -193,28 +193,33 @@ impl Station {
     /// Adds a job. If a server is free, the job starts at once, and its end is returned.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
-    pub fn arrive(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
-        self.meter.arrive(now);
-        debug_assert!(self.meter.working() <= self.servers, "{} of {} servers", self.meter.working(), self.servers);
-        if self.meter.working() == self.servers {
+    pub fn add_job(&mut self, now: Ns, job: StationJob) -> Option<Ns> {
+        self.meter.record_arrival(now);
+        debug_assert!(
+            self.meter.servers_working() <= self.servers,
+            "{} of {} servers",
+            self.meter.servers_working(),
+            self.servers
+        );
+        if self.meter.servers_working() == self.servers {
             self.waiting.push_back(job);
             return None;
         }
         debug_assert!(self.waiting.is_empty(), "no server is free while a job waits");
-        self.meter.start(now);
-        Some(now.saturating_add(job.service))
+        self.meter.record_start(now);
+        Some(now.saturating_add(job.service_ns))
     }
 
     /// Completes a job. Returns the job that starts in its place, if one waits, and its end.
     #[must_use = "the end of service is to be scheduled"]
     #[inline]
-    pub fn complete(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
-        debug_assert!(self.queue() > self.waiting.len(), "who is done was in service");
-        self.meter.complete(now, job.arrived);
+    pub fn complete_job(&mut self, now: Ns, job: &StationJob) -> Option<(Ns, StationJob)> {
+        debug_assert!(self.jobs_present() > self.waiting.len(), "who is done was in service");
+        self.meter.record_completion(now, job.arrived_ns);
         let next = self.waiting.pop_front()?;
-        self.meter.start(now);
-        debug_assert_eq!(self.meter.working(), self.servers, "no server is free while a job waits");
-        Some((now.saturating_add(next.service), next))
+        self.meter.record_start(now);
+        debug_assert_eq!(self.meter.servers_working(), self.servers, "no server is free while a job waits");
+        Some((now.saturating_add(next.service_ns), next))
     }
 }
 
@@ -223,38 +228,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_by_hand() {
+    fn integrates_one_server() {
         let mut station = Station::new(1);
-        let job = |id, arrived| StationJob { id, arrived, service: 100 };
-        assert_eq!(station.arrive(0, job(1, 0)), Some(100));
-        assert_eq!(station.arrive(40, job(2, 40)), None);
-        assert_eq!(station.queue(), 2);
-        assert_eq!(station.complete(100, &job(1, 0)), Some((200, job(2, 40))));
-        assert_eq!(station.complete(200, &job(2, 40)), None);
+        let job = |id, arrived| StationJob { id, arrived_ns: arrived, service_ns: 100 };
+        assert_eq!(station.add_job(0, job(1, 0)), Some(100));
+        assert_eq!(station.add_job(40, job(2, 40)), None);
+        assert_eq!(station.jobs_present(), 2);
+        assert_eq!(station.complete_job(100, &job(1, 0)), Some((200, job(2, 40))));
+        assert_eq!(station.complete_job(200, &job(2, 40)), None);
         let totals = station.totals(400);
         // two jobs at 40 to 100, one at 0 to 40 and 100 to 200
         assert_eq!((totals.elapsed_ns, totals.busy_ns, totals.service_ns), (400, 200, 200));
         assert_eq!((totals.queue_ns, totals.arrived, totals.completed), (260, 2, 2));
         assert_eq!(totals.response_ns, 100 + 160);
-        assert_eq!((totals.busy(), totals.queue(), totals.response_s()), (0.5, 0.65, 130e-9));
+        assert_eq!((totals.busy_share(), totals.mean_queue(), totals.response_s()), (0.5, 0.65, 130e-9));
         assert!((totals.response_deviation_s() - 30e-9).abs() < 1e-12);
         // Little's law: jobs present = arrival rate times time in the station
-        assert!((totals.queue() - totals.throughput_per_s() * totals.response_s()).abs() < 1e-12);
+        assert!((totals.mean_queue() - totals.throughput_per_s() * totals.response_s()).abs() < 1e-12);
     }
 
     #[test]
-    fn servers_work_side_by_side_and_stretches_add_up() {
+    fn integrates_two_servers_over_two_stretches() {
         let mut station = Station::new(2);
-        let job = |id| StationJob { id, arrived: 0, service: 10 };
-        assert_eq!((station.arrive(0, job(1)), station.arrive(0, job(2))), (Some(10), Some(10)));
-        assert_eq!(station.arrive(0, job(3)), None);
+        let job = |id| StationJob { id, arrived_ns: 0, service_ns: 10 };
+        assert_eq!((station.add_job(0, job(1)), station.add_job(0, job(2))), (Some(10), Some(10)));
+        assert_eq!(station.add_job(0, job(3)), None);
         let first = station.totals(5);
-        assert_eq!((first.utilisation(), first.busy(), first.queue()), (2.0, 1.0, 3.0));
-        assert_eq!(station.complete(10, &job(1)), Some((20, job(3))));
-        assert_eq!(station.complete(10, &job(2)), None);
-        assert_eq!(station.complete(20, &job(3)), None);
-        let rest = station.totals(20).since(&first);
+        assert_eq!((first.utilisation(), first.busy_share(), first.mean_queue()), (2.0, 1.0, 3.0));
+        assert_eq!(station.complete_job(10, &job(1)), Some((20, job(3))));
+        assert_eq!(station.complete_job(10, &job(2)), None);
+        assert_eq!(station.complete_job(20, &job(3)), None);
+        let rest = station.totals(20).delta_since(&first);
         assert_eq!((rest.elapsed_ns, rest.service_ns, rest.queue_ns, rest.completed), (15, 20, 25, 3));
-        assert!(StationTotals::default().queue().is_nan() && StationTotals::default().response_s().is_nan());
+        assert!(StationTotals::default().mean_queue().is_nan() && StationTotals::default().response_s().is_nan());
     }
 }

@@ -10,10 +10,10 @@ use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::spread::ServiceTimeDistribution;
+use crate::service_time::ServiceTimeDistribution;
 
 /// A second, ns.
-const SECOND: f64 = 1e9;
+const NS_PER_SECOND: f64 = 1e9;
 
 /// A rate limit, and its burst allowance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,13 +29,13 @@ pub struct RateLimit {
 
 impl RateLimit {
     /// A constant limit, without bursts.
-    pub fn steady(rate: f64) -> RateLimit {
+    pub fn constant_rate(rate: f64) -> RateLimit {
         RateLimit { baseline: rate, burst: rate, credits: 0.0 }
     }
 
     /// No limit.
-    pub fn none() -> RateLimit {
-        RateLimit::steady(f64::INFINITY)
+    pub fn unlimited() -> RateLimit {
+        RateLimit::constant_rate(f64::INFINITY)
     }
 
     /// Seconds until a full bucket is empty at a rate of use: `None` if it never gets empty, because the rate is not
@@ -66,12 +66,12 @@ pub struct SharedWork {
 
 impl SharedWork {
     /// Returns the work of a request, s.
-    pub fn of(&self, write: bool, bytes: f64) -> f64 {
+    pub fn work_s(&self, write: bool, bytes: f64) -> f64 {
         let index = usize::from(write);
         self.each_s[index] + bytes / self.bytes_per_s[index]
     }
 
-    fn check(&self) -> Result<(), String> {
+    fn check_limits(&self) -> Result<(), String> {
         let sound = self.each_s.iter().all(|s| (0.0..=100.0).contains(s))
             && self.bytes_per_s.iter().all(|rate| *rate > 0.0)
             && (1.0..=20.0).contains(&self.knee);
@@ -106,18 +106,18 @@ pub struct VolumeSpec {
     /// Mutual slowdown of requests in flight.
     pub shared: Option<SharedWork>,
     /// Smoothing time of the rates: unused capacity of this time may be used at once, ns.
-    pub window: Ns,
+    pub window_ns: Ns,
     /// Latency of a read of one operation without any limits.
     pub read: ServiceTimeDistribution,
     /// Latency of a write of one operation without any limits.
     pub write: ServiceTimeDistribution,
     /// Transfer rate of one request's data, bytes/s, in addition to the latency.
-    pub stream: f64,
+    pub stream_bytes_per_s: f64,
 }
 
 impl VolumeSpec {
     /// Returns the limits of operations and of bytes for reads, or for writes.
-    pub fn limits(&self, write: bool) -> [RateLimit; 2] {
+    pub fn rate_limits(&self, write: bool) -> [RateLimit; 2] {
         self.writes.filter(|_| write).unwrap_or([self.operations, self.bytes])
     }
 
@@ -125,11 +125,11 @@ impl VolumeSpec {
     ///
     /// # Errors
     /// An error names the item and its valid range.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check_limits(&self) -> Result<(), String> {
         if self.blocks == 0 || self.slots == 0 || self.operation_bytes == 0 {
             return Err("capacity, slots and the bytes of an operation are at least 1".into());
         }
-        let [operations, bytes] = self.limits(true);
+        let [operations, bytes] = self.rate_limits(true);
         let limits = [
             ("operations", self.operations),
             ("bytes", self.bytes),
@@ -150,11 +150,11 @@ impl VolumeSpec {
         if !(self.write_cost > 0.0 && self.write_cost <= 1000.0) {
             return Err(format!("a write counts for {}, where it is above 0 and at most 1000", self.write_cost));
         }
-        if self.stream.is_nan() || self.stream <= 0.0 {
-            return Err(format!("{} bytes/s of one request, where it is above 0", self.stream));
+        if self.stream_bytes_per_s.is_nan() || self.stream_bytes_per_s <= 0.0 {
+            return Err(format!("{} bytes/s of one request, where it is above 0", self.stream_bytes_per_s));
         }
-        self.shared.map_or(Ok(()), |shared| shared.check())?;
-        self.read.check().and_then(|()| self.write.check())
+        self.shared.map_or(Ok(()), |shared| shared.check_limits())?;
+        self.read.check_parameters().and_then(|()| self.write.check_parameters())
     }
 }
 
@@ -164,39 +164,39 @@ struct TokenBucket {
     limit: RateLimit,
     credits: f64,
     /// Time of `credits`.
-    at: Ns,
+    credits_at_ns: Ns,
     /// Earliest start of the next request at the burst rate.
-    free: Ns,
+    next_start_ns: Ns,
 }
 
 impl TokenBucket {
     /// A full bucket.
     fn new(limit: RateLimit) -> TokenBucket {
-        TokenBucket { limit, credits: limit.credits, at: 0, free: 0 }
+        TokenBucket { limit, credits: limit.credits, credits_at_ns: 0, next_start_ns: 0 }
     }
 
     /// Draws `cost` tokens and returns the earliest start.
     #[inline]
-    fn take(&mut self, now: Ns, cost: f64, window: Ns) -> Ns {
+    fn draw_tokens(&mut self, now: Ns, cost: f64, window: Ns) -> Ns {
         if self.limit.burst == f64::INFINITY || cost <= 0.0 {
             return now;
         }
-        let begin = now.max(self.free.saturating_sub(window));
+        let begin = now.max(self.next_start_ns.saturating_sub(window));
         let mut next = cost / self.limit.burst;
         if self.limit.credits > 0.0 {
-            let time = begin.max(self.at);
-            let filled = self.credits + self.limit.baseline * (time - self.at) as f64 / SECOND;
+            let time = begin.max(self.credits_at_ns);
+            let filled = self.credits + self.limit.baseline * (time - self.credits_at_ns) as f64 / NS_PER_SECOND;
             self.credits = filled.min(self.limit.credits) - cost;
-            self.at = time;
+            self.credits_at_ns = time;
             if self.credits < 0.0 {
                 // empty: the deficit must flow in before the next request
                 let missing = -self.credits / self.limit.baseline;
-                self.at += (missing * SECOND) as Ns;
+                self.credits_at_ns += (missing * NS_PER_SECOND) as Ns;
                 self.credits = 0.0;
                 next = next.max(missing);
             }
         }
-        self.free = self.free.max(begin) + (next * SECOND) as Ns;
+        self.next_start_ns = self.next_start_ns.max(begin) + (next * NS_PER_SECOND) as Ns;
         begin
     }
 }
@@ -226,18 +226,18 @@ pub struct VolumeTotals {
 #[derive(Clone, Debug)]
 pub struct CloudVolume {
     spec: Arc<VolumeSpec>,
-    dice: Rng,
+    rng: Rng,
     /// Buckets of operations and of bytes.
     buckets: [TokenBucket; 2],
     /// Separate buckets of writes, if they have their own limits.
     write_buckets: Option<[TokenBucket; 2]>,
     /// Requests in flight: completion time and work, ns, the earliest first; and their total work.
-    under_way: BinaryHeap<Reverse<(Ns, u64)>>,
-    work: u64,
+    in_flight: BinaryHeap<Reverse<(Ns, u64)>>,
+    in_flight_work_ns: u64,
     /// End of the last request, whether it was a write, and bytes since the last counted operation.
-    end: u64,
-    wrote: bool,
-    merged: u64,
+    last_end: u64,
+    last_was_write: bool,
+    merged_bytes: u64,
     totals: VolumeTotals,
 }
 
@@ -245,14 +245,14 @@ impl CloudVolume {
     /// A volume with full buckets.
     pub fn new(spec: &Arc<VolumeSpec>, rng: Rng) -> CloudVolume {
         CloudVolume {
-            dice: rng,
+            rng: rng,
             buckets: [spec.operations, spec.bytes].map(TokenBucket::new),
             write_buckets: spec.writes.map(|limits| limits.map(TokenBucket::new)),
-            under_way: BinaryHeap::new(),
-            work: 0,
-            end: u64::MAX,
-            wrote: false,
-            merged: 0,
+            in_flight: BinaryHeap::new(),
+            in_flight_work_ns: 0,
+            last_end: u64::MAX,
+            last_was_write: false,
+            merged_bytes: 0,
             totals: VolumeTotals::default(),
             spec: Arc::clone(spec),
         }
@@ -264,7 +264,7 @@ impl CloudVolume {
     }
 
     /// Requests that it accepts at a time.
-    pub fn slots(&self) -> u32 {
+    pub fn slot_count(&self) -> u32 {
         self.spec.slots
     }
 
@@ -274,13 +274,13 @@ impl CloudVolume {
     }
 
     /// Credits left for operations and for bytes at the last request.
-    pub fn credits(&self) -> (f64, f64) {
+    pub fn credits_left(&self) -> (f64, f64) {
         (self.buckets[0].credits, self.buckets[1].credits)
     }
 
     /// Returns the operations and bytes per second that are currently allowed: the burst while there are credits, then
     /// the baseline; followed by those of writes, if they have their own limits.
-    pub fn allowed(&self) -> [f64; 4] {
+    pub fn allowed_rates(&self) -> [f64; 4] {
         let now = |bucket: &TokenBucket| if bucket.credits > 0.0 { bucket.limit.burst } else { bucket.limit.baseline };
         let [operations, bytes] = [now(&self.buckets[0]), now(&self.buckets[1])];
         let [writes, written] = match &self.write_buckets {
@@ -293,29 +293,29 @@ impl CloudVolume {
     /// Flushes: acknowledged data are safe already, so it takes as long as a write without data and counts as no
     /// operation. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> Ns {
-        now + self.spec.write.draw(&mut self.dice)
+        now + self.spec.write.draw_time(&mut self.rng)
     }
 
     /// Submits a request and returns its completion time. `now` never goes back.
     #[inline]
-    pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
+    pub fn submit_request(&mut self, now: Ns, io: &Io) -> Ns {
         let spec = &*self.spec;
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         let unit = spec.operation_bytes;
-        let goes_on = spec.merges && io.first == self.end && io.write == self.wrote;
+        let goes_on = spec.merges && io.first == self.last_end && io.write == self.last_was_write;
         // the rest of the last counted operation is free for a request that continues it
-        let before = if goes_on { self.merged } else { 0 };
+        let before = if goes_on { self.merged_bytes } else { 0 };
         let all = before + bytes;
         let counted = all.div_ceil(unit) - before.div_ceil(unit);
-        self.merged = all % unit;
-        self.end = io.end();
-        self.wrote = io.write;
+        self.merged_bytes = all % unit;
+        self.last_end = io.end();
+        self.last_was_write = io.write;
         let cost = counted as f64 * if io.write { spec.write_cost } else { 1.0 };
         let drawn = if spec.whole_operations { counted * unit } else { bytes };
         let own = self.write_buckets.as_mut().filter(|_| io.write);
         let [operations, drawn_bytes] = own.unwrap_or(&mut self.buckets);
-        let first = operations.take(now, cost, spec.window);
-        let begin = first.max(drawn_bytes.take(now, drawn as f64, spec.window));
+        let first = operations.draw_tokens(now, cost, spec.window_ns);
+        let begin = first.max(drawn_bytes.draw_tokens(now, drawn as f64, spec.window_ns));
         self.totals.requests += 1;
         self.totals.operations += counted;
         let thousandths = (cost * 1000.0) as u64;
@@ -327,26 +327,27 @@ impl CloudVolume {
             self.totals.written_drawn_bytes += drawn;
         }
         self.totals.throttled_ns += u128::from(begin - now);
-        let latency = if io.write { spec.write.draw(&mut self.dice) } else { spec.read.draw(&mut self.dice) };
-        let alone_ns = latency + (bytes as f64 / spec.stream * SECOND) as Ns;
+        let latency = if io.write { spec.write.draw_time(&mut self.rng) } else { spec.read.draw_time(&mut self.rng) };
+        let alone_ns = latency + (bytes as f64 / spec.stream_bytes_per_s * NS_PER_SECOND) as Ns;
         match spec.shared {
-            Some(shared) => self.crowded(begin, alone_ns, shared, shared.of(io.write, bytes as f64)),
+            Some(shared) => self.shared_completion(begin, alone_ns, shared, shared.work_s(io.write, bytes as f64)),
             None => begin + alone_ns,
         }
     }
 
     /// Returns the completion time of a request that shares work with those in flight.
-    fn crowded(&mut self, begin: Ns, alone_ns: Ns, shared: SharedWork, own_s: f64) -> Ns {
-        while let Some(Reverse((_, work))) = self.under_way.peek().filter(|first| first.0.0 <= begin).copied() {
-            self.under_way.pop();
-            self.work -= work;
+    fn shared_completion(&mut self, begin: Ns, alone_ns: Ns, shared: SharedWork, own_s: f64) -> Ns {
+        while let Some(Reverse((_, work))) = self.in_flight.peek().filter(|first| first.0.0 <= begin).copied() {
+            self.in_flight.pop();
+            self.in_flight_work_ns -= work;
         }
-        let own = (own_s * SECOND) as u64;
-        self.work += own;
-        let longer = (alone_ns as f64).max(self.work as f64).max(1.0);
-        let powers = (alone_ns as f64 / longer).powf(shared.knee) + (self.work as f64 / longer).powf(shared.knee);
+        let own = (own_s * NS_PER_SECOND) as u64;
+        self.in_flight_work_ns += own;
+        let longer = (alone_ns as f64).max(self.in_flight_work_ns as f64).max(1.0);
+        let powers =
+            (alone_ns as f64 / longer).powf(shared.knee) + (self.in_flight_work_ns as f64 / longer).powf(shared.knee);
         let done = begin + (longer * powers.powf(1.0 / shared.knee)) as Ns;
-        self.under_way.push(Reverse((done, own)));
+        self.in_flight.push(Reverse((done, own)));
         done
     }
 }

@@ -10,16 +10,17 @@ mod catalogue;
 mod changes;
 mod channels;
 mod common;
+mod data_sheets;
 mod descriptions;
 mod diskspecs;
 mod fairness;
-mod flash_print;
+mod flash_data_sheets;
+mod flush_and_trim;
 mod grid;
+mod invariants;
 mod mechanical;
 mod mixed;
-mod orders;
 mod parameters;
-mod printed;
 mod processors;
 mod queueing;
 mod queueing_systems;
@@ -28,7 +29,6 @@ mod samples;
 mod striping;
 mod systems;
 mod volumes;
-mod whole;
 mod workload_systems;
 
 #[path = "common/random_system.rs"]

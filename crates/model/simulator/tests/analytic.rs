@@ -7,21 +7,23 @@ use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::Io;
 use diskwright_simulator::Simulation;
-use diskwright_simulator::analytic::{DriveDemand, UnsolvedPart, UnsolvedReason, at_depth, mechanical, solve};
+use diskwright_simulator::analytic::{
+    DriveDemand, UnsolvedPart, UnsolvedReason, cost_at_depth, mechanical_costs, solve,
+};
 use diskwright_simulator::catalogue::{self, EntryKind};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::drive::{
     ChannelSpec, DataSheet, DriveCacheSpec, DriveQueue, MechanicalDrive, Model, Overheads, PositioningModel,
-    QueuePolicy, Seek, Sparing, Spec, TrackOrder, ZoneSpec,
+    QueuePolicy, SeekCurve, Sparing, Spec, TrackOrder, ZoneSpec,
 };
 use diskwright_simulator::load::{
     ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer, RequestSizes,
 };
+use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::solve::{machine_repairman, mg1};
-use diskwright_simulator::spread::ServiceTimeDistribution;
 use diskwright_simulator::system::read::read;
 use diskwright_simulator::system::{
-    Bus, Channel, Controller, Drives, HostSpec, RunBy, Set, System, WatchSpec, Workload, WorkloadTarget,
+    ArraySpec, Bus, Channel, Controller, DriveGroupSpec, HostSpec, RunBy, System, WatchSpec, Workload, WorkloadTarget,
 };
 
 /// Mean time of a request, s, at a drive with a constant queue depth.
@@ -39,45 +41,46 @@ fn simulated(model: &Arc<Model>, demand: &DriveDemand, requests: u32) -> f64 {
             queue.push(&drive, Io { first, blocks, write: rng.next_bool(demand.write_share) }, ());
         }
         let Some((io, ())) = queue.next(now, &drive) else { break };
-        now = drive.start(now, &io).done;
+        now = drive.start(now, &io).done_at;
     }
     (now - start) as f64 * 1e-9 / f64::from(requests)
 }
 
-fn catalogued(id: &str) -> Arc<Model> {
-    let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
+fn catalogue_drive(id: &str) -> Arc<Model> {
+    let device = catalogue::find_entry(id).expect("in the catalogue").build_device().expect("possible");
     let DeviceModel::Mechanical(model) = device else { panic!("{id} is no mechanical drive") };
     model
 }
 
 /// Relative error of the solution against the simulation.
-fn error(model: &Arc<Model>, demand: &DriveDemand) -> f64 {
-    let served = mechanical(model, demand);
+fn relative_error(model: &Arc<Model>, demand: &DriveDemand) -> f64 {
+    let served = mechanical_costs(model, demand);
     let costs = if demand.write_share > 0.5 { &served.write } else { &served.read };
-    at_depth(costs, f64::from(demand.depth)).hold_s / simulated(model, demand, 12_000) - 1.0
+    cost_at_depth(costs, f64::from(demand.depth)).hold_s / simulated(model, demand, 12_000) - 1.0
 }
 
 #[test]
-fn a_drive_by_itself_is_reckoned_within_two_percent() {
-    let model = catalogued("st32171w");
+fn a_single_drive_is_solved_within_two_percent() {
+    let model = catalogue_drive("st32171w");
     for write_share in [0.0, 1.0] {
         for (blocks, used) in [(8.0, 1.0), (1.0, 1.0), (16.0, 0.1), (128.0, 1.0), (8.0, 0.02)] {
-            let used_blocks = (model.blocks() as f64 * used) as u64;
-            let demand = DriveDemand { blocks, used_blocks, write_share, order: QueuePolicy::FirstCome, depth: 1 };
-            let error = error(&model, &demand);
+            let used_blocks = (model.capacity_blocks() as f64 * used) as u64;
+            let demand =
+                DriveDemand { blocks, used_blocks, write_share, order: QueuePolicy::FirstComeFirstServed, depth: 1 };
+            let error = relative_error(&model, &demand);
             assert!(error.abs() < 0.02, "{write_share} {blocks} {used}: {error}");
         }
     }
 }
 
 #[test]
-fn a_queue_is_reckoned_within_four_percent() {
-    let model = catalogued("st32171w");
+fn a_queue_is_solved_within_four_percent() {
+    let model = catalogue_drive("st32171w");
     for order in QueuePolicy::ALL {
         for depth in [2, 4, 8, 16, 32, 64] {
-            let used_blocks = model.blocks();
+            let used_blocks = model.capacity_blocks();
             let demand = DriveDemand { blocks: 8.0, used_blocks, write_share: 0.0, order, depth };
-            let error = error(&model, &demand);
+            let error = relative_error(&model, &demand);
             assert!(error.abs() < 0.04, "{} {depth}: {error}", order.name());
         }
     }
@@ -85,15 +88,15 @@ fn a_queue_is_reckoned_within_four_percent() {
 
 /// A drive with seeks of 2 ms, a turn of 10 ms, ten sectors on a track, and half a millisecond of command overhead.
 #[test]
-fn a_drive_by_hand() {
+fn matches_hand_computed_drive_costs() {
     let zone = ZoneSpec {
         first_cylinder: 0,
         last_cylinder: 9999,
-        sectors: 10,
+        sectors_per_track: 10,
         offset: 0.0,
         track_skew: 0.0,
         cylinder_skew: 0.0,
-        empty: 0,
+        empty_sectors: 0,
         spares: 0,
         slips: Vec::new(),
         defects: Vec::new(),
@@ -103,30 +106,31 @@ fn a_drive_by_hand() {
         surfaces: 1,
         cylinders: 10_000,
         rpm: 6000.0,
-        order: TrackOrder::Up,
+        track_order: TrackOrder::Ascending,
         sparing: Sparing::None,
         zones: vec![zone],
-        seek: Seek::Constant(2.0),
-        head_switch: 0,
-        write_settle: 0,
-        access: PositioningModel::Exact,
+        seek: SeekCurve::Constant(2.0),
+        head_switch_ns: 0,
+        write_settle_ns: 0,
+        positioning_model: PositioningModel::Exact,
         overheads: Overheads { read_miss: [500_000; 2], ..Overheads::default() },
         cache: DriveCacheSpec::none(),
         channel: ChannelSpec::default(),
-        policy: QueuePolicy::FirstCome,
-        slots: 1,
+        queue_policy: QueuePolicy::FirstComeFirstServed,
+        queue_slots: 1,
     };
     let model = Model::new(&spec).expect("possible");
-    let used_blocks = model.blocks();
-    let demand = DriveDemand { blocks: 1.0, used_blocks, write_share: 0.0, order: QueuePolicy::FirstCome, depth: 1 };
-    let read = mechanical(&model, &demand).read[0];
+    let used_blocks = model.capacity_blocks();
+    let demand =
+        DriveDemand { blocks: 1.0, used_blocks, write_share: 0.0, order: QueuePolicy::FirstComeFirstServed, depth: 1 };
+    let read = mechanical_costs(&model, &demand).read[0];
     // 0.5 command, 2 arm, 5 half a turn, 1 the sector; the arm's time varies only at distance 0
     assert!((read.hold_s * 1e3 - 8.5).abs() < 0.05, "{read:?}");
     assert!((read.variance_s2.sqrt() * 1e3 - 10.0 / 12f64.sqrt()).abs() < 0.05, "{read:?}");
-    assert_eq!((read.after_s, read.seen_s()), (0.0, read.hold_s));
+    assert_eq!((read.after_s, read.response_s()), (0.0, read.hold_s));
     // among very many requests, one is always just in time: the command, the arm and the sector
     let demand = DriveDemand { order: QueuePolicy::ShortestPositioning, depth: 256, ..demand };
-    let least = mechanical(&model, &demand).read[8].hold_s * 1e3;
+    let least = mechanical_costs(&model, &demand).read[8].hold_s * 1e3;
     assert!(least > 3.5 && least < 3.9, "{least}");
 }
 
@@ -135,16 +139,16 @@ const SECOND: u64 = 1_000_000_000;
 /// A system of drives in an array, or one drive, under a load.
 fn system(device: DeviceModel, array: Option<(ArrayLevel, u16)>, load: LoadSpec) -> System {
     let members = array.map_or(1, |(_, members)| members);
-    let mut drives = Drives::new("drive", members.into(), device.clone());
+    let mut drives = DriveGroupSpec::new("drive", members.into(), device.clone());
     if let DeviceModel::Mechanical(model) = &device {
-        (drives.order, drives.depth) = (model.policy(), model.slots());
+        (drives.order, drives.depth) = (model.queue_policy(), model.queue_slots());
     }
     let target = if array.is_some() { WorkloadTarget::Array(0) } else { WorkloadTarget::Drive(0) };
     System {
         watch: WatchSpec { warm_up: 20 * SECOND, duration: 300 * SECOND, ..WatchSpec::default() },
         drives: vec![drives],
         arrays: array
-            .map(|(level, members)| Set::new("set", level, (0..members.into()).collect()))
+            .map(|(level, members)| ArraySpec::new("set", level, (0..members.into()).collect()))
             .into_iter()
             .collect(),
         workloads: vec![Workload { name: "users".into(), targets: vec![target], load }],
@@ -153,7 +157,11 @@ fn system(device: DeviceModel, array: Option<(ArrayLevel, u16)>, load: LoadSpec)
 }
 
 fn users(users: u32, think_s: f64, read_share: f64) -> LoadSpec {
-    let classes = vec![OperationClass::of("io", 1.0, OperationTransfer { read_share, ..OperationTransfer::default() })];
+    let classes = vec![OperationClass::with_transfer(
+        "io",
+        1.0,
+        OperationTransfer { read_share, ..OperationTransfer::default() },
+    )];
     LoadSpec::Closed(ClosedSpec {
         users,
         think: DurationDistribution::Exponential { mean_s: think_s },
@@ -163,7 +171,11 @@ fn users(users: u32, think_s: f64, read_share: f64) -> LoadSpec {
 }
 
 fn arrivals(per_s: f64, read_share: f64) -> LoadSpec {
-    let classes = vec![OperationClass::of("io", 1.0, OperationTransfer { read_share, ..OperationTransfer::default() })];
+    let classes = vec![OperationClass::with_transfer(
+        "io",
+        1.0,
+        OperationTransfer { read_share, ..OperationTransfer::default() },
+    )];
     LoadSpec::Open(OpenSpec {
         gap: DurationDistribution::Exponential { mean_s: 1.0 / per_s },
         classes,
@@ -178,8 +190,11 @@ fn plain(servers: u32, service: ServiceTimeDistribution) -> DeviceModel {
 }
 
 /// True if a drive acknowledges writes before they are on the medium.
-fn early(system: &System) -> bool {
-    system.drives.iter().any(|group| matches!(&group.device, DeviceModel::Mechanical(m) if m.cache().reports_early))
+fn acknowledges_writes_early(system: &System) -> bool {
+    system
+        .drives
+        .iter()
+        .any(|group| matches!(&group.device, DeviceModel::Mechanical(m) if m.cache().acknowledges_early))
 }
 
 /// Relative errors of throughput and response against the simulation.
@@ -187,13 +202,13 @@ fn errors(system: &System) -> (f64, f64) {
     let solution = solve(system).expect("it can be solved");
     let report = Simulation::new(system).expect("possible").run(|_| {});
     let workload = &report.workloads[0];
-    let throughput = workload.counts.requests() as f64 / report.elapsed_s();
+    let throughput = workload.counts.request_count() as f64 / report.elapsed_s();
     let response = workload.responses.mean().expect("some") * 1e-9;
     for (name, busy) in &solution.utilisations {
-        let component = report.component(name).expect("the same names");
+        let component = report.find_component(name).expect("the same names");
         // of writes acknowledged early, the simulation counts the part that is waited for
         assert!(
-            early(system) || (component.utilisation() - busy).abs() < 0.1,
+            acknowledges_writes_early(system) || (component.utilisation() - busy).abs() < 0.1,
             "{name}: {busy} {}",
             component.utilisation()
         );
@@ -202,7 +217,7 @@ fn errors(system: &System) -> (f64, f64) {
 }
 
 #[test]
-fn queues_with_closed_forms() {
+fn matches_closed_forms_of_queues() {
     let exponential = ServiceTimeDistribution::Exponential { mean: 10_000_000 };
     for users_ in [1, 3, 10, 40] {
         let solution = solve(&system(plain(1, exponential.clone()), None, users(users_, 0.05, 1.0))).expect("solved");
@@ -221,8 +236,8 @@ fn queues_with_closed_forms() {
 }
 
 #[test]
-fn arrivals_and_users_who_think() {
-    let model = DeviceModel::Mechanical(catalogued("st32171w"));
+fn solves_arrivals_and_thinking_users() {
+    let model = DeviceModel::Mechanical(catalogue_drive("st32171w"));
     let all = [
         (None, arrivals(40.0, 1.0)),
         (None, users(10, 0.2, 0.5)),
@@ -238,22 +253,22 @@ fn arrivals_and_users_who_think() {
 }
 
 #[test]
-fn the_way_to_the_drives_counts() {
+fn the_path_to_the_drives_adds_time() {
     let mut system = system(
         plain(1, ServiceTimeDistribution::Exponential { mean: 1_000_000 }),
         Some((ArrayLevel::Raid5, 5)),
         users(12, 0.0, 0.5),
     );
-    system.host = HostSpec { request: 200_000, interrupt: 100_000, xor_byte_ps: 10_000, ..HostSpec::default() };
-    system.buses = vec![Bus { name: "pci".into(), rate: 20_000_000, overhead: 10_000 }];
+    system.host = HostSpec { request_ns: 200_000, interrupt_ns: 100_000, xor_byte_ps: 10_000, ..HostSpec::default() };
+    system.buses = vec![Bus { name: "pci".into(), rate: 20_000_000, overhead_ns: 10_000 }];
     let controller =
-        Controller { bus: Some(0), command: 150_000, rate: Some(50_000_000), ..Controller::new("adapter") };
+        Controller { bus: Some(0), command_ns: 150_000, rate: Some(50_000_000), ..Controller::new("adapter") };
     system.controllers = vec![controller];
     let channel = Channel {
         name: "scsi".into(),
         controller: Some(0),
         rate: Some(20_000_000),
-        overhead: 50_000,
+        overhead_ns: 50_000,
         disconnects: true,
     };
     system.channels = vec![channel];
@@ -275,13 +290,15 @@ fn members_are_spread_over_channels_and_controllers() {
         name: format!("scsi {index}"),
         controller: Some(index % 2),
         rate: Some(10_000_000),
-        overhead: 100_000,
+        overhead_ns: 100_000,
         disconnects: true,
     };
     system.channels = (0..3).map(channel).collect();
     // two members on each of three channels, four on one controller and two on the other
-    let group =
-        |index: usize| Drives { channel: Some(index / 2), ..Drives::new(&format!("d{index}"), 1, device.clone()) };
+    let group = |index: usize| DriveGroupSpec {
+        channel: Some(index / 2),
+        ..DriveGroupSpec::new(&format!("d{index}"), 1, device.clone())
+    };
     system.drives = (0..6).map(group).collect();
     let (throughput, response) = errors(&system);
     assert!(throughput.abs() < 0.10 && response.abs() < 0.10, "{throughput:+.3} {response:+.3}");
@@ -298,7 +315,7 @@ fn members_are_spread_over_channels_and_controllers() {
 }
 
 #[test]
-fn what_is_not_solved_is_named() {
+fn names_parts_that_are_not_solved() {
     let device = plain(1, ServiceTimeDistribution::Constant(1));
     let good = system(device, Some((ArrayLevel::Raid5, 4)), users(1, 0.0, 1.0));
     let mut none = good.clone();
@@ -331,11 +348,12 @@ fn what_is_not_solved_is_named() {
 }
 
 #[test]
-fn writes_that_are_reported_early() {
-    let entry = catalogue::find("st32171w").expect("in the catalogue");
+fn solves_writes_acknowledged_early() {
+    let entry = catalogue::find_entry("st32171w").expect("in the catalogue");
     let EntryKind::Mechanical(printed) = &entry.kind else { panic!("it is mechanical") };
-    let printed = DataSheet { write_cache: true, policy: QueuePolicy::FirstCome, ..(**printed).clone() };
-    let device = DeviceModel::Mechanical(Arc::new(Model::new(&printed.spec().expect("good")).expect("good")));
+    let printed =
+        DataSheet { write_cache: true, queue_policy: QueuePolicy::FirstComeFirstServed, ..(**printed).clone() };
+    let device = DeviceModel::Mechanical(Arc::new(Model::new(&printed.to_spec().expect("good")).expect("good")));
     for (level, members, most) in
         [(ArrayLevel::Raid0, 4, 0.15), (ArrayLevel::Raid1, 2, 0.15), (ArrayLevel::Raid5, 5, 0.1)]
     {
@@ -348,18 +366,18 @@ fn writes_that_are_reported_early() {
 }
 
 /// Device, level, members, share of reads and size of requests that arrive at a rate.
-type AskedSystem<'a> = (&'a DeviceModel, ArrayLevel, u16, f64, u64);
+type OpenSystem<'a> = (&'a DeviceModel, ArrayLevel, u16, f64, u64);
 
-fn open_system((device, level, members, read_share, bytes): AskedSystem<'_>, rate: f64) -> System {
+fn open_system((device, level, members, read_share, bytes): OpenSystem<'_>, rate: f64) -> System {
     let transfer = OperationTransfer { read_share, bytes: RequestSizes::One(bytes), ..OperationTransfer::default() };
     let gap = DurationDistribution::Exponential { mean_s: 1.0 / rate };
-    let classes = vec![OperationClass::of("all", 1.0, transfer)];
+    let classes = vec![OperationClass::with_transfer("all", 1.0, transfer)];
     let load = LoadSpec::Open(OpenSpec { gap, classes, ..OpenSpec::default() });
     system(device.clone(), Some((level, members)), load)
 }
 
 /// Mean response at a rate, s; `None` if the system does not keep up.
-fn at_rate(demand: AskedSystem<'_>, rate: f64) -> Option<f64> {
+fn response_at_rate(demand: OpenSystem<'_>, rate: f64) -> Option<f64> {
     match solve(&open_system(demand, rate)) {
         Ok(solution) => Some(solution.response_s),
         Err(UnsolvedReason::Overload(_)) => None,
@@ -368,7 +386,7 @@ fn at_rate(demand: AskedSystem<'_>, rate: f64) -> Option<f64> {
 }
 
 #[test]
-fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
+fn lower_rates_keep_up_and_respond_sooner() {
     // drives that choose among waiting requests are faster the more requests wait
     let drives = ["st24000nm002h", "st3600057ss", "hp97560", "samsung-870evo-1tb", "samsung-pm9a3-7680", "aws-gp3"];
     let levels = [
@@ -380,7 +398,8 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
         (ArrayLevel::Raid01, 4),
     ];
     let kinds = [(0.0, 4096), (0.3, 65_536), (0.7, 8192), (1.0, 262_144)];
-    let devices = drives.map(|drive| catalogue::find(drive).expect("in the catalogue").device().expect("possible"));
+    let devices =
+        drives.map(|drive| catalogue::find_entry(drive).expect("in the catalogue").build_device().expect("possible"));
     // each drive in each level with one of the kinds; in a full sweep with all of them
     let sets = drives.len() * levels.len();
     let numbers = sweep(sets * kinds.len(), sets);
@@ -388,7 +407,7 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
     for number in &numbers {
         let (set, (read_share, bytes)) = (number / kinds.len(), kinds[number % kinds.len()]);
         let (drive, (level, members)) = (set / levels.len(), levels[set % levels.len()]);
-        let found = at_many_rates((&devices[drive], level, members, read_share, bytes));
+        let found = responses_at_rates((&devices[drive], level, members, read_share, bytes));
         let of = format!("{} {level} {read_share} {bytes}", drives[drive]);
         for pair in found.windows(2) {
             let [(low, sooner), (high, later)] = [pair[0], pair[1]];
@@ -403,8 +422,8 @@ fn what_keeps_up_with_a_rate_keeps_up_with_less_and_answers_sooner() {
 }
 
 /// Responses at rates well below saturation, just below it, and beyond.
-fn at_many_rates(demand: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
-    let with_response = |rate: f64| (rate, at_rate(demand, rate));
+fn responses_at_rates(demand: OpenSystem<'_>) -> Vec<(f64, Option<f64>)> {
+    let with_response = |rate: f64| (rate, response_at_rate(demand, rate));
     let mut found: Vec<(f64, Option<f64>)> = Vec::new();
     let too_much = loop {
         let (rate, response) = with_response(1.25f64.powi(found.len() as i32));
@@ -422,10 +441,10 @@ fn at_many_rates(demand: AskedSystem<'_>) -> Vec<(f64, Option<f64>)> {
 }
 
 #[test]
-fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
+fn drives_saturate_where_the_simulation_does() {
     // beyond the rate at which each single request would saturate the arm, up to just below the limit
-    let entry = catalogue::find("st24000nm002h").expect("in the catalogue");
-    let device = entry.device().expect("possible");
+    let entry = catalogue::find_entry("st24000nm002h").expect("in the catalogue");
+    let device = entry.build_device().expect("possible");
     for (level, members, read_share, rates) in [
         (ArrayLevel::Raid0, 8, 0.7, [600.0, 900.0, 1100.0]),
         (ArrayLevel::Raid10, 4, 0.7, [280.0, 330.0, 500.0]),
@@ -434,20 +453,20 @@ fn arms_keep_up_with_what_the_simulation_keeps_up_with() {
     ] {
         for rate in rates {
             let demand = (&device, level, members, read_share, 8192);
-            let solved = at_rate(demand, rate).unwrap_or_else(|| panic!("{level} {rate}/s: keeps up"));
-            let report = Simulation::new(&open_system(demand, rate)).expect("possible").result();
+            let solved = response_at_rate(demand, rate).unwrap_or_else(|| panic!("{level} {rate}/s: keeps up"));
+            let report = Simulation::new(&open_system(demand, rate)).expect("possible").run_without_samples();
             let simulated = report.workloads[0].responses.mean().expect("answers") * 1e-9;
             let error = solved / simulated - 1.0;
             assert!(error.abs() < 0.1, "{level} {read_share} {rate}/s: {solved} s, simulated {simulated} s");
         }
         // and not at higher rates
         let demand = (&device, level, members, read_share, 8192);
-        assert_eq!(at_rate(demand, 3.0 * rates[2]), None, "{level}");
+        assert_eq!(response_at_rate(demand, 3.0 * rates[2]), None, "{level}");
     }
 }
 
 #[test]
-fn pauses_before_requests_and_lost_arrivals_are_not_left_out() {
+fn accounts_for_pauses_and_lost_arrivals() {
     let solved = |load: &str| {
         let text = format!(
             "[[drive]]\ncapacity = \"1GB\"\n[drive.plain]\nservers = 1\nservice = {{ constant_us = 10000 }}\n\
@@ -468,7 +487,7 @@ fn pauses_before_requests_and_lost_arrivals_are_not_left_out() {
 }
 
 #[test]
-fn credits_of_a_volume_are_its_own_whatever_another_is_called() {
+fn volumes_with_similar_names_have_separate_credits() {
     // 400/s of the first draw 100 credits a second, which last for 15 hours; the second has none, and is busy
     let of = |other: &str| {
         let text = format!(

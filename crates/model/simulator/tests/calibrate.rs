@@ -1,12 +1,13 @@
 //! Devices with known parameters are described from the loops of `probe quick`, and the descriptions are tested on
 //! loops that the fit never saw: other depths, sizes and mixes.
 
-use diskwright_simulator::calibrate::burst::{self, RunCourse};
+use diskwright_simulator::calibrate::burst::{self, RunTimeline};
 use diskwright_simulator::calibrate::{
-    CalibratedDevice, CalibratedDrive, CalibrationCell, CalibrationError, ModelKind, calibrate, put_middles_aside,
+    CalibratedDevice, CalibratedDrive, CalibrationCell, CalibrationError, ModelKind, calibrate_device,
+    hold_out_middle_depths,
 };
 use diskwright_simulator::catalogue::measure::{DriveLoad, measure_arrivals, measure_load};
-use diskwright_simulator::catalogue::{EntryKind, find, read};
+use diskwright_simulator::catalogue::{EntryKind, find_entry, read};
 use diskwright_simulator::device::DeviceModel;
 
 /// Bytes of a run that is long enough to fill the buffers.
@@ -21,7 +22,7 @@ fn in_order(read_share: f64, kb: u32) -> DriveLoad {
 }
 
 /// The loops of `probe quick`, but at smaller depths, because the largest take longest to simulate.
-fn quick() -> Vec<DriveLoad> {
+fn quick_loads() -> Vec<DriveLoad> {
     let of = |share: f64| {
         let depths = [1, 4, 16, 32].map(|depth| random(share, 4, depth));
         depths.into_iter().chain([in_order(share, 64), in_order(share, 1024)])
@@ -30,7 +31,7 @@ fn quick() -> Vec<DriveLoad> {
 }
 
 /// Loops that `probe quick` does not run.
-fn others() -> Vec<DriveLoad> {
+fn other_loads() -> Vec<DriveLoad> {
     let of = |share: f64| {
         let depths = [2, 8, 24].map(|depth| random(share, 4, depth));
         depths.into_iter().chain([random(share, 16, 4), random(share, 64, 8), random(share, 256, 4)])
@@ -47,7 +48,7 @@ fn cells(truth: &DeviceModel, loads: Vec<DriveLoad>, aside: bool) -> Vec<Calibra
         name: format!("{load:?}"),
         per_s: measure_load(truth, &load, requests(&load)).iops,
         response_s: None,
-        aside,
+        held_out: aside,
         load,
     };
     loads.into_iter().map(cell).collect()
@@ -66,12 +67,12 @@ fn device(bytes: u64) -> CalibratedDevice {
 }
 
 fn mean_error(found: &CalibratedDrive) -> f64 {
-    found.aside.iter().map(|cell| cell.error.abs()).sum::<f64>() / found.aside.len() as f64
+    found.held_out.iter().map(|cell| cell.error.abs()).sum::<f64>() / found.held_out.len() as f64
 }
 
-fn described(truth: &DeviceModel) -> CalibratedDrive {
-    let all = [cells(truth, quick(), false), cells(truth, others(), true)].concat();
-    let found = calibrate(&all, &device(truth.blocks() * 512)).expect("a description");
+fn describe_device(truth: &DeviceModel) -> CalibratedDrive {
+    let all = [cells(truth, quick_loads(), false), cells(truth, other_loads(), true)].concat();
+    let found = calibrate_device(&all, &device(truth.block_count() * 512)).expect("a description");
     // the description is read back by the catalogue's reader
     let entries = read("measured.toml", &found.toml).expect("a catalogue");
     assert_eq!(entries[0].kind, found.entry.kind);
@@ -79,7 +80,7 @@ fn described(truth: &DeviceModel) -> CalibratedDrive {
 }
 
 fn model(text: &str) -> DeviceModel {
-    read("truth.toml", text).expect("a device")[0].device().expect("a model")
+    read("truth.toml", text).expect("a device")[0].build_device().expect("a model")
 }
 
 /// The head of an entry; its table follows.
@@ -90,11 +91,11 @@ const HEAD: &str = "[[drive]]\nid = \"truth\"\nname = \"truth\"\nvendor = \"none
 fn a_capped_device_is_described_by_its_limits() {
     let limits = "iops = 3000\nmb_s = 100\nwrite_iops = 1500\nwrite_mb_s = 50\noperation_kb = 1048576\n\
                   read = { constant_us = 300 }\nwrite = { constant_us = 400 }\n";
-    let found = described(&model(&format!("{HEAD}{limits}")));
+    let found = describe_device(&model(&format!("{HEAD}{limits}")));
     assert_eq!(found.kind, ModelKind::Limits, "{:?}", found.tried);
-    assert!(mean_error(&found) < 0.05, "{:?}", found.aside);
+    assert!(mean_error(&found) < 0.05, "{:?}", found.held_out);
     let EntryKind::Volume(spec) = &found.entry.kind else { panic!("{}", found.toml) };
-    let [operations, bytes] = spec.limits(true);
+    let [operations, bytes] = spec.rate_limits(true);
     for (fitted, truth) in [
         (spec.operations.baseline, 3000.0),
         (spec.bytes.baseline, 1e8),
@@ -107,17 +108,17 @@ fn a_capped_device_is_described_by_its_limits() {
 
 #[test]
 fn a_mechanical_drive_is_described_as_one() {
-    let truth = find("st3600057ss").expect("in the catalogue").device().expect("a model");
-    let found = described(&truth);
+    let truth = find_entry("st3600057ss").expect("in the catalogue").build_device().expect("a model");
+    let found = describe_device(&truth);
     assert_eq!(found.kind, ModelKind::Mechanical, "{:?}", found.tried);
-    assert!(mean_error(&found) < 0.1, "{:?}", found.aside);
+    assert!(mean_error(&found) < 0.1, "{:?}", found.held_out);
 }
 
 #[test]
 fn an_ssd_is_described_within_a_tenth() {
-    let truth = find("intel-x25m-80").expect("in the catalogue").device().expect("a model");
-    let found = described(&truth);
-    assert!(mean_error(&found) < 0.1, "{:?} {:?}", found.tried, found.aside);
+    let truth = find_entry("intel-x25m-80").expect("in the catalogue").build_device().expect("a model");
+    let found = describe_device(&truth);
+    assert!(mean_error(&found) < 0.1, "{:?} {:?}", found.tried, found.held_out);
 }
 
 #[test]
@@ -128,20 +129,26 @@ fn a_logs_loads_are_fitted_and_tried_by_their_response() {
     let load = |rate: f64, aside: bool| {
         let load = random(0.6, 8, 1);
         let response = measure_arrivals(&truth, &load, rate, 20_000).mean_s;
-        CalibrationCell { name: format!("log, {rate}/s"), load, per_s: rate, response_s: Some(response), aside }
+        CalibrationCell {
+            name: format!("log, {rate}/s"),
+            load,
+            per_s: rate,
+            response_s: Some(response),
+            held_out: aside,
+        }
     };
-    let mut all = cells(&truth, quick(), false);
+    let mut all = cells(&truth, quick_loads(), false);
     all.extend([200.0, 800.0, 1600.0].map(|rate| load(rate, false)));
     all.extend([400.0, 1200.0].map(|rate| load(rate, true)));
-    let found = calibrate(&all, &device(100_000_000_000)).expect("a description");
-    assert_eq!(found.aside.iter().map(|cell| cell.tries).collect::<Vec<_>>(), ["log", "log"]);
+    let found = calibrate_device(&all, &device(100_000_000_000)).expect("a description");
+    assert_eq!(found.held_out.iter().map(|cell| cell.tries).collect::<Vec<_>>(), ["log", "log"]);
     // 0.6 of 900 us and 0.4 of 500 us without waits: 740 us
-    assert!((found.aside[0].measured_s / 740e-6 - 1.0).abs() < 0.1, "{:?}", found.aside);
-    assert!(mean_error(&found) < 0.1, "{:?}", found.aside);
+    assert!((found.held_out[0].measured_s / 740e-6 - 1.0).abs() < 0.1, "{:?}", found.held_out);
+    assert!(mean_error(&found) < 0.1, "{:?}", found.held_out);
 }
 
 #[test]
-fn reads_by_themselves_and_a_log_with_writes_make_a_description() {
+fn reads_and_a_log_with_writes_suffice_for_a_description() {
     let truth = model(&format!(
         "{HEAD}iops = 2000\noperation_kb = 256\nread = {{ constant_us = 900 }}\nwrite = {{ constant_us = 900 }}\n"
     ));
@@ -149,24 +156,24 @@ fn reads_by_themselves_and_a_log_with_writes_make_a_description() {
     let mut all = cells(&truth, vec![random(1.0, 4, 1), random(1.0, 4, 16), in_order(1.0, 64)], false);
     let load = random(0.6, 8, 1);
     let response_s = Some(measure_arrivals(&truth, &load, 800.0, 20_000).mean_s);
-    all.push(CalibrationCell { name: "log, 800/s".into(), load, per_s: 800.0, response_s, aside: false });
-    let found = calibrate(&all, &device(100_000_000_000)).expect("a description");
+    all.push(CalibrationCell { name: "log, 800/s".into(), load, per_s: 800.0, response_s, held_out: false });
+    let found = calibrate_device(&all, &device(100_000_000_000)).expect("a description");
     assert!(found.notes.iter().any(|note| note.starts_with("writes were not measured")), "{:?}", found.notes);
     assert!(found.tried.iter().any(|tried| tried.kind == ModelKind::Flash), "{:?}", found.tried);
 }
 
 #[test]
-fn credits_that_run_out_are_in_the_description() {
+fn spent_credits_are_in_the_description() {
     // as probe sees it: 3 s at 500 a second, then 3,000 until 6,000 more than the 500 that flow in are gone
     let slices = |parts: &[(f64, usize)]| parts.iter().flat_map(|&(rate, n)| vec![rate; n]).collect::<Vec<f64>>();
-    let course = |per_s| RunCourse { bytes: 4096.0, ramp_s: 0.0, step_s: 0.1, per_s };
-    let credits = burst::find(&[course(slices(&[(500.0, 30)])), course(slices(&[(3000.0, 24), (500.0, 26)]))]);
+    let course = |per_s| RunTimeline { bytes: 4096.0, ramp_s: 0.0, step_s: 0.1, per_s };
+    let credits = burst::find_credits(&[course(slices(&[(500.0, 30)])), course(slices(&[(3000.0, 24), (500.0, 26)]))]);
     let credits = credits.expect("a fall");
     let truth = model(&format!(
         "{HEAD}iops = 3000\noperation_kb = 256\nread = {{ constant_us = 600 }}\nwrite = {{ constant_us = 600 }}\n"
     ));
     let device = CalibratedDevice { credits: Some(credits), ..device(100_000_000_000) };
-    let found = calibrate(&cells(&truth, quick(), false), &device).expect("a description");
+    let found = calibrate_device(&cells(&truth, quick_loads(), false), &device).expect("a description");
     let EntryKind::Volume(spec) = &found.entry.kind else { panic!("{}", found.toml) };
     let limit = spec.operations;
     assert!((limit.baseline / 500.0 - 1.0).abs() < 0.05 && (limit.burst / 3000.0 - 1.0).abs() < 0.05, "{limit:?}");
@@ -175,21 +182,23 @@ fn credits_that_run_out_are_in_the_description() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
-    let truth = find("intel-s3500-480").expect("in the catalogue").device().expect("a model");
+fn names_missing_measurements() {
+    let truth = find_entry("intel-s3500-480").expect("in the catalogue").build_device().expect("a model");
     let some = cells(&truth, vec![random(1.0, 4, 1), random(1.0, 4, 4)], false);
-    let Err(CalibrationError::Missing(missing)) = calibrate(&some, &device(1 << 30)) else { panic!("too little") };
+    let Err(CalibrationError::Missing(missing)) = calibrate_device(&some, &device(1 << 30)) else {
+        panic!("too little")
+    };
     let said = missing.to_string();
     assert!(said.contains("no random run with 16 and more requests at a time of reads"), "{said}");
     assert!(said.contains("no run of requests eight times as large of reads"), "{said}");
 }
 
 #[test]
-fn the_middle_of_each_series_of_depths_is_put_aside() {
-    let truth = find("intel-s3500-480").expect("in the catalogue").device().expect("a model");
+fn holds_out_the_middle_depth_of_each_series() {
+    let truth = find_entry("intel-s3500-480").expect("in the catalogue").build_device().expect("a model");
     let mut all = cells(&truth, [1, 4, 16, 64, 256].map(|depth| random(1.0, 4, depth)).to_vec(), false);
     all.extend(cells(&truth, vec![in_order(1.0, 64), random(0.5, 4, 16)], false));
-    put_middles_aside(&mut all);
-    let aside: Vec<u32> = all.iter().filter(|cell| cell.aside).map(|cell| cell.load.depth).collect();
+    hold_out_middle_depths(&mut all);
+    let aside: Vec<u32> = all.iter().filter(|cell| cell.held_out).map(|cell| cell.load.depth).collect();
     assert_eq!(aside, [16]);
 }

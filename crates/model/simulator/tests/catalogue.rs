@@ -2,43 +2,43 @@
 //! simulation.
 
 use diskwright_simulator::DeviceModel;
-use diskwright_simulator::catalogue::measure::{DrivePattern, measure};
-use diskwright_simulator::catalogue::{self, EntryKind, FILES};
+use diskwright_simulator::catalogue::measure::{DrivePattern, measure_pattern};
+use diskwright_simulator::catalogue::{self, BUILT_IN_FILES, EntryKind};
 
 #[test]
 fn every_file_is_read() {
     let mut count = 0;
-    for (file, text) in FILES {
+    for (file, text) in BUILT_IN_FILES {
         count += catalogue::read(file, text).unwrap_or_else(|e| panic!("{e}")).len();
     }
-    assert_eq!(catalogue::all().len(), count);
-    for (index, entry) in catalogue::all().iter().enumerate() {
-        let same = catalogue::all()[..index].iter().find(|other| other.id == entry.id);
+    assert_eq!(catalogue::built_in_entries().len(), count);
+    for (index, entry) in catalogue::built_in_entries().iter().enumerate() {
+        let same = catalogue::built_in_entries()[..index].iter().find(|other| other.id == entry.id);
         assert!(same.is_none(), "{} twice", entry.id);
-        assert_eq!(catalogue::find(&entry.id.to_uppercase()).map(|e| &e.id), Some(&entry.id));
+        assert_eq!(catalogue::find_entry(&entry.id.to_uppercase()).map(|e| &e.id), Some(&entry.id));
     }
 }
 
 /// Published capacities are met; for mechanical drives nearly, since their zones are derived from the edges.
 #[test]
-fn capacities_are_those_in_print() {
-    for entry in catalogue::all() {
-        let device = entry.device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
-        let found = device.blocks() as f64 * 512.0 / entry.capacity as f64;
+fn capacities_match_the_data_sheets() {
+    for entry in catalogue::built_in_entries() {
+        let device = entry.build_device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
+        let found = device.block_count() as f64 * 512.0 / entry.capacity_bytes as f64;
         let off = if matches!(entry.kind, EntryKind::Mechanical(_)) { 0.03 } else { 1e-3 };
         assert!((found - 1.0).abs() < off, "{}: {found} of the printed capacity", entry.id);
     }
 }
 
 #[test]
-fn checks_hold() {
+fn data_sheet_checks_hold() {
     let mut wrong = String::new();
-    for entry in catalogue::all() {
-        let device = entry.device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
+    for entry in catalogue::built_in_entries() {
+        let device = entry.build_device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
         for check in &entry.checks {
             // a write buffer must be full many times before the flash behind it shows
             let requests = match device {
-                DeviceModel::Flash(_) if check.ask == DrivePattern::RandomWrite => 300_000,
+                DeviceModel::Flash(_) if check.pattern == DrivePattern::RandomWrite => 300_000,
                 // and what a window lets through at once must be little
                 DeviceModel::Volume(_) => 100_000,
                 _ => 10_000,
@@ -48,10 +48,10 @@ fn checks_hold() {
                 wrong += &format!(
                     "{}: {} of {} KB at {}: {found:.1}, printed: {}\n",
                     entry.id,
-                    check.ask.name(),
+                    check.pattern.name(),
                     check.kb,
                     check.depth,
-                    check.printed
+                    check.published
                 );
             }
         }
@@ -63,8 +63,8 @@ fn checks_hold() {
 #[test]
 #[ignore = "a table to look at, not a test"]
 fn table() {
-    for entry in catalogue::all() {
-        let device = entry.device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
+    for entry in catalogue::built_in_entries() {
+        let device = entry.build_device().unwrap_or_else(|e| panic!("{}: {e}", entry.id));
         let started = std::time::Instant::now();
         let deep = if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 256 };
         let n = 20_000;
@@ -72,8 +72,8 @@ fn table() {
             .iter()
             .map(|ask| {
                 let blocks = if ask.name().starts_with("random") { 8 } else { 256 };
-                let one = measure(&device, *ask, blocks, 1, n);
-                let many = measure(&device, *ask, blocks, deep, n);
+                let one = measure_pattern(&device, *ask, blocks, 1, n);
+                let many = measure_pattern(&device, *ask, blocks, deep, n);
                 if blocks == 8 {
                     format!("{:9.0} {:9.0}", one.iops, many.iops)
                 } else {
@@ -88,7 +88,7 @@ fn table() {
 /// Every value of a built-in drive has one source, and no source refers to a missing value.
 #[test]
 fn every_value_has_a_source() {
-    for (file, text) in FILES {
+    for (file, text) in BUILT_IN_FILES {
         let whole: toml::Table = text.parse().unwrap_or_else(|e| panic!("{file}: {e}"));
         let drives = whole["drive"].as_array().expect("drives");
         for drive in drives {
@@ -98,7 +98,7 @@ fn every_value_has_a_source() {
                 kind.and_then(|k| k.as_table()).expect("a kind").keys().map(String::as_str).collect();
             keys.push("capacity_gb");
             keys.sort_unstable();
-            let entry = catalogue::find(id).expect(id);
+            let entry = catalogue::find_entry(id).expect(id);
             let mut sourced: Vec<&str> = entry.sources.iter().map(|(key, _)| key.as_str()).collect();
             sourced.sort_unstable();
             assert_eq!(keys, sourced, "{id}");
@@ -110,7 +110,9 @@ fn every_value_has_a_source() {
 #[test]
 fn each_decade_and_class_has_its_drives() {
     use diskwright_simulator::catalogue::DriveClass;
-    let count = |fits: &dyn Fn(&catalogue::CatalogueEntry) -> bool| catalogue::all().iter().filter(|e| fits(e)).count();
+    let count = |fits: &dyn Fn(&catalogue::CatalogueEntry) -> bool| {
+        catalogue::built_in_entries().iter().filter(|e| fits(e)).count()
+    };
     for decade in [1990, 2000, 2010, 2020] {
         let disks = count(&|e| e.class == DriveClass::Hdd && (decade..decade + 10).contains(&e.year));
         assert!(disks >= 3, "{disks} disks of the {decade}s");
@@ -127,7 +129,7 @@ fn each_decade_and_class_has_its_drives() {
     for id in
         ["st32171n", "st32171w", "st32272n", "hp97560", "compaq-9gb", "aws-gp2-100", "azure-p50", "gcp-pd-ssd-500"]
     {
-        assert!(catalogue::find(id).is_some(), "{id}");
+        assert!(catalogue::find_entry(id).is_some(), "{id}");
     }
 }
 
@@ -162,7 +164,7 @@ policy = "shortest-positioning"
 "#;
 
 #[test]
-fn wrong_files_are_told_with_line_and_remedy() {
+fn wrong_files_are_reported_with_line_and_remedy() {
     let one = catalogue::read("my.toml", RIGHT).expect("right");
     assert_eq!((one.len(), one[0].line), (1, 2));
     let instead = |from: &str, to: &str| RIGHT.replacen(from, to, 1);
@@ -212,7 +214,7 @@ fn wrong_files_are_told_with_line_and_remedy() {
 }
 
 #[test]
-fn times_are_told_in_one_way_each() {
+fn each_time_is_given_in_one_way() {
     let spread = |told: &str| {
         let plain = format!("[drive.plain]\nservers = 1\nservice = {told}\n");
         let text = format!("{}{plain}", RIGHT.split("[drive.mechanical]").next().unwrap_or_default());

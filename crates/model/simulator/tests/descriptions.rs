@@ -5,19 +5,19 @@ use diskwright_simulator::Simulation;
 use diskwright_simulator::load::{
     AccessPattern, DurationDistribution, LoadSpec, RequestSizes, TargetPart, TraceRequest,
 };
-use diskwright_simulator::system::read::{DescriptionFiles, Setting, SystemDescription, read, read_with};
+use diskwright_simulator::system::read::{DescriptionFiles, Setting, SystemDescription, read, read_with_files};
 use diskwright_simulator::system::{RunBy, TransferMode, WorkloadTarget};
 
 /// Other files that the descriptions of these tests may name.
 fn file(path: &str) -> Result<String, String> {
     match path {
-        "own.toml" => Ok(OWN.to_owned()),
+        "own.toml" => Ok(OWN_CATALOGUE.to_owned()),
         "broken.toml" => Ok("[[drive]]\nid = 5\n".to_owned()),
         _ => Err("no such file".to_owned()),
     }
 }
 
-const OWN: &str = r#"
+const OWN_CATALOGUE: &str = r#"
 [[drive]]
 id = "server"
 name = "Ten milliseconds"
@@ -32,12 +32,12 @@ servers = 1
 service = { constant_us = 10000 }
 "#;
 
-fn described(text: &str) -> SystemDescription {
+fn parse_description(text: &str) -> SystemDescription {
     read("a.toml", text, &[], &file).unwrap_or_else(|problems| panic!("{problems}\n{text}"))
 }
 
 /// Returns the problems of a description with these settings.
-fn told(text: &str, settings: &[&str]) -> String {
+fn problems_of(text: &str, settings: &[&str]) -> String {
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).expect("a setting")).collect();
     match read("a.toml", text, &settings, &file) {
         Ok(_) => String::new(),
@@ -50,7 +50,7 @@ const DISK: &str = "[[drive]]\ncapacity = \"10GB\"\nplain = { servers = 1, servi
 
 #[test]
 fn a_drive_and_a_workload_are_a_few_lines() {
-    let found = described("[[drive]]\nmodel = \"st32171w\"\n\n[[workload]]\nusers = 4\nsize = \"8KB\"\n");
+    let found = parse_description("[[drive]]\nmodel = \"st32171w\"\n\n[[workload]]\nusers = 4\nsize = \"8KB\"\n");
     assert!(found.notes.is_empty(), "{:?}", found.notes);
     let system = found.system;
     assert_eq!((system.name.as_str(), system.drive_count()), ("a", 1));
@@ -61,7 +61,7 @@ fn a_drive_and_a_workload_are_a_few_lines() {
 }
 
 /// A description with every key of the path, arrays and closed loads.
-const WHOLE: &str = r#"
+const FULL_DESCRIPTION: &str = r#"
 [system]
 name = "file server"
 about = "what a whole description looks like"
@@ -187,7 +187,7 @@ around = { mean = 0.5, deviation = 0.1 }
 
 #[test]
 fn every_part_is_read() {
-    let found = described(WHOLE);
+    let found = parse_description(FULL_DESCRIPTION);
     assert!(found.notes.is_empty(), "{:?}", found.notes);
     let system = found.system;
     assert_eq!((system.watch.seed, system.watch.interval, system.host.xor_byte_ps), (7, 500_000_000, 5000));
@@ -215,14 +215,14 @@ fn every_part_is_read() {
 
 #[test]
 fn a_short_run_is_one_sample() {
-    let watch = |lines: &str| described(&format!("{DISK}[watch]\n{lines}\n")).system.watch;
+    let watch = |lines: &str| parse_description(&format!("{DISK}[watch]\n{lines}\n")).system.watch;
     assert_eq!(watch("duration = \"200ms\"").interval, 200_000_000);
     assert_eq!(watch("duration = \"5s\"").interval, 1_000_000_000);
     assert_eq!(watch("duration = \"5s\"\ninterval = \"2s\"").interval, 2_000_000_000);
 }
 
 #[test]
-fn settings_stand_in_the_place_of_what_is_said() {
+fn settings_replace_values() {
     let settings = ["workload.users=16", "watch.duration=5s", "disk.count=3", "host.cache.size=8MB"];
     let settings: Vec<Setting> = settings.iter().map(|s| Setting::parse(s).unwrap()).collect();
     let text = format!("{DISK}[[workload]]\non = \"disk\"\nusers = 1\n");
@@ -233,10 +233,10 @@ fn settings_stand_in_the_place_of_what_is_said() {
     assert_eq!((system.watch.duration, system.host.cache.map(|c| c.bytes)), (5_000_000_000, Some(8 << 20)));
     let LoadSpec::Closed(load) = &system.workloads[0].load else { panic!("closed") };
     assert_eq!(load.users, 16);
-    assert!(told(&text, &["users=3"]).contains("setting users=3: a setting needs a part and a key"));
-    assert!(told(&text, &["workloads.users=3"]).contains("unknown part `workloads`; known are"));
-    assert!(told(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
-    assert!(told(&text, &["workload.users=many"]).contains("`users` must be a whole number, not a string"));
+    assert!(problems_of(&text, &["users=3"]).contains("setting users=3: a setting needs a part and a key"));
+    assert!(problems_of(&text, &["workloads.users=3"]).contains("unknown part `workloads`; known are"));
+    assert!(problems_of(&text, &["workload.usrs=3"]).contains("unknown key `usrs`; did you mean `users`?"));
+    assert!(problems_of(&text, &["workload.users=many"]).contains("`users` must be a whole number, not a string"));
     assert_eq!(Setting::parse("users"), None);
 }
 
@@ -245,18 +245,18 @@ fn all_targets_are_used() {
     let two = "[[drive]]\nname = \"disk\"\ncount = 2\nplain = { servers = 1, service = { constant_us = 5000 } }\n\
                capacity = \"1GB\"\n[watch]\nduration = \"20s\"\n[[workload]]\non = \"disk\"\n";
     for load in ["users = 2", "users = 2\noutstanding = 4\naccess = \"sequential\"", "rate = \"100/s\""] {
-        let system = described(&format!("{two}{load}\n")).system;
+        let system = parse_description(&format!("{two}{load}\n")).system;
         let report = Simulation::new(&system).expect("possible").run(|_| {});
         let drives = report.components.iter().filter(|part| part.name.starts_with("disk"));
         let rates: Vec<f64> = drives.map(|part| part.totals.throughput_per_s()).collect();
         assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 40.0), "{load}: {rates:?}");
     }
     for rest in ["[[workload.class]]\non = \"disk0\"", "kind = \"netbench\"", "kind = \"oltp\"", "kind = \"sort\""] {
-        let told = told(&format!("{two}{rest}\n"), &[]);
+        let told = problems_of(&format!("{two}{rest}\n"), &[]);
         assert!(told.contains("no part of this workload uses `disk1`"), "{rest}: {told}");
     }
     let both = "[[workload.class]]\non = \"disk0\"\n[[workload.class]]\non = \"disk1\"\n";
-    assert_eq!(told(&format!("{two}{both}"), &[]), "");
+    assert_eq!(problems_of(&format!("{two}{both}"), &[]), "");
 }
 
 #[test]
@@ -279,7 +279,7 @@ fn workloads_of_the_documents_are_read() {
     ];
     let trace = |path: &str| match path {
         "day.csv" => {
-            let one = TraceRequest { at: 5, pause: 1, first: 8, blocks: 8, target: 0, write: false };
+            let one = TraceRequest { arrival_ns: 5, pause_ns: 1, first_block: 8, blocks: 8, target: 0, write: false };
             Ok((vec![one], 0, vec!["3 lines cannot be read".to_owned()]))
         }
         _ => Err("no such file".to_owned()),
@@ -287,7 +287,7 @@ fn workloads_of_the_documents_are_read() {
     for (rest, expected) in cases {
         let text = format!("{DISK}[[workload]]\n{rest}\n");
         let files = DescriptionFiles { text: &file, trace: &trace };
-        match read_with("a.toml", &text, &[], &files) {
+        match read_with_files("a.toml", &text, &[], &files) {
             Ok(found) => {
                 assert_eq!(expected, "", "{rest}");
                 let told = found.notes.iter().any(|note| note.to_string().contains("3 lines cannot be read"));
@@ -301,16 +301,16 @@ fn workloads_of_the_documents_are_read() {
     }
 }
 
-/// Checks that a description around [`DISK`] with a single mistake gives the expected message.
-fn one_mistake(rest: &str, expected: &str) {
+/// Checks that a description around [`DISK_COUNTERS`] with a single mistake gives the expected message.
+fn assert_one_mistake(rest: &str, expected: &str) {
     let text = format!("{DISK}{rest}\n[[workload]]\n");
-    let told = told(&text, &[]);
+    let told = problems_of(&text, &[]);
     assert!(told.starts_with("a.toml:") && told.contains(expected), "{text}\n---\n{told}");
     assert_eq!(told.lines().count(), 1, "{text}\n---\n{told}");
 }
 
 #[test]
-fn wrong_parts_of_the_path_are_told() {
+fn wrong_path_parts_are_reported() {
     let cases = [
         ("[wacth]", "a.toml:4: unknown key `wacth`; did you mean `watch`?"),
         ("[watch]\nduration = 60", "a.toml:5: [watch]: `duration` is 60 without a unit; expected a time"),
@@ -348,12 +348,12 @@ fn wrong_parts_of_the_path_are_told() {
         ),
     ];
     for (rest, expected) in cases {
-        one_mistake(rest, expected);
+        assert_one_mistake(rest, expected);
     }
 }
 
 #[test]
-fn wrong_arrays_are_told() {
+fn wrong_arrays_are_reported() {
     let many = "[[drive]]\nname = \"d\"\ncount = 4\nmodel = \"st32171w\"\n";
     let cases = [
         ("level = \"raid5\"\ndrives = [\"d0\", \"d1\"]", "raid5 needs at least 3 members, but has 2"),
@@ -387,13 +387,13 @@ fn wrong_arrays_are_told() {
     ];
     for (rest, expected) in cases {
         let text = format!("{many}{DISK}[[array]]\n{rest}\n[[workload]]\non = \"disk\"\n");
-        let told = told(&text.replace("[[drive]]\ncapacity", "[[drive]]\nname = \"disk\"\ncapacity"), &[]);
+        let told = problems_of(&text.replace("[[drive]]\ncapacity", "[[drive]]\nname = \"disk\"\ncapacity"), &[]);
         assert!(told.contains(expected), "{rest}\n---\n{told}");
     }
 }
 
 #[test]
-fn wrong_drives_and_workloads_are_told() {
+fn wrong_drives_and_workloads_are_reported() {
     let cases = [
         ("[[drive]]\nmodel = \"st32171\"\n[[workload]]", "the catalogue has no drive `st32171`; did you mean"),
         ("[[drive]]\nmodel = \"zzzzzzzzzzz\"\n[[workload]]", "`list drives` shows all"),
@@ -414,7 +414,7 @@ fn wrong_drives_and_workloads_are_told() {
         ("[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]", "`on` is missing; choose one of"),
     ];
     for (text, expected) in cases {
-        let told = told(text, &[]);
+        let told = problems_of(text, &[]);
         assert!(told.contains(expected), "{text}\n---\n{told}");
     }
     let workloads = [
@@ -445,15 +445,15 @@ fn wrong_drives_and_workloads_are_told() {
         ("[[workload.phase]]\nlasts = \"1s\"\nweights = [1, 2]", "`weights` must be a list of 1 numbers"),
     ];
     for (rest, expected) in workloads {
-        let told = told(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
+        let told = problems_of(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
         assert!(told.contains(expected), "{rest}\n---\n{told}");
     }
 }
 
 #[test]
-fn all_mistakes_of_a_file_are_told_at_once() {
+fn all_mistakes_of_a_file_are_reported_at_once() {
     let text = "[watch]\nseed = 1.5\n[[drive]]\nmodel = \"x\"\n[[workload]]\nusers = 0\ntihnk = \"1s\"\n";
-    let told = told(text, &[]);
+    let told = problems_of(text, &[]);
     let lines: Vec<&str> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(lines, ["a.toml:2", "a.toml:4", "a.toml:6", "a.toml:7"], "{told}");
 }
@@ -468,17 +468,17 @@ fn every_drive_has_a_name_of_its_own() {
     let cases =
         [(("", 3), ("", 1), "disk2"), ((d, 13), (d1, 3), "d1"), ((d2, 1), (d, 3), "d2"), ((d1, 3), (d, 12), "d1")];
     for (first, second, same) in cases {
-        let told = told(&groups(first, second, same), &[]);
+        let told = problems_of(&groups(first, second, same), &[]);
         assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");
     }
     // two groups without names are valid if the first has no third drive
-    described(&groups(("", 2), ("", 2), "disk1"));
-    let found = described(&groups((d, 1), (d1, 3), "d12"));
+    parse_description(&groups(("", 2), ("", 2), "disk1"));
+    let found = parse_description(&groups((d, 1), (d1, 3), "d12"));
     assert_eq!(found.system.workloads[0].targets, [WorkloadTarget::Drive(3)]);
 }
 
 #[test]
-fn what_may_not_be_meant_is_noted() {
+fn suspicious_settings_are_noted() {
     let two = "[[drive]]\nname = \"a\"\ncount = 2\nmodel = \"st32171w\"\n[[drive]]\nname = \"b\"\n";
     let two = format!("{two}capacity = \"1GB\"\nplain = {{ servers = 1, service = {{ constant_us = 1 }} }}\n");
     let cases = [
@@ -492,7 +492,7 @@ fn what_may_not_be_meant_is_noted() {
         ),
     ];
     for (rest, expected) in cases {
-        let found = described(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));
+        let found = parse_description(&format!("{two}[[array]]\n{rest}\n[[workload]]\n"));
         let notes: Vec<String> = found.notes.iter().map(ToString::to_string).collect();
         assert!(notes.iter().any(|note| note.contains(expected)), "{rest}: {notes:?}");
     }
@@ -503,17 +503,17 @@ fn a_controllers_cache_is_not_a_file_cache() {
     use diskwright_simulator::cache::{WriteBackPolicy, WritePolicy};
     let text = "[host.cache]\nsize = \"1MB\"\n[[controller]]\nname = \"raid\"\n[controller.cache]\nsize = \"1MB\"\n\
                 [[drive]]\nname = \"d\"\nmodel = \"st32171w\"\n[[workload]]\nname = \"w\"\n";
-    let system = described(text).system;
+    let system = parse_description(text).system;
     let write = |cache: &Option<diskwright_simulator::cache::BlockCacheSpec>| cache.as_ref().map(|cache| cache.write);
     assert_eq!(write(&system.host.cache), Some(WritePolicy::Back(WriteBackPolicy::default())));
-    assert_eq!(write(&system.controllers[0].cache), Some(WritePolicy::Back(WriteBackPolicy::battery())));
+    assert_eq!(write(&system.controllers[0].cache), Some(WritePolicy::Back(WriteBackPolicy::battery_backed())));
 }
 
 const SET: &str = "[[drive]]\ncount = 4\nplain = { servers = 1, service = { constant_us = 500 } }\ncapacity = \"1GB\"\n\
 [[array]]\nlevel = 5\ndrives = \"disk0-2\"\nspares = \"disk3\"\nrebuild = true\n[[workload]]\n";
 
 #[test]
-fn what_happens_in_the_course_of_a_run_is_read() {
+fn events_are_read() {
     use diskwright_simulator::system::{ScheduledChange, SystemChange};
     let text = format!(
         "{SET}[[event]]\nat = \"30s\"\nhang = [\"disk1\", \"disk3\"]\n[[event]]\nat = \"10s\"\nfail = \"disk2\"\n\
@@ -521,9 +521,9 @@ fn what_happens_in_the_course_of_a_run_is_read() {
          [[event]]\nat = \"20s\"\nslow = {{ drive = \"disk0\", factor = 2.5 }}\n\
          [[event]]\nat = \"50s\"\nreplace = \"disk2\"\nrebuild = {{ depth = 2 }}\n"
     );
-    let found = described(&text);
+    let found = parse_description(&text);
     assert!(found.notes.is_empty(), "{:?}", found.notes);
-    let background = diskwright_simulator::system::Background { depth: 2, ..Default::default() };
+    let background = diskwright_simulator::system::BackgroundWork { depth: 2, ..Default::default() };
     let expected = [
         (10, SystemChange::Fail { array: 0, member: 2 }),
         (20, SystemChange::Slow { drive: 0, factor: 2.5 }),
@@ -532,15 +532,15 @@ fn what_happens_in_the_course_of_a_run_is_read() {
         (40, SystemChange::Hang { drive: 1, on: false }),
         (50, SystemChange::Replace { array: 0, member: 2, settings: Some(background) }),
     ];
-    assert_eq!(found.system.events, expected.map(|(s, change)| ScheduledChange { at: s * 1_000_000_000, change }));
+    assert_eq!(found.system.events, expected.map(|(s, change)| ScheduledChange { time_ns: s * 1_000_000_000, change }));
     let late = format!("{SET}[[event]]\nat = \"2h\"\nhang = \"disk\"\n");
-    let found = described(&late);
+    let found = parse_description(&late);
     assert_eq!(found.system.events.len(), 4, "a group is all of its drives");
     assert!(found.notes.iter().any(|note| note.to_string().contains("after the end of the run")));
 }
 
 #[test]
-fn what_cannot_happen_is_told() {
+fn impossible_events_are_reported() {
     for (event, expected) in [
         ("hang = \"disk0\"", "`at` is missing"),
         ("at = 30\nhang = \"disk0\"", "`at`"),
@@ -558,7 +558,7 @@ fn what_cannot_happen_is_told() {
         ("at = \"1s\"\nslow = { drive = \"disk0\", factor = 2, for = \"1s\" }", "unknown key `for`"),
         ("at = \"1s\"\nfails = \"disk0\"", "unknown key `fails`; did you mean `fail`?"),
     ] {
-        let told = told(&format!("{SET}[[event]]\n{event}\n"), &[]);
+        let told = problems_of(&format!("{SET}[[event]]\n{event}\n"), &[]);
         assert!(told.contains(expected), "{event}\n---\n{told}");
     }
 }

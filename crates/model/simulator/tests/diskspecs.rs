@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use diskwright_simulator::diskspecs::{self, Diskspecs, DiskspecsError};
-use diskwright_simulator::drive::{DriveReadAhead, Model, PositioningModel, QueuePolicy, Seek, Sparing, TrackOrder};
+use diskwright_simulator::diskspecs::{self, DiskspecsDrive, DiskspecsError};
+use diskwright_simulator::drive::{
+    DriveReadAhead, Model, PositioningModel, QueuePolicy, SeekCurve, Sparing, TrackOrder,
+};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives");
 
@@ -12,7 +14,7 @@ fn from_disk(path: &str) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|e| e.to_string())
 }
 
-fn fixture() -> Diskspecs {
+fn fixture() -> DiskspecsDrive {
     let file = format!("{FOLDER}/disk7200.diskspecs");
     let text = from_disk(&file).expect("fixture");
     diskspecs::read(&file, &text, &from_disk).unwrap_or_else(|e| panic!("{e}"))
@@ -20,21 +22,24 @@ fn fixture() -> Diskspecs {
 
 #[test]
 fn a_drive_with_its_model_and_curve() {
-    let Diskspecs { spec, notes, channel_is_told } = fixture();
+    let DiskspecsDrive { spec, notes, has_channel_time: channel_is_told } = fixture();
     assert_eq!((spec.name.as_str(), spec.surfaces, spec.cylinders), ("DISK7200", 5, 5000));
-    assert_eq!((spec.zones.len(), spec.sparing, spec.order), (10, Sparing::Range(5), TrackOrder::Up));
-    assert_eq!((spec.access, spec.policy), (PositioningModel::Exact, QueuePolicy::ShortestPositioning));
-    assert_eq!((spec.head_switch, spec.write_settle), (1_000_000, 300_000));
+    assert_eq!((spec.zones.len(), spec.sparing, spec.track_order), (10, Sparing::Range(5), TrackOrder::Ascending));
+    assert_eq!(
+        (spec.positioning_model, spec.queue_policy),
+        (PositioningModel::Exact, QueuePolicy::ShortestPositioning)
+    );
+    assert_eq!((spec.head_switch_ns, spec.write_settle_ns), (1_000_000, 300_000));
     assert_eq!((spec.channel.read_block, channel_is_told), (51_200, true));
     assert_eq!(spec.overheads.read_miss, [400_000, 500_000]);
-    assert_eq!((spec.cache.ahead, spec.cache.segment_blocks), (DriveReadAhead::Segment, 256));
-    assert!(matches!(&spec.seek, Seek::Table(points) if points.len() == 29 && points[1] == (2, 2.269)));
+    assert_eq!((spec.cache.read_ahead, spec.cache.segment_blocks), (DriveReadAhead::Segment, 256));
+    assert!(matches!(&spec.seek, SeekCurve::Table(points) if points.len() == 29 && points[1] == (2, 2.269)));
     // the zone's own skew, in sectors of 190
     assert_eq!((spec.zones[0].track_skew * 190.0).round(), 28.0);
     // ten zones of 500 cylinders: each its sectors without 60 spares for five cylinders
     let sectors: u64 = [190, 184, 178, 170, 162, 154, 146, 138, 130, 120].iter().map(|s| s * 5 * 500).sum();
     let model = Model::new(&spec).expect("possible");
-    assert_eq!(model.blocks(), sectors - 1000 * 60 - 1000);
+    assert_eq!(model.capacity_blocks(), sectors - 1000 * 60 - 1000);
     assert!(notes.iter().any(|n| n.contains("Read completion overhead")), "{notes:?}");
     assert!(notes.iter().any(|n| n.contains("0 blocks are given")), "{notes:?}");
 }
@@ -67,7 +72,7 @@ disksim_disk SMALL {
 }
 ";
 
-fn read(text: &str, files: &[(&str, &str)]) -> Result<Diskspecs, DiskspecsError> {
+fn read(text: &str, files: &[(&str, &str)]) -> Result<DiskspecsDrive, DiskspecsError> {
     let files: BTreeMap<String, String> = files.iter().map(|(n, t)| ((*n).to_owned(), (*t).to_owned())).collect();
     diskspecs::read("dir/a.diskspecs", text, &|path: &str| {
         files.get(path).cloned().ok_or_else(|| "no such file".to_owned())
@@ -75,18 +80,19 @@ fn read(text: &str, files: &[(&str, &str)]) -> Result<Diskspecs, DiskspecsError>
 }
 
 #[test]
-fn one_text_and_revolutions() {
-    let Diskspecs { spec, channel_is_told, .. } = read(SMALL, &[]).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!((spec.order, spec.sparing), (TrackOrder::SerpentineInZone, Sparing::Tracks));
+fn reads_a_single_text_with_times_in_revolutions() {
+    let DiskspecsDrive { spec, has_channel_time: channel_is_told, .. } =
+        read(SMALL, &[]).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!((spec.track_order, spec.sparing), (TrackOrder::SerpentineInZone, Sparing::Tracks));
     assert_eq!((spec.zones[0].offset, spec.zones[0].track_skew), (0.25, 0.1));
     assert_eq!((spec.zones[0].slips.as_slice(), spec.zones[0].defects.as_slice()), (&[3][..], &[(5, 39)][..]));
-    assert_eq!((spec.access, channel_is_told), (PositioningModel::HalfTurn, false));
-    assert_eq!(spec.seek, Seek::Line { one: 1.0, average: 5.0, full: 9.0 });
-    assert_eq!(Model::new(&spec).expect("possible").blocks(), (40 - 2) * 50);
+    assert_eq!((spec.positioning_model, channel_is_told), (PositioningModel::HalfTurn, false));
+    assert_eq!(spec.seek, SeekCurve::Line { one: 1.0, average: 5.0, full: 9.0 });
+    assert_eq!(Model::new(&spec).expect("possible").capacity_blocks(), (40 - 2) * 50);
 }
 
 #[test]
-fn a_whole_parameter_file_tells_the_bus() {
+fn a_parameter_file_gives_the_bus() {
     let parv = "
 disksim_bus BUS0 { type = 1, Read block transfer time = 0.0, Write block transfer time = 0.0 }
 disksim_bus BUS1 { type = 1, Read block transfer time = 0.1, Write block transfer time = 0.12 }
@@ -98,11 +104,11 @@ topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_ctlr c0 [ disksim
 ";
     let found = read(parv, &[("dir/a.diskspecs", SMALL)]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((found.spec.channel.read_block, found.spec.channel.write_block), (100_000, 120_000));
-    assert!(found.channel_is_told);
+    assert!(found.has_channel_time);
 }
 
 #[test]
-fn all_kinds_of_seeks() {
+fn reads_all_kinds_of_seeks() {
     let with = |seek: &str| {
         let from = SMALL.find("Seek type").expect("there");
         let to = SMALL.find("Head switch").expect("there");
@@ -122,7 +128,7 @@ fn all_kinds_of_seeks() {
     ];
     for (text, distance, ms) in cases {
         let spec = with(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        let times = spec.seek.table(spec.cylinders).expect("possible");
+        let times = spec.seek.build_table(spec.cylinders).expect("possible");
         assert!((f64::from(times[distance]) / 1e6 - ms).abs() < 1e-6, "{text}: {}", times[distance]);
     }
 }
@@ -166,14 +172,14 @@ fn broken_files_name_line_and_remedy() {
         let text = SMALL.replacen(from, to, 1);
         let error = read(&text, &[]).err().unwrap_or_else(|| panic!("{to}: was read"));
         assert_eq!(error.file, "dir/a.diskspecs", "{to}");
-        assert!(error.line == *line && error.what.contains(part), "{to}: {error}");
+        assert!(error.line == *line && error.message.contains(part), "{to}: {error}");
     }
 }
 
 #[test]
-fn files_that_draw_in_each_other_end() {
+fn circular_includes_end() {
     let error = read("source b\n", &[("dir/b", "\nsource b\n")]).expect_err("endless");
-    assert!(error.what.contains("too many files"), "{error}");
+    assert!(error.message.contains("too many files"), "{error}");
     let deep = "a { b = [ ".to_owned() + &"[".repeat(10_000);
     assert!(read(&deep, &[]).is_err());
     let blocks = "x = a { ".repeat(10_000);
@@ -196,7 +202,7 @@ fn bad_curves_name_their_own_file() {
     for (curve, line, part) in curves {
         let error = read(&text, &[("dir/c.seek", curve)]).expect_err(curve);
         assert_eq!((error.file.as_str(), error.line), ("dir/c.seek", line), "{error}");
-        assert!(error.what.contains(part), "{error}");
+        assert!(error.message.contains(part), "{error}");
     }
 }
 
@@ -223,14 +229,14 @@ fn what_is_not_modelled_is_refused_where_it_matters() {
         let error = with(&format!("{what}, {refused}")).expect_err(what);
         let key = what.trim_end_matches(" }").rsplit("{ Scheduling policy = 1, ").next().unwrap_or(what);
         let key = key.trim_start_matches("Scheduler = disksim_ioqueue { ");
-        assert!(error.what.contains(key) && error.what.contains("not modeled"), "{what}: {error}");
+        assert!(error.message.contains(key) && error.message.contains("not modeled"), "{what}: {error}");
         assert_eq!(error.line, 21, "{error}");
         with(&format!("{what}, {taken}")).unwrap_or_else(|e| panic!("{e}"));
     }
     let error = with("Disconnect write if seek = 1").expect_err("refused");
-    assert!(error.what.contains("Disconnect write if seek = 1"), "{error}");
+    assert!(error.message.contains("Disconnect write if seek = 1"), "{error}");
     let text = SMALL.replace("= 5400", "= 5400, Percent error in rpms = 1.0");
-    assert!(read(&text, &[]).expect_err("refused").what.contains("Percent error in rpms = 1.0"));
+    assert!(read(&text, &[]).expect_err("refused").message.contains("Percent error in rpms = 1.0"));
 }
 
 /// Combinations that DiskSim refuses too.
@@ -246,7 +252,7 @@ fn what_cannot_be_together_is_refused() {
     for (what, why) in cases {
         let text = SMALL.replace("Bulk sector", &format!("{what}, Bulk sector"));
         let error = read(&text, &[]).expect_err(what);
-        assert!(error.what.contains(why), "{what}: {error}");
+        assert!(error.message.contains(why), "{what}: {error}");
     }
 }
 

@@ -14,9 +14,9 @@ const S: Ns = 1_000_000_000;
 /// Duration of a mix.
 const RUN: Ns = 20 * S;
 /// An arm and a turn take 30 ms at most on these drives, which six thousandths of five seconds are.
-const LONGEST_WAIT: Ns = 5 * S;
+const MAX_WAIT: Ns = 5 * S;
 /// Requests of each stream in a run: one per second.
-const LEAST_SHARE: u64 = 20;
+const MIN_REQUESTS: u64 = 20;
 
 fn from_file() -> Arc<Model> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
@@ -31,7 +31,7 @@ fn printed() -> Arc<Model> {
         name: "of print".into(),
         rpm: 7200.0,
         heads: 4,
-        capacity: None,
+        capacity_bytes: None,
         cylinders: Some(6000),
         outer: TrackRate::Sectors(200.0),
         inner: TrackRate::Sectors(120.0),
@@ -41,21 +41,21 @@ fn printed() -> Arc<Model> {
         write_settle_ms: 0.5,
         command_ms: 0.5,
         hit_ms: 0.2,
-        cache: 1 << 20,
+        cache_bytes: 1 << 20,
         segments: 4,
         read_ahead: true,
         write_cache: true,
-        interface: 40e6,
-        never_leaves: false,
+        interface_bytes_per_s: 40e6,
+        never_disconnects: false,
         on_arrival: false,
-        slots: 64,
-        policy: QueuePolicy::ShortestPositioning,
+        queue_slots: 64,
+        queue_policy: QueuePolicy::ShortestPositioning,
     };
-    Arc::new(Model::new(&sheet.spec().expect("possible")).expect("possible"))
+    Arc::new(Model::new(&sheet.to_spec().expect("possible")).expect("possible"))
 }
 
 /// A stream of requests: sequential or random, reading or writing, of a fixed size.
-struct Asker {
+struct RequestStream {
     next: Option<u64>,
     write: bool,
     blocks: u32,
@@ -63,13 +63,13 @@ struct Asker {
     served: u64,
 }
 
-impl Asker {
-    fn any(rng: &mut Rng, blocks: u64, sequential: bool) -> Asker {
+impl RequestStream {
+    fn random(rng: &mut Rng, blocks: u64, sequential: bool) -> RequestStream {
         let next = sequential.then(|| rng.next_below(blocks / 2));
-        Asker { next, write: rng.next_below(4) == 0, blocks: 1 << rng.next_below(6), came: 0, served: 0 }
+        RequestStream { next, write: rng.next_below(4) == 0, blocks: 1 << rng.next_below(6), came: 0, served: 0 }
     }
 
-    fn asks(&mut self, rng: &mut Rng, blocks: u64, now: Ns) -> Io {
+    fn next_request(&mut self, rng: &mut Rng, blocks: u64, now: Ns) -> Io {
         self.came = now;
         let room = blocks - u64::from(self.blocks);
         let first = match &mut self.next {
@@ -84,23 +84,24 @@ impl Asker {
 }
 
 /// Runs one mix; returns the longest wait, and the count of the stream with the fewest requests.
-fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
+fn run_mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
     let mut rng = Rng::new(seed, 0);
     let (streams, others) = (1 + rng.next_below(4), rng.next_below(13));
-    let blocks = model.blocks();
-    let mut askers: Vec<Asker> = (0..streams + others).map(|n| Asker::any(&mut rng, blocks, n < streams)).collect();
+    let blocks = model.capacity_blocks();
+    let mut askers: Vec<RequestStream> =
+        (0..streams + others).map(|n| RequestStream::random(&mut rng, blocks, n < streams)).collect();
     let mut drive = MechanicalDrive::new(model);
     let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
     for (index, asker) in askers.iter_mut().enumerate() {
-        queue.push(&drive, asker.asks(&mut rng, blocks, 0), index);
+        queue.push(&drive, asker.next_request(&mut rng, blocks, 0), index);
     }
     let (mut now, mut longest) = (0, 0);
     while now < RUN {
         let (io, index) = queue.next(now, &drive).expect("each has one request there");
-        now = drive.start(now, &io).done;
+        now = drive.start(now, &io).done_at;
         longest = longest.max(now - askers[index].came);
         askers[index].served += 1;
-        let io = askers[index].asks(&mut rng, blocks, now);
+        let io = askers[index].next_request(&mut rng, blocks, now);
         queue.push(&drive, io, index);
     }
     let least = askers.iter().map(|asker| asker.served).min().unwrap_or(0);
@@ -108,12 +109,12 @@ fn mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
 }
 
 #[test]
-fn nobody_starves() {
+fn no_stream_starves() {
     for (name, model) in [("file", from_file()), ("printed", printed())] {
         for seed in 0..30 {
-            let (longest, least, what) = mix(&model, seed);
-            assert!(longest <= LONGEST_WAIT, "{name}: {what}: {longest} ns");
-            assert!(least >= LEAST_SHARE, "{name}: {what}: {least} requests");
+            let (longest, least, what) = run_mix(&model, seed);
+            assert!(longest <= MAX_WAIT, "{name}: {what}: {longest} ns");
+            assert!(least >= MIN_REQUESTS, "{name}: {what}: {least} requests");
         }
     }
 }

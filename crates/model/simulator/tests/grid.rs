@@ -7,7 +7,7 @@ use diskwright_simulator::Simulation;
 use diskwright_simulator::analytic;
 
 #[test]
-fn the_grid_is_what_it_says() {
+fn the_grid_file_matches_the_grid() {
     let rows = systems::simulated();
     let points: Vec<systems::Point> = rows.iter().map(|row| row.point.clone()).collect();
     let (chosen, others) = systems::split();
@@ -21,7 +21,7 @@ fn the_grid_is_what_it_says() {
 }
 
 #[test]
-fn the_analysis_comes_near_to_the_simulation() {
+fn the_analysis_is_close_to_the_simulation() {
     let devices = systems::devices();
     let (mut errors, mut far) = (Vec::new(), Vec::new());
     for row in systems::simulated() {
@@ -41,12 +41,12 @@ fn the_analysis_comes_near_to_the_simulation() {
 }
 
 #[test]
-fn the_simulation_still_says_so() {
+fn the_simulation_reproduces_the_grid() {
     let devices = systems::devices();
     for row in systems::simulated().into_iter().skip(30).step_by(83) {
         let report = Simulation::new(&systems::system(&row.point, &devices)).expect("possible").run(|_| {});
         let users = &report.workloads[0];
-        let throughput = users.counts.requests() as f64 / report.elapsed_s();
+        let throughput = users.counts.request_count() as f64 / report.elapsed_s();
         let error = throughput / row.throughput_per_s - 1.0;
         assert!(error.abs() < 0.02, "{error:+.3} {}", systems::line(&row));
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use diskwright_simulator::Io;
 use diskwright_simulator::Ns;
 use diskwright_simulator::diskspecs;
-use diskwright_simulator::drive::{DriveQueue, Hit, MechanicalDrive, Model, QueuePolicy};
+use diskwright_simulator::drive::{CacheOutcome, DriveQueue, MechanicalDrive, Model, QueuePolicy};
 
 const DRIVE: &str = "
 disksim_disk TINY {
@@ -28,7 +28,7 @@ disksim_disk TINY {
 ";
 
 /// Default parameters of the tests; all others are 0 or missing.
-const USUAL: &[(&str, &str)] = &[
+const DEFAULT_PARAMETERS: &[(&str, &str)] = &[
     ("Bulk sector transfer time", "0.01"),
     ("Number of buffer segments", "4"),
     ("Segment size (in blks)", "8"),
@@ -46,7 +46,7 @@ type Parameters<'a> = &'a [(&'a str, &'a str)];
 fn drive(settings: Parameters<'_>) -> MechanicalDrive {
     let mut text = DRIVE.to_owned();
     let mut rest: Vec<(&str, &str)> =
-        USUAL.iter().filter(|(key, _)| settings.iter().all(|(k, _)| k != key)).copied().collect();
+        DEFAULT_PARAMETERS.iter().filter(|(key, _)| settings.iter().all(|(k, _)| k != key)).copied().collect();
     for (key, value) in settings {
         match text.find(&format!("{key} = ")) {
             Some(index) => {
@@ -73,19 +73,19 @@ const fn write(first: u64, blocks: u32) -> Io {
     Io { first, blocks, write: true }
 }
 
-fn at(ms: f64) -> Ns {
+fn ms_to_ns(ms: f64) -> Ns {
     (ms * 1e6).round() as Ns
 }
 
 /// Responses, us, of requests that arrive at these times, ms.
 fn responses(settings: Parameters<'_>, requests: &[(f64, Io)]) -> Vec<u64> {
     let mut drive = drive(settings);
-    requests.iter().map(|(ms, io)| (drive.start(at(*ms), io).done - at(*ms) + 500) / 1000).collect()
+    requests.iter().map(|(ms, io)| (drive.start(ms_to_ns(*ms), io).done_at - ms_to_ns(*ms) + 500) / 1000).collect()
 }
 
 /// Checks the last response for each value of a parameter.
 #[track_caller]
-fn last(key: &str, others: Parameters<'_>, requests: &[(f64, Io)], expected: &[(&str, u64)]) {
+fn check_last_response(key: &str, others: Parameters<'_>, requests: &[(f64, Io)], expected: &[(&str, u64)]) {
     for (value, us) in expected {
         let settings: Vec<(&str, &str)> = others.iter().copied().chain([(key, *value)]).collect();
         assert_eq!(responses(&settings, requests).last(), Some(us), "{key} = {value}");
@@ -93,9 +93,9 @@ fn last(key: &str, others: Parameters<'_>, requests: &[(f64, Io)], expected: &[(
 }
 
 #[test]
-fn segments_and_what_they_keep() {
+fn segments_keep_the_latest_blocks() {
     // 10 us is a block from the buffer, 1010 us one that begins to pass at once
-    last(
+    check_last_response(
         "Enable caching in buffer",
         &[],
         &[(0.0, read(0, 1)), (60.0, read(0, 1))],
@@ -103,69 +103,79 @@ fn segments_and_what_they_keep() {
     );
     let three = [(0.0, read(0, 1)), (50.0, read(45, 1)), (100.0, read(0, 1))];
     // another cylinder: 1.5 ms, and sector 0 again at 110
-    last("Number of buffer segments", &[], &three, &[("1", 11_010), ("2", 10)]);
+    check_last_response("Number of buffer segments", &[], &three, &[("1", 11_010), ("2", 10)]);
     // of six blocks the last four stay
-    last("Segment size (in blks)", &[], &[(0.0, read(0, 6)), (100.0, read(0, 1))], &[("4", 1010), ("8", 10)]);
+    check_last_response(
+        "Segment size (in blks)",
+        &[],
+        &[(0.0, read(0, 6)), (100.0, read(0, 1))],
+        &[("4", 1010), ("8", 10)],
+    );
     let back = [(0.0, write(0, 2)), (100.0, read(0, 2))];
-    last("Allow read hits on write data", &[], &back, &[("0", 2010), ("1", 20)]);
-    last("Use separate write segment", &[], &back, &[("0", 20), ("1", 2010)]);
-    last("Bulk sector transfer time", &[], &[(0.0, read(0, 4)), (100.0, read(0, 4))], &[("0.01", 40), ("0.5", 2000)]);
+    check_last_response("Allow read hits on write data", &[], &back, &[("0", 2010), ("1", 20)]);
+    check_last_response("Use separate write segment", &[], &back, &[("0", 20), ("1", 2010)]);
+    check_last_response(
+        "Bulk sector transfer time",
+        &[],
+        &[(0.0, read(0, 4)), (100.0, read(0, 4))],
+        &[("0.01", 40), ("0.5", 2000)],
+    );
     // of a read that ends at once the next blocks stay, its own do not
     let again = [(0.0, read(0, 4)), (4.1, read(1, 1))];
     let ahead = [("Buffer continuous read", "3")];
-    last("Read-ahead over requested", &ahead, &again, &[("1", 10), ("0", 10), ("-1", 7910)]);
+    check_last_response("Read-ahead over requested", &ahead, &again, &[("1", 10), ("0", 10), ("-1", 7910)]);
 }
 
 /// Returns the last block in the cache after one read and a long pause.
-fn reads_on_to(settings: Parameters<'_>, io: Io) -> u64 {
+fn last_block_read_ahead(settings: Parameters<'_>, io: Io) -> u64 {
     let held = |block: &u64| {
         let mut drive = drive(settings);
         drive.start(0, &io);
-        drive.start(at(500.0), &read(*block, 1)).hit == Hit::Full
+        drive.start(ms_to_ns(500.0), &read(*block, 1)).outcome == CacheOutcome::Full
     };
     (io.first..io.first + 60).filter(held).max().unwrap_or(0)
 }
 
 #[test]
-fn how_far_it_reads_on() {
+fn reads_ahead_as_far_as_configured() {
     let far = [("Segment size (in blks)", "40"), ("Maximum read-ahead (blks)", "30")];
     let with = |key, value| far.iter().copied().chain([(key, value)]).collect::<Vec<_>>();
     // not at all; track; cylinder; so many blocks; track, as nothing of the track before is there
     for (scheme, last) in [("0", 4), ("1", 9), ("2", 19), ("3", 34), ("4", 9)] {
-        assert_eq!(reads_on_to(&with("Buffer continuous read", scheme), read(3, 2)), last, "{scheme}");
+        assert_eq!(last_block_read_ahead(&with("Buffer continuous read", scheme), read(3, 2)), last, "{scheme}");
     }
     // a segment that reaches back into the track before: to the end of the next one too
-    assert_eq!(reads_on_to(&with("Buffer continuous read", "4"), read(8, 3)), 29);
+    assert_eq!(last_block_read_ahead(&with("Buffer continuous read", "4"), read(8, 3)), 29);
     for (most, last) in [("5", 9), ("10", 14)] {
         let settings = [("Segment size (in blks)", "40"), ("Buffer continuous read", "3")];
         let settings: Vec<_> = settings.into_iter().chain([("Maximum read-ahead (blks)", most)]).collect();
-        assert_eq!(reads_on_to(&settings, read(3, 2)), last);
+        assert_eq!(last_block_read_ahead(&settings, read(3, 2)), last);
     }
     // eight blocks of a segment: four read and four more, or eight more over the four
     for (over, last) in [("0", 7), ("1", 11)] {
         assert_eq!(
-            reads_on_to(&[("Buffer continuous read", "3"), ("Read-ahead over requested", over)], read(0, 4)),
+            last_block_read_ahead(&[("Buffer continuous read", "3"), ("Read-ahead over requested", over)], read(0, 4)),
             last
         );
     }
 }
 
 #[test]
-fn when_reading_on_ends_and_begins() {
+fn read_ahead_stops_and_starts_as_configured() {
     let ahead = [("Buffer continuous read", "3")];
     // at 2.1 ms to cylinder 2, sector 5: at 5 ms; three more blocks first: at 6.5 ms it is past
     let away = [(0.0, read(0, 2)), (2.1, read(45, 1))];
-    last("Minimum read-ahead (blks)", &ahead, &away, &[("0", 3910), ("3", 13_910)]);
+    check_last_response("Minimum read-ahead (blks)", &ahead, &away, &[("0", 3910), ("3", 13_910)]);
     // from 2.3 ms it is there at 3.8; from the end of the sector, at 4.5, sector 4 is past
     let inside = [(0.0, read(0, 2)), (2.3, read(44, 1))];
-    last("Stop prefetch in sector", &ahead, &inside, &[("1", 2710), ("0", 12_710)]);
+    check_last_response("Stop prefetch in sector", &ahead, &inside, &[("1", 2710), ("0", 12_710)]);
     // block 3 passes from 3 to 4 ms: it is waited for, or comes again at 13
     let there = [(0.0, read(0, 2)), (3.5, read(3, 1))];
-    last("Allow almost read hits", &ahead, &there, &[("1", 510), ("0", 10_510)]);
+    check_last_response("Allow almost read hits", &ahead, &there, &[("1", 510), ("0", 10_510)]);
     // four blocks on, and four more behind a hit
     let four = [("Buffer continuous read", "3"), ("Maximum read-ahead (blks)", "4")];
     let hit = [(0.0, read(0, 2)), (50.0, read(2, 2)), (200.0, read(6, 1))];
-    last("Read-ahead on idle hit", &four, &hit, &[("0", 7010), ("1", 10)]);
+    check_last_response("Read-ahead on idle hit", &four, &hit, &[("0", 7010), ("1", 10)]);
     // to a write within what is being read on: at once, and sector 2 comes at 12 ms; or after eleven blocks,
     // the last of them from 20 to 23 ms on the other surface
     let long = [
@@ -174,64 +184,84 @@ fn when_reading_on_ends_and_begins() {
         ("Maximum read-ahead (blks)", "11"),
         ("Segment size (in blks)", "20"),
     ];
-    last("Write hit stop prefetch", &long, &[(0.0, read(0, 2)), (3.1, write(2, 1))], &[("1", 9900), ("0", 29_900)]);
+    check_last_response(
+        "Write hit stop prefetch",
+        &long,
+        &[(0.0, read(0, 2)), (3.1, write(2, 1))],
+        &[("1", 9900), ("0", 29_900)],
+    );
 }
 
 #[test]
-fn sectors_as_they_pass() {
+fn sectors_are_read_as_they_pass() {
     // while sector 5 is waited for, sector 2 passes
-    last("Read any free blocks", &[], &[(0.0, read(5, 1)), (100.0, read(2, 1))], &[("0", 3010), ("1", 10)]);
+    check_last_response(
+        "Read any free blocks",
+        &[],
+        &[(0.0, read(5, 1)), (100.0, read(2, 1))],
+        &[("0", 3010), ("1", 10)],
+    );
     // from the middle of a track on: half a turn until sector 0 comes, and a turn, whatever the file says: so does
     // DiskSim 4.0
     let large = [("Segment size (in blks)", "10")];
     let track = [(5.0, read(0, 10))];
-    last("Immediate buffer read", &large, &track, &[("0", 15_010), ("1", 15_010), ("2", 15_010)]);
+    check_last_response("Immediate buffer read", &large, &track, &[("0", 15_010), ("1", 15_010), ("2", 15_010)]);
     let track = [(5.0, write(0, 10))];
-    last("Immediate buffer write", &large, &track, &[("0", 15_000), ("1", 15_000), ("2", 15_000)]);
+    check_last_response("Immediate buffer write", &large, &track, &[("0", 15_000), ("1", 15_000), ("2", 15_000)]);
 }
 
 #[test]
-fn when_the_channel_is_taken() {
+fn the_channel_is_requested_as_configured() {
     let slow = [("Bulk sector transfer time", "0.2")];
     // four blocks pass until 4 ms; from the first, the last one is sent behind it; or all from 4 ms on
     let four = [(0.0, read(0, 4))];
-    last("High (read) water mark", &slow, &four, &[("0.0", 4200), ("1.0", 4800)]);
+    check_last_response("High (read) water mark", &slow, &four, &[("0.0", 4200), ("1.0", 4800)]);
     // half of the request, or of a segment
     let half = [("Bulk sector transfer time", "0.2"), ("High (read) water mark", "0.5")];
-    last("Set watermark by reqsize", &half, &four, &[("1", 4200), ("0", 4800)]);
+    check_last_response("Set watermark by reqsize", &half, &four, &[("1", 4200), ("0", 4800)]);
     // left at 2.2 ms, and taken again at 4 for two blocks
     let quick = [("Bulk sector transfer time", "0.1"), ("High (read) water mark", "0.5")];
-    last("Hold bus entire read xfer", &quick, &four, &[("1", 4100), ("0", 4200)]);
-    last("Never disconnect", &[("First reselect overhead", "0.5")], &[(0.0, read(0, 1))], &[("0", 1510), ("1", 1010)]);
+    check_last_response("Hold bus entire read xfer", &quick, &four, &[("1", 4100), ("0", 4200)]);
+    check_last_response(
+        "Never disconnect",
+        &[("First reselect overhead", "0.5")],
+        &[(0.0, read(0, 1))],
+        &[("0", 1510), ("1", 1010)],
+    );
     // two of four blocks are there: sent at once, or with the others
     let part = [(0.0, read(0, 4)), (100.0, read(2, 4))];
-    last("Immed transfer partial hit", &[("High (read) water mark", "1.0")], &part, &[("1", 6010), ("0", 6040)]);
+    check_last_response(
+        "Immed transfer partial hit",
+        &[("High (read) water mark", "1.0")],
+        &part,
+        &[("1", 6010), ("0", 6040)],
+    );
     // a third block of two has room in a place of its own, or a turn later; a block takes 1.5 ms
     let two =
         [("Bulk sector transfer time", "1.5"), ("Segment size (in blks)", "2"), ("Maximum read-ahead (blks)", "0")];
-    last("Read directly to buffer", &two, &[(0.0, read(0, 3))], &[("0", 5500), ("1", 14_500)]);
+    check_last_response("Read directly to buffer", &two, &[(0.0, read(0, 3))], &[("0", 5500), ("1", 14_500)]);
 }
 
 #[test]
-fn writes_that_are_reported_early() {
+fn writes_are_acknowledged_early() {
     // sectors 5 and 6 end to pass at 7 ms
-    last("Fast write level", &[], &[(0.0, write(5, 2))], &[("0", 7000), ("1", 20), ("2", 20)]);
+    check_last_response("Fast write level", &[], &[(0.0, write(5, 2))], &[("0", 7000), ("1", 20), ("2", 20)]);
     let early = [("Fast write level", "2")];
     // the first write is on the disk at 6 ms; one elsewhere waits, one behind it does not
     let behind = [(0.0, write(5, 1)), (1.0, write(6, 1))];
-    last("Combine seq writes", &early, &behind, &[("1", 10), ("0", 5010)]);
+    check_last_response("Combine seq writes", &early, &behind, &[("1", 10), ("0", 5010)]);
     let elsewhere = [(0.0, write(5, 1)), (1.0, write(45, 1))];
     let two = [("Fast write level", "2"), ("Maximum number of write segments", "2")];
-    last("Allow write prebuffering", &two, &elsewhere, &[("0", 5010), ("1", 10)]);
+    check_last_response("Allow write prebuffering", &two, &elsewhere, &[("0", 5010), ("1", 10)]);
     let taken = [("Fast write level", "2"), ("Allow write prebuffering", "1")];
-    last("Maximum number of write segments", &taken, &elsewhere, &[("1", 5010), ("2", 10)]);
+    check_last_response("Maximum number of write segments", &taken, &elsewhere, &[("1", 5010), ("2", 10)]);
     // sector 5 of cylinder 0 passes from 105 ms on
     let hit = [(0.0, read(20, 1)), (100.0, write(5, 1)), (100.5, read(20, 1))];
-    last("Allow sneaky full read hits", &early, &hit, &[("0", 5510), ("1", 10)]);
+    check_last_response("Allow sneaky full read hits", &early, &hit, &[("0", 5510), ("1", 10)]);
     // twelve blocks into eight; the disk begins at 10 ms. All but one of eight are written at 17, half at 14
     let twelve = [(0.0, write(0, 12))];
-    last("Low (write) water mark", &early, &twelve, &[("0.0", 17_040), ("0.5", 14_040)]);
-    last("Hold bus entire write xfer", &early, &twelve, &[("0", 17_040), ("1", 14_010)]);
+    check_last_response("Low (write) water mark", &early, &twelve, &[("0.0", 17_040), ("0.5", 14_040)]);
+    check_last_response("Hold bus entire write xfer", &early, &twelve, &[("0", 17_040), ("1", 14_010)]);
 }
 
 /// At level 2 the queue prefers a write that continues the one being written; at level 1, which is for uninterrupted
@@ -241,17 +271,17 @@ fn levels_of_early_writes_differ_where_others_wait() {
     for (level, first) in [("1", 40), ("2", 6)] {
         let mut drive = drive(&[("Fast write level", level)]);
         drive.start(0, &read(40, 1));
-        drive.start(at(100.0), &write(5, 1));
+        drive.start(ms_to_ns(100.0), &write(5, 1));
         let mut queue = DriveQueue::new(QueuePolicy::ShortestPositioning);
         queue.push(&drive, write(6, 1), ());
         queue.push(&drive, read(40, 1), ());
-        assert_eq!(queue.next(at(101.0), &drive).map(|(io, ())| io.first), Some(first), "{level}");
+        assert_eq!(queue.next(ms_to_ns(101.0), &drive).map(|(io, ())| io.first), Some(first), "{level}");
     }
 }
 
 /// Hits of the buffer take the processor's millisecond longer, requests of the disk miss a turn by it.
 #[test]
-fn overheads_by_what_came_before() {
+fn overheads_depend_on_the_previous_request() {
     for (before, after) in [(read(0, 1), "read"), (write(0, 1), "write")] {
         for (kind, level, io, plain, more) in [
             ("Read hit over.", "0", read(0, 1), 10, 1000),
@@ -270,29 +300,34 @@ fn overheads_by_what_came_before() {
 }
 
 #[test]
-fn the_other_overheads() {
+fn applies_the_other_overheads() {
     let hit = [(0.0, read(0, 1)), (100.0, read(0, 1))];
     let miss = [(0.0, read(0, 1)), (100.0, read(42, 1))];
     let through = [(0.0, read(0, 1)), (100.0, write(42, 1))];
-    last("Per-request overhead time", &[], &hit, &[("0.0", 10), ("0.5", 510)]);
-    last("Time scale for overheads", &[("Read hit over. after read", "1.0")], &hit, &[("1.0", 1010), ("2.0", 2010)]);
-    last("Read completion overhead", &[], &hit, &[("0.0", 10), ("0.3", 310)]);
-    last("Write completion overhead", &[], &through, &[("0.0", 3000), ("0.3", 3300)]);
-    last("Data preparation overhead", &[], &hit, &[("0.0", 10), ("0.3", 310)]);
-    last("First reselect overhead", &[], &hit, &[("0.0", 10), ("0.3", 10)]);
-    last("First reselect overhead", &[], &miss, &[("0.0", 3010), ("0.3", 3310)]);
+    check_last_response("Per-request overhead time", &[], &hit, &[("0.0", 10), ("0.5", 510)]);
+    check_last_response(
+        "Time scale for overheads",
+        &[("Read hit over. after read", "1.0")],
+        &hit,
+        &[("1.0", 1010), ("2.0", 2010)],
+    );
+    check_last_response("Read completion overhead", &[], &hit, &[("0.0", 10), ("0.3", 310)]);
+    check_last_response("Write completion overhead", &[], &through, &[("0.0", 3000), ("0.3", 3300)]);
+    check_last_response("Data preparation overhead", &[], &hit, &[("0.0", 10), ("0.3", 310)]);
+    check_last_response("First reselect overhead", &[], &hit, &[("0.0", 10), ("0.3", 10)]);
+    check_last_response("First reselect overhead", &[], &miss, &[("0.0", 3010), ("0.3", 3310)]);
     // leaving the channel takes longer than the disk
-    last("Read disconnect afterread", &[], &miss, &[("0.0", 3010), ("5.0", 5010)]);
+    check_last_response("Read disconnect afterread", &[], &miss, &[("0.0", 3010), ("5.0", 5010)]);
     let after_write = [(0.0, write(0, 1)), (100.0, read(42, 1))];
-    last("Read disconnect afterwrite", &[], &after_write, &[("0.0", 3010), ("5.0", 5010)]);
-    last("Write disconnect overhead", &[], &through, &[("0.0", 3000), ("5.0", 5010)]);
+    check_last_response("Read disconnect afterwrite", &[], &after_write, &[("0.0", 3010), ("5.0", 5010)]);
+    check_last_response("Write disconnect overhead", &[], &through, &[("0.0", 3000), ("5.0", 5010)]);
     // elsewhere: not before five milliseconds; behind the one that is being written there is nothing to seek
-    last("Minimum seek delay", &[], &through, &[("0.0", 3000), ("5.0", 13_000)]);
+    check_last_response("Minimum seek delay", &[], &through, &[("0.0", 3000), ("5.0", 13_000)]);
     let early = [("Fast write level", "2")];
     let behind = [(0.0, write(5, 1)), (1.0, write(6, 1)), (1.5, read(9, 1))];
-    last("Minimum seek delay", &early, &behind, &[("0.0", 8510), ("2.0", 8510)]);
+    check_last_response("Minimum seek delay", &early, &behind, &[("0.0", 8510), ("2.0", 8510)]);
     // a seek for a write may take less: sector 1 at 101 ms is caught at 100.9
-    last(
+    check_last_response(
         "Add. write settling delay",
         &[],
         &[(100.0, write(41, 1))],
@@ -312,12 +347,12 @@ fn a_write_that_leaves_the_channel_before_its_data() {
         ("Other reselect overhead", "0.7"),
     ];
     let elsewhere = [(0.0, write(0, 1)), (100.0, write(42, 1))];
-    last("Extra write disconnect", &settings, &elsewhere, &[("0", 3400), ("1", 13_700)]);
+    check_last_response("Extra write disconnect", &settings, &elsewhere, &[("0", 3400), ("1", 13_700)]);
     // after a read, and behind the last write, it does not
     let after_read = [(0.0, read(0, 1)), (100.0, write(42, 1))];
-    last("Extra write disconnect", &settings, &after_read, &[("0", 3400), ("1", 3400)]);
+    check_last_response("Extra write disconnect", &settings, &after_read, &[("0", 3400), ("1", 3400)]);
     let behind = [(0.0, write(0, 1)), (100.0, write(1, 1))];
-    last("Extra write disconnect", &settings, &behind, &[("0", 2400), ("1", 2400)]);
+    check_last_response("Extra write disconnect", &settings, &behind, &[("0", 2400), ("1", 2400)]);
     // each part: the command and the seek delta until the arm sets out, the others until the data come
     for (key, value, us) in [
         ("Extradisc command overhead", "9.0", 23_700),

@@ -7,30 +7,30 @@
 
 use diskwright_base::Rng;
 use diskwright_simulator::Ns;
-use diskwright_simulator::confidence::{Interval, repeat};
-use diskwright_simulator::events::Events;
+use diskwright_simulator::confidence::{Interval, repeat_until_precise};
+use diskwright_simulator::event_queue::EventQueue;
 use diskwright_simulator::solve::*;
 use diskwright_simulator::station::{Station, StationJob};
 
 /// Mean service time: a thousandth of a second, so that a nanosecond is negligible.
 const SERVICE_S: f64 = 1e-3;
 const BATCH: u64 = 20_000;
-const SURE: f64 = 0.005;
-const MOST_BATCHES: u64 = 1000;
+const MAX_RELATIVE_HALF_WIDTH: f64 = 0.005;
+const MAX_BATCHES: u64 = 1000;
 
 fn ns(seconds: f64) -> Ns {
     (seconds * 1e9).round() as Ns
 }
 
 /// Runs batches until the mean response, s, is precise.
-fn sure(mut batch: impl FnMut() -> f64) -> Interval {
+fn run_until_precise(mut batch: impl FnMut() -> f64) -> Interval {
     batch();
-    let interval = repeat(SURE, 10, MOST_BATCHES, |_| batch());
-    assert!(interval.relative() <= SURE, "{interval:?} is not sure");
+    let interval = repeat_until_precise(MAX_RELATIVE_HALF_WIDTH, 10, MAX_BATCHES, |_| batch());
+    assert!(interval.relative_half_width() <= MAX_RELATIVE_HALF_WIDTH, "{interval:?} is not sure");
     interval
 }
 
-fn within_one_percent(found: f64, truth: f64, what: &str) {
+fn assert_within_one_percent(found: f64, truth: f64, what: &str) {
     assert!((found / truth - 1.0).abs() < 0.01, "{what}: {found} is not {truth}");
 }
 
@@ -43,8 +43,8 @@ enum Event {
 type Draw = fn(&mut Rng) -> f64;
 
 /// Random arrivals at one station.
-struct Open {
-    events: Events<Event>,
+struct OpenStation {
+    events: EventQueue<Event>,
     station: Station,
     arrivals: Rng,
     services: Rng,
@@ -52,25 +52,26 @@ struct Open {
     draw: Draw,
 }
 
-impl Open {
-    fn new(servers: u32, per_s: f64, draw: Draw) -> Open {
-        let mut events = Events::new();
+impl OpenStation {
+    fn new(servers: u32, per_s: f64, draw: Draw) -> OpenStation {
+        let mut events = EventQueue::new();
         events.schedule(0, Event::Arrival(0));
         let (arrivals, services) = (Rng::new(1, 1), Rng::new(1, 2));
-        Open { events, station: Station::new(servers), arrivals, services, per_s, draw }
+        OpenStation { events, station: Station::new(servers), arrivals, services, per_s, draw }
     }
 
-    fn step(&mut self) {
-        match self.events.take() {
+    fn handle_event(&mut self) {
+        match self.events.pop() {
             Some((now, Event::Arrival(id))) => {
-                self.events.after(ns(self.arrivals.draw_exponential(1.0 / self.per_s)), Event::Arrival(id));
-                let job = StationJob { id, arrived: now, service: ns(SERVICE_S * (self.draw)(&mut self.services)) };
-                if let Some(end) = self.station.arrive(now, job) {
+                self.events.schedule_after(ns(self.arrivals.draw_exponential(1.0 / self.per_s)), Event::Arrival(id));
+                let job =
+                    StationJob { id, arrived_ns: now, service_ns: ns(SERVICE_S * (self.draw)(&mut self.services)) };
+                if let Some(end) = self.station.add_job(now, job) {
                     self.events.schedule(end, Event::Done(job));
                 }
             }
             Some((now, Event::Done(job))) => {
-                if let Some((end, next)) = self.station.complete(now, &job) {
+                if let Some((end, next)) = self.station.complete_job(now, &job) {
                     self.events.schedule(end, Event::Done(next));
                 }
             }
@@ -78,25 +79,25 @@ impl Open {
         }
     }
 
-    fn batch(&mut self) -> f64 {
+    fn run_batch(&mut self) -> f64 {
         let before = self.station.totals(self.events.now());
         while self.station.totals(self.events.now()).completed < before.completed + BATCH {
-            self.step();
+            self.handle_event();
         }
-        self.station.totals(self.events.now()).since(&before).response_s()
+        self.station.totals(self.events.now()).delta_since(&before).response_s()
     }
 }
 
-fn open_queue_is(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, what: &str) {
-    let mut open = Open::new(servers, per_s, draw);
-    let found = sure(|| open.batch());
-    within_one_percent(found.mean, truth.response_s, what);
+fn check_open_queue(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, what: &str) {
+    let mut open = OpenStation::new(servers, per_s, draw);
+    let found = run_until_precise(|| open.run_batch());
+    assert_within_one_percent(found.mean, truth.response_s, what);
     let totals = open.station.totals(open.events.now());
-    within_one_percent(totals.utilisation() / f64::from(servers), truth.utilisation, what);
-    within_one_percent(totals.throughput_per_s(), per_s, what);
-    within_one_percent(totals.queue(), truth.jobs, what);
+    assert_within_one_percent(totals.utilisation() / f64::from(servers), truth.utilisation, what);
+    assert_within_one_percent(totals.throughput_per_s(), per_s, what);
+    assert_within_one_percent(totals.mean_queue(), truth.jobs, what);
     // Little's law holds in every run, whatever was drawn, but for who is still there
-    let law = totals.queue() / (totals.throughput_per_s() * totals.response_s());
+    let law = totals.mean_queue() / (totals.throughput_per_s() * totals.response_s());
     assert!((law - 1.0).abs() < 1e-3, "{what}: {law}");
 }
 
@@ -108,18 +109,18 @@ fn hyper(rng: &mut Rng) -> f64 {
 }
 
 #[test]
-fn mm1_and_mmc() {
+fn mm1_and_mmc_match_closed_forms() {
     let exponential: Draw = |rng| rng.draw_exponential(1.0);
     for rho in [0.3, 0.5] {
         let truth = mm1(rho / SERVICE_S, SERVICE_S).expect("not full");
-        open_queue_is(1, rho / SERVICE_S, exponential, truth, &format!("M/M/1 at {rho}"));
+        check_open_queue(1, rho / SERVICE_S, exponential, truth, &format!("M/M/1 at {rho}"));
     }
     let truth = mmc(3.0 * 0.5 / SERVICE_S, SERVICE_S, 3).expect("not full");
-    open_queue_is(3, 3.0 * 0.5 / SERVICE_S, exponential, truth, "M/M/3");
+    check_open_queue(3, 3.0 * 0.5 / SERVICE_S, exponential, truth, "M/M/3");
 }
 
 #[test]
-fn mg1() {
+fn mg1_matches_pollaczek_and_khinchin() {
     let cases: [(Draw, f64, f64, &str); 3] = [
         (|_| 1.0, 0.0, 0.6, "M/D/1"),
         (|rng| rng.draw_erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
@@ -127,7 +128,7 @@ fn mg1() {
     ];
     for (draw, cv2, rho, what) in cases {
         let truth = diskwright_simulator::solve::mg1(rho / SERVICE_S, SERVICE_S, cv2).expect("not full");
-        open_queue_is(1, rho / SERVICE_S, draw, truth, what);
+        check_open_queue(1, rho / SERVICE_S, draw, truth, what);
     }
 }
 
@@ -138,8 +139,8 @@ fn hyper_cv2() -> f64 {
 }
 
 /// Simulates machines that break and are repaired.
-fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
-    let (mut events, mut station) = (Events::new(), Station::new(servers));
+fn simulate_machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
+    let (mut events, mut station) = (EventQueue::new(), Station::new(servers));
     let mut rng = Rng::new(2, u64::from(count));
     for id in 0..count {
         events.schedule(ns(rng.draw_exponential(think_s)), Event::Arrival(id));
@@ -148,49 +149,49 @@ fn machines(count: u32, think_s: f64, servers: u32) -> (Interval, f64) {
         let before = station.totals(events.now());
         let mut done = 0;
         while done < BATCH {
-            match events.take() {
+            match events.pop() {
                 Some((now, Event::Arrival(id))) => {
-                    let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
-                    if let Some(end) = station.arrive(now, job) {
+                    let job = StationJob { id, arrived_ns: now, service_ns: ns(rng.draw_exponential(SERVICE_S)) };
+                    if let Some(end) = station.add_job(now, job) {
                         events.schedule(end, Event::Done(job));
                     }
                 }
                 Some((now, Event::Done(job))) => {
                     done += 1;
-                    if let Some((end, next)) = station.complete(now, &job) {
+                    if let Some((end, next)) = station.complete_job(now, &job) {
                         events.schedule(end, Event::Done(next));
                     }
-                    events.after(ns(rng.draw_exponential(think_s)), Event::Arrival(job.id));
+                    events.schedule_after(ns(rng.draw_exponential(think_s)), Event::Arrival(job.id));
                 }
                 None => unreachable!("machines never rest"),
             }
         }
-        station.totals(events.now()).since(&before).response_s()
+        station.totals(events.now()).delta_since(&before).response_s()
     };
-    let found = sure(&mut batch);
+    let found = run_until_precise(&mut batch);
     let rate = station.totals(events.now()).throughput_per_s();
     (found, rate)
 }
 
 #[test]
-fn machine_repairmen() {
+fn machine_repairmen_match_closed_forms() {
     for (count, think, servers) in [(5, 4.0, 1), (10, 9.0, 1), (20, 5.0, 4), (3, 0.5, 2)] {
         let truth = machine_repairman(count, think * SERVICE_S, SERVICE_S, servers);
-        let (found, rate) = machines(count, think * SERVICE_S, servers);
+        let (found, rate) = simulate_machines(count, think * SERVICE_S, servers);
         let what = format!("{count} machines, {servers} repairmen");
-        within_one_percent(found.mean, truth.response_s, &what);
-        within_one_percent(rate, truth.throughput_per_s, &what);
+        assert_within_one_percent(found.mean, truth.response_s, &what);
+        assert_within_one_percent(rate, truth.throughput_per_s, &what);
     }
 }
 
 /// Jobs of `k` parts, each part at a station of its own.
-fn forked(k: u32, rho: f64) -> Interval {
+fn simulate_forks(k: u32, rho: f64) -> Interval {
     #[derive(Clone, Copy)]
     enum Part {
         Arrival,
         Done(u16, StationJob),
     }
-    let (mut events, mut rng) = (Events::new(), Rng::new(3, u64::from(k)));
+    let (mut events, mut rng) = (EventQueue::new(), Rng::new(3, u64::from(k)));
     let mut stations = vec![Station::new(1); k as usize];
     // jobs in flight by number: arrival time, remaining parts
     let mut under_way: Vec<(Ns, u32)> = Vec::new();
@@ -199,23 +200,23 @@ fn forked(k: u32, rho: f64) -> Interval {
     let mut batch = || {
         let (mut done, mut sum) = (0, 0.0);
         while done < BATCH {
-            match events.take() {
+            match events.pop() {
                 Some((now, Part::Arrival)) => {
-                    events.after(ns(rng.draw_exponential(SERVICE_S / rho)), Part::Arrival);
+                    events.schedule_after(ns(rng.draw_exponential(SERVICE_S / rho)), Part::Arrival);
                     let id = free.pop().unwrap_or(under_way.len() as u32);
                     if id as usize == under_way.len() {
                         under_way.push((0, 0));
                     }
                     under_way[id as usize] = (now, k);
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
-                        if let Some(end) = station.arrive(now, job) {
+                        let job = StationJob { id, arrived_ns: now, service_ns: ns(rng.draw_exponential(SERVICE_S)) };
+                        if let Some(end) = station.add_job(now, job) {
                             events.schedule(end, Part::Done(index as u16, job));
                         }
                     }
                 }
                 Some((now, Part::Done(index, job))) => {
-                    if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
+                    if let Some((end, next)) = stations[usize::from(index)].complete_job(now, &job) {
                         events.schedule(end, Part::Done(index, next));
                     }
                     let (came, left) = &mut under_way[job.id as usize];
@@ -231,27 +232,27 @@ fn forked(k: u32, rho: f64) -> Interval {
         }
         sum / BATCH as f64
     };
-    sure(&mut batch)
+    run_until_precise(&mut batch)
 }
 
 #[test]
 fn fork_and_join_of_two_is_exact() {
     for rho in [0.2, 0.5] {
         let truth = fork_join_two(rho / SERVICE_S, SERVICE_S).expect("not full");
-        within_one_percent(forked(2, rho).mean, truth, &format!("fork-join of 2 at {rho}"));
+        assert_within_one_percent(simulate_forks(2, rho).mean, truth, &format!("fork-join of 2 at {rho}"));
     }
     // next to no load: the slowest of K, exact for any K
     for k in [4, 8] {
         let truth = fork_join_empty(k, SERVICE_S);
         // at 0.1 % load other jobs still add about 0.1 %
-        within_one_percent(forked(k, 0.001).mean, truth, &format!("fork-join of {k} alone"));
+        assert_within_one_percent(simulate_forks(k, 0.001).mean, truth, &format!("fork-join of {k} alone"));
     }
 }
 
 #[test]
 fn fork_and_join_of_many_is_near_nelson_and_tantawi() {
     for (k, rho) in [(4, 0.5), (8, 0.3)] {
-        let found = forked(k, rho).mean;
+        let found = simulate_forks(k, rho).mean;
         let formula = fork_join(k, rho / SERVICE_S, SERVICE_S).expect("not full");
         // an approximation, held by its authors within 5 % up to K = 32
         assert!((formula / found - 1.0).abs() < 0.03, "{k} at {rho}: {formula} for {found}");
@@ -260,37 +261,37 @@ fn fork_and_join_of_many_is_near_nelson_and_tantawi() {
 
 /// Simulates users who each send a part to every one of `k` stations, wait for all, and think for a mean of `think`
 /// services.
-fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
+fn simulate_closed_fork(users: u32, k: u32, think: f64) -> f64 {
     #[derive(Clone, Copy)]
     enum Step {
         Ask(u32),
         Done(u16, StationJob),
     }
-    let (mut events, mut rng) = (Events::new(), Rng::new(5, u64::from(users * 100 + k)));
+    let (mut events, mut rng) = (EventQueue::new(), Rng::new(5, u64::from(users * 100 + k)));
     let mut stations = vec![Station::new(1); k as usize];
     let mut left = vec![0u32; users as usize];
     (0..users).for_each(|id| events.schedule(0, Step::Ask(id)));
     let mut batch = || {
         let (mut done, from) = (0, events.now());
         while done < BATCH {
-            match events.take() {
+            match events.pop() {
                 Some((now, Step::Ask(id))) => {
                     left[id as usize] = k;
                     for (index, station) in stations.iter_mut().enumerate() {
-                        let job = StationJob { id, arrived: now, service: ns(rng.draw_exponential(SERVICE_S)) };
-                        if let Some(end) = station.arrive(now, job) {
+                        let job = StationJob { id, arrived_ns: now, service_ns: ns(rng.draw_exponential(SERVICE_S)) };
+                        if let Some(end) = station.add_job(now, job) {
                             events.schedule(end, Step::Done(index as u16, job));
                         }
                     }
                 }
                 Some((now, Step::Done(index, job))) => {
-                    if let Some((end, next)) = stations[usize::from(index)].complete(now, &job) {
+                    if let Some((end, next)) = stations[usize::from(index)].complete_job(now, &job) {
                         events.schedule(end, Step::Done(index, next));
                     }
                     left[job.id as usize] -= 1;
                     if left[job.id as usize] == 0 {
                         done += 1;
-                        events.after(ns(rng.draw_exponential(think * SERVICE_S)), Step::Ask(job.id));
+                        events.schedule_after(ns(rng.draw_exponential(think * SERVICE_S)), Step::Ask(job.id));
                     }
                 }
                 None => unreachable!("users go on"),
@@ -298,7 +299,7 @@ fn closed_fork(users: u32, k: u32, think: f64) -> f64 {
         }
         (events.now() - from) as f64 * 1e-9 / BATCH as f64
     };
-    1.0 / sure(&mut batch).mean
+    1.0 / run_until_precise(&mut batch).mean
 }
 
 #[test]
@@ -306,8 +307,8 @@ fn closed_forks_are_near_varkis_recurrence() {
     let cases = [(1, 4, 0.0), (2, 2, 0.0), (4, 4, 0.0), (8, 8, 0.0), (4, 8, 5.0), (16, 4, 10.0), (64, 4, 0.0)];
     for (users, k, think) in cases {
         let centers = vec![MvaCenter::Fork { demand_s: SERVICE_S, branches: k }];
-        let formula = exact(&ClosedNetwork { users, think_s: think * SERVICE_S, centers }).throughput_per_s;
-        let ratio = formula / closed_fork(users, k, think);
+        let formula = solve_exact(&ClosedNetwork { users, think_s: think * SERVICE_S, centers }).throughput_per_s;
+        let ratio = formula / simulate_closed_fork(users, k, think);
         // an approximation; it was found at 0.974 to 1.002
         assert!(ratio > 0.97 && ratio < 1.01, "{users} users, {k} branches, think {think}: {ratio}");
         // a single user finds every branch empty: exact
@@ -318,8 +319,8 @@ fn closed_forks_are_near_varkis_recurrence() {
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {
-        let mut open = Open::new(2, 1500.0, |rng| rng.draw_exponential(1.0));
-        (0..5000).for_each(|_| open.step());
+        let mut open = OpenStation::new(2, 1500.0, |rng| rng.draw_exponential(1.0));
+        (0..5000).for_each(|_| open.handle_event());
         (open.events.now(), open.station.totals(open.events.now()))
     };
     assert_eq!(run(), run());

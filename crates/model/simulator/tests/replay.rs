@@ -10,12 +10,12 @@ use diskwright_simulator::Simulation;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::{MechanicalDrive, Model};
 use diskwright_simulator::load::{LoadSpec, Timing, TraceRequest, TraceSpec};
-use diskwright_simulator::replay::{Replay, ReplayRequest, block_time, demerit_s};
-use diskwright_simulator::system::{Drives, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::replay::{Replay, ReplayRequest, channel_block_time, demerit_s};
+use diskwright_simulator::system::{DriveGroupSpec, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Sorted, the pairs are (1, 2), (3, 3) and (8, 4) seconds: the root of (1 + 0 + 16) / 3.
 #[test]
-fn demerit_by_hand() {
+fn demerit_matches_a_hand_computed_value() {
     const S: u64 = 1_000_000_000;
     let demerit = demerit_s(&[8 * S, S, 3 * S], &[3 * S, 2 * S, 4 * S]).expect("three of both");
     assert!((demerit - (17.0_f64 / 3.0).sqrt()).abs() < 1e-12, "{demerit}");
@@ -24,7 +24,7 @@ fn demerit_by_hand() {
     assert_eq!(demerit_s(&[S], &[S, S]), None);
 }
 
-fn read(file: &str) -> diskspecs::Diskspecs {
+fn read(file: &str) -> diskspecs::DiskspecsDrive {
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(file).unwrap_or_else(|e| panic!("{file}: {e}"));
     diskspecs::read(file, &text, &load).unwrap_or_else(|e| panic!("{e}"))
@@ -37,7 +37,7 @@ fn own_drive(block_ns: u64) -> Arc<Model> {
 }
 
 /// Streams of four reads and a write, as a drive with this channel serves them.
-fn made(block_ns: u64) -> Vec<ReplayRequest> {
+fn make_trace(block_ns: u64) -> Vec<ReplayRequest> {
     let mut drive = MechanicalDrive::new(&own_drive(block_ns));
     let mut requests = Vec::new();
     let mut now = 0;
@@ -45,9 +45,9 @@ fn made(block_ns: u64) -> Vec<ReplayRequest> {
         let (stream, step) = (n / 5, n % 5);
         let first = stream * 7919 % 300 * 10_000 + step * 8;
         let io = Io { first, blocks: 8, write: step == 4 };
-        let done = drive.start(now, &io).done;
+        let done = drive.start(now, &io).done_at;
         let pause = 20_000_000 + n * 1_000_003 % 9_000_000;
-        requests.push(ReplayRequest { io, response: done - now, pause });
+        requests.push(ReplayRequest { io, response_ns: done - now, pause_ns: pause });
         now = done + pause;
     }
     requests
@@ -56,24 +56,24 @@ fn made(block_ns: u64) -> Vec<ReplayRequest> {
 /// The same requests as a workload of a complete system in which only the drive takes time.
 #[test]
 fn a_trace_in_a_system_is_a_replay() {
-    let (model, requests) = (own_drive(51_200), made(51_200));
-    let replay = Replay::run(&model, requests.iter().copied());
-    let pauses = std::iter::once(0).chain(requests.iter().map(|one| one.pause));
+    let (model, requests) = (own_drive(51_200), make_trace(51_200));
+    let replay = Replay::replay_requests(&model, requests.iter().copied());
+    let pauses = std::iter::once(0).chain(requests.iter().map(|one| one.pause_ns));
     let recorded = requests.iter().zip(pauses).map(|(one, pause)| {
         let Io { first, blocks, write } = one.io;
-        TraceRequest { at: 0, pause, first, blocks, target: 0, write }
+        TraceRequest { arrival_ns: 0, pause_ns: pause, first_block: first, blocks, target: 0, write }
     });
     let timing = Timing::Closed { depth: 1, scale: 1.0 };
     let trace = TraceSpec { requests: recorded.collect(), timing, fold: false, cached: false };
     let workload = Workload { name: "t".into(), targets: vec![WorkloadTarget::Drive(0)], load: LoadSpec::Trace(trace) };
     let system = System {
         watch: WatchSpec { warm_up: 0, ..WatchSpec::default() },
-        drives: vec![Drives::new("d", 1, DeviceModel::Mechanical(model))],
+        drives: vec![DriveGroupSpec::new("d", 1, DeviceModel::Mechanical(model))],
         workloads: vec![workload],
         ..System::new("replay")
     };
     let report = Simulation::new(&system).expect("possible").run(|_| {});
-    assert_eq!(report.workloads[0].counts.requests(), 400);
+    assert_eq!(report.workloads[0].counts.request_count(), 400);
     let mean_s = report.workloads[0].responses.mean().expect("some") * 1e-9;
     let wanted_s = replay.predicted_mean_s().expect("some");
     assert!((mean_s / wanted_s - 1.0).abs() < 1e-6, "{mean_s} {wanted_s}");
@@ -81,8 +81,8 @@ fn a_trace_in_a_system_is_a_replay() {
 
 #[test]
 fn a_drive_replays_itself() {
-    let requests = made(51_200);
-    let replay = Replay::run(&own_drive(51_200), requests.iter().copied());
+    let requests = make_trace(51_200);
+    let replay = Replay::replay_requests(&own_drive(51_200), requests.iter().copied());
     assert_eq!(replay.demerit_s(), Some(0.0));
     assert_eq!(replay.measured_mean_s(), replay.predicted_mean_s());
     assert_eq!((replay.reads.requests, replay.writes.requests), (320, 80));
@@ -95,11 +95,11 @@ fn a_drive_replays_itself() {
 }
 
 #[test]
-fn the_channel_is_taken_from_hits() {
-    let requests = made(80_000);
-    let (read, write) = block_time(&own_drive(0), &requests).expect("enough hits");
+fn the_channel_time_is_derived_from_hits() {
+    let requests = make_trace(80_000);
+    let (read, write) = channel_block_time(&own_drive(0), &requests).expect("enough hits");
     assert!(read.abs_diff(80_000) < 200 && write.abs_diff(80_000) < 200, "{read} {write}");
-    assert_eq!(block_time(&own_drive(0), &requests[..20]), None);
+    assert_eq!(channel_block_time(&own_drive(0), &requests[..20]), None);
 }
 
 /// A measured drive: its files, the block times of its bus where the drive does not specify them (as in DiskSim's own
@@ -132,7 +132,7 @@ fn measured(line: &str) -> Option<ReplayRequest> {
     let [operation, _, first, blocks, response, pause] = fields[..] else { return None };
     let ns = |text: &str| text.parse::<f64>().ok().map(|us| (us * 1000.0).round() as u64);
     let io = Io { first: first.parse().ok()?, blocks: blocks.parse().ok()?, write: operation == "W" };
-    Some(ReplayRequest { io, response: ns(response)?, pause: ns(pause)? })
+    Some(ReplayRequest { io, response_ns: ns(response)?, pause_ns: ns(pause)? })
 }
 
 #[test]
@@ -147,15 +147,15 @@ fn measured_drives_are_as_near_as_disksim() {
         let text = std::fs::read_to_string(folder.join(format!("{trace}.trace"))).expect("trace");
         let requests: Vec<ReplayRequest> = text.lines().filter_map(measured).collect();
         let mut spec = found.spec;
-        assert_eq!(found.channel_is_told, bus.is_none(), "{trace}");
+        assert_eq!(found.has_channel_time, bus.is_none(), "{trace}");
         if let Some(bus) = bus {
             let model = Arc::new(Model::new(&spec).expect("possible"));
-            let (read, _) = block_time(&model, &requests).expect("hits");
+            let (read, _) = channel_block_time(&model, &requests).expect("hits");
             assert!(read.abs_diff(bus.0) * 15 < bus.0, "{trace}: {read} ns from hits, {} told", bus.0);
             (spec.channel.read_block, spec.channel.write_block) = bus;
         }
         let model = Arc::new(Model::new(&spec).expect("possible"));
-        let demerit_ms = Replay::run(&model, requests).demerit_s().expect("requests") * 1e3;
+        let demerit_ms = Replay::replay_requests(&model, requests).demerit_s().expect("requests") * 1e3;
         // to the precision of DiskSim's published figures
         assert!((demerit_ms * 1e3).round() <= bar_ms * 1e3, "{trace}: {demerit_ms} ms, at most {bar_ms}");
     }

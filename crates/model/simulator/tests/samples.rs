@@ -51,7 +51,7 @@ fn intervals_add_up_to_the_whole() {
     let (mut rows, mut ticks) = (Vec::new(), Vec::new());
     let report = Simulation::new(&system).expect("possible").run(|report| {
         let mut row = Vec::new();
-        ticks.push(samples.row(report, &mut row));
+        ticks.push(samples.build_row(report, &mut row));
         assert_eq!(row.len(), schema.series.len());
         assert!(row.iter().all(|cell| cell.is_finite()), "{row:?}");
         rows.push(row);
@@ -64,7 +64,7 @@ fn intervals_add_up_to_the_whole() {
     let set = &report.arrays[0];
     near(sum("physical_disk.reads", "set"), set.counts.reads as f64);
     near(sum("physical_disk.write_bytes", "set"), set.counts.bytes_written as f64);
-    let drive = report.component("d0").expect("d0");
+    let drive = report.find_component("d0").expect("d0");
     near(sum("physical_disk.writes", "d0"), drive.counts.writes as f64);
     near(sum("physical_disk.busy_time_s", "d0"), drive.totals.busy_ns as f64 / 1e9);
     near(sum("physical_disk.utilisation", "d0") / 20.0, drive.utilisation());
@@ -101,14 +101,14 @@ fn the_topology_is_that_of_the_description() {
 }
 
 #[test]
-fn samples_bear_the_time_of_whoever_runs_the_system() {
+fn samples_carry_the_callers_time() {
     let mut system = system();
     system.watch.duration = system.watch.interval;
-    let report = Simulation::new(&system).expect("possible").result();
-    let tick = |mut samples: SampleRows| samples.row(&report, &mut Vec::new()).time_ns;
+    let report = Simulation::new(&system).expect("possible").run_without_samples();
+    let tick = |mut samples: SampleRows| samples.build_row(&report, &mut Vec::new()).time_ns;
     let own = 1_800_000_000_000_000_000;
-    assert_eq!(tick(SampleRows::since(&system, own)) - own, tick(SampleRows::new(&system)) - EPOCH_NS);
-    assert_eq!(tick(SampleRows::since(&system, i64::MAX)), i64::MAX);
+    assert_eq!(tick(SampleRows::starting_at(&system, own)) - own, tick(SampleRows::new(&system)) - EPOCH_NS);
+    assert_eq!(tick(SampleRows::starting_at(&system, i64::MAX)), i64::MAX);
 }
 
 /// As in a trace of a real machine, each request of each interval is in one step, and the mean within a step.
@@ -119,7 +119,7 @@ fn distributions_count_each_request_once() {
     let mut all: Vec<(String, LatencyOperation, LatencyHistogram)> = Vec::new();
     let report = Simulation::new(&system).expect("possible").run(|report| {
         let mut row = Vec::new();
-        let tick = samples.row(report, &mut row);
+        let tick = samples.build_row(report, &mut row);
         let mut frame = Frame::new(samples.schema().clone(), 1);
         frame.push(tick, &row);
         for group in LatencyColumns::from_schema(frame.schema()).groups {
@@ -135,7 +135,7 @@ fn distributions_count_each_request_once() {
         let found = all.iter().find(|(d, o, _)| d == device && *o == operation);
         found.map(|(_, _, histogram)| histogram).expect("requests")
     };
-    let (set, drive) = (&report.arrays[0].counts, &report.component("d0").expect("d0").counts);
+    let (set, drive) = (&report.arrays[0].counts, &report.find_component("d0").expect("d0").counts);
     for (device, counts) in [("set", set), ("d0", drive)] {
         let (reads, writes) = (found(device, LatencyOperation::Read), found(device, LatencyOperation::SyncWrite));
         assert_eq!((reads.count(), writes.count()), (counts.reads, counts.writes), "{device}");

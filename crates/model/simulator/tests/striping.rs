@@ -4,7 +4,7 @@
 use diskwright_base::Rng;
 use diskwright_simulator::Ns;
 use diskwright_simulator::array::*;
-use diskwright_simulator::events::Events;
+use diskwright_simulator::event_queue::EventQueue;
 use diskwright_simulator::station::{Station, StationJob};
 use diskwright_simulator::theory::{stripe_unit_bytes, stripe_unit_without_knowledge_bytes};
 
@@ -20,7 +20,7 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
     let array =
         ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, DRIVES, 1 << 22, unit_sectors)).expect("valid");
     let mut planner = Planner::new(array, ArrayPolicy::default());
-    let (mut plan, mut events, mut rng) = (MemberIoPlan::new(), Events::new(), Rng::new(7, u64::from(concurrency)));
+    let (mut plan, mut events, mut rng) = (MemberIoPlan::new(), EventQueue::new(), Rng::new(7, u64::from(concurrency)));
     let mut drives = vec![Station::new(1); usize::from(DRIVES)];
     let mut left = vec![0usize; concurrency as usize];
     let (mut done, mut bytes) = (0, 0.0);
@@ -28,20 +28,20 @@ fn throughput(unit_sectors: u64, concurrency: u32, sectors: f64) -> f64 {
     while done < REQUESTS {
         for id in ready.drain(..) {
             let length = (rng.draw_exponential(sectors) as u32 + 1).min(1 << 14);
-            let block = rng.next_below(planner.array().blocks() - u64::from(length));
-            planner.plan(ArrayRequest::read(block, length), &mut plan);
+            let block = rng.next_below(planner.array().capacity_blocks() - u64::from(length));
+            planner.plan_request(ArrayRequest::read(block, length), &mut plan);
             left[id as usize] = plan.reads.len();
             bytes += f64::from(length) * SECTOR;
             for io in &plan.reads {
                 let seconds = POSITIONING_S * 2.0 * rng.next_f64() + f64::from(io.blocks) * SECTOR / RATE;
-                let job = StationJob { id, arrived: events.now(), service: (seconds * 1e9) as Ns };
-                if let Some(end) = drives[usize::from(io.member)].arrive(events.now(), job) {
+                let job = StationJob { id, arrived_ns: events.now(), service_ns: (seconds * 1e9) as Ns };
+                if let Some(end) = drives[usize::from(io.member)].add_job(events.now(), job) {
                     events.schedule(end, (io.member, job));
                 }
             }
         }
-        let Some((now, (member, job))) = events.take() else { break };
-        if let Some((end, next)) = drives[usize::from(member)].complete(now, &job) {
+        let Some((now, (member, job))) = events.pop() else { break };
+        if let Some((end, next)) = drives[usize::from(member)].complete_job(now, &job) {
             events.schedule(end, (member, next));
         }
         left[job.id as usize] -= 1;
@@ -79,7 +79,7 @@ fn the_rule_gets_nearly_the_best_for_any_size_of_request() {
 }
 
 #[test]
-fn without_knowledge_it_is_never_far_off() {
+fn the_rule_for_unknown_loads_is_never_far_off() {
     let unit = stripe_unit_without_knowledge_bytes(POSITIONING_S, RATE);
     for (concurrency, least) in [(1, 0.90), (2, 0.93), (4, 0.92), (8, 0.82), (16, 0.72)] {
         let share = worst_share(unit, concurrency);

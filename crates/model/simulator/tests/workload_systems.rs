@@ -5,8 +5,8 @@ use std::sync::Arc;
 use diskwright_simulator::Ns;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::load::*;
-use diskwright_simulator::spread::ServiceTimeDistribution;
-use diskwright_simulator::system::{Drives, HostSpec, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::service_time::ServiceTimeDistribution;
+use diskwright_simulator::system::{DriveGroupSpec, HostSpec, System, WatchSpec, Workload, WorkloadTarget};
 use diskwright_simulator::{Simulation, SimulationReport};
 
 const MS: Ns = 1_000_000;
@@ -19,7 +19,7 @@ fn system(drives: u32, load: LoadSpec) -> System {
     let targets = (0..drives).map(WorkloadTarget::Drive).collect();
     System {
         watch: WatchSpec { warm_up: 0, duration: 100 * SECOND, ..WatchSpec::default() },
-        drives: vec![Drives::new("d", drives, DeviceModel::Plain(Arc::new(spec)))],
+        drives: vec![DriveGroupSpec::new("d", drives, DeviceModel::Plain(Arc::new(spec)))],
         workloads: vec![Workload { name: "load".into(), targets, load }],
         ..System::new("test")
     }
@@ -29,12 +29,12 @@ fn run(system: &System) -> SimulationReport {
     Simulation::new(system).expect("a possible system").run(|_| {})
 }
 
-fn near(value: f64, wanted: f64, share: f64) {
+fn assert_near(value: f64, wanted: f64, share: f64) {
     assert!((value / wanted - 1.0).abs() <= share, "{value} where {wanted} is right");
 }
 
 /// A MiB of 8192 records in four runs, merged at once: 80 requests, 0.12288 s of computing.
-fn a_sort() -> SortSpec {
+fn example_sort() -> SortSpec {
     SortSpec {
         data_bytes: 1 << 20,
         record_bytes: 128,
@@ -52,29 +52,29 @@ fn a_sort_takes_its_requests_and_its_comparisons() {
     let time = |drives, spec: SortSpec| {
         let report = run(&system(drives, LoadSpec::Sort(spec)));
         let sort = &report.workloads[0].operations[0];
-        assert_eq!((sort.totals.done, report.workloads[0].counts.requests()), (1, 80));
-        sort.totals.response_s()
+        assert_eq!((sort.totals.done, report.workloads[0].counts.request_count()), (1, 80));
+        sort.totals.mean_response_s()
     };
-    near(time(1, a_sort()), 0.080 + 0.12288, 1e-5);
+    assert_near(time(1, example_sort()), 0.080 + 0.12288, 1e-5);
     // ahead of itself: the processor is never idle for long, and a disk of its own for runs helps
-    let two = time(1, SortSpec { window: 2, ..a_sort() });
+    let two = time(1, SortSpec { window: 2, ..example_sort() });
     let work = Region { target: 1, part: TargetPart::All };
-    let apart = time(2, SortSpec { window: 2, work, ..a_sort() });
+    let apart = time(2, SortSpec { window: 2, work, ..example_sort() });
     assert!(apart < two && two < 0.19 && apart > 0.12288, "{two} {apart}");
 }
 
 #[test]
 fn two_sorts_share_one_processor() {
-    let mut both = system(2, LoadSpec::Sort(a_sort()));
+    let mut both = system(2, LoadSpec::Sort(example_sort()));
     both.workloads.push(Workload { targets: vec![WorkloadTarget::Drive(1)], ..both.workloads[0].clone() });
     let last = |report: &SimulationReport| {
-        report.workloads.iter().map(|w| w.operations[0].totals.response_s()).fold(0.0, f64::max)
+        report.workloads.iter().map(|w| w.operations[0].totals.mean_response_s()).fold(0.0, f64::max)
     };
     let one = last(&run(&both));
     both.host = HostSpec { processors: 2, ..HostSpec::default() };
     let two = last(&run(&both));
     // with a processor each they are as if alone
-    near(two, 0.20288, 1e-5);
+    assert_near(two, 0.20288, 1e-5);
     assert!(one > 2.0 * 0.12288 && one < 2.0 * 0.20288, "{one}");
 }
 
@@ -86,11 +86,11 @@ fn a_scan_is_as_fast_as_its_drives_while_it_reads_ahead() {
     system.watch = WatchSpec { warm_up: SECOND, duration: 20 * SECOND, ..WatchSpec::default() };
     let report = run(&system);
     // four drives, a thousand extents a second each, but for the beginnings and ends of queries of 1024 extents
-    let rate = report.workloads[0].counts.requests() as f64 / report.elapsed_s();
+    let rate = report.workloads[0].counts.request_count() as f64 / report.elapsed_s();
     assert!(rate > 3700.0 && rate <= 4000.0, "{rate}");
     for drive in 0..4 {
-        let drive = report.component(&format!("d{drive}")).expect("a drive");
-        assert!(drive.utilisation() > 0.92 && drive.totals.queue() <= 32.0);
+        let drive = report.find_component(&format!("d{drive}")).expect("a drive");
+        assert!(drive.utilisation() > 0.92 && drive.totals.mean_queue() <= 32.0);
     }
     assert_eq!(
         report.workloads[0].operations[0].totals.bytes,
@@ -112,37 +112,45 @@ fn clients_and_transactions_obey_the_interactive_law() {
         let classes = if operations[0].name == "transaction" { 1 } else { operations.len() };
         let done: u64 = operations[..classes].iter().map(|o| o.totals.done).sum();
         let response: f64 =
-            operations[..classes].iter().map(|o| o.totals.response_ns as f64 * 1e-9).sum::<f64>() / done as f64;
+            operations[..classes].iter().map(|o| o.totals.total_response_ns as f64 * 1e-9).sum::<f64>() / done as f64;
         // U = X (R + Z)
-        near(done as f64 / report.elapsed_s() * (response + 0.05), users, 0.01);
+        assert_near(done as f64 / report.elapsed_s() * (response + 0.05), users, 0.01);
     }
 }
 
 #[test]
 fn a_trace_comes_at_its_times_and_all_of_it_is_done() {
     let requests: Arc<[TraceRequest]> = (0..5000)
-        .map(|n| TraceRequest { at: n * 2 * MS, pause: MS, first: n * 100, blocks: 8, target: 0, write: n % 3 == 0 })
+        .map(|n| TraceRequest {
+            arrival_ns: n * 2 * MS,
+            pause_ns: MS,
+            first_block: n * 100,
+            blocks: 8,
+            target: 0,
+            write: n % 3 == 0,
+        })
         .collect();
     let spec = |timing| TraceSpec { requests: requests.clone(), timing, fold: false, cached: false };
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Open { scale: 1.0 }))));
-    assert_eq!(report.workloads[0].counts.requests(), 5000);
-    near(report.workloads[0].responses.mean().expect("some"), 1e6, 1e-6);
-    near(report.elapsed_s(), 9.999, 0.001);
+    assert_eq!(report.workloads[0].counts.request_count(), 5000);
+    assert_near(report.workloads[0].responses.mean().expect("some"), 1e6, 1e-6);
+    assert_near(report.elapsed_s(), 9.999, 0.001);
     // twice as fast as it can: the last one waits for half of all
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Open { scale: 0.25 }))));
-    near(report.elapsed_s(), 5.0, 0.001);
-    near(report.workloads[0].responses.max().expect("some") as f64, 2.5e9, 0.01);
+    assert_near(report.elapsed_s(), 5.0, 0.001);
+    assert_near(report.workloads[0].responses.max().expect("some") as f64, 2.5e9, 0.01);
     // one after the other, a pause of a millisecond after each
     let report = run(&system(1, LoadSpec::Trace(spec(Timing::Closed { depth: 1, scale: 1.0 }))));
-    near(report.elapsed_s(), 9.999, 0.001);
+    assert_near(report.elapsed_s(), 9.999, 0.001);
 }
 
 #[test]
 fn posting_to_a_slow_drive_fills_buffers_and_not_memory() {
     let posted = OperationTransfer { posted: true, read_share: 0.0, ..OperationTransfer::default() };
-    let load = ClosedSpec { classes: vec![OperationClass::of("post", 1.0, posted)], ..ClosedSpec::default() };
+    let load =
+        ClosedSpec { classes: vec![OperationClass::with_transfer("post", 1.0, posted)], ..ClosedSpec::default() };
     let mut simulation = Simulation::new(&system(1, LoadSpec::Closed(load))).expect("a possible system");
     simulation.run_until(SECOND);
     // buffers were filled at once, and one more is waited for; a thousand are done
-    assert!((60_000..=65_537).contains(&simulation.under_way()), "{}", simulation.under_way());
+    assert!((60_000..=65_537).contains(&simulation.in_flight_count()), "{}", simulation.in_flight_count());
 }

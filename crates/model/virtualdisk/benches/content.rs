@@ -17,8 +17,8 @@ use std::time::Instant;
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
-use diskwright_simulator::spread::ServiceTimeDistribution;
-use diskwright_simulator::system::{Drives, Set, System, WorkloadTarget};
+use diskwright_simulator::service_time::ServiceTimeDistribution;
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WorkloadTarget};
 use diskwright_virtualdisk::content::{Content, ContentBacking, galois};
 
 const SIZE: usize = 4096;
@@ -67,9 +67,9 @@ fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
         bytes_per_s: f64::INFINITY,
     };
     let mut system = System::new("bench");
-    system.drives.push(Drives::new("disk", members, DeviceModel::Plain(Arc::new(spec))));
+    system.drives.push(DriveGroupSpec::new("disk", members, DeviceModel::Plain(Arc::new(spec))));
     if members > 1 {
-        system.arrays.push(Set::new("array", level, (0..members).collect()));
+        system.arrays.push(ArraySpec::new("array", level, (0..members).collect()));
     }
     system
 }

@@ -31,7 +31,7 @@ use diskwright_simulator::DeviceModel;
 use diskwright_simulator::SimulationReport;
 use diskwright_simulator::diskspecs;
 use diskwright_simulator::drive::Model;
-use diskwright_simulator::system::{Drives, System};
+use diskwright_simulator::system::{DriveGroupSpec, System};
 use diskwright_virtualdisk::nbd::client::ClientOptions;
 use diskwright_virtualdisk::nbd::request::NbdRequest;
 use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
@@ -162,11 +162,11 @@ fn mechanical(waits: Waits, lasts: Duration) {
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let drive = diskspecs::read(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
+    let drive = diskspecs::read_drive(name, &text, &load).unwrap_or_else(|e| panic!("{e}"));
     let model = Arc::new(Model::new(&drive.spec).unwrap_or_else(|e| panic!("{name}: {e}")));
     for depth in [1, 8] {
         let mut system = System::new("a drive");
-        system.drives.push(Drives::new("disk", 1, DeviceModel::Mechanical(Arc::clone(&model))));
+        system.drives.push(DriveGroupSpec::new("disk", 1, DeviceModel::Mechanical(Arc::clone(&model))));
         let sums = Arc::new(Mutex::new((0.0, 0_u64)));
         let into = Arc::clone(&sums);
         let tick = move |report: &SimulationReport| {

@@ -8,16 +8,16 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use diskwright_base::Rng;
-use diskwright_simulator::array::{ArrayGeometry, ArrayLevel, LevelForm, Members, levels};
+use diskwright_simulator::array::{ArrayGeometry, ArrayLevel, LevelForm, MemberSet, levels};
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
-use diskwright_simulator::spread::ServiceTimeDistribution;
-use diskwright_simulator::system::{Drives, Set, System, WorkloadTarget};
+use diskwright_simulator::service_time::ServiceTimeDistribution;
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WorkloadTarget};
 use diskwright_virtualdisk::content::{Content, ContentBacking, ContentError, Trouble};
 
 const BLOCK: u64 = 512;
 const MEMORY: ContentBacking = ContentBacking::Memory { most_bytes: None };
 
-fn drives(name: &str, count: u32, blocks: u64) -> Drives {
+fn drives(name: &str, count: u32, blocks: u64) -> DriveGroupSpec {
     let spec = PlainSpec {
         name: "plain".to_owned(),
         blocks,
@@ -25,7 +25,7 @@ fn drives(name: &str, count: u32, blocks: u64) -> Drives {
         service: ServiceTimeDistribution::Constant(0),
         bytes_per_s: f64::INFINITY,
     };
-    Drives::new(name, count, DeviceModel::Plain(Arc::new(spec)))
+    DriveGroupSpec::new(name, count, DeviceModel::Plain(Arc::new(spec)))
 }
 
 /// Returns an array of drives with these sizes in blocks, in this order.
@@ -35,7 +35,7 @@ fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
         system.drives.push(drives(&format!("disk{index}"), 1, *blocks));
     }
     let members = (0..blocks.len() as u32).collect();
-    system.arrays.push(Set { unit_blocks: unit, ..Set::new("array", level, members) });
+    system.arrays.push(ArraySpec { unit_blocks: unit, ..ArraySpec::new("array", level, members) });
     system
 }
 
@@ -44,7 +44,7 @@ fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
     loop {
         let all = levels();
         let info = &all[dice.next_below(all.len() as u64) as usize];
-        let members = u64::from(info.members_least) + dice.next_below(5);
+        let members = u64::from(info.min_members) + dice.next_below(5);
         let unit = 1 + dice.next_below(40);
         let least = 1 + dice.next_below(400);
         let blocks: Vec<u64> = (0..members).map(|_| least + dice.next_below(30)).collect();
@@ -55,7 +55,7 @@ fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
         if info.form != LevelForm::Copies {
             set.copies = None;
         }
-        if let Ok(array) = system.array_of(&system.arrays[0]) {
+        if let Ok(array) = system.array_geometry(&system.arrays[0]) {
             return (system, array);
         }
     }
@@ -77,10 +77,10 @@ impl Trial {
         let (system, array) = any_system(&mut dice);
         let content = Content::new(&system, backing).expect("content");
         let bytes = content.bytes(ARRAY);
-        assert_eq!(bytes, array.blocks() * BLOCK);
+        assert_eq!(bytes, array.capacity_blocks() * BLOCK);
         let set = &system.arrays[0];
         let what =
-            format!("seed {seed}: {} {:?} copies {:?} of {}", set.level, set.layout, set.copies, array.members());
+            format!("seed {seed}: {} {:?} copies {:?} of {}", set.level, set.layout, set.copies, array.member_count());
         Trial { dice, content, array, model: vec![0; bytes as usize], what }
     }
 
@@ -95,14 +95,14 @@ impl Trial {
         (from as usize, (from + len) as usize)
     }
 
-    fn failed(&self) -> Members {
+    fn failed(&self) -> MemberSet {
         self.content.state(0).expect("the array").0
     }
 
     /// Returns a random member without which the data still survives.
     fn victim(&mut self) -> Option<u16> {
-        let member = self.dice.next_below(u64::from(self.array.members())) as u16;
-        self.array.survives(self.failed().with(member)).then_some(member)
+        let member = self.dice.next_below(u64::from(self.array.member_count())) as u16;
+        self.array.survives_failures(self.failed().with_member(member)).then_some(member)
     }
 
     fn step(&mut self) {
@@ -124,7 +124,7 @@ impl Trial {
                 self.content.trim(ARRAY, from as u64, (to - from) as u64).expect(&what);
                 self.model[from..to].fill(0);
             }
-            6..=8 => self.read(from, to, Members::NONE),
+            6..=8 => self.read(from, to, MemberSet::NONE),
             9 => {
                 let avoid = self.victim().into_iter().collect();
                 self.read(from, to, avoid);
@@ -135,7 +135,7 @@ impl Trial {
                 }
             }
             11 => {
-                let member = self.dice.next_below(u64::from(self.array.members())) as u16;
+                let member = self.dice.next_below(u64::from(self.array.member_count())) as u16;
                 if self.failed().contains(member) {
                     self.content.replace(0, member).expect(&what);
                 }
@@ -149,7 +149,7 @@ impl Trial {
         }
     }
 
-    fn read(&mut self, from: usize, to: usize, avoid: Members) {
+    fn read(&mut self, from: usize, to: usize, avoid: MemberSet) {
         let mut found = vec![0xaa; to - from];
         self.content.read_avoiding(ARRAY, from as u64, &mut found, avoid).expect(&self.what);
         let wrong = found.iter().zip(&self.model[from..to]).position(|(found, wanted)| found != wanted);
@@ -174,7 +174,7 @@ impl Trial {
         }
         self.content.finish_rebuild(0).expect(&self.what);
         assert!(self.failed().is_empty());
-        self.read(0, self.model.len(), Members::NONE);
+        self.read(0, self.model.len(), MemberSet::NONE);
         assert_eq!(self.content.scrub(0).expect(&self.what), 0, "{}", self.what);
         self.content.trim(ARRAY, 0, self.model.len() as u64).expect(&self.what);
         self.model.fill(0);
@@ -219,7 +219,7 @@ fn full_memory_leaves_nothing_torn() {
             assert!(trial.content.memory_bytes().is_some_and(|bytes| bytes <= most), "{}", trial.what);
         }
         assert_eq!(trial.content.scrub(0).expect("whole"), 0, "{}", trial.what);
-        trial.read(0, trial.model.len(), Members::NONE);
+        trial.read(0, trial.model.len(), MemberSet::NONE);
     }
     assert!(refused > 100, "{refused} writes refused: the test does not test it");
 }
@@ -261,7 +261,7 @@ fn a_full_disk_leaves_nothing_torn() {
             refused += u64::from(trial.write_or_not());
         }
         torn += trial.content.scrub(0).expect("whole");
-        trial.read(0, trial.model.len(), Members::NONE);
+        trial.read(0, trial.model.len(), MemberSet::NONE);
     }
     assert_eq!(torn, 0);
     assert!(refused > 30, "{refused} writes refused: the test does not test it");
@@ -523,7 +523,7 @@ fn other_files_are_refused() {
     let error = Content::new(&five, &ContentBacking::File(short.clone())).err().expect("a longer file").to_string();
     assert!(error.contains("bytes, but these drives need") && std::fs::read(short).expect("it") == four, "{error}");
     let mut shared = system(ArrayLevel::Raid1, &[64; 3], 8);
-    shared.arrays.push(Set::new("other", ArrayLevel::Linear, vec![2]));
+    shared.arrays.push(ArraySpec::new("other", ArrayLevel::Linear, vec![2]));
     bad.push((shared, "drive `disk2` is used in array `other` and elsewhere"));
     for (system, wanted) in bad {
         let error = Content::new(&system, &ContentBacking::File(path.clone())).err().expect(wanted).to_string();

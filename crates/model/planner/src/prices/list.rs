@@ -340,7 +340,7 @@ fn check_volume(row: &VolumeOffer) -> Result<(), String> {
     if row.afr.is_some_and(|[low, high]| !(0.0 <= low && low <= high && high < 1.0)) {
         return Err("afr: expected two shares below 1, the lower first".into());
     }
-    match diskwright_simulator::catalogue::find(&row.like) {
+    match diskwright_simulator::catalogue::find_entry(&row.like) {
         Some(entry) if matches!(entry.kind, diskwright_simulator::catalogue::EntryKind::Volume(_)) => Ok(()),
         _ => Err(format!("like: `{}` is not a volume of the catalogue (`diskwright list drives`)", row.like)),
     }

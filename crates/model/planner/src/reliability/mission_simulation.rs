@@ -5,7 +5,7 @@
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::array::LevelForm;
-use diskwright_simulator::theory::unreadable;
+use diskwright_simulator::theory::unreadable_probability;
 
 use super::{MemberReliability, YEAR_HOURS, afr, mtbf_hours};
 
@@ -101,7 +101,7 @@ fn lost_share_of_mission(plan: &MissionPlan, n: u32, survives: u32, rng: &mut Rn
     let mean = mtbf_hours(plan.member.afr);
     let end = plan.years * YEAR_HOURS;
     let read = f64::from(n - survives.min(n - 1)) * plan.member_bytes;
-    let fatal = unreadable(read, plan.member.errors_per_bit);
+    let fatal = unreadable_probability(read, plan.member.errors_per_bit);
     let (mut time, mut down) = (0.0, 0u32);
     loop {
         let haste = if down > 0 { plan.correlation } else { 1.0 };

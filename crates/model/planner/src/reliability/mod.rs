@@ -155,7 +155,7 @@ pub fn mttdl_hours(
     // longer
     let rates = FailureRates {
         mttf: mtbf_hours(member.afr),
-        repair: repair_hours * correlation,
+        mttr: repair_hours * correlation,
         member_bytes,
         errors_per_bit: member.errors_per_bit,
     };

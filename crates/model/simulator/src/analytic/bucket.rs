@@ -16,13 +16,13 @@
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BucketDemand<'a> {
     /// Service times at the allowed rate, s, each with its share of the requests.
-    pub times: &'a [(f64, f64)],
+    pub service_times: &'a [(f64, f64)],
     /// Unused capacity of this time may be used at once, s.
     pub window_s: f64,
     /// Open arrivals, requests per second.
     pub open_per_s: f64,
     /// Closed users: their number, and the time from the end of a wait to their next request, s.
-    pub closed: &'a [(f64, f64)],
+    pub closed_users: &'a [(f64, f64)],
 }
 
 /// Resulting state of a bucket.
@@ -34,18 +34,18 @@ pub(super) struct BucketBacklog {
     pub wait_s: f64,
     pub wait_variance_s2: f64,
     /// Share of the requests that wait.
-    pub waiting: f64,
+    pub waiting_share: f64,
 }
 
 /// Largest number of levels.
-const LEVELS: usize = 600;
+const MAX_LEVELS: usize = 600;
 /// Levels per mean service time.
-const FINE: f64 = 4.0;
+const LEVELS_PER_MEAN: f64 = 4.0;
 
 /// Solves a bucket; `None` if more requests arrive than are allowed.
-pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
-    let mean: f64 = demand.times.iter().map(|(time, share)| time * share).sum();
-    let users: f64 = demand.closed.iter().map(|(users, _)| users).sum();
+pub(super) fn solve_bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
+    let mean: f64 = demand.service_times.iter().map(|(time, share)| time * share).sum();
+    let users: f64 = demand.closed_users.iter().map(|(users, _)| users).sum();
     let open = demand.open_per_s * mean;
     let nothing = mean <= 0.0 || users + demand.open_per_s <= 0.0;
     if open >= 0.9999 && !nothing {
@@ -54,40 +54,40 @@ pub(super) fn bucket(demand: &BucketDemand) -> Option<BucketBacklog> {
     let free = |(users, pause): &(f64, f64)| users / pause.max(1e-12);
     if nothing {
         return Some(BucketBacklog {
-            closed_per_s: demand.closed.iter().map(free).collect(),
+            closed_per_s: demand.closed_users.iter().map(free).collect(),
             ..BucketBacklog::default()
         });
     }
     if users <= 0.0 {
-        return Some(at_random(demand, open));
+        return Some(solve_open_arrivals(demand, open));
     }
     // the backlog of open arrivals alone has a tail of this length (M/G/1, heavy traffic)
-    let square = moment(demand, 2);
-    let longest = demand.times.iter().fold(0.0, |a: f64, b| a.max(b.0));
+    let square = service_moment(demand, 2);
+    let longest = demand.service_times.iter().fold(0.0, |a: f64, b| a.max(b.0));
     let tail = demand.open_per_s * square / (2.0 * (1.0 - open));
     let range =
         demand.window_s + (users / (1.0 - open) + 2.0) * longest + 14.0 * tail.max(if open > 0.0 { mean } else { 0.0 });
-    let step = (mean / FINE).max(range / LEVELS as f64);
-    Some(levels(demand, mean, step, (range / step).ceil() as usize + 1))
+    let step = (mean / LEVELS_PER_MEAN).max(range / MAX_LEVELS as f64);
+    Some(integrate_levels(demand, mean, step, (range / step).ceil() as usize + 1))
 }
 
 /// Returns the mean of a power of the service times.
-fn moment(demand: &BucketDemand, power: i32) -> f64 {
-    demand.times.iter().map(|(time, share)| time.powi(power) * share).sum()
+fn service_moment(demand: &BucketDemand, power: i32) -> f64 {
+    demand.service_times.iter().map(|(time, share)| time.powi(power) * share).sum()
 }
 
 /// Solves a bucket with random arrivals only, in closed form: near saturation, levels would be too coarse. The
 /// probability that the backlog exceeds a level tends to an exponential (Asmussen, "Applied Probability and Queues",
 /// 2003, chapter XIII); without a window, mean and variance of the wait are those of Pollaczek and Khinchin, and
 /// Takács.
-fn at_random(demand: &BucketDemand, busy: f64) -> BucketBacklog {
+fn solve_open_arrivals(demand: &BucketDemand, busy: f64) -> BucketBacklog {
     let (per_s, window_s) = (demand.open_per_s, demand.window_s);
-    let longest = demand.times.iter().fold(0.0, |a: f64, b| a.max(b.0));
-    let mean = per_s * moment(demand, 2) / (2.0 * (1.0 - busy));
-    let square = 2.0 * mean * mean + per_s * moment(demand, 3) / (3.0 * (1.0 - busy));
+    let longest = demand.service_times.iter().fold(0.0, |a: f64, b| a.max(b.0));
+    let mean = per_s * service_moment(demand, 2) / (2.0 * (1.0 - busy));
+    let square = 2.0 * mean * mean + per_s * service_moment(demand, 3) / (3.0 * (1.0 - busy));
     // the decay rate balances the exponentially weighted arriving work with the work done
     let sum = |weight: &dyn Fn(f64) -> f64| {
-        per_s * demand.times.iter().map(|(time, share)| share * weight(*time)).sum::<f64>()
+        per_s * demand.service_times.iter().map(|(time, share)| share * weight(*time)).sum::<f64>()
     };
     let (mut low, mut high) = (0.0, (1.0 / mean).min(600.0 / longest));
     for _ in 0..60 {
@@ -103,21 +103,21 @@ fn at_random(demand: &BucketDemand, busy: f64) -> BucketBacklog {
     let wait_s = exact(mean, all / decay);
     let square = exact(square, 2.0 * all / (decay * decay));
     BucketBacklog {
-        closed_per_s: vec![0.0; demand.closed.len()],
+        closed_per_s: vec![0.0; demand.closed_users.len()],
         wait_s,
         wait_variance_s2: (square - wait_s * wait_s).max(0.0),
-        waiting: exact(busy, all).min(1.0),
+        waiting_share: exact(busy, all).min(1.0),
     }
 }
 
 impl BucketDemand<'_> {
     /// Returns the arrivals per second at a backlog; writes those of each kind of users to `rates`.
-    fn arrivals_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
+    fn arrival_rate_at(&self, backlog: f64, mean: f64, rates: &mut [f64]) -> f64 {
         // each waiting user has contributed one service time to the backlog; the last one does not wait for its own
         let wait = (backlog - self.window_s).max(0.0);
-        let single = self.closed.len() == 1 && self.open_per_s <= 0.0;
+        let single = self.closed_users.len() == 1 && self.open_per_s <= 0.0;
         let waiting = ((wait / mean - 1e-9).ceil() - 1.0).max(0.0);
-        for ((users, pause), rate) in self.closed.iter().zip(rates.iter_mut()) {
+        for ((users, pause), rate) in self.closed_users.iter().zip(rates.iter_mut()) {
             *rate = match single {
                 true => (users - waiting).max(0.0) / pause.max(1e-12),
                 false => users / (pause.max(1e-12) + (wait - mean).max(0.0)),
@@ -128,13 +128,13 @@ impl BucketDemand<'_> {
 }
 
 /// Integrates over all levels once.
-fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBacklog {
+fn integrate_levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBacklog {
     // requests smaller than a level are lumped together
-    let lumps: Vec<(usize, f64)> = lump(demand.times, mean, step);
+    let lumps: Vec<(usize, f64)> = discretize_times(demand.service_times, mean, step);
     let lumped: f64 = lumps.iter().map(|(size, share)| *size as f64 * step * share).sum();
     let scale = mean / lumped;
-    let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed.len()]);
-    let rate_at = |level: f64, rates: &mut [f64]| demand.arrivals_at(level, mean, rates) * scale;
+    let (mut passed, mut rates) = (Vec::with_capacity(count + 1), vec![0.0; demand.closed_users.len()]);
+    let rate_at = |level: f64, rates: &mut [f64]| demand.arrival_rate_at(level, mean, rates) * scale;
     let first = rate_at(0.0, &mut rates);
     // cumulative arrivals, starting with those at no backlog; everything in units of p0
     let (mut sum, mut mass, mut first_mass) = (first, 1.0, 1.0);
@@ -183,12 +183,12 @@ fn levels(demand: &BucketDemand, mean: f64, step: f64, count: usize) -> BucketBa
         closed_per_s: by_chain.iter().map(|sum| sum * conserved / mass).collect(),
         wait_s,
         wait_variance_s2: (squares / arrivals - wait_s * wait_s).max(0.0),
-        waiting: waited / arrivals,
+        waiting_share: waited / arrivals,
     }
 }
 
 /// Converts service times to numbers of steps; times shorter than a step are lumped together.
-fn lump(times: &[(f64, f64)], mean: f64, step: f64) -> Vec<(usize, f64)> {
+fn discretize_times(times: &[(f64, f64)], mean: f64, step: f64) -> Vec<(usize, f64)> {
     if mean < step {
         return vec![(1, 1.0)];
     }
@@ -200,25 +200,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn with_arrivals_at_random_it_is_m_g_1() {
+    fn random_arrivals_match_m_g_1() {
         for (times, rate) in
             [(vec![(0.01, 1.0)], 30.0), (vec![(0.01, 1.0)], 80.0), (vec![(0.005, 0.5), (0.015, 0.5)], 70.0)]
         {
-            let found = bucket(&BucketDemand { times: &times, window_s: 0.0, open_per_s: rate, closed: &[] });
+            let found = solve_bucket(&BucketDemand {
+                service_times: &times,
+                window_s: 0.0,
+                open_per_s: rate,
+                closed_users: &[],
+            });
             let square: f64 = times.iter().map(|(time, share)| time * time * share).sum();
             let truth = rate * square / (2.0 * (1.0 - rate * 0.01));
             let wait = found.expect("steady").wait_s;
             assert!((wait / truth - 1.0).abs() < 1e-6, "{times:?} {rate}: {wait} {truth}");
         }
         assert_eq!(
-            bucket(&BucketDemand { times: &[(0.01, 1.0)], window_s: 0.0, open_per_s: 101.0, closed: &[] }),
+            solve_bucket(&BucketDemand {
+                service_times: &[(0.01, 1.0)],
+                window_s: 0.0,
+                open_per_s: 101.0,
+                closed_users: &[]
+            }),
             None
         );
     }
 
     /// Compares with the recursion of the backlog: V' = max(V - gap, 0) + time.
     #[test]
-    fn beyond_a_window_it_is_what_a_recursion_finds() {
+    fn waits_beyond_a_window_match_a_recursion() {
         for (busy, window) in [(0.5, 2.0), (0.9, 5.0), (0.95, 10.0), (0.95, 3.0)] {
             let mut rng = diskwright_base::Rng::new(5, 1);
             let (mut backlog, mut waits, count) = (0.0f64, 0.0, 4_000_000);
@@ -227,8 +237,9 @@ mod tests {
                 waits += (backlog - window).max(0.0);
                 backlog += 1.0;
             }
-            let demand = BucketDemand { times: &[(1.0, 1.0)], window_s: window, open_per_s: busy, closed: &[] };
-            let (wait, drawn) = (bucket(&demand).expect("steady").wait_s, waits / f64::from(count));
+            let demand =
+                BucketDemand { service_times: &[(1.0, 1.0)], window_s: window, open_per_s: busy, closed_users: &[] };
+            let (wait, drawn) = (solve_bucket(&demand).expect("steady").wait_s, waits / f64::from(count));
             assert!((wait / drawn - 1.0).abs() < 0.05, "{busy} {window}: {wait} {drawn}");
         }
     }
@@ -237,8 +248,9 @@ mod tests {
     fn users_get_no_more_than_is_allowed() {
         let closed = |users: f64, pause: f64, window_s: f64| {
             let closed = [(users, pause)];
-            let demand = BucketDemand { times: &[(0.01, 1.0)], window_s, open_per_s: 0.0, closed: &closed };
-            bucket(&demand).expect("users wait").closed_per_s[0]
+            let demand =
+                BucketDemand { service_times: &[(0.01, 1.0)], window_s, open_per_s: 0.0, closed_users: &closed };
+            solve_bucket(&demand).expect("users wait").closed_per_s[0]
         };
         // far above and far below the rate of 100 a second
         assert!((closed(50.0, 0.01, 0.0) - 100.0).abs() < 2.0, "{}", closed(50.0, 0.01, 0.0));

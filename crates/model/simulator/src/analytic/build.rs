@@ -1,22 +1,25 @@
 //! Builds the network to be solved from a system.
 
+use super::array_members::{
+    MemberDemand, MemberPool, check_device_hits, check_even_load, member_demands, member_drive, plan_requests,
+    pool_members,
+};
 use super::device::{DeviceCenters, DeviceDemand, Pool};
-use super::mechanical::{CostMemory, PlacedDemand};
+use super::mechanical::{CostCache, PlacedDemand};
 use super::network::{AnalyticNetwork, ForkStep, IoKind, NetworkCenter, NetworkClass, ServiceDemand, Visit};
 use super::places::PlaceShares;
-use super::requests::{BackgroundChain, RequestWay, WorkloadRequest};
-use super::sets::{MemberDemand, MemberPool, drive_at, evenly, found_by_itself, member_demands, plans, pools};
-use super::side_by_side;
+use super::requests::{BackgroundChain, RequestRoute, WorkloadRequest};
+use super::shared_parts;
 use super::{UnsolvedPart, UnsolvedReason};
 use crate::array::{
-    ArrayDescription, ArrayGeometry, ArrayPolicy, ArrayState, MemberIo, MemberIoPlan, Planner, ReadFrom,
+    ArrayDescription, ArrayGeometry, ArrayPolicy, ArrayState, CopyChoice, MemberIo, MemberIoPlan, Planner,
 };
 use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
 use crate::load;
-use crate::system::{Drives, RunBy, Set, System, TransferMode, WorkloadTarget};
+use crate::system::{ArraySpec, DriveGroupSpec, RunBy, System, TransferMode, WorkloadTarget};
 
-const S: f64 = 1e-9;
+const SECONDS_PER_NS: f64 = 1e-9;
 
 /// A network and the names of its centers.
 #[derive(Debug, Default)]
@@ -25,18 +28,18 @@ pub(super) struct SystemNetwork {
     /// By center: the names of its members.
     pub names: Vec<(usize, Vec<String>)>,
     /// Members that are used less than the most used one, with their share of its use.
-    pub lighter: Vec<(String, f64)>,
+    pub underused_members: Vec<(String, f64)>,
     pub devices: Vec<DeviceCenters>,
     /// Chains without a workload: background work that follows other chains.
     pub background: Vec<BackgroundChain>,
     /// Caches, with the number of requests until they are warm.
-    pub warm: Vec<(String, f64)>,
+    pub cache_warm_ups: Vec<(String, f64)>,
 }
 
 /// A network under construction.
 pub(super) struct NetworkBuilder<'a> {
     pub(super) system: &'a System,
-    costs: &'a mut CostMemory,
+    costs: &'a mut CostCache,
     pub(super) built: SystemNetwork,
     pub(super) processors: usize,
     memory: usize,
@@ -45,12 +48,12 @@ pub(super) struct NetworkBuilder<'a> {
     pub(super) controllers: Vec<[usize; 3]>,
     pub(super) channels: Vec<usize>,
     /// Number of workloads; chains beyond them are background chains.
-    pub(super) loads: usize,
+    pub(super) load_count: usize,
 }
 
 impl<'a> NetworkBuilder<'a> {
     /// A network with the host's and the controllers' stations, and no requests yet.
-    pub fn new(system: &'a System, memory: &'a mut CostMemory) -> NetworkBuilder<'a> {
+    pub fn new(system: &'a System, memory: &'a mut CostCache) -> NetworkBuilder<'a> {
         let mut builder = NetworkBuilder {
             system,
             costs: memory,
@@ -60,34 +63,34 @@ impl<'a> NetworkBuilder<'a> {
             buses: Vec::new(),
             controllers: Vec::new(),
             channels: Vec::new(),
-            loads: system.workloads.len(),
+            load_count: system.workloads.len(),
         };
-        builder.processors = builder.station("processors", system.host.processors);
-        builder.memory = builder.station("memory bus", 1);
-        builder.buses = system.buses.iter().map(|bus| builder.station(&bus.name, 1)).collect();
+        builder.processors = builder.add_station("processors", system.host.processors);
+        builder.memory = builder.add_station("memory bus", 1);
+        builder.buses = system.buses.iter().map(|bus| builder.add_station(&bus.name, 1)).collect();
         for controller in &system.controllers {
             let name = &controller.name;
             let names = [name.clone(), format!("{name} port"), format!("{name} parity")];
-            let stations = names.map(|name| builder.station(&name, 1));
+            let stations = names.map(|name| builder.add_station(&name, 1));
             builder.controllers.push(stations);
         }
-        builder.channels = system.channels.iter().map(|channel| builder.station(&channel.name, 1)).collect();
+        builder.channels = system.channels.iter().map(|channel| builder.add_station(&channel.name, 1)).collect();
         for set in &system.arrays {
-            builder.join_shared(set);
+            builder.join_shared_parts(set);
         }
         builder
     }
 
     /// Joins stations that are equally used into one center with them as members. If `counts`, the array's members on
     /// each station, differ, the number of members is fractional, so that the most used station is right.
-    pub(super) fn join(&mut self, stations: &[usize], counts: &[u32]) {
+    pub(super) fn join_stations(&mut self, stations: &[usize], counts: &[u32]) {
         let (all, max_count) = counts.iter().fold((0, 1), |(all, max), count| (all + count, max.max(*count)));
         let members = f64::from(all) / f64::from(max_count);
         for (station, count) in stations.iter().zip(counts).filter(|(_, count)| **count < max_count) {
             let names = self.built.names.iter().find(|(center, _)| center == station);
             let share = f64::from(*count) / f64::from(max_count);
             let lighter = names.iter().flat_map(|(_, names)| names.iter().map(|name| (name.clone(), share)));
-            self.built.lighter.extend(lighter);
+            self.built.underused_members.extend(lighter);
         }
         let Some((first, others)) = stations.split_first() else { return };
         let center = &mut self.built.network.centers[*first];
@@ -101,29 +104,29 @@ impl<'a> NetworkBuilder<'a> {
         }
     }
 
-    fn station(&mut self, name: &str, servers: u32) -> usize {
-        self.built.network.centers.push(NetworkCenter::station(f64::from(servers.max(1))));
+    fn add_station(&mut self, name: &str, servers: u32) -> usize {
+        self.built.network.centers.push(NetworkCenter::with_servers(f64::from(servers.max(1))));
         let index = self.built.network.centers.len() - 1;
         self.built.names.push((index, vec![name.to_owned()]));
         index
     }
 
     /// Builds the network of the requests.
-    pub fn requests(mut self, requests: &[WorkloadRequest]) -> Result<SystemNetwork, UnsolvedReason> {
+    pub fn build_network(mut self, requests: &[WorkloadRequest]) -> Result<SystemNetwork, UnsolvedReason> {
         let mut volumes: Vec<WorkloadTarget> = Vec::new();
         for request in requests {
             if !volumes.contains(&request.target) {
                 volumes.push(request.target);
             }
         }
-        self.apart(&volumes)?;
+        self.check_disjoint_drives(&volumes)?;
         for target in volumes {
             let here: Vec<&WorkloadRequest> = requests.iter().filter(|request| request.target == target).collect();
             match target {
-                WorkloadTarget::Drive(drive) => self.drive(drive, &here)?,
+                WorkloadTarget::Drive(drive) => self.add_drive(drive, &here)?,
                 WorkloadTarget::Array(index) => {
-                    let set = self.system.arrays.get(index).ok_or_else(|| missing("array"))?;
-                    self.array(set, &here)?;
+                    let set = self.system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
+                    self.add_array(set, &here)?;
                 }
             }
         }
@@ -131,13 +134,13 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// Refuses drives that several targets use.
-    fn apart(&self, targets: &[WorkloadTarget]) -> Result<(), UnsolvedReason> {
+    fn check_disjoint_drives(&self, targets: &[WorkloadTarget]) -> Result<(), UnsolvedReason> {
         let mut used: Vec<u32> = Vec::new();
         for target in targets {
             let drives: &[u32] = match target {
                 WorkloadTarget::Drive(drive) => std::slice::from_ref(drive),
                 WorkloadTarget::Array(index) => {
-                    &self.system.arrays.get(*index).ok_or_else(|| missing("array"))?.members
+                    &self.system.arrays.get(*index).ok_or_else(|| missing_part("array"))?.members
                 }
             };
             if let Some(drive) = drives.iter().find(|drive| used.contains(drive)) {
@@ -148,43 +151,43 @@ impl<'a> NetworkBuilder<'a> {
         Ok(())
     }
 
-    fn group(&self, drive: u32) -> Result<&'a Drives, UnsolvedReason> {
-        let group = self.system.group_of(drive).ok_or_else(|| missing("drive"))?;
+    fn drive_group(&self, drive: u32) -> Result<&'a DriveGroupSpec, UnsolvedReason> {
+        let group = self.system.find_drive_group(drive).ok_or_else(|| missing_part("drive"))?;
         Ok(&self.system.drives[group.0])
     }
 
     /// Adds the requests to a single drive.
-    fn drive(&mut self, drive: u32, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
-        let group = self.group(drive)?;
+    fn add_drive(&mut self, drive: u32, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
+        let group = self.drive_group(drive)?;
         let pool = Pool { members: 1.0, group: 1.0, in_turn: 1.0 };
-        let cache = self.cache_of(group, None);
-        let ways = self.ways(requests, cache, group.device.blocks(), group)?;
-        let ios: Vec<MemberDemand> = ways.iter().filter_map(|way| way.member(1.0)).collect();
-        found_by_itself(group, &ios, group.device.blocks() as f64)?;
-        let devices = self.devices(group, &[drive], pool, &ios, group.device.blocks());
+        let cache = self.controller_cache(group, None);
+        let ways = self.request_routes(requests, cache, group.device.block_count(), group)?;
+        let ios: Vec<MemberDemand> = ways.iter().filter_map(|way| way.member_demand(1.0)).collect();
+        check_device_hits(group, &ios, group.device.block_count() as f64)?;
+        let devices = self.add_devices(group, &[drive], pool, &ios, group.device.block_count());
         for way in &ways {
-            let mut steps = if way.by_host { self.before() } else { Vec::new() };
-            match way.below {
+            let mut steps = if way.by_host { self.host_request_steps() } else { Vec::new() };
+            match way.device_blocks {
                 Some(blocks) => {
                     let size = (1.0, blocks, way.request.align);
-                    steps.push(self.io(group, &devices, kind(way.request.write), size, way.by_host));
+                    steps.push(self.io_step(group, &devices, io_kind(way.request.write), size, way.by_host));
                 }
-                None => steps.extend(self.found(group, None, way)),
+                None => steps.extend(self.hit_steps(group, None, way)),
             }
-            self.push(way, steps, 1.0);
+            self.push_class(way, steps, 1.0);
         }
         self.built.devices.push(devices);
         Ok(())
     }
 
     /// Adds the requests to an array, according to its planner.
-    fn array(&mut self, set: &'a Set, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
-        let group = self.group(*set.members.first().ok_or_else(|| missing("member"))?)?;
+    fn add_array(&mut self, set: &'a ArraySpec, requests: &[&WorkloadRequest]) -> Result<(), UnsolvedReason> {
+        let group = self.drive_group(*set.members.first().ok_or_else(|| missing_part("member"))?)?;
         for member in &set.members {
-            let other = self.group(*member)?;
-            let channel = |group: &Drives| group.channel.map(|index| self.channels.get(index));
+            let other = self.drive_group(*member)?;
+            let channel = |group: &DriveGroupSpec| group.channel.map(|index| self.channels.get(index));
             let (order, depth) = (other.order != group.order, other.depth != group.depth);
-            if !is_same(&other.device, &group.device) || order || depth || channel(other) != channel(group) {
+            if !is_same_device(&other.device, &group.device) || order || depth || channel(other) != channel(group) {
                 return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::UnequalMembers });
             }
         }
@@ -192,65 +195,67 @@ impl<'a> NetworkBuilder<'a> {
         if set.scrub.is_some() && (set.rebuild.is_none() || set.failed.is_empty()) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Scrub });
         }
-        let array = plain(set, group)?;
+        let array = array_geometry(set, group)?;
         let used = array.member_blocks();
-        let cache = self.cache_of(group, Some(set));
-        let ways = self.ways(requests, cache, array.blocks(), group)?;
-        evenly(set, &ways, array.blocks() as f64)?;
+        let cache = self.controller_cache(group, Some(set));
+        let ways = self.request_routes(requests, cache, array.capacity_blocks(), group)?;
+        check_even_load(set, &ways, array.capacity_blocks() as f64)?;
         // reads directed by the load or the position of members spread evenly over all of them
         let read_from = match set.policy.read_from {
-            ReadFrom::LeastBusy | ReadFrom::Nearest | ReadFrom::IdleOrNearest => ReadFrom::RoundRobin,
+            CopyChoice::LeastBusy | CopyChoice::Nearest | CopyChoice::IdleOrNearest => CopyChoice::RoundRobin,
             other => other,
         };
         let mut planner = Planner::new(array, ArrayPolicy { read_from, ..set.policy });
-        if !planner.set_state(ArrayState::failed(set.failed.iter().copied())) {
+        if !planner.set_state(ArrayState::with_failed(set.failed.iter().copied())) {
             return Err(UnsolvedReason::Part { of: set.name.clone(), part: UnsolvedPart::Lost });
         }
-        let plans = ways.iter().map(|way| match way.below {
-            Some(blocks) => plans(&mut planner, &way.request, blocks),
+        let plans = ways.iter().map(|way| match way.device_blocks {
+            Some(blocks) => plan_requests(&mut planner, &way.request, blocks),
             None => Vec::new(),
         });
         let mut plans: Vec<Vec<(f64, MemberIoPlan)>> = plans.collect();
         let mut ways = ways;
-        self.rebuild(set, group, &mut planner, &mut ways, &mut plans)?;
-        let pools = pools(set, &planner, &ways, &plans)?;
+        self.add_rebuild(set, group, &mut planner, &mut ways, &mut plans)?;
+        let pools = pool_members(set, &planner, &ways, &plans)?;
         let mut devices = Vec::new();
         for (members, pool) in &pools {
-            let drives: Vec<u32> = members.iter().filter_map(|index| drive_at(set, *index)).collect();
+            let drives: Vec<u32> = members.iter().filter_map(|index| member_drive(set, *index)).collect();
             let ios = member_demands(&ways, &plans, members);
-            found_by_itself(group, &ios, used as f64)?;
-            devices.push(self.devices(group, &drives, *pool, &ios, used));
+            check_device_hits(group, &ios, used as f64)?;
+            devices.push(self.add_devices(group, &drives, *pool, &ios, used));
         }
         for (way, plans) in ways.iter().zip(&plans) {
-            if way.below.is_none() {
-                let steps = self.found_by_set(set, group, way);
-                self.push(way, steps, 1.0);
+            if way.device_blocks.is_none() {
+                let steps = self.array_hit_steps(set, group, way);
+                self.push_class(way, steps, 1.0);
             }
             for (share, plan) in plans {
-                let part =
-                    RequestWay { request: WorkloadRequest { share: way.request.share * share, ..way.request }, ..*way };
-                let (steps, uses) = self.planned(set, group, (&pools, &devices), &part, plan);
-                self.push(&part, steps, uses);
+                let part = RequestRoute {
+                    request: WorkloadRequest { share: way.request.share * share, ..way.request },
+                    ..*way
+                };
+                let (steps, uses) = self.plan_steps(set, group, (&pools, &devices), &part, plan);
+                self.push_class(&part, steps, uses);
             }
         }
         self.built.devices.extend(devices);
         Ok(())
     }
 
-    fn push(&mut self, way: &RequestWay, steps: Vec<ForkStep>, uses: f64) {
+    fn push_class(&mut self, way: &RequestRoute, steps: Vec<ForkStep>, uses: f64) {
         let WorkloadRequest { chain, share, write, compute_s, .. } = way.request;
-        let steps = std::iter::once(self.compute(compute_s)).chain(steps);
+        let steps = std::iter::once(self.compute_step(compute_s)).chain(steps);
         let steps = steps.filter(|step| !step.visits.is_empty() || step.delay_s != 0.0).collect();
         self.built.network.classes.push(NetworkClass { chain, share, write, steps, uses });
     }
 
     /// Returns the steps of a plan, and the number of members that it uses.
-    fn planned(
+    fn plan_steps(
         &self,
-        set: &Set,
-        group: &Drives,
+        set: &ArraySpec,
+        group: &DriveGroupSpec,
         (pools, devices): (&[MemberPool], &[DeviceCenters]),
-        way: &RequestWay,
+        way: &RequestRoute,
         plan: &MemberIoPlan,
     ) -> (Vec<ForkStep>, f64) {
         let part = &way.request;
@@ -258,24 +263,25 @@ impl<'a> NetworkBuilder<'a> {
             RunBy::Controller(index) => Some(index),
             RunBy::Host => None,
         };
-        let mut steps = if way.by_host { self.before() } else { Vec::new() };
+        let mut steps = if way.by_host { self.host_request_steps() } else { Vec::new() };
         if let Some(index) = hardware.filter(|_| way.by_host) {
-            steps.push(single(self.down(index, part)));
+            steps.push(single_step(self.downstream_visits(index, part)));
         }
-        let compute = self.parity(hardware, plan);
+        let compute = self.parity_step(hardware, plan);
         let io = |ios: &[MemberIo], kind| {
             let blocks = ios.iter().map(|io| f64::from(io.blocks)).sum::<f64>() / ios.len().max(1) as f64;
             // all I/Os of a step go to one pool, which `pool_members` guarantees
             let pool = ios.first().and_then(|io| pools.iter().position(|(members, _)| members.contains(&io.member)));
             let devices = &devices[pool.unwrap_or(0)];
-            let mut step = self.io(group, devices, kind, (ios.len() as f64, blocks, part.align), hardware.is_none());
+            let mut step =
+                self.io_step(group, devices, kind, (ios.len() as f64, blocks, part.align), hardware.is_none());
             if let Some(index) = hardware {
-                let time = self.system.controllers[index].member_command as f64 * S;
-                step.visits.extend(visit(self.controllers[index][0], time));
+                let time = self.system.controllers[index].member_command_ns as f64 * SECONDS_PER_NS;
+                step.visits.extend(fixed_visit(self.controllers[index][0], time));
             }
             step
         };
-        let mut used: Vec<u16> = plan.all().map(|io| io.member).collect();
+        let mut used: Vec<u16> = plan.iter().map(|io| io.member).collect();
         used.sort_unstable();
         used.dedup();
         if plan.reads.is_empty() && part.write {
@@ -283,131 +289,134 @@ impl<'a> NetworkBuilder<'a> {
         }
         for (ios, write) in [(&plan.reads, false), (&plan.writes, true)] {
             if !ios.is_empty() {
-                steps.push(io(ios, kind(write)));
+                steps.push(io(ios, io_kind(write)));
             }
         }
         if !plan.reads.is_empty() {
             steps.push(compute);
         }
-        if !plan.after.is_empty() {
+        if !plan.writes_after_reads.is_empty() {
             let again =
                 |io: &MemberIo| plan.reads.iter().any(|read| read.member == io.member && read.block == io.block);
-            steps.push(io(&plan.after, if plan.after.iter().all(again) { IoKind::Again } else { IoKind::Write }));
+            steps.push(io(
+                &plan.writes_after_reads,
+                if plan.writes_after_reads.iter().all(again) { IoKind::Rewrite } else { IoKind::Write },
+            ));
         }
         if let Some(index) = hardware.filter(|_| way.by_host) {
-            steps.push(single(self.up(index, part)));
+            steps.push(single_step(self.upstream_visits(index, part)));
         }
-        steps.extend(self.copied(way));
+        steps.extend(self.copy_step(way));
         (steps, used.len() as f64)
     }
 
     /// Returns the step that computes a plan's parity.
-    fn parity(&self, hardware: Option<usize>, plan: &MemberIoPlan) -> ForkStep {
+    fn parity_step(&self, hardware: Option<usize>, plan: &MemberIoPlan) -> ForkStep {
         let host = &self.system.host;
         let (parity, xor, galois) = match hardware {
             Some(index) => {
                 let controller = &self.system.controllers[index];
-                (self.controllers[index][2], controller.xor_byte_ps, controller.galois_byte_ps)
+                (self.controllers[index][2], controller.xor_byte_ps, controller.gf_mul_byte_ps)
             }
-            None => (self.processors, host.xor_byte_ps, host.galois_byte_ps),
+            None => (self.processors, host.xor_byte_ps, host.gf_mul_byte_ps),
         };
-        let work = (plan.work.xor_blocks * xor + plan.work.galois_blocks * galois) * BLOCK_BYTES;
-        single(visit(parity, work as f64 * 1e-12).into_iter().collect())
+        let work = (plan.work.xor_blocks * xor + plan.work.gf_mul_blocks * galois) * BLOCK_BYTES;
+        single_step(fixed_visit(parity, work as f64 * 1e-12).into_iter().collect())
     }
 
     /// Returns a program's processor time before its request. Programs share the processors in time slices, so that all
     /// get the same share and the distribution of their work does not matter (processor sharing: Baskett, Chandy, Muntz
     /// and Palacios, "Open, closed, and mixed networks of queues with different classes of customers", JACM 22(2),
     /// 1975).
-    fn compute(&self, time_s: f64) -> ForkStep {
+    fn compute_step(&self, time_s: f64) -> ForkStep {
         let visit = Visit { center: self.processors, work: ServiceDemand::InTurns(time_s), times: 1.0 };
         let visits = (time_s > 0.0).then_some(visit);
-        ForkStep { is_before: true, ..single(visits.into_iter().collect()) }
+        ForkStep { is_before: true, ..single_step(visits.into_iter().collect()) }
     }
 
     /// Returns the host's processor time for a request.
-    pub(super) fn before(&self) -> Vec<ForkStep> {
-        let host = visit(self.processors, self.system.host.request as f64 * S);
-        vec![single(host.into_iter().collect())]
+    pub(super) fn host_request_steps(&self) -> Vec<ForkStep> {
+        let host = fixed_visit(self.processors, self.system.host.request_ns as f64 * SECONDS_PER_NS);
+        vec![single_step(host.into_iter().collect())]
     }
 
     /// Returns the step of an I/O to a member, or to a single drive.
-    fn io(
+    fn io_step(
         &self,
-        group: &Drives,
+        group: &DriveGroupSpec,
         devices: &DeviceCenters,
         kind: IoKind,
         (ios, blocks, align): (f64, f64, f64),
         by_host: bool,
     ) -> ForkStep {
-        let (mut visits, mut delay_s, delay_variance_s2) = devices.route(kind, blocks, align);
+        let (mut visits, mut delay_s, delay_variance_s2) = devices.io_route(kind, blocks, align);
         if let Some((index, channel)) = group.channel.and_then(|index| Some((index, self.system.channels.get(index)?)))
         {
             let bytes = blocks * BLOCK_BYTES as f64;
             // a mechanical drive sends at the slower rate of the channel and its own interface
             let transfer = match (&group.device, channel.rate) {
                 (DeviceModel::Mechanical(model), rate) => {
-                    let own = blocks * model.channel().read_block as f64 * S;
+                    let own = blocks * model.channel().read_block as f64 * SECONDS_PER_NS;
                     rate.map_or(own, |rate| own.max(bytes / rate as f64))
                 }
                 (_, rate) => rate.map_or(0.0, |rate| bytes / rate as f64),
             };
-            visits.extend(visit(self.channels[index], channel.overhead as f64 * S + transfer));
+            visits.extend(fixed_visit(self.channels[index], channel.overhead_ns as f64 * SECONDS_PER_NS + transfer));
             // the transfer time is already part of a mechanical drive's service time
             if matches!(group.device, DeviceModel::Mechanical(_)) {
                 delay_s -= transfer;
             }
             if let Some(controller) = channel.controller.filter(|_| by_host) {
                 let part = WorkloadRequest { blocks, write: kind != IoKind::Read, ..WorkloadRequest::EMPTY };
-                visits.extend(self.down(controller, &part));
-                visits.extend(self.up(controller, &part));
+                visits.extend(self.downstream_visits(controller, &part));
+                visits.extend(self.upstream_visits(controller, &part));
             }
         } else if by_host {
-            visits.extend(visit(self.processors, self.system.host.interrupt as f64 * S));
+            visits.extend(fixed_visit(self.processors, self.system.host.interrupt_ns as f64 * SECONDS_PER_NS));
         }
         ForkStep { ios, kind, visits, is_before: false, delay_s, delay_variance_s2 }
     }
 
     /// Returns the visits through a controller on the way to the device.
-    pub(super) fn down(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
-        let command = self.system.controllers[index].command as f64 * S;
-        let mut visits: Vec<Visit> = visit(self.controllers[index][0], command).into_iter().collect();
+    pub(super) fn downstream_visits(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
+        let command = self.system.controllers[index].command_ns as f64 * SECONDS_PER_NS;
+        let mut visits: Vec<Visit> = fixed_visit(self.controllers[index][0], command).into_iter().collect();
         if request.write {
-            visits.extend(self.lanes(index, request.blocks));
+            visits.extend(self.link_visits(index, request.blocks));
         }
         visits
     }
 
     /// Returns the visits through a controller on the way back to the host.
-    pub(super) fn up(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
+    pub(super) fn upstream_visits(&self, index: usize, request: &WorkloadRequest) -> Vec<Visit> {
         let (controller, host) = (&self.system.controllers[index], &self.system.host);
-        let mut visits = if request.write { Vec::new() } else { self.lanes(index, request.blocks) };
+        let mut visits = if request.write { Vec::new() } else { self.link_visits(index, request.blocks) };
         let (chunk, byte_ps) = match controller.transfer {
             TransferMode::Dma { interrupt_blocks } => (interrupt_blocks.unwrap_or(0), 0),
             TransferMode::Pio { interrupt_blocks, byte_ps } => (interrupt_blocks, byte_ps),
         };
         let interrupts = if chunk == 0 { 1.0 } else { (request.blocks / f64::from(chunk)).ceil() };
         let bytes = request.blocks * BLOCK_BYTES as f64 * byte_ps as f64 * 1e-12;
-        visits.extend(visit(self.processors, interrupts * host.interrupt as f64 * S + bytes));
+        visits.extend(fixed_visit(self.processors, interrupts * host.interrupt_ns as f64 * SECONDS_PER_NS + bytes));
         visits
     }
 
     /// Returns the visits of data between a controller and memory.
-    fn lanes(&self, index: usize, blocks: f64) -> Vec<Visit> {
+    fn link_visits(&self, index: usize, blocks: f64) -> Vec<Visit> {
         let (controller, bytes) = (&self.system.controllers[index], blocks * BLOCK_BYTES as f64);
-        let memory = self.system.host.memory_rate.and_then(|rate| visit(self.memory, bytes / rate as f64));
+        let memory = self.system.host.memory_rate.and_then(|rate| fixed_visit(self.memory, bytes / rate as f64));
         let bus = controller.bus.and_then(|bus| {
             let (bus, center) = self.system.buses.get(bus).zip(self.buses.get(bus))?;
-            visit(*center, bus.overhead as f64 * S + bytes / bus.rate as f64)
+            fixed_visit(*center, bus.overhead_ns as f64 * SECONDS_PER_NS + bytes / bus.rate as f64)
         });
-        let port = controller.rate.and_then(|rate| visit(self.controllers[index][1], bytes / rate as f64));
+        let port = controller.rate.and_then(|rate| fixed_visit(self.controllers[index][1], bytes / rate as f64));
         [memory, bus, port].into_iter().flatten().collect()
     }
 
     /// Adds the centers of equal devices.
-    fn devices(
+    fn add_devices(
         &mut self,
-        group: &Drives,
+        group: &DriveGroupSpec,
         drives: &[u32],
         pool: Pool,
         ios: &[MemberDemand],
@@ -417,7 +426,7 @@ impl<'a> NetworkBuilder<'a> {
         let mut places = PlaceShares::default();
         let (mut blocks, mut writes) = (0.0, 0.0);
         for io in ios {
-            places.add(&io.request.access, io.request.part, io.weight);
+            places.add_request(&io.request.access, io.request.part, io.weight);
             blocks += io.weight / all * io.blocks;
             writes += if io.write { io.weight / all } else { 0.0 };
         }
@@ -427,27 +436,28 @@ impl<'a> NetworkBuilder<'a> {
                 write_share: writes,
                 order: group.order,
                 depth: group.depth.max(1),
-                quantiles: places.quantiles(used_blocks),
+                quantiles: places.block_quantiles(used_blocks),
             },
             sizes: ios.iter().map(|io| (io.blocks, io.write, io.weight / all)).collect(),
-            most: self.most_users(),
+            max_concurrent: self.max_users(),
         };
         let rate = group.channel.and_then(|index| self.system.channels.get(index)?.rate);
-        let device = group.device.on_channel(rate);
-        let devices = DeviceCenters::add((&mut self.built.network, &mut *self.costs), &device, pool, &demand);
+        let device = group.device.with_channel_rate(rate);
+        let devices =
+            DeviceCenters::add_to_network((&mut self.built.network, &mut *self.costs), &device, pool, &demand);
         let names: Vec<String> = drives.iter().map(|drive| self.system.drive_name(*drive)).collect();
-        for center in devices.all() {
+        for center in devices.all_centers() {
             self.built.names.push((center, names.clone()));
         }
         devices
     }
 
     /// Joins the channels of an array, and their controllers, if nothing else uses them.
-    fn join_shared(&mut self, set: &Set) {
-        let Some((channels, controllers)) = side_by_side::shared(self.system, set) else { return };
+    fn join_shared_parts(&mut self, set: &ArraySpec) {
+        let Some((channels, controllers)) = shared_parts::find_shared_parts(self.system, set) else { return };
         let counts = |shares: &[(usize, u32)]| shares.iter().map(|(_, count)| *count).collect::<Vec<_>>();
         let stations: Vec<usize> = channels.iter().map(|(index, _)| self.channels[*index]).collect();
-        self.join(&stations, &counts(&channels));
+        self.join_stations(&stations, &counts(&channels));
         for (index, _) in &channels {
             self.channels[*index] = stations[0];
         }
@@ -456,7 +466,7 @@ impl<'a> NetworkBuilder<'a> {
             for (part, _) in joined.iter().enumerate() {
                 let stations: Vec<usize> =
                     controllers.iter().map(|(index, _)| self.controllers[*index][part]).collect();
-                self.join(&stations, &counts(&controllers));
+                self.join_stations(&stations, &counts(&controllers));
             }
             for (index, _) in &controllers {
                 self.controllers[*index] = joined;
@@ -465,7 +475,7 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// Number of users of all loads; infinite if some load is open.
-    fn most_users(&self) -> f64 {
+    fn max_users(&self) -> f64 {
         let users = |workload: &crate::system::Workload| match &workload.load {
             load::LoadSpec::Closed(spec) => f64::from(spec.users) * f64::from(spec.outstanding),
             _ => f64::INFINITY,
@@ -474,35 +484,35 @@ impl<'a> NetworkBuilder<'a> {
     }
 }
 
-pub(super) fn kind(write: bool) -> IoKind {
+pub(super) fn io_kind(write: bool) -> IoKind {
     if write { IoKind::Write } else { IoKind::Read }
 }
 
-pub(super) fn single(visits: Vec<Visit>) -> ForkStep {
+pub(super) fn single_step(visits: Vec<Visit>) -> ForkStep {
     ForkStep { ios: 1.0, kind: IoKind::Read, visits, is_before: false, delay_s: 0.0, delay_variance_s2: 0.0 }
 }
 
 /// A visit, unless it takes no time.
-pub(super) fn visit(center: usize, time_s: f64) -> Option<Visit> {
+pub(super) fn fixed_visit(center: usize, time_s: f64) -> Option<Visit> {
     (time_s > 0.0).then_some(Visit { center, work: ServiceDemand::Fixed(time_s, 0.0), times: 1.0 })
 }
 
-pub(super) fn missing(what: &'static str) -> UnsolvedReason {
+pub(super) fn missing_part(what: &'static str) -> UnsolvedReason {
     UnsolvedReason::Missing(what)
 }
 
 /// True for devices of the same model and settings: a catalogue model may be used with its write cache or without.
-pub(super) fn is_same(a: &DeviceModel, b: &DeviceModel) -> bool {
+pub(super) fn is_same_device(a: &DeviceModel, b: &DeviceModel) -> bool {
     let reports_early = |device: &DeviceModel| match device {
-        DeviceModel::Mechanical(model) => model.cache().reports_early,
+        DeviceModel::Mechanical(model) => model.cache().acknowledges_early,
         _ => false,
     };
     a.name() == b.name() && reports_early(a) == reports_early(b)
 }
 
 /// Returns the geometry of an array whose members are drives of one group.
-fn plain(set: &Set, group: &Drives) -> Result<ArrayGeometry, UnsolvedReason> {
-    let blocks = group.device.blocks();
+fn array_geometry(set: &ArraySpec, group: &DriveGroupSpec) -> Result<ArrayGeometry, UnsolvedReason> {
+    let blocks = group.device.block_count();
     let blocks = set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks));
     let description = ArrayDescription {
         level: set.level,

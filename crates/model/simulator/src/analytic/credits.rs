@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use super::mechanical::CostMemory;
-use super::steady::{SteadyState, steady};
+use super::mechanical::CostCache;
+use super::steady::{SteadyState, solve_steady_state};
 use super::{SystemSolution, UnsolvedPart, UnsolvedReason, WorkloadSolution};
 use crate::device::DeviceModel;
 use crate::system::System;
@@ -15,29 +15,29 @@ use crate::volume::{RateLimit, VolumeSpec};
 /// A limit with credits left: the group of drives, operations or bytes, and the credits.
 struct CreditsLeft {
     group: usize,
-    which: usize,
-    left: f64,
+    limit_index: usize,
+    remaining: f64,
 }
 
 /// Solves a system over the measured time.
-pub(super) fn over_time(system: &System) -> Result<SystemSolution, UnsolvedReason> {
-    let (mut left, mut memory) = (credits(system), CostMemory::default());
+pub(super) fn solve_over_time(system: &System) -> Result<SystemSolution, UnsolvedReason> {
+    let (mut left, mut memory) = (find_credits(system), CostCache::default());
     if left.is_empty() {
-        return Ok(solution(system, &[(1.0, steady(system, &mut memory)?)]));
+        return Ok(combine_phases(system, &[(1.0, solve_steady_state(system, &mut memory)?)]));
     }
     let mut system = system.clone();
     let (from, until) =
         (system.watch.warm_up as f64 * 1e-9, (system.watch.warm_up + system.watch.duration) as f64 * 1e-9);
     let (mut now, mut phases) = (0.0, Vec::new());
     loop {
-        let state = match steady(&system, &mut memory) {
+        let state = match solve_steady_state(&system, &mut memory) {
             Err(UnsolvedReason::Overload(of)) if now > 0.0 => {
                 return Err(UnsolvedReason::Part { of, part: UnsolvedPart::Burst });
             }
             other => other?,
         };
-        let drawn: Vec<f64> = left.iter().map(|credits| drawn(&system, credits, &state)).collect();
-        let lasts = left.iter().zip(&drawn).map(|(credits, drawn)| credits.left / drawn.max(1e-300));
+        let drawn: Vec<f64> = left.iter().map(|credits| credits_drawn_per_s(&system, credits, &state)).collect();
+        let lasts = left.iter().zip(&drawn).map(|(credits, drawn)| credits.remaining / drawn.max(1e-300));
         let lasts = lasts.fold(f64::INFINITY, f64::min);
         let end = (now + lasts).min(until);
         if end > from {
@@ -47,18 +47,20 @@ pub(super) fn over_time(system: &System) -> Result<SystemSolution, UnsolvedReaso
             break;
         }
         for (credits, drawn) in left.iter_mut().zip(&drawn) {
-            credits.left -= drawn.max(0.0) * lasts;
+            credits.remaining -= drawn.max(0.0) * lasts;
         }
-        left.retain(|credits| match credits.left > 1e-6 * limit(&system, credits.group, credits.which).credits {
-            true => true,
-            false => {
-                used_up(&mut system, credits.group, credits.which);
-                false
+        left.retain(|credits| {
+            match credits.remaining > 1e-6 * rate_limit(&system, credits.group, credits.limit_index).credits {
+                true => true,
+                false => {
+                    exhaust_credits(&mut system, credits.group, credits.limit_index);
+                    false
+                }
             }
         });
         now += lasts;
         if left.is_empty() {
-            let state = match steady(&system, &mut memory) {
+            let state = match solve_steady_state(&system, &mut memory) {
                 Err(UnsolvedReason::Overload(of)) => {
                     return Err(UnsolvedReason::Part { of, part: UnsolvedPart::Burst });
                 }
@@ -68,17 +70,17 @@ pub(super) fn over_time(system: &System) -> Result<SystemSolution, UnsolvedReaso
             break;
         }
     }
-    Ok(solution(&system, &phases))
+    Ok(combine_phases(&system, &phases))
 }
 
 /// Finds the limits of volumes that allow bursts.
-fn credits(system: &System) -> Vec<CreditsLeft> {
+fn find_credits(system: &System) -> Vec<CreditsLeft> {
     let mut all = Vec::new();
     for (group, drives) in system.drives.iter().enumerate() {
         if let DeviceModel::Volume(spec) = &drives.device {
             for (which, limit) in [spec.operations, spec.bytes].into_iter().enumerate() {
                 if limit.credits > 0.0 && limit.burst > limit.baseline {
-                    all.push(CreditsLeft { group, which, left: limit.credits });
+                    all.push(CreditsLeft { group, limit_index: which, remaining: limit.credits });
                 }
             }
         }
@@ -86,40 +88,40 @@ fn credits(system: &System) -> Vec<CreditsLeft> {
     all
 }
 
-fn volume(system: &System, group: usize) -> Option<&Arc<VolumeSpec>> {
+fn volume_spec(system: &System, group: usize) -> Option<&Arc<VolumeSpec>> {
     match &system.drives.get(group)?.device {
         DeviceModel::Volume(spec) => Some(spec),
         _ => None,
     }
 }
 
-fn limit(system: &System, group: usize, which: usize) -> RateLimit {
-    volume(system, group).map_or(RateLimit::none(), |spec| [spec.operations, spec.bytes][which])
+fn rate_limit(system: &System, group: usize, which: usize) -> RateLimit {
+    volume_spec(system, group).map_or(RateLimit::unlimited(), |spec| [spec.operations, spec.bytes][which])
 }
 
 /// Credits drained per second.
-fn drawn(system: &System, credits: &CreditsLeft, state: &SteadyState) -> f64 {
-    let limit = limit(system, credits.group, credits.which);
+fn credits_drawn_per_s(system: &System, credits: &CreditsLeft, state: &SteadyState) -> f64 {
+    let limit = rate_limit(system, credits.group, credits.limit_index);
     let before: u32 = system.drives[..credits.group].iter().map(|group| group.count).sum();
     let own = before..before + system.drives[credits.group].count;
     let names: Vec<String> = own.map(|drive| system.drive_name(drive)).collect();
     // volumes of a group that serve different targets: the most used one counts
     let used = state.limits.iter().filter(|(drive, _)| names.contains(drive));
-    let used = used.map(|(_, busy)| busy[credits.which]).fold(0.0, f64::max);
+    let used = used.map(|(_, busy)| busy[credits.limit_index]).fold(0.0, f64::max);
     let over = used * limit.burst - limit.baseline;
     if over > 1e-6 * limit.baseline { over } else { 0.0 }
 }
 
 /// Limits a volume to its baseline.
-fn used_up(system: &mut System, group: usize, which: usize) {
-    let Some(mut spec) = volume(system, group).map(|spec| VolumeSpec::clone(spec)) else { return };
+fn exhaust_credits(system: &mut System, group: usize, which: usize) {
+    let Some(mut spec) = volume_spec(system, group).map(|spec| VolumeSpec::clone(spec)) else { return };
     let limit = if which == 0 { &mut spec.operations } else { &mut spec.bytes };
-    *limit = RateLimit::steady(limit.baseline);
+    *limit = RateLimit::constant_rate(limit.baseline);
     system.drives[group].device = DeviceModel::Volume(Arc::new(spec));
 }
 
 /// Combines the phases, each with its measured time, s.
-fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
+fn combine_phases(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
     let time: f64 = phases.iter().map(|(time, _)| time).sum();
     let workload = |(index, workload): (usize, &crate::system::Workload)| {
         let each = || phases.iter().map(|(length, state)| (length / time, &state.chains[index]));
@@ -139,5 +141,5 @@ fn solution(system: &System, phases: &[(f64, SteadyState)]) -> SystemSolution {
     let workloads = system.workloads.iter().enumerate().map(workload).collect();
     // utilizations are those at the end
     let utilisations = phases.last().map_or_else(Vec::new, |(_, state)| state.utilisations.clone());
-    SystemSolution::of(workloads, utilisations)
+    SystemSolution::from_workloads(workloads, utilisations)
 }

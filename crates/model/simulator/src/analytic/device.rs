@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use super::mechanical::{CostMemory, PlacedDemand};
+use super::io_costs::LoadCosts;
+use super::mechanical::{CostCache, PlacedDemand};
 use super::network::{AnalyticNetwork, IoKind, NetworkCenter, ServiceDemand, Visit};
-use super::served::LoadCosts;
 use crate::device::{DeviceModel, PlainSpec};
 use crate::drive::QueuePolicy;
 use crate::flash::FlashModel;
 use crate::io::BLOCK_BYTES;
 use crate::volume::VolumeSpec;
 
-const S: f64 = 1e-9;
+const SECONDS_PER_NS: f64 = 1e-9;
 
 /// Choice of members, the same for all their centers.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct DeviceDemand {
     /// limits.
     pub sizes: Vec<(f64, bool, f64)>,
     /// Largest number of concurrent requests; infinite for open arrivals.
-    pub most: f64,
+    pub max_concurrent: f64,
 }
 
 /// Kind of a device, with the centers of its parts.
@@ -58,7 +58,7 @@ struct FlashParts {
     channel: usize,
     dies: usize,
     /// Programs of buffered writes, in the background.
-    behind: usize,
+    programs: usize,
 }
 
 /// Centers of equal devices.
@@ -72,27 +72,29 @@ pub(super) type IoRoute = (Vec<Visit>, f64, f64);
 
 impl DeviceCenters {
     /// Adds the centers of equal devices to a network.
-    pub fn add(
-        (network, memory): (&mut AnalyticNetwork, &mut CostMemory),
+    pub fn add_to_network(
+        (network, memory): (&mut AnalyticNetwork, &mut CostCache),
         device: &DeviceModel,
         pool: Pool,
         demand: &DeviceDemand,
     ) -> DeviceCenters {
         let mut add = NetworkAppender { network, pool };
         let parts = match device {
-            DeviceModel::Mechanical(model) => add.mechanical(memory.placed(model, &demand.placed), demand.placed.order),
-            DeviceModel::Flash(model) => add.flash(model, demand),
+            DeviceModel::Mechanical(model) => {
+                add.add_mechanical(memory.drive_costs(model, &demand.placed), demand.placed.order)
+            }
+            DeviceModel::Flash(model) => add.add_flash(model, demand),
             DeviceModel::Plain(spec) => {
                 let servers = f64::from(spec.servers.min(demand.placed.depth).max(1));
-                DeviceParts::Plain { spec: Arc::clone(spec), center: add.center(1.0, servers) }
+                DeviceParts::Plain { spec: Arc::clone(spec), center: add.add_center(1.0, servers) }
             }
-            DeviceModel::Volume(spec) => add.volume(spec, demand),
+            DeviceModel::Volume(spec) => add.add_volume(spec, demand),
         };
         DeviceCenters { parts }
     }
 
     /// Returns the route of an I/O of `blocks` blocks at multiples of `align` blocks.
-    pub fn route(&self, kind: IoKind, blocks: f64, align: f64) -> IoRoute {
+    pub fn io_route(&self, kind: IoKind, blocks: f64, align: f64) -> IoRoute {
         let bytes = blocks * BLOCK_BYTES as f64;
         let write = kind != IoKind::Read;
         match &self.parts {
@@ -100,17 +102,17 @@ impl DeviceCenters {
                 (vec![Visit { center: *center, work: ServiceDemand::ByDepth, times: 1.0 }], 0.0, 0.0)
             }
             DeviceParts::Plain { spec, center } => {
-                let mean = spec.service.mean() * S;
+                let mean = spec.service.mean() * SECONDS_PER_NS;
                 let variance = spec.service.variation_squared() * mean * mean;
                 let work = ServiceDemand::Fixed(mean + bytes / spec.bytes_per_s, variance);
                 (vec![Visit { center: *center, work, times: 1.0 }], 0.0, 0.0)
             }
             DeviceParts::Volume { spec, buckets, slots } => {
                 let latency = if write { &spec.write } else { &spec.read };
-                let mean = latency.mean() * S;
+                let mean = latency.mean() * SECONDS_PER_NS;
                 let variance = latency.variation_squared() * mean * mean;
-                let time = mean + bytes / spec.stream;
-                let holds = limits_s(spec, blocks, write);
+                let time = mean + bytes / spec.stream_bytes_per_s;
+                let holds = limit_times_s(spec, blocks, write);
                 let fixed = |which: usize| ServiceDemand::Fixed(holds[which], 0.0);
                 let visit =
                     |which: usize| Visit { center: buckets[usize::from(write)][which], work: fixed(which), times: 1.0 };
@@ -123,12 +125,12 @@ impl DeviceCenters {
                 // the time at the limit is not part of the latency: a request begins when those before it have paid
                 (visits, time - hold, variance)
             }
-            DeviceParts::Flash(parts) => parts.route(write, bytes, align * BLOCK_BYTES as f64),
+            DeviceParts::Flash(parts) => parts.io_route(write, bytes, align * BLOCK_BYTES as f64),
         }
     }
 
     /// For a volume: its centers of operations and of bytes.
-    pub fn limits(&self) -> Option<[usize; 2]> {
+    pub fn limit_centers(&self) -> Option<[usize; 2]> {
         match &self.parts {
             DeviceParts::Volume { buckets, .. } => Some(buckets[0]),
             _ => None,
@@ -136,7 +138,7 @@ impl DeviceCenters {
     }
 
     /// The center whose members are the devices, for their utilization.
-    fn main(&self) -> usize {
+    fn main_center(&self) -> usize {
         match &self.parts {
             DeviceParts::Mechanical(center) | DeviceParts::Plain { center, .. } => *center,
             DeviceParts::Volume { buckets, .. } => buckets[0][0],
@@ -145,47 +147,47 @@ impl DeviceCenters {
     }
 
     /// All centers that are parts of a device.
-    pub fn all(&self) -> Vec<usize> {
+    pub fn all_centers(&self) -> Vec<usize> {
         match &self.parts {
             DeviceParts::Flash(parts) => {
-                vec![parts.processor, parts.links[0], parts.links[1], parts.channel, parts.dies, parts.behind]
+                vec![parts.processor, parts.links[0], parts.links[1], parts.channel, parts.dies, parts.programs]
             }
             DeviceParts::Volume { buckets: [reads, writes], .. } if reads == writes => reads.to_vec(),
             DeviceParts::Volume { buckets, .. } => buckets.concat(),
-            _ => vec![self.main()],
+            _ => vec![self.main_center()],
         }
     }
 
     /// The background work that also occupies a center: programs, on the dies that reads need.
-    pub fn behind(&self, center: usize) -> Option<usize> {
+    pub fn background_center(&self, center: usize) -> Option<usize> {
         match &self.parts {
-            DeviceParts::Flash(parts) if parts.dies == center => Some(parts.behind),
+            DeviceParts::Flash(parts) if parts.dies == center => Some(parts.programs),
             _ => None,
         }
     }
 
     /// True if waits are those of token buckets.
     pub fn is_volume(&self) -> bool {
-        self.limits().is_some()
+        self.limit_centers().is_some()
     }
 
     /// True if written data are programmed in the background, where reads may meet the programs.
-    pub fn writes_programs(&self) -> bool {
+    pub fn has_background_programs(&self) -> bool {
         matches!(self.parts, DeviceParts::Flash(_))
     }
 
     /// Adds the waits of reads for programs, at this total rate of requests.
-    pub fn programs(&self, network: &mut AnalyticNetwork, requests_per_s: f64) {
-        let DeviceParts::Flash(FlashParts { model, dies, behind, .. }) = &self.parts else { return };
+    pub fn add_program_waits(&self, network: &mut AnalyticNetwork, requests_per_s: f64) {
+        let DeviceParts::Flash(FlashParts { model, dies, programs: behind, .. }) = &self.parts else { return };
         let spec = model.spec();
-        let (program, erase) = (spec.program as f64 * S, spec.erase as f64 * S);
-        let max_wait = spec.suspend.map_or(f64::INFINITY, |suspend| suspend as f64 * S);
-        let busy = (requests_per_s * network.behind(*behind)).min(1.0);
+        let (program, erase) = (spec.program_ns as f64 * SECONDS_PER_NS, spec.erase_ns as f64 * SECONDS_PER_NS);
+        let max_wait = spec.suspend_ns.map_or(f64::INFINITY, |suspend| suspend as f64 * SECONDS_PER_NS);
+        let busy = (requests_per_s * network.background_work_s(*behind)).min(1.0);
         if busy <= 0.0 {
             return;
         }
         // part of that time goes to erasing; on average, each is met in its middle
-        let erasing = erase / f64::from(spec.pages) / (program + erase / f64::from(spec.pages));
+        let erasing = erase / f64::from(spec.pages_per_block) / (program + erase / f64::from(spec.pages_per_block));
         let waits = [(1.0 - erasing, max_wait.min(program / 2.0)), (erasing, max_wait.min(erase / 2.0))];
         let mean: f64 = waits.iter().map(|(share, time)| share * time).sum();
         let square: f64 = waits.iter().map(|(share, time)| share * time * time * 4.0 / 3.0).sum();
@@ -203,47 +205,47 @@ impl DeviceCenters {
 }
 
 /// Times of a request at the limits of a volume, of operations and of bytes, s.
-pub(super) fn limits_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64; 2] {
+pub(super) fn limit_times_s(spec: &VolumeSpec, blocks: f64, write: bool) -> [f64; 2] {
     let bytes = blocks * BLOCK_BYTES as f64;
     let operations = (bytes / spec.operation_bytes as f64).ceil().max(1.0);
     let cost = if write { spec.write_cost } else { 1.0 };
     let drawn = if spec.whole_operations { operations * spec.operation_bytes as f64 } else { bytes };
-    let [of_operations, of_bytes] = spec.limits(write);
+    let [of_operations, of_bytes] = spec.rate_limits(write);
     // shared work acts like a limit of operations, with a sharper bend than in the simulation
-    let shared = spec.shared.map_or(0.0, |shared| shared.of(write, bytes));
+    let shared = spec.shared.map_or(0.0, |shared| shared.work_s(write, bytes));
     [(operations * cost / of_operations.burst).max(shared), drawn / of_bytes.burst]
 }
 
 impl FlashParts {
-    fn route(&self, write: bool, bytes: f64, align: f64) -> IoRoute {
+    fn io_route(&self, write: bool, bytes: f64, align: f64) -> IoRoute {
         let spec = self.model.spec();
         let several = |center, time: f64, times| Visit { center, work: ServiceDemand::Fixed(time, 0.0), times };
         let fixed = |center, time: f64| several(center, time, 1.0);
         if !write {
             // the pages that it covers, read from as many dies in parallel
-            let page = f64::from(spec.page);
+            let page = f64::from(spec.page_bytes);
             let pages = ((bytes + page - align.min(page)) / page).max(1.0);
             let part = bytes / pages;
-            let (read, moved) = (spec.read as f64 * S, part / spec.channel);
+            let (read, moved) = (spec.read_ns as f64 * SECONDS_PER_NS, part / spec.channel_bytes_per_s);
             let visits = vec![
-                fixed(self.processor, spec.command_read as f64 * S),
+                fixed(self.processor, spec.command_read as f64 * SECONDS_PER_NS),
                 several(self.dies, read, pages),
                 several(self.channel, moved, pages),
-                fixed(self.links[0], bytes / spec.link),
+                fixed(self.links[0], bytes / spec.link_bytes_per_s),
             ];
             // the first pages are transferred while the others are read
-            let meanwhile = (bytes - part) / spec.link;
-            return (visits, spec.latency_read as f64 * S - meanwhile.min(read + moved), 0.0);
+            let meanwhile = (bytes - part) / spec.link_bytes_per_s;
+            return (visits, spec.latency_read as f64 * SECONDS_PER_NS - meanwhile.min(read + moved), 0.0);
         }
         let mut visits = vec![
-            fixed(self.processor, spec.command_write as f64 * S),
-            fixed(self.links[1], bytes / spec.link),
-            fixed(self.behind, 0.0),
+            fixed(self.processor, spec.command_write as f64 * SECONDS_PER_NS),
+            fixed(self.links[1], bytes / spec.link_bytes_per_s),
+            fixed(self.programs, 0.0),
         ];
-        if !self.model.buffers() {
-            visits.push(fixed(self.dies, spec.program as f64 * S));
+        if !self.model.has_write_buffer() {
+            visits.push(fixed(self.dies, spec.program_ns as f64 * SECONDS_PER_NS));
         }
-        (visits, spec.latency_write as f64 * S, 0.0)
+        (visits, spec.latency_write as f64 * SECONDS_PER_NS, 0.0)
     }
 }
 
@@ -255,71 +257,71 @@ struct NetworkAppender<'a> {
 
 impl NetworkAppender<'_> {
     /// Adds a center: `each` of them per device, with `servers` servers.
-    fn center(&mut self, each: f64, servers: f64) -> usize {
+    fn add_center(&mut self, each: f64, servers: f64) -> usize {
         let Pool { members, group, in_turn } = self.pool;
         let center = NetworkCenter { members: members * each, servers, group, in_turn, ..NetworkCenter::default() };
         self.network.centers.push(center);
         self.network.centers.len() - 1
     }
 
-    fn mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
-        let index = self.center(1.0, 1.0);
+    fn add_mechanical(&mut self, served: LoadCosts, order: QueuePolicy) -> DeviceParts {
+        let index = self.add_center(1.0, 1.0);
         let center = &mut self.network.centers[index];
-        center.served = served;
+        center.costs = served;
         center.reorders = order == QueuePolicy::ShortestPositioning;
         DeviceParts::Mechanical(index)
     }
 
-    fn volume(&mut self, spec: &Arc<VolumeSpec>, demand: &DeviceDemand) -> DeviceParts {
-        let reads = [self.center(1.0, 1.0), self.center(1.0, 1.0)];
-        let writes = if spec.writes.is_some() { [self.center(1.0, 1.0), self.center(1.0, 1.0)] } else { reads };
+    fn add_volume(&mut self, spec: &Arc<VolumeSpec>, demand: &DeviceDemand) -> DeviceParts {
+        let reads = [self.add_center(1.0, 1.0), self.add_center(1.0, 1.0)];
+        let writes = if spec.writes.is_some() { [self.add_center(1.0, 1.0), self.add_center(1.0, 1.0)] } else { reads };
         // the tighter limit for the mean request is the bucket that queues
         let (mut means, mut latency) = ([[0.0; 2]; 2], 0.0);
         for (blocks, write, share) in &demand.sizes {
-            let limits = limits_s(spec, *blocks, *write);
+            let limits = limit_times_s(spec, *blocks, *write);
             let index = usize::from(*write && spec.writes.is_some());
             means[index].iter_mut().zip(limits).for_each(|(mean, limit)| *mean += share * limit);
             let time = if *write { &spec.write } else { &spec.read };
-            latency += share * (time.mean() * S + blocks * BLOCK_BYTES as f64 / spec.stream);
+            latency += share * (time.mean() * SECONDS_PER_NS + blocks * BLOCK_BYTES as f64 / spec.stream_bytes_per_s);
         }
         let mut tightest = 0.0_f64;
         for (buckets, means) in [reads, writes].into_iter().zip(means).take(1 + usize::from(spec.writes.is_some())) {
             let tighter = usize::from(means[1] > means[0]);
             tightest = tightest.max(means[tighter]);
-            self.network.centers[buckets[tighter]].window_s = Some(spec.window as f64 * S);
+            self.network.centers[buckets[tighter]].window_s = Some(spec.window_ns as f64 * SECONDS_PER_NS);
             self.network.centers[buckets[1 - tighter]].window_s = Some(f64::INFINITY);
         }
         let slots = f64::from(spec.slots.min(demand.placed.depth).max(1));
-        let tight = demand.most > slots && latency / slots > 0.7 * tightest;
-        let slots = tight.then(|| self.center(1.0, slots));
+        let tight = demand.max_concurrent > slots && latency / slots > 0.7 * tightest;
+        let slots = tight.then(|| self.add_center(1.0, slots));
         DeviceParts::Volume { spec: Arc::clone(spec), buckets: [reads, writes], slots }
     }
 
-    fn flash(&mut self, model: &Arc<FlashModel>, demand: &DeviceDemand) -> DeviceParts {
+    fn add_flash(&mut self, model: &Arc<FlashModel>, demand: &DeviceDemand) -> DeviceParts {
         let spec = model.spec();
-        let all_dies = f64::from(spec.channels * spec.dies);
+        let all_dies = f64::from(spec.channels * spec.dies_per_channel);
         // a link that is not duplex also carries the commands
-        let processor = self.center(1.0, 1.0);
-        let read_link = if spec.duplex { self.center(1.0, 1.0) } else { processor };
-        let write_link = if spec.duplex { self.center(1.0, 1.0) } else { read_link };
-        let channel = self.center(f64::from(spec.channels), 1.0);
+        let processor = self.add_center(1.0, 1.0);
+        let read_link = if spec.duplex { self.add_center(1.0, 1.0) } else { processor };
+        let write_link = if spec.duplex { self.add_center(1.0, 1.0) } else { read_link };
+        let channel = self.add_center(f64::from(spec.channels), 1.0);
         let planes = if spec.independent_planes { f64::from(spec.planes) } else { 1.0 };
-        let dies = self.center(all_dies * planes, 1.0);
-        let behind = self.center(1.0, 1.0);
+        let dies = self.add_center(all_dies * planes, 1.0);
+        let behind = self.add_center(1.0, 1.0);
         let (mut units, mut writes) = (0.0, 0.0);
         for (blocks, _, share) in demand.sizes.iter().filter(|(_, write, _)| *write) {
-            units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit)).ceil().max(1.0);
+            units += share * (blocks * BLOCK_BYTES as f64 / f64::from(spec.unit_bytes)).ceil().max(1.0);
             writes += share;
         }
         let units = if writes > 0.0 { units / writes } else { 0.0 };
         // per program: the page of each plane, the data that garbage collection moves, its part of an erase
-        let group = f64::from(spec.page / spec.unit * spec.planes);
-        let (moved, reading) = if demand.placed.write_share > 0.0 { model.moves() } else { (0.0, 0.0) };
-        let program = spec.program as f64 * S;
-        let erase = spec.erase as f64 * S / f64::from(spec.pages);
-        let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read as f64 * S;
-        self.network.centers[behind].behind_s = units / group * each / all_dies;
+        let group = f64::from(spec.page_bytes / spec.unit_bytes * spec.planes);
+        let (moved, reading) = if demand.placed.write_share > 0.0 { model.gc_ratios() } else { (0.0, 0.0) };
+        let program = spec.program_ns as f64 * SECONDS_PER_NS;
+        let erase = spec.erase_ns as f64 * SECONDS_PER_NS / f64::from(spec.pages_per_block);
+        let each = (program + erase) * (1.0 + moved) + moved * reading * spec.read_ns as f64 * SECONDS_PER_NS;
+        self.network.centers[behind].background_write_s = units / group * each / all_dies;
         let links = [read_link, write_link];
-        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, behind })
+        DeviceParts::Flash(FlashParts { model: Arc::clone(model), processor, links, channel, dies, programs: behind })
     }
 }

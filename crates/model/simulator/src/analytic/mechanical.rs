@@ -7,32 +7,36 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::served::{DEPTHS, IoCost, LoadCosts};
+use super::io_costs::{DEPTHS, IoCost, LoadCosts};
 use crate::drive::{Model, PositioningModel, QueuePolicy};
 
 /// Number of tabulated seek distances: the squares of 0 to 24 twenty-fourths, as shares of the stroke.
-const NODES: usize = 25;
+const TRAVEL_NODES: usize = 25;
 
 /// Policies whose distances are tabulated at depths 2 to 256.
-const SWEEPS: [QueuePolicy; 3] = [QueuePolicy::Elevator, QueuePolicy::CircularLook, QueuePolicy::ShortestSeek];
+const TABULATED_POLICIES: [QueuePolicy; 3] =
+    [QueuePolicy::Elevator, QueuePolicy::CircularLook, QueuePolicy::ShortestSeek];
 
-/// Frequency of each distance: first come first served, then each of [`SWEEPS`] from depth 2 on.
-struct Travel {
-    first_come: [f64; NODES],
-    sweeps: [[[f64; NODES]; DEPTHS - 1]; SWEEPS.len()],
+/// Frequency of each distance: first come first served, then each of [`TABULATED_POLICIES`] from depth 2 on.
+struct TravelTable {
+    first_come: [f64; TRAVEL_NODES],
+    sweeps: [[[f64; TRAVEL_NODES]; DEPTHS - 1]; TABULATED_POLICIES.len()],
 }
 
-static TRAVEL: LazyLock<Travel> = LazyLock::new(|| {
-    let mut travel = Travel { first_come: [0.0; NODES], sweeps: [[[0.0; NODES]; DEPTHS - 1]; SWEEPS.len()] };
+static TRAVEL_TABLE: LazyLock<TravelTable> = LazyLock::new(|| {
+    let mut travel = TravelTable {
+        first_come: [0.0; TRAVEL_NODES],
+        sweeps: [[[0.0; TRAVEL_NODES]; DEPTHS - 1]; TABULATED_POLICIES.len()],
+    };
     for line in include_str!("travel.csv").lines() {
         let mut fields = line.split(',');
         let order = fields.next().and_then(QueuePolicy::from_name);
         let depth: u32 = fields.next().and_then(|depth| depth.parse().ok()).unwrap_or(0);
-        let mut row = [0.0; NODES];
+        let mut row = [0.0; TRAVEL_NODES];
         for (to, field) in row.iter_mut().zip(fields) {
             *to = field.parse().unwrap_or(f64::NAN);
         }
-        match SWEEPS.iter().position(|sweep| Some(*sweep) == order) {
+        match TABULATED_POLICIES.iter().position(|sweep| Some(*sweep) == order) {
             Some(sweep) => travel.sweeps[sweep][(depth.max(2).ilog2() as usize).min(DEPTHS - 1) - 1] = row,
             None => travel.first_come = row,
         }
@@ -75,20 +79,20 @@ impl From<&DriveDemand> for PlacedDemand {
 
 /// Costs of drives computed before, by model and demand.
 #[derive(Debug, Default)]
-pub(super) struct CostMemory(Vec<(Arc<Model>, PlacedDemand, LoadCosts)>);
+pub(super) struct CostCache(Vec<(Arc<Model>, PlacedDemand, LoadCosts)>);
 
 /// Largest number of costs kept.
-const REMEMBERED: usize = 64;
+const MAX_REMEMBERED: usize = 64;
 
-impl CostMemory {
+impl CostCache {
     /// Returns the costs of requests to a drive.
-    pub fn placed(&mut self, model: &Arc<Model>, demand: &PlacedDemand) -> LoadCosts {
+    pub fn drive_costs(&mut self, model: &Arc<Model>, demand: &PlacedDemand) -> LoadCosts {
         let same = |known: &&(Arc<Model>, PlacedDemand, LoadCosts)| Arc::ptr_eq(&known.0, model) && known.1 == *demand;
         if let Some((_, _, costs)) = self.0.iter().find(same) {
             return costs.clone();
         }
-        let costs = placed(model, demand);
-        if self.0.len() == REMEMBERED {
+        let costs = placed_costs(model, demand);
+        if self.0.len() == MAX_REMEMBERED {
             self.0.remove(0);
         }
         self.0.push((Arc::clone(model), demand.clone(), costs.clone()));
@@ -104,18 +108,19 @@ pub(super) struct Moments {
 }
 
 /// Returns the costs of requests to a mechanical drive, by queue depth.
-pub fn mechanical(model: &Model, demand: &DriveDemand) -> LoadCosts {
-    placed(model, &demand.into())
+pub fn mechanical_costs(model: &Model, demand: &DriveDemand) -> LoadCosts {
+    placed_costs(model, &demand.into())
 }
 
 /// Returns the costs of requests at any distribution of positions.
-pub(super) fn placed(model: &Model, demand: &PlacedDemand) -> LoadCosts {
-    let fixed = FixedTimes::of(model, demand);
-    let arm = ArmTimes::of(model, demand, 0.0);
-    let reads = arm.positioning(demand, fixed.late);
+pub(super) fn placed_costs(model: &Model, demand: &PlacedDemand) -> LoadCosts {
+    let fixed = FixedTimes::for_demand(model, demand);
+    let arm = ArmTimes::for_demand(model, demand, 0.0);
+    let reads = arm.positioning_moments(demand, fixed.command_delay_s);
     // a large write waits for its data while the arm moves
-    let writes = match fixed.data > arm.times[1] {
-        true => ArmTimes::of(model, demand, fixed.data).positioning(demand, fixed.late),
+    let writes = match fixed.min_write_start_s > arm.travel_s[1] {
+        true => ArmTimes::for_demand(model, demand, fixed.min_write_start_s)
+            .positioning_moments(demand, fixed.command_delay_s),
         false => reads,
     };
     let mut costs = LoadCosts::default();
@@ -123,18 +128,18 @@ pub(super) fn placed(model: &Model, demand: &PlacedDemand) -> LoadCosts {
     for depth in 0..DEPTHS {
         // deeper queues than the drive sees bring no further gain
         let power = max_power.min(depth as f64);
-        costs.read[depth] = fixed.read(between(&reads, power));
-        costs.write[depth] = fixed.write(between(&writes, power));
+        costs.read[depth] = fixed.read_cost(interpolate_moments(&reads, power));
+        costs.write[depth] = fixed.write_cost(interpolate_moments(&writes, power));
     }
-    let rotation = Moments { mean: fixed.turn / 2.0, variance: fixed.turn * fixed.turn / 12.0 };
-    costs.again = fixed.again;
-    costs.again_late = fixed.write(rotation);
+    let rotation = Moments { mean: fixed.revolution_s / 2.0, variance: fixed.revolution_s * fixed.revolution_s / 12.0 };
+    costs.rewrite = fixed.rewrite;
+    costs.late_rewrite = fixed.write_cost(rotation);
     costs.arm_variance = (reads[0].variance - rotation.variance).max(0.0);
     costs
 }
 
 /// Interpolates at a depth of 2 to the power of `power`.
-fn between(known: &[Moments; DEPTHS], power: f64) -> Moments {
+fn interpolate_moments(known: &[Moments; DEPTHS], power: f64) -> Moments {
     let low = (power as usize).min(DEPTHS - 2);
     let (a, b, share) = (known[low], known[low + 1], power - low as f64);
     Moments { mean: a.mean + (b.mean - a.mean) * share, variance: a.variance + (b.variance - a.variance) * share }
@@ -142,47 +147,47 @@ fn between(known: &[Moments; DEPTHS], power: f64) -> Moments {
 
 /// Times that do not depend on the arm.
 struct FixedTimes {
-    turn: f64,
-    read: f64,
-    write: f64,
+    revolution_s: f64,
+    read_s: f64,
+    write_s: f64,
     /// Earliest start of a write after the arm started to move.
-    data: f64,
+    min_write_start_s: f64,
     /// By how much the command takes longer than the scheduling policy assumes.
-    late: f64,
+    command_delay_s: f64,
     /// Response time of an acknowledged write, if the drive caches writes; it then continues in the background.
-    early: Option<f64>,
-    again: IoCost,
+    acknowledged_s: Option<f64>,
+    rewrite: IoCost,
 }
 
 impl FixedTimes {
-    fn of(model: &Model, demand: &PlacedDemand) -> FixedTimes {
+    fn for_demand(model: &Model, demand: &PlacedDemand) -> FixedTimes {
         const S: f64 = 1e-9;
         let (overheads, cache, channel) = (model.overheads(), model.cache(), model.channel());
         let after =
             |times: [u64; 2]| (times[0] as f64 * (1.0 - demand.write_share) + times[1] as f64 * demand.write_share) * S;
-        let media = Media::of(model, demand);
-        let reselect = if channel.never_leaves { 0.0 } else { overheads.reselect as f64 * S };
+        let media = MediaTimes::for_demand(model, demand);
+        let reselect = if channel.never_disconnects { 0.0 } else { overheads.reselect as f64 * S };
         let (reading, writing) = (channel.read_block as f64 * S, channel.write_block as f64 * S);
         let prepare = overheads.prepare as f64 * S;
-        let span = media.span;
+        let span = media.transfer_s;
         // the channel transfer ends a block after the media transfer, or later if the channel is slower
-        let basis = if cache.mark_of_request { demand.blocks } else { f64::from(cache.segment_blocks) };
+        let basis = if cache.marks_are_request_shares { demand.blocks } else { f64::from(cache.segment_blocks) };
         let mark = (basis * cache.read_mark).floor().clamp(1.0, demand.blocks);
-        let passing = span + media.crossing[0];
+        let passing = span + media.crossing_s[0];
         let sent = span * mark / demand.blocks + reselect + prepare + demand.blocks * reading;
         let tail = sent.max(passing + reading) - passing + overheads.read_done as f64 * S;
         let fits = cache.segments > 0 && demand.blocks <= f64::from(cache.segment_blocks);
-        let early = (cache.reports_early && fits)
+        let early = (cache.acknowledges_early && fits)
             .then(|| after(overheads.write_hit) + prepare + demand.blocks * writing + overheads.write_done as f64 * S);
         let (command, ending) = match (&overheads.early_disconnect, early) {
             (_, Some(_)) => (after(overheads.write_hit), 0.0),
             (Some(early), None) => {
-                let again = if channel.never_leaves { 0 } else { overheads.reselect_again };
+                let again = if channel.never_disconnects { 0 } else { overheads.reselect_again };
                 ((early.command + early.seek) as f64 * S, (again + overheads.write_done) as f64 * S)
             }
             (None, None) => (after(overheads.write_miss), reselect + overheads.write_done as f64 * S),
         };
-        let turn = model.turn_s();
+        let turn = model.revolution_s();
         // for a rewrite, the block passes the head again a revolution after it was read
         let round = ((command + tail + span) / turn).ceil().max(1.0) * turn - tail + ending;
         let again =
@@ -190,69 +195,69 @@ impl FixedTimes {
         // the drive has its data in time, or begins later; a revolution is lost where the scheduling policy assumed a
         // shorter command
         let reserve = if overheads.early_disconnect.is_some() { demand.blocks.min(10.0) } else { 1.0 };
-        let data = (demand.blocks * writing + prepare - media.span).max(reserve * writing + prepare);
+        let data = (demand.blocks * writing + prepare - media.transfer_s).max(reserve * writing + prepare);
         let reckoned = after(overheads.write_miss);
         FixedTimes {
-            turn,
-            read: after(overheads.read_miss) + passing + tail,
-            write: command + media.settle + span + media.crossing[1] + ending,
-            data: data - media.settle,
-            late: (command - reckoned).max(0.0) * demand.write_share,
-            early,
-            again,
+            revolution_s: turn,
+            read_s: after(overheads.read_miss) + passing + tail,
+            write_s: command + media.write_settle_s + span + media.crossing_s[1] + ending,
+            min_write_start_s: data - media.write_settle_s,
+            command_delay_s: (command - reckoned).max(0.0) * demand.write_share,
+            acknowledged_s: early,
+            rewrite: again,
         }
     }
 
-    fn read(&self, position: Moments) -> IoCost {
-        IoCost { hold_s: self.read + position.mean, after_s: 0.0, variance_s2: position.variance }
+    fn read_cost(&self, position: Moments) -> IoCost {
+        IoCost { hold_s: self.read_s + position.mean, after_s: 0.0, variance_s2: position.variance }
     }
 
-    fn write(&self, position: Moments) -> IoCost {
-        let hold_s = self.write + position.mean;
-        let after_s = self.early.map_or(0.0, |seen| (hold_s - seen).max(0.0));
+    fn write_cost(&self, position: Moments) -> IoCost {
+        let hold_s = self.write_s + position.mean;
+        let after_s = self.acknowledged_s.map_or(0.0, |seen| (hold_s - seen).max(0.0));
         IoCost { hold_s, after_s, variance_s2: position.variance }
     }
 }
 
 /// Media times of a request.
-struct Media {
+struct MediaTimes {
     /// Transfer under the head.
-    span: f64,
+    transfer_s: f64,
     /// Crossing into the next track, where that happens: of a read, and of a write, which settles longer and may lose a
     /// revolution.
-    crossing: [f64; 2],
+    crossing_s: [f64; 2],
     /// Extra settling time of a write.
-    settle: f64,
+    write_settle_s: f64,
 }
 
-impl Media {
-    fn of(model: &Model, demand: &PlacedDemand) -> Media {
+impl MediaTimes {
+    fn for_demand(model: &Model, demand: &PlacedDemand) -> MediaTimes {
         const PLACES: u32 = 8;
-        let (geometry, turn) = (model.geometry(), model.turn_s());
+        let (geometry, turn) = (model.geometry(), model.revolution_s());
         let (mut span, mut crossing) = (0.0, [0.0; 2]);
         for index in 0..PLACES {
-            let block = share(demand, (f64::from(index) + 0.5) / f64::from(PLACES));
-            let place = geometry.place(block);
-            let sectors = f64::from(geometry.sectors(&place));
+            let block = block_at_share(demand, (f64::from(index) + 0.5) / f64::from(PLACES));
+            let place = geometry.locate_block(block);
+            let sectors = f64::from(geometry.sectors_per_track(&place));
             span += turn * demand.blocks / sectors / f64::from(PLACES);
             let crossed = (demand.blocks - 1.0) / sectors;
-            let skew = model.skew_s(&place, block);
+            let skew = model.skew_time_s(&place, block);
             for (crossing, write) in crossing.iter_mut().zip([false, true]) {
                 let (skew, switch) =
-                    skew.map_or((0.0, 0.0), |(skew, next)| (skew, model.travel_s(&place, &next, write)));
+                    skew.map_or((0.0, 0.0), |(skew, next)| (skew, model.travel_time_s(&place, &next, write)));
                 let lost = ((switch - skew) / turn).ceil().max(0.0) * turn;
                 *crossing += crossed * (skew + lost) / f64::from(PLACES);
             }
         }
-        let (near, far) = (geometry.place(0), geometry.place(share(demand, 1.0)));
-        let settle = model.travel_s(&near, &far, true) - model.travel_s(&near, &far, false);
-        Media { span, crossing, settle }
+        let (near, far) = (geometry.locate_block(0), geometry.locate_block(block_at_share(demand, 1.0)));
+        let settle = model.travel_time_s(&near, &far, true) - model.travel_time_s(&near, &far, false);
+        MediaTimes { transfer_s: span, crossing_s: crossing, write_settle_s: settle }
     }
 }
 
 /// Returns the block below which a share of the requests lies. The policy picks among the waiting requests by rank,
 /// wherever they are: for non-uniform positions, distances that are shares of the stroke become shares of the requests.
-fn share(demand: &PlacedDemand, place: f64) -> u64 {
+fn block_at_share(demand: &PlacedDemand, place: f64) -> u64 {
     let known = &demand.quantiles;
     let place = place.clamp(0.0, 1.0) * (known.len() - 1) as f64;
     let low = (place as usize).min(known.len() - 2);
@@ -263,63 +268,64 @@ fn share(demand: &PlacedDemand, place: f64) -> u64 {
 /// Times of the arm.
 struct ArmTimes<'a> {
     model: &'a Model,
-    turn: f64,
+    revolution_s: f64,
     /// Lower bound of the arm's time.
-    least: f64,
-    /// Travel time at each of the [`NODES`].
-    times: [f64; NODES],
+    min_travel_s: f64,
+    /// Travel time at each of the [`TRAVEL_NODES`].
+    travel_s: [f64; TRAVEL_NODES],
 }
 
 impl ArmTimes<'_> {
-    fn of<'a>(model: &'a Model, demand: &PlacedDemand, min_travel_s: f64) -> ArmTimes<'a> {
+    fn for_demand<'a>(model: &'a Model, demand: &PlacedDemand, min_travel_s: f64) -> ArmTimes<'a> {
         let starts = if demand.quantiles.len() > 2 { 8 } else { 2 };
         let geometry = model.geometry();
-        let mut times = [0.0; NODES];
+        let mut times = [0.0; TRAVEL_NODES];
         for (node, time) in times.iter_mut().enumerate() {
-            let way = (node as f64 / (NODES - 1) as f64).powi(2);
+            let way = (node as f64 / (TRAVEL_NODES - 1) as f64).powi(2);
             for start in 0..starts {
                 let from = (1.0 - way) * (f64::from(start) + 0.5) / f64::from(starts);
-                let places = [from, from + way].map(|place| geometry.place(share(demand, place)));
-                *time += model.travel_s(&places[0], &places[1], false).max(min_travel_s) / f64::from(starts);
+                let places = [from, from + way].map(|place| geometry.locate_block(block_at_share(demand, place)));
+                *time += model.travel_time_s(&places[0], &places[1], false).max(min_travel_s) / f64::from(starts);
             }
         }
-        ArmTimes { model, turn: model.turn_s(), least: min_travel_s, times }
+        ArmTimes { model, revolution_s: model.revolution_s(), min_travel_s: min_travel_s, travel_s: times }
     }
 
     /// Moments of arm and rotation of the next request, by depth.
-    fn positioning(&self, demand: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
-        if let PositioningModel::Constant(time) = self.model.access() {
+    fn positioning_moments(&self, demand: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
+        if let PositioningModel::Constant(time) = self.model.positioning_model() {
             return [Moments { mean: time as f64 * 1e-9, variance: 0.0 }; DEPTHS];
         }
-        let exact = self.model.access() == PositioningModel::Exact;
+        let exact = self.model.positioning_model() == PositioningModel::Exact;
         if demand.order == QueuePolicy::ShortestPositioning && exact && demand.depth > 1 {
-            return self.soonest(demand, late);
+            return self.shortest_positioning(demand, late);
         }
-        let rows = SWEEPS.iter().position(|sweep| *sweep == demand.order).map(|sweep| &TRAVEL.sweeps[sweep]);
+        let rows =
+            TABULATED_POLICIES.iter().position(|sweep| *sweep == demand.order).map(|sweep| &TRAVEL_TABLE.sweeps[sweep]);
         std::array::from_fn(|depth| {
             let weights = match rows {
                 Some(rows) if depth > 0 => &rows[depth - 1],
-                _ => &TRAVEL.first_come,
+                _ => &TRAVEL_TABLE.first_come,
             };
-            let mean: f64 = weights.iter().zip(&self.times).map(|(weight, time)| weight * time).sum();
-            let square: f64 = weights.iter().zip(&self.times).map(|(weight, time)| weight * time * time).sum();
-            let rotation = if exact { self.turn * self.turn / 12.0 } else { 0.0 };
-            Moments { mean: mean + self.turn / 2.0, variance: (square - mean * mean).max(0.0) + rotation }
+            let mean: f64 = weights.iter().zip(&self.travel_s).map(|(weight, time)| weight * time).sum();
+            let square: f64 = weights.iter().zip(&self.travel_s).map(|(weight, time)| weight * time * time).sum();
+            let rotation = if exact { self.revolution_s * self.revolution_s / 12.0 } else { 0.0 };
+            Moments { mean: mean + self.revolution_s / 2.0, variance: (square - mean * mean).max(0.0) + rotation }
         })
     }
 
     /// Minimum of independent times of arm and rotation, averaged over arm positions. Requests left behind are the
     /// expensive ones, so that the minimum of n behaves like the minimum of 1.11 n^0.85 independent ones: within 3 % of
     /// the simulated drives up to n = 64.
-    fn soonest(&self, demand: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
+    fn shortest_positioning(&self, demand: &PlacedDemand, late: f64) -> [Moments; DEPTHS] {
         const PLACES: usize = 6;
-        let longest = self.times.iter().fold(0.0, |a: f64, b| a.max(*b)) + self.turn;
+        let longest = self.travel_s.iter().fold(0.0, |a: f64, b| a.max(*b)) + self.revolution_s;
         let mut sums = [ArmSums::default(); 2 * DEPTHS - 1];
         for place in 0..PLACES {
             let middle = (place as f64 + 0.5) / PLACES as f64;
-            self.soonest_from(demand, middle, longest, &mut sums);
+            self.add_shortest_positioning(demand, middle, longest, &mut sums);
         }
-        let halves = sums.map(|sums| sums.moments(PLACES as f64, late, self.turn));
+        let halves = sums.map(|sums| sums.to_moments(PLACES as f64, late, self.revolution_s));
         std::array::from_fn(|depth| {
             let depth = depth as f64;
             let row = 2.0 * if depth < 1.0 { depth } else { 1.0 + 0.85 * (depth - 1.0) };
@@ -333,11 +339,17 @@ impl ArmTimes<'_> {
     }
 
     /// Adds the sums for an arm at one position: row `i` for the minimum of 2 to the power of i/2 requests.
-    fn soonest_from(&self, demand: &PlacedDemand, place: f64, longest: f64, sums: &mut [ArmSums; 2 * DEPTHS - 1]) {
+    fn add_shortest_positioning(
+        &self,
+        demand: &PlacedDemand,
+        place: f64,
+        longest: f64,
+        sums: &mut [ArmSums; 2 * DEPTHS - 1],
+    ) {
         const WAYS: usize = 10;
         const STEPS: usize = 48;
         let geometry = self.model.geometry();
-        let from = geometry.place(share(demand, place));
+        let from = geometry.locate_block(block_at_share(demand, place));
         let step = longest / STEPS as f64;
         // probability that a request is not reached by the middle of each step, and that its seek ends in it
         let (mut later, mut arrives) = ([0.0; STEPS], [0.0; STEPS]);
@@ -345,11 +357,11 @@ impl ArmTimes<'_> {
             for way in 0..WAYS {
                 let root = (way as f64 + 0.5) / WAYS as f64;
                 let weight = 2.0 * root / WAYS as f64 * side.abs();
-                let to = geometry.place(share(demand, place + side * root * root));
-                let travel = self.model.travel_s(&from, &to, false).max(self.least);
+                let to = geometry.locate_block(block_at_share(demand, place + side * root * root));
+                let travel = self.model.travel_time_s(&from, &to, false).max(self.min_travel_s);
                 arrives[((travel / step) as usize).min(STEPS - 1)] += weight;
                 for (bin, later) in later.iter_mut().enumerate() {
-                    let rotated = ((bin as f64 + 0.5) * step - travel) / self.turn;
+                    let rotated = ((bin as f64 + 0.5) * step - travel) / self.revolution_s;
                     *later += weight * (1.0 - rotated.clamp(0.0, 1.0));
                 }
             }
@@ -362,7 +374,7 @@ impl ArmTimes<'_> {
                 let none = power[bin];
                 sums.mean += none * step;
                 sums.square += none * (2.0 * bin as f64 + 1.0) * step * step;
-                sums.just += count * none * arrives[bin];
+                sums.just_in_time += count * none * arrives[bin];
                 power[bin] = none * none;
             }
         }
@@ -375,15 +387,15 @@ struct ArmSums {
     mean: f64,
     square: f64,
     /// Probability density, per revolution, of chosen requests without rotational latency.
-    just: f64,
+    just_in_time: f64,
 }
 
 impl ArmSums {
     /// Returns the moments. A request that was expected just in time, and whose command then takes `late` longer, costs
     /// another revolution.
-    fn moments(&self, places: f64, late: f64, turn: f64) -> Moments {
+    fn to_moments(&self, places: f64, late: f64, turn: f64) -> Moments {
         let (mean, square) = (self.mean / places, self.square / places);
-        let missed = (self.just / places * late / turn).min(1.0);
+        let missed = (self.just_in_time / places * late / turn).min(1.0);
         let variance = (square - mean * mean).max(0.0) + missed * (1.0 - missed) * turn * turn;
         Moments { mean: mean + missed * turn, variance }
     }

@@ -4,9 +4,10 @@
 //! closed networks of queues", 1979; nothing is subtracted for open arrivals). Services, forks and depths are modelled
 //! as for one load.
 
-use super::bucket::{BucketBacklog, BucketDemand, bucket};
+use super::bucket::{BucketBacklog, BucketDemand, solve_bucket};
 use super::network::{
-    AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, NetworkState, ServiceDemand, share_at_random,
+    AnalyticNetwork, CenterLoad, CenterRound, CenterState, ClassResponse, NetworkState, ServiceDemand,
+    random_arrival_share,
 };
 
 /// A load's demand: users, or arrivals at a rate.
@@ -18,11 +19,11 @@ pub(super) struct LoadChain {
     pub think_s: f64,
     pub think_cv2: f64,
     /// Random arrivals, requests per second.
-    pub rate: f64,
+    pub arrivals_per_s: f64,
     /// Instead of a rate: another chain, and the number of requests for each of its requests.
     pub follows: Option<(usize, f64)>,
     /// Upper bound of the users' request rate, per second.
-    pub most_per_s: f64,
+    pub max_per_s: f64,
 }
 
 /// Throughput and response time of a load.
@@ -40,19 +41,19 @@ pub(super) struct ChainState {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MixedState {
     /// True if the fixed point was found.
-    pub settled: bool,
+    pub has_converged: bool,
     pub chains: Vec<ChainState>,
     pub centers: Vec<CenterState>,
 }
 
 /// Largest number of rounds, and the relative change at which the iteration stops.
-const ROUNDS: usize = 400;
-const STILL: f64 = 1e-5;
+const MAX_ROUNDS: usize = 400;
+const CONVERGED_CHANGE: f64 = 1e-5;
 /// Relative change of a full step that still counts as converged.
-const SETTLED: f64 = 0.01;
+const ACCEPTED_CHANGE: f64 = 0.01;
 
 /// State of the fixed-point iteration.
-struct Iteration<'a> {
+struct FixedPoint<'a> {
     network: AnalyticNetwork,
     /// Shares of the classes within their chains.
     shares: Vec<f64>,
@@ -61,42 +62,42 @@ struct Iteration<'a> {
     /// By chain, then center: mean queue.
     queues: Vec<Vec<f64>>,
     /// Results at the buckets.
-    known: Vec<Option<CenterRound>>,
+    bucket_rounds: Vec<Option<CenterRound>>,
     /// By chain: total wait of a request at buckets, s, and its variance.
-    bucketed: Vec<(f64, f64)>,
+    bucket_waits: Vec<(f64, f64)>,
     /// Extra wait of writes at each center where background work cannot keep up, s.
     held_s: Vec<f64>,
 }
 
 impl AnalyticNetwork {
     /// Solves for several loads. `None` if more requests arrive than can be served.
-    pub fn mixed(&self, chains: &[LoadChain]) -> Option<MixedState> {
-        let mut iteration = Iteration {
+    pub fn solve_mixed(&self, chains: &[LoadChain]) -> Option<MixedState> {
+        let mut iteration = FixedPoint {
             network: self.clone(),
             shares: self.classes.iter().map(|class| class.share).collect(),
             chains,
             state: MixedState {
-                settled: false,
+                has_converged: false,
                 chains: vec![ChainState::default(); chains.len()],
                 centers: vec![CenterState::default(); self.centers.len()],
             },
             queues: vec![vec![0.0; self.centers.len()]; chains.len()],
-            known: vec![None; self.centers.len()],
-            bucketed: vec![(0.0, 0.0); chains.len()],
+            bucket_rounds: vec![None; self.centers.len()],
+            bucket_waits: vec![(0.0, 0.0); chains.len()],
             held_s: vec![0.0; self.centers.len()],
         };
         for (state, chain) in iteration.state.chains.iter_mut().zip(chains) {
-            state.throughput = if chain.users > 0.0 { 1e-3 * chain.users } else { chain.rate };
+            state.throughput = if chain.users > 0.0 { 1e-3 * chain.users } else { chain.arrivals_per_s };
         }
-        iteration.bare();
+        iteration.start_without_queues();
         let (mut weight, mut last) = (1.0f64, f64::INFINITY);
-        for round in 0..ROUNDS {
-            let moved = iteration.round(weight)?;
-            iteration.state.settled = moved < SETTLED;
+        for round in 0..MAX_ROUNDS {
+            let moved = iteration.run_round(weight)?;
+            iteration.state.has_converged = moved < ACCEPTED_CHANGE;
             // grows the step while the iteration approaches the fixed point
             weight = if moved < 0.7 * last { (weight * 1.5).min(1.0) } else { (weight * 0.7).max(0.03) };
             last = moved;
-            if moved < STILL && round > 3 {
+            if moved < CONVERGED_CHANGE && round > 3 {
                 break;
             }
         }
@@ -105,10 +106,10 @@ impl AnalyticNetwork {
     }
 }
 
-impl Iteration<'_> {
+impl FixedPoint<'_> {
     /// Starts with the throughput of users that meet no queues, as far as the centers allow.
-    fn bare(&mut self) {
-        let nothing = vec![CenterRound::NOTHING; self.network.centers.len()];
+    fn start_without_queues(&mut self) {
+        let nothing = vec![CenterRound::IDLE; self.network.centers.len()];
         let loads = vec![CenterLoad::default(); self.network.centers.len()];
         for (index, chain) in self.chains.iter().enumerate() {
             if chain.users <= 0.0 {
@@ -118,7 +119,7 @@ impl Iteration<'_> {
             for (class, share) in self.network.classes.iter().zip(&self.shares) {
                 for step in class.steps.iter().filter(|_| class.chain == index) {
                     let sum = if step.is_before { &mut before_s } else { &mut response };
-                    *sum += share * self.network.step(step, &nothing, &loads);
+                    *sum += share * self.network.step_response(step, &nothing, &loads);
                 }
             }
             let throughput = chain.users / (chain.think_s + before_s + response).max(1e-9);
@@ -127,10 +128,13 @@ impl Iteration<'_> {
     }
 
     /// Share of the arrivals that are random, not triggered by a completion.
-    fn at_random(&self, total: f64) -> f64 {
+    fn random_share(&self, total: f64) -> f64 {
         let each = self.chains.iter().zip(&self.state.chains).map(|(chain, state)| {
-            let random =
-                if chain.users > 0.0 { share_at_random(chain.think_s + state.before_s, state.response) } else { 1.0 };
+            let random = if chain.users > 0.0 {
+                random_arrival_share(chain.think_s + state.before_s, state.response)
+            } else {
+                1.0
+            };
             random * state.throughput
         });
         each.sum::<f64>() / total
@@ -138,17 +142,17 @@ impl Iteration<'_> {
 
     /// Runs one round and returns the largest relative change of throughput and response. `None` if open arrivals are
     /// too many.
-    fn round(&mut self, weight: f64) -> Option<f64> {
+    fn run_round(&mut self, weight: f64) -> Option<f64> {
         let total: f64 = self.state.chains.iter().map(|chain| chain.throughput).sum();
         for (class, share) in self.network.classes.iter_mut().zip(&self.shares) {
             class.share = share * self.state.chains[class.chain].throughput / total;
         }
         let centers = self.network.centers.len();
-        let loads: Vec<CenterLoad> = (0..centers).map(|index| self.network.load(index)).collect();
+        let loads: Vec<CenterLoad> = (0..centers).map(|index| self.network.center_load(index)).collect();
         let now = NetworkState { throughput: total, centers: self.state.centers.clone(), ..NetworkState::default() };
-        let random = self.at_random(total);
-        let buckets = self.buckets(&loads)?;
-        self.known.copy_from_slice(&buckets);
+        let random = self.random_share(total);
+        let buckets = self.solve_buckets(&loads)?;
+        self.bucket_rounds.copy_from_slice(&buckets);
         let mut moved = 0.0f64;
         let mut busy = vec![0.0; centers];
         for index in 0..self.chains.len() {
@@ -156,8 +160,8 @@ impl Iteration<'_> {
                 .map(|center| match buckets[center] {
                     Some(found) => found,
                     None => {
-                        let seen = self.seen(index, center);
-                        let mut met = self.network.meet(center, random, None, &seen, &now, &loads[center]);
+                        let seen = self.state_seen_by_chain(index, center);
+                        let mut met = self.network.meet_center(center, random, None, &seen, &now, &loads[center]);
                         met.wait += self.held_s[center];
                         // with at least as many servers as users, no request waits
                         let users = self.chains.iter().map(|c| if c.users > 0.0 { c.users } else { f64::INFINITY });
@@ -171,9 +175,9 @@ impl Iteration<'_> {
             for (busy, met) in busy.iter_mut().zip(&met) {
                 *busy += met.hold * self.state.chains[index].throughput / total;
             }
-            moved = moved.max(self.chain(index, &met, &loads, weight));
+            moved = moved.max(self.update_chain(index, &met, &loads, weight));
         }
-        self.hold(total)?;
+        self.hold_writes(total)?;
         for index in 0..centers {
             let center = &self.network.centers[index];
             let queue: f64 = self.queues.iter().map(|queues| queues[index]).sum();
@@ -189,7 +193,7 @@ impl Iteration<'_> {
     /// Part of a center's utilization due to open arrivals.
     fn open_share(&self, index: usize, total: f64, busy: f64) -> f64 {
         let (mut open, mut all) = (0.0, 0.0);
-        for (class, _, _, ios) in self.network.visits(index) {
+        for (class, _, _, ios) in self.network.center_visits(index) {
             let ios = class.share * ios;
             all += ios;
             open += if self.chains[class.chain].users > 0.0 { 0.0 } else { ios };
@@ -198,7 +202,7 @@ impl Iteration<'_> {
     }
 
     /// State of a center as seen by an arriving request of a chain.
-    fn seen(&self, chain: usize, center: usize) -> CenterState {
+    fn state_seen_by_chain(&self, chain: usize, center: usize) -> CenterState {
         let found = self.state.centers[center];
         let users = self.chains[chain].users;
         if users <= 0.0 {
@@ -210,7 +214,7 @@ impl Iteration<'_> {
     }
 
     /// Updates a chain's response, throughput and queues; returns the relative change.
-    fn chain(&mut self, index: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
+    fn update_chain(&mut self, index: usize, met: &[CenterRound], loads: &[CenterLoad], weight: f64) -> f64 {
         let network = &self.network;
         let mut state = ChainState::default();
         let (mut queues, mut bucketed) = (vec![0.0; met.len()], (0.0, 0.0));
@@ -226,9 +230,9 @@ impl Iteration<'_> {
                 }
                 for visit in &step.visits {
                     let (center, met) = (&network.centers[visit.center], &met[visit.center]);
-                    let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-                    let wait = met.waited(visit.work, step.kind);
-                    queues[visit.center] += share * step.ios * visit.times * (wait + cost.seen_s());
+                    let cost = center.io_cost(visit.work, step.kind, &met.depths, met.undisturbed);
+                    let wait = met.visit_wait_s(visit.work, step.kind);
+                    queues[visit.center] += share * step.ios * visit.times * (wait + cost.response_s());
                     if center.window_s.is_some() {
                         bucketed = (bucketed.0 + share * met.wait, bucketed.1 + share * met.wait_variance);
                     }
@@ -241,9 +245,9 @@ impl Iteration<'_> {
         let next = match chain.users > 0.0 {
             true => {
                 let round_s = chain.think_s + state.before_s + state.response;
-                (chain.users / round_s.max(1e-12)).min(chain.most_per_s)
+                (chain.users / round_s.max(1e-12)).min(chain.max_per_s)
             }
-            false => chain.rate,
+            false => chain.arrivals_per_s,
         };
         let next = chain.follows.map_or(next, |(leader, ratio)| ratio * self.state.chains[leader].throughput);
         let moved = (next / last.throughput - 1.0).abs().max((state.response / last.response - 1.0).abs());
@@ -252,23 +256,23 @@ impl Iteration<'_> {
             let new = new * state.throughput / network.centers[center].members;
             *old += (new - *old) * weight;
         }
-        let old = &mut self.bucketed[index];
+        let old = &mut self.bucket_waits[index];
         *old = (old.0 + (bucketed.0 - old.0) * weight, old.1 + (bucketed.1 - old.1) * weight);
         self.state.chains[index] = state;
         moved
     }
 
     /// Delays writes whose background work cannot keep up. `None` if open arrivals cause it.
-    fn hold(&mut self, total: f64) -> Option<()> {
+    fn hold_writes(&mut self, total: f64) -> Option<()> {
         let users: f64 = self.chains.iter().map(|chain| chain.users).sum();
         for index in 0..self.held_s.len() {
-            let busy = total * self.network.behind(index);
+            let busy = total * self.network.background_work_s(index);
             if busy > 1.0 && (users <= 0.0 || self.open_share(index, total, busy) >= 1.0) {
                 return None;
             }
             if busy > 1.0 || self.held_s[index] > 0.0 {
                 // half of Newton's step for users / (cycle + waits)
-                let visits: f64 = self.network.visits(index).map(|(class, _, _, ios)| class.share * ios).sum();
+                let visits: f64 = self.network.center_visits(index).map(|(class, _, _, ios)| class.share * ios).sum();
                 let step = 0.5 * (busy - 1.0) / busy.max(0.1) * users / (total * visits.max(1e-9));
                 self.held_s[index] = (self.held_s[index] + step).max(0.0);
             }
@@ -277,34 +281,34 @@ impl Iteration<'_> {
     }
 
     /// Returns the waits at token buckets.
-    fn buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
+    fn solve_buckets(&self, loads: &[CenterLoad]) -> Option<Vec<Option<CenterRound>>> {
         let each = |index: usize| match self.network.centers[index].window_s {
             // the limit that is not the tighter one
-            Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited(index, &loads[index]))),
+            Some(window_s) if window_s.is_infinite() => Some(Some(self.unlimited_bucket(index, &loads[index]))),
             Some(window_s) if loads[index].ios > 0.0 => {
                 // with open arrivals only, the result is the same in every round
-                match self.known[index] {
+                match self.bucket_rounds[index] {
                     Some(known) if self.chains.iter().all(|chain| chain.users <= 0.0 && chain.follows.is_none()) => {
                         Some(Some(known))
                     }
-                    _ => self.bucket(index, window_s, &loads[index]).map(Some),
+                    _ => self.solve_bucket_center(index, window_s, &loads[index]).map(Some),
                 }
             }
-            Some(_) => Some(Some(CenterRound::NOTHING)),
+            Some(_) => Some(Some(CenterRound::IDLE)),
             None => Some(None),
         };
         (0..self.network.centers.len()).map(each).collect()
     }
 
-    fn unlimited(&self, index: usize, load: &CenterLoad) -> CenterRound {
-        let hold = self.network.visits(index).map(|(class, _, work, ios)| match work {
+    fn unlimited_bucket(&self, index: usize, load: &CenterLoad) -> CenterRound {
+        let hold = self.network.center_visits(index).map(|(class, _, work, ios)| match work {
             ServiceDemand::Fixed(time, _) => class.share * ios * time,
             ServiceDemand::ByDepth | ServiceDemand::InTurns(_) => 0.0,
         });
-        CenterRound { hold: hold.sum::<f64>() / load.ios.max(1e-300), ..CenterRound::NOTHING }
+        CenterRound { hold: hold.sum::<f64>() / load.ios.max(1e-300), ..CenterRound::IDLE }
     }
 
-    fn bucket(&self, index: usize, window_s: f64, load: &CenterLoad) -> Option<CenterRound> {
+    fn solve_bucket_center(&self, index: usize, window_s: f64, load: &CenterLoad) -> Option<CenterRound> {
         let members = self.network.centers[index].members;
         let (mut times, mut visits) = (Vec::new(), vec![0.0; self.chains.len()]);
         let (mut hold, mut steps) = (0.0, vec![0.0; self.chains.len()]);
@@ -326,41 +330,44 @@ impl Iteration<'_> {
                 open_per_s += self.state.chains[chain].throughput * visits;
                 continue;
             }
-            let (pause, spread) = self.cycle(chain);
+            let (pause, spread) = self.cycle_outside_buckets(chain);
             users.push([self.chains[chain].users, pause, *visits, steps[chain]]);
             varies = spread;
         }
         // users that wait at other members do not arrive here: their number follows from the wait being solved for
-        let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all);
+        let elsewhere = (1.0 - 1.0 / members) * (1.0 - load.all_share);
         let with = |wait: f64| {
             let here = |[users, pause, visits, steps]: &[f64; 4]| {
                 let waits = steps * wait;
                 (users * (1.0 - elsewhere * waits / (pause + waits)), pause / visits)
             };
             let closed: Vec<(f64, f64)> = users.iter().map(here).collect();
-            Some((bucket(&BucketDemand { times: &times, window_s, open_per_s, closed: &closed })?, closed))
+            Some((
+                solve_bucket(&BucketDemand { service_times: &times, window_s, open_per_s, closed_users: &closed })?,
+                closed,
+            ))
         };
         let first = with(0.0)?;
         let (found, closed) = match elsewhere > 0.0 && !users.is_empty() {
-            true => brought_about(first, with)?,
+            true => find_consistent_wait(first, with)?,
             false => first,
         };
         let (wait, variance) = match (&closed[..], open_per_s <= 0.0) {
             ([(users, pause)], true) => {
                 // users with constant cycles run in lockstep
-                let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all } else { 1.0 };
+                let random = 1.0 - (1.0 - varies) * if members > 1.0 { load.all_share } else { 1.0 };
                 let in_step = (users * hold - pause).max(0.0);
                 (random * found.wait_s + (1.0 - random) * in_step, random * found.wait_variance_s2)
             }
             _ => (found.wait_s, found.wait_variance_s2),
         };
-        Some(CenterRound { wait, wait_again: wait, wait_variance: variance, hold, ..CenterRound::NOTHING })
+        Some(CenterRound { wait, wait_again: wait, wait_variance: variance, hold, ..CenterRound::IDLE })
     }
 
     /// Returns the time that a user spends outside of buckets between two requests, s, and its squared coefficient of
     /// variation, at most 1.
-    fn cycle(&self, chain: usize) -> (f64, f64) {
-        let (load, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucketed[chain]);
+    fn cycle_outside_buckets(&self, chain: usize) -> (f64, f64) {
+        let (load, state, waits) = (&self.chains[chain], &self.state.chains[chain], self.bucket_waits[chain]);
         let apart_s = load.think_s + state.before_s;
         let pause = (apart_s + state.response - waits.0).max(1e-12);
         let spread: f64 = state.kinds.iter().map(|(share, _, _, variance)| share * variance).sum();
@@ -387,7 +394,7 @@ impl Iteration<'_> {
 type BucketRound = (BucketBacklog, Vec<(f64, f64)>);
 
 /// Finds the wait that is consistent with itself, by false position with the Illinois rule.
-fn brought_about(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
+fn find_consistent_wait(first: BucketRound, with: impl Fn(f64) -> Option<BucketRound>) -> Option<BucketRound> {
     let wait = first.0.wait_s;
     let ((mut low, mut over), (mut high, mut under), mut found) = ((0.0, wait), (wait, f64::NAN), first);
     for _ in 0..24 {

@@ -1,10 +1,13 @@
 //! Solves a system in microseconds, where the simulation takes seconds: mean service times of devices in closed form,
 //! and mean value analysis over them. `docs/analytic.md` describes the methods and their accuracy.
 
+mod array_members;
 mod bucket;
 mod build;
 mod credits;
 mod device;
+mod fork_step;
+mod io_costs;
 mod mechanical;
 mod mixed;
 mod network;
@@ -12,14 +15,11 @@ mod open;
 mod percentile;
 mod places;
 mod requests;
-mod served;
-mod sets;
-mod side_by_side;
+mod shared_parts;
 mod steady;
-mod steps;
 
-pub use mechanical::{DriveDemand, mechanical};
-pub use served::{DEPTHS, Depths, IoCost, LoadCosts, at_depth};
+pub use io_costs::{DEPTHS, Depths, IoCost, LoadCosts, cost_at_depth};
+pub use mechanical::{DriveDemand, mechanical_costs};
 
 use crate::array::ArrayError;
 use crate::load::{ArrivalBatch, DurationDistribution, LoadSpec, OperationClass};
@@ -168,7 +168,7 @@ impl WorkloadSolution {
     /// variances; `docs/analytic.md` states its error.
     pub fn percentile_s(&self, share: f64) -> f64 {
         let kinds: Vec<_> = self.kinds.iter().map(|(share, _, mean, variance)| (*share, *mean, *variance)).collect();
-        percentile::percentile(&kinds, share)
+        percentile::mixture_percentile(&kinds, share)
     }
 }
 
@@ -179,7 +179,7 @@ impl SystemSolution {
     }
 
     /// Combines workloads and utilizations.
-    fn of(workloads: Vec<WorkloadSolution>, utilisations: Vec<(String, f64)>) -> SystemSolution {
+    fn from_workloads(workloads: Vec<WorkloadSolution>, utilisations: Vec<(String, f64)>) -> SystemSolution {
         let throughput_per_s: f64 = workloads.iter().map(|workload| workload.throughput_per_s).sum();
         let (mut sums, mut shares) = ([0.0; 2], [0.0; 2]);
         for workload in &workloads {
@@ -208,12 +208,12 @@ impl SystemSolution {
 /// # Errors
 /// An error names the part that cannot be solved.
 pub fn solve(system: &System) -> Result<SystemSolution, UnsolvedReason> {
-    check(system)?;
-    credits::over_time(system)
+    check_solvable(system)?;
+    credits::solve_over_time(system)
 }
 
 /// Refuses parts that the analysis does not cover.
-fn check(system: &System) -> Result<(), UnsolvedReason> {
+fn check_solvable(system: &System) -> Result<(), UnsolvedReason> {
     let refuse = |of: &str, part| Err(UnsolvedReason::Part { of: of.to_owned(), part });
     if !system.events.is_empty() {
         return refuse(&system.name, UnsolvedPart::Event);
@@ -223,7 +223,7 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
     }
     for controller in &system.controllers {
         let parts = [
-            (controller.outstanding.is_some(), UnsolvedPart::Gate),
+            (controller.max_outstanding.is_some(), UnsolvedPart::Gate),
             (controller.transfer_blocks.is_some(), UnsolvedPart::Split),
         ];
         if let Some((_, part)) = parts.into_iter().find(|(there, _)| *there) {
@@ -241,19 +241,25 @@ fn check(system: &System) -> Result<(), UnsolvedReason> {
 }
 
 /// From this limit of outstanding operations on, no queue in a steady state comes near it.
-const UNLIMITED: u32 = 1000;
+const MIN_UNLIMITED_OUTSTANDING: u32 = 1000;
 
 /// Returns a workload's demand.
-fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
+fn load_chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
     let refuse = |part| Err(UnsolvedReason::Part { of: workload.name.clone(), part });
-    let no_load =
-        LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
+    let no_load = LoadChain {
+        users: 0.0,
+        think_s: 0.0,
+        think_cv2: 0.0,
+        arrivals_per_s: 0.0,
+        follows: None,
+        max_per_s: f64::INFINITY,
+    };
     match &workload.load {
         LoadSpec::Closed(spec) if !spec.phases.is_empty() => refuse(UnsolvedPart::Phases),
         LoadSpec::Closed(spec) => {
             // each operation in flight has its own think time
             let users = f64::from(spec.users) * f64::from(spec.outstanding);
-            let pause_s = pause_s(&spec.classes);
+            let pause_s = mean_pause_s(&spec.classes);
             let think_s = spec.think.mean_s() + pause_s;
             let think_cv2 = match spec.think {
                 _ if pause_s > 0.0 => 1.0,
@@ -270,14 +276,14 @@ fn chain(workload: &Workload) -> Result<LoadChain, UnsolvedReason> {
             refuse(UnsolvedPart::Batches)
         }
         // beyond the limit, arrivals are lost
-        LoadSpec::Open(spec) if spec.most_outstanding < UNLIMITED => refuse(UnsolvedPart::Gate),
-        LoadSpec::Open(spec) => Ok(LoadChain { rate: 1.0 / spec.gap.mean_s(), ..no_load }),
-        _ => classes(workload).map(|_| no_load),
+        LoadSpec::Open(spec) if spec.most_outstanding < MIN_UNLIMITED_OUTSTANDING => refuse(UnsolvedPart::Gate),
+        LoadSpec::Open(spec) => Ok(LoadChain { arrivals_per_s: 1.0 / spec.gap.mean_s(), ..no_load }),
+        _ => operation_classes(workload).map(|_| no_load),
     }
 }
 
 /// Mean pause before a request that uses no solved part, s: for the user it is think time.
-fn pause_s(classes: &[OperationClass]) -> f64 {
+fn mean_pause_s(classes: &[OperationClass]) -> f64 {
     let class_pause =
         |class: &OperationClass| class.transfers.iter().map(|transfer| transfer.pause.mean_s()).sum::<f64>();
     let all: f64 = classes.iter().map(|class| class.weight).sum();
@@ -286,7 +292,7 @@ fn pause_s(classes: &[OperationClass]) -> f64 {
 }
 
 /// Returns the operation classes of a workload.
-fn classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
+fn operation_classes(workload: &Workload) -> Result<&[OperationClass], UnsolvedReason> {
     let other = |load| Err(UnsolvedReason::Load { of: workload.name.clone(), load });
     match &workload.load {
         LoadSpec::Closed(spec) => Ok(&spec.classes),

@@ -4,8 +4,8 @@
 //! network is solved for one user, two and so on. `docs/analytic.md` describes the extensions and the reasons for them;
 //! their constants were fitted on simulations of systems that are not in the grid.
 
-use super::served::{Depths, IoCost, LoadCosts};
-pub(super) use super::steps::{ForkStep, IoKind, ServiceDemand, Visit};
+pub(super) use super::fork_step::{ForkStep, IoKind, ServiceDemand, Visit};
+use super::io_costs::{Depths, IoCost, LoadCosts};
 
 /// One kind of request.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,9 +33,9 @@ pub(super) struct NetworkCenter {
     /// Members reorder their queues independently.
     pub reorders: bool,
     /// Costs of I/Os by depth.
-    pub served: LoadCosts,
+    pub costs: LoadCosts,
     /// Background work per write, as long as it can keep up, s.
-    pub behind_s: f64,
+    pub background_write_s: f64,
     /// For a token bucket: unused capacity of this time may be used at once, s.
     pub window_s: Option<f64>,
 }
@@ -76,17 +76,17 @@ pub(super) type ClassResponse = (f64, bool, f64, f64);
 pub(super) struct CenterLoad {
     pub ios: f64,
     /// Share of a member's I/Os that another member of the fork also gets.
-    common: f64,
+    common_share: f64,
     /// Share of a member's I/Os that all members get.
-    pub all: f64,
+    pub all_share: f64,
     /// Reduction of the queue found, relative to random choice, because members are used in turn, I/Os.
-    less: f64,
+    in_turn_discount: f64,
     /// Degree to which members are used in turn instead of at random.
-    turns: f64,
+    in_turn_share: f64,
     /// Some of its work continues in the background.
-    after: bool,
+    has_background: bool,
     /// Share of its I/Os that continue after their acknowledgement.
-    pub early: f64,
+    pub early_share: f64,
     /// Some of its work depends on the queue depth.
     pub by_depth: bool,
     /// Some of its work is time-sliced.
@@ -104,7 +104,7 @@ pub(super) struct CenterRound {
     pub wait_again: f64,
     pub wait_variance: f64,
     /// Share of the wait's variance that members with the same requests do not have in common.
-    pub apart: f64,
+    pub uncommon_share: f64,
     pub hold: f64,
 }
 
@@ -118,12 +118,12 @@ pub(super) struct CenterService {
 
 impl CenterRound {
     /// Returns the wait of a visit.
-    pub fn waited(&self, work: ServiceDemand, kind: IoKind) -> f64 {
-        if kind == IoKind::Again { self.wait_again } else { self.wait * work.turns() }
+    pub fn visit_wait_s(&self, work: ServiceDemand, kind: IoKind) -> f64 {
+        if kind == IoKind::Rewrite { self.wait_again } else { self.wait * work.turn_count() }
     }
 
     /// State of a center that nothing visits.
-    pub const NOTHING: CenterRound = CenterRound {
+    pub const IDLE: CenterRound = CenterRound {
         depths: Depths::NONE,
         undisturbed: 1.0,
         queue: 0.0,
@@ -131,35 +131,35 @@ impl CenterRound {
         wait: 0.0,
         wait_again: 0.0,
         wait_variance: 0.0,
-        apart: 0.0,
+        uncommon_share: 0.0,
         hold: 0.0,
     };
 }
 
 /// Weight of the members that one request's steps use in turn; 1 would be that of reads from copies in turn.
-const TURNED: f64 = 0.8;
+const IN_TURN_WEIGHT: f64 = 0.8;
 /// Square of the wait, in services, that remains where members are used in turn and just suffice.
-const UNEVEN: f64 = 0.0144;
+const IN_TURN_WAIT_SQUARED: f64 = 0.0144;
 /// Part of the unevenness of waits that reads in turn remove.
-const EVEN: f64 = 0.75;
+const IN_TURN_EVENNESS: f64 = 0.75;
 
 impl NetworkCenter {
     /// A station with a number of servers.
-    pub fn station(servers: f64) -> NetworkCenter {
+    pub fn with_servers(servers: f64) -> NetworkCenter {
         NetworkCenter { members: 1.0, servers, group: 1.0, in_turn: 1.0, ..NetworkCenter::default() }
     }
 
-    pub(super) fn cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
-        let served = &self.served;
+    pub(super) fn io_cost(&self, work: ServiceDemand, kind: IoKind, depths: &Depths, undisturbed: f64) -> IoCost {
+        let served = &self.costs;
         match (work, kind) {
             (ServiceDemand::Fixed(hold_s, variance_s2), _) => IoCost { hold_s, after_s: 0.0, variance_s2 },
             (ServiceDemand::InTurns(hold_s), _) => IoCost { hold_s, after_s: 0.0, variance_s2: hold_s * hold_s },
-            (_, IoKind::Read) => depths.cost(&served.read),
-            (_, IoKind::Write) => depths.cost(&served.write),
-            (_, IoKind::Again) => {
+            (_, IoKind::Read) => depths.mean_cost(&served.read),
+            (_, IoKind::Write) => depths.mean_cost(&served.write),
+            (_, IoKind::Rewrite) => {
                 // one of two members waits for the other, and then writes later
-                let far = depths.cost(&served.write);
-                let (now, late) = (served.again, served.again_late);
+                let far = depths.mean_cost(&served.write);
+                let (now, late) = (served.rewrite, served.late_rewrite);
                 let mix =
                     |now: f64, late: f64, far: f64| undisturbed * (0.5 * now + 0.5 * late) + (1.0 - undisturbed) * far;
                 IoCost {
@@ -174,7 +174,10 @@ impl NetworkCenter {
 
 impl AnalyticNetwork {
     /// Lists all visits to a center: the class, the step, the visit's work, and its I/Os.
-    pub(super) fn visits(&self, center: usize) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand, f64)> {
+    pub(super) fn center_visits(
+        &self,
+        center: usize,
+    ) -> impl Iterator<Item = (&NetworkClass, &ForkStep, ServiceDemand, f64)> {
         let steps = self.classes.iter().flat_map(|class| class.steps.iter().map(move |step| (class, step)));
         steps.flat_map(move |(class, step)| {
             let here = step.visits.iter().filter(move |visit| visit.center == center);
@@ -182,65 +185,65 @@ impl AnalyticNetwork {
         })
     }
 
-    pub(super) fn load(&self, index: usize) -> CenterLoad {
+    pub(super) fn center_load(&self, index: usize) -> CenterLoad {
         let center = &self.centers[index];
         let mut load = CenterLoad::default();
-        for (class, step, work, ios) in self.visits(index) {
+        for (class, step, work, ios) in self.center_visits(index) {
             let ios = class.share * ios;
             load.ios += ios;
             let common = ios * (step.ios - 1.0).max(0.0) / (center.group - 1.0).max(1.0);
-            load.common += common;
-            load.all += common * step.ios / center.members;
+            load.common_share += common;
+            load.all_share += common * step.ios / center.members;
             if work == ServiceDemand::ByDepth {
-                let served = &center.served;
+                let served = &center.costs;
                 load.by_depth = true;
-                let is_early = step.kind != IoKind::Read && served.write[0].after_s + served.again.after_s > 0.0;
-                load.after |= is_early;
-                load.early += if is_early { ios } else { 0.0 };
+                let is_early = step.kind != IoKind::Read && served.write[0].after_s + served.rewrite.after_s > 0.0;
+                load.has_background |= is_early;
+                load.early_share += if is_early { ios } else { 0.0 };
             }
             load.in_turns |= matches!(work, ServiceDemand::InTurns(_));
             if step.is_before {
                 // no other member has received anything of this request yet
             } else if step.kind == IoKind::Read && step.ios <= 1.0 && class.uses <= 1.0 {
-                load.less += ios * (center.in_turn - 1.0) / center.members;
-                load.turns += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
+                load.in_turn_discount += ios * (center.in_turn - 1.0) / center.members;
+                load.in_turn_share += if center.in_turn > 1.0 { ios * center.in_turn / center.members } else { 0.0 };
             } else {
                 let elsewhere = (class.uses - step.ios).max(0.0) / center.members;
-                load.less += ios * TURNED * elsewhere;
-                load.turns += ios * elsewhere;
+                load.in_turn_discount += ios * IN_TURN_WEIGHT * elsewhere;
+                load.in_turn_share += ios * elsewhere;
             }
         }
         let ios = load.ios.max(1e-300);
-        load.common /= ios;
-        load.early /= ios;
-        load.all /= ios;
-        load.less /= ios;
-        load.turns = (load.turns / ios).min(1.0);
+        load.common_share /= ios;
+        load.early_share /= ios;
+        load.all_share /= ios;
+        load.in_turn_discount /= ios;
+        load.in_turn_share = (load.in_turn_share / ios).min(1.0);
         load
     }
 
     /// Background time of a member per request, s.
-    pub fn behind(&self, index: usize) -> f64 {
+    pub fn background_work_s(&self, index: usize) -> f64 {
         let center = &self.centers[index];
-        let writes = self.visits(index).filter(|(_, step, ..)| step.kind != IoKind::Read);
-        writes.map(|(class, step, ..)| class.share * step.ios * center.behind_s / center.members).sum()
+        let writes = self.center_visits(index).filter(|(_, step, ..)| step.kind != IoKind::Read);
+        writes.map(|(class, step, ..)| class.share * step.ios * center.background_write_s / center.members).sum()
     }
 
     /// Largest throughput that background work allows, requests/s.
-    pub(super) fn most(&self) -> f64 {
-        let work = (0..self.centers.len()).map(|index| self.behind(index)).fold(0.0, f64::max);
+    pub(super) fn max_throughput(&self) -> f64 {
+        let work = (0..self.centers.len()).map(|index| self.background_work_s(index)).fold(0.0, f64::max);
         if work > 0.0 { 1.0 / work } else { f64::INFINITY }
     }
 
     /// Solves for closed users with a think time. Beyond [`EACH`] users it skips numbers of users and interpolates
     /// linearly.
-    pub fn closed(&self, users: f64, think_s: f64) -> NetworkState {
+    pub fn solve_closed(&self, users: f64, think_s: f64) -> NetworkState {
         const EACH: f64 = 16.0;
         const STEPS: f64 = 7.0;
-        let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.load(center)).collect();
+        let loads: Vec<CenterLoad> = (0..self.centers.len()).map(|center| self.center_load(center)).collect();
         let mut state =
             NetworkState { centers: vec![CenterState::default(); self.centers.len()], ..NetworkState::default() };
-        let max_throughput = self.most();
+        let max_throughput = self.max_throughput();
         let mut present = 0.0;
         let mut found = state.centers.clone();
         while present < users {
@@ -249,8 +252,8 @@ impl AnalyticNetwork {
             let share = (next - present - 1.0) / (next - present).max(1.0);
             let before = state.centers.clone();
             state.throughput = state.throughput.max(1e-9);
-            let behind = loads.iter().any(|load| load.after);
-            let after = behind || loads.iter().any(|load| load.all > 0.99);
+            let behind = loads.iter().any(|load| load.has_background);
+            let after = behind || loads.iter().any(|load| load.all_share > 0.99);
             let rounds = if share > 0.0 || after { 6 } else { 2 };
             for _ in 0..rounds {
                 let seen: Vec<CenterState> = before
@@ -262,7 +265,7 @@ impl AnalyticNetwork {
                     })
                     .collect();
                 let last = state.throughput;
-                state = self.round(next, think_s, &seen, &state, &loads, max_throughput);
+                state = self.run_round(next, think_s, &seen, &state, &loads, max_throughput);
                 found = seen;
                 if behind && last > 1e-9 {
                     // a higher throughput leaves more background work, which lowers it: the geometric mean converges
@@ -271,12 +274,12 @@ impl AnalyticNetwork {
             }
             present = next;
         }
-        state.kinds = self.kinds(users, think_s, &found, &state, &loads);
+        state.kinds = self.closed_responses(users, think_s, &found, &state, &loads);
         state
     }
 
     /// Mean and variance of the responses of each class.
-    fn kinds(
+    fn closed_responses(
         &self,
         n: f64,
         think_s: f64,
@@ -284,14 +287,14 @@ impl AnalyticNetwork {
         now: &NetworkState,
         loads: &[CenterLoad],
     ) -> Vec<ClassResponse> {
-        let random = share_at_random(think_s + now.before_s, now.response);
-        let met = |index: usize| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]);
+        let random = random_arrival_share(think_s + now.before_s, now.response);
+        let met = |index: usize| self.meet_center(index, random, Some([n, think_s]), &seen[index], now, &loads[index]);
         let met: Vec<CenterRound> = (0..self.centers.len()).map(met).collect();
-        self.responses(&met, loads)
+        self.class_responses(&met, loads)
     }
 
     /// The same, from the state met at the centers.
-    pub(super) fn responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
+    pub(super) fn class_responses(&self, met: &[CenterRound], loads: &[CenterLoad]) -> Vec<ClassResponse> {
         let class = |class: &NetworkClass| {
             let steps = class.steps.iter().filter(|step| !step.is_before);
             let steps = steps.map(|step| self.step_moments(step, met, loads));
@@ -302,7 +305,7 @@ impl AnalyticNetwork {
     }
 
     /// Runs one more round; `seen` is the state that an arriving request finds.
-    fn round(
+    fn run_round(
         &self,
         n: f64,
         think_s: f64,
@@ -311,11 +314,11 @@ impl AnalyticNetwork {
         loads: &[CenterLoad],
         max_throughput: f64,
     ) -> NetworkState {
-        let random = share_at_random(think_s + now.before_s, now.response);
+        let random = random_arrival_share(think_s + now.before_s, now.response);
         let met: Vec<CenterRound> = (0..self.centers.len())
-            .map(|index| self.meet(index, random, Some([n, think_s]), &seen[index], now, &loads[index]))
+            .map(|index| self.meet_center(index, random, Some([n, think_s]), &seen[index], now, &loads[index]))
             .collect();
-        let mut state = self.passed(&met, loads);
+        let mut state = self.accumulate_steps(&met, loads);
         let apart_s = think_s + state.before_s;
         state.response = state.response.max(n / max_throughput - apart_s);
         state.throughput = n / (apart_s + state.response);
@@ -329,22 +332,22 @@ impl AnalyticNetwork {
 
     /// Sums up the responses of requests that meet this state; the queue of each center is the time that a request
     /// spends at its members, s.
-    pub(super) fn passed(&self, met: &[CenterRound], loads: &[CenterLoad]) -> NetworkState {
+    pub(super) fn accumulate_steps(&self, met: &[CenterRound], loads: &[CenterLoad]) -> NetworkState {
         let mut state = NetworkState { centers: vec![CenterState::default(); met.len()], ..NetworkState::default() };
         let mut shares = [0.0; 2];
         for class in &self.classes {
             let mut response = 0.0;
             for step in &class.steps {
                 match step.is_before {
-                    true => state.before_s += class.share * self.step(step, met, loads),
-                    false => response += self.step(step, met, loads),
+                    true => state.before_s += class.share * self.step_response(step, met, loads),
+                    false => response += self.step_response(step, met, loads),
                 }
                 for visit in &step.visits {
                     let (center, met) = (&self.centers[visit.center], &met[visit.center]);
-                    let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-                    let wait = met.waited(visit.work, step.kind);
+                    let cost = center.io_cost(visit.work, step.kind, &met.depths, met.undisturbed);
+                    let wait = met.visit_wait_s(visit.work, step.kind);
                     let ios = class.share * step.ios * visit.times;
-                    state.centers[visit.center].queue += ios * (wait + cost.seen_s());
+                    state.centers[visit.center].queue += ios * (wait + cost.response_s());
                 }
             }
             state.response += class.share * response;
@@ -358,7 +361,7 @@ impl AnalyticNetwork {
     }
 
     /// Returns the state that an arriving request meets at a center.
-    pub(super) fn meet(
+    pub(super) fn meet_center(
         &self,
         index: usize,
         at_random: f64,
@@ -369,28 +372,30 @@ impl AnalyticNetwork {
     ) -> CenterRound {
         let center = &self.centers[index];
         if load.ios <= 0.0 {
-            return CenterRound::NOTHING;
+            return CenterRound::IDLE;
         }
         // a rewrite is undisturbed if no other request arrived in between
         let undisturbed = (1.0 - seen.busy).max(0.0).powf(1.5);
         // background work is in every request's way
-        let queue = seen.queue + if load.after { self.alone(index, seen, now.throughput, undisturbed) } else { 0.0 };
+        let queue = seen.queue
+            + if load.has_background { self.background_queue(index, seen, now.throughput, undisturbed) } else { 0.0 };
         let finite = (center.members - 1.0) / (center.members + 1.0);
         let spread = queue * (1.0 + queue) * (finite + (1.0 - finite) * at_random);
         let depths = match load.by_depth {
-            true => Depths::of(seen.busy, queue, spread * 0.7 * (1.0 - load.all)),
+            true => Depths::from_queue(seen.busy, queue, spread * 0.7 * (1.0 - load.all_share)),
             false => Depths::NONE,
         };
         let CenterService { hold_s: hold, cv2, slot_s: slot } =
-            self.service(index, load, &depths, &depths.weighted(), undisturbed);
-        let rest = rest_of_service(cv2, at_random, load.all);
+            self.center_service(index, load, &depths, &depths.weighted_by_depth(), undisturbed);
+        let rest = residual_service(cv2, at_random, load.all_share);
         let busy = seen.busy.min(queue);
         let side = center.servers.max(1.0);
-        let ahead = center.ahead(load, queue, busy, rest, seen.busy);
-        let far = if load.by_depth { depths.cost(&center.served.write).hold_s } else { 0.0 };
-        let in_step = load.all > 0.99 && cv2 < 0.01 && side <= 1.0;
-        let max_wait = users.filter(|_| in_step).map_or(f64::INFINITY, |users| wait_in_step(now, index, users, hold));
-        let wait = if nobody_waits(users, side) { 0.0 } else { (ahead * slot).min(max_wait) };
+        let ahead = center.ios_ahead(load, queue, busy, rest, seen.busy);
+        let far = if load.by_depth { depths.mean_cost(&center.costs.write).hold_s } else { 0.0 };
+        let in_step = load.all_share > 0.99 && cv2 < 0.01 && side <= 1.0;
+        let max_wait =
+            users.filter(|_| in_step).map_or(f64::INFINITY, |users| max_lockstep_wait(now, index, users, hold));
+        let wait = if is_wait_free(users, side) { 0.0 } else { (ahead * slot).min(max_wait) };
         CenterRound {
             depths,
             undisturbed,
@@ -398,14 +403,14 @@ impl AnalyticNetwork {
             busy,
             wait,
             wait_again: if far > 0.0 { (queue - busy) * slot + (1.0 - undisturbed) * far } else { wait },
-            apart: 0.0,
+            uncommon_share: 0.0,
             wait_variance: wait_variance(side, wait, slot, spread * (2.0 + cv2) / 3.0),
             hold,
         }
     }
 
     /// Returns the service times of a center at these depths; `waiting` are the depths that waiting I/Os are served at.
-    pub(super) fn service(
+    pub(super) fn center_service(
         &self,
         index: usize,
         load: &CenterLoad,
@@ -415,16 +420,16 @@ impl AnalyticNetwork {
     ) -> CenterService {
         let center = &self.centers[index];
         let (mut hold_s, mut square, mut slot_s, mut turn_s2) = (0.0, 0.0, 0.0, 0.0);
-        for (class, step, work, ios) in self.visits(index) {
+        for (class, step, work, ios) in self.center_visits(index) {
             let weight = class.share * ios / load.ios;
-            let cost = center.cost(work, step.kind, depths, undisturbed);
+            let cost = center.io_cost(work, step.kind, depths, undisturbed);
             hold_s += weight * cost.hold_s;
             square += weight * (cost.hold_s * cost.hold_s + cost.variance_s2);
             slot_s += match work {
-                ServiceDemand::ByDepth => weight * center.cost(work, step.kind, waiting, undisturbed).hold_s,
+                ServiceDemand::ByDepth => weight * center.io_cost(work, step.kind, waiting, undisturbed).hold_s,
                 ServiceDemand::Fixed(time, _) | ServiceDemand::InTurns(time) => weight * time,
             };
-            turn_s2 += weight * cost.hold_s * cost.hold_s / work.turns();
+            turn_s2 += weight * cost.hold_s * cost.hold_s / work.turn_count();
         }
         if load.in_turns {
             // jobs that are met stay as long as they take, and each has one time slice before one's own
@@ -435,17 +440,17 @@ impl AnalyticNetwork {
     }
 
     /// I/Os in the background at a member.
-    fn alone(&self, index: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
+    fn background_queue(&self, index: usize, seen: &CenterState, throughput: f64, undisturbed: f64) -> f64 {
         let center = &self.centers[index];
-        let depths = Depths::one(seen.queue);
+        let depths = Depths::single_depth(seen.queue);
         let after = |(class, step, work, ios): (&NetworkClass, &ForkStep, ServiceDemand, f64)| {
-            class.share * ios * center.cost(work, step.kind, &depths, undisturbed).after_s
+            class.share * ios * center.io_cost(work, step.kind, &depths, undisturbed).after_s
         };
-        throughput / center.members * self.visits(index).map(after).sum::<f64>()
+        throughput / center.members * self.center_visits(index).map(after).sum::<f64>()
     }
 
     /// Response of a step: the waits, the services, and the extra time of the last I/O of the fork.
-    pub(super) fn step(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
+    pub(super) fn step_response(&self, step: &ForkStep, met: &[CenterRound], loads: &[CenterLoad]) -> f64 {
         self.step_moments(step, met, loads).0
     }
 
@@ -454,19 +459,19 @@ impl AnalyticNetwork {
         let (mut response, mut variance, mut all) = (step.delay_s, step.delay_variance_s2, step.delay_variance_s2);
         for visit in &step.visits {
             let (center, met, load) = (&self.centers[visit.center], &met[visit.center], &loads[visit.center]);
-            let cost = center.cost(visit.work, step.kind, &met.depths, met.undisturbed);
-            let again = step.kind == IoKind::Again && visit.work == ServiceDemand::ByDepth;
+            let cost = center.io_cost(visit.work, step.kind, &met.depths, met.undisturbed);
+            let again = step.kind == IoKind::Rewrite && visit.work == ServiceDemand::ByDepth;
             let own = if again {
                 // undisturbed, all members finish at the same time, a revolution after the last read
-                let at_once = center.served.again.seen_s();
-                met.undisturbed * at_once + (1.0 - met.undisturbed) * cost.seen_s()
+                let at_once = center.costs.rewrite.response_s();
+                met.undisturbed * at_once + (1.0 - met.undisturbed) * cost.response_s()
             } else {
-                cost.seen_s()
+                cost.response_s()
             };
-            response += own + if again { met.wait_again } else { met.wait * visit.work.turns() };
+            response += own + if again { met.wait_again } else { met.wait * visit.work.turn_count() };
             all += cost.variance_s2 + met.wait_variance;
             if step.ios > 1.0 {
-                variance += center.variance(visit.work, step.kind, &cost, met, load);
+                variance += center.fork_variance(visit.work, step.kind, &cost, met, load);
             }
         }
         // for uniformly distributed times, the last of k is (k - 1) / (k + 1) sqrt(3) deviations later than the mean
@@ -480,51 +485,58 @@ impl AnalyticNetwork {
 }
 
 /// Share of requests that arrive randomly, after think times, and not in step with the others.
-pub(super) fn share_at_random(think_s: f64, response: f64) -> f64 {
+pub(super) fn random_arrival_share(think_s: f64, response: f64) -> f64 {
     if think_s > 0.0 { think_s / (think_s + response) } else { 0.0 }
 }
 
 impl NetworkCenter {
     /// Number of I/Os that are served before a new one: of the `queue`, `busy` are in service, with the share `rest` of
     /// their service left.
-    pub(super) fn ahead(&self, load: &CenterLoad, queue: f64, busy: f64, rest: f64, servers_busy: f64) -> f64 {
+    pub(super) fn ios_ahead(&self, load: &CenterLoad, queue: f64, busy: f64, rest: f64, servers_busy: f64) -> f64 {
         let ahead = (queue - busy) + busy * rest;
-        let even = (queue - load.less) / 2.0;
-        let turned = (even + (even * even + UNEVEN).sqrt()).min(queue);
-        let ahead = ahead.min(turned * (load.turns + (1.0 - load.turns) * ahead / queue.max(1e-9)));
+        let even = (queue - load.in_turn_discount) / 2.0;
+        let turned = (even + (even * even + IN_TURN_WAIT_SQUARED).sqrt()).min(queue);
+        let ahead = ahead.min(turned * (load.in_turn_share + (1.0 - load.in_turn_share) * ahead / queue.max(1e-9)));
         // I/Os that other servers serve cause no wait
         let side = self.servers.max(1.0);
         if side > 1.0 { (ahead - (side - 1.0) * servers_busy).max(0.0) / side } else { ahead }
     }
 
     /// Variance among the members of a fork of the time that an I/O spends at this center.
-    fn variance(&self, work: ServiceDemand, kind: IoKind, cost: &IoCost, met: &CenterRound, load: &CenterLoad) -> f64 {
+    fn fork_variance(
+        &self,
+        work: ServiceDemand,
+        kind: IoKind,
+        cost: &IoCost,
+        met: &CenterRound,
+        load: &CenterLoad,
+    ) -> f64 {
         let mut service = cost.variance_s2;
         if work == ServiceDemand::ByDepth {
             // arms that served the same requests before are at the same position
-            service -= load.common * self.served.arm_variance;
+            service -= load.common_share * self.costs.arm_variance;
         }
         if cost.after_s > 0.0 {
             service = 0.0;
         }
-        if kind == IoKind::Again && work == ServiceDemand::ByDepth {
-            let (far, again) = (self.served.write[0], self.served.again);
-            let apart = (far.hold_s + far.seen_s() - again.seen_s()).max(0.0);
+        if kind == IoKind::Rewrite && work == ServiceDemand::ByDepth {
+            let (far, again) = (self.costs.write[0], self.costs.rewrite);
+            let apart = (far.hold_s + far.response_s() - again.response_s()).max(0.0);
             service = (1.0 - met.undisturbed) * (service.max(0.0) + met.undisturbed * apart * apart);
         }
         // a member that is ahead proceeds to the next request: what is common does not add up
-        let service = service.max(0.0) * (1.0 - load.common * met.busy).powi(2);
-        let even = if self.in_turn > 1.0 { EVEN * self.in_turn / self.members } else { 0.0 };
-        let waits = (1.0 - load.common * (1.0 - met.apart)) * (1.0 - even) * met.wait_variance;
+        let service = service.max(0.0) * (1.0 - load.common_share * met.busy).powi(2);
+        let even = if self.in_turn > 1.0 { IN_TURN_EVENNESS * self.in_turn / self.members } else { 0.0 };
+        let waits = (1.0 - load.common_share * (1.0 - met.uncommon_share)) * (1.0 - even) * met.wait_variance;
         let apart = (0.035 * (met.queue - 2.0)).clamp(0.0, 0.8) * ((self.group - 3.0) / 3.0).clamp(0.0, 1.0);
-        let orders = if self.reorders { load.common * apart * met.wait * met.wait } else { 0.0 };
+        let orders = if self.reorders { load.common_share * apart * met.wait * met.wait } else { 0.0 };
         // rounding can make the sum of the shares exceed one
         (service + waits + orders).max(0.0)
     }
 }
 
 /// True if there are several servers, and at least as many as users.
-fn nobody_waits(users: Option<[f64; 2]>, servers: f64) -> bool {
+fn is_wait_free(users: Option<[f64; 2]>, servers: f64) -> bool {
     users.is_some_and(|[users, _]| users <= servers && servers > 1.0)
 }
 
@@ -535,7 +547,7 @@ fn wait_variance(servers: f64, wait: f64, slot: f64, squares: f64) -> f64 {
 }
 
 /// Residual service time at an arrival, as a share of the service time.
-fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
+fn residual_service(cv2: f64, at_random: f64, all: f64) -> f64 {
     // arrivals after a think time are random; arrivals from another member are in step with others
     let rest = (2.0 + cv2) / 3.0 * (1.0 - at_random) + (1.0 + cv2) / 2.0 * at_random;
     rest + (1.0 - rest) * all.powi(3) * (1.0 - at_random)
@@ -543,7 +555,7 @@ fn rest_of_service(cv2: f64, at_random: f64, all: f64) -> f64 {
 
 /// Longest wait when all members serve the same requests in the same order and time: every user that is not elsewhere
 /// in its cycle is ahead.
-fn wait_in_step(now: &NetworkState, index: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
+fn max_lockstep_wait(now: &NetworkState, index: usize, [n, think_s]: [f64; 2], hold: f64) -> f64 {
     let here = now.centers[index].queue / now.throughput.max(1e-9);
     let elsewhere = (think_s + now.before_s + now.response - here).max(0.0);
     ((n - 1.0) * hold - elsewhere).max(0.0)

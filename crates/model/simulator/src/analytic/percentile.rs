@@ -7,14 +7,14 @@ use diskwright_statistics::distribution::ln_gamma;
 pub(super) type ResponseKind = (f64, f64, f64);
 
 /// Returns the value that this share of the responses does not exceed; NaN if there are none.
-pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
+pub(super) fn mixture_percentile(kinds: &[ResponseKind], share: f64) -> f64 {
     let all: f64 = kinds.iter().map(|(weight, _, _)| weight).sum();
     let max = kinds.iter().map(|(_, mean, variance)| mean + 60.0 * variance.sqrt()).fold(0.0, f64::max);
     if all.is_nan() || all <= 0.0 || max <= 0.0 {
         return f64::NAN;
     }
     let below = |time_s: f64| {
-        kinds.iter().map(|(weight, mean, variance)| weight * chance(*mean, *variance, time_s)).sum::<f64>()
+        kinds.iter().map(|(weight, mean, variance)| weight * gamma_cdf(*mean, *variance, time_s)).sum::<f64>()
     };
     let (mut low, mut high) = (0.0, max);
     while high - low > 1e-4 * high {
@@ -25,7 +25,7 @@ pub(super) fn percentile(kinds: &[ResponseKind], share: f64) -> f64 {
 }
 
 /// Probability that a gamma distributed time with this mean and variance is at most `time_s`.
-fn chance(mean: f64, variance: f64, time_s: f64) -> f64 {
+fn gamma_cdf(mean: f64, variance: f64, time_s: f64) -> f64 {
     if mean <= 0.0 {
         return 1.0;
     }
@@ -75,16 +75,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exponential_times_and_mixtures_of_them() {
+    fn percentiles_of_exponential_and_erlang_times() {
         // the 95th percentile of an exponential time is ln 20 means
-        let one = percentile(&[(1.0, 2.0, 4.0)], 0.95);
+        let one = mixture_percentile(&[(1.0, 2.0, 4.0)], 0.95);
         assert!((one / (2.0 * 20f64.ln()) - 1.0).abs() < 1e-3, "{one}");
         // a mixture of two equal ones has the same percentile
-        let two = percentile(&[(1.0, 2.0, 4.0), (3.0, 2.0, 4.0)], 0.95);
+        let two = mixture_percentile(&[(1.0, 2.0, 4.0), (3.0, 2.0, 4.0)], 0.95);
         assert!((two / one - 1.0).abs() < 1e-3);
         // a sum of four: 7.7537 of its stages (chi squared with 8 degrees of freedom, 15.507 / 2)
-        let sum = percentile(&[(1.0, 4.0, 4.0)], 0.95);
+        let sum = mixture_percentile(&[(1.0, 4.0, 4.0)], 0.95);
         assert!((sum / 7.7537 - 1.0).abs() < 1e-3, "{sum}");
-        assert!(percentile(&[], 0.95).is_nan());
+        assert!(mixture_percentile(&[], 0.95).is_nan());
     }
 }

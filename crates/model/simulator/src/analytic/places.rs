@@ -3,9 +3,9 @@
 use crate::load::AccessPattern;
 
 /// Number of quantiles.
-const QUANTILES: usize = 33;
+const QUANTILE_COUNT: usize = 33;
 /// Number of pieces that a normal distribution is divided into.
-const PIECES: usize = 24;
+const NORMAL_PIECES: usize = 24;
 
 /// Sections of a target, from 0 to 1, each with its share of the requests.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,7 +13,7 @@ pub(super) struct PlaceShares(Vec<(f64, f64, f64)>);
 
 impl PlaceShares {
     /// Adds a request's positions in its part of the target.
-    pub fn add(&mut self, access: &AccessPattern, (from, to): (f64, f64), weight: f64) {
+    pub fn add_request(&mut self, access: &AccessPattern, (from, to): (f64, f64), weight: f64) {
         let AccessPattern::Normal { mean, deviation } = *access else {
             match self.0.iter_mut().find(|known| (known.0, known.1) == (from, to)) {
                 Some((_, _, sum)) => *sum += weight,
@@ -23,26 +23,26 @@ impl PlaceShares {
         };
         // draws outside are repeated, so that the distribution is cut at the ends
         let (low, high) = ((mean - 4.0 * deviation).max(0.0), (mean + 4.0 * deviation).min(1.0));
-        let step = (high - low).max(1e-9) / PIECES as f64;
+        let step = (high - low).max(1e-9) / NORMAL_PIECES as f64;
         let middle = |piece: usize| low + (piece as f64 + 0.5) * step;
         let density = |place: f64| (-0.5 * ((place - mean) / deviation.max(1e-9)).powi(2)).exp();
-        let all: f64 = (0..PIECES).map(|piece| density(middle(piece))).sum();
-        for piece in 0..PIECES {
+        let all: f64 = (0..NORMAL_PIECES).map(|piece| density(middle(piece))).sum();
+        for piece in 0..NORMAL_PIECES {
             let begin = from + (to - from) * (low + piece as f64 * step);
-            let share = if all > 0.0 { density(middle(piece)) / all } else { 1.0 / PIECES as f64 };
+            let share = if all > 0.0 { density(middle(piece)) / all } else { 1.0 / NORMAL_PIECES as f64 };
             self.0.push((begin, begin + (to - from) * step, weight * share));
         }
     }
 
     /// Share of the requests below a position.
-    fn below(&self, place: f64) -> f64 {
+    fn share_below(&self, place: f64) -> f64 {
         let each =
             |(from, to, weight): &(f64, f64, f64)| weight * ((place - from) / (to - from).max(1e-12)).clamp(0.0, 1.0);
         self.0.iter().map(each).sum()
     }
 
     /// Returns blocks of a device with `blocks` blocks in use; equal shares of the requests lie between neighbours.
-    pub fn quantiles(&self, blocks: u64) -> Vec<u64> {
+    pub fn block_quantiles(&self, blocks: u64) -> Vec<u64> {
         let block = |place: f64| ((place * blocks as f64) as u64).min(blocks);
         if let [(from, to, _)] = self.0[..] {
             return vec![block(from), block(to)];
@@ -53,23 +53,23 @@ impl PlaceShares {
         if ends.len() < 2 {
             return vec![0, blocks];
         }
-        let passed: Vec<f64> = ends.iter().map(|place| self.below(*place)).collect();
+        let passed: Vec<f64> = ends.iter().map(|place| self.share_below(*place)).collect();
         let all = passed.last().copied().unwrap_or(1.0);
         let quantile = |number: usize| {
-            let share = all * number as f64 / (QUANTILES - 1) as f64;
+            let share = all * number as f64 / (QUANTILE_COUNT - 1) as f64;
             let right = passed.partition_point(|sum| *sum < share).clamp(1, ends.len() - 1);
             let (low, high) = (passed[right - 1], passed[right]);
             let between = if high > low { ((share - low) / (high - low)).clamp(0.0, 1.0) } else { 0.0 };
             block(ends[right - 1] + between * (ends[right] - ends[right - 1]))
         };
-        (0..QUANTILES).map(quantile).collect()
+        (0..QUANTILE_COUNT).map(quantile).collect()
     }
 }
 
 /// Divides the ranks of Zipf's law into sections: the number of ranks, and the share of the requests of each of them.
 /// The law is the one that requests are drawn by (`Zipf` of the base crate: Gray et al. 1994): the first two ranks
 /// exactly, the others by a power of the share.
-fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
+fn zipf_ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
     let AccessPattern::Zipf { theta } = *access else { return vec![(places, 1.0 / places)] };
     let theta = if (theta - 1.0).abs() < 1e-6 { 1.0 - 1e-6 } else { theta.max(0.0) };
     if places < 3.0 {
@@ -96,17 +96,17 @@ fn ranks(access: &AccessPattern, places: f64) -> Vec<(f64, f64)> {
 }
 
 /// Returns the sum of the squares of the positions' shares of the requests.
-pub(super) fn unevenness(access: &AccessPattern, places: f64) -> f64 {
+pub(super) fn sum_squared_shares(access: &AccessPattern, places: f64) -> f64 {
     match access {
         AccessPattern::Zipf { .. } => {
-            ranks(access, places.max(1.0)).iter().map(|(count, share)| count * share * share).sum()
+            zipf_ranks(access, places.max(1.0)).iter().map(|(count, share)| count * share * share).sum()
         }
         _ => 0.0,
     }
 }
 
 /// Number of requests within which a position is used again, if it ever is.
-const NEVER: f64 = 1e15;
+const MAX_REUSE_REQUESTS: f64 = 1e15;
 
 /// Hit share of an LRU cache, and the number of requests that fill it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,11 +120,11 @@ pub(super) struct CacheHits {
 /// Hits of an LRU cache that holds `cached` of `places` positions (Che, Tung and Wang, "Hierarchical web caching
 /// systems", IEEE JSAC 20(7), 2002): a position is cached if it was used within the last T requests, where T is such
 /// that the positions fill the cache. Exact for uniform positions.
-pub(super) fn hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
-    let ranks = ranks(access, places.max(1.0));
+pub(super) fn lru_hits(access: &AccessPattern, places: f64, cached: f64) -> CacheHits {
+    let ranks = zipf_ranks(access, places.max(1.0));
     let held = |t: f64| ranks.iter().map(|(count, share)| count * -(-share * t).exp_m1()).sum::<f64>();
     // positions that are practically never used take no space
-    if cached >= places || held(NEVER) < cached {
+    if cached >= places || held(MAX_REUSE_REQUESTS) < cached {
         // rarely used positions are loaded last: all but a thousandth of the requests hit
         let missed = |t: f64| ranks.iter().map(|(count, share)| count * share * (-share * t).exp()).sum::<f64>();
         let mut t = places;
@@ -150,30 +150,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hits_of_places_that_are_alike_are_the_share_that_fits() {
-        let found = hits(&AccessPattern::Uniform, 1000.0, 300.0);
+    fn uniform_places_hit_with_the_share_that_fits() {
+        let found = lru_hits(&AccessPattern::Uniform, 1000.0, 300.0);
         assert!((found.share - 0.3).abs() < 1e-9, "{found:?}");
         // 1 - exp(-T / 1000) = 0.3
         assert!((found.warm_requests + 1000.0 * 0.7f64.ln()).abs() < 0.01, "{found:?}");
-        assert_eq!(hits(&AccessPattern::Uniform, 1000.0, 2000.0).share, 1.0);
+        assert_eq!(lru_hits(&AccessPattern::Uniform, 1000.0, 2000.0).share, 1.0);
         // most positions are practically never used, and the others fit
-        let steep = hits(&AccessPattern::Zipf { theta: 5.0 }, 1e6, 20_000.0);
+        let steep = lru_hits(&AccessPattern::Zipf { theta: 5.0 }, 1e6, 20_000.0);
         assert!(steep.share > 0.999 && steep.warm_requests.is_finite(), "{steep:?}");
         // two positions, one of which is used twice as often
-        let two = unevenness(&AccessPattern::Zipf { theta: 1.0 }, 2.0);
+        let two = sum_squared_shares(&AccessPattern::Zipf { theta: 1.0 }, 2.0);
         assert!((two - 5.0 / 9.0).abs() < 1e-5, "{two}");
     }
 
     #[test]
     fn quantiles_follow_the_places() {
         let mut places = PlaceShares::default();
-        places.add(&AccessPattern::Uniform, (0.0, 0.5), 1.0);
-        places.add(&AccessPattern::Uniform, (0.5, 1.0), 3.0);
-        let found = places.quantiles(1000);
+        places.add_request(&AccessPattern::Uniform, (0.0, 0.5), 1.0);
+        places.add_request(&AccessPattern::Uniform, (0.5, 1.0), 3.0);
+        let found = places.block_quantiles(1000);
         assert_eq!((found[0], found[8], found[16], found[32]), (0, 500, 666, 1000));
         let mut bell = PlaceShares::default();
-        bell.add(&AccessPattern::Normal { mean: 0.5, deviation: 0.1 }, (0.0, 1.0), 1.0);
-        let found = bell.quantiles(100_000);
+        bell.add_request(&AccessPattern::Normal { mean: 0.5, deviation: 0.1 }, (0.0, 1.0), 1.0);
+        let found = bell.block_quantiles(100_000);
         // a quarter of a normal distribution lies 0.674 deviations below its mean
         assert!(found[8].abs_diff(43_260) < 300 && found[16].abs_diff(50_000) < 300, "{found:?}");
     }

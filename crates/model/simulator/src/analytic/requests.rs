@@ -1,17 +1,17 @@
 //! Requests of loads, as the analysis models them: one size each, and the part that a cache passes on to the drives.
 
-use super::build::{NetworkBuilder, missing, single, visit};
+use super::array_members::MemberDemand;
+use super::build::{NetworkBuilder, fixed_visit, missing_part, single_step};
 use super::network::{ForkStep, Visit};
-use super::places::hits;
-use super::sets::MemberDemand;
+use super::places::lru_hits;
 use super::{UnsolvedPart, UnsolvedReason};
 use crate::cache::{BlockCacheSpec, CacheReadAhead, WritePolicy};
 use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, OperationClass, OperationTransfer, RequestSizes, TargetPart};
-use crate::system::{Drives, RunBy, Set, System, Workload, WorkloadTarget};
+use crate::system::{ArraySpec, DriveGroupSpec, RunBy, System, Workload, WorkloadTarget};
 
 /// Number of sizes that represent a uniform distribution.
-const SIZES: u64 = 8;
+const UNIFORM_SIZES: u64 = 8;
 
 /// One kind of request of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,47 +62,47 @@ pub(super) enum BackgroundChain {
 
 /// Route of a kind of request.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct RequestWay {
+pub(super) struct RequestRoute {
     pub request: WorkloadRequest,
     /// It comes from the host and returns there.
     pub by_host: bool,
     /// Blocks that go to the drives; `None` for a cache hit.
-    pub below: Option<f64>,
+    pub device_blocks: Option<f64>,
     /// It is copied between the file cache and a program.
-    pub copied: bool,
+    pub is_copied: bool,
 }
 
-impl RequestWay {
+impl RequestRoute {
     /// Returns the demand on a member that gets this share of the I/Os.
-    pub fn member(&self, ios: f64) -> Option<MemberDemand> {
+    pub fn member_demand(&self, ios: f64) -> Option<MemberDemand> {
         let weight = self.request.share * self.request.rate * ios;
         let demand = |blocks| MemberDemand { request: self.request, weight, write: self.request.write, blocks };
-        self.below.map(demand)
+        self.device_blocks.map(demand)
     }
 }
 
 /// A cache on a request's route.
 #[derive(Clone, Copy)]
-pub(super) struct PassedCache<'a> {
+pub(super) struct CacheStage<'a> {
     spec: &'a BlockCacheSpec,
     name: &'a str,
 }
 
 /// Returns the requests of all workloads, given the throughput of each.
-pub(super) fn requests(system: &System, rates: &[f64]) -> Result<Vec<WorkloadRequest>, UnsolvedReason> {
+pub(super) fn workload_requests(system: &System, rates: &[f64]) -> Result<Vec<WorkloadRequest>, UnsolvedReason> {
     let mut all = Vec::new();
     for (chain, (workload, rate)) in system.workloads.iter().zip(rates).enumerate() {
-        let classes = super::classes(workload)?;
+        let classes = super::operation_classes(workload)?;
         let sum: f64 = classes.iter().map(|class| class.weight).sum();
         for class in classes {
             let one = WorkloadRequest { chain, rate: *rate, share: class.weight / sum, ..WorkloadRequest::EMPTY };
-            of_class(system, workload, class, one, &mut all)?;
+            push_class_requests(system, workload, class, one, &mut all)?;
         }
     }
-    if all.is_empty() { Err(missing("request")) } else { Ok(all) }
+    if all.is_empty() { Err(missing_part("request")) } else { Ok(all) }
 }
 
-fn of_class(
+fn push_class_requests(
     system: &System,
     workload: &Workload,
     class: &OperationClass,
@@ -120,22 +120,24 @@ fn of_class(
     if transfer.cached && system.host.cache.is_none() {
         return refuse(UnsolvedPart::Cache);
     }
-    let target = *workload.targets.get(usize::from(transfer.target)).ok_or_else(|| missing("target"))?;
+    let target = *workload.targets.get(usize::from(transfer.target)).ok_or_else(|| missing_part("target"))?;
     let one = WorkloadRequest {
         target,
-        part: part(system, target, transfer)?,
+        part: target_part(system, target, transfer)?,
         access: transfer.access,
         cached: transfer.cached,
         compute_s: transfer.compute.mean_s(),
         ..one
     };
     let write_bytes = transfer.write_bytes.as_ref().unwrap_or(&transfer.bytes);
-    let min_blocks = least(&transfer.bytes).min(least(write_bytes));
+    let min_blocks = min_size_blocks(&transfer.bytes).min(min_size_blocks(write_bytes));
     let align = if transfer.align_bytes > 0 { transfer.align_bytes as f64 / BLOCK_BYTES as f64 } else { min_blocks };
     let one = WorkloadRequest { align, ..one };
     let reads = transfer.read_share.clamp(0.0, 1.0);
     for (write, direction_share, bytes) in [(false, reads, &transfer.bytes), (true, 1.0 - reads, write_bytes)] {
-        for (blocks, share) in sizes(bytes).into_iter().filter(|(_, share)| direction_share * share * one.share > 0.0) {
+        for (blocks, share) in
+            size_shares(bytes).into_iter().filter(|(_, share)| direction_share * share * one.share > 0.0)
+        {
             all.push(WorkloadRequest { share: one.share * direction_share * share, write, blocks, ..one });
         }
     }
@@ -143,17 +145,24 @@ fn of_class(
 }
 
 /// Returns the part of a target in use, as shares of it.
-fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -> Result<(f64, f64), UnsolvedReason> {
+fn target_part(
+    system: &System,
+    target: WorkloadTarget,
+    transfer: &OperationTransfer,
+) -> Result<(f64, f64), UnsolvedReason> {
     let (from, bytes) = match transfer.part {
         TargetPart::All => return Ok((0.0, 1.0)),
         TargetPart::Share { from, to } => return Ok((from, to)),
         TargetPart::Bytes { from, bytes } => (from, bytes),
     };
     let blocks = match target {
-        WorkloadTarget::Drive(drive) => system.drive_blocks(drive).ok_or_else(|| missing("drive"))?,
+        WorkloadTarget::Drive(drive) => system.drive_blocks(drive).ok_or_else(|| missing_part("drive"))?,
         WorkloadTarget::Array(index) => {
-            let set = system.arrays.get(index).ok_or_else(|| missing("array"))?;
-            system.array_of(set).map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?.blocks()
+            let set = system.arrays.get(index).ok_or_else(|| missing_part("array"))?;
+            system
+                .array_geometry(set)
+                .map_err(|error| UnsolvedReason::Array(set.name.clone(), error))?
+                .capacity_blocks()
         }
     };
     let target_bytes = (blocks * BLOCK_BYTES) as f64;
@@ -161,7 +170,7 @@ fn part(system: &System, target: WorkloadTarget, transfer: &OperationTransfer) -
 }
 
 /// Returns the smallest size, blocks.
-fn least(sizes: &RequestSizes) -> f64 {
+fn min_size_blocks(sizes: &RequestSizes) -> f64 {
     let bytes = match sizes {
         RequestSizes::One(bytes) => *bytes,
         RequestSizes::Weighted(sizes) => sizes.iter().map(|(bytes, _)| *bytes).min().unwrap_or(BLOCK_BYTES),
@@ -171,7 +180,7 @@ fn least(sizes: &RequestSizes) -> f64 {
 }
 
 /// Returns the sizes in blocks, each with its share.
-fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
+fn size_shares(sizes: &RequestSizes) -> Vec<(f64, f64)> {
     let blocks = |bytes: u64| bytes as f64 / BLOCK_BYTES as f64;
     match sizes {
         RequestSizes::One(bytes) => vec![(blocks(*bytes), 1.0)],
@@ -181,15 +190,15 @@ fn sizes(sizes: &RequestSizes) -> Vec<(f64, f64)> {
         }
         RequestSizes::Uniform { from, to } => {
             let (from, to) = (blocks(*from), blocks(*to));
-            let middle = |part: u64| (from + (to - from) * (part as f64 + 0.5) / SIZES as f64).round().max(1.0);
-            (0..SIZES).map(|part| (middle(part), 1.0 / SIZES as f64)).collect()
+            let middle = |part: u64| (from + (to - from) * (part as f64 + 0.5) / UNIFORM_SIZES as f64).round().max(1.0);
+            (0..UNIFORM_SIZES).map(|part| (middle(part), 1.0 / UNIFORM_SIZES as f64)).collect()
         }
     }
 }
 
 impl<'a> NetworkBuilder<'a> {
     /// Returns the controller's cache in front of a drive or an array.
-    pub(super) fn cache_of(&self, group: &Drives, set: Option<&Set>) -> Option<PassedCache<'a>> {
+    pub(super) fn controller_cache(&self, group: &DriveGroupSpec, set: Option<&ArraySpec>) -> Option<CacheStage<'a>> {
         let index = match set.map(|set| set.run_by) {
             Some(RunBy::Controller(index)) => Some(index),
             Some(RunBy::Host) | None => {
@@ -198,55 +207,65 @@ impl<'a> NetworkBuilder<'a> {
         };
         let controller = self.system.controllers.get(index?)?;
         let spec = controller.cache.as_ref()?;
-        Some(PassedCache { spec, name: &controller.name })
+        Some(CacheStage { spec, name: &controller.name })
     }
 
     /// Returns the routes of the requests to a target.
-    pub(super) fn ways(
+    pub(super) fn request_routes(
         &mut self,
         requests: &[&WorkloadRequest],
-        below: Option<PassedCache<'a>>,
+        below: Option<CacheStage<'a>>,
         blocks: u64,
-        group: &Drives,
-    ) -> Result<Vec<RequestWay>, UnsolvedReason> {
-        let host = self.system.host.cache.as_ref().map(|spec| PassedCache { spec, name: "host" });
+        group: &DriveGroupSpec,
+    ) -> Result<Vec<RequestRoute>, UnsolvedReason> {
+        let host = self.system.host.cache.as_ref().map(|spec| CacheStage { spec, name: "host" });
         let mut ways = Vec::new();
         for request in requests {
-            let plain = RequestWay { request: **request, by_host: true, below: Some(request.blocks), copied: false };
+            let plain = RequestRoute {
+                request: **request,
+                by_host: true,
+                device_blocks: Some(request.blocks),
+                is_copied: false,
+            };
             match (host.filter(|_| request.cached), below) {
                 (None, None) => ways.push(plain),
-                (Some(_), Some(cache)) => return cache.no(UnsolvedPart::Cache),
-                (Some(cache), None) => {
-                    self.through(cache, RequestWay { copied: true, ..plain }, requests, blocks, group, &mut ways)?
-                }
-                (None, Some(cache)) => self.through(cache, plain, requests, blocks, group, &mut ways)?,
+                (Some(_), Some(cache)) => return cache.refuse_part(UnsolvedPart::Cache),
+                (Some(cache), None) => self.route_through_cache(
+                    cache,
+                    RequestRoute { is_copied: true, ..plain },
+                    requests,
+                    blocks,
+                    group,
+                    &mut ways,
+                )?,
+                (None, Some(cache)) => self.route_through_cache(cache, plain, requests, blocks, group, &mut ways)?,
             }
         }
         Ok(ways)
     }
 
     /// Routes a kind of request through a cache.
-    fn through(
+    fn route_through_cache(
         &mut self,
-        cache: PassedCache,
-        way: RequestWay,
+        cache: CacheStage,
+        way: RequestRoute,
         all: &[&WorkloadRequest],
         blocks: u64,
-        group: &Drives,
-        ways: &mut Vec<RequestWay>,
+        group: &DriveGroupSpec,
+        ways: &mut Vec<RequestRoute>,
     ) -> Result<(), UnsolvedReason> {
         let request = way.request;
-        cache.check(&request, all, blocks)?;
+        cache.check_hit_model(&request, all, blocks)?;
         let page = f64::from(cache.spec.page_blocks);
         let each = (request.blocks / page).ceil();
         let places = (blocks as f64 * (request.part.1 - request.part.0) / (each * page)).round().max(1.0);
         let pages = cache.spec.bytes as f64 / (page * BLOCK_BYTES as f64);
-        let found = hits(&request.access, places, pages / each);
-        self.built.warm.push((cache.name.to_owned(), found.warm_requests));
+        let found = lru_hits(&request.access, places, pages / each);
+        self.built.cache_warm_ups.push((cache.name.to_owned(), found.warm_requests));
         let rate: f64 = all.iter().map(|request| request.share * request.rate).sum();
-        let with = |share: f64, below| RequestWay {
+        let with = |share: f64, below| RequestRoute {
             request: WorkloadRequest { share: request.share * share, ..request },
-            below,
+            device_blocks: below,
             ..way
         };
         match (request.write, cache.spec.write) {
@@ -257,7 +276,7 @@ impl<'a> NetworkBuilder<'a> {
             (true, WritePolicy::Through) => ways.push(way),
             (true, WritePolicy::Back(back)) => {
                 if matches!(group.device, crate::device::DeviceModel::Mechanical(_)) {
-                    return cache.no(UnsolvedPart::Posted);
+                    return cache.refuse_part(UnsolvedPart::Posted);
                 }
                 ways.push(with(1.0, None));
                 let writes = request.share * request.rate;
@@ -265,7 +284,7 @@ impl<'a> NetworkBuilder<'a> {
                 let aged = back.flush_after.map_or(f64::INFINITY, |age| age as f64 * 1e-9 * writes);
                 let dirty = (back.flush_at * pages / each).min(places * -(-aged / places).exp_m1());
                 let again = if rate > 0.0 { dirty / places } else { 0.0 };
-                let chain = self.loads + self.built.background.len();
+                let chain = self.load_count + self.built.background.len();
                 // dirty neighbours are written along, up to the largest coalesced write
                 let max_run = (f64::from(back.coalesce_blocks) / (each * page)).floor().max(1.0);
                 let run = (1.0 / (1.0 - again).max(1e-6)).min(max_run);
@@ -274,7 +293,7 @@ impl<'a> NetworkBuilder<'a> {
                 let flush =
                     WorkloadRequest { chain, share: 1.0, rate: request.rate * follows, compute_s: 0.0, ..request };
                 let below = Some(each * page * run);
-                ways.push(RequestWay { request: flush, by_host: false, below, copied: false });
+                ways.push(RequestRoute { request: flush, by_host: false, device_blocks: below, is_copied: false });
             }
         }
         ways.retain(|way| way.request.share > 0.0);
@@ -282,40 +301,53 @@ impl<'a> NetworkBuilder<'a> {
     }
 
     /// Returns the steps of a cache hit in front of a drive.
-    pub(super) fn found(&self, group: &Drives, set: Option<&Set>, way: &RequestWay) -> Vec<ForkStep> {
-        if way.copied {
-            return self.copied(way).into_iter().collect();
+    pub(super) fn hit_steps(
+        &self,
+        group: &DriveGroupSpec,
+        set: Option<&ArraySpec>,
+        way: &RequestRoute,
+    ) -> Vec<ForkStep> {
+        if way.is_copied {
+            return self.copy_step(way).into_iter().collect();
         }
         let index = match set.map(|set| set.run_by) {
             Some(RunBy::Controller(index)) => Some(index),
             _ => group.channel.and_then(|index| self.system.channels.get(index)).and_then(|channel| channel.controller),
         };
         let Some(index) = index else { return Vec::new() };
-        vec![single(self.down(index, &way.request)), single(self.up(index, &way.request))]
+        vec![
+            single_step(self.downstream_visits(index, &way.request)),
+            single_step(self.upstream_visits(index, &way.request)),
+        ]
     }
 
     /// Returns the steps of a cache hit in front of an array.
-    pub(super) fn found_by_set(&self, set: &Set, group: &Drives, way: &RequestWay) -> Vec<ForkStep> {
-        let mut steps = if way.copied { Vec::new() } else { self.before() };
-        steps.extend(self.found(group, Some(set), way));
+    pub(super) fn array_hit_steps(&self, set: &ArraySpec, group: &DriveGroupSpec, way: &RequestRoute) -> Vec<ForkStep> {
+        let mut steps = if way.is_copied { Vec::new() } else { self.host_request_steps() };
+        steps.extend(self.hit_steps(group, Some(set), way));
         steps
     }
 
     /// Returns the copy between the file cache and a program.
-    pub(super) fn copied(&self, way: &RequestWay) -> Option<ForkStep> {
+    pub(super) fn copy_step(&self, way: &RequestRoute) -> Option<ForkStep> {
         let time = way.request.blocks * BLOCK_BYTES as f64 * self.system.host.copy_byte_ps as f64 * 1e-12;
-        let visits: Vec<Visit> = visit(self.processors, time).into_iter().collect();
-        way.copied.then(|| single(visits))
+        let visits: Vec<Visit> = fixed_visit(self.processors, time).into_iter().collect();
+        way.is_copied.then(|| single_step(visits))
     }
 }
 
-impl PassedCache<'_> {
-    fn no<T>(&self, part: UnsolvedPart) -> Result<T, UnsolvedReason> {
+impl CacheStage<'_> {
+    fn refuse_part<T>(&self, part: UnsolvedPart) -> Result<T, UnsolvedReason> {
         Err(UnsolvedReason::Part { of: self.name.to_owned(), part })
     }
 
     /// Refuses requests whose hit share is unknown.
-    fn check(&self, request: &WorkloadRequest, all: &[&WorkloadRequest], blocks: u64) -> Result<(), UnsolvedReason> {
+    fn check_hit_model(
+        &self,
+        request: &WorkloadRequest,
+        all: &[&WorkloadRequest],
+        blocks: u64,
+    ) -> Result<(), UnsolvedReason> {
         let alike = |other: &&WorkloadRequest| {
             (other.part, other.access, other.blocks) == (request.part, request.access, request.blocks)
         };
@@ -324,14 +356,14 @@ impl PassedCache<'_> {
         let held = self.spec.bytes as f64 / BLOCK_BYTES as f64;
         let fits = blocks as f64 * (request.part.1 - request.part.0) <= held && all.iter().all(area);
         if !(fits || all.iter().all(alike)) || matches!(request.access, AccessPattern::Normal { .. }) {
-            return self.no(UnsolvedPart::CacheMix);
+            return self.refuse_part(UnsolvedPart::CacheMix);
         }
         let page = f64::from(self.spec.page_blocks);
         let partly = self.spec.read_before_partial_write && request.blocks % page != 0.0;
-        let unknown = matches!(self.spec.read, CacheReadAhead::Fixed { .. })
+        let unknown = matches!(self.spec.read_ahead, CacheReadAhead::Fixed { .. })
             || self.spec.reserve_for_writes > 0.0
             || !self.spec.allocate_on_write
             || partly;
-        if unknown { self.no(UnsolvedPart::Cache) } else { Ok(()) }
+        if unknown { self.refuse_part(UnsolvedPart::Cache) } else { Ok(()) }
     }
 }

@@ -1,16 +1,16 @@
 //! A steady state of a system: its network, solved.
 
 use super::build::{NetworkBuilder, SystemNetwork};
-use super::mechanical::CostMemory;
+use super::mechanical::CostCache;
 use super::mixed::{ChainState, LoadChain, MixedState};
 use super::network::AnalyticNetwork;
-use super::requests::{BackgroundChain, requests};
-use super::{UnsolvedPart, UnsolvedReason, chain};
+use super::requests::{BackgroundChain, workload_requests};
+use super::{UnsolvedPart, UnsolvedReason, load_chain};
 use crate::device::DeviceModel;
 use crate::system::System;
 
 /// How often the network is rebuilt with the resulting throughput, where that matters.
-const BUILDS: usize = 4;
+const MAX_BUILDS: usize = 4;
 
 /// A steady state.
 pub(super) struct SteadyState {
@@ -23,20 +23,20 @@ pub(super) struct SteadyState {
 }
 
 /// Solves for a steady state.
-pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyState, UnsolvedReason> {
-    let chains = system.workloads.iter().map(chain).collect::<Result<Vec<LoadChain>, _>>()?;
+pub(super) fn solve_steady_state(system: &System, memory: &mut CostCache) -> Result<SteadyState, UnsolvedReason> {
+    let chains = system.workloads.iter().map(load_chain).collect::<Result<Vec<LoadChain>, _>>()?;
     if chains.is_empty() {
         return Err(UnsolvedReason::Missing("workload"));
     }
-    let initial_rate = |chain: &LoadChain| if chain.users > 0.0 { chain.users } else { chain.rate };
+    let initial_rate = |chain: &LoadChain| if chain.users > 0.0 { chain.users } else { chain.arrivals_per_s };
     let mut rates: Vec<f64> = chains.iter().map(initial_rate).collect();
     let mut last = None;
-    for _ in 0..BUILDS {
-        let built = NetworkBuilder::new(system, memory).requests(&requests(system, &rates)?)?;
+    for _ in 0..MAX_BUILDS {
+        let built = NetworkBuilder::new(system, memory).build_network(&workload_requests(system, &rates)?)?;
         let again = chains.len() > 1 || !built.background.is_empty();
         let mut all = chains.clone();
-        all.extend(built.background.iter().map(background));
-        let (built, state) = with_programs(built, &all, system)?;
+        all.extend(built.background.iter().map(background_load));
+        let (built, state) = solve_with_programs(built, &all, system)?;
         let moved = state.chains.iter().zip(&rates).map(|(state, rate)| (state.throughput / rate - 1.0).abs());
         let still = moved.fold(0.0, f64::max) < 1e-3;
         rates = state.chains.iter().take(chains.len()).map(|chain| chain.throughput).collect();
@@ -46,15 +46,16 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
         }
     }
     let (built, mut state) = last.ok_or(UnsolvedReason::Missing("workload"))?;
-    warm(system, &built, &rates)?;
+    check_warm_caches(system, &built, &rates)?;
     let busy = |center: usize| state.centers.get(center).map_or(f64::NAN, |found| found.busy);
     let mut utilisations: Vec<(String, f64)> = Vec::new();
     for (center, names) in &built.names {
         for name in names {
-            let lighter = built.lighter.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
-            let behind = built.devices.iter().find_map(|devices| devices.behind(*center));
-            let behind = behind.map_or(0.0, |behind| part_busy(&built, behind, busy(behind), &rates));
-            let part = (lighter * (part_busy(&built, *center, busy(*center), &rates) + behind)).min(1.0);
+            let lighter =
+                built.underused_members.iter().find(|(known, _)| known == name).map_or(1.0, |(_, share)| *share);
+            let behind = built.devices.iter().find_map(|devices| devices.background_center(*center));
+            let behind = behind.map_or(0.0, |behind| part_utilization(&built, behind, busy(behind), &rates));
+            let part = (lighter * (part_utilization(&built, *center, busy(*center), &rates) + behind)).min(1.0);
             match utilisations.iter_mut().find(|(known, _)| known == name) {
                 Some((_, share)) => *share = share.max(part),
                 None => utilisations.push((name.clone(), part)),
@@ -65,7 +66,7 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
     let named =
         |center: usize| built.names.iter().find(|(index, _)| *index == center).and_then(|(_, names)| names.first());
     let limits = built.devices.iter().filter_map(|devices| {
-        let limits = devices.limits()?;
+        let limits = devices.limit_centers()?;
         Some((named(limits[0])?.clone(), limits.map(busy)))
     });
     let limits = limits.collect();
@@ -74,53 +75,59 @@ pub(super) fn steady(system: &System, memory: &mut CostMemory) -> Result<SteadyS
 }
 
 /// Utilization of a center, or of its background work if it has any.
-fn part_busy(built: &SystemNetwork, center: usize, busy: f64, rates: &[f64]) -> f64 {
-    let behind = built.network.behind(center);
+fn part_utilization(built: &SystemNetwork, center: usize, busy: f64, rates: &[f64]) -> f64 {
+    let behind = built.network.background_work_s(center);
     if behind > 0.0 { (rates.iter().sum::<f64>() * behind).min(1.0) } else { busy }
 }
 
-fn background(chain: &BackgroundChain) -> LoadChain {
-    let no_load =
-        LoadChain { users: 0.0, think_s: 0.0, think_cv2: 0.0, rate: 0.0, follows: None, most_per_s: f64::INFINITY };
+fn background_load(chain: &BackgroundChain) -> LoadChain {
+    let no_load = LoadChain {
+        users: 0.0,
+        think_s: 0.0,
+        think_cv2: 0.0,
+        arrivals_per_s: 0.0,
+        follows: None,
+        max_per_s: f64::INFINITY,
+    };
     match *chain {
         BackgroundChain::Follows(leader, ratio) => LoadChain { follows: Some((leader, ratio)), ..no_load },
-        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, most_per_s, ..no_load },
+        BackgroundChain::Steps(users, most_per_s) => LoadChain { users, max_per_s: most_per_s, ..no_load },
     }
 }
 
 /// Refuses caches that are not warm when counting begins.
-fn warm(system: &System, built: &SystemNetwork, rates: &[f64]) -> Result<(), UnsolvedReason> {
+fn check_warm_caches(system: &System, built: &SystemNetwork, rates: &[f64]) -> Result<(), UnsolvedReason> {
     let warm_up_requests = rates.iter().sum::<f64>() * system.watch.warm_up as f64 * 1e-9;
-    match built.warm.iter().find(|(_, requests)| *requests > warm_up_requests) {
+    match built.cache_warm_ups.iter().find(|(_, requests)| *requests > warm_up_requests) {
         Some((name, _)) => Err(UnsolvedReason::Part { of: name.clone(), part: UnsolvedPart::ColdCache }),
         None => Ok(()),
     }
 }
 
 /// Solves, and solves again where programs of written data delay reads.
-fn with_programs(
+fn solve_with_programs(
     built: SystemNetwork,
     chains: &[LoadChain],
     system: &System,
 ) -> Result<(SystemNetwork, MixedState), UnsolvedReason> {
     let mut built = built;
-    let mut state = network(&built, chains, system)?;
-    if built.devices.iter().any(|devices| devices.writes_programs()) {
-        shares(&mut built, &state);
+    let mut state = solve_network(&built, chains, system)?;
+    if built.devices.iter().any(|devices| devices.has_background_programs()) {
+        to_global_shares(&mut built, &state);
         let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
         let SystemNetwork { network: centers, devices, .. } = &mut built;
         for devices in devices.iter() {
-            devices.programs(centers, total);
+            devices.add_program_waits(centers, total);
         }
-        unshare(&mut built, &state);
-        state = network(&built, chains, system)?;
+        to_chain_shares(&mut built, &state);
+        state = solve_network(&built, chains, system)?;
     }
-    shares(&mut built, &state);
+    to_global_shares(&mut built, &state);
     Ok((built, state))
 }
 
 /// Converts shares of classes within their chains to shares of all requests.
-fn shares(built: &mut SystemNetwork, state: &MixedState) {
+fn to_global_shares(built: &mut SystemNetwork, state: &MixedState) {
     let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
     for class in &mut built.network.classes {
         class.share *= state.chains[class.chain].throughput / total;
@@ -128,7 +135,7 @@ fn shares(built: &mut SystemNetwork, state: &MixedState) {
 }
 
 /// Converts them back to shares within their chains.
-fn unshare(built: &mut SystemNetwork, state: &MixedState) {
+fn to_chain_shares(built: &mut SystemNetwork, state: &MixedState) {
     let total: f64 = state.chains.iter().map(|chain| chain.throughput).sum();
     for class in &mut built.network.classes {
         class.share *= total / state.chains[class.chain].throughput.max(1e-300);
@@ -137,7 +144,7 @@ fn unshare(built: &mut SystemNetwork, state: &MixedState) {
 
 /// Solves the network: purely open loads, and a single load of users, without a fixed point; everything else, and
 /// volumes, with one.
-fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Result<MixedState, UnsolvedReason> {
+fn solve_network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Result<MixedState, UnsolvedReason> {
     let name = || system.workloads.iter().map(|workload| workload.name.as_str()).collect::<Vec<_>>().join("`, `");
     let posted = system.workloads.len() < chains.len() && chains.iter().any(|chain| chain.follows.is_some());
     let overload = || match posted {
@@ -145,12 +152,12 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
         false => UnsolvedReason::Overload(name()),
     };
     let has_arms = system.drives.iter().any(|group| matches!(group.device, DeviceModel::Mechanical(_)));
-    let arriving: Vec<f64> = chains.iter().map(|chain| chain.rate).collect();
-    let mixed = || match built.network.mixed(chains) {
-        Some(state) if !state.settled => Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled }),
+    let arriving: Vec<f64> = chains.iter().map(|chain| chain.arrivals_per_s).collect();
+    let mixed = || match built.network.solve_mixed(chains) {
+        Some(state) if !state.has_converged => Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled }),
         Some(state) => Ok(state),
         // drives that are too slow with a short queue may keep up with a long one
-        None if has_arms && built.network.may_bear(&arriving) => {
+        None if has_arms && built.network.can_sustain(&arriving) => {
             Err(UnsolvedReason::Part { of: name(), part: UnsolvedPart::Unsettled })
         }
         None => Err(overload()),
@@ -158,23 +165,23 @@ fn network(built: &SystemNetwork, chains: &[LoadChain], system: &System) -> Resu
     if built.devices.iter().any(|devices| devices.is_volume()) {
         return mixed();
     }
-    if let Some(rates) = rates(chains) {
-        return random(&built.network, &rates).ok_or_else(overload);
+    if let Some(rates) = open_rates(chains) {
+        return solve_random_arrivals(&built.network, &rates).ok_or_else(overload);
     }
     let [chain] = chains else { return mixed() };
-    let state = built.network.closed(chain.users, chain.think_s);
+    let state = built.network.solve_closed(chain.users, chain.think_s);
     let chain = ChainState {
         throughput: state.throughput,
         response: state.response,
         before_s: state.before_s,
         kinds: state.kinds,
     };
-    Ok(MixedState { settled: true, chains: vec![chain], centers: state.centers })
+    Ok(MixedState { has_converged: true, chains: vec![chain], centers: state.centers })
 }
 
 /// Returns the requests per second of each load, if none waits for its requests.
-fn rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
-    let rate = |chain: &LoadChain| (chain.users <= 0.0).then_some(chain.rate);
+fn open_rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
+    let rate = |chain: &LoadChain| (chain.users <= 0.0).then_some(chain.arrivals_per_s);
     let each = |chain: &LoadChain| match chain.follows {
         Some((leader, ratio)) => rate(chains.get(leader)?).map(|rate| ratio * rate),
         None => rate(chain),
@@ -183,13 +190,13 @@ fn rates(chains: &[LoadChain]) -> Option<Vec<f64>> {
 }
 
 /// Solves for loads with random arrivals only.
-fn random(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
+fn solve_random_arrivals(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
     let total: f64 = rates.iter().sum();
     let mut all = network.clone();
     for class in &mut all.classes {
         class.share *= rates[class.chain] / total;
     }
-    let state = all.open(total)?;
+    let state = all.solve_open(total)?;
     let mut chains: Vec<ChainState> =
         rates.iter().map(|rate| ChainState { throughput: *rate, ..ChainState::default() }).collect();
     for (class, (_, write, mean, variance)) in network.classes.iter().zip(state.kinds) {
@@ -197,5 +204,5 @@ fn random(network: &AnalyticNetwork, rates: &[f64]) -> Option<MixedState> {
         chain.response += class.share * mean;
         chain.kinds.push((class.share, write, mean, variance));
     }
-    Some(MixedState { settled: true, chains, centers: state.centers })
+    Some(MixedState { has_converged: true, chains, centers: state.centers })
 }

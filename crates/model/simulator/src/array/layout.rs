@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Deserialize;
 
-use super::level::plain;
+use super::level::normalize_name;
 
 /// Placement of units over the members. The first six are md's of `drivers/md/raid5.c`, and have names in SNIA's DDF:
 /// left is "rotating parity N", right "rotating parity 0", asymmetric "data restart", symmetric "data continuation".
@@ -67,7 +67,7 @@ impl ArrayLayout {
 
     /// Parses a name, including mdadm's short ones (`ls`, `la`, `rs`, `ra`).
     pub fn parse(text: &str) -> Option<ArrayLayout> {
-        let name = match plain(text).as_str() {
+        let name = match normalize_name(text).as_str() {
             "ls" => "left_symmetric",
             "la" => "left_asymmetric",
             "rs" => "right_symmetric",
@@ -90,11 +90,11 @@ impl fmt::Display for ArrayLayout {
 /// after it, wrapping around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ParityRow {
-    first: u16,
-    n: u16,
-    p: u16,
+    first_parity: u16,
+    members: u16,
+    parities: u16,
     /// Data begins after the parity and wraps around; otherwise it begins at member 0.
-    continues: bool,
+    data_follows_parity: bool,
 }
 
 impl ParityRow {
@@ -110,44 +110,44 @@ impl ParityRow {
             ArrayLayout::ParityFirst => (0, false),
             _ => (n - p, false),
         };
-        ParityRow { first, n, p, continues }
+        ParityRow { first_parity: first, members: n, parities: p, data_follows_parity: continues }
     }
 
     /// Returns the member of parity unit `j`.
     #[inline]
-    pub(super) fn parity(self, j: u16) -> u16 {
-        round(self.first + j, self.n)
+    pub(super) fn parity_member(self, j: u16) -> u16 {
+        wrap_member(self.first_parity + j, self.members)
     }
 
     /// Returns the member of data unit `d`.
     #[inline]
-    pub(super) fn data(self, d: u16) -> u16 {
-        if self.continues {
-            return round(round(self.first + self.p, self.n) + d, self.n);
+    pub(super) fn data_member(self, d: u16) -> u16 {
+        if self.data_follows_parity {
+            return wrap_member(wrap_member(self.first_parity + self.parities, self.members) + d, self.members);
         }
         // parity units that wrapped around lie before the data
-        let d = d + (self.first + self.p).saturating_sub(self.n);
-        if d >= self.first { d + self.p } else { d }
+        let d = d + (self.first_parity + self.parities).saturating_sub(self.members);
+        if d >= self.first_parity { d + self.parities } else { d }
     }
 
     /// Returns the unit on a member: parity unit j as `Err(j)`, data unit d as `Ok(d)`.
     #[inline]
-    pub(super) fn unit(self, member: u16) -> Result<u16, u16> {
-        let after = round(member + self.n - self.first, self.n);
-        if after < self.p {
+    pub(super) fn unit_on_member(self, member: u16) -> Result<u16, u16> {
+        let after = wrap_member(member + self.members - self.first_parity, self.members);
+        if after < self.parities {
             return Err(after);
         }
-        if self.continues {
-            return Ok(after - self.p);
+        if self.data_follows_parity {
+            return Ok(after - self.parities);
         }
-        let wrapped = (self.first + self.p).saturating_sub(self.n);
-        Ok(if member > self.first { member - self.p } else { member - wrapped })
+        let wrapped = (self.first_parity + self.parities).saturating_sub(self.members);
+        Ok(if member > self.first_parity { member - self.parities } else { member - wrapped })
     }
 }
 
 /// Returns `value` modulo `n`, for values below 2 n.
 #[inline]
-fn round(value: u16, n: u16) -> u16 {
+fn wrap_member(value: u16, n: u16) -> u16 {
     if value >= n { value - n } else { value }
 }
 
@@ -156,9 +156,9 @@ mod tests {
     use super::*;
 
     /// A row as letters: P, Q, R, and data units as numbers.
-    fn draw(layout: ArrayLayout, row: u64, n: u16, p: u16) -> String {
+    fn draw_row(layout: ArrayLayout, row: u64, n: u16, p: u16) -> String {
         let row = ParityRow::new(layout, row % u64::from(n), n, p);
-        let unit = |member| match row.unit(member) {
+        let unit = |member| match row.unit_on_member(member) {
             Ok(d) => d.to_string(),
             Err(j) => ["P", "Q", "R"][usize::from(j)].to_owned(),
         };
@@ -186,15 +186,15 @@ mod tests {
             (ArrayLayout::ParityLast, ["0 1 2 P Q"; 5]),
         ];
         for (layout, rows) in raid5 {
-            let drawn: Vec<String> = (0..4).map(|row| draw(layout, row, 4, 1)).collect();
+            let drawn: Vec<String> = (0..4).map(|row| draw_row(layout, row, 4, 1)).collect();
             assert_eq!(drawn, rows, "{layout}");
         }
         for (layout, rows) in raid6 {
-            let drawn: Vec<String> = (0..5).map(|row| draw(layout, row, 5, 2)).collect();
+            let drawn: Vec<String> = (0..5).map(|row| draw_row(layout, row, 5, 2)).collect();
             assert_eq!(drawn, rows, "{layout}");
         }
-        assert_eq!(draw(ArrayLayout::LeftSymmetric, 0, 6, 3), "Q R 0 1 2 P");
-        assert_eq!(draw(ArrayLayout::LeftAsymmetric, 1, 6, 3), "R 0 1 2 P Q");
+        assert_eq!(draw_row(ArrayLayout::LeftSymmetric, 0, 6, 3), "Q R 0 1 2 P");
+        assert_eq!(draw_row(ArrayLayout::LeftAsymmetric, 1, 6, 3), "R 0 1 2 P Q");
     }
 
     #[test]
@@ -203,15 +203,19 @@ mod tests {
             for (n, p) in (3..20).flat_map(|n| [(n, 1), (n, 2), (n, 3)]).filter(|(n, p)| n > p) {
                 for rest in 0..u64::from(n) {
                     let row = ParityRow::new(*layout, rest, n, p);
-                    (0..p).for_each(|j| assert_eq!(row.unit(row.parity(j)), Err(j), "{layout} {n} {p} {rest}"));
-                    (0..n - p).for_each(|d| assert_eq!(row.unit(row.data(d)), Ok(d), "{layout} {n} {p} {rest}"));
+                    (0..p).for_each(|j| {
+                        assert_eq!(row.unit_on_member(row.parity_member(j)), Err(j), "{layout} {n} {p} {rest}")
+                    });
+                    (0..n - p).for_each(|d| {
+                        assert_eq!(row.unit_on_member(row.data_member(d)), Ok(d), "{layout} {n} {p} {rest}")
+                    });
                 }
             }
         }
     }
 
     #[test]
-    fn names_are_read() {
+    fn parses_names() {
         for layout in ArrayLayout::ALL {
             assert_eq!(ArrayLayout::parse(layout.name()), Some(layout));
         }

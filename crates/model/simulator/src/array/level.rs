@@ -48,8 +48,8 @@ pub enum LevelForm {
 
 /// A number of copies: fixed, or one per member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "CountText")]
-pub enum Count {
+#[serde(from = "CopyCountText")]
+pub enum CopyCount {
     /// A fixed number.
     Fixed(u16),
     /// One per member.
@@ -58,32 +58,32 @@ pub enum Count {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum CountText {
+enum CopyCountText {
     Number(u16),
-    Word(CountWord),
+    Word(CopyCountWord),
 }
 
 #[derive(Deserialize)]
-enum CountWord {
+enum CopyCountWord {
     #[serde(rename = "all")]
     All,
 }
 
-impl From<CountText> for Count {
-    fn from(text: CountText) -> Count {
+impl From<CopyCountText> for CopyCount {
+    fn from(text: CopyCountText) -> CopyCount {
         match text {
-            CountText::Number(count) => Count::Fixed(count),
-            CountText::Word(CountWord::All) => Count::All,
+            CopyCountText::Number(count) => CopyCount::Fixed(count),
+            CopyCountText::Word(CopyCountWord::All) => CopyCount::All,
         }
     }
 }
 
-impl Count {
+impl CopyCount {
     /// Returns the number of copies for this number of members.
-    pub fn of(self, members: u16) -> u16 {
+    pub fn for_members(self, members: u16) -> u16 {
         match self {
-            Count::Fixed(count) => count,
-            Count::All => members,
+            CopyCount::Fixed(count) => count,
+            CopyCount::All => members,
         }
     }
 }
@@ -96,11 +96,11 @@ pub struct LevelInfo {
     pub id: String,
     /// Other accepted names.
     #[serde(rename = "also")]
-    pub also: Vec<String>,
+    pub aliases: Vec<String>,
     /// Form of its redundancy.
     pub form: LevelForm,
     /// Smallest, default and largest number of copies, if it keeps copies.
-    pub copies: Option<[Count; 3]>,
+    pub copies: Option<[CopyCount; 3]>,
     /// Parity units per row.
     #[serde(default)]
     pub parities: u16,
@@ -109,7 +109,7 @@ pub struct LevelInfo {
     pub synchronous: bool,
     /// Smallest number of members.
     #[serde(rename = "members_least")]
-    pub members_least: u16,
+    pub min_members: u16,
     /// Usable capacity in members, as a formula to show.
     pub capacity: String,
     /// Failures that it survives, as text to show.
@@ -164,11 +164,11 @@ impl ArrayLevel {
 
     /// Parses a level as people write it: `raid5`, `5`, `RAID 0+1`, `triple-parity`.
     pub fn parse(text: &str) -> Option<ArrayLevel> {
-        let plain = plain(text);
+        let plain = normalize_name(text);
         let bare = plain.strip_prefix("raid").unwrap_or(&plain).trim_start_matches('_');
         ArrayLevel::ALL.into_iter().find(|level| {
             let info = level.info();
-            info.id == plain || info.also.iter().any(|name| name == bare)
+            info.id == plain || info.aliases.iter().any(|name| name == bare)
         })
     }
 
@@ -186,7 +186,7 @@ impl ArrayLevel {
             return f64::from(members);
         }
         match (info.form, info.copies) {
-            (LevelForm::Copies, Some([_, usual, _])) => f64::from(usual.of(members)),
+            (LevelForm::Copies, Some([_, usual, _])) => f64::from(usual.for_members(members)),
             (LevelForm::Parity, _) => f64::from(2 * (1 + info.parities)),
             _ => 1.0,
         }
@@ -203,7 +203,7 @@ impl ArrayLevel {
 
     /// I/Os per second on each member under small `reads` and `writes` per second (NT Magazine 1998: reads plus the
     /// level's factor times writes, divided by the members).
-    pub fn member_load(self, members: u16, reads: f64, writes: f64) -> f64 {
+    pub fn member_iops(self, members: u16, reads: f64, writes: f64) -> f64 {
         let all = self.read_factor(members) * reads + self.small_write_factor(members) * writes;
         all / f64::from(members.max(1))
     }
@@ -216,7 +216,7 @@ impl fmt::Display for ArrayLevel {
 }
 
 /// Converts to lower case, with `_` for blanks and dashes.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn normalize_name(text: &str) -> String {
     text.trim().to_lowercase().replace([' ', '-'], "_")
 }
 
@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_registry_is_whole_and_in_order() {
+    fn the_registry_is_complete_and_in_order() {
         let ids: Vec<&str> = levels().iter().map(|l| l.id.as_str()).collect();
         let names = ["linear", "raid0", "raid1", "raid10", "raid01", "raid3", "raid4", "raid5", "raid6", "raid7"];
         assert_eq!(ids, names);
@@ -234,17 +234,17 @@ mod tests {
             assert_eq!(info.copies.is_some(), info.form == LevelForm::Copies, "{level}");
             assert_eq!(info.parities > 0, info.form == LevelForm::Parity, "{level}");
             assert_eq!(info.layouts.is_empty(), info.form == LevelForm::Linear, "{level}");
-            assert!(info.members_least > info.parities, "{level}");
+            assert!(info.min_members > info.parities, "{level}");
             assert!(!info.explain.is_empty() && !info.source.is_empty(), "{level}");
-            assert!(info.copies.is_none_or(|c| !c.contains(&Count::Fixed(0))), "{level}");
+            assert!(info.copies.is_none_or(|c| !c.contains(&CopyCount::Fixed(0))), "{level}");
         }
     }
 
     #[test]
-    fn levels_are_read_as_people_write_them() {
+    fn parses_levels_as_people_write_them() {
         for level in ArrayLevel::ALL {
             assert_eq!(ArrayLevel::parse(level.name()), Some(level));
-            for name in &level.info().also {
+            for name in &level.info().aliases {
                 assert_eq!(ArrayLevel::parse(name), Some(level), "{name}");
             }
         }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn textbook_factors() {
+    fn write_factors_agree_with_textbooks() {
         let factor = |level: ArrayLevel| level.small_write_factor(8);
         assert_eq!(factor(ArrayLevel::Raid0), 1.0);
         assert_eq!(ArrayLevel::Raid1.small_write_factor(2), 2.0);
@@ -282,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn loads_that_doc_002_prints() {
+    fn member_loads_agree_with_published_examples() {
         // W13: (126 + 4 x 73) / 3, printed 139
-        assert_eq!(ArrayLevel::Raid5.member_load(3, 126.0, 73.0).round(), 139.0);
+        assert_eq!(ArrayLevel::Raid5.member_iops(3, 126.0, 73.0).round(), 139.0);
         // W14: by the ten disks 61.5; print divides by 9: 68
-        assert_eq!(ArrayLevel::Raid5.member_load(10, 147.0, 117.0), 61.5);
-        assert_eq!((ArrayLevel::Raid5.member_load(10, 147.0, 117.0) * 10.0 / 9.0).round(), 68.0);
+        assert_eq!(ArrayLevel::Raid5.member_iops(10, 147.0, 117.0), 61.5);
+        assert_eq!((ArrayLevel::Raid5.member_iops(10, 147.0, 117.0) * 10.0 / 9.0).round(), 68.0);
         // W17: (reads + 2 x writes) / disks
-        assert_eq!(ArrayLevel::Raid1.member_load(2, 100.0, 50.0), 100.0);
+        assert_eq!(ArrayLevel::Raid1.member_iops(2, 100.0, 50.0), 100.0);
     }
 }

@@ -18,7 +18,7 @@ pub enum MemberIoPart {
 
 impl MemberIoPart {
     /// Returns the part for parity unit `j`.
-    pub(super) fn parity(j: u16) -> MemberIoPart {
+    pub(super) fn from_parity_index(j: u16) -> MemberIoPart {
         [MemberIoPart::P, MemberIoPart::Q, MemberIoPart::R][usize::from(j.min(2))]
     }
 }
@@ -41,7 +41,7 @@ pub struct MemberIo {
 impl MemberIo {
     /// Converts to the request to the member.
     #[inline]
-    pub fn io(&self) -> Io {
+    pub fn to_io(&self) -> Io {
         Io { first: self.block, blocks: self.blocks, write: self.write }
     }
 }
@@ -53,7 +53,7 @@ pub struct ParityWork {
     /// Blocks folded in by XOR (P).
     pub xor_blocks: u64,
     /// Blocks multiplied and folded in (Q and the third parity).
-    pub galois_blocks: u64,
+    pub gf_mul_blocks: u64,
 }
 
 /// Member I/Os of one request. A plan is a reusable buffer: once it has grown to the largest request, nothing is
@@ -68,14 +68,14 @@ pub struct MemberIoPlan {
     /// Writes that may start at once.
     pub writes: Vec<MemberIo>,
     /// Writes that wait for the reads.
-    pub after: Vec<MemberIo>,
+    pub writes_after_reads: Vec<MemberIo>,
     /// Parity computation: for a write before `writes_after_reads` and the parities of `writes`; for a degraded read
     /// after its reads.
     pub work: ParityWork,
     /// Blocks of the request that cannot be served: too many members failed.
     pub lost_blocks: u64,
     /// Last I/O of each member in each list, for joining contiguous pieces.
-    pub(super) joined: JoinIndex,
+    pub(super) join_index: JoinIndex,
 }
 
 /// Index of the last I/O of each member in each list, for joining contiguous pieces. Entries of older plans are
@@ -83,8 +83,8 @@ pub struct MemberIoPlan {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct JoinIndex {
     stamp: u32,
-    on: bool,
-    last: Vec<(u32, u32)>,
+    is_enabled: bool,
+    last_ios: Vec<(u32, u32)>,
 }
 
 /// The lists of a plan.
@@ -92,10 +92,10 @@ pub(super) struct JoinIndex {
 pub(super) enum PlanList {
     Reads,
     Writes,
-    After,
+    WritesAfterReads,
 }
 
-const LISTS: usize = 3;
+const LIST_COUNT: usize = 3;
 
 impl MemberIoPlan {
     /// Creates an empty plan.
@@ -104,41 +104,41 @@ impl MemberIoPlan {
     }
 
     /// Total number of member I/Os.
-    pub fn ios(&self) -> usize {
-        self.reads.len() + self.writes.len() + self.after.len()
+    pub fn io_count(&self) -> usize {
+        self.reads.len() + self.writes.len() + self.writes_after_reads.len()
     }
 
     /// Iterates over all member I/Os: reads, writes, then the writes after the reads.
-    pub fn all(&self) -> impl Iterator<Item = &MemberIo> {
-        self.reads.iter().chain(&self.writes).chain(&self.after)
+    pub fn iter(&self) -> impl Iterator<Item = &MemberIo> {
+        self.reads.iter().chain(&self.writes).chain(&self.writes_after_reads)
     }
 
     /// Total blocks transferred to and from members.
-    pub fn blocks(&self) -> u64 {
-        self.all().map(|io| u64::from(io.blocks)).sum()
+    pub fn total_blocks(&self) -> u64 {
+        self.iter().map(|io| u64::from(io.blocks)).sum()
     }
 
     /// Empties the plan. With `join`, contiguous pieces on a member become one I/O.
     #[inline]
-    pub(super) fn start(&mut self, members: u16, join: bool) {
+    pub(super) fn reset(&mut self, members: u16, join: bool) {
         self.reads.clear();
         self.writes.clear();
-        self.after.clear();
+        self.writes_after_reads.clear();
         self.work = ParityWork::default();
         self.lost_blocks = 0;
-        self.joined.on = join;
+        self.join_index.is_enabled = join;
         if join {
             self.start_joining(members);
         }
     }
 
     fn start_joining(&mut self, members: u16) {
-        let joined = &mut self.joined;
+        let joined = &mut self.join_index;
         joined.stamp = joined.stamp.wrapping_add(1);
-        let wanted = usize::from(members) * LISTS;
-        if joined.stamp == 0 || joined.last.len() != wanted {
-            joined.last.clear();
-            joined.last.resize(wanted, (0, 0));
+        let wanted = usize::from(members) * LIST_COUNT;
+        if joined.stamp == 0 || joined.last_ios.len() != wanted {
+            joined.last_ios.clear();
+            joined.last_ios.resize(wanted, (0, 0));
             joined.stamp = 1;
         }
     }
@@ -148,11 +148,11 @@ impl MemberIoPlan {
         let ios = match list {
             PlanList::Reads => &mut self.reads,
             PlanList::Writes => &mut self.writes,
-            PlanList::After => &mut self.after,
+            PlanList::WritesAfterReads => &mut self.writes_after_reads,
         };
-        if self.joined.on {
-            let last = &mut self.joined.last[usize::from(io.member) * LISTS + list as usize];
-            if last.0 == self.joined.stamp
+        if self.join_index.is_enabled {
+            let last = &mut self.join_index.last_ios[usize::from(io.member) * LIST_COUNT + list as usize];
+            if last.0 == self.join_index.stamp
                 && let Some(before) = ios.get_mut(last.1 as usize)
                 && before.block + u64::from(before.blocks) == io.block
                 && let Some(blocks) = before.blocks.checked_add(io.blocks)
@@ -164,7 +164,7 @@ impl MemberIoPlan {
                 }
                 return;
             }
-            *last = (self.joined.stamp, ios.len() as u32);
+            *last = (self.join_index.stamp, ios.len() as u32);
         }
         ios.push(io);
     }
@@ -180,19 +180,19 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_one_another_is_joined() {
+    fn joins_contiguous_ios() {
         let io = |member, block, blocks| MemberIo { block, blocks, member, write: false, part: MemberIoPart::Data };
         let mut plan = MemberIoPlan::new();
         for _ in 0..2 {
-            plan.start(2, true);
+            plan.reset(2, true);
             for (member, block) in [(0, 0), (1, 0), (0, 8), (1, 9), (0, 16)] {
                 plan.push(PlanList::Reads, io(member, block, 8));
             }
             assert_eq!(plan.reads, [io(0, 0, 24), io(1, 0, 8), io(1, 9, 8)]);
         }
-        plan.start(2, false);
+        plan.reset(2, false);
         plan.push(PlanList::Reads, io(0, 0, 8));
         plan.push(PlanList::Reads, io(0, 8, 8));
-        assert_eq!(plan.ios(), 2);
+        assert_eq!(plan.io_count(), 2);
     }
 }

@@ -1,9 +1,9 @@
 //! Planner: turns requests to an array into plans of member I/Os.
 
-use super::parity::{RowJob, RowSpan};
-use super::place::{BlockMap, Copies, Parity};
+use super::geometry::{BlockMap, CopiesMap, ParityMap};
+use super::parity_row_plan::{RowPlanner, RowSpan};
 use super::plan::PlanList;
-use super::{ArrayGeometry, ArrayState, MemberIo, MemberIoPart, MemberIoPlan, Members};
+use super::{ArrayGeometry, ArrayState, MemberIo, MemberIoPart, MemberIoPlan, MemberSet};
 use crate::io::Io;
 
 /// A request to an array.
@@ -15,14 +15,14 @@ pub struct ArrayRequest {
     pub blocks: u32,
     /// True for a write, false for a read.
     pub write: bool,
-    /// Id of the requesting process, for [`ReadFrom::Process`].
-    pub who: u32,
+    /// Id of the requesting process, for [`CopyChoice::Process`].
+    pub process_id: u32,
 }
 
 impl ArrayRequest {
     /// Makes a read by process 0.
     pub fn read(block: u64, blocks: u32) -> ArrayRequest {
-        ArrayRequest { block, blocks, write: false, who: 0 }
+        ArrayRequest { block, blocks, write: false, process_id: 0 }
     }
 
     /// Makes a write by process 0.
@@ -39,33 +39,33 @@ impl From<Io> for ArrayRequest {
 
 /// Choice of the copy for a read. A copy on a member that cannot serve is never chosen; the next one is taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReadFrom {
+pub enum CopyChoice {
     /// The readable copies in turn.
     #[default]
     RoundRobin,
     /// The copy whose member's arm was last positioned nearest. Positions are those of the last I/O planned, unless
-    /// set by [`Planner::moved`].
+    /// set by [`Planner::set_arm_position`].
     Nearest,
     /// As md with rotating members: the member of a mirror on which the read continues the last one; else the first
     /// idle one; else the copy nearest to where its member's last I/O ended (`read_balance` of drivers/md/raid1.c and,
     /// for near copies, raid10.c, which has no first step; positions change when an I/O completes, `update_head_pos`).
-    /// Needs [`Planner::pending`] and [`Planner::moved`].
+    /// Needs [`Planner::pending_ios`] and [`Planner::set_arm_position`].
     IdleOrNearest,
     /// The copy selected by the process id (btrfs).
     Process,
     /// The first copy; the others only when it fails.
     Primary,
-    /// The copy whose member has the fewest pending I/Os (md, with flash), as set by [`Planner::pending`].
+    /// The copy whose member has the fewest pending I/Os (md, with flash), as set by [`Planner::pending_ios`].
     LeastBusy,
 }
 
 /// Method by which a write that covers only part of a row updates its parity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum WriteBy {
+pub enum ParityUpdate {
     /// The method with the fewest I/Os; if equal, reconstructing, as md does.
     #[default]
     Fewest,
-    /// As [`WriteBy::Fewest`] with all members good. With some lost, as Linux's md: it reads everything that a lost
+    /// As [`ParityUpdate::Fewest`] with all members good. With some lost, as Linux's md: it reads everything that a lost
     /// parity would be computed from, and modifies only if both parities are there (drivers/md/raid5.c,
     /// handle_stripe_dirtying and need_this_block of Linux 6.1).
     Md,
@@ -79,16 +79,16 @@ pub enum WriteBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayPolicy {
     /// Choice of the copy for a read.
-    pub read_from: ReadFrom,
+    pub read_from: CopyChoice,
     /// Method of updating parity.
-    pub write_by: WriteBy,
+    pub write_by: ParityUpdate,
     /// True if contiguous pieces of one request on a member become one I/O.
-    pub join: bool,
+    pub join_ios: bool,
 }
 
 impl Default for ArrayPolicy {
     fn default() -> ArrayPolicy {
-        ArrayPolicy { read_from: ReadFrom::default(), write_by: WriteBy::default(), join: true }
+        ArrayPolicy { read_from: CopyChoice::default(), write_by: ParityUpdate::default(), join_ios: true }
     }
 }
 
@@ -100,20 +100,28 @@ pub struct Planner {
     policy: ArrayPolicy,
     /// State in which `failed` holds all members out of service, which may be more than failed.
     state: ArrayState,
-    turn: u16,
-    positions: Box<[u64]>,
+    next_copy: u16,
+    arm_positions: Box<[u64]>,
     /// End of the last read planned for each member.
-    read_on: Box<[u64]>,
-    pending: Box<[u32]>,
+    last_read_ends: Box<[u64]>,
+    pending_ios: Box<[u32]>,
 }
 
 impl Planner {
     /// Creates a planner for an array with all members good.
     pub fn new(array: ArrayGeometry, policy: ArrayPolicy) -> Planner {
-        let members = usize::from(array.members());
+        let members = usize::from(array.member_count());
         let (positions, read_on) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
         let pending = vec![0; members].into_boxed_slice();
-        Planner { array, policy, state: ArrayState::default(), turn: 0, positions, read_on, pending }
+        Planner {
+            array,
+            policy,
+            state: ArrayState::default(),
+            next_copy: 0,
+            arm_positions: positions,
+            last_read_ends: read_on,
+            pending_ios: pending,
+        }
     }
 
     /// Geometry of the array.
@@ -137,74 +145,74 @@ impl Planner {
     /// If a member is rebuilding that does not count as failed.
     pub fn set_state(&mut self, state: ArrayState) -> bool {
         let failed = self.array.out_of_service(state.failed);
-        let rebuilding = self.array.out_of_service(state.rebuilding).and(failed);
+        let rebuilding = self.array.out_of_service(state.rebuilding).intersection(failed);
         // parity is rebuilt in whole rows only
-        let good_below = match &self.array.map {
-            BlockMap::Parity(_) => state.good_below - self.array.unit().rest(state.good_below),
+        let good_below = match &self.array.block_map {
+            BlockMap::Parity(_) => state.good_below - self.array.unit_divisor().remainder(state.good_below),
             _ => state.good_below,
         };
         let good_below = if rebuilding.is_empty() { 0 } else { good_below };
         self.state = ArrayState { failed, rebuilding, good_below };
-        assert!(rebuilding.less(failed).is_empty(), "a member counts as failed until all of it is rebuilt");
-        self.array.survives(state.failed)
+        assert!(rebuilding.difference(failed).is_empty(), "a member counts as failed until all of it is rebuilt");
+        self.array.survives_failures(state.failed)
     }
 
-    /// Notes that a planned I/O will move a member's arm: the best guess until [`Planner::moved`] is called. Policies
+    /// Notes that a planned I/O will move a member's arm: the best guess until [`Planner::set_arm_position`] is called. Policies
     /// that depend on actual completions ignore it.
     #[inline]
-    fn sent(&mut self, member: u16, end: u64) {
-        if self.policy.read_from != ReadFrom::IdleOrNearest {
-            self.positions[usize::from(member)] = end;
+    fn note_planned_io(&mut self, member: u16, end: u64) {
+        if self.policy.read_from != CopyChoice::IdleOrNearest {
+            self.arm_positions[usize::from(member)] = end;
         }
     }
 
     /// Sets the position of a member's arm, a block on the member.
-    pub fn moved(&mut self, member: u16, block: u64) {
-        if let Some(position) = self.positions.get_mut(usize::from(member)) {
+    pub fn set_arm_position(&mut self, member: u16, block: u64) {
+        if let Some(position) = self.arm_positions.get_mut(usize::from(member)) {
             *position = block;
         }
     }
 
     /// Sets the number of I/Os that a member has in flight.
-    pub fn pending(&mut self, member: u16, ios: u32) {
-        if let Some(pending) = self.pending.get_mut(usize::from(member)) {
+    pub fn set_pending_ios(&mut self, member: u16, ios: u32) {
+        if let Some(pending) = self.pending_ios.get_mut(usize::from(member)) {
             *pending = ios;
         }
     }
 
     /// Plans a request. Blocks beyond the array's end, or on too many failed members, are counted in `lost_blocks`.
-    pub fn plan(&mut self, request: ArrayRequest, plan: &mut MemberIoPlan) {
+    pub fn plan_request(&mut self, request: ArrayRequest, plan: &mut MemberIoPlan) {
         let spans_rows = u64::from(request.blocks) >= self.array.row_blocks();
-        plan.start(self.array.members(), spans_rows && self.policy.join);
-        let blocks_left = self.array.blocks().saturating_sub(request.block);
+        plan.reset(self.array.member_count(), spans_rows && self.policy.join_ios);
+        let blocks_left = self.array.capacity_blocks().saturating_sub(request.block);
         let blocks = u64::from(request.blocks).min(blocks_left);
         plan.lost_blocks = u64::from(request.blocks) - blocks;
         if blocks == 0 {
             return;
         }
-        let part = BlockStretch { block: request.block, blocks, write: request.write };
-        match &self.array.map {
-            BlockMap::Linear { .. } => self.linear(part, plan),
+        let part = BlockRange { block: request.block, blocks, write: request.write };
+        match &self.array.block_map {
+            BlockMap::Linear { .. } => self.plan_linear(part, plan),
             BlockMap::Copies(copies) => {
                 let copies = *copies;
-                self.copies(copies, part, request.who, plan);
+                self.plan_copies(copies, part, request.process_id, plan);
             }
             BlockMap::Parity(parity) if self.array.level() == super::ArrayLevel::Raid3 => {
-                self.together(*parity, part, plan)
+                self.plan_synchronous(*parity, part, plan)
             }
-            BlockMap::Parity(parity) => self.parity(*parity, part, plan),
+            BlockMap::Parity(parity) => self.plan_parity(*parity, part, plan),
         }
         debug_assert!(plan.lost_blocks <= u64::from(request.blocks), "no more is lost than was asked for");
     }
 
-    fn linear(&self, part: BlockStretch, plan: &mut MemberIoPlan) {
-        let BlockStretch { mut block, mut blocks, write } = part;
-        while let Some(piece) = self.array.map(block, blocks, 0) {
+    fn plan_linear(&self, part: BlockRange, plan: &mut MemberIoPlan) {
+        let BlockRange { mut block, mut blocks, write } = part;
+        while let Some(piece) = self.array.map_block(block, blocks, 0) {
             if self.state.failed.contains(piece.member) {
                 plan.lost_blocks += piece.blocks;
             } else {
                 let list = if write { PlanList::Writes } else { PlanList::Reads };
-                plan.push(list, io(piece.member, piece.block, piece.blocks, write, MemberIoPart::Data));
+                plan.push(list, member_io(piece.member, piece.block, piece.blocks, write, MemberIoPart::Data));
             }
             debug_assert!(piece.blocks > 0 && piece.blocks <= blocks, "a piece is a part of the request");
             block += piece.blocks;
@@ -215,17 +223,17 @@ impl Planner {
         }
     }
 
-    fn copies(&mut self, copies: Copies, part: BlockStretch, process_id: u32, plan: &mut MemberIoPlan) {
-        let unit = self.array.unit();
-        let (mut chunk, mut offset) = unit.split(part.block);
+    fn plan_copies(&mut self, copies: CopiesMap, part: BlockRange, process_id: u32, plan: &mut MemberIoPlan) {
+        let unit = self.array.unit_divisor();
+        let (mut chunk, mut offset) = unit.div_rem(part.block);
         let mut left = part.blocks;
         while left > 0 {
-            let blocks = left.min(unit.by() - offset);
+            let blocks = left.min(unit.divisor() - offset);
             if part.write {
-                self.write_copies(copies, chunk, offset, blocks, plan);
-            } else if let Some((member, block)) = self.choose(copies, chunk, offset, blocks, process_id) {
-                plan.push(PlanList::Reads, io(member, block, blocks, false, MemberIoPart::Data));
-                self.sent(member, block + blocks);
+                self.plan_copy_writes(copies, chunk, offset, blocks, plan);
+            } else if let Some((member, block)) = self.choose_copy(copies, chunk, offset, blocks, process_id) {
+                plan.push(PlanList::Reads, member_io(member, block, blocks, false, MemberIoPart::Data));
+                self.note_planned_io(member, block + blocks);
             } else {
                 plan.lost_blocks += blocks;
             }
@@ -235,15 +243,15 @@ impl Planner {
         }
     }
 
-    fn write_copies(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, plan: &mut MemberIoPlan) {
-        let first = copies.first(chunk);
+    fn plan_copy_writes(&mut self, copies: CopiesMap, chunk: u64, offset: u64, blocks: u64, plan: &mut MemberIoPlan) {
+        let first = copies.locate_first_copy(chunk);
         let mut written = false;
         for copy in 0..copies.copies {
-            let (member, row) = copies.nth(first, copy);
+            let (member, row) = copies.locate_nth_copy(first, copy);
             let block = row * self.array.unit_blocks() + offset;
-            if !self.state.unwritten(block).contains(member) {
-                plan.push(PlanList::Writes, io(member, block, blocks, true, MemberIoPart::Data));
-                self.sent(member, block + blocks);
+            if !self.state.members_not_to_write(block).contains(member) {
+                plan.push(PlanList::Writes, member_io(member, block, blocks, true, MemberIoPart::Data));
+                self.note_planned_io(member, block + blocks);
                 written = true;
             }
         }
@@ -254,37 +262,45 @@ impl Planner {
 
     /// Chooses the copy to read; returns its member and the block there.
     #[inline]
-    fn choose(&mut self, copies: Copies, chunk: u64, offset: u64, blocks: u64, process_id: u32) -> Option<(u16, u64)> {
-        let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.first(chunk));
+    fn choose_copy(
+        &mut self,
+        copies: CopiesMap,
+        chunk: u64,
+        offset: u64,
+        blocks: u64,
+        process_id: u32,
+    ) -> Option<(u16, u64)> {
+        let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.locate_first_copy(chunk));
         let all_well = state.failed.is_empty();
         let place_of = |copy| {
-            let (member, row) = copies.nth(first, copy);
+            let (member, row) = copies.locate_nth_copy(first, copy);
             (member, row * unit + offset)
         };
-        let well = |(member, block): &(u16, u64)| all_well || !state.unreadable(block + blocks).contains(*member);
+        let well =
+            |(member, block): &(u16, u64)| all_well || !state.unreadable_members(block + blocks).contains(*member);
         let count = copies.copies;
         let preferred = match self.policy.read_from {
             _ if count == 1 => 0,
-            ReadFrom::Nearest => {
-                let distance = |(member, block): &(u16, u64)| self.positions[usize::from(*member)].abs_diff(*block);
+            CopyChoice::Nearest => {
+                let distance = |(member, block): &(u16, u64)| self.arm_positions[usize::from(*member)].abs_diff(*block);
                 return (0..count).map(place_of).filter(well).min_by_key(distance);
             }
-            ReadFrom::IdleOrNearest => {
-                let place = self.as_md_chooses((0..count).map(place_of).filter(well))?;
-                self.read_on[usize::from(place.0)] = place.1 + blocks;
+            CopyChoice::IdleOrNearest => {
+                let place = self.choose_copy_as_md((0..count).map(place_of).filter(well))?;
+                self.last_read_ends[usize::from(place.0)] = place.1 + blocks;
                 return Some(place);
             }
-            ReadFrom::LeastBusy => {
-                let pending = |(member, _): &(u16, u64)| self.pending[usize::from(*member)];
+            CopyChoice::LeastBusy => {
+                let pending = |(member, _): &(u16, u64)| self.pending_ios[usize::from(*member)];
                 return (0..count).map(place_of).filter(well).min_by_key(pending);
             }
-            ReadFrom::Primary => 0,
-            ReadFrom::Process => (process_id % u32::from(count)) as u16,
-            ReadFrom::RoundRobin => {
+            CopyChoice::Primary => 0,
+            CopyChoice::Process => (process_id % u32::from(count)) as u16,
+            CopyChoice::RoundRobin => {
                 // the readable copies, each equally often
                 let left = if all_well { count } else { (0..count).map(place_of).filter(well).count() as u16 };
-                let turn = if self.turn < left { self.turn } else { 0 };
-                self.turn = turn + 1;
+                let turn = if self.next_copy < left { self.next_copy } else { 0 };
+                self.next_copy = turn + 1;
                 return (0..count).map(place_of).filter(well).nth(usize::from(turn));
             }
         };
@@ -295,62 +311,62 @@ impl Planner {
         (preferred + 1..count).chain(0..preferred).map(place_of).find(well)
     }
 
-    /// Chooses among the readable copies by [`ReadFrom::IdleOrNearest`].
-    fn as_md_chooses(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
+    /// Chooses among the readable copies by [`CopyChoice::IdleOrNearest`].
+    fn choose_copy_as_md(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
         let mirror = self.array.level() == super::ArrayLevel::Raid1;
         let goes_on = |(member, block): &(u16, u64)| {
             let member = usize::from(*member);
-            mirror && (self.read_on[member] == *block || self.positions[member] == *block)
+            mirror && (self.last_read_ends[member] == *block || self.arm_positions[member] == *block)
         };
-        let distance = |(member, block): &(u16, u64)| match self.pending[usize::from(*member)] {
+        let distance = |(member, block): &(u16, u64)| match self.pending_ios[usize::from(*member)] {
             0 => 0,
-            _ => self.positions[usize::from(*member)].abs_diff(*block),
+            _ => self.arm_positions[usize::from(*member)].abs_diff(*block),
         };
         copies.clone().find(goes_on).or_else(|| copies.min_by_key(distance))
     }
 
     /// Plans a request for members that work together (RAID 3): each does its share of the request.
-    fn together(&self, parity: Parity, part: BlockStretch, plan: &mut MemberIoPlan) {
-        let (k, p) = (parity.k.by(), parity.p);
+    fn plan_synchronous(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
+        let (k, p) = (parity.data_units.divisor(), parity.parity_units);
         let (from, to) = (part.block / k, (part.block + part.blocks).div_ceil(k));
-        let (row, blocks) = (parity.row(0), to - from);
-        let lost = if part.write { self.state.unwritten(from) } else { self.state.unreadable(to) };
+        let (row, blocks) = (parity.row_layout(0), to - from);
+        let lost = if part.write { self.state.members_not_to_write(from) } else { self.state.unreadable_members(to) };
         if lost.count() > u32::from(p) {
             plan.lost_blocks += part.blocks;
             return;
         }
         let list = if part.write { PlanList::Writes } else { PlanList::Reads };
-        let data = (0..k as u16).map(|d| (row.data(d), MemberIoPart::Data));
-        let parities = (0..p).map(|j| (row.parity(j), MemberIoPart::parity(j)));
-        let recover = (0..k as u16).any(|d| lost.contains(row.data(d)));
+        let data = (0..k as u16).map(|d| (row.data_member(d), MemberIoPart::Data));
+        let parities = (0..p).map(|j| (row.parity_member(j), MemberIoPart::from_parity_index(j)));
+        let recover = (0..k as u16).any(|d| lost.contains(row.data_member(d)));
         let needed = if part.write { usize::from(p) + k as usize } else { k as usize };
         for (member, what) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
-            plan.push(list, io(member, from, blocks, part.write, what));
+            plan.push(list, member_io(member, from, blocks, part.write, what));
         }
         if part.write || recover {
             plan.work.xor_blocks += (k - 1) * blocks;
         }
     }
 
-    fn parity(&self, parity: Parity, part: BlockStretch, plan: &mut MemberIoPlan) {
-        let unit = self.array.unit();
-        let (chunk, lo) = unit.split(part.block);
-        let (last_chunk, hi) = unit.split(part.block + part.blocks - 1);
-        let (mut row, first) = parity.k.split(chunk);
-        let (last_row, last) = parity.k.split(last_chunk);
+    fn plan_parity(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
+        let unit = self.array.unit_divisor();
+        let (chunk, lo) = unit.div_rem(part.block);
+        let (last_chunk, hi) = unit.div_rem(part.block + part.blocks - 1);
+        let (mut row, first) = parity.data_units.div_rem(chunk);
+        let (last_row, last) = parity.data_units.div_rem(last_chunk);
         let (mut first, mut lo) = (first as u16, lo);
-        let end = parity.k.by() as u16 - 1;
+        let end = parity.data_units.divisor() as u16 - 1;
         loop {
             let ends = row == last_row;
-            let (last, hi) = if ends { (last as u16, hi + 1) } else { (end, unit.by()) };
-            let span = RowSpan { first, last, lo, hi };
-            let lost = self.row_lost(row, part.write);
-            let job = RowJob::new(&parity, row, unit.by(), span, lost);
+            let (last, hi) = if ends { (last as u16, hi + 1) } else { (end, unit.divisor()) };
+            let span = RowSpan { first, last, first_block: lo, end_block: hi };
+            let lost = self.lost_members_of_row(row, part.write);
+            let job = RowPlanner::new(&parity, row, unit.divisor(), span, lost);
             match (part.write, lost.is_empty()) {
-                (false, true) => job.read(plan),
-                (false, false) => job.read_degraded(plan),
-                (true, true) => job.write(self.policy.write_by, plan),
-                (true, false) => job.write_degraded(self.policy.write_by, plan),
+                (false, true) => job.plan_read(plan),
+                (false, false) => job.plan_degraded_read(plan),
+                (true, true) => job.plan_write(self.policy.write_by, plan),
+                (true, false) => job.plan_degraded_write(self.policy.write_by, plan),
             }
             if ends {
                 return;
@@ -360,18 +376,22 @@ impl Planner {
     }
 
     #[inline]
-    fn row_lost(&self, row: u64, write: bool) -> Members {
+    fn lost_members_of_row(&self, row: u64, write: bool) -> MemberSet {
         if self.state.failed.is_empty() {
-            return Members::NONE;
+            return MemberSet::NONE;
         }
         let unit = self.array.unit_blocks();
-        if write { self.state.unwritten(row * unit) } else { self.state.unreadable((row + 1) * unit) }
+        if write {
+            self.state.members_not_to_write(row * unit)
+        } else {
+            self.state.unreadable_members((row + 1) * unit)
+        }
     }
 }
 
 /// Part of a request that lies inside the array.
 #[derive(Clone, Copy)]
-struct BlockStretch {
+struct BlockRange {
     block: u64,
     blocks: u64,
     write: bool,
@@ -379,6 +399,6 @@ struct BlockStretch {
 
 /// Makes a member I/O. No piece is longer than the request, so its length fits in 32 bits.
 #[inline]
-pub(super) fn io(member: u16, block: u64, blocks: u64, write: bool, part: MemberIoPart) -> MemberIo {
+pub(super) fn member_io(member: u16, block: u64, blocks: u64, write: bool, part: MemberIoPart) -> MemberIo {
     MemberIo { block, blocks: u32::try_from(blocks).unwrap_or(u32::MAX), member, write, part }
 }

@@ -1,85 +1,85 @@
 //! Flush requests from above: all writes posted before must be written below, while other writes continue.
 
-use super::{Cache, CacheActions, CacheAnswer};
+use super::{Cache, CacheActions, SubmitResult};
 use crate::Ns;
 
 /// A flush request that waits until the writes posted to a volume are below.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
-    who: u32,
+    request_id: u32,
     volume: usize,
     stage: BarrierStage,
     /// Writes in flight that it waits for.
-    pending: Vec<u32>,
+    pending_writes: Vec<u32>,
 }
 
 /// Stage of a barrier.
 #[derive(Clone, Copy, Debug)]
 enum BarrierStage {
     /// Waits for the writes in flight. Pages dirtied again meanwhile are queued only when those writes complete.
-    Begun,
+    WaitForInFlight,
     /// Waits until no page is queued that became dirty up to this time.
-    Draining(Ns),
+    DrainOlder(Ns),
     /// Waits for the writes then in flight.
-    Last,
+    WaitForFlushes,
 }
 
 impl Cache {
     /// Submits a flush of all writes posted to the volume of a block; `request_id` is the caller's, as for
-    /// [`Cache::ask`]. Complete at once if nothing is dirty, or if no flush is needed because the cache writes
+    /// [`Cache::submit`]. Complete at once if nothing is dirty, or if no flush is needed because the cache writes
     /// through or survives a power loss.
-    pub fn ask_flush(&mut self, now: Ns, request_id: u32, block: u64, out: &mut CacheActions) -> CacheAnswer {
-        self.begin(now, out);
-        if self.is_safe() {
-            return CacheAnswer::Done;
+    pub fn submit_flush(&mut self, now: Ns, request_id: u32, block: u64, out: &mut CacheActions) -> SubmitResult {
+        self.begin_call(now, out);
+        if self.survives_power_loss() {
+            return SubmitResult::Done;
         }
-        let volume = self.volume_of((block >> self.sizes.page_shift) >> self.sizes.line_shift);
-        let pending = self.leaving_of(volume);
-        self.barriers.push(Barrier { who: request_id, volume, stage: BarrierStage::Begun, pending });
-        self.flush(out);
-        self.look_at_barriers(out);
+        let volume = self.find_volume((block >> self.sizes.page_shift) >> self.sizes.line_shift);
+        let pending = self.writes_in_flight(volume);
+        self.barriers.push(Barrier { request_id: request_id, volume, stage: BarrierStage::WaitForInFlight, pending_writes: pending });
+        self.send_flushes(out);
+        self.advance_barriers(out);
         // this barrier is the last one: earlier ones have waited for at least as much
         match out.ready.iter().position(|ready| *ready == request_id) {
             Some(index) => {
                 out.ready.remove(index);
-                CacheAnswer::Done
+                SubmitResult::Done
             }
-            None => CacheAnswer::Wait,
+            None => SubmitResult::Wait,
         }
     }
 
     /// Returns true if no acknowledged write is lost in a power failure.
-    pub fn is_safe(&self) -> bool {
-        self.back.is_none_or(|back| back.protected)
+    pub fn survives_power_loss(&self) -> bool {
+        self.write_back.is_none_or(|back| back.survives_power_loss)
     }
 
     /// Returns true for a write-through cache, which posts nothing.
-    pub fn goes_through(&self) -> bool {
-        self.back.is_none()
+    pub fn is_write_through(&self) -> bool {
+        self.write_back.is_none()
     }
 
     /// Returns true if a flush request waits for a volume.
     #[inline]
-    pub(super) fn is_awaited(&self, volume: usize) -> bool {
+    pub(super) fn has_barrier(&self, volume: usize) -> bool {
         self.barriers.iter().any(|barrier| barrier.volume == volume)
     }
 
     /// Notes a write completed below.
     #[inline]
-    pub(super) fn landed(&mut self, number: u32) {
+    pub(super) fn note_write_completed(&mut self, number: u32) {
         for barrier in &mut self.barriers {
-            barrier.pending.retain(|pending| *pending != number);
+            barrier.pending_writes.retain(|pending| *pending != number);
         }
     }
 
     /// Advances all flush requests as far as possible.
     #[inline]
-    pub(super) fn look_at_barriers(&mut self, out: &mut CacheActions) {
+    pub(super) fn advance_barriers(&mut self, out: &mut CacheActions) {
         let mut index = 0;
         while index < self.barriers.len() {
-            if self.passes(index) {
+            if self.advance_barrier(index) {
                 let barrier = self.barriers.remove(index);
-                out.ready.push(barrier.who);
+                out.ready.push(barrier.request_id);
             } else {
                 index += 1;
             }
@@ -87,32 +87,32 @@ impl Cache {
     }
 
     /// Advances one flush request; returns true if it has nothing left to wait for.
-    fn passes(&mut self, index: usize) -> bool {
+    fn advance_barrier(&mut self, index: usize) -> bool {
         loop {
-            let Barrier { volume, stage, ref pending, .. } = self.barriers[index];
+            let Barrier { volume, stage, ref pending_writes: pending, .. } = self.barriers[index];
             let next = match stage {
                 _ if !pending.is_empty() => return false,
-                BarrierStage::Begun => BarrierStage::Draining(self.now),
-                BarrierStage::Draining(until) => {
-                    let oldest = self.volumes.get(volume).and_then(|volume| volume.order.oldest(&self.lines));
+                BarrierStage::WaitForInFlight => BarrierStage::DrainOlder(self.now),
+                BarrierStage::DrainOlder(until) => {
+                    let oldest = self.volumes.get(volume).and_then(|volume| volume.flush_queue.oldest_entry(&self.lines));
                     if oldest.is_some_and(|(_, since)| since <= until) {
                         return false;
                     }
-                    BarrierStage::Last
+                    BarrierStage::WaitForFlushes
                 }
-                BarrierStage::Last => return true,
+                BarrierStage::WaitForFlushes => return true,
             };
-            if let BarrierStage::Last = next {
-                self.barriers[index].pending = self.leaving_of(volume);
+            if let BarrierStage::WaitForFlushes = next {
+                self.barriers[index].pending_writes = self.writes_in_flight(volume);
             }
             self.barriers[index].stage = next;
         }
     }
 
     /// Returns the writes of a volume in flight.
-    fn leaving_of(&self, volume: usize) -> Vec<u32> {
+    fn writes_in_flight(&self, volume: usize) -> Vec<u32> {
         let shift = self.sizes.line_shift;
-        let of = |from: u64| self.volume_of(from >> shift) == volume;
-        self.flights.writes().filter(|(_, flight)| of(flight.from)).map(|(number, _)| number).collect()
+        let of = |from: u64| self.find_volume(from >> shift) == volume;
+        self.flights.iter_writes().filter(|(_, flight)| of(flight.first_page)).map(|(number, _)| number).collect()
     }
 }

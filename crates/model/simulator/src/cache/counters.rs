@@ -1,6 +1,6 @@
 //! Counters of a cache.
 
-/// Totals of a cache since the beginning. The difference between two times ([`CacheCounters::since`]) is a sample.
+/// Totals of a cache since the beginning. The difference between two times ([`CacheCounters::added_since`]) is a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Reads completed that found every page in the cache.
@@ -51,7 +51,7 @@ pub struct CacheCounters {
 
 impl CacheCounters {
     /// Returns the difference to an earlier time; levels (`dirty_blocks`, `held_blocks`, `waiting`) are current.
-    pub fn since(&self, earlier: &CacheCounters) -> CacheCounters {
+    pub fn added_since(&self, earlier: &CacheCounters) -> CacheCounters {
         CacheCounters {
             reads_hit: self.reads_hit - earlier.reads_hit,
             reads_joined: self.reads_joined - earlier.reads_joined,
@@ -77,17 +77,17 @@ impl CacheCounters {
     }
 
     /// Number of reads completed.
-    pub fn reads(&self) -> u64 {
+    pub fn total_reads(&self) -> u64 {
         self.reads_hit + self.reads_joined + self.reads_part + self.reads_missed
     }
 
     /// Number of writes completed.
-    pub fn writes(&self) -> u64 {
+    pub fn total_writes(&self) -> u64 {
         self.writes_posted + self.writes_waited + self.writes_through
     }
 
     /// Share of reads that found everything in the cache; NaN if there were none.
     pub fn hit_share(&self) -> f64 {
-        self.reads_hit as f64 / self.reads() as f64
+        self.reads_hit as f64 / self.total_reads() as f64
     }
 }

@@ -4,10 +4,10 @@ use crate::Ns;
 
 /// Largest number of entries of a cache. A cache of more pages keeps several neighbouring pages in one entry, which are
 /// evicted together.
-pub(super) const MOST_LINES: u64 = 1 << 20;
+pub(super) const MAX_LINES: u64 = 1 << 20;
 
 /// Largest number of pages of an entry: the bits of its masks.
-pub(super) const MOST_LINE_PAGES: u64 = 64;
+pub(super) const MAX_LINE_PAGES: u64 = 64;
 
 /// Description of a block cache: the host's file cache or a controller's.
 ///
@@ -22,12 +22,12 @@ pub struct BlockCacheSpec {
     /// Blocks of a page; a power of two.
     pub page_blocks: u32,
     /// Read-ahead.
-    pub read: CacheReadAhead,
+    pub read_ahead: CacheReadAhead,
     /// Number of sequential readers tracked; the least recently active are forgotten.
     pub streams: u32,
     /// True if the next run begins when the reader enters the last one; false if it begins when the reader has reached
     /// its end, and waits.
-    pub early: bool,
+    pub starts_early: bool,
     /// Largest read of missing blocks: of a longer request each such piece is read when the previous one has arrived,
     /// as a kernel does that copies from its file cache and faults. None: all at once.
     pub fault_blocks: Option<u32>,
@@ -90,7 +90,7 @@ pub struct WriteBackPolicy {
     /// Order of flushing.
     pub order: FlushOrder,
     /// True if posted writes survive a power loss (battery, flash), so that a flush has nothing to wait for.
-    pub protected: bool,
+    pub survives_power_loss: bool,
 }
 
 /// Order of flushing dirty pages.
@@ -115,26 +115,26 @@ impl Default for WriteBackPolicy {
             coalesce_blocks: 1024,
             flush_depth: 32,
             order: FlushOrder::Address,
-            protected: false,
+            survives_power_loss: false,
         }
     }
 }
 
 impl WriteBackPolicy {
     /// Returns when a page that is dirty since `since` is flushed because of its age.
-    pub(super) fn due(&self, since: Ns) -> Option<Ns> {
+    pub(super) fn due_time(&self, since: Ns) -> Option<Ns> {
         let due = since.saturating_add(self.flush_after?);
         Some(if self.flush_every == 0 { due } else { due.checked_next_multiple_of(self.flush_every).unwrap_or(due) })
     }
 
     /// Policy of a controller's battery-backed memory: all of it accepts writes, which are flushed at once (as arrays
     /// of such controllers are described; no age needs to be waited for if a power loss does no harm).
-    pub fn battery() -> WriteBackPolicy {
+    pub fn battery_backed() -> WriteBackPolicy {
         WriteBackPolicy {
             dirty_limit: 1.0,
             flush_at: 0.0,
             flush_after: None,
-            protected: true,
+            survives_power_loss: true,
             ..WriteBackPolicy::default()
         }
     }
@@ -146,9 +146,9 @@ impl Default for BlockCacheSpec {
         BlockCacheSpec {
             bytes: 64 << 20,
             page_blocks: 8,
-            read: CacheReadAhead::Doubling { from: 32, to: 256 },
+            read_ahead: CacheReadAhead::Doubling { from: 32, to: 256 },
             streams: 32,
-            early: true,
+            starts_early: true,
             fault_blocks: None,
             write: WritePolicy::Back(WriteBackPolicy::default()),
             reserve_for_writes: 0.0,
@@ -204,33 +204,33 @@ impl BlockCacheSpec {
     ///
     /// A page that is no power of two, a size of less than four pages, a share
     /// out of its range, a length or number of 0.
-    pub fn check(&self) -> Result<(), CacheSpecError> {
+    pub fn check_limits(&self) -> Result<(), CacheSpecError> {
         if !self.page_blocks.is_power_of_two() || self.page_blocks > 1 << 15 {
             return Err(CacheSpecError::Page(self.page_blocks));
         }
         if self.bytes / self.page_bytes() < 4 {
             return Err(CacheSpecError::Small { bytes: self.bytes, page_bytes: self.page_bytes() });
         }
-        share("reserve_for_writes", self.reserve_for_writes, 0.0, 0.9)?;
-        match self.read {
+        check_share("reserve_for_writes", self.reserve_for_writes, 0.0, 0.9)?;
+        match self.read_ahead {
             CacheReadAhead::None => {}
-            CacheReadAhead::Fixed { blocks } => at_least_one("blocks of read-ahead", blocks)?,
+            CacheReadAhead::Fixed { blocks } => check_at_least_one("blocks of read-ahead", blocks)?,
             CacheReadAhead::Doubling { from, to } => {
-                at_least_one("blocks of read-ahead", from)?;
-                at_least_one("streams", self.streams)?;
+                check_at_least_one("blocks of read-ahead", from)?;
+                check_at_least_one("streams", self.streams)?;
                 if from > to {
                     return Err(CacheSpecError::Doubling { from, to });
                 }
             }
         }
         if let Some(blocks) = self.fault_blocks {
-            at_least_one("fault_blocks", blocks)?;
+            check_at_least_one("fault_blocks", blocks)?;
         }
         if let WritePolicy::Back(back) = &self.write {
-            share("dirty_limit", back.dirty_limit, 0.0, 1.0)?;
-            share("flush_at", back.flush_at, 0.0, back.dirty_limit)?;
-            at_least_one("coalesce_blocks", back.coalesce_blocks)?;
-            at_least_one("flush_depth", back.flush_depth)?;
+            check_share("dirty_limit", back.dirty_limit, 0.0, 1.0)?;
+            check_share("flush_at", back.flush_at, 0.0, back.dirty_limit)?;
+            check_at_least_one("coalesce_blocks", back.coalesce_blocks)?;
+            check_at_least_one("flush_depth", back.flush_depth)?;
         }
         Ok(())
     }
@@ -240,12 +240,12 @@ impl BlockCacheSpec {
     }
 }
 
-fn share(name: &'static str, value: f64, from: f64, to: f64) -> Result<(), CacheSpecError> {
+fn check_share(name: &'static str, value: f64, from: f64, to: f64) -> Result<(), CacheSpecError> {
     // also false for NaN
     if (from..=to).contains(&value) { Ok(()) } else { Err(CacheSpecError::Share { name, value, from, to }) }
 }
 
-fn at_least_one(name: &'static str, value: u32) -> Result<(), CacheSpecError> {
+fn check_at_least_one(name: &'static str, value: u32) -> Result<(), CacheSpecError> {
     if value == 0 { Err(CacheSpecError::Zero(name)) } else { Ok(()) }
 }
 
@@ -264,17 +264,17 @@ pub(super) struct CacheSizes {
 
 impl CacheSizes {
     /// Computes the sizes. Invalid descriptions are replaced by the nearest valid one; `check_limits` reports them.
-    pub fn of(spec: &BlockCacheSpec) -> CacheSizes {
+    pub fn from_spec(spec: &BlockCacheSpec) -> CacheSizes {
         let mut page_shift = spec.page_blocks.clamp(1, 1 << 15).ilog2();
-        while (spec.bytes >> (page_shift + 9)) > MOST_LINES / 4 * MOST_LINE_PAGES && page_shift < 40 {
+        while (spec.bytes >> (page_shift + 9)) > MAX_LINES / 4 * MAX_LINE_PAGES && page_shift < 40 {
             page_shift += 1;
         }
         let pages = (spec.bytes >> (page_shift + 9)).max(4);
         let mut line_shift = 0;
-        while pages >> line_shift > MOST_LINES / 4 && 1 << line_shift < MOST_LINE_PAGES {
+        while pages >> line_shift > MAX_LINES / 4 && 1 << line_shift < MAX_LINE_PAGES {
             line_shift += 1;
         }
-        CacheSizes { page_shift, line_shift, pages, lines: pages.min(MOST_LINES) }
+        CacheSizes { page_shift, line_shift, pages, lines: pages.min(MAX_LINES) }
     }
 }
 
@@ -284,8 +284,9 @@ mod tests {
 
     #[test]
     fn sizes_stay_bounded() {
-        let of =
-            |bytes, page_blocks| CacheSizes::of(&BlockCacheSpec { bytes, page_blocks, ..BlockCacheSpec::default() });
+        let of = |bytes, page_blocks| {
+            CacheSizes::from_spec(&BlockCacheSpec { bytes, page_blocks, ..BlockCacheSpec::default() })
+        };
         let sizes = |page_shift, line_shift, pages, lines| CacheSizes { page_shift, line_shift, pages, lines };
         assert_eq!(of(64 << 20, 8), sizes(3, 0, 1 << 14, 1 << 14));
         assert_eq!(of(1 << 30, 8), sizes(3, 0, 1 << 18, 1 << 18));
@@ -298,9 +299,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn errors_name_the_invalid_value() {
         let good = BlockCacheSpec::default();
-        assert_eq!(good.check(), Ok(()));
+        assert_eq!(good.check_limits(), Ok(()));
         let back = WriteBackPolicy::default();
         let with = |back| BlockCacheSpec { write: WritePolicy::Back(back), ..good };
         let table = [
@@ -309,9 +310,9 @@ mod tests {
             (BlockCacheSpec { bytes: 16383, ..good }, "16383 bytes are less than four pages of 4096 bytes"),
             (BlockCacheSpec { reserve_for_writes: 1.0, ..good }, "reserve_for_writes is 1; expected a share from 0"),
             (BlockCacheSpec { reserve_for_writes: f64::NAN, ..good }, "reserve_for_writes is NaN"),
-            (BlockCacheSpec { read: CacheReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
+            (BlockCacheSpec { read_ahead: CacheReadAhead::Fixed { blocks: 0 }, ..good }, "blocks of read-ahead is 0"),
             (
-                BlockCacheSpec { read: CacheReadAhead::Doubling { from: 9, to: 8 }, ..good },
+                BlockCacheSpec { read_ahead: CacheReadAhead::Doubling { from: 9, to: 8 }, ..good },
                 "doubles from 9 to 8 blocks",
             ),
             (BlockCacheSpec { streams: 0, ..good }, "streams is 0; expected at least 1"),
@@ -321,7 +322,7 @@ mod tests {
             (with(WriteBackPolicy { flush_depth: 0, ..back }), "flush_depth is 0"),
         ];
         for (spec, said) in table {
-            let error = spec.check().expect_err(said).to_string();
+            let error = spec.check_limits().expect_err(said).to_string();
             assert!(error.contains(said), "{error}");
         }
     }

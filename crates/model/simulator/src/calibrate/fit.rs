@@ -7,20 +7,20 @@
 //! (Schwarz, "Estimating the dimension of a model", Annals of Statistics 6(2), 1978), so that each additional number
 //! must pay off.
 
-use super::form::ModelForm;
-use super::known::KnownCells;
+use super::known_cells::KnownCells;
+use super::model_form::ModelForm;
 use std::ops::{Range, RangeInclusive};
 
-use super::{CalibrationCell, ModelKind, TriedModel, arm, flash, limits, shared, simulated};
+use super::{CalibrationCell, ModelKind, TriedModel, flash, limits, mechanical, shared, simulate_cell};
 use crate::catalogue::EntryKind;
 
 /// Relative difference between repeated runs of a few seconds: a smaller error is no better. Assumed, not measured by
 /// repeating runs.
-const NOISE: f64 = 0.015;
+const MEASUREMENT_NOISE: f64 = 0.015;
 /// Number of forms of a kind that are refined.
-const REFINED: usize = 3;
+const REFINED_FORMS: usize = 3;
 /// Evaluations per fitted number, of the refinement and of the final fit.
-const STEPS: [usize; 2] = [15, 40];
+const STEPS_PER_NUMBER: [usize; 2] = [15, 40];
 
 /// A form with its numbers.
 #[derive(Clone, Debug)]
@@ -31,74 +31,76 @@ pub(super) struct FittedForm {
 }
 
 impl FittedForm {
-    fn parameters(&self) -> usize {
-        self.form.numbers.len() + self.form.chosen
+    fn parameter_count(&self) -> usize {
+        self.form.numbers.len() + self.form.chosen_count
     }
 
-    fn criterion(&self, cells: usize) -> f64 {
+    fn schwarz_criterion(&self, cells: usize) -> f64 {
         let n = cells as f64;
-        2.0 * n * self.error.max(NOISE).ln() + self.parameters() as f64 * n.ln()
+        2.0 * n * self.error.max(MEASUREMENT_NOISE).ln() + self.parameter_count() as f64 * n.ln()
     }
 
     /// Returns the catalogue entry; `None` if the numbers are impossible.
-    pub fn entry(&self, known: &KnownCells) -> Option<EntryKind> {
-        entry(&self.form, &self.form.numbers, known)
+    pub fn to_catalogue_entry(&self, known: &KnownCells) -> Option<EntryKind> {
+        catalogue_entry(&self.form, &self.form.numbers, known)
     }
 
     /// Returns the summary of the fit.
-    pub fn tried(&self, known: &KnownCells) -> TriedModel {
+    pub fn to_tried_model(&self, known: &KnownCells) -> TriedModel {
         TriedModel {
             kind: self.form.kind,
-            form: self.form.what.clone(),
-            parameters: self.parameters(),
+            form: self.form.description.clone(),
+            parameters: self.parameter_count(),
             mean_error: self.error,
-            criterion: self.criterion(known.cells.len()),
+            criterion: self.schwarz_criterion(known.cells.len()),
         }
     }
 }
 
-fn entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<EntryKind> {
+fn catalogue_entry(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Option<EntryKind> {
     Some(match form.kind {
-        ModelKind::Limits => EntryKind::Volume(Box::new(limits::spec(form, numbers, known))),
-        ModelKind::Shared => EntryKind::Volume(Box::new(shared::spec(form, numbers, known))),
-        ModelKind::Flash => EntryKind::Flash(Box::new(flash::spec(form, numbers, known))),
-        ModelKind::Mechanical => EntryKind::Mechanical(Box::new(arm::sheet(form, numbers, known)?)),
+        ModelKind::Limits => EntryKind::Volume(Box::new(limits::limited_volume(form, numbers, known))),
+        ModelKind::Shared => EntryKind::Volume(Box::new(shared::shared_volume(form, numbers, known))),
+        ModelKind::Flash => EntryKind::Flash(Box::new(flash::flash_spec(form, numbers, known))),
+        ModelKind::Mechanical => EntryKind::Mechanical(Box::new(mechanical::data_sheet(form, numbers, known)?)),
     })
 }
 
 /// Mean absolute error of a form with these numbers; infinite if no such device exists.
-fn error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
-    let Some(model) = entry(form, numbers, known).and_then(|entry| entry.device().ok()) else { return f64::INFINITY };
-    let off = |cell: &CalibrationCell| simulated(&model, cell, 1).error(cell).abs();
+fn mean_error(form: &ModelForm, numbers: &[f64], known: &KnownCells, cells: impl Fn(&CalibrationCell) -> bool) -> f64 {
+    let Some(model) = catalogue_entry(form, numbers, known).and_then(|entry| entry.build_device().ok()) else {
+        return f64::INFINITY;
+    };
+    let off = |cell: &CalibrationCell| simulate_cell(&model, cell, 1).log_error(cell).abs();
     let errors: Vec<f64> = known.cells.iter().filter(|cell| cells(cell)).map(|cell| off(cell)).collect();
     let mean = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     if mean.is_finite() { mean } else { f64::INFINITY }
 }
 
 /// Returns the best form of each kind, the best of all first.
-pub(super) fn best(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm> {
+pub(super) fn fit_best_forms(known: &KnownCells, forms: Vec<ModelForm>) -> Vec<FittedForm> {
     let n = known.cells.len();
     let mut looked: Vec<FittedForm> = forms
         .into_iter()
-        .map(|form| FittedForm { error: error(&form, &form.numbers, known, |_| true), form })
+        .map(|form| FittedForm { error: mean_error(&form, &form.numbers, known, |_| true), form })
         .collect();
     looked.retain(|found| found.error.is_finite());
-    looked.sort_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n)));
+    looked.sort_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n)));
     let mut found: Vec<FittedForm> = Vec::new();
     for kind in [ModelKind::Limits, ModelKind::Shared, ModelKind::Flash, ModelKind::Mechanical] {
-        let of_kind = looked.iter().filter(|found| found.form.kind == kind).take(REFINED);
-        let refined = of_kind.map(|form| refine(form, known, STEPS[0]));
-        found.extend(refined.min_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n))));
+        let of_kind = looked.iter().filter(|found| found.form.kind == kind).take(REFINED_FORMS);
+        let refined = of_kind.map(|form| refine_form(form, known, STEPS_PER_NUMBER[0]));
+        found.extend(refined.min_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n))));
     }
-    let mut found: Vec<FittedForm> = found.iter().map(|form| refine(form, known, STEPS[1])).collect();
-    found.sort_by(|a, b| a.criterion(n).total_cmp(&b.criterion(n)));
+    let mut found: Vec<FittedForm> = found.iter().map(|form| refine_form(form, known, STEPS_PER_NUMBER[1])).collect();
+    found.sort_by(|a, b| a.schwarz_criterion(n).total_cmp(&b.schwarz_criterion(n)));
     found
 }
 
 /// Improves the numbers, on a logarithmic scale.
-fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
+fn refine_form(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
     let mut form = from.form.clone();
-    for part in parts(&form) {
+    for part in fit_parts(&form) {
         let cells = |cell: &CalibrationCell| part.cells.contains(&cell.load.read_share);
         let start: Vec<f64> = part.numbers.clone().map(|index| form.numbers[index].ln()).collect();
         let with = |logs: &[f64]| {
@@ -106,10 +108,11 @@ fn refine(from: &FittedForm, known: &KnownCells, steps: usize) -> FittedForm {
             part.numbers.clone().zip(logs).for_each(|(index, log)| numbers[index] = log.exp());
             numbers
         };
-        let (logs, _) = downhill(&start, steps * start.len(), |logs| error(&form, &with(logs), known, cells));
+        let (logs, _) =
+            minimize_downhill(&start, steps * start.len(), |logs| mean_error(&form, &with(logs), known, cells));
         form.numbers = with(&logs);
     }
-    let error = error(&form, &form.numbers, known, |_| true);
+    let error = mean_error(&form, &form.numbers, known, |_| true);
     if error < from.error { FittedForm { form, error } } else { from.clone() }
 }
 
@@ -120,13 +123,13 @@ struct FitPart {
 }
 
 /// Splits the numbers: those of reads, those of writes and those of mixes, if the kind has separate ones; finally all.
-fn parts(form: &ModelForm) -> Vec<FitPart> {
+fn fit_parts(form: &ModelForm) -> Vec<FitPart> {
     let all = form.numbers.len();
     let part = |numbers: Range<usize>, cells| FitPart { numbers, cells };
     let mut parts = Vec::new();
-    if form.kind == ModelKind::Flash && all > flash::READS {
-        let writes = flash::READS + flash::WRITES;
-        parts.extend([part(0..flash::READS, 1.0..=1.0), part(flash::READS..writes, 0.0..=0.0)]);
+    if form.kind == ModelKind::Flash && all > flash::READ_NUMBERS {
+        let writes = flash::READ_NUMBERS + flash::WRITE_NUMBERS;
+        parts.extend([part(0..flash::READ_NUMBERS, 1.0..=1.0), part(flash::READ_NUMBERS..writes, 0.0..=0.0)]);
         if all > writes {
             parts.push(part(writes..all, 0.01..=0.99));
         }
@@ -136,16 +139,20 @@ fn parts(form: &ModelForm) -> Vec<FitPart> {
 }
 
 /// Width of the initial simplex: a factor of 1.28.
-const WIDTH: f64 = 0.25;
+const SIMPLEX_WIDTH: f64 = 0.25;
 
 /// Minimizes by the simplex method of Nelder and Mead ("A simplex method for function minimization", Computer Journal
 /// 7(4), 1965) with its usual coefficients, for `max_evaluations` evaluations.
-pub(super) fn downhill(start: &[f64], max_evaluations: usize, function: impl Fn(&[f64]) -> f64) -> (Vec<f64>, f64) {
+pub(super) fn minimize_downhill(
+    start: &[f64],
+    max_evaluations: usize,
+    function: impl Fn(&[f64]) -> f64,
+) -> (Vec<f64>, f64) {
     let n = start.len();
     let mut simplex: Vec<(Vec<f64>, f64)> = vec![(start.to_vec(), function(start))];
     for index in 0..n {
         let mut corner = start.to_vec();
-        corner[index] += WIDTH;
+        corner[index] += SIMPLEX_WIDTH;
         let value = function(&corner);
         simplex.push((corner, value));
     }
@@ -193,10 +200,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_valley_that_methods_are_tried_on_is_gone_down() {
+    fn minimizes_rosenbrocks_valley() {
         // Rosenbrock 1960, from the usual start: the minimum is (1, 1)
         let valley = |x: &[f64]| 100.0 * (x[1] - x[0] * x[0]).powi(2) + (1.0 - x[0]).powi(2);
-        let (found, value) = downhill(&[-1.2, 1.0], 400, valley);
+        let (found, value) = minimize_downhill(&[-1.2, 1.0], 400, valley);
         assert!(value < 1e-6, "{value}");
         assert!(found.iter().all(|x| (x - 1.0).abs() < 0.01), "{found:?}");
     }

@@ -5,16 +5,16 @@
 use diskwright_base::units::format_count;
 
 use super::ModelKind;
-use super::form::ModelForm;
-use super::known::KnownCells;
+use super::known_cells::KnownCells;
+use super::model_form::ModelForm;
 use crate::io::BLOCK_BYTES;
-use crate::spread::ServiceTimeDistribution;
+use crate::service_time::ServiceTimeDistribution;
 use crate::volume::{RateLimit, VolumeSpec};
 
 /// Concurrent requests where they are not limited.
-pub(super) const MANY: u32 = 1024;
+pub(super) const UNLIMITED_SLOTS: u32 = 1024;
 /// Largest request that counts as one operation, bytes.
-pub(super) const OPERATION: u64 = 1 << 30;
+pub(super) const OPERATION_BYTES: u64 = 1 << 30;
 
 /// The limits of a form.
 #[derive(Clone, Copy)]
@@ -23,31 +23,31 @@ struct LimitChoices {
     operations: bool,
     bytes: bool,
     /// Writes have separate limits.
-    apart: bool,
+    separate_writes: bool,
     /// A single request's bytes have a separate rate.
     stream: bool,
 }
 
 impl LimitChoices {
-    fn of(form: &ModelForm) -> LimitChoices {
+    fn from_form(form: &ModelForm) -> LimitChoices {
         let on = |index: usize| form.choices.get(index).is_some_and(|choice| *choice > 0);
         LimitChoices {
-            slots: form.choices.first().copied().unwrap_or(MANY),
+            slots: form.choices.first().copied().unwrap_or(UNLIMITED_SLOTS),
             operations: on(1),
             bytes: on(2),
-            apart: on(3),
+            separate_writes: on(3),
             stream: on(4),
         }
     }
 
-    fn words(self) -> String {
+    fn to_words(self) -> String {
         let limit = |on: bool, what: &'static str| on.then_some(what);
-        let slots =
-            (self.slots < MANY).then(|| format!("{} at a time", format_count(self.slots, "request", "requests")));
+        let slots = (self.slots < UNLIMITED_SLOTS)
+            .then(|| format!("{} at a time", format_count(self.slots, "request", "requests")));
         let limits = [
             limit(self.operations, "operations"),
             limit(self.bytes, "bytes"),
-            limit(self.apart, "writes apart"),
+            limit(self.separate_writes, "writes apart"),
             limit(self.stream, "bytes of one request"),
         ];
         let words: Vec<String> = slots.into_iter().chain(limits.into_iter().flatten().map(str::to_owned)).collect();
@@ -56,51 +56,54 @@ impl LimitChoices {
 }
 
 /// Returns all combinations, with initial numbers taken from the cells.
-pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
-    let (reads, writes) = (known.reads, known.written());
-    let side = (reads.most_per_s * reads.alone_s).round().clamp(1.0, f64::from(MANY)) as u32;
+pub(super) fn limit_forms(known: &KnownCells) -> Vec<ModelForm> {
+    let (reads, writes) = (known.reads, known.write_direction());
+    let side = (reads.max_per_s * reads.alone_s).round().clamp(1.0, f64::from(UNLIMITED_SLOTS)) as u32;
     let mut all = Vec::new();
     for bits in 0..32_u32 {
         let on = |bit: u32| bits >> bit & 1 == 1;
-        let slots = if on(0) { side } else { MANY };
-        let choices = LimitChoices { slots, operations: on(1), bytes: on(2), apart: on(3), stream: on(4) };
-        if choices.apart && (known.writes.is_none() || !(choices.operations || choices.bytes)) {
+        let slots = if on(0) { side } else { UNLIMITED_SLOTS };
+        let choices = LimitChoices { slots, operations: on(1), bytes: on(2), separate_writes: on(3), stream: on(4) };
+        if choices.separate_writes && (known.writes.is_none() || !(choices.operations || choices.bytes)) {
             continue;
         }
         let mut numbers = vec![reads.alone_s];
         if known.writes.is_some() {
             numbers.push(writes.alone_s);
         }
-        let both = |figures: [f64; 2]| if choices.apart { figures.to_vec() } else { vec![figures[0].max(figures[1])] };
+        let both = |figures: [f64; 2]| {
+            if choices.separate_writes { figures.to_vec() } else { vec![figures[0].max(figures[1])] }
+        };
         if choices.operations {
-            numbers.extend(both([reads.most_per_s, writes.most_per_s]));
+            numbers.extend(both([reads.max_per_s, writes.max_per_s]));
         }
         if choices.bytes {
-            numbers.extend(both([reads.most_bytes_per_s, writes.most_bytes_per_s]));
+            numbers.extend(both([reads.max_bytes_per_s, writes.max_bytes_per_s]));
         }
         if choices.stream {
             numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
         }
-        let list = [slots, choices.operations.into(), choices.bytes.into(), choices.apart.into(), u32::from(on(4))];
+        let list =
+            [slots, choices.operations.into(), choices.bytes.into(), choices.separate_writes.into(), u32::from(on(4))];
         all.push(ModelForm {
             kind: ModelKind::Limits,
             choices: list.to_vec(),
             numbers,
-            chosen: usize::from(on(0)),
-            what: choices.words(),
+            chosen_count: usize::from(on(0)),
+            description: choices.to_words(),
         });
     }
     all
 }
 
 /// Returns the volume.
-pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
-    let choices = LimitChoices::of(form);
+pub(super) fn limited_volume(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
+    let choices = LimitChoices::from_form(form);
     let mut next = numbers.iter().copied();
     let mut next_number = || next.next().unwrap_or(f64::INFINITY);
     let read_s = next_number();
     let write_s = if known.writes.is_some() { next_number() } else { read_s };
-    let mut limits = |on: bool| match (on, choices.apart) {
+    let mut limits = |on: bool| match (on, choices.separate_writes) {
         (true, true) => [next_number(), next_number()],
         (true, false) => [next_number(); 2],
         (false, _) => [f64::INFINITY; 2],
@@ -108,7 +111,8 @@ pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Vol
     let (operations, bytes) = (limits(choices.operations), limits(choices.bytes));
     let stream = if choices.stream { next_number() } else { f64::INFINITY };
     let time = |s: f64| ServiceTimeDistribution::Constant((s * 1e9).round() as u64);
-    let steady_limits = |index: usize| [RateLimit::steady(operations[index]), RateLimit::steady(bytes[index])];
+    let steady_limits =
+        |index: usize| [RateLimit::constant_rate(operations[index]), RateLimit::constant_rate(bytes[index])];
     let [first, second] = steady_limits(0);
     VolumeSpec {
         name: known.device.name.clone(),
@@ -116,15 +120,15 @@ pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Vol
         slots: choices.slots,
         operations: first,
         bytes: second,
-        operation_bytes: OPERATION,
+        operation_bytes: OPERATION_BYTES,
         merges: false,
         whole_operations: false,
         write_cost: 1.0,
-        writes: choices.apart.then(|| steady_limits(1)),
+        writes: choices.separate_writes.then(|| steady_limits(1)),
         shared: None,
-        window: 0,
+        window_ns: 0,
         read: time(read_s),
         write: time(write_s),
-        stream,
+        stream_bytes_per_s: stream,
     }
 }

@@ -6,16 +6,16 @@
 //! the fit; the error is reported on them. `repeats.rs` estimates the device's own variation, and `burst.rs` finds
 //! credits that run out.
 
-mod arm;
 pub mod burst;
 mod fit;
 mod flash;
-mod form;
-mod known;
+mod known_cells;
 mod limits;
+mod mechanical;
+mod model_form;
 mod repeats;
 mod shared;
-mod write;
+mod toml_writer;
 
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ use crate::catalogue::{self, CatalogueEntry, EntryKind};
 use crate::device::DeviceModel;
 use crate::io::BLOCK_BYTES;
 use burst::MeasuredCredits;
-pub use known::MissingCells;
+pub use known_cells::MissingCells;
 pub use repeats::MeasurementNoise;
 
 /// A measurement: a closed loop, or requests that arrived independently.
@@ -39,7 +39,7 @@ pub struct CalibrationCell {
     /// Mean response time of independent arrivals, s; the depth of the load is then not used.
     pub response_s: Option<f64>,
     /// Held out of the fit, to test it.
-    pub aside: bool,
+    pub held_out: bool,
 }
 
 /// Other facts about the measured device.
@@ -130,7 +130,7 @@ pub struct CalibratedDrive {
     /// Predictions of the fitted cells.
     pub fitted: Vec<CellPrediction>,
     /// Predictions of the held-out cells.
-    pub aside: Vec<CellPrediction>,
+    pub held_out: Vec<CellPrediction>,
     /// The device's own variation, if a setting was measured twice.
     pub noise: Option<MeasurementNoise>,
     /// Gaps of the description.
@@ -150,7 +150,7 @@ pub enum CalibrationError {
 
 /// Holds out the middle depth of each series: of at least three random loops of one size and mix that differ only in
 /// depth.
-pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
+pub fn hold_out_middle_depths(cells: &mut [CalibrationCell]) {
     let series = |cell: &CalibrationCell| {
         let load = &cell.load;
         let is_random_loop = !load.sequential && cell.response_s.is_none();
@@ -161,7 +161,7 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
         let mut depths: Vec<u32> = cells.iter().filter(|c| series(c) == Some(own)).map(|c| c.load.depth).collect();
         depths.sort_unstable();
         depths.dedup();
-        cells[index].aside = depths.len() >= 3 && cells[index].load.depth == depths[depths.len() / 2];
+        cells[index].held_out = depths.len() >= 3 && cells[index].load.depth == depths[depths.len() / 2];
     }
 }
 
@@ -169,35 +169,40 @@ pub fn put_middles_aside(cells: &mut [CalibrationCell]) {
 ///
 /// # Errors
 /// Lists measurements that are needed and missing.
-pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result<CalibratedDrive, CalibrationError> {
-    let noise = repeats::noise(cells);
-    let cells = &repeats::medians(cells);
-    let fitted: Vec<&CalibrationCell> = cells.iter().filter(|cell| !cell.aside).collect();
-    let known = known::KnownCells::of(&fitted, device)?;
-    let best = fit::best(&known, forms(&known));
-    let Some((chosen, mut spec)) = best.first().and_then(|found| Some((found, found.entry(&known)?))) else {
+pub fn calibrate_device(
+    cells: &[CalibrationCell],
+    device: &CalibratedDevice,
+) -> Result<CalibratedDrive, CalibrationError> {
+    let noise = repeats::measure_noise(cells);
+    let cells = &repeats::median_cells(cells);
+    let fitted: Vec<&CalibrationCell> = cells.iter().filter(|cell| !cell.held_out).collect();
+    let known = known_cells::KnownCells::from_cells(&fitted, device)?;
+    let best = fit::fit_best_forms(&known, candidate_forms(&known));
+    let Some((chosen, mut spec)) = best.first().and_then(|found| Some((found, found.to_catalogue_entry(&known)?)))
+    else {
         return Err(CalibrationError::Description("no kind of device can be made of these figures".into()));
     };
-    let notes = known.notes(chosen.form.kind);
+    let notes = known.description_notes(chosen.form.kind);
     let wrong = |message: String| CalibrationError::Description(message);
-    let tried = best.iter().map(|found| found.tried(&known)).collect();
+    let tried = best.iter().map(|found| found.to_tried_model(&known)).collect();
     // the measurements were made with credits left
-    let model = chosen.entry(&known).ok_or_else(|| wrong("it is empty".into()))?.device().map_err(wrong)?;
+    let model =
+        chosen.to_catalogue_entry(&known).ok_or_else(|| wrong("it is empty".into()))?.build_device().map_err(wrong)?;
     if let (EntryKind::Volume(volume), Some(credits)) = (&mut spec, &device.credits) {
-        credits.limit(volume);
+        credits.apply_limit(volume);
     }
-    let toml = write::toml(device, &spec, &chosen.form.what, &notes);
+    let toml = toml_writer::catalogue_toml(device, &spec, &chosen.form.description, &notes);
     // predictions are made from the text that users will read
     let entries = catalogue::read("the description", &toml).map_err(|problems| wrong(problems.to_string()))?;
     let entry = entries.into_iter().next().ok_or_else(|| wrong("it is empty".into()))?;
-    let model = if device.credits.is_some() { model } else { entry.device().map_err(wrong)? };
-    let predict = |cell: &&CalibrationCell| predict(&model, cell, &known);
+    let model = if device.credits.is_some() { model } else { entry.build_device().map_err(wrong)? };
+    let predict = |cell: &&CalibrationCell| predict_cell(&model, cell, &known);
     Ok(CalibratedDrive {
         kind: chosen.form.kind,
         tried,
         toml,
         fitted: fitted.iter().map(predict).collect(),
-        aside: cells.iter().filter(|cell| cell.aside).map(|cell| predict(&cell)).collect(),
+        held_out: cells.iter().filter(|cell| cell.held_out).map(|cell| predict(&cell)).collect(),
         noise,
         entry,
         notes,
@@ -205,27 +210,27 @@ pub fn calibrate(cells: &[CalibrationCell], device: &CalibratedDevice) -> Result
 }
 
 /// Returns all forms to be tried; a device with credits is described by limits.
-fn forms(known: &known::KnownCells) -> Vec<form::ModelForm> {
-    let mut forms = limits::forms(known);
+fn candidate_forms(known: &known_cells::KnownCells) -> Vec<model_form::ModelForm> {
+    let mut forms = limits::limit_forms(known);
     if known.device.credits.is_none() {
-        forms.extend(shared::forms(known));
-        forms.extend(flash::forms(known));
-        forms.extend(arm::forms(known));
+        forms.extend(shared::shared_forms(known));
+        forms.extend(flash::flash_forms(known));
+        forms.extend(mechanical::mechanical_forms(known));
     }
     forms
 }
 
 /// Factor by which reported predictions simulate more requests than the fit.
-const TOLD: u32 = 5;
+const PREDICTION_FACTOR: u32 = 5;
 
-fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCells) -> CellPrediction {
-    let found = simulated(model, cell, TOLD);
+fn predict_cell(model: &DeviceModel, cell: &CalibrationCell, known: &known_cells::KnownCells) -> CellPrediction {
+    let found = simulate_cell(model, cell, PREDICTION_FACTOR);
     let load = &cell.load;
     let tries = match (load.sequential, load.read_share) {
         _ if cell.response_s.is_some() => "log",
         (true, _) => "sequence",
         (_, share) if share > 0.0 && share < 1.0 => "mix",
-        _ if load.blocks == known.small => "depth",
+        _ if load.blocks == known.small_blocks => "depth",
         _ => "size",
     };
     CellPrediction {
@@ -235,13 +240,13 @@ fn predict(model: &DeviceModel, cell: &CalibrationCell, known: &known::KnownCell
         predicted_per_s: found.iops,
         measured_s: cell.response_s(),
         predicted_s: found.mean_s,
-        error: found.error(cell).exp() - 1.0,
+        error: found.log_error(cell).exp() - 1.0,
     }
 }
 
 impl DriveMeasurement {
     /// Logarithm of simulated over measured: of the throughput for a closed loop, otherwise of the response time.
-    fn error(&self, cell: &CalibrationCell) -> f64 {
+    fn log_error(&self, cell: &CalibrationCell) -> f64 {
         match cell.response_s {
             Some(response_s) => (self.mean_s / response_s).ln(),
             None => (self.iops / cell.per_s).ln(),
@@ -250,7 +255,7 @@ impl DriveMeasurement {
 }
 
 /// Simulates a cell on a device.
-fn simulated(model: &DeviceModel, cell: &CalibrationCell, times: u32) -> DriveMeasurement {
+fn simulate_cell(model: &DeviceModel, cell: &CalibrationCell, times: u32) -> DriveMeasurement {
     let load = &cell.load;
     let pieces = (u64::from(load.blocks) * BLOCK_BYTES).div_ceil(16 << 10) as u32;
     let (default_count, min_count) = match model {

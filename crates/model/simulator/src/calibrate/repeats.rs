@@ -22,16 +22,16 @@ pub struct MeasurementNoise {
     pub worst_run: String,
     /// Mean error that measurements with this variation leave for a correct description, as a share.
     #[serde(rename = "least_error")]
-    pub least_error: f64,
+    pub min_error: f64,
 }
 
 /// Ratio of the expected distance from the middle to that between two values of a normal distribution.
-const FROM_MIDDLE: f64 = std::f64::consts::FRAC_1_SQRT_2;
+const MEDIAN_DEVIATION_RATIO: f64 = std::f64::consts::FRAC_1_SQRT_2;
 
 /// Groups cells by setting, in the order of the first cell of each. Loads of a log are not grouped.
-fn settings(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&CalibrationCell>> {
+fn group_by_setting(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&CalibrationCell>> {
     let mut found: Vec<(Option<&DriveLoad>, Vec<&CalibrationCell>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| aside.is_none_or(|aside| cell.aside == aside)) {
+    for cell in cells.iter().filter(|cell| aside.is_none_or(|aside| cell.held_out == aside)) {
         let setting = Some(&cell.load).filter(|_| cell.response_s.is_none());
         match found.iter_mut().find(|(known, _)| known.is_some() && *known == setting) {
             Some((_, same)) => same.push(cell),
@@ -42,24 +42,25 @@ fn settings(cells: &[CalibrationCell], aside: Option<bool>) -> Vec<Vec<&Calibrat
 }
 
 /// Mean difference between all pairs, as a share.
-fn difference(same: &[&CalibrationCell]) -> Option<f64> {
+fn mean_difference(same: &[&CalibrationCell]) -> Option<f64> {
     let pairs = same.iter().enumerate().flat_map(|(index, one)| same[index + 1..].iter().map(move |two| (one, two)));
     let differences: Vec<f64> = pairs.map(|(one, two)| (one.per_s / two.per_s).ln().abs().exp() - 1.0).collect();
     (!differences.is_empty()).then(|| differences.iter().sum::<f64>() / differences.len() as f64)
 }
 
 /// Returns the variation among measurements of the same setting; `None` if no setting was measured twice.
-pub(super) fn noise(cells: &[CalibrationCell]) -> Option<MeasurementNoise> {
-    let group_difference = |same: Vec<&CalibrationCell>| Some((difference(&same)?, same.first()?.name.clone()));
-    let differences: Vec<(f64, String)> = settings(cells, None).into_iter().filter_map(group_difference).collect();
+pub(super) fn measure_noise(cells: &[CalibrationCell]) -> Option<MeasurementNoise> {
+    let group_difference = |same: Vec<&CalibrationCell>| Some((mean_difference(&same)?, same.first()?.name.clone()));
+    let differences: Vec<(f64, String)> =
+        group_by_setting(cells, None).into_iter().filter_map(group_difference).collect();
     let (worst, worst_run) = differences.iter().max_by(|a, b| a.0.total_cmp(&b.0)).cloned()?;
     let mean = differences.iter().map(|(difference, _)| difference).sum::<f64>() / differences.len() as f64;
-    let least_error = FROM_MIDDLE * mean;
-    Some(MeasurementNoise { settings: differences.len(), mean, worst, worst_run, least_error })
+    let least_error = MEDIAN_DEVIATION_RATIO * mean;
+    Some(MeasurementNoise { settings: differences.len(), mean, worst, worst_run, min_error: least_error })
 }
 
 /// Returns one cell for each setting, with the median of its measurements.
-pub(super) fn medians(cells: &[CalibrationCell]) -> Vec<CalibrationCell> {
+pub(super) fn median_cells(cells: &[CalibrationCell]) -> Vec<CalibrationCell> {
     let median_cell = |same: Vec<&CalibrationCell>| {
         let first = same.first()?;
         let mut rates: Vec<f64> = same.iter().map(|cell| cell.per_s).collect();
@@ -69,7 +70,7 @@ pub(super) fn medians(cells: &[CalibrationCell]) -> Vec<CalibrationCell> {
         let per_s = if rates.len() == 1 { first.per_s } else { middle };
         Some(CalibrationCell { per_s, ..(*first).clone() })
     };
-    [false, true].into_iter().flat_map(|aside| settings(cells, Some(aside))).filter_map(median_cell).collect()
+    [false, true].into_iter().flat_map(|aside| group_by_setting(cells, Some(aside))).filter_map(median_cell).collect()
 }
 
 #[cfg(test)]
@@ -78,16 +79,17 @@ mod tests {
 
     fn cell(depth: u32, per_s: f64) -> CalibrationCell {
         let load = DriveLoad { sequential: false, read_share: 1.0, blocks: 8, depth, range: None };
-        CalibrationCell { name: format!("depth {depth}"), load, per_s, response_s: None, aside: depth == 4 }
+        CalibrationCell { name: format!("depth {depth}"), load, per_s, response_s: None, held_out: depth == 4 }
     }
 
     #[test]
-    fn the_same_setting_twice_tells_what_a_device_varies_by() {
-        assert_eq!(noise(&[cell(1, 100.0), cell(4, 300.0)]), None);
-        let found = noise(&[cell(1, 100.0), cell(4, 300.0), cell(1, 110.0), cell(4, 360.0)]).expect("two settings");
+    fn repeated_settings_give_the_noise() {
+        assert_eq!(measure_noise(&[cell(1, 100.0), cell(4, 300.0)]), None);
+        let found =
+            measure_noise(&[cell(1, 100.0), cell(4, 300.0), cell(1, 110.0), cell(4, 360.0)]).expect("two settings");
         assert_eq!((found.settings, found.worst_run.as_str()), (2, "depth 4"));
         assert!((found.mean - 0.15).abs() < 1e-12 && (found.worst - 0.2).abs() < 1e-12, "{found:?}");
-        assert!((found.least_error - 0.15 / 2f64.sqrt()).abs() < 1e-12, "{found:?}");
+        assert!((found.min_error - 0.15 / 2f64.sqrt()).abs() < 1e-12, "{found:?}");
     }
 
     #[test]
@@ -95,8 +97,9 @@ mod tests {
         let log = CalibrationCell { response_s: Some(0.01), ..cell(1, 50.0) };
         let all =
             [cell(4, 300.0), cell(1, 90.0), cell(1, 500.0), cell(1, 110.0), log.clone(), log.clone(), cell(4, 432.0)];
-        let found = medians(&all);
-        let cells: Vec<(u32, f64, bool)> = found.iter().map(|cell| (cell.load.depth, cell.per_s, cell.aside)).collect();
+        let found = median_cells(&all);
+        let cells: Vec<(u32, f64, bool)> =
+            found.iter().map(|cell| (cell.load.depth, cell.per_s, cell.held_out)).collect();
         assert_eq!(cells[..3], [(1, 110.0, false), (1, 50.0, false), (1, 50.0, false)]);
         assert!(cells.len() == 4 && cells[3].2 && (cells[3].1 - 360.0).abs() < 1e-9, "{cells:?}");
     }

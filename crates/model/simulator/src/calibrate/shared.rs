@@ -2,35 +2,35 @@
 //! request takes its own time when it is alone, and the work of all requests when many are in flight.
 
 use super::ModelKind;
-use super::form::ModelForm;
-use super::known::KnownCells;
-use super::limits::{MANY, OPERATION};
+use super::known_cells::KnownCells;
+use super::limits::{OPERATION_BYTES, UNLIMITED_SLOTS};
+use super::model_form::ModelForm;
 use crate::io::BLOCK_BYTES;
-use crate::spread::ServiceTimeDistribution;
+use crate::service_time::ServiceTimeDistribution;
 use crate::volume::{RateLimit, SharedWork, VolumeSpec};
 
 /// Initial knee.
-const KNEE: f64 = 2.0;
+const INITIAL_KNEE: f64 = 2.0;
 
 /// Returns all combinations: with and without a separate rate of a single request's bytes, and a fitted knee.
-pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
-    let (reads, writes) = (known.reads, known.written());
-    let small = f64::from(known.small) * BLOCK_BYTES as f64;
+pub(super) fn shared_forms(known: &KnownCells) -> Vec<ModelForm> {
+    let (reads, writes) = (known.reads, known.write_direction());
+    let small = f64::from(known.small_blocks) * BLOCK_BYTES as f64;
     let mut all = Vec::new();
     for stream in [false, true] {
         for bends in [false, true] {
             let directions: &[_] = if known.writes.is_some() { &[reads, writes] } else { &[reads] };
             let mut numbers: Vec<f64> = directions.iter().map(|direction| 0.9 * direction.alone_s).collect();
-            let each = |direction: &super::known::KnownDirection| {
-                (1.0 / direction.most_per_s - small / direction.most_bytes_per_s).max(0.1 / direction.most_per_s)
+            let each = |direction: &super::known_cells::KnownDirection| {
+                (1.0 / direction.max_per_s - small / direction.max_bytes_per_s).max(0.1 / direction.max_per_s)
             };
             numbers.extend(directions.iter().map(each));
-            numbers.extend(directions.iter().map(|direction| 1.05 * direction.most_bytes_per_s));
+            numbers.extend(directions.iter().map(|direction| 1.05 * direction.max_bytes_per_s));
             if stream {
                 numbers.push(2.0 * reads.stream_bytes_per_s.max(writes.stream_bytes_per_s));
             }
             if bends {
-                numbers.push(KNEE - 1.0);
+                numbers.push(INITIAL_KNEE - 1.0);
             }
             let words = ["", ", bytes of one request"][usize::from(stream)];
             let knee = ["sharp", "bends"][usize::from(bends)];
@@ -38,8 +38,8 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
                 kind: ModelKind::Shared,
                 choices: vec![u32::from(stream), u32::from(bends)],
                 numbers,
-                chosen: 0,
-                what: format!("times and shared work that {knee}{words}"),
+                chosen_count: 0,
+                description: format!("times and shared work that {knee}{words}"),
             });
         }
     }
@@ -47,10 +47,10 @@ pub(super) fn forms(known: &KnownCells) -> Vec<ModelForm> {
 }
 
 /// Knee of a form without a bend.
-const SHARP: f64 = 20.0;
+const SHARP_KNEE: f64 = 20.0;
 
 /// Returns the volume.
-pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
+pub(super) fn shared_volume(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> VolumeSpec {
     let on = |index: usize| form.choices.get(index).is_some_and(|choice| *choice > 0);
     let mut next = numbers.iter().copied();
     let mut pair = || {
@@ -59,23 +59,23 @@ pub(super) fn spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> Vol
     };
     let (alone, each_s, bytes_per_s) = (pair(), pair(), pair());
     let stream = if on(0) { next.next().unwrap_or(f64::INFINITY) } else { f64::INFINITY };
-    let knee = if on(1) { 1.0 + next.next().unwrap_or(1.0) } else { SHARP };
+    let knee = if on(1) { 1.0 + next.next().unwrap_or(1.0) } else { SHARP_KNEE };
     let [read, write] = alone.map(|s| ServiceTimeDistribution::Constant((s * 1e9).round() as u64));
     VolumeSpec {
         name: known.device.name.clone(),
         blocks: known.device.bytes / BLOCK_BYTES,
-        slots: MANY,
-        operations: RateLimit::none(),
-        bytes: RateLimit::none(),
-        operation_bytes: OPERATION,
+        slots: UNLIMITED_SLOTS,
+        operations: RateLimit::unlimited(),
+        bytes: RateLimit::unlimited(),
+        operation_bytes: OPERATION_BYTES,
         merges: false,
         whole_operations: false,
         write_cost: 1.0,
         writes: None,
-        shared: Some(SharedWork { each_s, bytes_per_s, knee: knee.min(SHARP) }),
-        window: 0,
+        shared: Some(SharedWork { each_s, bytes_per_s, knee: knee.min(SHARP_KNEE) }),
+        window_ns: 0,
         read,
         write,
-        stream,
+        stream_bytes_per_s: stream,
     }
 }

@@ -11,12 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::Ns;
 use crate::device::{DeviceModel, PlainSpec};
 use crate::drive::{DriveQueue, MechanicalDrive, Model};
-use crate::flash::{FlashDevice, FlashModel, FlashSpec, Start};
+use crate::flash::{FlashDevice, FlashModel, FlashSpec, InitialState};
 use crate::io::{BLOCK_BYTES, Io};
 use crate::volume::CloudVolume;
 
 /// Largest number of requests kept at the device.
-pub const MOST_DEPTH: u32 = 4096;
+pub const MAX_DEPTH: u32 = 4096;
 
 /// Access pattern of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -50,10 +50,10 @@ impl DrivePattern {
 /// A published figure, and the accepted range of the simulation.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Check {
+pub struct DatasheetCheck {
     /// The access pattern.
     #[serde(rename = "ask")]
-    pub ask: DrivePattern,
+    pub pattern: DrivePattern,
     /// Request size, KB.
     pub kb: f64,
     /// Constant queue depth.
@@ -67,7 +67,7 @@ pub struct Check {
     pub in_order: bool,
     /// The published figure and its source.
     #[serde(rename = "printed")]
-    pub printed: String,
+    pub published: String,
 }
 
 /// Result of a run.
@@ -81,14 +81,14 @@ pub struct DriveMeasurement {
     pub mean_s: f64,
 }
 
-impl Check {
+impl DatasheetCheck {
     /// Checks the figure's values.
     ///
     /// # Errors
     /// An error names the item and its valid range.
-    pub fn check(&self) -> Result<(), String> {
-        if !(1..=MOST_DEPTH).contains(&self.depth) {
-            return Err(format!("checks: a depth of {}; expected 1 to {MOST_DEPTH}", self.depth));
+    pub fn check_limits(&self) -> Result<(), String> {
+        if !(1..=MAX_DEPTH).contains(&self.depth) {
+            return Err(format!("checks: a depth of {}; expected 1 to {MAX_DEPTH}", self.depth));
         }
         if !(0.5..=65_536.0).contains(&self.kb) {
             return Err(format!("checks: requests of {} KB; expected 0.5 to 65,536", self.kb));
@@ -102,8 +102,8 @@ impl Check {
     /// Simulates the figure: returns the result, in the unit of its bounds, and whether it is within them.
     pub fn run(&self, device: &DeviceModel, requests: u32) -> (f64, bool) {
         let blocks = (self.kb * 1024.0 / BLOCK_BYTES as f64).round() as u32;
-        let other = if self.in_order { written_in_order(device) } else { None };
-        let measured = measure(other.as_ref().unwrap_or(device), self.ask, blocks, self.depth, requests);
+        let other = if self.in_order { sequentially_written(device) } else { None };
+        let measured = measure_pattern(other.as_ref().unwrap_or(device), self.pattern, blocks, self.depth, requests);
         let (found, bounds) = match (self.iops, self.mb_s) {
             (Some(bounds), _) => (measured.iops, bounds),
             (_, Some(bounds)) => (measured.bytes_per_s / 1e6, bounds),
@@ -114,10 +114,10 @@ impl Check {
 }
 
 /// Returns the same SSD after being written once sequentially; `None` for other devices.
-fn written_in_order(device: &DeviceModel) -> Option<DeviceModel> {
+fn sequentially_written(device: &DeviceModel) -> Option<DeviceModel> {
     let DeviceModel::Flash(model) = device else { return None };
-    let start = Start { filled: 1.0, overwritten: 0.0 };
-    let spec = FlashSpec { start, ..model.spec().clone() };
+    let start = InitialState { filled_share: 1.0, overwrite_passes: 0.0 };
+    let spec = FlashSpec { initial_state: start, ..model.spec().clone() };
     FlashModel::new(&spec).ok().map(|model| DeviceModel::Flash(model.into()))
 }
 
@@ -138,7 +138,7 @@ pub struct DriveLoad {
 
 impl DrivePattern {
     /// Returns the pattern as a load.
-    fn load(self, blocks: u32, depth: u32) -> DriveLoad {
+    fn to_load(self, blocks: u32, depth: u32) -> DriveLoad {
         let sequential = matches!(self, DrivePattern::SequentialRead | DrivePattern::SequentialWrite);
         let reads = matches!(self, DrivePattern::RandomRead | DrivePattern::SequentialRead);
         DriveLoad { sequential, read_share: if reads { 1.0 } else { 0.0 }, blocks, depth, range: None }
@@ -149,50 +149,50 @@ impl DrivePattern {
 struct RequestSource {
     load: DriveLoad,
     blocks: u32,
-    places: u64,
+    position_count: u64,
     next: u64,
-    dice: Rng,
+    rng: Rng,
 }
 
 impl RequestSource {
     fn new(load: &DriveLoad, device: &DeviceModel) -> RequestSource {
         let blocks = load.blocks.max(1);
-        let room = load.range.map_or(device.blocks(), |range| range.min(device.blocks()));
+        let room = load.range.map_or(device.block_count(), |range| range.min(device.block_count()));
         let places = (room / u64::from(blocks)).max(1);
-        RequestSource { load: *load, blocks, places, next: 0, dice: Rng::new(17, 0) }
+        RequestSource { load: *load, blocks, position_count: places, next: 0, rng: Rng::new(17, 0) }
     }
 
     /// Returns the next request.
     fn next(&mut self) -> Io {
         let blocks = u64::from(self.blocks);
         let position = match self.load.sequential {
-            false => self.dice.next_below(self.places),
+            false => self.rng.next_below(self.position_count),
             true => {
                 self.next += 1;
-                (self.next - 1) % self.places
+                (self.next - 1) % self.position_count
             }
         };
         let share = self.load.read_share;
-        let write = share < 1.0 && (share <= 0.0 || !self.dice.next_bool(share));
+        let write = share < 1.0 && (share <= 0.0 || !self.rng.next_bool(share));
         Io { first: position * blocks, blocks: self.blocks, write }
     }
 }
 
 /// Runs `requests` requests at a constant queue depth, after a tenth as many that are not counted.
-pub fn measure(
+pub fn measure_pattern(
     device: &DeviceModel,
     pattern: DrivePattern,
     blocks: u32,
     depth: u32,
     requests: u32,
 ) -> DriveMeasurement {
-    run(device, &pattern.load(blocks, depth), requests, false)
+    run_load(device, &pattern.to_load(blocks, depth), requests, false)
 }
 
 /// Runs any load as measured from outside: completions take a moment to reach the client, so a drive has chosen its
 /// next request when the follow-up of a completed one arrives.
 pub fn measure_load(device: &DeviceModel, load: &DriveLoad, requests: u32) -> DriveMeasurement {
-    run(device, load, requests, true)
+    run_load(device, load, requests, true)
 }
 
 /// Runs the same load with independent arrivals (Poisson) at a rate, however many are in flight.
@@ -210,12 +210,12 @@ pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requ
     match device {
         DeviceModel::Mechanical(model) => {
             let arrivals: Vec<Ns> = (0..count).map(|_| arrive()).collect();
-            mechanical_arrivals(model, &mut source, &arrivals, &mut tally);
+            run_mechanical_arrivals(model, &mut source, &arrivals, &mut tally);
         }
         DeviceModel::Flash(model) => {
             let mut flash = FlashDevice::new(model);
             for began in (0..count).map(|_| arrive()) {
-                tally.add(began, flash.submit(began, &source.next()));
+                tally.add_request(began, flash.submit(began, &source.next()));
             }
         }
         DeviceModel::Volume(spec) => {
@@ -228,33 +228,33 @@ pub fn measure_arrivals(device: &DeviceModel, load: &DriveLoad, per_s: f64, requ
                     let Some(Reverse(free)) = in_flight.pop() else { break };
                     now = now.max(free);
                 }
-                let done = volume.submit(now, &source.next());
+                let done = volume.submit_request(now, &source.next());
                 in_flight.push(Reverse(done));
-                tally.add(began, done);
+                tally.add_request(began, done);
             }
         }
         DeviceModel::Plain(spec) => {
             let mut servers = PlainServers::new(spec);
             for began in (0..count).map(|_| arrive()) {
-                tally.add(began, servers.submit(began, &source.next()));
+                tally.add_request(began, servers.submit_request(began, &source.next()));
             }
         }
     }
-    tally.measured()
+    tally.to_measurement()
 }
 
 /// Runs a mechanical drive with requests that arrive at these times.
-fn mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals: &[Ns], tally: &mut RequestTally) {
+fn run_mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals: &[Ns], tally: &mut RequestTally) {
     let mut drive = MechanicalDrive::new(model);
-    let mut inside = DriveQueue::new(model.policy());
+    let mut inside = DriveQueue::new(model.queue_policy());
     let mut outside = VecDeque::new();
     let (mut now, mut next, mut held) = (0, 0, 0);
-    while tally.counted() < arrivals.len() as u32 {
+    while tally.total_count() < arrivals.len() as u32 {
         while let Some(began) = arrivals.get(next).filter(|began| **began <= now) {
             outside.push_back((source.next(), *began));
             next += 1;
         }
-        while held < model.slots() {
+        while held < model.queue_slots() {
             let Some((io, began)) = outside.pop_front() else { break };
             inside.push(&drive, io, began);
             held += 1;
@@ -265,78 +265,78 @@ fn mechanical_arrivals(model: &Arc<Model>, source: &mut RequestSource, arrivals:
             now = now.max(*began);
             continue;
         };
-        now = drive.start(now, &io).done;
+        now = drive.start(now, &io).done_at;
         held -= 1;
-        tally.add(began, now);
+        tally.add_request(began, now);
     }
 }
 
-fn run(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool) -> DriveMeasurement {
+fn run_load(device: &DeviceModel, load: &DriveLoad, requests: u32, from_outside: bool) -> DriveMeasurement {
     let mut source = RequestSource::new(load, device);
-    let depth = load.depth.clamp(1, MOST_DEPTH);
+    let depth = load.depth.clamp(1, MAX_DEPTH);
     let mut requests = requests.max(10);
     if matches!(device, DeviceModel::Mechanical(_)) && load.sequential {
         // published rates are those of the outermost tracks
-        requests = requests.min((source.places / 50).clamp(10, 1 << 30) as u32);
+        requests = requests.min((source.position_count / 50).clamp(10, 1 << 30) as u32);
     }
     match device {
-        DeviceModel::Mechanical(model) => mechanical(model, &mut source, depth, requests, from_outside),
+        DeviceModel::Mechanical(model) => run_mechanical(model, &mut source, depth, requests, from_outside),
         DeviceModel::Flash(model) => {
             let mut flash = FlashDevice::new(model);
-            closed(&mut source, depth.min(model.slots()), requests, |now, io| flash.submit(now, io))
+            run_closed(&mut source, depth.min(model.queue_slots()), requests, |now, io| flash.submit(now, io))
         }
         DeviceModel::Volume(spec) => {
             let mut volume = CloudVolume::new(spec, Rng::new(17, 1));
-            closed(&mut source, depth.min(spec.slots), requests, |now, io| volume.submit(now, io))
+            run_closed(&mut source, depth.min(spec.slots), requests, |now, io| volume.submit_request(now, io))
         }
-        DeviceModel::Plain(spec) => plain(spec, &mut source, depth, requests),
+        DeviceModel::Plain(spec) => run_plain(spec, &mut source, depth, requests),
     }
 }
 
 /// Counts the requests after the first tenth.
 struct RequestTally {
     skip: u32,
-    seen: u32,
-    done: u32,
-    from: Ns,
-    until: Ns,
-    sum: f64,
+    total: u32,
+    counted: u32,
+    from_ns: Ns,
+    until_ns: Ns,
+    sum_s: f64,
     blocks: u32,
 }
 
 impl RequestTally {
     fn new(requests: u32, blocks: u32) -> RequestTally {
-        RequestTally { skip: requests / 10, seen: 0, done: 0, from: 0, until: 0, sum: 0.0, blocks }
+        RequestTally { skip: requests / 10, total: 0, counted: 0, from_ns: 0, until_ns: 0, sum_s: 0.0, blocks }
     }
 
     /// Number of all requests so far.
-    fn counted(&self) -> u32 {
-        self.seen
+    fn total_count(&self) -> u32 {
+        self.total
     }
 
     /// Adds a completed request.
-    fn add(&mut self, began: Ns, done: Ns) {
-        self.seen += 1;
+    fn add_request(&mut self, began: Ns, done: Ns) {
+        self.total += 1;
         if self.skip > 0 {
             self.skip -= 1;
-            self.from = done;
+            self.from_ns = done;
             return;
         }
-        self.done += 1;
-        self.until = done;
-        self.sum += (done - began) as f64 / 1e9;
+        self.counted += 1;
+        self.until_ns = done;
+        self.sum_s += (done - began) as f64 / 1e9;
     }
 
-    fn measured(&self) -> DriveMeasurement {
-        let seconds = self.until.saturating_sub(self.from) as f64 / 1e9;
-        let iops = f64::from(self.done) / seconds;
+    fn to_measurement(&self) -> DriveMeasurement {
+        let seconds = self.until_ns.saturating_sub(self.from_ns) as f64 / 1e9;
+        let iops = f64::from(self.counted) / seconds;
         let bytes_per_s = iops * f64::from(self.blocks) * BLOCK_BYTES as f64;
-        DriveMeasurement { iops, bytes_per_s, mean_s: self.sum / f64::from(self.done) }
+        DriveMeasurement { iops, bytes_per_s, mean_s: self.sum_s / f64::from(self.counted) }
     }
 }
 
 /// Runs a closed loop on a device that knows the completion time of a request when it is submitted.
-fn closed(
+fn run_closed(
     source: &mut RequestSource,
     depth: u32,
     requests: u32,
@@ -349,14 +349,14 @@ fn closed(
     let mut tally = RequestTally::new(requests, source.blocks);
     for _ in 0..requests + requests / 10 {
         let Some(Reverse((now, began))) = in_flight.pop() else { break };
-        tally.add(began, now);
+        tally.add_request(began, now);
         in_flight.push(Reverse((submit(now, &source.next()), now)));
     }
-    tally.measured()
+    tally.to_measurement()
 }
 
 /// Runs a closed loop on a mechanical drive, which holds as many requests as it has slots and chooses among them.
-fn mechanical(
+fn run_mechanical(
     model: &Arc<Model>,
     source: &mut RequestSource,
     depth: u32,
@@ -364,11 +364,11 @@ fn mechanical(
     from_outside: bool,
 ) -> DriveMeasurement {
     let mut drive = MechanicalDrive::new(model);
-    let mut inside = DriveQueue::new(model.policy());
+    let mut inside = DriveQueue::new(model.queue_policy());
     let mut outside = VecDeque::new();
     let mut tally = RequestTally::new(requests, source.blocks);
     let mut now = 0;
-    let slots = depth.min(model.slots());
+    let slots = depth.min(model.queue_slots());
     let mut chosen = None;
     for index in 0..depth {
         let io = source.next();
@@ -376,8 +376,8 @@ fn mechanical(
     }
     for _ in 0..requests + requests / 10 {
         let Some((io, began)) = chosen.take().or_else(|| inside.next(now, &drive)) else { break };
-        now = drive.start(now, &io).done;
-        tally.add(began, now);
+        now = drive.start(now, &io).done_at;
+        tally.add_request(began, now);
         if from_outside {
             chosen = inside.next(now, &drive);
         }
@@ -386,32 +386,32 @@ fn mechanical(
             inside.push(&drive, io, began);
         }
     }
-    tally.measured()
+    tally.to_measurement()
 }
 
 /// The servers of a plain device.
 struct PlainServers<'a> {
     spec: &'a PlainSpec,
-    dice: Rng,
-    free: BinaryHeap<Reverse<Ns>>,
+    rng: Rng,
+    free_at_ns: BinaryHeap<Reverse<Ns>>,
 }
 
 impl PlainServers<'_> {
     fn new(spec: &PlainSpec) -> PlainServers<'_> {
-        let free = (0..spec.servers.min(MOST_DEPTH)).map(|_| Reverse(0)).collect();
-        PlainServers { spec, dice: Rng::new(17, 1), free }
+        let free = (0..spec.servers.min(MAX_DEPTH)).map(|_| Reverse(0)).collect();
+        PlainServers { spec, rng: Rng::new(17, 1), free_at_ns: free }
     }
 
-    fn submit(&mut self, now: Ns, io: &Io) -> Ns {
-        let free = self.free.pop().map_or(now, |Reverse(free_at)| free_at.max(now));
+    fn submit_request(&mut self, now: Ns, io: &Io) -> Ns {
+        let free = self.free_at_ns.pop().map_or(now, |Reverse(free_at)| free_at.max(now));
         let bytes = f64::from(io.blocks) * BLOCK_BYTES as f64;
-        let done = free + self.spec.service.draw(&mut self.dice) + (bytes / self.spec.bytes_per_s * 1e9) as Ns;
-        self.free.push(Reverse(done));
+        let done = free + self.spec.service.draw_time(&mut self.rng) + (bytes / self.spec.bytes_per_s * 1e9) as Ns;
+        self.free_at_ns.push(Reverse(done));
         done
     }
 }
 
-fn plain(spec: &PlainSpec, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
+fn run_plain(spec: &PlainSpec, source: &mut RequestSource, depth: u32, requests: u32) -> DriveMeasurement {
     let mut servers = PlainServers::new(spec);
-    closed(source, depth, requests, |now, io| servers.submit(now, io))
+    run_closed(source, depth, requests, |now, io| servers.submit_request(now, io))
 }

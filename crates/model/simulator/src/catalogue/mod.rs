@@ -3,7 +3,7 @@
 //!
 //! The built-in drives are the files of `catalogue/`; [`read`] reads any file of the same format (`docs/drives.md`).
 
-mod make;
+mod entry_builder;
 pub mod measure;
 mod raw;
 
@@ -16,10 +16,10 @@ use crate::device::{DeviceModel, PlainSpec};
 use crate::drive::{DataSheet, Model};
 use crate::flash::{FlashModel, FlashSpec};
 use crate::volume::VolumeSpec;
-use measure::Check;
+use measure::DatasheetCheck;
 
 /// The built-in files.
-pub const FILES: &[(&str, &str)] = &[
+pub const BUILT_IN_FILES: &[(&str, &str)] = &[
     ("documents.toml", include_str!("../../catalogue/documents.toml")),
     ("disks.toml", include_str!("../../catalogue/disks.toml")),
     ("ssds.toml", include_str!("../../catalogue/ssds.toml")),
@@ -41,7 +41,7 @@ pub struct CatalogueEntry {
     /// `hdd`, `sata-ssd`, `sas-ssd`, `nvme-ssd`, `cloud` or `plain`.
     pub class: DriveClass,
     /// Capacity, bytes, as published.
-    pub capacity: u64,
+    pub capacity_bytes: u64,
     /// Its interface.
     pub interface: String,
     /// Source of most of its values.
@@ -53,7 +53,7 @@ pub struct CatalogueEntry {
     /// Its specification.
     pub kind: EntryKind,
     /// Published figures that the simulation must reproduce.
-    pub checks: Vec<Check>,
+    pub checks: Vec<DatasheetCheck>,
     /// Line in its file.
     pub line: usize,
 }
@@ -111,8 +111,8 @@ impl CatalogueEntry {
     ///
     /// # Errors
     /// An error names the impossible item. Entries that were read have been tried, so only modified ones fail.
-    pub fn device(&self) -> Result<DeviceModel, String> {
-        self.kind.device()
+    pub fn build_device(&self) -> Result<DeviceModel, String> {
+        self.kind.build_device()
     }
 }
 
@@ -121,19 +121,19 @@ impl EntryKind {
     ///
     /// # Errors
     /// An error names the impossible item.
-    pub fn device(&self) -> Result<DeviceModel, String> {
+    pub fn build_device(&self) -> Result<DeviceModel, String> {
         Ok(match self {
             EntryKind::Mechanical(printed) => {
-                let spec = printed.spec().map_err(|e| e.to_string())?;
+                let spec = printed.to_spec().map_err(|e| e.to_string())?;
                 DeviceModel::Mechanical(Model::new(&spec).map_err(|e| e.to_string())?.into())
             }
             EntryKind::Flash(spec) => DeviceModel::Flash(FlashModel::new(spec)?.into()),
             EntryKind::Volume(spec) => {
-                spec.check()?;
+                spec.check_limits()?;
                 DeviceModel::Volume((**spec).clone().into())
             }
             EntryKind::Plain(spec) => {
-                spec.service.check()?;
+                spec.service.check_parameters()?;
                 DeviceModel::Plain((**spec).clone().into())
             }
         })
@@ -141,25 +141,25 @@ impl EntryKind {
 }
 
 /// The kinds of tables that specify a device.
-pub const SORTS: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
+pub const DEVICE_TABLES: [&str; 4] = ["mechanical", "flash", "volume", "plain"];
 
 static BUILT_IN: LazyLock<Result<Vec<CatalogueEntry>, Problems>> = LazyLock::new(|| {
     let mut all = Vec::new();
-    for (file, text) in FILES {
+    for (file, text) in BUILT_IN_FILES {
         all.extend(read(file, text)?);
     }
     Ok(all)
 });
 
 /// Returns the built-in devices, in the order of their files.
-pub fn all() -> &'static [CatalogueEntry] {
+pub fn built_in_entries() -> &'static [CatalogueEntry] {
     // the tests read every file, so a broken one is never released
     BUILT_IN.as_ref().map_or(&[], Vec::as_slice)
 }
 
 /// Finds a built-in device by its id, ignoring case.
-pub fn find(id: &str) -> Option<&'static CatalogueEntry> {
-    all().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
+pub fn find_entry(id: &str) -> Option<&'static CatalogueEntry> {
+    built_in_entries().iter().find(|entry| entry.id.eq_ignore_ascii_case(id))
 }
 
 /// Checks that a text is a valid id of a drive.
@@ -179,17 +179,17 @@ pub fn check_id(id: &str) -> Result<(), String> {
 /// # Errors
 /// Lists all mistakes, by line, with corrections.
 pub fn read(file: &str, text: &str) -> Result<Vec<CatalogueEntry>, Problems> {
-    make::read(file, text)
+    entry_builder::read_entries(file, text)
 }
 
-/// Reads one of the tables in [`SORTS`] from another file, for a device with this name and capacity; mistakes are
+/// Reads one of the tables in [`EVENT_KEYS`] from another file, for a device with this name and capacity; mistakes are
 /// recorded in the source.
-pub(crate) fn inline<'t>(
+pub(crate) fn read_inline<'t>(
     source: &TomlSource<'t>,
     item: &str,
     drive: (&str, u64),
     sort: &str,
     table: TomlValue<'_, 't>,
 ) -> Option<EntryKind> {
-    make::inline(source, item, drive, sort, table)
+    entry_builder::build_inline(source, item, drive, sort, table)
 }

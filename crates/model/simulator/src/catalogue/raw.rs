@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::DriveClass;
-use super::measure::Check;
+use super::measure::DatasheetCheck;
 
 /// A file of drives.
 #[derive(Deserialize)]
@@ -34,7 +34,7 @@ pub(super) struct RawDrive {
     #[serde(default)]
     pub sources: BTreeMap<String, Vec<String>>,
     #[serde(default)]
-    pub checks: Vec<Check>,
+    pub checks: Vec<DatasheetCheck>,
     pub mechanical: Option<RawMechanical>,
     pub flash: Option<RawFlash>,
     pub volume: Option<RawVolume>,
@@ -138,12 +138,12 @@ pub(super) struct RawVolume {
     pub merges: bool,
     #[serde(default)]
     pub whole_operations: bool,
-    #[serde(default = "one")]
+    #[serde(default = "default_write_cost")]
     pub write_cost: f64,
     #[serde(default)]
     pub window_ms: f64,
-    pub read: RawSpread,
-    pub write: RawSpread,
+    pub read: RawDistribution,
+    pub write: RawDistribution,
     pub stream_mb_s: Option<f64>,
 }
 
@@ -156,7 +156,7 @@ pub(super) struct RawShared {
     pub knee: f64,
 }
 
-fn one() -> f64 {
+fn default_write_cost() -> f64 {
     1.0
 }
 
@@ -165,14 +165,14 @@ fn one() -> f64 {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawPlain {
     pub servers: u32,
-    pub service: RawSpread,
+    pub service: RawDistribution,
     pub mb_s: Option<f64>,
 }
 
 /// See [`crate::spread::ServiceTimeDistribution`]: exactly one of the first six keys.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RawSpread {
+pub(super) struct RawDistribution {
     pub constant_us: Option<f64>,
     pub exponential_us: Option<f64>,
     pub erlang_us: Option<f64>,

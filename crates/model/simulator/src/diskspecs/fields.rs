@@ -1,18 +1,18 @@
 //! Typed access to a block's values by key; keys that were never read are unknown parameters.
 
 use super::DiskspecsError;
-use super::syntax::{SourcePosition, SpecBlock, SpecEntry, SpecValue};
+use super::parameter_syntax::{SourcePosition, SpecBlock, SpecEntry, SpecValue};
 
 /// Reader of a block's entries, which records the keys that were read.
-pub(super) struct DiskspecsFields<'a> {
+pub(super) struct FieldReader<'a> {
     block: &'a SpecBlock,
-    asked: Vec<bool>,
+    used: Vec<bool>,
 }
 
-impl<'a> DiskspecsFields<'a> {
+impl<'a> FieldReader<'a> {
     /// # Errors
     /// When a key is given twice.
-    pub fn new(block: &'a SpecBlock) -> Result<DiskspecsFields<'a>, DiskspecsError> {
+    pub fn new(block: &'a SpecBlock) -> Result<FieldReader<'a>, DiskspecsError> {
         let mut seen: Vec<&str> = block.entries.iter().map(|e| e.key.as_str()).collect();
         seen.sort_unstable();
         if let Some(twice) = seen.windows(2).find(|w| w[0] == w[1]) {
@@ -20,57 +20,57 @@ impl<'a> DiskspecsFields<'a> {
             let position = last.map_or(&block.position, |e| &e.position);
             return Err(position.error(format!("`{}` is given twice in one block", twice[0])));
         }
-        Ok(DiskspecsFields { block, asked: vec![false; block.entries.len()] })
+        Ok(FieldReader { block, used: vec![false; block.entries.len()] })
     }
 
     /// Position of the block.
-    pub fn position(&self) -> &'a SourcePosition {
+    pub fn block_position(&self) -> &'a SourcePosition {
         &self.block.position
     }
 
     /// Returns the entry of a key.
-    pub fn entry(&mut self, key: &str) -> Option<&'a SpecEntry> {
+    pub fn find_entry(&mut self, key: &str) -> Option<&'a SpecEntry> {
         let index = self.block.entries.iter().position(|e| e.key == key)?;
-        self.asked[index] = true;
+        self.used[index] = true;
         self.block.entries.get(index)
     }
 
     /// Returns the entry of a required key.
-    pub fn need(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
+    pub fn require_entry(&mut self, key: &str) -> Result<&'a SpecEntry, DiskspecsError> {
         let missing = format!("`{}` needs `{key}`, which is missing", self.block.kind);
-        self.entry(key).ok_or_else(|| self.block.position.error(missing))
+        self.find_entry(key).ok_or_else(|| self.block.position.error(missing))
     }
 
     /// Reads an optional number between limits.
-    pub fn number(&mut self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
-        self.entry(key).map(|entry| number(&entry.position, key, &entry.value, low, high)).transpose()
+    pub fn read_number(&mut self, key: &str, low: f64, high: f64) -> Result<Option<f64>, DiskspecsError> {
+        self.find_entry(key).map(|entry| parse_number(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
     /// Reads a required number between limits.
-    pub fn need_number(&mut self, key: &str, low: f64, high: f64) -> Result<f64, DiskspecsError> {
-        let entry = self.need(key)?;
-        number(&entry.position, key, &entry.value, low, high)
+    pub fn require_number(&mut self, key: &str, low: f64, high: f64) -> Result<f64, DiskspecsError> {
+        let entry = self.require_entry(key)?;
+        parse_number(&entry.position, key, &entry.value, low, high)
     }
 
     /// Reads a required integer between limits.
-    pub fn need_whole(&mut self, key: &str, low: u64, high: u64) -> Result<u64, DiskspecsError> {
-        let entry = self.need(key)?;
-        whole(&entry.position, key, &entry.value, low, high)
+    pub fn require_integer(&mut self, key: &str, low: u64, high: u64) -> Result<u64, DiskspecsError> {
+        let entry = self.require_entry(key)?;
+        parse_integer(&entry.position, key, &entry.value, low, high)
     }
 
     /// Reads an optional integer between limits.
-    pub fn whole(&mut self, key: &str, low: u64, high: u64) -> Result<Option<u64>, DiskspecsError> {
-        self.entry(key).map(|entry| whole(&entry.position, key, &entry.value, low, high)).transpose()
+    pub fn read_integer(&mut self, key: &str, low: u64, high: u64) -> Result<Option<u64>, DiskspecsError> {
+        self.find_entry(key).map(|entry| parse_integer(&entry.position, key, &entry.value, low, high)).transpose()
     }
 
     /// Reads an optional flag, 0 or 1; a missing one is 0.
-    pub fn flag(&mut self, key: &str) -> Result<bool, DiskspecsError> {
-        Ok(self.whole(key, 0, 1)?.unwrap_or(0) == 1)
+    pub fn read_flag(&mut self, key: &str) -> Result<bool, DiskspecsError> {
+        Ok(self.read_integer(key, 0, 1)?.unwrap_or(0) == 1)
     }
 
     /// Creates an error at the position of a key.
-    pub fn wrong(&mut self, key: &str, why: &str) -> DiskspecsError {
-        match self.entry(key) {
+    pub fn error_at_key(&mut self, key: &str, why: &str) -> DiskspecsError {
+        match self.find_entry(key) {
             Some(SpecEntry { position, value: SpecValue::Word(word), .. }) => {
                 position.error(format!("`{key} = {word}` {why}"))
             }
@@ -80,8 +80,8 @@ impl<'a> DiskspecsFields<'a> {
     }
 
     /// Reads an optional word.
-    pub fn word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
-        match self.entry(key) {
+    pub fn read_word(&mut self, key: &str) -> Result<Option<&'a str>, DiskspecsError> {
+        match self.find_entry(key) {
             None => Ok(None),
             Some(SpecEntry { value: SpecValue::Word(word), .. }) => Ok(Some(word)),
             Some(entry) => Err(entry.position.error(format!("`{key}` must be a word, not a block or a list"))),
@@ -89,8 +89,8 @@ impl<'a> DiskspecsFields<'a> {
     }
 
     /// Reads a required block.
-    pub fn need_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
-        match self.need(key)? {
+    pub fn require_block(&mut self, key: &str) -> Result<&'a SpecBlock, DiskspecsError> {
+        match self.require_entry(key)? {
             SpecEntry { value: SpecValue::Block(block), .. } => Ok(block),
             entry => {
                 Err(entry.position.error(format!("`{key}` must be a block: `{key} = KIND {{ … }}` or `source FILE`")))
@@ -99,8 +99,8 @@ impl<'a> DiskspecsFields<'a> {
     }
 
     /// Reads a list, empty if the key is missing.
-    pub fn list(&mut self, key: &str) -> Result<&'a [(SourcePosition, SpecValue)], DiskspecsError> {
-        match self.entry(key) {
+    pub fn read_list(&mut self, key: &str) -> Result<&'a [(SourcePosition, SpecValue)], DiskspecsError> {
+        match self.find_entry(key) {
             None => Ok(&[]),
             Some(SpecEntry { value: SpecValue::List(values), .. }) => Ok(values),
             Some(entry) => Err(entry.position.error(format!("`{key}` must be a list: `{key} = [ … ]`"))),
@@ -108,23 +108,24 @@ impl<'a> DiskspecsFields<'a> {
     }
 
     /// Reads a list of numbers between limits.
-    pub fn numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
-        self.list(key)?.iter().map(|(index, value)| number(index, key, value, low, high)).collect()
+    pub fn read_numbers(&mut self, key: &str, low: f64, high: f64) -> Result<Vec<f64>, DiskspecsError> {
+        self.read_list(key)?.iter().map(|(index, value)| parse_number(index, key, value, low, high)).collect()
     }
 
     /// Reads a list of integers from 0 to `high`.
-    pub fn wholes(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
-        self.list(key)?.iter().map(|(index, value)| whole(index, key, value, 0, high)).collect()
+    pub fn read_integers(&mut self, key: &str, high: u64) -> Result<Vec<u64>, DiskspecsError> {
+        self.read_list(key)?.iter().map(|(index, value)| parse_integer(index, key, value, 0, high)).collect()
     }
 
     /// Rejects keys that were not read.
     ///
     /// # Errors
     /// The first unknown key, with known keys similar to it.
-    pub fn finish(self, known: &[&str]) -> Result<(), DiskspecsError> {
-        let unknown = self.block.entries.iter().zip(&self.asked).find(|(_, asked)| !**asked);
+    pub fn reject_unknown(self, known: &[&str]) -> Result<(), DiskspecsError> {
+        let unknown = self.block.entries.iter().zip(&self.used).find(|(_, asked)| !**asked);
         let Some((entry, _)) = unknown else { return Ok(()) };
-        let near = known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || starts_alike(k, &entry.key)).copied();
+        let near =
+            known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || has_common_prefix(k, &entry.key)).copied();
         let near: Vec<&str> = near.take(3).collect();
         let hint = if near.is_empty() { String::new() } else { format!("; did you mean `{}`?", near.join("`, `")) };
         Err(entry.position.error(format!("`{}` is not a parameter of `{}`{hint}", entry.key, self.block.kind)))
@@ -132,13 +133,13 @@ impl<'a> DiskspecsFields<'a> {
 }
 
 /// Returns true if two keys have a common prefix of at least six characters.
-fn starts_alike(a: &str, b: &str) -> bool {
+fn has_common_prefix(a: &str, b: &str) -> bool {
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count();
     same >= 6
 }
 
 /// Parses a value as a number between limits.
-pub(super) fn number(
+pub(super) fn parse_number(
     position: &SourcePosition,
     key: &str,
     value: &SpecValue,
@@ -157,7 +158,7 @@ pub(super) fn number(
 }
 
 /// Parses a value as an integer between limits; `64.000000` is accepted.
-pub(super) fn whole(
+pub(super) fn parse_integer(
     position: &SourcePosition,
     key: &str,
     value: &SpecValue,
@@ -171,7 +172,7 @@ pub(super) fn whole(
     let number = match exact {
         Some(number) => number,
         None => {
-            let number = number(position, key, value, low as f64, high as f64)?;
+            let number = parse_number(position, key, value, low as f64, high as f64)?;
             if number.fract() != 0.0 {
                 return Err(position.error(format!("`{key}` is {number}; expected a whole number")));
             }

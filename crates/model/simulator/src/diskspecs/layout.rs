@@ -1,13 +1,13 @@
 //! Blocks `dm_layout_g1` and `dm_layout_g2`: zones, skews, spares.
 
 use super::DiskspecsError;
-use super::fields::DiskspecsFields;
-use super::syntax::{SourcePosition, SpecBlock, SpecValue};
+use super::fields::FieldReader;
+use super::parameter_syntax::{SourcePosition, SpecBlock, SpecValue};
 use crate::drive::{Sparing, TrackOrder, ZoneSpec};
 
-const G1: &[&str] =
+const G1_KEYS: &[&str] =
     &["LBN-to-PBN mapping scheme", "Sparing scheme used", "Rangesize for sparing", "Skew units", "Zones"];
-const ZONE: &[&str] = &[
+const G1_ZONE_KEYS: &[&str] = &[
     "First cylinder number",
     "Last cylinder number",
     "Blocks per track",
@@ -21,32 +21,32 @@ const ZONE: &[&str] = &[
     "defects",
 ];
 /// Largest sector number.
-const MOST_SECTORS: u64 = 1 << 50;
+const MAX_SECTORS: u64 = 1 << 50;
 
 /// Content of a layout block.
-pub(super) struct DiskspecsLayout {
+pub(super) struct ParsedLayout {
     pub order: TrackOrder,
     pub sparing: Sparing,
     pub zones: Vec<ZoneSpec>,
 }
 
 /// Reads a layout block.
-pub(super) fn read(
+pub(super) fn read_layout(
     block: &SpecBlock,
     surfaces: u32,
     notes: &mut Vec<String>,
-) -> Result<DiskspecsLayout, DiskspecsError> {
+) -> Result<ParsedLayout, DiskspecsError> {
     match block.kind.as_str() {
-        "dm_layout_g1" => g1(block, surfaces, notes),
-        "dm_layout_g2" => g2(block, surfaces, notes),
+        "dm_layout_g1" => read_g1(block, surfaces, notes),
+        "dm_layout_g2" => read_g2(block, surfaces, notes),
         other => Err(block.position.error(format!("layout is `{other}`; expected `dm_layout_g1` or `dm_layout_g2`"))),
     }
 }
 
 /// Reads the unit of skews: true for revolutions, false for sectors, `otherwise` if it is missing.
-fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
-    let position = fields.entry("Skew units").map(|e| e.position.clone());
-    match (fields.word("Skew units")?, position) {
+fn skews_are_revolutions(fields: &mut FieldReader<'_>, otherwise: bool) -> Result<bool, DiskspecsError> {
+    let position = fields.find_entry("Skew units").map(|e| e.position.clone());
+    match (fields.read_word("Skew units")?, position) {
         (Some("revolutions"), _) => Ok(true),
         (Some("sectors"), _) => Ok(false),
         (Some(other), Some(position)) => {
@@ -56,16 +56,16 @@ fn in_turns(fields: &mut DiskspecsFields<'_>, otherwise: bool) -> Result<bool, D
     }
 }
 
-fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
-    let mut fields = DiskspecsFields::new(block)?;
-    let order = match fields.need_whole("LBN-to-PBN mapping scheme", 0, 2)? {
-        0 => TrackOrder::Up,
+fn read_g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<ParsedLayout, DiskspecsError> {
+    let mut fields = FieldReader::new(block)?;
+    let order = match fields.require_integer("LBN-to-PBN mapping scheme", 0, 2)? {
+        0 => TrackOrder::Ascending,
         1 => TrackOrder::SerpentineInZone,
         _ => TrackOrder::Serpentine,
     };
-    let range = fields.whole("Rangesize for sparing", 1, 1 << 24)?.unwrap_or(1) as u32;
+    let range = fields.read_integer("Rangesize for sparing", 1, 1 << 24)?.unwrap_or(1) as u32;
     let cylinder = |front, slips_to_end| Sparing::Cylinder { front, slips_to_end };
-    let scheme = fields.need_whole("Sparing scheme used", 0, 10)?;
+    let scheme = fields.require_integer("Sparing scheme used", 0, 10)?;
     let sparing = match scheme {
         0 => Sparing::None,
         1 => Sparing::Tracks,
@@ -78,11 +78,11 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
         // at the end of the disk or of a zone: within a zone slips shift everything behind them
         _ => Sparing::Zone,
     };
-    let turns = in_turns(&mut fields, false)?;
-    let zones = blocks(&mut fields, "dm_layout_g1_zone")?;
-    let mut zones = zones.into_iter().map(|zone| g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
+    let turns = skews_are_revolutions(&mut fields, false)?;
+    let zones = zone_blocks(&mut fields, "dm_layout_g1_zone")?;
+    let mut zones = zones.into_iter().map(|zone| read_g1_zone(zone, turns)).collect::<Result<Vec<_>, _>>()?;
     for (index, zone) in zones.iter_mut().enumerate() {
-        let left = leave_out_outside(zone, surfaces, sparing);
+        let left = drop_outside_zone(zone, surfaces, sparing);
         if left > 0 {
             notes.push(format!("zone {}: {left} slips or defects are outside it and are omitted", index + 1));
         }
@@ -94,15 +94,15 @@ fn g1(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<Disks
             _ => {}
         }
     }
-    fields.finish(G1)?;
-    Ok(DiskspecsLayout { order, sparing, zones })
+    fields.reject_unknown(G1_KEYS)?;
+    Ok(ParsedLayout { order, sparing, zones })
 }
 
 /// Drops slips and defects that lie outside their zone, and returns how many.
-fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> usize {
+fn drop_outside_zone(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> usize {
     let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
     let tracks = cylinders * u64::from(surfaces);
-    let limit = if sparing == Sparing::Tracks { tracks } else { tracks * u64::from(zone.sectors) };
+    let limit = if sparing == Sparing::Tracks { tracks } else { tracks * u64::from(zone.sectors_per_track) };
     let before = zone.slips.len() + zone.defects.len();
     zone.slips.retain(|slip| *slip < limit);
     zone.defects.retain(|(bad, good)| *bad < limit && *good < limit);
@@ -110,9 +110,9 @@ fn leave_out_outside(zone: &mut ZoneSpec, surfaces: u32, sparing: Sparing) -> us
 }
 
 /// Returns the blocks of `Zones`.
-fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a SpecBlock>, DiskspecsError> {
-    let position = fields.need("Zones")?.position.clone();
-    let zones = fields.list("Zones")?;
+fn zone_blocks<'a>(fields: &mut FieldReader<'a>, kind: &str) -> Result<Vec<&'a SpecBlock>, DiskspecsError> {
+    let position = fields.require_entry("Zones")?.position.clone();
+    let zones = fields.read_list("Zones")?;
     if zones.is_empty() {
         return Err(position.error("`Zones` is empty; a drive needs position least one"));
     }
@@ -124,13 +124,13 @@ fn blocks<'a>(fields: &mut DiskspecsFields<'a>, kind: &str) -> Result<Vec<&'a Sp
 }
 
 /// Reads the parts of a zone that all layouts share.
-fn common(fields: &mut DiskspecsFields<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
-    let turns = in_turns(fields, turns)?;
-    let first_cylinder = fields.need_whole("First cylinder number", 0, 1 << 24)? as u32;
-    let last_cylinder = fields.need_whole("Last cylinder number", 0, 1 << 24)? as u32;
-    let sectors = fields.need_whole("Blocks per track", 1, 1_000_000)? as u32;
+fn read_zone_base(fields: &mut FieldReader<'_>, turns: bool, offset: &str) -> Result<ZoneSpec, DiskspecsError> {
+    let turns = skews_are_revolutions(fields, turns)?;
+    let first_cylinder = fields.require_integer("First cylinder number", 0, 1 << 24)? as u32;
+    let last_cylinder = fields.require_integer("Last cylinder number", 0, 1 << 24)? as u32;
+    let sectors = fields.require_integer("Blocks per track", 1, 1_000_000)? as u32;
     let mut angle = |key: &str| {
-        let value = fields.number(key, -1e6, 1e6)?.unwrap_or(0.0);
+        let value = fields.read_number(key, -1e6, 1e6)?.unwrap_or(0.0);
         // whole sectors only, as in DiskSim's manual
         Ok::<_, DiskspecsError>(if turns { value } else { value.trunc() / f64::from(sectors) })
     };
@@ -139,59 +139,59 @@ fn common(fields: &mut DiskspecsFields<'_>, turns: bool, offset: &str) -> Result
     Ok(ZoneSpec {
         first_cylinder,
         last_cylinder,
-        sectors,
+        sectors_per_track: sectors,
         offset,
         track_skew,
         cylinder_skew,
-        empty: 0,
+        empty_sectors: 0,
         spares: 0,
         slips: Vec::new(),
         defects: Vec::new(),
     })
 }
 
-fn g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
-    let mut fields = DiskspecsFields::new(block)?;
-    let zone = common(&mut fields, turns, "Offset of first block")?;
-    let empty = fields.whole("Empty space at zone front", 0, MOST_SECTORS)?.unwrap_or(0);
-    let spares = fields.whole("Number of spares", 0, 1 << 30)?.unwrap_or(0) as u32;
-    let slips = fields.wholes("slips", MOST_SECTORS)?;
-    let defects = fields.wholes("defects", MOST_SECTORS)?;
+fn read_g1_zone(block: &SpecBlock, turns: bool) -> Result<ZoneSpec, DiskspecsError> {
+    let mut fields = FieldReader::new(block)?;
+    let zone = read_zone_base(&mut fields, turns, "Offset of first block")?;
+    let empty = fields.read_integer("Empty space at zone front", 0, MAX_SECTORS)?.unwrap_or(0);
+    let spares = fields.read_integer("Number of spares", 0, 1 << 30)?.unwrap_or(0) as u32;
+    let slips = fields.read_integers("slips", MAX_SECTORS)?;
+    let defects = fields.read_integers("defects", MAX_SECTORS)?;
     if !defects.len().is_multiple_of(2) {
-        let position = fields.entry("defects").map_or(fields.position(), |e| &e.position);
+        let position = fields.find_entry("defects").map_or(fields.block_position(), |e| &e.position);
         return Err(position.error("`defects` must be pairs, a bad place and its replacement; the number is odd"));
     }
     let defects = defects.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-    fields.finish(ZONE)?;
-    Ok(ZoneSpec { empty, spares, slips, defects, ..zone })
+    fields.reject_unknown(G1_ZONE_KEYS)?;
+    Ok(ZoneSpec { empty_sectors: empty, spares, slips, defects, ..zone })
 }
 
 /// Reads zones with their first and last block. The map of all tracks, in a separate file, is not read: blocks are
 /// contiguous in their zone.
-fn g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<DiskspecsLayout, DiskspecsError> {
-    let mut fields = DiskspecsFields::new(block)?;
-    if let Some(map) = fields.word("Layout Map File")? {
+fn read_g2(block: &SpecBlock, surfaces: u32, notes: &mut Vec<String>) -> Result<ParsedLayout, DiskspecsError> {
+    let mut fields = FieldReader::new(block)?;
+    if let Some(map) = fields.read_word("Layout Map File")? {
         notes.push(format!("the track map `{map}` is not read; spare and bad sectors are put at the ends of zones"));
     }
-    let turns = in_turns(&mut fields, false)?;
+    let turns = skews_are_revolutions(&mut fields, false)?;
     let mut zones = Vec::new();
     let mut next = 0;
-    for block in blocks(&mut fields, "dm_layout_g2_zone")? {
-        let mut fields = DiskspecsFields::new(block)?;
-        let zone = common(&mut fields, turns, "Zone Skew")?;
-        let first = fields.need_whole("First LBN", 0, MOST_SECTORS)?;
-        let last = fields.need_whole("Last LBN", first, MOST_SECTORS)?;
+    for block in zone_blocks(&mut fields, "dm_layout_g2_zone")? {
+        let mut fields = FieldReader::new(block)?;
+        let zone = read_zone_base(&mut fields, turns, "Zone Skew")?;
+        let first = fields.require_integer("First LBN", 0, MAX_SECTORS)?;
+        let last = fields.require_integer("Last LBN", first, MAX_SECTORS)?;
         let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
-        let all = cylinders * u64::from(surfaces) * u64::from(zone.sectors);
+        let all = cylinders * u64::from(surfaces) * u64::from(zone.sectors_per_track);
         let spares = all.checked_sub(last - first + 1).filter(|_| first == next);
         let spares = spares.ok_or_else(|| {
             let right = format!("begin at {next}, and at most {all} fit the cylinders");
             block.position.error(format!("blocks {first} to {last} of this zone; they must {right}"))
         })?;
         next = last + 1;
-        fields.finish(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;
+        fields.reject_unknown(&["First LBN", "Last LBN", "Zone Skew", "Blocks per track"])?;
         zones.push(ZoneSpec { spares: u32::try_from(spares).unwrap_or(u32::MAX), ..zone });
     }
-    fields.finish(&["Layout Map File", "Zones"])?;
-    Ok(DiskspecsLayout { order: TrackOrder::Up, sparing: Sparing::Zone, zones })
+    fields.reject_unknown(&["Layout Map File", "Zones"])?;
+    Ok(ParsedLayout { order: TrackOrder::Ascending, sparing: Sparing::Zone, zones })
 }

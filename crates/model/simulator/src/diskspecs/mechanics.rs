@@ -1,17 +1,17 @@
 //! Block `dm_mech_g1`: rotation, arm, head switches.
 
-use super::fields::DiskspecsFields;
-use super::syntax::{SourcePosition, SpecBlock, beside};
+use super::fields::FieldReader;
+use super::parameter_syntax::{SourcePosition, SpecBlock, resolve_path};
 use super::{DiskspecsError, TextLoader};
 use crate::Ns;
-use crate::drive::{PositioningModel, RootAndLine, Seek};
+use crate::drive::{PositioningModel, RootAndLine, SeekCurve};
 
 /// Longest accepted time, ms.
-pub(super) const MOST_MS: f64 = 100_000.0;
+pub(super) const MAX_TIME_MS: f64 = 100_000.0;
 /// Largest number of points of a seek curve.
-const MOST_POINTS: usize = 1_000_000;
+const MAX_SEEK_POINTS: usize = 1_000_000;
 
-const KNOWN: &[&str] = &[
+const KNOWN_KEYS: &[&str] = &[
     "Access time type",
     "Constant access time",
     "Seek type",
@@ -32,75 +32,75 @@ const KNOWN: &[&str] = &[
 pub(super) struct Mechanics {
     pub rpm: f64,
     pub access: PositioningModel,
-    pub seek: Seek,
+    pub seek: SeekCurve,
     pub head_switch: Ns,
     pub write_settle: i64,
 }
 
 /// Converts milliseconds to nanoseconds.
-pub(super) fn ns(ms: f64) -> Ns {
+pub(super) fn ms_to_ns(ms: f64) -> Ns {
     (ms * 1e6).round().max(0.0) as Ns
 }
 
 /// Reads a mechanics block.
-pub(super) fn read(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
+pub(super) fn read_mechanics(block: &SpecBlock, load: &dyn TextLoader) -> Result<Mechanics, DiskspecsError> {
     if block.kind != "dm_mech_g1" {
         return Err(block
             .position
             .error(format!("mechanics `{}` are not supported; expected `dm_mech_g1`", block.kind)));
     }
-    let mut fields = DiskspecsFields::new(block)?;
-    let ms = |fields: &mut DiskspecsFields<'_>, key: &str| fields.number(key, 0.0, MOST_MS);
+    let mut fields = FieldReader::new(block)?;
+    let ms = |fields: &mut FieldReader<'_>, key: &str| fields.read_number(key, 0.0, MAX_TIME_MS);
     let constant = ms(&mut fields, "Constant access time")?;
-    let access_position = fields.need("Access time type")?.position.clone();
-    let access = match fields.word("Access time type")?.unwrap_or_default() {
+    let access_position = fields.require_entry("Access time type")?.position.clone();
+    let access = match fields.read_word("Access time type")?.unwrap_or_default() {
         "trackSwitchPlusRotation" => PositioningModel::Exact,
         "averageRotation" => PositioningModel::HalfTurn,
         "constant" => {
             let time = constant.ok_or_else(|| access_position.error("`constant` needs `Constant access time`"))?;
-            PositioningModel::Constant(ns(time))
+            PositioningModel::Constant(ms_to_ns(time))
         }
         other => {
             let right = "trackSwitchPlusRotation, averageRotation or constant";
             return Err(access_position.error(format!("access time type is `{other}`; expected {right}")));
         }
     };
-    let seek = seek(&mut fields, load)?;
-    let head_switch = ns(fields.need_number("Head switch time", 0.0, MOST_MS)?);
+    let seek = read_seek(&mut fields, load)?;
+    let head_switch = ms_to_ns(fields.require_number("Head switch time", 0.0, MAX_TIME_MS)?);
     // may be negative: the other times are of reads, and a write may settle sooner
-    let settle = fields.number("Add. write settling delay", -MOST_MS, MOST_MS)?.unwrap_or(0.0);
+    let settle = fields.read_number("Add. write settling delay", -MAX_TIME_MS, MAX_TIME_MS)?.unwrap_or(0.0);
     let write_settle = (settle * 1e6).round() as i64;
-    let rpm = fields.need_number("Rotation speed (in rpms)", 1.0, 1e6)?;
-    if fields.number("Percent error in rpms", 0.0, 100.0)?.is_some_and(|error| error != 0.0) {
+    let rpm = fields.require_number("Rotation speed (in rpms)", 1.0, 1e6)?;
+    if fields.read_number("Percent error in rpms", 0.0, 100.0)?.is_some_and(|error| error != 0.0) {
         let what = "is not modeled: a rotation speed that differs from drive to drive";
-        return Err(fields.wrong("Percent error in rpms", what));
+        return Err(fields.error_at_key("Percent error in rpms", what));
     }
-    fields.finish(KNOWN)?;
+    fields.reject_unknown(KNOWN_KEYS)?;
     Ok(Mechanics { rpm, access, seek, head_switch, write_settle })
 }
 
-fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek, DiskspecsError> {
-    let position = fields.need("Seek type")?.position.clone();
-    let kind = fields.word("Seek type")?.unwrap_or_default();
+fn read_seek(fields: &mut FieldReader<'_>, load: &dyn TextLoader) -> Result<SeekCurve, DiskspecsError> {
+    let position = fields.require_entry("Seek type")?.position.clone();
+    let kind = fields.read_word("Seek type")?.unwrap_or_default();
     let [one, average, full, constant] =
         ["Single cylinder seek time", "Average seek time", "Full strobe seek time", "Constant seek time"]
-            .map(|key| fields.number(key, 0.0, MOST_MS));
+            .map(|key| fields.read_number(key, 0.0, MAX_TIME_MS));
     let (one, average, full, constant) = (one?, average?, full?, constant?);
-    let first = fields.numbers("First ten seek times", 0.0, MOST_MS)?;
-    let values = fields.numbers("HPL seek equation values", -1.0, 1e9)?;
-    let file = fields.entry("Full seek curve").map(|entry| entry.position.clone());
-    let name = fields.word("Full seek curve")?;
+    let first = fields.read_numbers("First ten seek times", 0.0, MAX_TIME_MS)?;
+    let values = fields.read_numbers("HPL seek equation values", -1.0, 1e9)?;
+    let file = fields.find_entry("Full seek curve").map(|entry| entry.position.clone());
+    let name = fields.read_word("Full seek curve")?;
     let need = |value: Option<f64>, key: &str| {
         value.ok_or_else(|| position.error(format!("seek type `{kind}` needs `{key}`")))
     };
     match kind {
-        "constant" => Ok(Seek::Constant(need(constant, "Constant seek time")?)),
+        "constant" => Ok(SeekCurve::Constant(need(constant, "Constant seek time")?)),
         "linear" | "curve" => {
             let one = need(one, "Single cylinder seek time")?;
             let average = need(average, "Average seek time")?;
             let full = need(full, "Full strobe seek time")?;
-            let line = Seek::Line { one, average, full };
-            Ok(if kind == "linear" { line } else { Seek::Curve { one, average, full } })
+            let line = SeekCurve::Line { one, average, full };
+            Ok(if kind == "linear" { line } else { SeekCurve::Curve { one, average, full } })
         }
         "hpl" | "hplplus10" => {
             let six: Option<[f64; 6]> = values.try_into().ok();
@@ -112,13 +112,20 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
                 _ if first.len() == 10 => first,
                 _ => return Err(position.error("seek type `hplplus10` needs ten `First ten seek times`")),
             };
-            Ok(Seek::RootAndLine(RootAndLine { from, short, root, long, slope, first }))
+            Ok(SeekCurve::RootAndLine(RootAndLine {
+                long_from_cylinders: from,
+                short_ms: short,
+                root_ms: root,
+                long_ms: long,
+                slope_ms: slope,
+                measured_ms: first,
+            }))
         }
         "extracted" => match (name, file) {
             (Some(name), Some(position)) => {
-                let path = beside(&position.file, name);
+                let path = resolve_path(&position.file, name);
                 let text = load.load(&path).map_err(|e| position.error(format!("`Full seek curve = {name}`: {e}")))?;
-                curve(&path, &text).map(Seek::Table)
+                parse_seek_curve(&path, &text).map(SeekCurve::Table)
             }
             _ => Err(position.error("seek type `extracted` needs `Full seek curve`, the name of a file")),
         },
@@ -130,7 +137,7 @@ fn seek(fields: &mut DiskspecsFields<'_>, load: &dyn TextLoader) -> Result<Seek,
 }
 
 /// Parses a measured curve: `Seek distances measured: N`, then N lines of `cylinders, milliseconds`.
-fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
+fn parse_seek_curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
     let place = |line: usize| SourcePosition { file: path.into(), line };
     let mut points: Vec<(u32, f64)> = Vec::new();
     let mut announced = None;
@@ -150,7 +157,7 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
             _ => None,
         };
         let (distance, time) = point
-            .filter(|(d, t)| *d > 0_u32 && (0.0..=MOST_MS).contains(t))
+            .filter(|(d, t)| *d > 0_u32 && (0.0..=MAX_TIME_MS).contains(t))
             .ok_or_else(|| index.error(format!("expected `CYLINDERS, MILLISECONDS`, found `{line}`")))?;
         if announced.is_some_and(|announced| points.len() >= announced) {
             // lines after the announced number of points are ignored
@@ -160,8 +167,8 @@ fn curve(path: &str, text: &str) -> Result<Vec<(u32, f64)>, DiskspecsError> {
             let before = points[points.len() - 1].0;
             return Err(index.error(format!("{distance} cylinders after {before}; distances must grow")));
         }
-        if points.len() >= MOST_POINTS {
-            return Err(index.error(format!("more than {MOST_POINTS} points")));
+        if points.len() >= MAX_SEEK_POINTS {
+            return Err(index.error(format!("more than {MAX_SEEK_POINTS} points")));
         }
         points.push((distance, time));
     }

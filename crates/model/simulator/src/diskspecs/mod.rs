@@ -10,7 +10,7 @@ mod disk;
 mod fields;
 mod layout;
 mod mechanics;
-mod syntax;
+mod parameter_syntax;
 
 use crate::drive::Spec;
 
@@ -23,7 +23,7 @@ pub struct DiskspecsError {
     /// The line, counted from 1.
     pub line: usize,
     /// Message: what is wrong, and what is expected.
-    pub what: String,
+    pub message: String,
 }
 
 /// Source of the text of files, by paths as the reader joined them; this crate itself opens no files.
@@ -43,20 +43,20 @@ impl<F: Fn(&str) -> Result<String, String>> TextLoader for F {
 
 /// A drive, and notes on parameters that were missing or are not modelled.
 #[derive(Clone, Debug)]
-pub struct Diskspecs {
+pub struct DiskspecsDrive {
     /// The drive.
     pub spec: Spec,
     /// Sentences, each with its position.
     pub notes: Vec<String>,
     /// True if the time of a block over the channel is given, by the drive or by the bus of a complete parameter
     /// file.
-    pub channel_is_told: bool,
+    pub has_channel_time: bool,
 }
 
 /// Reads a drive. `text` is the content of `file`; other files come from `load`.
 ///
 /// # Errors
 /// With file, line and what is expected.
-pub fn read(file: &str, text: &str, load: &dyn TextLoader) -> Result<Diskspecs, DiskspecsError> {
-    disk::read(file, text, load)
+pub fn read_drive(file: &str, text: &str, load: &dyn TextLoader) -> Result<DiskspecsDrive, DiskspecsError> {
+    disk::read_drive(file, text, load)
 }

@@ -9,7 +9,7 @@ use crate::array::FastDivisor;
 pub(super) type Angle = u64;
 
 /// Converts revolutions to an angle.
-pub(super) fn angle(turns: f64) -> Angle {
+pub(super) fn angle_from_turns(turns: f64) -> Angle {
     // the product is below 2^64, because the fraction is below 1
     (turns.rem_euclid(1.0) * 18_446_744_073_709_551_616.0) as u64
 }
@@ -43,7 +43,7 @@ pub struct TrackRun {
 /// Cached rest of a track from some block on, if it has no holes, so that further lookups there need no division.
 /// Empty if nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct TrackRest {
+pub(super) struct KnownTrack {
     first: u64,
     blocks: u32,
     place: SectorAddress,
@@ -52,28 +52,28 @@ pub(super) struct TrackRest {
 /// A zone with its precomputed tables.
 #[derive(Clone, Debug)]
 struct DriveZone {
-    first: u64,
-    end: u64,
-    cylinder: u32,
-    sectors: u32,
-    by_sectors: FastDivisor,
-    empty: u64,
+    first_block: u64,
+    end_block: u64,
+    first_cylinder: u32,
+    sectors_per_track: u32,
+    sectors_divisor: FastDivisor,
+    empty_sectors: u64,
     offset: Angle,
     track_skew: Angle,
     cylinder_skew: Angle,
-    width: Angle,
+    sector_width: Angle,
     /// Sectors of a spare region, and how many of them hold blocks.
-    region: u64,
-    usable: u64,
-    by_usable: FastDivisor,
+    region_sectors: u64,
+    usable_sectors: u64,
+    usable_divisor: FastDivisor,
     /// Spares at the front of a region.
-    front: u64,
+    front_spares: u64,
     slips: Slips,
     /// Defective sectors (or tracks), sorted, and their replacements.
     defects: Vec<(u64, u64)>,
     defects_are_tracks: bool,
     /// Slips that move the start of all later tracks of the zone.
-    skewing: Vec<u64>,
+    skewing_slips: Vec<u64>,
 }
 
 /// Effect of slipped sectors on the sectors behind them.
@@ -93,20 +93,20 @@ enum Slips {
 #[derive(Clone, Debug)]
 struct SlipTable {
     slips: Vec<u64>,
-    less_rank: Vec<u64>,
+    slips_less_rank: Vec<u64>,
 }
 
 impl SlipTable {
     fn new(slips: Vec<u64>) -> SlipTable {
         let less_rank = slips.iter().zip(0..).map(|(slip, rank)| slip - rank).collect();
-        SlipTable { slips, less_rank }
+        SlipTable { slips, slips_less_rank: less_rank }
     }
 
     /// Returns how many slips, from the `from`-th on, come before the position that `logical` gets, and how many
     /// positions follow until the next slip.
     #[inline]
-    fn before(&self, from: usize, logical: u64) -> (u64, u64) {
-        let (rest, rank) = (&self.less_rank[from..], from as u64);
+    fn count_before(&self, from: usize, logical: u64) -> (u64, u64) {
+        let (rest, rank) = (&self.slips_less_rank[from..], from as u64);
         let skipped = rest.partition_point(|slip| slip + rank <= logical);
         let together = rest.get(skipped).map_or(u64::MAX, |slip| slip + rank - logical);
         (skipped as u64, together)
@@ -118,16 +118,16 @@ impl SlipTable {
 pub struct Geometry {
     zones: Vec<DriveZone>,
     /// End block of each zone, contiguous for searching.
-    ends: Vec<u64>,
+    zone_ends: Vec<u64>,
     /// Index over the zones: for each group of 2^shift blocks the zone in which the group begins.
-    shift: u32,
-    begins: Vec<u32>,
+    zone_index_shift: u32,
+    zone_index: Vec<u32>,
     surfaces: FastDivisor,
     order: TrackOrder,
 }
 
-/// Upper bound of the groups in [`Geometry::begins`]: with some hundred, most contain no zone boundary.
-const STRETCHES: u64 = 512;
+/// Upper bound of the groups in [`Geometry::zone_index`]: with some hundred, most contain no zone boundary.
+const ZONE_INDEX_BUCKETS: u64 = 512;
 
 impl Geometry {
     /// Builds the map.
@@ -138,57 +138,68 @@ impl Geometry {
         let mut first = 0;
         let mut zones = Vec::with_capacity(spec.zones.len());
         for (index, zone) in spec.zones.iter().enumerate() {
-            let wrong = |right: String| SpecError { item: format!("zone {}", index + 1), right };
-            let built = build(spec, zone, first).map_err(wrong)?;
-            first = built.end;
+            let wrong = |right: String| SpecError { item: format!("zone {}", index + 1), reason: right };
+            let built = build_zone(spec, zone, first).map_err(wrong)?;
+            first = built.end_block;
             zones.push(built);
         }
-        let ends: Vec<u64> = zones.iter().map(|zone| zone.end).collect();
-        let shift = (first / STRETCHES).checked_ilog2().map_or(0, |log| log + 1);
+        let ends: Vec<u64> = zones.iter().map(|zone| zone.end_block).collect();
+        let shift = (first / ZONE_INDEX_BUCKETS).checked_ilog2().map_or(0, |log| log + 1);
         let zone_of = |block: u64| ends.partition_point(|end| *end <= block) as u32;
         let begins = (0..=first >> shift).map(|index| zone_of(index << shift)).collect();
-        Ok(Geometry { zones, ends, shift, begins, surfaces: FastDivisor::new(spec.surfaces.into()), order: spec.order })
+        Ok(Geometry {
+            zones,
+            zone_ends: ends,
+            zone_index_shift: shift,
+            zone_index: begins,
+            surfaces: FastDivisor::new(spec.surfaces.into()),
+            order: spec.track_order,
+        })
     }
 
     /// Capacity of the drive in blocks.
-    pub fn blocks(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
+    pub fn capacity_blocks(&self) -> u64 {
+        self.zone_ends.last().copied().unwrap_or(0)
     }
 
     /// Sectors per track at a place.
-    pub fn sectors(&self, place: &SectorAddress) -> u32 {
-        self.zones[place.zone as usize].sectors
+    pub fn sectors_per_track(&self, place: &SectorAddress) -> u32 {
+        self.zones[place.zone as usize].sectors_per_track
     }
 
     /// Divisor for the sectors per track at a place.
     #[inline]
-    pub(super) fn by_sectors(&self, place: &SectorAddress) -> FastDivisor {
-        self.zones[place.zone as usize].by_sectors
+    pub(super) fn sectors_divisor(&self, place: &SectorAddress) -> FastDivisor {
+        self.zones[place.zone as usize].sectors_divisor
     }
 
     /// Returns the address of a block; blocks beyond the drive map to the last one.
     #[inline]
-    pub fn place(&self, block: u64) -> SectorAddress {
-        let block = block.min(self.blocks() - 1);
-        let index = self.zone(block);
+    pub fn locate_block(&self, block: u64) -> SectorAddress {
+        let block = block.min(self.capacity_blocks() - 1);
+        let index = self.find_zone(block);
         let zone = &self.zones[index];
-        self.address(zone, index as u32, zone.replaced(zone.physical(block - zone.first + zone.empty)))
+        self.sector_address(
+            zone,
+            index as u32,
+            zone.replace_defect(zone.to_physical(block - zone.first_block + zone.empty_sectors)),
+        )
     }
 
     /// Returns the run of at most `max_blocks` consecutive blocks from `first` on, on one track.
     #[inline]
-    pub fn run(&self, first: u64, max_blocks: u32) -> TrackRun {
-        let first = first.min(self.blocks() - 1);
-        let index = self.zone(first);
+    pub fn track_run(&self, first: u64, max_blocks: u32) -> TrackRun {
+        let first = first.min(self.capacity_blocks() - 1);
+        let index = self.find_zone(first);
         let zone = &self.zones[index];
-        let logical = first - zone.first + zone.empty;
-        let (physical, together) = zone.stretch(logical);
-        let replaced = zone.replaced(physical);
-        let place = self.address(zone, index as u32, replaced);
+        let logical = first - zone.first_block + zone.empty_sectors;
+        let (physical, together) = zone.to_physical_run(logical);
+        let replaced = zone.replace_defect(physical);
+        let place = self.sector_address(zone, index as u32, replaced);
         if replaced != physical && !zone.defects_are_tracks {
             return TrackRun { place, blocks: 1, sectors: 1 };
         }
-        let left = u64::from(zone.sectors - place.sector).min(zone.end - first);
+        let left = u64::from(zone.sectors_per_track - place.sector).min(zone.end_block - first);
         let mut blocks = u64::from(max_blocks.max(1)).min(left);
         if !zone.defects.is_empty() && !zone.defects_are_tracks {
             let next = zone.defects.partition_point(|d| d.0 <= physical);
@@ -196,8 +207,8 @@ impl Geometry {
                 blocks = blocks.min(defect.0 - physical);
             }
         }
-        let end_of_track = physical - u64::from(place.sector) + u64::from(zone.sectors);
-        let last = |blocks: u64| zone.physical(logical + blocks - 1);
+        let end_of_track = physical - u64::from(place.sector) + u64::from(zone.sectors_per_track);
+        let last = |blocks: u64| zone.to_physical(logical + blocks - 1);
         let mut end = if zone.is_plain() || blocks <= together { physical + blocks - 1 } else { last(blocks) };
         if end >= end_of_track {
             let (mut low, mut high) = (1, blocks);
@@ -211,61 +222,61 @@ impl Geometry {
         TrackRun { place, blocks: blocks as u32, sectors: (end - physical + 1) as u32 }
     }
 
-    /// Does the same as [`Geometry::run`], faster on the track in `known`; updates `known`.
+    /// Does the same as [`Geometry::track_run`], faster on the track in `known`; updates `known`.
     #[inline]
-    pub(super) fn run_known(&self, known: &mut TrackRest, first: u64, max_blocks: u32) -> TrackRun {
+    pub(super) fn track_run_cached(&self, known: &mut KnownTrack, first: u64, max_blocks: u32) -> TrackRun {
         let max_blocks = max_blocks.max(1);
         let mut ahead = first.wrapping_sub(known.first);
         if ahead >= u64::from(known.blocks) {
-            let rest = self.run(first, u32::MAX);
-            if rest.sectors != rest.blocks || first >= self.blocks() {
-                return if rest.blocks <= max_blocks { rest } else { self.run(first, max_blocks) };
+            let rest = self.track_run(first, u32::MAX);
+            if rest.sectors != rest.blocks || first >= self.capacity_blocks() {
+                return if rest.blocks <= max_blocks { rest } else { self.track_run(first, max_blocks) };
             }
-            *known = TrackRest { first, blocks: rest.blocks, place: rest.place };
+            *known = KnownTrack { first, blocks: rest.blocks, place: rest.place };
             ahead = 0;
         }
         let blocks = u64::from(max_blocks).min(u64::from(known.blocks) - ahead) as u32;
         let mut place = known.place;
         place.sector += ahead as u32;
-        place.angle = place.angle.wrapping_add(self.zones[place.zone as usize].width.wrapping_mul(ahead));
+        place.angle = place.angle.wrapping_add(self.zones[place.zone as usize].sector_width.wrapping_mul(ahead));
         TrackRun { place, blocks, sectors: blocks }
     }
 
     /// Returns the index of the zone of a block, which must be below the capacity.
     #[inline]
-    fn zone(&self, block: u64) -> usize {
-        let mut index = self.begins[(block >> self.shift) as usize] as usize;
-        while self.ends[index] <= block {
+    fn find_zone(&self, block: u64) -> usize {
+        let mut index = self.zone_index[(block >> self.zone_index_shift) as usize] as usize;
+        while self.zone_ends[index] <= block {
             index += 1;
         }
         index
     }
 
     #[inline]
-    fn address(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
+    fn sector_address(&self, zone: &DriveZone, number: u32, physical: u64) -> SectorAddress {
         // sector numbers in zones of drives over 2 TB exceed 32 bits; their track numbers do not
-        let (track, sector) = zone.by_sectors.split(physical);
+        let (track, sector) = zone.sectors_divisor.div_rem(physical);
         let sector = sector as u32;
-        let (in_zone, surface) = self.surfaces.split(u64::from(track as u32));
+        let (in_zone, surface) = self.surfaces.div_rem(u64::from(track as u32));
         let (in_zone, surface) = (in_zone as u32, surface as u32);
-        let cylinder = zone.cylinder + in_zone;
+        let cylinder = zone.first_cylinder + in_zone;
         let down = match self.order {
-            TrackOrder::Up => false,
+            TrackOrder::Ascending => false,
             TrackOrder::SerpentineInZone => in_zone % 2 == 1,
             TrackOrder::Serpentine => cylinder % 2 == 1,
         };
-        let switches = u64::from(surface) + (self.surfaces.by() - 1) * u64::from(in_zone);
+        let switches = u64::from(surface) + (self.surfaces.divisor() - 1) * u64::from(in_zone);
         let mut angle = zone
             .offset
             .wrapping_add(zone.track_skew.wrapping_mul(switches))
             .wrapping_add(zone.cylinder_skew.wrapping_mul(u64::from(in_zone)))
-            .wrapping_add(zone.width.wrapping_mul(u64::from(sector)));
-        if !zone.skewing.is_empty() {
-            let start = (track / zone.tracks_of_region()) * zone.region;
-            let before = zone.skewing.partition_point(|slip| *slip < start);
-            angle = angle.wrapping_add(zone.width.wrapping_mul(before as u64));
+            .wrapping_add(zone.sector_width.wrapping_mul(u64::from(sector)));
+        if !zone.skewing_slips.is_empty() {
+            let start = (track / zone.tracks_per_region()) * zone.region_sectors;
+            let before = zone.skewing_slips.partition_point(|slip| *slip < start);
+            angle = angle.wrapping_add(zone.sector_width.wrapping_mul(before as u64));
         }
-        let head = if down { self.surfaces.by() as u32 - 1 - surface } else { surface };
+        let head = if down { self.surfaces.divisor() as u32 - 1 - surface } else { surface };
         SectorAddress { cylinder, head, sector, zone: number, angle }
     }
 }
@@ -274,50 +285,50 @@ impl DriveZone {
     /// Returns true if the blocks of a track are its sectors without holes.
     #[inline]
     fn is_plain(&self) -> bool {
-        matches!(self.slips, Slips::None | Slips::Tracks(_)) && self.region == self.usable
+        matches!(self.slips, Slips::None | Slips::Tracks(_)) && self.region_sectors == self.usable_sectors
     }
 
-    fn tracks_of_region(&self) -> u64 {
-        (self.region / u64::from(self.sectors)).max(1)
+    fn tracks_per_region(&self) -> u64 {
+        (self.region_sectors / u64::from(self.sectors_per_track)).max(1)
     }
 
     /// Maps a logical sector (without slips and spares) to the sector within the zone.
     #[inline]
-    fn physical(&self, logical: u64) -> u64 {
-        self.stretch(logical).0
+    fn to_physical(&self, logical: u64) -> u64 {
+        self.to_physical_run(logical).0
     }
 
     /// Does the same, and returns how many sectors from there on follow without a hole (at least; for slips of whole
     /// tracks, holes between tracks are not counted).
     #[inline]
-    fn stretch(&self, logical: u64) -> (u64, u64) {
+    fn to_physical_run(&self, logical: u64) -> (u64, u64) {
         let (logical, together) = match &self.slips {
             Slips::ToEnd(slips) => {
-                let (skipped, together) = slips.before(0, logical);
+                let (skipped, together) = slips.count_before(0, logical);
                 (logical + skipped, together)
             }
             Slips::Tracks(slips) => {
-                let sectors = u64::from(self.sectors);
-                return (logical + slips.before(0, logical / sectors).0 * sectors, u64::MAX);
+                let sectors = u64::from(self.sectors_per_track);
+                return (logical + slips.count_before(0, logical / sectors).0 * sectors, u64::MAX);
             }
             _ => (logical, u64::MAX),
         };
-        if self.region == self.usable {
+        if self.region_sectors == self.usable_sectors {
             return match &self.slips {
                 Slips::InRegion(slips) => {
-                    let (skipped, together) = slips.before(0, logical);
+                    let (skipped, together) = slips.count_before(0, logical);
                     (logical + skipped, together)
                 }
                 _ => (logical, together),
             };
         }
-        let (region, in_region) = self.by_usable.split(logical);
-        let within = region * self.region + self.front + in_region;
-        let together = together.min(self.usable - in_region);
+        let (region, in_region) = self.usable_divisor.div_rem(logical);
+        let within = region * self.region_sectors + self.front_spares + in_region;
+        let together = together.min(self.usable_sectors - in_region);
         match &self.slips {
             Slips::InRegion(slips) => {
-                let from = slips.slips.partition_point(|slip| *slip < region * self.region);
-                let (skipped, until) = slips.before(from, within);
+                let from = slips.slips.partition_point(|slip| *slip < region * self.region_sectors);
+                let (skipped, until) = slips.count_before(from, within);
                 (within + skipped, together.min(until))
             }
             _ => (within, together),
@@ -326,11 +337,11 @@ impl DriveZone {
 
     /// Returns the replacement of a defective sector, or the sector itself.
     #[inline]
-    fn replaced(&self, physical: u64) -> u64 {
+    fn replace_defect(&self, physical: u64) -> u64 {
         if self.defects.is_empty() {
             return physical;
         }
-        let sectors = u64::from(self.sectors);
+        let sectors = u64::from(self.sectors_per_track);
         let key = if self.defects_are_tracks { physical / sectors } else { physical };
         match self.defects.binary_search_by_key(&key, |d| d.0) {
             Ok(index) if self.defects_are_tracks => self.defects[index].1 * sectors + physical % sectors,
@@ -341,7 +352,7 @@ impl DriveZone {
 }
 
 /// Sorts and deduplicates slips, so that each is at least as large as its rank.
-fn sorted(mut slips: Vec<u64>) -> Vec<u64> {
+fn sort_and_dedup(mut slips: Vec<u64>) -> Vec<u64> {
     slips.sort_unstable();
     slips.dedup();
     slips
@@ -349,7 +360,7 @@ fn sorted(mut slips: Vec<u64>) -> Vec<u64> {
 
 /// Returns the layout of spares in a zone: sectors of a region with spares, how many of these are spares, and whether
 /// the whole zone is a single region.
-fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
+fn spare_regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64) -> (u64, u64, bool) {
     match sparing {
         Sparing::None => (all, 0, true),
         Sparing::Tracks => (all, spares * sectors, true),
@@ -361,16 +372,16 @@ fn regions(sparing: Sparing, spares: u64, sectors: u64, cylinder: u64, all: u64)
 }
 
 /// Builds a zone whose first block is `first`.
-fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> {
-    let sectors = u64::from(zone.sectors);
+fn build_zone(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> {
+    let sectors = u64::from(zone.sectors_per_track);
     let cylinder = sectors * u64::from(spec.surfaces);
     let all = cylinder * (u64::from(zone.last_cylinder - zone.first_cylinder) + 1);
     let spares = u64::from(zone.spares);
-    let (region, spare, is_whole_zone) = regions(spec.sparing, spares, sectors, cylinder, all);
+    let (region, spare, is_whole_zone) = spare_regions(spec.sparing, spares, sectors, cylinder, all);
     if spare >= region {
         return Err(format!("{spare} spare sectors in each {region} leave none for blocks"));
     }
-    let slips = sorted(zone.slips.clone());
+    let slips = sort_and_dedup(zone.slips.clone());
     let limit = if spec.sparing == Sparing::Tracks { all / sectors } else { all };
     let replaced = zone.defects.iter().flat_map(|&(bad, good)| [bad, good]);
     if let Some(beyond) = slips.iter().copied().chain(replaced).find(|s| *s >= limit) {
@@ -383,41 +394,42 @@ fn build(spec: &Spec, zone: &ZoneSpec, first: u64) -> Result<DriveZone, String> 
     // a region cut off by the zone's end has no spares
     let usable = if is_whole_zone { all - spare } else { all - (all / region) * spare };
     let pushed = if to_end { slips.len() as u64 } else { 0 };
-    let blocks = usable.checked_sub(zone.empty + pushed).filter(|b| *b > 0);
-    let blocks = blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty))?;
+    let blocks = usable.checked_sub(zone.empty_sectors + pushed).filter(|b| *b > 0);
+    let blocks =
+        blocks.ok_or_else(|| format!("{} empty sectors at its front leave none of {usable}", zone.empty_sectors))?;
     let skews = matches!(spec.sparing, Sparing::Track | Sparing::Cylinder { .. }) && spare > 0;
     let plain = is_whole_zone || spare == 0;
     Ok(DriveZone {
-        first,
-        end: first + blocks,
-        cylinder: zone.first_cylinder,
-        sectors: zone.sectors,
-        by_sectors: FastDivisor::new(sectors),
-        empty: zone.empty,
-        offset: angle(zone.offset),
-        track_skew: angle(zone.track_skew),
-        cylinder_skew: angle(zone.cylinder_skew),
-        width: angle(1.0 / f64::from(zone.sectors)).max(1),
-        region: if plain { all } else { region },
-        usable: if plain { all } else { region - spare },
-        by_usable: FastDivisor::new(if plain { all } else { region - spare }),
-        front,
-        skewing: if skews { slips.clone() } else { Vec::new() },
+        first_block: first,
+        end_block: first + blocks,
+        first_cylinder: zone.first_cylinder,
+        sectors_per_track: zone.sectors_per_track,
+        sectors_divisor: FastDivisor::new(sectors),
+        empty_sectors: zone.empty_sectors,
+        offset: angle_from_turns(zone.offset),
+        track_skew: angle_from_turns(zone.track_skew),
+        cylinder_skew: angle_from_turns(zone.cylinder_skew),
+        sector_width: angle_from_turns(1.0 / f64::from(zone.sectors_per_track)).max(1),
+        region_sectors: if plain { all } else { region },
+        usable_sectors: if plain { all } else { region - spare },
+        usable_divisor: FastDivisor::new(if plain { all } else { region - spare }),
+        front_spares: front,
+        skewing_slips: if skews { slips.clone() } else { Vec::new() },
         slips: match spec.sparing {
             _ if slips.is_empty() => Slips::None,
             Sparing::Tracks => Slips::Tracks(SlipTable::new(slips)),
             Sparing::Cylinder { .. } if to_end => {
-                Slips::ToEnd(SlipTable::new(among_usable(&slips, region, spare, front)))
+                Slips::ToEnd(SlipTable::new(usable_positions(&slips, region, spare, front)))
             }
             _ => Slips::InRegion(SlipTable::new(slips)),
         },
         defects_are_tracks: spec.sparing == Sparing::Tracks,
-        defects: defects(&zone.defects),
+        defects: sort_defects(&zone.defects),
     })
 }
 
 /// Sorts defects, keeps one per bad sector, and drops those replaced by themselves.
-fn defects(listed: &[(u64, u64)]) -> Vec<(u64, u64)> {
+fn sort_defects(listed: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut defects = listed.to_vec();
     defects.sort_unstable();
     defects.dedup_by_key(|d| d.0);
@@ -426,7 +438,7 @@ fn defects(listed: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// Converts slips to positions among the sectors that hold blocks.
-fn among_usable(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> {
+fn usable_positions(slips: &[u64], region: u64, spare: u64, front: u64) -> Vec<u64> {
     let usable = region - spare;
     let position = |slip: &u64| {
         let within = (slip % region).checked_sub(front).filter(|w| *w < usable)?;
@@ -442,13 +454,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_known_track_tells_the_same() {
+    fn a_known_track_gives_the_same_runs() {
         let load = |name: &str| {
             let path = format!("{}/tests/drives/{name}", env!("CARGO_MANIFEST_DIR"));
             std::fs::read_to_string(&path).map_err(|e| format!("{path}: {e}"))
         };
         let text = load("disk7200.diskspecs").expect("one of our own files");
-        let mut drive = crate::diskspecs::read("disk7200.diskspecs", &text, &load).expect("a drive");
+        let mut drive = crate::diskspecs::read_drive("disk7200.diskspecs", &text, &load).expect("a drive");
         let mut rng = Rng::new(3, 0);
         for holes in [false, true] {
             if holes {
@@ -458,20 +470,27 @@ mod tests {
                 }
             }
             let geometry = Geometry::new(&drive.spec).expect("a possible map");
-            let mut known = TrackRest::default();
+            let mut known = KnownTrack::default();
             for _ in 0..2000 {
                 let zone = &geometry.zones[rng.next_below(geometry.zones.len() as u64) as usize];
-                let mut first = zone.first + rng.next_below((zone.end - zone.first).min(20_000));
+                let mut first = zone.first_block + rng.next_below((zone.end_block - zone.first_block).min(20_000));
                 for _ in 0..rng.next_below(6) {
                     let max_blocks = rng.next_below(300) as u32;
-                    let run = geometry.run(first, max_blocks);
-                    assert_eq!(geometry.run_known(&mut known, first, max_blocks), run, "{max_blocks} from {first}");
+                    let run = geometry.track_run(first, max_blocks);
+                    assert_eq!(
+                        geometry.track_run_cached(&mut known, first, max_blocks),
+                        run,
+                        "{max_blocks} from {first}"
+                    );
                     first += u64::from(run.blocks) / (1 + rng.next_below(2));
                 }
             }
             for max_blocks in [1, 9] {
-                let beyond = geometry.blocks() + 5;
-                assert_eq!(geometry.run_known(&mut known, beyond, max_blocks), geometry.run(beyond, max_blocks));
+                let beyond = geometry.capacity_blocks() + 5;
+                assert_eq!(
+                    geometry.track_run_cached(&mut known, beyond, max_blocks),
+                    geometry.track_run(beyond, max_blocks)
+                );
             }
         }
     }

@@ -3,26 +3,26 @@
 //! (reading ahead, writing acknowledged data) is computed when the next request arrives, so that a request costs a
 //! few divisions and no memory.
 
-mod ahead;
-mod cache;
-mod facts;
-mod flow;
+mod background;
+mod burst_transfer;
+mod characteristics;
+mod data_sheet;
+mod drive_state;
 mod geometry;
 mod mechanism;
-mod printed;
 mod queue;
 mod reads;
 mod seek;
-mod serve;
+mod segments;
 mod spec;
 mod writes;
 
 use std::sync::Arc;
 
+pub use data_sheet::{DataSheet, DataSheetSeek, TrackRate};
 pub use geometry::{Geometry, SectorAddress, TrackRun};
-pub use printed::{DataSheet, DataSheetSeek, TrackRate};
 pub use queue::{DriveQueue, QueuePolicy};
-pub use seek::{RootAndLine, Seek};
+pub use seek::{RootAndLine, SeekCurve};
 pub use spec::{
     ChannelSpec, DriveCacheSpec, DriveReadAhead, EarlyDisconnect, Overheads, PositioningModel, Sparing, Spec,
     TrackOrder, ZoneSpec,
@@ -30,8 +30,8 @@ pub use spec::{
 
 use crate::Ns;
 use crate::io::Io;
+use drive_state::DriveState;
 use mechanism::Mechanism;
-use serve::DriveState;
 
 /// Impossible item in a drive's description.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,25 +40,26 @@ pub struct SpecError {
     /// Name of the item.
     pub item: String,
     /// Value of the item, and what is expected.
-    pub right: String,
+    pub reason: String,
 }
 
 /// Outcome of a request in the drive's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hit {
+pub enum CacheOutcome {
     /// The request waited for the disk.
     Miss,
     /// A read that was entirely in the buffer.
     Full,
     /// A read whose first part was in the buffer, or was being read.
-    Part,
+    Partial,
     /// A write that was acknowledged from the write cache.
     Early,
 }
 
-impl Hit {
+impl CacheOutcome {
     /// All outcomes.
-    pub const ALL: [Hit; 4] = [Hit::Miss, Hit::Full, Hit::Part, Hit::Early];
+    pub const ALL: [CacheOutcome; 4] =
+        [CacheOutcome::Miss, CacheOutcome::Full, CacheOutcome::Partial, CacheOutcome::Early];
 
     /// Returns `miss`, `hit`, `part` or `early`.
     pub fn name(self) -> &'static str {
@@ -71,7 +72,7 @@ impl Hit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceBreakdown {
     /// Time at which the host sees the completion.
-    pub done: Ns,
+    pub done_at: Ns,
     /// Waiting for the drive's background activity.
     pub waiting: Ns,
     /// Time of the drive's processor.
@@ -86,27 +87,27 @@ pub struct ServiceBreakdown {
     pub channel: Ns,
     /// Time at which it took the channel for its data. A read that may release the channel takes it as late as the
     /// last block allows.
-    pub channel_from: Ns,
+    pub channel_start: Ns,
     /// Time for which it used the channel.
-    pub channel_for: Ns,
+    pub channel_time: Ns,
     /// Outcome in the cache.
-    pub hit: Hit,
+    pub outcome: CacheOutcome,
 }
 
 impl ServiceBreakdown {
     /// Returns a breakdown with this outcome and all times zero.
-    pub(crate) fn of(hit: Hit) -> ServiceBreakdown {
+    pub(crate) fn for_outcome(hit: CacheOutcome) -> ServiceBreakdown {
         ServiceBreakdown {
-            done: 0,
+            done_at: 0,
             waiting: 0,
             overhead: 0,
             seek: 0,
             rotation: 0,
             media: 0,
             channel: 0,
-            channel_from: 0,
-            channel_for: 0,
-            hit,
+            channel_start: 0,
+            channel_time: 0,
+            outcome: hit,
         }
     }
 }
@@ -119,8 +120,8 @@ pub struct Model {
     overheads: Overheads,
     cache: DriveCacheSpec,
     channel: ChannelSpec,
-    policy: QueuePolicy,
-    slots: u32,
+    queue_policy: QueuePolicy,
+    queue_slots: u32,
 }
 
 impl Model {
@@ -129,15 +130,15 @@ impl Model {
     /// # Errors
     /// Names the impossible item of the description.
     pub fn new(spec: &Spec) -> Result<Model, SpecError> {
-        spec.check()?;
+        spec.check_limits()?;
         Ok(Model {
             name: spec.name.clone(),
             mechanism: Mechanism::new(spec)?,
             overheads: spec.overheads,
             cache: spec.cache,
             channel: spec.channel,
-            policy: spec.policy,
-            slots: spec.slots.max(1),
+            queue_policy: spec.queue_policy,
+            queue_slots: spec.queue_slots.max(1),
         })
     }
 
@@ -147,28 +148,28 @@ impl Model {
     }
 
     /// Policy that selects the next of its queued requests.
-    pub fn policy(&self) -> QueuePolicy {
-        self.policy
+    pub fn queue_policy(&self) -> QueuePolicy {
+        self.queue_policy
     }
 
     /// Number of requests that the drive queues.
-    pub fn slots(&self) -> u32 {
-        self.slots
+    pub fn queue_slots(&self) -> u32 {
+        self.queue_slots
     }
 
     /// Capacity in blocks of 512 bytes.
-    pub fn blocks(&self) -> u64 {
-        self.mechanism.geometry.blocks()
+    pub fn capacity_blocks(&self) -> u64 {
+        self.mechanism.geometry.capacity_blocks()
     }
 
     /// Time of a revolution, ns.
-    pub fn revolution(&self) -> Ns {
-        self.mechanism.revolution()
+    pub fn revolution_ns(&self) -> Ns {
+        self.mechanism.revolution_ns()
     }
 
     /// Returns the same drive on a channel that takes `block` ns for a block of 512 bytes, unless the drive's own
     /// interface is slower.
-    pub fn on_channel(&self, block: Ns) -> Model {
+    pub fn with_channel_block_time(&self, block: Ns) -> Model {
         let mut model = self.clone();
         model.channel.read_block = model.channel.read_block.max(block);
         model.channel.write_block = model.channel.write_block.max(block);
@@ -177,8 +178,8 @@ impl Model {
 
     /// Clips a request to the drive: at least one block, and the last block for a request that begins beyond the end.
     #[inline]
-    fn within(&self, io: &Io) -> Io {
-        let capacity = self.blocks();
+    fn clip_to_capacity(&self, io: &Io) -> Io {
+        let capacity = self.capacity_blocks();
         let first = io.first.min(capacity - 1);
         let blocks = u64::from(io.blocks.max(1)).min(capacity - first) as u32;
         Io { first, blocks, write: io.write }
@@ -211,33 +212,33 @@ impl MechanicalDrive {
     /// Serves a request that begins now, on a channel that no other drive uses; `now` never goes back.
     #[inline]
     pub fn start(&mut self, now: Ns, io: &Io) -> ServiceBreakdown {
-        self.start_on(now, io, 0)
+        self.start_on_shared_channel(now, io, 0)
     }
 
     /// Serves a request on a channel that is busy until `channel_free`. The request's own use of the channel is
-    /// in [`ServiceBreakdown::channel_from`] and [`ServiceBreakdown::channel_for`].
+    /// in [`ServiceBreakdown::channel_start`] and [`ServiceBreakdown::channel_time`].
     #[inline]
-    pub fn start_on(&mut self, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
-        self.state.serve(&self.model, now, io, channel_free)
+    pub fn start_on_shared_channel(&mut self, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
+        self.state.serve_request(&self.model, now, io, channel_free)
     }
 
     /// Flushes the write cache: completes when all acknowledged writes are on the disk. The command itself costs as
     /// much as one that does not need the disk. `now` never goes back.
     pub fn flush(&mut self, now: Ns) -> ServiceBreakdown {
-        self.state.flush(&self.model, now)
+        self.state.flush_cache(&self.model, now)
     }
 
-    /// Returns the sector where a request begins, for [`MechanicalDrive::positioning`].
+    /// Returns the sector where a request begins, for [`MechanicalDrive::positioning_time`].
     #[inline]
-    pub fn place(&self, io: &Io) -> SectorAddress {
-        self.model.mechanism.geometry.place(io.first)
+    pub fn locate_request(&self, io: &Io) -> SectorAddress {
+        self.model.mechanism.geometry.locate_block(io.first)
     }
 
     /// Time until the first sector of a request could be under the head if the request began now; 0 for a read that
     /// the cache holds.
     #[inline]
-    pub fn positioning(&self, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
-        self.state.positioning(&self.model, now, io, place)
+    pub fn positioning_time(&self, now: Ns, io: &Io, place: &SectorAddress) -> Ns {
+        self.state.positioning_time(&self.model, now, io, place)
     }
 
     /// Cylinder under the arm.

@@ -11,7 +11,7 @@ use crate::io::Io;
 pub enum QueuePolicy {
     /// In order of arrival.
     #[default]
-    FirstCome,
+    FirstComeFirstServed,
     /// In one direction while there are requests, then back (SCAN, as LOOK).
     Elevator,
     /// In one direction, then from the other end again (C-LOOK).
@@ -29,20 +29,20 @@ pub enum QueuePolicy {
 /// first; Worthington, Ganger and Patt, "Scheduling algorithms for modern disk drives", SIGMETRICS 1994). So no request
 /// waits much longer than the longest positioning divided by this share, about four seconds. Six costs random reads on
 /// a drive of 1997 nothing up to 16 of them and 3 % at 64; 15 would cost 2 and 12 %.
-const AGE_US_A_MS: u64 = 6;
+const AGE_CREDIT_US_PER_MS: u64 = 6;
 
 /// Requests served from the buffer need no arm, and a real drive serves them while the arm works for others; here one
 /// request is served at a time. So that a stream does not starve requests that need the arm, these are bypassed for
 /// at most this many times their positioning time. The number is set here.
-const PASSED_TIMES: u64 = 10;
+const CACHE_BYPASS_FACTOR: u64 = 10;
 
 /// Marks a request that arrived since the queue was last examined.
-const JUST_CAME: Ns = Ns::MAX;
+const JUST_ARRIVED: Ns = Ns::MAX;
 
 impl QueuePolicy {
     /// All policies.
     pub const ALL: [QueuePolicy; 5] = [
-        QueuePolicy::FirstCome,
+        QueuePolicy::FirstComeFirstServed,
         QueuePolicy::Elevator,
         QueuePolicy::CircularLook,
         QueuePolicy::ShortestSeek,
@@ -66,9 +66,9 @@ struct DriveQueueEntry<T> {
     io: Io,
     place: SectorAddress,
     /// Time at which the queue was first examined with it.
-    came: Ns,
-    /// Value of [`DriveQueue::aside`] at that time.
-    aside: Ns,
+    arrived: Ns,
+    /// Value of [`DriveQueue::cache_time`] at that time.
+    cache_time_before: Ns,
     tag: T,
 }
 
@@ -79,16 +79,23 @@ pub struct DriveQueue<T> {
     waiting: VecDeque<DriveQueueEntry<T>>,
     /// First block of the last request taken; sweeps continue from there.
     position: u64,
-    up: bool,
+    is_ascending: bool,
     /// Time that the drive spent on requests that needed no arm, and the start of the current one, if any.
-    aside: Ns,
-    since: Option<Ns>,
+    cache_time: Ns,
+    cache_service_since: Option<Ns>,
 }
 
 impl<T: Copy> DriveQueue<T> {
     /// Creates an empty queue.
     pub fn new(policy: QueuePolicy) -> DriveQueue<T> {
-        DriveQueue { policy, waiting: VecDeque::new(), position: 0, up: true, aside: 0, since: None }
+        DriveQueue {
+            policy,
+            waiting: VecDeque::new(),
+            position: 0,
+            is_ascending: true,
+            cache_time: 0,
+            cache_service_since: None,
+        }
     }
 
     /// Number of waiting requests.
@@ -106,10 +113,10 @@ impl<T: Copy> DriveQueue<T> {
     pub fn push(&mut self, drive: &MechanicalDrive, io: Io, tag: T) {
         // only these two policies use the position
         let place = match self.policy {
-            QueuePolicy::ShortestSeek | QueuePolicy::ShortestPositioning => drive.place(&io),
+            QueuePolicy::ShortestSeek | QueuePolicy::ShortestPositioning => drive.locate_request(&io),
             _ => SectorAddress::default(),
         };
-        self.waiting.push_back(DriveQueueEntry { io, place, came: JUST_CAME, aside: 0, tag });
+        self.waiting.push_back(DriveQueueEntry { io, place, arrived: JUST_ARRIVED, cache_time_before: 0, tag });
     }
 
     /// Removes the next request, for a drive that is free now.
@@ -117,14 +124,14 @@ impl<T: Copy> DriveQueue<T> {
     pub fn next(&mut self, now: Ns, drive: &MechanicalDrive) -> Option<(Io, T)> {
         let index = match self.policy {
             _ if self.waiting.len() < 2 => 0,
-            QueuePolicy::FirstCome => 0,
-            QueuePolicy::Elevator => self.sweep(false),
-            QueuePolicy::CircularLook => self.sweep(true),
+            QueuePolicy::FirstComeFirstServed => 0,
+            QueuePolicy::Elevator => self.find_next_in_sweep(false),
+            QueuePolicy::CircularLook => self.find_next_in_sweep(true),
             QueuePolicy::ShortestSeek => {
                 let cylinder = drive.cylinder();
-                self.least(|waiting| u64::from(waiting.place.cylinder.abs_diff(cylinder)))
+                self.find_cheapest(|waiting| u64::from(waiting.place.cylinder.abs_diff(cylinder)))
             }
-            QueuePolicy::ShortestPositioning => self.soonest(now, drive),
+            QueuePolicy::ShortestPositioning => self.find_soonest(now, drive),
         };
         let next = if index == 0 { self.waiting.pop_front()? } else { self.waiting.remove(index)? };
         self.position = next.io.first;
@@ -133,34 +140,35 @@ impl<T: Copy> DriveQueue<T> {
 
     /// Returns the index of the request with the shortest positioning time minus its age credit.
     #[inline]
-    fn soonest(&mut self, now: Ns, drive: &MechanicalDrive) -> usize {
-        if let Some(since) = self.since.take() {
-            self.aside += now.saturating_sub(since);
+    fn find_soonest(&mut self, now: Ns, drive: &MechanicalDrive) -> usize {
+        if let Some(since) = self.cache_service_since.take() {
+            self.cache_time += now.saturating_sub(since);
         }
-        let aside = self.aside;
-        for waiting in self.waiting.iter_mut().rev().take_while(|waiting| waiting.came == JUST_CAME) {
-            (waiting.came, waiting.aside) = (now, aside);
+        let aside = self.cache_time;
+        for waiting in self.waiting.iter_mut().rev().take_while(|waiting| waiting.arrived == JUST_ARRIVED) {
+            (waiting.arrived, waiting.cache_time_before) = (now, aside);
         }
         let age = |waiting: &DriveQueueEntry<T>| {
-            now.saturating_sub(waiting.came) / 1000 * AGE_US_A_MS + (aside - waiting.aside) / PASSED_TIMES
+            now.saturating_sub(waiting.arrived) / 1000 * AGE_CREDIT_US_PER_MS
+                + (aside - waiting.cache_time_before) / CACHE_BYPASS_FACTOR
         };
         // the first entry is the oldest: with its age added to all, no cost is below zero
         let max_age = self.waiting.front().map_or(0, age);
         let mut best = (0, u64::MAX, 0);
         for (index, waiting) in self.waiting.iter().enumerate() {
-            let positioning = drive.positioning(now, &waiting.io, &waiting.place);
+            let positioning = drive.positioning_time(now, &waiting.io, &waiting.place);
             let cost = positioning + max_age - age(waiting).min(max_age);
             if cost < best.1 {
                 best = (index, cost, positioning);
             }
         }
-        self.since = (best.2 == 0).then_some(now);
+        self.cache_service_since = (best.2 == 0).then_some(now);
         best.0
     }
 
     /// Returns the index of the request with the lowest cost, the oldest among equals.
     #[inline]
-    fn least(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
+    fn find_cheapest(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
         let mut best = (0, u64::MAX);
         for (index, waiting) in self.waiting.iter().enumerate() {
             let cost = cost(waiting);
@@ -173,7 +181,7 @@ impl<T: Copy> DriveQueue<T> {
 
     /// Returns the index of the nearest request in the direction of the sweep; if there is none, the sweep turns round
     /// or begins again.
-    fn sweep(&mut self, circular: bool) -> usize {
+    fn find_next_in_sweep(&mut self, circular: bool) -> usize {
         let from = self.position;
         let (up, down) = (
             |w: &DriveQueueEntry<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
@@ -182,11 +190,11 @@ impl<T: Copy> DriveQueue<T> {
         let any_up = self.waiting.iter().any(|w| w.io.first >= from);
         let any_down = self.waiting.iter().any(|w| w.io.first <= from);
         if circular {
-            return if any_up { self.least(up) } else { self.least(|w| w.io.first) };
+            return if any_up { self.find_cheapest(up) } else { self.find_cheapest(|w| w.io.first) };
         }
-        if (self.up && !any_up) || (!self.up && !any_down) {
-            self.up = !self.up;
+        if (self.is_ascending && !any_up) || (!self.is_ascending && !any_down) {
+            self.is_ascending = !self.is_ascending;
         }
-        if self.up { self.least(up) } else { self.least(down) }
+        if self.is_ascending { self.find_cheapest(up) } else { self.find_cheapest(down) }
     }
 }

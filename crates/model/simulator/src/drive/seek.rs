@@ -4,7 +4,7 @@ use super::SpecError;
 
 /// Seek time by distance. Distances are cylinders, times milliseconds, as published.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Seek {
+pub enum SeekCurve {
     /// A constant time.
     Constant(f64),
     /// Straight lines through three points: one cylinder, a third of the stroke, the full stroke.
@@ -35,58 +35,58 @@ pub enum Seek {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RootAndLine {
     /// Shortest long seek, cylinders.
-    pub from: f64,
+    pub long_from_cylinders: f64,
     /// Constant of short seeks, ms.
-    pub short: f64,
+    pub short_ms: f64,
     /// Factor of the root, ms.
-    pub root: f64,
+    pub root_ms: f64,
     /// Constant of long seeks, ms.
-    pub long: f64,
+    pub long_ms: f64,
     /// Time per cylinder of long seeks, ms.
-    pub slope: f64,
+    pub slope_ms: f64,
     /// Measured seeks of one cylinder, two, three and so on, ms; may be empty.
-    pub first: Vec<f64>,
+    pub measured_ms: Vec<f64>,
 }
 
-impl Seek {
+impl SeekCurve {
     /// Builds the table of seek times for each distance from 0 to `cylinders - 1`, ns.
     ///
     /// # Errors
     /// When a time is below 0 or above 4 s, or a table is empty.
-    pub fn table(&self, cylinders: u32) -> Result<Vec<u32>, SpecError> {
-        if let Seek::Table(points) = self
+    pub fn build_table(&self, cylinders: u32) -> Result<Vec<u32>, SpecError> {
+        if let SeekCurve::Table(points) = self
             && points.is_empty()
         {
-            return Err(SpecError { item: "seek curve".into(), right: "no point; at least one is needed".into() });
+            return Err(SpecError { item: "seek curve".into(), reason: "no point; at least one is needed".into() });
         }
         let mut times = Vec::with_capacity(cylinders as usize);
         times.push(0);
         let mut index = 0;
         for distance in 1..cylinders {
             let ms = match self {
-                Seek::Table(points) => {
+                SeekCurve::Table(points) => {
                     while index + 2 < points.len() && points[index + 1].0 <= distance {
                         index += 1;
                     }
-                    between(points, index, distance)
+                    interpolate(points, index, distance)
                 }
-                other => other.milliseconds(distance, cylinders),
+                other => other.seek_time_ms(distance, cylinders),
             };
             if !(0.0..=4000.0).contains(&ms) {
                 let right = format!("{ms} ms for {distance} cylinders; expected 0 to 4000");
-                return Err(SpecError { item: "seek curve".into(), right });
+                return Err(SpecError { item: "seek curve".into(), reason: right });
             }
             times.push((ms * 1e6).round() as u32);
         }
         Ok(times)
     }
 
-    /// Time of a seek of at least one cylinder, ms; for [`Seek::Table`] see [`Seek::table`].
-    fn milliseconds(&self, distance: u32, cylinders: u32) -> f64 {
+    /// Time of a seek of at least one cylinder, ms; for [`SeekCurve::Table`] see [`SeekCurve::build_table`].
+    fn seek_time_ms(&self, distance: u32, cylinders: u32) -> f64 {
         let (d, all) = (f64::from(distance), f64::from(cylinders));
         match self {
-            Seek::Constant(ms) => *ms,
-            Seek::Line { one, average, full } => {
+            SeekCurve::Constant(ms) => *ms,
+            SeekCurve::Line { one, average, full } => {
                 let third = all / 3.0;
                 if d <= third {
                     one + (average - one) * (d - 1.0) / (third - 1.0).max(1.0)
@@ -95,24 +95,24 @@ impl Seek {
                 }
             }
             // Lee and Katz (1993), as given in DiskSim's manual, "Lee's Seek Equation"
-            Seek::Curve { one, average, full } => {
+            SeekCurve::Curve { one, average, full } => {
                 let a = (15.0 * average - 10.0 * one - 5.0 * full) / (3.0 * all.sqrt());
                 let b = (7.0 * one - 15.0 * average + 8.0 * full) / (3.0 * all);
                 a * (d - 1.0).sqrt() + b * (d - 1.0) + one
             }
-            Seek::RootAndLine(seek) => match seek.first.get(distance as usize - 1) {
+            SeekCurve::RootAndLine(seek) => match seek.measured_ms.get(distance as usize - 1) {
                 Some(ms) => *ms,
-                None if d < seek.from => seek.short + seek.root * d.sqrt(),
-                None => seek.long + seek.slope * d,
+                None if d < seek.long_from_cylinders => seek.short_ms + seek.root_ms * d.sqrt(),
+                None => seek.long_ms + seek.slope_ms * d,
             },
-            Seek::Table(_) => f64::NAN,
+            SeekCurve::Table(_) => f64::NAN,
         }
     }
 }
 
 /// Interpolates linearly between the points at and after `index`, and extrapolates beyond the last two. Before the
 /// first point the time is constant.
-fn between(points: &[(u32, f64)], index: usize, distance: u32) -> f64 {
+fn interpolate(points: &[(u32, f64)], index: usize, distance: u32) -> f64 {
     let (d0, t0) = points[index];
     match points.get(index + 1) {
         Some(&(d1, t1)) if distance > d0 => t0 + (t1 - t0) * f64::from(distance - d0) / f64::from(d1 - d0),
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn a_table_is_straight_between_its_points_and_beyond() {
-        let seek = Seek::Table(vec![(1, 1.2), (2, 1.5), (5, 4.5), (10, 9.5)]);
-        let times = seek.table(13).expect("possible");
+        let seek = SeekCurve::Table(vec![(1, 1.2), (2, 1.5), (5, 4.5), (10, 9.5)]);
+        let times = seek.build_table(13).expect("possible");
         assert_eq!(times[..3], [0, 1_200_000, 1_500_000]);
         assert_eq!(times[3], 2_500_000);
         assert_eq!(times[7], 6_500_000);
@@ -136,8 +136,8 @@ mod tests {
 
     #[test]
     fn lees_curve_meets_its_points() {
-        let seek = Seek::Curve { one: 2.0, average: 8.0, full: 16.0 };
-        let times = seek.table(9001).expect("possible");
+        let seek = SeekCurve::Curve { one: 2.0, average: 8.0, full: 16.0 };
+        let times = seek.build_table(9001).expect("possible");
         assert_eq!(times[1], 2_000_000);
         // at the full stroke the two fractions add up to (full - one)
         assert!((f64::from(times[9000]) / 1e6 - 16.0).abs() < 0.01, "{}", times[9000]);
@@ -145,9 +145,16 @@ mod tests {
 
     /// simulation.md: HP 97560, 3.45 + 0.597 sqrt(d) below 616 cylinders, 10.84 + 0.012 d above.
     #[test]
-    fn root_and_line() {
-        let parts = RootAndLine { from: 616.0, short: 3.45, root: 0.597, long: 10.84, slope: 0.012, first: vec![2.5] };
-        let times = Seek::RootAndLine(parts).table(2000).expect("possible");
+    fn root_and_line_agrees_with_the_published_curve() {
+        let parts = RootAndLine {
+            long_from_cylinders: 616.0,
+            short_ms: 3.45,
+            root_ms: 0.597,
+            long_ms: 10.84,
+            slope_ms: 0.012,
+            measured_ms: vec![2.5],
+        };
+        let times = SeekCurve::RootAndLine(parts).build_table(2000).expect("possible");
         assert_eq!(times[1], 2_500_000);
         assert_eq!(times[100], 9_420_000);
         assert_eq!(times[1000], 22_840_000);
@@ -155,15 +162,15 @@ mod tests {
 
     #[test]
     fn a_line_meets_its_three_points() {
-        let times = Seek::Line { one: 1.0, average: 5.0, full: 9.0 }.table(301).expect("possible");
+        let times = SeekCurve::Line { one: 1.0, average: 5.0, full: 9.0 }.build_table(301).expect("possible");
         assert_eq!(times[1], 1_000_000);
         assert!((f64::from(times[100]) - 5e6).abs() < 2e4 && (f64::from(times[300]) - 9e6).abs() < 3e4);
     }
 
     #[test]
-    fn impossible_times_are_refused() {
-        assert!(Seek::Constant(-1.0).table(3).is_err());
-        assert!(Seek::Constant(f64::NAN).table(3).is_err());
-        assert!(Seek::Table(Vec::new()).table(3).is_err());
+    fn rejects_impossible_seek_times() {
+        assert!(SeekCurve::Constant(-1.0).build_table(3).is_err());
+        assert!(SeekCurve::Constant(f64::NAN).build_table(3).is_err());
+        assert!(SeekCurve::Table(Vec::new()).build_table(3).is_err());
     }
 }

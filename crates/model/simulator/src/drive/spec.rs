@@ -2,7 +2,7 @@
 //! anything is computed from it.
 
 use super::SpecError;
-use super::seek::Seek;
+use super::seek::SeekCurve;
 use crate::Ns;
 
 /// Description of a mechanical drive. Times are nanoseconds.
@@ -17,20 +17,20 @@ pub struct Spec {
     /// Rotation speed, revolutions per minute.
     pub rpm: f64,
     /// Numbering order of the tracks.
-    pub order: TrackOrder,
+    pub track_order: TrackOrder,
     /// Layout of spare sectors.
     pub sparing: Sparing,
     /// Zones, outermost first, with contiguous block numbers.
     pub zones: Vec<ZoneSpec>,
     /// Seek time by distance.
-    pub seek: Seek,
+    pub seek: SeekCurve,
     /// Time to switch to another head of the same cylinder.
-    pub head_switch: Ns,
+    pub head_switch_ns: Ns,
     /// Additional settle time of a write after a seek or a switch, ns; negative if a write settles faster than a
     /// read.
-    pub write_settle: i64,
+    pub write_settle_ns: i64,
     /// Method by which the time to a sector is found.
-    pub access: PositioningModel,
+    pub positioning_model: PositioningModel,
     /// Times of the drive's processor.
     pub overheads: Overheads,
     /// Buffer and cache.
@@ -38,16 +38,16 @@ pub struct Spec {
     /// Speed and use of the channel to the host.
     pub channel: ChannelSpec,
     /// Policy that selects the next of its queued requests.
-    pub policy: super::QueuePolicy,
+    pub queue_policy: super::QueuePolicy,
     /// Number of requests that the drive queues; further ones wait in the host.
-    pub slots: u32,
+    pub queue_slots: u32,
 }
 
 /// Numbering of tracks over surfaces and cylinders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrackOrder {
     /// All surfaces of a cylinder in ascending order, then the next cylinder.
-    Up,
+    Ascending,
     /// Ascending in the even cylinders of each zone, descending in the odd ones.
     SerpentineInZone,
     /// Ascending in even cylinders, descending in odd ones.
@@ -84,7 +84,7 @@ pub struct ZoneSpec {
     /// Last cylinder.
     pub last_cylinder: u32,
     /// Sectors on a track.
-    pub sectors: u32,
+    pub sectors_per_track: u32,
     /// Angle of the zone's first sector.
     pub offset: f64,
     /// Skew from the end of a track to the start of the next in the same cylinder.
@@ -92,7 +92,7 @@ pub struct ZoneSpec {
     /// Skew from the end of a cylinder to the start of the next.
     pub cylinder_skew: f64,
     /// Sectors at its front that hold no blocks.
-    pub empty: u64,
+    pub empty_sectors: u64,
     /// Spares of each region that has them, sectors (or tracks).
     pub spares: u32,
     /// Bad sectors (or tracks) left out, numbered within the zone.
@@ -116,7 +116,7 @@ pub enum PositioningModel {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overheads {
     /// For each request, before the drive processes it.
-    pub each: Ns,
+    pub per_request: Ns,
     /// For a read hit, after a read and after a write.
     pub read_hit: [Ns; 2],
     /// For a read miss, after a read and after a write.
@@ -130,9 +130,9 @@ pub struct Overheads {
     /// At the end of a write.
     pub write_done: Ns,
     /// To disconnect from the channel in a read, after a read and after a write.
-    pub read_leave: [Ns; 2],
+    pub read_disconnect: [Ns; 2],
     /// To disconnect from the channel in a write.
-    pub write_leave: Ns,
+    pub write_disconnect: Ns,
     /// Before data moves over the channel.
     pub prepare: Ns,
     /// To reconnect to the channel for the first time.
@@ -143,7 +143,7 @@ pub struct Overheads {
     /// one without being contiguous to it.
     pub early_disconnect: Option<EarlyDisconnect>,
     /// Minimum seek time of a write that is not contiguous to the previous one.
-    pub least_seek: Ns,
+    pub min_seek: Ns,
 }
 
 /// Times of a write that disconnects from the channel before its data.
@@ -158,7 +158,7 @@ pub struct EarlyDisconnect {
     /// From the command to the start of the seek.
     pub seek: Ns,
     /// To disconnect again, with the data in the buffer; replaces `write_disconnect`.
-    pub again: Ns,
+    pub disconnect_again: Ns,
 }
 
 /// Extent of a drive's read-ahead.
@@ -186,19 +186,19 @@ pub struct DriveCacheSpec {
     /// Blocks of a segment.
     pub segment_blocks: u32,
     /// Blocks of one request that the buffer holds; further ones wait for room.
-    pub room: u32,
+    pub buffer_blocks: u32,
     /// One segment is reserved for writes; it serves no reads.
-    pub separate_write: bool,
+    pub has_write_segment: bool,
     /// Data is kept after it was sent, and serves reads.
-    pub keeps: bool,
+    pub keeps_data: bool,
     /// Written data serves reads.
     pub serves_written: bool,
     /// Extent of read-ahead.
-    pub ahead: DriveReadAhead,
+    pub read_ahead: DriveReadAhead,
     /// Blocks read ahead before any other request is served.
-    pub least_ahead: u32,
+    pub min_ahead: u32,
     /// Largest read-ahead, blocks.
-    pub most_ahead: u32,
+    pub max_ahead: u32,
     /// Read-ahead may replace the data of the read itself.
     pub ahead_over_read: bool,
     /// The data of a read is dropped once it was sent.
@@ -208,7 +208,7 @@ pub struct DriveCacheSpec {
     /// A read of the block that read-ahead is reading counts as a hit and waits for it.
     pub almost_hits: bool,
     /// Full hits are served while the disk is busy with a write.
-    pub hits_aside: bool,
+    pub serves_hits_during_writes: bool,
     /// Sectors that pass before the requested ones are kept.
     pub keeps_passing: bool,
     /// Read-ahead stops within a sector, not at its end.
@@ -220,13 +220,13 @@ pub struct DriveCacheSpec {
     /// Share of a write that is still to be written when the drive reconnects.
     pub write_mark: f64,
     /// The marks are shares of the request, not of a segment.
-    pub mark_of_request: bool,
+    pub marks_are_request_shares: bool,
     /// The first blocks of a read that are in the buffer are sent at once, and not only from `read_mark` on.
     pub sends_part: bool,
     /// A sector is read only if the buffer has room for it; otherwise one sector has its own buffer.
     pub reads_into_buffer: bool,
     /// Writes are acknowledged from the cache, before they are on the disk.
-    pub reports_early: bool,
+    pub acknowledges_early: bool,
     /// The queue prefers a write contiguous to the one that is being written.
     pub appends_first: bool,
     /// Such a write shares its segment, and is accepted without waiting.
@@ -234,7 +234,7 @@ pub struct DriveCacheSpec {
     /// Blocks of contiguous acknowledged writes that may wait for the disk.
     pub early_blocks: u32,
     /// Further writes are accepted while one is still being written ...
-    pub takes_writes: bool,
+    pub accepts_concurrent_writes: bool,
     /// ... in at most this many segments.
     pub write_segments: u32,
     /// A track is read from wherever the head lands.
@@ -249,31 +249,31 @@ impl DriveCacheSpec {
         DriveCacheSpec {
             segments: 0,
             segment_blocks: 1,
-            room: u32::MAX,
-            separate_write: false,
-            keeps: false,
+            buffer_blocks: u32::MAX,
+            has_write_segment: false,
+            keeps_data: false,
             serves_written: false,
-            ahead: DriveReadAhead::None,
-            least_ahead: 0,
-            most_ahead: 0,
+            read_ahead: DriveReadAhead::None,
+            min_ahead: 0,
+            max_ahead: 0,
             ahead_over_read: false,
             forgets_read: false,
             ahead_on_hit: false,
             almost_hits: false,
-            hits_aside: false,
+            serves_hits_during_writes: false,
             keeps_passing: false,
             stops_in_sector: false,
             write_hit_stops: false,
             read_mark: 0.0,
             write_mark: 0.0,
-            mark_of_request: true,
+            marks_are_request_shares: true,
             sends_part: true,
             reads_into_buffer: true,
-            reports_early: false,
+            acknowledges_early: false,
             appends_first: true,
             appends: true,
             early_blocks: 1,
-            takes_writes: false,
+            accepts_concurrent_writes: false,
             write_segments: 1,
             read_on_arrival: false,
             write_on_arrival: false,
@@ -289,7 +289,7 @@ pub struct ChannelSpec {
     /// Time of a block from the host, ns.
     pub write_block: Ns,
     /// The channel is kept from command to end.
-    pub never_leaves: bool,
+    pub never_disconnects: bool,
     /// The channel is kept while a read waits for more of its blocks.
     pub holds_reads: bool,
     /// The channel is kept while a write waits for room.
@@ -301,8 +301,8 @@ impl Spec {
     ///
     /// # Errors
     /// Names the item and what is expected.
-    pub fn check(&self) -> Result<(), SpecError> {
-        let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), right });
+    pub fn check_limits(&self) -> Result<(), SpecError> {
+        let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), reason: right });
         if self.surfaces == 0 || self.surfaces > 1024 {
             return wrong("surfaces", format!("{}; expected 1 to 1024", self.surfaces));
         }
@@ -332,8 +332,8 @@ impl Spec {
                 let right = format!("it ends at cylinder {}, but the drive has {}", zone.last_cylinder, self.cylinders);
                 return wrong(&item, right);
             }
-            if zone.sectors == 0 || zone.sectors > 1_000_000 {
-                return wrong(&item, format!("{} sectors per track; expected 1 to 1,000,000", zone.sectors));
+            if zone.sectors_per_track == 0 || zone.sectors_per_track > 1_000_000 {
+                return wrong(&item, format!("{} sectors per track; expected 1 to 1,000,000", zone.sectors_per_track));
             }
             after = zone.last_cylinder + 1;
         }

@@ -1,18 +1,18 @@
 //! Writes: acknowledged once they are in the buffer, or once they are on the disk.
 
-use super::ahead::BackgroundActivity;
-use super::cache::CacheQuery;
-use super::flow::BurstRules;
+use super::background::BackgroundActivity;
+use super::burst_transfer::BurstRules;
+use super::drive_state::{DriveState, mark_blocks};
 use super::mechanism::{ChannelStream, MediaTransfer};
-use super::serve::{DriveState, mark};
+use super::segments::CacheQuery;
 use super::spec::{EarlyDisconnect, Overheads};
-use super::{Hit, Model, ServiceBreakdown};
+use super::{CacheOutcome, Model, ServiceBreakdown};
 use crate::Ns;
 use crate::io::Io;
 
 /// Returns the blocks of a write that must be in the buffer before the disk begins: one; more for drives that
 /// disconnect between a write's command and its data, as in DiskSim.
-fn reserve(overheads: &Overheads, blocks: u32) -> u32 {
+fn min_buffered_blocks(overheads: &Overheads, blocks: u32) -> u32 {
     match overheads.early_disconnect {
         None => 1,
         Some(_) if blocks < 45 => 10,
@@ -22,34 +22,34 @@ fn reserve(overheads: &Overheads, blocks: u32) -> u32 {
 
 /// Start of a write.
 #[derive(Clone, Copy, Debug)]
-struct WriteBegin {
+struct WriteStart {
     /// Time at which the arm starts.
-    arm: Ns,
+    arm_start: Ns,
     /// Time at which the arm was free.
     arm_free: Ns,
     /// Time at which its data begins to arrive.
-    sending: Ns,
+    data_start: Ns,
     /// Time of the command before the arm starts.
-    command: Ns,
+    command_time: Ns,
     /// Set if the drive disconnects between command and data.
-    left: Option<EarlyDisconnect>,
+    early_disconnect: Option<EarlyDisconnect>,
     /// True if it continues the write that is being written.
-    appended: bool,
+    is_appended: bool,
 }
 
 impl DriveState {
     /// Serves a write, and returns its times up to the acknowledgement.
-    pub fn write(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
-        let early = model.cache.reports_early && model.cache.segments > 0;
-        let reading = self.reading();
+    pub fn serve_write(&mut self, model: &Model, now: Ns, io: &Io, channel_free: Ns) -> ServiceBreakdown {
+        let early = model.cache.acknowledges_early && model.cache.segments > 0;
+        let reading = self.read_ahead_segment();
         let begin = self.begin_write(model, now, io, early, channel_free);
-        let (transfer, buffered_at) = self.bring(model, now, io, early, &begin);
+        let (transfer, buffered_at) = self.transfer_write(model, now, io, early, &begin);
         let overheads = &model.overheads;
-        let (leave, again) = match &begin.left {
-            Some(left) => (left.again, overheads.reselect_again),
-            None => (overheads.write_leave, overheads.reselect),
+        let (leave, again) = match &begin.early_disconnect {
+            Some(left) => (left.disconnect_again, overheads.reselect_again),
+            None => (overheads.write_disconnect, overheads.reselect),
         };
-        let reported = match (early, model.channel.never_leaves) {
+        let reported = match (early, model.channel.never_disconnects) {
             (true, _) => buffered_at,
             (false, true) => transfer.end.max(buffered_at),
             (false, false) => transfer.end.max(buffered_at + leave) + again,
@@ -58,13 +58,13 @@ impl DriveState {
         let done = reported + overheads.write_done;
         let channel_for = u64::from(io.blocks) * model.channel.write_block;
         let service = ServiceBreakdown {
-            done,
-            channel_from: transfer.sending,
-            channel_for,
-            ..ServiceBreakdown::of(if early { Hit::Early } else { Hit::Miss })
+            done_at: done,
+            channel_start: transfer.sending_from,
+            channel_time: channel_for,
+            ..ServiceBreakdown::for_outcome(if early { CacheOutcome::Early } else { CacheOutcome::Miss })
         };
         if early {
-            let waiting = (done - now).saturating_sub(begin.command + overheads.prepare + channel_for);
+            let waiting = (done - now).saturating_sub(begin.command_time + overheads.prepare + channel_for);
             let waiting = waiting.saturating_sub(overheads.write_done);
             return ServiceBreakdown {
                 waiting,
@@ -73,28 +73,30 @@ impl DriveState {
                 ..service
             };
         }
-        let waiting = begin.arm - (now + begin.command).min(begin.arm);
+        let waiting = begin.arm_start - (now + begin.command_time).min(begin.arm_start);
         let rotation = transfer.rotation;
-        let known = waiting + transfer.seek + rotation + transfer.transfer;
+        let known = waiting + transfer.seek + rotation + transfer.media;
         let overhead = (done - now).saturating_sub(known);
-        ServiceBreakdown { waiting, overhead, seek: transfer.seek, rotation, media: transfer.transfer, ..service }
+        ServiceBreakdown { waiting, overhead, seek: transfer.seek, rotation, media: transfer.media, ..service }
     }
 
     /// Returns when arm and data can begin.
-    fn begin_write(&mut self, model: &Model, now: Ns, io: &Io, early: bool, channel_free: Ns) -> WriteBegin {
+    fn begin_write(&mut self, model: &Model, now: Ns, io: &Io, early: bool, channel_free: Ns) -> WriteStart {
         let (overheads, cache) = (&model.overheads, &model.cache);
         let after = usize::from(self.after_write);
         let mut command = if early { overheads.write_hit[after] } else { overheads.write_miss[after] };
-        let writing = self.writing(now);
-        let appended = self.is_appended(model, now, io);
-        let taken = appended || (cache.takes_writes && self.segments.unwritten(now) < cache.write_segments as usize);
+        let writing = self.write_behind_end(now);
+        let appended = self.continues_write_behind(model, now, io);
+        let taken = appended
+            || (cache.accepts_concurrent_writes
+                && self.segments.dirty_segment_count(now) < cache.write_segments as usize);
         let is_reading_minimum =
-            matches!(self.alone, BackgroundActivity::Ahead { next, min_end, .. } if next < min_end);
-        let stopped = self.stop_reading_on(model, now, io);
+            matches!(self.background, BackgroundActivity::ReadAhead { next, min_end, .. } if next < min_end);
+        let stopped = self.stop_read_ahead(model, now, io);
         let arm_free = writing.unwrap_or(stopped);
         let at_once = if writing.is_some() { taken } else { !is_reading_minimum || stopped <= now };
         let elsewhere = self.after_write && self.last_write != io.first;
-        let leaves = overheads.early_disconnect.filter(|_| at_once && elsewhere && !model.channel.never_leaves);
+        let leaves = overheads.early_disconnect.filter(|_| at_once && elsewhere && !model.channel.never_disconnects);
         let sending = match &leaves {
             Some(left) => {
                 let leaving = left.command + left.disconnect + left.pause;
@@ -102,61 +104,88 @@ impl DriveState {
                 now + leaving + overheads.reselect + overheads.prepare
             }
             None if at_once => now + command + overheads.prepare,
-            None if model.channel.never_leaves => arm_free.max(now + command + overheads.prepare),
+            None if model.channel.never_disconnects => arm_free.max(now + command + overheads.prepare),
             None => {
-                let left = now + command + overheads.write_leave;
+                let left = now + command + overheads.write_disconnect;
                 arm_free.max(left) + overheads.reselect + overheads.prepare
             }
         };
         let arm = arm_free.max(now + command);
-        WriteBegin { arm, arm_free, sending: sending.max(channel_free), command, left: leaves, appended }
+        WriteStart {
+            arm_start: arm,
+            arm_free,
+            data_start: sending.max(channel_free),
+            command_time: command,
+            early_disconnect: leaves,
+            is_appended: appended,
+        }
     }
 
     /// Computes the transfer of a write over channel and disk; also returns when all data was in the buffer.
-    fn bring(&mut self, model: &Model, now: Ns, io: &Io, early: bool, begin: &WriteBegin) -> (MediaTransfer, Ns) {
+    fn transfer_write(
+        &mut self,
+        model: &Model,
+        now: Ns,
+        io: &Io,
+        early: bool,
+        begin: &WriteStart,
+    ) -> (MediaTransfer, Ns) {
         let (overheads, cache, channel) = (&model.overheads, &model.cache, &model.channel);
-        let room = if early { cache.early_blocks } else { cache.room };
-        let follows = begin.appended && begin.arm == begin.arm_free;
-        let min_seek = if follows { 0 } else { overheads.least_seek };
+        let room = if early { cache.early_blocks } else { cache.buffer_blocks };
+        let follows = begin.is_appended && begin.arm_start == begin.arm_free;
+        let min_seek = if follows { 0 } else { overheads.min_seek };
         let block = channel.write_block;
-        let low = if cache.mark_of_request {
-            mark(cache, cache.write_mark, io.blocks)
+        let low = if cache.marks_are_request_shares {
+            mark_blocks(cache, cache.write_mark, io.blocks)
         } else {
             ((f64::from(room) * cache.write_mark).ceil() as u32).max(1)
         };
         if io.blocks > room && cache.segments > 0 {
             let rules = BurstRules {
-                block,
-                holds: channel.holds_writes || channel.never_leaves,
+                block_ns: block,
+                is_kept: channel.holds_writes || channel.never_disconnects,
                 mark: low,
-                leave: overheads.write_leave,
-                again: overheads.reselect + overheads.prepare,
-                connected: Some(begin.sending),
-                free: begin.sending,
-                room,
+                release_ns: overheads.write_disconnect,
+                reacquire_ns: overheads.reselect + overheads.prepare,
+                connected_from: Some(begin.data_start),
+                free_at: begin.data_start,
+                buffer_blocks: room,
                 into_buffer: true,
             };
             let media = (io.first, io.blocks);
-            let transfer = model.mechanism.write_in_bursts(begin.arm, &mut self.arm, media, min_seek, &rules);
+            let transfer = model.mechanism.write_in_bursts(begin.arm_start, &mut self.arm, media, min_seek, &rules);
             return (transfer, transfer.sent);
         }
-        let all = begin.sending + u64::from(io.blocks) * block;
-        let buffered_at = if begin.appended { self.resumed(model, now, io, begin, low).max(all) } else { all };
+        let all = begin.data_start + u64::from(io.blocks) * block;
+        let buffered_at =
+            if begin.is_appended { self.appended_data_end(model, now, io, begin, low).max(all) } else { all };
         let from = buffered_at - u64::from(io.blocks) * block;
-        let stream = ChannelStream { block, mark: reserve(overheads, io.blocks), from, free: from, blocks: io.blocks };
-        let transfer =
-            model.mechanism.write(begin.arm, &mut self.arm, io.first, &stream, cache.write_on_arrival, min_seek);
-        (MediaTransfer { sending: begin.sending, ..transfer }, buffered_at)
+        let stream = ChannelStream {
+            block_ns: block,
+            mark: min_buffered_blocks(overheads, io.blocks),
+            delay: from,
+            free_at: from,
+            blocks: io.blocks,
+        };
+        let transfer = model.mechanism.write_blocks(
+            begin.arm_start,
+            &mut self.arm,
+            io.first,
+            &stream,
+            cache.write_on_arrival,
+            min_seek,
+        );
+        (MediaTransfer { sending_from: begin.data_start, ..transfer }, buffered_at)
     }
 
     /// Returns when all data is in the buffer of a write that continues the one being written: data that finds no room
     /// waits until no more than `low` blocks are left to be written, or as few as make room.
-    fn resumed(&self, model: &Model, now: Ns, io: &Io, begin: &WriteBegin, low: u32) -> Ns {
+    fn appended_data_end(&self, model: &Model, now: Ns, io: &Io, begin: &WriteStart, low: u32) -> Ns {
         let (overheads, channel) = (&model.overheads, &model.channel);
-        let sector = model.mechanism.span(&model.mechanism.geometry.place(io.first), 1).max(1);
+        let sector = model.mechanism.sectors_time(&model.mechanism.geometry.locate_block(io.first), 1).max(1);
         let all = u64::from(model.cache.early_blocks);
-        let unwritten = match self.alone {
-            BackgroundActivity::Behind { first, end, .. } => end - first,
+        let unwritten = match self.background {
+            BackgroundActivity::WriteBehind { first, end, .. } => end - first,
             _ => 0,
         };
         let left = begin.arm_free.saturating_sub(now).div_ceil(sector).min(unwritten).min(all);
@@ -165,7 +194,7 @@ impl DriveState {
         if rest == 0 {
             return 0;
         }
-        let holds = channel.holds_writes || channel.never_leaves;
+        let holds = channel.holds_writes || channel.never_disconnects;
         // largest number of earlier and own blocks left to be written when the rest of the data arrives
         let max_left = if holds { all - 1 } else { u64::from(low).min(all - rest) };
         let resumes = if max_left >= fits {
@@ -174,8 +203,8 @@ impl DriveState {
             begin.arm_free + (fits - max_left) * sector
         };
         let again = if holds { 0 } else { overheads.reselect + overheads.prepare };
-        let first = begin.sending + fits * channel.write_block;
-        let first = if holds || fits == 0 { first } else { first + overheads.write_leave };
+        let first = begin.data_start + fits * channel.write_block;
+        let first = if holds || fits == 0 { first } else { first + overheads.write_disconnect };
         let last = if holds { 1 } else { rest };
         let goes = if holds { resumes + (rest - 1) * sector } else { resumes };
         goes.max(first) + again + last * channel.write_block
@@ -188,11 +217,11 @@ impl DriveState {
         io: &Io,
         early: bool,
         reading: Option<usize>,
-        begin: &WriteBegin,
+        begin: &WriteStart,
         end: Ns,
     ) {
-        let (appends, first) = match self.alone {
-            BackgroundActivity::Behind { segment, first, .. } if begin.appended => (segment, first),
+        let (appends, first) = match self.background {
+            BackgroundActivity::WriteBehind { segment, first, .. } if begin.is_appended => (segment, first),
             _ => (None, io.first),
         };
         let index = match appends {
@@ -200,23 +229,23 @@ impl DriveState {
                 if let Some(segment) = self.segments.get_mut(index) {
                     segment.end = io.end();
                 }
-                self.segments.touch(index);
-                self.trim(index);
+                self.segments.mark_used(index);
+                self.trim_segment(index);
                 Some(index)
             }
-            None => self.segments.take(&CacheQuery { reading, ..self.query(begin.sending, io) }),
+            None => self.segments.allocate_segment(&CacheQuery { reading, ..self.build_query(begin.data_start, io) }),
         };
-        self.segments.forget(io.first, io.end(), index);
-        let (keeps, serves) = (model.cache.keeps, model.cache.serves_written);
+        self.segments.invalidate_blocks(io.first, io.end(), index);
+        let (keeps, serves) = (model.cache.keeps_data, model.cache.serves_written);
         if let Some(index) = index {
             match self.segments.get_mut(index) {
                 Some(segment) if early => segment.clean_at = end,
-                _ if !(keeps && serves) => self.segments.clear(index),
+                _ if !(keeps && serves) => self.segments.clear_segment(index),
                 _ => {}
             }
         }
-        self.alone = if early {
-            BackgroundActivity::Behind { segment: index, first, end: io.end(), time: end }
+        self.background = if early {
+            BackgroundActivity::WriteBehind { segment: index, first, end: io.end(), time: end }
         } else {
             BackgroundActivity::Nothing
         };

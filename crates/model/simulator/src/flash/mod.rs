@@ -10,16 +10,16 @@
 //! written takes as long as any other; one time to program and one to read hold for all kinds of pages; no wear, no
 //! retries, no refresh.
 
-mod facts;
+mod characteristics;
+mod flash_map;
 mod reads;
 mod spec;
-mod table;
 mod writes;
 
 use std::sync::Arc;
 
-pub use spec::{FlashModel, FlashSpec, FlashTotals, Slc, Start};
-use table::FlashMap;
+use flash_map::FlashMap;
+pub use spec::{FlashModel, FlashSpec, FlashTotals, InitialState, SlcCache};
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
@@ -28,15 +28,15 @@ use crate::io::{BLOCK_BYTES, Io};
 #[derive(Clone, Copy, Debug)]
 struct Die {
     /// Time at which its programs and erases are complete.
-    writes: Ns,
+    writes_done_at: Ns,
     /// Start and end of the last erase.
-    erase: (Ns, Ns),
+    last_erase: (Ns, Ns),
     /// Pages programmed in the open blocks.
-    programmed: u32,
+    pages_programmed: u32,
     /// Row of pages in its registers.
-    row: u64,
+    loaded_row: u64,
     /// Time at which that row was loaded.
-    row_at: Ns,
+    row_loaded_at: Ns,
 }
 
 /// An SSD with its state.
@@ -44,41 +44,41 @@ struct Die {
 pub struct FlashDevice {
     model: Arc<FlashModel>,
     /// Times at which the processors, the two directions of the link and the channels are free.
-    processor: Ns,
-    link: [Ns; 2],
-    channels: Vec<Ns>,
+    processor_free_at: Ns,
+    link_free_at: [Ns; 2],
+    channels_free_at: Vec<Ns>,
     dies: Vec<Die>,
     /// Time at which the reads of each die (or of each of its planes) are complete.
-    readers: Vec<Ns>,
+    reads_done_at: Vec<Ns>,
     buffer: writes::FlashBuffer,
     /// Die of the next program.
     next_die: u32,
     /// Units that garbage collection still has to move.
-    debt: f64,
-    table: Option<Box<FlashMap>>,
+    gc_debt_units: f64,
+    flash_map: Option<Box<FlashMap>>,
     /// Bytes in the SLC cache.
-    slc: f64,
+    slc_bytes: f64,
     /// Bytes folded from the SLC cache into the rest since the beginning.
-    folded: f64,
+    folded_bytes: f64,
     /// Time at which all requests are complete.
-    quiet: Ns,
+    idle_from: Ns,
     totals: FlashTotals,
 }
 
 /// Time to clear one entry of the map. An assumption: no data sheet states it. It is about one access to the memory
 /// of the map; 8.6 GB in units of 4 KiB take 21 ms. Measured drives take between nothing and 10 ms for a command of any
 /// size (Purdea, "Measure the performance of the TRIM command", purdea.ro/projects/trim_perf).
-const TRIM_ENTRY: Ns = 10;
+const TRIM_ENTRY_NS: Ns = 10;
 
 /// Time of a number of bytes at `byte`, a time per byte of [`spec::FlashModel`] in 2^-16 ns.
 #[inline]
-fn time(bytes: u64, byte: u64) -> Ns {
+fn transfer_ns(bytes: u64, byte: u64) -> Ns {
     (bytes * byte) >> 16
 }
 
 /// Adds work to a queue at `now`, and returns when it is complete.
 #[inline]
-fn join(line: &mut Ns, now: Ns, work: Ns) -> Ns {
+fn enqueue_work(line: &mut Ns, now: Ns, work: Ns) -> Ns {
     *line = (*line).max(now) + work;
     *line
 }
@@ -87,30 +87,30 @@ impl FlashDevice {
     /// Creates an idle SSD in the initial state of its model.
     pub fn new(model: &Arc<FlashModel>) -> FlashDevice {
         let spec = model.spec();
-        let dies = model.all_dies as usize;
+        let dies = model.die_count as usize;
         let readers = if spec.independent_planes { dies * spec.planes as usize } else { dies };
         // staggered, so that the dies' blocks do not all fill at the same time
         let die = |index: usize| Die {
-            writes: 0,
-            erase: (0, 0),
-            programmed: (index as u64 * u64::from(spec.pages) / dies as u64) as u32,
-            row: u64::MAX,
-            row_at: 0,
+            writes_done_at: 0,
+            last_erase: (0, 0),
+            pages_programmed: (index as u64 * u64::from(spec.pages_per_block) / dies as u64) as u32,
+            loaded_row: u64::MAX,
+            row_loaded_at: 0,
         };
         FlashDevice {
-            processor: 0,
-            link: [0; 2],
-            channels: vec![0; spec.channels as usize],
+            processor_free_at: 0,
+            link_free_at: [0; 2],
+            channels_free_at: vec![0; spec.channels as usize],
             dies: (0..dies).map(die).collect(),
-            readers: vec![0; readers],
+            reads_done_at: vec![0; readers],
             buffer: writes::FlashBuffer::new(model),
             next_die: 0,
-            debt: 0.0,
-            table: None,
-            slc: 0.0,
-            folded: 0.0,
-            quiet: 0,
-            totals: FlashTotals { page: spec.page, ..FlashTotals::default() },
+            gc_debt_units: 0.0,
+            flash_map: None,
+            slc_bytes: 0.0,
+            folded_bytes: 0.0,
+            idle_from: 0,
+            totals: FlashTotals { page_bytes: spec.page_bytes, ..FlashTotals::default() },
             model: Arc::clone(model),
         }
     }
@@ -121,8 +121,8 @@ impl FlashDevice {
     }
 
     /// Number of requests that it queues.
-    pub fn slots(&self) -> u32 {
-        self.model.slots()
+    pub fn queue_slots(&self) -> u32 {
+        self.model.queue_slots()
     }
 
     /// Counts since the beginning.
@@ -131,79 +131,80 @@ impl FlashDevice {
     }
 
     /// Number of dies, for shares of [`FlashTotals::die_busy_ns`].
-    pub fn dies(&self) -> u32 {
-        self.model.all_dies
+    pub fn die_count(&self) -> u32 {
+        self.model.die_count
     }
 
     /// Busy time of each part since the beginning, s: the drive's processor, the link to the host (each direction, if
     /// it is duplex), the dies, the channels. A part whose busy time equals the elapsed time is saturated. Times of
     /// dies and channels are averages over all of them.
-    pub fn needed_s(&self) -> [f64; 5] {
+    pub fn busy_times_s(&self) -> [f64; 5] {
         let (spec, totals) = (self.model.spec(), &self.totals);
         let commands = [spec.command_read, spec.command_write];
         let processor: f64 =
             commands.iter().zip(totals.requests).map(|(each, count)| *each as f64 * count as f64).sum();
-        let link = totals.blocks.map(|blocks| blocks as f64 * BLOCK_BYTES as f64 / spec.link);
+        let link = totals.blocks.map(|blocks| blocks as f64 * BLOCK_BYTES as f64 / spec.link_bytes_per_s);
         let link = if spec.duplex { link } else { [link[0] + link[1] + processor * 1e-9, 0.0] };
-        let dies = totals.die_busy_ns as f64 * 1e-9 / f64::from(self.model.all_dies.max(1));
+        let dies = totals.die_busy_ns as f64 * 1e-9 / f64::from(self.model.die_count.max(1));
         let pages = (totals.pages_read + totals.pages_programmed) as f64;
-        let channels = pages * f64::from(spec.page) / (spec.channel * f64::from(spec.channels.max(1)));
+        let channels =
+            pages * f64::from(spec.page_bytes) / (spec.channel_bytes_per_s * f64::from(spec.channels.max(1)));
         [processor * 1e-9, link[0], link[1], dies, channels]
     }
 
     /// Queue in which commands are processed: the processors, or a half-duplex link that carries both directions and
     /// the commands one after the other.
     #[inline]
-    fn commands(&mut self) -> &mut Ns {
-        if self.model.spec.duplex { &mut self.processor } else { &mut self.link[0] }
+    fn command_line(&mut self) -> &mut Ns {
+        if self.model.spec.duplex { &mut self.processor_free_at } else { &mut self.link_free_at[0] }
     }
 
     /// Queues a command that moves `bytes` bytes; returns when it is processed, and when the link can have moved them.
     #[inline]
-    fn command(&mut self, now: Ns, write: bool, bytes: u64) -> (Ns, Ns) {
+    fn begin_command(&mut self, now: Ns, write: bool, bytes: u64) -> (Ns, Ns) {
         let spec = &self.model.spec;
         let work = if write { spec.command_write } else { spec.command_read };
         let line = if spec.duplex { usize::from(write) } else { 0 };
-        let moves = time(bytes, self.model.link);
-        let begin = join(self.commands(), now, work);
-        (begin, join(&mut self.link[line], begin, moves))
+        let moves = transfer_ns(bytes, self.model.link_fixed_ns_per_byte);
+        let begin = enqueue_work(self.command_line(), now, work);
+        (begin, enqueue_work(&mut self.link_free_at[line], begin, moves))
     }
 
     /// Flushes all acknowledged writes to the flash, and returns when they are there. A drive whose buffer survives a
     /// power loss, or that has none, completes as soon as it can. `now` never goes back.
-    pub fn flush(&mut self, now: Ns) -> Ns {
+    pub fn submit_flush(&mut self, now: Ns) -> Ns {
         self.fold_while_idle(now);
         let work = self.model.spec.command_write;
-        let begin = join(self.commands(), now, work);
-        let kept = if self.model.spec.protected { begin } else { self.program_all(now, begin) };
+        let begin = enqueue_work(self.command_line(), now, work);
+        let kept = if self.model.spec.survives_power_loss { begin } else { self.program_buffer(now, begin) };
         let done = begin.max(kept) + self.model.spec.latency_write;
-        self.quiet = self.quiet.max(done);
+        self.idle_from = self.idle_from.max(done);
         done
     }
 
-    /// Performs [`FlashDevice::trim`] as a request: a command, and [`TRIM_ENTRY`] for each unit of the map that it
+    /// Performs [`FlashDevice::trim_blocks`] as a request: a command, and [`TRIM_ENTRY_NS`] for each unit of the map that it
     /// covers, during which the processors take no other commands. `now` never goes back.
-    pub fn trimmed(&mut self, now: Ns, io: &Io) -> Ns {
+    pub fn submit_trim(&mut self, now: Ns, io: &Io) -> Ns {
         self.fold_while_idle(now);
-        self.trim(io);
+        self.trim_blocks(io);
         let units = u64::from(io.blocks) / u64::from(self.model.unit_blocks);
-        let work = self.model.spec.command_write + units * TRIM_ENTRY;
-        let done = join(self.commands(), now, work) + self.model.spec.latency_write;
-        self.quiet = self.quiet.max(done);
+        let work = self.model.spec.command_write + units * TRIM_ENTRY_NS;
+        let done = enqueue_work(self.command_line(), now, work) + self.model.spec.latency_write;
+        self.idle_from = self.idle_from.max(done);
         done
     }
 
     /// Submits a request, and returns when it is complete. `now` never goes back.
     #[inline]
     pub fn submit(&mut self, now: Ns, io: &Io) -> Ns {
-        let capacity = self.model.blocks();
+        let capacity = self.model.capacity_blocks();
         let first = io.first.min(capacity - 1);
         let io = Io { first, blocks: u64::from(io.blocks.max(1)).min(capacity - first) as u32, write: io.write };
         self.fold_while_idle(now);
         self.totals.requests[usize::from(io.write)] += 1;
         self.totals.blocks[usize::from(io.write)] += u64::from(io.blocks);
-        let done = if io.write { self.write(now, &io) } else { self.read(now, &io) };
-        self.quiet = self.quiet.max(done);
+        let done = if io.write { self.serve_write(now, &io) } else { self.serve_read(now, &io) };
+        self.idle_from = self.idle_from.max(done);
         done
     }
 }

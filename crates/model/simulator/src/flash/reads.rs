@@ -1,44 +1,45 @@
 //! Reads: choice of die and plane, waiting times, and transfer of the data.
 
-use super::{FlashDevice, join, time};
+use super::{FlashDevice, enqueue_work, transfer_ns};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
 /// Smallest unit of error correction, bytes: less is not transferred from a page.
-const CODEWORD: u32 = 4096;
+const CODEWORD_BYTES: u32 = 4096;
 
 impl FlashDevice {
     /// Serves a read and returns when it is complete.
-    pub(super) fn read(&mut self, now: Ns, io: &Io) -> Ns {
+    pub(super) fn serve_read(&mut self, now: Ns, io: &Io) -> Ns {
         let model = std::sync::Arc::clone(&self.model);
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
-        let (begin, sent) = self.command(now, false, bytes);
+        let (begin, sent) = self.begin_command(now, false, bytes);
         let unit_blocks = u64::from(model.unit_blocks);
         let page_units = u64::from(model.page_units);
         let (mut unit, end) = (io.first / unit_blocks, io.end().div_ceil(unit_blocks));
         let mut arrived = begin;
         let mut last = 0;
-        self.buffer.drain(now);
+        self.buffer.release_programmed(now);
         while unit < end {
             let page = unit / page_units;
             let stop = ((page + 1) * page_units).min(end);
-            let buffered = self.buffer.holds(unit, stop);
+            let buffered = self.buffer.count_buffered(unit, stop);
             self.totals.buffer_units += buffered;
             if buffered < stop - unit {
                 let blocks = io.end().min(stop * unit_blocks) - io.first.max(unit * unit_blocks);
-                let bytes = (blocks * BLOCK_BYTES).next_multiple_of(u64::from(model.spec.unit.min(CODEWORD)));
+                let bytes =
+                    (blocks * BLOCK_BYTES).next_multiple_of(u64::from(model.spec.unit_bytes.min(CODEWORD_BYTES)));
                 arrived = arrived.max(self.read_page(begin, page, bytes));
                 last = bytes;
             }
             unit = stop;
         }
         // pages are sent to the host as they arrive; the last one cannot be sent before it has arrived
-        sent.max(arrived + time(last.min(bytes), model.link)) + model.spec.latency_read
+        sent.max(arrived + transfer_ns(last.min(bytes), model.link_fixed_ns_per_byte)) + model.spec.latency_read
     }
 
     /// Reads `bytes` bytes of a page; returns when they are in the controller.
     pub(super) fn read_page(&mut self, begin: Ns, page: u64, bytes: u64) -> Ns {
-        let (spec, all) = (&self.model.spec, u64::from(self.model.all_dies));
+        let (spec, all) = (&self.model.spec, u64::from(self.model.die_count));
         let row_of_dies = page / all;
         let die_at = (page - row_of_dies * all) as usize;
         let row = row_of_dies / u64::from(spec.planes);
@@ -46,33 +47,33 @@ impl FlashDevice {
         let reader = if spec.independent_planes { die_at * spec.planes as usize + plane } else { die_at };
         // a die without independent planes reads the pages of all planes of a row at once
         let tag = if spec.independent_planes { row_of_dies } else { row };
-        let channel = die_at % self.channels.len();
+        let channel = die_at % self.channels_free_at.len();
         let die = &mut self.dies[die_at];
-        let ready = if die.row == tag {
-            die.row_at.max(begin)
+        let ready = if die.loaded_row == tag {
+            die.row_loaded_at.max(begin)
         } else {
-            let mut start = begin.max(self.readers[reader]);
-            if die.writes > start {
+            let mut start = begin.max(self.reads_done_at[reader]);
+            if die.writes_done_at > start {
                 // the read overtakes waiting programs, not the running one
-                let runs = if start < die.erase.1 && start >= die.erase.0 {
-                    die.erase.1 - start
+                let runs = if start < die.last_erase.1 && start >= die.last_erase.0 {
+                    die.last_erase.1 - start
                 } else {
-                    (die.writes - start) % spec.program
+                    (die.writes_done_at - start) % spec.program_ns
                 };
-                start += spec.suspend.map_or(runs, |suspend| runs.min(suspend));
-                die.writes = die.writes.max(start) + spec.read;
+                start += spec.suspend_ns.map_or(runs, |suspend| runs.min(suspend));
+                die.writes_done_at = die.writes_done_at.max(start) + spec.read_ns;
             }
-            let ready = start + spec.read;
-            self.readers[reader] = ready;
-            die.row = tag;
-            die.row_at = ready;
+            let ready = start + spec.read_ns;
+            self.reads_done_at[reader] = ready;
+            die.loaded_row = tag;
+            die.row_loaded_at = ready;
             self.totals.pages_read += 1;
             // with independent planes, a plane's read occupies only a part of its die
             let planes = if spec.independent_planes { spec.planes.max(1) } else { 1 };
-            self.totals.die_busy_ns += u128::from(spec.read / Ns::from(planes));
+            self.totals.die_busy_ns += u128::from(spec.read_ns / Ns::from(planes));
             ready
         };
-        let transfer = time(bytes, self.model.channel);
-        join(&mut self.channels[channel], begin, transfer).max(ready + transfer)
+        let transfer = transfer_ns(bytes, self.model.channel_fixed_ns_per_byte);
+        enqueue_work(&mut self.channels_free_at[channel], begin, transfer).max(ready + transfer)
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::table::FlashMap;
+use super::flash_map::FlashMap;
 use crate::Ns;
 use crate::io::BLOCK_BYTES;
 
 /// Largest number of units of the scaled table; see [`super::table`].
-const MOST_UNITS: u64 = 1 << 17;
+const MAX_TABLE_UNITS: u64 = 1 << 17;
 
 /// Description of an SSD. Times are ns, rates bytes per second.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,9 +17,9 @@ pub struct FlashSpec {
     /// Capacity in blocks of 512 bytes, as the host sees it.
     pub blocks: u64,
     /// Number of requests that it queues.
-    pub slots: u32,
+    pub queue_slots: u32,
     /// Rate of the host interface in each direction.
-    pub link: f64,
+    pub link_bytes_per_s: f64,
     /// True if both directions work at the same time (PCIe, SAS), false for one at a time (SATA).
     pub duplex: bool,
     /// Busy time of the drive's processors per read, which limits requests per second.
@@ -33,59 +33,59 @@ pub struct FlashSpec {
     /// Number of channels.
     pub channels: u32,
     /// Dies on each channel.
-    pub dies: u32,
+    pub dies_per_channel: u32,
     /// Planes of a die; a program fills a page of each.
     pub planes: u32,
     /// True if the planes of a die read different pages at the same time.
     pub independent_planes: bool,
     /// Bytes of a page.
-    pub page: u32,
+    pub page_bytes: u32,
     /// Pages of a block.
-    pub pages: u32,
+    pub pages_per_block: u32,
     /// Bytes of a unit of the map; smaller writes read the rest of it first.
-    pub unit: u32,
+    pub unit_bytes: u32,
     /// Time to read a page into its register.
-    pub read: Ns,
+    pub read_ns: Ns,
     /// Time to program a page of each plane, the mean over the kinds of pages.
-    pub program: Ns,
+    pub program_ns: Ns,
     /// Time to erase a block of each plane.
-    pub erase: Ns,
+    pub erase_ns: Ns,
     /// Longest wait of a read that finds its die programming or erasing, because the operation is suspended for it.
     /// None: it waits for the end.
-    pub suspend: Option<Ns>,
+    pub suspend_ns: Option<Ns>,
     /// Rate of a channel between dies and controller.
-    pub channel: f64,
+    pub channel_bytes_per_s: f64,
     /// Spare flash beyond the capacity, as a share of the capacity.
-    pub spare: f64,
+    pub spare_share: f64,
     /// Write buffer, bytes; writes are acknowledged once they are in it. If it is smaller than two programs, they are
     /// acknowledged when they are programmed.
-    pub buffer: u64,
+    pub buffer_bytes: u64,
     /// True if the write buffer survives a power loss, so that a flush does not wait.
-    pub protected: bool,
+    pub survives_power_loss: bool,
     /// SLC cache: a part of the flash that is written with one bit per cell.
-    pub slc: Option<Slc>,
+    pub slc: Option<SlcCache>,
     /// State at the beginning.
-    pub start: Start,
+    pub initial_state: InitialState,
 }
 
 /// SLC cache, the fast part of the flash.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Slc {
+pub struct SlcCache {
     /// Size, bytes.
     pub bytes: u64,
     /// Time to program a page of each plane in it.
-    pub program: Ns,
+    pub program_ns: Ns,
     /// Rate at which it is folded into the rest while the drive is idle.
-    pub fold: f64,
+    pub fold_bytes_per_s: f64,
 }
 
 /// State of an SSD at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Start {
+pub struct InitialState {
     /// Share of the host's blocks that was written once, in order.
-    pub filled: f64,
+    pub filled_share: f64,
     /// Number of times that this share was then overwritten, in random order.
-    pub overwritten: f64,
+    pub overwrite_passes: f64,
 }
 
 impl FlashSpec {
@@ -93,49 +93,49 @@ impl FlashSpec {
     ///
     /// # Errors
     /// A text that names the item and what is expected.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check_limits(&self) -> Result<(), String> {
         let integers = [
             ("capacity", self.blocks, 8, 1 << 45),
-            ("slots", self.slots.into(), 1, 1 << 20),
+            ("slots", self.queue_slots.into(), 1, 1 << 20),
             ("channels", self.channels.into(), 1, 256),
-            ("dies", self.dies.into(), 1, 256),
+            ("dies", self.dies_per_channel.into(), 1, 256),
             ("planes", self.planes.into(), 1, 64),
-            ("page", self.page.into(), 512, 1 << 20),
-            ("pages", self.pages.into(), 1, 1 << 20),
-            ("unit", self.unit.into(), 512, self.page.into()),
-            ("buffer", self.buffer, 0, 1 << 34),
+            ("page", self.page_bytes.into(), 512, 1 << 20),
+            ("pages", self.pages_per_block.into(), 1, 1 << 20),
+            ("unit", self.unit_bytes.into(), 512, self.page_bytes.into()),
+            ("buffer", self.buffer_bytes, 0, 1 << 34),
         ];
         if let Some((item, found, min, max)) = integers.into_iter().find(|(_, v, min, max)| v < min || v > max) {
             return Err(format!("{item}: {found}; expected {min} to {max}"));
         }
-        if !u64::from(self.unit).is_multiple_of(BLOCK_BYTES) || !self.page.is_multiple_of(self.unit) {
-            let (page, unit) = (self.page, self.unit);
+        if !u64::from(self.unit_bytes).is_multiple_of(BLOCK_BYTES) || !self.page_bytes.is_multiple_of(self.unit_bytes) {
+            let (page, unit) = (self.page_bytes, self.unit_bytes);
             return Err(format!("unit: {unit} bytes; expected a multiple of 512 that divides a page of {page}"));
         }
-        if self.blocks < u64::from(self.unit) / BLOCK_BYTES {
+        if self.blocks < u64::from(self.unit_bytes) / BLOCK_BYTES {
             return Err(format!("capacity: {} blocks; expected at least one unit", self.blocks));
         }
-        let rates = [("link", self.link), ("channel", self.channel)];
-        let fold = self.slc.map(|slc| ("fold", slc.fold));
+        let rates = [("link", self.link_bytes_per_s), ("channel", self.channel_bytes_per_s)];
+        let fold = self.slc.map(|slc| ("fold", slc.fold_bytes_per_s));
         if let Some((item, rate)) = rates.into_iter().chain(fold).find(|(_, rate)| !(1e3..=1e13).contains(rate)) {
             return Err(format!("{item}: {rate} bytes/s; expected 1 KB/s to 10 TB/s"));
         }
         let times = [
-            ("read", self.read, 1),
-            ("program", self.program, 1),
-            ("erase", self.erase, 0),
-            ("suspend", self.suspend.unwrap_or(0), 0),
+            ("read", self.read_ns, 1),
+            ("program", self.program_ns, 1),
+            ("erase", self.erase_ns, 0),
+            ("suspend", self.suspend_ns.unwrap_or(0), 0),
             ("command", self.command_read.max(self.command_write), 0),
             ("latency", self.latency_read.max(self.latency_write), 0),
-            ("SLC program", self.slc.map_or(1, |slc| slc.program), 1),
+            ("SLC program", self.slc.map_or(1, |slc| slc.program_ns), 1),
         ];
         if let Some((item, time, _)) = times.into_iter().find(|(_, t, min)| t < min || *t > 10_000_000_000) {
             return Err(format!("{item}: {time} ns; expected more than 0 and at most 10 s"));
         }
         let shares = [
-            ("spare", self.spare, 0.01, 10.0),
-            ("filled", self.start.filled, 0.0, 1.0),
-            ("overwritten", self.start.overwritten, 0.0, 10.0),
+            ("spare", self.spare_share, 0.01, 10.0),
+            ("filled", self.initial_state.filled_share, 0.0, 1.0),
+            ("overwritten", self.initial_state.overwrite_passes, 0.0, 10.0),
         ];
         match shares.into_iter().find(|(_, share, min, max)| !(*min..=*max).contains(share)) {
             Some((item, share, min, max)) => Err(format!("{item}: {share}; expected {min} to {max}")),
@@ -145,7 +145,7 @@ impl FlashSpec {
 }
 
 /// Converts a rate to the time of a byte, 2^-16 ns.
-fn fixed(rate: f64) -> u64 {
+fn to_fixed_ns_per_byte(rate: f64) -> u64 {
     (65536e9 / rate).round() as u64
 }
 
@@ -154,20 +154,20 @@ fn fixed(rate: f64) -> u64 {
 pub struct FlashModel {
     pub(super) spec: FlashSpec,
     /// Times of a byte on the link and on a channel, 2^-16 ns.
-    pub(super) link: u64,
-    pub(super) channel: u64,
+    pub(super) link_fixed_ns_per_byte: u64,
+    pub(super) channel_fixed_ns_per_byte: u64,
     /// Dies of all channels.
-    pub(super) all_dies: u32,
+    pub(super) die_count: u32,
     /// Blocks of 512 bytes of a unit, units of a page, and units of one program.
     pub(super) unit_blocks: u32,
     pub(super) page_units: u32,
-    pub(super) group: u32,
+    pub(super) program_units: u32,
     /// Units that the write buffer holds; 0 if it is too small to be one.
-    pub(super) buffer: u32,
+    pub(super) buffer_units: u32,
     /// Units of the drive for each unit of the scaled table.
-    pub(super) scale: u64,
+    pub(super) units_per_sample: u64,
     /// Scaled table in its initial state, built when first needed.
-    table: Arc<OnceLock<FlashMap>>,
+    initial_map: Arc<OnceLock<FlashMap>>,
 }
 
 impl FlashModel {
@@ -176,22 +176,22 @@ impl FlashModel {
     /// # Errors
     /// A text that names the impossible item and what is expected.
     pub fn new(spec: &FlashSpec) -> Result<FlashModel, String> {
-        spec.check()?;
-        let unit_blocks = spec.unit / BLOCK_BYTES as u32;
+        spec.check_limits()?;
+        let unit_blocks = spec.unit_bytes / BLOCK_BYTES as u32;
         let units = spec.blocks.div_ceil(u64::from(unit_blocks));
-        let page_units = spec.page / spec.unit;
+        let page_units = spec.page_bytes / spec.unit_bytes;
         let group = page_units * spec.planes;
-        let buffer = (spec.buffer / u64::from(spec.unit)) as u32;
+        let buffer = (spec.buffer_bytes / u64::from(spec.unit_bytes)) as u32;
         Ok(FlashModel {
-            link: fixed(spec.link),
-            channel: fixed(spec.channel),
-            all_dies: spec.channels * spec.dies,
+            link_fixed_ns_per_byte: to_fixed_ns_per_byte(spec.link_bytes_per_s),
+            channel_fixed_ns_per_byte: to_fixed_ns_per_byte(spec.channel_bytes_per_s),
+            die_count: spec.channels * spec.dies_per_channel,
             unit_blocks,
             page_units,
-            group,
-            buffer: if buffer < group * 2 { 0 } else { buffer },
-            scale: units.div_ceil(MOST_UNITS),
-            table: Arc::default(),
+            program_units: group,
+            buffer_units: if buffer < group * 2 { 0 } else { buffer },
+            units_per_sample: units.div_ceil(MAX_TABLE_UNITS),
+            initial_map: Arc::default(),
             spec: spec.clone(),
         })
     }
@@ -202,13 +202,13 @@ impl FlashModel {
     }
 
     /// Capacity in blocks of 512 bytes.
-    pub fn blocks(&self) -> u64 {
+    pub fn capacity_blocks(&self) -> u64 {
         self.spec.blocks
     }
 
     /// Number of requests that it queues.
-    pub fn slots(&self) -> u32 {
-        self.spec.slots
+    pub fn queue_slots(&self) -> u32 {
+        self.spec.queue_slots
     }
 
     /// Description that it was built from.
@@ -217,9 +217,9 @@ impl FlashModel {
     }
 
     /// Returns the scaled table in its initial state.
-    pub(super) fn table(&self) -> &FlashMap {
-        let units = self.spec.blocks.div_ceil(u64::from(self.unit_blocks)).div_ceil(self.scale) as u32;
-        self.table.get_or_init(|| FlashMap::new(units, self.spec.spare, self.spec.start))
+    pub(super) fn initial_map(&self) -> &FlashMap {
+        let units = self.spec.blocks.div_ceil(u64::from(self.unit_blocks)).div_ceil(self.units_per_sample) as u32;
+        self.initial_map.get_or_init(|| FlashMap::new(units, self.spec.spare_share, self.spec.initial_state))
     }
 }
 
@@ -239,7 +239,7 @@ pub struct FlashTotals {
     /// Pages programmed when the SLC cache was folded into the rest.
     pub pages_folded: u64,
     /// Pages programmed into the SLC cache.
-    pub pages_slc: u64,
+    pub pages_programmed_slc: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Units read because a write covered only a part of them.
@@ -249,7 +249,7 @@ pub struct FlashTotals {
     /// Busy time of all dies, added up, ns.
     pub die_busy_ns: u128,
     /// Bytes of a page, for [`FlashTotals::write_amplification`].
-    pub page: u32,
+    pub page_bytes: u32,
 }
 
 impl FlashTotals {
@@ -258,6 +258,6 @@ impl FlashTotals {
         if self.blocks[1] == 0 {
             return f64::NAN;
         }
-        self.pages_programmed as f64 * f64::from(self.page) / (self.blocks[1] as f64 * BLOCK_BYTES as f64)
+        self.pages_programmed as f64 * f64::from(self.page_bytes) / (self.blocks[1] as f64 * BLOCK_BYTES as f64)
     }
 }

@@ -3,12 +3,12 @@
 use diskwright_base::Rng;
 
 use crate::Ns;
-use crate::load::course::LoadTimeline;
-use crate::load::operations::{NextOperation, OperationBook, OperationFlight};
+use crate::load::operations::{OperationFlight, OperationRunner, OperationTurn};
+use crate::load::timeline::LoadTimeline;
 use crate::load::{Cause, ClosedSpec, DurationDistribution, LoadError, LoadRequest, Operations};
 
 /// Largest product of users and outstanding operations of each.
-const MOST_LANES: u32 = 1 << 20;
+const MAX_OPERATIONS_IN_FLIGHT: u32 = 1 << 20;
 
 /// A closed load in progress. Each agent is one outstanding operation of a user: agent = user x outstanding + its
 /// index among the user's operations.
@@ -17,79 +17,87 @@ pub struct ClosedLoad {
     users: u32,
     outstanding: u32,
     think: DurationDistribution,
-    book: OperationBook,
-    course: LoadTimeline,
-    lanes: Vec<OperationFlight>,
+    book: OperationRunner,
+    timeline: LoadTimeline,
+    flights: Vec<OperationFlight>,
     /// Agents that issue no more operations.
-    over: u32,
+    finished_agents: u32,
     /// Operations that may still begin.
-    left: u64,
-    dice: Rng,
+    operations_left: u64,
+    rng: Rng,
 }
 
 impl ClosedLoad {
     pub(super) fn new(spec: &ClosedSpec, target_blocks: &[u64], rng: Rng) -> Result<ClosedLoad, LoadError> {
         let lanes = spec.users.checked_mul(spec.outstanding).unwrap_or(0);
-        if !(1..=MOST_LANES).contains(&lanes) {
-            return Err(LoadError::new("users", format!("users x requests in flight must be from 1 to {MOST_LANES}")));
+        if !(1..=MAX_OPERATIONS_IN_FLIGHT).contains(&lanes) {
+            return Err(LoadError::new(
+                "users",
+                format!("users x requests in flight must be from 1 to {MAX_OPERATIONS_IN_FLIGHT}"),
+            ));
         }
-        spec.think.check("think")?;
+        spec.think.check_limits("think")?;
         let weights: Vec<f64> = spec.classes.iter().map(|class| class.weight).collect();
-        let book = OperationBook::new(&spec.classes, target_blocks, spec.users)?;
+        let book = OperationRunner::new(&spec.classes, target_blocks, spec.users)?;
         Ok(ClosedLoad {
             users: spec.users,
             outstanding: spec.outstanding,
             think: spec.think,
             book,
-            course: LoadTimeline::new(&spec.phases, &weights)?,
-            lanes: vec![OperationFlight::default(); lanes as usize],
-            over: 0,
-            left: spec.most_operations.unwrap_or(u64::MAX),
-            dice: rng,
+            timeline: LoadTimeline::new(&spec.phases, &weights)?,
+            flights: vec![OperationFlight::default(); lanes as usize],
+            finished_agents: 0,
+            operations_left: spec.most_operations.unwrap_or(u64::MAX),
+            rng: rng,
         })
     }
 
     #[inline]
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
-        let Some(agent) = self.book.told(agent, cause) else { return };
+        let Some(agent) = self.book.resolve_agent(agent, cause) else { return };
         let user = if self.outstanding == 1 { agent } else { agent / self.outstanding };
-        let Some(flight) = self.lanes.get_mut(agent as usize) else { return };
+        let Some(flight) = self.flights.get_mut(agent as usize) else { return };
         if cause == Cause::Start {
             let part = match self.think {
-                DurationDistribution::Constant { .. } if self.users > 1 => self.dice.next_f64(),
+                DurationDistribution::Constant { .. } if self.users > 1 => self.rng.next_f64(),
                 _ => 1.0,
             };
-            let think = self.think.draw_ns(&mut self.dice);
-            self.ask(now.saturating_add((think as f64 * part) as Ns), agent, user, requests);
-        } else if self.book.go_on(flight, NextOperation { at: now, who: agent, user }, &mut self.dice, requests) {
-            let think = self.think.draw_ns(&mut self.dice);
-            self.ask(now.saturating_add(think), agent, user, requests);
+            let think = self.think.draw_ns(&mut self.rng);
+            self.begin_operation(now.saturating_add((think as f64 * part) as Ns), agent, user, requests);
+        } else if self.book.continue_operation(
+            flight,
+            OperationTurn { time: now, agent: agent, user },
+            &mut self.rng,
+            requests,
+        ) {
+            let think = self.think.draw_ns(&mut self.rng);
+            self.begin_operation(now.saturating_add(think), agent, user, requests);
         }
     }
 
     #[inline]
-    fn ask(&mut self, time: Ns, agent: u32, user: u32, requests: &mut Vec<LoadRequest>) {
+    fn begin_operation(&mut self, time: Ns, agent: u32, user: u32, requests: &mut Vec<LoadRequest>) {
         // where the level varies, the users with the lowest numbers arrive first and stay longest
-        let time = match self.course.is_steady() {
+        let time = match self.timeline.is_steady() {
             true => Some(time),
-            false => self.course.above(f64::from(user) / f64::from(self.users), time),
+            false => self.timeline.first_time_above(f64::from(user) / f64::from(self.users), time),
         };
-        let Some(time) = time.filter(|time| self.left > 0 && !self.course.over(*time)) else {
-            self.over += 1;
+        let Some(time) = time.filter(|time| self.operations_left > 0 && !self.timeline.is_over(*time)) else {
+            self.finished_agents += 1;
             return;
         };
-        self.left -= 1;
-        let class = self.course.class(time, &mut self.dice);
-        let turn = NextOperation { at: time, who: agent, user };
-        self.lanes[agent as usize] = self.book.begin(class, turn, &mut self.dice, requests);
+        self.operations_left -= 1;
+        let class = self.timeline.draw_class(time, &mut self.rng);
+        let turn = OperationTurn { time: time, agent: agent, user };
+        self.flights[agent as usize] = self.book.begin_operation(class, turn, &mut self.rng, requests);
     }
 
-    pub(super) fn users(&self) -> u32 {
-        self.lanes.len() as u32
+    pub(super) fn user_count(&self) -> u32 {
+        self.flights.len() as u32
     }
 
-    pub(super) fn finished(&self) -> bool {
-        self.over as usize == self.lanes.len()
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished_agents as usize == self.flights.len()
     }
 
     pub(super) fn operations(&self) -> &[Operations] {

@@ -7,20 +7,20 @@
 //! `oltp.rs`, `scan.rs`, `sort.rs`, `trace.rs`.
 
 mod closed;
-mod course;
+mod duration_distribution;
+mod load_spec;
 mod netbench;
 mod oltp;
 mod open;
+mod operation_totals;
 mod operations;
-mod place;
+mod placement;
 mod scan;
-mod slots;
+mod slot_pool;
 mod sort;
-mod spec;
-mod spell;
-mod tally;
 #[cfg(test)]
 mod tests;
+mod timeline;
 mod trace;
 
 use diskwright_base::Rng;
@@ -30,27 +30,27 @@ use crate::Ns;
 use crate::io::Io;
 
 pub use closed::ClosedLoad;
-pub use netbench::{Netbench, NetbenchSpec};
-pub use oltp::{Oltp, OltpSpec};
-pub use open::OpenLoad;
-pub use scan::{Scan, ScanSpec};
-pub use sort::{SortLoad, SortSpec};
-pub use spec::{
+pub use duration_distribution::DurationDistribution;
+pub use load_spec::{
     AccessPattern, ArrivalBatch, Bursts, ClosedSpec, LoadPhase, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
     Region, RequestSizes, TargetPart,
 };
-pub use spell::DurationDistribution;
-pub use tally::{LoadSpan, OperationTotals, Operations};
+pub use netbench::{Netbench, NetbenchSpec};
+pub use oltp::{Oltp, OltpSpec};
+pub use open::OpenLoad;
+pub use operation_totals::{LoadSpan, OperationTotals, Operations};
+pub use scan::{Scan, ScanSpec};
+pub use sort::{SortLoad, SortSpec};
 pub use trace::{Timing, TraceReplay, TraceRequest, TraceSpec};
 
 /// Event that makes a load go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The run begins; reported once for each of [`Load::users`].
+    /// The run begins; reported once for each of [`Load::user_count`].
     Start,
-    /// A request with [`LoadRequest::tell_issued`] has used its processor time and has been issued.
+    /// A request with [`LoadRequest::report_issued`] has used its processor time and has been issued.
     Issued,
-    /// A request with [`LoadRequest::wait`] is complete; for one without blocks, its processor time is over.
+    /// A request with [`LoadRequest::report_done`] is complete; for one without blocks, its processor time is over.
     Done,
 }
 
@@ -58,47 +58,56 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadRequest {
     /// Time at which it begins, ns; never in the past.
-    pub at: Ns,
+    pub start_ns: Ns,
     /// Agent (user, worker or timer of the load) that makes it; passed back to [`Load::next`] when it goes on.
-    pub who: u32,
+    pub agent: u32,
     /// Index of the load's target, where there is a request.
     pub target: u16,
     /// Blocks to read or write; with 0 blocks there is no request, and `Done` comes after the processor time.
     pub io: Io,
     /// Processor time before the request is issued, ns; 0 uses no processor.
-    pub compute: Ns,
+    pub compute_ns: Ns,
     /// True for a request through the file cache.
     pub cached: bool,
     /// True if the load wants `Cause::Issued` when the request is issued, after its processor time.
-    pub tell_issued: bool,
+    pub report_issued: bool,
     /// True if the load wants `Cause::Done`. Where false nothing waits for the request; it is served and counted
     /// all the same.
-    pub wait: bool,
+    pub report_done: bool,
 }
 
 impl LoadRequest {
     /// Makes a timer: `Done` comes at `time`.
-    pub fn alarm(time: Ns, agent: u32) -> LoadRequest {
-        LoadRequest::processor(time, agent, 0)
+    pub fn alarm_at(time: Ns, agent: u32) -> LoadRequest {
+        LoadRequest::processor_time(time, agent, 0)
     }
 
     /// Makes a use of processor time without a request.
-    pub fn processor(at: Ns, agent: u32, compute: Ns) -> LoadRequest {
+    pub fn processor_time(at: Ns, agent: u32, compute: Ns) -> LoadRequest {
         LoadRequest {
-            at,
-            who: agent,
+            start_ns: at,
+            agent: agent,
             target: 0,
             io: Io::read(0, 0),
-            compute,
+            compute_ns: compute,
             cached: false,
-            tell_issued: false,
-            wait: true,
+            report_issued: false,
+            report_done: true,
         }
     }
 
     /// Makes a request whose completion the load waits for.
-    pub fn request(at: Ns, agent: u32, target: u16, io: Io) -> LoadRequest {
-        LoadRequest { at, who: agent, target, io, compute: 0, cached: false, tell_issued: false, wait: true }
+    pub fn awaited_io(at: Ns, agent: u32, target: u16, io: Io) -> LoadRequest {
+        LoadRequest {
+            start_ns: at,
+            agent: agent,
+            target,
+            io,
+            compute_ns: 0,
+            cached: false,
+            report_issued: false,
+            report_done: true,
+        }
     }
 }
 
@@ -109,12 +118,12 @@ pub struct LoadError {
     /// Name of the field in the specification, such as `read_share`.
     pub item: String,
     /// Error of the field, and what is expected.
-    pub because: String,
+    pub reason: String,
 }
 
 impl LoadError {
     pub(crate) fn new(item: impl Into<String>, because: impl Into<String>) -> LoadError {
-        LoadError { item: item.into(), because: because.into() }
+        LoadError { item: item.into(), reason: because.into() }
     }
 }
 
@@ -169,7 +178,7 @@ impl Load {
         })
     }
 
-    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::Start`] for each
+    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::InitialState`] for each
     /// agent in `0..user_count()` at the beginning; a load may issue requests for further agents later.
     #[inline]
     pub fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
@@ -177,13 +186,13 @@ impl Load {
     }
 
     /// Number of agents to start.
-    pub fn users(&self) -> u32 {
-        each!(self, load => load.users())
+    pub fn user_count(&self) -> u32 {
+        each!(self, load => load.user_count())
     }
 
     /// Returns true when the load issues no more requests (posted ones may still be in flight).
-    pub fn finished(&self) -> bool {
-        each!(self, load => load.finished())
+    pub fn is_finished(&self) -> bool {
+        each!(self, load => load.is_finished())
     }
 
     /// Operations so far, one entry per class of operation.
@@ -193,7 +202,7 @@ impl Load {
 
     /// Resets the counters at the end of a ramp; operations in flight continue.
     /// A sort is one operation: it has no ramp.
-    pub fn forget(&mut self) {
-        each!(self, load => load.operations_mut()).iter_mut().for_each(Operations::forget);
+    pub fn reset_counters(&mut self) {
+        each!(self, load => load.operations_mut()).iter_mut().for_each(Operations::reset_counters);
     }
 }

@@ -15,16 +15,16 @@ use serde::Deserialize;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Lengths, room, stretch};
-use crate::load::tally::Operations;
+use crate::load::operation_totals::Operations;
+use crate::load::placement::{LengthDistribution, find_target_blocks, resolve_part};
 use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, RequestSizes, TargetPart};
 
 /// Blocks of a 4 KiB page.
-const PAGE: u64 = 8;
-const MOST_CLIENTS: u32 = 1 << 20;
-const READ: usize = 0;
-const WRITE: usize = 1;
-const DIRECTORY: usize = 2;
+const PAGE_BLOCKS: u64 = 8;
+const MAX_CLIENTS: u32 = 1 << 20;
+const READ_CLASS: usize = 0;
+const WRITE_CLASS: usize = 1;
+const DIRECTORY_CLASS: usize = 2;
 
 /// Clients of the disk mix.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,86 +91,86 @@ struct Capture {
 #[derive(Clone, Debug)]
 pub struct Netbench {
     spec: NetbenchSpec,
-    first: u64,
-    workspace: u64,
-    pages: u64,
+    first_block: u64,
+    workspace_blocks: u64,
+    touched_pages: u64,
     /// Distance between the pages of consecutive ranks; coprime to the number of pages, so that every page is reached.
-    step: u64,
+    page_step: u64,
     zipf: Zipf,
-    lengths: [Lengths; 2],
-    follow: [f64; 2],
+    lengths: [LengthDistribution; 2],
+    follow_shares: [f64; 2],
     /// Shares of requests to directories, of writes among the others, of writes that are flushed.
     directory_share: f64,
     write_share: f64,
     flush_share: f64,
     clients: Vec<NetbenchClient>,
     operations: Vec<Operations>,
-    over: u32,
-    left: u64,
-    dice: Rng,
+    finished_clients: u32,
+    requests_left: u64,
+    rng: Rng,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct NetbenchClient {
-    began: Ns,
+    begin_ns: Ns,
     class: u8,
     /// End of its last request, in its workspace.
-    next: u64,
+    next_block: u64,
 }
 
-fn sum(sizes: &[(u64, u64)]) -> f64 {
+fn count_requests(sizes: &[(u64, u64)]) -> f64 {
     sizes.iter().map(|size| size.1 as f64).sum()
 }
 
-fn lengths(sizes: &[(u64, u64)]) -> Result<Lengths, LoadError> {
+fn build_lengths(sizes: &[(u64, u64)]) -> Result<LengthDistribution, LoadError> {
     let weighted = sizes.iter().map(|&(bytes, count)| (bytes, count as f64));
-    Lengths::new(&RequestSizes::Weighted(weighted.collect()), "netbench")
+    LengthDistribution::new(&RequestSizes::Weighted(weighted.collect()), "netbench")
 }
 
 impl Netbench {
     pub(super) fn new(spec: &NetbenchSpec, target_blocks: &[u64], rng: Rng) -> Result<Netbench, LoadError> {
-        if !(1..=MOST_CLIENTS).contains(&spec.clients) {
-            return Err(LoadError::new("clients", format!("{} clients; expected 1 to {MOST_CLIENTS}", spec.clients)));
+        if !(1..=MAX_CLIENTS).contains(&spec.clients) {
+            return Err(LoadError::new("clients", format!("{} clients; expected 1 to {MAX_CLIENTS}", spec.clients)));
         }
-        spec.think.check("think")?;
-        spec.compute.check("compute")?;
+        spec.think.check_limits("think")?;
+        spec.compute.check_limits("compute")?;
         let data: NetbenchData = toml_reader::read("netbench.toml", include_str!("netbench.toml"))
             .map_err(|error| LoadError::new("netbench.toml", error.to_string()))?;
-        let size_blocks = room(spec.target, target_blocks, "target")?;
-        let (first, blocks) = stretch(&spec.part, size_blocks)?;
-        let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE * PAGE;
-        let touched = data.touched_pages * PAGE;
+        let size_blocks = find_target_blocks(spec.target, target_blocks, "target")?;
+        let (first, blocks) = resolve_part(&spec.part, size_blocks)?;
+        let workspace = spec.workspace_bytes / BLOCK_BYTES / PAGE_BLOCKS * PAGE_BLOCKS;
+        let touched = data.touched_pages * PAGE_BLOCKS;
         if workspace < touched {
             let why = format!("{} bytes; the mix needs {}", spec.workspace_bytes, touched * BLOCK_BYTES);
             return Err(LoadError::new("workspace_bytes", why));
         }
         // layout: one metadata page for each client, then the workspaces
-        let needed = workspace.saturating_add(PAGE).saturating_mul(u64::from(spec.clients));
+        let needed = workspace.saturating_add(PAGE_BLOCKS).saturating_mul(u64::from(spec.clients));
         if needed > blocks {
             let workspaces = format_count(spec.clients, "workspace needs", "workspaces need");
             let why = format!("{workspaces} {needed} blocks; the area has {blocks}");
             return Err(LoadError::new("clients", why));
         }
         let capture = if spec.oplocks { &data.oplocks } else { &data.plain };
-        let (reads, writes) = (sum(&capture.reads), sum(&capture.writes));
+        let (reads, writes) = (count_requests(&capture.reads), count_requests(&capture.writes));
         let directory = (capture.creates + capture.deletes + capture.renames) as f64;
         Ok(Netbench {
             spec: spec.clone(),
-            first,
-            workspace,
-            pages: data.touched_pages,
-            step: coprime(data.touched_pages),
+            first_block: first,
+            workspace_blocks: workspace,
+            touched_pages: data.touched_pages,
+            page_step: coprime_near_golden_section(data.touched_pages),
             zipf: Zipf::new(data.touched_pages, capture.theta),
-            lengths: [lengths(&capture.reads)?, lengths(&capture.writes)?],
-            follow: [capture.reads_follow, capture.writes_follow],
+            lengths: [build_lengths(&capture.reads)?, build_lengths(&capture.writes)?],
+            follow_shares: [capture.reads_follow, capture.writes_follow],
             directory_share: directory / (directory + reads + writes),
             write_share: writes / (reads + writes),
             flush_share: capture.flushes as f64 / writes,
             clients: vec![NetbenchClient::default(); spec.clients as usize],
             operations: ["read", "write", "directory"].map(Operations::new).into(),
-            over: 0,
-            left: spec.most_operations.unwrap_or(u64::MAX),
-            dice: rng,
+            finished_clients: 0,
+            requests_left: spec.most_operations.unwrap_or(u64::MAX),
+            rng: rng,
         })
     }
 
@@ -178,57 +178,62 @@ impl Netbench {
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         let Some(client) = self.clients.get(agent as usize) else { return };
         if cause != Cause::Start {
-            self.operations[usize::from(client.class)].done(client.began, now);
+            self.operations[usize::from(client.class)].record_done(client.begin_ns, now);
         }
-        if self.left == 0 {
-            self.over += 1;
+        if self.requests_left == 0 {
+            self.finished_clients += 1;
             return;
         }
-        self.left -= 1;
-        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
+        self.requests_left -= 1;
+        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.rng));
         let class = match () {
-            () if self.dice.next_bool(self.directory_share) => DIRECTORY,
-            () if self.dice.next_bool(self.write_share) => WRITE,
-            () => READ,
+            () if self.rng.next_bool(self.directory_share) => DIRECTORY_CLASS,
+            () if self.rng.next_bool(self.write_share) => WRITE_CLASS,
+            () => READ_CLASS,
         };
-        let io = if class == DIRECTORY { self.directory(agent) } else { self.data(class, agent) };
-        let durable = class == WRITE && self.dice.next_bool(self.flush_share);
+        let io = if class == DIRECTORY_CLASS { self.directory_write(agent) } else { self.draw_transfer(class, agent) };
+        let durable = class == WRITE_CLASS && self.rng.next_bool(self.flush_share);
         let client = &mut self.clients[agent as usize];
-        (client.began, client.class) = (time, class as u8);
+        (client.begin_ns, client.class) = (time, class as u8);
         let operations = &mut self.operations[class].totals;
         operations.begun += 1;
         operations.requests += 1;
         operations.bytes += u64::from(io.blocks) * BLOCK_BYTES;
-        let compute = self.spec.compute.draw_ns(&mut self.dice);
+        let compute = self.spec.compute.draw_ns(&mut self.rng);
         let cached = self.spec.cached && !durable;
-        requests.push(LoadRequest { compute, cached, ..LoadRequest::request(time, agent, self.spec.target, io) });
+        requests.push(LoadRequest {
+            compute_ns: compute,
+            cached,
+            ..LoadRequest::awaited_io(time, agent, self.spec.target, io)
+        });
     }
 
-    fn directory(&self, agent: u32) -> Io {
-        Io::write(self.first + u64::from(agent) * PAGE, PAGE as u32)
+    fn directory_write(&self, agent: u32) -> Io {
+        Io::write(self.first_block + u64::from(agent) * PAGE_BLOCKS, PAGE_BLOCKS as u32)
     }
 
-    fn data(&mut self, class: usize, agent: u32) -> Io {
-        let blocks = self.lengths[class].draw(&mut self.dice);
-        let after = self.clients[agent as usize].next;
-        let follows = self.dice.next_bool(self.follow[class]) && after + u64::from(blocks) <= self.workspace;
-        let block = if follows { after } else { self.page().min(self.workspace - u64::from(blocks)) };
-        self.clients[agent as usize].next = block + u64::from(blocks);
-        let spaces = self.first + u64::from(self.spec.clients) * PAGE;
-        Io { first: spaces + u64::from(agent) * self.workspace + block, blocks, write: class == WRITE }
+    fn draw_transfer(&mut self, class: usize, agent: u32) -> Io {
+        let blocks = self.lengths[class].draw(&mut self.rng);
+        let after = self.clients[agent as usize].next_block;
+        let follows =
+            self.rng.next_bool(self.follow_shares[class]) && after + u64::from(blocks) <= self.workspace_blocks;
+        let block = if follows { after } else { self.draw_page_block().min(self.workspace_blocks - u64::from(blocks)) };
+        self.clients[agent as usize].next_block = block + u64::from(blocks);
+        let spaces = self.first_block + u64::from(self.spec.clients) * PAGE_BLOCKS;
+        Io { first: spaces + u64::from(agent) * self.workspace_blocks + block, blocks, write: class == WRITE_CLASS }
     }
 
     /// Draws the first block of a page by popularity: ranks are scattered over the touched pages.
-    fn page(&mut self) -> u64 {
-        self.zipf.draw_rank(&mut self.dice) * self.step % self.pages * PAGE
+    fn draw_page_block(&mut self) -> u64 {
+        self.zipf.draw_rank(&mut self.rng) * self.page_step % self.touched_pages * PAGE_BLOCKS
     }
 
-    pub(super) fn users(&self) -> u32 {
+    pub(super) fn user_count(&self) -> u32 {
         self.spec.clients
     }
 
-    pub(super) fn finished(&self) -> bool {
-        self.over == self.spec.clients
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished_clients == self.spec.clients
     }
 
     pub(super) fn operations(&self) -> &[Operations] {
@@ -241,7 +246,7 @@ impl Netbench {
 }
 
 /// Returns a number near the golden section of `modulus` that is coprime to it.
-pub(super) fn coprime(modulus: u64) -> u64 {
+pub(super) fn coprime_near_golden_section(modulus: u64) -> u64 {
     let are_coprime = |mut a: u64, mut b: u64| {
         while b > 0 {
             (a, b) = (b, a % b);

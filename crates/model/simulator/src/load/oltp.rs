@@ -9,26 +9,26 @@
 //! `most_write_bytes` allows for later versions). Writes of a checkpoint in flight: "max async I/O", 32 (InfoStor
 //! 1999).
 
-mod dirty;
+mod page_set;
 
 use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::PlaceGenerator;
-use crate::load::tally::Operations;
+use crate::load::operation_totals::Operations;
+use crate::load::placement::PlaceGenerator;
 use crate::load::{AccessPattern, Cause, DurationDistribution, LoadError, LoadRequest, Region, TargetPart};
 
-use dirty::Dirty;
+use page_set::PageSet;
 
 /// Size of a page.
 const PAGE_BYTES: u64 = 8192;
-const PAGE: u64 = PAGE_BYTES / BLOCK_BYTES;
-const MOST_USERS: u32 = 1 << 20;
+const PAGE_BLOCKS: u64 = PAGE_BYTES / BLOCK_BYTES;
+const MAX_USERS: u32 = 1 << 20;
 /// Largest database, pages (4 TiB); each page takes a bit of memory.
-const MOST_PAGES: u64 = 1 << 29;
-const TRANSACTION: usize = 0;
-const CHECKPOINT: usize = 1;
+const MAX_PAGES: u64 = 1 << 29;
+const TRANSACTION_CLASS: usize = 0;
+const CHECKPOINT_CLASS: usize = 1;
 
 /// A transactional load.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,12 +93,12 @@ impl Default for OltpSpec {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct OltpUser {
-    began: Ns,
+    begin_ns: Ns,
     /// Pages left to access, and how many of those to change.
-    pages: u32,
-    changes: u32,
+    pages_left: u32,
+    changes_left: u32,
     /// True while it waits for the log.
-    commits: bool,
+    is_committing: bool,
 }
 
 /// A transactional load in progress. Agents: the users, then the log writer, the checkpoint timer, the checkpoint's
@@ -107,232 +107,242 @@ struct OltpUser {
 pub struct Oltp {
     spec: OltpSpec,
     places: PlaceGenerator,
-    data_first: u64,
-    log_first: u64,
+    data_first_block: u64,
+    log_first_block: u64,
     log_blocks: u64,
-    log_next: u64,
-    dirty: Dirty,
+    log_next_block: u64,
+    dirty: PageSet,
     users: Vec<OltpUser>,
     /// Users whose commit waits for the log writer, and those whose commit is being written.
     committing: Vec<u32>,
-    written: Vec<u32>,
+    log_writing: Vec<u32>,
     log_busy: bool,
     /// Next page of the running checkpoint, and its writes in flight.
-    sweep: Option<u64>,
-    sweep_out: u32,
-    sweep_began: Ns,
-    lazy_out: u32,
+    sweep_page: Option<u64>,
+    sweep_in_flight: u32,
+    sweep_begin_ns: Ns,
+    lazy_in_flight: u32,
     operations: Vec<Operations>,
-    over: u32,
-    left: u64,
-    dice: Rng,
+    finished_users: u32,
+    transactions_left: u64,
+    rng: Rng,
 }
 
 impl Oltp {
     pub(super) fn new(spec: &OltpSpec, target_blocks: &[u64], rng: Rng) -> Result<Oltp, LoadError> {
-        check(spec)?;
-        let (data_first, data_blocks) = spec.data.stretch(target_blocks, "data")?;
-        let (log_first, log_blocks) = spec.log.stretch(target_blocks, "log")?;
-        let pages = data_blocks / PAGE;
-        if !(1..=MOST_PAGES).contains(&pages) {
-            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; expected 1 to {MOST_PAGES}")));
+        check_limits(spec)?;
+        let (data_first, data_blocks) = spec.data.resolve_blocks(target_blocks, "data")?;
+        let (log_first, log_blocks) = spec.log.resolve_blocks(target_blocks, "log")?;
+        let pages = data_blocks / PAGE_BLOCKS;
+        if !(1..=MAX_PAGES).contains(&pages) {
+            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; expected 1 to {MAX_PAGES}")));
         }
         if log_blocks * BLOCK_BYTES < spec.most_log_bytes {
             return Err(LoadError::new("log", "the area must hold the longest log write"));
         }
         Ok(Oltp {
-            places: PlaceGenerator::new(&spec.access, (data_first, pages * PAGE), PAGE, PAGE, spec.users)?,
-            data_first,
-            log_first,
+            places: PlaceGenerator::new(
+                &spec.access,
+                (data_first, pages * PAGE_BLOCKS),
+                PAGE_BLOCKS,
+                PAGE_BLOCKS,
+                spec.users,
+            )?,
+            data_first_block: data_first,
+            log_first_block: log_first,
             log_blocks,
-            log_next: 0,
-            dirty: Dirty::new(pages),
+            log_next_block: 0,
+            dirty: PageSet::new(pages),
             users: vec![OltpUser::default(); spec.users as usize],
             committing: Vec::with_capacity(spec.users as usize),
-            written: Vec::with_capacity(spec.users as usize),
+            log_writing: Vec::with_capacity(spec.users as usize),
             log_busy: false,
-            sweep: None,
-            sweep_out: 0,
-            sweep_began: 0,
-            lazy_out: 0,
+            sweep_page: None,
+            sweep_in_flight: 0,
+            sweep_begin_ns: 0,
+            lazy_in_flight: 0,
             operations: ["transaction", "checkpoint"].map(Operations::new).into(),
-            over: 0,
-            left: spec.most_operations.unwrap_or(u64::MAX),
+            finished_users: 0,
+            transactions_left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            dice: rng,
+            rng: rng,
         })
     }
 
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         match agent.checked_sub(self.spec.users) {
             None if cause == Cause::Start => {
-                self.begin(now, agent, requests);
+                self.begin_transaction(now, agent, requests);
                 if agent == 0 && self.spec.checkpoint_s > 0.0 {
-                    self.await_checkpoint(now, requests);
+                    self.schedule_checkpoint(now, requests);
                 }
             }
-            None => self.go_on(now, agent, requests),
-            Some(0) => self.log_written(now, requests),
-            Some(1) => self.checkpoint(now, requests),
+            None => self.continue_transaction(now, agent, requests),
+            Some(0) => self.finish_log_write(now, requests),
+            Some(1) => self.begin_checkpoint(now, requests),
             Some(2) => {
-                self.sweep_out -= 1;
-                self.sweep(now, requests);
+                self.sweep_in_flight -= 1;
+                self.write_dirty_pages(now, requests);
             }
-            Some(_) => self.lazy_out -= 1,
+            Some(_) => self.lazy_in_flight -= 1,
         }
     }
 
-    fn begin(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
-        if self.left == 0 {
-            self.over += 1;
+    fn begin_transaction(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
+        if self.transactions_left == 0 {
+            self.finished_users += 1;
             return;
         }
-        self.left -= 1;
-        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.dice));
-        self.operations[TRANSACTION].totals.begun += 1;
-        self.users[agent as usize] =
-            OltpUser { began: time, pages: self.spec.pages, changes: self.spec.changed, commits: false };
-        self.page(time, agent, requests);
+        self.transactions_left -= 1;
+        let time = now.saturating_add(self.spec.think.draw_ns(&mut self.rng));
+        self.operations[TRANSACTION_CLASS].totals.begun += 1;
+        self.users[agent as usize] = OltpUser {
+            begin_ns: time,
+            pages_left: self.spec.pages,
+            changes_left: self.spec.changed,
+            is_committing: false,
+        };
+        self.access_page(time, agent, requests);
     }
 
     /// Accesses the next page of a user's transaction.
-    fn page(&mut self, time: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
-        let first = self.places.draw(agent, PAGE, &mut self.dice);
-        let page = (first - self.data_first) / PAGE;
+    fn access_page(&mut self, time: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
+        let first = self.places.draw(agent, PAGE_BLOCKS, &mut self.rng);
+        let page = (first - self.data_first_block) / PAGE_BLOCKS;
         let user = &mut self.users[agent as usize];
         // selection sampling: each remaining page is changed with probability changes left / pages left
-        if self.dice.next_below(u64::from(user.pages)) < u64::from(user.changes) {
-            user.changes -= 1;
-            self.dirty.set(page);
+        if self.rng.next_below(u64::from(user.pages_left)) < u64::from(user.changes_left) {
+            user.changes_left -= 1;
+            self.dirty.insert(page);
         }
-        user.pages -= 1;
-        let compute = self.spec.compute.draw_ns(&mut self.dice);
-        if self.dice.next_bool(self.spec.hit_share) {
-            requests.push(LoadRequest::processor(time, agent, compute));
+        user.pages_left -= 1;
+        let compute = self.spec.compute.draw_ns(&mut self.rng);
+        if self.rng.next_bool(self.spec.hit_share) {
+            requests.push(LoadRequest::processor_time(time, agent, compute));
             return;
         }
-        self.count(TRANSACTION, PAGE);
+        self.count_request(TRANSACTION_CLASS, PAGE_BLOCKS);
         requests.push(LoadRequest {
-            compute,
-            ..LoadRequest::request(time, agent, self.spec.data.target, Io::read(first, PAGE as u32))
+            compute_ns: compute,
+            ..LoadRequest::awaited_io(time, agent, self.spec.data.target, Io::read(first, PAGE_BLOCKS as u32))
         });
-        self.give_way(time, requests);
+        self.evict_page(time, requests);
     }
 
     /// Evicts a page for the one that is read, and writes it if it is dirty.
-    fn give_way(&mut self, time: Ns, requests: &mut Vec<LoadRequest>) {
-        let share = self.dirty.count() as f64 / self.spec.buffers as f64;
-        if !self.dice.next_bool(share) || self.lazy_out >= self.spec.most_outstanding {
+    fn evict_page(&mut self, time: Ns, requests: &mut Vec<LoadRequest>) {
+        let share = self.dirty.dirty_count() as f64 / self.spec.buffers as f64;
+        if !self.rng.next_bool(share) || self.lazy_in_flight >= self.spec.most_outstanding {
             return;
         }
-        let from = self.dice.next_below(self.dirty.pages());
-        let Some(page) = self.dirty.next(from).or_else(|| self.dirty.next(0)) else { return };
-        self.dirty.clear(page);
-        self.lazy_out += 1;
-        self.count(TRANSACTION, PAGE);
-        let io = Io::write(self.data_first + page * PAGE, PAGE as u32);
-        requests.push(LoadRequest::request(time, self.spec.users + 3, self.spec.data.target, io));
+        let from = self.rng.next_below(self.dirty.page_count());
+        let Some(page) = self.dirty.next_from(from).or_else(|| self.dirty.next_from(0)) else { return };
+        self.dirty.remove(page);
+        self.lazy_in_flight += 1;
+        self.count_request(TRANSACTION_CLASS, PAGE_BLOCKS);
+        let io = Io::write(self.data_first_block + page * PAGE_BLOCKS, PAGE_BLOCKS as u32);
+        requests.push(LoadRequest::awaited_io(time, self.spec.users + 3, self.spec.data.target, io));
     }
 
-    fn go_on(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
+    fn continue_transaction(&mut self, now: Ns, agent: u32, requests: &mut Vec<LoadRequest>) {
         let user = &mut self.users[agent as usize];
-        if user.pages > 0 {
-            self.page(now, agent, requests);
-        } else if self.spec.changed > 0 && !user.commits {
-            user.commits = true;
+        if user.pages_left > 0 {
+            self.access_page(now, agent, requests);
+        } else if self.spec.changed > 0 && !user.is_committing {
+            user.is_committing = true;
             self.committing.push(agent);
-            self.log(now, requests);
+            self.write_log(now, requests);
         } else {
-            self.operations[TRANSACTION].done(user.began, now);
-            self.begin(now, agent, requests);
+            self.operations[TRANSACTION_CLASS].record_done(user.begin_ns, now);
+            self.begin_transaction(now, agent, requests);
         }
     }
 
     /// Writes the log records of all waiting users, up to the largest log write.
-    fn log(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+    fn write_log(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         if self.log_busy || self.committing.is_empty() {
             return;
         }
         let fit = (self.spec.most_log_bytes / self.spec.log_bytes).max(1) as usize;
         let now_written = fit.min(self.committing.len());
-        self.written.extend(self.committing.drain(..now_written));
-        let bytes = self.written.len() as u64 * self.spec.log_bytes;
+        self.log_writing.extend(self.committing.drain(..now_written));
+        let bytes = self.log_writing.len() as u64 * self.spec.log_bytes;
         let blocks = bytes.div_ceil(BLOCK_BYTES);
-        if self.log_next + blocks > self.log_blocks {
-            self.log_next = 0;
+        if self.log_next_block + blocks > self.log_blocks {
+            self.log_next_block = 0;
         }
-        let io = Io::write(self.log_first + self.log_next, blocks as u32);
-        self.log_next += blocks;
+        let io = Io::write(self.log_first_block + self.log_next_block, blocks as u32);
+        self.log_next_block += blocks;
         self.log_busy = true;
-        self.count(TRANSACTION, blocks);
-        requests.push(LoadRequest::request(now, self.spec.users, self.spec.log.target, io));
+        self.count_request(TRANSACTION_CLASS, blocks);
+        requests.push(LoadRequest::awaited_io(now, self.spec.users, self.spec.log.target, io));
     }
 
-    fn log_written(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+    fn finish_log_write(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
         self.log_busy = false;
-        let mut written = std::mem::take(&mut self.written);
+        let mut written = std::mem::take(&mut self.log_writing);
         for agent in written.drain(..) {
-            self.go_on(now, agent, requests);
+            self.continue_transaction(now, agent, requests);
         }
-        self.written = written;
-        self.log(now, requests);
+        self.log_writing = written;
+        self.write_log(now, requests);
     }
 
-    fn await_checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
-        let wait = super::spell::ns(self.spec.checkpoint_s);
-        if !self.finished() {
-            requests.push(LoadRequest::alarm(now.saturating_add(wait), self.spec.users + 1));
+    fn schedule_checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+        let wait = super::duration_distribution::seconds_to_ns(self.spec.checkpoint_s);
+        if !self.is_finished() {
+            requests.push(LoadRequest::alarm_at(now.saturating_add(wait), self.spec.users + 1));
         }
     }
 
-    fn checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
-        (self.sweep, self.sweep_began) = (Some(0), now);
-        self.operations[CHECKPOINT].totals.begun += 1;
-        self.sweep(now, requests);
+    fn begin_checkpoint(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+        (self.sweep_page, self.sweep_begin_ns) = (Some(0), now);
+        self.operations[CHECKPOINT_CLASS].totals.begun += 1;
+        self.write_dirty_pages(now, requests);
     }
 
     /// Goes on writing dirty pages in address order, as far as the limit of writes in flight allows.
-    fn sweep(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
-        let Some(mut from) = self.sweep else { return };
-        while self.sweep_out < self.spec.most_outstanding {
-            let Some(page) = self.dirty.next(from) else {
-                if self.sweep_out == 0 {
-                    self.sweep = None;
-                    self.operations[CHECKPOINT].done(self.sweep_began, now);
-                    self.await_checkpoint(now, requests);
+    fn write_dirty_pages(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+        let Some(mut from) = self.sweep_page else { return };
+        while self.sweep_in_flight < self.spec.most_outstanding {
+            let Some(page) = self.dirty.next_from(from) else {
+                if self.sweep_in_flight == 0 {
+                    self.sweep_page = None;
+                    self.operations[CHECKPOINT_CLASS].record_done(self.sweep_begin_ns, now);
+                    self.schedule_checkpoint(now, requests);
                 } else {
-                    self.sweep = Some(self.dirty.pages());
+                    self.sweep_page = Some(self.dirty.page_count());
                 }
                 return;
             };
             let max_pages = self.spec.most_write_bytes / PAGE_BYTES;
             let mut end = page;
-            while end - page < max_pages && self.dirty.is(end) {
-                self.dirty.clear(end);
+            while end - page < max_pages && self.dirty.contains(end) {
+                self.dirty.remove(end);
                 end += 1;
             }
             from = end;
-            self.sweep_out += 1;
-            let blocks = (end - page) * PAGE;
-            self.count(CHECKPOINT, blocks);
-            let io = Io::write(self.data_first + page * PAGE, blocks as u32);
-            requests.push(LoadRequest::request(now, self.spec.users + 2, self.spec.data.target, io));
+            self.sweep_in_flight += 1;
+            let blocks = (end - page) * PAGE_BLOCKS;
+            self.count_request(CHECKPOINT_CLASS, blocks);
+            let io = Io::write(self.data_first_block + page * PAGE_BLOCKS, blocks as u32);
+            requests.push(LoadRequest::awaited_io(now, self.spec.users + 2, self.spec.data.target, io));
         }
-        self.sweep = Some(from);
+        self.sweep_page = Some(from);
     }
 
-    fn count(&mut self, class: usize, blocks: u64) {
+    fn count_request(&mut self, class: usize, blocks: u64) {
         let totals = &mut self.operations[class].totals;
         totals.requests += 1;
         totals.bytes += blocks * BLOCK_BYTES;
     }
 
-    pub(super) fn users(&self) -> u32 {
+    pub(super) fn user_count(&self) -> u32 {
         self.spec.users
     }
 
-    pub(super) fn finished(&self) -> bool {
-        self.over == self.spec.users
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished_users == self.spec.users
     }
 
     pub(super) fn operations(&self) -> &[Operations] {
@@ -344,9 +354,9 @@ impl Oltp {
     }
 }
 
-fn check(spec: &OltpSpec) -> Result<(), LoadError> {
+fn check_limits(spec: &OltpSpec) -> Result<(), LoadError> {
     let numbers = [
-        ("users", u64::from(spec.users), 1, u64::from(MOST_USERS)),
+        ("users", u64::from(spec.users), 1, u64::from(MAX_USERS)),
         ("pages", u64::from(spec.pages), 1, 1 << 20),
         ("changed", u64::from(spec.changed), 0, u64::from(spec.pages)),
         ("buffers", spec.buffers, 1, 1 << 40),
@@ -366,6 +376,6 @@ fn check(spec: &OltpSpec) -> Result<(), LoadError> {
     if !(0.0..=1e9).contains(&spec.checkpoint_s) {
         return Err(LoadError::new("checkpoint_s", "expected 0 to 1e9 s; 0 means none"));
     }
-    spec.think.check("think")?;
-    spec.compute.check("compute")
+    spec.think.check_limits("think")?;
+    spec.compute.check_limits("compute")
 }

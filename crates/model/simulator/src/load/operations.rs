@@ -5,24 +5,24 @@ use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::place::{Lengths, PlaceGenerator, room, stretch};
+use crate::load::placement::{LengthDistribution, PlaceGenerator, find_target_blocks, resolve_part};
 use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, OperationClass, OperationTransfer, Operations};
 
 /// Largest number of classes of a load, and of transfers of a class.
-const MOST: usize = 1000;
+const MAX_CLASSES: usize = 1000;
 
 /// Largest number of posted requests in flight; the load waits for further ones, as when buffers are full.
-const MOST_POSTED: u32 = 1 << 16;
+const MAX_POSTED_IN_FLIGHT: u32 = 1 << 16;
 
 /// Flag in the agent of a posted request, whose issue and completion are reported with it.
-pub(super) const POSTED: u32 = 1 << 31;
+pub(super) const POSTED_FLAG: u32 = 1 << 31;
 
 /// Classes of operations of a load, ready to draw from, with the counters of each.
 #[derive(Clone, Debug)]
-pub(super) struct OperationBook {
+pub(super) struct OperationRunner {
     classes: Vec<Vec<TransferPlan>>,
     rounds: Vec<u32>,
-    posted_out: u32,
+    posted_in_flight: u32,
     pub(super) operations: Vec<Operations>,
 }
 
@@ -31,10 +31,10 @@ pub(super) struct OperationBook {
 struct TransferPlan {
     target: u16,
     places: PlaceGenerator,
-    reads: Lengths,
-    writes: Lengths,
+    reads: LengthDistribution,
+    writes: LengthDistribution,
     read_share: f64,
-    total: Option<u64>,
+    total_blocks: Option<u64>,
     parallel: u32,
     pause: DurationDistribution,
     compute: DurationDistribution,
@@ -45,42 +45,43 @@ struct TransferPlan {
 /// An operation in flight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OperationFlight {
-    pub(super) began: Ns,
+    pub(super) begin_ns: Ns,
     class: u16,
     transfer: u16,
     write: bool,
     /// Rounds left after this one.
-    rounds: u32,
+    rounds_left: u32,
     /// Pieces in flight.
-    out: u32,
+    pieces_in_flight: u32,
     /// First block of the next piece, and blocks not yet requested.
-    next: u64,
-    left: u64,
+    next_block: u64,
+    blocks_left: u64,
 }
 
 /// Time and agent of the next step of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NextOperation {
-    pub(super) at: Ns,
+pub(super) struct OperationTurn {
+    pub(super) time: Ns,
     /// Agent that waits for the request.
-    pub(super) who: u32,
+    pub(super) agent: u32,
     /// User whose sequential stream is used.
     pub(super) user: u32,
 }
 
-impl OperationBook {
+impl OperationRunner {
     pub(super) fn new(
         classes: &[OperationClass],
         target_blocks: &[u64],
         users: u32,
-    ) -> Result<OperationBook, LoadError> {
-        if classes.is_empty() || classes.len() > MOST {
-            return Err(LoadError::new("classes", format!("{} classes; expected 1 to {MOST}", classes.len())));
+    ) -> Result<OperationRunner, LoadError> {
+        if classes.is_empty() || classes.len() > MAX_CLASSES {
+            return Err(LoadError::new("classes", format!("{} classes; expected 1 to {MAX_CLASSES}", classes.len())));
         }
-        let mut book = OperationBook { classes: Vec::new(), rounds: Vec::new(), posted_out: 0, operations: Vec::new() };
+        let mut book =
+            OperationRunner { classes: Vec::new(), rounds: Vec::new(), posted_in_flight: 0, operations: Vec::new() };
         for class in classes {
-            if class.transfers.is_empty() || class.transfers.len() > MOST || class.rounds == 0 {
-                let why = format!("class `{}` needs 1 to {MOST} transfers and at least one round", class.name);
+            if class.transfers.is_empty() || class.transfers.len() > MAX_CLASSES || class.rounds == 0 {
+                let why = format!("class `{}` needs 1 to {MAX_CLASSES} transfers and at least one round", class.name);
                 return Err(LoadError::new("transfers", why));
             }
             let plans = class.transfers.iter().map(|transfer| TransferPlan::new(transfer, target_blocks, users));
@@ -93,75 +94,75 @@ impl OperationBook {
 
     /// Begins an operation of a class and issues its first requests.
     #[inline]
-    pub(super) fn begin(
+    pub(super) fn begin_operation(
         &mut self,
         class: usize,
-        turn: NextOperation,
+        turn: OperationTurn,
         rng: &mut Rng,
         requests: &mut Vec<LoadRequest>,
     ) -> OperationFlight {
         let mut flight = OperationFlight {
-            began: turn.at,
+            begin_ns: turn.time,
             class: class as u16,
-            rounds: self.rounds[class] - 1,
+            rounds_left: self.rounds[class] - 1,
             ..OperationFlight::default()
         };
         self.operations[class].totals.begun += 1;
-        self.transfer(&mut flight, turn, rng, requests);
+        self.begin_transfer(&mut flight, turn, rng, requests);
         flight
     }
 
     /// Continues an operation after one of its requests is done (or issued, if posted); returns true if that was the
     /// last.
     #[inline]
-    pub(super) fn go_on(
+    pub(super) fn continue_operation(
         &mut self,
         flight: &mut OperationFlight,
-        turn: NextOperation,
+        turn: OperationTurn,
         rng: &mut Rng,
         requests: &mut Vec<LoadRequest>,
     ) -> bool {
-        flight.out = flight.out.saturating_sub(1);
-        if flight.left > 0 {
-            self.piece(flight, turn, rng, requests);
+        flight.pieces_in_flight = flight.pieces_in_flight.saturating_sub(1);
+        if flight.blocks_left > 0 {
+            self.issue_piece(flight, turn, rng, requests);
             return false;
         }
-        if flight.out > 0 {
+        if flight.pieces_in_flight > 0 {
             return false;
         }
         let class = usize::from(flight.class);
         flight.transfer += 1;
         if usize::from(flight.transfer) == self.classes[class].len() {
-            if flight.rounds == 0 {
-                self.operations[class].done(flight.began, turn.at);
+            if flight.rounds_left == 0 {
+                self.operations[class].record_done(flight.begin_ns, turn.time);
                 return true;
             }
-            flight.rounds -= 1;
+            flight.rounds_left -= 1;
             flight.transfer = 0;
         }
-        self.transfer(flight, turn, rng, requests);
+        self.begin_transfer(flight, turn, rng, requests);
         false
     }
 
     /// Returns the agent that goes on; `None` where a posted request was completed, for which no agent waits.
     #[inline]
-    pub(super) fn told(&mut self, agent: u32, cause: Cause) -> Option<u32> {
-        if agent & POSTED != 0 && cause == Cause::Done {
-            self.posted_out -= 1;
+    pub(super) fn resolve_agent(&mut self, agent: u32, cause: Cause) -> Option<u32> {
+        if agent & POSTED_FLAG != 0 && cause == Cause::Done {
+            self.posted_in_flight -= 1;
             return None;
         }
-        Some(agent & !POSTED)
+        Some(agent & !POSTED_FLAG)
     }
 
     /// Counts an arrival that was turned away.
-    pub(super) fn lost(&mut self, class: usize) {
+    pub(super) fn count_lost(&mut self, class: usize) {
         self.operations[class].totals.lost += 1;
     }
 
-    fn transfer(
+    fn begin_transfer(
         &mut self,
         flight: &mut OperationFlight,
-        turn: NextOperation,
+        turn: OperationTurn,
         rng: &mut Rng,
         requests: &mut Vec<LoadRequest>,
     ) {
@@ -171,65 +172,65 @@ impl OperationBook {
             0.0 => true,
             share => rng.next_f64() >= share,
         };
-        match plan.total {
+        match plan.total_blocks {
             None => {
-                flight.left = u64::from(plan.lengths(flight.write).draw(rng));
-                flight.next = plan.places.draw(turn.user, flight.left, rng);
-                let blocks = flight.left as u32;
-                self.ask(flight, blocks, turn, rng, requests);
+                flight.blocks_left = u64::from(plan.lengths_for(flight.write).draw(rng));
+                flight.next_block = plan.places.draw(turn.user, flight.blocks_left, rng);
+                let blocks = flight.blocks_left as u32;
+                self.issue_request(flight, blocks, turn, rng, requests);
             }
             Some(total) => {
-                flight.left = total;
-                flight.next = plan.places.draw(turn.user, total, rng);
+                flight.blocks_left = total;
+                flight.next_block = plan.places.draw(turn.user, total, rng);
                 for _ in 0..work.parallel {
-                    if flight.left > 0 {
-                        self.piece(flight, turn, rng, requests);
+                    if flight.blocks_left > 0 {
+                        self.issue_piece(flight, turn, rng, requests);
                     }
                 }
             }
         }
     }
 
-    fn piece(
+    fn issue_piece(
         &mut self,
         flight: &mut OperationFlight,
-        turn: NextOperation,
+        turn: OperationTurn,
         rng: &mut Rng,
         requests: &mut Vec<LoadRequest>,
     ) {
         let plan = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        let blocks = u64::from(plan.lengths(flight.write).draw(rng)).min(flight.left);
-        self.ask(flight, blocks as u32, turn, rng, requests);
+        let blocks = u64::from(plan.lengths_for(flight.write).draw(rng)).min(flight.blocks_left);
+        self.issue_request(flight, blocks as u32, turn, rng, requests);
     }
 
     #[inline]
-    fn ask(
+    fn issue_request(
         &mut self,
         flight: &mut OperationFlight,
         blocks: u32,
-        turn: NextOperation,
+        turn: OperationTurn,
         rng: &mut Rng,
         requests: &mut Vec<LoadRequest>,
     ) {
         let plan = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        let at = turn.at.saturating_add(plan.pause.draw_ns(rng));
+        let at = turn.time.saturating_add(plan.pause.draw_ns(rng));
         let compute = plan.compute.draw_ns(rng);
-        let posted = plan.posted && self.posted_out < MOST_POSTED;
-        self.posted_out += u32::from(posted);
+        let posted = plan.posted && self.posted_in_flight < MAX_POSTED_IN_FLIGHT;
+        self.posted_in_flight += u32::from(posted);
         requests.push(LoadRequest {
-            at,
-            who: if posted { turn.who | POSTED } else { turn.who },
+            start_ns: at,
+            agent: if posted { turn.agent | POSTED_FLAG } else { turn.agent },
             target: plan.target,
-            io: Io { first: flight.next, blocks, write: flight.write },
+            io: Io { first: flight.next_block, blocks, write: flight.write },
             // posting without any processor time would never let time pass: at least 1 ns
-            compute: if posted { compute.max(1) } else { compute },
+            compute_ns: if posted { compute.max(1) } else { compute },
             cached: plan.cached,
-            tell_issued: posted,
-            wait: true,
+            report_issued: posted,
+            report_done: true,
         });
-        flight.next += u64::from(blocks);
-        flight.left -= u64::from(blocks);
-        flight.out += 1;
+        flight.next_block += u64::from(blocks);
+        flight.blocks_left -= u64::from(blocks);
+        flight.pieces_in_flight += 1;
         let totals = &mut self.operations[usize::from(flight.class)].totals;
         totals.requests += 1;
         totals.bytes += u64::from(blocks) * BLOCK_BYTES;
@@ -238,10 +239,10 @@ impl OperationBook {
 
 impl TransferPlan {
     fn new(transfer: &OperationTransfer, target_blocks: &[u64], users: u32) -> Result<TransferPlan, LoadError> {
-        let size_blocks = room(transfer.target, target_blocks, "target")?;
-        let reads = Lengths::new(&transfer.bytes, "bytes")?;
+        let size_blocks = find_target_blocks(transfer.target, target_blocks, "target")?;
+        let reads = LengthDistribution::new(&transfer.bytes, "bytes")?;
         let writes = match &transfer.write_bytes {
-            Some(sizes) => Lengths::new(sizes, "write_bytes")?,
+            Some(sizes) => LengthDistribution::new(sizes, "write_bytes")?,
             None => reads.clone(),
         };
         let total = match transfer.total_bytes {
@@ -262,21 +263,33 @@ impl TransferPlan {
         if !transfer.align_bytes.is_multiple_of(BLOCK_BYTES) {
             return Err(LoadError::new("align_bytes", "expected a multiple of 512 bytes"));
         }
-        transfer.pause.check("pause")?;
-        transfer.compute.check("compute")?;
-        let longest = total.unwrap_or(u64::from(reads.most().max(writes.most())));
+        transfer.pause.check_limits("pause")?;
+        transfer.compute.check_limits("compute")?;
+        let longest = total.unwrap_or(u64::from(reads.max_blocks().max(writes.max_blocks())));
         let align = match transfer.align_bytes / BLOCK_BYTES {
-            0 => u64::from(reads.least().min(writes.least())),
+            0 => u64::from(reads.min_blocks().min(writes.min_blocks())),
             blocks => blocks,
         };
-        let area = stretch(&transfer.part, size_blocks)?;
+        let area = resolve_part(&transfer.part, size_blocks)?;
         let places = PlaceGenerator::new(&transfer.access, area, align, longest, users)?;
         let OperationTransfer { target, read_share, parallel, pause, compute, cached, posted, .. } = *transfer;
-        Ok(TransferPlan { target, places, reads, writes, read_share, total, parallel, pause, compute, cached, posted })
+        Ok(TransferPlan {
+            target,
+            places,
+            reads,
+            writes,
+            read_share,
+            total_blocks: total,
+            parallel,
+            pause,
+            compute,
+            cached,
+            posted,
+        })
     }
 
     #[inline]
-    fn lengths(&self, write: bool) -> &Lengths {
+    fn lengths_for(&self, write: bool) -> &LengthDistribution {
         if write { &self.writes } else { &self.reads }
     }
 }

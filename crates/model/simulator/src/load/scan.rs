@@ -12,12 +12,12 @@ use diskwright_base::Rng;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::tally::Operations;
+use crate::load::operation_totals::Operations;
 use crate::load::{Cause, DurationDistribution, LoadError, LoadRequest, Region, TargetPart};
 
-const MOST_USERS: u32 = 1 << 16;
-const MOST_WORKERS: u32 = 1 << 15;
-const MOST_FILES: usize = 1024;
+const MAX_USERS: u32 = 1 << 16;
+const MAX_WORKERS: u32 = 1 << 15;
+const MAX_FILES: usize = 1024;
 
 /// A decision support load: users who run one query after another.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,8 +69,8 @@ impl Default for ScanSpec {
 #[derive(Clone, Debug)]
 struct ScanFile {
     target: u16,
-    first: u64,
-    out: u32,
+    first_block: u64,
+    in_flight: u32,
     waiting: VecDeque<(u32, u64)>,
 }
 
@@ -79,19 +79,19 @@ struct ScanWorker {
     user: u32,
     /// Extents: the next to read, the end of the worker's section, then the number of reads in flight or queued and
     /// of extents read and not yet processed.
-    next: u64,
-    end: u64,
-    out: u32,
-    ready: u32,
+    next_extent: u64,
+    end_extent: u64,
+    reads_in_flight: u32,
+    extents_ready: u32,
     computing: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct ScanUser {
-    began: Ns,
-    first: u64,
+    begin_ns: Ns,
+    first_extent: u64,
     /// Worker threads still working on the query.
-    busy: u32,
+    busy_workers: u32,
 }
 
 /// A decision support load in progress. Agents: the users, then for each worker one per file for its reads and one
@@ -101,30 +101,30 @@ pub struct Scan {
     spec: ScanSpec,
     files: Vec<ScanFile>,
     /// Sizes of the database and of a query in extents, and of an extent in blocks.
-    extents: u64,
-    query: u64,
-    extent: u64,
+    database_extents: u64,
+    query_extents: u64,
+    extent_blocks: u64,
     users: Vec<ScanUser>,
     workers: Vec<ScanWorker>,
-    free: Vec<u32>,
+    free_workers: Vec<u32>,
     /// Users whose query waits for a free worker.
     waiting: VecDeque<u32>,
     operations: Vec<Operations>,
-    over: u32,
-    left: u64,
-    dice: Rng,
+    finished_users: u32,
+    queries_left: u64,
+    rng: Rng,
 }
 
 impl Scan {
     pub(super) fn new(spec: &ScanSpec, target_blocks: &[u64], rng: Rng) -> Result<Scan, LoadError> {
-        check(spec)?;
+        check_limits(spec)?;
         let extent = spec.extent_bytes / BLOCK_BYTES;
         let mut files = Vec::new();
         let mut min_extents = u64::MAX;
         for file in &spec.files {
-            let (first, blocks) = file.stretch(target_blocks, "files")?;
+            let (first, blocks) = file.resolve_blocks(target_blocks, "files")?;
             min_extents = min_extents.min(blocks / extent);
-            files.push(ScanFile { target: file.target, first, out: 0, waiting: VecDeque::new() });
+            files.push(ScanFile { target: file.target, first_block: first, in_flight: 0, waiting: VecDeque::new() });
         }
         let extents = min_extents * files.len() as u64;
         let query = spec.query_bytes.div_ceil(spec.extent_bytes);
@@ -134,18 +134,18 @@ impl Scan {
         }
         Ok(Scan {
             files,
-            extents,
-            query,
-            extent,
+            database_extents: extents,
+            query_extents: query,
+            extent_blocks: extent,
             users: vec![ScanUser::default(); spec.users as usize],
             workers: vec![ScanWorker::default(); spec.workers as usize],
-            free: (0..spec.workers).rev().collect(),
+            free_workers: (0..spec.workers).rev().collect(),
             waiting: VecDeque::new(),
             operations: vec![Operations::new("query")],
-            over: 0,
-            left: spec.most_operations.unwrap_or(u64::MAX),
+            finished_users: 0,
+            queries_left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            dice: rng,
+            rng: rng,
         })
     }
 
@@ -153,48 +153,52 @@ impl Scan {
         if let Some(thread) = agent.checked_sub(self.spec.users) {
             let agents_per_worker = self.files.len() as u32 + 1;
             match (thread / agents_per_worker, (thread % agents_per_worker) as usize) {
-                (worker, file) if file < self.files.len() => self.was_read(now, worker, file, requests),
-                (worker, _) => self.computed(now, worker, requests),
+                (worker, file) if file < self.files.len() => self.finish_read(now, worker, file, requests),
+                (worker, _) => self.finish_compute(now, worker, requests),
             }
             return;
         }
         if cause == Cause::Start {
-            self.think(now, agent, requests);
+            self.schedule_query(now, agent, requests);
         } else {
-            self.begin(now, agent, requests);
+            self.begin_query(now, agent, requests);
         }
     }
 
-    fn think(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
-        if self.left == 0 {
-            self.over += 1;
+    fn schedule_query(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
+        if self.queries_left == 0 {
+            self.finished_users += 1;
             return;
         }
-        self.left -= 1;
-        requests.push(LoadRequest::alarm(now.saturating_add(self.spec.think.draw_ns(&mut self.dice)), user));
+        self.queries_left -= 1;
+        requests.push(LoadRequest::alarm_at(now.saturating_add(self.spec.think.draw_ns(&mut self.rng)), user));
     }
 
     /// Begins a user's query, or queues it for a worker.
-    fn begin(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
+    fn begin_query(&mut self, now: Ns, user: u32, requests: &mut Vec<LoadRequest>) {
         self.operations[0].totals.begun += 1;
-        let first = self.dice.next_below(self.extents - self.query + 1);
-        self.users[user as usize] = ScanUser { began: now, first, busy: 0 };
+        let first = self.rng.next_below(self.database_extents - self.query_extents + 1);
+        self.users[user as usize] = ScanUser { begin_ns: now, first_extent: first, busy_workers: 0 };
         self.waiting.push_back(user);
-        self.hand_out(now, requests);
+        self.assign_workers(now, requests);
     }
 
     /// Assigns free workers to waiting queries: up to the degree of parallelism each.
-    fn hand_out(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
-        while !self.free.is_empty() {
+    fn assign_workers(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) {
+        while !self.free_workers.is_empty() {
             let Some(user) = self.waiting.pop_front() else { return };
-            let degree = u64::from(self.spec.degree).min(self.free.len() as u64).min(self.query);
-            let first = self.users[user as usize].first;
-            self.users[user as usize].busy = degree as u32;
+            let degree = u64::from(self.spec.degree).min(self.free_workers.len() as u64).min(self.query_extents);
+            let first = self.users[user as usize].first_extent;
+            self.users[user as usize].busy_workers = degree as u32;
             for part in 0..degree {
-                let Some(worker) = self.free.pop() else { return };
-                let border = |part: u64| first + self.query * part / degree;
-                self.workers[worker as usize] =
-                    ScanWorker { user, next: border(part), end: border(part + 1), ..ScanWorker::default() };
+                let Some(worker) = self.free_workers.pop() else { return };
+                let border = |part: u64| first + self.query_extents * part / degree;
+                self.workers[worker as usize] = ScanWorker {
+                    user,
+                    next_extent: border(part),
+                    end_extent: border(part + 1),
+                    ..ScanWorker::default()
+                };
                 self.read_ahead(now, worker, requests);
             }
         }
@@ -204,86 +208,88 @@ impl Scan {
     fn read_ahead(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         loop {
             let worker = &mut self.workers[number as usize];
-            if worker.next == worker.end || worker.out + worker.ready >= self.spec.ahead {
+            if worker.next_extent == worker.end_extent
+                || worker.reads_in_flight + worker.extents_ready >= self.spec.ahead
+            {
                 return;
             }
-            let extent = worker.next;
-            worker.next += 1;
-            worker.out += 1;
-            let file = self.file_of(extent);
-            if self.files[file].out < self.spec.most_outstanding {
-                self.request(now, number, extent, requests);
+            let extent = worker.next_extent;
+            worker.next_extent += 1;
+            worker.reads_in_flight += 1;
+            let file = self.file_index(extent);
+            if self.files[file].in_flight < self.spec.most_outstanding {
+                self.issue_read(now, number, extent, requests);
             } else {
                 self.files[file].waiting.push_back((number, extent));
             }
         }
     }
 
-    fn was_read(&mut self, now: Ns, number: u32, file: usize, requests: &mut Vec<LoadRequest>) {
+    fn finish_read(&mut self, now: Ns, number: u32, file: usize, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
-        worker.out -= 1;
-        worker.ready += 1;
-        self.files[file].out -= 1;
+        worker.reads_in_flight -= 1;
+        worker.extents_ready += 1;
+        self.files[file].in_flight -= 1;
         if let Some((other, extent)) = self.files[file].waiting.pop_front() {
-            self.request(now, other, extent, requests);
+            self.issue_read(now, other, extent, requests);
         }
-        self.compute(now, number, requests);
+        self.begin_compute(now, number, requests);
     }
 
-    fn file_of(&self, extent: u64) -> usize {
+    fn file_index(&self, extent: u64) -> usize {
         (extent % self.files.len() as u64) as usize
     }
 
-    fn request(&mut self, now: Ns, worker: u32, extent: u64, requests: &mut Vec<LoadRequest>) {
-        let (number, agents_per_worker) = (self.file_of(extent), self.files.len() as u32 + 1);
+    fn issue_read(&mut self, now: Ns, worker: u32, extent: u64, requests: &mut Vec<LoadRequest>) {
+        let (number, agents_per_worker) = (self.file_index(extent), self.files.len() as u32 + 1);
         let file = &mut self.files[number];
-        file.out += 1;
-        let first = file.first + extent / u64::from(agents_per_worker - 1) * self.extent;
+        file.in_flight += 1;
+        let first = file.first_block + extent / u64::from(agents_per_worker - 1) * self.extent_blocks;
         let agent = self.spec.users + worker * agents_per_worker + number as u32;
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
-        totals.bytes += self.extent * BLOCK_BYTES;
-        requests.push(LoadRequest::request(now, agent, file.target, Io::read(first, self.extent as u32)));
+        totals.bytes += self.extent_blocks * BLOCK_BYTES;
+        requests.push(LoadRequest::awaited_io(now, agent, file.target, Io::read(first, self.extent_blocks as u32)));
     }
 
-    fn compute(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
+    fn begin_compute(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
-        if worker.computing || worker.ready == 0 {
+        if worker.computing || worker.extents_ready == 0 {
             return;
         }
-        worker.ready -= 1;
+        worker.extents_ready -= 1;
         worker.computing = true;
-        let compute = self.spec.compute.draw_ns(&mut self.dice);
+        let compute = self.spec.compute.draw_ns(&mut self.rng);
         let agents_per_worker = self.files.len() as u32 + 1;
         let agent = self.spec.users + number * agents_per_worker + agents_per_worker - 1;
-        requests.push(LoadRequest::processor(now, agent, compute));
+        requests.push(LoadRequest::processor_time(now, agent, compute));
         self.read_ahead(now, number, requests);
     }
 
-    fn computed(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
+    fn finish_compute(&mut self, now: Ns, number: u32, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
         worker.computing = false;
-        if worker.next < worker.end || worker.out + worker.ready > 0 {
-            self.compute(now, number, requests);
+        if worker.next_extent < worker.end_extent || worker.reads_in_flight + worker.extents_ready > 0 {
+            self.begin_compute(now, number, requests);
             return;
         }
         let user = worker.user;
-        self.free.push(number);
+        self.free_workers.push(number);
         let query = &mut self.users[user as usize];
-        query.busy -= 1;
-        if query.busy == 0 {
-            self.operations[0].done(query.began, now);
-            self.think(now, user, requests);
+        query.busy_workers -= 1;
+        if query.busy_workers == 0 {
+            self.operations[0].record_done(query.begin_ns, now);
+            self.schedule_query(now, user, requests);
         }
-        self.hand_out(now, requests);
+        self.assign_workers(now, requests);
     }
 
-    pub(super) fn users(&self) -> u32 {
+    pub(super) fn user_count(&self) -> u32 {
         self.spec.users
     }
 
-    pub(super) fn finished(&self) -> bool {
-        self.over == self.spec.users
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished_users == self.spec.users
     }
 
     pub(super) fn operations(&self) -> &[Operations] {
@@ -295,11 +301,11 @@ impl Scan {
     }
 }
 
-fn check(spec: &ScanSpec) -> Result<(), LoadError> {
+fn check_limits(spec: &ScanSpec) -> Result<(), LoadError> {
     let numbers = [
-        ("users", spec.users, MOST_USERS),
-        ("degree", spec.degree, MOST_WORKERS),
-        ("workers", spec.workers, MOST_WORKERS),
+        ("users", spec.users, MAX_USERS),
+        ("degree", spec.degree, MAX_WORKERS),
+        ("workers", spec.workers, MAX_WORKERS),
         ("ahead", spec.ahead, 1 << 16),
         ("most_outstanding", spec.most_outstanding, 1 << 20),
     ];
@@ -311,9 +317,9 @@ fn check(spec: &ScanSpec) -> Result<(), LoadError> {
     if !(BLOCK_BYTES..=1 << 30).contains(&spec.extent_bytes) || !spec.extent_bytes.is_multiple_of(BLOCK_BYTES) {
         return Err(LoadError::new("extent_bytes", "expected a multiple of 512 bytes, from 512 to 1 GiB"));
     }
-    if !(1..=MOST_FILES).contains(&spec.files.len()) {
-        return Err(LoadError::new("files", format!("{} files; expected 1 to {MOST_FILES}", spec.files.len())));
+    if !(1..=MAX_FILES).contains(&spec.files.len()) {
+        return Err(LoadError::new("files", format!("{} files; expected 1 to {MAX_FILES}", spec.files.len())));
     }
-    spec.think.check("think")?;
-    spec.compute.check("compute")
+    spec.think.check_limits("think")?;
+    spec.compute.check_limits("compute")
 }

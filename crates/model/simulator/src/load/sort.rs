@@ -6,15 +6,15 @@ mod plan;
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::tally::Operations;
+use crate::load::operation_totals::Operations;
 use crate::load::{Cause, LoadError, LoadRequest, LoadSpan, Region, TargetPart};
 
 use plan::{Merge, SortPlan};
 
 /// Agents of a sort: the processor (which is started), reads, and writes.
-const PROCESSOR: u32 = 0;
-const READS: u32 = 1;
-const WRITES: u32 = 2;
+const PROCESSOR_AGENT: u32 = 0;
+const READ_AGENT: u32 = 1;
+const WRITE_AGENT: u32 = 2;
 
 /// An external sort.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,23 +101,23 @@ pub struct SortLoad {
     stage: SortStage,
     /// Run being formed, and its blocks read and written so far.
     run: u64,
-    read: u64,
-    written: u64,
+    blocks_read: u64,
+    blocks_written: u64,
     /// Requests in flight; blocks of each completed read that waits for the processor.
-    reads_out: u32,
-    writes_out: u32,
-    ready: std::collections::VecDeque<u32>,
+    reads_in_flight: u32,
+    writes_in_flight: u32,
+    ready_blocks: std::collections::VecDeque<u32>,
     /// Blocks of each read in flight, in order.
-    reading: std::collections::VecDeque<u32>,
+    reading_blocks: std::collections::VecDeque<u32>,
     /// Busy processors, and the blocks they process.
-    computing: u32,
-    computed: u32,
+    busy_processors: u32,
+    computing_blocks: u32,
     /// Merged blocks that are not yet written.
-    pending: u64,
+    pending_blocks: u64,
     merge: Option<Merge>,
     pass: u32,
-    began: Ns,
-    done: bool,
+    begin_ns: Ns,
+    is_done: bool,
     operations: Vec<Operations>,
 }
 
@@ -129,19 +129,19 @@ impl SortLoad {
             plan,
             stage: SortStage::Fill,
             run: 0,
-            read: 0,
-            written: 0,
-            reads_out: 0,
-            writes_out: 0,
-            ready: std::collections::VecDeque::new(),
-            reading: std::collections::VecDeque::new(),
-            computing: 0,
-            computed: 0,
-            pending: 0,
+            blocks_read: 0,
+            blocks_written: 0,
+            reads_in_flight: 0,
+            writes_in_flight: 0,
+            ready_blocks: std::collections::VecDeque::new(),
+            reading_blocks: std::collections::VecDeque::new(),
+            busy_processors: 0,
+            computing_blocks: 0,
+            pending_blocks: 0,
             merge: None,
             pass: 0,
-            began: 0,
-            done: false,
+            begin_ns: 0,
+            is_done: false,
             operations: vec![Operations::new("sort")],
         })
     }
@@ -149,113 +149,117 @@ impl SortLoad {
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         match (cause, agent) {
             (Cause::Start, _) => {
-                self.began = now;
+                self.begin_ns = now;
                 self.operations[0].totals.begun += 1;
             }
-            (_, READS) => {
-                self.reads_out -= 1;
-                self.ready.extend(self.reading.pop_front());
+            (_, READ_AGENT) => {
+                self.reads_in_flight -= 1;
+                self.ready_blocks.extend(self.reading_blocks.pop_front());
             }
-            (_, WRITES) => self.writes_out -= 1,
-            (_, PROCESSOR) => {
-                self.computing -= 1;
-                if self.computing == 0 {
-                    self.computed();
+            (_, WRITE_AGENT) => self.writes_in_flight -= 1,
+            (_, PROCESSOR_AGENT) => {
+                self.busy_processors -= 1;
+                if self.busy_processors == 0 {
+                    self.finish_compute();
                 }
             }
             _ => return,
         }
-        while self.step(now, requests) {}
+        while self.step_stage(now, requests) {}
     }
 
     /// Finishes a piece of processor work.
-    fn computed(&mut self) {
+    fn finish_compute(&mut self) {
         match self.stage {
-            SortStage::Fill if self.read == self.run_blocks() && self.ready.is_empty() && self.reads_out == 0 => {
+            SortStage::Fill
+                if self.blocks_read == self.run_blocks()
+                    && self.ready_blocks.is_empty()
+                    && self.reads_in_flight == 0 =>
+            {
                 self.stage = SortStage::Sort;
             }
-            SortStage::Sort => (self.stage, self.written) = (SortStage::Drain, 0),
-            SortStage::Merge => self.pending += u64::from(std::mem::take(&mut self.computed)),
+            SortStage::Sort => (self.stage, self.blocks_written) = (SortStage::Drain, 0),
+            SortStage::Merge => self.pending_blocks += u64::from(std::mem::take(&mut self.computing_blocks)),
             _ => {}
         }
     }
 
     /// Takes one step that is possible now; returns false if there is none.
-    fn step(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
+    fn step_stage(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         match self.stage {
-            SortStage::Fill => self.fill(now, requests),
-            SortStage::Sort if self.computing == 0 => self.sort(now, requests),
+            SortStage::Fill => self.fill_run(now, requests),
+            SortStage::Sort if self.busy_processors == 0 => self.begin_sort(now, requests),
             SortStage::Sort => false,
-            SortStage::Drain => self.drain(now, requests),
-            SortStage::Merge => self.merge(now, requests),
-            SortStage::End => self.end(now),
+            SortStage::Drain => self.write_run(now, requests),
+            SortStage::Merge => self.merge_runs(now, requests),
+            SortStage::End => self.finish_sort(now),
         }
     }
 
-    fn fill(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
-        if self.read < self.run_blocks() && self.may_read() {
-            let offset = self.plan.run_first(self.run) + self.read;
-            let blocks = self.plan.io_blocks.min(self.run_blocks() - self.read) as u32;
-            self.read += u64::from(blocks);
-            self.issue_read(now, self.spec.input.target, self.plan.input + offset, blocks, requests);
+    fn fill_run(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
+        if self.blocks_read < self.run_blocks() && self.can_read() {
+            let offset = self.plan.run_first_block(self.run) + self.blocks_read;
+            let blocks = self.plan.io_blocks.min(self.run_blocks() - self.blocks_read) as u32;
+            self.blocks_read += u64::from(blocks);
+            self.issue_read(now, self.spec.input.target, self.plan.input_first_block + offset, blocks, requests);
             return true;
         }
-        self.take_in(now, 0.0, requests)
+        self.process_next_read(now, 0.0, requests)
     }
 
     /// Starts the processor on the next completed read.
-    fn take_in(&mut self, now: Ns, compares: f64, requests: &mut Vec<LoadRequest>) -> bool {
-        if self.computing > 0 {
+    fn process_next_read(&mut self, now: Ns, compares: f64, requests: &mut Vec<LoadRequest>) -> bool {
+        if self.busy_processors > 0 {
             return false;
         }
-        let Some(blocks) = self.ready.pop_front() else { return false };
-        let records = self.plan.records(u64::from(blocks));
-        self.computed = blocks;
-        self.compute(now, records * (self.spec.record_s + compares * self.spec.compare_s), 1, requests);
+        let Some(blocks) = self.ready_blocks.pop_front() else { return false };
+        let records = self.plan.record_count(u64::from(blocks));
+        self.computing_blocks = blocks;
+        self.begin_compute(now, records * (self.spec.record_s + compares * self.spec.compare_s), 1, requests);
         true
     }
 
-    fn sort(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
-        let records = self.plan.records(self.run_blocks());
+    fn begin_sort(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
+        let records = self.plan.record_count(self.run_blocks());
         let compares = records * records.max(1.0).log2();
-        self.compute(now, compares * self.spec.compare_s, self.spec.processors, requests);
+        self.begin_compute(now, compares * self.spec.compare_s, self.spec.processors, requests);
         true
     }
 
     /// Starts work that is shared by `processors` processors.
-    fn compute(&mut self, now: Ns, seconds: f64, processors: u32, requests: &mut Vec<LoadRequest>) {
-        let each = super::spell::ns(seconds / f64::from(processors));
-        self.computing = processors;
-        requests.extend((0..processors).map(|_| LoadRequest::processor(now, PROCESSOR, each)));
+    fn begin_compute(&mut self, now: Ns, seconds: f64, processors: u32, requests: &mut Vec<LoadRequest>) {
+        let each = super::duration_distribution::seconds_to_ns(seconds / f64::from(processors));
+        self.busy_processors = processors;
+        requests.extend((0..processors).map(|_| LoadRequest::processor_time(now, PROCESSOR_AGENT, each)));
     }
 
-    fn drain(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
+    fn write_run(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         let all = self.run_blocks();
-        if self.written < all {
-            if self.writes_out >= self.spec.window {
+        if self.blocks_written < all {
+            if self.writes_in_flight >= self.spec.window {
                 return false;
             }
-            let blocks = self.plan.io_blocks.min(all - self.written) as u32;
-            let offset = self.plan.run_first(self.run) + self.written;
-            self.written += u64::from(blocks);
-            let (target, base) = match self.plan.in_memory() {
-                true => (self.spec.output.target, self.plan.output),
-                false => (self.spec.work.target, self.plan.work),
+            let blocks = self.plan.io_blocks.min(all - self.blocks_written) as u32;
+            let offset = self.plan.run_first_block(self.run) + self.blocks_written;
+            self.blocks_written += u64::from(blocks);
+            let (target, base) = match self.plan.is_in_memory() {
+                true => (self.spec.output.target, self.plan.output_first_block),
+                false => (self.spec.work.target, self.plan.work_first_block),
             };
             self.issue_write(now, target, base + offset, blocks, requests);
             return true;
         }
-        if self.waits_for_writes() {
+        if self.must_wait_for_writes() {
             return false;
         }
-        (self.run, self.read) = (self.run + 1, 0);
+        (self.run, self.blocks_read) = (self.run + 1, 0);
         if self.run < self.plan.runs {
             self.stage = SortStage::Fill;
-        } else if self.plan.in_memory() {
+        } else if self.plan.is_in_memory() {
             self.stage = SortStage::End;
-        } else if self.writes_out == 0 {
-            self.span("runs", now);
-            self.merge = Some(Merge::first(&self.plan));
+        } else if self.writes_in_flight == 0 {
+            self.record_span("runs", now);
+            self.merge = Some(Merge::new(&self.plan));
             self.stage = SortStage::Merge;
         } else {
             // the last run is still being written: this stage is entered again when its writes complete
@@ -265,7 +269,7 @@ impl SortLoad {
         true
     }
 
-    fn merge(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
+    fn merge_runs(&mut self, now: Ns, requests: &mut Vec<LoadRequest>) -> bool {
         let Some(mut merge) = self.merge.take() else { return false };
         let stepped = self.merge_step(now, &mut merge, requests);
         self.merge = Some(merge);
@@ -274,98 +278,101 @@ impl SortLoad {
 
     fn merge_step(&mut self, now: Ns, merge: &mut Merge, requests: &mut Vec<LoadRequest>) -> bool {
         let io = self.plan.io_blocks;
-        let last = merge.all_read() && self.reads_out == 0 && self.ready.is_empty() && self.computing == 0;
-        let full = self.pending >= io || (last && self.pending > 0);
-        if full && self.writes_out < self.spec.window {
-            let blocks = self.pending.min(io) as u32;
-            self.pending -= u64::from(blocks);
-            let (target, first) = merge.place_written(&self.plan, &self.spec, u64::from(blocks));
+        let last = merge.is_all_read()
+            && self.reads_in_flight == 0
+            && self.ready_blocks.is_empty()
+            && self.busy_processors == 0;
+        let full = self.pending_blocks >= io || (last && self.pending_blocks > 0);
+        if full && self.writes_in_flight < self.spec.window {
+            let blocks = self.pending_blocks.min(io) as u32;
+            self.pending_blocks -= u64::from(blocks);
+            let (target, first) = merge.next_write(&self.plan, &self.spec, u64::from(blocks));
             self.issue_write(now, target, first, blocks, requests);
             return true;
         }
-        if !merge.all_read() && self.may_read() {
-            let (first, blocks) = merge.place_read(&self.plan);
+        if !merge.is_all_read() && self.can_read() {
+            let (first, blocks) = merge.next_read(&self.plan);
             self.issue_read(now, self.spec.work.target, first, blocks, requests);
             return true;
         }
         if full {
             return false;
         }
-        if last && self.pending == 0 && self.writes_out == 0 {
-            return self.merge_on(now, merge);
+        if last && self.pending_blocks == 0 && self.writes_in_flight == 0 {
+            return self.finish_group(now, merge);
         }
-        self.take_in(now, f64::from(merge.fan_in()).log2(), requests)
+        self.process_next_read(now, f64::from(merge.fan_in()).log2(), requests)
     }
 
     /// Goes on after a merged group: with the next group, the next pass, or the end.
-    fn merge_on(&mut self, now: Ns, merge: &mut Merge) -> bool {
+    fn finish_group(&mut self, now: Ns, merge: &mut Merge) -> bool {
         if merge.next_group(&self.plan) {
             return true;
         }
         self.pass += 1;
-        self.span(&format!("merge {}", self.pass), now);
+        self.record_span(&format!("merge {}", self.pass), now);
         if !merge.next_pass(&self.plan) {
             self.stage = SortStage::End;
         }
         true
     }
 
-    fn end(&mut self, now: Ns) -> bool {
-        if !self.done && self.writes_out == 0 {
-            self.done = true;
-            if self.plan.in_memory() {
-                self.span("in memory", now);
+    fn finish_sort(&mut self, now: Ns) -> bool {
+        if !self.is_done && self.writes_in_flight == 0 {
+            self.is_done = true;
+            if self.plan.is_in_memory() {
+                self.record_span("in memory", now);
             }
-            self.operations[0].done(self.began, now);
+            self.operations[0].record_done(self.begin_ns, now);
         }
         false
     }
 
     /// Returns true if a read may be issued; with a window of 1 nothing overlaps.
-    fn may_read(&self) -> bool {
-        let ahead = self.reads_out + self.ready.len() as u32;
-        let is_idle = self.computing == 0 && self.writes_out == 0;
+    fn can_read(&self) -> bool {
+        let ahead = self.reads_in_flight + self.ready_blocks.len() as u32;
+        let is_idle = self.busy_processors == 0 && self.writes_in_flight == 0;
         ahead < self.spec.window && (self.spec.window > 1 || is_idle)
     }
 
-    fn waits_for_writes(&self) -> bool {
-        self.spec.window == 1 && self.writes_out > 0
+    fn must_wait_for_writes(&self) -> bool {
+        self.spec.window == 1 && self.writes_in_flight > 0
     }
 
     fn run_blocks(&self) -> u64 {
         self.plan.run_blocks(self.run)
     }
 
-    fn span(&mut self, name: &str, to: Ns) {
+    fn record_span(&mut self, name: &str, to: Ns) {
         let spans = &mut self.operations[0].spans;
-        let from = spans.last().map_or(self.began, |span| span.to);
+        let from = spans.last().map_or(self.begin_ns, |span| span.to);
         spans.push(LoadSpan { name: name.to_owned(), from, to });
     }
 
     fn issue_read(&mut self, now: Ns, target: u16, first: u64, blocks: u32, requests: &mut Vec<LoadRequest>) {
-        self.reads_out += 1;
-        self.reading.push_back(blocks);
-        self.issue(now, READS, target, Io::read(first, blocks), requests);
+        self.reads_in_flight += 1;
+        self.reading_blocks.push_back(blocks);
+        self.issue_request(now, READ_AGENT, target, Io::read(first, blocks), requests);
     }
 
     fn issue_write(&mut self, now: Ns, target: u16, first: u64, blocks: u32, requests: &mut Vec<LoadRequest>) {
-        self.writes_out += 1;
-        self.issue(now, WRITES, target, Io::write(first, blocks), requests);
+        self.writes_in_flight += 1;
+        self.issue_request(now, WRITE_AGENT, target, Io::write(first, blocks), requests);
     }
 
-    fn issue(&mut self, now: Ns, agent: u32, target: u16, io: Io, requests: &mut Vec<LoadRequest>) {
+    fn issue_request(&mut self, now: Ns, agent: u32, target: u16, io: Io, requests: &mut Vec<LoadRequest>) {
         let totals = &mut self.operations[0].totals;
         totals.requests += 1;
         totals.bytes += u64::from(io.blocks) * BLOCK_BYTES;
-        requests.push(LoadRequest { cached: self.spec.cached, ..LoadRequest::request(now, agent, target, io) });
+        requests.push(LoadRequest { cached: self.spec.cached, ..LoadRequest::awaited_io(now, agent, target, io) });
     }
 
-    pub(super) fn users(&self) -> u32 {
+    pub(super) fn user_count(&self) -> u32 {
         1
     }
 
-    pub(super) fn finished(&self) -> bool {
-        self.done
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_done
     }
 
     pub(super) fn operations(&self) -> &[Operations] {

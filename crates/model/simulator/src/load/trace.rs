@@ -7,24 +7,24 @@ use diskwright_base::{Operation, Request};
 
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
-use crate::load::slots::Slots;
-use crate::load::tally::Operations;
+use crate::load::operation_totals::Operations;
+use crate::load::slot_pool::SlotPool;
 use crate::load::{Cause, LoadError, LoadRequest};
 
 /// Largest number of requests in flight in an open replay.
-const MOST: u32 = 1 << 22;
+const MAX_IN_FLIGHT: u32 = 1 << 22;
 /// Agent of the timer of an open replay; requests in flight have the agents from 1 on.
-const CLOCK: u32 = 0;
+const TIMER_AGENT: u32 = 0;
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRequest {
     /// Arrival time since the start of the trace, ns.
-    pub at: Ns,
+    pub arrival_ns: Ns,
     /// Time from the completion of the previous request to this one's arrival, ns; 0 where unknown.
-    pub pause: Ns,
+    pub pause_ns: Ns,
     /// First block.
-    pub first: u64,
+    pub first_block: u64,
     /// Number of blocks, at least one.
     pub blocks: u32,
     /// Index of the target.
@@ -66,7 +66,7 @@ pub struct TraceSpec {
 impl TraceSpec {
     /// Converts imported requests, each device to a target in the order of the device numbers, and leaves out
     /// flushes and discards. The second value is the number of requests left out.
-    pub fn record(requests: impl IntoIterator<Item = Request>) -> (Vec<TraceRequest>, u64) {
+    pub fn from_requests(requests: impl IntoIterator<Item = Request>) -> (Vec<TraceRequest>, u64) {
         let (mut recorded, mut left_out) = (Vec::new(), 0);
         let (mut start, mut before): (Option<i64>, Option<i64>) = (None, None);
         for request in requests {
@@ -79,9 +79,9 @@ impl TraceSpec {
             let first = request.offset_bytes / BLOCK_BYTES;
             let end = request.end_bytes().div_ceil(BLOCK_BYTES);
             recorded.push(TraceRequest {
-                at: since(start).unwrap_or(0),
-                pause: before.and_then(since).unwrap_or(0),
-                first,
+                arrival_ns: since(start).unwrap_or(0),
+                pause_ns: before.and_then(since).unwrap_or(0),
+                first_block: first,
                 blocks: u32::try_from(end - first).unwrap_or(u32::MAX),
                 target: request.device,
                 write: request.operation == Operation::Write,
@@ -89,7 +89,7 @@ impl TraceSpec {
             before = request.completion_time_ns();
         }
         // importers keep the order of the trace, which may not be the order of arrival
-        recorded.sort_by_key(|request| request.at);
+        recorded.sort_by_key(|request| request.arrival_ns);
         (recorded, left_out)
     }
 }
@@ -100,13 +100,13 @@ pub struct TraceReplay {
     requests: Arc<[TraceRequest]>,
     timing: Timing,
     cached: bool,
-    rooms: Vec<u64>,
-    next: usize,
-    under_way: Slots<(Ns, bool)>,
+    target_blocks: Vec<u64>,
+    next_request: usize,
+    open_in_flight: SlotPool<(Ns, bool)>,
     operations: Vec<Operations>,
     /// Workers of a closed replay that have finished, and the request (start time, write) of each worker.
-    over: u32,
-    lanes: Vec<(Ns, bool)>,
+    finished_workers: u32,
+    closed_in_flight: Vec<(Ns, bool)>,
 }
 
 impl TraceReplay {
@@ -126,30 +126,30 @@ impl TraceReplay {
                 let why = format!("request {number} goes to device {} of {devices}, counted from 0", request.target);
                 return Err(LoadError::new("requests", why));
             };
-            let ends = request.first.checked_add(u64::from(request.blocks));
+            let ends = request.first_block.checked_add(u64::from(request.blocks));
             let fits =
                 ends.is_some_and(|end| end <= *size_blocks) || (spec.fold && u64::from(request.blocks) <= *size_blocks);
             if request.blocks == 0 || !fits {
                 let why = format!(
                     "request {number}, {} blocks from {}, does not fit in a target of {size_blocks}; use `fold`",
-                    request.blocks, request.first
+                    request.blocks, request.first_block
                 );
                 return Err(LoadError::new("requests", why));
             }
         }
-        if !spec.requests.is_sorted_by_key(|request| request.at) {
+        if !spec.requests.is_sorted_by_key(|request| request.arrival_ns) {
             return Err(LoadError::new("requests", "requests must be in order of time"));
         }
         Ok(TraceReplay {
             requests: Arc::clone(&spec.requests),
             timing: spec.timing,
             cached: spec.cached,
-            rooms: target_blocks.to_vec(),
-            next: 0,
-            under_way: Slots::new(MOST),
+            target_blocks: target_blocks.to_vec(),
+            next_request: 0,
+            open_in_flight: SlotPool::new(MAX_IN_FLIGHT),
             operations: ["read", "write"].map(Operations::new).into(),
-            over: 0,
-            lanes: vec![(0, false); workers as usize],
+            finished_workers: 0,
+            closed_in_flight: vec![(0, false); workers as usize],
         })
     }
 
@@ -161,66 +161,66 @@ impl TraceReplay {
     }
 
     fn next_open(&mut self, now: Ns, agent: u32, cause: Cause, scale: f64, requests: &mut Vec<LoadRequest>) {
-        if agent != CLOCK {
-            if let Some(&mut (began, write)) = self.under_way.get(agent) {
-                self.operations[usize::from(write)].done(began, now);
-                self.under_way.give(agent);
+        if agent != TIMER_AGENT {
+            if let Some(&mut (began, write)) = self.open_in_flight.get(agent) {
+                self.operations[usize::from(write)].record_done(began, now);
+                self.open_in_flight.free_slot(agent);
             }
             return;
         }
-        if cause == Cause::Done && self.next < self.requests.len() {
-            let request = self.requests[self.next];
-            self.next += 1;
-            match self.under_way.take() {
+        if cause == Cause::Done && self.next_request < self.requests.len() {
+            let request = self.requests[self.next_request];
+            self.next_request += 1;
+            match self.open_in_flight.allocate_slot() {
                 Some(slot) => {
-                    self.ask(now, slot, request, requests);
-                    if let Some(place) = self.under_way.get(slot) {
+                    self.issue_request(now, slot, request, requests);
+                    if let Some(place) = self.open_in_flight.get(slot) {
                         *place = (now, request.write);
                     }
                 }
                 None => self.operations[usize::from(request.write)].totals.lost += 1,
             }
         }
-        if let Some(request) = self.requests.get(self.next) {
-            let time = if scale == 1.0 { request.at } else { (request.at as f64 * scale) as Ns };
-            requests.push(LoadRequest::alarm(time.max(now), CLOCK));
+        if let Some(request) = self.requests.get(self.next_request) {
+            let time = if scale == 1.0 { request.arrival_ns } else { (request.arrival_ns as f64 * scale) as Ns };
+            requests.push(LoadRequest::alarm_at(time.max(now), TIMER_AGENT));
         }
     }
 
     fn next_closed(&mut self, now: Ns, agent: u32, cause: Cause, scale: f64, requests: &mut Vec<LoadRequest>) {
-        let Some(&(began, write)) = self.lanes.get(agent as usize) else { return };
+        let Some(&(began, write)) = self.closed_in_flight.get(agent as usize) else { return };
         if cause == Cause::Done {
-            self.operations[usize::from(write)].done(began, now);
+            self.operations[usize::from(write)].record_done(began, now);
         }
-        let Some(&request) = self.requests.get(self.next) else {
-            self.over += 1;
+        let Some(&request) = self.requests.get(self.next_request) else {
+            self.finished_workers += 1;
             return;
         };
-        self.next += 1;
-        let pause = if cause == Cause::Start { 0.0 } else { request.pause as f64 * scale };
+        self.next_request += 1;
+        let pause = if cause == Cause::Start { 0.0 } else { request.pause_ns as f64 * scale };
         let time = now.saturating_add(pause as Ns);
-        self.lanes[agent as usize] = (time, request.write);
-        self.ask(time, agent, request, requests);
+        self.closed_in_flight[agent as usize] = (time, request.write);
+        self.issue_request(time, agent, request, requests);
     }
 
-    fn ask(&mut self, time: Ns, agent: u32, request: TraceRequest, requests: &mut Vec<LoadRequest>) {
-        let last = self.rooms[usize::from(request.target)] - u64::from(request.blocks);
-        let first = if request.first > last { request.first % (last + 1) } else { request.first };
+    fn issue_request(&mut self, time: Ns, agent: u32, request: TraceRequest, requests: &mut Vec<LoadRequest>) {
+        let last = self.target_blocks[usize::from(request.target)] - u64::from(request.blocks);
+        let first = if request.first_block > last { request.first_block % (last + 1) } else { request.first_block };
         let io = Io { first, blocks: request.blocks, write: request.write };
         let totals = &mut self.operations[usize::from(request.write)].totals;
         totals.begun += 1;
         totals.requests += 1;
         totals.bytes += u64::from(request.blocks) * BLOCK_BYTES;
-        requests.push(LoadRequest { cached: self.cached, ..LoadRequest::request(time, agent, request.target, io) });
+        requests.push(LoadRequest { cached: self.cached, ..LoadRequest::awaited_io(time, agent, request.target, io) });
     }
 
-    pub(super) fn users(&self) -> u32 {
-        self.lanes.len().max(1) as u32
+    pub(super) fn user_count(&self) -> u32 {
+        self.closed_in_flight.len().max(1) as u32
     }
 
-    pub(super) fn finished(&self) -> bool {
-        let all = self.next == self.requests.len();
-        all && self.under_way.is_empty() && self.over as usize == self.lanes.len()
+    pub(super) fn is_finished(&self) -> bool {
+        let all = self.next_request == self.requests.len();
+        all && self.open_in_flight.is_empty() && self.finished_workers as usize == self.closed_in_flight.len()
     }
 
     pub(super) fn operations(&self) -> &[Operations] {

@@ -9,17 +9,17 @@ pub(super) enum Parent {
     /// A user of a load; `notify` if the load needs to know when the request is issued.
     Load { load: u16, user: u32, notify: bool },
     /// A load whose user does not wait for the request.
-    Posted { load: u16, user: u32, notify: bool },
+    PostedLoad { load: u16, user: u32, notify: bool },
     /// A cache, with its own number for the I/O.
-    Fetch { cache: u16, number: u32 },
+    CacheIo { cache: u16, number: u32 },
     /// An array: a member I/O of a flight.
-    Flight { array: u16, number: u32, member: u16 },
+    MemberIo { array: u16, number: u32, member: u16 },
     /// A request that was split into parts.
     Part { job: u32 },
     /// An external client of one of the served targets, with the client's tag.
-    Outside { tag: u32, target: u16 },
+    External { tag: u32, target: u16 },
     /// An order that was sent to several targets and continues when all are done.
-    Every { job: u32 },
+    FanOut { job: u32 },
     /// A rebuild or a scrub.
     Background { array: u16, round: u32 },
     /// Several writes of an array combined into one: the number of their group.
@@ -33,7 +33,7 @@ pub enum JobPurpose {
     Transfer,
     /// A write with forced unit access: it completes when it is on the media. It is a write followed by a flush of its
     /// target, so data that others wrote before reach the media with it.
-    Through,
+    FuaWrite,
     /// Everything acknowledged before must reach the media; its I/O is ignored.
     Flush,
     /// The range of its I/O is no longer needed.
@@ -44,13 +44,13 @@ impl JobPurpose {
     /// True for reads and writes; flushes and trims are orders without data.
     #[inline]
     pub fn moves_data(self) -> bool {
-        matches!(self, JobPurpose::Transfer | JobPurpose::Through)
+        matches!(self, JobPurpose::Transfer | JobPurpose::FuaWrite)
     }
 }
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SimulationJob {
+pub(super) struct Job {
     /// The requested I/O.
     pub io: Io,
     /// Its current step, or the next one.
@@ -59,19 +59,19 @@ pub(super) struct SimulationJob {
     /// writes.
     pub parts: u32,
     /// Start of its response time.
-    pub began: Ns,
+    pub began_ns: Ns,
     /// Arrival at its current station, drive or channel.
-    pub came: Ns,
+    pub arrived_ns: Ns,
     /// Processor time that the program needs first, ns.
-    pub compute: Ns,
+    pub compute_ns: Ns,
     /// The parent that waits for it.
     pub parent: Parent,
     /// Arrival at its array.
-    pub came_to_array: Ns,
+    pub arrived_at_array_ns: Ns,
     /// Its progress at its array.
     pub phase: ArrayPhase,
     /// Its purpose.
-    pub what: JobPurpose,
+    pub purpose: JobPurpose,
 }
 
 /// Progress of a request at an array.
@@ -80,49 +80,49 @@ pub(super) enum ArrayPhase {
     /// It has just arrived.
     New,
     /// Its parity was computed before any write.
-    Before,
+    ParityComputed,
     /// Its parity was computed from the data read.
-    Between,
+    UpdateComputed,
     /// Lost data were computed from the data read, or it failed.
-    Last,
+    Finishing,
 }
 
-impl SimulationJob {
+impl Job {
     /// A job at the beginning of a path.
     #[inline]
-    pub fn new(io: Io, step: u32, parent: Parent) -> SimulationJob {
-        SimulationJob {
+    pub fn new(io: Io, step: u32, parent: Parent) -> Job {
+        Job {
             io,
             step,
             parts: 0,
-            began: 0,
-            came: 0,
-            compute: 0,
+            began_ns: 0,
+            arrived_ns: 0,
+            compute_ns: 0,
             parent,
-            came_to_array: 0,
+            arrived_at_array_ns: 0,
             phase: ArrayPhase::New,
-            what: JobPurpose::Transfer,
+            purpose: JobPurpose::Transfer,
         }
     }
 
     /// Returns the I/O as it moves over buses and channels: orders move no data.
     #[inline]
-    pub fn moved(&self) -> Io {
-        if self.what.moves_data() { self.io } else { Io { blocks: 0, ..self.io } }
+    pub fn transferred_io(&self) -> Io {
+        if self.purpose.moves_data() { self.io } else { Io { blocks: 0, ..self.io } }
     }
 }
 
 /// Jobs by number. Numbers are reused, so nothing is allocated once the largest number of concurrent jobs was reached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
-    jobs: Vec<SimulationJob>,
+    jobs: Vec<Job>,
     free: Vec<u32>,
 }
 
 impl Jobs {
     /// Adds a job and returns its number.
     #[inline]
-    pub fn add(&mut self, job: SimulationJob) -> u32 {
+    pub fn insert(&mut self, job: Job) -> u32 {
         match self.free.pop() {
             Some(number) => {
                 self.jobs[number as usize] = job;
@@ -148,16 +148,16 @@ impl Jobs {
 }
 
 impl std::ops::Index<u32> for Jobs {
-    type Output = SimulationJob;
+    type Output = Job;
     #[inline]
-    fn index(&self, number: u32) -> &SimulationJob {
+    fn index(&self, number: u32) -> &Job {
         &self.jobs[number as usize]
     }
 }
 
 impl std::ops::IndexMut<u32> for Jobs {
     #[inline]
-    fn index_mut(&mut self, number: u32) -> &mut SimulationJob {
+    fn index_mut(&mut self, number: u32) -> &mut Job {
         &mut self.jobs[number as usize]
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct ResponseSteps {
 impl ResponseSteps {
     /// Counts a response.
     #[inline]
-    pub fn record(&mut self, operation: LatencyOperation, response: Ns) {
+    pub fn record_response(&mut self, operation: LatencyOperation, response: Ns) {
         let counts = &mut self.counts[operation as usize];
         if counts.is_empty() {
             counts.resize(STEP_COUNT, 0);
@@ -41,7 +41,7 @@ impl ResponseSteps {
     }
 
     /// Returns the distributions as those of a disk with this name.
-    pub fn of(&self, disk: &str) -> impl Iterator<Item = DiskLatency> {
+    pub fn disk_latencies(&self, disk: &str) -> impl Iterator<Item = DiskLatency> {
         LatencyOperation::ALL.into_iter().filter_map(move |operation| {
             let counts = self.counts[operation as usize].iter().copied().enumerate();
             let steps: Vec<(usize, u64)> = counts.filter(|(_, count)| *count > 0).collect();
@@ -52,27 +52,27 @@ impl ResponseSteps {
 
 /// Latency distributions of all disks.
 #[derive(Debug, Default)]
-pub(super) struct LatencyWatch {
+pub(super) struct LatencyRecorder {
     /// True if samples are taken.
-    pub on: bool,
+    pub is_enabled: bool,
     pub drives: Vec<ResponseSteps>,
     pub arrays: Vec<ResponseSteps>,
 }
 
-impl LatencyWatch {
+impl LatencyRecorder {
     /// Records a response of a drive.
     #[inline]
-    pub fn drive(&mut self, drive: u32, operation: LatencyOperation, response: Ns) {
-        if self.on {
-            record(&mut self.drives, drive as usize, operation, response);
+    pub fn record_drive(&mut self, drive: u32, operation: LatencyOperation, response: Ns) {
+        if self.is_enabled {
+            record_disk(&mut self.drives, drive as usize, operation, response);
         }
     }
 
     /// Records a response of an array.
     #[inline]
-    pub fn array(&mut self, array: u16, operation: LatencyOperation, response: Ns) {
-        if self.on {
-            record(&mut self.arrays, usize::from(array), operation, response);
+    pub fn record_array(&mut self, array: u16, operation: LatencyOperation, response: Ns) {
+        if self.is_enabled {
+            record_disk(&mut self.arrays, usize::from(array), operation, response);
         }
     }
 
@@ -82,14 +82,14 @@ impl LatencyWatch {
     }
 }
 
-fn record(disks: &mut Vec<ResponseSteps>, index: usize, operation: LatencyOperation, response: Ns) {
+fn record_disk(disks: &mut Vec<ResponseSteps>, index: usize, operation: LatencyOperation, response: Ns) {
     if disks.len() <= index {
         disks.resize_with(index + 1, ResponseSteps::default);
     }
-    disks[index].record(operation, response);
+    disks[index].record_response(operation, response);
 }
 
 /// Returns the operation of a transfer.
-pub(super) fn of_transfer(is_write: bool) -> LatencyOperation {
+pub(super) fn transfer_operation(is_write: bool) -> LatencyOperation {
     if is_write { LatencyOperation::SyncWrite } else { LatencyOperation::Read }
 }

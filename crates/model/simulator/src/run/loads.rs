@@ -2,9 +2,9 @@
 
 use diskwright_base::Histogram;
 
-use super::job::{Parent, SimulationJob};
+use super::job::{Job, Parent};
 use super::path::PathStart;
-use super::{Counts, Simulation, SimulationEvent};
+use super::{Event, IoCounts, Simulation};
 use crate::Ns;
 use crate::io::Io;
 use crate::load::{Cause, Load, LoadRequest};
@@ -15,103 +15,103 @@ pub(super) struct LoadRun {
     pub load: Load,
     /// The path to each target, past the file cache and through it.
     pub paths: Vec<(PathStart, PathStart)>,
-    pub counts: Counts,
+    pub counts: IoCounts,
     /// Response times of this interval, ns.
-    pub recent: Histogram,
+    pub interval_responses: Histogram,
     /// Response times since the start of counting, ns.
-    pub all: Histogram,
+    pub all_responses: Histogram,
 }
 
 /// Load requests that have not begun, by number.
 #[derive(Default)]
 pub(super) struct PendingRequests {
-    asks: Vec<(u16, LoadRequest)>,
+    requests: Vec<(u16, LoadRequest)>,
     free: Vec<u32>,
     /// Buffer that a load pushes its requests into.
     buffer: Vec<LoadRequest>,
 }
 
 impl PendingRequests {
-    fn add(&mut self, load: u16, request: LoadRequest) -> u32 {
+    fn insert(&mut self, load: u16, request: LoadRequest) -> u32 {
         match self.free.pop() {
             Some(number) => {
-                self.asks[number as usize] = (load, request);
+                self.requests[number as usize] = (load, request);
                 number
             }
             None => {
-                self.asks.push((load, request));
-                (self.asks.len() - 1) as u32
+                self.requests.push((load, request));
+                (self.requests.len() - 1) as u32
             }
         }
     }
 
-    fn take(&mut self, number: u32) -> (u16, LoadRequest) {
+    fn remove(&mut self, number: u32) -> (u16, LoadRequest) {
         self.free.push(number);
-        self.asks[number as usize]
+        self.requests[number as usize]
     }
 }
 
 impl Simulation {
     /// Advances a user of a load, and begins or schedules its next requests.
-    pub(super) fn load_next(&mut self, now: Ns, load: u16, user: u32, cause: Cause) {
-        let mut buffer = std::mem::take(&mut self.asks.buffer);
+    pub(super) fn advance_load_user(&mut self, now: Ns, load: u16, user: u32, cause: Cause) {
+        let mut buffer = std::mem::take(&mut self.pending_requests.buffer);
         self.loads[usize::from(load)].load.next(now, user, cause, &mut buffer);
         for request in buffer.drain(..) {
-            if request.at > now || cause != Cause::Done {
-                let number = self.asks.add(load, request);
-                self.events.schedule(request.at, SimulationEvent::Ask { number });
+            if request.start_ns > now || cause != Cause::Done {
+                let number = self.pending_requests.insert(load, request);
+                self.events.schedule(request.start_ns, Event::LoadArrive { number });
             } else {
-                self.begin(now, load, request);
+                self.begin_load_request(now, load, request);
             }
         }
-        self.asks.buffer = buffer;
-        if self.loads[usize::from(load)].load.finished() {
-            self.over = self.loads.iter().all(|run| run.load.finished());
+        self.pending_requests.buffer = buffer;
+        if self.loads[usize::from(load)].load.is_finished() {
+            self.is_finished = self.loads.iter().all(|run| run.load.is_finished());
         }
     }
 
     /// Begins a load request whose time has come.
-    pub(super) fn asked(&mut self, now: Ns, number: u32) {
-        let (load, request) = self.asks.take(number);
-        self.begin(now, load, request);
+    pub(super) fn begin_pending_request(&mut self, now: Ns, number: u32) {
+        let (load, request) = self.pending_requests.remove(number);
+        self.begin_load_request(now, load, request);
     }
 
-    fn begin(&mut self, now: Ns, load: u16, request: LoadRequest) {
-        let parent = if request.wait {
-            Parent::Load { load, user: request.who, notify: request.tell_issued }
+    fn begin_load_request(&mut self, now: Ns, load: u16, request: LoadRequest) {
+        let parent = if request.report_done {
+            Parent::Load { load, user: request.agent, notify: request.report_issued }
         } else {
-            Parent::Posted { load, user: request.who, notify: request.tell_issued }
+            Parent::PostedLoad { load, user: request.agent, notify: request.report_issued }
         };
         let start = match self.loads[usize::from(load)].paths.get(usize::from(request.target)) {
             Some((_, through)) if request.cached => *through,
             Some((past, _)) => *past,
-            None => self.end,
+            None => self.end_path,
         };
-        let job = self.jobs.add(SimulationJob {
-            compute: request.compute,
-            began: now,
-            came: now,
-            ..SimulationJob::new(request.io, start, parent)
+        let job = self.jobs.insert(Job {
+            compute_ns: request.compute_ns,
+            began_ns: now,
+            arrived_ns: now,
+            ..Job::new(request.io, start, parent)
         });
-        self.advance(now, job);
+        self.advance_job(now, job);
     }
 
     /// Notifies a load that a request has had its processor time, if the load needs to know.
-    pub(super) fn issued(&mut self, now: Ns, job: u32) {
+    pub(super) fn notify_issued(&mut self, now: Ns, job: u32) {
         match self.jobs[job].parent {
-            Parent::Load { load, user, notify: true } | Parent::Posted { load, user, notify: true } => {
-                self.load_next(now, load, user, Cause::Issued);
+            Parent::Load { load, user, notify: true } | Parent::PostedLoad { load, user, notify: true } => {
+                self.advance_load_user(now, load, user, Cause::Issued);
             }
             _ => {}
         }
     }
 
     /// Counts a completed request of a load.
-    pub(super) fn load_done(&mut self, now: Ns, load: u16, io: &Io, began: Ns) {
+    pub(super) fn complete_load_request(&mut self, now: Ns, load: u16, io: &Io, began: Ns) {
         let run = &mut self.loads[usize::from(load)];
         if io.blocks > 0 {
-            run.counts.add(io, now - began);
-            run.recent.record(now - began);
+            run.counts.add_transfer(io, now - began);
+            run.interval_responses.record(now - began);
         }
     }
 }

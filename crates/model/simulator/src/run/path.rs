@@ -2,19 +2,19 @@
 //! loop knows nothing of hosts, buses and controllers.
 
 use crate::Ns;
-use crate::io::{BLOCK_BYTES, Io, transfer_time};
+use crate::io::{BLOCK_BYTES, Io, transfer_time_ns};
 
 /// Cost of a visit to a station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct VisitCost {
     /// Per visit, ns.
-    pub fixed: Ns,
+    pub fixed_ns: Ns,
     /// Per byte, ps.
     pub byte_ps: u64,
     /// Transfer rate, bytes/s; 0: transfers take no time.
-    pub rate: u64,
+    pub rate_bytes_per_s: u64,
     /// Per chunk, ns.
-    pub chunk: Ns,
+    pub chunk_ns: Ns,
     /// Blocks per chunk; 0: the whole request is one chunk.
     pub chunk_blocks: u32,
 }
@@ -22,20 +22,23 @@ pub(super) struct VisitCost {
 impl VisitCost {
     /// Chunks of a request.
     #[inline]
-    pub fn chunks(&self, io: &Io) -> u64 {
+    pub fn chunk_count(&self, io: &Io) -> u64 {
         if self.chunk_blocks == 0 { 1 } else { u64::from(io.blocks.div_ceil(self.chunk_blocks)) }
     }
 
     /// Time of a visit, ns.
     #[inline]
-    pub fn of(&self, io: &Io) -> Ns {
+    pub fn visit_time_ns(&self, io: &Io) -> Ns {
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
-        self.fixed + bytes * self.byte_ps / 1000 + transfer_time(bytes, self.rate) + self.chunk * self.chunks(io)
+        self.fixed_ns
+            + bytes * self.byte_ps / 1000
+            + transfer_time_ns(bytes, self.rate_bytes_per_s)
+            + self.chunk_ns * self.chunk_count(io)
     }
 
     /// True if a visit takes no time.
-    pub fn is_nothing(&self) -> bool {
-        self.fixed == 0 && self.byte_ps == 0 && self.rate == 0 && self.chunk == 0
+    pub fn is_zero(&self) -> bool {
+        self.fixed_ns == 0 && self.byte_ps == 0 && self.rate_bytes_per_s == 0 && self.chunk_ns == 0
     }
 }
 
@@ -50,7 +53,7 @@ pub(super) enum StepCondition {
 impl StepCondition {
     /// True if a read, or a write, takes the step.
     #[inline]
-    pub fn holds(self, write: bool) -> bool {
+    pub fn applies_to(self, write: bool) -> bool {
         match self {
             StepCondition::Always => true,
             StepCondition::Reads => !write,
@@ -108,10 +111,10 @@ pub(super) struct Paths {
 
 impl Paths {
     /// Adds a path; visits without cost are left out.
-    pub fn add(&mut self, steps: &[PathStep]) -> PathStart {
+    pub fn add_path(&mut self, steps: &[PathStep]) -> PathStart {
         let index = self.steps.len() as PathStart;
         let needed = |step: &&PathStep| match step {
-            PathStep::Visit { cost, .. } => !cost.is_nothing(),
+            PathStep::Visit { cost, .. } => !cost.is_zero(),
             _ => true,
         };
         self.steps.extend(steps.iter().filter(needed));
@@ -121,7 +124,7 @@ impl Paths {
 
     /// Returns a step.
     #[inline]
-    pub fn step(&self, start: PathStart) -> &PathStep {
+    pub fn step_at(&self, start: PathStart) -> &PathStep {
         &self.steps[start as usize]
     }
 }
@@ -131,22 +134,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_visit_costs() {
+    fn adds_up_the_costs_of_a_visit() {
         // 64 KB by programmed transfer: 128 sectors, each an interrupt of 20 us, 200 ns a byte
-        let cost = VisitCost { fixed: 1_000, byte_ps: 200_000, rate: 0, chunk: 20_000, chunk_blocks: 1 };
+        let cost =
+            VisitCost { fixed_ns: 1_000, byte_ps: 200_000, rate_bytes_per_s: 0, chunk_ns: 20_000, chunk_blocks: 1 };
         let io = Io::read(0, 128);
-        assert_eq!((cost.chunks(&io), cost.of(&io)), (128, 1_000 + 13_107_200 + 2_560_000));
+        assert_eq!((cost.chunk_count(&io), cost.visit_time_ns(&io)), (128, 1_000 + 13_107_200 + 2_560_000));
         // 20 MB/s: 50 ns a byte
-        assert_eq!(VisitCost { rate: 20_000_000, ..VisitCost::default() }.of(&io), 3_276_800);
-        assert_eq!(VisitCost { fixed: 7, ..VisitCost::default() }.of(&io), 7);
+        assert_eq!(VisitCost { rate_bytes_per_s: 20_000_000, ..VisitCost::default() }.visit_time_ns(&io), 3_276_800);
+        assert_eq!(VisitCost { fixed_ns: 7, ..VisitCost::default() }.visit_time_ns(&io), 7);
     }
 
     #[test]
     fn visits_that_cost_nothing_are_left_out() {
         let mut paths = Paths::default();
         let free = PathStep::Visit { station: 0, when: StepCondition::Always, cost: VisitCost::default() };
-        assert_eq!(paths.add(&[free, PathStep::Drive(3)]), 0);
-        assert_eq!((paths.step(0), paths.step(1)), (&PathStep::Drive(3), &PathStep::End));
-        assert_eq!(paths.add(&[PathStep::Array(0)]), 2);
+        assert_eq!(paths.add_path(&[free, PathStep::Drive(3)]), 0);
+        assert_eq!((paths.step_at(0), paths.step_at(1)), (&PathStep::Drive(3), &PathStep::End));
+        assert_eq!(paths.add_path(&[PathStep::Array(0)]), 2);
     }
 }

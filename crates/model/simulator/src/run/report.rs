@@ -3,12 +3,12 @@
 use diskwright_base::Histogram;
 
 use super::arrays::BackgroundRun;
-use super::drives::Counts;
+use super::drives::IoCounts;
 use super::latency::DiskLatency;
 use super::loads::LoadRun;
 use super::{Simulation, drives::DriveKind};
 use crate::Ns;
-use crate::array::Task;
+use crate::array::PassKind;
 use crate::cache::CacheCounters;
 use crate::confidence::{self, Interval};
 use crate::flash::FlashTotals;
@@ -63,10 +63,10 @@ pub struct Component {
     /// Time integrals of its queue.
     pub totals: StationTotals,
     /// Its counters: complete for drives; other components count only `bytes_read`, which then includes all bytes.
-    pub counts: Counts,
+    pub counts: IoCounts,
     /// Of an SSD or a volume: used share of its scarcest resource, 0 to 1 (of an SSD the processor, the link, the dies
     /// or the channels; of a volume operations or bytes, relative to the limits at the end of the period).
-    pub scarcest: Option<f64>,
+    pub scarcest_share: Option<f64>,
     /// Totals of an SSD's flash since the beginning of the simulation.
     pub flash: Option<FlashTotals>,
 }
@@ -76,7 +76,7 @@ impl Component {
     /// resource. A mechanical drive is busy from the start of a request to its completion, also while it waits for a
     /// shared channel.
     pub fn utilisation(&self) -> f64 {
-        self.scarcest.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
+        self.scarcest_share.unwrap_or(self.totals.utilisation() / f64::from(self.servers))
     }
 }
 
@@ -88,7 +88,7 @@ pub struct ArrayReport {
     /// Its requests.
     pub totals: StationTotals,
     /// Counters of the requests that it served.
-    pub counts: Counts,
+    pub counts: IoCounts,
     /// Member I/Os for these requests.
     pub member_ios: u64,
     /// Blocks that could not be served because too many members have failed.
@@ -107,13 +107,13 @@ pub struct ArrayReport {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundReport {
     /// Its task.
-    pub task: Task,
+    pub task: PassKind,
     /// Bytes done of each member.
     pub done_bytes: u64,
     /// Bytes of each member in total.
     pub all_bytes: u64,
     /// When it ended, ns of virtual time.
-    pub ended: Option<Ns>,
+    pub ended_ns: Option<Ns>,
 }
 
 /// A workload over a period of time.
@@ -122,7 +122,7 @@ pub struct WorkloadReport {
     /// Its name.
     pub name: String,
     /// Its requests.
-    pub counts: Counts,
+    pub counts: IoCounts,
     /// Response times of its requests, ns.
     pub responses: Histogram,
     /// Mean response time with its confidence interval by batch means, s; of the whole run only. See
@@ -173,7 +173,7 @@ impl SimulationReport {
     }
 
     /// Finds a component by its name.
-    pub fn component(&self, name: &str) -> Option<&Component> {
+    pub fn find_component(&self, name: &str) -> Option<&Component> {
         self.components.iter().find(|component| component.name == name)
     }
 
@@ -188,7 +188,7 @@ impl SimulationReport {
 type CapacityUse = ([f64; 5], [f64; 5], Ns);
 
 /// Used share of a device's scarcest resource between two points in time.
-fn scarcest(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64> {
+fn scarcest_share(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64> {
     let ((before, _, began), (after, rates, ended)) = (from.as_ref()?, to.as_ref()?);
     let elapsed = ended.saturating_sub(*began);
     let parts = after.iter().zip(before).zip(rates);
@@ -199,12 +199,12 @@ fn scarcest(from: &Option<CapacityUse>, to: &Option<CapacityUse>) -> Option<f64>
 /// All counters at a point in time.
 #[derive(Clone, Debug)]
 pub(super) struct Snapshot {
-    pub at: Ns,
+    pub time_ns: Ns,
     stations: Vec<(StationTotals, u64)>,
     channels: Vec<(StationTotals, u64)>,
-    drives: Vec<(StationTotals, Counts, Option<CapacityUse>)>,
-    arrays: Vec<(StationTotals, Counts, u64, u64, u64)>,
-    loads: Vec<Counts>,
+    drives: Vec<(StationTotals, IoCounts, Option<CapacityUse>)>,
+    arrays: Vec<(StationTotals, IoCounts, u64, u64, u64)>,
+    loads: Vec<IoCounts>,
     caches: Vec<CacheCounters>,
     interrupts: u64,
     interrupt_ns: u64,
@@ -213,19 +213,23 @@ pub(super) struct Snapshot {
 
 impl Simulation {
     /// Takes a snapshot of all counters.
-    pub(super) fn moment(&mut self) -> Snapshot {
+    pub(super) fn take_snapshot(&mut self) -> Snapshot {
         let now = self.events.now();
         let stations = self.stations.iter_mut().zip(&self.station_bytes);
         Snapshot {
-            at: now,
+            time_ns: now,
             stations: stations.map(|(station, bytes)| (station.totals(now), *bytes)).collect(),
             channels: self.channels.iter_mut().map(|run| (run.meter.totals(now), run.bytes)).collect(),
-            drives: self.drives.iter_mut().map(|run| (run.meter.totals(now), run.counts, run.given(now))).collect(),
+            drives: self
+                .drives
+                .iter_mut()
+                .map(|run| (run.meter.totals(now), run.counts, run.capacity_use(now)))
+                .collect(),
             arrays: self
                 .arrays
                 .iter_mut()
                 .map(|run| {
-                    let done = run.background.as_ref().map_or(0, |running| running.done);
+                    let done = run.background.as_ref().map_or(0, |running| running.done_blocks);
                     (run.meter.totals(now), run.counts, run.member_ios, run.lost_blocks, done)
                 })
                 .collect(),
@@ -238,50 +242,50 @@ impl Simulation {
     }
 
     /// Starts to count: discards what the loads have recorded so far.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn reset_statistics(&mut self) {
         for run in &mut self.loads {
-            run.load.forget();
-            run.recent.clear();
-            run.all.clear();
+            run.load.reset_counters();
+            run.interval_responses.clear();
+            run.all_responses.clear();
         }
         self.latency.clear();
     }
 
     /// Merges the response times of the interval into those of the whole run.
-    pub(super) fn end_interval(&mut self) {
+    pub(super) fn merge_interval_responses(&mut self) {
         for run in &mut self.loads {
-            run.all.merge(&run.recent);
-            run.recent.clear();
+            run.all_responses.merge(&run.interval_responses);
+            run.interval_responses.clear();
         }
         self.latency.clear();
     }
 
     /// Reports the time between two snapshots; of the whole run if `batches` are given.
-    pub(super) fn report(&self, from: &Snapshot, to: &Snapshot, batches: Option<&Batches>) -> SimulationReport {
-        let elapsed_s = (to.at - from.at) as f64 * 1e-9;
+    pub(super) fn build_report(&self, from: &Snapshot, to: &Snapshot, batches: Option<&Batches>) -> SimulationReport {
+        let elapsed_s = (to.time_ns - from.time_ns) as f64 * 1e-9;
         let others = self.other_interrupts_per_s * elapsed_s;
         let workloads = self.loads.iter().enumerate().map(|(index, run)| WorkloadReport {
             name: run.name.clone(),
-            counts: to.loads[index].since(&from.loads[index]),
-            responses: if batches.is_some() { run.all.clone() } else { run.recent.clone() },
-            response_s: batches.and_then(|batches| batches.interval(index)),
+            counts: to.loads[index].delta_since(&from.loads[index]),
+            responses: if batches.is_some() { run.all_responses.clone() } else { run.interval_responses.clone() },
+            response_s: batches.and_then(|batches| batches.mean_response(index)),
             operations: run.load.operations().to_vec(),
         });
         SimulationReport {
-            from: from.at,
-            to: to.at,
+            from: from.time_ns,
+            to: to.time_ns,
             workloads: workloads.collect(),
-            components: self.components(from, to),
-            arrays: self.array_reports(from, to),
+            components: self.build_components(from, to),
+            arrays: self.build_array_reports(from, to),
             caches: self
                 .names
                 .caches
                 .iter()
                 .zip(to.caches.iter().zip(&from.caches))
-                .map(|(name, (to, from))| CacheReport { name: name.clone(), counters: to.since(from) })
+                .map(|(name, (to, from))| CacheReport { name: name.clone(), counters: to.added_since(from) })
                 .collect(),
             interrupts: (to.interrupts - from.interrupts) as f64 + others,
-            interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt as f64,
+            interrupt_ns: (to.interrupt_ns - from.interrupt_ns) as f64 + others * self.other_interrupt_ns as f64,
             compute_ns: (to.compute_ns - from.compute_ns) as f64,
             latency: if batches.is_some() { Vec::new() } else { self.disk_latencies() },
         }
@@ -290,38 +294,38 @@ impl Simulation {
     fn disk_latencies(&self) -> Vec<DiskLatency> {
         let drives = self.latency.drives.iter().zip(&self.names.drives);
         let arrays = self.latency.arrays.iter().zip(&self.names.arrays);
-        drives.chain(arrays).flat_map(|(steps, name)| steps.of(name)).collect()
+        drives.chain(arrays).flat_map(|(steps, name)| steps.disk_latencies(name)).collect()
     }
 
-    fn components(&self, from: &Snapshot, to: &Snapshot) -> Vec<Component> {
-        let passed = |bytes: u64| Counts { bytes_read: bytes, ..Counts::default() };
+    fn build_components(&self, from: &Snapshot, to: &Snapshot) -> Vec<Component> {
+        let passed = |bytes: u64| IoCounts { bytes_read: bytes, ..IoCounts::default() };
         let station = |(index, (kind, name)): (usize, &(ComponentKind, String))| Component {
             kind: *kind,
             name: name.clone(),
-            servers: self.stations[index].servers(),
-            totals: to.stations[index].0.since(&from.stations[index].0),
+            servers: self.stations[index].server_count(),
+            totals: to.stations[index].0.delta_since(&from.stations[index].0),
             counts: passed(to.stations[index].1 - from.stations[index].1),
-            scarcest: None,
+            scarcest_share: None,
             flash: None,
         };
         let channel = |(index, name): (usize, &String)| Component {
             kind: ComponentKind::Channel,
             name: name.clone(),
             servers: 1,
-            totals: to.channels[index].0.since(&from.channels[index].0),
+            totals: to.channels[index].0.delta_since(&from.channels[index].0),
             counts: passed(to.channels[index].1 - from.channels[index].1),
-            scarcest: None,
+            scarcest_share: None,
             flash: None,
         };
         let drive = |(index, name): (usize, &String)| Component {
             kind: ComponentKind::Drive,
             name: name.clone(),
-            servers: self.drives[index].servers(),
-            totals: to.drives[index].0.since(&from.drives[index].0),
-            counts: to.drives[index].1.since(&from.drives[index].1),
-            scarcest: scarcest(&from.drives[index].2, &to.drives[index].2),
-            flash: match &self.drives[index].machine {
-                DriveKind::Parallel(device) => device.flash(),
+            servers: self.drives[index].server_count(),
+            totals: to.drives[index].0.delta_since(&from.drives[index].0),
+            counts: to.drives[index].1.delta_since(&from.drives[index].1),
+            scarcest_share: scarcest_share(&from.drives[index].2, &to.drives[index].2),
+            flash: match &self.drives[index].kind {
+                DriveKind::Parallel(device) => device.flash_totals(),
                 DriveKind::Mechanical(_) => None,
             },
         };
@@ -330,19 +334,19 @@ impl Simulation {
         stations.chain(channels).chain(self.names.drives.iter().enumerate().map(drive)).collect()
     }
 
-    fn array_reports(&self, from: &Snapshot, to: &Snapshot) -> Vec<ArrayReport> {
+    fn build_array_reports(&self, from: &Snapshot, to: &Snapshot) -> Vec<ArrayReport> {
         let background = |running: &BackgroundRun| BackgroundReport {
             task: running.task,
-            done_bytes: running.done * crate::io::BLOCK_BYTES,
-            all_bytes: running.pass.end() * crate::io::BLOCK_BYTES,
-            ended: running.ended,
+            done_bytes: running.done_blocks * crate::io::BLOCK_BYTES,
+            all_bytes: running.pass.total_blocks() * crate::io::BLOCK_BYTES,
+            ended_ns: running.ended_ns,
         };
         let report = |(index, name): (usize, &String)| {
             let (before, after, run) = (&from.arrays[index], &to.arrays[index], &self.arrays[index]);
             ArrayReport {
                 name: name.clone(),
-                totals: after.0.since(&before.0),
-                counts: after.1.since(&before.1),
+                totals: after.0.delta_since(&before.0),
+                counts: after.1.delta_since(&before.1),
                 member_ios: after.2 - before.2,
                 lost_blocks: after.3 - before.3,
                 members: run.drives.clone(),
@@ -356,40 +360,40 @@ impl Simulation {
 }
 
 /// Largest number of batches; beyond it, neighbours are merged. A few long batches are less correlated.
-const MOST_BATCHES: usize = 32;
+const MAX_BATCHES: usize = 32;
 
 /// Response times of equal periods of a run, for the confidence interval of a mean. Their number is bounded, so memory
 /// does not grow with the run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Batches {
     /// Intervals per batch.
-    size: usize,
+    batch_intervals: usize,
     intervals: usize,
     /// By load, then batch: sum of response times in ns, and their number.
     loads: Vec<Vec<(u128, u64)>>,
     /// By load: sum and number of its interval's responses at the previous call.
-    last: Vec<(u128, u64)>,
+    previous: Vec<(u128, u64)>,
 }
 
 impl Batches {
     /// Adds an interval.
-    pub fn add(&mut self, loads: &[LoadRun]) {
+    pub fn add_interval(&mut self, loads: &[LoadRun]) {
         self.loads.resize(loads.len(), Vec::new());
-        self.last.resize(loads.len(), (0, 0));
-        self.size = self.size.max(1);
-        let begins = self.intervals.is_multiple_of(self.size);
-        if begins && self.loads.first().is_some_and(|batches| batches.len() == MOST_BATCHES) {
+        self.previous.resize(loads.len(), (0, 0));
+        self.batch_intervals = self.batch_intervals.max(1);
+        let begins = self.intervals.is_multiple_of(self.batch_intervals);
+        if begins && self.loads.first().is_some_and(|batches| batches.len() == MAX_BATCHES) {
             for batches in &mut self.loads {
                 *batches =
                     batches.chunks(2).map(|pair| pair.iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))).collect();
             }
-            self.size *= 2;
+            self.batch_intervals *= 2;
         }
-        for ((batches, before), run) in self.loads.iter_mut().zip(&mut self.last).zip(loads) {
+        for ((batches, before), run) in self.loads.iter_mut().zip(&mut self.previous).zip(loads) {
             if begins {
                 batches.push((0, 0));
             }
-            let now = (run.recent.sum(), run.recent.count());
+            let now = (run.interval_responses.sum(), run.interval_responses.count());
             if let Some(last) = batches.last_mut() {
                 last.0 += now.0 - before.0;
                 last.1 += now.1 - before.1;
@@ -400,15 +404,15 @@ impl Batches {
     }
 
     /// Resets the previous values after the interval's responses were cleared.
-    pub fn start_again(&mut self) {
-        self.last.fill((0, 0));
+    pub fn restart_interval(&mut self) {
+        self.previous.fill((0, 0));
     }
 
     /// Mean response time of a load, s. Batches without requests are left out; the last one counts if it is complete.
-    fn interval(&self, load: usize) -> Option<Interval> {
-        let complete = self.intervals / self.size.max(1);
+    fn mean_response(&self, load: usize) -> Option<Interval> {
+        let complete = self.intervals / self.batch_intervals.max(1);
         let batches = self.loads.get(load)?.iter().take(complete).filter(|batch| batch.1 > 0);
         let stretches: Vec<(f64, f64)> = batches.map(|(sum, count)| (*sum as f64 * 1e-9, *count as f64)).collect();
-        confidence::of_stretches(&stretches)
+        confidence::interval_from_stretches(&stretches)
     }
 }

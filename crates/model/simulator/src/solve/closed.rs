@@ -1,7 +1,7 @@
 //! Closed networks: a fixed number of users alternate between thinking and the centers that serve them, one visit after
 //! another.
 
-use super::harmonic;
+use super::harmonic_number;
 
 /// Kind of a center.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,24 +33,28 @@ pub enum MvaCenter {
 /// A center in the recurrence: R = demand (own + Q) + delay.
 struct MvaStation {
     /// Demand on a queue, s.
-    demand: f64,
+    demand_s: f64,
     /// Response time of a user that finds the center empty, in demands.
-    own: f64,
+    idle_factor: f64,
     /// Delay besides the queue, s.
-    delay: f64,
+    delay_s: f64,
 }
 
 impl MvaCenter {
-    fn part(self) -> MvaStation {
+    fn to_station(self) -> MvaStation {
         match self {
-            MvaCenter::Queue(demand) => MvaStation { demand, own: 1.0, delay: 0.0 },
-            MvaCenter::Delay(delay) => MvaStation { demand: 0.0, own: 1.0, delay },
+            MvaCenter::Queue(demand) => MvaStation { demand_s: demand, idle_factor: 1.0, delay_s: 0.0 },
+            MvaCenter::Delay(delay) => MvaStation { demand_s: 0.0, idle_factor: 1.0, delay_s: delay },
             MvaCenter::Many { demand_s, servers } => {
                 let servers = f64::from(servers.max(1));
-                MvaStation { demand: demand_s / servers, own: 1.0, delay: demand_s * (servers - 1.0) / servers }
+                MvaStation {
+                    demand_s: demand_s / servers,
+                    idle_factor: 1.0,
+                    delay_s: demand_s * (servers - 1.0) / servers,
+                }
             }
             MvaCenter::Fork { demand_s, branches } => {
-                MvaStation { demand: demand_s, own: harmonic(branches.max(1)), delay: 0.0 }
+                MvaStation { demand_s: demand_s, idle_factor: harmonic_number(branches.max(1)), delay_s: 0.0 }
             }
         }
     }
@@ -90,42 +94,43 @@ pub struct NetworkSolution {
 /// let network = ClosedNetwork { users: 2, think_s: 0.0, centers: vec![MvaCenter::Queue(1.0); 2] };
 /// assert!((solve_exact(&network).throughput_per_s - 2.0 / 3.0).abs() < 1e-12);
 /// ```
-pub fn exact(network: &ClosedNetwork) -> NetworkSolution {
-    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
+pub fn solve_exact(network: &ClosedNetwork) -> NetworkSolution {
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.to_station()).collect();
     let mut queues = vec![0.0; parts.len()];
     let mut throughput = 0.0;
     for users in 1..=network.users {
-        let delays: f64 = parts.iter().map(|p| p.delay).sum();
-        let waits: f64 = parts.iter().zip(&queues).map(|(part, queue)| part.demand * (part.own + queue)).sum();
+        let delays: f64 = parts.iter().map(|p| p.delay_s).sum();
+        let waits: f64 =
+            parts.iter().zip(&queues).map(|(part, queue)| part.demand_s * (part.idle_factor + queue)).sum();
         throughput = f64::from(users) / (network.think_s + delays + waits);
         for (part, queue) in parts.iter().zip(&mut queues) {
-            *queue = throughput * part.demand * (part.own + *queue);
+            *queue = throughput * part.demand_s * (part.idle_factor + *queue);
         }
     }
-    solution(network, &parts, &queues, throughput)
+    network_solution(network, &parts, &queues, throughput)
 }
 
 /// Schweitzer's approximation (1979; also Bard's): the network with one user fewer is this one, scaled down:
 /// Q_k(n-1) = (n-1)/n Q_k(n). Solved by iteration from equal queues; the work does not grow with the users. It is never
 /// above the exact throughput; on the networks of our test it is at most 6.3 % below, near the knee, and exact at both
 /// ends of the load.
-pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
+pub fn solve_schweitzer(network: &ClosedNetwork) -> NetworkSolution {
     const MAX_ROUNDS: usize = 10_000;
-    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.to_station()).collect();
     let users = f64::from(network.users);
     if network.users == 0 {
-        return exact(network);
+        return solve_exact(network);
     }
     let seen = (users - 1.0) / users;
     let mut queues = vec![users / parts.len().max(1) as f64; parts.len()];
-    let delays: f64 = parts.iter().map(|p| p.delay).sum();
+    let delays: f64 = parts.iter().map(|p| p.delay_s).sum();
     let mut throughput = 0.0;
     for _ in 0..MAX_ROUNDS {
-        let waits: f64 = parts.iter().zip(&queues).map(|(p, queue)| p.demand * (p.own + seen * queue)).sum();
+        let waits: f64 = parts.iter().zip(&queues).map(|(p, queue)| p.demand_s * (p.idle_factor + seen * queue)).sum();
         throughput = users / (network.think_s + delays + waits);
         let mut moved: f64 = 0.0;
         for (part, queue) in parts.iter().zip(&mut queues) {
-            let new = throughput * part.demand * (part.own + seen * *queue);
+            let new = throughput * part.demand_s * (part.idle_factor + seen * *queue);
             moved = moved.max((new - *queue).abs());
             *queue = new;
         }
@@ -133,10 +138,10 @@ pub fn schweitzer(network: &ClosedNetwork) -> NetworkSolution {
             break;
         }
     }
-    solution(network, &parts, &queues, throughput)
+    network_solution(network, &parts, &queues, throughput)
 }
 
-fn solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throughput: f64) -> NetworkSolution {
+fn network_solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throughput: f64) -> NetworkSolution {
     // no users, or no demand: no rounds, or no time per round
     let response_s = if network.users == 0 || !throughput.is_finite() {
         0.0
@@ -144,19 +149,19 @@ fn solution(network: &ClosedNetwork, parts: &[MvaStation], queues: &[f64], throu
         f64::from(network.users) / throughput - network.think_s
     };
     let rate = if network.users == 0 { 0.0 } else { throughput };
-    let queues = parts.iter().zip(queues).map(|(part, queue)| queue + rate * part.delay).collect();
-    let utilisations = parts.iter().map(|part| rate * (part.demand + part.delay)).collect();
+    let queues = parts.iter().zip(queues).map(|(part, queue)| queue + rate * part.delay_s).collect();
+    let utilisations = parts.iter().map(|part| rate * (part.demand_s + part.delay_s)).collect();
     NetworkSolution { throughput_per_s: rate, response_s, queues, utilisations }
 }
 
 /// Returns lower and upper bounds of the rounds per second of any such network (Muntz and Wong 1974; Denning and Buzen
 /// 1978): n / (Z + n D) and min(1 / D_max, n / (Z + D)).
-pub fn bounds(network: &ClosedNetwork) -> (f64, f64) {
-    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.part()).collect();
+pub fn throughput_bounds(network: &ClosedNetwork) -> (f64, f64) {
+    let parts: Vec<MvaStation> = network.centers.iter().map(|c| c.to_station()).collect();
     let users = f64::from(network.users);
-    let delay: f64 = network.think_s + parts.iter().map(|p| p.delay).sum::<f64>();
-    let demand: f64 = parts.iter().map(|p| p.demand).sum();
-    let max_demand = parts.iter().map(|p| p.demand).fold(0.0, f64::max);
+    let delay: f64 = network.think_s + parts.iter().map(|p| p.delay_s).sum::<f64>();
+    let demand: f64 = parts.iter().map(|p| p.demand_s).sum();
+    let max_demand = parts.iter().map(|p| p.demand_s).fold(0.0, f64::max);
     if network.users == 0 {
         return (0.0, 0.0);
     }
@@ -204,11 +209,11 @@ pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u
 mod tests {
     use super::*;
 
-    fn near(found: f64, expected: f64, within: f64) {
+    fn assert_near(found: f64, expected: f64, within: f64) {
         assert!((found / expected - 1.0).abs() <= within, "{found} is not {expected}");
     }
 
-    fn network(users: u32, think_s: f64, demands: &[f64]) -> ClosedNetwork {
+    fn queue_network(users: u32, think_s: f64, demands: &[f64]) -> ClosedNetwork {
         ClosedNetwork { users, think_s, centers: demands.iter().map(|d| MvaCenter::Queue(*d)).collect() }
     }
 
@@ -216,10 +221,14 @@ mod tests {
     fn balanced_networks_have_a_closed_form() {
         // K equal centers, no think time: X = n / (D (n + K - 1)) (Denning and Buzen 1978)
         for (users, centers) in [(1, 1), (3, 4), (20, 8), (100, 3)] {
-            let solved = exact(&network(users, 0.0, &vec![0.01; centers]));
-            near(solved.throughput_per_s, f64::from(users) / (0.01 * (f64::from(users) + centers as f64 - 1.0)), 1e-12);
-            near(solved.queues.iter().sum::<f64>(), f64::from(users), 1e-12);
-            near(solved.queues[0], f64::from(users) / centers as f64, 1e-12);
+            let solved = solve_exact(&queue_network(users, 0.0, &vec![0.01; centers]));
+            assert_near(
+                solved.throughput_per_s,
+                f64::from(users) / (0.01 * (f64::from(users) + centers as f64 - 1.0)),
+                1e-12,
+            );
+            assert_near(solved.queues.iter().sum::<f64>(), f64::from(users), 1e-12);
+            assert_near(solved.queues[0], f64::from(users) / centers as f64, 1e-12);
         }
     }
 
@@ -227,31 +236,31 @@ mod tests {
     fn one_center_is_the_machine_repairman() {
         for users in [1, 2, 5, 20, 200] {
             for think in [0.1, 1.0, 10.0] {
-                let solved = exact(&network(users, think, &[0.2]));
+                let solved = solve_exact(&queue_network(users, think, &[0.2]));
                 let truth = machine_repairman(users, think, 0.2, 1);
-                near(solved.throughput_per_s, truth.throughput_per_s, 1e-9);
-                near(solved.response_s, truth.response_s, 1e-9);
-                near(solved.utilisations[0], truth.utilisations[0], 1e-9);
+                assert_near(solved.throughput_per_s, truth.throughput_per_s, 1e-9);
+                assert_near(solved.response_s, truth.response_s, 1e-9);
+                assert_near(solved.utilisations[0], truth.utilisations[0], 1e-9);
             }
         }
     }
 
     #[test]
-    fn repairmen_by_hand() {
+    fn repairmen_match_hand_computed_states() {
         // three machines, think 2, service 1: weights 1, 1.5, 1.5, 0.75
         let one = machine_repairman(3, 2.0, 1.0, 1);
-        near(one.utilisations[0], 3.75 / 4.75, 1e-12);
-        near(one.queues[0], (1.5 + 3.0 + 2.25) / 4.75, 1e-12);
+        assert_near(one.utilisations[0], 3.75 / 4.75, 1e-12);
+        assert_near(one.queues[0], (1.5 + 3.0 + 2.25) / 4.75, 1e-12);
         // two repairmen: weights 1, 1.5, 0.75, 0.1875
         let two = machine_repairman(3, 2.0, 1.0, 2);
-        near(two.utilisations[0], (1.5 + 1.5 + 0.375) / 3.4375, 1e-12);
+        assert_near(two.utilisations[0], (1.5 + 1.5 + 0.375) / 3.4375, 1e-12);
         // as many repairmen as machines: no machine waits
         let all = machine_repairman(50, 2.0, 1.0, 50);
-        near(all.response_s, 1.0, 1e-9);
-        near(all.throughput_per_s, 50.0 / 3.0, 1e-9);
+        assert_near(all.response_s, 1.0, 1e-9);
+        assert_near(all.throughput_per_s, 50.0 / 3.0, 1e-9);
         // no think time, and very many machines: the single server is never idle
-        near(machine_repairman(7, 0.0, 0.5, 1).response_s, 3.5, 1e-12);
-        near(machine_repairman(100_000, 1.0, 0.5, 1).throughput_per_s, 2.0, 1e-9);
+        assert_near(machine_repairman(7, 0.0, 0.5, 1).response_s, 3.5, 1e-12);
+        assert_near(machine_repairman(100_000, 1.0, 0.5, 1).throughput_per_s, 2.0, 1e-9);
         assert_eq!(machine_repairman(0, 1.0, 1.0, 1).response_s, 0.0);
     }
 
@@ -260,54 +269,54 @@ mod tests {
         for users in [1, 2, 5, 10, 50, 200] {
             for demands in [&[0.01, 0.01, 0.01][..], &[0.02, 0.005, 0.001], &[0.01; 14]] {
                 for think in [0.0, 0.05, 1.0] {
-                    let wanted = exact(&network(users, think, demands));
-                    let found = schweitzer(&network(users, think, demands));
+                    let wanted = solve_exact(&queue_network(users, think, demands));
+                    let found = solve_schweitzer(&queue_network(users, think, demands));
                     let ratio = found.throughput_per_s / wanted.throughput_per_s;
                     assert!(ratio < 1.0 + 1e-9 && ratio > 0.935, "{ratio}");
-                    let (min, max) = bounds(&network(users, think, demands));
+                    let (min, max) = throughput_bounds(&queue_network(users, think, demands));
                     let inside = |x: f64| x >= min * (1.0 - 1e-9) && x <= max * (1.0 + 1e-9);
                     assert!(inside(wanted.throughput_per_s) && inside(found.throughput_per_s));
                 }
             }
         }
-        near(schweitzer(&network(1_000_000, 1.0, &[0.01, 0.02])).throughput_per_s, 50.0, 1e-6);
+        assert_near(solve_schweitzer(&queue_network(1_000_000, 1.0, &[0.01, 0.02])).throughput_per_s, 50.0, 1e-6);
     }
 
     #[test]
-    fn many_servers_lie_near_the_truth() {
+    fn many_servers_are_near_the_exact_solution() {
         for (users, servers) in [(4, 2), (10, 4), (40, 8), (3, 8)] {
             let centers = vec![MvaCenter::Many { demand_s: 1.0, servers }];
-            let found = exact(&ClosedNetwork { users, think_s: 3.0, centers });
+            let found = solve_exact(&ClosedNetwork { users, think_s: 3.0, centers });
             let truth = machine_repairman(users, 3.0, 1.0, servers);
             // Seidmann's split is an approximation
-            near(found.throughput_per_s, truth.throughput_per_s, 0.08);
+            assert_near(found.throughput_per_s, truth.throughput_per_s, 0.08);
             assert!(found.utilisations[0] <= f64::from(servers));
         }
-        let delay = exact(&ClosedNetwork { users: 5, think_s: 1.0, centers: vec![MvaCenter::Delay(4.0)] });
+        let delay = solve_exact(&ClosedNetwork { users: 5, think_s: 1.0, centers: vec![MvaCenter::Delay(4.0)] });
         assert_eq!((delay.throughput_per_s, delay.response_s, delay.queues[0]), (1.0, 4.0, 4.0));
     }
 
     #[test]
-    fn forks_at_their_ends() {
+    fn forks_match_their_limits() {
         let fork = |users, branches| {
             let centers = vec![MvaCenter::Fork { demand_s: 0.01, branches }];
-            exact(&ClosedNetwork { users, think_s: 0.0, centers })
+            solve_exact(&ClosedNetwork { users, think_s: 0.0, centers })
         };
         // one user: the slowest of K; one branch: a plain queue; many users: every branch saturated
-        near(fork(1, 4).response_s, 0.01 * 25.0 / 12.0, 1e-12);
-        near(fork(9, 1).response_s, 0.09, 1e-12);
-        near(fork(20_000, 8).throughput_per_s, 100.0, 1e-3);
+        assert_near(fork(1, 4).response_s, 0.01 * 25.0 / 12.0, 1e-12);
+        assert_near(fork(9, 1).response_s, 0.09, 1e-12);
+        assert_near(fork(20_000, 8).throughput_per_s, 100.0, 1e-3);
         assert!(fork(5, 8).utilisations[0] <= 1.0);
     }
 
     #[test]
-    fn nobody_and_nothing() {
-        let no_users = network(0, 1.0, &[1.0]);
-        for solved in [exact(&no_users), schweitzer(&no_users)] {
+    fn empty_networks_have_no_throughput() {
+        let no_users = queue_network(0, 1.0, &[1.0]);
+        for solved in [solve_exact(&no_users), solve_schweitzer(&no_users)] {
             assert_eq!((solved.throughput_per_s, solved.response_s, solved.queues[0]), (0.0, 0.0, 0.0));
         }
-        assert_eq!(bounds(&no_users), (0.0, 0.0));
-        let no_centers = exact(&ClosedNetwork { users: 3, think_s: 1.0, centers: vec![] });
+        assert_eq!(throughput_bounds(&no_users), (0.0, 0.0));
+        let no_centers = solve_exact(&ClosedNetwork { users: 3, think_s: 1.0, centers: vec![] });
         assert_eq!((no_centers.throughput_per_s, no_centers.response_s), (3.0, 0.0));
     }
 }

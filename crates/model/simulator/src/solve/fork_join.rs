@@ -2,7 +2,7 @@
 //! striped request is such a job.
 
 /// The K-th harmonic number: the mean of the maximum of K exponential times with mean 1.
-pub fn harmonic(k: u32) -> f64 {
+pub fn harmonic_number(k: u32) -> f64 {
     (1..=k).map(|i| 1.0 / f64::from(i)).sum()
 }
 
@@ -36,7 +36,7 @@ pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
         0 => None,
         1 => Some(service_s / (1.0 - rho)),
         _ => {
-            let ratio = harmonic(k) / harmonic(2);
+            let ratio = harmonic_number(k) / harmonic_number(2);
             Some((ratio + (1.0 - ratio) * 4.0 * rho / 11.0) * two)
         }
     }
@@ -62,7 +62,7 @@ pub fn fork_join_two_closed(users: u32, service_s: f64) -> f64 {
 /// Mean response time of an otherwise empty system: the slowest of K exponential parts, H_K S; exact, and the limit of
 /// [`fork_join`] without load.
 pub fn fork_join_empty(k: u32, service_s: f64) -> f64 {
-    harmonic(k) * service_s
+    harmonic_number(k) * service_s
 }
 
 #[cfg(test)]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits() {
+    fn limits_match_simpler_formulas() {
         for k in 1..=32 {
             let empty = fork_join(k, 0.0, 0.01).unwrap();
             assert!((empty / fork_join_empty(k, 0.01) - 1.0).abs() < 1e-12, "{k}");
@@ -80,6 +80,6 @@ mod tests {
             assert!((fork_join(1, rho, 1.0).unwrap() - 1.0 / (1.0 - rho)).abs() < 1e-12);
         }
         assert_eq!((fork_join(0, 0.1, 1.0), fork_join(3, 1.0, 1.0), fork_join_two(0.5, 0.0)), (None, None, None));
-        assert!((harmonic(4) - 25.0 / 12.0).abs() < 1e-12);
+        assert!((harmonic_number(4) - 25.0 / 12.0).abs() < 1e-12);
     }
 }

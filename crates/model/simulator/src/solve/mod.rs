@@ -5,6 +5,8 @@ mod closed;
 mod fork_join;
 mod open;
 
-pub use closed::{ClosedNetwork, MvaCenter, NetworkSolution, bounds, exact, machine_repairman, schweitzer};
-pub use fork_join::{fork_join, fork_join_empty, fork_join_two, fork_join_two_closed, harmonic};
+pub use closed::{
+    ClosedNetwork, MvaCenter, NetworkSolution, machine_repairman, solve_exact, solve_schweitzer, throughput_bounds,
+};
+pub use fork_join::{fork_join, fork_join_empty, fork_join_two, fork_join_two_closed, harmonic_number};
 pub use open::{QueueSolution, erlang_c, md1, mg1, mm1, mmc};

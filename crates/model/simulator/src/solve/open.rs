@@ -14,7 +14,7 @@ pub struct QueueSolution {
 }
 
 /// Builds the solution from the mean wait; Little's law gives the rest.
-fn queue(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<QueueSolution> {
+fn queue_solution(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64) -> Option<QueueSolution> {
     let (utilisation, response_s) = (arrivals_per_s * service_s / servers, wait_s + service_s);
     let valid = arrivals_per_s >= 0.0 && service_s >= 0.0 && utilisation < 1.0 && wait_s >= 0.0;
     valid.then_some(QueueSolution { utilisation, response_s, wait_s, jobs: arrivals_per_s * response_s })
@@ -44,7 +44,7 @@ pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
 pub fn mg1(arrivals_per_s: f64, service_s: f64, service_cv2: f64) -> Option<QueueSolution> {
     let rho = arrivals_per_s * service_s;
     let square = service_s * service_s * (1.0 + service_cv2);
-    queue(arrivals_per_s, service_s, 1.0, arrivals_per_s * square / (2.0 * (1.0 - rho)))
+    queue_solution(arrivals_per_s, service_s, 1.0, arrivals_per_s * square / (2.0 * (1.0 - rho)))
 }
 
 /// M/D/1: as M/M/1 with constant service.
@@ -64,7 +64,7 @@ pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSol
     let load = arrivals_per_s * service_s;
     let waits = erlang_c(load, servers)?;
     let wait_s = waits * service_s / (f64::from(servers) - load);
-    queue(arrivals_per_s, service_s, f64::from(servers), wait_s)
+    queue_solution(arrivals_per_s, service_s, f64::from(servers), wait_s)
 }
 
 /// Erlang's C: the share of jobs that wait at `servers` servers under a load of `erlangs` (arrival rate times service
@@ -85,7 +85,7 @@ pub fn erlang_c(erlangs: f64, servers: u32) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn near(found: f64, expected: f64) {
+    fn assert_near(found: f64, expected: f64) {
         assert!((found / expected - 1.0).abs() < 1e-9, "{found} is not {expected}");
     }
 
@@ -93,18 +93,18 @@ mod tests {
     fn special_cases_agree() {
         for rho in [0.1, 0.5, 0.9, 0.99] {
             let (one, same) = (mm1(rho, 1.0).unwrap(), mmc(rho, 1.0, 1).unwrap());
-            near(one.response_s, 1.0 / (1.0 - rho));
-            near(same.response_s, one.response_s);
-            near(same.utilisation, rho);
-            near(md1(rho, 1.0).unwrap().wait_s, one.wait_s / 2.0);
-            near(mg1(rho, 1.0, 1.0).unwrap().jobs, rho / (1.0 - rho));
+            assert_near(one.response_s, 1.0 / (1.0 - rho));
+            assert_near(same.response_s, one.response_s);
+            assert_near(same.utilisation, rho);
+            assert_near(md1(rho, 1.0).unwrap().wait_s, one.wait_s / 2.0);
+            assert_near(mg1(rho, 1.0, 1.0).unwrap().jobs, rho / (1.0 - rho));
         }
     }
 
     #[test]
-    fn erlangs_tables() {
+    fn matches_erlangs_tables() {
         // two servers: C = 2 rho² / (1 + rho)
-        near(erlang_c(1.5, 2).unwrap(), 2.0 * 0.5625 / 1.75);
+        assert_near(erlang_c(1.5, 2).unwrap(), 2.0 * 0.5625 / 1.75);
         // c = 5, 4 erlangs: 0.5541 in Erlang's table
         assert!((erlang_c(4.0, 5).unwrap() - 0.5541).abs() < 5e-5);
         assert_eq!(erlang_c(5.0, 5), None);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_steady_state_has_no_answer() {
+    fn saturated_queues_have_no_solution() {
         for (arrivals, service) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (-1.0, 1.0), (1.0, -1.0), (1.0, f64::NAN)]
         {
             assert_eq!(mm1(arrivals, service), None, "{arrivals} {service}");

@@ -1,6 +1,6 @@
 //! Changes to a system during a run, as data.
 
-use super::Background;
+use super::BackgroundWork;
 use crate::Ns;
 
 /// A change to the drives of a system.
@@ -20,14 +20,14 @@ pub enum SystemChange {
         array: usize,
         /// The member, by position.
         member: u16,
-        /// Settings of the rebuild; those of the array, or [`Background::default`], if `None`.
-        settings: Option<Background>,
+        /// Settings of the rebuild; those of the array, or [`BackgroundWork::default`], if `None`.
+        settings: Option<BackgroundWork>,
     },
     /// All service times of a drive are multiplied by this factor; 1 undoes it. Requests in service end as scheduled.
     Slow {
         /// The drive, by number over all groups.
         drive: u32,
-        /// A factor within [`SLOWEST`].
+        /// A factor within [`SLOWDOWN_FACTOR_RANGE`].
         factor: f64,
     },
     /// A drive stops completing requests, or resumes.
@@ -40,20 +40,20 @@ pub enum SystemChange {
 }
 
 /// Smallest and largest factor of [`SystemChange::SlowThirdOperation`].
-pub const SLOWEST: (f64, f64) = (0.001, 1e6);
+pub const SLOWDOWN_FACTOR_RANGE: (f64, f64) = (0.001, 1e6);
 
 /// A change with its time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScheduledChange {
     /// Virtual time since the start of the run, including the warm-up.
-    pub at: Ns,
+    pub time_ns: Ns,
     /// The change.
     pub change: SystemChange,
 }
 
-impl Default for Background {
+impl Default for BackgroundWork {
     /// Steps of 512 KB, one at a time, without a rate limit.
-    fn default() -> Background {
-        Background { step_blocks: (512 << 10) / crate::io::BLOCK_BYTES as u32, depth: 1, rate: None }
+    fn default() -> BackgroundWork {
+        BackgroundWork { step_blocks: (512 << 10) / crate::io::BLOCK_BYTES as u32, depth: 1, rate: None }
     }
 }

@@ -10,7 +10,7 @@
 mod change;
 pub mod read;
 
-pub use change::{SLOWEST, ScheduledChange, SystemChange};
+pub use change::{SLOWDOWN_FACTOR_RANGE, ScheduledChange, SystemChange};
 
 use crate::Ns;
 use crate::array::{ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy};
@@ -35,9 +35,9 @@ pub struct System {
     /// Channels between controllers and drives.
     pub channels: Vec<Channel>,
     /// Drives in groups of equal ones.
-    pub drives: Vec<Drives>,
+    pub drives: Vec<DriveGroupSpec>,
     /// Sets made of drives.
-    pub arrays: Vec<Set>,
+    pub arrays: Vec<ArraySpec>,
     /// The workloads.
     pub workloads: Vec<Workload>,
     /// Scheduled changes during a run; at equal times, in this order.
@@ -71,15 +71,15 @@ pub struct HostSpec {
     /// Number of processors.
     pub processors: u32,
     /// Processor time of a request on its way down, ns.
-    pub request: Ns,
+    pub request_ns: Ns,
     /// Processor time of an interrupt, ns.
-    pub interrupt: Ns,
+    pub interrupt_ns: Ns,
     /// Processor time per byte copied between the file cache and a program, ps.
     pub copy_byte_ps: u64,
     /// Processor time per byte folded into a parity by XOR, ps (software arrays).
     pub xor_byte_ps: u64,
     /// Processor time per byte multiplied in GF(256) and folded in (second and third parity), ps.
-    pub galois_byte_ps: u64,
+    pub gf_mul_byte_ps: u64,
     /// Interrupts per second from other sources (clock, network).
     pub other_interrupts_per_s: f64,
     /// The file cache.
@@ -94,11 +94,11 @@ impl Default for HostSpec {
     fn default() -> HostSpec {
         HostSpec {
             processors: 1,
-            request: 0,
-            interrupt: 0,
+            request_ns: 0,
+            interrupt_ns: 0,
             copy_byte_ps: 0,
             xor_byte_ps: 0,
-            galois_byte_ps: 0,
+            gf_mul_byte_ps: 0,
             other_interrupts_per_s: 0.0,
             cache: None,
             transfer_blocks: None,
@@ -115,7 +115,7 @@ pub struct Bus {
     /// Bytes per second.
     pub rate: u64,
     /// Fixed time per transfer, ns.
-    pub overhead: Ns,
+    pub overhead_ns: Ns,
 }
 
 /// Transfer of data between a controller and memory.
@@ -143,19 +143,19 @@ pub struct Controller {
     /// Its bus, by position.
     pub bus: Option<usize>,
     /// Its processor's time per request of the host, ns.
-    pub command: Ns,
+    pub command_ns: Ns,
     /// Its processor's time per member I/O of an array that it runs, ns.
-    pub member_command: Ns,
+    pub member_command_ns: Ns,
     /// Rate of its port, bytes/s.
     pub rate: Option<u64>,
     /// Time per byte folded into a parity by XOR, ps.
     pub xor_byte_ps: u64,
     /// Time per byte multiplied in GF(256) and folded in, ps.
-    pub galois_byte_ps: u64,
+    pub gf_mul_byte_ps: u64,
     /// Its cache, in front of the arrays that it runs, or of single drives.
     pub cache: Option<BlockCacheSpec>,
     /// Largest number of concurrent host requests; others wait outside.
-    pub outstanding: Option<u32>,
+    pub max_outstanding: Option<u32>,
     /// Largest request that it takes, blocks; larger ones are split.
     pub transfer_blocks: Option<u32>,
     /// Transfer of data between the controller and memory.
@@ -172,14 +172,14 @@ pub struct Channel {
     /// Bytes per second; `None`: as fast as each drive's own interface.
     pub rate: Option<u64>,
     /// Arbitration, selection, command and status of a request, ns.
-    pub overhead: Ns,
+    pub overhead_ns: Ns,
     /// True if drives release the channel while they position.
     pub disconnects: bool,
 }
 
 /// A group of equal drives.
 #[derive(Clone, Debug)]
-pub struct Drives {
+pub struct DriveGroupSpec {
     /// Name of the group; the drives of a larger group are `name0`, `name1`...
     pub name: String,
     /// Number of drives.
@@ -205,7 +205,7 @@ pub enum RunBy {
 
 /// An array of drives.
 #[derive(Clone, Debug)]
-pub struct Set {
+pub struct ArraySpec {
     /// Its name.
     pub name: String,
     /// RAID level.
@@ -229,14 +229,14 @@ pub struct Set {
     /// Drive numbers of spares.
     pub spares: Vec<u32>,
     /// Settings of rebuilds onto spares; `None` for no rebuild.
-    pub rebuild: Option<Background>,
+    pub rebuild: Option<BackgroundWork>,
     /// Settings of a scrub; `None` for no scrub.
-    pub scrub: Option<Background>,
+    pub scrub: Option<BackgroundWork>,
 }
 
 /// Background work: a rebuild or a scrub.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Background {
+pub struct BackgroundWork {
     /// Blocks of a member in one step.
     pub step_blocks: u32,
     /// Steps in flight.
@@ -271,31 +271,31 @@ impl Controller {
         Controller {
             name: name.to_owned(),
             bus: None,
-            command: 0,
-            member_command: 0,
+            command_ns: 0,
+            member_command_ns: 0,
             rate: None,
             xor_byte_ps: 0,
-            galois_byte_ps: 0,
+            gf_mul_byte_ps: 0,
             cache: None,
-            outstanding: None,
+            max_outstanding: None,
             transfer_blocks: None,
             transfer: TransferMode::Dma { interrupt_blocks: None },
         }
     }
 }
 
-impl Drives {
+impl DriveGroupSpec {
     /// Equal drives without a channel, first come first served, with unlimited queue depth.
-    pub fn new(name: &str, count: u32, device: DeviceModel) -> Drives {
-        let (order, depth) = (Order::FirstCome, u32::MAX);
-        Drives { name: name.to_owned(), count, device, channel: None, order, depth }
+    pub fn new(name: &str, count: u32, device: DeviceModel) -> DriveGroupSpec {
+        let (order, depth) = (Order::FirstComeFirstServed, u32::MAX);
+        DriveGroupSpec { name: name.to_owned(), count, device, channel: None, order, depth }
     }
 }
 
-impl Set {
+impl ArraySpec {
     /// An array of these drives with stripe units of 64 KiB, run by the host.
-    pub fn new(name: &str, level: ArrayLevel, members: Vec<u32>) -> Set {
-        Set {
+    pub fn new(name: &str, level: ArrayLevel, members: Vec<u32>) -> ArraySpec {
+        ArraySpec {
             name: name.to_owned(),
             level,
             layout: None,
@@ -336,7 +336,7 @@ impl System {
     }
 
     /// Returns the group of a drive, and its position there.
-    pub fn group_of(&self, drive: u32) -> Option<(usize, u32)> {
+    pub fn find_drive_group(&self, drive: u32) -> Option<(usize, u32)> {
         let mut left = drive;
         for (position, group) in self.drives.iter().enumerate() {
             if left < group.count {
@@ -349,26 +349,26 @@ impl System {
 
     /// Blocks of a drive.
     pub fn drive_blocks(&self, drive: u32) -> Option<u64> {
-        self.group_of(drive).map(|(group, _)| self.drives[group].device.blocks())
+        self.find_drive_group(drive).map(|(group, _)| self.drives[group].device.block_count())
     }
 
     /// Returns the geometry of a set of this system's drives; drives that do not exist count as empty, which makes an
     /// array impossible.
-    pub fn array_of(&self, set: &Set) -> Result<ArrayGeometry, ArrayError> {
+    pub fn array_geometry(&self, set: &ArraySpec) -> Result<ArrayGeometry, ArrayError> {
         let members = set.members.iter().map(|drive| self.member_blocks(set, *drive).unwrap_or(0)).collect();
-        let Set { level, unit_blocks, layout, copies, .. } = *set;
+        let ArraySpec { level, unit_blocks, layout, copies, .. } = *set;
         ArrayGeometry::new(&ArrayDescription { level, members, unit_blocks, layout, copies })
     }
 
     /// Returns the blocks of a drive that a set uses, as a member or a spare; `None` if there is no such drive.
-    pub fn member_blocks(&self, set: &Set, drive: u32) -> Option<u64> {
+    pub fn member_blocks(&self, set: &ArraySpec, drive: u32) -> Option<u64> {
         let blocks = self.drive_blocks(drive)?;
         Some(set.member_blocks.map_or(blocks, |max_blocks| max_blocks.min(blocks)))
     }
 
     /// Returns a drive's name: that of its group, followed by its position if the group has several.
     pub fn drive_name(&self, drive: u32) -> String {
-        match self.group_of(drive) {
+        match self.find_drive_group(drive) {
             Some((group, _)) if self.drives[group].count == 1 => self.drives[group].name.clone(),
             Some((group, number)) => format!("{}{number}", self.drives[group].name),
             None => format!("drive {drive}"),

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arms_thrown_at_random_agree() {
+    fn formulas_match_random_arms() {
         let mut rng = Rng::new(3, 0);
         const THROWS: u32 = 400_000;
         for arms in 1..=5 {

@@ -14,7 +14,7 @@ pub struct FailureRates {
     /// Mean time to failure of a member, in any unit of time.
     pub mttf: f64,
     /// Mean time from a failure until the replacement is rebuilt, in the same unit.
-    pub repair: f64,
+    pub mttr: f64,
     /// Bytes of a member.
     pub member_bytes: f64,
     /// Probability that a bit cannot be read (data sheets give 1e-14 and 1e-15); 0 to ignore such errors.
@@ -28,7 +28,7 @@ pub struct FailureRates {
 // 12.5 TB are 1e14 bits: 1 - 1/e at one error in 1e14
 /// assert!((unreadable_probability(12.5e12, 1e-14) - 0.632).abs() < 0.001);
 /// ```
-pub fn unreadable(bytes: f64, errors_per_bit: f64) -> f64 {
+pub fn unreadable_probability(bytes: f64, errors_per_bit: f64) -> f64 {
     -(bytes * 8.0 * (-errors_per_bit).ln_1p()).exp_m1()
 }
 
@@ -52,7 +52,7 @@ pub fn unreadable(bytes: f64, errors_per_bit: f64) -> f64 {
 /// ```
 pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRates) -> Option<f64> {
     let info = level.info();
-    if members < info.members_least {
+    if members < info.min_members {
         return None;
     }
     let n = f64::from(members);
@@ -76,12 +76,12 @@ pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRat
 /// Losses per unit of time of one set of `n` members that survives `tolerated` failures and then reads `read` members
 /// to rebuild: N/M * prod((N-i) R/M) * ((N-p) R/M + u), i from 1 to p - 1.
 fn loss_rate(n: f64, tolerated: f64, read: f64, failures: &FailureRates) -> f64 {
-    let FailureRates { mttf, repair, member_bytes, errors_per_bit } = *failures;
+    let FailureRates { mttf, mttr: repair, member_bytes, errors_per_bit } = *failures;
     if tolerated < 1.0 {
         return n / mttf;
     }
     let between: f64 = (1..tolerated as u32).map(|i| (n - f64::from(i)) * repair / mttf).product();
-    let last = (n - tolerated) * repair / mttf + unreadable(read * member_bytes, errors_per_bit);
+    let last = (n - tolerated) * repair / mttf + unreadable_probability(read * member_bytes, errors_per_bit);
     n / mttf * between * last
 }
 
@@ -98,18 +98,18 @@ mod tests {
 
     use super::*;
 
-    const NO_ERRORS: FailureRates = FailureRates { mttf: 1000.0, repair: 1.0, member_bytes: 0.0, errors_per_bit: 0.0 };
+    const NO_ERRORS: FailureRates = FailureRates { mttf: 1000.0, mttr: 1.0, member_bytes: 0.0, errors_per_bit: 0.0 };
 
     /// Simulates the mean time to loss of `n` members of which `tolerated` may be down at once, with random lives and
     /// repairs. `fatal` is the probability that a rebuild without redundancy left meets an unreadable block.
-    fn drawn(n: u32, tolerated: u32, failures: &FailureRates, fatal: f64, runs: u32) -> f64 {
+    fn simulate_mttdl(n: u32, tolerated: u32, failures: &FailureRates, fatal: f64, runs: u32) -> f64 {
         let mut rng = Rng::new(8, u64::from(n * 10 + tolerated));
         let mut time = 0.0;
         for _ in 0..runs {
             let mut down = 0;
             while down <= tolerated {
                 let fail = rng.draw_exponential(failures.mttf / f64::from(n - down));
-                let repair = if down > 0 { rng.draw_exponential(failures.repair) } else { f64::INFINITY };
+                let repair = if down > 0 { rng.draw_exponential(failures.mttr) } else { f64::INFINITY };
                 time += fail.min(repair);
                 if fail < repair {
                     down += 1;
@@ -124,49 +124,61 @@ mod tests {
         time / f64::from(runs)
     }
 
-    fn near(found: f64, expected: f64, within: f64) {
+    fn assert_near(found: f64, expected: f64, within: f64) {
         assert!((found / expected - 1.0).abs() < within, "{found} is not {expected}");
     }
 
     #[test]
-    fn lives_drawn_at_random_agree() {
+    fn formulas_match_simulated_lives() {
         // the formulas omit terms of the order N R / MTTF, below 1 %; 4000 runs are accurate to 1.6 %
         let formula = |level, members| mttdl(level, members, 2, &NO_ERRORS).unwrap();
-        near(drawn(2, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid1, 2), 0.05);
-        near(drawn(5, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid5, 5), 0.05);
+        assert_near(simulate_mttdl(2, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid1, 2), 0.05);
+        assert_near(simulate_mttdl(5, 1, &NO_ERRORS, 0.0, 4000), formula(ArrayLevel::Raid5, 5), 0.05);
         let quick = FailureRates { mttf: 200.0, ..NO_ERRORS };
-        near(drawn(6, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
-        near(drawn(3, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid1, 3, 3, &quick).unwrap(), 0.12);
+        assert_near(simulate_mttdl(6, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
+        assert_near(simulate_mttdl(3, 2, &quick, 0.0, 1500), mttdl(ArrayLevel::Raid1, 3, 3, &quick).unwrap(), 0.12);
     }
 
     #[test]
-    fn unreadable_blocks_count_as_drawn() {
+    fn unreadable_blocks_match_simulation() {
         let errors = FailureRates { member_bytes: 1e12, errors_per_bit: 1e-15, ..NO_ERRORS };
         let formula = |level, members| mttdl(level, members, 2, &errors).unwrap();
-        near(drawn(5, 1, &errors, unreadable(4e12, 1e-15), 4000), formula(ArrayLevel::Raid5, 5), 0.05);
-        near(drawn(2, 1, &errors, unreadable(1e12, 1e-15), 4000), formula(ArrayLevel::Raid1, 2), 0.05);
+        assert_near(
+            simulate_mttdl(5, 1, &errors, unreadable_probability(4e12, 1e-15), 4000),
+            formula(ArrayLevel::Raid5, 5),
+            0.05,
+        );
+        assert_near(
+            simulate_mttdl(2, 1, &errors, unreadable_probability(1e12, 1e-15), 4000),
+            formula(ArrayLevel::Raid1, 2),
+            0.05,
+        );
         let quick = FailureRates { mttf: 200.0, ..errors };
-        near(drawn(6, 2, &quick, unreadable(4e12, 1e-15), 1500), mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(), 0.12);
+        assert_near(
+            simulate_mttdl(6, 2, &quick, unreadable_probability(4e12, 1e-15), 1500),
+            mttdl(ArrayLevel::Raid6, 6, 1, &quick).unwrap(),
+            0.12,
+        );
         // for large drives the read errors dominate: a day of repair, eight of 4 TB at 1e-14
-        let large = FailureRates { mttf: 1e6, repair: 24.0, member_bytes: 4e12, errors_per_bit: 1e-14 };
+        let large = FailureRates { mttf: 1e6, mttr: 24.0, member_bytes: 4e12, errors_per_bit: 1e-14 };
         let without = FailureRates { errors_per_bit: 0.0, ..large };
         let ratio = |level| mttdl(level, 8, 1, &without).unwrap() / mttdl(level, 8, 1, &large).unwrap();
         assert!(ratio(ArrayLevel::Raid5) > 1000.0 && ratio(ArrayLevel::Raid6) > 1000.0);
     }
 
     #[test]
-    fn a_mirror_of_stripe_sets_lasts_less_long_than_striped_mirrors() {
+    fn mirrored_stripe_sets_lose_data_sooner_than_striped_mirrors() {
         // 8 members: RAID 10 loses data with 1 of the 7 others, 0+1 with 4 of 7
         let formula = |level| mttdl(level, 8, 2, &NO_ERRORS).unwrap();
-        near(formula(ArrayLevel::Raid10) / formula(ArrayLevel::Raid01), 4.0, 1e-9);
-        near(formula(ArrayLevel::Raid0), 125.0, 1e-9);
-        near(formula(ArrayLevel::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
+        assert_near(formula(ArrayLevel::Raid10) / formula(ArrayLevel::Raid01), 4.0, 1e-9);
+        assert_near(formula(ArrayLevel::Raid0), 125.0, 1e-9);
+        assert_near(formula(ArrayLevel::Raid7), 1000f64.powi(4) / (8.0 * 7.0 * 6.0 * 5.0), 1e-9);
         assert_eq!(mttdl(ArrayLevel::Raid6, 3, 1, &NO_ERRORS), None);
     }
 
     #[test]
-    fn chances_stay_between_0_and_1() {
-        assert_eq!((unreadable(0.0, 1e-14), unreadable(1e15, 0.0)), (0.0, 0.0));
-        assert!(unreadable(1e30, 1e-14) <= 1.0 && unreadable(1.0, 1e-15) > 0.0);
+    fn probabilities_stay_between_0_and_1() {
+        assert_eq!((unreadable_probability(0.0, 1e-14), unreadable_probability(1e15, 0.0)), (0.0, 0.0));
+        assert!(unreadable_probability(1e30, 1e-14) <= 1.0 && unreadable_probability(1.0, 1e-15) > 0.0);
     }
 }

@@ -6,5 +6,5 @@ mod failures;
 mod stripes;
 
 pub use arms::{farthest_arm, nearest_arm, rotational_latency_s, slowest_rotation};
-pub use failures::{FailureRates, mttdl, unreadable};
+pub use failures::{FailureRates, mttdl, unreadable_probability};
 pub use stripes::{stripe_unit_bytes, stripe_unit_without_knowledge_bytes};

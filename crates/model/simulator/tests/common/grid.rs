@@ -9,7 +9,7 @@ use diskwright_simulator::DeviceModel;
 use diskwright_simulator::Ns;
 use diskwright_simulator::catalogue::{self, CatalogueEntry};
 use diskwright_simulator::load::{ClosedSpec, LoadSpec, OperationClass, OperationTransfer};
-use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WatchSpec, Workload, WorkloadTarget};
 
 /// Systems of the grid.
 pub const SYSTEMS: usize = 500;
@@ -51,7 +51,7 @@ pub fn drives() -> Vec<CatalogueEntry> {
 pub fn all() -> Vec<Point> {
     let mut all = Vec::new();
     for level in [ArrayLevel::Raid0, ArrayLevel::Raid1, ArrayLevel::Raid5, ArrayLevel::Raid6, ArrayLevel::Raid10] {
-        for members in level.info().members_least.max(2)..=14 {
+        for members in level.info().min_members.max(2)..=14 {
             for drive in ["hdd-1996", "hdd-2020", "ssd-2015"] {
                 for users in [1, 4, 16, 64] {
                     for read_share in [0.0, 0.5, 0.7, 1.0] {
@@ -81,19 +81,19 @@ pub fn split() -> (Vec<Point>, Vec<Point>) {
 /// The system of a point.
 pub fn system(point: &Point, drives: &[(String, DeviceModel)]) -> System {
     let (_, device) = drives.iter().find(|(id, _)| *id == point.drive).expect("one of the three");
-    let mut group = Drives::new("drive", point.members.into(), device.clone());
+    let mut group = DriveGroupSpec::new("drive", point.members.into(), device.clone());
     let mut watch = WatchSpec { seed: 5, warm_up: SECOND, duration: 3 * SECOND, interval: SECOND };
     if let DeviceModel::Mechanical(model) = device {
-        (group.order, group.depth) = (model.policy(), model.slots());
+        (group.order, group.depth) = (model.queue_policy(), model.queue_slots());
         watch = WatchSpec { warm_up: 60 * SECOND, duration: 600 * SECOND, interval: 60 * SECOND, ..watch };
     }
     let transfer = OperationTransfer { read_share: point.read_share, ..OperationTransfer::default() };
-    let classes = vec![OperationClass::of("io", 1.0, transfer)];
+    let classes = vec![OperationClass::with_transfer("io", 1.0, transfer)];
     let load = LoadSpec::Closed(ClosedSpec { users: point.users, classes, ..ClosedSpec::default() });
     System {
         watch,
         drives: vec![group],
-        arrays: vec![Set::new("set", point.level, (0..point.members.into()).collect())],
+        arrays: vec![ArraySpec::new("set", point.level, (0..point.members.into()).collect())],
         workloads: vec![Workload { name: "users".into(), targets: vec![WorkloadTarget::Array(0)], load }],
         ..System::new("grid")
     }
@@ -101,7 +101,7 @@ pub fn system(point: &Point, drives: &[(String, DeviceModel)]) -> System {
 
 /// The drives, ready for [`system`].
 pub fn devices() -> Vec<(String, DeviceModel)> {
-    drives().iter().map(|entry| (entry.id.clone(), entry.device().expect("possible"))).collect()
+    drives().iter().map(|entry| (entry.id.clone(), entry.build_device().expect("possible"))).collect()
 }
 
 /// Line of the file.
@@ -114,10 +114,10 @@ pub fn line(row: &Row) -> String {
 pub fn simulated() -> Vec<Row> {
     let mut lines = include_str!("../../grid/grid.csv").lines();
     assert_eq!(lines.next(), Some(HEADING));
-    lines.map(|line| read(line).unwrap_or_else(|| panic!("a bad line: {line}"))).collect()
+    lines.map(|line| parse_row(line).unwrap_or_else(|| panic!("a bad line: {line}"))).collect()
 }
 
-fn read(line: &str) -> Option<Row> {
+fn parse_row(line: &str) -> Option<Row> {
     let fields: Vec<&str> = line.split(',').collect();
     let [level, members, drive, users, read_share, throughput, response] = fields[..] else { return None };
     let point = Point {

@@ -15,9 +15,9 @@ use diskwright_simulator::load::{
     AccessPattern, ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTransfer,
     RequestSizes, TargetPart,
 };
-use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::{
-    Background, Controller, Drives, RunBy, Set, System, WatchSpec, Workload, WorkloadTarget,
+    ArraySpec, BackgroundWork, Controller, DriveGroupSpec, RunBy, System, WatchSpec, Workload, WorkloadTarget,
 };
 use diskwright_simulator::volume::{RateLimit, VolumeSpec};
 
@@ -64,7 +64,7 @@ pub const HEADING: &str = "seed,number,workload,throughput_per_s,response_s,p95_
 pub fn simulated(text: &str) -> Vec<Vec<SimulatedWorkload>> {
     let mut systems: Vec<Vec<SimulatedWorkload>> = Vec::new();
     for line in text.lines().filter(|line| *line != HEADING) {
-        let row = read(line).unwrap_or_else(|| panic!("a bad line: {line}"));
+        let row = parse_row(line).unwrap_or_else(|| panic!("a bad line: {line}"));
         match systems.last_mut().filter(|last| last[0].number == row.number) {
             Some(last) => last.push(row),
             None => systems.push(vec![row]),
@@ -73,7 +73,7 @@ pub fn simulated(text: &str) -> Vec<Vec<SimulatedWorkload>> {
     systems
 }
 
-fn read(line: &str) -> Option<SimulatedWorkload> {
+fn parse_row(line: &str) -> Option<SimulatedWorkload> {
     let fields: Vec<&str> = line.split(',').collect();
     let [seed, number, workload, throughput, response, p95, p99, part, utilization] = fields[..] else { return None };
     Some(SimulatedWorkload {
@@ -143,7 +143,7 @@ pub fn system(seed: u64, number: usize) -> System {
     let mut system = match kind(number) {
         "volume" => make.volumes(false),
         "burst" => make.volumes(true),
-        "several" => make.several(),
+        "several" => make.several_workloads(),
         "places" => make.places(),
         "cache" => make.cached(),
         _ => make.degraded(),
@@ -158,18 +158,18 @@ impl SystemGenerator {
         of[self.rng.next_below(of.len() as u64) as usize].clone()
     }
 
-    fn between(&mut self, from: f64, to: f64) -> f64 {
+    fn uniform(&mut self, from: f64, to: f64) -> f64 {
         from + (to - from) * self.rng.next_f64()
     }
 
     /// Draws uniformly over the logarithm.
-    fn about(&mut self, from: f64, to: f64) -> f64 {
-        self.between(from.ln(), to.ln()).exp()
+    fn log_uniform(&mut self, from: f64, to: f64) -> f64 {
+        self.uniform(from.ln(), to.ln()).exp()
     }
 
     fn catalogued(&mut self, ids: &[&str], requests_per_s: f64, bytes_per_s: f64) -> NominalDevice {
         let id = self.pick(ids);
-        let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
+        let device = catalogue::find_entry(id).expect("in the catalogue").build_device().expect("possible");
         NominalDevice { device, requests_per_s, bytes_per_s }
     }
 
@@ -186,20 +186,20 @@ impl SystemGenerator {
         }
     }
 
-    fn spread(&mut self, mean: f64) -> ServiceTimeDistribution {
+    fn service_time(&mut self, mean: f64) -> ServiceTimeDistribution {
         let time = mean as Ns;
         match self.rng.next_below(5) {
             0 => ServiceTimeDistribution::Constant(time),
             1 => ServiceTimeDistribution::Exponential { mean: time },
             2 => ServiceTimeDistribution::Uniform { min: time / 2, max: time * 3 / 2 },
             3 => ServiceTimeDistribution::Erlang { stages: 4, mean: time },
-            _ => ServiceTimeDistribution::LogNormal { median: time, sigma: self.between(0.2, 0.6) },
+            _ => ServiceTimeDistribution::LogNormal { median: time, sigma: self.uniform(0.2, 0.6) },
         }
     }
 
     fn plain(&mut self) -> NominalDevice {
-        let (mean, servers) = (self.about(5e5, 2e7), self.pick(&[1, 1, 2, 4, 8]));
-        let service = self.spread(mean);
+        let (mean, servers) = (self.log_uniform(5e5, 2e7), self.pick(&[1, 1, 2, 4, 8]));
+        let service = self.service_time(mean);
         let spec = PlainSpec { name: "plain".into(), blocks: 1 << 28, servers, service, bytes_per_s: f64::INFINITY };
         let requests_per_s = f64::from(servers) * 1e9 / mean;
         NominalDevice { device: DeviceModel::Plain(Arc::new(spec)), requests_per_s, bytes_per_s: 1e12 }
@@ -208,37 +208,37 @@ impl SystemGenerator {
     fn volume(&mut self, bursts: bool) -> NominalDevice {
         if !bursts && self.rng.next_bool(0.4) {
             let id = self.pick(&VOLUMES);
-            let device = catalogue::find(id).expect("in the catalogue").device().expect("possible");
+            let device = catalogue::find_entry(id).expect("in the catalogue").build_device().expect("possible");
             let DeviceModel::Volume(spec) = &device else { panic!("{id} is a volume") };
             let (requests_per_s, bytes_per_s) = (spec.operations.baseline, spec.bytes.baseline);
             return NominalDevice { device, requests_per_s, bytes_per_s };
         }
-        let (operations, bytes) = (self.about(300.0, 30_000.0), self.about(2e7, 1e9));
+        let (operations, bytes) = (self.log_uniform(300.0, 30_000.0), self.log_uniform(2e7, 1e9));
         let mut spec = VolumeSpec {
             name: "volume".into(),
             blocks: 1 << 28,
             slots: self.pick(&[8, 32, 64, 128, 256]),
-            operations: RateLimit::steady(operations),
-            bytes: RateLimit::steady(bytes),
+            operations: RateLimit::constant_rate(operations),
+            bytes: RateLimit::constant_rate(bytes),
             operation_bytes: self.pick(&[16 << 10, 64 << 10, 256 << 10]),
             merges: false,
             whole_operations: false,
             write_cost: self.pick(&[1.0, 1.0, 2.0]),
             writes: None,
             shared: None,
-            window: self.pick(&[0, SECOND / 1000, SECOND / 100, SECOND / 10]),
+            window_ns: self.pick(&[0, SECOND / 1000, SECOND / 100, SECOND / 10]),
             read: ServiceTimeDistribution::Constant(0),
             write: ServiceTimeDistribution::Constant(0),
-            stream: self.pick(&[f64::INFINITY, 5e8]),
+            stream_bytes_per_s: self.pick(&[f64::INFINITY, 5e8]),
         };
-        let means = [self.about(1e5, 5e6), self.about(1e5, 5e6)];
-        (spec.read, spec.write) = (self.spread(means[0]), self.spread(means[1]));
+        let means = [self.log_uniform(1e5, 5e6), self.log_uniform(1e5, 5e6)];
+        (spec.read, spec.write) = (self.service_time(means[0]), self.service_time(means[1]));
         if bursts {
             let which = self.rng.next_below(3);
             for (kind, limit) in [(0, &mut spec.operations), (1, &mut spec.bytes)] {
                 if which == 2 || which == kind {
-                    let over = self.between(1.5, 8.0);
-                    let full_s = self.about(1.0, 100.0);
+                    let over = self.uniform(1.5, 8.0);
+                    let full_s = self.log_uniform(1.0, 100.0);
                     limit.burst = limit.baseline * over;
                     limit.credits = full_s * (limit.burst - limit.baseline);
                 }
@@ -263,12 +263,12 @@ impl SystemGenerator {
     /// Draws users or arrivals: a share of the devices' capacity, by arithmetic.
     fn load(&mut self, classes: Vec<OperationClass>, most_per_s: f64) -> LoadSpec {
         if self.rng.next_bool(0.4) {
-            let rate = most_per_s * self.between(0.1, 0.8);
+            let rate = most_per_s * self.uniform(0.1, 0.8);
             let gap = DurationDistribution::Exponential { mean_s: 1.0 / rate };
             return LoadSpec::Open(OpenSpec { gap, classes, ..OpenSpec::default() });
         }
         let users = self.pick(&[1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64]);
-        let think_s = f64::from(users) / most_per_s * self.between(0.2, 3.0);
+        let think_s = f64::from(users) / most_per_s * self.uniform(0.2, 3.0);
         let think = match self.rng.next_below(3) {
             0 => DurationDistribution::Exponential { mean_s: think_s },
             _ => DurationDistribution::NONE,
@@ -277,7 +277,7 @@ impl SystemGenerator {
     }
 
     /// Upper bound of the devices' requests per second, by arithmetic.
-    fn most(&self, of: &NominalDevice, set: Option<&Set>, transfer: &OperationTransfer) -> f64 {
+    fn max_requests_per_s(&self, of: &NominalDevice, set: Option<&ArraySpec>, transfer: &OperationTransfer) -> f64 {
         let bytes = match &transfer.bytes {
             RequestSizes::One(bytes) => *bytes as f64,
             _ => 0.7 * 4096.0 + 0.3 * 65_536.0,
@@ -297,7 +297,7 @@ impl SystemGenerator {
     }
 
     /// One device or an array of equal ones; the system has no workload yet.
-    fn base(&mut self, of: &NominalDevice, array: bool) -> System {
+    fn base_system(&mut self, of: &NominalDevice, array: bool) -> System {
         let levels = [ArrayLevel::Raid0, ArrayLevel::Raid1, ArrayLevel::Raid10, ArrayLevel::Raid5, ArrayLevel::Raid6];
         let level = self.pick(&levels);
         let members = match level {
@@ -307,21 +307,22 @@ impl SystemGenerator {
             _ => self.pick(&[3, 4, 5, 8]),
         };
         let count = if array { members } else { 1 };
-        let mut drives = Drives::new("drive", count, of.device.clone());
+        let mut drives = DriveGroupSpec::new("drive", count, of.device.clone());
         if let DeviceModel::Mechanical(model) = &of.device {
-            (drives.order, drives.depth) = (model.policy(), model.slots());
+            (drives.order, drives.depth) = (model.queue_policy(), model.queue_slots());
         }
-        let arrays = if array { vec![Set::new("set", level, (0..members).collect())] } else { Vec::new() };
-        System { watch: watch(&of.device), drives: vec![drives], arrays, ..System::new("random") }
+        let arrays = if array { vec![ArraySpec::new("set", level, (0..members).collect())] } else { Vec::new() };
+        System { watch: watch_spec(&of.device), drives: vec![drives], arrays, ..System::new("random") }
     }
 
-    fn alone(&mut self, of: &NominalDevice, system: &mut System, transfers: Vec<OperationTransfer>) {
+    fn add_single_workload(&mut self, of: &NominalDevice, system: &mut System, transfers: Vec<OperationTransfer>) {
         let target = if system.arrays.is_empty() { WorkloadTarget::Drive(0) } else { WorkloadTarget::Array(0) };
         let count = system.workloads.len();
-        let most = transfers.iter().map(|transfer| self.most(of, system.arrays.first(), transfer));
+        let most = transfers.iter().map(|transfer| self.max_requests_per_s(of, system.arrays.first(), transfer));
         let most = most.fold(f64::INFINITY, f64::min);
         let classes = transfers.into_iter().enumerate();
-        let classes = classes.map(|(index, t)| OperationClass::of(&format!("class{index}"), 1.0, t)).collect();
+        let classes =
+            classes.map(|(index, t)| OperationClass::with_transfer(&format!("class{index}"), 1.0, t)).collect();
         let load = self.load(classes, most);
         system.workloads.push(Workload { name: format!("load{count}"), targets: vec![target], load });
     }
@@ -329,34 +330,34 @@ impl SystemGenerator {
     fn volumes(&mut self, bursts: bool) -> System {
         let of = self.volume(bursts);
         let array = self.rng.next_bool(0.4);
-        let mut system = self.base(&of, array);
+        let mut system = self.base_system(&of, array);
         let transfer = self.transfer();
-        self.alone(&of, &mut system, vec![transfer]);
+        self.add_single_workload(&of, &mut system, vec![transfer]);
         system
     }
 
-    fn several(&mut self) -> System {
+    fn several_workloads(&mut self) -> System {
         let of = self.device();
         let array = self.rng.next_bool(0.6);
-        let mut system = self.base(&of, array);
+        let mut system = self.base_system(&of, array);
         let count = self.pick(&[2, 2, 3]);
         for _ in 0..count {
             let transfer = self.transfer();
-            self.alone(&of, &mut system, vec![transfer]);
+            self.add_single_workload(&of, &mut system, vec![transfer]);
             if let Some(LoadSpec::Open(spec)) = system.workloads.last_mut().map(|workload| &mut workload.load) {
                 spec.gap = DurationDistribution::Exponential { mean_s: spec.gap.mean_s() * f64::from(count) };
             }
         }
         if self.rng.next_bool(0.3) {
             // a second device, which some of them also use
-            let mut other = self.base(&of, false);
+            let mut other = self.base_system(&of, false);
             other.drives[0].name = "other".into();
             let number = system.drive_count();
             system.drives.push(other.drives.remove(0));
             system.workloads[0].targets.push(WorkloadTarget::Drive(number));
             let mut transfer = self.transfer();
             transfer.target = 1;
-            let class = OperationClass::of("elsewhere", self.between(0.2, 1.0), transfer);
+            let class = OperationClass::with_transfer("elsewhere", self.uniform(0.2, 1.0), transfer);
             match &mut system.workloads[0].load {
                 LoadSpec::Closed(spec) => spec.classes.push(class),
                 LoadSpec::Open(spec) => spec.classes.push(class),
@@ -369,15 +370,16 @@ impl SystemGenerator {
     fn place(&mut self, transfer: &mut OperationTransfer) {
         match self.rng.next_below(4) {
             0 => {
-                let from = self.between(0.0, 0.9);
-                transfer.part = TargetPart::Share { from, to: from + self.between(0.02, 1.0 - from) };
+                let from = self.uniform(0.0, 0.9);
+                transfer.part = TargetPart::Share { from, to: from + self.uniform(0.02, 1.0 - from) };
             }
             1 => {
-                transfer.access = AccessPattern::Normal { mean: self.rng.next_f64(), deviation: self.about(0.02, 0.5) }
+                transfer.access =
+                    AccessPattern::Normal { mean: self.rng.next_f64(), deviation: self.log_uniform(0.02, 0.5) }
             }
-            2 => transfer.access = AccessPattern::Zipf { theta: self.between(0.3, 1.2) },
+            2 => transfer.access = AccessPattern::Zipf { theta: self.uniform(0.3, 1.2) },
             _ => {
-                let bytes = (self.about(3e7, 1e9) as u64).next_multiple_of(65_536);
+                let bytes = (self.log_uniform(3e7, 1e9) as u64).next_multiple_of(65_536);
                 transfer.part = TargetPart::Bytes { from: 65_536 * self.rng.next_below(4096), bytes };
             }
         }
@@ -386,43 +388,44 @@ impl SystemGenerator {
     fn places(&mut self) -> System {
         let of = if self.rng.next_bool(0.7) { self.mechanical() } else { self.device() };
         let array = self.rng.next_bool(0.5);
-        let mut system = self.base(&of, array);
+        let mut system = self.base_system(&of, array);
         let transfers = (0..self.pick(&[1, 1, 2])).map(|_| {
             let mut transfer = self.transfer();
             self.place(&mut transfer);
             transfer
         });
         let transfers = transfers.collect();
-        self.alone(&of, &mut system, transfers);
+        self.add_single_workload(&of, &mut system, transfers);
         system
     }
 
     fn cached(&mut self) -> System {
         let of = self.device();
         let array = self.rng.next_bool(0.5);
-        let mut system = self.base(&of, array);
+        let mut system = self.base_system(&of, array);
         let mechanical = matches!(of.device, DeviceModel::Mechanical(_));
-        let area = self.about(4e6, if mechanical { 3e7 } else { 3e8 }) as u64;
+        let area = self.log_uniform(4e6, if mechanical { 3e7 } else { 3e8 }) as u64;
         let back = WriteBackPolicy { flush_after: Some(SECOND * self.pick(&[1, 5, 30])), ..WriteBackPolicy::default() };
         let write = match self.rng.next_below(3) {
             0 => WritePolicy::Back(back),
-            1 => WritePolicy::Back(WriteBackPolicy::battery()),
+            1 => WritePolicy::Back(WriteBackPolicy::battery_backed()),
             _ => WritePolicy::Through,
         };
         let read = self.pick(&[CacheReadAhead::None, CacheReadAhead::Doubling { from: 32, to: 256 }]);
-        let bytes = (area as f64 * self.about(0.1, 2.0)) as u64;
-        let cache = BlockCacheSpec { bytes, read, write, ..BlockCacheSpec::default() };
+        let bytes = (area as f64 * self.log_uniform(0.1, 2.0)) as u64;
+        let cache = BlockCacheSpec { bytes, read_ahead: read, write, ..BlockCacheSpec::default() };
         let mut transfer = self.transfer();
         transfer.part = TargetPart::Bytes { from: 0, bytes: area.next_multiple_of(65_536) };
         if self.rng.next_bool(0.4) {
-            transfer.access = AccessPattern::Zipf { theta: self.between(0.5, 1.1) };
+            transfer.access = AccessPattern::Zipf { theta: self.uniform(0.5, 1.1) };
         }
         if self.rng.next_bool(0.5) {
             system.host.cache = Some(cache);
             system.host.copy_byte_ps = self.pick(&[1000, 3000]);
             transfer.cached = true;
         } else {
-            system.controllers = vec![Controller { cache: Some(cache), command: 50_000, ..Controller::new("adapter") }];
+            system.controllers =
+                vec![Controller { cache: Some(cache), command_ns: 50_000, ..Controller::new("adapter") }];
             if let Some(set) = system.arrays.first_mut() {
                 set.run_by = RunBy::Controller(0);
             }
@@ -430,18 +433,18 @@ impl SystemGenerator {
                 name: "channel".into(),
                 controller: Some(0),
                 rate: None,
-                overhead: 0,
+                overhead_ns: 0,
                 disconnects: true,
             };
             system.channels = vec![channel];
             system.drives[0].channel = Some(0);
         }
         system.watch.warm_up *= 4;
-        let most = self.most(&of, system.arrays.first(), &transfer);
-        self.alone(&of, &mut system, vec![transfer]);
+        let most = self.max_requests_per_s(&of, system.arrays.first(), &transfer);
+        self.add_single_workload(&of, &mut system, vec![transfer]);
         if let LoadSpec::Closed(spec) = &mut system.workloads[0].load {
             // a user with only hits and no think time would send requests forever at one point in time
-            let mean_s = f64::from(spec.users) / most * self.between(0.3, 3.0);
+            let mean_s = f64::from(spec.users) / most * self.uniform(0.3, 3.0);
             spec.think = DurationDistribution::Exponential { mean_s };
         }
         system
@@ -449,7 +452,7 @@ impl SystemGenerator {
 
     fn degraded(&mut self) -> System {
         let of = self.device();
-        let mut system = self.base(&of, true);
+        let mut system = self.base_system(&of, true);
         let set = &mut system.arrays[0];
         if set.level == ArrayLevel::Raid0 {
             set.level = ArrayLevel::Raid5;
@@ -464,17 +467,17 @@ impl SystemGenerator {
             let count = set.failed.len() as u32;
             set.spares = (members as u32..members as u32 + count).collect();
             let rate = self.pick(&[None, Some(2_000_000), Some(10_000_000)]);
-            set.rebuild = Some(Background { step_blocks: 1024, depth: self.pick(&[1, 2, 4]), rate });
+            set.rebuild = Some(BackgroundWork { step_blocks: 1024, depth: self.pick(&[1, 2, 4]), rate });
             system.drives[0].count += count;
         }
         let transfer = self.transfer();
-        self.alone(&of, &mut system, vec![transfer]);
+        self.add_single_workload(&of, &mut system, vec![transfer]);
         system
     }
 }
 
 /// A run long enough for a mean accurate to a per cent or two.
-fn watch(device: &DeviceModel) -> WatchSpec {
+fn watch_spec(device: &DeviceModel) -> WatchSpec {
     let (warm_up, duration) = match device {
         DeviceModel::Mechanical(_) => (40_000, 240_000),
         DeviceModel::Flash(_) => (500, 1500),

@@ -8,7 +8,7 @@ pub fn arrays_of(members: u16, unit: u64, rows: u64) -> Vec<ArrayGeometry> {
     let mut all = Vec::new();
     for level in ArrayLevel::ALL {
         let info = level.info();
-        if members < info.members_least {
+        if members < info.min_members {
             continue;
         }
         let mut layouts: Vec<_> = info.layouts.iter().copied().map(Some).collect();

@@ -12,25 +12,25 @@ use diskwright_simulator::load::{
     AccessPattern, ClosedSpec, DurationDistribution, LoadSpec, OperationClass, OperationTransfer as Transfer,
     RequestSizes,
 };
-use diskwright_simulator::spread::ServiceTimeDistribution;
+use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 
 /// Picks one of several values.
-pub fn one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
+pub fn pick_one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.next_below(of.len() as u64) as usize].clone()
 }
 
 /// Draws a value with a probability.
-fn maybe<T>(rng: &mut Rng, share: f64, what: impl FnOnce(&mut Rng) -> T) -> Option<T> {
+fn draw_optional<T>(rng: &mut Rng, share: f64, what: impl FnOnce(&mut Rng) -> T) -> Option<T> {
     if rng.next_bool(share) { Some(what(rng)) } else { None }
 }
 
-fn device(rng: &mut Rng) -> DeviceModel {
+fn random_device(rng: &mut Rng) -> DeviceModel {
     if rng.next_bool(0.3) {
         let mechanical = |e: &&catalogue::CatalogueEntry| e.class == catalogue::DriveClass::Hdd;
-        let known: Vec<&catalogue::CatalogueEntry> = catalogue::all().iter().filter(mechanical).collect();
+        let known: Vec<&catalogue::CatalogueEntry> = catalogue::built_in_entries().iter().filter(mechanical).collect();
         if !known.is_empty() {
-            return one(rng, &known).device().expect("drives of the catalogue are possible");
+            return pick_one(rng, &known).build_device().expect("drives of the catalogue are possible");
         }
     }
     let mean = 200_000 + rng.next_below(5_000_000);
@@ -44,17 +44,17 @@ fn device(rng: &mut Rng) -> DeviceModel {
     DeviceModel::Plain(Arc::new(PlainSpec { name: "plain".into(), blocks: 1 << 20, servers, service, bytes_per_s }))
 }
 
-fn cache(rng: &mut Rng) -> BlockCacheSpec {
+fn random_cache(rng: &mut Rng) -> BlockCacheSpec {
     let dirty_limit = 0.1 + 0.9 * rng.next_f64();
     let back = WriteBackPolicy {
         dirty_limit,
         flush_at: dirty_limit * rng.next_f64(),
-        flush_after: maybe(rng, 0.5, |rng| rng.next_below(2_000_000_000)),
+        flush_after: draw_optional(rng, 0.5, |rng| rng.next_below(2_000_000_000)),
         flush_every: 0,
         coalesce_blocks: 8 << rng.next_below(6),
         flush_depth: 1 + rng.next_below(16) as u32,
-        order: one(rng, &[FlushOrder::Address, FlushOrder::Age]),
-        protected: false,
+        order: pick_one(rng, &[FlushOrder::Address, FlushOrder::Age]),
+        survives_power_loss: false,
     };
     let read = match rng.next_below(3) {
         0 => CacheReadAhead::None,
@@ -63,9 +63,9 @@ fn cache(rng: &mut Rng) -> BlockCacheSpec {
     };
     BlockCacheSpec {
         bytes: (64 + rng.next_below(2000)) * 4096,
-        read,
-        early: rng.next_bool(0.5),
-        write: one(rng, &[WritePolicy::Through, WritePolicy::Back(back)]),
+        read_ahead: read,
+        starts_early: rng.next_bool(0.5),
+        write: pick_one(rng, &[WritePolicy::Through, WritePolicy::Back(back)]),
         reserve_for_writes: 0.5 * rng.next_f64(),
         allocate_on_write: rng.next_bool(0.5),
         read_before_partial_write: rng.next_bool(0.5),
@@ -73,10 +73,13 @@ fn cache(rng: &mut Rng) -> BlockCacheSpec {
     }
 }
 
-fn path(rng: &mut Rng, system: &mut System, caches: bool) {
+fn add_random_path(rng: &mut Rng, system: &mut System, caches: bool) {
     let buses = rng.next_below(2);
-    let bus =
-        |_| Bus { name: "bus".into(), rate: 20_000_000 + rng.next_below(200_000_000), overhead: rng.next_below(5000) };
+    let bus = |_| Bus {
+        name: "bus".into(),
+        rate: 20_000_000 + rng.next_below(200_000_000),
+        overhead_ns: rng.next_below(5000),
+    };
     system.buses = (0..buses).map(bus).collect();
     for number in 0..rng.next_below(3) {
         let transfer = match rng.next_below(3) {
@@ -86,14 +89,14 @@ fn path(rng: &mut Rng, system: &mut System, caches: bool) {
         };
         system.controllers.push(Controller {
             bus: (!system.buses.is_empty()).then_some(0),
-            command: rng.next_below(200_000),
-            member_command: rng.next_below(50_000),
-            rate: maybe(rng, 0.5, |rng| 10_000_000 + rng.next_below(80_000_000)),
+            command_ns: rng.next_below(200_000),
+            member_command_ns: rng.next_below(50_000),
+            rate: draw_optional(rng, 0.5, |rng| 10_000_000 + rng.next_below(80_000_000)),
             xor_byte_ps: rng.next_below(20_000),
-            galois_byte_ps: rng.next_below(40_000),
-            cache: maybe(rng, if caches { 0.6 } else { 0.0 }, cache),
-            outstanding: maybe(rng, 0.3, |rng| 1 + rng.next_below(16) as u32),
-            transfer_blocks: maybe(rng, 0.3, |rng| 8 << rng.next_below(5)),
+            gf_mul_byte_ps: rng.next_below(40_000),
+            cache: draw_optional(rng, if caches { 0.6 } else { 0.0 }, random_cache),
+            max_outstanding: draw_optional(rng, 0.3, |rng| 1 + rng.next_below(16) as u32),
+            transfer_blocks: draw_optional(rng, 0.3, |rng| 8 << rng.next_below(5)),
             transfer,
             ..Controller::new(&format!("controller{number}"))
         });
@@ -103,32 +106,32 @@ fn path(rng: &mut Rng, system: &mut System, caches: bool) {
         system.channels.push(Channel {
             name: format!("channel{number}"),
             controller: (controllers > 0).then(|| rng.next_below(controllers) as usize),
-            rate: maybe(rng, 0.7, |rng| 5_000_000 + rng.next_below(60_000_000)),
-            overhead: rng.next_below(100_000),
+            rate: draw_optional(rng, 0.7, |rng| 5_000_000 + rng.next_below(60_000_000)),
+            overhead_ns: rng.next_below(100_000),
             disconnects: rng.next_bool(0.7),
         });
     }
 }
 
-fn drives(rng: &mut Rng, system: &mut System) {
+fn add_random_drives(rng: &mut Rng, system: &mut System) {
     for group in 0..1 + rng.next_below(3) {
         let channels = system.channels.len() as u64;
-        system.drives.push(Drives {
+        system.drives.push(DriveGroupSpec {
             channel: (channels > 0).then(|| rng.next_below(channels) as usize),
-            order: one(rng, &QueuePolicy::ALL),
-            depth: one(rng, &[1, 4, 32, u32::MAX]),
-            ..Drives::new(&format!("group{group}-"), 1 + rng.next_below(5) as u32, device(rng))
+            order: pick_one(rng, &QueuePolicy::ALL),
+            depth: pick_one(rng, &[1, 4, 32, u32::MAX]),
+            ..DriveGroupSpec::new(&format!("group{group}-"), 1 + rng.next_below(5) as u32, random_device(rng))
         });
     }
 }
 
 /// Adds arrays of drives that nothing else uses; returns the remaining drives.
-fn arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
+fn add_random_arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
     let mut left: Vec<u32> = (0..system.drive_count()).collect();
     for number in 0..rng.next_below(3) {
-        let level = one(rng, &ArrayLevel::ALL);
+        let level = pick_one(rng, &ArrayLevel::ALL);
         let more = if level == ArrayLevel::Raid01 { 2 } else { 1 };
-        let count = usize::from(level.info().members_least) + more * rng.next_below(3) as usize;
+        let count = usize::from(level.info().min_members) + more * rng.next_below(3) as usize;
         if count > left.len() {
             continue;
         }
@@ -138,18 +141,18 @@ fn arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
         let run_by = if by_controller { RunBy::Controller(rng.next_below(controllers) as usize) } else { RunBy::Host };
         let unit_blocks = 8 << rng.next_below(6);
         let member_blocks = Some(1 << 18);
-        system.arrays.push(Set {
+        system.arrays.push(ArraySpec {
             unit_blocks,
             member_blocks,
             run_by,
-            ..Set::new(&format!("array{number}"), level, members)
+            ..ArraySpec::new(&format!("array{number}"), level, members)
         });
     }
     left
 }
 
 /// Draws users who each send one request at a time, with a total limit.
-fn load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workload {
+fn random_load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workload {
     let access = match rng.next_below(3) {
         0 => AccessPattern::Sequential { streams: rng.next_below(3) as u32 },
         1 => AccessPattern::Uniform,
@@ -157,17 +160,17 @@ fn load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workl
     };
     let transfer = Transfer {
         access,
-        read_share: one(rng, &[0.0, 0.5, 1.0]),
+        read_share: pick_one(rng, &[0.0, 0.5, 1.0]),
         bytes: RequestSizes::One(4096 << rng.next_below(6)),
-        compute: DurationDistribution::Exponential { mean_s: one(rng, &[0.0, 1e-4]) },
+        compute: DurationDistribution::Exponential { mean_s: pick_one(rng, &[0.0, 1e-4]) },
         cached: cached && rng.next_bool(0.7),
         ..Transfer::default()
     };
     let spec = ClosedSpec {
         users: 1 + rng.next_below(6) as u32,
         outstanding: 1 + rng.next_below(3) as u32,
-        think: DurationDistribution::Exponential { mean_s: one(rng, &[0.0, 0.005]) },
-        classes: vec![OperationClass::of("io", 1.0, transfer)],
+        think: DurationDistribution::Exponential { mean_s: pick_one(rng, &[0.0, 0.005]) },
+        classes: vec![OperationClass::with_transfer("io", 1.0, transfer)],
         most_operations: Some(most),
         ..ClosedSpec::default()
     };
@@ -182,23 +185,23 @@ pub fn random_system(rng: &mut Rng, caches: bool, operations: u64) -> System {
     system.watch = WatchSpec { seed: rng.next_u64(), warm_up: 0, duration: 100_000 * second, interval: second };
     system.host = HostSpec {
         processors: 1 + rng.next_below(4) as u32,
-        request: rng.next_below(200_000),
-        interrupt: rng.next_below(50_000),
+        request_ns: rng.next_below(200_000),
+        interrupt_ns: rng.next_below(50_000),
         copy_byte_ps: rng.next_below(20_000),
         xor_byte_ps: rng.next_below(20_000),
-        galois_byte_ps: rng.next_below(40_000),
-        cache: maybe(rng, if caches { 0.7 } else { 0.0 }, cache),
-        transfer_blocks: maybe(rng, 0.3, |rng| 16 << rng.next_below(5)),
-        memory_rate: maybe(rng, 0.3, |rng| 50_000_000 + rng.next_below(100_000_000)),
+        gf_mul_byte_ps: rng.next_below(40_000),
+        cache: draw_optional(rng, if caches { 0.7 } else { 0.0 }, random_cache),
+        transfer_blocks: draw_optional(rng, 0.3, |rng| 16 << rng.next_below(5)),
+        memory_rate: draw_optional(rng, 0.3, |rng| 50_000_000 + rng.next_below(100_000_000)),
         ..HostSpec::default()
     };
-    path(rng, &mut system, caches);
-    drives(rng, &mut system);
-    let single = arrays(rng, &mut system);
+    add_random_path(rng, &mut system, caches);
+    add_random_drives(rng, &mut system);
+    let single = add_random_arrays(rng, &mut system);
     let cached = system.host.cache.is_some();
     let targets =
         (0..system.arrays.len()).map(WorkloadTarget::Array).chain(single.into_iter().map(WorkloadTarget::Drive));
     let targets: Vec<WorkloadTarget> = targets.take(4).collect();
-    system.workloads = targets.into_iter().map(|target| load(rng, target, cached, operations)).collect();
+    system.workloads = targets.into_iter().map(|target| random_load(rng, target, cached, operations)).collect();
     system
 }

@@ -14,9 +14,9 @@ use diskwright_simulator::load::{
     ClosedSpec, DurationDistribution, LoadSpec, OpenSpec, OperationClass, OperationTotals, OperationTransfer,
     Operations, RequestSizes,
 };
+use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::solve::*;
-use diskwright_simulator::spread::ServiceTimeDistribution;
-use diskwright_simulator::system::{Drives, Set, System, WatchSpec, Workload, WorkloadTarget};
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WatchSpec, Workload, WorkloadTarget};
 use diskwright_simulator::{Simulation, SimulationReport};
 
 /// Mean service time, s: a thousandth, so that a nanosecond is negligible.
@@ -62,10 +62,10 @@ impl Case {
         let mut before = OperationTotals::default();
         let report = Simulation::new(&system).expect("a possible system").run(|sample| {
             let now = sum(&sample.workloads[0].operations);
-            means.push(now.since(&before).response_s());
+            means.push(now.added_since(&before).mean_response_s());
             before = now;
         });
-        let found = means.interval();
+        let found = means.confidence_interval();
         let totals = sum(&report.workloads[0].operations);
         Row {
             what: self.what.clone(),
@@ -73,14 +73,14 @@ impl Case {
             found,
             requests: totals.done,
             error: found.mean / self.truth_s - 1.0,
-            others: self.others(&report, &totals),
+            others: self.max_other_error(&report, &totals),
         }
     }
 
-    fn others(&self, report: &SimulationReport, totals: &OperationTotals) -> f64 {
+    fn max_other_error(&self, report: &SimulationReport, totals: &OperationTotals) -> f64 {
         let rate = totals.done as f64 / report.elapsed_s();
         let mut off = vec![rate / self.rate_per_s];
-        let drives = &report.components[report.components.len() - system_drives(&self.system)..];
+        let drives = &report.components[report.components.len() - drive_count(&self.system)..];
         if let (Some(utilisation), Some(drive)) = (self.utilisation, drives.first()) {
             off.push(drive.totals.utilisation() / f64::from(drive.servers) / utilisation);
         }
@@ -89,13 +89,13 @@ impl Case {
             drives
                 .iter()
                 .filter(|drive| drive.totals.service_ns > 0)
-                .map(|drive| drive.totals.queue() / (drive.totals.throughput_per_s() * drive.totals.response_s())),
+                .map(|drive| drive.totals.mean_queue() / (drive.totals.throughput_per_s() * drive.totals.response_s())),
         );
         off.iter().map(|share| (share - 1.0).abs()).fold(0.0, f64::max)
     }
 }
 
-fn system_drives(system: &System) -> usize {
+fn drive_count(system: &System) -> usize {
     system.drive_count() as usize
 }
 
@@ -113,21 +113,22 @@ fn exponential() -> ServiceTimeDistribution {
 }
 
 fn single(servers: u32, service: ServiceTimeDistribution, load: LoadSpec) -> System {
-    let drives = vec![Drives::new("server", 1, device(servers, service))];
+    let drives = vec![DriveGroupSpec::new("server", 1, device(servers, service))];
     let workloads = vec![Workload { name: "jobs".into(), targets: vec![WorkloadTarget::Drive(0)], load }];
     System { drives, workloads, ..System::new("queue") }
 }
 
 fn striped(members: u32, load: LoadSpec) -> System {
-    let drives = vec![Drives::new("branch", members, device(1, exponential()))];
-    let arrays = vec![Set { unit_blocks: 8, ..Set::new("fork", ArrayLevel::Raid0, (0..members).collect()) }];
+    let drives = vec![DriveGroupSpec::new("branch", members, device(1, exponential()))];
+    let arrays =
+        vec![ArraySpec { unit_blocks: 8, ..ArraySpec::new("fork", ArrayLevel::Raid0, (0..members).collect()) }];
     let workloads = vec![Workload { name: "jobs".into(), targets: vec![WorkloadTarget::Array(0)], load }];
     System { drives, arrays, workloads, ..System::new("fork and join") }
 }
 
 /// Random arrivals of requests over so many stripe units.
 fn open(per_s: f64, units: u64, compute: DurationDistribution) -> LoadSpec {
-    let classes = vec![OperationClass::of("job", 1.0, transfer(units, compute))];
+    let classes = vec![OperationClass::with_transfer("job", 1.0, transfer(units, compute))];
     LoadSpec::Open(OpenSpec {
         gap: DurationDistribution::Exponential { mean_s: 1.0 / per_s },
         classes,
@@ -138,7 +139,7 @@ fn open(per_s: f64, units: u64, compute: DurationDistribution) -> LoadSpec {
 fn closed(users: u32, think_s: f64, units: u64, compute: DurationDistribution) -> LoadSpec {
     let think =
         if think_s > 0.0 { DurationDistribution::Exponential { mean_s: think_s } } else { DurationDistribution::NONE };
-    let classes = vec![OperationClass::of("job", 1.0, transfer(units, compute))];
+    let classes = vec![OperationClass::with_transfer("job", 1.0, transfer(units, compute))];
     LoadSpec::Closed(ClosedSpec { users, think, classes, ..ClosedSpec::default() })
 }
 
@@ -148,7 +149,7 @@ fn transfer(units: u64, compute: DurationDistribution) -> OperationTransfer {
 
 /// Approximate relative variance of means of M/G/1: that of M/M/1 (Blomqvist 1967, as in Daley, "The serial correlation
 /// coefficients of waiting times in a stationary single server queue", 1968), more for services that vary more.
-fn varies(rho: f64, cv2: f64) -> f64 {
+fn relative_variance(rho: f64, cv2: f64) -> f64 {
     let waits = rho * (2.0 + 5.0 * rho - 4.0 * rho.powi(2) + rho.powi(3)) / (1.0 - rho).powi(4);
     let mm1 = (waits + 1.0) * (1.0 - rho).powi(2);
     mm1 * (0.25 + 0.25 * cv2 + 0.5 * cv2 * cv2)
@@ -163,7 +164,7 @@ pub fn mg1_at(rho: f64, service: ServiceTimeDistribution, what: &str) -> Case {
         truth_s: truth.response_s,
         rate_per_s: rho / S,
         utilisation: Some(rho),
-        varies: varies(rho, cv2),
+        varies: relative_variance(rho, cv2),
         system: single(1, service, open(rho / S, 1, DurationDistribution::NONE)),
     }
 }
@@ -185,7 +186,7 @@ pub fn me1_at(rho: f64) -> Case {
 
 /// M/H2/1, squared coefficient of variation 4.
 pub fn mh1_at(rho: f64) -> Case {
-    mg1_at(rho, ServiceTimeDistribution::Hyper { mean: MEAN, cv2: 4.0 }, "M/H2/1, cv² 4")
+    mg1_at(rho, ServiceTimeDistribution::Hyperexponential { mean: MEAN, cv2: 4.0 }, "M/H2/1, cv² 4")
 }
 
 /// Several servers, one queue.
@@ -196,7 +197,7 @@ pub fn mmc_at(servers: u32, rho: f64) -> Case {
         truth_s: mmc(per_s, S, servers).expect("not full").response_s,
         rate_per_s: per_s,
         utilisation: Some(rho),
-        varies: varies(rho, 1.0),
+        varies: relative_variance(rho, 1.0),
         system: single(servers, exponential(), open(per_s, 1, DurationDistribution::NONE)),
     }
 }
@@ -221,7 +222,7 @@ pub fn fork_two(rho: f64) -> Case {
         truth_s: fork_join_two(rho / S, S).expect("not full"),
         rate_per_s: rho / S,
         utilisation: Some(rho),
-        varies: varies(rho, 1.0),
+        varies: relative_variance(rho, 1.0),
         system: striped(2, open(rho / S, 2, DurationDistribution::NONE)),
     }
 }
@@ -272,7 +273,7 @@ pub fn tandem(first: f64, second: f64) -> Case {
         truth_s: before + mm1(per_s, S).expect("not full").response_s,
         rate_per_s: per_s,
         utilisation: Some(second),
-        varies: varies(first.max(second), 1.0),
+        varies: relative_variance(first.max(second), 1.0),
         system: single(1, exponential(), open(per_s, 1, compute)),
     }
 }
@@ -280,7 +281,7 @@ pub fn tandem(first: f64, second: f64) -> Case {
 /// Processor, device and thinking users: mean value analysis is exact.
 pub fn network(users: u32, think: f64, compute: f64) -> Case {
     let centers = vec![MvaCenter::Queue(compute * S), MvaCenter::Queue(S)];
-    let truth = exact(&ClosedNetwork { users, think_s: think * S, centers });
+    let truth = solve_exact(&ClosedNetwork { users, think_s: think * S, centers });
     let spell = DurationDistribution::Exponential { mean_s: compute * S };
     Case {
         what: format!("{}, think {think} S, processor {compute} S, device S", format_count(users, "user", "users")),
@@ -302,7 +303,7 @@ pub fn shared_processor(rho: f64) -> Case {
         truth_s: mm1(rho / service_s, service_s).expect("not full").response_s,
         rate_per_s: rho / service_s,
         utilisation: None,
-        varies: 0.5 * varies(rho, 1.0),
+        varies: 0.5 * relative_variance(rho, 1.0),
         system: single(1, ServiceTimeDistribution::Constant(0), load),
     }
 }

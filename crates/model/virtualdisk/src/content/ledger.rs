@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use diskwright_base::units::format_count;
 use diskwright_simulator::array::{ArrayLayout, ArrayLevel};
-use diskwright_simulator::system::Set;
+use diskwright_simulator::system::ArraySpec;
 use serde::{Deserialize, Serialize};
 
 const SCHEMA: &str = "diskwright.content/1";
@@ -93,7 +93,7 @@ impl MemberStates {
 
 impl ArrayShape {
     /// Returns the shape of an array, as the ledger stores it.
-    pub fn of(set: &Set) -> ArrayShape {
+    pub fn of(set: &ArraySpec) -> ArrayShape {
         let level: ArrayLevel = set.level;
         ArrayShape {
             // limited by the available space
@@ -115,11 +115,11 @@ impl ArrayLedger {
     }
 
     /// Returns the bytes that these sets need, with the note; 0 without sets.
-    pub fn room(sets: &[Set]) -> u64 {
+    pub fn room(sets: &[ArraySpec]) -> u64 {
         if sets.is_empty() {
             return 0;
         }
-        let room = |set: &Set| ARRAY_ROOM + MEMBER_ROOM * set.members.len() as u64;
+        let room = |set: &ArraySpec| ARRAY_ROOM + MEMBER_ROOM * set.members.len() as u64;
         NOTE_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
     }
 
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn shape() -> ArrayShape {
-        ArrayShape::of(&Set::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
+        ArrayShape::of(&ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
     }
 
     #[test]
@@ -213,9 +213,12 @@ mod tests {
     #[test]
     fn the_fullest_has_room() {
         let members: Vec<u32> = (0..128).map(|d| u32::MAX - d).collect();
-        let set =
-            Set { copies: Some(128), member_blocks: Some(u64::MAX), ..Set::new("x", ArrayLevel::Raid10, members) };
-        let set = Set { name: "\u{7f}".repeat(256), ..set };
+        let set = ArraySpec {
+            copies: Some(128),
+            member_blocks: Some(u64::MAX),
+            ..ArraySpec::new("x", ArrayLevel::Raid10, members)
+        };
+        let set = ArraySpec { name: "\u{7f}".repeat(256), ..set };
         let state = MemberStates {
             lost: (0..128).map(|m| (m, u64::MAX - 1)).collect(),
             rebuilding: (0..128).collect(),

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use diskwright_simulator::BLOCK_BYTES;
-use diskwright_simulator::array::{ArrayLevel, Members};
-use diskwright_simulator::system::{Set, System, WorkloadTarget};
+use diskwright_simulator::array::{ArrayLevel, MemberSet};
+use diskwright_simulator::system::{ArraySpec, System, WorkloadTarget};
 use rustix::io::Errno;
 
 use array::ArrayContent;
@@ -205,7 +205,7 @@ impl Content {
     /// Reads bytes.
     #[inline]
     pub fn read(&mut self, target: WorkloadTarget, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
-        self.read_avoiding(target, from, into, Members::NONE)
+        self.read_avoiding(target, from, into, MemberSet::NONE)
     }
 
     /// Reads as if these members of an array could not be read: their data come from the others. A
@@ -216,7 +216,7 @@ impl Content {
         target: WorkloadTarget,
         from: u64,
         into: &mut [u8],
-        avoid: Members,
+        avoid: MemberSet,
     ) -> Result<(), Trouble> {
         self.check(target, from, into.len() as u64)?;
         match target {
@@ -308,7 +308,7 @@ impl Content {
 
     /// Records first that the members' bytes are lost, so that they never count as good, then drops
     /// them.
-    fn drop_bytes(&mut self, array: usize, members: Members) -> Result<(), Trouble> {
+    fn drop_bytes(&mut self, array: usize, members: MemberSet) -> Result<(), Trouble> {
         // the last write is complete: it tears no row
         self.note(&[0; 32])?;
         self.keep(true)?;
@@ -337,7 +337,7 @@ impl Content {
 
     /// Returns the members of an array that are not completely good, and those of them that are
     /// being rebuilt.
-    pub fn state(&self, array: usize) -> Option<(Members, Members)> {
+    pub fn state(&self, array: usize) -> Option<(MemberSet, MemberSet)> {
         self.arrays.get(array).map(|array| (array.failed(), array.rebuilding()))
     }
 
@@ -365,7 +365,7 @@ impl Content {
 }
 
 /// Checks whether a text is a valid ledger of a backing file for these sets.
-pub fn check_ledger(text: &[u8], sets: &[Set]) -> Result<(), String> {
+pub fn check_ledger(text: &[u8], sets: &[ArraySpec]) -> Result<(), String> {
     ArrayLedger::read(text, &sets.iter().map(ArrayShape::of).collect::<Vec<_>>()).map(|_| ())
 }
 
@@ -377,8 +377,9 @@ pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentErro
     match target {
         WorkloadTarget::Drive(drive) => Ok(bytes_of(system, drive)),
         WorkloadTarget::Array(index) => system.arrays.get(index).map_or(Ok(0), |set| {
-            let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
-            Ok(array.blocks().saturating_mul(BLOCK_BYTES))
+            let array =
+                system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+            Ok(array.capacity_blocks().saturating_mul(BLOCK_BYTES))
         }),
     }
 }
@@ -388,8 +389,13 @@ fn bytes_of(system: &System, drive: u32) -> u64 {
 }
 
 /// Creates an array on its drives, which nothing else may use.
-fn array(system: &System, set: &Set, sizes: &[u64], drives: &mut [Option<u64>]) -> Result<ArrayContent, ContentError> {
-    let array = system.array_of(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
+fn array(
+    system: &System,
+    set: &ArraySpec,
+    sizes: &[u64],
+    drives: &mut [Option<u64>],
+) -> Result<ArrayContent, ContentError> {
+    let array = system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
     for drive in &set.members {
         take(system, set, *drive, drives)?;
     }
@@ -403,7 +409,7 @@ fn array(system: &System, set: &Set, sizes: &[u64], drives: &mut [Option<u64>]) 
 }
 
 /// Claims a drive for a set.
-fn take(system: &System, set: &Set, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
+fn take(system: &System, set: &ArraySpec, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
     let claimed = drives.get_mut(drive as usize).and_then(Option::take);
     let shared = || ContentError::Shared { drive: system.drive_name(drive), array: set.name.clone() };
     claimed.map(|_| ()).ok_or_else(shared)

@@ -1,7 +1,7 @@
 //! Changes that commands made to drives, and the requests that they affect.
 
 use diskwright_base::Rng;
-use diskwright_simulator::array::{ArrayGeometry, Members};
+use diskwright_simulator::array::{ArrayGeometry, MemberSet};
 use diskwright_simulator::{BLOCK_BYTES, Io};
 
 use super::orders::FailureScope;
@@ -98,28 +98,30 @@ impl Changes {
 
     /// Returns the members of an array on which a request fails. Reads are assumed to go to the
     /// first copy, writes to all copies and to the parities of their rows.
-    pub fn failing_members(&mut self, array: &ArrayGeometry, drives: &[u32], io: &Io) -> Members {
-        let mut failing = Members::NONE;
+    pub fn failing_members(&mut self, array: &ArrayGeometry, drives: &[u32], io: &Io) -> MemberSet {
+        let mut failing = MemberSet::NONE;
         if !self.any_fails {
             return failing;
         }
-        let copies = if io.write { array.copies() } else { 1 };
+        let copies = if io.write { array.copy_count() } else { 1 };
         for copy in 0..copies {
             let mut block = io.first;
-            while let Some(piece) = array.map(block, io.end().saturating_sub(block), copy).filter(|p| p.blocks > 0) {
+            while let Some(piece) =
+                array.map_block(block, io.end().saturating_sub(block), copy).filter(|p| p.blocks > 0)
+            {
                 let drive = drives.get(usize::from(piece.member));
                 if drive.is_some_and(|drive| self.fails(*drive, io.write)) {
-                    failing = failing.with(piece.member);
+                    failing = failing.with_member(piece.member);
                 }
                 block += piece.blocks;
             }
         }
-        if io.write && io.blocks > 0 && array.parities() > 0 {
+        if io.write && io.blocks > 0 && array.parity_count() > 0 {
             let row_blocks = array.row_blocks();
             for row in io.first / row_blocks..io.end().div_ceil(row_blocks) {
-                for member in (0..array.parities()).filter_map(|parity| array.parity_member(row, parity)) {
+                for member in (0..array.parity_count()).filter_map(|parity| array.parity_member(row, parity)) {
                     if drives.get(usize::from(member)).is_some_and(|drive| self.fails(*drive, true)) {
-                        failing = failing.with(member);
+                        failing = failing.with_member(member);
                     }
                 }
             }
@@ -146,11 +148,11 @@ mod tests {
         let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, 4, 1 << 12, 128)).expect("valid");
         let drives = [7, 8, 9, 10];
         let mut changes = Changes::new(11, 1);
-        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 4096)), Members::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 4096)), MemberSet::NONE);
         changes.fail(9, 1.0, FailureScope::Reads);
-        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 256)), Members::NONE);
-        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 257)), Members::NONE.with(2));
-        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 257)), Members::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 256)), MemberSet::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 257)), MemberSet::NONE.with_member(2));
+        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 257)), MemberSet::NONE);
         changes.fail(9, 0.5, FailureScope::All);
         let hits = (0..1000).filter(|_| changes.fails(9, true)).count();
         assert!((400..600).contains(&hits), "{hits}");
@@ -163,18 +165,19 @@ mod tests {
     fn a_write_fails_on_the_members_of_its_parity_too() {
         let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid5, 3, 1 << 12, 128)).expect("valid");
         let parity = array.parity_member(0, 0).expect("there");
-        let data = array.map(0, 8, 0).expect("there").member;
+        let data = array.map_block(0, 8, 0).expect("there").member;
         let drives = [4, 5, 6];
         let mut changes = Changes::new(7, 1);
         changes.fail(drives[usize::from(parity)], 1.0, FailureScope::All);
         assert_ne!(parity, data);
-        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 8)), Members::NONE);
-        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 8)), Members::NONE.with(parity));
+        assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 8)), MemberSet::NONE);
+        assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 8)), MemberSet::NONE.with_member(parity));
         // in the next row this member holds data that the write does not touch
         let next = array.parity_member(1, 0).expect("there");
         let io = Io::write(256, 8);
-        let touched = array.map(256, 8, 0).expect("there").member;
-        let expected = if touched == parity || next == parity { Members::NONE.with(parity) } else { Members::NONE };
+        let touched = array.map_block(256, 8, 0).expect("there").member;
+        let expected =
+            if touched == parity || next == parity { MemberSet::NONE.with_member(parity) } else { MemberSet::NONE };
         assert_eq!(changes.failing_members(&array, &drives, &io), expected);
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use diskwright_simulator::BLOCK_BYTES;
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Members;
+use diskwright_simulator::array::MemberSet;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
@@ -242,7 +242,7 @@ impl ServerClient {
         };
         self.open += 1;
         let client_request =
-            ServerRequest { client: self.id, export: session.export as u16, request, error, avoid: Members::NONE };
+            ServerRequest { client: self.id, export: session.export as u16, request, error, avoid: MemberSet::NONE };
         if request.payload() > 0 {
             self.receiving = Some(PendingWrite { wish: client_request, come: 0 });
         } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::Members;
+use diskwright_simulator::array::MemberSet;
 use diskwright_simulator::run::{ExternalCompletion, ExternalRequest, JobPurpose, Simulation};
 use diskwright_simulator::system::WorkloadTarget;
 
@@ -38,7 +38,7 @@ pub struct ServerRequest {
     /// Failure so far, if any.
     pub error: Option<NbdFailure>,
     /// Members of the array that cannot supply the data it reads.
-    pub avoid: Members,
+    pub avoid: MemberSet,
 }
 
 /// A completed request whose reply is due.
@@ -196,14 +196,15 @@ impl DiskEngine {
                 FollowUp::Nothing
             }
             WorkloadTarget::Array(array) => {
-                let (Some(map), Some(drives)) = (self.simulation.array(array), self.simulation.array_drives(array))
+                let (Some(map), Some(drives)) =
+                    (self.simulation.array_geometry(array), self.simulation.array_drives(array))
                 else {
                     return FollowUp::Nothing;
                 };
                 let failing = self.changes.failing_members(map, drives, &io);
                 // failed members get no requests
                 let state = self.simulation.array_state(array).unwrap_or_default();
-                let failing = failing.less(state.failed.less(state.rebuilding));
+                let failing = failing.difference(state.failed.difference(state.rebuilding));
                 if io.write {
                     // an array fails a member that did not accept a write
                     let lost: Vec<u16> = failing.iter().collect();
@@ -250,7 +251,7 @@ impl DiskEngine {
             NbdCommand::Flush => JobPurpose::Flush,
             NbdCommand::Trim => JobPurpose::Trim,
             NbdCommand::WriteZeroes if holes => JobPurpose::Trim,
-            NbdCommand::Write | NbdCommand::WriteZeroes if flags.has(CommandFlags::FUA) => JobPurpose::Through,
+            NbdCommand::Write | NbdCommand::WriteZeroes if flags.has(CommandFlags::FUA) => JobPurpose::FuaWrite,
             _ => JobPurpose::Transfer,
         }
     }
@@ -261,14 +262,14 @@ impl DiskEngine {
         let NbdRequest { command, offset, length, .. } = client_request.request;
         let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
         let what = self.purpose(&client_request);
-        self.simulation.ask_for(time, what, ExternalRequest { target: client_request.export, io, tag });
+        self.simulation.submit_with_purpose(time, what, ExternalRequest { target: client_request.export, io, tag });
     }
 
     /// Submits a flush to the model that a request still has to wait for.
     fn ask_flush(&mut self, time: Ns, tag: u32) {
         let target = self.pending[tag as usize].wish.export;
         let io = blocks_of(0, 0, false);
-        self.simulation.ask_for(time, JobPurpose::Flush, ExternalRequest { target, io, tag });
+        self.simulation.submit_with_purpose(time, JobPurpose::Flush, ExternalRequest { target, io, tag });
     }
 
     /// Completes the backing file's flush for a request; `error` if it failed.
@@ -281,15 +282,15 @@ impl DiskEngine {
 
     /// Advances virtual time; see [`DiskEngine::take_done`].
     pub fn pass(&mut self, now: Ns) {
-        self.simulation.pass_until(now);
+        self.simulation.advance_until(now);
         let mut answers = std::mem::take(&mut self.answers);
-        answers.extend(self.simulation.answers());
+        answers.extend(self.simulation.drain_completions());
         self.follow();
         for answer in answers.drain(..) {
             match std::mem::replace(&mut self.pending[answer.tag as usize].then, FollowUp::Nothing) {
-                FollowUp::Nothing => self.leg(answer.at, answer.tag),
-                FollowUp::Again => self.ask(answer.at, answer.tag),
-                FollowUp::Flush => self.ask_flush(answer.at, answer.tag),
+                FollowUp::Nothing => self.leg(answer.done_ns, answer.tag),
+                FollowUp::Again => self.ask(answer.done_ns, answer.tag),
+                FollowUp::Flush => self.ask_flush(answer.done_ns, answer.tag),
             }
         }
         self.answers = answers;
@@ -354,8 +355,8 @@ fn code(trouble: Trouble) -> NbdFailure {
 mod tests {
     use diskwright_simulator::array::ArrayLevel;
     use diskwright_simulator::device::{DeviceModel, PlainSpec};
-    use diskwright_simulator::spread::ServiceTimeDistribution;
-    use diskwright_simulator::system::{Drives, Set, System};
+    use diskwright_simulator::service_time::ServiceTimeDistribution;
+    use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System};
 
     use super::*;
     use crate::content::ContentBacking;
@@ -374,13 +375,13 @@ mod tests {
             bytes_per_s: f64::INFINITY,
         };
         let mut system = System::new("one");
-        system.drives.push(Drives::new("disk", drives, DeviceModel::Plain(spec.into())));
+        system.drives.push(DriveGroupSpec::new("disk", drives, DeviceModel::Plain(spec.into())));
         if drives > 1 {
-            system.arrays.push(Set::new("data", ArrayLevel::Raid1, (0..drives).collect()));
+            system.arrays.push(ArraySpec::new("data", ArrayLevel::Raid1, (0..drives).collect()));
         }
         let served = crate::server::exports::exports(&system);
         let targets: Vec<WorkloadTarget> = served.iter().map(|export| export.target).collect();
-        let simulation = Simulation::serving(&system, &targets).expect("valid");
+        let simulation = Simulation::with_external_targets(&system, &targets).expect("valid");
         let content = Content::new(&system, &ContentBacking::Memory { most_bytes: None }).expect("memory");
         DiskEngine::new(simulation, content, served, (drives, 1), None)
     }
@@ -390,7 +391,7 @@ mod tests {
         let begun = engine.simulation.now();
         let request = NbdRequest { flags, command, cookie: 1, offset: 0, length: 4096 };
         let client = ClientId { place: 0, turn: 1 };
-        engine.begin(begun, ServerRequest { client, export: 0, request, error: None, avoid: Members::NONE });
+        engine.begin(begun, ServerRequest { client, export: 0, request, error: None, avoid: MemberSet::NONE });
         (1..=5).for_each(|step| engine.pass(begun + step * MS));
         let done = engine.take_done();
         assert_eq!((done.len(), engine.under_way()), (1, 0), "{command:?}");

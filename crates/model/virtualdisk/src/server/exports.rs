@@ -33,7 +33,9 @@ pub fn exports(system: &System) -> Vec<DiskExport> {
     let drives = single.map(|drive| DiskExport {
         name: system.drive_name(drive),
         target: WorkloadTarget::Drive(drive),
-        kind: system.group_of(drive).map_or_else(String::new, |(group, _)| system.drives[group].device.name().into()),
+        kind: system
+            .find_drive_group(drive)
+            .map_or_else(String::new, |(group, _)| system.drives[group].device.name().into()),
         rotational: is_rotational(system, WorkloadTarget::Drive(drive)),
         trims: !is_mechanical(system, drive),
     });
@@ -61,7 +63,7 @@ fn members_of(system: &System, target: WorkloadTarget) -> Vec<u32> {
 }
 
 fn is_mechanical(system: &System, drive: u32) -> bool {
-    let group = system.group_of(drive);
+    let group = system.find_drive_group(drive);
     group.is_some_and(|(group, _)| matches!(system.drives[group].device, DeviceModel::Mechanical(_)))
 }
 

@@ -2,7 +2,7 @@
 //! together.
 
 use diskwright_simulator::Ns;
-use diskwright_simulator::array::{ArrayState, Members};
+use diskwright_simulator::array::{ArrayState, MemberSet};
 use diskwright_simulator::system::{System, SystemChange, WorkloadTarget};
 
 use super::engine::DiskEngine;
@@ -15,14 +15,14 @@ impl DiskEngine {
     pub fn obey(&mut self, now: Ns, system: &System, command: &DiskCommand) -> Result<(), String> {
         let name = command.member().unwrap_or_default();
         let drive = drive_by_name(system, name).ok_or_else(|| unknown_drive(system, name))?;
-        self.simulation.pass_until(now);
+        self.simulation.advance_until(now);
         match command {
             DiskCommand::Status | DiskCommand::Stop => Ok(()),
-            DiskCommand::Fail { .. } => match self.simulation.member_of(drive) {
+            DiskCommand::Fail { .. } => match self.simulation.find_array_member(drive) {
                 Some((array, member)) => self.fail(array, member),
                 None => self.fail_alone(drive, name),
             },
-            DiskCommand::Replace { .. } => match self.simulation.member_of(drive) {
+            DiskCommand::Replace { .. } => match self.simulation.find_array_member(drive) {
                 Some((array, member)) => self.replace(array, member, drive),
                 None => self.replace_alone(drive, name),
             },
@@ -46,7 +46,7 @@ impl DiskEngine {
 
     /// Applies a change to the model.
     fn change(&mut self, change: SystemChange) -> Result<(), String> {
-        self.simulation.change(change).map_err(|error| error.to_string())
+        self.simulation.apply_change(change).map_err(|error| error.to_string())
     }
 
     /// Fails a member: its data is lost, in the model and in the content.
@@ -127,26 +127,26 @@ impl DiskEngine {
     }
 
     /// Updates the content of one array to the state of the model.
-    fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (Members, Members)) {
+    fn follow_array(&mut self, array: usize, model: ArrayState, (failed, rebuilding): (MemberSet, MemberSet)) {
         // a step that failed before may succeed now
         self.troubles.remove(&array);
         // in a mirror of stripe sets, members that the model counts as failed beside a failed one
         // still have their data
-        let mirrors_sets = self.simulation.array(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
+        let mirrors_sets = self.simulation.array_geometry(array).is_some_and(|a| a.out_of_service(one(0)) != one(0));
         if !mirrors_sets {
-            for member in model.failed.less(failed).iter() {
+            for member in model.failed.difference(failed).iter() {
                 self.trouble_with(array, |content| content.fail(array, member));
             }
         }
         let (failed, _) = self.content.state(array).unwrap_or_default();
-        for member in model.rebuilding.and(failed).less(rebuilding).iter() {
+        for member in model.rebuilding.intersection(failed).difference(rebuilding).iter() {
             self.trouble_with(array, |content| content.replace(array, member));
         }
         let (_, rebuilding) = self.content.state(array).unwrap_or_default();
         if rebuilding.is_empty() {
             return;
         }
-        if model.failed.and(rebuilding).is_empty() {
+        if model.failed.intersection(rebuilding).is_empty() {
             self.trouble_with(array, |content| content.finish_rebuild(array));
         } else if !model.rebuilding.is_empty() {
             self.trouble_with(array, |content| content.rebuilt(array, model.good_below));
@@ -162,6 +162,6 @@ impl DiskEngine {
     }
 }
 
-fn one(member: u16) -> Members {
-    Members::NONE.with(member)
+fn one(member: u16) -> MemberSet {
+    MemberSet::NONE.with_member(member)
 }

@@ -107,7 +107,7 @@ impl DiskServer {
             let (failed, _) = content.state(index).unwrap_or_default();
             set.failed = failed.iter().collect();
         }
-        let simulation = Simulation::serving(&system, &targets)?;
+        let simulation = Simulation::with_external_targets(&system, &targets)?;
         let ListenAddress::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
         let notice = Notice::put(path)?;
         let wake = EventWaiter::new(options.awake)?;
@@ -203,7 +203,7 @@ impl DiskServer {
     }
 
     fn sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
-        let report = self.engine.simulation.interval();
+        let report = self.engine.simulation.report_interval();
         tick(&report).map_err(ServeError::Samples)?;
         self.last = Some(report);
         Ok(())
@@ -215,7 +215,7 @@ impl DiskServer {
             return (Duration::ZERO, false);
         }
         let look = tick.min(LOOK);
-        let next = self.engine.simulation.next_at().map_or(Duration::MAX, |time| self.clock.until(time));
+        let next = self.engine.simulation.next_event_time().map_or(Duration::MAX, |time| self.clock.until(time));
         if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
     }
 

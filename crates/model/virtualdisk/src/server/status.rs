@@ -62,12 +62,12 @@ fn component(component: &Component) -> Value {
         // omitted if no time has passed
         "utilisation": utilisation.is_finite().then_some(utilisation),
         "requests_per_s": component.totals.throughput_per_s(),
-        "queue": component.totals.queue(),
+        "queue": component.totals.mean_queue(),
     })
 }
 
 fn arrays(server: &DiskServer) -> Vec<Value> {
-    let one = |(index, set): (usize, &diskwright_simulator::system::Set)| {
+    let one = |(index, set): (usize, &diskwright_simulator::system::ArraySpec)| {
         let (failed, rebuilding) = server.engine.content.state(index).unwrap_or_default();
         let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(index));
         let background = reported.and_then(|array| array.background);
@@ -90,7 +90,7 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
             "members": members,
             "trouble": server.engine.troubles.get(&index),
             "lost_blocks": reported.map(|array| array.lost_blocks),
-            "background": background.filter(|work| work.ended.is_none()).map(|work| json!({
+            "background": background.filter(|work| work.ended_ns.is_none()).map(|work| json!({
                 "task": format!("{:?}", work.task).to_lowercase(),
                 "done_bytes": work.done_bytes,
                 "all_bytes": work.all_bytes,

@@ -13,8 +13,8 @@ use std::time::Duration;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::SimulationReport;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
-use diskwright_simulator::spread::ServiceTimeDistribution;
-use diskwright_simulator::system::{Drives, Set, System};
+use diskwright_simulator::service_time::ServiceTimeDistribution;
+use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System};
 use diskwright_virtualdisk::content::ContentBacking;
 use diskwright_virtualdisk::nbd::client::{ClientOptions, NbdClient};
 use diskwright_virtualdisk::server::{DiskCommand, DiskServer, ListenAddress, ServeError, ServeOptions, give};
@@ -134,13 +134,13 @@ pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
         bytes_per_s: f64::INFINITY,
     };
     let mut system = System::new("plain");
-    system.drives.push(Drives::new("disk", count, DeviceModel::Plain(spec.into())));
+    system.drives.push(DriveGroupSpec::new("disk", count, DeviceModel::Plain(spec.into())));
     system
 }
 
 /// Puts all drives of a system into an array `data`.
 pub fn array(mut system: System, level: ArrayLevel) -> System {
     let members = (0..system.drive_count()).collect();
-    system.arrays.push(Set::new("data", level, members));
+    system.arrays.push(ArraySpec::new("data", level, members));
     system
 }

@@ -1,32 +1,32 @@
 //! Plan of a sort: its runs and merge passes, and the block addresses of each.
 
 use crate::io::BLOCK_BYTES;
-use crate::load::netbench::coprime;
+use crate::load::netbench::coprime_near_golden_section;
 use crate::load::{LoadError, Region, SortSpec};
 
 /// Largest number of runs; their positions are kept in memory.
-const MOST_RUNS: u64 = 1 << 20;
+const MAX_RUNS: u64 = 1 << 20;
 
 /// Sizes and positions, blocks.
 #[derive(Clone, Debug)]
 pub(super) struct SortPlan {
     /// Blocks of all data, and of each run but the last.
-    blocks: u64,
-    run: u64,
+    data_blocks: u64,
+    run_length_blocks: u64,
     pub(super) runs: u64,
     /// Runs merged at a time.
     pub(super) fan_in: u64,
     pub(super) io_blocks: u64,
     merge_blocks: u64,
-    records_a_block: f64,
-    pub(super) input: u64,
-    pub(super) work: u64,
-    pub(super) output: u64,
+    records_per_block: f64,
+    pub(super) input_first_block: u64,
+    pub(super) work_first_block: u64,
+    pub(super) output_first_block: u64,
 }
 
 impl SortPlan {
     pub(super) fn new(spec: &SortSpec, target_blocks: &[u64]) -> Result<SortPlan, LoadError> {
-        check(spec)?;
+        check_limits(spec)?;
         let blocks = spec.data_bytes.div_ceil(BLOCK_BYTES);
         let io_blocks = spec.io_bytes / BLOCK_BYTES;
         // SAS 1998: (keys + record) x 1.1 x records
@@ -39,8 +39,8 @@ impl SortPlan {
             return Err(LoadError::new("memory_bytes", why));
         }
         let runs = blocks.div_ceil(run);
-        if runs > MOST_RUNS {
-            return Err(LoadError::new("memory_bytes", format!("{runs} runs; the limit is {MOST_RUNS}")));
+        if runs > MAX_RUNS {
+            return Err(LoadError::new("memory_bytes", format!("{runs} runs; the limit is {MAX_RUNS}")));
         }
         // one buffer is for writing
         let fan_in = (spec.memory_bytes / spec.merge_bytes).saturating_sub(1);
@@ -49,47 +49,47 @@ impl SortPlan {
             return Err(LoadError::new("merge_bytes", why));
         }
         let place = |region: &Region, needed: u64, item: &str| {
-            let (first, area_blocks) = region.stretch(target_blocks, item)?;
+            let (first, area_blocks) = region.resolve_blocks(target_blocks, item)?;
             let why = || LoadError::new(item, format!("{needed} blocks are needed; the area has {area_blocks}"));
             if area_blocks < needed { Err(why()) } else { Ok(first) }
         };
         let regions = if runs == 1 { 0 } else { u64::from(runs > fan_in) + 1 };
         Ok(SortPlan {
-            blocks,
-            run,
+            data_blocks: blocks,
+            run_length_blocks: run,
             runs,
             fan_in,
             io_blocks,
             merge_blocks: spec.merge_bytes / BLOCK_BYTES,
-            records_a_block: BLOCK_BYTES as f64 / spec.record_bytes as f64,
-            input: place(&spec.input, blocks, "input")?,
-            work: place(&spec.work, blocks * regions, "work")?,
-            output: place(&spec.output, blocks, "output")?,
+            records_per_block: BLOCK_BYTES as f64 / spec.record_bytes as f64,
+            input_first_block: place(&spec.input, blocks, "input")?,
+            work_first_block: place(&spec.work, blocks * regions, "work")?,
+            output_first_block: place(&spec.output, blocks, "output")?,
         })
     }
 
     /// Returns true if all data fits into memory, so that no run is written.
-    pub(super) fn in_memory(&self) -> bool {
+    pub(super) fn is_in_memory(&self) -> bool {
         self.runs == 1
     }
 
     /// Offset of a run in the data, blocks.
-    pub(super) fn run_first(&self, run: u64) -> u64 {
-        run * self.run
+    pub(super) fn run_first_block(&self, run: u64) -> u64 {
+        run * self.run_length_blocks
     }
 
     /// Length of a run, blocks.
     pub(super) fn run_blocks(&self, run: u64) -> u64 {
-        self.run.min(self.blocks - self.run_first(run))
+        self.run_length_blocks.min(self.data_blocks - self.run_first_block(run))
     }
 
     /// Number of records in `blocks` blocks.
-    pub(super) fn records(&self, blocks: u64) -> f64 {
-        blocks as f64 * self.records_a_block
+    pub(super) fn record_count(&self, blocks: u64) -> f64 {
+        blocks as f64 * self.records_per_block
     }
 }
 
-fn check(spec: &SortSpec) -> Result<(), LoadError> {
+fn check_limits(spec: &SortSpec) -> Result<(), LoadError> {
     let sizes = [
         ("data_bytes", spec.data_bytes, 1 << 50),
         ("record_bytes", spec.record_bytes, 1 << 30),
@@ -130,10 +130,10 @@ fn check(spec: &SortSpec) -> Result<(), LoadError> {
 /// read of it.
 #[derive(Clone, Copy, Debug)]
 struct SortRun {
-    first: u64,
+    first_block: u64,
     blocks: u64,
-    half: u64,
-    read: u64,
+    work_half: u64,
+    blocks_read: u64,
 }
 
 /// Merge in progress, group by group and pass by pass.
@@ -141,97 +141,108 @@ struct SortRun {
 pub(super) struct Merge {
     runs: Vec<SortRun>,
     /// Runs written by this pass so far.
-    made: Vec<SortRun>,
+    merged_runs: Vec<SortRun>,
     /// Index of the first run of the current group, and the number of runs in the group.
-    group: usize,
-    width: usize,
+    group_start: usize,
+    group_width: usize,
     /// Blocks read and written of the current group, and its total.
-    read: u64,
-    written: u64,
-    all: u64,
+    blocks_read: u64,
+    blocks_written: u64,
+    group_blocks: u64,
     /// Number of the next turn: the runs of a group are read in turns, in a different order each round.
-    turn: u64,
-    last_pass: bool,
+    next_turn: u64,
+    is_last_pass: bool,
 }
 
 impl Merge {
     /// Begins the first pass.
-    pub(super) fn first(plan: &SortPlan) -> Merge {
-        let run = |number| SortRun { first: plan.run_first(number), blocks: plan.run_blocks(number), half: 0, read: 0 };
+    pub(super) fn new(plan: &SortPlan) -> Merge {
+        let run = |number| SortRun {
+            first_block: plan.run_first_block(number),
+            blocks: plan.run_blocks(number),
+            work_half: 0,
+            blocks_read: 0,
+        };
         let mut merge = Merge {
             runs: (0..plan.runs).map(run).collect(),
-            made: Vec::new(),
-            group: 0,
-            width: 0,
-            read: 0,
-            written: 0,
-            all: 0,
-            turn: 0,
-            last_pass: plan.runs <= plan.fan_in,
+            merged_runs: Vec::new(),
+            group_start: 0,
+            group_width: 0,
+            blocks_read: 0,
+            blocks_written: 0,
+            group_blocks: 0,
+            next_turn: 0,
+            is_last_pass: plan.runs <= plan.fan_in,
         };
         merge.open_group(plan);
         merge
     }
 
     fn open_group(&mut self, plan: &SortPlan) {
-        let left = self.runs.len() - self.group;
-        self.width = left.min(plan.fan_in as usize);
-        let runs = &self.runs[self.group..self.group + self.width];
-        self.all = runs.iter().map(|run| run.blocks).sum();
-        (self.read, self.written, self.turn) = (0, 0, 0);
+        let left = self.runs.len() - self.group_start;
+        self.group_width = left.min(plan.fan_in as usize);
+        let runs = &self.runs[self.group_start..self.group_start + self.group_width];
+        self.group_blocks = runs.iter().map(|run| run.blocks).sum();
+        (self.blocks_read, self.blocks_written, self.next_turn) = (0, 0, 0);
     }
 
-    pub(super) fn all_read(&self) -> bool {
-        self.read == self.all
+    pub(super) fn is_all_read(&self) -> bool {
+        self.blocks_read == self.group_blocks
     }
 
     /// Number of runs merged at this time.
     pub(super) fn fan_in(&self) -> u32 {
-        self.width as u32
+        self.group_width as u32
     }
 
     /// Returns the next read: first block and number of blocks.
-    pub(super) fn place_read(&mut self, plan: &SortPlan) -> (u64, u32) {
-        let width = self.width as u64;
+    pub(super) fn next_read(&mut self, plan: &SortPlan) -> (u64, u32) {
+        let width = self.group_width as u64;
         loop {
             // a different order each round: a step coprime to the width reaches every run, from a shifted start
-            let (round, place) = (self.turn / width, self.turn % width);
-            let position = (place * coprime(width) + round * 7) % width;
-            self.turn += 1;
-            let run = &mut self.runs[self.group + position as usize];
-            let left = run.blocks - run.read;
+            let (round, place) = (self.next_turn / width, self.next_turn % width);
+            let position = (place * coprime_near_golden_section(width) + round * 7) % width;
+            self.next_turn += 1;
+            let run = &mut self.runs[self.group_start + position as usize];
+            let left = run.blocks - run.blocks_read;
             if left > 0 {
                 let blocks = left.min(plan.merge_blocks);
-                let first = plan.work + run.half * plan.blocks + run.first + run.read;
-                run.read += blocks;
-                self.read += blocks;
+                let first =
+                    plan.work_first_block + run.work_half * plan.data_blocks + run.first_block + run.blocks_read;
+                run.blocks_read += blocks;
+                self.blocks_read += blocks;
                 return (first, blocks as u32);
             }
         }
     }
 
     /// Returns where the next blocks are written: target and first block.
-    pub(super) fn place_written(&mut self, plan: &SortPlan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
-        let run = self.runs[self.group];
-        let position = run.first + self.written;
-        self.written += blocks;
-        match self.last_pass {
-            true => (spec.output.target, plan.output + position),
-            false => (spec.work.target, plan.work + (1 - run.half) * plan.blocks + position),
+    pub(super) fn next_write(&mut self, plan: &SortPlan, spec: &SortSpec, blocks: u64) -> (u16, u64) {
+        let run = self.runs[self.group_start];
+        let position = run.first_block + self.blocks_written;
+        self.blocks_written += blocks;
+        match self.is_last_pass {
+            true => (spec.output.target, plan.output_first_block + position),
+            false => (spec.work.target, plan.work_first_block + (1 - run.work_half) * plan.data_blocks + position),
         }
     }
 
     /// Goes on to the next group of this pass; returns false if there is none.
     pub(super) fn next_group(&mut self, plan: &SortPlan) -> bool {
-        let first = self.runs[self.group];
-        self.made.push(SortRun { first: first.first, blocks: self.all, half: 1 - first.half, read: 0 });
-        self.group += self.width;
+        let first = self.runs[self.group_start];
+        self.merged_runs.push(SortRun {
+            first_block: first.first_block,
+            blocks: self.group_blocks,
+            work_half: 1 - first.work_half,
+            blocks_read: 0,
+        });
+        self.group_start += self.group_width;
         // a single remaining run is not copied: it joins the next pass where it is
-        if self.runs.len() - self.group == 1 {
-            self.made.push(self.runs[self.group]);
-            self.group += 1;
+        if self.runs.len() - self.group_start == 1 {
+            self.merged_runs.push(self.runs[self.group_start]);
+            self.group_start += 1;
         }
-        if self.group == self.runs.len() {
+        if self.group_start == self.runs.len() {
             return false;
         }
         self.open_group(plan);
@@ -240,12 +251,12 @@ impl Merge {
 
     /// Goes on to the next pass; returns false if everything is merged.
     pub(super) fn next_pass(&mut self, plan: &SortPlan) -> bool {
-        if self.last_pass {
+        if self.is_last_pass {
             return false;
         }
-        self.runs = std::mem::take(&mut self.made);
-        self.group = 0;
-        self.last_pass = self.runs.len() as u64 <= plan.fan_in;
+        self.runs = std::mem::take(&mut self.merged_runs);
+        self.group_start = 0;
+        self.is_last_pass = self.runs.len() as u64 <= plan.fan_in;
         self.open_group(plan);
         true
     }

@@ -3,7 +3,7 @@
 
 use super::*;
 
-fn distribution(rng: &mut Rng) -> DurationDistribution {
+fn random_duration(rng: &mut Rng) -> DurationDistribution {
     let mean_s = rng.next_f64() * 1e-4;
     match rng.next_below(7) {
         0 => DurationDistribution::NONE,
@@ -16,7 +16,7 @@ fn distribution(rng: &mut Rng) -> DurationDistribution {
     }
 }
 
-fn sizes(rng: &mut Rng) -> RequestSizes {
+fn random_sizes(rng: &mut Rng) -> RequestSizes {
     let mut bytes = || 512 * rng.next_below(200);
     match bytes() % 3 {
         0 => RequestSizes::One(bytes()),
@@ -25,7 +25,7 @@ fn sizes(rng: &mut Rng) -> RequestSizes {
     }
 }
 
-fn transfer(rng: &mut Rng) -> OperationTransfer {
+fn random_transfer(rng: &mut Rng) -> OperationTransfer {
     let access = match rng.next_below(4) {
         0 => AccessPattern::Sequential { streams: rng.next_below(4) as u32 },
         1 => AccessPattern::Uniform,
@@ -43,29 +43,29 @@ fn transfer(rng: &mut Rng) -> OperationTransfer {
         access,
         align_bytes: 512 * rng.next_below(20),
         read_share: 1.1 * rng.next_f64(),
-        bytes: sizes(rng),
-        write_bytes: rng.next_bool(0.3).then(|| sizes(rng)),
+        bytes: random_sizes(rng),
+        write_bytes: rng.next_bool(0.3).then(|| random_sizes(rng)),
         total_bytes: rng.next_bool(0.4).then(|| 512 * rng.next_below(2000)),
         parallel: rng.next_below(6) as u32,
         pause: DurationDistribution::NONE,
-        compute: distribution(rng),
+        compute: random_duration(rng),
         cached: rng.next_bool(0.5),
         posted: rng.next_bool(0.2),
     }
 }
 
-fn classes(rng: &mut Rng) -> Vec<OperationClass> {
+fn random_classes(rng: &mut Rng) -> Vec<OperationClass> {
     let class = |rng: &mut Rng| OperationClass {
         name: "any".into(),
         weight: rng.next_f64(),
-        transfers: (0..=rng.next_below(2)).map(|_| transfer(rng)).collect(),
+        transfers: (0..=rng.next_below(2)).map(|_| random_transfer(rng)).collect(),
         rounds: 1 + rng.next_below(3) as u32,
     };
     (0..=rng.next_below(2)).map(|_| class(rng)).collect()
 }
 
-fn spec(rng: &mut Rng) -> LoadSpec {
-    let classes = classes(rng);
+fn random_spec(rng: &mut Rng) -> LoadSpec {
+    let classes = random_classes(rng);
     let phase = |rng: &mut Rng| LoadPhase {
         lasts: rng.next_below(1 << 21),
         from: rng.next_f64(),
@@ -79,7 +79,7 @@ fn spec(rng: &mut Rng) -> LoadSpec {
         return LoadSpec::Closed(ClosedSpec {
             users,
             outstanding,
-            think: distribution(rng),
+            think: random_duration(rng),
             classes,
             phases,
             most_operations,
@@ -88,7 +88,7 @@ fn spec(rng: &mut Rng) -> LoadSpec {
     LoadSpec::Open(OpenSpec {
         gap: DurationDistribution::Exponential { mean_s: 1e-5 },
         batch: [ArrivalBatch::One, ArrivalBatch::Fixed(3), ArrivalBatch::Geometric(2.5)][rng.next_below(3) as usize],
-        bursts: rng.next_bool(0.3).then(|| Bursts { on: distribution(rng), off: distribution(rng) }),
+        bursts: rng.next_bool(0.3).then(|| Bursts { on: random_duration(rng), off: random_duration(rng) }),
         classes,
         phases,
         most_operations,
@@ -97,20 +97,20 @@ fn spec(rng: &mut Rng) -> LoadSpec {
 }
 
 #[test]
-fn loads_of_chance_lose_nothing_and_stay_where_they_may() {
+fn random_loads_lose_nothing_and_stay_in_their_parts() {
     let (mut possible, mut ended) = (0, 0);
     for seed in 0..3000 {
         let mut rng = Rng::new(seed, 9);
-        let spec = spec(&mut rng);
+        let spec = random_spec(&mut rng);
         let Ok(mut load) = Load::new(&spec, &TARGET, Rng::new(seed, 1)) else { continue };
         possible += 1;
-        let issued = drive(&mut load, 2_000_000, |request| 1000 + request.io.first % 50_000);
+        let issued = run_load(&mut load, 2_000_000, |request| 1000 + request.io.first % 50_000);
         for (_, request) in &issued {
             assert!(
                 request.io.blocks > 0 && request.io.end() <= TARGET[usize::from(request.target)],
                 "{seed}: {request:?}"
             );
-            assert!(request.wait, "{seed}: {request:?}");
+            assert!(request.report_done, "{seed}: {request:?}");
         }
         let mut sum = OperationTotals::default();
         for class in load.operations() {
@@ -134,7 +134,7 @@ fn loads_of_chance_lose_nothing_and_stay_where_they_may() {
             _ => 0,
         };
         assert!(in_flight <= max, "{seed}: {in_flight} of {max}");
-        if load.finished() {
+        if load.is_finished() {
             assert_eq!(in_flight, 0, "{seed}");
             ended += 1;
         }

@@ -1,93 +1,103 @@
 //! `[[array]]`.
 
-use super::MOST_TABLES;
-use super::names::{PartNames, drives_of, group_of, is_drive_name};
-use super::path::each;
+use super::MAX_TABLES;
+use super::host_path::for_each_table;
+use super::part_names::{PartNames, find_drive_group, find_drives, is_drive_name};
 use crate::array::{
-    ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy, ArrayState, LevelForm, ReadFrom,
-    WriteBy, levels,
+    ArrayDescription, ArrayError, ArrayGeometry, ArrayLayout, ArrayLevel, ArrayPolicy, ArrayState, CopyChoice,
+    LevelForm, ParityUpdate, levels,
 };
+use crate::description_toml::{DescriptionFields, did_you_mean};
 use crate::io::BLOCK_BYTES;
-use crate::system::{Background, Drives, RunBy, Set};
-use crate::text::{DescriptionFields, did_you_mean};
+use crate::system::{ArraySpec, BackgroundWork, DriveGroupSpec, RunBy};
 
 /// Largest number of members of an array; one more is read, to report that there are too many.
-const MOST_MEMBERS: usize = 128;
+const MAX_MEMBERS: usize = 128;
 /// Default stripe unit: 64 KB, the usual setting of controllers.
-const USUAL_UNIT: u64 = (64 << 10) / BLOCK_BYTES;
+const DEFAULT_UNIT_BLOCKS: u64 = (64 << 10) / BLOCK_BYTES;
 
-const READ_FROM: [(&str, ReadFrom); 6] = [
-    ("round-robin", ReadFrom::RoundRobin),
-    ("nearest", ReadFrom::Nearest),
-    ("idle-or-nearest", ReadFrom::IdleOrNearest),
-    ("process", ReadFrom::Process),
-    ("primary", ReadFrom::Primary),
-    ("least-busy", ReadFrom::LeastBusy),
+const READ_POLICIES: [(&str, CopyChoice); 6] = [
+    ("round-robin", CopyChoice::RoundRobin),
+    ("nearest", CopyChoice::Nearest),
+    ("idle-or-nearest", CopyChoice::IdleOrNearest),
+    ("process", CopyChoice::Process),
+    ("primary", CopyChoice::Primary),
+    ("least-busy", CopyChoice::LeastBusy),
 ];
 
-const WRITE_BY: [(&str, WriteBy); 4] = [
-    ("fewest", WriteBy::Fewest),
-    ("md", WriteBy::Md),
-    ("read-modify-write", WriteBy::ReadModifyWrite),
-    ("reconstruct", WriteBy::Reconstruct),
+const WRITE_POLICIES: [(&str, ParityUpdate); 4] = [
+    ("fewest", ParityUpdate::Fewest),
+    ("md", ParityUpdate::Md),
+    ("read-modify-write", ParityUpdate::ReadModifyWrite),
+    ("reconstruct", ParityUpdate::Reconstruct),
 ];
 
 /// Parses all arrays, and notes in `names` which array uses each drive.
-pub(super) fn arrays(top: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives]) -> Vec<Set> {
+pub(super) fn parse_arrays(
+    top: &DescriptionFields<'_, '_>,
+    names: &mut PartNames,
+    drives: &[DriveGroupSpec],
+) -> Vec<ArraySpec> {
     let all: u32 = drives.iter().map(|group| group.count).sum();
     names.used_by = vec![None; all as usize];
     let only = top.read_tables("array").len() == 1;
     let mut arrays = Vec::new();
-    each(top, "array", |fields| {
-        if arrays.len() < MOST_TABLES {
-            arrays.push(array(fields, names, drives, only));
+    for_each_table(top, "array", |fields| {
+        if arrays.len() < MAX_TABLES {
+            arrays.push(parse_array(fields, names, drives, only));
         }
     });
     arrays
 }
 
-fn array(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], only: bool) -> Set {
+fn parse_array(
+    fields: &DescriptionFields<'_, '_>,
+    names: &mut PartNames,
+    drives: &[DriveGroupSpec],
+    only: bool,
+) -> ArraySpec {
     let groups = names.drives.clone();
-    let name = names.arrays.add(fields, "array", &[&groups]);
+    let name = names.arrays.add_name(fields, "array", &[&groups]);
     // a name equal to a group's has been reported already
-    if groups.find(&name).is_none() && is_drive_name(drives, &name) {
+    if groups.find_index(&name).is_none() && is_drive_name(drives, &name) {
         fields.report_key_problem("name", format!("the name `{name}` is already used; choose another name"));
     }
     let index = names.arrays.len() - 1;
-    let level = level(fields);
-    let spares = referred(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
-    let members = members(fields, drives, &spares, only);
+    let level = parse_level(fields);
+    let spares =
+        parse_drive_references(fields, "spares", drives).into_iter().map(|(drive, _)| drive).collect::<Vec<_>>();
+    let members = parse_members(fields, drives, &spares, only);
     for drive in members.iter().chain(&spares) {
-        take(fields, names, drives, *drive, index);
+        claim_drive(fields, names, drives, *drive, index);
     }
-    let run_by = run_by(fields, names);
+    let run_by = parse_run_by(fields, names);
     let mut policy = ArrayPolicy::default();
-    policy.read_from = fields.read_word("read_from", &READ_FROM).unwrap_or(policy.read_from);
-    let default_write_by = if run_by == RunBy::Host { WriteBy::Md } else { WriteBy::Fewest };
-    policy.write_by = fields.read_word("write_by", &WRITE_BY).unwrap_or(default_write_by);
-    policy.join = fields.read_bool("join").unwrap_or(policy.join);
-    let set = Set {
+    policy.read_from = fields.read_word("read_from", &READ_POLICIES).unwrap_or(policy.read_from);
+    let default_write_by = if run_by == RunBy::Host { ParityUpdate::Md } else { ParityUpdate::Fewest };
+    policy.write_by = fields.read_word("write_by", &WRITE_POLICIES).unwrap_or(default_write_by);
+    policy.join_ios = fields.read_bool("join").unwrap_or(policy.join_ios);
+    let set = ArraySpec {
         name,
         level: level.unwrap_or(ArrayLevel::Linear),
-        layout: layout(fields),
+        layout: parse_layout(fields),
         copies: fields.read_integer("copies", 1, 128).map(|n| n as u16),
-        unit_blocks: fields.read_blocks("stripe_unit", 1 << 21).unwrap_or(USUAL_UNIT),
+        unit_blocks: fields.read_blocks("stripe_unit", 1 << 21).unwrap_or(DEFAULT_UNIT_BLOCKS),
         member_blocks: fields.read_capacity_blocks("member_space"),
         run_by,
         policy,
-        failed: failed(fields, drives, &members),
-        rebuild: background(fields, "rebuild"),
-        scrub: background(fields, "scrub"),
+        failed: parse_failed_members(fields, drives, &members),
+        rebuild: parse_background(fields, "rebuild"),
+        scrub: parse_background(fields, "scrub"),
         members,
         spares,
     };
     if level.is_some() && !set.members.is_empty() {
-        check(fields, &set, drives);
+        check_geometry(fields, &set, drives);
     }
     set
 }
 
-fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
+fn parse_level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     let text = match fields.read_value("level") {
         Some(value) => match value.get_ref().as_integer() {
             Some(number) => number.as_str().to_owned(),
@@ -107,7 +117,7 @@ fn level(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLevel> {
     level
 }
 
-fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
+fn parse_layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
     let text = fields.read_text("layout")?;
     let layout = ArrayLayout::parse(text);
     if layout.is_none() {
@@ -119,10 +129,14 @@ fn layout(fields: &DescriptionFields<'_, '_>) -> Option<ArrayLayout> {
 }
 
 /// Parses a list of drive references; returns each drive with the position of its reference in the text.
-fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Drives]) -> Vec<(u32, usize)> {
+fn parse_drive_references(
+    fields: &DescriptionFields<'_, '_>,
+    key: &'static str,
+    drives: &[DriveGroupSpec],
+) -> Vec<(u32, usize)> {
     let mut found = Vec::new();
     for (text, place) in fields.read_texts(key) {
-        match drives_of(drives, text) {
+        match find_drives(drives, text) {
             Ok(some) => found.extend(some.into_iter().map(|drive| (drive, place))),
             Err(message) => fields.source.report_problem(place, &fields.item, message),
         }
@@ -131,7 +145,12 @@ fn referred(fields: &DescriptionFields<'_, '_>, key: &'static str, drives: &[Dri
 }
 
 /// Parses the members; by default, all drives but the spares if there is only one array.
-fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32], only: bool) -> Vec<u32> {
+fn parse_members(
+    fields: &DescriptionFields<'_, '_>,
+    drives: &[DriveGroupSpec],
+    spares: &[u32],
+    only: bool,
+) -> Vec<u32> {
     if !fields.has_key("drives") && only {
         fields.mark_known(&["drives"]);
         let all = drives.iter().map(|group| group.count).sum::<u32>();
@@ -141,11 +160,11 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
         fields.report_missing("drives", "[\"disk0-3\"]");
     }
     let mut members = Vec::new();
-    for (drive, place) in referred(fields, "drives", drives) {
+    for (drive, place) in parse_drive_references(fields, "drives", drives) {
         if members.contains(&drive) {
-            let message = format!("`{}` is listed twice as a member", called(drives, drive));
+            let message = format!("`{}` is listed twice as a member", drive_name(drives, drive));
             fields.source.report_problem(place, &fields.item, message);
-        } else if members.len() <= MOST_MEMBERS {
+        } else if members.len() <= MAX_MEMBERS {
             members.push(drive);
         }
     }
@@ -153,8 +172,8 @@ fn members(fields: &DescriptionFields<'_, '_>, drives: &[Drives], spares: &[u32]
 }
 
 /// Returns the name of a drive.
-pub(super) fn called(drives: &[Drives], drive: u32) -> String {
-    match group_of(drives, drive) {
+pub(super) fn drive_name(drives: &[DriveGroupSpec], drive: u32) -> String {
+    match find_drive_group(drives, drive) {
         Some((group, _)) if group.count == 1 => group.name.clone(),
         Some((group, number)) => format!("{}{number}", group.name),
         None => format!("drive {drive}"),
@@ -162,15 +181,23 @@ pub(super) fn called(drives: &[Drives], drive: u32) -> String {
 }
 
 /// Assigns a drive to an array, unless another use of it was found before.
-fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Drives], drive: u32, array: usize) {
+fn claim_drive(
+    fields: &DescriptionFields<'_, '_>,
+    names: &mut PartNames,
+    drives: &[DriveGroupSpec],
+    drive: u32,
+    array: usize,
+) {
     let other = names.used_by.get(drive as usize).copied().flatten();
     match other {
         Some(other) if other == array => {
-            fields.report_key_problem("spares", format!("`{}` is both a member and a spare", called(drives, drive)));
+            fields
+                .report_key_problem("spares", format!("`{}` is both a member and a spare", drive_name(drives, drive)));
         }
         Some(other) => {
             let other = names.arrays.name(other).to_owned();
-            fields.report_key_problem("drives", format!("`{}` already belongs to `{other}`", called(drives, drive)));
+            fields
+                .report_key_problem("drives", format!("`{}` already belongs to `{other}`", drive_name(drives, drive)));
         }
         None => {
             if let Some(used) = names.used_by.get_mut(drive as usize) {
@@ -180,13 +207,13 @@ fn take(fields: &DescriptionFields<'_, '_>, names: &mut PartNames, drives: &[Dri
     }
 }
 
-fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
+fn parse_run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
     match fields.read_text("run_by") {
         None | Some("host") => RunBy::Host,
-        Some(name) => match names.controllers.find(name) {
+        Some(name) => match names.controllers.find_index(name) {
             Some(index) => RunBy::Controller(index),
             None => {
-                let message = names.controllers.unknown("controller", name);
+                let message = names.controllers.unknown_message("controller", name);
                 fields.report_key_problem("run_by", format!("{message}; \"host\" means software RAID"));
                 RunBy::Host
             }
@@ -195,7 +222,7 @@ fn run_by(fields: &DescriptionFields<'_, '_>, names: &PartNames) -> RunBy {
 }
 
 /// Parses the failed members, given by position or by name.
-fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]) -> Vec<u16> {
+fn parse_failed_members(fields: &DescriptionFields<'_, '_>, drives: &[DriveGroupSpec], members: &[u32]) -> Vec<u16> {
     let Some(value) = fields.read_value("failed") else { return Vec::new() };
     let numbers = match value.get_ref().as_array() {
         Some(list) => list.iter().all(|v| v.get_ref().is_integer()),
@@ -206,11 +233,11 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
         return fields.read_integers("failed", 0, last).into_iter().map(|n| n as u16).collect();
     }
     let mut failed = Vec::new();
-    for (drive, place) in referred(fields, "failed", drives) {
+    for (drive, place) in parse_drive_references(fields, "failed", drives) {
         match members.iter().position(|m| *m == drive) {
             Some(member) => failed.push(member as u16),
             None => {
-                let message = format!("`{}` has failed but is not a member of this array", called(drives, drive));
+                let message = format!("`{}` has failed but is not a member of this array", drive_name(drives, drive));
                 fields.source.report_problem(place, &fields.item, message);
             }
         }
@@ -219,13 +246,13 @@ fn failed(fields: &DescriptionFields<'_, '_>, drives: &[Drives], members: &[u32]
 }
 
 /// Parses `rebuild` or `scrub`: `true`, or a table of step, depth and rate.
-pub(super) fn background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Background> {
-    let defaults = Background::default();
+pub(super) fn parse_background(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<BackgroundWork> {
+    let defaults = BackgroundWork::default();
     if let Some(on) = fields.read_value(key)?.get_ref().as_bool() {
         return on.then_some(defaults);
     }
     let inner = fields.read_table(key)?;
-    let background = Background {
+    let background = BackgroundWork {
         step_blocks: inner.read_request_blocks("step").unwrap_or(defaults.step_blocks),
         depth: inner.read_integer("depth", 1, 1024).map_or(defaults.depth, |n| n as u32),
         rate: inner.read_bytes_per_s("rate"),
@@ -235,8 +262,8 @@ pub(super) fn background(fields: &DescriptionFields<'_, '_>, key: &'static str) 
 }
 
 /// Checks a set with the rules for arrays.
-fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
-    let own: Vec<u64> = set.members.iter().map(|drive| blocks_of(drives, *drive)).collect();
+fn check_geometry(fields: &DescriptionFields<'_, '_>, set: &ArraySpec, drives: &[DriveGroupSpec]) {
+    let own: Vec<u64> = set.members.iter().map(|drive| drive_blocks(drives, *drive)).collect();
     let (min, max) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
     let info = set.level.info();
     if min != max && info.form != LevelForm::Linear {
@@ -253,13 +280,13 @@ fn check(fields: &DescriptionFields<'_, '_>, set: &Set, drives: &[Drives]) {
     let (unit_blocks, layout, copies) = (set.unit_blocks, set.layout, set.copies);
     let description = ArrayDescription { level: set.level, members, unit_blocks, layout, copies };
     match ArrayGeometry::new(&description) {
-        Err(error) => fields.report_key_problem(key_of(&error), error.to_string()),
-        Ok(array) => services(fields, set, &array),
+        Err(error) => fields.report_key_problem(error_key(&error), error.to_string()),
+        Ok(array) => check_rebuild_settings(fields, set, &array),
     }
 }
 
 /// Returns the key that an error is about.
-fn key_of(error: &ArrayError) -> &'static str {
+fn error_key(error: &ArrayError) -> &'static str {
     match error {
         ArrayError::NoUnit(_) | ArrayError::TooSmall { .. } | ArrayError::UnitTooLarge(_) => "stripe_unit",
         ArrayError::WrongLayout { .. } => "layout",
@@ -269,8 +296,8 @@ fn key_of(error: &ArrayError) -> &'static str {
 }
 
 /// Checks that failures, spares and rebuilds are consistent.
-fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry) {
-    let failed = ArrayState::failed(set.failed.iter().copied()).failed;
+fn check_rebuild_settings(fields: &DescriptionFields<'_, '_>, set: &ArraySpec, array: &ArrayGeometry) {
+    let failed = ArrayState::with_failed(set.failed.iter().copied()).failed;
     let lost = failed.count() as usize;
     let survives = set.level.info().form != LevelForm::Linear && set.level != ArrayLevel::Raid0;
     if lost > 0 && !survives {
@@ -286,7 +313,7 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry
     if set.rebuild.is_some() && lost > 0 && set.spares.is_empty() {
         fields.report_key_problem("rebuild", "a rebuild needs a spare drive: spares = [\"…\"]");
     }
-    if set.rebuild.is_some() && !array.survives(failed) {
+    if set.rebuild.is_some() && !array.survives_failures(failed) {
         fields.report_key_note("rebuild", "too many members have failed: there is nothing to rebuild them from");
     } else if set.rebuild.is_some() && lost > set.spares.len() && !set.spares.is_empty() {
         let spares = set.spares.len();
@@ -297,6 +324,6 @@ fn services(fields: &DescriptionFields<'_, '_>, set: &Set, array: &ArrayGeometry
     }
 }
 
-fn blocks_of(drives: &[Drives], drive: u32) -> u64 {
-    group_of(drives, drive).map_or(0, |(group, _)| group.device.blocks())
+fn drive_blocks(drives: &[DriveGroupSpec], drive: u32) -> u64 {
+    find_drive_group(drives, drive).map_or(0, |(group, _)| group.device.block_count())
 }

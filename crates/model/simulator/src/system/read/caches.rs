@@ -1,10 +1,10 @@
 //! `[host.cache]` and `[controller.cache]`.
 
-use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, MOST_STREAMS, WriteBackPolicy, WritePolicy};
-use crate::text::DescriptionFields;
+use crate::cache::{BlockCacheSpec, CacheReadAhead, FlushOrder, MAX_STREAMS, WriteBackPolicy, WritePolicy};
+use crate::description_toml::DescriptionFields;
 
 /// Parses a cache; missing keys are as in [`BlockCacheSpec::default`], and writes as in `back`.
-pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -> BlockCacheSpec {
+pub(super) fn parse_cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -> BlockCacheSpec {
     let defaults = BlockCacheSpec::default();
     if !fields.has_key("size") {
         fields.report_missing("size", "\"64MB\"");
@@ -12,17 +12,17 @@ pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -
     let spec = BlockCacheSpec {
         bytes: fields.read_size_bytes("size").unwrap_or(defaults.bytes),
         page_blocks: fields.read_request_blocks("page").unwrap_or(defaults.page_blocks),
-        read: read_ahead(fields, defaults.read),
-        streams: fields.read_integer("streams", 1, u64::from(MOST_STREAMS)).map_or(defaults.streams, |n| n as u32),
-        early: fields.read_bool("read_ahead_early").unwrap_or(defaults.early),
+        read_ahead: parse_read_ahead(fields, defaults.read_ahead),
+        streams: fields.read_integer("streams", 1, u64::from(MAX_STREAMS)).map_or(defaults.streams, |n| n as u32),
+        starts_early: fields.read_bool("read_ahead_early").unwrap_or(defaults.starts_early),
         fault_blocks: fields.read_request_blocks("fault"),
-        write: write(fields, back),
+        write: parse_write_policy(fields, back),
         reserve_for_writes: fields.read_share("reserve_for_writes").unwrap_or(defaults.reserve_for_writes),
         allocate_on_write: fields.read_bool("keep_written").unwrap_or(defaults.allocate_on_write),
         read_before_partial_write: fields.read_bool("read_before_write").unwrap_or(defaults.read_before_partial_write),
     };
     fields.reject_unknown_keys();
-    if let Err(error) = spec.check() {
+    if let Err(error) = spec.check_limits() {
         fields.report_problem(error.to_string());
     }
     spec
@@ -30,7 +30,7 @@ pub(super) fn cache(fields: &DescriptionFields<'_, '_>, back: WriteBackPolicy) -
 
 /// Parses `read_ahead`: `"none"`, or the longest run, up to which runs double; `read_ahead_from` is the first run.
 /// `fetch` reads missing blocks in runs of one length.
-fn read_ahead(fields: &DescriptionFields<'_, '_>, defaults: CacheReadAhead) -> CacheReadAhead {
+fn parse_read_ahead(fields: &DescriptionFields<'_, '_>, defaults: CacheReadAhead) -> CacheReadAhead {
     let fetch = fields.read_request_blocks("fetch");
     let from = fields.read_request_blocks("read_ahead_from");
     if let Some(blocks) = fetch {
@@ -60,7 +60,7 @@ fn read_ahead(fields: &DescriptionFields<'_, '_>, defaults: CacheReadAhead) -> C
 }
 
 /// Parses `write`: `"back"` with its keys, or `"through"`.
-fn write(fields: &DescriptionFields<'_, '_>, defaults: WriteBackPolicy) -> WritePolicy {
+fn parse_write_policy(fields: &DescriptionFields<'_, '_>, defaults: WriteBackPolicy) -> WritePolicy {
     const KEYS: [&str; 8] =
         ["dirty_limit", "flush_at", "flush_after", "flush_every", "coalesce", "flush_depth", "flush_order", "battery"];
     let through = fields.read_word("write", &[("back", false), ("through", true)]).unwrap_or(false);
@@ -82,6 +82,6 @@ fn write(fields: &DescriptionFields<'_, '_>, defaults: WriteBackPolicy) -> Write
         coalesce_blocks: fields.read_request_blocks("coalesce").unwrap_or(defaults.coalesce_blocks),
         flush_depth: fields.read_integer("flush_depth", 1, 1 << 16).map_or(defaults.flush_depth, |n| n as u32),
         order: fields.read_word("flush_order", &orders).unwrap_or(defaults.order),
-        protected: fields.read_bool("battery").unwrap_or(defaults.protected),
+        survives_power_loss: fields.read_bool("battery").unwrap_or(defaults.survives_power_loss),
     })
 }

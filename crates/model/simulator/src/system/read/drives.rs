@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::names::{PartNames, is_drive_name};
-use super::path::each;
-use super::{Loader, MOST_DRIVES};
-use crate::catalogue::{self, CatalogueEntry, EntryKind, SORTS};
+use super::host_path::for_each_table;
+use super::part_names::{PartNames, is_drive_name};
+use super::{Loader, MAX_DRIVES};
+use crate::catalogue::{self, CatalogueEntry, DEVICE_TABLES, EntryKind};
+use crate::description_toml::{DescriptionFields, did_you_mean};
 use crate::device::DeviceModel;
 use crate::diskspecs;
 use crate::drive::{Model, QueuePolicy};
-use crate::system::Drives;
-use crate::text::{DescriptionFields, did_you_mean};
+use crate::system::DriveGroupSpec;
 
 /// Default capacity of a device that the description itself specifies, bytes.
-const USUAL_CAPACITY: u64 = 1_000_000_000_000;
+const DEFAULT_CAPACITY_BYTES: u64 = 1_000_000_000_000;
 
 /// Reads the drives of the files that `[system] catalogue` names.
-pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
+pub(super) fn parse_own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Vec<CatalogueEntry> {
     let mut entries = Vec::new();
     for (path, place) in fields.read_texts("catalogue") {
         let wrong = |message: String| fields.source.report_problem(place, &fields.item, message);
@@ -30,56 +30,56 @@ pub(super) fn own_catalogue(fields: &DescriptionFields<'_, '_>, load: Loader<'_>
 }
 
 /// Parses all groups of drives.
-pub(super) fn drives(
+pub(super) fn parse_drives(
     top: &DescriptionFields<'_, '_>,
     names: &mut PartNames,
     own: &[CatalogueEntry],
     load: Loader<'_>,
-) -> Vec<Drives> {
-    let mut groups: Vec<Drives> = Vec::new();
+) -> Vec<DriveGroupSpec> {
+    let mut groups: Vec<DriveGroupSpec> = Vec::new();
     if top.read_tables("drive").is_empty() {
         top.report_problem("there is no drive; add a [[drive]], such as model = \"st32171w\"");
     }
-    each(top, "drive", |fields| {
-        let name = names.drives.add(fields, "disk", &[]);
+    for_each_table(top, "drive", |fields| {
+        let name = names.drives.add_name(fields, "disk", &[]);
         let before: u32 = groups.iter().map(|group| group.count).sum();
-        let count = fields.read_integer("count", 1, u64::from(MOST_DRIVES)).map_or(1, |n| n as u32);
-        if before + count > MOST_DRIVES {
-            fields.report_key_problem("count", format!("{} drives in all; the limit is {MOST_DRIVES}", before + count));
+        let count = fields.read_integer("count", 1, u64::from(MAX_DRIVES)).map_or(1, |n| n as u32);
+        if before + count > MAX_DRIVES {
+            fields.report_key_problem("count", format!("{} drives in all; the limit is {MAX_DRIVES}", before + count));
         }
-        tell_same_names(fields, &groups, &name, count);
-        let device = device(fields, &name, own, load);
-        let channel = names.channels.refer(fields, "channel");
-        let order = order(fields);
+        check_unique_names(fields, &groups, &name, count);
+        let device = parse_device(fields, &name, own, load);
+        let channel = names.channels.parse_reference(fields, "channel");
+        let order = parse_order(fields);
         let depth = fields.read_integer("depth", 1, u64::from(u32::MAX)).map(|n| n as u32);
         let Some(device) = device else {
             // keeps the numbers of the other drives right; the file is refused anyway
-            groups.extend(nothing().map(|device| Drives {
+            groups.extend(placeholder_device().map(|device| DriveGroupSpec {
                 name,
                 count,
                 device,
                 channel,
-                order: QueuePolicy::FirstCome,
+                order: QueuePolicy::FirstComeFirstServed,
                 depth: 1,
             }));
             return;
         };
         let own_order = match &device {
-            DeviceModel::Mechanical(model) => model.policy(),
-            _ => QueuePolicy::FirstCome,
+            DeviceModel::Mechanical(model) => model.queue_policy(),
+            _ => QueuePolicy::FirstComeFirstServed,
         };
         if order.is_some() && !matches!(device, DeviceModel::Mechanical(_)) {
             fields.report_key_note("order", "`order` schedules the arm of a mechanical drive; this device has none");
         }
-        let depth = depth.unwrap_or_else(|| device.slots());
-        groups.push(Drives { name, count, device, channel, order: order.unwrap_or(own_order), depth });
+        let depth = depth.unwrap_or_else(|| device.slot_count());
+        groups.push(DriveGroupSpec { name, count, device, channel, order: order.unwrap_or(own_order), depth });
     });
     groups
 }
 
 /// Checks that a group's drives are not named like those of earlier groups: `disk2` may be the third drive of `disk`,
 /// and the default name of the second group.
-fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: &str, count: u32) {
+fn check_unique_names(fields: &DescriptionFields<'_, '_>, before: &[DriveGroupSpec], name: &str, count: u32) {
     if before.iter().any(|group| group.name == name) {
         return; // reported already
     }
@@ -91,32 +91,32 @@ fn tell_same_names(fields: &DescriptionFields<'_, '_>, before: &[Drives], name: 
 }
 
 /// A device in place of one that could not be read.
-fn nothing() -> Option<DeviceModel> {
-    let entry = catalogue::all().first()?;
-    entry.device().ok()
+fn placeholder_device() -> Option<DeviceModel> {
+    let entry = catalogue::built_in_entries().first()?;
+    entry.build_device().ok()
 }
 
-fn order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
+fn parse_order(fields: &DescriptionFields<'_, '_>) -> Option<QueuePolicy> {
     let words: Vec<(&'static str, QueuePolicy)> =
         QueuePolicy::ALL.into_iter().map(|policy| (policy.name(), policy)).collect();
     fields.read_word("order", &words)
 }
 
 /// Parses the device of a group: `model`, `file`, or an inline table.
-fn device(
+fn parse_device(
     fields: &DescriptionFields<'_, '_>,
     name: &str,
     own: &[CatalogueEntry],
     load: Loader<'_>,
 ) -> Option<DeviceModel> {
-    let keys = ["model", "file"].into_iter().chain(SORTS);
+    let keys = ["model", "file"].into_iter().chain(DEVICE_TABLES);
     let given: Vec<&str> = keys.clone().filter(|key| fields.has_key(key)).collect();
     fields.mark_known(&["model", "file", "capacity", "write_cache"]);
-    fields.mark_known(&SORTS);
+    fields.mark_known(&DEVICE_TABLES);
     let kind = match given.as_slice() {
-        ["model"] => model(fields, own)?,
-        ["file"] => return file(fields, load),
-        [sort] => printed(fields, name, sort)?,
+        ["model"] => find_catalogue_model(fields, own)?,
+        ["file"] => return load_diskspecs_file(fields, load),
+        [sort] => parse_inline_spec(fields, name, sort)?,
         [] => {
             let near = "model = \"…\" of `list drives`, file = \"….diskspecs\", or a table such as [drive.mechanical]";
             fields.report_problem(format!("the device is missing; give {near}"));
@@ -127,19 +127,19 @@ fn device(
             return None;
         }
     };
-    let kind = write_cache(fields, kind);
-    kind.device().map_err(|message| fields.report_problem(message)).ok()
+    let kind = apply_write_cache(fields, kind);
+    kind.build_device().map_err(|message| fields.report_problem(message)).ok()
 }
 
 /// Finds a drive in the catalogues.
-fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
+fn find_catalogue_model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<EntryKind> {
     if fields.has_key("capacity") {
         fields.report_key_problem("capacity", "a catalogue model has its own capacity; remove `capacity`");
     }
     let id = fields.read_text("model")?;
-    let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find(id));
+    let found = own.iter().find(|entry| entry.id.eq_ignore_ascii_case(id)).or_else(|| catalogue::find_entry(id));
     if found.is_none() {
-        let known: Vec<&str> = own.iter().chain(catalogue::all()).map(|entry| entry.id.as_str()).collect();
+        let known: Vec<&str> = own.iter().chain(catalogue::built_in_entries()).map(|entry| entry.id.as_str()).collect();
         let near = did_you_mean(id, &known);
         let all = if near.is_empty() { "; `list drives` shows all of them" } else { "" };
         fields.report_key_problem("model", format!("the catalogue has no drive `{id}`{near}{all}"));
@@ -148,13 +148,14 @@ fn model(fields: &DescriptionFields<'_, '_>, own: &[CatalogueEntry]) -> Option<E
 }
 
 /// Loads a drive in DiskSim's format.
-fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
+fn load_diskspecs_file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceModel> {
     for key in ["capacity", "write_cache"].into_iter().filter(|key| fields.has_key(key)) {
         fields.report_key_problem(key, format!("the file itself sets `{key}`; remove it here"));
     }
     let path = fields.read_text("file")?;
     let made = load(path).map_err(|because| format!("`{path}`: {because}")).and_then(|text| {
-        let found = diskspecs::read(path, &text, &|other: &str| load(other)).map_err(|error| error.to_string())?;
+        let found =
+            diskspecs::read_drive(path, &text, &|other: &str| load(other)).map_err(|error| error.to_string())?;
         let model = Model::new(&found.spec).map_err(|error| format!("`{path}`: {error}"))?;
         Ok((model, found.notes))
     });
@@ -171,19 +172,20 @@ fn file(fields: &DescriptionFields<'_, '_>, load: Loader<'_>) -> Option<DeviceMo
 }
 
 /// Parses a specification in the description itself, with the catalogue's keys.
-fn printed(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
+fn parse_inline_spec(fields: &DescriptionFields<'_, '_>, name: &str, sort: &str) -> Option<EntryKind> {
     if sort != "plain" && !fields.has_key("capacity") {
         fields.report_missing("capacity", "\"9.1GB\"");
     }
-    let capacity =
-        fields.read_capacity_blocks("capacity").map_or(USUAL_CAPACITY, |blocks| blocks * crate::io::BLOCK_BYTES);
-    let table = SORTS.into_iter().find(|s| *s == sort).and_then(|sort| fields.read_value(sort))?;
+    let capacity = fields
+        .read_capacity_blocks("capacity")
+        .map_or(DEFAULT_CAPACITY_BYTES, |blocks| blocks * crate::io::BLOCK_BYTES);
+    let table = DEVICE_TABLES.into_iter().find(|s| *s == sort).and_then(|sort| fields.read_value(sort))?;
     let item = format!("{}, {sort}", fields.item);
-    catalogue::inline(fields.source, &item, (name, capacity), sort, table)
+    catalogue::read_inline(fields.source, &item, (name, capacity), sort, table)
 }
 
 /// Applies `write_cache`, which turns a mechanical drive's own write cache on or off.
-fn write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
+fn apply_write_cache(fields: &DescriptionFields<'_, '_>, kind: EntryKind) -> EntryKind {
     match (fields.read_bool("write_cache"), kind) {
         (Some(on), EntryKind::Mechanical(mut printed)) => {
             printed.write_cache = on;

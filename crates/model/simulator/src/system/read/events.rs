@@ -1,23 +1,23 @@
 //! `[[event]]`: changes to drives during a run.
 
-use super::arrays::{background, called};
-use super::names::drives_of;
-use super::path::each;
-use crate::system::{SLOWEST, ScheduledChange, System, SystemChange};
-use crate::text::DescriptionFields;
+use super::arrays::{drive_name, parse_background};
+use super::host_path::for_each_table;
+use super::part_names::find_drives;
+use crate::description_toml::DescriptionFields;
+use crate::system::{SLOWDOWN_FACTOR_RANGE, ScheduledChange, System, SystemChange};
 
 /// The actions, by key.
-const SORTS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
+const EVENT_KEYS: [&str; 5] = ["fail", "replace", "slow", "hang", "release"];
 
 /// Parses all events, in the order of their time.
-pub(super) fn events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<ScheduledChange> {
+pub(super) fn parse_events(top: &DescriptionFields<'_, '_>, system: &System) -> Vec<ScheduledChange> {
     let mut events = Vec::new();
-    each(top, "event", |fields| event(fields, system, &mut events));
-    events.sort_by_key(|planned| planned.at);
+    for_each_table(top, "event", |fields| parse_event(fields, system, &mut events));
+    events.sort_by_key(|planned| planned.time_ns);
     events
 }
 
-fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<ScheduledChange>) {
+fn parse_event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<ScheduledChange>) {
     if !fields.has_key("at") {
         fields.report_missing("at", "\"30s\"");
     }
@@ -26,28 +26,32 @@ fn event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut Vec<S
     if at > end {
         fields.report_key_note("at", "this is after the end of the run, which `[watch]` sets");
     }
-    let given: Vec<&str> = SORTS.into_iter().filter(|sort| fields.has_key(sort)).collect();
+    let given: Vec<&str> = EVENT_KEYS.into_iter().filter(|sort| fields.has_key(sort)).collect();
     match given.as_slice() {
         [] => fields.report_problem("the event does nothing; give one of fail, replace, slow, hang, release"),
         [_] => {}
         [_, second, ..] => fields.report_key_problem(second, "the event has two actions; write an [[event]] for each"),
     }
-    let rebuild = background(fields, "rebuild");
+    let rebuild = parse_background(fields, "rebuild");
     if rebuild.is_some() && !fields.has_key("replace") {
         fields.report_key_problem("rebuild", "`rebuild` applies only to `replace`");
     }
     let changes = [
-        members(fields, system, "fail", |array, member| SystemChange::Fail { array, member }),
-        members(fields, system, "replace", |array, member| SystemChange::Replace { array, member, settings: rebuild }),
-        slow(fields, system),
-        drives(fields, system, "hang", |drive| SystemChange::Hang { drive, on: true }),
-        drives(fields, system, "release", |drive| SystemChange::Hang { drive, on: false }),
+        parse_member_changes(fields, system, "fail", |array, member| SystemChange::Fail { array, member }),
+        parse_member_changes(fields, system, "replace", |array, member| SystemChange::Replace {
+            array,
+            member,
+            settings: rebuild,
+        }),
+        parse_slow_changes(fields, system),
+        parse_drive_changes(fields, system, "hang", |drive| SystemChange::Hang { drive, on: true }),
+        parse_drive_changes(fields, system, "release", |drive| SystemChange::Hang { drive, on: false }),
     ];
-    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { at, change }));
+    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { time_ns: at, change }));
 }
 
 /// Returns the same change for all drives that a key names.
-fn drives(
+fn parse_drive_changes(
     fields: &DescriptionFields<'_, '_>,
     system: &System,
     key: &'static str,
@@ -55,7 +59,7 @@ fn drives(
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
     for (text, place) in fields.read_texts(key) {
-        match drives_of(&system.drives, text) {
+        match find_drives(&system.drives, text) {
             Ok(some) => found.extend(some.into_iter().map(&change)),
             Err(message) => fields.source.report_problem(place, &fields.item, message),
         }
@@ -64,7 +68,7 @@ fn drives(
 }
 
 /// Returns the same change for all array members that a key names.
-fn members(
+fn parse_member_changes(
     fields: &DescriptionFields<'_, '_>,
     system: &System,
     key: &'static str,
@@ -72,16 +76,16 @@ fn members(
 ) -> Vec<SystemChange> {
     let mut found = Vec::new();
     for (text, index) in fields.read_texts(key) {
-        let some = drives_of(&system.drives, text).unwrap_or_else(|message| {
+        let some = find_drives(&system.drives, text).unwrap_or_else(|message| {
             fields.source.report_problem(index, &fields.item, message);
             Vec::new()
         });
         for drive in some {
-            let position = |set: &crate::system::Set| set.members.iter().position(|member| *member == drive);
+            let position = |set: &crate::system::ArraySpec| set.members.iter().position(|member| *member == drive);
             match system.arrays.iter().enumerate().find_map(|(array, set)| Some((array, position(set)?))) {
                 Some((array, member)) => found.push(change(array, member as u16)),
                 None => {
-                    let name = called(&system.drives, drive);
+                    let name = drive_name(&system.drives, drive);
                     let message = format!("`{name}` is not a member of an array; only members can fail or be replaced");
                     fields.source.report_problem(index, &fields.item, message);
                 }
@@ -92,7 +96,7 @@ fn members(
 }
 
 /// Parses `slow = { drive = "disk1", factor = 10 }`.
-fn slow(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange> {
+fn parse_slow_changes(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange> {
     let Some(inner) = fields.has_key("slow").then(|| fields.read_table("slow")).flatten() else {
         fields.mark_known(&["slow"]);
         return Vec::new();
@@ -103,8 +107,8 @@ fn slow(fields: &DescriptionFields<'_, '_>, system: &System) -> Vec<SystemChange
     if !inner.has_key("factor") {
         inner.report_missing("factor", "10");
     }
-    let factor = inner.read_number("factor", SLOWEST.0, SLOWEST.1).unwrap_or(1.0);
-    let changes = drives(&inner, system, "drive", |drive| SystemChange::Slow { drive, factor });
+    let factor = inner.read_number("factor", SLOWDOWN_FACTOR_RANGE.0, SLOWDOWN_FACTOR_RANGE.1).unwrap_or(1.0);
+    let changes = parse_drive_changes(&inner, system, "drive", |drive| SystemChange::Slow { drive, factor });
     inner.reject_unknown_keys();
     changes
 }

@@ -8,18 +8,18 @@ mod arrays;
 mod caches;
 mod drives;
 mod events;
-mod kinds;
-mod names;
-mod path;
+mod host_path;
+mod part_names;
 mod settings;
 mod transfers;
+mod workload_kinds;
 mod workloads;
 
 use super::{System, WatchSpec};
+use crate::description_toml::{DescriptionFields, DescriptionSource, Problem, Problems};
 use crate::load::TraceRequest;
-use crate::text::{DescriptionFields, DescriptionSource, Problem, Problems};
 
-use names::PartNames;
+use part_names::PartNames;
 pub use settings::Setting;
 
 /// A valid description.
@@ -42,16 +42,16 @@ pub type LoadedTrace = (Vec<TraceRequest>, u64, Vec<String>);
 pub struct DescriptionFiles<'a> {
     /// Loads a text: a drive's parameters, a catalogue.
     pub text: Loader<'a>,
-    /// Loads a trace: the result of [`crate::load::TraceSpec::record`], and remarks.
+    /// Loads a trace: the result of [`crate::load::TraceSpec::from_requests`], and remarks.
     pub trace: &'a dyn Fn(&str) -> Result<LoadedTrace, String>,
 }
 
 /// Largest number of drives of a system: more than any cabinet holds, and few enough for memory.
-pub const MOST_DRIVES: u32 = 4096;
+pub const MAX_DRIVES: u32 = 4096;
 /// Largest number of tables of one kind.
-pub const MOST_TABLES: usize = 1024;
+pub const MAX_TABLES: usize = 1024;
 
-/// Reads a description that names no trace; see [`read_with`].
+/// Reads a description that names no trace; see [`read_with_files`].
 ///
 /// # Errors
 /// Lists all mistakes, by line.
@@ -62,14 +62,14 @@ pub fn read<'t>(
     load: Loader<'_>,
 ) -> Result<SystemDescription, Problems> {
     let no_trace = |_: &str| Err("traces cannot be read here".to_owned());
-    read_with(file, text, settings, &DescriptionFiles { text: load, trace: &no_trace })
+    read_with_files(file, text, settings, &DescriptionFiles { text: load, trace: &no_trace })
 }
 
 /// Reads a description. Problems name it `file`; `settings` replace values of the text.
 ///
 /// # Errors
 /// Lists all mistakes, by line.
-pub fn read_with<'t>(
+pub fn read_with_files<'t>(
     file: &'t str,
     text: &'t str,
     settings: &'t [Setting],
@@ -77,41 +77,41 @@ pub fn read_with<'t>(
 ) -> Result<SystemDescription, Problems> {
     let source = DescriptionSource::new(file, text);
     let system = source.parse().and_then(|mut table| {
-        settings::apply(&source, table.get_mut(), settings);
+        settings::apply_settings(&source, table.get_mut(), settings);
         let span = table.span();
-        system(&DescriptionFields::new(&source, "", table.get_ref(), span), files)
+        parse_system(&DescriptionFields::new(&source, "", table.get_ref(), span), files)
     });
     source.into_result(system).map(|(system, notes)| SystemDescription { system, notes })
 }
 
 /// Parses all parts; returns a system even with mistakes, which the source records.
-fn system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
+fn parse_system(top: &DescriptionFields<'_, '_>, files: &DescriptionFiles<'_>) -> Option<System> {
     let mut names = PartNames::default();
     let (name, own) = top.read_table("system").map_or((None, Vec::new()), |fields| {
         let name = fields.read_text("name").map(str::to_owned);
         fields.read_text("about");
-        let own = drives::own_catalogue(&fields, files.text);
+        let own = drives::parse_own_catalogue(&fields, files.text);
         fields.reject_unknown_keys();
         (name, own)
     });
-    let watch = top.read_table("watch").map(|fields| watch(&fields)).unwrap_or_default();
-    let host = top.read_table("host").map(|fields| path::host(&fields)).unwrap_or_default();
-    let buses = path::buses(top, &mut names);
-    let controllers = path::controllers(top, &mut names);
-    let channels = path::channels(top, &mut names);
-    let drives = drives::drives(top, &mut names, &own, files.text);
-    let arrays = arrays::arrays(top, &mut names, &drives);
+    let watch = top.read_table("watch").map(|fields| parse_watch(&fields)).unwrap_or_default();
+    let host = top.read_table("host").map(|fields| host_path::parse_host(&fields)).unwrap_or_default();
+    let buses = host_path::parse_buses(top, &mut names);
+    let controllers = host_path::parse_controllers(top, &mut names);
+    let channels = host_path::parse_channels(top, &mut names);
+    let drives = drives::parse_drives(top, &mut names, &own, files.text);
+    let arrays = arrays::parse_arrays(top, &mut names, &drives);
     let stem = top.source.file_name().rsplit(['/', '\\']).next().unwrap_or("system");
     let name = name.unwrap_or_else(|| stem.trim_end_matches(".toml").to_owned());
     let (workloads, events) = (Vec::new(), Vec::new());
     let mut system = System { name, watch, host, buses, controllers, channels, drives, arrays, workloads, events };
-    system.workloads = workloads::workloads(top, &names, &system, files);
-    system.events = events::events(top, &system);
+    system.workloads = workloads::parse_workloads(top, &names, &system, files);
+    system.events = events::parse_events(top, &system);
     top.reject_unknown_keys();
     Some(system)
 }
 
-fn watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
+fn parse_watch(fields: &DescriptionFields<'_, '_>) -> WatchSpec {
     let defaults = WatchSpec::default();
     let duration = fields.read_nonzero_time_ns("duration").unwrap_or(defaults.duration);
     let watch = WatchSpec {

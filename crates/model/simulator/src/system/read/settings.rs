@@ -4,7 +4,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::text::{DescriptionSource, did_you_mean};
+use crate::description_toml::{DescriptionSource, did_you_mean};
 
 /// A key and its value, as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Setting {
 }
 
 /// Applies settings to a parsed table; reports those without a matching part.
-pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
+pub(super) fn apply_settings<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>, settings: &'t [Setting]) {
     for setting in settings {
         let mut path = setting.key.split('.').map(str::trim);
         let first = path.next().unwrap_or_default();
@@ -40,14 +40,14 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
         for (key, value) in table.iter_mut() {
             let is_table_name = key.get_ref() == first;
             places += match value.get_mut() {
-                DeValue::Table(inner) if is_table_name => set(inner, &rest, &setting.value),
+                DeValue::Table(inner) if is_table_name => set_key(inner, &rest, &setting.value),
                 DeValue::Array(list) => list
                     .iter_mut()
                     .filter_map(|each| match each.get_mut() {
-                        DeValue::Table(inner) if is_table_name || is_called(inner, first) => Some(inner),
+                        DeValue::Table(inner) if is_table_name || has_name(inner, first) => Some(inner),
                         _ => None,
                     })
-                    .map(|inner| set(inner, &rest, &setting.value))
+                    .map(|inner| set_key(inner, &rest, &setting.value))
                     .sum(),
                 _ => 0,
             };
@@ -55,11 +55,11 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
         // a table that a description omits is a table of defaults
         if places == 0 && ["system", "watch", "host"].contains(&first) {
             let mut inner = DeTable::new();
-            places = set(&mut inner, &rest, &setting.value);
+            places = set_key(&mut inner, &rest, &setting.value);
             table.insert(Spanned::new(0..0, first.into()), Spanned::new(0..0, DeValue::Table(inner)));
         }
         if places == 0 {
-            let names = parts(table);
+            let names = list_part_names(table);
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let near = did_you_mean(first, &names);
             source.report_problem(0, &item, format!("unknown part `{first}`; known are {}{near}", names.join(", ")));
@@ -68,46 +68,46 @@ pub(super) fn apply<'t>(source: &DescriptionSource<'t>, table: &mut DeTable<'t>,
 }
 
 /// Lists the names that settings can use: tables, and parts by their names.
-fn parts(table: &DeTable<'_>) -> Vec<String> {
+fn list_part_names(table: &DeTable<'_>) -> Vec<String> {
     let mut names = Vec::new();
     for (key, value) in table.iter() {
         names.push(key.get_ref().to_string());
         let list = value.get_ref().as_array().into_iter().flat_map(|list| list.iter());
-        let part_names = list.filter_map(|each| each.get_ref().as_table().and_then(name));
+        let part_names = list.filter_map(|each| each.get_ref().as_table().and_then(table_name));
         names.extend(part_names.map(str::to_owned));
     }
     names
 }
 
-fn name<'a>(table: &'a DeTable<'_>) -> Option<&'a str> {
+fn table_name<'a>(table: &'a DeTable<'_>) -> Option<&'a str> {
     table.iter().find(|(key, _)| key.get_ref() == "name").and_then(|(_, value)| value.get_ref().as_str())
 }
 
-fn is_called(table: &DeTable<'_>, wanted: &str) -> bool {
-    name(table) == Some(wanted)
+fn has_name(table: &DeTable<'_>, wanted: &str) -> bool {
+    table_name(table) == Some(wanted)
 }
 
 /// Sets a key of a table, or of tables within it; returns the number of places.
-fn set<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
+fn set_key<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
     let Some((key, rest)) = path.split_first() else { return 0 };
     let known = table.iter().find(|(k, _)| k.get_ref() == key).map(|(k, v)| (k.clone(), v.span()));
     let (name, span) = known.unwrap_or_else(|| (Spanned::new(0..0, (*key).into()), 0..0));
     if rest.is_empty() {
-        table.insert(name, Spanned::new(span, value(text)));
+        table.insert(name, Spanned::new(span, parse_value(text)));
         return 1;
     }
     match table.get_mut(&name).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) => set(inner, rest, text),
+        Some(DeValue::Table(inner)) => set_key(inner, rest, text),
         Some(DeValue::Array(list)) => list
             .iter_mut()
             .filter_map(|each| match each.get_mut() {
-                DeValue::Table(inner) => Some(set(inner, rest, text)),
+                DeValue::Table(inner) => Some(set_key(inner, rest, text)),
                 _ => None,
             })
             .sum(),
         _ => {
             let mut inner = DeTable::new();
-            let places = set(&mut inner, rest, text);
+            let places = set_key(&mut inner, rest, text);
             table.insert(name, Spanned::new(span, DeValue::Table(inner)));
             places
         }
@@ -115,7 +115,7 @@ fn set<'t>(table: &mut DeTable<'t>, path: &[&'t str], text: &'t str) -> usize {
 }
 
 /// Parses a value: as TOML if possible, otherwise as a string.
-fn value(text: &str) -> DeValue<'_> {
+fn parse_value(text: &str) -> DeValue<'_> {
     match DeValue::parse(text) {
         Ok(value) => value.into_inner(),
         Err(_) => DeValue::String(text.into()),

@@ -1,15 +1,15 @@
 //! Operations of a workload: `[[workload.class]]` and `[[workload.class.transfer]]`, or the same keys in the workload
 //! itself if there is one class of one transfer.
 
-use super::path::each;
-use super::workloads::spell;
+use super::host_path::for_each_table;
+use super::workloads::parse_duration;
+use crate::description_toml::quantity::{self, SIZE};
+use crate::description_toml::{DescriptionFields, DescriptionValue, did_you_mean, toml_number};
 use crate::io::BLOCK_BYTES;
 use crate::load::{AccessPattern, DurationDistribution, OperationClass, OperationTransfer, RequestSizes, TargetPart};
-use crate::text::quantity::{self, SIZE};
-use crate::text::{DescriptionFields, DescriptionValue, did_you_mean, toml_number};
 
 /// Keys of a transfer.
-const KEYS: [&str; 15] = [
+const TRANSFER_KEYS: [&str; 15] = [
     "read_share",
     "size",
     "write_size",
@@ -29,10 +29,14 @@ const KEYS: [&str; 15] = [
 
 /// Parses the classes of a workload on `targets`; `cached` is the default with a file cache. Without classes, all
 /// targets are used equally; a class or a transfer without `on` uses the first.
-pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool) -> Vec<OperationClass> {
+pub(super) fn parse_classes(
+    fields: &DescriptionFields<'_, '_>,
+    targets: &[String],
+    cached: bool,
+) -> Vec<OperationClass> {
     if !fields.has_key("class") {
         fields.mark_known(&["class"]);
-        let one = transfer(fields, cached, 0);
+        let one = parse_transfer(fields, cached, 0);
         let class = |name: &str, target| {
             let transfers = vec![OperationTransfer { target, ..one.clone() }];
             OperationClass { name: name.into(), transfers, ..OperationClass::default() }
@@ -42,32 +46,32 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
             several => several.iter().zip(0..).map(|(name, index)| class(name, index)).collect(),
         };
     }
-    for key in KEYS.into_iter().filter(|key| fields.has_key(key)) {
+    for key in TRANSFER_KEYS.into_iter().filter(|key| fields.has_key(key)) {
         fields.report_key_problem(key, format!("with [[workload.class]], `{key}` belongs to each class"));
     }
-    fields.mark_known(&KEYS);
+    fields.mark_known(&TRANSFER_KEYS);
     let mut classes = Vec::new();
-    each(fields, "class", |class| {
+    for_each_table(fields, "class", |class| {
         let number = classes.len() + 1;
         let name = class.read_text("name").map_or_else(|| format!("class{number}"), str::to_owned);
         let transfers = if class.has_key("transfer") {
             let mut transfers = Vec::new();
-            for key in KEYS.into_iter().filter(|key| class.has_key(key)) {
+            for key in TRANSFER_KEYS.into_iter().filter(|key| class.has_key(key)) {
                 class.report_key_problem(
                     key,
                     format!("with [[workload.class.transfer]], `{key}` belongs to each transfer"),
                 );
             }
-            class.mark_known(&KEYS);
-            each(class, "transfer", |inner| {
-                let target = target(inner, targets);
-                transfers.push(transfer(inner, cached, target));
+            class.mark_known(&TRANSFER_KEYS);
+            for_each_table(class, "transfer", |inner| {
+                let target = parse_target(inner, targets);
+                transfers.push(parse_transfer(inner, cached, target));
             });
             transfers
         } else {
             class.mark_known(&["transfer"]);
-            let target = target(class, targets);
-            vec![transfer(class, cached, target)]
+            let target = parse_target(class, targets);
+            vec![parse_transfer(class, cached, target)]
         };
         classes.push(OperationClass {
             name,
@@ -80,7 +84,7 @@ pub(super) fn classes(fields: &DescriptionFields<'_, '_>, targets: &[String], ca
 }
 
 /// Parses `on` of a class or a transfer: one of the workload's targets.
-pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
+pub(super) fn parse_target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> u16 {
     let Some(name) = fields.read_text("on") else { return 0 };
     match targets.iter().position(|t| t == name) {
         Some(index) => u16::try_from(index).unwrap_or(u16::MAX),
@@ -95,20 +99,20 @@ pub(super) fn target(fields: &DescriptionFields<'_, '_>, targets: &[String]) -> 
     }
 }
 
-fn transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> OperationTransfer {
+fn parse_transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> OperationTransfer {
     let defaults = OperationTransfer::default();
     OperationTransfer {
         target,
-        part: part(fields),
-        access: access(fields),
+        part: parse_area(fields),
+        access: parse_access(fields),
         align_bytes: fields.read_blocks("align", 1 << 40).map_or(defaults.align_bytes, |blocks| blocks * BLOCK_BYTES),
         read_share: fields.read_share("read_share").unwrap_or(defaults.read_share),
-        bytes: sizes(fields, "size").unwrap_or(defaults.bytes),
-        write_bytes: sizes(fields, "write_size"),
+        bytes: parse_sizes(fields, "size").unwrap_or(defaults.bytes),
+        write_bytes: parse_sizes(fields, "write_size"),
         total_bytes: fields.read_blocks("total", 1 << 50).map(|blocks| blocks * BLOCK_BYTES),
         parallel: fields.read_integer("parallel", 1, 65_536).map_or(defaults.parallel, |n| n as u32),
-        pause: spell(fields, "pause").unwrap_or(DurationDistribution::NONE),
-        compute: spell(fields, "compute").unwrap_or(DurationDistribution::NONE),
+        pause: parse_duration(fields, "pause").unwrap_or(DurationDistribution::NONE),
+        compute: parse_duration(fields, "compute").unwrap_or(DurationDistribution::NONE),
         cached: fields.read_bool("cached").unwrap_or(cached),
         posted: fields.read_bool("posted").unwrap_or(defaults.posted),
     }
@@ -116,10 +120,10 @@ fn transfer(fields: &DescriptionFields<'_, '_>, cached: bool, target: u16) -> Op
 
 /// Parses `area`: the first bytes (`"60MB"`), a range (`{ from = "1GB", size = "60MB" }`), or a share (`"10%"`,
 /// `{ from = "90%", to = "100%" }`).
-pub(super) fn part(fields: &DescriptionFields<'_, '_>) -> TargetPart {
+pub(super) fn parse_area(fields: &DescriptionFields<'_, '_>) -> TargetPart {
     let Some(value) = fields.read_value("area") else { return TargetPart::All };
     if value.get_ref().is_table() {
-        return fields.read_table("area").map_or(TargetPart::All, |inner| stretch(&inner));
+        return fields.read_table("area").map_or(TargetPart::All, |inner| parse_area_table(&inner));
     }
     let text = value.get_ref().as_str().unwrap_or_default();
     if text.ends_with('%') || !value.get_ref().is_str() {
@@ -130,7 +134,7 @@ pub(super) fn part(fields: &DescriptionFields<'_, '_>) -> TargetPart {
         .map_or(TargetPart::All, |blocks| TargetPart::Bytes { from: 0, bytes: blocks * BLOCK_BYTES })
 }
 
-fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
+fn parse_area_table(inner: &DescriptionFields<'_, '_>) -> TargetPart {
     let part = if inner.has_key("size") {
         let from = inner.read_capacity_blocks("from").unwrap_or(0);
         let size = inner.read_capacity_blocks("size").unwrap_or(0);
@@ -149,7 +153,7 @@ fn stretch(inner: &DescriptionFields<'_, '_>) -> TargetPart {
 }
 
 /// Parses `access = "random"` with `around` or `zipf`, or `"sequential"` with `streams`.
-pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
+pub(super) fn parse_access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
     let sequential = fields.read_word("access", &[("random", false), ("sequential", true)]);
     let streams = fields.read_integer("streams", 0, 1 << 20);
     let zipf = fields.read_number("zipf", 0.0, 100.0);
@@ -183,7 +187,7 @@ pub(super) fn access(fields: &DescriptionFields<'_, '_>) -> AccessPattern {
 
 /// Parses `"4KB"`, a list of sizes with their weights (`[["4KB", 0.7], ["64KB", 0.3]]`), or a uniform range
 /// (`{ from = "4KB", to = "64KB" }`).
-fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<RequestSizes> {
+fn parse_sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<RequestSizes> {
     let value = fields.read_value(key)?;
     if value.get_ref().is_table() {
         let inner = fields.read_table(key)?;
@@ -198,7 +202,7 @@ fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Reques
     let Some(list) = value.get_ref().as_array() else {
         return fields.read_request_blocks(key).map(|blocks| RequestSizes::One(u64::from(blocks) * BLOCK_BYTES));
     };
-    let weighted: Option<Vec<(u64, f64)>> = list.iter().map(weighted).collect();
+    let weighted: Option<Vec<(u64, f64)>> = list.iter().map(parse_weighted_size).collect();
     if weighted.as_ref().is_none_or(Vec::is_empty) {
         fields.report_key_problem(
             key,
@@ -210,7 +214,7 @@ fn sizes(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<Reques
 }
 
 /// Parses `["4KB", 0.7]`.
-fn weighted(value: DescriptionValue<'_, '_>) -> Option<(u64, f64)> {
+fn parse_weighted_size(value: DescriptionValue<'_, '_>) -> Option<(u64, f64)> {
     let pair = value.get_ref().as_array()?;
     let (size, weight) = (pair.first()?, pair.get(1)?);
     let blocks = quantity::parse_blocks(size.get_ref().as_str()?).ok()?;

@@ -2,17 +2,17 @@
 
 use diskwright_base::Rng;
 
-use super::names::{PartNames, targets_of};
-use super::path::each;
+use super::host_path::for_each_table;
+use super::part_names::{PartNames, find_targets};
 use super::transfers;
-use super::{DescriptionFiles, kinds};
+use super::{DescriptionFiles, workload_kinds};
+use crate::description_toml::DescriptionFields;
+use crate::description_toml::quantity::{self, TIME};
 use crate::load::{
     ArrivalBatch, Bursts, ClosedSpec, DurationDistribution, Load, LoadError, LoadPhase, LoadSpec, OpenSpec,
     OperationClass,
 };
 use crate::system::{System, Workload, WorkloadTarget};
-use crate::text::DescriptionFields;
-use crate::text::quantity::{self, TIME};
 use crate::{Ns, array};
 
 /// Kinds of workloads.
@@ -29,7 +29,7 @@ enum WorkloadKind {
     Trace,
 }
 
-const KINDS: [(&str, WorkloadKind); 7] = [
+const WORKLOAD_KINDS: [(&str, WorkloadKind); 7] = [
     ("closed", WorkloadKind::Closed),
     ("open", WorkloadKind::Open),
     ("netbench", WorkloadKind::Netbench),
@@ -41,22 +41,22 @@ const KINDS: [(&str, WorkloadKind); 7] = [
 
 /// Parses all workloads of a system whose other parts were read. There may be none: a system may also be served to
 /// programs.
-pub(super) fn workloads(
+pub(super) fn parse_workloads(
     top: &DescriptionFields<'_, '_>,
     names: &PartNames,
     system: &System,
     files: &DescriptionFiles<'_>,
 ) -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Vec::new();
-    let mut own = super::names::NameList::default();
-    each(top, "workload", |fields| {
-        let name = own.add(fields, "workload", &[]);
-        let targets = targets(fields, names, system);
-        let words: Vec<String> = targets.iter().map(|t| called(system, names, *t)).collect();
-        let Some(load) = spec(fields, &words, system.host.cache.is_some(), files) else { return };
+    let mut own = super::part_names::NameList::default();
+    for_each_table(top, "workload", |fields| {
+        let name = own.add_name(fields, "workload", &[]);
+        let targets = parse_targets(fields, names, system);
+        let words: Vec<String> = targets.iter().map(|t| target_name(system, names, *t)).collect();
+        let Some(load) = parse_load(fields, &words, system.host.cache.is_some(), files) else { return };
         if !targets.is_empty() && fields.source.has_no_problems() {
-            refuse_unused(fields, &words, &load);
-            check(fields, system, &targets, &load);
+            refuse_unused_targets(fields, &words, &load);
+            check_load(fields, system, &targets, &load);
         }
         workloads.push(Workload { name, targets, load });
     });
@@ -64,11 +64,11 @@ pub(super) fn workloads(
 }
 
 /// Parses the targets of a workload: those that `on` names; by default the only array, or the only drive.
-fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
+fn parse_targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &System) -> Vec<WorkloadTarget> {
     if fields.has_key("on") {
         let mut targets = Vec::new();
         for (text, place) in fields.read_texts("on") {
-            match targets_of(&system.drives, names, text) {
+            match find_targets(&system.drives, names, text) {
                 Ok(found) => targets.extend(found),
                 Err(message) => fields.source.report_problem(place, &fields.item, message),
             }
@@ -84,14 +84,14 @@ fn targets(fields: &DescriptionFields<'_, '_>, names: &PartNames, system: &Syste
         (0, 1) => vec![WorkloadTarget::Drive(0)],
         (0, 0) => Vec::new(),
         _ => {
-            let all: Vec<&str> = names.arrays.names().chain(names.drives.names()).take(20).collect();
+            let all: Vec<&str> = names.arrays.iter().chain(names.drives.iter()).take(20).collect();
             fields.report_problem(format!("`on` is missing; choose one of {}", all.join(", ")));
             Vec::new()
         }
     }
 }
 
-fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String {
+fn target_name(system: &System, names: &PartNames, target: WorkloadTarget) -> String {
     match target {
         WorkloadTarget::Array(index) => names.arrays.name(index).to_owned(),
         WorkloadTarget::Drive(drive) => system.drive_name(drive),
@@ -99,57 +99,60 @@ fn called(system: &System, names: &PartNames, target: WorkloadTarget) -> String 
 }
 
 /// Blocks of a target; `None` if it could not be read.
-fn blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
+fn target_blocks(system: &System, target: WorkloadTarget) -> Option<u64> {
     match target {
-        WorkloadTarget::Drive(drive) => system.group_of(drive).map(|(group, _)| system.drives[group].device.blocks()),
+        WorkloadTarget::Drive(drive) => {
+            system.find_drive_group(drive).map(|(group, _)| system.drives[group].device.block_count())
+        }
         WorkloadTarget::Array(index) => {
             let set = system.arrays.get(index)?;
-            let drive_blocks =
-                |drive: &u32| system.group_of(*drive).map(|(group, _)| system.drives[group].device.blocks());
+            let drive_blocks = |drive: &u32| {
+                system.find_drive_group(*drive).map(|(group, _)| system.drives[group].device.block_count())
+            };
             let own: Option<Vec<u64>> = set.members.iter().map(drive_blocks).collect();
             let members = own?.into_iter().map(|blocks| set.member_blocks.unwrap_or(blocks)).collect();
             let (level, unit_blocks, layout, copies) = (set.level, set.unit_blocks, set.layout, set.copies);
             array::ArrayGeometry::new(&array::ArrayDescription { level, members, unit_blocks, layout, copies })
                 .ok()
-                .map(|array| array.blocks())
+                .map(|array| array.capacity_blocks())
         }
     }
 }
 
-fn spec(
+fn parse_load(
     fields: &DescriptionFields<'_, '_>,
     targets: &[String],
     cached: bool,
     files: &DescriptionFiles<'_>,
 ) -> Option<LoadSpec> {
     let default = if fields.has_key("rate") { WorkloadKind::Open } else { WorkloadKind::Closed };
-    match fields.read_word("kind", &KINDS).unwrap_or(default) {
-        WorkloadKind::Closed => Some(plain(fields, targets, cached, false)),
-        WorkloadKind::Open => Some(plain(fields, targets, cached, true)),
-        WorkloadKind::Netbench => Some(kinds::netbench(fields, cached)),
-        WorkloadKind::Scan => Some(kinds::scan(fields, targets)),
-        WorkloadKind::Oltp => Some(kinds::oltp(fields, targets)),
-        WorkloadKind::Sort => Some(kinds::sort(fields, targets, cached)),
-        WorkloadKind::Trace => kinds::trace(fields, files, cached),
+    match fields.read_word("kind", &WORKLOAD_KINDS).unwrap_or(default) {
+        WorkloadKind::Closed => Some(parse_plain_load(fields, targets, cached, false)),
+        WorkloadKind::Open => Some(parse_plain_load(fields, targets, cached, true)),
+        WorkloadKind::Netbench => Some(workload_kinds::parse_netbench(fields, cached)),
+        WorkloadKind::Scan => Some(workload_kinds::parse_scan(fields, targets)),
+        WorkloadKind::Oltp => Some(workload_kinds::parse_oltp(fields, targets)),
+        WorkloadKind::Sort => Some(workload_kinds::parse_sort(fields, targets, cached)),
+        WorkloadKind::Trace => workload_kinds::parse_trace(fields, files, cached),
     }
 }
 
 /// Parses users who wait, or arrivals that do not.
-fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
-    let classes = transfers::classes(fields, targets, cached);
-    let phases = phases(fields, &classes);
+fn parse_plain_load(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, open: bool) -> LoadSpec {
+    let classes = transfers::parse_classes(fields, targets, cached);
+    let phases = parse_phases(fields, &classes);
     let most_operations = fields.read_integer("operations", 1, u64::MAX >> 1);
     if open {
-        refuse(fields, &["users", "outstanding", "think"], "closed arrivals: kind = \"closed\", without a rate");
-        LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..arrivals(fields) })
+        refuse_keys(fields, &["users", "outstanding", "think"], "closed arrivals: kind = \"closed\", without a rate");
+        LoadSpec::Open(OpenSpec { classes, phases, most_operations, ..parse_arrivals(fields) })
     } else {
         let open = ["arrivals", "batch", "bursts", "most_outstanding", "rate"];
-        refuse(fields, &open, "open arrivals: kind = \"open\"");
+        refuse_keys(fields, &open, "open arrivals: kind = \"open\"");
         let defaults = ClosedSpec::default();
         LoadSpec::Closed(ClosedSpec {
             users: fields.read_integer("users", 1, 1 << 20).map_or(defaults.users, |n| n as u32),
             outstanding: fields.read_integer("outstanding", 1, 1 << 20).map_or(defaults.outstanding, |n| n as u32),
-            think: spell(fields, "think").unwrap_or(DurationDistribution::NONE),
+            think: parse_duration(fields, "think").unwrap_or(DurationDistribution::NONE),
             classes,
             phases,
             most_operations,
@@ -158,7 +161,7 @@ fn plain(fields: &DescriptionFields<'_, '_>, targets: &[String], cached: bool, o
 }
 
 /// Refuses keys of the other kind of workload.
-fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &str) {
+fn refuse_keys(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &str) {
     for key in keys.iter().filter(|key| fields.has_key(key)) {
         fields.report_key_problem(key, format!("`{key}` belongs to {belongs}"));
     }
@@ -166,7 +169,7 @@ fn refuse(fields: &DescriptionFields<'_, '_>, keys: &[&'static str], belongs: &s
 }
 
 /// Parses the keys of a workload with open arrivals.
-fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
+fn parse_arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
     let defaults = OpenSpec::default();
     if !fields.has_key("rate") {
         fields.report_missing("rate", "\"100/s\"");
@@ -182,7 +185,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
     let steady = fields.read_word("arrivals", &[("poisson", false), ("steady", true)]).unwrap_or(false);
     let bursts = fields.read_table("bursts").and_then(|inner| {
         let bursts = Some(()).and_then(|()| {
-            let (on, off) = (spell(&inner, "on"), spell(&inner, "off"));
+            let (on, off) = (parse_duration(&inner, "on"), parse_duration(&inner, "off"));
             Some(Bursts { on: on?, off: off? })
         });
         if bursts.is_none() {
@@ -197,7 +200,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
         } else {
             DurationDistribution::Exponential { mean_s: gap_s }
         },
-        batch: batch(fields).unwrap_or(defaults.batch),
+        batch: parse_batch(fields).unwrap_or(defaults.batch),
         bursts,
         most_outstanding: fields
             .read_integer("most_outstanding", 1, u64::from(u32::MAX - 1))
@@ -207,7 +210,7 @@ fn arrivals(fields: &DescriptionFields<'_, '_>) -> OpenSpec {
 }
 
 /// Parses `batch = 8`, or `{ mean = 2.5 }` for a geometric distribution.
-fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
+fn parse_batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
     if fields.read_value("batch")?.get_ref().is_table() {
         let inner = fields.read_table("batch")?;
         if !inner.has_key("mean") {
@@ -221,9 +224,9 @@ fn batch(fields: &DescriptionFields<'_, '_>) -> Option<ArrivalBatch> {
 }
 
 /// Parses `[[workload.phase]]`: changes of a load over time.
-fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<LoadPhase> {
+fn parse_phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<LoadPhase> {
     let mut phases = Vec::new();
-    each(fields, "phase", |phase| {
+    for_each_table(fields, "phase", |phase| {
         let from = phase.read_number("from", 0.0, 1000.0);
         let to = phase.read_number("to", 0.0, 1000.0);
         let level = phase.read_number("level", 0.0, 1000.0);
@@ -236,15 +239,18 @@ fn phases(fields: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
         }
         let ever = phase.read_value("lasts").and_then(|v| v.get_ref().as_str()) == Some("for ever");
         let lasts = if ever { Some(Ns::MAX) } else { phase.read_nonzero_time_ns("lasts") };
-        phases.push(LoadPhase { lasts: lasts.unwrap_or(1), from, to, weights: weights(phase, classes) });
+        phases.push(LoadPhase { lasts: lasts.unwrap_or(1), from, to, weights: parse_weights(phase, classes) });
     });
     phases
 }
 
 /// Parses `weights = [1, 0, 2]`, one for each class.
-fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<f64> {
+fn parse_weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec<f64> {
     let Some(value) = phase.read_value("weights") else { return Vec::new() };
-    let list = value.get_ref().as_array().map(|list| list.iter().map(crate::text::toml_number).collect::<Vec<_>>());
+    let list = value
+        .get_ref()
+        .as_array()
+        .map(|list| list.iter().map(crate::description_toml::toml_number).collect::<Vec<_>>());
     match list {
         Some(list) if list.len() == classes.len() && list.iter().all(|w| w.is_some_and(|w| w >= 0.0)) => {
             list.into_iter().flatten().collect()
@@ -260,7 +266,7 @@ fn weights(phase: &DescriptionFields<'_, '_>, classes: &[OperationClass]) -> Vec
 /// Parses a duration that may be random: `"7s"`, or one of `{ exponential = "7s" }`,
 /// `{ uniform = ["1s", "3s"] }`, `{ erlang = "7s", stages = 4 }`,
 /// `{ normal = "7s", deviation = "1s" }`, `{ hyper = "7s", cv2 = 4 }`.
-pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<DurationDistribution> {
+pub(super) fn parse_duration(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Option<DurationDistribution> {
     let seconds = |ns: Ns| ns as f64 / 1e9;
     if !fields.read_value(key)?.get_ref().is_table() {
         return fields.read_time_ns(key).map(|ns| DurationDistribution::Constant { s: seconds(ns) });
@@ -280,7 +286,7 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
     let cv2 = inner.read_number("cv2", 1.0, 1e6);
     found.extend(time("hyper").map(|mean_s| DurationDistribution::Hyper { mean_s, cv2: cv2.unwrap_or(1.0) }));
     if inner.has_key("uniform") {
-        found.extend(uniform(&inner));
+        found.extend(parse_uniform(&inner));
     }
     inner.mark_known(&["uniform"]);
     for (key, distribution) in [("stages", "erlang"), ("deviation", "normal"), ("cv2", "hyper")] {
@@ -298,7 +304,7 @@ pub(super) fn spell(fields: &DescriptionFields<'_, '_>, key: &'static str) -> Op
 }
 
 /// `uniform = ["1s", "3s"]`.
-fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
+fn parse_uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
     let times = inner.read_texts("uniform");
     let read = |index: usize| {
         times.get(index).and_then(|(text, _)| quantity::parse_time_ns(text).ok()).map(|ns| ns as f64 / 1e9)
@@ -315,7 +321,7 @@ fn uniform(inner: &DescriptionFields<'_, '_>) -> Option<DurationDistribution> {
 }
 
 /// Refuses targets that no part of the workload uses.
-fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &LoadSpec) {
+fn refuse_unused_targets(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &LoadSpec) {
     let of_classes = |classes: &[OperationClass]| classes.iter().flat_map(|c| &c.transfers).map(|t| t.target).collect();
     let used: Vec<u16> = match load {
         LoadSpec::Closed(ClosedSpec { classes, .. }) | LoadSpec::Open(OpenSpec { classes, .. }) => of_classes(classes),
@@ -332,10 +338,10 @@ fn refuse_unused(fields: &DescriptionFields<'_, '_>, targets: &[String], load: &
 }
 
 /// Checks the load with its own rules.
-fn check(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[WorkloadTarget], load: &LoadSpec) {
-    let sizes: Option<Vec<u64>> = targets.iter().map(|target| blocks(system, *target)).collect();
+fn check_load(fields: &DescriptionFields<'_, '_>, system: &System, targets: &[WorkloadTarget], load: &LoadSpec) {
+    let sizes: Option<Vec<u64>> = targets.iter().map(|target| target_blocks(system, *target)).collect();
     let Some(sizes) = sizes else { return };
-    if let Err(LoadError { item, because }) = Load::new(load, &sizes, Rng::new(1, 0)) {
+    if let Err(LoadError { item, reason: because }) = Load::new(load, &sizes, Rng::new(1, 0)) {
         let key = match item.as_str() {
             "part" => "area",
             "phases" => "phase",

@@ -1,6 +1,6 @@
 //! Levels without parity: every byte has one or more copies.
 
-use diskwright_simulator::array::Members;
+use diskwright_simulator::array::MemberSet;
 
 use super::{ArrayContent, BytePiece, CHUNK, WriteSource};
 use crate::content::store::{Stores, ZeroPolicy};
@@ -20,9 +20,9 @@ impl ArrayContent {
         stores: &Stores,
         offset: u64,
         into: &mut [u8],
-        avoid: Members,
+        avoid: MemberSet,
     ) -> Result<(), Trouble> {
-        for copy in 0..self.array.copies() {
+        for copy in 0..self.array.copy_count() {
             let piece = self.copy(offset, into.len() as u64, copy)?;
             if self.good_up_to(piece) == piece.bytes && !avoid.contains(piece.member) {
                 return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
@@ -51,7 +51,7 @@ impl ArrayContent {
         while offset < end {
             let first = self.piece(offset, end - offset)?;
             let part = source.part(offset - from, first.bytes);
-            if self.well && self.array.copies() == 1 {
+            if self.well && self.array.copy_count() == 1 {
                 put(stores, self.drives[usize::from(first.member)], first.from, part)?;
             } else {
                 self.write_piece(stores, offset, part)?;
@@ -64,7 +64,7 @@ impl ArrayContent {
     /// Writes all copies of a piece: first the completely good ones, then the good part of those
     /// being rebuilt.
     fn write_piece(&mut self, stores: &mut Stores, offset: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
-        let copies = self.array.copies();
+        let copies = self.array.copy_count();
         let mut whole = 0;
         for copy in 0..copies {
             let piece = self.copy(offset, source.bytes(), copy)?;
@@ -106,7 +106,7 @@ impl ArrayContent {
     /// can be written again.
     fn agree(&mut self, stores: &mut Stores, offset: u64, bytes: u64, failed: u16, done: u64) {
         let mut pieces = Vec::new();
-        for copy in 0..self.array.copies() {
+        for copy in 0..self.array.copy_count() {
             let Ok(piece) = self.copy(offset, bytes, copy) else { continue };
             if self.good_up_to(piece) == bytes {
                 pieces.push((copy, piece));
@@ -130,7 +130,7 @@ impl ArrayContent {
         let mut offset = from;
         while offset < end {
             let Ok(BytePiece { bytes, .. }) = self.piece(offset, end - offset) else { return };
-            let copies = (0..self.array.copies()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
+            let copies = (0..self.array.copy_count()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
             let whole = |piece: &BytePiece| self.good_up_to(*piece) == bytes;
             let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(whole);
             parts.into_iter().for_each(|piece| self.distrust(piece));
@@ -169,7 +169,7 @@ impl ArrayContent {
     /// Writes zeros to all copies, in as few ranges per member as possible.
     fn zero_copies(&mut self, stores: &mut Stores, from: u64, end: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
         let mut runs: Vec<Option<ZeroRun>> = vec![None; self.drives.len()];
-        for copy in 0..self.array.copies() {
+        for copy in 0..self.array.copy_count() {
             let mut offset = from;
             while offset < end {
                 let BytePiece { member, from, bytes } = self.copy(offset, end - offset, copy)?;

@@ -12,7 +12,7 @@ mod row;
 use std::collections::BTreeSet;
 
 use diskwright_simulator::BLOCK_BYTES;
-use diskwright_simulator::array::{ArrayGeometry, Members};
+use diskwright_simulator::array::{ArrayGeometry, MemberSet};
 
 use super::ledger::MemberStates;
 use super::store::{ContentExtent, Stores, WriteSource};
@@ -38,7 +38,7 @@ pub(super) struct ArrayContent {
     sizes: Vec<u64>,
     /// Bytes from the beginning of each member that are good.
     good: Vec<u64>,
-    rebuilding: Members,
+    rebuilding: MemberSet,
     /// All members are completely good.
     well: bool,
     torn: TornRows,
@@ -80,7 +80,7 @@ impl ArrayContent {
             drives,
             sizes,
             good,
-            rebuilding: Members::NONE,
+            rebuilding: MemberSet::NONE,
             well: true,
             torn: TornRows::default(),
             scratch: ParityScratch::default(),
@@ -89,14 +89,14 @@ impl ArrayContent {
 
     /// Returns its usable size, bytes.
     pub fn bytes(&self) -> u64 {
-        self.array.blocks() * BLOCK_BYTES
+        self.array.capacity_blocks() * BLOCK_BYTES
     }
 
     /// Returns the members that are not good up to their byte `to`.
     #[inline]
-    fn unreadable(&self, to: u64) -> Members {
+    fn unreadable(&self, to: u64) -> MemberSet {
         if self.well {
-            return Members::NONE;
+            return MemberSet::NONE;
         }
         let positions = (0u16..).zip(&self.good);
         positions.filter(|(_, good)| **good < to).map(|(member, _)| member).collect()
@@ -113,7 +113,7 @@ impl ArrayContent {
     /// Restores a saved state.
     pub fn set_states(&mut self, states: &MemberStates) {
         // rebuilt parts of a parity level are good by whole rows
-        let step = if self.array.parities() > 0 { self.unit() } else { BLOCK_BYTES };
+        let step = if self.array.parity_count() > 0 { self.unit() } else { BLOCK_BYTES };
         for (member, good) in &states.lost {
             if let Some(known) = self.good.get_mut(usize::from(*member)) {
                 *known = good - good % step;
@@ -132,29 +132,29 @@ impl ArrayContent {
     /// Returns whether writes must be journaled first: with a lost member, a partly written row
     /// cannot be reconstructed.
     pub fn promises(&self) -> bool {
-        !self.well && self.array.parities() > 0
+        !self.well && self.array.parity_count() > 0
     }
 
     /// Returns the members whose data are lost, at least in part.
-    pub fn failed(&self) -> Members {
+    pub fn failed(&self) -> MemberSet {
         self.unreadable(u64::MAX)
     }
 
     /// Returns the failed members that are being rebuilt.
-    pub fn rebuilding(&self) -> Members {
+    pub fn rebuilding(&self) -> MemberSet {
         self.rebuilding
     }
 
     /// Reads as if the members in `avoid` could not be read.
     #[inline]
-    pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: Members) -> Result<(), Trouble> {
+    pub fn read(&mut self, stores: &Stores, from: u64, into: &mut [u8], avoid: MemberSet) -> Result<(), Trouble> {
         let (mut position, mut left) = (from, into);
         while !left.is_empty() {
             let piece = self.piece(position, left.len() as u64)?;
             let (now, rest) = left.split_at_mut(piece.bytes as usize);
             if self.well && avoid.is_empty() {
                 stores.read(self.drives[usize::from(piece.member)], piece.from, now)?;
-            } else if self.array.parities() > 0 {
+            } else if self.array.parity_count() > 0 {
                 self.read_row(stores, position, piece, now, avoid)?;
             } else {
                 self.read_copy(stores, position, now, avoid)?;
@@ -167,7 +167,7 @@ impl ArrayContent {
 
     /// Writes.
     pub fn write(&mut self, stores: &mut Stores, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
-        if self.array.parities() > 0 {
+        if self.array.parity_count() > 0 {
             self.write_rows(stores, from, source)
         } else {
             self.write_copies(stores, from, source)
@@ -208,7 +208,7 @@ impl ArrayContent {
         let (block, skip) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
         let blocks = (skip + bytes).div_ceil(BLOCK_BYTES);
         let beyond = || Trouble::OutOfRange { from: offset, to: offset + bytes, bytes: self.bytes() };
-        let piece = self.array.map(block, blocks, copy).ok_or_else(beyond)?;
+        let piece = self.array.map_block(block, blocks, copy).ok_or_else(beyond)?;
         let bytes = bytes.min(piece.blocks * BLOCK_BYTES - skip);
         Ok(BytePiece { member: piece.member, from: piece.block * BLOCK_BYTES + skip, bytes })
     }

@@ -1,7 +1,7 @@
 //! Levels with parity: requests are processed row by row.
 
 use diskwright_simulator::BLOCK_BYTES;
-use diskwright_simulator::array::Members;
+use diskwright_simulator::array::MemberSet;
 
 use super::row::{Cover, ParityScratch, RowStretch};
 use super::{ArrayContent, BytePiece, CHUNK, WriteSource};
@@ -21,8 +21,8 @@ impl ArrayContent {
     }
 
     /// Returns the members that are not good in a row. Rebuilt parts are good by whole rows.
-    fn lost_in(&self, row: u64) -> Members {
-        if self.well { Members::NONE } else { self.unreadable((row + 1) * self.unit()) }
+    fn lost_in(&self, row: u64) -> MemberSet {
+        if self.well { MemberSet::NONE } else { self.unreadable((row + 1) * self.unit()) }
     }
 
     /// Returns a range of a row, and the scratch memory.
@@ -31,7 +31,7 @@ impl ArrayContent {
         row: u64,
         from: u64,
         len: u64,
-        lost: Members,
+        lost: MemberSet,
     ) -> (RowStretch<'_>, &mut ParityScratch) {
         let len = len.min(CHUNK) as usize;
         let promises = self.promises();
@@ -45,11 +45,11 @@ impl ArrayContent {
         offset: u64,
         piece: BytePiece,
         into: &mut [u8],
-        avoid: Members,
+        avoid: MemberSet,
     ) -> Result<(), Trouble> {
         let (unit, row_bytes) = (self.unit(), self.row_bytes());
         let (row, data_unit) = (offset / row_bytes, (offset % row_bytes / unit) as u16);
-        let lost = avoid.within(self.array.members()).iter().fold(self.lost_in(row), Members::with);
+        let lost = avoid.below(self.array.member_count()).iter().fold(self.lost_in(row), MemberSet::with_member);
         if !lost.contains(piece.member) {
             return stores.read(self.drives[usize::from(piece.member)], piece.from, into);
         }
@@ -95,7 +95,7 @@ impl ArrayContent {
     /// if too much is lost to do so.
     fn zero_rows(&mut self, stores: &mut Stores, row: u64, rows: u64, policy: ZeroPolicy) -> Result<bool, Trouble> {
         let lost = self.unreadable((row + rows) * self.unit());
-        if lost.count() > u32::from(self.array.parities()) {
+        if lost.count() > u32::from(self.array.parity_count()) {
             return Ok(false);
         }
         let unit = self.unit();
@@ -158,7 +158,7 @@ impl ArrayContent {
     }
 
     /// Recomputes the parity of a torn row if all its data are good.
-    pub(super) fn mend(&mut self, stores: &mut Stores, row: u64, lost: Members) -> Result<(), Trouble> {
+    pub(super) fn mend(&mut self, stores: &mut Stores, row: u64, lost: MemberSet) -> Result<(), Trouble> {
         let unit = self.unit();
         let mut from = 0;
         while from < unit {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use diskwright_simulator::BLOCK_BYTES;
-use diskwright_simulator::array::{MemberBlock, Members};
+use diskwright_simulator::array::{MemberBlock, MemberSet};
 
 use super::{ArrayContent, BytePiece, CHUNK};
 use crate::content::store::{ContentExtent, Stores, ZeroPolicy};
@@ -12,33 +12,33 @@ use crate::content::trouble::Trouble;
 impl ArrayContent {
     /// Returns the members that go out of service with one: in a mirror of stripe sets all of its
     /// set.
-    pub fn with(&self, member: u16) -> Result<Members, Trouble> {
-        match member < self.array.members() {
-            true => Ok(self.array.out_of_service(Members::NONE.with(member))),
+    pub fn with(&self, member: u16) -> Result<MemberSet, Trouble> {
+        match member < self.array.member_count() {
+            true => Ok(self.array.out_of_service(MemberSet::NONE.with_member(member))),
             false => Err(Trouble::NoSuchMember),
         }
     }
 
     /// Fails these members: nothing on them is good.
-    pub fn fail(&mut self, members: Members) {
-        self.rebuilding = self.rebuilding.less(members);
+    pub fn fail(&mut self, members: MemberSet) {
+        self.rebuilding = self.rebuilding.difference(members);
         self.well &= members.is_empty();
         members.iter().for_each(|member| self.good[usize::from(member)] = 0);
     }
 
     /// Discards the bytes of these members.
-    pub fn clear(&self, stores: &mut Stores, members: Members) -> Result<(), Trouble> {
+    pub fn clear(&self, stores: &mut Stores, members: MemberSet) -> Result<(), Trouble> {
         let all = |member: u16| (self.drives[usize::from(member)], self.sizes[usize::from(member)]);
         members.iter().map(all).try_for_each(|(drive, bytes)| stores.zero(drive, 0, bytes, ZeroPolicy::GiveBack))
     }
 
     /// Replaces these members by empty drives, to be rebuilt, if that is possible.
-    pub fn replace(&mut self, members: Members) -> Result<(), Trouble> {
-        if !self.array.survives(members.iter().fold(self.failed(), Members::with)) {
+    pub fn replace(&mut self, members: MemberSet) -> Result<(), Trouble> {
+        if !self.array.survives_failures(members.iter().fold(self.failed(), MemberSet::with_member)) {
             return Err(Trouble::LostData);
         }
         self.fail(members);
-        self.rebuilding = members.iter().fold(self.rebuilding, Members::with);
+        self.rebuilding = members.iter().fold(self.rebuilding, MemberSet::with_member);
         Ok(())
     }
 
@@ -46,7 +46,7 @@ impl ArrayContent {
     /// rebuilt again.
     pub fn rebuilt(&mut self, stores: &mut Stores, blocks: u64) -> Result<(), Trouble> {
         let to = blocks.saturating_mul(BLOCK_BYTES);
-        if self.array.parities() > 0 {
+        if self.array.parity_count() > 0 {
             let to = to.min(self.array.member_blocks() * BLOCK_BYTES);
             return self.rebuild_rows(stores, to - to % self.unit());
         }
@@ -57,7 +57,7 @@ impl ArrayContent {
     pub fn finish_rebuild(&mut self, stores: &mut Stores) -> Result<(), Trouble> {
         self.rebuilt(stores, u64::MAX)?;
         self.rebuilding.iter().for_each(|member| self.good[usize::from(member)] = u64::MAX);
-        self.rebuilding = Members::NONE;
+        self.rebuilding = MemberSet::NONE;
         self.well = self.failed().is_empty();
         Ok(())
     }
@@ -68,7 +68,7 @@ impl ArrayContent {
         let Some(mut offset) = good_ends(self).into_iter().min() else { return Ok(()) };
         while offset < to {
             let lost = self.unreadable(offset + unit);
-            let targets = lost.and(self.rebuilding);
+            let targets = lost.intersection(self.rebuilding);
             // up to this point the same members are lost
             let same_until =
                 good_ends(self).into_iter().filter(|good| *good > offset).min().map_or(to, |good| good.min(to));
@@ -89,7 +89,13 @@ impl ArrayContent {
         Ok(())
     }
 
-    fn rebuild_row(&mut self, stores: &mut Stores, row: u64, lost: Members, targets: Members) -> Result<(), Trouble> {
+    fn rebuild_row(
+        &mut self,
+        stores: &mut Stores,
+        row: u64,
+        lost: MemberSet,
+        targets: MemberSet,
+    ) -> Result<(), Trouble> {
         let (unit, torn) = (self.unit(), self.torn.has(row));
         let mut from = 0;
         while from < unit {
@@ -110,7 +116,7 @@ impl ArrayContent {
         while self.good[index] < to {
             let from = self.good[index];
             let block = from / BLOCK_BYTES;
-            let MemberBlock::Data { block, copy } = self.array.place(member, block) else {
+            let MemberBlock::Data { block, copy } = self.array.content_of_member_block(member, block) else {
                 // the rest of this unit holds no data
                 self.good[index] = ((from / self.unit() + 1) * self.unit()).min(to);
                 continue;
@@ -138,7 +144,7 @@ impl ArrayContent {
     /// Returns the longest good part of a copy that begins at byte `offset` of the array, on a
     /// member other than `not`.
     fn source(&self, offset: u64, bytes: u64, not: u16) -> Option<BytePiece> {
-        let pieces = (0..self.array.copies()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
+        let pieces = (0..self.array.copy_count()).filter_map(|copy| self.copy(offset, bytes, copy).ok());
         let good = |piece: BytePiece| BytePiece { bytes: self.good_up_to(piece), ..piece };
         pieces.filter(|piece| piece.member != not).map(good).filter(|p| p.bytes > 0).max_by_key(|p| p.bytes)
     }
@@ -150,7 +156,7 @@ impl ArrayContent {
         if bytes.start >= end {
             return Ok(());
         }
-        if self.array.parities() == 0 {
+        if self.array.parity_count() == 0 {
             self.agree_all(stores, bytes.start, end);
             return Ok(());
         }
@@ -173,7 +179,7 @@ impl ArrayContent {
     /// Compares everything that is good: parities with the data, copies with one another. Returns
     /// the number of ranges that disagree (each of up to 64 KiB of a member).
     pub fn scrub(&mut self, stores: &Stores) -> Result<u64, Trouble> {
-        if self.array.parities() == 0 { self.scrub_copies(stores) } else { self.scrub_rows(stores) }
+        if self.array.parity_count() == 0 { self.scrub_copies(stores) } else { self.scrub_rows(stores) }
     }
 
     fn scrub_rows(&mut self, stores: &Stores) -> Result<u64, Trouble> {
@@ -202,9 +208,9 @@ impl ArrayContent {
     fn scrub_copies(&self, stores: &Stores) -> Result<u64, Trouble> {
         let (mut offset, mut wrong) = (0, 0);
         let (mut first, mut other) = (Vec::new(), Vec::new());
-        while offset < self.bytes() && self.array.copies() > 1 {
+        while offset < self.bytes() && self.array.copy_count() > 1 {
             let bytes = self.piece(offset, self.bytes() - offset)?.bytes;
-            let extents = (0..self.array.copies()).map(|copy| {
+            let extents = (0..self.array.copy_count()).map(|copy| {
                 let piece = self.copy(offset, bytes, copy)?;
                 stores.extent(self.drives[usize::from(piece.member)], piece.from, piece.bytes)
             });
@@ -215,7 +221,7 @@ impl ArrayContent {
             }
             let bytes = bytes.min(CHUNK);
             first.clear();
-            for copy in 0..self.array.copies() {
+            for copy in 0..self.array.copy_count() {
                 let piece = self.copy(offset, bytes, copy)?;
                 if self.good_up_to(piece) < bytes {
                     continue;

@@ -2,7 +2,7 @@
 //! parity.
 
 use diskwright_simulator::BLOCK_BYTES;
-use diskwright_simulator::array::{ArrayGeometry, Members};
+use diskwright_simulator::array::{ArrayGeometry, MemberSet};
 
 use super::WriteSource;
 use super::copies::put;
@@ -28,7 +28,7 @@ pub(super) struct RowStretch<'a> {
     pub from: u64,
     pub len: usize,
     /// Members on which it is not good.
-    pub lost: Members,
+    pub lost: MemberSet,
     /// Writes are journaled first.
     pub promises: bool,
 }
@@ -62,7 +62,7 @@ impl<'a> Cover<'a> {
 
 impl RowStretch<'_> {
     fn k(&self) -> u16 {
-        self.array.members() - self.array.parities()
+        self.array.member_count() - self.array.parity_count()
     }
 
     /// Returns its offset on each member.
@@ -89,7 +89,7 @@ impl RowStretch<'_> {
 
     /// Iterates over the parities that are good.
     fn parities(&self) -> impl Iterator<Item = u16> + Clone + '_ {
-        (0..self.array.parities()).filter(|j| self.lost.is_empty() || !self.lost.contains(self.parity(*j)))
+        (0..self.array.parity_count()).filter(|j| self.lost.is_empty() || !self.lost.contains(self.parity(*j)))
     }
 
     /// Returns true if data of the row lies on a lost member.
@@ -99,14 +99,14 @@ impl RowStretch<'_> {
 
     /// Returns true if more members are lost than there are parities.
     pub fn too_many_lost(&self) -> bool {
-        self.lost.count() > u32::from(self.array.parities())
+        self.lost.count() > u32::from(self.array.parity_count())
     }
 
     /// Returns how many of `bytes` bytes are a hole on every good member; 0 if there is data at the
     /// start.
     pub fn is_hole(&self, stores: &Stores, bytes: u64) -> Result<u64, Trouble> {
         let mut hole_bytes = bytes;
-        for member in (0..self.array.members()).filter(|m| !self.lost.contains(*m)) {
+        for member in (0..self.array.member_count()).filter(|m| !self.lost.contains(*m)) {
             let extent = stores.extent(self.drive(member), self.at(), hole_bytes)?;
             if !extent.hole {
                 return Ok(0);
@@ -400,12 +400,12 @@ impl RowStretch<'_> {
     }
 
     /// Rewrites the units of these members: their data or parity from all gathered units.
-    pub fn renew(&self, stores: &mut Stores, scratch: &mut ParityScratch, targets: Members) -> Result<(), Trouble> {
+    pub fn renew(&self, stores: &mut Stores, scratch: &mut ParityScratch, targets: MemberSet) -> Result<(), Trouble> {
         self.gather(stores, scratch)?;
         for d in (0..self.k()).filter(|d| targets.contains(self.data(*d))) {
             stores.write(self.drive(self.data(d)), self.at(), self.gathered(scratch, d))?;
         }
-        for j in (0..self.array.parities()).filter(|j| targets.contains(self.parity(*j))) {
+        for j in (0..self.array.parity_count()).filter(|j| targets.contains(self.parity(*j))) {
             self.encode(scratch, j);
             stores.write(self.drive(self.parity(j)), self.at(), &scratch.parity[usize::from(j)][..self.len])?;
         }
@@ -413,7 +413,7 @@ impl RowStretch<'_> {
     }
 
     /// Zeroes the range on these members.
-    pub fn clear(&self, stores: &mut Stores, targets: Members, bytes: u64) -> Result<(), Trouble> {
+    pub fn clear(&self, stores: &mut Stores, targets: MemberSet, bytes: u64) -> Result<(), Trouble> {
         targets.iter().try_for_each(|member| stores.zero(self.drive(member), self.at(), bytes, ZeroPolicy::GiveBack))
     }
 }

@@ -1,0 +1,194 @@
+//! Queue of entries to be flushed: a list by age and, if flushing goes by address, a heap.
+
+use super::cache_lines::{CacheLines, FlushQueueLink, NO_ENTRY};
+use crate::Ns;
+
+/// Queue of entries to be flushed. Every queued entry is in the list by age, and if `by_address` also in the heap.
+#[derive(Clone, Debug)]
+pub(super) struct FlushQueue {
+    /// Heap of (sweep, line, entry); empty if only age counts. Entries know their position in it, so that any can be
+    /// removed.
+    heap: Vec<(u64, u64, u32)>,
+    by_address: bool,
+    /// Number of sweeps from the lowest address so far, and the line that the sweep has reached.
+    sweep: u64,
+    arm_line: u64,
+    /// Ends of the list by age: the entry dirty for longest, and for shortest.
+    oldest: u32,
+    newest: u32,
+}
+
+impl FlushQueue {
+    /// Creates an empty queue.
+    pub fn new(by_address: bool) -> FlushQueue {
+        FlushQueue { heap: Vec::new(), by_address, sweep: 0, arm_line: 0, oldest: NO_ENTRY, newest: NO_ENTRY }
+    }
+
+    /// Adds an entry. Lines below the arm wait for the next sweep.
+    #[inline]
+    pub fn push_entry(&mut self, lines: &mut CacheLines, slot: u32, now: Ns) {
+        let last = self.newest;
+        lines[slot].is_flush_queued = true;
+        let number = lines.head(slot).line_number;
+        lines.flush_links[slot as usize] =
+            FlushQueueLink { dirty_since: now, older: last, newer: NO_ENTRY, heap_position: 0 };
+        match last {
+            NO_ENTRY => self.oldest = slot,
+            _ => lines.flush_links[last as usize].newer = slot,
+        }
+        self.newest = slot;
+        if self.by_address {
+            let sweep = self.sweep + u64::from(number < self.arm_line);
+            self.heap.push((sweep, number, slot));
+            self.sift_up(lines, self.heap.len() - 1);
+        }
+    }
+
+    /// Removes an entry.
+    pub fn remove_entry(&mut self, lines: &mut CacheLines, slot: u32) {
+        lines[slot].is_flush_queued = false;
+        let FlushQueueLink { older: before, newer: after, heap_position: place, .. } = lines.flush_links[slot as usize];
+        let place = place as usize;
+        match before {
+            NO_ENTRY => self.oldest = after,
+            _ => lines.flush_links[before as usize].newer = after,
+        }
+        match after {
+            NO_ENTRY => self.newest = before,
+            _ => lines.flush_links[after as usize].older = before,
+        }
+        if !self.by_address {
+            return;
+        }
+        let Some(last) = self.heap.pop() else { return };
+        if place < self.heap.len() {
+            self.heap[place] = last;
+            // the former last entry may have to move in either direction
+            self.sift_up(lines, place);
+            self.sift_down(lines, lines.flush_links[last.2 as usize].heap_position as usize);
+        }
+    }
+
+    /// Returns the entry that waits longest, and since when.
+    #[inline]
+    pub fn oldest_entry(&self, lines: &CacheLines) -> Option<(u32, Ns)> {
+        if self.oldest == NO_ENTRY {
+            None
+        } else {
+            Some((self.oldest, lines.flush_links[self.oldest as usize].dirty_since))
+        }
+    }
+
+    /// Returns the entry to flush next, without removing it.
+    pub fn next_entry(&mut self, lines: &CacheLines) -> Option<u32> {
+        if !self.by_address {
+            return self.oldest_entry(lines).map(|(slot, _)| slot);
+        }
+        let (sweep, number, slot) = self.heap.first().copied()?;
+        (self.sweep, self.arm_line) = (sweep, number);
+        Some(slot)
+    }
+
+    /// Advances the arm to a line.
+    pub fn advance_arm(&mut self, line: u64) {
+        self.arm_line = self.arm_line.max(line);
+    }
+
+    fn sift_up(&mut self, lines: &mut CacheLines, mut place: usize) {
+        let entry = self.heap[place];
+        while place > 0 && (entry.0, entry.1) < (self.heap[(place - 1) / 2].0, self.heap[(place - 1) / 2].1) {
+            self.set_heap_entry(lines, place, self.heap[(place - 1) / 2]);
+            place = (place - 1) / 2;
+        }
+        self.set_heap_entry(lines, place, entry);
+    }
+
+    fn sift_down(&mut self, lines: &mut CacheLines, mut place: usize) {
+        let entry = self.heap[place];
+        loop {
+            let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
+            let smallest = children.min_by_key(|child| (self.heap[*child].0, self.heap[*child].1));
+            match smallest {
+                Some(child) if (self.heap[child].0, self.heap[child].1) < (entry.0, entry.1) => {
+                    self.set_heap_entry(lines, place, self.heap[child]);
+                    place = child;
+                }
+                _ => break,
+            }
+        }
+        self.set_heap_entry(lines, place, entry);
+    }
+
+    fn set_heap_entry(&mut self, lines: &mut CacheLines, place: usize, entry: (u64, u64, u32)) {
+        self.heap[place] = entry;
+        lines.flush_links[entry.2 as usize].heap_position = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Rng;
+
+    use super::*;
+
+    #[test]
+    fn by_address_is_c_look_and_by_age_is_first_in_first_out() {
+        let (mut lines, mut order) = (CacheLines::new(8), FlushQueue::new(true));
+        let add = |order: &mut FlushQueue, lines: &mut CacheLines, number, now| {
+            let slot = lines.add_entry(number).expect("room");
+            order.push_entry(lines, slot, now);
+        };
+        for (now, number) in [(1, 50), (2, 10), (3, 30)] {
+            add(&mut order, &mut lines, number, now);
+        }
+        assert_eq!(
+            order.oldest_entry(&lines).map(|(slot, since)| (lines.head(slot).line_number, since)),
+            Some((50, 1))
+        );
+        let mut gone = Vec::new();
+        for round in 0.. {
+            let Some(slot) = order.next_entry(&lines) else { break };
+            gone.push(lines.head(slot).line_number);
+            order.remove_entry(&mut lines, slot);
+            if round == 1 {
+                // the arm stands at 30: 20 waits for the next sweep, 40 does not
+                add(&mut order, &mut lines, 20, 4);
+                add(&mut order, &mut lines, 40, 5);
+            }
+        }
+        assert_eq!(gone, [10, 30, 40, 50, 20]);
+        assert!(order.oldest_entry(&lines).is_none());
+    }
+
+    #[test]
+    fn any_entry_can_be_removed() {
+        for by_address in [false, true] {
+            let (mut lines, mut order) = (CacheLines::new(200), FlushQueue::new(by_address));
+            let mut rng = Rng::new(9, 1);
+            let mut model: Vec<(u64, u32)> = Vec::new();
+            for now in 0..5000 {
+                if model.len() < 150 && rng.next_bool(0.55) {
+                    let number = rng.next_u64();
+                    let slot = lines.add_entry(number).expect("room");
+                    order.push_entry(&mut lines, slot, now);
+                    model.push((number, slot));
+                } else if !model.is_empty() {
+                    let any = rng.next_bool(0.5);
+                    let slot = if any {
+                        model[rng.next_below(model.len() as u64) as usize].1
+                    } else {
+                        order.next_entry(&lines).expect("some wait")
+                    };
+                    let known = model.iter().position(|(_, a)| *a == slot).expect("it waits");
+                    let (number, _) = model.remove(known);
+                    let above = |(n, _): &&(u64, u32)| *n >= number;
+                    assert!(any || by_address || known == 0);
+                    assert!(any || !by_address || model.iter().filter(above).all(|(n, _)| *n > number));
+                    order.remove_entry(&mut lines, slot);
+                    lines.remove_entry(slot);
+                }
+                assert_eq!(order.oldest_entry(&lines).map(|(slot, _)| slot), model.first().map(|(_, slot)| *slot));
+            }
+        }
+    }
+}

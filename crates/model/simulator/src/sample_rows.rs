@@ -1,0 +1,337 @@
+//! Samples of a simulation in the vocabulary of every other source: a simulated server can be recorded, shown and
+//! diagnosed like a real one.
+//!
+//! Each interval is one tick. Drives and arrays are `physical_disk`s, an array standing on its members, so that the
+//! members' activity is visible even where a controller would hide it. Requests that wait for a processor, a bus or a
+//! controller have not reached the disk and are not in its queue; waiting for the channel counts, as on a real host.
+
+use std::sync::Arc;
+
+use diskwright_base::latency_series::LatencyTable;
+use diskwright_base::topology::{Device as Seen, DeviceClass, DeviceKind, RaidLevel as SeenLevel, Topology};
+use diskwright_base::{Schema, Series, Tick};
+
+use crate::array::ArrayLevel;
+use crate::device::DeviceModel;
+use crate::io::BLOCK_BYTES;
+use crate::run::{ArrayReport, Component, ComponentKind, IoCounts, SimulationReport};
+use crate::station::StationTotals;
+use crate::system::{System, WorkloadTarget};
+
+/// Start of simulated time: 2000-01-01 00:00 UTC, in nanoseconds since 1970. Samples carry no wall-clock time, so that
+/// one seed always gives the same log.
+pub const EPOCH_NS: i64 = 946_684_800_000_000_000;
+
+const SECONDS_PER_NS: f64 = 1e-9;
+
+/// Converts interval reports to rows of samples.
+#[derive(Debug)]
+pub struct SampleRows {
+    schema: Arc<Schema>,
+    /// Latency distributions, if they are wanted, and the series that are always present.
+    latency: Option<(LatencyTable, Vec<Series>)>,
+    /// Time 0 of virtual time, ns since 1970.
+    epoch_ns: i64,
+    topology: Topology,
+    /// Rates of the channels, bytes/s, if they are limited.
+    link_rates: Vec<Option<u64>>,
+    processors: u32,
+    other_interrupts_per_s: f64,
+    /// Processor time of an interrupt, ns.
+    interrupt_ns: crate::Ns,
+}
+
+impl SampleRows {
+    /// Rows for a system in simulated time: [`EPOCH_NS`].
+    pub fn new(system: &System) -> SampleRows {
+        SampleRows::starting_at(system, EPOCH_NS)
+    }
+
+    /// Rows for a system whose time 0 is `epoch_ns`, nanoseconds since 1970: for a system that runs in real time, the
+    /// wall clock at its time 0.
+    pub fn starting_at(system: &System, epoch_ns: i64) -> SampleRows {
+        let schema = Schema::new(build_series(system));
+        SampleRows {
+            schema: Arc::new(schema),
+            latency: None,
+            epoch_ns,
+            topology: build_topology(system),
+            link_rates: system.channels.iter().map(|channel| channel.rate).collect(),
+            processors: system.host.processors,
+            other_interrupts_per_s: system.host.other_interrupts_per_s,
+            interrupt_ns: system.host.interrupt_ns,
+        }
+    }
+
+    /// Adds latency distributions by disk and operation, as in a trace of a real machine. Their columns are added with
+    /// the first requests that need them, so that the schema is that of the last row.
+    pub fn with_latency(mut self) -> SampleRows {
+        self.latency = Some((LatencyTable::default(), self.schema.series.clone()));
+        self
+    }
+
+    /// Columns of the last row.
+    pub fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    /// Topology of drives, arrays and channels.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Fills `row` with a cell for each column and returns the tick of the interval.
+    pub fn build_row(&mut self, report: &SimulationReport, row: &mut Vec<f64>) -> Tick {
+        row.clear();
+        self.push_processor_cells(report, row);
+        let of_kind = |kind: ComponentKind| report.components.iter().filter(move |component| component.kind == kind);
+        for drive in of_kind(ComponentKind::Drive) {
+            push_disk_cells(&drive.totals, &drive.counts, row);
+            row.extend([
+                drive.utilisation(),
+                drive.counts.flushes as f64,
+                drive.counts.flush_ns as f64 * SECONDS_PER_NS,
+            ]);
+        }
+        report.arrays.iter().for_each(|array| push_disk_cells(&array.totals, &array.counts, row));
+        for (channel, rate) in of_kind(ComponentKind::Channel).zip(&self.link_rates) {
+            let moved = channel.counts.byte_count() as f64;
+            row.extend([
+                channel.utilisation(),
+                rate_per_s(moved, &channel.totals),
+                rate.map_or(f64::NAN, |r| r as f64),
+            ]);
+        }
+        for controller in of_kind(ComponentKind::Controller) {
+            row.extend(controller_cells(report, controller));
+        }
+        report.arrays.iter().for_each(|array| row.extend(array_health_cells(array)));
+        if let Some((table, always)) = &mut self.latency {
+            for disk in &report.latency {
+                table.add_requests(&disk.disk, disk.operation, disk.steps.iter().copied());
+            }
+            if table.take_changed() {
+                let mut series = always.clone();
+                table.append_series(&mut series);
+                self.schema = Arc::new(Schema::new(series));
+            }
+            table.drain_cells(row);
+        }
+        Tick {
+            time_ns: self.epoch_ns.saturating_add(i64::try_from(report.to).unwrap_or(i64::MAX)),
+            elapsed_ns: report.to.saturating_sub(report.from),
+        }
+    }
+
+    /// Pushes the cells of processors and interrupts, in the order of [`HOST_COUNTERS`].
+    fn push_processor_cells(&self, report: &SimulationReport, row: &mut Vec<f64>) {
+        let elapsed_s = report.elapsed_s();
+        let all_s = elapsed_s * f64::from(self.processors);
+        let station = report.components.iter().find(|component| component.kind == ComponentKind::Processor);
+        let others = self.other_interrupts_per_s * elapsed_s;
+        // other interrupts are calculated, not simulated: they delay no request
+        let others_s = others * self.interrupt_ns as f64 * SECONDS_PER_NS;
+        let busy_s =
+            station.map_or(f64::NAN, |processor| processor.totals.service_ns as f64 * SECONDS_PER_NS + others_s);
+        // a service that lasts longer than an interval is counted in full when it begins: cap it
+        let busy_s = busy_s.min(all_s);
+        let interrupts_s = (report.interrupt_ns * SECONDS_PER_NS).min(busy_s);
+        let queue = station.map_or(f64::NAN, |processor| processor.totals.mean_queue());
+        // program time is counted when it is requested, and may end in the next interval
+        let programs_s = (report.compute_ns * SECONDS_PER_NS).min(busy_s - interrupts_s);
+        row.extend([
+            programs_s,
+            busy_s - interrupts_s - programs_s,
+            interrupts_s,
+            all_s - busy_s,
+            0.0,
+            0.0,
+            0.0,
+            0.0,
+            queue,
+            f64::from(self.processors),
+            report.interrupts,
+            report.interrupts,
+            others,
+            report.interrupts - others,
+        ]);
+    }
+}
+
+/// Counters of the host: `(counter, instance)`. Kinds of processor time that are 0 do not occur in a simulated host.
+const HOST_COUNTERS: [(&str, &str); 14] = [
+    ("processor.user_s", "_total"),
+    ("processor.system_s", "_total"),
+    ("processor.irq_s", "_total"),
+    ("processor.idle_s", "_total"),
+    ("processor.nice_s", "_total"),
+    ("processor.iowait_s", "_total"),
+    ("processor.softirq_s", "_total"),
+    ("processor.steal_s", "_total"),
+    ("system.running", ""),
+    ("system.processors", ""),
+    ("system.interrupts", ""),
+    ("interrupts.total", ""),
+    ("interrupts.clock", ""),
+    ("interrupts.disk", ""),
+];
+
+/// Counters of a disk, in the order of [`push_disk_cells`].
+const DISK_COUNTERS: [&str; 8] = [
+    "physical_disk.reads",
+    "physical_disk.read_bytes",
+    "physical_disk.read_time_s",
+    "physical_disk.writes",
+    "physical_disk.write_bytes",
+    "physical_disk.write_time_s",
+    "physical_disk.busy_time_s",
+    "physical_disk.weighted_time_s",
+];
+/// Counters of drives only: arrays have no resources of their own to be utilized, and pass flushes on.
+const DRIVE_COUNTERS: [&str; 3] = ["physical_disk.utilisation", "physical_disk.flushes", "physical_disk.flush_time_s"];
+const CHANNEL_COUNTERS: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
+const CONTROLLER_COUNTERS: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
+const ARRAY_COUNTERS: [&str; 5] =
+    ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
+
+/// Lists the columns of a system.
+fn build_series(system: &System) -> Vec<Series> {
+    let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
+    let mut series: Vec<Series> = HOST_COUNTERS.iter().map(|(counter, instance)| one(counter, instance)).collect();
+    for name in (0..system.drive_count()).map(|drive| system.drive_name(drive)) {
+        series.extend(DISK_COUNTERS.iter().map(|counter| one(counter, &name)));
+        series.extend(DRIVE_COUNTERS.iter().map(|counter| one(counter, &name)));
+    }
+    let arrays = system.arrays.iter().map(|set| set.name.clone());
+    for name in arrays.clone() {
+        series.extend(DISK_COUNTERS.iter().map(|counter| one(counter, &name)));
+    }
+    for channel in &system.channels {
+        series.extend(CHANNEL_COUNTERS.iter().map(|counter| one(counter, &channel.name)));
+    }
+    for controller in &system.controllers {
+        series.extend(CONTROLLER_COUNTERS.iter().map(|counter| one(counter, &controller.name)));
+    }
+    for name in arrays {
+        series.extend(ARRAY_COUNTERS.iter().map(|counter| one(counter, &name)));
+    }
+    series
+}
+
+/// Pushes the cells of a disk.
+fn push_disk_cells(totals: &StationTotals, counts: &IoCounts, row: &mut Vec<f64>) {
+    row.extend([
+        counts.reads as f64,
+        counts.bytes_read as f64,
+        counts.read_ns as f64 * SECONDS_PER_NS,
+        counts.writes as f64,
+        counts.bytes_written as f64,
+        counts.write_ns as f64 * SECONDS_PER_NS,
+        totals.busy_ns as f64 * SECONDS_PER_NS,
+        totals.queue_ns as f64 * SECONDS_PER_NS,
+    ]);
+}
+
+fn rate_per_s(amount: f64, totals: &StationTotals) -> f64 {
+    amount / (totals.elapsed_ns as f64 * SECONDS_PER_NS)
+}
+
+/// Returns the utilization and the bytes/s of a controller: those of the busiest of its processor, its port and its
+/// parity engine, which carry its name.
+fn controller_cells(report: &SimulationReport, controller: &Component) -> [f64; 2] {
+    let own = |part: &&Component| {
+        let rest = part.name.strip_prefix(&controller.name);
+        match part.kind {
+            ComponentKind::Controller => rest == Some(""),
+            ComponentKind::Port => rest == Some(" port"),
+            ComponentKind::Parity => rest == Some(" parity"),
+            _ => false,
+        }
+    };
+    let parts = report.components.iter().filter(own);
+    let (busy, moved) = parts.fold((0.0, 0), |(busy, moved): (f64, u64), part| {
+        (busy.max(part.utilisation()), moved.max(part.counts.byte_count()))
+    });
+    [busy, rate_per_s(moved as f64, &controller.totals)]
+}
+
+/// Returns the cells of an array's health.
+fn array_health_cells(array: &ArrayReport) -> [f64; 5] {
+    let background = array.background.as_ref().filter(|b| b.ended_ns.is_none());
+    let missing = array.failed as usize;
+    [
+        array.members.len().saturating_sub(missing) as f64,
+        missing as f64,
+        f64::from(u8::from(missing > 0)),
+        f64::from(u8::from(background.is_some())),
+        array.background_bytes as f64,
+    ]
+}
+
+/// Builds the topology that diagnosis works with.
+fn build_topology(system: &System) -> Topology {
+    let mut devices: Vec<Seen> = Vec::new();
+    for (number, group) in
+        (0..system.drive_count()).filter_map(|n| system.find_drive_group(n).map(|(group, _)| (n, group)))
+    {
+        let group = &system.drives[group];
+        let channel = group.channel.and_then(|index| system.channels.get(index));
+        devices.push(Seen {
+            name: system.drive_name(number),
+            class: device_class(&group.device),
+            members: Some(1),
+            bytes: Some(group.device.block_count().saturating_mul(BLOCK_BYTES)),
+            model: Some(group.device.name().to_owned()),
+            device_depth: Some(group.depth.min(group.device.slot_count())),
+            link_bytes_per_s: channel.and_then(|channel| channel.rate).map(|rate| rate as f64),
+            path: channel.map(|channel| channel.name.clone()),
+            ..Seen::default()
+        });
+    }
+    for set in &system.arrays {
+        let below: Vec<String> = set.members.iter().map(|member| system.drive_name(*member)).collect();
+        let first = set.members.first().and_then(|member| system.find_drive_group(*member));
+        devices.push(Seen {
+            name: set.name.clone(),
+            kind: DeviceKind::Md,
+            class: first.map_or(DeviceClass::Unknown, |(group, _)| device_class(&system.drives[group].device)),
+            level: raid_level(set.level),
+            below,
+            stripe_bytes: Some(set.unit_blocks.saturating_mul(BLOCK_BYTES)),
+            missing: set.failed.len() as u32,
+            ..Seen::default()
+        });
+    }
+    Topology { host: system.name.clone(), processors: system.host.processors, devices, ..Topology::default() }
+}
+
+/// Returns the device class that rules distinguish.
+fn device_class(device: &DeviceModel) -> DeviceClass {
+    match device {
+        DeviceModel::Mechanical(_) => DeviceClass::Rotational,
+        DeviceModel::Flash(_) => DeviceClass::Flash,
+        DeviceModel::Volume(_) => DeviceClass::Virtual,
+        DeviceModel::Plain(_) => DeviceClass::Unknown,
+    }
+}
+
+/// Maps to diagnosis' levels, by the cost of a write.
+fn raid_level(level: ArrayLevel) -> Option<SeenLevel> {
+    match level {
+        ArrayLevel::Linear => Some(SeenLevel::Linear),
+        ArrayLevel::Raid0 => Some(SeenLevel::Raid0),
+        ArrayLevel::Raid1 => Some(SeenLevel::Raid1),
+        ArrayLevel::Raid10 | ArrayLevel::Raid01 => Some(SeenLevel::Raid10),
+        ArrayLevel::Raid3 | ArrayLevel::Raid4 => Some(SeenLevel::Raid4),
+        ArrayLevel::Raid5 => Some(SeenLevel::Raid5),
+        ArrayLevel::Raid6 | ArrayLevel::Raid7 => Some(SeenLevel::Raid6),
+    }
+}
+
+/// Returns the name of a workload's target.
+pub fn target_name(system: &System, target: WorkloadTarget) -> String {
+    match target {
+        WorkloadTarget::Drive(drive) => system.drive_name(drive),
+        WorkloadTarget::Array(index) => system.arrays.get(index).map_or_else(String::new, |set| set.name.clone()),
+    }
+}
