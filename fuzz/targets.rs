@@ -298,7 +298,7 @@ fn nbd_server(piece: usize, data: &[u8]) {
     let (mut output, mut position, mut end) = (Vec::new(), 0, piece.min(data.len()));
     let mut handshake = Handshake::start(&mut output);
     let session = loop {
-        let progress = handshake.feed(&exports, &data[position..end], &mut output);
+        let progress = handshake.process_input(&exports, &data[position..end], &mut output);
         position += progress.consumed;
         assert!(position <= end && output.len() < 512 << 10);
         output.clear();
@@ -310,16 +310,16 @@ fn nbd_server(piece: usize, data: &[u8]) {
     };
     let export = &exports.list[session.export];
     while let request::RequestParse::Request(request) = request::parse(data.get(position..).unwrap_or_default()) {
-        position += REQUEST_BYTES + request.payload() as usize;
-        match request::check(&request, export, &session) {
+        position += REQUEST_BYTES + request.payload_bytes() as usize;
+        match request::check_request(&request, export, &session) {
             request::RequestCheck::Do => assert!(request.offset + u64::from(request.length) <= export.bytes),
             request::RequestCheck::Refuse(error, because) => {
-                reply::error(&mut output, &session, request.cookie, error, because);
+                reply::append_error(&mut output, &session, request.cookie, error, because);
             }
             request::RequestCheck::Disconnect | request::RequestCheck::Close(_) => return,
         }
-        let extents = (1..).map(|n| reply::NbdExtent { bytes: request.offset % 512 + n, allocated: n % 3 == 0 });
-        reply::block_status(&mut output, &request, extents.take(50));
+        let extents = (1..).map(|n| reply::NbdExtent { bytes: request.offset % 512 + n, is_allocated: n % 3 == 0 });
+        reply::append_block_status(&mut output, &request, extents.take(50));
         assert!(output.len() < 1000);
         output.clear();
     }
@@ -327,7 +327,7 @@ fn nbd_server(piece: usize, data: &[u8]) {
 
 /// Any bytes from a server: the client must end.
 fn nbd_client(data: &[u8]) {
-    use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient, list};
+    use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient, list_exports};
     use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
     struct Server<'a>(&'a [u8]);
     impl std::io::Read for Server<'_> {
@@ -343,7 +343,7 @@ fn nbd_client(data: &[u8]) {
             Ok(())
         }
     }
-    let _ = list(Server(data));
+    let _ = list_exports(Server(data));
     let Ok(mut client) = NbdClient::start(Server(data), "a", ClientOptions::default()) else { return };
     let status = ClientRequest::Other { command: NbdCommand::BlockStatus, offset: 0, length: 4096 };
     for request in [
@@ -352,10 +352,10 @@ fn nbd_client(data: &[u8]) {
         status,
         ClientRequest::Read { offset: 0, length: 9 },
     ] {
-        let _ = client.send(request, CommandFlags(0));
+        let _ = client.send_request(request, CommandFlags(0));
     }
     while client.in_flight() > 0 {
-        let Ok(answer) = client.receive() else { return };
+        let Ok(answer) = client.receive_reply() else { return };
         assert!(answer.data.is_empty() || answer.data.len() == answer.length as usize);
     }
 }
@@ -363,10 +363,10 @@ fn nbd_client(data: &[u8]) {
 /// Any bytes as the URI of an export, and as the answer of the kernel to a netlink command of `disk attach`; the first
 /// byte chooses the attribute that is looked up.
 pub fn attach(data: &[u8]) {
-    use diskwright_virtualdisk::attach::{export::ExportAddress, netlink};
+    use diskwright_virtualdisk::attach::{export_address::ExportAddress, netlink};
     if let Ok(export) = ExportAddress::parse(&String::from_utf8_lossy(data)) {
         assert_eq!(ExportAddress::parse(&export.to_string()).as_ref(), Ok(&export));
     }
     let (first, rest) = data.split_first().map_or((0, data), |(first, rest)| (*first, rest));
-    let _ = netlink::answers(rest, u16::from(first % 16));
+    let _ = netlink::parse_replies(rest, u16::from(first % 16));
 }

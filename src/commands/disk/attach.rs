@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use diskwright_hostfiles::programs;
-use diskwright_virtualdisk::attach::export::{ExportAddress, NbdAddress};
-use diskwright_virtualdisk::attach::front::{self, AttachRequest};
-use diskwright_virtualdisk::attach::journal::{FOLDER, JournalEntry};
-use diskwright_virtualdisk::attach::{AttachError, AttachMethod, AttachReport, detach as back, file, keep as stay};
+use diskwright_virtualdisk::attach::export_address::{ExportAddress, NbdAddress};
+use diskwright_virtualdisk::attach::journal::{JOURNAL_FOLDER, JournalEntry};
+use diskwright_virtualdisk::attach::launcher::{self, AttachRequest};
+use diskwright_virtualdisk::attach::{
+    AttachError, AttachMethod, AttachReport, detach as back, fuse_file, keeper as stay,
+};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -93,7 +95,7 @@ pub struct FileArguments {
 /// Location of the journal; tests have their own.
 #[derive(Args)]
 struct JournalArguments {
-    #[arg(long = "journal", value_name = "DIR", default_value = FOLDER, hide = true)]
+    #[arg(long = "journal", value_name = "DIR", default_value = JOURNAL_FOLDER, hide = true)]
     folder: PathBuf,
 }
 
@@ -119,11 +121,11 @@ impl From<AttachMethodArgument> for AttachMethod {
 
 impl Attach {
     fn export(&self) -> Result<ExportAddress, Failure> {
-        let usage = |error: diskwright_virtualdisk::attach::export::UriError| Failure::Usage(error.to_string());
+        let usage = |error: diskwright_virtualdisk::attach::export_address::UriError| Failure::Usage(error.to_string());
         let address = match (&self.uri, &self.socket, &self.host) {
             (Some(uri), ..) => return ExportAddress::parse(uri).map_err(usage),
             (None, Some(socket), _) => NbdAddress::Unix(socket.clone()),
-            (None, None, Some(host)) => NbdAddress::tcp(host).map_err(usage)?,
+            (None, None, Some(host)) => NbdAddress::parse_tcp(host).map_err(usage)?,
             (None, None, None) => NbdAddress::Unix(the_one_served()?),
         };
         Ok(ExportAddress { address, name: self.export.clone() })
@@ -155,7 +157,7 @@ pub fn attach(arguments: &Attach) -> Result<(), Failure> {
     };
     diskwright_guard::check_new(&wanted.journal.join("entry"))?;
     let program = env::current_exe()?;
-    let (made, notes) = front::attach(&wanted, |entry| {
+    let (made, notes) = launcher::attach_export(&wanted, |entry| {
         let mut command = programs::command_without_secrets(program);
         command.args(["disk", "keep"]).arg(entry);
         command
@@ -187,11 +189,11 @@ fn about(made: &AttachReport) -> String {
 
 /// Detaches devices.
 pub fn detach(arguments: &Detach) -> Result<(), Failure> {
-    front::root_only()?;
+    launcher::check_root()?;
     let folder = std::path::absolute(&arguments.journal.folder)?;
     let (gone, failed) = match &arguments.device {
         Some(device) => one(&folder, device, arguments.force),
-        None => back::detach_all(&folder, arguments.force),
+        None => back::detach_all_devices(&folder, arguments.force),
     };
     if arguments.json {
         let item = |a: &AttachReport| json!({ "device": a.device, "by": a.by, "uri": a.uri });
@@ -206,7 +208,7 @@ pub fn detach(arguments: &Detach) -> Result<(), Failure> {
 }
 
 fn one(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
-    match back::detach(folder, device, force) {
+    match back::detach_device(folder, device, force) {
         Ok(gone) => (vec![gone], Vec::new()),
         Err(error) => (Vec::new(), vec![error]),
     }
@@ -215,18 +217,18 @@ fn one(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<Att
 /// Shows an export as a file; `keep` starts it.
 pub fn show(arguments: &FileArguments) -> Result<(), Failure> {
     let export = ExportAddress::parse(&arguments.uri).map_err(|error| Failure::Usage(error.to_string()))?;
-    Ok(file::serve(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
+    Ok(fuse_file::serve_file(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
 /// Stays with a device and detaches it at the end; `attach` starts it.
 pub fn keep(arguments: &KeepArguments) -> Result<(), Failure> {
-    front::root_only()?;
+    launcher::check_root()?;
     let (stop, signalled) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     let stop = OwnedFd::from(stop);
-    stay::keep(&JournalEntry::at(&arguments.entry), stop.as_fd(), |told| {
+    stay::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |told| {
         let line = serde_json::to_string(told).map(|line| line + "\n");
         line.is_ok_and(|line| output::text(&line).is_ok())
     })?;

@@ -114,7 +114,7 @@ pub fn error(arguments: &ErrorArguments) -> Result<(), Failure> {
 }
 
 fn give(which: &DiskSelector, order: &DiskCommand) -> Result<(), Failure> {
-    let answer = server::give(&control(which.socket.as_deref())?, order)?;
+    let answer = server::send_command(&control(which.socket.as_deref())?, order)?;
     if which.json {
         return output::json(&answer);
     }
@@ -128,7 +128,7 @@ pub fn control(socket: Option<&Path>) -> Result<PathBuf, Failure> {
         // a disk's own socket may have this name
         return Ok(if named && !beside.exists() { socket.to_owned() } else { beside });
     }
-    let running = server::running()?;
+    let running = server::running_servers()?;
     match running.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(Failure::Failed(

@@ -11,7 +11,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::system::read::Setting;
 use diskwright_virtualdisk::content::ContentBacking;
-use diskwright_virtualdisk::server::{DiskExport, DiskServer, ListenAddress, ServeOptions, folder};
+use diskwright_virtualdisk::server::{DiskExport, DiskServer, ListenAddress, ServeOptions, socket_folder};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -29,7 +29,7 @@ pub struct Serve {
     #[arg(long, value_name = "PATH", conflicts_with = "listen")]
     socket: Option<PathBuf>,
     /// Serve on this address, such as 127.0.0.1:10809
-    #[arg(long, value_name = "HOST:PORT", value_parser = ListenAddress::address)]
+    #[arg(long, value_name = "HOST:PORT", value_parser = ListenAddress::parse_tcp)]
     listen: Option<ListenAddress>,
     /// Limit the default export to this many bytes
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
@@ -82,12 +82,12 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let (system, notes) = describe(path, &arguments.set)?;
     notes.iter().for_each(output::note);
     let options = ServeOptions {
-        place: place(arguments)?,
-        bytes: arguments.size,
+        address: place(arguments)?,
+        default_export_bytes: arguments.size,
         backing: backing(arguments),
         speed: arguments.speed,
-        awake: arguments.awake,
-        every: arguments.every,
+        never_sleep: arguments.awake,
+        sample_interval: arguments.every,
         workloads: arguments.workloads,
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -95,8 +95,8 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     let mut server = DiskServer::new(system, &options)?;
-    if options.place.is_open() {
-        let reached = server.place().uri("");
+    if options.address.is_public() {
+        let reached = server.address().uri("");
         output::aside(&format!("warning: NBD has no password: anyone who can reach {reached} can read and write\n"));
     }
     let mut log = arguments.record.as_deref().map(|dir| open_log(dir, &server)).transpose()?;
@@ -127,7 +127,7 @@ fn place(arguments: &Serve) -> Result<ListenAddress, Failure> {
     match (&arguments.listen, &arguments.socket) {
         (Some(place), _) => Ok(place.clone()),
         (None, Some(path)) => Ok(ListenAddress::Unix(path.clone())),
-        (None, None) => Ok(ListenAddress::Unix(folder()?.join(format!("{}.sock", std::process::id())))),
+        (None, None) => Ok(ListenAddress::Unix(socket_folder()?.join(format!("{}.sock", std::process::id())))),
     }
 }
 
@@ -149,13 +149,13 @@ fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
         let one = |(export, bytes): (&DiskExport, u64)| {
             json!({
                 "name": export.name,
-                "uri": server.place().uri(&export.name),
+                "uri": server.address().uri(&export.name),
                 "bytes": bytes,
                 "kind": export.kind,
             })
         };
         let exports: Vec<Value> = server.exports().map(one).collect();
-        let control = server.control().path().map(|path| path.display().to_string());
+        let control = server.control_address().path().map(|path| path.display().to_string());
         return output::json(&json!({
             "schema": "diskwright.disk/1",
             "exports": exports,
@@ -166,7 +166,7 @@ fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     let mut text = String::new();
     for (export, bytes) in server.exports() {
         let size = diskwright_base::units::format_value(bytes as f64, "bytes");
-        let (name, uri) = (output::name(&export.name), output::name(server.place().uri(&export.name)));
+        let (name, uri) = (output::name(&export.name), output::name(server.address().uri(&export.name)));
         text += &format!("serving {name} ({}, {size}): {uri}\n", output::name(&export.kind));
     }
     output::text(&text)

@@ -19,7 +19,7 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WorkloadTarget};
-use diskwright_virtualdisk::content::{Content, ContentBacking, galois};
+use diskwright_virtualdisk::content::{Content, ContentBacking, gf256};
 
 const SIZE: usize = 4096;
 
@@ -40,11 +40,11 @@ fn main() {
     };
     println!("# {} rounds of {} requests on {} bytes (goal: about 1 us)", scale.rounds, scale.requests, scale.bytes);
     println!("{:<44} {:>10} {:>10} {:>10}", "random 4 KB", "ns read", "ns write", "ns first");
-    copy(&scale);
+    copy_bytes(&scale);
     let file = std::env::temp_dir().join(format!("diskwright-content-bench-{}.img", std::process::id()));
     let single = (ArrayLevel::Linear, 1, None);
-    line("one drive, memory", &scale, single, None);
-    line("one drive, file", &scale, single, Some(&file));
+    print_line("one drive, memory", &scale, single, None);
+    print_line("one drive, file", &scale, single, Some(&file));
     for (name, level, failed) in [
         ("RAID 10 of 8, memory", ArrayLevel::Raid10, None),
         ("RAID 5 of 8, memory", ArrayLevel::Raid5, None),
@@ -52,10 +52,10 @@ fn main() {
         ("RAID 6 of 8, memory", ArrayLevel::Raid6, None),
         ("RAID 7 of 8, memory", ArrayLevel::Raid7, None),
     ] {
-        line(name, &scale, (level, 8, failed), None);
+        print_line(name, &scale, (level, 8, failed), None);
     }
-    line("RAID 5 of 8, file", &scale, (ArrayLevel::Raid5, 8, None), Some(&file));
-    rates(&scale);
+    print_line("RAID 5 of 8, file", &scale, (ArrayLevel::Raid5, 8, None), Some(&file));
+    print_computation_rates(&scale);
 }
 
 fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
@@ -75,7 +75,7 @@ fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
 }
 
 /// Returns the smallest time per request over all rounds, ns.
-fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
+fn min_request_ns(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
     let mut best = f64::MAX;
     for round in 0..scale.rounds {
         let mut dice = Rng::new(1, round as u64);
@@ -88,20 +88,25 @@ fn least(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
     best
 }
 
-fn copy(scale: &Scale) {
+fn copy_bytes(scale: &Scale) {
     let mut memory = vec![1u8; scale.bytes as usize];
     let mut buffer = [2u8; SIZE];
-    let read = least(scale, |position| {
+    let read = min_request_ns(scale, |position| {
         buffer.copy_from_slice(&memory[position as usize..position as usize + SIZE]);
         black_box(&mut buffer);
     });
-    let write = least(scale, |position| {
+    let write = min_request_ns(scale, |position| {
         memory[position as usize..position as usize + SIZE].copy_from_slice(black_box(&buffer));
     });
     println!("{:<44} {read:>10.0} {write:>10.0} {:>10}", "copying alone", "");
 }
 
-fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, Option<u16>), file: Option<&PathBuf>) {
+fn print_line(
+    name: &str,
+    scale: &Scale,
+    (level, members, failed): (ArrayLevel, u32, Option<u16>),
+    file: Option<&PathBuf>,
+) {
     let backing = match file {
         Some(path) => ContentBacking::File(path.clone()),
         None => ContentBacking::Memory { most_bytes: None },
@@ -109,7 +114,7 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
     let mut content = Content::new(&system(level, members, scale), &backing).expect("content");
     let target = if members > 1 { WorkloadTarget::Array(0) } else { WorkloadTarget::Drive(0) };
     if let Some(member) = failed {
-        content.fail(0, member).expect("a member");
+        content.fail_member(0, member).expect("a member");
     }
     let mut buffer: Vec<u8> = (0..SIZE).map(|i| i as u8 | 1).collect();
     let start = Instant::now();
@@ -117,8 +122,8 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
         content.write(target, index, &buffer).expect("room");
     }
     let first = start.elapsed().as_nanos() as f64 / (scale.bytes / SIZE as u64) as f64;
-    let read = least(scale, |offset| content.read(target, offset, black_box(&mut buffer)).expect("bytes"));
-    let write = least(scale, |offset| content.write(target, offset, black_box(&buffer)).expect("room"));
+    let read = min_request_ns(scale, |offset| content.read(target, offset, black_box(&mut buffer)).expect("bytes"));
+    let write = min_request_ns(scale, |offset| content.write(target, offset, black_box(&buffer)).expect("room"));
     println!("{name:<44} {read:>10.0} {write:>10.0} {first:>10.0}");
     if let Some(path) = file {
         std::fs::remove_file(path).expect("the file is ours");
@@ -129,15 +134,15 @@ fn line(name: &str, scale: &Scale, (level, members, failed): (ArrayLevel, u32, O
 type Kind = fn(&mut [u8], &[u8]);
 
 /// Prints the bytes per second of each computation, in cache and beyond it.
-fn rates(scale: &Scale) {
+fn print_computation_rates(scale: &Scale) {
     println!("{:<44} {:>10} {:>10}", "GB/s", "in 64 KB", "in 64 MB");
     let kinds: [(&str, Kind); 6] = [
         ("copying", |to, from| to.copy_from_slice(from)),
-        ("P: XOR", |to, from| galois::step(0, to, from)),
-        ("Q: doubling and XOR", |to, from| galois::step(1, to, from)),
-        ("R: doubling twice and XOR", |to, from| galois::step(2, to, from)),
-        ("times 2^3 and XOR", |to, from| galois::add_times(to, 8, from)),
-        ("times any and XOR", |to, from| galois::add_times(to, 0xe9, from)),
+        ("P: XOR", |to, from| gf256::horner_step(0, to, from)),
+        ("Q: doubling and XOR", |to, from| gf256::horner_step(1, to, from)),
+        ("R: doubling twice and XOR", |to, from| gf256::horner_step(2, to, from)),
+        ("times 2^3 and XOR", |to, from| gf256::add_multiple(to, 8, from)),
+        ("times any and XOR", |to, from| gf256::add_multiple(to, 0xe9, from)),
     ];
     for (name, kind) in kinds {
         let [near, far] = [1 << 16, 1 << 26].map(|len: usize| {

@@ -27,13 +27,13 @@ use diskwright_virtualdisk::nbd::wire::CommandFlags;
 use diskwright_virtualdisk::server::{DiskServer, ListenAddress};
 
 /// A gigabyte, blocks of 512 bytes.
-const BLOCKS_OF_EXPORT: u64 = 1 << 21;
+const EXPORT_BLOCKS: u64 = 1 << 21;
 const QUEUE: usize = 64;
 const BLOCK: u64 = 4096;
 /// Larger than one read of a socket returns.
 const LONG: u64 = 256 << 10;
 /// Part of the export that is used, bytes.
-const USED: u64 = 64 << 20;
+const USED_BYTES: u64 = 64 << 20;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -67,7 +67,7 @@ fn main() {
         let mut rates = vec![Vec::new(); servers.len()];
         for round in 0..=rounds {
             for (index, (_, socket, _)) in servers.iter().enumerate() {
-                let rate = rate(socket, connections, (what == "writes", block), count);
+                let rate = measure_rate(socket, connections, (what == "writes", block), count);
                 // the first one fills the memory
                 if round > 0 {
                     rates[index].push(rate);
@@ -89,7 +89,7 @@ fn serve(socket: &str) {
     let options = served::options(ListenAddress::Unix(socket.into()));
     // the parent ends it; if the parent dies, it ends by itself
     let ends = Instant::now() + Duration::from_secs(600);
-    let mut server = DiskServer::new(served::plain(1, BLOCKS_OF_EXPORT, 64, 0), &options).expect("served");
+    let mut server = DiskServer::new(served::plain_drives(1, EXPORT_BLOCKS, 64, 0), &options).expect("served");
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 
@@ -121,7 +121,7 @@ fn connected(socket: &PathBuf) -> UnixStream {
 }
 
 /// Returns the requests per second of a number of connections, each of which makes its share.
-fn rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f64 {
+fn measure_rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f64 {
     let socket = socket.to_path_buf();
     let clients: Vec<_> = (0..connections)
         .map(|_| NbdClient::start(connected(&socket), "", ClientOptions::default()).expect("connected"))
@@ -129,7 +129,7 @@ fn rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f
     let start = Instant::now();
     let work = clients.into_iter().zip(1..).map(|(mut client, seed)| {
         std::thread::spawn(move || {
-            ask(&mut client, seed, kind, count / connections);
+            send_request(&mut client, seed, kind, count / connections);
             client.disconnect().expect("sent");
         })
     });
@@ -138,24 +138,24 @@ fn rate(socket: &Path, connections: usize, kind: (bool, u64), count: usize) -> f
     (count / connections * connections) as f64 / start.elapsed().as_secs_f64()
 }
 
-fn ask(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u64), count: usize) {
+fn send_request(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u64), count: usize) {
     let mut dice = Rng::new(seed, 0);
     let block = vec![seed as u8; bytes as usize];
     let (mut sent, mut answered) = (0, 0);
     while answered < count {
         while sent < count && client.in_flight() < QUEUE {
-            let offset = dice.next_below(USED / bytes) * bytes;
+            let offset = dice.next_below(USED_BYTES / bytes) * bytes;
             let ask = if writes {
                 ClientRequest::Write { offset, data: &block }
             } else {
                 ClientRequest::Read { offset, length: bytes as u32 }
             };
-            client.send(ask, CommandFlags(0)).expect("sent");
+            client.send_request(ask, CommandFlags(0)).expect("sent");
             sent += 1;
         }
         // replies that arrived together are processed together, and their successors sent together
         loop {
-            assert_eq!(client.receive().expect("an answer").error, None);
+            assert_eq!(client.receive_reply().expect("an answer").error, None);
             answered += 1;
             if client.in_flight() == 0 || !client.has_more() {
                 break;

@@ -38,17 +38,17 @@ use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
 use diskwright_virtualdisk::server::{DiskCommand, ServeOptions};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use served::{Running, plain, serve_as};
+use served::{Running, plain_drives, serve_as};
 
-const US: f64 = 1e3;
+const NS_PER_US: f64 = 1e3;
 const BYTES: usize = 4096;
 /// Size of a reply: its header and the data.
-const ANSWER: usize = 16 + BYTES;
-const DISK: u64 = 1 << 30;
+const REPLY_BYTES: usize = 16 + BYTES;
+const DISK_BYTES: u64 = 1 << 30;
 
 /// The kernel throttles a real-time thread that never sleeps, so it works in stints with pauses.
-const STINT: Duration = Duration::from_millis(700);
-const PAUSE: Duration = Duration::from_millis(300);
+const STINT_DURATION: Duration = Duration::from_millis(700);
+const PAUSE_DURATION: Duration = Duration::from_millis(300);
 
 /// Arrival of requests.
 #[derive(Clone, Copy)]
@@ -61,7 +61,7 @@ enum Pace {
 
 /// Waiting method of a client.
 #[derive(Clone, Copy, PartialEq)]
-enum Waits {
+enum WaitMethod {
     Asleep,
     Awake,
 }
@@ -77,24 +77,34 @@ fn main() {
         "# {:44} {:6} {:>9} {:>9}  {:>8} {:>8} {:>8} {:>8} {:>8}",
         "", "client", "requests", "model", "mean", "p50", "p99", "p99.9", "max"
     );
-    pin(1);
+    pin_to_processor(1);
     // as the server does for itself, so that neither waits for other programs
     let _ = rustix::process::setpriority_process(None, -15);
-    for waits in [Waits::Asleep, Waits::Awake] {
+    for waits in [WaitMethod::Asleep, WaitMethod::Awake] {
         for processor in [0, 1] {
-            pin(processor);
-            line(&format!("the machine's own, processor {processor}"), waits, 0.0, own(waits, lasts));
+            pin_to_processor(processor);
+            print_line(
+                &format!("the machine's own, processor {processor}"),
+                waits,
+                0.0,
+                measure_own_lateness(waits, lasts),
+            );
         }
-        known(0, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
-        known(500, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
-        known(8000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1), Pace::Closed(8), Pace::Closed(64)]);
-        known(64_000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(64)]);
-        mechanical(waits, lasts * 2);
+        measure_fixed_device(0, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        measure_fixed_device(500, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(1)]);
+        measure_fixed_device(
+            8000,
+            waits,
+            lasts,
+            &[Pace::Open(1000.0), Pace::Closed(1), Pace::Closed(8), Pace::Closed(64)],
+        );
+        measure_fixed_device(64_000, waits, lasts, &[Pace::Open(1000.0), Pace::Closed(64)]);
+        measure_real_drive(waits, lasts * 2);
     }
 }
 
 /// Pins this thread to a processor, if there is one with that number.
-fn pin(processor: usize) {
+fn pin_to_processor(processor: usize) {
     let mut set = CpuSet::new();
     set.set(processor);
     // with fewer processors the thread is not pinned
@@ -103,62 +113,67 @@ fn pin(processor: usize) {
 
 /// Measures how late, us, this thread sees 1,000 moments per second that it waits for with nothing
 /// else to do.
-fn own(waits: Waits, lasts: Duration) -> Vec<f64> {
+fn measure_own_lateness(waits: WaitMethod, lasts: Duration) -> Vec<f64> {
     let mut errors = Vec::new();
-    in_stints(waits, lasts, |stint| {
+    run_in_stints(waits, lasts, |stint| {
         let end = Instant::now() + stint;
         let mut next = Instant::now();
         while next < end {
-            next += Duration::from_secs_f64(uneven(errors.len()) / 1000.0);
-            if waits == Waits::Asleep {
+            next += Duration::from_secs_f64(random_factor(errors.len()) / 1000.0);
+            if waits == WaitMethod::Asleep {
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
             }
             while Instant::now() < next {}
-            errors.push(next.elapsed().as_nanos() as f64 / US);
+            errors.push(next.elapsed().as_nanos() as f64 / NS_PER_US);
         }
     });
     errors
 }
 
 /// Returns a factor of about 1, so that moments are not equidistant.
-fn uneven(number: usize) -> f64 {
+fn random_factor(number: usize) -> f64 {
     0.5 + number.wrapping_mul(0x9E37_79B9) as u32 as f64 / f64::from(u32::MAX)
 }
 
 /// Runs work in stints, with pauses where the kernel would throttle it.
-fn in_stints(waits: Waits, lasts: Duration, mut work: impl FnMut(Duration)) {
+fn run_in_stints(waits: WaitMethod, lasts: Duration, mut work: impl FnMut(Duration)) {
     let begin = Instant::now();
     while begin.elapsed() < lasts {
-        work(lasts.min(STINT));
-        if waits == Waits::Awake && lasts > STINT {
-            std::thread::sleep(PAUSE);
+        work(lasts.min(STINT_DURATION));
+        if waits == WaitMethod::Awake && lasts > STINT_DURATION {
+            std::thread::sleep(PAUSE_DURATION);
         }
     }
 }
 
 /// Applies `--awake` to the server's options.
-fn change(options: &mut ServeOptions) {
-    options.awake = std::env::args().any(|a| a == "--awake");
+fn apply_arguments(options: &mut ServeOptions) {
+    options.never_sleep = std::env::args().any(|a| a == "--awake");
 }
 
 /// Measures devices that always take `service` us.
-fn known(service: u64, waits: Waits, lasts: Duration, paces: &[Pace]) {
-    let running = serve_as(plain(1, DISK / 512, 256, service * 1000), change, || pin(0), |_| {});
+fn measure_fixed_device(service: u64, waits: WaitMethod, lasts: Duration, paces: &[Pace]) {
+    let running = serve_as(
+        plain_drives(1, DISK_BYTES / 512, 256, service * 1000),
+        apply_arguments,
+        || pin_to_processor(0),
+        |_| {},
+    );
     for pace in paces {
         let name = match pace {
             Pace::Open(rate) => format!("{service} us, open, {rate} a second"),
             Pace::Closed(depth) => format!("{service} us, {depth} outstanding"),
         };
-        let responses = measure(&running, *pace, waits, lasts);
-        let errors = responses.iter().map(|ns| *ns as f64 / US - service as f64).collect();
-        line(&name, waits, service as f64, errors);
+        let responses = measure_responses(&running, *pace, waits, lasts);
+        let errors = responses.iter().map(|ns| *ns as f64 / NS_PER_US - service as f64).collect();
+        print_line(&name, waits, service as f64, errors);
     }
-    late(&running);
+    print_server_lateness(&running);
 }
 
 /// Measures a real drive: means are compared, as the client does not learn the model's time of each
 /// request.
-fn mechanical(waits: Waits, lasts: Duration) {
+fn measure_real_drive(waits: WaitMethod, lasts: Duration) {
     let name = concat!(env!("CARGO_MANIFEST_DIR"), "/../simulator/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(name).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -176,12 +191,12 @@ fn mechanical(waits: Waits, lasts: Duration) {
                 sums.1 += component.counts.reads;
             }
         };
-        let running = serve_as(system, change, || pin(0), tick);
-        let responses = measure(&running, Pace::Closed(depth), waits, lasts);
+        let running = serve_as(system, apply_arguments, || pin_to_processor(0), tick);
+        let responses = measure_responses(&running, Pace::Closed(depth), waits, lasts);
         running.end().expect("served");
         let (sum, requests) = *sums.lock().expect("nobody panics");
-        let model = sum / requests.max(1) as f64 / US;
-        let seen = responses.iter().map(|ns| *ns as f64 / US).sum::<f64>() / responses.len().max(1) as f64;
+        let model = sum / requests.max(1) as f64 / NS_PER_US;
+        let seen = responses.iter().map(|ns| *ns as f64 / NS_PER_US).sum::<f64>() / responses.len().max(1) as f64;
         println!(
             "{:46} {} {:9} {model:9.1}  {:8.1}",
             format!("7200 rpm, {depth} outstanding"),
@@ -192,13 +207,13 @@ fn mechanical(waits: Waits, lasts: Duration) {
     }
 }
 
-impl Waits {
+impl WaitMethod {
     fn name(self) -> &'static str {
-        if self == Waits::Asleep { "asleep" } else { "awake " }
+        if self == WaitMethod::Asleep { "asleep" } else { "awake " }
     }
 }
 
-fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
+fn print_line(name: &str, waits: WaitMethod, model: f64, mut errors: Vec<f64>) {
     errors.sort_by(f64::total_cmp);
     let quantile = |share: f64| errors[((errors.len() - 1) as f64 * share) as usize];
     let mean = errors.iter().sum::<f64>() / errors.len() as f64;
@@ -214,14 +229,14 @@ fn line(name: &str, waits: Waits, model: f64, mut errors: Vec<f64>) {
 }
 
 /// Returns the lateness that the server itself reports.
-fn late(running: &Running) {
-    let status = running.order(&DiskCommand::Status).expect("a status");
+fn print_server_lateness(running: &Running) {
+    let status = running.send_command(&DiskCommand::Status).expect("a status");
     let of = |key: &str| status["late_s"][key].as_f64().unwrap_or(f64::NAN) * 1e6;
     println!("    given to the kernel late by: mean {:.1}, 99 % {:.1}, most {:.1}", of("mean"), of("p99"), of("max"));
 }
 
 /// Response times, ns, in order of arrival.
-fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<u64> {
+fn measure_responses(running: &Running, pace: Pace, waits: WaitMethod, lasts: Duration) -> Vec<u64> {
     let client = running.open("", ClientOptions { structured: false, block_status: false });
     let mut meter = Meter {
         stream: client.stream().try_clone().expect("a second handle"),
@@ -231,7 +246,7 @@ fn measure(running: &Running, pace: Pace, waits: Waits, lasts: Duration) -> Vec<
         came: Vec::new(),
     };
     meter.stream.set_nonblocking(true).expect("nonblocking");
-    in_stints(waits, lasts, |stint| meter.run(pace, waits, stint));
+    run_in_stints(waits, lasts, |stint| meter.run(pace, waits, stint));
     meter.came
 }
 
@@ -245,7 +260,7 @@ struct Meter {
 }
 
 impl Meter {
-    fn run(&mut self, pace: Pace, waits: Waits, lasts: Duration) {
+    fn run(&mut self, pace: Pace, waits: WaitMethod, lasts: Duration) {
         let begin = Instant::now();
         let end = begin + lasts;
         let mut next = begin;
@@ -265,11 +280,11 @@ impl Meter {
                 while next <= now {
                     self.send();
                     // uneven, so that replies do not always arrive when the next request is sent
-                    next += Duration::from_secs_f64(uneven(self.sent.len()) / rate);
+                    next += Duration::from_secs_f64(random_factor(self.sent.len()) / rate);
                 }
                 wait = next.saturating_duration_since(Instant::now());
             }
-            if waits == Waits::Asleep {
+            if waits == WaitMethod::Asleep {
                 self.sleep(wait);
             }
             let answered = self.receive();
@@ -288,11 +303,11 @@ impl Meter {
 
     fn send(&mut self) {
         let cookie = self.sent.len() as u64;
-        let offset = cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK / BYTES as u64) * BYTES as u64;
+        let offset = cookie.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (DISK_BYTES / BYTES as u64) * BYTES as u64;
         let request =
             NbdRequest { flags: CommandFlags(0), command: NbdCommand::Read, cookie, offset, length: BYTES as u32 };
         self.sent.push(Instant::now());
-        self.stream.write_all(&request.head()).expect("room for a request");
+        self.stream.write_all(&request.encode_header()).expect("room for a request");
     }
 
     /// Returns the number of replies received.
@@ -304,14 +319,14 @@ impl Meter {
             Err(error) => panic!("{error}"),
         }
         let now = Instant::now();
-        let answers = self.filled / ANSWER;
-        for answer in self.input[..self.filled].chunks_exact(ANSWER) {
+        let answers = self.filled / REPLY_BYTES;
+        for answer in self.input[..self.filled].chunks_exact(REPLY_BYTES) {
             let head: [u8; 8] = answer[8..16].try_into().expect("eight bytes");
             assert_eq!(answer[4..8], [0; 4], "no error");
             self.came.push((now - self.sent[u64::from_be_bytes(head) as usize]).as_nanos() as u64);
         }
-        self.input.copy_within(answers * ANSWER..self.filled, 0);
-        self.filled -= answers * ANSWER;
+        self.input.copy_within(answers * REPLY_BYTES..self.filled, 0);
+        self.filled -= answers * REPLY_BYTES;
         answers
     }
 }

@@ -6,7 +6,7 @@ mod content_through_the_socket;
 mod kills;
 mod memory_of_clients;
 mod nbd_bad_input;
-mod nbd_lies;
+mod nbd_bad_servers;
 mod nbd_peers;
 mod nbd_server;
 mod served;

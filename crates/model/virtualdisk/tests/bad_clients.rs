@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use crate::served::{Running, plain, serve};
+use crate::served::{Running, plain_drives, serve};
 use diskwright_simulator::system::read;
 use diskwright_virtualdisk::content::ContentBacking;
 use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest};
@@ -25,11 +25,11 @@ const SIMPLE: ClientOptions = ClientOptions { structured: false, block_status: f
 const MIB: u64 = 1 << 20;
 
 fn quick() -> Running {
-    serve(plain(1, 256 * MIB / 512, 64, 0), |_| {})
+    serve(plain_drives(1, 256 * MIB / 512, 64, 0), |_| {})
 }
 
 /// Asserts that other clients are served.
-fn serves(running: &Running) {
+fn assert_serves(running: &Running) {
     let mut client = running.connect();
     client.write(8192, &[7; 4096], NONE).expect("written");
     let mut back = [0; 4096];
@@ -37,7 +37,7 @@ fn serves(running: &Running) {
     assert_eq!(back, [7; 4096]);
 }
 
-fn head(command: NbdCommand, offset: u64, length: u32) -> NbdRequest {
+fn request_header(command: NbdCommand, offset: u64, length: u32) -> NbdRequest {
     NbdRequest { flags: NONE, command, cookie: 1, offset, length }
 }
 
@@ -51,7 +51,7 @@ fn is_closed(mut stream: &UnixStream) -> bool {
 }
 
 #[test]
-fn what_is_no_nbd_is_closed() {
+fn closes_connections_that_do_not_speak_nbd() {
     let running = quick();
     let mut flags_nobody_offered = vec![0xff; 4];
     flags_nobody_offered.extend(IHAVEOPT.to_be_bytes());
@@ -67,16 +67,16 @@ fn what_is_no_nbd_is_closed() {
         client.stream().write_all(&bytes).expect("sent");
         assert!(is_closed(client.stream()));
     }
-    let mut old = head(NbdCommand::Read, 0, 512).head();
+    let mut old = request_header(NbdCommand::Read, 0, 512).encode_header();
     old[..4].copy_from_slice(&(REQUEST_MAGIC + 1).to_be_bytes());
     let client = running.open("", SIMPLE);
     client.stream().write_all(&old).expect("sent");
     assert!(is_closed(client.stream()));
-    serves(&running);
+    assert_serves(&running);
 }
 
 #[test]
-fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
+fn refuses_requests_beyond_the_disk_and_too_large_ones() {
     let running = quick();
     let mut client = running.connect();
     let end = 256 * MIB;
@@ -93,7 +93,8 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
         (NbdCommand::Read, 0, 0),
     ];
     for (command, offset, length) in cases {
-        let failed = client.once(ClientRequest::Other { command, offset, length }, NONE).expect_err("refused");
+        let failed =
+            client.send_and_receive(ClientRequest::Other { command, offset, length }, NONE).expect_err("refused");
         assert!(matches!(failed, ClientError::Failed { .. }), "{command:?} {offset} {length}: {failed}");
     }
     let refused = client.write(end, &[1; 4096], NONE).expect_err("beyond the end");
@@ -107,35 +108,35 @@ fn requests_beyond_the_disk_and_too_large_ones_are_errors() {
     let mut first = [9; 512];
     client.read(0, &mut first).expect("the connection goes on");
     assert_eq!(first, [0; 512]);
-    client.stream().write_all(&head(NbdCommand::Write, 0, u32::MAX).head()).expect("sent");
+    client.stream().write_all(&request_header(NbdCommand::Write, 0, u32::MAX).encode_header()).expect("sent");
     assert!(is_closed(client.stream()));
-    serves(&running);
+    assert_serves(&running);
 }
 
 #[test]
-fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
+fn a_stalled_client_does_not_delay_others() {
     let running = quick();
     let silent: Vec<UnixStream> = (0..100).map(|_| running.stream()).collect();
     let half_heads: Vec<_> = (0..100)
         .map(|_| {
             let client = running.open("", SIMPLE);
-            client.stream().write_all(&head(NbdCommand::Read, 0, 512).head()[..13]).expect("sent");
+            client.stream().write_all(&request_header(NbdCommand::Read, 0, 512).encode_header()[..13]).expect("sent");
             client
         })
         .collect();
     let half_writes: Vec<_> = (0..100)
         .map(|_| {
             let client = running.open("", SIMPLE);
-            client.stream().write_all(&head(NbdCommand::Write, MIB, 8192).head()).expect("sent");
+            client.stream().write_all(&request_header(NbdCommand::Write, MIB, 8192).encode_header()).expect("sent");
             client.stream().write_all(&[1; 1000]).expect("sent");
             client
         })
         .collect();
-    serves(&running);
+    assert_serves(&running);
     // with a wrong length, the following bytes are data even if they look like a request
     let mut client = running.open("", SIMPLE);
-    client.stream().write_all(&head(NbdCommand::Write, 2 * MIB, 4096).head()).expect("sent");
-    let mut data = head(NbdCommand::Trim, 0, 1 << 20).head().to_vec();
+    client.stream().write_all(&request_header(NbdCommand::Write, 2 * MIB, 4096).encode_header()).expect("sent");
+    let mut data = request_header(NbdCommand::Trim, 0, 1 << 20).encode_header().to_vec();
     data.resize(4096, 0x55);
     client.stream().write_all(&data).expect("sent");
     let mut answer = [0; 16];
@@ -145,11 +146,11 @@ fn who_is_silent_or_stops_in_the_middle_holds_up_nobody() {
     client.read(2 * MIB, &mut back).expect("read");
     assert!(back == data);
     drop((silent, half_heads, half_writes));
-    serves(&running);
+    assert_serves(&running);
 }
 
 #[test]
-fn a_large_read_comes_piece_by_piece_and_whole() {
+fn a_large_read_arrives_complete_in_pieces() {
     let running = quick();
     for wishes in [SIMPLE, ClientOptions::default()] {
         let mut client = running.open("", wishes);
@@ -161,13 +162,13 @@ fn a_large_read_comes_piece_by_piece_and_whole() {
         let asks = [CommandFlags::DF, NONE];
         for flags in asks.into_iter().filter(|flags| *flags == NONE || wishes.structured) {
             let ask = ClientRequest::Read { offset: 12345, length: data.len() as u32 };
-            assert!(client.once(ask, flags).expect("read").data == data);
+            assert!(client.send_and_receive(ask, flags).expect("read").data == data);
         }
     }
 }
 
 #[test]
-fn more_clients_than_there_is_room_for_are_closed() {
+fn closes_clients_beyond_the_limit() {
     let running = quick();
     let held: Vec<_> = (0..2000).map_while(|_| UnixStream::connect(&running.path).ok()).collect();
     if held.len() < 2000 {
@@ -179,13 +180,13 @@ fn more_clients_than_there_is_room_for_are_closed() {
     assert!(ended);
     drop(held);
     std::thread::sleep(Duration::from_millis(300));
-    serves(&running);
+    assert_serves(&running);
 }
 
 #[test]
-fn a_full_backing_disk_is_told_and_nothing_else_is_lost() {
+fn reports_a_full_backing_disk_and_loses_no_other_data() {
     let room = 64 * 4096 + (1 << 20);
-    let running = serve(plain(1, 256 * MIB / 512, 64, 0), |options| {
+    let running = serve(plain_drives(1, 256 * MIB / 512, 64, 0), |options| {
         options.backing = ContentBacking::Memory { most_bytes: Some(room) };
     });
     let mut client = running.connect();
@@ -210,55 +211,57 @@ fn a_full_backing_disk_is_told_and_nothing_else_is_lost() {
 }
 
 #[test]
-fn who_goes_with_requests_under_way_is_forgotten() {
+fn forgets_clients_that_leave_with_requests_in_flight() {
     // 50 ms each
-    let running = serve(plain(1, 256 * MIB / 512, 4, 50_000_000), |_| {});
+    let running = serve(plain_drives(1, 256 * MIB / 512, 4, 50_000_000), |_| {});
     for round in 0..20 {
         let mut client = running.connect();
         for index in 0..40 {
-            client.send(ClientRequest::Write { offset: index * 4096, data: &[round; 4096] }, NONE).expect("queued");
+            client
+                .send_request(ClientRequest::Write { offset: index * 4096, data: &[round; 4096] }, NONE)
+                .expect("queued");
         }
         client.push().expect("sent");
     }
     // 800 requests at 80 a second: the model still executes those of closed connections, and nobody
     // gets their replies
     let mut client = running.connect();
-    let status = running.order(&DiskCommand::Status).expect("a status");
+    let status = running.send_command(&DiskCommand::Status).expect("a status");
     assert!(status["under_way"].as_u64().expect("a number") > 100, "{status}");
     assert_eq!(status["exports"][0]["clients"], 1, "{status}");
-    client.send(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("sent");
-    assert_eq!(client.receive().expect("its turn comes").data, [19; 4096]);
+    client.send_request(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("sent");
+    assert_eq!(client.receive_reply().expect("its turn comes").data, [19; 4096]);
 }
 
 #[test]
-fn a_client_that_only_ends_its_sending_gets_its_answers() {
-    let running = serve(plain(1, 256 * MIB / 512, 64, 5_000_000), |_| {});
+fn a_client_that_shuts_down_its_output_gets_its_replies() {
+    let running = serve(plain_drives(1, 256 * MIB / 512, 64, 5_000_000), |_| {});
     let mut client = running.connect();
     for index in 0..40 {
-        client.send(ClientRequest::Read { offset: index * 4096, length: 4096 }, NONE).expect("queued");
+        client.send_request(ClientRequest::Read { offset: index * 4096, length: 4096 }, NONE).expect("queued");
     }
     client.push().expect("sent");
     client.stream().shutdown(std::net::Shutdown::Write).expect("half closed");
     for _ in 0..40 {
-        assert_eq!(client.receive().expect("answered").error, None);
+        assert_eq!(client.receive_reply().expect("answered").error, None);
     }
-    assert!(matches!(client.receive(), Err(ClientError::Closed(_))));
+    assert!(matches!(client.receive_reply(), Err(ClientError::Closed(_))));
 }
 
 #[test]
-fn the_server_ends_in_the_middle() {
-    let running = serve(plain(1, 256 * MIB / 512, 64, 500_000_000), |_| {});
+fn clients_see_the_end_of_a_server_that_stops() {
+    let running = serve(plain_drives(1, 256 * MIB / 512, 64, 500_000_000), |_| {});
     let mut client = running.connect();
-    client.send(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("queued");
+    client.send_request(ClientRequest::Read { offset: 0, length: 4096 }, NONE).expect("queued");
     client.push().expect("sent");
     let path = running.path.clone();
     running.end().expect("it ends in order");
-    assert!(client.receive().is_err(), "nobody answers");
+    assert!(client.receive_reply().is_err(), "nobody answers");
     assert!(!path.exists(), "its socket goes with it");
 }
 
 #[test]
-fn sockets_are_this_users_alone() {
+fn only_this_user_can_connect_to_the_sockets() {
     let running = quick();
     for path in [&running.path, &running.control] {
         let mode = std::fs::metadata(path).expect("there").permissions().mode();
@@ -267,12 +270,12 @@ fn sockets_are_this_users_alone() {
 }
 
 #[test]
-fn orders_that_are_none_are_answered_or_closed() {
+fn answers_or_closes_invalid_commands() {
     let running = quick();
     let lines: [&[u8]; 5] = [b"{}\n", b"\xff\xfe\n", b"[1,2\n", b"{\"do\":\"fail\",\"member\":\"nobody\"}\n", b"\n"];
     for line in lines {
         let mut stream = UnixStream::connect(&running.control).expect("served");
-        stream.set_read_timeout(Some(served::PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(served::REPLY_TIMEOUT)).expect("a timeout");
         stream.write_all(line).expect("sent");
         let mut answer = [0; 4096];
         let bytes = stream.read(&mut answer).expect("answered");
@@ -280,13 +283,13 @@ fn orders_that_are_none_are_answered_or_closed() {
     }
     // a command without its end
     let mut stream = UnixStream::connect(&running.control).expect("served");
-    stream.set_write_timeout(Some(served::PATIENCE)).expect("a timeout");
+    stream.set_write_timeout(Some(served::REPLY_TIMEOUT)).expect("a timeout");
     let _ = stream.write_all(&vec![b'['; 4 << 20]);
-    serves(&running);
+    assert_serves(&running);
 }
 
 #[test]
-fn a_disk_without_trim_refuses_it_and_goes_on() {
+fn a_disk_without_trim_refuses_it_and_continues() {
     let text = r#"
         [[drive]]
         name = "disk"
@@ -300,8 +303,8 @@ fn a_disk_without_trim_refuses_it_and_goes_on() {
     let system = read::read("test.toml", text, &[], &|_| Err("no files".into())).expect("valid").system;
     let running = serve(system, |_| {});
     let mut client = running.connect();
-    assert!(!client.about().flags.has(TransmissionFlags::TRIM));
-    assert!(client.about().flags.has(TransmissionFlags::WRITE_ZEROES));
+    assert!(!client.export_info().flags.has(TransmissionFlags::TRIM));
+    assert!(client.export_info().flags.has(TransmissionFlags::WRITE_ZEROES));
     client.write(0, &[7; 4096], NONE).expect("written");
     // a client that ignored the flags: the protocol has an error for that
     let refused = client.trim(0, 1 << 30);

@@ -12,7 +12,7 @@ use diskwright_simulator::array::{ArrayGeometry, ArrayLevel, LevelForm, MemberSe
 use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System, WorkloadTarget};
-use diskwright_virtualdisk::content::{Content, ContentBacking, ContentError, Trouble};
+use diskwright_virtualdisk::content::{AccessError, Content, ContentBacking, ContentError};
 
 const BLOCK: u64 = 512;
 const MEMORY: ContentBacking = ContentBacking::Memory { most_bytes: None };
@@ -40,7 +40,7 @@ fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
 }
 
 /// Returns a random valid array.
-fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
+fn random_system(dice: &mut Rng) -> (System, ArrayGeometry) {
     loop {
         let all = levels();
         let info = &all[dice.next_below(all.len() as u64) as usize];
@@ -62,7 +62,7 @@ fn any_system(dice: &mut Rng) -> (System, ArrayGeometry) {
 }
 
 struct Trial {
-    dice: Rng,
+    rng: Rng,
     content: Content,
     array: ArrayGeometry,
     model: Vec<u8>,
@@ -74,82 +74,82 @@ const ARRAY: WorkloadTarget = WorkloadTarget::Array(0);
 impl Trial {
     fn new(seed: u64, backing: &ContentBacking) -> Trial {
         let mut dice = Rng::new(seed, 0);
-        let (system, array) = any_system(&mut dice);
+        let (system, array) = random_system(&mut dice);
         let content = Content::new(&system, backing).expect("content");
-        let bytes = content.bytes(ARRAY);
+        let bytes = content.target_bytes(ARRAY);
         assert_eq!(bytes, array.capacity_blocks() * BLOCK);
         let set = &system.arrays[0];
         let what =
             format!("seed {seed}: {} {:?} copies {:?} of {}", set.level, set.layout, set.copies, array.member_count());
-        Trial { dice, content, array, model: vec![0; bytes as usize], what }
+        Trial { rng: dice, content, array, model: vec![0; bytes as usize], what }
     }
 
-    fn range(&mut self) -> (usize, usize) {
+    fn random_range(&mut self) -> (usize, usize) {
         let bytes = self.model.len() as u64;
-        let most = [1, 600, 5000, 70_000, bytes][self.dice.next_below(5) as usize].min(bytes);
-        let len = 1 + self.dice.next_below(most);
-        let mut from = self.dice.next_below(bytes - len + 1);
-        if self.dice.next_bool(0.3) {
+        let most = [1, 600, 5000, 70_000, bytes][self.rng.next_below(5) as usize].min(bytes);
+        let len = 1 + self.rng.next_below(most);
+        let mut from = self.rng.next_below(bytes - len + 1);
+        if self.rng.next_bool(0.3) {
             from -= from % (BLOCK * self.array.row_blocks()).min(bytes);
         }
         (from as usize, (from + len) as usize)
     }
 
     fn failed(&self) -> MemberSet {
-        self.content.state(0).expect("the array").0
+        self.content.member_state(0).expect("the array").0
     }
 
     /// Returns a random member without which the data still survives.
-    fn victim(&mut self) -> Option<u16> {
-        let member = self.dice.next_below(u64::from(self.array.member_count())) as u16;
+    fn member_to_fail(&mut self) -> Option<u16> {
+        let member = self.rng.next_below(u64::from(self.array.member_count())) as u16;
         self.array.survives_failures(self.failed().with_member(member)).then_some(member)
     }
 
-    fn step(&mut self) {
-        let (from, to) = self.range();
+    fn run_step(&mut self) {
+        let (from, to) = self.random_range();
         let what = self.what.clone();
-        match self.dice.next_below(16) {
+        match self.rng.next_below(16) {
             0..=4 => {
-                let seed = self.dice.next_u64() as u8;
+                let seed = self.rng.next_u64() as u8;
                 let data: Vec<u8> = (from..to).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect();
                 self.content.write(ARRAY, from as u64, &data).expect(&what);
                 self.model[from..to].copy_from_slice(&data);
             }
             5 => {
-                let zero = if self.dice.next_bool(0.5) { Content::zero } else { Content::trim };
+                let zero = if self.rng.next_bool(0.5) { Content::write_zeros } else { Content::trim };
                 zero(&mut self.content, ARRAY, from as u64, (to - from) as u64).expect(&what);
                 self.model[from..to].fill(0);
             }
-            15 if self.dice.next_bool(0.5) => {
+            15 if self.rng.next_bool(0.5) => {
                 self.content.trim(ARRAY, from as u64, (to - from) as u64).expect(&what);
                 self.model[from..to].fill(0);
             }
-            6..=8 => self.read(from, to, MemberSet::NONE),
+            6..=8 => self.check_read(from, to, MemberSet::NONE),
             9 => {
-                let avoid = self.victim().into_iter().collect();
-                self.read(from, to, avoid);
+                let avoid = self.member_to_fail().into_iter().collect();
+                self.check_read(from, to, avoid);
             }
             10 => {
-                if let Some(member) = self.victim() {
-                    self.content.fail(0, member).expect(&what);
+                if let Some(member) = self.member_to_fail() {
+                    self.content.fail_member(0, member).expect(&what);
                 }
             }
             11 => {
-                let member = self.dice.next_below(u64::from(self.array.member_count())) as u16;
+                let member = self.rng.next_below(u64::from(self.array.member_count())) as u16;
                 if self.failed().contains(member) {
-                    self.content.replace(0, member).expect(&what);
+                    self.content.replace_member(0, member).expect(&what);
                 }
             }
             12 | 13 => {
-                let blocks = self.dice.next_below(self.array.member_blocks() + 1);
-                self.content.rebuilt(0, blocks).expect(&what);
+                let blocks = self.rng.next_below(self.array.member_blocks() + 1);
+                self.content.rebuild_up_to(0, blocks).expect(&what);
             }
             14 => self.content.finish_rebuild(0).expect(&what),
             _ => self.holes(from, to),
         }
     }
 
-    fn read(&mut self, from: usize, to: usize, avoid: MemberSet) {
+    fn check_read(&mut self, from: usize, to: usize, avoid: MemberSet) {
         let mut found = vec![0xaa; to - from];
         self.content.read_avoiding(ARRAY, from as u64, &mut found, avoid).expect(&self.what);
         let wrong = found.iter().zip(&self.model[from..to]).position(|(found, wanted)| found != wanted);
@@ -159,23 +159,23 @@ impl Trial {
     fn holes(&mut self, from: usize, to: usize) {
         let mut position = from;
         while position < to {
-            let extent = self.content.holes(ARRAY, position as u64, (to - position) as u64).expect(&self.what);
+            let extent = self.content.extent_at(ARRAY, position as u64, (to - position) as u64).expect(&self.what);
             let end = position + extent.bytes as usize;
             assert!(extent.bytes > 0 && end <= to, "{}", self.what);
-            assert!(!extent.hole || self.model[position..end].iter().all(|b| *b == 0), "{}", self.what);
+            assert!(!extent.is_hole || self.model[position..end].iter().all(|b| *b == 0), "{}", self.what);
             position = end;
         }
     }
 
-    fn end(mut self) {
-        assert_eq!(self.content.scrub(0).expect(&self.what), 0, "{}", self.what);
+    fn check_end(mut self) {
+        assert_eq!(self.content.scrub_array(0).expect(&self.what), 0, "{}", self.what);
         for member in self.failed().iter() {
-            self.content.replace(0, member).expect(&self.what);
+            self.content.replace_member(0, member).expect(&self.what);
         }
         self.content.finish_rebuild(0).expect(&self.what);
         assert!(self.failed().is_empty());
-        self.read(0, self.model.len(), MemberSet::NONE);
-        assert_eq!(self.content.scrub(0).expect(&self.what), 0, "{}", self.what);
+        self.check_read(0, self.model.len(), MemberSet::NONE);
+        assert_eq!(self.content.scrub_array(0).expect(&self.what), 0, "{}", self.what);
         self.content.trim(ARRAY, 0, self.model.len() as u64).expect(&self.what);
         self.model.fill(0);
         self.holes(0, self.model.len());
@@ -183,63 +183,63 @@ impl Trial {
 }
 
 #[test]
-fn whatever_fails_what_is_read_is_what_was_written() {
+fn reads_return_written_data_whatever_fails() {
     for seed in 0..150 {
         let mut trial = Trial::new(seed, &MEMORY);
-        (0..120).for_each(|_| trial.step());
-        trial.end();
+        (0..120).for_each(|_| trial.run_step());
+        trial.check_end();
     }
 }
 
 #[test]
-fn in_a_file_as_in_memory() {
+fn a_backing_file_behaves_like_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     for seed in 1000..1030 {
         let mut trial = Trial::new(seed, &ContentBacking::File(folder.path().join(format!("{seed}.img"))));
-        (0..60).for_each(|_| trial.step());
-        trial.end();
+        (0..60).for_each(|_| trial.run_step());
+        trial.check_end();
     }
 }
 
 /// With less memory than is written, each write either completes or is refused, reads return the
 /// old or the new data, and copies and parities agree.
 #[test]
-fn full_memory_leaves_nothing_torn() {
+fn full_memory_tears_no_write() {
     let mut refused = 0;
     for seed in 2000..2120 {
         let most = 40_000 + Rng::new(seed, 1).next_below(400_000);
         let mut trial = Trial::new(seed, &ContentBacking::Memory { most_bytes: Some(most) });
         for _ in 0..60 {
-            refused += u64::from(trial.write_or_not());
-            if trial.dice.next_bool(0.2)
-                && let Some(member) = trial.victim()
+            refused += u64::from(trial.write_or_accept_refusal());
+            if trial.rng.next_bool(0.2)
+                && let Some(member) = trial.member_to_fail()
             {
-                trial.content.fail(0, member).expect("a member");
+                trial.content.fail_member(0, member).expect("a member");
             }
             assert!(trial.content.memory_bytes().is_some_and(|bytes| bytes <= most), "{}", trial.what);
         }
-        assert_eq!(trial.content.scrub(0).expect("whole"), 0, "{}", trial.what);
-        trial.read(0, trial.model.len(), MemberSet::NONE);
+        assert_eq!(trial.content.scrub_array(0).expect("whole"), 0, "{}", trial.what);
+        trial.check_read(0, trial.model.len(), MemberSet::NONE);
     }
     assert!(refused > 100, "{refused} writes refused: the test does not test it");
 }
 
 /// A small file system in memory, unmounted at the end.
-struct Small(tempfile::TempDir);
+struct SmallFileSystem(tempfile::TempDir);
 
-impl Small {
+impl SmallFileSystem {
     /// Returns `None` if it cannot be mounted.
-    fn new(bytes: u64) -> Option<Small> {
+    fn new(bytes: u64) -> Option<SmallFileSystem> {
         let folder = tempfile::tempdir().ok()?;
         let size = format!("size={bytes}");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &size, "diskwright-test"]).arg(folder.path());
         let mounted = mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
-        mounted.then_some(Small(folder))
+        mounted.then_some(SmallFileSystem(folder))
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallFileSystem {
     fn drop(&mut self) {
         let gone = Command::new("umount").arg("-l").arg(self.0.path()).status();
         assert!(std::thread::panicking() || gone.is_ok_and(|status| status.success()), "not unmounted");
@@ -248,20 +248,20 @@ impl Drop for Small {
 
 /// The same on a file system that fills up.
 #[test]
-fn a_full_disk_leaves_nothing_torn() {
+fn a_full_disk_tears_no_write() {
     let (mut refused, mut torn) = (0, 0);
     for seed in 3000..3030 {
-        let Some(small) = Small::new((40 << 10) + (Rng::new(seed, 1).next_below(200 << 10))) else {
+        let Some(small) = SmallFileSystem::new((40 << 10) + (Rng::new(seed, 1).next_below(200 << 10))) else {
             eprintln!("skipped: a tmpfs cannot be mounted here (that needs root)");
             return;
         };
         let backing = ContentBacking::File(small.0.path().join("file"));
         let mut trial = Trial::new(seed, &backing);
         for _ in 0..60 {
-            refused += u64::from(trial.write_or_not());
+            refused += u64::from(trial.write_or_accept_refusal());
         }
-        torn += trial.content.scrub(0).expect("whole");
-        trial.read(0, trial.model.len(), MemberSet::NONE);
+        torn += trial.content.scrub_array(0).expect("whole");
+        trial.check_read(0, trial.model.len(), MemberSet::NONE);
     }
     assert_eq!(torn, 0);
     assert!(refused > 30, "{refused} writes refused: the test does not test it");
@@ -270,16 +270,16 @@ fn a_full_disk_leaves_nothing_torn() {
 impl Trial {
     /// Writes; if that is refused, copies each byte that is old or new into the expected data.
     /// Returns true if it was refused.
-    fn write_or_not(&mut self) -> bool {
-        let (from, to) = self.range();
-        let seed = self.dice.next_u64() as u8;
+    fn write_or_accept_refusal(&mut self) -> bool {
+        let (from, to) = self.random_range();
+        let seed = self.rng.next_u64() as u8;
         let data: Vec<u8> = (from..to).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect();
         let written = self.content.write(ARRAY, from as u64, &data);
         if written.is_ok() {
             self.model[from..to].copy_from_slice(&data);
             return false;
         }
-        assert!(matches!(written, Err(Trouble::NoSpace)), "{}: {written:?}", self.what);
+        assert!(matches!(written, Err(AccessError::NoSpace)), "{}: {written:?}", self.what);
         let mut found = vec![0; to - from];
         self.content.read(ARRAY, from as u64, &mut found).expect(&self.what);
         for (index, byte) in found.iter().enumerate() {
@@ -314,18 +314,18 @@ fn a_scrub_finds_a_flipped_bit() {
         let path = folder.path().join(level.to_string());
         let mut content = in_file(&system(level, &vec![64; members], 8), &path);
         content.write(ARRAY, 0, &pattern(10_000)).expect("room");
-        assert_eq!(content.scrub(0).expect("whole"), 0);
+        assert_eq!(content.scrub_array(0).expect("whole"), 0);
         let file = OpenOptions::new().read(true).write(true).open(&path).expect("the file");
         let mut byte = [0];
         file.read_exact_at(&mut byte, 700).expect("a byte");
         file.write_all_at(&[byte[0] ^ 4], 700).expect("a byte");
-        assert!(content.scrub(0).expect("whole") > 0, "{level}");
+        assert!(content.scrub_array(0).expect("whole") > 0, "{level}");
     }
 }
 
 /// Numbers as md computes them: the row of a left-symmetric RAID 6 of 4 is D0 D1 P Q.
 #[test]
-fn the_parities_in_the_file_are_anvins() {
+fn parities_in_the_file_follow_anvin() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("raid6");
     let mut content = in_file(&system(ArrayLevel::Raid6, &[64; 4], 1), &path);
@@ -345,7 +345,7 @@ fn the_parities_in_the_file_are_anvins() {
 
 /// A server was killed in the middle of a write, and a part of it is there.
 #[test]
-fn what_a_killed_server_left_is_settled() {
+fn repairs_the_torn_write_of_a_killed_server() {
     let folder = tempfile::tempdir().expect("a folder");
     for (level, members) in
         [(ArrayLevel::Raid1, 3), (ArrayLevel::Raid10, 4), (ArrayLevel::Raid5, 4), (ArrayLevel::Raid6, 5)]
@@ -368,7 +368,7 @@ fn what_a_killed_server_left_is_settled() {
         file.write_all_at(&[9; 512], place.expect("the write is somewhere")).expect("room");
         drop(file);
         let mut content = in_file(&system, &path);
-        assert_eq!(content.scrub(0).expect("whole"), 0, "{level}");
+        assert_eq!(content.scrub_array(0).expect("whole"), 0, "{level}");
         let mut found = vec![0; 20_000];
         content.read(ARRAY, 0, &mut found).expect("bytes");
         let undone = found[4096..4608] == [9; 512] || found[4096..4608] == wanted[4096..4608];
@@ -380,13 +380,13 @@ fn what_a_killed_server_left_is_settled() {
 /// With a failed member, parity that may be half written is not used, and the rest of the array is
 /// readable.
 #[test]
-fn a_torn_row_is_not_guessed() {
+fn does_not_reconstruct_from_a_torn_row() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, system) = (folder.path().join("raid5"), system(ArrayLevel::Raid5, &[64; 3], 8));
     let mut content = in_file(&system, &path);
-    let data = pattern(content.bytes(ARRAY) as usize);
+    let data = pattern(content.target_bytes(ARRAY) as usize);
     content.write(ARRAY, 0, &data).expect("room");
-    content.fail(0, 0).expect("a member");
+    content.fail_member(0, 0).expect("a member");
     drop(content);
     // the journal record of a write of array 0 from byte 100 to 200, behind the three drives
     let words = [u64::from_le_bytes(*b"dwrnote1"), 0, 100, 200].map(u64::to_le_bytes);
@@ -399,10 +399,10 @@ fn a_torn_row_is_not_guessed() {
         content.read(ARRAY, 8192, &mut found).expect("other rows are whole");
         assert_eq!(found, data[8192..]);
         let mut row = [0; 8192];
-        assert!(matches!(content.read(ARRAY, 0, &mut row), Err(Trouble::Torn(0))));
-        assert!(matches!(content.write(ARRAY, 0, &[1]), Err(Trouble::Torn(0))));
-        content.replace(0, 0).expect("a drive");
-        assert!(matches!(content.finish_rebuild(0), Err(Trouble::Torn(0))));
+        assert!(matches!(content.read(ARRAY, 0, &mut row), Err(AccessError::Torn(0))));
+        assert!(matches!(content.write(ARRAY, 0, &[1]), Err(AccessError::Torn(0))));
+        content.replace_member(0, 0).expect("a drive");
+        assert!(matches!(content.finish_rebuild(0), Err(AccessError::Torn(0))));
     }
     let mut content = in_file(&system, &path);
     content.write(ARRAY, 0, &data[..8192]).expect("a whole row is known again");
@@ -410,21 +410,21 @@ fn a_torn_row_is_not_guessed() {
     let mut found = vec![0; data.len()];
     content.read(ARRAY, 0, &mut found).expect("bytes");
     assert_eq!(found, data);
-    assert_eq!(content.scrub(0).expect("whole"), 0);
+    assert_eq!(content.scrub_array(0).expect("whole"), 0);
 }
 
 /// Also with a failed member, a write that the server recorded and did in part is completed by the
 /// next server.
 #[test]
-fn what_a_killed_server_promised_is_done() {
+fn completes_the_recorded_write_of_a_killed_server() {
     let folder = tempfile::tempdir().expect("a folder");
     for (level, members) in [(ArrayLevel::Raid5, 3), (ArrayLevel::Raid6, 5)] {
         let (path, system) = (folder.path().join(level.to_string()), system(level, &vec![64; members], 8));
         let mut content = in_file(&system, &path);
-        let mut data = pattern(content.bytes(ARRAY) as usize);
+        let mut data = pattern(content.target_bytes(ARRAY) as usize);
         content.write(ARRAY, 0, &data).expect("room");
         let own = std::fs::metadata(&path).expect("the file").len();
-        content.fail(0, 0).expect("a member");
+        content.fail_member(0, 0).expect("a member");
         let before = std::fs::read(&path).expect("the file");
         content.write(ARRAY, 4096, &[7; 2048]).expect("room");
         data[4096..6144].fill(7);
@@ -445,7 +445,11 @@ fn what_a_killed_server_promised_is_done() {
             let mut content = in_file(&system, &path);
             let mut found = vec![0; data.len()];
             content.read(ARRAY, 0, &mut found).expect("bytes");
-            assert!(found == data && content.scrub(0).expect("whole") == 0, "{level}, {done} of {}", changed.len());
+            assert!(
+                found == data && content.scrub_array(0).expect("whole") == 0,
+                "{level}, {done} of {}",
+                changed.len()
+            );
             assert_eq!(std::fs::metadata(&path).expect("the file").len(), own, "its room is given back");
             drop(content);
         }
@@ -453,7 +457,7 @@ fn what_a_killed_server_promised_is_done() {
 }
 
 #[test]
-fn a_new_file_is_its_owners_alone() {
+fn only_the_owner_can_read_a_new_file() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
@@ -462,24 +466,24 @@ fn a_new_file_is_its_owners_alone() {
 }
 
 #[test]
-fn a_file_is_taken_up_again() {
+fn reopens_an_existing_file() {
     let folder = tempfile::tempdir().expect("a folder");
     let (path, system) = (folder.path().join("raid5"), system(ArrayLevel::Raid5, &[64; 3], 8));
     let mut content = in_file(&system, &path);
-    let data = pattern(content.bytes(ARRAY) as usize);
+    let data = pattern(content.target_bytes(ARRAY) as usize);
     content.write(ARRAY, 0, &data).expect("room");
     assert!(matches!(Content::new(&system, &ContentBacking::File(path.clone())), Err(ContentError::InUse(_))));
-    content.replace(0, 1).expect("a drive");
-    content.rebuilt(0, 20).expect("room");
+    content.replace_member(0, 1).expect("a drive");
+    content.rebuild_up_to(0, 20).expect("room");
     drop(content);
     let mut content = in_file(&system, &path);
-    let (failed, rebuilding) = content.state(0).expect("the array");
+    let (failed, rebuilding) = content.member_state(0).expect("the array");
     assert!(failed.contains(1) && rebuilding.contains(1));
     let mut found = vec![0; data.len()];
     content.read(ARRAY, 0, &mut found).expect("bytes");
     assert_eq!(found, data);
     content.finish_rebuild(0).expect("room");
-    content.fail(0, 0).expect("a member");
+    content.fail_member(0, 0).expect("a member");
     content.read(ARRAY, 0, &mut found).expect("bytes");
     assert_eq!(found, data);
 }
@@ -493,19 +497,19 @@ fn single_drives_are_plain_images() {
     let mut content = in_file(&system, &path);
     let target = WorkloadTarget::Drive(0);
     content.write(target, 1000, &pattern(5000)).expect("room");
-    content.zero(target, 2000, 1000).expect("room");
-    content.sync().wait().expect("synced");
-    assert!(content.sync().is_needed());
+    content.write_zeros(target, 2000, 1000).expect("room");
+    content.flush_handle().wait_for_flush().expect("synced");
+    assert!(content.flush_handle().is_needed());
     let mut wanted = vec![0; 51_200];
     wanted[1000..6000].copy_from_slice(&pattern(5000));
     wanted[2000..3000].fill(0);
     assert_eq!(std::fs::read(&path).expect("the file"), wanted);
     drop(content);
-    assert_eq!(in_file(&system, &path).bytes(target), 51_200);
+    assert_eq!(in_file(&system, &path).target_bytes(target), 51_200);
 }
 
 #[test]
-fn other_files_are_refused() {
+fn refuses_files_of_other_formats() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("file");
     let five = system(ArrayLevel::Raid5, &[64; 3], 8);
@@ -538,33 +542,33 @@ fn other_files_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_refused() {
+fn refuses_invalid_requests() {
     let mut content = Content::new(&system(ArrayLevel::Raid5, &[64; 3], 8), &MEMORY).expect("content");
-    let bytes = content.bytes(ARRAY);
+    let bytes = content.target_bytes(ARRAY);
     let mut buffer = [0; 10];
     for from in [bytes - 9, bytes, u64::MAX] {
-        assert!(matches!(content.read(ARRAY, from, &mut buffer), Err(Trouble::OutOfRange { .. })));
-        assert!(matches!(content.write(ARRAY, from, &buffer), Err(Trouble::OutOfRange { .. })));
-        assert!(matches!(content.trim(ARRAY, from, 10), Err(Trouble::OutOfRange { .. })));
-        assert!(matches!(content.holes(ARRAY, from, 10), Err(Trouble::OutOfRange { .. })));
+        assert!(matches!(content.read(ARRAY, from, &mut buffer), Err(AccessError::OutOfRange { .. })));
+        assert!(matches!(content.write(ARRAY, from, &buffer), Err(AccessError::OutOfRange { .. })));
+        assert!(matches!(content.trim(ARRAY, from, 10), Err(AccessError::OutOfRange { .. })));
+        assert!(matches!(content.extent_at(ARRAY, from, 10), Err(AccessError::OutOfRange { .. })));
     }
     content.read(ARRAY, bytes, &mut []).expect("nothing is asked");
     for target in [WorkloadTarget::Drive(0), WorkloadTarget::Drive(9), WorkloadTarget::Array(1)] {
-        assert_eq!(content.bytes(target), 0);
-        assert!(matches!(content.read(target, 0, &mut buffer), Err(Trouble::NoSuchTarget)));
+        assert_eq!(content.target_bytes(target), 0);
+        assert!(matches!(content.read(target, 0, &mut buffer), Err(AccessError::NoSuchTarget)));
     }
-    assert!(matches!(content.fail(0, 3), Err(Trouble::NoSuchMember)));
-    assert!(matches!(content.fail(1, 0), Err(Trouble::NoSuchTarget)));
-    content.fail(0, 0).expect("a member");
-    content.fail(0, 1).expect("a member");
-    assert!(matches!(content.replace(0, 0), Err(Trouble::LostData)));
-    assert!(matches!(content.read(ARRAY, 0, &mut [0; 8192]), Err(Trouble::LostData)));
-    assert!(matches!(content.write(ARRAY, 0, &[1; 8192]), Err(Trouble::LostData)));
+    assert!(matches!(content.fail_member(0, 3), Err(AccessError::NoSuchMember)));
+    assert!(matches!(content.fail_member(1, 0), Err(AccessError::NoSuchTarget)));
+    content.fail_member(0, 0).expect("a member");
+    content.fail_member(0, 1).expect("a member");
+    assert!(matches!(content.replace_member(0, 0), Err(AccessError::LostData)));
+    assert!(matches!(content.read(ARRAY, 0, &mut [0; 8192]), Err(AccessError::LostData)));
+    assert!(matches!(content.write(ARRAY, 0, &[1; 8192]), Err(AccessError::LostData)));
 }
 
 /// Written data takes space; zeros and trimmed data do not.
 #[test]
-fn room_is_given_back() {
+fn releases_the_space_of_zeros_and_trimmed_data() {
     let mut system = System::new("test");
     system.drives.push(drives("disk", 1, 8 << 30));
     let mut content = Content::new(&system, &MEMORY).expect("4 TB of nothing");
@@ -572,8 +576,8 @@ fn room_is_given_back() {
     content.write(target, 1 << 40, &[0; 1 << 16]).expect("room");
     assert_eq!(content.memory_bytes(), Some(0));
     content.write(target, 1 << 40, &[1; 1 << 16]).expect("room");
-    let hole = content.holes(target, 0, 8 << 30).expect("inside");
-    assert!(hole.hole && hole.bytes == 8 << 30);
+    let hole = content.extent_at(target, 0, 8 << 30).expect("inside");
+    assert!(hole.is_hole && hole.bytes == 8 << 30);
     assert!(content.memory_bytes().is_some_and(|bytes| bytes > 1 << 16 && bytes < 1 << 18));
     content.trim(target, (1 << 40) + 1, (1 << 16) - 1).expect("inside");
     assert!(content.memory_bytes().is_some_and(|bytes| bytes > 4096 && bytes < 1 << 17));

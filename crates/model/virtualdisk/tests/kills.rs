@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::served::{PATIENCE, array, plain, serve};
+use crate::served::{REPLY_TIMEOUT, array, plain_drives, serve};
 use diskwright_base::Rng;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::System;
@@ -30,7 +30,7 @@ const WORDS: usize = SECTOR as usize / 8;
 /// Number of sectors that are written; few, so that writes overlap.
 const SECTORS: u64 = 4096;
 /// Largest write, sectors.
-const LONGEST: u64 = 300;
+const MAX_WRITE_SECTORS: u64 = 300;
 const CONNECTIONS: u64 = 3;
 const DEPTH: usize = 12;
 /// Environment variables of the serving process: the kind of disk, and the folder.
@@ -41,7 +41,7 @@ const KINDS: [&str; 7] = ["drive", "raid1", "raid10", "raid5", "raid6", "raid5 d
 
 fn system(kind: &str) -> System {
     let of = |count, level| {
-        let mut system = array(plain(count, 2 * SECTORS, 16, 0), level);
+        let mut system = array(plain_drives(count, 2 * SECTORS, 16, 0), level);
         system.arrays[0].unit_blocks = 16;
         system
     };
@@ -50,7 +50,7 @@ fn system(kind: &str) -> System {
         Some("raid10") => of(4, ArrayLevel::Raid10),
         Some("raid5") => of(3, ArrayLevel::Raid5),
         Some("raid6") => of(5, ArrayLevel::Raid6),
-        _ => plain(1, 2 * SECTORS, 16, 0),
+        _ => plain_drives(1, 2 * SECTORS, 16, 0),
     };
     if kind.ends_with("degraded") {
         system.arrays[0].failed = vec![1];
@@ -75,7 +75,7 @@ fn data(write: u64, from: u64, sectors: u64) -> Vec<u8> {
 }
 
 /// Returns the write whose content a sector has; `None` if it is of no single write.
-fn write_of(found: &[u8], sector: u64) -> Option<u64> {
+fn find_write(found: &[u8], sector: u64) -> Option<u64> {
     let write = u64::from_le_bytes(*found.first_chunk()?);
     (data(write, sector, 1) == found).then_some(write)
 }
@@ -97,32 +97,32 @@ impl Sent {
 }
 
 /// A server in another process.
-struct Other {
+struct ServerProcess {
     child: Child,
     socket: PathBuf,
 }
 
-impl Drop for Other {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Other {
-    fn start(kind: &str, folder: &Path) -> Other {
+impl ServerProcess {
+    fn start(kind: &str, folder: &Path) -> ServerProcess {
         let mut command = Command::new(std::env::current_exe().expect("this program"));
         command.args(["kills::the_server_of_the_others", "--exact", "--nocapture"]).env(KIND, kind).env(FOLDER, folder);
         // the links of running servers go there too
         command.env("XDG_RUNTIME_DIR", folder).stdout(Stdio::null());
-        Other { child: command.spawn().expect("started"), socket: folder.join("s") }
+        ServerProcess { child: command.spawn().expect("started"), socket: folder.join("s") }
     }
 
     fn client(&mut self) -> NbdClient<UnixStream> {
         let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
+        while begin.elapsed() < REPLY_TIMEOUT {
             if let Ok(stream) = UnixStream::connect(&self.socket)
-                && stream.set_read_timeout(Some(PATIENCE)).is_ok()
+                && stream.set_read_timeout(Some(REPLY_TIMEOUT)).is_ok()
                 && let Ok(client) = NbdClient::start(stream, "", ClientOptions::default())
             {
                 return client;
@@ -145,27 +145,32 @@ fn the_server_of_the_others() {
     options.backing = ContentBacking::File(folder.join("content"));
     let mut server = DiskServer::new(system(&kind), &options).expect("served");
     // the parent kills it; if the parent dies, it ends by itself
-    let ends = Instant::now() + PATIENCE;
+    let ends = Instant::now() + REPLY_TIMEOUT;
     server.run(&AtomicBool::new(false), Some(ends), &mut |_| Ok(())).expect("ended well");
 }
 
 /// Writes until the connection ends; returns the writes sent.
-fn load(client: &mut NbdClient<UnixStream>, dice: &mut Rng, writes: &AtomicU64, clock: &AtomicU64) -> Vec<Sent> {
+fn write_until_closed(
+    client: &mut NbdClient<UnixStream>,
+    dice: &mut Rng,
+    writes: &AtomicU64,
+    clock: &AtomicU64,
+) -> Vec<Sent> {
     let tick = || clock.fetch_add(1, Ordering::SeqCst);
     let (mut all, mut open) = (Vec::<Sent>::new(), Vec::<(u64, usize)>::new());
     loop {
         while open.len() < DEPTH {
-            let most = [1, 8, 64, LONGEST][dice.next_below(4) as usize];
+            let most = [1, 8, 64, MAX_WRITE_SECTORS][dice.next_below(4) as usize];
             let sectors = 1 + dice.next_below(most);
             let (write, from) = (writes.fetch_add(1, Ordering::SeqCst), dice.next_below(SECTORS - sectors));
             let data = data(write, from, sectors);
             all.push(Sent { write, from, sectors, begun: tick(), acknowledged: None, refused: false });
-            match client.send(ClientRequest::Write { offset: from * SECTOR, data: &data }, CommandFlags(0)) {
+            match client.send_request(ClientRequest::Write { offset: from * SECTOR, data: &data }, CommandFlags(0)) {
                 Ok(cookie) => open.push((cookie, all.len() - 1)),
                 Err(_) => return all,
             }
         }
-        let Ok(answer) = client.receive() else { return all };
+        let Ok(answer) = client.receive_reply() else { return all };
         let (cookie, refused) = (answer.cookie, answer.error.is_some());
         let place = open.iter().position(|(sent, _)| *sent == cookie).expect("it was sent");
         let sent = &mut all[open.swap_remove(place).1];
@@ -174,15 +179,15 @@ fn load(client: &mut NbdClient<UnixStream>, dice: &mut Rng, writes: &AtomicU64, 
 }
 
 /// Starts a server, writes and kills it once.
-fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> {
-    let mut other = Other::start(kind, folder);
+fn run_round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> {
+    let mut other = ServerProcess::start(kind, folder);
     let clients: Vec<_> = (0..CONNECTIONS).map(|_| other.client()).collect();
     let clock = AtomicU64::new(1);
     let mut moment = Rng::new(seed, 1000);
     std::thread::scope(|scope| {
         let work = (0..).zip(clients).map(|(index, mut client)| {
             let (mut dice, clock) = (Rng::new(seed, index), &clock);
-            scope.spawn(move || load(&mut client, &mut dice, writes, clock))
+            scope.spawn(move || write_until_closed(&mut client, &mut dice, writes, clock))
         });
         let work: Vec<_> = work.collect();
         std::thread::sleep(Duration::from_micros(2000 + moment.next_below(60_000)));
@@ -192,8 +197,8 @@ fn round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Sent> 
 }
 
 /// Returns the faults after a kill, and updates the content of each sector.
-fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<String> {
-    let mut other = Other::start(kind, folder);
+fn check_disk(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<String> {
+    let mut other = ServerProcess::start(kind, folder);
     let mut client = other.client();
     let mut wrong = Vec::new();
     for (sector, before) in (0..).zip(before.iter_mut()) {
@@ -206,7 +211,7 @@ fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<St
         // a write must have been overwritten if it ended before another acknowledged write to the
         // sector began
         let gone = |end: u64| here.iter().any(|later| later.begun > end && later.acknowledged.is_some());
-        match write_of(&found, sector) {
+        match find_write(&found, sector) {
             None => {
                 let write = u64::from_le_bytes(*found.first_chunk().expect("bytes"));
                 let wanted = data(write, sector, 1);
@@ -230,7 +235,7 @@ fn judge(kind: &str, folder: &Path, before: &mut [u64], sent: &[Sent]) -> Vec<St
 }
 
 #[test]
-fn a_killed_server_tears_no_sector_and_keeps_what_it_acknowledged() {
+fn a_killed_server_tears_no_sector_and_keeps_acknowledged_writes() {
     let kills = std::env::var("DISKWRIGHT_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(21);
     let writes = AtomicU64::new(1);
     let mut all_wrong = Vec::new();
@@ -239,10 +244,10 @@ fn a_killed_server_tears_no_sector_and_keeps_what_it_acknowledged() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut before = vec![0; SECTORS as usize];
         for kill in (index..kills).step_by(KINDS.len()) {
-            let sent = round(kind, folder.path(), kill as u64, &writes);
+            let sent = run_round(kind, folder.path(), kill as u64, &writes);
             sent_in_all += sent.len();
             acknowledged += sent.iter().filter(|sent| sent.acknowledged.is_some()).count();
-            let mut wrong = judge(kind, folder.path(), &mut before, &sent);
+            let mut wrong = check_disk(kind, folder.path(), &mut before, &sent);
             wrong.extend(sent.iter().filter(|sent| sent.refused).map(|sent| format!("write {} refused", sent.write)));
             all_wrong.extend(wrong.into_iter().map(|what| format!("{kind}, kill {kill}: {what}")));
         }
@@ -255,7 +260,7 @@ fn a_killed_server_tears_no_sector_and_keeps_what_it_acknowledged() {
 
 /// A client that ends in the middle of a write, as a database in a crash test does.
 #[test]
-fn a_write_of_which_a_part_came_leaves_whole_sectors() {
+fn a_partly_received_write_leaves_whole_sectors() {
     for kind in KINDS {
         let running = serve(system(kind), |_| {});
         let mut check = running.connect();
@@ -264,7 +269,7 @@ fn a_write_of_which_a_part_came_leaves_whole_sectors() {
             let mut stream = running.connect().into_stream();
             let command = wire::NbdCommand::Write;
             let head = NbdRequest { flags: CommandFlags(0), command, cookie: 1, offset: SECTOR, length: 8192 - 1024 };
-            stream.write_all(&head.head()).expect("sent");
+            stream.write_all(&head.encode_header()).expect("sent");
             stream.write_all(&data(write, 1, 14)[..part]).expect("sent");
             drop(stream);
             // earlier input has been processed when a later client is answered
@@ -273,7 +278,7 @@ fn a_write_of_which_a_part_came_leaves_whole_sectors() {
             check.read(0, &mut found).expect("read");
             let whole = part / SECTOR as usize;
             for (sector, found) in (0..).zip(found.chunks(SECTOR as usize)) {
-                let of = write_of(found, sector).unwrap_or_else(|| panic!("{kind}, {part} bytes: {sector} is torn"));
+                let of = find_write(found, sector).unwrap_or_else(|| panic!("{kind}, {part} bytes: {sector} is torn"));
                 assert!(of < write || sector >= 1 && sector <= whole as u64, "{kind}, {part} bytes: {sector} of {of}");
             }
         }

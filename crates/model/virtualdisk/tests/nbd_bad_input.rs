@@ -38,45 +38,48 @@ impl Write for Script<'_> {
 fn served() -> Arc<Served> {
     // shared by all tests, which change only its first bytes, one of them those from 9000 on
     static SERVED: OnceLock<Arc<Served>> = OnceLock::new();
-    Arc::clone(SERVED.get_or_init(made))
+    Arc::clone(SERVED.get_or_init(make_server))
 }
 
-fn made() -> Arc<Served> {
+fn make_server() -> Arc<Served> {
     let mut sealed = NbdExport::new("sealed", 1 << 16);
     sealed.flags = sealed.flags.with(TransmissionFlags::READ_ONLY);
     sealed.block_status = false;
     let mut small = NbdExport::new("small", 1 << 20);
-    small.largest = 65_536;
+    small.max_request_bytes = 65_536;
     Served::new(vec![small, sealed])
 }
 
 /// Returns the server's whole output for `input`, and the error that ends it.
-fn said(input: &[u8], piece: usize) -> (Vec<u8>, Option<ProtocolError>) {
+fn server_output(input: &[u8], piece: usize) -> (Vec<u8>, Option<ProtocolError>) {
     let mut script = Script { input, piece, output: Vec::new() };
     let ended = served().serve(&mut script).expect("a script has no errors");
     (script.output, ended)
 }
 
-fn ask(number: u32, data: &[u8]) -> Vec<u8> {
+fn encode_option(number: u32, data: &[u8]) -> Vec<u8> {
     let length = (data.len() as u32).to_be_bytes();
     [&wire::IHAVEOPT.to_be_bytes()[..], &number.to_be_bytes(), &length, data].concat()
 }
 
-fn string(text: &str) -> Vec<u8> {
+fn encode_string(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-fn go(number: u32, name: &str) -> Vec<u8> {
-    ask(number, &[string(name), vec![0, 1, 0, 3]].concat())
+fn encode_go(number: u32, name: &str) -> Vec<u8> {
+    encode_option(number, &[encode_string(name), vec![0, 1, 0, 3]].concat())
 }
 
-fn contexts(number: u32, queries: &[&str]) -> Vec<u8> {
-    let queries = queries.iter().map(|query| string(query)).collect::<Vec<_>>();
-    ask(number, &[string("small"), (queries.len() as u32).to_be_bytes().to_vec(), queries.concat()].concat())
+fn encode_contexts(number: u32, queries: &[&str]) -> Vec<u8> {
+    let queries = queries.iter().map(|query| encode_string(query)).collect::<Vec<_>>();
+    encode_option(
+        number,
+        &[encode_string("small"), (queries.len() as u32).to_be_bytes().to_vec(), queries.concat()].concat(),
+    )
 }
 
 /// Decodes option and kind of each reply.
-fn answers(mut output: &[u8]) -> Vec<(u32, u32)> {
+fn decode_option_replies(mut output: &[u8]) -> Vec<(u32, u32)> {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four"));
     let mut found = Vec::new();
     while output.starts_with(&wire::OPTION_REPLY_MAGIC.to_be_bytes()) {
@@ -90,57 +93,61 @@ const GREETING: usize = 18;
 const CLIENT: [u8; 4] = [0, 0, 0, 3];
 
 #[test]
-fn options_that_are_refused_do_not_end_the_talk() {
-    let structured = ask(option::STRUCTURED_REPLY, &[]);
+fn refused_options_do_not_end_the_connection() {
+    let structured = encode_option(option::STRUCTURED_REPLY, &[]);
     let with = |before: &[u8], option: Vec<u8>| [before.to_vec(), option].concat();
     let table: [(&str, Vec<u8>, u32); 22] = [
-        ("one of 70,000 bytes", ask(77, &[0; 70_000]), answer::TOO_BIG),
-        ("GO with a name of 70,000", go(option::GO, &"x".repeat(70_000)), answer::TOO_BIG),
-        ("GO with a name of 5,000", go(option::GO, &"x".repeat(5_000)), answer::UNKNOWN),
-        ("GO for what is not there", go(option::GO, "other"), answer::UNKNOWN),
-        ("INFO for what is not there", go(option::INFO, "smal"), answer::UNKNOWN),
-        ("a name that is no text", ask(option::GO, &[0, 0, 0, 2, 0xff, 0, 0, 0]), answer::UNKNOWN),
-        ("GO without data", ask(option::GO, &[]), answer::INVALID),
-        ("GO whose name is longer than it", ask(option::GO, &[0, 0, 0, 9, b'a', 0, 0]), answer::INVALID),
-        ("GO whose name is 4 GiB", ask(option::GO, &[255, 255, 255, 255, b'a', 0, 0]), answer::INVALID),
-        ("GO that wants more than it says", ask(option::GO, &[0, 0, 0, 0, 0, 1, 0, 3, 0, 1]), answer::INVALID),
-        ("GO that says more than it wants", ask(option::GO, &[0, 0, 0, 0, 255, 255, 0, 3]), answer::INVALID),
-        ("LIST with data", ask(option::LIST, b"x"), answer::INVALID),
-        ("STRUCTURED_REPLY with data", ask(option::STRUCTURED_REPLY, b"x"), answer::INVALID),
-        ("STARTTLS", ask(option::STARTTLS, &[]), answer::POLICY),
-        ("STARTTLS with data", ask(option::STARTTLS, b"x"), answer::INVALID),
-        ("PEEK_EXPORT, withdrawn", ask(4, &[]), answer::UNSUPPORTED),
-        ("EXTENDED_HEADERS", ask(option::EXTENDED_HEADERS, &[]), answer::UNSUPPORTED),
-        ("a number of nobody", ask(0xdead_beef, b"whatever"), answer::UNSUPPORTED),
-        ("a context too early", contexts(option::SET_META_CONTEXT, &[wire::ALLOCATION]), answer::INVALID),
-        ("a list of contexts too early", contexts(option::LIST_META_CONTEXT, &[]), answer::INVALID),
+        ("one of 70,000 bytes", encode_option(77, &[0; 70_000]), answer::TOO_BIG),
+        ("GO with a name of 70,000", encode_go(option::GO, &"x".repeat(70_000)), answer::TOO_BIG),
+        ("GO with a name of 5,000", encode_go(option::GO, &"x".repeat(5_000)), answer::UNKNOWN),
+        ("GO for what is not there", encode_go(option::GO, "other"), answer::UNKNOWN),
+        ("INFO for what is not there", encode_go(option::INFO, "smal"), answer::UNKNOWN),
+        ("a name that is no text", encode_option(option::GO, &[0, 0, 0, 2, 0xff, 0, 0, 0]), answer::UNKNOWN),
+        ("GO without data", encode_option(option::GO, &[]), answer::INVALID),
+        ("GO whose name is longer than it", encode_option(option::GO, &[0, 0, 0, 9, b'a', 0, 0]), answer::INVALID),
+        ("GO whose name is 4 GiB", encode_option(option::GO, &[255, 255, 255, 255, b'a', 0, 0]), answer::INVALID),
+        (
+            "GO that wants more than it says",
+            encode_option(option::GO, &[0, 0, 0, 0, 0, 1, 0, 3, 0, 1]),
+            answer::INVALID,
+        ),
+        ("GO that says more than it wants", encode_option(option::GO, &[0, 0, 0, 0, 255, 255, 0, 3]), answer::INVALID),
+        ("LIST with data", encode_option(option::LIST, b"x"), answer::INVALID),
+        ("STRUCTURED_REPLY with data", encode_option(option::STRUCTURED_REPLY, b"x"), answer::INVALID),
+        ("STARTTLS", encode_option(option::STARTTLS, &[]), answer::POLICY),
+        ("STARTTLS with data", encode_option(option::STARTTLS, b"x"), answer::INVALID),
+        ("PEEK_EXPORT, withdrawn", encode_option(4, &[]), answer::UNSUPPORTED),
+        ("EXTENDED_HEADERS", encode_option(option::EXTENDED_HEADERS, &[]), answer::UNSUPPORTED),
+        ("a number of nobody", encode_option(0xdead_beef, b"whatever"), answer::UNSUPPORTED),
+        ("a context too early", encode_contexts(option::SET_META_CONTEXT, &[wire::ALLOCATION]), answer::INVALID),
+        ("a list of contexts too early", encode_contexts(option::LIST_META_CONTEXT, &[]), answer::INVALID),
         (
             "queries that are not there",
-            with(&structured, ask(option::SET_META_CONTEXT, &[0, 0, 0, 0, 255, 255, 255, 255])),
+            with(&structured, encode_option(option::SET_META_CONTEXT, &[0, 0, 0, 0, 255, 255, 255, 255])),
             answer::INVALID,
         ),
         (
             "a query longer than the option",
-            with(&structured, ask(option::SET_META_CONTEXT, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, b'x'])),
+            with(&structured, encode_option(option::SET_META_CONTEXT, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, b'x'])),
             answer::INVALID,
         ),
     ];
     for (name, input, wanted) in table {
-        let whole = [CLIENT.to_vec(), input, ask(option::ABORT, b"ignored")].concat();
-        let (output, ended) = said(&whole, 1 << 20);
-        let found = answers(&output[GREETING..]);
+        let whole = [CLIENT.to_vec(), input, encode_option(option::ABORT, b"ignored")].concat();
+        let (output, ended) = server_output(&whole, 1 << 20);
+        let found = decode_option_replies(&output[GREETING..]);
         let [.., (_, refused), last] = found[..] else { panic!("{name}: {found:?}") };
         assert_eq!((refused, last), (wanted, (option::ABORT, answer::ACK)), "{name}");
         assert_eq!(ended, Some(ProtocolError::Aborted), "{name}");
-        assert_eq!(said(&whole, if whole.len() > 4096 { 997 } else { 1 }).0, output, "{name}, in pieces");
+        assert_eq!(server_output(&whole, if whole.len() > 4096 { 997 } else { 1 }).0, output, "{name}, in pieces");
     }
 }
 
 #[test]
-fn what_cannot_be_answered_closes_the_connection() {
+fn unanswerable_input_closes_the_connection() {
     let magic = |found| ProtocolError::OptionMagic { found };
     let unknown = |name: &str| ProtocolError::UnknownExport(name.to_owned());
-    let named = |name: &[u8]| [&CLIENT[..], &ask(option::EXPORT_NAME, name)].concat();
+    let named = |name: &[u8]| [&CLIENT[..], &encode_option(option::EXPORT_NAME, name)].concat();
     let old = [&CLIENT[..], &[0; 8]].concat();
     let table: [(&str, Vec<u8>, ProtocolError); 7] = [
         ("a browser", b"GET / HTTP/1.1\r\n\r\n".to_vec(), ProtocolError::ClientFlags(0x4745_5420)),
@@ -149,19 +156,27 @@ fn what_cannot_be_answered_closes_the_connection() {
         ("half a wrong magic", [&CLIENT[..], b"IHAVENO"].concat(), magic(0x0049_4841_5645_4e4f)),
         ("an export that is not there", named(b"other"), unknown("other")),
         ("a name of 70,000 bytes", named(&[b'x'; 70_000]), unknown("a name of 70000 bytes")),
-        ("a request before an export", [&CLIENT[..], &head(0, 0, 0, 512)].concat(), magic(0x2560_9513_0000_0000)),
+        (
+            "a request before an export",
+            [&CLIENT[..], &encode_header(0, 0, 0, 512)].concat(),
+            magic(0x2560_9513_0000_0000),
+        ),
     ];
     for (name, input, wanted) in table {
-        let (output, ended) = said(&input, 1 << 20);
+        let (output, ended) = server_output(&input, 1 << 20);
         assert_eq!((output.len(), ended), (GREETING, Some(wanted.clone())), "{name}");
         if !matches!(wanted, ProtocolError::OptionMagic { .. }) {
-            assert_eq!(said(&input, if input.len() > 4096 { 997 } else { 1 }).1, Some(wanted), "{name}, in pieces");
+            assert_eq!(
+                server_output(&input, if input.len() > 4096 { 997 } else { 1 }).1,
+                Some(wanted),
+                "{name}, in pieces"
+            );
         }
     }
 }
 
 #[test]
-fn contexts_are_chosen_as_the_protocol_says() {
+fn selects_contexts_as_the_protocol_specifies() {
     let cases: [(u32, &[&str], usize); 8] = [
         (option::LIST_META_CONTEXT, &[], 1),
         (option::LIST_META_CONTEXT, &["base:"], 1),
@@ -173,46 +188,47 @@ fn contexts_are_chosen_as_the_protocol_says() {
         (option::SET_META_CONTEXT, &["base:allocations"], 0),
     ];
     for (asked, queries, wanted) in cases {
-        let input = [&CLIENT[..], &ask(option::STRUCTURED_REPLY, &[]), &contexts(asked, queries)].concat();
-        let (output, ended) = said(&input, 1 << 20);
-        let found = answers(&output[GREETING..]);
+        let input =
+            [&CLIENT[..], &encode_option(option::STRUCTURED_REPLY, &[]), &encode_contexts(asked, queries)].concat();
+        let (output, ended) = server_output(&input, 1 << 20);
+        let found = decode_option_replies(&output[GREETING..]);
         assert_eq!(found[1..].len(), wanted + 1, "{queries:?}: {found:?}");
         assert_eq!((found.last(), ended), (Some(&(asked, answer::ACK)), None), "{queries:?}");
     }
 }
 
 #[test]
-fn an_old_client_gets_its_zeroes() {
+fn an_old_client_gets_zero_padding() {
     for (flags, zeroes) in [(0, 124), (1, 124), (2, 0), (3, 0)] {
-        let input = [&[0, 0, 0, flags][..], &ask(option::EXPORT_NAME, b"")].concat();
-        let (output, ended) = said(&input, 1 << 20);
+        let input = [&[0, 0, 0, flags][..], &encode_option(option::EXPORT_NAME, b"")].concat();
+        let (output, ended) = server_output(&input, 1 << 20);
         assert_eq!((output.len(), ended), (GREETING + 10 + zeroes, None));
         assert_eq!(output[GREETING..GREETING + 8], (1_u64 << 20).to_be_bytes());
     }
 }
 
 #[test]
-fn a_client_that_reads_nothing_is_not_answered_without_end() {
+fn limits_replies_to_a_client_that_does_not_read() {
     let served = served();
     let mut output = Vec::new();
     let mut handshake = Handshake::start(&mut output);
-    let lists = [CLIENT.to_vec(), ask(option::LIST, &[]).repeat(100_000)].concat();
-    let progress = handshake.feed(&served.exports, &lists, &mut output);
+    let lists = [CLIENT.to_vec(), encode_option(option::LIST, &[]).repeat(100_000)].concat();
+    let progress = handshake.process_input(&served.exports, &lists, &mut output);
     assert!(output.len() < 300_000 && progress.consumed < lists.len() && progress.state == HandshakeState::More);
     // it continues once the output is sent
     output.clear();
-    let more = handshake.feed(&served.exports, &lists[progress.consumed..], &mut output);
+    let more = handshake.process_input(&served.exports, &lists[progress.consumed..], &mut output);
     assert!(more.consumed > 10_000 && more.state == HandshakeState::More);
 }
 
-fn head(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
-    let (command, flags) = (NbdCommand::of(command), CommandFlags(flags));
-    NbdRequest { flags, command, cookie: 0x1234_5678_9abc_def0, offset, length }.head().to_vec()
+fn encode_header(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    let (command, flags) = (NbdCommand::from_code(command), CommandFlags(flags));
+    NbdRequest { flags, command, cookie: 0x1234_5678_9abc_def0, offset, length }.encode_header().to_vec()
 }
 
 /// Decodes the error codes of the replies after the handshake, 0 for success, for replies without
 /// data.
-fn codes(mut output: &[u8]) -> Vec<u32> {
+fn decode_error_codes(mut output: &[u8]) -> Vec<u32> {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().expect("four"));
     let mut found = Vec::new();
     while output.len() >= 16 {
@@ -229,10 +245,10 @@ fn codes(mut output: &[u8]) -> Vec<u32> {
 }
 
 /// Returns the handshake for an export, and the length of the server's reply to it.
-fn begun(export: &str, structured: bool) -> (Vec<u8>, usize) {
-    let before = if structured { ask(option::STRUCTURED_REPLY, &[]) } else { Vec::new() };
-    let input = [CLIENT.to_vec(), before, go(option::GO, export)].concat();
-    let answered = said(&input, 1 << 20).0.len();
+fn completed_handshake(export: &str, structured: bool) -> (Vec<u8>, usize) {
+    let before = if structured { encode_option(option::STRUCTURED_REPLY, &[]) } else { Vec::new() };
+    let input = [CLIENT.to_vec(), before, encode_go(option::GO, export)].concat();
+    let answered = server_output(&input, 1 << 20).0.len();
     (input, answered)
 }
 
@@ -272,91 +288,104 @@ const REQUESTS: &[(&str, u16, u16, u64, u32, ErrorCode, ErrorCode)] = {
 };
 
 #[test]
-fn requests_that_are_refused_do_not_end_the_connection() {
+fn refused_requests_do_not_end_the_connection() {
     for structured in [false, true] {
-        let (before, answered) = begun("small", structured);
+        let (before, answered) = completed_handshake("small", structured);
         for &(name, command, flags, offset, length, simple, chunked) in REQUESTS {
             let payload = if command == 1 { vec![7; length as usize] } else { Vec::new() };
-            let flush = head(3, 0, 0, 0);
-            let input = [&before[..], &head(command, flags, offset, length), &payload, &flush].concat();
-            let (output, ended) = said(&input, 1 << 20);
+            let flush = encode_header(3, 0, 0, 0);
+            let input = [&before[..], &encode_header(command, flags, offset, length), &payload, &flush].concat();
+            let (output, ended) = server_output(&input, 1 << 20);
             let wanted = if structured { chunked } else { simple };
-            assert_eq!(codes(&output[answered..]), [wanted.code(), 0], "{name}, structured {structured}");
+            assert_eq!(decode_error_codes(&output[answered..]), [wanted.code(), 0], "{name}, structured {structured}");
             assert_eq!(ended, None, "{name}");
-            assert_eq!(said(&input, if length > 4096 { 4999 } else { 5 }).0, output, "{name}, in pieces");
+            assert_eq!(server_output(&input, if length > 4096 { 4999 } else { 5 }).0, output, "{name}, in pieces");
         }
     }
 }
 
 #[test]
-fn in_one_piece_is_known_after_structured_replies_only() {
+fn accepts_the_df_flag_only_with_structured_replies() {
     for (structured, wanted) in [(false, ErrorCode::Inval.code()), (true, 0)] {
-        let (before, answered) = begun("small", structured);
-        let (output, _) = said(&[before, head(0, 4, 0, 512)].concat(), 1 << 20);
-        assert_eq!(codes(&output[answered..]), [wanted]);
+        let (before, answered) = completed_handshake("small", structured);
+        let (output, _) = server_output(&[before, encode_header(0, 4, 0, 512)].concat(), 1 << 20);
+        assert_eq!(decode_error_codes(&output[answered..]), [wanted]);
     }
 }
 
 #[test]
-fn a_sealed_export_stays_as_it_is() {
-    let (before, answered) = begun("sealed", true);
-    let tried = [head(1, 0, 0, 4), vec![1; 4], head(4, 0, 0, 4), head(6, 0, 0, 4), head(3, 0, 0, 0)].concat();
-    let (output, ended) = said(&[before, tried].concat(), 1 << 20);
-    assert_eq!((codes(&output[answered..]), ended), (vec![1, 1, 1, 0], None));
+fn refuses_changes_to_a_read_only_export() {
+    let (before, answered) = completed_handshake("sealed", true);
+    let tried = [
+        encode_header(1, 0, 0, 4),
+        vec![1; 4],
+        encode_header(4, 0, 0, 4),
+        encode_header(6, 0, 0, 4),
+        encode_header(3, 0, 0, 0),
+    ]
+    .concat();
+    let (output, ended) = server_output(&[before, tried].concat(), 1 << 20);
+    assert_eq!((decode_error_codes(&output[answered..]), ended), (vec![1, 1, 1, 0], None));
 }
 
 #[test]
-fn requests_that_end_the_connection() {
-    let (before, answered) = begun("small", true);
+fn invalid_requests_end_the_connection() {
+    let (before, answered) = completed_handshake("small", true);
     let magic = |found| Some(ProtocolError::RequestMagic { found });
     let table = [
         ("no request", b"GET /".to_vec(), magic(0x4745_5420)),
-        ("an option after GO", ask(option::LIST, &[]), magic(0x4948_4156)),
+        ("an option after GO", encode_option(option::LIST, &[]), magic(0x4948_4156)),
         ("the magic of an extended request", vec![0x21, 0xe4, 0x1c, 0x71], magic(0x21e4_1c71)),
         (
             "a write whose data is 4 GiB",
-            head(1, 0, 0, u32::MAX),
-            Some(ProtocolError::Flood { length: u32::MAX, most: request::MOST_SKIPPED }),
+            encode_header(1, 0, 0, u32::MAX),
+            Some(ProtocolError::Flood { length: u32::MAX, most: request::MAX_SKIPPED_BYTES }),
         ),
-        ("a disconnect, whatever it says", head(2, 9, 9, 9), None),
+        ("a disconnect, whatever it says", encode_header(2, 9, 9, 9), None),
     ];
     for (name, input, wanted) in table {
-        let behind = head(3, 0, 0, 0);
-        let (output, ended) = said(&[&before[..], &input, &behind].concat(), 1 << 20);
+        let behind = encode_header(3, 0, 0, 0);
+        let (output, ended) = server_output(&[&before[..], &input, &behind].concat(), 1 << 20);
         assert_eq!((output.len(), ended), (answered, wanted), "{name}");
     }
     // wrong lengths: bytes that look like data are the next request, and vice versa
-    let short = [before.clone(), head(1, 0, 0, 4), head(3, 0, 0, 0)].concat();
-    let (output, ended) = said(&short, 1 << 20);
-    assert_eq!((codes(&output[answered..]), ended), (vec![0], magic(3)));
-    let long = [before, head(1, 0, 0, 100), vec![1; 50]].concat();
-    assert_eq!(said(&long, 1 << 20).0.len(), answered);
+    let short = [before.clone(), encode_header(1, 0, 0, 4), encode_header(3, 0, 0, 0)].concat();
+    let (output, ended) = server_output(&short, 1 << 20);
+    assert_eq!((decode_error_codes(&output[answered..]), ended), (vec![0], magic(3)));
+    let long = [before, encode_header(1, 0, 0, 100), vec![1; 50]].concat();
+    assert_eq!(server_output(&long, 1 << 20).0.len(), answered);
 }
 
 #[test]
-fn whatever_is_cut_off_is_waited_for() {
-    let (before, _) = begun("small", true);
-    let requests =
-        [head(1, 1, 9008, 4), vec![1; 4], head(0, 4, 9000, 16), head(4, 0, 9000, 4), head(2, 0, 0, 0)].concat();
-    let whole = [contexts(option::LIST_META_CONTEXT, &["base:"]), go(option::INFO, "sealed")].concat();
+fn waits_for_the_rest_of_incomplete_input() {
+    let (before, _) = completed_handshake("small", true);
+    let requests = [
+        encode_header(1, 1, 9008, 4),
+        vec![1; 4],
+        encode_header(0, 4, 9000, 16),
+        encode_header(4, 0, 9000, 4),
+        encode_header(2, 0, 0, 0),
+    ]
+    .concat();
+    let whole = [encode_contexts(option::LIST_META_CONTEXT, &["base:"]), encode_go(option::INFO, "sealed")].concat();
     let whole = [&before[..4], &whole, &before[4..], &requests].concat();
-    let (output, ended) = said(&whole, 1 << 20);
+    let (output, ended) = server_output(&whole, 1 << 20);
     assert_eq!(ended, None);
     for end in 0..whole.len() {
-        let (part, ended) = said(&whole[..end], 1 << 20);
+        let (part, ended) = server_output(&whole[..end], 1 << 20);
         assert!(output.starts_with(&part) && ended.is_none(), "cut at {end}: {ended:?}");
     }
-    assert_eq!(said(&whole, 1).0, output);
+    assert_eq!(server_output(&whole, 1).0, output);
 }
 
 #[test]
-fn alignment_is_held_where_it_is_asked_for() {
+fn enforces_alignment_where_required() {
     let mut export = NbdExport::new("big blocks", 1 << 20);
-    export.minimum = 4096;
+    export.min_block_bytes = 4096;
     let session = NbdSession { export: 0, structured: true, block_status: true };
     let inval = |offset, length, command| {
         let request = NbdRequest { flags: CommandFlags(0), command, cookie: 1, offset, length };
-        matches!(request::check(&request, &export, &session), RequestCheck::Refuse(ErrorCode::Inval, _))
+        matches!(request::check_request(&request, &export, &session), RequestCheck::Refuse(ErrorCode::Inval, _))
     };
     for command in
         [NbdCommand::Read, NbdCommand::Write, NbdCommand::Trim, NbdCommand::WriteZeroes, NbdCommand::BlockStatus]
@@ -366,8 +395,8 @@ fn alignment_is_held_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_head_says_how_much_is_missing() {
-    let whole = head(0, 0, 0, 512);
+fn an_incomplete_header_reports_the_missing_bytes() {
+    let whole = encode_header(0, 0, 0, 512);
     for end in 0..28 {
         assert_eq!(request::parse(&whole[..end]), RequestParse::Need(28 - end));
     }

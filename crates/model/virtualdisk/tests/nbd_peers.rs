@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::nbd_server::Served;
 use diskwright_virtualdisk::nbd::ProtocolError;
-use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest, NbdClient, list};
+use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, ClientRequest, NbdClient, list_exports};
 use diskwright_virtualdisk::nbd::handshake::NbdExport;
 use diskwright_virtualdisk::nbd::reply::NbdExtent;
 use diskwright_virtualdisk::nbd::wire::{self, CommandFlags, ErrorCode, TransmissionFlags};
@@ -23,14 +23,15 @@ fn two_disks() -> Arc<Served> {
     small.description = "a small disk".into();
     let mut sealed = NbdExport::new("sealed", 3 << 12);
     sealed.flags = sealed.flags.with(TransmissionFlags::READ_ONLY);
-    (sealed.minimum, sealed.preferred, sealed.largest, sealed.block_status) = (512, 1024, 8192, false);
+    (sealed.min_block_bytes, sealed.preferred_block_bytes, sealed.max_request_bytes, sealed.block_status) =
+        (512, 1024, 8192, false);
     Served::new(vec![small, sealed])
 }
 
 type Ended = JoinHandle<std::io::Result<Option<ProtocolError>>>;
 
 /// Connects our client to our server.
-fn joined(
+fn connect_client_to_server(
     served: &Arc<Served>,
     export: &str,
     wishes: ClientOptions,
@@ -43,13 +44,16 @@ fn joined(
 }
 
 #[test]
-fn both_sides_agree() {
+fn client_and_server_negotiate() {
     for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
-        let (client, server) = joined(&served, "", wishes);
+        let (client, server) = connect_client_to_server(&served, "", wishes);
         let mut client = client.expect("connected");
-        let about = client.about().clone();
-        assert_eq!((about.bytes, about.minimum, about.preferred, about.largest), (1 << 20, 1, 4096, 32 << 20));
+        let about = client.export_info().clone();
+        assert_eq!(
+            (about.bytes, about.min_block_bytes, about.preferred_block_bytes, about.max_request_bytes),
+            (1 << 20, 1, 4096, 32 << 20)
+        );
         assert_eq!(about.flags.has(TransmissionFlags::DF), wishes.structured);
         assert_eq!(about.context.is_some(), wishes.block_status);
         assert_eq!((about.name.as_deref(), about.description.as_deref()), (Some("small"), Some("a small disk")));
@@ -58,14 +62,14 @@ fn both_sides_agree() {
         let mut back = [9; 7];
         client.read(9, &mut back).expect("read");
         assert_eq!(&back, b"\0hello\0");
-        client.zero(11, 2, CommandFlags::NO_HOLE).expect("zeroed");
+        client.write_zeros(11, 2, CommandFlags::NO_HOLE).expect("zeroed");
         client.trim(14, 1).expect("trimmed");
         client.read(9, &mut back).expect("read");
         assert_eq!(&back, b"\0h\0\0l\0\0");
         if wishes.block_status {
             let extents = client.block_status(0, 1 << 20).expect("told");
-            let hole = NbdExtent { bytes: (1 << 20) - 4096, allocated: false };
-            assert_eq!(extents, [NbdExtent { bytes: 4096, allocated: true }, hole]);
+            let hole = NbdExtent { bytes: (1 << 20) - 4096, is_allocated: false };
+            assert_eq!(extents, [NbdExtent { bytes: 4096, is_allocated: true }, hole]);
         } else {
             let refused = client.block_status(0, 4096).expect_err("not agreed");
             assert!(matches!(refused, ClientError::Failed { error: ErrorCode::Inval, .. }), "{refused}");
@@ -76,25 +80,27 @@ fn both_sides_agree() {
 }
 
 #[test]
-fn many_in_flight_are_told_apart() {
+fn matches_replies_of_many_requests_in_flight() {
     for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
-        let (client, server) = joined(&served, "small", wishes);
+        let (client, server) = connect_client_to_server(&served, "small", wishes);
         let mut client = client.expect("connected");
         let block = |position: u64| [position as u8 + 1; 512];
         for index in 0..64 {
-            client.send(ClientRequest::Write { offset: index * 512, data: &block(index) }, NONE).expect("sent");
+            client.send_request(ClientRequest::Write { offset: index * 512, data: &block(index) }, NONE).expect("sent");
         }
         for _ in 0..64 {
-            assert_eq!(client.receive().expect("written").error, None);
+            assert_eq!(client.receive_reply().expect("written").error, None);
         }
         let cookies: Vec<u64> = (0..64)
-            .map(|index| client.send(ClientRequest::Read { offset: index * 512, length: 512 }, NONE).expect("sent"))
+            .map(|index| {
+                client.send_request(ClientRequest::Read { offset: index * 512, length: 512 }, NONE).expect("sent")
+            })
             .collect();
         assert_eq!(client.in_flight(), 64);
         assert!(matches!(client.flush(), Err(ClientError::Busy(64))));
         for _ in 0..64 {
-            let answer = client.receive().expect("read");
+            let answer = client.receive_reply().expect("read");
             assert_eq!(answer.data, block(answer.offset / 512));
             assert!(cookies.contains(&answer.cookie));
         }
@@ -104,9 +110,9 @@ fn many_in_flight_are_told_apart() {
 }
 
 #[test]
-fn a_large_request_goes_through() {
+fn transfers_a_large_request() {
     let served = two_disks();
-    let (client, _server) = joined(&served, "small", ClientOptions::default());
+    let (client, _server) = connect_client_to_server(&served, "small", ClientOptions::default());
     let mut client = client.expect("connected");
     let data: Vec<u8> = (0..1 << 20).map(|offset: u32| (offset / 7) as u8).collect();
     client.write(0, &data, NONE).expect("written");
@@ -116,29 +122,33 @@ fn a_large_request_goes_through() {
 }
 
 #[test]
-fn exports_are_listed_and_found() {
+fn lists_and_opens_exports() {
     let served = two_disks();
     let (here, there) = UnixStream::pair().expect("a pair");
     let other = Arc::clone(&served);
     let server = std::thread::spawn(move || other.serve(there));
-    let names: Vec<String> = list(here).expect("listed").into_iter().map(|l| l.name + "/" + &l.description).collect();
+    let names: Vec<String> =
+        list_exports(here).expect("listed").into_iter().map(|l| l.name + "/" + &l.description).collect();
     assert_eq!(names, ["small/a small disk", "sealed/"]);
     assert_eq!(server.join().expect("no panic").expect("no error"), Some(ProtocolError::Aborted));
-    let (missing, _server) = joined(&served, "other", ClientOptions::default());
+    let (missing, _server) = connect_client_to_server(&served, "other", ClientOptions::default());
     let error = missing.expect_err("no such export");
     assert!(matches!(error, ClientError::Refused { error: wire::answer::UNKNOWN, .. }), "{error}");
     assert!(error.to_string().contains("small sealed"), "{error}");
 }
 
 #[test]
-fn a_read_only_export_of_other_sizes() {
+fn serves_a_read_only_export_with_other_block_sizes() {
     for wishes in [ClientOptions::default(), SIMPLE] {
         let served = two_disks();
-        let (client, _server) = joined(&served, "sealed", wishes);
+        let (client, _server) = connect_client_to_server(&served, "sealed", wishes);
         let mut client = client.expect("connected");
-        let about = client.about().clone();
-        assert_eq!((about.minimum, about.preferred, about.largest, about.context), (512, 1024, 8192, None));
-        let mut failed = |ask| match client.once(ask, NONE) {
+        let about = client.export_info().clone();
+        assert_eq!(
+            (about.min_block_bytes, about.preferred_block_bytes, about.max_request_bytes, about.context),
+            (512, 1024, 8192, None)
+        );
+        let mut failed = |ask| match client.send_and_receive(ask, NONE) {
             Err(ClientError::Failed { error, .. }) => error,
             other => panic!("{other:?}"),
         };
@@ -154,7 +164,7 @@ fn a_read_only_export_of_other_sizes() {
 }
 
 /// Runs a program that has to succeed and returns its output; `None` if it is not installed.
-fn run(program: &str, arguments: &[&str]) -> Option<String> {
+fn run_program(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new("timeout").args(["-k", "5", "60", program]).args(arguments).output();
     let done = done.ok().filter(|done| done.status.code() != Some(127));
     let Some(done) = done else {
@@ -176,21 +186,21 @@ fn nbdinfo_reads_our_exports() {
     let served = two_disks();
     served.disks[0].lock().expect("no panic")[4096..8192].fill(1);
     let socket = served.listen(folder.path());
-    let Some(told) = run("nbdinfo", &["--list", &uri(&socket, "")]) else { return };
+    let Some(told) = run_program("nbdinfo", &["--list", &uri(&socket, "")]) else { return };
     for wanted in ["newstyle-fixed", "export=\"small\"", "a small disk", "export=\"sealed\"", "base:allocation"] {
         assert!(told.contains(wanted), "{wanted} in {told}");
     }
     for (export, wanted) in [("", "1048576"), ("sealed", "12288")] {
-        assert_eq!(run("nbdinfo", &["--size", &uri(&socket, export)]).expect("installed").trim(), wanted);
+        assert_eq!(run_program("nbdinfo", &["--size", &uri(&socket, export)]).expect("installed").trim(), wanted);
     }
-    let map = run("nbdinfo", &["--map", &uri(&socket, "small")]).expect("installed");
+    let map = run_program("nbdinfo", &["--map", &uri(&socket, "small")]).expect("installed");
     let words: Vec<&str> = map.split_whitespace().collect();
     let extents = ["0", "4096", "3", "hole,zero", "4096", "4096", "0", "data", "8192", "1040384", "3", "hole,zero"];
     assert_eq!(words, extents);
 }
 
 #[test]
-fn nbdcopy_writes_and_reads_us() {
+fn nbdcopy_writes_and_reads_our_exports() {
     let folder = tempfile::tempdir().expect("a folder");
     let served = two_disks();
     let socket = served.listen(folder.path());
@@ -200,11 +210,11 @@ fn nbdcopy_writes_and_reads_us() {
     data[100_000..700_000].fill(0);
     std::fs::write(&from, &data).expect("written");
     let paths = [&from, &to].map(|path| path.to_str().expect("plain"));
-    if run("nbdcopy", &["--flush", paths[0], &uri(&socket, "small")]).is_none() {
+    if run_program("nbdcopy", &["--flush", paths[0], &uri(&socket, "small")]).is_none() {
         return;
     }
     assert!(*served.disks[0].lock().expect("no panic") == data);
-    run("nbdcopy", &[&uri(&socket, "small"), paths[1]]);
+    run_program("nbdcopy", &[&uri(&socket, "small"), paths[1]]);
     assert!(std::fs::read(&to).expect("readable") == data);
 }
 
@@ -253,7 +263,7 @@ print("all well")
 "#;
 
 #[test]
-fn nbdsh_agrees_with_our_answers() {
+fn nbdsh_accepts_our_replies() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = two_disks().listen(folder.path());
     // the module of the distribution's own python
@@ -262,7 +272,7 @@ fn nbdsh_agrees_with_our_answers() {
         eprintln!("skipped: /usr/bin/python3 has no libnbd (package python3-libnbd)");
         return;
     }
-    let told = run("/usr/bin/python3", &["-c", SHELL, &uri(&socket, "small")]).expect("installed");
+    let told = run_program("/usr/bin/python3", &["-c", SHELL, &uri(&socket, "small")]).expect("installed");
     assert_eq!(told.trim(), "all well");
 }
 
@@ -276,7 +286,7 @@ impl Drop for Nbdkit {
     }
 }
 
-fn nbdkit(socket: &Path, arguments: &[&str]) -> Option<Nbdkit> {
+fn start_nbdkit(socket: &Path, arguments: &[&str]) -> Option<Nbdkit> {
     let socket_of = ["--foreground", "--newstyle", "--unix"];
     let child = Command::new("nbdkit").args(socket_of).arg(socket).args(arguments).stderr(Stdio::null()).spawn();
     let Ok(child) = child else {
@@ -298,13 +308,13 @@ fn connected(socket: &Path) -> UnixStream {
 }
 
 #[test]
-fn our_client_at_nbdkit() {
+fn our_client_works_with_nbdkit() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("kit.sock");
-    let Some(_kit) = nbdkit(&socket, &["memory", "1M"]) else { return };
+    let Some(_kit) = start_nbdkit(&socket, &["memory", "1M"]) else { return };
     for wishes in [ClientOptions::default(), SIMPLE] {
         let mut client = NbdClient::start(connected(&socket), "", wishes).expect("connected");
-        let about = client.about().clone();
+        let about = client.export_info().clone();
         assert_eq!((about.bytes, about.structured), (1 << 20, wishes.structured));
         client.write(65_536, &[7; 1000], NONE).expect("written");
         let mut back = [1; 1002];
@@ -312,21 +322,22 @@ fn our_client_at_nbdkit() {
         assert!(back[0] == 0 && back[1001] == 0 && back[1..1001].iter().all(|byte| *byte == 7));
         if wishes.block_status {
             let extents = client.block_status(0, 1 << 20).expect("told");
-            assert_eq!(extents[0], NbdExtent { bytes: 65_536, allocated: false });
+            assert_eq!(extents[0], NbdExtent { bytes: 65_536, is_allocated: false });
         }
         let mut cookies = Vec::new();
         for index in 0..64 {
-            cookies
-                .push(client.send(ClientRequest::Read { offset: 65_536 + index, length: 4096 }, NONE).expect("sent"));
+            cookies.push(
+                client.send_request(ClientRequest::Read { offset: 65_536 + index, length: 4096 }, NONE).expect("sent"),
+            );
         }
         for _ in 0..64 {
-            let answer = client.receive().expect("read");
+            let answer = client.receive_reply().expect("read");
             let sevens = answer.data.iter().filter(|byte| **byte == 7).count() as u64;
             assert_eq!(sevens, 1000 - (answer.offset - 65_536));
             cookies.retain(|cookie| *cookie != answer.cookie);
         }
         assert!(cookies.is_empty());
-        client.zero(0, 1 << 20, NONE).expect("zeroed");
+        client.write_zeros(0, 1 << 20, NONE).expect("zeroed");
         client.flush().expect("flushed");
         client.disconnect().expect("sent");
     }

@@ -12,36 +12,38 @@ use rustix::io::Errno;
 use rustix::process::{Signal, pidfd_send_signal};
 
 use super::journal::JournalEntry;
-use super::{AttachError, AttachMethod, AttachReport, fuse, keep, kernel, tools};
+use super::{AttachError, AttachMethod, AttachReport, child_processes, fuse, keeper, kernel_nbd};
 
 /// Time for the keeper process to undo everything, even with a server that hangs.
-const GOING: Duration = Duration::from_secs(30);
+const UNDO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Detaches a device, and returns its report.
 ///
 /// # Errors
 /// If it is not one of ours; if it is in use, unless `force` is set; with what could not be undone.
-pub fn detach(journal: &Path, device: &Path, force: bool) -> Result<AttachReport, AttachError> {
-    let known: Vec<(JournalEntry, AttachReport)> =
-        JournalEntry::all(journal).into_iter().filter_map(|entry| entry.attached().map(|a| (entry, a))).collect();
+pub fn detach_device(journal: &Path, device: &Path, force: bool) -> Result<AttachReport, AttachError> {
+    let known: Vec<(JournalEntry, AttachReport)> = JournalEntry::list_entries(journal)
+        .into_iter()
+        .filter_map(|entry| entry.read_report().map(|a| (entry, a)))
+        .collect();
     let path = fs::canonicalize(device).unwrap_or_else(|_| device.to_owned());
     let Some((entry, attached)) = known.iter().find(|(_, a)| Path::new(&a.device) == path) else {
         let devices: Vec<&str> = known.iter().map(|(_, a)| a.device.as_str()).collect();
         let made = if devices.is_empty() { String::new() } else { format!(", which made {}", devices.join(", ")) };
         return Err(AttachError::NotOurs { device: device.display().to_string(), made });
     };
-    give_back(entry, attached, force)?;
+    give_device_back(entry, attached, force)?;
     Ok(attached.clone())
 }
 
 /// Detaches all devices; returns the detached ones, and the errors.
 #[must_use]
-pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
+pub fn detach_all_devices(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
     let (mut gone, mut failed) = (Vec::new(), Vec::new());
-    for entry in JournalEntry::all(journal) {
-        let attached = entry.attached();
+    for entry in JournalEntry::list_entries(journal) {
+        let attached = entry.read_report();
         let done = match &attached {
-            Some(attached) => give_back(&entry, attached, force),
+            Some(attached) => give_device_back(&entry, attached, force),
             // an attach that is still in progress belongs to a live process
             None => undo_abandoned(&entry),
         };
@@ -55,17 +57,17 @@ pub fn detach_all(journal: &Path, force: bool) -> (Vec<AttachReport>, Vec<Attach
 
 /// Undoes what killed processes left behind and no one uses; returns the findings, in sentences.
 #[must_use]
-pub fn sweep(journal: &Path) -> Vec<String> {
+pub fn sweep_abandoned(journal: &Path) -> Vec<String> {
     let mut notes = Vec::new();
-    for entry in JournalEntry::all(journal) {
-        let Ok(Some(_lock)) = entry.abandoned() else { continue };
-        let name = entry.attached().map_or("an incomplete attach".to_owned(), |a| a.device);
-        let why = uses(&entry);
+    for entry in JournalEntry::list_entries(journal) {
+        let Ok(Some(_lock)) = entry.lock_if_abandoned() else { continue };
+        let name = entry.read_report().map_or("an incomplete attach".to_owned(), |a| a.device);
+        let why = device_uses(&entry);
         if !why.is_empty() {
             notes.push(format!("{name} has lost its keeper process and is in use ({})", why.join(", ")));
             continue;
         }
-        notes.push(match keep::undo(&entry, true) {
+        notes.push(match keeper::undo_attach(&entry, true) {
             Ok(()) => format!("{name} had lost its keeper process and was detached"),
             Err(error) => format!("{name} has lost its keeper process; {error}"),
         });
@@ -78,62 +80,66 @@ pub fn sweep(journal: &Path) -> Vec<String> {
 /// # Errors
 /// With what could not be undone.
 pub fn undo_abandoned(entry: &JournalEntry) -> Result<(), AttachError> {
-    match entry.abandoned()? {
-        Some(_lock) => keep::undo(entry, true),
+    match entry.lock_if_abandoned()? {
+        Some(_lock) => keeper::undo_attach(entry, true),
         None => Ok(()),
     }
 }
 
-fn give_back(entry: &JournalEntry, attached: &AttachReport, force: bool) -> Result<(), AttachError> {
-    let ours = devices(entry).contains(&attached.device);
+fn give_device_back(entry: &JournalEntry, attached: &AttachReport, force: bool) -> Result<(), AttachError> {
+    let ours = kernel_devices(entry).contains(&attached.device);
     if ours && !force {
-        release(entry, attached)?;
+        release_device(entry, attached)?;
     }
-    let _ = tools::process(attached.pid, entry.folder()).map(|it| pidfd_send_signal(it, Signal::TERM));
+    let _ = child_processes::open_process(attached.pid, entry.folder()).map(|it| pidfd_send_signal(it, Signal::TERM));
     let mut left = Ok(());
-    let gone = tools::until(GOING, || {
+    let gone = child_processes::wait_until(UNDO_TIMEOUT, || {
         left = undo_abandoned(entry);
         !entry.folder().exists() || left.is_err()
     });
     left?;
-    if gone { Ok(()) } else { Err(AttachError::Slow { step: attached.device.clone(), seconds: GOING.as_secs() }) }
+    if gone {
+        Ok(())
+    } else {
+        Err(AttachError::Slow { step: attached.device.clone(), seconds: UNDO_TIMEOUT.as_secs() })
+    }
 }
 
 /// Releases the kernel's device if no one uses it, while no one else can begin to.
-fn release(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachError> {
+fn release_device(entry: &JournalEntry, attached: &AttachReport) -> Result<(), AttachError> {
     let device = &attached.device;
     let in_use = |why: Vec<String>| AttachError::InUse { device: device.clone(), why: why.join(", ") };
-    let why = uses(entry);
+    let why = device_uses(entry);
     if !why.is_empty() {
         return Err(in_use(why));
     }
-    let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step(device.clone(), e))?;
+    let open = File::open(device).map(OwnedFd::from).map_err(|e| AttachError::step_error(device.clone(), e))?;
     // no one can mount it until this is closed
     let claim = guard::claim_exclusively(&open, OFlags::RDONLY).map_err(|error| match error {
         Errno::BUSY => in_use(vec!["the kernel refuses exclusive access".to_owned()]),
-        error => AttachError::step(device.clone(), error),
+        error => AttachError::step_error(device.clone(), error),
     })?;
-    if !keep::flush(device) {
+    if !keeper::flush_device(device) {
         return Err(AttachError::Hangs { device: device.clone() });
     }
     match attached.by {
-        AttachMethod::Fuse => fuse::detach(device)?,
-        AttachMethod::Nbd | AttachMethod::Ublk => kernel::undo(entry)?,
+        AttachMethod::Fuse => fuse::detach_loop(device)?,
+        AttachMethod::Nbd | AttachMethod::Ublk => kernel_nbd::undo_attach(entry)?,
     }
     drop((claim, open));
     Ok(())
 }
 
 /// Returns the kernel's devices of an entry.
-fn devices(entry: &JournalEntry) -> Vec<String> {
-    let nbd = kernel::devices(entry).into_iter().map(|index| format!("/dev/nbd{index}"));
-    fuse::devices(entry).into_iter().chain(nbd).collect()
+fn kernel_devices(entry: &JournalEntry) -> Vec<String> {
+    let nbd = kernel_nbd::nbd_devices(entry).into_iter().map(|index| format!("/dev/nbd{index}"));
+    fuse::loop_devices(entry).into_iter().chain(nbd).collect()
 }
 
 /// Returns the users of an entry's devices.
-fn uses(entry: &JournalEntry) -> Vec<String> {
+fn device_uses(entry: &JournalEntry) -> Vec<String> {
     let roots = Roots::default();
-    let numbers = devices(entry).into_iter().filter_map(|device| {
+    let numbers = kernel_devices(entry).into_iter().filter_map(|device| {
         let status = rustix::fs::stat(&device).ok()?;
         let is_block_device = FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice;
         is_block_device.then(|| (u64::from(major(status.st_rdev)), u64::from(minor(status.st_rdev))))

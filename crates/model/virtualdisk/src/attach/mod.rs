@@ -7,18 +7,18 @@
 //! What a killed keeper left behind is undone from the journal ([`detach`]): everything that is
 //! made carries its folder's name, so that it can be found again without other records.
 
-pub mod choice;
+mod child_processes;
 pub mod detach;
-pub mod export;
-pub mod file;
-pub mod front;
+pub mod export_address;
 pub mod fuse;
+pub mod fuse_file;
 pub mod journal;
-pub mod keep;
-pub mod kernel;
+pub mod keeper;
+pub mod kernel_nbd;
+pub mod launcher;
+pub mod method_choice;
+mod nbd_stream;
 pub mod netlink;
-mod talk;
-mod tools;
 
 use std::fmt;
 use std::io;
@@ -131,7 +131,7 @@ pub enum AttachError {
     },
     /// The keeper process could not make the device.
     #[error("{0}")]
-    Told(String),
+    KeeperFailed(String),
     /// A step did not end in time.
     #[error("{step}: not finished after {seconds} s")]
     Slow {
@@ -165,7 +165,7 @@ pub enum AttachError {
 }
 
 impl AttachError {
-    fn step(step: impl Into<String>, why: impl fmt::Display) -> AttachError {
+    fn step_error(step: impl Into<String>, why: impl fmt::Display) -> AttachError {
         AttachError::Step { step: step.into(), why: why.to_string() }
     }
 }

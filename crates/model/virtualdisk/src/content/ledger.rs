@@ -21,12 +21,12 @@ pub(super) const NOTE_BYTES: u64 = 4096;
 const NOTE_MAGIC: u64 = u64::from_le_bytes(*b"dwrnote1");
 
 /// Largest number of torn rows saved for each array.
-const MOST_TORN: usize = 512;
+const MAX_TORN_ROWS: usize = 512;
 
 /// Space for an array, bytes.
-const ARRAY_ROOM: u64 = 16 << 10;
+const ARRAY_ENTRY_BYTES: u64 = 16 << 10;
 /// Space for each member of an array, bytes.
-const MEMBER_ROOM: u64 = 64;
+const MEMBER_ENTRY_BYTES: u64 = 64;
 
 /// All arrays of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,8 +73,8 @@ pub(super) struct MemberStates {
 
 impl MemberStates {
     /// Limits the torn rows to the available space; marks all as torn if there are more.
-    pub fn bounded(mut self) -> MemberStates {
-        if self.torn.len() > MOST_TORN {
+    pub fn with_bounded_torn_rows(mut self) -> MemberStates {
+        if self.torn.len() > MAX_TORN_ROWS {
             self.torn.clear();
             self.all_torn = true;
         }
@@ -82,18 +82,18 @@ impl MemberStates {
     }
 
     /// Returns whether the state is possible for an array of `members` members.
-    fn fits(&self, members: usize) -> bool {
+    fn fits_members(&self, members: usize) -> bool {
         let lost = |member: &u16| self.lost.iter().any(|(m, _)| m == member);
         self.lost.len() <= members
             && self.lost.iter().all(|(m, _)| usize::from(*m) < members)
             && self.rebuilding.iter().all(lost)
-            && self.torn.len() <= MOST_TORN
+            && self.torn.len() <= MAX_TORN_ROWS
     }
 }
 
 impl ArrayShape {
     /// Returns the shape of an array, as the ledger stores it.
-    pub fn of(set: &ArraySpec) -> ArrayShape {
+    pub fn from_set(set: &ArraySpec) -> ArrayShape {
         let level: ArrayLevel = set.level;
         ArrayShape {
             // limited by the available space
@@ -115,16 +115,16 @@ impl ArrayLedger {
     }
 
     /// Returns the bytes that these sets need, with the note; 0 without sets.
-    pub fn room(sets: &[ArraySpec]) -> u64 {
+    pub fn required_bytes(sets: &[ArraySpec]) -> u64 {
         if sets.is_empty() {
             return 0;
         }
-        let room = |set: &ArraySpec| ARRAY_ROOM + MEMBER_ROOM * set.members.len() as u64;
+        let room = |set: &ArraySpec| ARRAY_ENTRY_BYTES + MEMBER_ENTRY_BYTES * set.members.len() as u64;
         NOTE_BYTES + sets.iter().map(room).sum::<u64>().next_multiple_of(4096)
     }
 
     /// Returns the ledger as text padded to `bytes` bytes. `None` if they do not suffice.
-    pub fn text(&self, bytes: u64) -> Option<Vec<u8>> {
+    pub fn to_padded_json(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut text = serde_json::to_vec(self).ok()?;
         let room = usize::try_from(bytes).ok().filter(|room| text.len() < *room)?;
         text.resize(room, b'\n');
@@ -150,7 +150,7 @@ impl ArrayLedger {
                 let (found, wanted) = (entry.shape.describe(), wanted.describe());
                 return Err(format!("it holds {found}, not {wanted}"));
             }
-            if !entry.state.fits(wanted.members.len()) {
+            if !entry.state.fits_members(wanted.members.len()) {
                 return Err(format!("its state of array `{}` is impossible", wanted.name));
             }
         }
@@ -171,7 +171,7 @@ impl ArrayShape {
 }
 
 /// Encodes a note that these bytes of an array are being written.
-pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
+pub(super) fn encode_note(array: usize, bytes: Range<u64>) -> [u8; 32] {
     let mut note = [0; 32];
     let words = [NOTE_MAGIC, array as u64, bytes.start, bytes.end];
     for (place, word) in note.as_chunks_mut::<8>().0.iter_mut().zip(words) {
@@ -181,7 +181,7 @@ pub(super) fn note(array: usize, bytes: Range<u64>) -> [u8; 32] {
 }
 
 /// Decodes a note; `None` if there is none.
-pub(super) fn noted(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
+pub(super) fn decode_note(note: &[u8; 32]) -> Option<(usize, Range<u64>)> {
     let words = note.as_chunks::<8>().0;
     let [magic, array, from, to] =
         [0, 1, 2, 3].map(|index| words.get(index).map_or(0, |word| u64::from_le_bytes(*word)));
@@ -193,25 +193,25 @@ mod tests {
     use super::*;
 
     fn shape() -> ArrayShape {
-        ArrayShape::of(&ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
+        ArrayShape::from_set(&ArraySpec::new("data", ArrayLevel::Raid5, vec![0, 1, 2]))
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn reads_what_it_writes() {
         let state =
             MemberStates { lost: vec![(1, 512)], rebuilding: vec![1], torn: vec![7], ..MemberStates::default() };
         let ledger = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state }]);
-        let text = ledger.text(8192).expect("room");
+        let text = ledger.to_padded_json(8192).expect("room");
         assert_eq!(text.len(), 8192);
         assert_eq!(ArrayLedger::read(&text, &[shape()]), Ok(ledger.clone()));
-        assert!(ledger.text(20).is_none());
-        let note = note(3, 10..20);
-        assert_eq!(noted(&note), Some((3, 10..20)));
-        assert_eq!(noted(&[0; 32]), None);
+        assert!(ledger.to_padded_json(20).is_none());
+        let note = encode_note(3, 10..20);
+        assert_eq!(decode_note(&note), Some((3, 10..20)));
+        assert_eq!(decode_note(&[0; 32]), None);
     }
 
     #[test]
-    fn the_fullest_has_room() {
+    fn the_largest_ledger_fits() {
         let members: Vec<u32> = (0..128).map(|d| u32::MAX - d).collect();
         let set = ArraySpec {
             copies: Some(128),
@@ -222,16 +222,16 @@ mod tests {
         let state = MemberStates {
             lost: (0..128).map(|m| (m, u64::MAX - 1)).collect(),
             rebuilding: (0..128).collect(),
-            torn: vec![u64::MAX; MOST_TORN],
+            torn: vec![u64::MAX; MAX_TORN_ROWS],
             all_torn: false,
         };
-        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::of(&set), state }]);
-        assert!(ledger.text(ArrayLedger::room(&[set]) - NOTE_BYTES).is_some());
-        assert_eq!(ArrayLedger::room(&[]), 0);
+        let ledger = ArrayLedger::new(vec![LedgerEntry { shape: ArrayShape::from_set(&set), state }]);
+        assert!(ledger.to_padded_json(ArrayLedger::required_bytes(&[set]) - NOTE_BYTES).is_some());
+        assert_eq!(ArrayLedger::required_bytes(&[]), 0);
     }
 
     #[test]
-    fn what_is_wrong_is_refused() {
+    fn rejects_invalid_ledgers() {
         let text = |ledger: &ArrayLedger| serde_json::to_string(ledger).expect("text");
         let good = ArrayLedger::new(vec![LedgerEntry { shape: shape(), state: MemberStates::default() }]);
         let good = text(&good);

@@ -9,11 +9,11 @@
 //! Nothing here knows about time: the server replies when the simulation says so.
 
 mod array;
-pub mod galois;
+mod error;
+pub mod gf256;
 mod ledger;
-mod own;
+mod ownership;
 mod store;
-mod trouble;
 
 use std::fs::File;
 use std::io;
@@ -26,10 +26,10 @@ use diskwright_simulator::system::{ArraySpec, System, WorkloadTarget};
 use rustix::io::Errno;
 
 use array::ArrayContent;
+pub use error::{AccessError, ContentError};
 use ledger::{ArrayLedger, ArrayShape, LedgerEntry, NOTE_BYTES};
 pub use store::ContentExtent;
 use store::{FileStore, MemoryStore, Stores, WriteSource, ZeroPolicy};
-pub use trouble::{ContentError, Trouble};
 
 /// Storage of the content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,30 +52,30 @@ pub struct Content {
     /// Shapes of the arrays.
     shapes: Vec<ArrayShape>,
     /// Size of the ledger in a file, bytes.
-    ledger: u64,
+    ledger_bytes: u64,
     /// Error number of the first flush of the file that failed.
     sync_error: Arc<Mutex<Option<i32>>>,
 }
 
 /// Handle to flush the backing file from another thread.
 #[derive(Clone, Debug)]
-pub struct Sync {
+pub struct FlushHandle {
     file: Option<Arc<File>>,
     /// Shared by all handles.
     error: Arc<Mutex<Option<i32>>>,
 }
 
-impl Sync {
+impl FlushHandle {
     /// Waits until everything written before is on the backing disk. After a failure it never
     /// succeeds again.
-    pub fn wait(&self) -> io::Result<()> {
-        self.file.as_ref().map_or(Ok(()), |file| self.once(|| file.sync_data()))
+    pub fn wait_for_flush(&self) -> io::Result<()> {
+        self.file.as_ref().map_or(Ok(()), |file| self.sync_once(|| file.sync_data()))
     }
 
     /// Flushes, unless a flush has failed before. The kernel reports a failure once and marks the
     /// pages that it could not write as clean: the next flush would succeed although the data are
     /// lost.
-    fn once(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    fn sync_once(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         // kept locked: of two concurrent flushes, only one would see the error
         let mut failed = self.error.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = *failed {
@@ -95,41 +95,41 @@ impl Content {
     /// existing file. Members that the system marks as failed have failed.
     pub fn new(system: &System, backing: &ContentBacking) -> Result<Content, ContentError> {
         let count = system.drive_count();
-        let sizes: Vec<u64> = (0..count).map(|drive| bytes_of(system, drive)).collect();
+        let sizes: Vec<u64> = (0..count).map(|drive| drive_bytes(system, drive)).collect();
         let mut drives: Vec<Option<u64>> = sizes.iter().copied().map(Some).collect();
         let mut arrays = Vec::new();
         for set in &system.arrays {
-            arrays.push(array(system, set, &sizes, &mut drives)?);
+            arrays.push(build_array(system, set, &sizes, &mut drives)?);
             for spare in &set.spares {
-                take(system, set, *spare, &mut drives)?;
+                claim_drive(system, set, *spare, &mut drives)?;
             }
         }
-        let (ledger, mut existed) = (ArrayLedger::room(&system.arrays), false);
+        let (ledger, mut existed) = (ArrayLedger::required_bytes(&system.arrays), false);
         let stores = match backing {
             ContentBacking::Memory { most_bytes } => Stores::Memory(MemoryStore::new(&sizes, *most_bytes)?),
             ContentBacking::File(path) => {
-                own::check(path, ledger > 0)?;
+                ownership::check_backing_file(path, ledger > 0)?;
                 let (file, found) = FileStore::open(path, &sizes, ledger)?;
-                own::mark(&file.handle());
+                ownership::mark_as_content(&file.file_handle());
                 existed = found;
                 Stores::File(file)
             }
         };
-        let shapes = system.arrays.iter().map(ArrayShape::of).collect();
-        let mut content = Content { stores, drives, arrays, shapes, ledger, sync_error: Arc::default() };
+        let shapes = system.arrays.iter().map(ArrayShape::from_set).collect();
+        let mut content = Content { stores, drives, arrays, shapes, ledger_bytes: ledger, sync_error: Arc::default() };
         match backing {
-            ContentBacking::File(path) if existed => content.resume(system, path)?,
+            ContentBacking::File(path) if existed => content.resume_arrays(system, path)?,
             _ => {
                 for (index, set) in system.arrays.iter().enumerate() {
-                    let failed = set.failed.iter().try_for_each(|member| content.fail(index, *member));
-                    failed.map_err(|why| ContentError::Begin { array: set.name.clone(), why })?;
+                    let failed = set.failed.iter().try_for_each(|member| content.fail_member(index, *member));
+                    failed.map_err(|why| ContentError::InitialState { array: set.name.clone(), why })?;
                 }
             }
         }
         if let ContentBacking::File(path) = backing {
-            match content.keep(false).and_then(|()| content.note(&[0; NOTE_BYTES as usize])) {
+            match content.save_states(false).and_then(|()| content.write_note(&[0; NOTE_BYTES as usize])) {
                 // the existing ledger is as good: the next server settles the note once more
-                Err(why) if existed && trouble::is_full(&why) => {}
+                Err(why) if existed && error::is_full(&why) => {}
                 kept => kept.map_err(|why| {
                     let what = "the array metadata cannot be written";
                     ContentError::File { path: path.clone(), what, why }
@@ -140,49 +140,51 @@ impl Content {
     }
 
     /// Restores arrays from the file's ledger, and repairs the write that was in progress.
-    fn resume(&mut self, system: &System, path: &Path) -> Result<(), ContentError> {
+    fn resume_arrays(&mut self, system: &System, path: &Path) -> Result<(), ContentError> {
         let Stores::File(file) = &mut self.stores else { return Ok(()) };
-        if self.ledger == 0 {
+        if self.ledger_bytes == 0 {
             return Ok(());
         }
         let error = |why| ContentError::File { path: path.to_owned(), what: "the array metadata cannot be read", why };
-        file.settle().map_err(error)?;
-        let (mut note, mut text) = ([0; 32], vec![0; (self.ledger - NOTE_BYTES) as usize]);
+        file.replay_journal().map_err(error)?;
+        let (mut note, mut text) = ([0; 32], vec![0; (self.ledger_bytes - NOTE_BYTES) as usize]);
         file.read_ledger(0, &mut note).map_err(error)?;
         file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
         let other = |what| ContentError::OtherArrays { path: path.to_owned(), what };
         let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
-            array.set_states(&entry.state);
+            array.set_member_states(&entry.state);
         }
-        if let Some((index, bytes)) = ledger::noted(&note)
+        if let Some((index, bytes)) = ledger::decode_note(&note)
             && let Some(array) = self.arrays.get_mut(index)
         {
-            let repaired = array.settle(&mut self.stores, bytes);
-            repaired.map_err(|why| ContentError::Begin { array: system.arrays[index].name.clone(), why })?;
+            let repaired = array.settle_interrupted_write(&mut self.stores, bytes);
+            repaired.map_err(|why| ContentError::InitialState { array: system.arrays[index].name.clone(), why })?;
         }
         Ok(())
     }
 
     /// Writes the note of the write in progress, in a file with arrays.
-    fn note(&self, note: &[u8]) -> io::Result<()> {
+    fn write_note(&self, note: &[u8]) -> io::Result<()> {
         match &self.stores {
-            Stores::File(file) if self.ledger > 0 => file.write_ledger(0, note),
+            Stores::File(file) if self.ledger_bytes > 0 => file.write_ledger(0, note),
             _ => Ok(()),
         }
     }
 
     /// Writes the arrays' state to a file; atomically if `whole` is set, for states that must never
     /// be half written.
-    fn keep(&mut self, whole: bool) -> io::Result<()> {
+    fn save_states(&mut self, whole: bool) -> io::Result<()> {
         let Stores::File(file) = &mut self.stores else { return Ok(()) };
-        if self.ledger == 0 {
+        if self.ledger_bytes == 0 {
             return Ok(());
         }
-        let entry =
-            |(shape, array): (&ArrayShape, &ArrayContent)| LedgerEntry { shape: shape.clone(), state: array.states() };
+        let entry = |(shape, array): (&ArrayShape, &ArrayContent)| LedgerEntry {
+            shape: shape.clone(),
+            state: array.member_states(),
+        };
         let ledger = ArrayLedger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
-        let text = ledger.text(self.ledger - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
+        let text = ledger.to_padded_json(self.ledger_bytes - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
         match whole {
             true => file.write_ledger_whole(NOTE_BYTES, &text),
             false => file.write_ledger(NOTE_BYTES, &text),
@@ -190,10 +192,10 @@ impl Content {
     }
 
     /// Returns the size of an array or a drive, bytes; 0 if it cannot be used by itself.
-    pub fn bytes(&self, target: WorkloadTarget) -> u64 {
+    pub fn target_bytes(&self, target: WorkloadTarget) -> u64 {
         match target {
             WorkloadTarget::Drive(drive) => self.drives.get(drive as usize).copied().flatten().unwrap_or(0),
-            WorkloadTarget::Array(array) => self.arrays.get(array).map_or(0, ArrayContent::bytes),
+            WorkloadTarget::Array(array) => self.arrays.get(array).map_or(0, ArrayContent::user_bytes),
         }
     }
 
@@ -204,7 +206,7 @@ impl Content {
 
     /// Reads bytes.
     #[inline]
-    pub fn read(&mut self, target: WorkloadTarget, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
+    pub fn read(&mut self, target: WorkloadTarget, from: u64, into: &mut [u8]) -> Result<(), AccessError> {
         self.read_avoiding(target, from, into, MemberSet::NONE)
     }
 
@@ -217,8 +219,8 @@ impl Content {
         from: u64,
         into: &mut [u8],
         avoid: MemberSet,
-    ) -> Result<(), Trouble> {
-        self.check(target, from, into.len() as u64)?;
+    ) -> Result<(), AccessError> {
+        self.check_range(target, from, into.len() as u64)?;
         match target {
             WorkloadTarget::Drive(drive) => self.stores.read(drive as usize, from, into),
             WorkloadTarget::Array(array) => self.arrays[array].read(&self.stores, from, into, avoid),
@@ -228,48 +230,48 @@ impl Content {
     /// Writes bytes. After an error, each byte of the range is either old or new, and copies and
     /// parities agree with what is there.
     #[inline]
-    pub fn write(&mut self, target: WorkloadTarget, from: u64, data: &[u8]) -> Result<(), Trouble> {
-        self.put(target, from, WriteSource::Data(data))
+    pub fn write(&mut self, target: WorkloadTarget, from: u64, data: &[u8]) -> Result<(), AccessError> {
+        self.write_source(target, from, WriteSource::Data(data))
     }
 
     /// Writes zeros, and allocates space for them in a file, so that they can be overwritten later.
     /// In memory they need none.
-    pub fn zero(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::Keep))
+    pub fn write_zeros(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), AccessError> {
+        self.write_source(target, from, WriteSource::Zeros(bytes, ZeroPolicy::Allocate))
     }
 
     /// Trims a range: it reads as zeros, and its space is deallocated.
-    pub fn trim(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
-        self.put(target, from, WriteSource::Zeros(bytes, ZeroPolicy::GiveBack))
+    pub fn trim(&mut self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), AccessError> {
+        self.write_source(target, from, WriteSource::Zeros(bytes, ZeroPolicy::Deallocate))
     }
 
-    fn put(&mut self, target: WorkloadTarget, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
-        self.check(target, from, source.bytes())?;
+    fn write_source(&mut self, target: WorkloadTarget, from: u64, source: WriteSource<'_>) -> Result<(), AccessError> {
+        self.check_range(target, from, source.byte_count())?;
         match (target, source) {
-            (WorkloadTarget::Array(array), _) => self.put_array(array, from, source),
+            (WorkloadTarget::Array(array), _) => self.write_array(array, from, source),
             (WorkloadTarget::Drive(drive), WriteSource::Data(data)) => {
                 Ok(self.stores.write(drive as usize, from, data)?)
             }
             (WorkloadTarget::Drive(drive), WriteSource::Zeros(bytes, policy)) => {
-                self.stores.zero(drive as usize, from, bytes, policy)
+                self.stores.write_zeros(drive as usize, from, bytes, policy)
             }
         }
     }
 
-    fn put_array(&mut self, index: usize, from: u64, source: WriteSource<'_>) -> Result<(), Trouble> {
+    fn write_array(&mut self, index: usize, from: u64, source: WriteSource<'_>) -> Result<(), AccessError> {
         // with a member lost, parities and data are journaled row by row: nothing must be repaired
-        let promised = self.arrays[index].promises();
+        let promised = self.arrays[index].journals_writes();
         if !promised {
-            self.note(&ledger::note(index, from..from + source.bytes()))?;
+            self.write_note(&ledger::encode_note(index, from..from + source.byte_count()))?;
         }
         let array = &mut self.arrays[index];
         let written = array.write(&mut self.stores, from, source);
-        let well = array.is_well();
+        let well = array.has_all_members_good();
         if written.is_err() {
-            self.keep(true)?;
+            self.save_states(true)?;
         }
         if !well && !promised {
-            self.note(&[0; 32])?;
+            self.write_note(&[0; 32])?;
         }
         written
     }
@@ -277,105 +279,105 @@ impl Content {
     /// Returns the extent that begins at `from`, at most `bytes` long: a hole if nothing is
     /// allocated and zeros are read. It may end before another kind begins; it has at least one
     /// byte if `bytes` is not 0.
-    pub fn holes(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
-        self.check(target, from, bytes)?;
+    pub fn extent_at(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<ContentExtent, AccessError> {
+        self.check_range(target, from, bytes)?;
         match target {
-            WorkloadTarget::Drive(drive) => self.stores.extent(drive as usize, from, bytes),
-            WorkloadTarget::Array(array) => self.arrays[array].extent(&self.stores, from, bytes),
+            WorkloadTarget::Drive(drive) => self.stores.extent_at(drive as usize, from, bytes),
+            WorkloadTarget::Array(array) => self.arrays[array].extent_at(&self.stores, from, bytes),
         }
     }
 
     /// Returns a handle to flush the backing file.
-    pub fn sync(&self) -> Sync {
-        Sync { file: self.stores.file(), error: Arc::clone(&self.sync_error) }
+    pub fn flush_handle(&self) -> FlushHandle {
+        FlushHandle { file: self.stores.file_handle(), error: Arc::clone(&self.sync_error) }
     }
 
     /// Fails a member of an array: its bytes are lost. In a mirror of stripe sets its whole set is
     /// out of service.
-    pub fn fail(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
-        let members = self.array(array)?.0.with(member)?;
-        self.array(array)?.0.fail(members);
+    pub fn fail_member(&mut self, array: usize, member: u16) -> Result<(), AccessError> {
+        let members = self.array_and_stores(array)?.0.affected_members(member)?;
+        self.array_and_stores(array)?.0.fail_members(members);
         self.drop_bytes(array, members)
     }
 
     /// Replaces a member by an empty drive, to be rebuilt by [`Content::rebuild_up_to`]; a good
     /// member fails by that. [`AccessError::LostData`] if nothing can be rebuilt.
-    pub fn replace(&mut self, array: usize, member: u16) -> Result<(), Trouble> {
-        let members = self.array(array)?.0.with(member)?;
-        self.array(array)?.0.replace(members)?;
+    pub fn replace_member(&mut self, array: usize, member: u16) -> Result<(), AccessError> {
+        let members = self.array_and_stores(array)?.0.affected_members(member)?;
+        self.array_and_stores(array)?.0.replace_members(members)?;
         self.drop_bytes(array, members)
     }
 
     /// Records first that the members' bytes are lost, so that they never count as good, then drops
     /// them.
-    fn drop_bytes(&mut self, array: usize, members: MemberSet) -> Result<(), Trouble> {
+    fn drop_bytes(&mut self, array: usize, members: MemberSet) -> Result<(), AccessError> {
         // the last write is complete: it tears no row
-        self.note(&[0; 32])?;
-        self.keep(true)?;
-        let (array, stores) = self.array(array)?;
-        array.clear(stores, members)
+        self.write_note(&[0; 32])?;
+        self.save_states(true)?;
+        let (array, stores) = self.array_and_stores(array)?;
+        array.clear_members(stores, members)
     }
 
     /// Rebuilds the replaced members up to a block (of 512 bytes) of theirs. Call it in small
     /// steps; rebuilt parts are not rebuilt again, even if the number is smaller than before. After
     /// an error (a full disk, lost data) the rebuild keeps its progress.
-    pub fn rebuilt(&mut self, array: usize, good_below: u64) -> Result<(), Trouble> {
-        let (content, stores) = self.array(array)?;
-        let result = content.rebuilt(stores, good_below);
-        self.keep(true)?;
+    pub fn rebuild_up_to(&mut self, array: usize, good_below: u64) -> Result<(), AccessError> {
+        let (content, stores) = self.array_and_stores(array)?;
+        let result = content.rebuild_up_to(stores, good_below);
+        self.save_states(true)?;
         result
     }
 
     /// Rebuilds the rest; the members are good then.
-    pub fn finish_rebuild(&mut self, array: usize) -> Result<(), Trouble> {
-        let (content, stores) = self.array(array)?;
+    pub fn finish_rebuild(&mut self, array: usize) -> Result<(), AccessError> {
+        let (content, stores) = self.array_and_stores(array)?;
         let result = content.finish_rebuild(stores);
         // this also clears the journal: nothing is journaled from now on
-        self.keep(true)?;
+        self.save_states(true)?;
         result
     }
 
     /// Returns the members of an array that are not completely good, and those of them that are
     /// being rebuilt.
-    pub fn state(&self, array: usize) -> Option<(MemberSet, MemberSet)> {
-        self.arrays.get(array).map(|array| (array.failed(), array.rebuilding()))
+    pub fn member_state(&self, array: usize) -> Option<(MemberSet, MemberSet)> {
+        self.arrays.get(array).map(|array| (array.failed_members(), array.rebuilding_members()))
     }
 
     /// Reads the whole array and compares parities with data and copies with one another; returns
     /// how many ranges (of up to 64 KiB of a member) disagree. It blocks until it is done.
-    pub fn scrub(&mut self, array: usize) -> Result<u64, Trouble> {
-        let (array, stores) = self.array(array)?;
-        array.scrub(stores)
+    pub fn scrub_array(&mut self, array: usize) -> Result<u64, AccessError> {
+        let (array, stores) = self.array_and_stores(array)?;
+        array.scrub_array(stores)
     }
 
-    fn array(&mut self, index: usize) -> Result<(&mut ArrayContent, &mut Stores), Trouble> {
-        let array = self.arrays.get_mut(index).ok_or(Trouble::NoSuchTarget)?;
+    fn array_and_stores(&mut self, index: usize) -> Result<(&mut ArrayContent, &mut Stores), AccessError> {
+        let array = self.arrays.get_mut(index).ok_or(AccessError::NoSuchTarget)?;
         Ok((array, &mut self.stores))
     }
 
     #[inline]
-    fn check(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), Trouble> {
-        let all = self.bytes(target);
+    fn check_range(&self, target: WorkloadTarget, from: u64, bytes: u64) -> Result<(), AccessError> {
+        let all = self.target_bytes(target);
         match from.checked_add(bytes) {
             Some(to) if to <= all && all > 0 => Ok(()),
-            _ if all == 0 => Err(Trouble::NoSuchTarget),
-            to => Err(Trouble::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: all }),
+            _ if all == 0 => Err(AccessError::NoSuchTarget),
+            to => Err(AccessError::OutOfRange { from, to: to.unwrap_or(u64::MAX), bytes: all }),
         }
     }
 }
 
 /// Checks whether a text is a valid ledger of a backing file for these sets.
 pub fn check_ledger(text: &[u8], sets: &[ArraySpec]) -> Result<(), String> {
-    ArrayLedger::read(text, &sets.iter().map(ArrayShape::of).collect::<Vec<_>>()).map(|_| ())
+    ArrayLedger::read(text, &sets.iter().map(ArrayShape::from_set).collect::<Vec<_>>()).map(|_| ())
 }
 
 /// Returns the size of an array or a drive of a system, bytes.
 ///
 /// # Errors
 /// With an array that is invalid.
-pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentError> {
+pub fn target_bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentError> {
     match target {
-        WorkloadTarget::Drive(drive) => Ok(bytes_of(system, drive)),
+        WorkloadTarget::Drive(drive) => Ok(drive_bytes(system, drive)),
         WorkloadTarget::Array(index) => system.arrays.get(index).map_or(Ok(0), |set| {
             let array =
                 system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
@@ -384,12 +386,12 @@ pub fn bytes(system: &System, target: WorkloadTarget) -> Result<u64, ContentErro
     }
 }
 
-fn bytes_of(system: &System, drive: u32) -> u64 {
+fn drive_bytes(system: &System, drive: u32) -> u64 {
     system.drive_blocks(drive).unwrap_or(0).saturating_mul(BLOCK_BYTES)
 }
 
 /// Creates an array on its drives, which nothing else may use.
-fn array(
+fn build_array(
     system: &System,
     set: &ArraySpec,
     sizes: &[u64],
@@ -397,7 +399,7 @@ fn array(
 ) -> Result<ArrayContent, ContentError> {
     let array = system.array_geometry(set).map_err(|why| ContentError::Array { array: set.name.clone(), why })?;
     for drive in &set.members {
-        take(system, set, *drive, drives)?;
+        claim_drive(system, set, *drive, drives)?;
     }
     let stores: Vec<usize> = set.members.iter().map(|drive| *drive as usize).collect();
     let max_blocks = match set.level {
@@ -409,7 +411,7 @@ fn array(
 }
 
 /// Claims a drive for a set.
-fn take(system: &System, set: &ArraySpec, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
+fn claim_drive(system: &System, set: &ArraySpec, drive: u32, drives: &mut [Option<u64>]) -> Result<(), ContentError> {
     let claimed = drives.get_mut(drive as usize).and_then(Option::take);
     let shared = || ContentError::Shared { drive: system.drive_name(drive), array: set.name.clone() };
     claimed.map(|_| ()).ok_or_else(shared)
@@ -420,16 +422,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn after_a_flush_that_failed_none_is_good() {
+    fn after_a_failed_flush_none_succeeds() {
         for (number, told) in [(Some(28), 28), (Some(5), 5), (None, 5)] {
             let error = Arc::default();
-            let [here, there] = [(); 2].map(|()| Sync { file: None, error: Arc::clone(&error) });
-            assert!(here.once(|| Ok(())).is_ok() && there.once(|| Ok(())).is_ok());
+            let [here, there] = [(); 2].map(|()| FlushHandle { file: None, error: Arc::clone(&error) });
+            assert!(here.sync_once(|| Ok(())).is_ok() && there.sync_once(|| Ok(())).is_ok());
             let fails = || Err(number.map_or(io::ErrorKind::Other.into(), io::Error::from_raw_os_error));
-            assert!(here.once(fails).is_err());
+            assert!(here.sync_once(fails).is_err());
             // also the last flush, which the server makes by another handle
             for sync in [&here, &there] {
-                let error = sync.once(|| Ok(())).expect_err("the data that failed are lost");
+                let error = sync.sync_once(|| Ok(())).expect_err("the data that failed are lost");
                 assert_eq!(error.raw_os_error(), Some(told));
             }
         }

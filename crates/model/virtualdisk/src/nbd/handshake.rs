@@ -1,11 +1,11 @@
 //! Server side of the negotiation, from the greeting to the choice of an export.
 
 use super::wire::{self, TransmissionFlags, answer, info, option};
-use super::{Exports, MessageRest, ProtocolError};
+use super::{Exports, MessageReader, ProtocolError};
 
 /// Largest amount of unread replies, bytes: no further option is processed until the client has
 /// read them.
-const MOST_UNREAD: usize = 256 << 10;
+const MAX_UNREAD_BYTES: usize = 256 << 10;
 
 /// An export as a server offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,14 +20,14 @@ pub struct NbdExport {
     /// negotiated.
     pub flags: TransmissionFlags,
     /// Smallest block: requests are multiples of this, bytes; a power of two up to 65,536.
-    pub minimum: u32,
+    pub min_block_bytes: u32,
     /// Unaligned requests are executed all the same, because not all clients honor the smallest
     /// block.
-    pub any: bool,
+    pub allows_unaligned: bool,
     /// Preferred block: requests should be multiples of this, bytes; a power of two from 512 on.
-    pub preferred: u32,
+    pub preferred_block_bytes: u32,
     /// Largest read or write, bytes.
-    pub largest: u32,
+    pub max_request_bytes: u32,
     /// Clients can select `base:allocation`.
     pub block_status: bool,
 }
@@ -44,10 +44,10 @@ impl NbdExport {
             description: String::new(),
             bytes,
             flags: flags.into_iter().fold(Flag::HAS_FLAGS, Flag::with),
-            minimum: 1,
-            any: false,
-            preferred: 4096,
-            largest: wire::DEFAULT_LARGEST,
+            min_block_bytes: 1,
+            allows_unaligned: false,
+            preferred_block_bytes: 4096,
+            max_request_bytes: wire::DEFAULT_MAX_REQUEST_BYTES,
             block_status: true,
         }
     }
@@ -131,7 +131,7 @@ impl Handshake {
 
     /// Processes input from the client. Replies are appended to `output`, at most about 256 KiB
     /// before the server has to send them.
-    pub fn feed(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> HandshakeProgress {
+    pub fn process_input(&mut self, exports: &Exports, input: &[u8], output: &mut Vec<u8>) -> HandshakeProgress {
         let mut consumed = 0;
         loop {
             let rest = &input[consumed..];
@@ -145,8 +145,8 @@ impl Handshake {
                     self.skip -= taken;
                     Ok((taken > 0).then_some((taken, OptionOutcome::Next)))
                 }
-                HandshakeStep::Options if output.len() > MOST_UNREAD => Ok(None),
-                HandshakeStep::Options => self.option(exports, rest, output),
+                HandshakeStep::Options if output.len() > MAX_UNREAD_BYTES => Ok(None),
+                HandshakeStep::Options => self.process_option(exports, rest, output),
             };
             let state = match taken {
                 Ok(None) => HandshakeState::More,
@@ -154,7 +154,7 @@ impl Handshake {
                     consumed += bytes;
                     match outcome {
                         OptionOutcome::Next => continue,
-                        OptionOutcome::Ready(export) => HandshakeState::Ready(self.session(export)),
+                        OptionOutcome::Ready(export) => HandshakeState::Ready(self.make_session(export)),
                         OptionOutcome::Close(why) => HandshakeState::Close(why),
                     }
                 }
@@ -167,12 +167,12 @@ impl Handshake {
         }
     }
 
-    fn session(&self, export: usize) -> NbdSession {
+    fn make_session(&self, export: usize) -> NbdSession {
         NbdSession { export, structured: self.structured, block_status: self.context == Some(export) }
     }
 
     fn client_flags(&mut self, input: &[u8]) -> Result<Option<(usize, OptionOutcome)>, ProtocolError> {
-        let Some(flags) = MessageRest(input).u32() else { return Ok(None) };
+        let Some(flags) = MessageReader(input).u32() else { return Ok(None) };
         // a client without the first flag is answered all the same: it sends no options
         if flags & !u32::from(wire::FIXED_NEWSTYLE | wire::NO_ZEROES) != 0 {
             return Err(ProtocolError::ClientFlags(flags));
@@ -183,7 +183,7 @@ impl Handshake {
     }
 
     /// Processes one option if all of it has arrived.
-    fn option(
+    fn process_option(
         &mut self,
         exports: &Exports,
         input: &[u8],
@@ -197,9 +197,9 @@ impl Handshake {
             let found = seen.iter().fold(0, |found, byte| found << 8 | u64::from(*byte));
             return Err(ProtocolError::OptionMagic { found });
         }
-        let mut rest = MessageRest(input);
+        let mut rest = MessageReader(input);
         let (Some(_), Some(option), Some(length)) = (rest.u64(), rest.u32(), rest.u32()) else { return Ok(None) };
-        if length > wire::LONGEST_OPTION {
+        if length > wire::MAX_OPTION_BYTES {
             if option == option::EXPORT_NAME {
                 return Err(ProtocolError::UnknownExport(format!("a name of {length} bytes")));
             }
@@ -207,40 +207,50 @@ impl Handshake {
             if option == option::SET_META_CONTEXT {
                 self.context = None;
             }
-            let outcome = if option == option::ABORT { aborted(output) } else { OptionOutcome::Next };
+            let outcome = if option == option::ABORT { answer_abort(output) } else { OptionOutcome::Next };
             if matches!(outcome, OptionOutcome::Next) {
-                let message = format!("the option has {length} bytes; the limit is {}", wire::LONGEST_OPTION);
-                refuse(output, option, answer::TOO_BIG, &message);
+                let message = format!("the option has {length} bytes; the limit is {}", wire::MAX_OPTION_BYTES);
+                refuse_option(output, option, answer::TOO_BIG, &message);
             }
             return Ok(Some((16, outcome)));
         }
-        let Some(data) = rest.take(length as usize) else { return Ok(None) };
-        Ok(Some((16 + data.len(), self.answer(exports, option, data, output))))
+        let Some(data) = rest.take_bytes(length as usize) else { return Ok(None) };
+        Ok(Some((16 + data.len(), self.answer_option(exports, option, data, output))))
     }
 
-    fn answer(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
+    fn answer_option(
+        &mut self,
+        exports: &Exports,
+        option_code: u32,
+        data: &[u8],
+        output: &mut Vec<u8>,
+    ) -> OptionOutcome {
         match option_code {
-            option::EXPORT_NAME => return self.export_name(exports, data, output),
-            option::ABORT => return aborted(output),
-            option::LIST if data.is_empty() => list(exports, output),
+            option::EXPORT_NAME => return self.answer_export_name(exports, data, output),
+            option::ABORT => return answer_abort(output),
+            option::LIST if data.is_empty() => answer_list(exports, output),
             option::STRUCTURED_REPLY if data.is_empty() => {
                 self.structured = true;
-                reply(output, option_code, answer::ACK, &[]);
+                append_reply(output, option_code, answer::ACK, &[]);
             }
             option::LIST | option::STRUCTURED_REPLY | option::STARTTLS if !data.is_empty() => {
-                refuse(output, option_code, answer::INVALID, "this option takes no data");
+                refuse_option(output, option_code, answer::INVALID, "this option takes no data");
             }
-            option::STARTTLS => refuse(output, option_code, answer::POLICY, "no TLS; use the Unix socket or a tunnel"),
-            option::INFO | option::GO => return self.go(exports, option_code, data, output),
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(exports, option_code, data, output),
-            _ => refuse(output, option_code, answer::UNSUPPORTED, "the option is not supported"),
+            option::STARTTLS => {
+                refuse_option(output, option_code, answer::POLICY, "no TLS; use the Unix socket or a tunnel")
+            }
+            option::INFO | option::GO => return self.answer_go(exports, option_code, data, output),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.answer_contexts(exports, option_code, data, output)
+            }
+            _ => refuse_option(output, option_code, answer::UNSUPPORTED, "the option is not supported"),
         }
         OptionOutcome::Next
     }
 
-    fn export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
-        let Some((index, export)) = found(exports, name) else {
-            let name = String::from_utf8_lossy(&name[..name.len().min(wire::LONGEST_STRING)]).into_owned();
+    fn answer_export_name(&self, exports: &Exports, name: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
+        let Some((index, export)) = find_export(exports, name) else {
+            let name = String::from_utf8_lossy(&name[..name.len().min(wire::MAX_STRING_BYTES)]).into_owned();
             return OptionOutcome::Close(ProtocolError::UnknownExport(name));
         };
         output.extend_from_slice(&export.bytes.to_be_bytes());
@@ -251,118 +261,126 @@ impl Handshake {
         OptionOutcome::Ready(index)
     }
 
-    fn go(&self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
-        let Some((name, wanted)) = wanted(data) else {
-            refuse(output, option_code, answer::INVALID, "lengths in this option do not match its own");
+    fn answer_go(&self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) -> OptionOutcome {
+        let Some((name, wanted)) = parse_go_request(data) else {
+            refuse_option(output, option_code, answer::INVALID, "lengths in this option do not match its own");
             return OptionOutcome::Next;
         };
-        let Some((index, export)) = found(exports, name) else {
-            unknown(exports, option_code, name, output);
+        let Some((index, export)) = find_export(exports, name) else {
+            refuse_unknown_export(exports, option_code, name, output);
             return OptionOutcome::Next;
         };
         let wants = |what: u16| wanted.chunks_exact(2).any(|info| info == what.to_be_bytes());
         let flags = export.flags_for(self.structured).0;
-        information(output, option_code, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
+        send_information(output, option_code, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
         if wants(info::NAME) {
-            information(output, option_code, info::NAME, &[short(&export.name).as_bytes()]);
+            send_information(output, option_code, info::NAME, &[truncate_string(&export.name).as_bytes()]);
         }
         if wants(info::DESCRIPTION) {
-            information(output, option_code, info::DESCRIPTION, &[short(&export.description).as_bytes()]);
+            send_information(
+                output,
+                option_code,
+                info::DESCRIPTION,
+                &[truncate_string(&export.description).as_bytes()],
+            );
         }
         if wants(info::BLOCK_SIZE) {
-            let sizes = [export.minimum, export.preferred, export.largest].map(u32::to_be_bytes);
-            information(output, option_code, info::BLOCK_SIZE, &[sizes.as_flattened()]);
+            let sizes =
+                [export.min_block_bytes, export.preferred_block_bytes, export.max_request_bytes].map(u32::to_be_bytes);
+            send_information(output, option_code, info::BLOCK_SIZE, &[sizes.as_flattened()]);
         }
-        reply(output, option_code, answer::ACK, &[]);
+        append_reply(output, option_code, answer::ACK, &[]);
         if option_code == option::GO { OptionOutcome::Ready(index) } else { OptionOutcome::Next }
     }
 
-    fn contexts(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) {
+    fn answer_contexts(&mut self, exports: &Exports, option_code: u32, data: &[u8], output: &mut Vec<u8>) {
         let set = option_code == option::SET_META_CONTEXT;
         if set {
             // an earlier selection is dropped even if this one fails
             self.context = None;
         }
         if !self.structured {
-            return refuse(output, option_code, answer::INVALID, "negotiate structured replies first");
+            return refuse_option(output, option_code, answer::INVALID, "negotiate structured replies first");
         }
-        let Some((name, count, meant)) = queries(data, set) else {
-            return refuse(output, option_code, answer::INVALID, "lengths in this option do not match its own");
+        let Some((name, count, meant)) = parse_context_queries(data, set) else {
+            return refuse_option(output, option_code, answer::INVALID, "lengths in this option do not match its own");
         };
-        let Some((index, export)) = found(exports, name) else { return unknown(exports, option_code, name, output) };
+        let Some((index, export)) = find_export(exports, name) else {
+            return refuse_unknown_export(exports, option_code, name, output);
+        };
         if export.block_status && (meant || count == 0 && !set) {
             let id = if set { wire::ALLOCATION_CONTEXT } else { 0 };
-            reply(output, option_code, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
+            append_reply(output, option_code, answer::META_CONTEXT, &[&id.to_be_bytes(), wire::ALLOCATION.as_bytes()]);
             self.context = if set { Some(index) } else { self.context };
         }
-        reply(output, option_code, answer::ACK, &[]);
+        append_reply(output, option_code, answer::ACK, &[]);
     }
 }
 
-fn found<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a NbdExport)> {
-    let index = exports.find(name)?;
+fn find_export<'a>(exports: &'a Exports, name: &[u8]) -> Option<(usize, &'a NbdExport)> {
+    let index = exports.find_by_name(name)?;
     Some((index, exports.list.get(index)?))
 }
 
 /// Splits the data of INFO and GO into the export's name and the list of requested information, two
 /// bytes each.
-fn wanted(data: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut rest = MessageRest(data);
-    let name = rest.string()?;
+fn parse_go_request(data: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut rest = MessageReader(data);
+    let name = rest.take_string()?;
     let count = rest.u16()?;
     (rest.0.len() == 2 * usize::from(count)).then_some((name, rest.0))
 }
 
 /// Parses the export, the number of queries, and whether one of them means `base:allocation`.
-fn queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
-    let mut rest = MessageRest(data);
-    let (name, count) = (rest.string()?, rest.u32()?);
+fn parse_context_queries(data: &[u8], set: bool) -> Option<(&[u8], u32, bool)> {
+    let mut rest = MessageReader(data);
+    let (name, count) = (rest.take_string()?, rest.u32()?);
     let mut meant = false;
     // each query takes at least four bytes, so a count that is too large ends with the data
     for _ in 0..count {
-        let query = rest.string()?;
+        let query = rest.take_string()?;
         meant |= query == wire::ALLOCATION.as_bytes() || (!set && query == b"base:");
     }
     rest.0.is_empty().then_some((name, count, meant))
 }
 
-fn list(exports: &Exports, output: &mut Vec<u8>) {
+fn answer_list(exports: &Exports, output: &mut Vec<u8>) {
     for export in &exports.list {
-        let (name, about) = (short(&export.name), short(&export.description));
+        let (name, about) = (truncate_string(&export.name), truncate_string(&export.description));
         let length = (name.len() as u32).to_be_bytes();
-        reply(output, option::LIST, answer::SERVER, &[&length, name.as_bytes(), about.as_bytes()]);
+        append_reply(output, option::LIST, answer::SERVER, &[&length, name.as_bytes(), about.as_bytes()]);
     }
-    reply(output, option::LIST, answer::ACK, &[]);
+    append_reply(output, option::LIST, answer::ACK, &[]);
 }
 
-fn aborted(output: &mut Vec<u8>) -> OptionOutcome {
-    reply(output, option::ABORT, answer::ACK, &[]);
+fn answer_abort(output: &mut Vec<u8>) -> OptionOutcome {
+    append_reply(output, option::ABORT, answer::ACK, &[]);
     OptionOutcome::Close(ProtocolError::Aborted)
 }
 
-fn unknown(exports: &Exports, option_code: u32, name: &[u8], output: &mut Vec<u8>) {
+fn refuse_unknown_export(exports: &Exports, option_code: u32, name: &[u8], output: &mut Vec<u8>) {
     let name = String::from_utf8_lossy(&name[..name.len().min(64)]).into_owned();
     let mut message = format!("no export {name:?} here; available:");
     for export in exports.list.iter().take(20) {
         message += &format!(" {}", export.name);
     }
-    refuse(output, option_code, answer::UNKNOWN, &message);
+    refuse_option(output, option_code, answer::UNKNOWN, &message);
 }
 
-fn information(output: &mut Vec<u8>, option_code: u32, what: u16, parts: &[&[u8]]) {
+fn send_information(output: &mut Vec<u8>, option_code: u32, what: u16, parts: &[&[u8]]) {
     let what = what.to_be_bytes();
     let mut all: [&[u8]; 3] = [&what, &[], &[]];
     for (to, part) in all[1..].iter_mut().zip(parts) {
         *to = part;
     }
-    reply(output, option_code, answer::INFO, &all);
+    append_reply(output, option_code, answer::INFO, &all);
 }
 
-fn refuse(output: &mut Vec<u8>, option_code: u32, error: u32, message: &str) {
-    reply(output, option_code, error, &[short(message).as_bytes()]);
+fn refuse_option(output: &mut Vec<u8>, option_code: u32, error: u32, message: &str) {
+    append_reply(output, option_code, error, &[truncate_string(message).as_bytes()]);
 }
 
-fn reply(output: &mut Vec<u8>, option_code: u32, kind: u32, parts: &[&[u8]]) {
+fn append_reply(output: &mut Vec<u8>, option_code: u32, kind: u32, parts: &[&[u8]]) {
     // at most two strings of 4 KiB and a few numbers
     let length = parts.iter().map(|part| part.len()).sum::<usize>() as u32;
     output.extend_from_slice(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
@@ -373,8 +391,8 @@ fn reply(output: &mut Vec<u8>, option_code: u32, kind: u32, parts: &[&[u8]]) {
 }
 
 /// Cuts a string to the longest one that the protocol allows.
-pub(super) fn short(text: &str) -> &str {
-    let mut end = text.len().min(wire::LONGEST_STRING);
+pub(super) fn truncate_string(text: &str) -> &str {
+    let mut end = text.len().min(wire::MAX_STRING_BYTES);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -66,7 +66,7 @@ pub struct Exports {
 impl Exports {
     /// Returns the index of the export that a client means by `name`.
     #[must_use]
-    pub fn find(&self, name: &[u8]) -> Option<usize> {
+    pub fn find_by_name(&self, name: &[u8]) -> Option<usize> {
         let named = self.list.iter().position(|export| export.name.as_bytes() == name);
         if name.is_empty() { named.or(self.default.filter(|index| *index < self.list.len())) } else { named }
     }
@@ -74,10 +74,10 @@ impl Exports {
 
 /// Unread rest of a message that is decoded field by field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct MessageRest<'a>(pub &'a [u8]);
+pub(crate) struct MessageReader<'a>(pub &'a [u8]);
 
-impl<'a> MessageRest<'a> {
-    pub(crate) fn take(&mut self, bytes: usize) -> Option<&'a [u8]> {
+impl<'a> MessageReader<'a> {
+    pub(crate) fn take_bytes(&mut self, bytes: usize) -> Option<&'a [u8]> {
         let (head, tail) = self.0.split_at_checked(bytes)?;
         self.0 = tail;
         Some(head)
@@ -102,8 +102,8 @@ impl<'a> MessageRest<'a> {
     }
 
     /// Takes a string that is preceded by its length in 32 bits.
-    pub(crate) fn string(&mut self) -> Option<&'a [u8]> {
+    pub(crate) fn take_string(&mut self) -> Option<&'a [u8]> {
         let bytes = self.u32()?;
-        self.take(usize::try_from(bytes).ok()?)
+        self.take_bytes(usize::try_from(bytes).ok()?)
     }
 }

@@ -6,7 +6,7 @@ use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 
 /// Largest data of a refused write that is read and discarded, bytes; above it the connection is
 /// closed.
-pub const MOST_SKIPPED: u32 = 64 << 20;
+pub const MAX_SKIPPED_BYTES: u32 = 64 << 20;
 
 /// Header of a request, as it was received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub struct NbdRequest {
 impl NbdRequest {
     /// Returns the number of data bytes that follow the header.
     #[must_use]
-    pub const fn payload(&self) -> u32 {
+    pub const fn payload_bytes(&self) -> u32 {
         if matches!(self.command, NbdCommand::Write) { self.length } else { 0 }
     }
 
     /// Encodes the header for sending.
     #[must_use]
-    pub fn head(&self) -> [u8; wire::REQUEST_BYTES] {
+    pub fn encode_header(&self) -> [u8; wire::REQUEST_BYTES] {
         let mut head = [0; wire::REQUEST_BYTES];
         head[..4].copy_from_slice(&wire::REQUEST_MAGIC.to_be_bytes());
         head[4..6].copy_from_slice(&self.flags.0.to_be_bytes());
@@ -71,7 +71,7 @@ pub fn parse(input: &[u8]) -> RequestParse {
     let [k0, k1, k2, k3, k4, k5, k6, k7, o0, o1, o2, o3, o4, o5, o6, o7, l0, l1, l2, l3] = rest;
     RequestParse::Request(NbdRequest {
         flags: CommandFlags(u16::from_be_bytes([f0, f1])),
-        command: NbdCommand::of(u16::from_be_bytes([c0, c1])),
+        command: NbdCommand::from_code(u16::from_be_bytes([c0, c1])),
         cookie: u64::from_be_bytes([k0, k1, k2, k3, k4, k5, k6, k7]),
         offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
         length: u32::from_be_bytes([l0, l1, l2, l3]),
@@ -83,7 +83,7 @@ pub fn parse(input: &[u8]) -> RequestParse {
 pub enum RequestCheck {
     /// It lies within the export and may be executed.
     Do,
-    /// It is answered with this error. The connection continues after [`NbdRequest::payload`]
+    /// It is answered with this error. The connection continues after [`NbdRequest::payload_bytes`]
     /// bytes, which are read and discarded.
     Refuse(ErrorCode, &'static str),
     /// Requests in flight are answered; then the connection is closed.
@@ -94,23 +94,24 @@ pub enum RequestCheck {
 
 /// Checks a request against the export and the session.
 #[must_use]
-pub fn check(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestCheck {
-    if request.payload() > MOST_SKIPPED && request.payload() > export.largest {
-        return RequestCheck::Close(ProtocolError::Flood { length: request.length, most: MOST_SKIPPED });
+pub fn check_request(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestCheck {
+    if request.payload_bytes() > MAX_SKIPPED_BYTES && request.payload_bytes() > export.max_request_bytes {
+        return RequestCheck::Close(ProtocolError::Flood { length: request.length, most: MAX_SKIPPED_BYTES });
     }
     if request.command == NbdCommand::Disconnect {
         return RequestCheck::Disconnect;
     }
     let flags = export.flags_for(session.structured);
-    let refused =
-        known(request, flags, session).or_else(|| place(request, export)).or_else(|| length(request, export, session));
+    let refused = check_command(request, flags, session)
+        .or_else(|| check_range(request, export))
+        .or_else(|| check_length(request, export, session));
     refused.map_or(RequestCheck::Do, |(error, because)| RequestCheck::Refuse(error, because))
 }
 
 type RequestRefusal = Option<(ErrorCode, &'static str)>;
 
 /// Checks that command and flags were offered.
-fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -> RequestRefusal {
+fn check_command(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -> RequestRefusal {
     use TransmissionFlags as Has;
     let (offered, own) = match request.command {
         NbdCommand::Read => (true, if flags.has(Has::DF) { CommandFlags::DF } else { CommandFlags(0) }),
@@ -143,7 +144,7 @@ fn known(request: &NbdRequest, flags: TransmissionFlags, session: &NbdSession) -
 }
 
 /// Checks that the request lies within the export.
-fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
+fn check_range(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
     if request.command == NbdCommand::Flush {
         let placed = request.offset != 0 || request.length != 0;
         return placed.then_some((ErrorCode::Inval, "a flush must have no offset and no length"));
@@ -157,15 +158,16 @@ fn place(request: &NbdRequest, export: &NbdExport) -> RequestRefusal {
         let error = if writes { ErrorCode::Nospc } else { ErrorCode::Inval };
         return Some((error, "beyond the end of the export"));
     }
-    let block = u64::from(export.minimum.max(1));
+    let block = u64::from(export.min_block_bytes.max(1));
     let aligned = request.offset.is_multiple_of(block) && u64::from(request.length).is_multiple_of(block);
-    (!aligned && !export.any).then_some((ErrorCode::Inval, "offset or length is not a multiple of the smallest block"))
+    (!aligned && !export.allows_unaligned)
+        .then_some((ErrorCode::Inval, "offset or length is not a multiple of the smallest block"))
 }
 
 /// Checks that the data is short enough; a request without data may be of any length.
-fn length(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestRefusal {
+fn check_length(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestRefusal {
     let carries = matches!(request.command, NbdCommand::Read | NbdCommand::Write);
-    if !carries || request.length <= export.largest {
+    if !carries || request.length <= export.max_request_bytes {
         return None;
     }
     // the protocol allows this error for reads only with structured replies

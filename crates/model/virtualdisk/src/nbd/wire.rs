@@ -19,19 +19,19 @@ pub const FIXED_NEWSTYLE: u16 = 1;
 pub const NO_ZEROES: u16 = 2;
 
 /// Longest string that the protocol allows, bytes.
-pub const LONGEST_STRING: usize = 4096;
+pub const MAX_STRING_BYTES: usize = 4096;
 /// Longest option that is processed, bytes; longer ones are skipped and refused.
-pub const LONGEST_OPTION: u32 = 64 << 10;
+pub const MAX_OPTION_BYTES: u32 = 64 << 10;
 /// Size of a request's header, bytes.
 pub const REQUEST_BYTES: usize = 28;
 /// Largest payload that both sides accept unless something else was agreed, bytes.
-pub const DEFAULT_LARGEST: u32 = 32 << 20;
+pub const DEFAULT_MAX_REQUEST_BYTES: u32 = 32 << 20;
 /// The id under which the context `base:allocation` is selected; the server's choice.
 pub const ALLOCATION_CONTEXT: u32 = 1;
 /// The one metadata context that the protocol itself defines.
 pub const ALLOCATION: &str = "base:allocation";
 /// Largest number of descriptors in a chunk of block status.
-pub const MOST_EXTENTS: usize = 1 << 20;
+pub const MAX_EXTENTS: usize = 1 << 20;
 
 /// Options of the handshake.
 pub mod option {
@@ -224,7 +224,7 @@ pub enum NbdCommand {
 impl NbdCommand {
     /// Returns the command with a number.
     #[must_use]
-    pub const fn of(code: u16) -> Self {
+    pub const fn from_code(code: u16) -> Self {
         match code {
             0 => Self::Read,
             1 => Self::Write,
@@ -305,7 +305,7 @@ impl ErrorCode {
     /// Returns the error with a number other than 0; numbers that the protocol does not define
     /// count as [`Self::Inval`], as it demands.
     #[must_use]
-    pub const fn of(code: u32) -> Self {
+    pub const fn from_code(code: u32) -> Self {
         match code {
             1 => Self::Perm,
             5 => Self::Io,

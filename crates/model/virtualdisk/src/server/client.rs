@@ -12,20 +12,20 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::engine::{ClientId, DiskEngine, DueReply, ServerRequest};
 use crate::nbd::handshake::{Handshake, HandshakeState, NbdExport, NbdSession};
-use crate::nbd::request::{NbdRequest, RequestCheck, RequestParse, check, parse};
+use crate::nbd::request::{NbdRequest, RequestCheck, RequestParse, check_request, parse};
 use crate::nbd::wire::{CommandFlags, NbdCommand, REQUEST_BYTES};
 use crate::nbd::{Exports, reply};
 
 /// Largest number of unanswered requests of one client; no more are read until some are answered.
-const MOST_OPEN: u32 = 4096;
+const MAX_OPEN_REQUESTS: u32 = 4096;
 /// Replies are built and sent in buffers of this size, bytes. A client that does not read them
 /// holds at most so much memory.
-const ROOM: usize = 256 << 10;
+const SEND_BUFFER_BYTES: usize = 256 << 10;
 /// Reads longer than this, bytes, are answered piece by piece.
-const PIECE: u32 = 128 << 10;
+const READ_PIECE_BYTES: u32 = 128 << 10;
 /// Largest unprocessed input, bytes: more than the longest option. Further input waits until the
 /// client reads its replies.
-const MOST_CARRIED: usize = 128 << 10;
+const MAX_UNUSED_INPUT_BYTES: usize = 128 << 10;
 
 /// Stage of a connection.
 enum ClientStage {
@@ -37,16 +37,16 @@ enum ClientStage {
 
 /// A read that is answered piece by piece.
 struct ReadReply {
-    done: DueReply,
+    due_reply: DueReply,
     /// Bytes that have been sent or queued.
-    gone: u32,
+    sent_bytes: u32,
 }
 
 /// A write whose data is arriving.
 struct PendingWrite {
-    wish: ServerRequest,
+    client_request: ServerRequest,
     /// Bytes received so far.
-    come: u32,
+    received_bytes: u32,
 }
 
 /// A client connection.
@@ -55,20 +55,20 @@ pub struct ServerClient {
     id: ClientId,
     stage: ClientStage,
     /// Input that could not be processed yet: a part of a header.
-    carry: Vec<u8>,
-    receiving: Option<PendingWrite>,
+    unused_input: Vec<u8>,
+    current_write: Option<PendingWrite>,
     /// Output that the kernel did not accept yet.
-    out: Vec<u8>,
-    sent: usize,
-    sending: Option<ReadReply>,
+    output: Vec<u8>,
+    sent_bytes: usize,
+    current_read: Option<ReadReply>,
     /// Replies that are due and wait for buffer space.
-    ready: VecDeque<DueReply>,
+    due_replies: VecDeque<DueReply>,
     /// Number of unanswered requests.
-    open: u32,
-    pub since: Instant,
+    open_requests: u32,
+    pub connected_at: Instant,
     /// Events that the kernel watches for: input, output.
     pub watched: (bool, bool),
-    gone: bool,
+    is_broken: bool,
 }
 
 impl ServerClient {
@@ -80,31 +80,31 @@ impl ServerClient {
             fd,
             id,
             stage,
-            carry: Vec::new(),
-            receiving: None,
-            out,
-            sent: 0,
-            sending: None,
-            ready: VecDeque::new(),
-            open: 0,
-            since: Instant::now(),
+            unused_input: Vec::new(),
+            current_write: None,
+            output: out,
+            sent_bytes: 0,
+            current_read: None,
+            due_replies: VecDeque::new(),
+            open_requests: 0,
+            connected_at: Instant::now(),
             watched: (true, false),
-            gone: false,
+            is_broken: false,
         }
     }
 
     /// Generation of its slot.
-    pub fn turn(&self) -> u32 {
-        self.id.turn
+    pub fn generation(&self) -> u32 {
+        self.id.generation
     }
 
     /// Marks the connection as broken.
-    pub fn drop_it(&mut self) {
-        self.gone = true;
+    pub fn mark_broken(&mut self) {
+        self.is_broken = true;
     }
 
     /// Returns the index of the export that it has opened.
-    pub fn export(&self) -> Option<usize> {
+    pub fn export_index(&self) -> Option<usize> {
         match &self.stage {
             ClientStage::Serving(session) | ClientStage::Leaving(Some(session)) => Some(session.export),
             _ => None,
@@ -117,80 +117,81 @@ impl ServerClient {
     }
 
     /// Returns true when it can be removed.
-    pub fn is_over(&self) -> bool {
-        let answered = self.open == 0 && self.unsent() == 0;
-        self.gone || answered && matches!(self.stage, ClientStage::Leaving(_))
+    pub fn can_be_removed(&self) -> bool {
+        let answered = self.open_requests == 0 && self.unsent_bytes() == 0;
+        self.is_broken || answered && matches!(self.stage, ClientStage::Leaving(_))
     }
 
-    fn unsent(&self) -> usize {
-        self.out.len() - self.sent
+    fn unsent_bytes(&self) -> usize {
+        self.output.len() - self.sent_bytes
     }
 
     /// Returns the events to watch for: input, and space for output.
-    pub fn wants(&self) -> (bool, bool) {
-        let reads =
-            !matches!(self.stage, ClientStage::Leaving(_)) && !self.is_full() && self.carry.len() < MOST_CARRIED;
-        (reads, self.unsent() > 0)
+    pub fn wanted_events(&self) -> (bool, bool) {
+        let reads = !matches!(self.stage, ClientStage::Leaving(_))
+            && !self.has_too_many_requests()
+            && self.unused_input.len() < MAX_UNUSED_INPUT_BYTES;
+        (reads, self.unsent_bytes() > 0)
     }
 
-    fn is_full(&self) -> bool {
-        self.open >= MOST_OPEN
+    fn has_too_many_requests(&self) -> bool {
+        self.open_requests >= MAX_OPEN_REQUESTS
     }
 
     /// Reads new input and processes it after unprocessed earlier input. `scratch` is only a
     /// buffer.
-    pub fn receive(&mut self, time: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
-        let kept = self.carry.len();
+    pub fn receive_input(&mut self, time: Ns, scratch: &mut [u8], engine: &mut DiskEngine, offer: &Exports) {
+        let kept = self.unused_input.len();
         let Some(space) = scratch.get_mut(kept..).filter(|space| !space.is_empty()) else { return };
         match recv(&self.fd, space, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => self.leave(),
+            Ok((0, _)) => self.stop_reading(),
             Ok((bytes, _)) => {
-                scratch[..kept].copy_from_slice(&self.carry);
-                self.input(time, &scratch[..kept + bytes], engine, offer);
+                scratch[..kept].copy_from_slice(&self.unused_input);
+                self.process_input(time, &scratch[..kept + bytes], engine, offer);
             }
             Err(Errno::AGAIN | Errno::INTR) => {}
-            Err(_) => self.gone = true,
+            Err(_) => self.is_broken = true,
         }
     }
 
     /// Stops reading: the client sends nothing more, but may still receive.
-    fn leave(&mut self) {
+    fn stop_reading(&mut self) {
         let session = match &self.stage {
             ClientStage::Serving(session) => Some(*session),
             ClientStage::Leaving(session) => *session,
             ClientStage::Greeting(_) => None,
         };
-        if self.receiving.take().is_some() {
+        if self.current_write.take().is_some() {
             // a write whose data arrived only in part is not answered
-            self.open -= 1;
+            self.open_requests -= 1;
         }
         self.stage = ClientStage::Leaving(session);
     }
 
     /// Processes input, and keeps what cannot be processed yet.
-    fn input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
-        let used = self.take(time, input, engine, offer);
-        self.carry.clear();
-        self.carry.extend_from_slice(&input[used..]);
+    fn process_input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) {
+        let used = self.consume_input(time, input, engine, offer);
+        self.unused_input.clear();
+        self.unused_input.extend_from_slice(&input[used..]);
     }
 
     /// Processes input that could not be processed earlier.
-    pub fn go_on(&mut self, time: Ns, engine: &mut DiskEngine, offer: &Exports) {
-        if !self.carry.is_empty() && !self.is_full() {
-            let carry = std::mem::take(&mut self.carry);
-            self.input(time, &carry, engine, offer);
+    pub fn process_unused_input(&mut self, time: Ns, engine: &mut DiskEngine, offer: &Exports) {
+        if !self.unused_input.is_empty() && !self.has_too_many_requests() {
+            let carry = std::mem::take(&mut self.unused_input);
+            self.process_input(time, &carry, engine, offer);
         }
     }
 
     /// Processes input as far as possible; returns the number of bytes consumed.
-    fn take(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
+    fn consume_input(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine, offer: &Exports) -> usize {
         let mut used = 0;
         loop {
             let rest = &input[used..];
             match &mut self.stage {
                 ClientStage::Leaving(_) => return input.len(),
                 ClientStage::Greeting(handshake) => {
-                    let progress = handshake.feed(offer, rest, &mut self.out);
+                    let progress = handshake.process_input(offer, rest, &mut self.output);
                     used += progress.consumed;
                     match progress.state {
                         HandshakeState::More => return used,
@@ -198,8 +199,8 @@ impl ServerClient {
                         HandshakeState::Close(_) => self.stage = ClientStage::Leaving(None),
                     }
                 }
-                ClientStage::Serving(_) if self.receiving.is_some() => {
-                    let taken = self.data(time, rest, engine);
+                ClientStage::Serving(_) if self.current_write.is_some() => {
+                    let taken = self.accept_write_data(time, rest, engine);
                     used += taken;
                     if taken == 0 {
                         return used;
@@ -207,7 +208,7 @@ impl ServerClient {
                 }
                 ClientStage::Serving(session) => {
                     let session = *session;
-                    if self.is_full() {
+                    if self.has_too_many_requests() {
                         return used;
                     }
                     match parse(rest) {
@@ -215,7 +216,7 @@ impl ServerClient {
                         RequestParse::Broken(_) => self.stage = ClientStage::Leaving(Some(session)),
                         RequestParse::Request(request) => {
                             used += REQUEST_BYTES;
-                            self.request(time, request, session, engine, offer);
+                            self.handle_request(time, request, session, engine, offer);
                         }
                     }
                 }
@@ -223,7 +224,7 @@ impl ServerClient {
         }
     }
 
-    fn request(
+    fn handle_request(
         &mut self,
         time: Ns,
         request: NbdRequest,
@@ -231,7 +232,8 @@ impl ServerClient {
         engine: &mut DiskEngine,
         offer: &Exports,
     ) {
-        let verdict = offer.list.get(session.export).map(|export: &NbdExport| check(&request, export, &session));
+        let verdict =
+            offer.list.get(session.export).map(|export: &NbdExport| check_request(&request, export, &session));
         let error = match verdict {
             Some(RequestCheck::Do) => None,
             Some(RequestCheck::Refuse(error, because)) => Some((error, because)),
@@ -240,146 +242,153 @@ impl ServerClient {
                 return;
             }
         };
-        self.open += 1;
-        let client_request =
-            ServerRequest { client: self.id, export: session.export as u16, request, error, avoid: MemberSet::NONE };
-        if request.payload() > 0 {
-            self.receiving = Some(PendingWrite { wish: client_request, come: 0 });
+        self.open_requests += 1;
+        let client_request = ServerRequest {
+            client: self.id,
+            export: session.export as u16,
+            request,
+            error,
+            avoided_members: MemberSet::NONE,
+        };
+        if request.payload_bytes() > 0 {
+            self.current_write = Some(PendingWrite { client_request: client_request, received_bytes: 0 });
         } else {
-            engine.begin(time, client_request);
+            engine.begin_request(time, client_request);
         }
     }
 
     /// Accepts a write's data as it arrives, in whole sectors: if client or server ends in the
     /// middle of a write, each sector has its old or its new content.
-    fn data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
-        let Some(receiving) = &mut self.receiving else { return 0 };
-        let NbdRequest { offset, length, .. } = receiving.wish.request;
+    fn accept_write_data(&mut self, time: Ns, input: &[u8], engine: &mut DiskEngine) -> usize {
+        let Some(receiving) = &mut self.current_write else { return 0 };
+        let NbdRequest { offset, length, .. } = receiving.client_request.request;
         // the offset of a refused write can be any number
-        let first = offset.wrapping_add(u64::from(receiving.come));
-        let part = &input[..ready(first, input.len(), (length - receiving.come) as usize)];
+        let first = offset.wrapping_add(u64::from(receiving.received_bytes));
+        let part = &input[..usable_bytes(first, input.len(), (length - receiving.received_bytes) as usize)];
         if part.is_empty() {
             return 0;
         }
-        if receiving.wish.error.is_none() {
-            receiving.wish.error = engine.write(receiving.wish.export, first, part).err();
+        if receiving.client_request.error.is_none() {
+            receiving.client_request.error = engine.write(receiving.client_request.export, first, part).err();
         }
-        receiving.come += part.len() as u32;
-        if receiving.come == length {
-            let client_request = receiving.wish;
-            self.receiving = None;
-            engine.begin(time, client_request);
+        receiving.received_bytes += part.len() as u32;
+        if receiving.received_bytes == length {
+            let client_request = receiving.client_request;
+            self.current_write = None;
+            engine.begin_request(time, client_request);
         }
         part.len()
     }
 
     /// Queues the reply to a request.
-    pub fn done(&mut self, done: DueReply) {
-        self.ready.push_back(done);
+    pub fn queue_reply(&mut self, done: DueReply) {
+        self.due_replies.push_back(done);
     }
 
     /// Builds replies and sends them as far as the kernel accepts them. `buffer` is only reused
     /// memory.
-    pub fn answer(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) {
-        self.send_rest();
-        while !self.gone && self.unsent() == 0 {
+    pub fn send_replies(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) {
+        self.send_unsent();
+        while !self.is_broken && self.unsent_bytes() == 0 {
             buffer.clear();
-            while buffer.len() < ROOM && self.write_some(engine, buffer) {}
+            while buffer.len() < SEND_BUFFER_BYTES && self.write_next_reply(engine, buffer) {}
             if buffer.is_empty() {
                 return;
             }
-            self.send_first(buffer);
+            self.send_or_keep(buffer);
         }
     }
 
     /// Writes the next reply, or its next piece; returns false if there is none.
-    fn write_some(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) -> bool {
+    fn write_next_reply(&mut self, engine: &mut DiskEngine, buffer: &mut Vec<u8>) -> bool {
         let (ClientStage::Serving(session) | ClientStage::Leaving(Some(session))) = self.stage else { return false };
-        if let Some(sending) = self.sending.take() {
-            self.write_piece(&session, sending, engine, buffer);
+        if let Some(sending) = self.current_read.take() {
+            self.write_read_piece(&session, sending, engine, buffer);
             return true;
         }
-        let Some(done) = self.ready.pop_front() else { return false };
-        let ServerRequest { export, request, error, .. } = done.wish;
+        let Some(done) = self.due_replies.pop_front() else { return false };
+        let ServerRequest { export, request, error, .. } = done.client_request;
         match (error, request.command) {
-            (Some((error, because)), _) => reply::error(buffer, &session, request.cookie, error, because),
+            (Some((error, because)), _) => reply::append_error(buffer, &session, request.cookie, error, because),
             (None, NbdCommand::Read) => {
-                self.write_piece(&session, ReadReply { done, gone: 0 }, engine, buffer);
+                self.write_read_piece(&session, ReadReply { due_reply: done, sent_bytes: 0 }, engine, buffer);
                 return true;
             }
-            (None, NbdCommand::BlockStatus) => reply::block_status(buffer, &request, engine.extents(export, &request)),
-            (None, _) => reply::done(buffer, request.cookie),
+            (None, NbdCommand::BlockStatus) => {
+                reply::append_block_status(buffer, &request, engine.allocated_extents(export, &request))
+            }
+            (None, _) => reply::append_success(buffer, request.cookie),
         }
-        self.open -= 1;
+        self.open_requests -= 1;
         true
     }
 
     /// Writes the next piece of a read.
-    fn write_piece(
+    fn write_read_piece(
         &mut self,
         session: &NbdSession,
         mut sending: ReadReply,
         engine: &mut DiskEngine,
         buffer: &mut Vec<u8>,
     ) {
-        let ServerRequest { request, .. } = sending.done.wish;
-        let (offset, left) = (request.offset + u64::from(sending.gone), request.length - sending.gone);
-        let bytes = left.min(PIECE);
+        let ServerRequest { request, .. } = sending.due_reply.client_request;
+        let (offset, left) = (request.offset + u64::from(sending.sent_bytes), request.length - sending.sent_bytes);
+        let bytes = left.min(READ_PIECE_BYTES);
         // with several chunks an error can still be reported after some of them were sent
         let chunks = session.structured && !request.flags.has(CommandFlags::DF);
         let start = buffer.len();
         if chunks {
-            reply::data_head(buffer, request.cookie, offset, bytes, bytes == left);
-        } else if sending.gone == 0 {
-            reply::read_head(buffer, session, &request);
+            reply::append_data_header(buffer, request.cookie, offset, bytes, bytes == left);
+        } else if sending.sent_bytes == 0 {
+            reply::append_read_header(buffer, session, &request);
         }
         let data = buffer.len();
         buffer.resize(data + bytes as usize, 0);
-        match engine.read(&sending.done.wish, offset, &mut buffer[data..]) {
+        match engine.read(&sending.due_reply.client_request, offset, &mut buffer[data..]) {
             Ok(()) => {
-                sending.gone += bytes;
+                sending.sent_bytes += bytes;
                 if bytes < left {
-                    self.sending = Some(sending);
+                    self.current_read = Some(sending);
                     return;
                 }
             }
             Err((error, because)) => {
                 buffer.truncate(start);
-                if chunks || sending.gone == 0 {
-                    reply::error(buffer, session, request.cookie, error, because);
+                if chunks || sending.sent_bytes == 0 {
+                    reply::append_error(buffer, session, request.cookie, error, because);
                 } else {
                     // the header has promised data that is not available: close the connection
                     // rather than send wrong data
-                    self.gone = true;
+                    self.is_broken = true;
                 }
             }
         }
-        self.open -= 1;
+        self.open_requests -= 1;
     }
 
     /// Sends output that the kernel did not accept before.
-    fn send_rest(&mut self) {
-        if self.unsent() > 0 {
-            self.sent += sent(&self.fd, &self.out[self.sent..], &mut self.gone);
+    fn send_unsent(&mut self) {
+        if self.unsent_bytes() > 0 {
+            self.sent_bytes += send_bytes(&self.fd, &self.output[self.sent_bytes..], &mut self.is_broken);
         }
-        if self.unsent() == 0 {
+        if self.unsent_bytes() == 0 {
             // an idle client keeps no buffer
-            (self.out, self.sent) = (Vec::new(), 0);
+            (self.output, self.sent_bytes) = (Vec::new(), 0);
         }
     }
 
     /// Sends replies, and keeps what the kernel does not accept.
-    fn send_first(&mut self, answers: &[u8]) {
-        let bytes = sent(&self.fd, answers, &mut self.gone);
+    fn send_or_keep(&mut self, answers: &[u8]) {
+        let bytes = send_bytes(&self.fd, answers, &mut self.is_broken);
         if bytes < answers.len() {
-            self.out = answers[bytes..].to_vec();
+            self.output = answers[bytes..].to_vec();
         }
     }
 }
 
 /// Returns how many of `received` bytes from position `first` on may be written, if the write has
 /// `left` bytes left: up to its end, or the end of the last complete sector.
-fn ready(first: u64, received: usize, left: usize) -> usize {
+fn usable_bytes(first: u64, received: usize, left: usize) -> usize {
     match received >= left {
         true => left,
         false => received.saturating_sub((first.wrapping_add(received as u64) % BLOCK_BYTES) as usize),
@@ -388,7 +397,7 @@ fn ready(first: u64, received: usize, left: usize) -> usize {
 
 /// Sends bytes and returns how many the kernel accepted; sets `is_broken` if the peer has closed
 /// the connection.
-fn sent(fd: &OwnedFd, bytes: &[u8], is_broken: &mut bool) -> usize {
+fn send_bytes(fd: &OwnedFd, bytes: &[u8], is_broken: &mut bool) -> usize {
     let mut sent = 0;
     while sent < bytes.len() {
         match send(fd, &bytes[sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {

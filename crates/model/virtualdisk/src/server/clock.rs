@@ -26,17 +26,17 @@ impl VirtualClock {
     /// Returns the current virtual time, ns.
     #[inline]
     pub fn now(&self) -> Ns {
-        self.virtual_of(self.start.elapsed())
+        self.to_virtual_time(self.start.elapsed())
     }
 
     /// Returns the wall-clock time until a moment of virtual time; zero if it has passed.
     #[inline]
-    pub fn until(&self, moment: Ns) -> Duration {
-        self.wall_of(moment).saturating_sub(self.start.elapsed())
+    pub fn wall_time_until(&self, moment: Ns) -> Duration {
+        self.to_wall_time(moment).saturating_sub(self.start.elapsed())
     }
 
     /// Converts a duration of virtual time to wall-clock time.
-    pub fn wall_of(&self, time: Ns) -> Duration {
+    pub fn to_wall_time(&self, time: Ns) -> Duration {
         if self.speed == 1.0 {
             return Duration::from_nanos(time);
         }
@@ -44,7 +44,7 @@ impl VirtualClock {
     }
 
     /// Converts a wall-clock duration to virtual time.
-    pub fn virtual_of(&self, time: Duration) -> Ns {
+    pub fn to_virtual_time(&self, time: Duration) -> Ns {
         let wall = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if self.speed == 1.0 { wall } else { (wall as f64 * self.speed) as Ns }
     }
@@ -55,11 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_times_as_fast() {
+    fn runs_ten_times_as_fast() {
         let (clock, second) = (VirtualClock::new(10.0), Duration::from_secs(1));
-        assert_eq!((clock.virtual_of(second), clock.wall_of(10_000_000_000)), (10_000_000_000, second));
-        assert_eq!(clock.until(0), Duration::ZERO);
-        let (before, until, after) = (clock.now(), clock.until(1 << 60), clock.now());
-        assert!(until <= clock.wall_of((1 << 60) - before) && until >= clock.wall_of((1 << 60) - after - 100));
+        assert_eq!((clock.to_virtual_time(second), clock.to_wall_time(10_000_000_000)), (10_000_000_000, second));
+        assert_eq!(clock.wall_time_until(0), Duration::ZERO);
+        let (before, until, after) = (clock.now(), clock.wall_time_until(1 << 60), clock.now());
+        assert!(
+            until <= clock.to_wall_time((1 << 60) - before) && until >= clock.to_wall_time((1 << 60) - after - 100)
+        );
     }
 }

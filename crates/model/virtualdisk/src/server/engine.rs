@@ -7,9 +7,9 @@ use diskwright_simulator::array::MemberSet;
 use diskwright_simulator::run::{ExternalCompletion, ExternalRequest, JobPurpose, Simulation};
 use diskwright_simulator::system::WorkloadTarget;
 
-use super::changes::{Changes, blocks_of};
+use super::drive_changes::{DriveChanges, to_block_range};
 use super::exports::DiskExport;
-use crate::content::{Content, Trouble};
+use crate::content::{AccessError, Content};
 use crate::nbd::reply::NbdExtent;
 use crate::nbd::request::NbdRequest;
 use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
@@ -18,14 +18,14 @@ use crate::nbd::wire::{CommandFlags, ErrorCode, NbdCommand};
 pub type NbdFailure = (ErrorCode, &'static str);
 
 /// Failure reported to clients of a drive that a command made fail.
-const DRIVE_FAILS: NbdFailure = (ErrorCode::Io, "the drive fails, as commanded");
+const DRIVE_FAILURE: NbdFailure = (ErrorCode::Io, "the drive fails, as commanded");
 
 /// Client slot and its generation: a request in flight for a client that has gone is not answered
 /// to the next one in the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientId {
-    pub place: u32,
-    pub turn: u32,
+    pub slot: u32,
+    pub generation: u32,
 }
 
 /// A request and its client.
@@ -38,26 +38,26 @@ pub struct ServerRequest {
     /// Failure so far, if any.
     pub error: Option<NbdFailure>,
     /// Members of the array that cannot supply the data it reads.
-    pub avoid: MemberSet,
+    pub avoided_members: MemberSet,
 }
 
 /// A completed request whose reply is due.
 #[derive(Clone, Copy, Debug)]
 pub struct DueReply {
-    pub wish: ServerRequest,
+    pub client_request: ServerRequest,
     /// Time at which the reply is due, virtual time.
     pub due: Ns,
 }
 
 /// A request in flight.
 #[derive(Clone, Copy, Debug)]
-struct Pending {
-    wish: ServerRequest,
+struct PendingRequest {
+    client_request: ServerRequest,
     /// Action after the model has completed it.
-    then: FollowUp,
+    follow_up: FollowUp,
     /// Number of parts to complete before the reply: the model's time, the backing file's own
     /// flush.
-    legs: u8,
+    remaining_parts: u8,
 }
 
 /// Action after the model has completed a request.
@@ -65,7 +65,7 @@ struct Pending {
 enum FollowUp {
     Nothing,
     /// A read that failed on a member is repeated on the others.
-    Again,
+    Retry,
     /// Discarded data has to stay discarded: everything is flushed to the media.
     Flush,
 }
@@ -75,16 +75,16 @@ pub struct DiskEngine {
     pub simulation: Simulation,
     pub content: Content,
     pub exports: Vec<DiskExport>,
-    pub changes: Changes,
+    pub changes: DriveChanges,
     /// Errors of content that could not follow the model, by array.
-    pub troubles: BTreeMap<usize, String>,
-    pending: Vec<Pending>,
+    pub content_errors: BTreeMap<usize, String>,
+    pending: Vec<PendingRequest>,
     free: Vec<u32>,
-    done: Vec<DueReply>,
+    due_replies: Vec<DueReply>,
     /// Reused buffer of completions.
-    answers: Vec<ExternalCompletion>,
+    completions: Vec<ExternalCompletion>,
     /// Channel to the thread that flushes the backing file.
-    syncs: Option<std::sync::mpsc::Sender<u32>>,
+    flush_requests: Option<std::sync::mpsc::Sender<u32>>,
 }
 
 impl DiskEngine {
@@ -97,29 +97,29 @@ impl DiskEngine {
         (drives, seed): (u32, u64),
         syncs: Option<std::sync::mpsc::Sender<u32>>,
     ) -> DiskEngine {
-        let changes = Changes::new(drives as usize, seed);
+        let changes = DriveChanges::new(drives as usize, seed);
         DiskEngine {
             simulation,
             content,
             exports,
             changes,
-            troubles: BTreeMap::new(),
+            content_errors: BTreeMap::new(),
             pending: Vec::new(),
             free: Vec::new(),
-            done: Vec::new(),
-            answers: Vec::new(),
-            syncs,
+            due_replies: Vec::new(),
+            completions: Vec::new(),
+            flush_requests: syncs,
         }
     }
 
     /// Returns the number of requests in flight.
-    pub fn under_way(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.pending.len() - self.free.len()
     }
 
     /// Stores a part of a write's data that has arrived.
     pub fn write(&mut self, export: u16, offset: u64, data: &[u8]) -> Result<(), NbdFailure> {
-        self.content.write(self.exports[usize::from(export)].target, offset, data).map_err(code)
+        self.content.write(self.exports[usize::from(export)].target, offset, data).map_err(failure_for_client)
     }
 
     /// Reads the data of a reply, or a part of it from `offset` on.
@@ -129,49 +129,50 @@ impl DiskEngine {
             && self.changes.has_failed(drive)
         {
             // the drive failed while the reply waited for its client
-            return Err(DRIVE_FAILS);
+            return Err(DRIVE_FAILURE);
         }
-        self.content.read_avoiding(target, offset, into, client_request.avoid).map_err(code)
+        self.content.read_avoiding(target, offset, into, client_request.avoided_members).map_err(failure_for_client)
     }
 
     /// Starts a request that has arrived with all of its data.
-    pub fn begin(&mut self, time: Ns, mut client_request: ServerRequest) {
+    pub fn begin_request(&mut self, time: Ns, mut client_request: ServerRequest) {
         let NbdRequest { command, offset, length, flags, .. } = client_request.request;
         let target = self.exports[usize::from(client_request.export)].target;
         if client_request.error.is_none() {
             let done = match command {
                 NbdCommand::Trim => self.content.trim(target, offset, length.into()),
                 NbdCommand::WriteZeroes if flags.has(CommandFlags::NO_HOLE) => {
-                    self.content.zero(target, offset, length.into())
+                    self.content.write_zeros(target, offset, length.into())
                 }
                 NbdCommand::WriteZeroes => self.content.trim(target, offset, length.into()),
                 _ => Ok(()),
             };
-            client_request.error = done.err().map(code);
+            client_request.error = done.err().map(failure_for_client);
         }
         let nothing = length == 0 && command != NbdCommand::Flush;
         if client_request.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
-            self.done.push(DueReply { wish: client_request, due: time });
+            self.due_replies.push(DueReply { client_request: client_request, due: time });
             return;
         }
         let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
-        let mut then = self.trouble(&mut client_request);
-        if then == FollowUp::Nothing && through && self.purpose(&client_request) == JobPurpose::Trim {
+        let mut then = self.apply_drive_failures(&mut client_request);
+        if then == FollowUp::Nothing && through && self.job_purpose(&client_request) == JobPurpose::Trim {
             then = FollowUp::Flush;
         }
-        let tag = self.add(Pending { wish: client_request, then, legs: 1 });
-        if let Some(syncs) = &self.syncs
+        let tag =
+            self.add_pending(PendingRequest { client_request: client_request, follow_up: then, remaining_parts: 1 });
+        if let Some(syncs) = &self.flush_requests
             && (command == NbdCommand::Flush || through)
             && syncs.send(tag).is_ok()
         {
-            self.pending[tag as usize].legs += 1;
+            self.pending[tag as usize].remaining_parts += 1;
         }
-        self.ask(time, tag);
+        self.submit_to_model(time, tag);
     }
 
     /// Applies the failures that commands have set: sets the request's error, or the members to
     /// avoid.
-    fn trouble(&mut self, client_request: &mut ServerRequest) -> FollowUp {
+    fn apply_drive_failures(&mut self, client_request: &mut ServerRequest) -> FollowUp {
         let NbdRequest { command, offset, length, .. } = client_request.request;
         if !self.changes.any_fails() {
             return FollowUp::Nothing;
@@ -181,17 +182,17 @@ impl DiskEngine {
             && self.changes.has_failed(drive)
         {
             // flushes and trims fail as well: the data that they refer to is gone
-            client_request.error = Some(DRIVE_FAILS);
+            client_request.error = Some(DRIVE_FAILURE);
             return FollowUp::Nothing;
         }
         if !matches!(command, NbdCommand::Read | NbdCommand::Write | NbdCommand::WriteZeroes) {
             return FollowUp::Nothing;
         }
-        let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
+        let io = to_block_range(offset, length.into(), command != NbdCommand::Read);
         match target {
             WorkloadTarget::Drive(drive) => {
-                if self.changes.fails(drive, io.write) {
-                    client_request.error = Some(DRIVE_FAILS);
+                if self.changes.request_fails(drive, io.write) {
+                    client_request.error = Some(DRIVE_FAILURE);
                 }
                 FollowUp::Nothing
             }
@@ -208,28 +209,31 @@ impl DiskEngine {
                 if io.write {
                     // an array fails a member that did not accept a write
                     let lost: Vec<u16> = failing.iter().collect();
-                    lost.into_iter().for_each(|member| self.fail(array, member).unwrap_or_default());
+                    lost.into_iter().for_each(|member| self.fail_member(array, member).unwrap_or_default());
                     return FollowUp::Nothing;
                 }
-                client_request.avoid = failing;
-                if failing.is_empty() { FollowUp::Nothing } else { FollowUp::Again }
+                client_request.avoided_members = failing;
+                if failing.is_empty() { FollowUp::Nothing } else { FollowUp::Retry }
             }
         }
     }
 
     /// Fails all requests in flight on a standalone drive that has failed.
     pub fn refuse_pending(&mut self, drive: u32) {
-        let DiskEngine { exports, pending, done, .. } = self;
+        let DiskEngine { exports, pending, due_replies: done, .. } = self;
         // entries that are already done are among them; changing them has no effect
-        let wishes = pending.iter_mut().map(|one| &mut one.wish).chain(done.iter_mut().map(|one| &mut one.wish));
+        let wishes = pending
+            .iter_mut()
+            .map(|one| &mut one.client_request)
+            .chain(done.iter_mut().map(|one| &mut one.client_request));
         for client_request in wishes
             .filter(|client_request| exports[usize::from(client_request.export)].target == WorkloadTarget::Drive(drive))
         {
-            client_request.error = client_request.error.or(Some(DRIVE_FAILS));
+            client_request.error = client_request.error.or(Some(DRIVE_FAILURE));
         }
     }
 
-    fn add(&mut self, pending: Pending) -> u32 {
+    fn add_pending(&mut self, pending: PendingRequest) -> u32 {
         match self.free.pop() {
             Some(tag) => {
                 self.pending[tag as usize] = pending;
@@ -243,10 +247,10 @@ impl DiskEngine {
     }
 
     /// Returns the purpose of a request for the model.
-    fn purpose(&self, client_request: &ServerRequest) -> JobPurpose {
+    fn job_purpose(&self, client_request: &ServerRequest) -> JobPurpose {
         let NbdRequest { command, flags, .. } = client_request.request;
         // exports without TRIM have to write zeros
-        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(client_request.export)].trims;
+        let holes = !flags.has(CommandFlags::NO_HOLE) && self.exports[usize::from(client_request.export)].supports_trim;
         match command {
             NbdCommand::Flush => JobPurpose::Flush,
             NbdCommand::Trim => JobPurpose::Trim,
@@ -257,82 +261,82 @@ impl DiskEngine {
     }
 
     /// Submits a request to the model.
-    fn ask(&mut self, time: Ns, tag: u32) {
-        let client_request = self.pending[tag as usize].wish;
+    fn submit_to_model(&mut self, time: Ns, tag: u32) {
+        let client_request = self.pending[tag as usize].client_request;
         let NbdRequest { command, offset, length, .. } = client_request.request;
-        let io = blocks_of(offset, length.into(), command != NbdCommand::Read);
-        let what = self.purpose(&client_request);
+        let io = to_block_range(offset, length.into(), command != NbdCommand::Read);
+        let what = self.job_purpose(&client_request);
         self.simulation.submit_with_purpose(time, what, ExternalRequest { target: client_request.export, io, tag });
     }
 
     /// Submits a flush to the model that a request still has to wait for.
-    fn ask_flush(&mut self, time: Ns, tag: u32) {
-        let target = self.pending[tag as usize].wish.export;
-        let io = blocks_of(0, 0, false);
+    fn submit_flush(&mut self, time: Ns, tag: u32) {
+        let target = self.pending[tag as usize].client_request.export;
+        let io = to_block_range(0, 0, false);
         self.simulation.submit_with_purpose(time, JobPurpose::Flush, ExternalRequest { target, io, tag });
     }
 
     /// Completes the backing file's flush for a request; `error` if it failed.
-    pub fn synced(&mut self, now: Ns, tag: u32, error: Option<ErrorCode>) {
+    pub fn finish_sync(&mut self, now: Ns, tag: u32, error: Option<ErrorCode>) {
         if let Some(error) = error {
-            self.pending[tag as usize].wish.error = Some((error, "the backing file could not be flushed"));
+            self.pending[tag as usize].client_request.error = Some((error, "the backing file could not be flushed"));
         }
-        self.leg(now, tag);
+        self.finish_part(now, tag);
     }
 
     /// Advances virtual time; see [`DiskEngine::take_done`].
-    pub fn pass(&mut self, now: Ns) {
+    pub fn advance_time(&mut self, now: Ns) {
         self.simulation.advance_until(now);
-        let mut answers = std::mem::take(&mut self.answers);
+        let mut answers = std::mem::take(&mut self.completions);
         answers.extend(self.simulation.drain_completions());
-        self.follow();
+        self.follow_model();
         for answer in answers.drain(..) {
-            match std::mem::replace(&mut self.pending[answer.tag as usize].then, FollowUp::Nothing) {
-                FollowUp::Nothing => self.leg(answer.done_ns, answer.tag),
-                FollowUp::Again => self.ask(answer.done_ns, answer.tag),
-                FollowUp::Flush => self.ask_flush(answer.done_ns, answer.tag),
+            match std::mem::replace(&mut self.pending[answer.tag as usize].follow_up, FollowUp::Nothing) {
+                FollowUp::Nothing => self.finish_part(answer.done_ns, answer.tag),
+                FollowUp::Retry => self.submit_to_model(answer.done_ns, answer.tag),
+                FollowUp::Flush => self.submit_flush(answer.done_ns, answer.tag),
             }
         }
-        self.answers = answers;
+        self.completions = answers;
     }
 
-    fn leg(&mut self, due: Ns, tag: u32) {
+    fn finish_part(&mut self, due: Ns, tag: u32) {
         let pending = &mut self.pending[tag as usize];
-        pending.legs -= 1;
-        if pending.legs == 0 {
-            self.done.push(DueReply { wish: pending.wish, due });
+        pending.remaining_parts -= 1;
+        if pending.remaining_parts == 0 {
+            self.due_replies.push(DueReply { client_request: pending.client_request, due });
             self.free.push(tag);
         }
     }
 
     /// Returns true if any reply is due.
     pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
+        !self.due_replies.is_empty()
     }
 
     /// Returns the replies that have become due since the last call. Give the list back with
-    /// [`DiskEngine::give_back`], which reuses its memory.
+    /// [`DiskEngine::recycle_list`], which reuses its memory.
     pub fn take_done(&mut self) -> Vec<DueReply> {
-        std::mem::take(&mut self.done)
+        std::mem::take(&mut self.due_replies)
     }
 
     /// Takes back a list that [`DiskEngine::take_done`] returned, to reuse its memory.
-    pub fn give_back(&mut self, mut done: Vec<DueReply>) {
+    pub fn recycle_list(&mut self, mut done: Vec<DueReply>) {
         done.clear();
-        if self.done.capacity() < done.capacity() {
-            done.append(&mut self.done);
-            self.done = done;
+        if self.due_replies.capacity() < done.capacity() {
+            done.append(&mut self.due_replies);
+            self.due_replies = done;
         }
     }
 
     /// Returns the allocated and unallocated extents of a request's range.
-    pub fn extents(&mut self, export: u16, request: &NbdRequest) -> Vec<NbdExtent> {
+    pub fn allocated_extents(&mut self, export: u16, request: &NbdRequest) -> Vec<NbdExtent> {
         let target = self.exports[usize::from(export)].target;
         let (mut position, end) = (request.offset, request.offset + u64::from(request.length));
         let mut extents = Vec::new();
-        while position < end && extents.len() < MOST_EXTENTS {
-            let Ok(extent) = self.content.holes(target, position, end - position) else { break };
-            extents.push(NbdExtent { bytes: extent.bytes, allocated: !extent.hole });
+        while position < end && extents.len() < MAX_EXTENTS_PER_REPLY {
+            let Ok(extent) = self.content.extent_at(target, position, end - position) else { break };
+            extents.push(NbdExtent { bytes: extent.bytes, is_allocated: !extent.is_hole });
             position += extent.bytes.max(1);
         }
         extents
@@ -340,13 +344,13 @@ impl DiskEngine {
 }
 
 /// Largest number of extents in one reply.
-const MOST_EXTENTS: usize = 4096;
+const MAX_EXTENTS_PER_REPLY: usize = 4096;
 
 /// Returns the failure that a client receives for a content error.
-fn code(trouble: Trouble) -> NbdFailure {
+fn failure_for_client(trouble: AccessError) -> NbdFailure {
     match trouble {
-        Trouble::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
-        Trouble::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),
+        AccessError::NoSpace => (ErrorCode::Nospc, "no space left in the backing store"),
+        AccessError::OutOfRange { .. } => (ErrorCode::Inval, "beyond the end"),
         _ => (ErrorCode::Io, "the disk fails"),
     }
 }
@@ -360,7 +364,7 @@ mod tests {
 
     use super::*;
     use crate::content::ContentBacking;
-    use crate::server::orders::FailureScope;
+    use crate::server::control::FailureScope;
 
     const MS: Ns = 1_000_000;
 
@@ -379,7 +383,7 @@ mod tests {
         if drives > 1 {
             system.arrays.push(ArraySpec::new("data", ArrayLevel::Raid1, (0..drives).collect()));
         }
-        let served = crate::server::exports::exports(&system);
+        let served = crate::server::exports::list_exports(&system);
         let targets: Vec<WorkloadTarget> = served.iter().map(|export| export.target).collect();
         let simulation = Simulation::with_external_targets(&system, &targets).expect("valid");
         let content = Content::new(&system, &ContentBacking::Memory { most_bytes: None }).expect("memory");
@@ -387,39 +391,42 @@ mod tests {
     }
 
     /// Returns the time that a request takes.
-    fn takes(engine: &mut DiskEngine, command: NbdCommand, flags: CommandFlags) -> Ns {
+    fn measure_request(engine: &mut DiskEngine, command: NbdCommand, flags: CommandFlags) -> Ns {
         let begun = engine.simulation.now();
         let request = NbdRequest { flags, command, cookie: 1, offset: 0, length: 4096 };
-        let client = ClientId { place: 0, turn: 1 };
-        engine.begin(begun, ServerRequest { client, export: 0, request, error: None, avoid: MemberSet::NONE });
-        (1..=5).for_each(|step| engine.pass(begun + step * MS));
+        let client = ClientId { slot: 0, generation: 1 };
+        engine.begin_request(
+            begun,
+            ServerRequest { client, export: 0, request, error: None, avoided_members: MemberSet::NONE },
+        );
+        (1..=5).for_each(|step| engine.advance_time(begun + step * MS));
         let done = engine.take_done();
-        assert_eq!((done.len(), engine.under_way()), (1, 0), "{command:?}");
+        assert_eq!((done.len(), engine.in_flight()), (1, 0), "{command:?}");
         done[0].due - begun
     }
 
     #[test]
-    fn what_is_forgotten_with_forced_access_waits_for_a_flush() {
+    fn trims_with_forced_unit_access_wait_for_a_flush() {
         let mut engine = engine(1);
         let (none, fua) = (CommandFlags::default(), CommandFlags::FUA);
         for command in [NbdCommand::Trim, NbdCommand::WriteZeroes] {
-            assert_eq!(takes(&mut engine, command, none), 0, "{command:?}");
-            assert!(takes(&mut engine, command, fua) >= MS, "{command:?}");
+            assert_eq!(measure_request(&mut engine, command, none), 0, "{command:?}");
+            assert!(measure_request(&mut engine, command, fua) >= MS, "{command:?}");
         }
         let kept = fua.with(CommandFlags::NO_HOLE);
-        assert_eq!(takes(&mut engine, NbdCommand::WriteZeroes, kept), 2 * MS, "a write, and a flush");
-        assert_eq!(takes(&mut engine, NbdCommand::Read, fua), MS, "a read has nothing to flush");
+        assert_eq!(measure_request(&mut engine, NbdCommand::WriteZeroes, kept), 2 * MS, "a write, and a flush");
+        assert_eq!(measure_request(&mut engine, NbdCommand::Read, fua), MS, "a read has nothing to flush");
     }
 
     #[test]
-    fn a_member_that_was_given_up_is_not_asked_once_more() {
+    fn a_failed_member_gets_no_more_requests() {
         let takes = |errors: bool| {
             let mut engine = engine(2);
             if errors {
-                engine.changes.fail(0, 1.0, FailureScope::All);
+                engine.changes.set_failures(0, 1.0, FailureScope::All);
             }
-            engine.fail(0, 0).expect("it works until now");
-            takes(&mut engine, NbdCommand::Read, CommandFlags::default())
+            engine.fail_member(0, 0).expect("it works until now");
+            measure_request(&mut engine, NbdCommand::Read, CommandFlags::default())
         };
         assert_eq!(takes(true), takes(false));
     }

@@ -15,19 +15,21 @@ pub struct DiskExport {
     /// It has drives with moving heads.
     pub rotational: bool,
     /// All of its drives can discard blocks (TRIM). Mechanical drives cannot.
-    pub trims: bool,
+    pub supports_trim: bool,
 }
 
 /// Lists the exports of a system, the default one first: the target of the first workload, else the
 /// first array, else the first drive.
-pub fn exports(system: &System) -> Vec<DiskExport> {
+pub fn list_exports(system: &System) -> Vec<DiskExport> {
     let members = || system.arrays.iter().flat_map(|set| set.members.iter().chain(&set.spares));
     let arrays = system.arrays.iter().enumerate().map(|(index, set)| DiskExport {
         name: set.name.clone(),
         target: WorkloadTarget::Array(index),
         kind: set.level.to_string(),
         rotational: is_rotational(system, WorkloadTarget::Array(index)),
-        trims: !members_of(system, WorkloadTarget::Array(index)).iter().any(|drive| is_mechanical(system, *drive)),
+        supports_trim: !target_drives(system, WorkloadTarget::Array(index))
+            .iter()
+            .any(|drive| is_mechanical(system, *drive)),
     });
     let single = (0..system.drive_count()).filter(|drive| !members().any(|member| member == drive));
     let drives = single.map(|drive| DiskExport {
@@ -37,7 +39,7 @@ pub fn exports(system: &System) -> Vec<DiskExport> {
             .find_drive_group(drive)
             .map_or_else(String::new, |(group, _)| system.drives[group].device.name().into()),
         rotational: is_rotational(system, WorkloadTarget::Drive(drive)),
-        trims: !is_mechanical(system, drive),
+        supports_trim: !is_mechanical(system, drive),
     });
     let mut exports: Vec<DiskExport> = arrays.chain(drives).collect();
     let first = system.workloads.first().and_then(|workload| workload.targets.first());
@@ -49,11 +51,11 @@ pub fn exports(system: &System) -> Vec<DiskExport> {
 
 /// Returns true if a target has drives with moving heads.
 fn is_rotational(system: &System, target: WorkloadTarget) -> bool {
-    members_of(system, target).first().is_some_and(|drive| is_mechanical(system, *drive))
+    target_drives(system, target).first().is_some_and(|drive| is_mechanical(system, *drive))
 }
 
 /// Returns the drives of a target, and the spares that may replace one.
-fn members_of(system: &System, target: WorkloadTarget) -> Vec<u32> {
+fn target_drives(system: &System, target: WorkloadTarget) -> Vec<u32> {
     match target {
         WorkloadTarget::Drive(drive) => vec![drive],
         WorkloadTarget::Array(index) => {
@@ -102,16 +104,16 @@ mod tests {
 
     fn names(text: &str) -> Vec<String> {
         let described = read::read("test.toml", text, &[], &|_| Err("no files".into())).expect("valid");
-        exports(&described.system).into_iter().map(|export| export.name).collect()
+        list_exports(&described.system).into_iter().map(|export| export.name).collect()
     }
 
     #[test]
-    fn arrays_then_drives_of_none() {
+    fn lists_arrays_then_standalone_drives() {
         assert_eq!(names(SYSTEM), ["data", "disk4", "log"]);
     }
 
     #[test]
-    fn only_what_has_no_heads_below_it_trims() {
+    fn only_exports_without_mechanical_drives_support_trim() {
         let text = r#"
             [[drive]]
             name = "disk"
@@ -136,13 +138,14 @@ mod tests {
         "#;
         let text = text.replace("FLASH", "intel-s3700-800");
         let described = read::read("test.toml", &text, &[], &|_| Err("no files".into())).expect("valid");
-        let found: Vec<(String, bool)> = exports(&described.system).into_iter().map(|e| (e.name, e.trims)).collect();
+        let found: Vec<(String, bool)> =
+            list_exports(&described.system).into_iter().map(|e| (e.name, e.supports_trim)).collect();
         let expected = [("disks", false), ("flashes", true), ("both", false), ("flash3", true)];
         assert_eq!(found, expected.map(|(name, trims)| (name.to_owned(), trims)));
     }
 
     #[test]
-    fn what_the_first_workload_uses_is_the_default() {
+    fn the_target_of_the_first_workload_is_the_default() {
         let text = format!("{SYSTEM}\n[[workload]]\nname = \"a\"\nusers = 1\non = \"log\"\n");
         assert_eq!(names(&text), ["log", "data", "disk4"]);
     }

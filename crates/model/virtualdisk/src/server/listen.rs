@@ -16,9 +16,9 @@ use super::ServeError;
 /// Largest number of clients that wait to be accepted.
 const BACKLOG: i32 = 1024;
 /// Longest path of a socket, bytes (`sun_path` of unix(7) without its terminator).
-const MOST_PATH: usize = 107;
+const MAX_SOCKET_PATH_BYTES: usize = 107;
 /// Number of servers that this process has started.
-static SERVERS: AtomicU32 = AtomicU32::new(0);
+static SERVER_COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +34,13 @@ impl ListenAddress {
     ///
     /// # Errors
     /// A description if the text is not an address or its host name is unknown.
-    pub fn address(text: &str) -> Result<ListenAddress, String> {
+    pub fn parse_tcp(text: &str) -> Result<ListenAddress, String> {
         let mut found = text.to_socket_addrs().map_err(|e| format!("`{text}` is not HOST:PORT ({e})"))?;
         found.next().map(ListenAddress::Tcp).ok_or_else(|| format!("`{text}` has no address"))
     }
 
     /// Returns true if other machines can connect.
-    pub fn is_open(&self) -> bool {
+    pub fn is_public(&self) -> bool {
         matches!(self, ListenAddress::Tcp(address) if !address.ip().is_loopback())
     }
 
@@ -54,16 +54,18 @@ impl ListenAddress {
 
     /// Returns the URI of an export, as libnbd, QEMU and nbdkit understand it.
     pub fn uri(&self, export: &str) -> String {
-        let name = escaped(export);
+        let name = percent_encode(export);
         match self {
-            ListenAddress::Unix(path) => format!("nbd+unix:///{name}?socket={}", escaped(&path.display().to_string())),
+            ListenAddress::Unix(path) => {
+                format!("nbd+unix:///{name}?socket={}", percent_encode(&path.display().to_string()))
+            }
             ListenAddress::Tcp(address) => format!("nbd://{address}/{name}"),
         }
     }
 }
 
 /// Replaces characters that have a meaning in a URI by `%` codes; `/` stays.
-fn escaped(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     let one = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     text.bytes().map(one).collect()
@@ -73,7 +75,7 @@ fn escaped(text: &str) -> String {
 #[derive(Debug)]
 pub struct Listener {
     pub fd: OwnedFd,
-    pub place: ListenAddress,
+    pub address: ListenAddress,
     file: Option<PathBuf>,
 }
 
@@ -91,28 +93,28 @@ impl Listener {
     ///
     /// # Errors
     /// An address that is in use or cannot be bound.
-    pub fn bind(place: &ListenAddress) -> Result<Listener, ServeError> {
+    pub fn bind_address(place: &ListenAddress) -> Result<Listener, ServeError> {
         let wrong = |because: String| ServeError::Listen { place: place.uri(""), because };
         match place {
             ListenAddress::Unix(path) => {
-                fits(path).map_err(wrong)?;
-                clear(path).map_err(wrong)?;
-                let fd = private(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
-                Ok(Listener { fd, place: place.clone(), file: Some(path.clone()) })
+                check_path_length(path).map_err(wrong)?;
+                remove_dead_socket(path).map_err(wrong)?;
+                let fd = bind_private_socket(path).map_err(|e| wrong(std::io::Error::from(e).to_string()))?;
+                Ok(Listener { fd, address: place.clone(), file: Some(path.clone()) })
             }
             ListenAddress::Tcp(address) => {
                 let listener = TcpListener::bind(address).map_err(|e| wrong(e.to_string()))?;
                 listener.set_nonblocking(true).map_err(|e| wrong(e.to_string()))?;
                 // port 0 was replaced by a real one
                 let address = listener.local_addr().map_err(|e| wrong(e.to_string()))?;
-                Ok(Listener { fd: listener.into(), place: ListenAddress::Tcp(address), file: None })
+                Ok(Listener { fd: listener.into(), address: ListenAddress::Tcp(address), file: None })
             }
         }
     }
 }
 
 /// Binds a Unix socket that only this user can connect to.
-fn private(path: &Path) -> rustix::io::Result<OwnedFd> {
+fn bind_private_socket(path: &Path) -> rustix::io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let fd = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     // the file inherits the mode of the socket, so that no other user can connect at any moment;
@@ -124,19 +126,19 @@ fn private(path: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Checks the length of a socket path, which the kernel limits.
-fn fits(path: &Path) -> Result<(), String> {
+fn check_path_length(path: &Path) -> Result<(), String> {
     let bytes = path.as_os_str().len();
-    match bytes <= MOST_PATH {
+    match bytes <= MAX_SOCKET_PATH_BYTES {
         true => Ok(()),
         false => Err(format!(
-            "its path has {bytes} bytes; the limit of a socket is {MOST_PATH}, `.control` included; \
+            "its path has {bytes} bytes; the limit of a socket is {MAX_SOCKET_PATH_BYTES}, `.control` included; \
              use a shorter path"
         )),
     }
 }
 
 /// Removes the file of a socket that no process serves. Any other file stays.
-fn clear(path: &Path) -> Result<(), String> {
+fn remove_dead_socket(path: &Path) -> Result<(), String> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     if !there.file_type().is_socket() {
         return Err("another file has that name".into());
@@ -152,32 +154,32 @@ fn clear(path: &Path) -> Result<(), String> {
 ///
 /// # Errors
 /// When that folder cannot be created.
-pub fn control_of(place: &ListenAddress) -> Result<PathBuf, ServeError> {
+pub fn control_path(place: &ListenAddress) -> Result<PathBuf, ServeError> {
     match place {
-        ListenAddress::Unix(path) => Ok(beside(path)),
-        ListenAddress::Tcp(address) => Ok(folder()?.join(format!("tcp-{}.control", address.port()))),
+        ListenAddress::Unix(path) => Ok(control_path_beside(path)),
+        ListenAddress::Tcp(address) => Ok(socket_folder()?.join(format!("tcp-{}.control", address.port()))),
     }
 }
 
 /// Returns `PATH.control`.
-pub fn beside(path: &Path) -> PathBuf {
+pub fn control_path_beside(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".control");
     name.into()
 }
 
 /// Folder for the links of root's servers; no other user can create a folder there.
-const OF_ROOT: &str = "/run/diskwright/disks";
+const ROOT_FOLDER: &str = "/run/diskwright/disks";
 /// Number of names that are tried in a folder in which every user can create files.
-const NAMES: u32 = 8;
+const MAX_FOLDER_NAMES: u32 = 8;
 
 /// Returns folders for a user's sockets, the best first: the runtime folder that the system
 /// provides, if it does.
-fn places(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
+fn candidate_folders(user: u32, runtime: Option<PathBuf>) -> Vec<PathBuf> {
     let is_his = |path: &PathBuf| fs::metadata(path).is_ok_and(|there| there.is_dir() && there.uid() == user);
     let runtime = runtime.into_iter().chain([PathBuf::from(format!("/run/user/{user}"))]).filter(is_his);
-    let of_root = (user == 0).then(|| PathBuf::from(OF_ROOT));
-    let open = (0..NAMES).map(|number| match number {
+    let of_root = (user == 0).then(|| PathBuf::from(ROOT_FOLDER));
+    let open = (0..MAX_FOLDER_NAMES).map(|number| match number {
         0 => own_folder(user),
         number => std::env::temp_dir().join(format!("diskwright-{user}-{number}")),
     });
@@ -191,7 +193,7 @@ fn own_folder(user: u32) -> PathBuf {
 
 /// Checks that only this user can enter a folder; returns the reason if not. Links are not
 /// followed.
-fn is_of(path: &Path, user: u32) -> Result<(), String> {
+fn check_private_folder(path: &Path, user: u32) -> Result<(), String> {
     let there = fs::symlink_metadata(path).map_err(|e| e.to_string())?;
     match there.is_dir() && there.uid() == user && there.mode() & 0o077 == 0 {
         true => Ok(()),
@@ -204,11 +206,14 @@ fn is_of(path: &Path, user: u32) -> Result<(), String> {
 ///
 /// # Errors
 /// When none can be created.
-pub fn folder() -> Result<PathBuf, ServeError> {
+pub fn socket_folder() -> Result<PathBuf, ServeError> {
     let user = rustix::process::geteuid().as_raw();
     let mut first = None;
-    for path in places(user, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)) {
-        match private_files::create_folder(&path).map_err(|e| e.to_string()).and_then(|()| is_of(&path, user)) {
+    for path in candidate_folders(user, std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)) {
+        match private_files::create_folder(&path)
+            .map_err(|e| e.to_string())
+            .and_then(|()| check_private_folder(&path, user))
+        {
             Ok(()) => return Ok(path),
             Err(because) => first = first.or(Some((path, because))),
         }
@@ -221,17 +226,17 @@ pub fn folder() -> Result<PathBuf, ServeError> {
 /// Link to the control socket of a server, by which commands without an explicit path find it;
 /// removed on drop.
 #[derive(Debug)]
-pub struct Notice(PathBuf);
+pub struct ServerLink(PathBuf);
 
-impl Notice {
+impl ServerLink {
     /// Creates the link of this process's server.
     ///
     /// # Errors
     /// When the folder cannot be created.
-    pub fn put(control: &Path) -> Result<Notice, ServeError> {
-        let folder = folder()?;
-        sweep(&folder);
-        let path = match SERVERS.fetch_add(1, Ordering::Relaxed) {
+    pub fn create_link(control: &Path) -> Result<ServerLink, ServeError> {
+        let folder = socket_folder()?;
+        remove_dead_links(&folder);
+        let path = match SERVER_COUNT.fetch_add(1, Ordering::Relaxed) {
             0 => folder.join(format!("disk-{}", std::process::id())),
             another => folder.join(format!("disk-{}-{another}", std::process::id())),
         };
@@ -240,11 +245,11 @@ impl Notice {
         let control = std::path::absolute(control).unwrap_or_else(|_| control.to_owned());
         std::os::unix::fs::symlink(control, &path)
             .map_err(|e| ServeError::Listen { place: path.display().to_string(), because: e.to_string() })?;
-        Ok(Notice(path))
+        Ok(ServerLink(path))
     }
 }
 
-impl Drop for Notice {
+impl Drop for ServerLink {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -252,7 +257,7 @@ impl Drop for Notice {
 
 /// Removes links that killed servers left in a folder: another server may get the same socket name,
 /// and would be found under the old link.
-fn sweep(folder: &Path) {
+fn remove_dead_links(folder: &Path) {
     let process = |name: &str| name.strip_prefix("disk-")?.split('-').next()?.parse::<u32>().ok();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let gone = |process: u32| !Path::new(&format!("/proc/{process}")).exists();
@@ -264,11 +269,13 @@ fn sweep(folder: &Path) {
 
 /// Returns the folders in which this user looks for servers: his own, and those of the user who
 /// became root by sudo, to attach the disks that he serves.
-fn folders() -> Vec<PathBuf> {
+fn readable_folders() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let before_sudo = std::env::var("SUDO_UID").ok().and_then(|user| user.parse::<u32>().ok()).filter(|_| user == 0);
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let of = |user, runtime| places(user, runtime).into_iter().filter(move |path| is_of(path, user).is_ok());
+    let of = |user, runtime| {
+        candidate_folders(user, runtime).into_iter().filter(move |path| check_private_folder(path, user).is_ok())
+    };
     of(user, runtime).chain(before_sudo.into_iter().flat_map(|user| of(user, None))).collect()
 }
 
@@ -277,10 +284,10 @@ fn folders() -> Vec<PathBuf> {
 ///
 /// # Errors
 /// When this user has no folder at all.
-pub fn running() -> Result<Vec<PathBuf>, ServeError> {
-    let own = folder()?;
+pub fn running_servers() -> Result<Vec<PathBuf>, ServeError> {
+    let own = socket_folder()?;
     let mut found = Vec::new();
-    for folder in folders() {
+    for folder in readable_folders() {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("disk-")) {
             let Ok(control) = fs::read_link(entry.path()) else { continue };
@@ -305,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_killed_servers_left_goes_and_what_lives_stays() {
+    fn removes_links_of_dead_servers_only() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut gone = std::process::Command::new("true").spawn().expect("runs");
         gone.wait().expect("ends");
@@ -314,38 +321,40 @@ mod tests {
         for name in names.iter().chain(&stay) {
             std::os::unix::fs::symlink("/nowhere/s.control", folder.path().join(name)).expect("ours");
         }
-        sweep(folder.path());
+        remove_dead_links(folder.path());
         let is_there = |name: &String| fs::symlink_metadata(folder.path().join(name)).is_ok();
         assert!(!names.iter().any(is_there) && stay.iter().all(is_there));
     }
 
     #[test]
-    fn uris() {
+    fn formats_uris_and_parses_addresses() {
         let place = ListenAddress::Unix("/tmp/a b.sock".into());
         assert_eq!(place.uri("data"), "nbd+unix:///data?socket=/tmp/a%20b.sock");
-        let place = ListenAddress::address("127.0.0.1:10809").expect("an address");
-        assert_eq!((place.uri(""), place.is_open()), ("nbd://127.0.0.1:10809/".into(), false));
-        assert!(ListenAddress::address("0.0.0.0:1").expect("an address").is_open());
-        assert!(ListenAddress::address("nowhere").is_err());
+        let place = ListenAddress::parse_tcp("127.0.0.1:10809").expect("an address");
+        assert_eq!((place.uri(""), place.is_public()), ("nbd://127.0.0.1:10809/".into(), false));
+        assert!(ListenAddress::parse_tcp("0.0.0.0:1").expect("an address").is_public());
+        assert!(ListenAddress::parse_tcp("nowhere").is_err());
     }
 
     #[test]
-    fn a_name_that_somebody_else_has_taken_is_passed_over() {
+    fn skips_a_folder_name_that_another_user_has_taken() {
         let bench = tempfile::tempdir().expect("a folder");
         fs::set_permissions(bench.path(), fs::Permissions::from_mode(0o700)).expect("a mode");
         let user = rustix::process::geteuid().as_raw();
-        let all = places(user, Some(bench.path().to_owned()));
+        let all = candidate_folders(user, Some(bench.path().to_owned()));
         assert_eq!(all[0], bench.path().join("diskwright"));
-        assert_eq!(all.iter().any(|path| path == Path::new(OF_ROOT)), user == 0);
+        assert_eq!(all.iter().any(|path| path == Path::new(ROOT_FOLDER)), user == 0);
         assert!(all.ends_with(&[std::env::temp_dir().join(format!("diskwright-{user}-7"))]));
         // a folder of another user is not one that the system provided to this one
-        assert!(!places(user + 1, Some(bench.path().to_owned())).contains(&all[0]));
+        assert!(!candidate_folders(user + 1, Some(bench.path().to_owned())).contains(&all[0]));
         let (open, link) = (bench.path().join("open"), bench.path().join("link"));
         fs::create_dir(&open).expect("a folder");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).expect("a mode");
         std::os::unix::fs::symlink(bench.path(), &link).expect("a link");
-        assert!(is_of(bench.path(), user).is_ok() && is_of(bench.path(), user + 1).is_err());
-        assert!(is_of(&open, user).is_err() && is_of(&link, user).is_err());
+        assert!(
+            check_private_folder(bench.path(), user).is_ok() && check_private_folder(bench.path(), user + 1).is_err()
+        );
+        assert!(check_private_folder(&open, user).is_err() && check_private_folder(&link, user).is_err());
     }
 
     #[test]
@@ -353,8 +362,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("disk.sock");
         let place = ListenAddress::Unix(path.clone());
-        let first = Listener::bind(&place).expect("free");
-        let taken = Listener::bind(&place).expect_err("taken").to_string();
+        let first = Listener::bind_address(&place).expect("free");
+        let taken = Listener::bind_address(&place).expect_err("taken").to_string();
         assert!(taken.contains("another server uses it"), "{taken}");
         drop(first);
         assert!(!path.exists());
@@ -362,11 +371,11 @@ mod tests {
         // test forks at this moment would keep a listening socket open a little longer
         let dead = net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
         net::bind(&dead, &SocketAddrUnix::new(&path).expect("short")).expect("free");
-        let second = Listener::bind(&place).expect("dead");
+        let second = Listener::bind_address(&place).expect("dead");
         assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         drop(second);
         fs::write(&path, "precious").expect("written");
-        let kept = Listener::bind(&place).expect_err("a file").to_string();
+        let kept = Listener::bind_address(&place).expect_err("a file").to_string();
         assert!(kept.contains("another file"), "{kept}");
     }
 }

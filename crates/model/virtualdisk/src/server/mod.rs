@@ -7,24 +7,24 @@
 //! a running disk, `drive_changes.rs` their effects on drives, `flush_thread.rs` flushes of the
 //! backing file, `status.rs` the status report.
 
-mod changes;
 mod client;
 mod clock;
+mod command_execution;
+mod control;
+mod drive_changes;
 mod engine;
+mod event_waiter;
 mod exports;
+mod flush_thread;
 mod listen;
-mod obey;
-mod orders;
 mod service;
 mod status;
-mod sync;
-mod wake;
 
 use std::path::PathBuf;
 
-pub use exports::{DiskExport, exports};
-pub use listen::{ListenAddress, beside as control_beside, folder, running};
-pub use orders::{DiskCommand, FailureScope, give};
+pub use control::{DiskCommand, FailureScope, send_command};
+pub use exports::{DiskExport, list_exports};
+pub use listen::{ListenAddress, control_path_beside as control_beside, running_servers, socket_folder};
 pub use service::{DiskServer, ServeOptions};
 
 use crate::content::ContentError;

@@ -15,42 +15,42 @@ use rustix::net::{AddressFamily, SocketFlags, accept_with, sockopt};
 use super::ServeError;
 use super::client::ServerClient;
 use super::clock::VirtualClock;
+use super::control::{self, DiskCommand};
 use super::engine::{ClientId, DiskEngine};
+use super::event_waiter::{EventWaiter, WakeSource};
 use super::exports::{self, DiskExport};
-use super::listen::{self, ListenAddress, Listener, Notice};
-use super::orders::{self, DiskCommand};
+use super::flush_thread::FlushThread;
+use super::listen::{self, ListenAddress, Listener, ServerLink};
 use super::status;
-use super::sync::Syncs;
-use super::wake::{EventWaiter, WakeSource};
-use crate::content::{self, Content, ContentBacking, Sync};
+use crate::content::{self, Content, ContentBacking, FlushHandle};
 use crate::nbd::wire::TransmissionFlags;
 use crate::nbd::{Exports, handshake};
 
 /// Largest number of clients at a time.
-const MOST_CLIENTS: usize = 2000;
+const MAX_CLIENTS: usize = 2000;
 /// Time within which a client has to choose an export.
-const GREETING: Duration = Duration::from_secs(10);
+const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the input buffer, bytes.
-const SCRATCH: usize = 256 << 10;
+const SCRATCH_BYTES: usize = 256 << 10;
 /// Longest interval between checks whether the server has to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Options for serving a disk.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     /// Address that clients connect to.
-    pub place: ListenAddress,
+    pub address: ListenAddress,
     /// Size of the default export, bytes; its full size if `None`.
-    pub bytes: Option<u64>,
+    pub default_export_bytes: Option<u64>,
     /// Storage of the content.
     pub backing: ContentBacking,
     /// Speed of virtual time as a multiple of the wall clock.
     pub speed: f64,
     /// Never sleep: one processor is always busy, and replies are not late because the kernel wakes
     /// the server late.
-    pub awake: bool,
+    pub never_sleep: bool,
     /// Time between samples, by the wall clock.
-    pub every: Duration,
+    pub sample_interval: Duration,
     /// The workloads of the description run beside the clients.
     pub workloads: bool,
 }
@@ -60,27 +60,27 @@ pub struct DiskServer {
     pub(super) engine: DiskEngine,
     pub(super) clock: VirtualClock,
     pub(super) system: System,
-    pub(super) offer: Exports,
+    pub(super) offered_exports: Exports,
     listener: Listener,
     control: Listener,
-    _notice: Notice,
-    wake: EventWaiter,
-    syncs: Option<Syncs>,
+    _server_link: ServerLink,
+    waiter: EventWaiter,
+    syncs: Option<FlushThread>,
     pub(super) clients: Vec<Option<ServerClient>>,
-    turns: u32,
+    last_generation: u32,
     /// Reused buffer for replies on their way to the kernel.
-    room: Vec<u8>,
+    send_buffer: Vec<u8>,
     /// Reused list of clients with due replies.
     answered: Vec<u32>,
-    givers: Vec<Option<orders::ControlConnection>>,
+    control_connections: Vec<Option<control::ControlConnection>>,
     /// Lateness of replies: time from the due moment to the kernel's acceptance, by the wall clock,
     /// ns.
-    pub(super) late: Histogram,
+    pub(super) lateness: Histogram,
     /// Report of the last interval.
-    pub(super) last: Option<SimulationReport>,
-    every: Duration,
+    pub(super) last_report: Option<SimulationReport>,
+    sample_interval: Duration,
     /// The listener is not watched at the moment.
-    rests: bool,
+    is_accept_paused: bool,
     stop: bool,
 }
 
@@ -90,7 +90,7 @@ impl DiskServer {
     /// # Errors
     /// When the system cannot be simulated, or content or sockets are not available.
     pub fn new(mut system: System, options: &ServeOptions) -> Result<DiskServer, ServeError> {
-        let exports = exports::exports(&system);
+        let exports = exports::list_exports(&system);
         let targets: Vec<WorkloadTarget> = exports.iter().map(|export| export.target).collect();
         if !options.workloads {
             system.workloads.clear();
@@ -98,64 +98,66 @@ impl DiskServer {
         // clients do not wait for a warm-up of the description's workloads
         system.watch.warm_up = 0;
         // check everything before a new file is created for content
-        let offer = offer(&system, &exports, options.bytes)?;
-        let listener = Listener::bind(&options.place)?;
-        let control = Listener::bind(&ListenAddress::Unix(listen::control_of(&listener.place)?))?;
+        let offer = build_offer(&system, &exports, options.default_export_bytes)?;
+        let listener = Listener::bind_address(&options.address)?;
+        let control = Listener::bind_address(&ListenAddress::Unix(listen::control_path(&listener.address)?))?;
         let content = Content::new(&system, &options.backing)?;
         // an existing file records which members have failed; that overrides the description
         for (index, set) in system.arrays.iter_mut().enumerate() {
-            let (failed, _) = content.state(index).unwrap_or_default();
+            let (failed, _) = content.member_state(index).unwrap_or_default();
             set.failed = failed.iter().collect();
         }
         let simulation = Simulation::with_external_targets(&system, &targets)?;
-        let ListenAddress::Unix(path) = &control.place else { return Err(ServeError::Nothing) };
-        let notice = Notice::put(path)?;
-        let wake = EventWaiter::new(options.awake)?;
-        wake.watch(&listener.fd, WakeSource::Listener)?;
-        wake.watch(&control.fd, WakeSource::Control)?;
-        let syncs =
-            Some(content.sync()).filter(Sync::is_needed).map(|sync| Syncs::start(move || sync.wait())).transpose()?;
+        let ListenAddress::Unix(path) = &control.address else { return Err(ServeError::Nothing) };
+        let notice = ServerLink::create_link(path)?;
+        let wake = EventWaiter::new(options.never_sleep)?;
+        wake.watch_input(&listener.fd, WakeSource::Listener)?;
+        wake.watch_input(&control.fd, WakeSource::Control)?;
+        let syncs = Some(content.flush_handle())
+            .filter(FlushHandle::is_needed)
+            .map(|sync| FlushThread::start(move || sync.wait_for_flush()))
+            .transpose()?;
         if let Some(syncs) = &syncs {
-            wake.watch(&syncs.done, WakeSource::Synced)?;
+            wake.watch_input(&syncs.completions, WakeSource::FlushDone)?;
         }
-        raise_limit_of_files();
-        let ask = syncs.as_ref().map(|syncs| syncs.ask.clone());
+        raise_open_file_limit();
+        let ask = syncs.as_ref().map(|syncs| syncs.requests.clone());
         Ok(DiskServer {
             engine: DiskEngine::new(simulation, content, exports, (system.drive_count(), system.watch.seed), ask),
             clock: VirtualClock::new(options.speed),
             system,
-            offer,
+            offered_exports: offer,
             listener,
             control,
-            _notice: notice,
-            wake,
+            _server_link: notice,
+            waiter: wake,
             syncs,
             clients: Vec::new(),
-            turns: 0,
-            room: Vec::new(),
+            last_generation: 0,
+            send_buffer: Vec::new(),
             answered: Vec::new(),
-            givers: Vec::new(),
-            late: Histogram::new(),
-            last: None,
-            every: options.every,
-            rests: false,
+            control_connections: Vec::new(),
+            lateness: Histogram::new(),
+            last_report: None,
+            sample_interval: options.sample_interval,
+            is_accept_paused: false,
             stop: false,
         })
     }
 
     /// Returns the address that clients connect to; port 0 is replaced by the real one.
-    pub fn place(&self) -> &ListenAddress {
-        &self.listener.place
+    pub fn address(&self) -> &ListenAddress {
+        &self.listener.address
     }
 
     /// Returns the exports, the default one first, with their sizes in bytes.
     pub fn exports(&self) -> impl Iterator<Item = (&DiskExport, u64)> {
-        self.engine.exports.iter().zip(self.offer.list.iter().map(|offered| offered.bytes))
+        self.engine.exports.iter().zip(self.offered_exports.list.iter().map(|offered| offered.bytes))
     }
 
     /// Returns the address of the control socket.
-    pub fn control(&self) -> &ListenAddress {
-        &self.control.place
+    pub fn control_address(&self) -> &ListenAddress {
+        &self.control.address
     }
 
     /// Returns the system that is served and simulated.
@@ -174,54 +176,55 @@ impl DiskServer {
         ends: Option<Instant>,
         tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>,
     ) -> Result<(), ServeError> {
-        let mut scratch = vec![0; SCRATCH];
+        let mut scratch = vec![0; SCRATCH_BYTES];
         let mut found = Vec::new();
-        let mut next_tick = Instant::now() + self.every;
+        let mut next_tick = Instant::now() + self.sample_interval;
         while !self.stop && !stop.load(Ordering::Relaxed) {
-            self.pass();
+            self.advance_time();
             let now = Instant::now();
             if ends.is_some_and(|ends| now >= ends) {
                 break;
             }
             if now >= next_tick {
-                self.sample(tick)?;
-                self.forget_the_silent();
+                self.take_sample(tick)?;
+                self.drop_silent_clients();
                 // missed samples are not made up for
-                next_tick = (next_tick + self.every).max(now);
+                next_tick = (next_tick + self.sample_interval).max(now);
             }
-            let (until, exactly) = self.until(next_tick - now);
-            let ago = self.wake.wait(until, exactly, &mut found);
-            let came = self.clock.now().saturating_sub(self.clock.virtual_of(ago));
+            let (until, exactly) = self.time_to_next_event(next_tick - now);
+            let ago = self.waiter.wait_for_events(until, exactly, &mut found);
+            let came = self.clock.now().saturating_sub(self.clock.to_virtual_time(ago));
             for (source, flags) in &found {
-                self.serve(came, *source, *flags, &mut scratch);
+                self.handle_event(came, *source, *flags, &mut scratch);
             }
         }
-        self.pass();
-        self.sample(tick)?;
-        let last = self.engine.content.sync().wait();
+        self.advance_time();
+        self.take_sample(tick)?;
+        let last = self.engine.content.flush_handle().wait_for_flush();
         last.map_err(|error| ServeError::Kernel { what: "flushing the backing file", error })
     }
 
-    fn sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
+    fn take_sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
         let report = self.engine.simulation.report_interval();
         tick(&report).map_err(ServeError::Samples)?;
-        self.last = Some(report);
+        self.last_report = Some(report);
         Ok(())
     }
 
     /// Returns the time until the next event, and whether it has to be met exactly.
-    fn until(&mut self, tick: Duration) -> (Duration, bool) {
+    fn time_to_next_event(&mut self, tick: Duration) -> (Duration, bool) {
         if self.engine.has_done() {
             return (Duration::ZERO, false);
         }
-        let look = tick.min(LOOK);
-        let next = self.engine.simulation.next_event_time().map_or(Duration::MAX, |time| self.clock.until(time));
-        if next < look { (next, self.engine.under_way() > 0) } else { (look, false) }
+        let look = tick.min(STOP_CHECK_INTERVAL);
+        let next =
+            self.engine.simulation.next_event_time().map_or(Duration::MAX, |time| self.clock.wall_time_until(time));
+        if next < look { (next, self.engine.in_flight() > 0) } else { (look, false) }
     }
 
     /// Advances virtual time to now and sends the due replies.
-    fn pass(&mut self) {
-        self.engine.pass(self.clock.now());
+    fn advance_time(&mut self) {
+        self.engine.advance_time(self.clock.now());
         if !self.engine.has_done() {
             return;
         }
@@ -229,27 +232,27 @@ impl DiskServer {
         let now = self.clock.now();
         let mut answered = std::mem::take(&mut self.answered);
         for one in done.drain(..) {
-            let ClientId { place, turn } = one.wish.client;
-            self.late.record(self.clock.wall_of(now.saturating_sub(one.due)).as_nanos() as u64);
+            let ClientId { slot: place, generation: turn } = one.client_request.client;
+            self.lateness.record(self.clock.to_wall_time(now.saturating_sub(one.due)).as_nanos() as u64);
             let Some(Some(client)) = self.clients.get_mut(place as usize) else { continue };
-            if client.turn() == turn {
-                client.done(one);
+            if client.generation() == turn {
+                client.queue_reply(one);
                 if answered.last() != Some(&place) {
                     answered.push(place);
                 }
             }
         }
-        self.engine.give_back(done);
+        self.engine.recycle_list(done);
         answered.sort_unstable();
         answered.dedup();
         for place in answered.drain(..) {
-            self.attend(place, |client, engine, _, room, _| client.answer(engine, room));
+            self.with_client(place, |client, engine, _, room, _| client.send_replies(engine, room));
         }
         self.answered = answered;
     }
 
     /// Runs an action on a client, then updates the events that it waits for.
-    fn attend(
+    fn with_client(
         &mut self,
         place: u32,
         what: impl FnOnce(&mut ServerClient, &mut DiskEngine, &Exports, &mut Vec<u8>, u64),
@@ -257,47 +260,47 @@ impl DiskServer {
         let Some(slot) = self.clients.get_mut(place as usize) else { return };
         let Some(client) = slot else { return };
         let now = self.clock.now();
-        what(client, &mut self.engine, &self.offer, &mut self.room, now);
-        client.go_on(now, &mut self.engine, &self.offer);
-        if client.is_over() {
+        what(client, &mut self.engine, &self.offered_exports, &mut self.send_buffer, now);
+        client.process_unused_input(now, &mut self.engine, &self.offered_exports);
+        if client.can_be_removed() {
             *slot = None;
             return;
         }
-        let wants = client.wants();
+        let wants = client.wanted_events();
         if wants != client.watched {
-            self.wake.change(&client.fd, WakeSource::Client(place), wants);
+            self.waiter.change_events(&client.fd, WakeSource::Client(place), wants);
             client.watched = wants;
         }
     }
 
-    fn serve(&mut self, came: Ns, source: WakeSource, flags: EventFlags, scratch: &mut [u8]) {
+    fn handle_event(&mut self, came: Ns, source: WakeSource, flags: EventFlags, scratch: &mut [u8]) {
         match source {
-            WakeSource::Listener => self.welcome(),
-            WakeSource::Control => self.welcome_giver(),
+            WakeSource::Listener => self.accept_clients(),
+            WakeSource::Control => self.accept_control_connections(),
             WakeSource::Timer => {}
-            WakeSource::Synced => {
+            WakeSource::FlushDone => {
                 let now = self.clock.now();
-                for (tag, error) in self.syncs.as_mut().map(Syncs::take).unwrap_or_default() {
-                    self.engine.synced(now, tag, error);
+                for (tag, error) in self.syncs.as_mut().map(FlushThread::take_finished).unwrap_or_default() {
+                    self.engine.finish_sync(now, tag, error);
                 }
             }
             WakeSource::Client(place) => {
                 let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP) && !flags.contains(EventFlags::IN);
-                self.attend(place, |client, engine, offer, room, _| match broken {
-                    true => client.drop_it(),
+                self.with_client(place, |client, engine, offer, room, _| match broken {
+                    true => client.mark_broken(),
                     false => {
                         if flags.contains(EventFlags::IN) {
-                            client.receive(came, scratch, engine, offer);
+                            client.receive_input(came, scratch, engine, offer);
                         }
-                        client.answer(engine, room);
+                        client.send_replies(engine, room);
                     }
                 });
             }
-            WakeSource::Orders(place) => self.take_orders(place),
+            WakeSource::ControlConnection(place) => self.serve_control_connection(place),
         }
     }
 
-    fn welcome(&mut self) {
+    fn accept_clients(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
             let fd = match accept_with(&self.listener.fd, flags) {
@@ -305,10 +308,10 @@ impl DiskServer {
                 Err(Errno::AGAIN) => return,
                 // the client has gone already
                 Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(_) => return self.rest(),
+                Err(_) => return self.pause_accepting(),
             };
             let place = self.clients.iter().position(Option::is_none).unwrap_or(self.clients.len());
-            if place >= MOST_CLIENTS {
+            if place >= MAX_CLIENTS {
                 // dropped at once: the client sees the end before any greeting
                 continue;
             }
@@ -319,31 +322,32 @@ impl DiskServer {
                 let _ = sockopt::set_socket_keepalive(&fd, true);
             }
             let source = WakeSource::Client(place as u32);
-            if self.wake.watch(&fd, source).is_err() {
+            if self.waiter.watch_input(&fd, source).is_err() {
                 continue;
             }
-            self.turns = self.turns.wrapping_add(1);
-            let client = ServerClient::new(fd, ClientId { place: place as u32, turn: self.turns });
+            self.last_generation = self.last_generation.wrapping_add(1);
+            let client = ServerClient::new(fd, ClientId { slot: place as u32, generation: self.last_generation });
             match self.clients.get_mut(place) {
                 Some(slot) => *slot = Some(client),
                 None => self.clients.push(Some(client)),
             }
-            self.attend(place as u32, |client, engine, _, room, _| client.answer(engine, room));
+            self.with_client(place as u32, |client, engine, _, room, _| client.send_replies(engine, room));
         }
     }
 
     /// Stops accepting clients until the next sample: there is no capacity for another.
-    fn rest(&mut self) {
-        self.wake.change(&self.listener.fd, WakeSource::Listener, (false, false));
-        self.rests = true;
+    fn pause_accepting(&mut self) {
+        self.waiter.change_events(&self.listener.fd, WakeSource::Listener, (false, false));
+        self.is_accept_paused = true;
     }
 
     /// Drops clients that have not chosen an export in time.
-    fn forget_the_silent(&mut self) {
-        if std::mem::take(&mut self.rests) {
-            self.wake.change(&self.listener.fd, WakeSource::Listener, (true, false));
+    fn drop_silent_clients(&mut self) {
+        if std::mem::take(&mut self.is_accept_paused) {
+            self.waiter.change_events(&self.listener.fd, WakeSource::Listener, (true, false));
         }
-        let silent = |client: &ServerClient| client.is_greeting() && client.since.elapsed() > GREETING;
+        let silent =
+            |client: &ServerClient| client.is_greeting() && client.connected_at.elapsed() > NEGOTIATION_TIMEOUT;
         for slot in &mut self.clients {
             if slot.as_ref().is_some_and(silent) {
                 *slot = None;
@@ -351,73 +355,76 @@ impl DiskServer {
         }
     }
 
-    fn welcome_giver(&mut self) {
+    fn accept_control_connections(&mut self) {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         while let Ok(fd) = accept_with(&self.control.fd, flags) {
-            let place = self.givers.iter().position(Option::is_none).unwrap_or(self.givers.len());
-            if place >= orders::MOST_GIVERS || self.wake.watch(&fd, WakeSource::Orders(place as u32)).is_err() {
+            let place =
+                self.control_connections.iter().position(Option::is_none).unwrap_or(self.control_connections.len());
+            if place >= control::MAX_CONTROL_CONNECTIONS
+                || self.waiter.watch_input(&fd, WakeSource::ControlConnection(place as u32)).is_err()
+            {
                 continue;
             }
-            match self.givers.get_mut(place) {
-                Some(slot) => *slot = Some(orders::ControlConnection::new(fd)),
-                None => self.givers.push(Some(orders::ControlConnection::new(fd))),
+            match self.control_connections.get_mut(place) {
+                Some(slot) => *slot = Some(control::ControlConnection::new(fd)),
+                None => self.control_connections.push(Some(control::ControlConnection::new(fd))),
             }
         }
     }
 
-    fn take_orders(&mut self, place: u32) {
-        let Some(Some(mut giver)) = self.givers.get_mut(place as usize).map(Option::take) else { return };
-        let before = giver.wants();
-        let alive = giver.attend(|line| match orders::parse(line) {
-            Ok(order) => self.obey(&order),
+    fn serve_control_connection(&mut self, place: u32) {
+        let Some(Some(mut giver)) = self.control_connections.get_mut(place as usize).map(Option::take) else { return };
+        let before = giver.wanted_events();
+        let alive = giver.serve_commands(|line| match control::parse_command(line) {
+            Ok(order) => self.execute_command(&order),
             Err(because) => Err(because),
         });
         if alive {
-            if giver.wants() != before {
-                self.wake.change(&giver.fd, WakeSource::Orders(place), giver.wants());
+            if giver.wanted_events() != before {
+                self.waiter.change_events(&giver.fd, WakeSource::ControlConnection(place), giver.wanted_events());
             }
-            self.givers[place as usize] = Some(giver);
+            self.control_connections[place as usize] = Some(giver);
         }
     }
 
     /// Executes a command; returns the response.
-    fn obey(&mut self, order: &DiskCommand) -> Result<serde_json::Value, String> {
+    fn execute_command(&mut self, order: &DiskCommand) -> Result<serde_json::Value, String> {
         match order {
-            DiskCommand::Status => Ok(status::of(self)),
+            DiskCommand::Status => Ok(status::status_document(self)),
             DiskCommand::Stop => {
                 self.stop = true;
                 Ok(serde_json::json!({}))
             }
             _ => {
                 let now = self.clock.now();
-                self.engine.obey(now, &self.system, order).map(|()| status::of(self))
+                self.engine.execute_command(now, &self.system, order).map(|()| status::status_document(self))
             }
         }
     }
 }
 
 /// Describes all exports to clients, the default one first; that one ends after `bytes`.
-fn offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
+fn build_offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> Result<Exports, ServeError> {
     let mut offer = Exports { list: Vec::new(), default: Some(0) };
     for (index, export) in exports.iter().enumerate() {
-        let holds = content::bytes(system, export.target)?;
+        let holds = content::target_bytes(system, export.target)?;
         let requested_bytes = bytes.filter(|_| index == 0).unwrap_or(holds);
         if requested_bytes > holds || requested_bytes == 0 {
             return Err(ServeError::Size { export: export.name.clone(), holds, asked: requested_bytes });
         }
-        offer.list.push(offered(system, export, requested_bytes));
+        offer.list.push(offered_export(system, export, requested_bytes));
     }
     if offer.list.is_empty() { Err(ServeError::Nothing) } else { Ok(offer) }
 }
 
 /// Describes an export to clients.
-fn offered(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdExport {
+fn offered_export(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdExport {
     let mut offered = handshake::NbdExport::new(&export.name, bytes);
     offered.description = format!("{}: {}", system.name, export.kind);
     // a disk writes whole sectors; an export that ends within a sector cannot promise that
     let sector = BLOCK_BYTES.min(1 << bytes.trailing_zeros().min(63));
-    (offered.minimum, offered.any) = (sector as u32, true);
-    if !export.trims {
+    (offered.min_block_bytes, offered.allows_unaligned) = (sector as u32, true);
+    if !export.supports_trim {
         // with TRIM offered, a client would have the zeros written, at the speed of writes
         offered.flags = offered.flags.without(TransmissionFlags::TRIM);
     }
@@ -428,7 +435,7 @@ fn offered(system: &System, export: &DiskExport, bytes: u64) -> handshake::NbdEx
 }
 
 /// Raises the limit of open files: each client is one.
-fn raise_limit_of_files() {
+fn raise_open_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -5,46 +5,46 @@ use serde_json::{Value, json};
 
 use super::service::DiskServer;
 
-const NS: f64 = 1e-9;
+const SECONDS_PER_NS: f64 = 1e-9;
 
 /// Builds the complete status document.
-pub fn of(server: &DiskServer) -> Value {
+pub fn status_document(server: &DiskServer) -> Value {
     let exports: Vec<Value> = server
         .exports()
         .enumerate()
         .map(|(index, (export, bytes))| {
-            let clients = server.clients.iter().flatten().filter(|client| client.export() == Some(index)).count();
+            let clients = server.clients.iter().flatten().filter(|client| client.export_index() == Some(index)).count();
             json!({
                 "name": export.name,
                 "kind": export.kind,
                 "bytes": bytes,
-                "uri": server.place().uri(&export.name),
+                "uri": server.address().uri(&export.name),
                 "clients": clients,
             })
         })
         .collect();
-    let last = server.last.as_ref();
+    let last = server.last_report.as_ref();
     json!({
         "schema": "diskwright.disk_status/1",
         "system": server.system.name,
         "pid": std::process::id(),
         "exports": exports,
-        "arrays": arrays(server),
-        "members": members(server),
-        "components": last.map(|report| report.components.iter().map(component).collect::<Vec<Value>>()),
+        "arrays": array_documents(server),
+        "members": changed_drive_documents(server),
+        "components": last.map(|report| report.components.iter().map(component_document).collect::<Vec<Value>>()),
         "interval_s": last.map(|report| report.elapsed_s()),
-        "under_way": server.engine.under_way(),
-        "virtual_s": server.clock.now() as f64 * NS,
+        "under_way": server.engine.in_flight(),
+        "virtual_s": server.clock.now() as f64 * SECONDS_PER_NS,
         "speed": server.clock.speed(),
-        "late_s": late(server),
+        "late_s": lateness_document(server),
         "memory_bytes": server.engine.content.memory_bytes(),
     })
 }
 
 /// Reports how late replies were given to the kernel, by the wall clock.
-fn late(server: &DiskServer) -> Value {
-    let seconds = |ns: Option<f64>| ns.map(|ns| ns * NS);
-    let late = &server.late;
+fn lateness_document(server: &DiskServer) -> Value {
+    let seconds = |ns: Option<f64>| ns.map(|ns| ns * SECONDS_PER_NS);
+    let late = &server.lateness;
     json!({
         "requests": late.count(),
         "mean": seconds(late.mean()),
@@ -54,7 +54,7 @@ fn late(server: &DiskServer) -> Value {
     })
 }
 
-fn component(component: &Component) -> Value {
+fn component_document(component: &Component) -> Value {
     let utilisation = component.utilisation();
     json!({
         "name": component.name,
@@ -66,10 +66,10 @@ fn component(component: &Component) -> Value {
     })
 }
 
-fn arrays(server: &DiskServer) -> Vec<Value> {
+fn array_documents(server: &DiskServer) -> Vec<Value> {
     let one = |(index, set): (usize, &diskwright_simulator::system::ArraySpec)| {
-        let (failed, rebuilding) = server.engine.content.state(index).unwrap_or_default();
-        let reported: Option<&ArrayReport> = server.last.as_ref().and_then(|report| report.arrays.get(index));
+        let (failed, rebuilding) = server.engine.content.member_state(index).unwrap_or_default();
+        let reported: Option<&ArrayReport> = server.last_report.as_ref().and_then(|report| report.arrays.get(index));
         let background = reported.and_then(|array| array.background);
         let model = server.engine.simulation.array_state(index).unwrap_or_default();
         let members: Vec<Value> = (0..set.members.len() as u16)
@@ -81,14 +81,14 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
                     (true, false) => "failed",
                     _ => "well",
                 };
-                json!({ "member": member, "drive": drive(server, index, member), "state": state })
+                json!({ "member": member, "drive": member_drive_name(server, index, member), "state": state })
             })
             .collect();
         json!({
             "name": set.name,
             "level": set.level.to_string(),
             "members": members,
-            "trouble": server.engine.troubles.get(&index),
+            "trouble": server.engine.content_errors.get(&index),
             "lost_blocks": reported.map(|array| array.lost_blocks),
             "background": background.filter(|work| work.ended_ns.is_none()).map(|work| json!({
                 "task": format!("{:?}", work.task).to_lowercase(),
@@ -101,8 +101,8 @@ fn arrays(server: &DiskServer) -> Vec<Value> {
 }
 
 /// Reports the drives that commands have changed.
-fn members(server: &DiskServer) -> Vec<Value> {
-    let changed = server.engine.changes.all();
+fn changed_drive_documents(server: &DiskServer) -> Vec<Value> {
+    let changed = server.engine.changes.changed_drives();
     changed
         .map(|(drive, change)| {
             json!({
@@ -117,7 +117,7 @@ fn members(server: &DiskServer) -> Vec<Value> {
 }
 
 /// Returns the name of the drive that serves a member.
-fn drive(server: &DiskServer, array: usize, member: u16) -> Option<String> {
+fn member_drive_name(server: &DiskServer, array: usize, member: u16) -> Option<String> {
     let drives = server.engine.simulation.array_drives(array)?;
     drives.get(usize::from(member)).map(|drive| server.system.drive_name(*drive))
 }

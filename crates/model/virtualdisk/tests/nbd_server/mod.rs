@@ -38,7 +38,7 @@ impl Served {
         loop {
             let ended = match &session {
                 None => {
-                    let progress = handshake.feed(&self.exports, &input, &mut output);
+                    let progress = handshake.process_input(&self.exports, &input, &mut output);
                     input.drain(..progress.consumed);
                     match progress.state {
                         HandshakeState::More => None,
@@ -87,16 +87,16 @@ impl Served {
                 RequestParse::Request(request) => request,
             };
             let behind = &input[position + REQUEST_BYTES..];
-            match request::check(&request, &self.exports.list[session.export], session) {
+            match request::check_request(&request, &self.exports.list[session.export], session) {
                 RequestCheck::Disconnect => break Some(None),
                 RequestCheck::Close(why) => break Some(Some(why)),
                 RequestCheck::Refuse(error, because) => {
-                    reply::error(output, session, request.cookie, error, because);
-                    *skip = request.payload() as usize;
+                    reply::append_error(output, session, request.cookie, error, because);
+                    *skip = request.payload_bytes() as usize;
                     position += REQUEST_BYTES;
                 }
                 RequestCheck::Do => {
-                    let Some(data) = behind.get(..request.payload() as usize) else { break None };
+                    let Some(data) = behind.get(..request.payload_bytes() as usize) else { break None };
                     self.request(session, &request, data, output);
                     position += REQUEST_BYTES + data.len();
                 }
@@ -112,19 +112,20 @@ impl Served {
         let place = from..from + request.length as usize;
         match request.command {
             NbdCommand::Read => {
-                reply::read_head(output, session, request);
+                reply::append_read_header(output, session, request);
                 return output.extend_from_slice(&disk[place]);
             }
             NbdCommand::BlockStatus => {
                 let blocks = disk[place].chunks(BLOCK);
-                let extent = |b: &[u8]| NbdExtent { bytes: b.len() as u64, allocated: b.iter().any(|byte| *byte != 0) };
-                return reply::block_status(output, request, blocks.map(extent));
+                let extent =
+                    |b: &[u8]| NbdExtent { bytes: b.len() as u64, is_allocated: b.iter().any(|byte| *byte != 0) };
+                return reply::append_block_status(output, request, blocks.map(extent));
             }
             NbdCommand::Write => disk[place].copy_from_slice(data),
             NbdCommand::WriteZeroes | NbdCommand::Trim => disk[place].fill(0),
             _ => {}
         }
-        reply::done(output, request.cookie);
+        reply::append_success(output, request.cookie);
     }
 
     /// Serves on a socket in `folder` until the test ends; returns its path.

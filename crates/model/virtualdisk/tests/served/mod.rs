@@ -17,11 +17,11 @@ use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::{ArraySpec, DriveGroupSpec, System};
 use diskwright_virtualdisk::content::ContentBacking;
 use diskwright_virtualdisk::nbd::client::{ClientOptions, NbdClient};
-use diskwright_virtualdisk::server::{DiskCommand, DiskServer, ListenAddress, ServeError, ServeOptions, give};
+use diskwright_virtualdisk::server::{DiskCommand, DiskServer, ListenAddress, ServeError, ServeOptions, send_command};
 use tempfile::TempDir;
 
 /// Longest wait for a reply.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A server that stops when it is dropped.
 pub struct Running {
@@ -36,12 +36,12 @@ pub struct Running {
 /// clock.
 pub fn options(place: ListenAddress) -> ServeOptions {
     ServeOptions {
-        place,
-        bytes: None,
+        address: place,
+        default_export_bytes: None,
         backing: ContentBacking::Memory { most_bytes: None },
         speed: 1.0,
-        awake: false,
-        every: Duration::from_millis(200),
+        never_sleep: false,
+        sample_interval: Duration::from_millis(200),
         workloads: false,
     }
 }
@@ -69,7 +69,7 @@ pub fn serve_as(
     let thread = std::thread::spawn(move || {
         prepare();
         let mut server = DiskServer::new(system, &options)?;
-        let control = server.control().path().map(PathBuf::from);
+        let control = server.control_address().path().map(PathBuf::from);
         tell.send(control).expect("somebody waits");
         server.run(&until, None, &mut |report| {
             tick(report);
@@ -86,8 +86,8 @@ pub fn serve_as(
 impl Running {
     pub fn stream(&self) -> UnixStream {
         let stream = UnixStream::connect(&self.path).expect("served");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).expect("a timeout");
+        stream.set_write_timeout(Some(REPLY_TIMEOUT)).expect("a timeout");
         stream
     }
 
@@ -99,8 +99,8 @@ impl Running {
         NbdClient::start(self.stream(), export, wishes).expect("a handshake")
     }
 
-    pub fn order(&self, order: &DiskCommand) -> Result<serde_json::Value, ServeError> {
-        give(&self.control, order)
+    pub fn send_command(&self, order: &DiskCommand) -> Result<serde_json::Value, ServeError> {
+        send_command(&self.control, order)
     }
 
     /// Stops the server and returns its result.
@@ -125,7 +125,7 @@ impl Drop for Running {
 
 /// Returns drives of `blocks` that take `service` ns for each of up to `servers` concurrent
 /// requests.
-pub fn plain(count: u32, blocks: u64, servers: u32, service: u64) -> System {
+pub fn plain_drives(count: u32, blocks: u64, servers: u32, service: u64) -> System {
     let spec = PlainSpec {
         name: "plain".into(),
         blocks,

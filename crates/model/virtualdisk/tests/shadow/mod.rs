@@ -18,7 +18,7 @@ use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClien
 use diskwright_virtualdisk::nbd::request::NbdRequest;
 use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
 
-use super::served::PATIENCE;
+use super::served::REPLY_TIMEOUT;
 
 pub const CELL: u64 = 256;
 const NONE: CommandFlags = CommandFlags(0);
@@ -35,21 +35,21 @@ struct Cell {
     settled: Vec<Stamp>,
     /// Writes since some write has been in flight continuously.
     fresh: Vec<Stamp>,
-    under_way: u32,
+    in_flight: u32,
     /// One of them was acknowledged.
-    answered: bool,
+    is_acknowledged: bool,
 }
 
 impl Cell {
-    fn may(&self) -> Vec<Stamp> {
+    fn possible_stamps(&self) -> Vec<Stamp> {
         self.settled.iter().chain(&self.fresh).copied().collect()
     }
 
     fn end_write(&mut self, answered: bool) {
-        self.under_way -= 1;
-        self.answered |= answered;
-        if self.under_way == 0 {
-            if std::mem::take(&mut self.answered) {
+        self.in_flight -= 1;
+        self.is_acknowledged |= answered;
+        if self.in_flight == 0 {
+            if std::mem::take(&mut self.is_acknowledged) {
                 self.settled.clear();
             }
             self.settled.append(&mut self.fresh);
@@ -88,7 +88,7 @@ pub struct Load {
     export: String,
     cells: Vec<Cell>,
     connections: Vec<Connection>,
-    dice: Rng,
+    rng: Rng,
     stamps: Stamp,
     pub tally: Tally,
 }
@@ -107,14 +107,14 @@ fn data(stamp: Stamp, cells: &std::ops::Range<u64>) -> Vec<u8> {
 }
 
 /// Returns true if every byte is of a write that the cell may hold.
-fn agrees(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
+fn is_possible(found: &[u8], cell: u64, may: &[Stamp]) -> bool {
     let of = |index: usize| may.iter().any(|stamp| byte(*stamp, cell, index) == found[index]);
     (0..found.len()).all(of)
 }
 
 fn connect(path: &Path, export: &str) -> NbdClient<UnixStream> {
     let stream = UnixStream::connect(path).expect("served");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(REPLY_TIMEOUT)).expect("a timeout");
     NbdClient::start(stream, export, ClientOptions::default()).expect("a handshake")
 }
 
@@ -126,12 +126,12 @@ impl Load {
             export: export.to_owned(),
             cells: Vec::new(),
             connections: Vec::new(),
-            dice: Rng::new(seed, 0),
+            rng: Rng::new(seed, 0),
             stamps: 0,
             tally: Tally::default(),
         };
         load.fill_connections();
-        let bytes = load.connections[0].client.about().bytes;
+        let bytes = load.connections[0].client.export_info().bytes;
         load.cells = vec![Cell { settled: vec![0], ..Cell::default() }; (bytes / CELL) as usize];
         load
     }
@@ -152,14 +152,14 @@ impl Load {
 
     pub fn forget_connections(&mut self) {
         while !self.connections.is_empty() {
-            self.lose(0);
+            self.break_connection(0);
         }
     }
 
     /// Sends a number of requests; the last of them stay in flight.
-    pub fn run(&mut self, requests: usize) {
+    pub fn run_requests(&mut self, requests: usize) {
         for _ in 0..requests {
-            let index = self.below(CONNECTIONS as u64) as usize;
+            let index = self.random_below(CONNECTIONS as u64) as usize;
             while self.connections[index].flights.len() >= DEPTH {
                 self.receive(index);
             }
@@ -168,7 +168,7 @@ impl Load {
     }
 
     /// Waits until everything is answered.
-    pub fn settle(&mut self) {
+    pub fn wait_for_all(&mut self) {
         for index in 0..self.connections.len() {
             while !self.connections[index].flights.is_empty() {
                 self.receive(index);
@@ -177,22 +177,22 @@ impl Load {
     }
 
     /// Reads and checks the whole disk.
-    pub fn verify(&mut self) {
-        self.settle();
+    pub fn verify_disk(&mut self) {
+        self.wait_for_all();
         let step = 1024;
         for first in (0..self.cells.len() as u64).step_by(step) {
             let end = (first + step as u64).min(self.cells.len() as u64);
-            self.ask(0, NbdCommand::Read, first..end, NONE);
+            self.start_request(0, NbdCommand::Read, first..end, NONE);
             self.receive(0);
         }
     }
 
     /// Breaks one connection with requests in flight, and opens it again.
-    pub fn lose_a_connection(&mut self) {
-        let index = self.below(CONNECTIONS as u64) as usize;
+    pub fn break_random_connection(&mut self) {
+        let index = self.random_below(CONNECTIONS as u64) as usize;
         // half of them in the middle of a write
-        if self.below(2) == 0 {
-            let cells = self.somewhere();
+        if self.random_below(2) == 0 {
+            let cells = self.random_range();
             self.stamps += 1;
             self.begin_write(&cells, self.stamps);
             let data = data(self.stamps, &cells);
@@ -203,19 +203,19 @@ impl Load {
                 offset: cells.start * CELL,
                 length: data.len() as u32,
             };
-            let part = self.below(data.len() as u64) as usize;
+            let part = self.random_below(data.len() as u64) as usize;
             let connection = &mut self.connections[index];
             connection.client.push().expect("sent");
             let mut stream = connection.client.stream();
-            stream.write_all(&request.head()).and_then(|()| stream.write_all(&data[..part])).expect("sent");
+            stream.write_all(&request.encode_header()).and_then(|()| stream.write_all(&data[..part])).expect("sent");
             let flight = Flight { command: NbdCommand::Write, cells, stamp: self.stamps, may: Vec::new() };
             connection.flights.insert(u64::MAX, flight);
         }
-        self.lose(index);
+        self.break_connection(index);
         self.fill_connections();
     }
 
-    fn lose(&mut self, index: usize) {
+    fn break_connection(&mut self, index: usize) {
         let Connection { client, flights } = self.connections.swap_remove(index);
         drop(client);
         for flight in flights.into_values().filter(|flight| flight.command != NbdCommand::Read) {
@@ -224,40 +224,40 @@ impl Load {
         self.tally.losses += 1;
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
-        self.dice.next_below(limit)
+    fn random_below(&mut self, limit: u64) -> u64 {
+        self.rng.next_below(limit)
     }
 
-    fn somewhere(&mut self) -> std::ops::Range<u64> {
-        let longest = match self.below(20) {
+    fn random_range(&mut self) -> std::ops::Range<u64> {
+        let longest = match self.random_below(20) {
             0 => 1024,
             1..5 => 128,
             _ => 20,
         };
         let all = self.cells.len() as u64;
-        let length = (1 + self.below(longest)).min(all);
-        let first = self.below(all - length + 1);
+        let length = (1 + self.random_below(longest)).min(all);
+        let first = self.random_below(all - length + 1);
         first..first + length
     }
 
     fn send(&mut self, index: usize) {
-        let cells = self.somewhere();
-        let fua = if self.below(10) == 0 { CommandFlags::FUA } else { NONE };
-        match self.below(100) {
-            0..45 => self.ask(index, NbdCommand::Read, cells, NONE),
-            45..80 => self.ask(index, NbdCommand::Write, cells, fua),
-            80..87 => self.ask(index, NbdCommand::Trim, cells, fua),
-            87..91 => self.ask(index, NbdCommand::WriteZeroes, cells, fua),
-            91..95 => self.ask(index, NbdCommand::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
-            _ => self.ask(index, NbdCommand::Flush, 0..0, NONE),
+        let cells = self.random_range();
+        let fua = if self.random_below(10) == 0 { CommandFlags::FUA } else { NONE };
+        match self.random_below(100) {
+            0..45 => self.start_request(index, NbdCommand::Read, cells, NONE),
+            45..80 => self.start_request(index, NbdCommand::Write, cells, fua),
+            80..87 => self.start_request(index, NbdCommand::Trim, cells, fua),
+            87..91 => self.start_request(index, NbdCommand::WriteZeroes, cells, fua),
+            91..95 => self.start_request(index, NbdCommand::WriteZeroes, cells, fua.with(CommandFlags::NO_HOLE)),
+            _ => self.start_request(index, NbdCommand::Flush, 0..0, NONE),
         }
     }
 
-    fn ask(&mut self, index: usize, command: NbdCommand, cells: std::ops::Range<u64>, flags: CommandFlags) {
+    fn start_request(&mut self, index: usize, command: NbdCommand, cells: std::ops::Range<u64>, flags: CommandFlags) {
         let (offset, bytes) = (cells.start * CELL, (cells.end - cells.start) * CELL);
         let mut flight = Flight { command, cells: cells.clone(), stamp: 0, may: Vec::new() };
         match command {
-            NbdCommand::Read => flight.may = self.part(&cells).iter().map(Cell::may).collect(),
+            NbdCommand::Read => flight.may = self.part(&cells).iter().map(Cell::possible_stamps).collect(),
             NbdCommand::Flush => {}
             _ => {
                 if command == NbdCommand::Write {
@@ -276,7 +276,7 @@ impl Load {
             _ => ClientRequest::Other { command, offset, length },
         };
         let connection = &mut self.connections[index];
-        let cookie = connection.client.send(ask, flags).expect("sent");
+        let cookie = connection.client.send_request(ask, flags).expect("sent");
         connection.client.push().expect("sent");
         connection.flights.insert(cookie, flight);
     }
@@ -288,7 +288,7 @@ impl Load {
     fn begin_write(&mut self, cells: &std::ops::Range<u64>, stamp: Stamp) {
         for cell in cells.clone() {
             let cell = &mut self.cells[cell as usize];
-            cell.under_way += 1;
+            cell.in_flight += 1;
             cell.fresh.push(stamp);
         }
         let reads = self.connections.iter_mut().flat_map(|connection| connection.flights.values_mut());
@@ -307,12 +307,12 @@ impl Load {
 
     fn receive(&mut self, index: usize) {
         let Connection { client, flights } = &mut self.connections[index];
-        let answer = client.receive().expect("an answer");
+        let answer = client.receive_reply().expect("an answer");
         assert_eq!(answer.error, None, "{:?} of {} bytes at {}", answer.command, answer.length, answer.offset);
         let flight = flights.remove(&answer.cookie).expect("was asked");
         for ((cell, found), may) in flight.cells.clone().zip(answer.data.chunks(CELL as usize)).zip(&flight.may) {
             assert!(
-                agrees(found, cell, may),
+                is_possible(found, cell, may),
                 "wrong data in cell {cell}: begins with {:02x?}; it may be of {may:?}",
                 &found[..8]
             );

@@ -10,20 +10,20 @@ use diskwright_hostfiles::private_files;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
 
-use super::journal::{JournalWrite, WriteJournal};
+use super::write_journal::{JournalWrite, WriteJournal};
 use super::{ContentExtent, WriteSource, ZeroPolicy};
-use crate::content::trouble::{self, ContentError, ShortWrite, Trouble};
+use crate::content::error::{self, AccessError, ContentError, ShortWrite};
 
 /// Alignment of each drive's start, bytes.
-const ALIGN: u64 = 1 << 20;
+const DRIVE_ALIGN_BYTES: u64 = 1 << 20;
 
 /// Zeros, for filesystems without holes.
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-fn io_error(trouble: Trouble) -> io::Error {
+fn io_error(trouble: AccessError) -> io::Error {
     match trouble {
-        Trouble::Io(error) => error,
-        Trouble::NoSpace => io::ErrorKind::StorageFull.into(),
+        AccessError::Io(error) => error,
+        AccessError::NoSpace => io::ErrorKind::StorageFull.into(),
         other => io::Error::other(other),
     }
 }
@@ -33,27 +33,27 @@ pub(in crate::content) struct FileStore {
     file: Arc<File>,
     starts: Vec<u64>,
     /// Offset of the ledger.
-    end: u64,
+    ledger_start: u64,
     /// Journal after the ledger.
     journal: WriteJournal,
     /// Holes can be made, as far as is known.
-    punches: bool,
+    can_punch_holes: bool,
     /// Ranges can be zeroed with their space kept, as far as is known.
-    zeroes: bool,
+    can_zero_ranges: bool,
 }
 
 /// Returns the start of each drive, and the end of all of them, where a ledger of `ledger` bytes
 /// begins.
-fn starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
+fn drive_starts(bytes: &[u64], ledger: u64) -> Result<(Vec<u64>, u64), ContentError> {
     let (mut starts, mut end) = (Vec::new(), 0u64);
     for bytes in bytes {
-        let start = end.next_multiple_of(ALIGN);
+        let start = end.next_multiple_of(DRIVE_ALIGN_BYTES);
         starts.push(start);
-        let fits = start.checked_add(*bytes).filter(|end| *end <= i64::MAX as u64 - ALIGN);
+        let fits = start.checked_add(*bytes).filter(|end| *end <= i64::MAX as u64 - DRIVE_ALIGN_BYTES);
         end = fits.ok_or(ContentError::TooLarge)?;
     }
     if ledger > 0 {
-        end = end.next_multiple_of(ALIGN);
+        end = end.next_multiple_of(DRIVE_ALIGN_BYTES);
     }
     // half of the address range is enough, and no sum overflows
     if end > i64::MAX as u64 / 2 || ledger > i64::MAX as u64 / 2 {
@@ -66,7 +66,7 @@ impl FileStore {
     /// Opens or creates the file, for drives of these sizes and a ledger after them. Also returns
     /// whether it had content before.
     pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(FileStore, bool), ContentError> {
-        let (starts, end) = starts(bytes, ledger)?;
+        let (starts, end) = drive_starts(bytes, ledger)?;
         let all = end + ledger;
         let error = |what| move |why| ContentError::File { path: path.to_owned(), what, why };
         // users who may not read the machine's disks must not read this one either
@@ -85,79 +85,96 @@ impl FileStore {
         let (found, journal) = (metadata.len(), WriteJournal::new(all));
         if found == 0 {
             file.set_len(all).map_err(error("cannot be extended to the size of the drives"))?;
-        } else if found != all && !(ledger > 0 && journal.is_there(&file)) {
+        } else if found != all && !(ledger > 0 && journal.has_journal(&file)) {
             return Err(ContentError::OtherSize { path: path.to_owned(), found, wanted: all });
         }
-        Ok((FileStore { file: Arc::new(file), starts, end, journal, punches: true, zeroes: true }, found > 0))
+        Ok((
+            FileStore {
+                file: Arc::new(file),
+                starts,
+                ledger_start: end,
+                journal,
+                can_punch_holes: true,
+                can_zero_ranges: true,
+            },
+            found > 0,
+        ))
     }
 
     /// Repeats the journaled writes, which may not be done, and clears the journal.
-    pub fn settle(&mut self) -> io::Result<()> {
-        let writes = self.journal.kept(&self.file)?;
-        if let Err(full) = self.redo(&writes) {
-            if !trouble::is_full(&full) {
+    pub fn replay_journal(&mut self) -> io::Result<()> {
+        let writes = self.journal.read_writes(&self.file)?;
+        if let Err(full) = self.redo_writes(&writes) {
+            if !error::is_full(&full) {
                 return Err(full);
             }
             // its own space suffices for the writes in it
-            self.journal.forget(&self.file)?;
-            let redone = self.redo(&writes);
-            redone.inspect_err(|_| drop(self.journal.keep(&self.file, writes.iter().map(JournalWrite::source))))?;
+            self.journal.clear_journal(&self.file)?;
+            let redone = self.redo_writes(&writes);
+            redone
+                .inspect_err(|_| drop(self.journal.save_writes(&self.file, writes.iter().map(JournalWrite::source))))?;
         }
         if !writes.is_empty() {
             self.file.sync_data()?;
         }
-        match self.journal.forget(&self.file) {
+        match self.journal.clear_journal(&self.file) {
             // its writes are done, and the next journaled writes replace it
-            Err(full) if trouble::is_full(&full) => Ok(()),
+            Err(full) if error::is_full(&full) => Ok(()),
             forgotten => forgotten,
         }
     }
 
-    fn redo(&mut self, writes: &[JournalWrite]) -> io::Result<()> {
+    fn redo_writes(&mut self, writes: &[JournalWrite]) -> io::Result<()> {
         for write in writes {
             match write.source() {
                 (offset, WriteSource::Data(data)) => {
                     self.write_at(offset, data).map_err(|short| io_error(short.why))?
                 }
-                (offset, WriteSource::Zeros(bytes, policy)) => self.zero_at(offset, bytes, policy).map_err(io_error)?,
+                (offset, WriteSource::Zeros(bytes, policy)) => {
+                    self.write_zeros_at(offset, bytes, policy).map_err(io_error)?
+                }
             }
         }
         Ok(())
     }
 
-    /// Journals writes that belong together; see [`super::Stores::promise`].
-    pub fn promise<'a>(&mut self, writes: impl Iterator<Item = (usize, u64, WriteSource<'a>)>) -> io::Result<()> {
+    /// Journals writes that belong together; see [`super::Stores::journal_writes`].
+    pub fn journal_writes<'a>(
+        &mut self,
+        writes: impl Iterator<Item = (usize, u64, WriteSource<'a>)>,
+    ) -> io::Result<()> {
         let starts = &self.starts;
-        self.journal.keep(&self.file, writes.map(|(drive, from, source)| (starts[drive] + from, source)))
+        self.journal.save_writes(&self.file, writes.map(|(drive, from, source)| (starts[drive] + from, source)))
     }
 
     /// Returns the backing file.
-    pub fn handle(&self) -> Arc<File> {
+    pub fn file_handle(&self) -> Arc<File> {
         Arc::clone(&self.file)
     }
 
     /// Reads from the ledger.
     pub fn read_ledger(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(into, self.end + from)
+        self.file.read_exact_at(into, self.ledger_start + from)
     }
 
     /// Writes into the ledger.
     pub fn write_ledger(&self, from: u64, data: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(data, self.end + from)
+        self.file.write_all_at(data, self.ledger_start + from)
     }
 
     /// Writes into the ledger, completely or not at all.
     pub fn write_ledger_whole(&mut self, from: u64, data: &[u8]) -> io::Result<()> {
-        let saved = self.journal.keep(&self.file, [(self.end + from, WriteSource::Data(data))].into_iter());
+        let saved =
+            self.journal.save_writes(&self.file, [(self.ledger_start + from, WriteSource::Data(data))].into_iter());
         // without space for the journal it is written anyway, and the earlier journal must not be
         // repeated
-        saved.or_else(|_| self.journal.forget(&self.file))?;
+        saved.or_else(|_| self.journal.clear_journal(&self.file))?;
         self.write_ledger(from, data)
     }
 
     /// Reads bytes of a drive.
-    pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), Trouble> {
-        self.file.read_exact_at(into, self.starts[drive] + from).map_err(Trouble::Io)
+    pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) -> Result<(), AccessError> {
+        self.file.read_exact_at(into, self.starts[drive] + from).map_err(AccessError::Io)
     }
 
     /// Writes bytes. A killed program's write ends at a page boundary, which is a multiple of the
@@ -170,27 +187,32 @@ impl FileStore {
         let mut done = 0;
         while done < data.len() {
             match self.file.write_at(&data[done..], start + done as u64) {
-                Ok(0) => return Err(ShortWrite { done, why: Trouble::Io(io::ErrorKind::WriteZero.into()) }),
+                Ok(0) => {
+                    return Err(ShortWrite {
+                        written_bytes: done,
+                        why: AccessError::Io(io::ErrorKind::WriteZero.into()),
+                    });
+                }
                 Ok(bytes) => done += bytes,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(ShortWrite { done, why: e.into() }),
+                Err(e) => return Err(ShortWrite { written_bytes: done, why: e.into() }),
             }
         }
         Ok(())
     }
 
     /// Zeroes a range of a drive.
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
-        self.zero_at(self.starts[drive] + from, bytes, policy)
+    pub fn write_zeros(&mut self, drive: usize, from: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), AccessError> {
+        self.write_zeros_at(self.starts[drive] + from, bytes, policy)
     }
 
-    fn zero_at(&mut self, start: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), Trouble> {
+    fn write_zeros_at(&mut self, start: u64, bytes: u64, policy: ZeroPolicy) -> Result<(), AccessError> {
         if bytes == 0 {
             return Ok(());
         }
         let (flags, is_supported) = match policy {
-            ZeroPolicy::GiveBack => (FallocateFlags::PUNCH_HOLE, &mut self.punches),
-            ZeroPolicy::Keep => (FallocateFlags::ZERO_RANGE, &mut self.zeroes),
+            ZeroPolicy::Deallocate => (FallocateFlags::PUNCH_HOLE, &mut self.can_punch_holes),
+            ZeroPolicy::Allocate => (FallocateFlags::ZERO_RANGE, &mut self.can_zero_ranges),
         };
         let flags = flags | FallocateFlags::KEEP_SIZE;
         while *is_supported {
@@ -198,7 +220,7 @@ impl FileStore {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => *is_supported = false,
-                Err(e) => return Err(Trouble::from(io::Error::from(e))),
+                Err(e) => return Err(AccessError::from(io::Error::from(e))),
             }
         }
         let mut left = bytes;
@@ -211,22 +233,22 @@ impl FileStore {
     }
 
     /// Returns the data or hole that begins at `from`, at most `bytes` long.
-    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> Result<ContentExtent, Trouble> {
-        let (start, data_extent) = (self.starts[drive] + from, ContentExtent { bytes, hole: false });
+    pub fn extent_at(&self, drive: usize, from: u64, bytes: u64) -> Result<ContentExtent, AccessError> {
+        let (start, data_extent) = (self.starts[drive] + from, ContentExtent { bytes, is_hole: false });
         // everything after the last data is a hole, for which the kernel returns ENXIO
         let next = |whence| match seek(&self.file, whence) {
             Ok(offset) => Ok(Some(offset.saturating_sub(start).min(bytes))),
             Err(Errno::NXIO) => Ok(Some(bytes)),
             // a filesystem without support: everything counts as data
             Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
-            Err(e) => Err(Trouble::from(io::Error::from(e))),
+            Err(e) => Err(AccessError::from(io::Error::from(e))),
         };
         match next(SeekFrom::Data(start))? {
             None => Ok(data_extent),
             Some(0) => {
-                Ok(next(SeekFrom::Hole(start))?.map_or(data_extent, |bytes| ContentExtent { bytes, hole: false }))
+                Ok(next(SeekFrom::Hole(start))?.map_or(data_extent, |bytes| ContentExtent { bytes, is_hole: false }))
             }
-            Some(bytes) => Ok(ContentExtent { bytes, hole: true }),
+            Some(bytes) => Ok(ContentExtent { bytes, is_hole: true }),
         }
     }
 }

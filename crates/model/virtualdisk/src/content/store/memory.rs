@@ -1,19 +1,19 @@
 //! Drives in memory: pages are allocated when they are written.
 
 use super::ContentExtent;
-use crate::content::trouble::{ContentError, ShortWrite, Trouble};
+use crate::content::error::{AccessError, ContentError, ShortWrite};
 
 /// Size of a page, bytes: the usual write size of filesystems and databases, so that a random write
 /// takes no more memory than it writes.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// Pages of a leaf: 32 MB of a drive by 64 KB of table.
 const LEAF_PAGES: usize = 8192;
 
 /// Size of a leaf without its pages, bytes.
-const LEAF_COST: u64 = (LEAF_PAGES * size_of::<Option<MemoryPage>>()) as u64;
+const LEAF_BYTES: u64 = (LEAF_PAGES * size_of::<Option<MemoryPage>>()) as u64;
 
-type MemoryPage = Box<[u8; PAGE]>;
+type MemoryPage = Box<[u8; PAGE_BYTES]>;
 
 struct Leaf {
     pages: Vec<Option<MemoryPage>>,
@@ -24,15 +24,15 @@ struct Leaf {
 /// All drives, and their memory limit.
 pub(in crate::content) struct MemoryStore {
     drives: Vec<Vec<Option<Box<Leaf>>>>,
-    used: u64,
-    most: u64,
+    used_bytes: u64,
+    max_bytes: u64,
 }
 
 /// Returns the position of a byte: leaf, page in it, byte in that.
 #[inline]
-fn place(offset: u64) -> (usize, usize, usize) {
-    let page = offset / PAGE as u64;
-    ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (offset % PAGE as u64) as usize)
+fn locate_byte(offset: u64) -> (usize, usize, usize) {
+    let page = offset / PAGE_BYTES as u64;
+    ((page / LEAF_PAGES as u64) as usize, (page % LEAF_PAGES as u64) as usize, (offset % PAGE_BYTES as u64) as usize)
 }
 
 impl MemoryStore {
@@ -40,42 +40,43 @@ impl MemoryStore {
     pub fn new(bytes: &[u64], limit: Option<u64>) -> Result<MemoryStore, ContentError> {
         let mut drives = Vec::new();
         for bytes in bytes {
-            let leaves = bytes.div_ceil((PAGE * LEAF_PAGES) as u64);
+            let leaves = bytes.div_ceil((PAGE_BYTES * LEAF_PAGES) as u64);
             let mut table = Vec::new();
             let reserved = usize::try_from(leaves).ok().and_then(|n| table.try_reserve_exact(n).ok());
             reserved.ok_or(ContentError::NoMemory(*bytes))?;
             table.resize_with(leaves as usize, || None);
             drives.push(table);
         }
-        Ok(MemoryStore { drives, used: 0, most: limit.unwrap_or(u64::MAX) })
+        Ok(MemoryStore { drives, used_bytes: 0, max_bytes: limit.unwrap_or(u64::MAX) })
     }
 
     /// Returns the bytes used by pages and their tables.
-    pub fn used(&self) -> u64 {
-        self.used
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes
     }
 
     /// Returns the bytes that may still be used.
-    pub fn left(&self) -> u64 {
-        self.most - self.used
+    pub fn remaining_bytes(&self) -> u64 {
+        self.max_bytes - self.used_bytes
     }
 
     /// Returns the largest memory that writing a range can take, bytes.
-    pub fn most_cost(bytes: u64) -> u64 {
-        (bytes / PAGE as u64 + 2) * PAGE as u64 + (bytes / (PAGE * LEAF_PAGES) as u64 + 2) * LEAF_COST
+    pub fn max_write_cost(bytes: u64) -> u64 {
+        (bytes / PAGE_BYTES as u64 + 2) * PAGE_BYTES as u64
+            + (bytes / (PAGE_BYTES * LEAF_PAGES) as u64 + 2) * LEAF_BYTES
     }
 
     /// Returns the memory that writing a range takes if it contains no zeros, bytes.
-    pub fn cost(&self, drive: usize, from: u64, bytes: u64) -> u64 {
+    pub fn write_cost(&self, drive: usize, from: u64, bytes: u64) -> u64 {
         let (mut offset, mut cost) = (from, 0);
         let mut last = None;
         while offset < from + bytes {
-            let (leaf, page, skip) = place(offset);
+            let (leaf, page, skip) = locate_byte(offset);
             let table = self.drives[drive][leaf].as_ref();
-            cost += if table.is_none() && last != Some(leaf) { LEAF_COST } else { 0 };
-            cost += if table.is_none_or(|t| t.pages[page].is_none()) { PAGE as u64 } else { 0 };
+            cost += if table.is_none() && last != Some(leaf) { LEAF_BYTES } else { 0 };
+            cost += if table.is_none_or(|t| t.pages[page].is_none()) { PAGE_BYTES as u64 } else { 0 };
             last = Some(leaf);
-            offset += (PAGE - skip) as u64;
+            offset += (PAGE_BYTES - skip) as u64;
         }
         cost
     }
@@ -85,8 +86,8 @@ impl MemoryStore {
     pub fn read(&self, drive: usize, from: u64, into: &mut [u8]) {
         let (mut offset, mut left) = (from, into);
         while !left.is_empty() {
-            let (leaf, page, skip) = place(offset);
-            let bytes = (PAGE - skip).min(left.len());
+            let (leaf, page, skip) = locate_byte(offset);
+            let bytes = (PAGE_BYTES - skip).min(left.len());
             let (now, rest) = left.split_at_mut(bytes);
             match self.drives[drive][leaf].as_ref().and_then(|leaf| leaf.pages[page].as_ref()) {
                 Some(page) => now.copy_from_slice(&page[skip..skip + bytes]),
@@ -102,15 +103,17 @@ impl MemoryStore {
     pub fn write(&mut self, drive: usize, from: u64, data: &[u8]) -> Result<(), ShortWrite> {
         let mut done = 0;
         while done < data.len() {
-            let (leaf, page, skip) = place(from + done as u64);
-            let bytes = (PAGE - skip).min(data.len() - done);
+            let (leaf, page, skip) = locate_byte(from + done as u64);
+            let bytes = (PAGE_BYTES - skip).min(data.len() - done);
             let data = &data[done..done + bytes];
             let there = self.drives[drive][leaf].as_mut().and_then(|leaf| leaf.pages[page].as_mut());
             match there {
                 Some(page) => page[skip..skip + bytes].copy_from_slice(data),
                 // zeros in an unallocated page are there already
                 None if is_zero(data) => {}
-                None => self.appear(drive, leaf, page, skip, data).ok_or(ShortWrite { done, why: Trouble::NoSpace })?,
+                None => self
+                    .allocate_page(drive, leaf, page, skip, data)
+                    .ok_or(ShortWrite { written_bytes: done, why: AccessError::NoSpace })?,
             }
             done += bytes;
         }
@@ -118,11 +121,11 @@ impl MemoryStore {
     }
 
     /// Allocates a page with these data.
-    fn appear(&mut self, drive: usize, leaf: usize, page: usize, skip: usize, data: &[u8]) -> Option<()> {
+    fn allocate_page(&mut self, drive: usize, leaf: usize, page: usize, skip: usize, data: &[u8]) -> Option<()> {
         let table = &mut self.drives[drive][leaf];
-        let cost = PAGE as u64 + if table.is_none() { LEAF_COST } else { 0 };
-        let used = self.used.checked_add(cost).filter(|used| *used <= self.most)?;
-        let fresh = fresh(skip, data)?;
+        let cost = PAGE_BYTES as u64 + if table.is_none() { LEAF_BYTES } else { 0 };
+        let used = self.used_bytes.checked_add(cost).filter(|used| *used <= self.max_bytes)?;
+        let fresh = new_page(skip, data)?;
         let table = match table {
             Some(table) => table,
             None => {
@@ -134,28 +137,28 @@ impl MemoryStore {
         };
         table.pages[page] = Some(fresh);
         table.present += 1;
-        self.used = used;
+        self.used_bytes = used;
         Some(())
     }
 
     /// Zeroes a range and frees the pages that lie completely within it.
-    pub fn zero(&mut self, drive: usize, from: u64, bytes: u64) {
+    pub fn write_zeros(&mut self, drive: usize, from: u64, bytes: u64) {
         let (mut offset, end) = (from, from + bytes);
         while offset < end {
-            let (leaf, page, skip) = place(offset);
+            let (leaf, page, skip) = locate_byte(offset);
             let Some(table) = &mut self.drives[drive][leaf] else {
-                offset = (leaf as u64 + 1) * (LEAF_PAGES * PAGE) as u64;
+                offset = (leaf as u64 + 1) * (LEAF_PAGES * PAGE_BYTES) as u64;
                 continue;
             };
-            let bytes = ((PAGE - skip) as u64).min(end - offset) as usize;
-            if bytes == PAGE {
+            let bytes = ((PAGE_BYTES - skip) as u64).min(end - offset) as usize;
+            if bytes == PAGE_BYTES {
                 if table.pages[page].take().is_some() {
                     table.present -= 1;
-                    self.used -= PAGE as u64;
+                    self.used_bytes -= PAGE_BYTES as u64;
                 }
                 if table.present == 0 {
                     self.drives[drive][leaf] = None;
-                    self.used -= LEAF_COST;
+                    self.used_bytes -= LEAF_BYTES;
                 }
             } else if let Some(page) = &mut table.pages[page] {
                 page[skip..skip + bytes].fill(0);
@@ -165,32 +168,32 @@ impl MemoryStore {
     }
 
     /// Returns the data or hole that begins at `from`, at most `bytes` long.
-    pub fn extent(&self, drive: usize, from: u64, bytes: u64) -> ContentExtent {
+    pub fn extent_at(&self, drive: usize, from: u64, bytes: u64) -> ContentExtent {
         let (mut offset, end) = (from, from + bytes);
         let mut kind = None;
         while offset < end {
-            let (leaf, page, skip) = place(offset);
+            let (leaf, page, skip) = locate_byte(offset);
             let table = self.drives[drive][leaf].as_ref();
             let hole = table.is_none_or(|table| table.pages[page].is_none());
             if *kind.get_or_insert(hole) != hole {
                 break;
             }
             offset += match table {
-                Some(_) => (PAGE - skip) as u64,
-                None => ((LEAF_PAGES - page) * PAGE - skip) as u64,
+                Some(_) => (PAGE_BYTES - skip) as u64,
+                None => ((LEAF_PAGES - page) * PAGE_BYTES - skip) as u64,
             };
         }
-        ContentExtent { bytes: offset.min(end) - from, hole: kind.unwrap_or(true) }
+        ContentExtent { bytes: offset.min(end) - from, is_hole: kind.unwrap_or(true) }
     }
 }
 
 /// Returns a page with these data and zeros around them.
-fn fresh(skip: usize, data: &[u8]) -> Option<MemoryPage> {
+fn new_page(skip: usize, data: &[u8]) -> Option<MemoryPage> {
     let mut page = Vec::new();
-    page.try_reserve_exact(PAGE).ok()?;
+    page.try_reserve_exact(PAGE_BYTES).ok()?;
     page.resize(skip, 0);
     page.extend_from_slice(data);
-    page.resize(PAGE, 0);
+    page.resize(PAGE_BYTES, 0);
     page.into_boxed_slice().try_into().ok()
 }
 

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::ClientError;
 
 /// Size of the buffer, bytes; the longest message that is processed as a whole is shorter.
-const ROOM: usize = 256 << 10;
+const BUFFER_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 pub(super) struct InputBuffer {
@@ -19,16 +19,16 @@ impl InputBuffer {
         self.start == self.end
     }
 
-    /// Returns the next `count` bytes, at most [`ROOM`]; `what` names them in the error if the
+    /// Returns the next `count` bytes, at most [`READ_BUFFER_BYTES`]; `what` names them in the error if the
     /// connection ends before.
-    pub(super) fn take(
+    pub(super) fn read_bytes(
         &mut self,
         stream: &mut impl Read,
         count: usize,
         what: &'static str,
     ) -> Result<&[u8], ClientError> {
         if self.bytes.is_empty() {
-            self.bytes.resize(ROOM, 0);
+            self.bytes.resize(BUFFER_BYTES, 0);
         }
         if self.end - self.start < count {
             self.bytes.copy_within(self.start..self.end, 0);
@@ -46,27 +46,27 @@ impl InputBuffer {
         Ok(&self.bytes[self.start - count..self.start])
     }
 
-    pub(super) fn array<const N: usize>(
+    pub(super) fn read_array<const N: usize>(
         &mut self,
         stream: &mut impl Read,
         what: &'static str,
     ) -> Result<[u8; N], ClientError> {
         let mut all = [0; N];
-        all.copy_from_slice(self.take(stream, N, what)?);
+        all.copy_from_slice(self.read_bytes(stream, N, what)?);
         Ok(all)
     }
 
     /// Fills `data`, bypassing the buffer where that is empty.
-    pub(super) fn fill(
+    pub(super) fn read_into(
         &mut self,
         stream: &mut impl Read,
         data: &mut [u8],
         what: &'static str,
     ) -> Result<(), ClientError> {
         let here = data.len().min(self.end - self.start);
-        if data.len() - here < ROOM / 4 {
+        if data.len() - here < BUFFER_BYTES / 4 {
             // few bytes are missing: read through the buffer, so that following input comes along
-            data.copy_from_slice(self.take(stream, data.len(), what)?);
+            data.copy_from_slice(self.read_bytes(stream, data.len(), what)?);
             return Ok(());
         }
         let (first, rest) = data.split_at_mut(here);

@@ -6,11 +6,11 @@
 //! to receive: keep the data in flight in *both* directions below what the buffers of the two ends
 //! hold (64 writes of 4 KiB are far below), or alternate between large writes and large reads.
 
-mod greet;
 mod input;
+mod negotiation;
 mod receive;
 
-pub use greet::{ClientOptions, ExportListing, list};
+pub use negotiation::{ClientOptions, ExportListing, list_exports};
 pub use receive::CommandResult;
 
 use std::io::{Read, Write};
@@ -21,9 +21,9 @@ use super::wire::{self, CommandFlags, ErrorCode, NbdCommand, TransmissionFlags};
 use input::InputBuffer;
 
 /// Amount of queued output that is sent without a call of `push`, bytes.
-const ENOUGH: usize = 128 << 10;
+const OUTPUT_FLUSH_BYTES: usize = 128 << 10;
 /// Longest read that memory is allocated for, bytes.
-const LONGEST_READ: u32 = 64 << 20;
+const MAX_REQUEST_BYTES: u32 = 64 << 20;
 
 /// Error of the connection or of a request.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum ClientError {
     NoNbd(String),
     /// The server broke the protocol.
     #[error("the NBD server violates the protocol: {0}")]
-    Lie(String),
+    ProtocolViolation(String),
     /// An option was refused.
     #[error("the NBD server refuses {option}: {message} (error {error:#x})")]
     Refused {
@@ -83,12 +83,12 @@ pub struct ExportInfo {
     /// Its capabilities.
     pub flags: TransmissionFlags,
     /// Smallest block: requests are multiples of this, bytes; 1 if the server did not report it.
-    pub minimum: u32,
+    pub min_block_bytes: u32,
     /// Preferred block: requests should be multiples of this, bytes; 4096 if the server did not
     /// report it.
-    pub preferred: u32,
+    pub preferred_block_bytes: u32,
     /// Largest request with data, bytes; 32 MiB if the server did not report it.
-    pub largest: u32,
+    pub max_request_bytes: u32,
     /// Its canonical name, if the server reported it.
     pub name: Option<String>,
     /// Text for people, if the server reported it.
@@ -130,14 +130,14 @@ pub enum ClientRequest<'a> {
 }
 
 impl ClientRequest<'_> {
-    pub(crate) fn parts(&self) -> Result<(NbdCommand, u64, u32), ClientError> {
+    pub(crate) fn command_parts(&self) -> Result<(NbdCommand, u64, u32), ClientError> {
         let (command, offset, length) = match *self {
             Self::Read { offset, length } => (NbdCommand::Read, offset, u64::from(length)),
             Self::Write { offset, data } => (NbdCommand::Write, offset, data.len() as u64),
             Self::Flush => (NbdCommand::Flush, 0, 0),
             Self::Other { command, offset, length } => return Ok((command, offset, length)),
         };
-        let short = u32::try_from(length).ok().filter(|short| *short <= LONGEST_READ);
+        let short = u32::try_from(length).ok().filter(|short| *short <= MAX_REQUEST_BYTES);
         Ok((command, offset, short.ok_or(ClientError::TooLong(length))?))
     }
 }
@@ -165,12 +165,12 @@ struct ClientSlot {
 #[derive(Debug)]
 pub struct NbdClient<S> {
     stream: S,
-    about: ExportInfo,
+    export_info: ExportInfo,
     input: InputBuffer,
     output: Vec<u8>,
     slots: Vec<ClientSlot>,
     free: Vec<u32>,
-    over: bool,
+    has_failed: bool,
 }
 
 impl<S: Read + Write> NbdClient<S> {
@@ -181,15 +181,23 @@ impl<S: Read + Write> NbdClient<S> {
     /// violations of the protocol by the server.
     pub fn start(mut stream: S, export: &str, options: ClientOptions) -> Result<Self, ClientError> {
         let mut input = InputBuffer::default();
-        let export_info = greet::go(&mut stream, &mut input, export, options)?;
-        let output = Vec::with_capacity(ENOUGH);
-        Ok(Self { stream, about: export_info, input, output, slots: Vec::new(), free: Vec::new(), over: false })
+        let export_info = negotiation::negotiate_export(&mut stream, &mut input, export, options)?;
+        let output = Vec::with_capacity(OUTPUT_FLUSH_BYTES);
+        Ok(Self {
+            stream,
+            export_info: export_info,
+            input,
+            output,
+            slots: Vec::new(),
+            free: Vec::new(),
+            has_failed: false,
+        })
     }
 
     /// Returns the properties of the export as the server reported them.
     #[must_use]
-    pub fn about(&self) -> &ExportInfo {
-        &self.about
+    pub fn export_info(&self) -> &ExportInfo {
+        &self.export_info
     }
 
     /// Returns the connection, for its timeouts.
@@ -211,34 +219,34 @@ impl<S: Read + Write> NbdClient<S> {
         self.slots.len() - self.free.len()
     }
 
-    /// Returns true if unprocessed bytes are buffered: [`Self::receive`] may not have to wait.
+    /// Returns true if unprocessed bytes are buffered: [`Self::receive_reply`] may not have to wait.
     #[must_use]
     pub fn has_more(&self) -> bool {
         !self.input.is_empty()
     }
 
-    /// Queues a request; [`Self::push`] and [`Self::receive`] send the queue. Returns the cookie
+    /// Queues a request; [`Self::push`] and [`Self::receive_reply`] send the queue. Returns the cookie
     /// that the reply will bear.
     ///
     /// # Errors
     /// [`ClientError::TooLong`], and errors of the connection when much was queued.
-    pub fn send(&mut self, client_request: ClientRequest<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
-        if self.over {
+    pub fn send_request(&mut self, client_request: ClientRequest<'_>, flags: CommandFlags) -> Result<u64, ClientError> {
+        if self.has_failed {
             return Err(ClientError::Over);
         }
-        let (command, offset, length) = client_request.parts()?;
-        let cookie = self.slot(command, offset, length);
+        let (command, offset, length) = client_request.command_parts()?;
+        let cookie = self.take_slot(command, offset, length);
         let request = NbdRequest { flags, command, cookie, offset, length };
-        self.output.extend_from_slice(&request.head());
+        self.output.extend_from_slice(&request.encode_header());
         if let ClientRequest::Write { data, .. } = client_request {
-            if data.len() < ENOUGH {
+            if data.len() < OUTPUT_FLUSH_BYTES {
                 self.output.extend_from_slice(data);
             } else {
                 self.push()?;
-                self.write_out(|stream| stream.write_all(data))?;
+                self.write_stream(|stream| stream.write_all(data))?;
             }
         }
-        if self.output.len() >= ENOUGH {
+        if self.output.len() >= OUTPUT_FLUSH_BYTES {
             self.push()?;
         }
         Ok(cookie)
@@ -249,14 +257,14 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// Errors of the connection.
     pub fn push(&mut self) -> Result<(), ClientError> {
-        if self.over {
+        if self.has_failed {
             return Err(ClientError::Over);
         }
         if self.output.is_empty() {
             return Ok(());
         }
         let output = std::mem::take(&mut self.output);
-        self.write_out(|stream| stream.write_all(&output))?;
+        self.write_stream(|stream| stream.write_all(&output))?;
         self.output = output;
         self.output.clear();
         Ok(())
@@ -269,7 +277,7 @@ impl<S: Read + Write> NbdClient<S> {
     pub fn disconnect(mut self) -> Result<S, ClientError> {
         let command = NbdCommand::Disconnect;
         let request = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 };
-        self.output.extend_from_slice(&request.head());
+        self.output.extend_from_slice(&request.encode_header());
         self.push()?;
         Ok(self.stream)
     }
@@ -280,7 +288,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// [`ClientError::Failed`] where the server says so, [`ClientError::BusyTime`].
     pub fn read(&mut self, offset: u64, data: &mut [u8]) -> Result<(), ClientError> {
         let length = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let answer = self.once(ClientRequest::Read { offset, length }, CommandFlags(0))?;
+        let answer = self.send_and_receive(ClientRequest::Read { offset, length }, CommandFlags(0))?;
         // `receive` returns as many bytes as were requested
         answer.data.iter().zip(data).for_each(|(from, to)| *to = *from);
         Ok(())
@@ -291,7 +299,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn write(&mut self, offset: u64, data: &[u8], flags: CommandFlags) -> Result<(), ClientError> {
-        self.once(ClientRequest::Write { offset, data }, flags).map(drop)
+        self.send_and_receive(ClientRequest::Write { offset, data }, flags).map(drop)
     }
 
     /// Flushes, with nothing else in flight.
@@ -299,7 +307,7 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        self.once(ClientRequest::Flush, CommandFlags(0)).map(drop)
+        self.send_and_receive(ClientRequest::Flush, CommandFlags(0)).map(drop)
     }
 
     /// Trims, with nothing else in flight.
@@ -307,15 +315,17 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// As [`Self::read`].
     pub fn trim(&mut self, offset: u64, length: u32) -> Result<(), ClientError> {
-        self.once(ClientRequest::Other { command: NbdCommand::Trim, offset, length }, CommandFlags(0)).map(drop)
+        self.send_and_receive(ClientRequest::Other { command: NbdCommand::Trim, offset, length }, CommandFlags(0))
+            .map(drop)
     }
 
     /// Writes zeroes, with nothing else in flight.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn zero(&mut self, offset: u64, length: u32, flags: CommandFlags) -> Result<(), ClientError> {
-        self.once(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, flags).map(drop)
+    pub fn write_zeros(&mut self, offset: u64, length: u32, flags: CommandFlags) -> Result<(), ClientError> {
+        self.send_and_receive(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, flags)
+            .map(drop)
     }
 
     /// Returns the extents from `offset` on, with nothing else in flight; the server may report
@@ -325,14 +335,14 @@ impl<S: Read + Write> NbdClient<S> {
     /// As [`Self::read`].
     pub fn block_status(&mut self, offset: u64, length: u32) -> Result<Vec<NbdExtent>, ClientError> {
         let ask = ClientRequest::Other { command: NbdCommand::BlockStatus, offset, length };
-        self.once(ask, CommandFlags(0)).map(|answer| answer.extents.to_vec())
+        self.send_and_receive(ask, CommandFlags(0)).map(|answer| answer.extents.to_vec())
     }
 
     /// Sends one request and waits for its reply.
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn once(
+    pub fn send_and_receive(
         &mut self,
         client_request: ClientRequest<'_>,
         flags: CommandFlags,
@@ -340,23 +350,23 @@ impl<S: Read + Write> NbdClient<S> {
         if self.in_flight() > 0 {
             return Err(ClientError::Busy(self.in_flight()));
         }
-        self.send(client_request, flags)?;
-        let result = self.receive()?;
+        self.send_request(client_request, flags)?;
+        let result = self.receive_reply()?;
         let Some((error, message)) = result.error else { return Ok(result) };
         let message = message.to_owned();
         let (command, offset, length) = (result.command, result.offset, result.length);
         Err(ClientError::Failed { command, offset, length, error, message })
     }
 
-    fn write_out(&mut self, write: impl FnOnce(&mut S) -> std::io::Result<()>) -> Result<(), ClientError> {
+    fn write_stream(&mut self, write: impl FnOnce(&mut S) -> std::io::Result<()>) -> Result<(), ClientError> {
         let written = write(&mut self.stream).and_then(|()| self.stream.flush());
         written.map_err(|error| {
-            self.over = true;
+            self.has_failed = true;
             ClientError::Io(error)
         })
     }
 
-    fn slot(&mut self, command: NbdCommand, offset: u64, length: u32) -> u64 {
+    fn take_slot(&mut self, command: NbdCommand, offset: u64, length: u32) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(ClientSlot::default());
             (self.slots.len() - 1) as u32
@@ -381,7 +391,7 @@ fn colon(message: &str) -> &'static str {
 }
 
 /// Returns the meaning of an option's error, for servers that send no message.
-fn meaning(error: u32) -> &'static str {
+fn option_error_text(error: u32) -> &'static str {
     match error {
         wire::answer::UNSUPPORTED => "not supported",
         wire::answer::POLICY => "not allowed",

@@ -3,20 +3,20 @@
 use std::io::{Read, Write};
 
 use super::{ClientError, ClientSlot, NbdClient};
-use crate::nbd::MessageRest;
+use crate::nbd::MessageReader;
 use crate::nbd::reply::NbdExtent;
 use crate::nbd::wire::{self, ErrorCode, NbdCommand, chunk, extent};
 
 /// Largest number of disjoint parts of a read that have arrived; a reply with more is rejected.
-const MOST_PIECES: usize = 65_536;
+const MAX_READ_PIECES: usize = 65_536;
 
 /// Largest number of chunks of a reply; 64 MiB in pieces of 512 bytes are fewer.
-const MOST_CHUNKS: usize = 262_144;
+const MAX_REPLY_CHUNKS: usize = 262_144;
 
 /// A completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CommandResult<'a> {
-    /// The cookie that [`NbdClient::send`] returned.
+    /// The cookie that [`NbdClient::send_request`] returned.
     pub cookie: u64,
     /// The command.
     pub command: NbdCommand,
@@ -38,14 +38,14 @@ impl<S: Read + Write> NbdClient<S> {
     /// # Errors
     /// Errors of the connection and violations of the protocol; after both the client cannot be
     /// used any more. A failed request is a result, not an error.
-    pub fn receive(&mut self) -> Result<CommandResult<'_>, ClientError> {
+    pub fn receive_reply(&mut self) -> Result<CommandResult<'_>, ClientError> {
         self.push()?;
         let index = loop {
-            match self.message() {
+            match self.receive_message() {
                 Ok(None) => {}
                 Ok(Some(end)) => break end,
                 Err(error) => {
-                    self.over = true;
+                    self.has_failed = true;
                     return Err(error);
                 }
             }
@@ -66,120 +66,128 @@ impl<S: Read + Write> NbdClient<S> {
     }
 
     /// Receives one message; returns the slot of the request that it completes.
-    fn message(&mut self) -> Result<Option<usize>, ClientError> {
-        let magic: [u8; 4] = self.input.array(&mut self.stream, "a reply")?;
+    fn receive_message(&mut self) -> Result<Option<usize>, ClientError> {
+        let magic: [u8; 4] = self.input.read_array(&mut self.stream, "a reply")?;
         match u32::from_be_bytes(magic) {
-            wire::SIMPLE_REPLY_MAGIC => self.simple().map(Some),
-            wire::STRUCTURED_REPLY_MAGIC if self.about.structured => self.chunk(),
-            wire::STRUCTURED_REPLY_MAGIC => Err(lie("it sends a structured reply, which was not negotiated")),
-            other => Err(lie(&format!("a reply begins with {other:#010x}"))),
+            wire::SIMPLE_REPLY_MAGIC => self.receive_simple_reply().map(Some),
+            wire::STRUCTURED_REPLY_MAGIC if self.export_info.structured => self.receive_chunk(),
+            wire::STRUCTURED_REPLY_MAGIC => {
+                Err(protocol_error("it sends a structured reply, which was not negotiated"))
+            }
+            other => Err(protocol_error(&format!("a reply begins with {other:#010x}"))),
         }
     }
 
-    fn simple(&mut self) -> Result<usize, ClientError> {
-        let all: [u8; 12] = self.input.array(&mut self.stream, "a reply")?;
-        let mut rest = MessageRest(&all);
+    fn receive_simple_reply(&mut self) -> Result<usize, ClientError> {
+        let all: [u8; 12] = self.input.read_array(&mut self.stream, "a reply")?;
+        let mut rest = MessageReader(&all);
         let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
-        let index = self.place(cookie)?;
+        let index = self.find_slot(cookie)?;
         let slot = &mut self.slots[index];
         let data = matches!(slot.command, Some(NbdCommand::Read | NbdCommand::BlockStatus));
-        if data && self.about.structured {
-            return Err(lie(&format!("it sends a simple reply to {:?}, not a structured one", slot.command)));
+        if data && self.export_info.structured {
+            return Err(protocol_error(&format!(
+                "it sends a simple reply to {:?}, not a structured one",
+                slot.command
+            )));
         }
         if error != 0 {
-            slot.error = Some(ErrorCode::of(error));
+            slot.error = Some(ErrorCode::from_code(error));
         } else if data {
             let data = &mut slot.data[..slot.length as usize];
-            self.input.fill(&mut self.stream, data, "the data of a read")?;
+            self.input.read_into(&mut self.stream, data, "the data of a read")?;
         }
         Ok(index)
     }
 
-    fn chunk(&mut self) -> Result<Option<usize>, ClientError> {
-        let all: [u8; 16] = self.input.array(&mut self.stream, "a chunk's header")?;
-        let mut rest = MessageRest(&all);
+    fn receive_chunk(&mut self) -> Result<Option<usize>, ClientError> {
+        let all: [u8; 16] = self.input.read_array(&mut self.stream, "a chunk's header")?;
+        let mut rest = MessageReader(&all);
         let (flags, kind) = (rest.u16().unwrap_or(0), rest.u16().unwrap_or(0));
         let (cookie, length) = (rest.u64().unwrap_or(0), rest.u32().unwrap_or(0));
-        let index = self.place(cookie)?;
+        let index = self.find_slot(cookie)?;
         self.slots[index].chunks += 1;
-        if self.slots[index].chunks > MOST_CHUNKS {
-            return Err(lie("a reply has too many chunks"));
+        if self.slots[index].chunks > MAX_REPLY_CHUNKS {
+            return Err(protocol_error("a reply has too many chunks"));
         }
         let done = flags & chunk::DONE != 0;
         match kind {
             chunk::NONE if length == 0 && done => {}
-            chunk::OFFSET_DATA if length > 8 => self.data(index, length - 8)?,
-            chunk::OFFSET_HOLE if length == 12 => self.hole(index)?,
-            chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => self.status(index, (length - 4) / 8)?,
-            kind if kind & chunk::ERRORS != 0 => self.failure(index, kind, length)?,
-            _ => return Err(lie(&format!("a chunk of type {kind} has {length} bytes"))),
+            chunk::OFFSET_DATA if length > 8 => self.receive_data(index, length - 8)?,
+            chunk::OFFSET_HOLE if length == 12 => self.receive_hole(index)?,
+            chunk::BLOCK_STATUS if length >= 12 && length % 8 == 4 => {
+                self.receive_block_status(index, (length - 4) / 8)?
+            }
+            kind if kind & chunk::ERRORS != 0 => self.receive_error(index, kind, length)?,
+            _ => return Err(protocol_error(&format!("a chunk of type {kind} has {length} bytes"))),
         }
         let slot = &self.slots[index];
         if done && slot.error.is_none() {
-            complete(slot)?;
+            check_complete(slot)?;
         }
         Ok(done.then_some(index))
     }
 
-    fn place(&self, cookie: u64) -> Result<usize, ClientError> {
+    fn find_slot(&self, cookie: u64) -> Result<usize, ClientError> {
         let index = (cookie & u64::from(u32::MAX)) as usize;
         let slot = self.slots.get(index).filter(|slot| slot.busy && u64::from(slot.generation) == cookie >> 32);
-        slot.map(|_| index).ok_or_else(|| lie(&format!("it replies to {cookie:#x}, which was not requested")))
+        slot.map(|_| index)
+            .ok_or_else(|| protocol_error(&format!("it replies to {cookie:#x}, which was not requested")))
     }
 
-    fn data(&mut self, index: usize, length: u32) -> Result<(), ClientError> {
-        let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a chunk's offset")?);
+    fn receive_data(&mut self, index: usize, length: u32) -> Result<(), ClientError> {
+        let offset = u64::from_be_bytes(self.input.read_array(&mut self.stream, "a chunk's offset")?);
         let slot = &mut self.slots[index];
-        let start = cover(slot, offset, length)? as usize;
+        let start = record_coverage(slot, offset, length)? as usize;
         let data = &mut slot.data[start..start + length as usize];
-        self.input.fill(&mut self.stream, data, "the data of a read")
+        self.input.read_into(&mut self.stream, data, "the data of a read")
     }
 
-    fn hole(&mut self, index: usize) -> Result<(), ClientError> {
-        let offset = u64::from_be_bytes(self.input.array(&mut self.stream, "a hole's offset")?);
-        let length = u32::from_be_bytes(self.input.array(&mut self.stream, "a hole's length")?);
+    fn receive_hole(&mut self, index: usize) -> Result<(), ClientError> {
+        let offset = u64::from_be_bytes(self.input.read_array(&mut self.stream, "a hole's offset")?);
+        let length = u32::from_be_bytes(self.input.read_array(&mut self.stream, "a hole's length")?);
         let slot = &mut self.slots[index];
-        let start = cover(slot, offset, length)? as usize;
+        let start = record_coverage(slot, offset, length)? as usize;
         slot.data[start..start + length as usize].fill(0);
         Ok(())
     }
 
-    fn status(&mut self, index: usize, count: u32) -> Result<(), ClientError> {
+    fn receive_block_status(&mut self, index: usize, count: u32) -> Result<(), ClientError> {
         let slot = &mut self.slots[index];
         if slot.command != Some(NbdCommand::BlockStatus) || !slot.extents.is_empty() {
-            return Err(lie("it sends a block status that was not requested"));
+            return Err(protocol_error("it sends a block status that was not requested"));
         }
-        if count as usize > wire::MOST_EXTENTS {
-            return Err(lie(&format!("a block status has {count} extents")));
+        if count as usize > wire::MAX_EXTENTS {
+            return Err(protocol_error(&format!("a block status has {count} extents")));
         }
-        let context = u32::from_be_bytes(self.input.array(&mut self.stream, "a metadata context")?);
-        if Some(context) != self.about.context {
-            return Err(lie(&format!("a block status is of context {context}, which was not selected")));
+        let context = u32::from_be_bytes(self.input.read_array(&mut self.stream, "a metadata context")?);
+        if Some(context) != self.export_info.context {
+            return Err(protocol_error(&format!("a block status is of context {context}, which was not selected")));
         }
         for _ in 0..count {
-            let bytes = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
-            let flags = u32::from_be_bytes(self.input.array(&mut self.stream, "an extent")?);
+            let bytes = u32::from_be_bytes(self.input.read_array(&mut self.stream, "an extent")?);
+            let flags = u32::from_be_bytes(self.input.read_array(&mut self.stream, "an extent")?);
             if bytes == 0 {
-                return Err(lie("an extent is empty"));
+                return Err(protocol_error("an extent is empty"));
             }
-            slot.extents.push(NbdExtent { bytes: u64::from(bytes), allocated: flags & extent::HOLE == 0 });
+            slot.extents.push(NbdExtent { bytes: u64::from(bytes), is_allocated: flags & extent::HOLE == 0 });
         }
         Ok(())
     }
 
-    fn failure(&mut self, index: usize, kind: u16, length: u32) -> Result<(), ClientError> {
-        if length as usize > 2 * wire::LONGEST_STRING {
-            return Err(lie(&format!("an error has {length} bytes")));
+    fn receive_error(&mut self, index: usize, kind: u16, length: u32) -> Result<(), ClientError> {
+        if length as usize > 2 * wire::MAX_STRING_BYTES {
+            return Err(protocol_error(&format!("an error has {length} bytes")));
         }
-        let data = self.input.take(&mut self.stream, length as usize, "an error")?;
-        let mut rest = MessageRest(data);
-        let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take(bytes.into())?)));
+        let data = self.input.read_bytes(&mut self.stream, length as usize, "an error")?;
+        let mut rest = MessageReader(data);
+        let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take_bytes(bytes.into())?)));
         let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
-            return Err(lie(&format!("an error chunk of type {kind:#x} holds no error")));
+            return Err(protocol_error(&format!("an error chunk of type {kind:#x} holds no error")));
         };
         let slot = &mut self.slots[index];
         if slot.error.is_none() {
-            slot.error = Some(ErrorCode::of(error));
+            slot.error = Some(ErrorCode::from_code(error));
             slot.message = String::from_utf8_lossy(message).into_owned();
         }
         Ok(())
@@ -187,11 +195,11 @@ impl<S: Read + Write> NbdClient<S> {
 }
 
 /// Records a part of a read, and returns its position within the read.
-fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientError> {
+fn record_coverage(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientError> {
     let fits = |start: &u64| start.checked_add(length.into()).is_some_and(|end| end <= slot.length.into());
     let within = offset.checked_sub(slot.offset).filter(fits);
     let Some(start) = within.filter(|_| slot.command == Some(NbdCommand::Read) && length > 0) else {
-        return Err(lie(&format!("it sends {length} bytes at {offset}, which were not requested")));
+        return Err(protocol_error(&format!("it sends {length} bytes at {offset}, which were not requested")));
     };
     // both are at most the read's length, which fits
     let (start, end) = (start as u32, start as u32 + length);
@@ -201,28 +209,28 @@ fn cover(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u32, ClientE
     // the ranges before `index` end before the start; of the others only the first two can touch
     let (one, two) = (touches(slot.covered.get(index)), touches(slot.covered.get(index + 1)));
     if one.is_some_and(overlaps) || two.is_some_and(overlaps) {
-        return Err(lie(&format!("its {length} bytes at {offset} overlap earlier ones")));
+        return Err(protocol_error(&format!("its {length} bytes at {offset} overlap earlier ones")));
     }
     let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
     let gone = usize::from(one.is_some()) + usize::from(two.is_some());
     slot.covered.splice(index..index + gone, [joined]);
-    if slot.covered.len() > MOST_PIECES {
-        return Err(lie("a read has too many pieces"));
+    if slot.covered.len() > MAX_READ_PIECES {
+        return Err(protocol_error("a read has too many pieces"));
     }
     Ok(start)
 }
 
 /// Checks that a reply without an error covers the whole request.
-fn complete(slot: &ClientSlot) -> Result<(), ClientError> {
+fn check_complete(slot: &ClientSlot) -> Result<(), ClientError> {
     match slot.command {
         Some(NbdCommand::Read) if slot.length > 0 && slot.covered != [(0, slot.length)] => {
-            Err(lie("a read succeeds without all of its data"))
+            Err(protocol_error("a read succeeds without all of its data"))
         }
-        Some(NbdCommand::BlockStatus) if slot.extents.is_empty() => Err(lie("a block status is empty")),
+        Some(NbdCommand::BlockStatus) if slot.extents.is_empty() => Err(protocol_error("a block status is empty")),
         _ => Ok(()),
     }
 }
 
-fn lie(what: &str) -> ClientError {
-    ClientError::Lie(what.to_owned())
+fn protocol_error(what: &str) -> ClientError {
+    ClientError::ProtocolViolation(what.to_owned())
 }

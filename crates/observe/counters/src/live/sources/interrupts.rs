@@ -140,7 +140,7 @@ fn purpose_of_row(row: &InterruptRow, known: &InterruptNames) -> InterruptPurpos
     }
 }
 
-/// Returns the purpose on which all actions of a row agree, else `Other`.
+/// Returns the purpose on which all actions of a row agree, else `ServerProcess`.
 fn purpose_of_actions(tail: &[u8], known: &InterruptNames) -> InterruptPurpose {
     let mut found = None;
     let text = String::from_utf8_lossy(tail);

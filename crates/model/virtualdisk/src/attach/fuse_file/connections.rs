@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use super::super::AttachError;
-use super::super::export::ExportAddress;
-use super::super::talk::{self, NbdStream};
-use crate::nbd::MessageRest;
+use super::super::export_address::ExportAddress;
+use super::super::nbd_stream::{self, NbdStream};
+use crate::nbd::MessageReader;
 use crate::nbd::client::{ClientRequest, ExportInfo};
 use crate::nbd::request::NbdRequest;
 use crate::nbd::wire::{self, CommandFlags, ErrorCode, NbdCommand};
@@ -25,21 +25,21 @@ pub type AnswerCallback = Box<dyn FnOnce(NbdAnswer<'_>) + Send>;
 pub type EndSender = Sender<Result<(), AttachError>>;
 
 /// Size of the read buffer of a socket, bytes.
-const ROOM: usize = 256 << 10;
+const READ_BUFFER_BYTES: usize = 256 << 10;
 
 /// All connections to an export.
 pub struct ExportConnections {
-    about: ExportInfo,
-    lines: Vec<Arc<ExportConnection>>,
+    export_info: ExportInfo,
+    connections: Vec<Arc<ExportConnection>>,
     cookies: AtomicU64,
 }
 
 /// One connection.
 struct ExportConnection {
     output: Mutex<ConnectionOutput>,
-    waiting: Mutex<HashMap<u64, (u32, AnswerCallback)>>,
-    under_way: AtomicUsize,
-    over: AtomicBool,
+    pending: Mutex<HashMap<u64, (u32, AnswerCallback)>>,
+    in_flight: AtomicUsize,
+    has_ended: AtomicBool,
 }
 
 struct ConnectionOutput {
@@ -49,7 +49,7 @@ struct ConnectionOutput {
 }
 
 /// Locks a mutex. A panic leaves nothing behind these locks half done, so poison is ignored.
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_ignoring_poison<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -63,40 +63,41 @@ impl ExportConnections {
         connections: u32,
         ended: &EndSender,
     ) -> Result<Arc<ExportConnections>, AttachError> {
-        let first = talk::open(export)?;
-        let about = first.about().clone();
+        let first = nbd_stream::connect_export(export)?;
+        let about = first.export_info().clone();
         let mut clients = vec![first];
         for _ in 1..connections {
-            clients.push(talk::open(export)?);
+            clients.push(nbd_stream::connect_export(export)?);
         }
         let mut opened = Vec::new();
         for client in clients {
             opened.push(ExportConnection::start(client.into_stream(), export, ended)?);
         }
-        Ok(Arc::new(ExportConnections { about, lines: opened, cookies: AtomicU64::new(0) }))
+        Ok(Arc::new(ExportConnections { export_info: about, connections: opened, cookies: AtomicU64::new(0) }))
     }
 
     /// Returns the server's information about the export.
-    pub fn about(&self) -> &ExportInfo {
-        &self.about
+    pub fn export_info(&self) -> &ExportInfo {
+        &self.export_info
     }
 
     /// Sends a request on the connection with the fewest requests in flight.
-    pub fn ask(&self, request: ClientRequest<'_>, callback: AnswerCallback) {
+    pub fn send_request(&self, request: ClientRequest<'_>, callback: AnswerCallback) {
         let cookie = self.cookies.fetch_add(1, Ordering::Relaxed);
-        match self.lines.iter().min_by_key(|connection| connection.under_way.load(Ordering::Relaxed)) {
-            Some(connection) => connection.ask(cookie, request, callback),
+        match self.connections.iter().min_by_key(|connection| connection.in_flight.load(Ordering::Relaxed)) {
+            Some(connection) => connection.send_request(cookie, request, callback),
             None => callback(Err(ErrorCode::Io.code())),
         }
     }
 
     /// Ends all connections with a disconnect request.
-    pub fn leave(&self) {
+    pub fn disconnect_all(&self) {
         let command = NbdCommand::Disconnect;
-        let disconnect = NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.head();
-        for connection in &self.lines {
+        let disconnect =
+            NbdRequest { flags: CommandFlags(0), command, cookie: 0, offset: 0, length: 0 }.encode_header();
+        for connection in &self.connections {
             // a closed connection needs no disconnect request
-            let _ = held(&connection.output).stream.write_all(&disconnect);
+            let _ = lock_ignoring_poison(&connection.output).stream.write_all(&disconnect);
         }
     }
 }
@@ -107,18 +108,18 @@ impl ExportConnection {
         export: &ExportAddress,
         ended: &EndSender,
     ) -> Result<Arc<ExportConnection>, AttachError> {
-        let step = |e: std::io::Error| AttachError::step("a connection", e);
-        let input = stream.twin().map_err(step)?;
+        let step = |e: std::io::Error| AttachError::step_error("a connection", e);
+        let input = stream.clone_handle().map_err(step)?;
         let connection = Arc::new(ExportConnection {
             output: Mutex::new(ConnectionOutput { stream, message: Vec::new() }),
-            waiting: Mutex::default(),
-            under_way: AtomicUsize::new(0),
-            over: AtomicBool::new(false),
+            pending: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            has_ended: AtomicBool::new(false),
         });
         let (listener, uri, ended) = (Arc::clone(&connection), export.to_string(), ended.clone());
         let listen = move || {
-            let why = listener.listen(input);
-            listener.give_up();
+            let why = listener.receive_replies(input);
+            listener.fail_pending();
             // the receiver may be gone
             let _ = ended.send(Err(AttachError::Server { uri, why }));
         };
@@ -126,14 +127,16 @@ impl ExportConnection {
         Ok(connection)
     }
 
-    fn ask(&self, cookie: u64, request: ClientRequest<'_>, callback: AnswerCallback) {
-        let Ok((command, offset, length)) = request.parts() else { return callback(Err(ErrorCode::Inval.code())) };
+    fn send_request(&self, cookie: u64, request: ClientRequest<'_>, callback: AnswerCallback) {
+        let Ok((command, offset, length)) = request.command_parts() else {
+            return callback(Err(ErrorCode::Inval.code()));
+        };
         let reads = if command == NbdCommand::Read { length } else { 0 };
-        held(&self.waiting).insert(cookie, (reads, callback));
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        let head = NbdRequest { flags: CommandFlags(0), command, cookie, offset, length }.head();
+        lock_ignoring_poison(&self.pending).insert(cookie, (reads, callback));
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let head = NbdRequest { flags: CommandFlags(0), command, cookie, offset, length }.encode_header();
         let sent = {
-            let mut output = held(&self.output);
+            let mut output = lock_ignoring_poison(&self.output);
             let ConnectionOutput { stream, message } = &mut *output;
             message.clear();
             message.extend_from_slice(&head);
@@ -143,47 +146,47 @@ impl ExportConnection {
             stream.write_all(message)
         };
         // the connection may have ended, and its pending requests failed, before this one was added
-        if sent.is_err() || self.over.load(Ordering::SeqCst) {
-            self.give_up();
+        if sent.is_err() || self.has_ended.load(Ordering::SeqCst) {
+            self.fail_pending();
         }
     }
 
     /// Reads replies until the connection ends; returns the reason.
-    fn listen(&self, stream: NbdStream) -> String {
-        let mut input = BufReader::with_capacity(ROOM, stream);
+    fn receive_replies(&self, stream: NbdStream) -> String {
+        let mut input = BufReader::with_capacity(READ_BUFFER_BYTES, stream);
         let mut data = Vec::new();
         loop {
             let mut head = [0; 16];
             if let Err(error) = input.read_exact(&mut head) {
-                return what(&error);
+                return describe_error(&error);
             }
-            let mut rest = MessageRest(&head);
+            let mut rest = MessageReader(&head);
             if rest.u32() != Some(wire::SIMPLE_REPLY_MAGIC) {
                 return "the server sends an invalid reply".to_owned();
             }
             let (error, cookie) = (rest.u32().unwrap_or(0), rest.u64().unwrap_or(0));
-            let Some((reads, callback)) = held(&self.waiting).remove(&cookie) else {
+            let Some((reads, callback)) = lock_ignoring_poison(&self.pending).remove(&cookie) else {
                 return format!("the server replies to {cookie:#x}, which was not requested");
             };
-            self.under_way.fetch_sub(1, Ordering::Relaxed);
+            self.in_flight.fetch_sub(1, Ordering::Relaxed);
             if error != 0 {
                 // an unknown error number becomes a known one
-                callback(Err(ErrorCode::of(error).code()));
+                callback(Err(ErrorCode::from_code(error).code()));
                 continue;
             }
             data.resize(reads as usize, 0);
             if let Err(error) = input.read_exact(&mut data) {
                 callback(Err(ErrorCode::Io.code()));
-                return what(&error);
+                return describe_error(&error);
             }
             callback(Ok(&data));
         }
     }
 
     /// Fails all pending requests.
-    fn give_up(&self) {
-        self.over.store(true, Ordering::SeqCst);
-        let pending = std::mem::take(&mut *held(&self.waiting));
+    fn fail_pending(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        let pending = std::mem::take(&mut *lock_ignoring_poison(&self.pending));
         for (_, callback) in pending.into_values() {
             callback(Err(ErrorCode::Io.code()));
         }
@@ -191,7 +194,7 @@ impl ExportConnection {
 }
 
 /// Describes an error for users.
-fn what(error: &std::io::Error) -> String {
+fn describe_error(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
         _ => error.to_string(),
@@ -210,7 +213,7 @@ mod tests {
     type Got = Result<Vec<u8>, u32>;
 
     /// A connection, the server's end of it, and the receiver of its end.
-    fn line() -> (Arc<ExportConnection>, UnixStream, Receiver<Result<(), AttachError>>) {
+    fn connection_pair() -> (Arc<ExportConnection>, UnixStream, Receiver<Result<(), AttachError>>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let (ended, end) = channel();
         let export = ExportAddress::parse("nbd://host/").unwrap();
@@ -219,9 +222,9 @@ mod tests {
 
     const READ: ClientRequest<'_> = ClientRequest::Read { offset: 4096, length: 3 };
 
-    fn ask(line: &ExportConnection, cookie: u64, asked: ClientRequest<'_>) -> Receiver<Got> {
+    fn send_request(line: &ExportConnection, cookie: u64, asked: ClientRequest<'_>) -> Receiver<Got> {
         let (answered, answer) = channel();
-        line.ask(cookie, asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
+        line.send_request(cookie, asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
         answer
     }
 
@@ -231,11 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn answers_come_in_any_order_to_who_waits_for_them() {
-        let (line, mut server, _end) = line();
-        let first = ask(&line, 1, READ);
-        let second = ask(&line, 2, ClientRequest::Write { offset: 0, data: b"data" });
-        let third = ask(&line, 3, ClientRequest::Flush);
+    fn replies_in_any_order_reach_their_requests() {
+        let (line, mut server, _end) = connection_pair();
+        let first = send_request(&line, 1, READ);
+        let second = send_request(&line, 2, ClientRequest::Write { offset: 0, data: b"data" });
+        let third = send_request(&line, 3, ClientRequest::Flush);
         let mut requests = [0; 3 * wire::REQUEST_BYTES + 4];
         server.read_exact(&mut requests).unwrap();
         assert_eq!(requests[2 * wire::REQUEST_BYTES..][..4], *b"data");
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_lies_or_goes_leaves_nobody_waiting() {
+    fn a_faulty_or_closed_server_leaves_no_request_pending() {
         let cases: [(&str, Vec<u8>, &str); 5] = [
             ("gone", Vec::new(), "closed the connection"),
             ("no answer", vec![7; 16], "invalid reply"),
@@ -257,8 +260,9 @@ mod tests {
             ("half", reply(0, 1, b"a"), "closed the connection"),
         ];
         for (name, sent, why) in cases {
-            let (line, mut server, end) = line();
-            let (read, write) = (ask(&line, 1, READ), ask(&line, 2, ClientRequest::Write { offset: 0, data: b"x" }));
+            let (line, mut server, end) = connection_pair();
+            let (read, write) =
+                (send_request(&line, 1, READ), send_request(&line, 2, ClientRequest::Write { offset: 0, data: b"x" }));
             server.read_exact(&mut [0; 2 * wire::REQUEST_BYTES + 1]).unwrap();
             server.write_all(&sent).unwrap();
             drop(server);
@@ -267,14 +271,14 @@ mod tests {
             let said = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
             assert!(said.contains(why), "{name}: {said}");
             // and later requests fail at once
-            assert_eq!(ask(&line, 3, ClientRequest::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
+            assert_eq!(send_request(&line, 3, ClientRequest::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
         }
     }
 
     #[test]
-    fn an_error_of_a_number_that_nbd_does_not_know_is_an_invalid_request() {
-        let (line, mut server, _end) = line();
-        let read = ask(&line, 1, READ);
+    fn an_unknown_error_number_becomes_einval() {
+        let (line, mut server, _end) = connection_pair();
+        let read = send_request(&line, 1, READ);
         server.write_all(&reply(12345, 1, &[])).unwrap();
         assert_eq!(read.recv_timeout(SOON).unwrap(), Err(22));
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Port that IANA assigned to NBD.
-const PORT: u16 = 10809;
+const DEFAULT_PORT: u16 = 10809;
 
 /// Address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct UriError {
 
 impl UriError {
     /// Makes an error about a text; a password in the text is not shown.
-    fn of(text: &str, why: &'static str) -> UriError {
+    fn with_hidden_password(text: &str, why: &'static str) -> UriError {
         let begin = text.find("://").map_or(0, |index| index + 3);
         let rest = &text[begin..];
         let end = rest.find('?').unwrap_or(rest.len());
@@ -53,13 +53,13 @@ impl NbdAddress {
     ///
     /// # Errors
     /// If there is no host, or the port is not a valid port number.
-    pub fn tcp(text: &str) -> Result<NbdAddress, UriError> {
-        let fail = |why| UriError::of(text, why);
+    pub fn parse_tcp(text: &str) -> Result<NbdAddress, UriError> {
+        let fail = |why| UriError::with_hidden_password(text, why);
         // colons of an IPv6 address are in brackets
         let colon = text.rfind(':').filter(|position| !text[*position..].contains(']'));
         let (host, port) = colon.map_or((text, None), |position| (&text[..position], Some(&text[position + 1..])));
         let port = match port {
-            None | Some("") => PORT,
+            None | Some("") => DEFAULT_PORT,
             Some(port) => {
                 port.parse().ok().filter(|p| *p > 0).ok_or(fail("the port is not a number from 1 to 65535"))?
             }
@@ -79,8 +79,9 @@ impl ExportAddress {
     /// # Errors
     /// If it is not an NBD URI, or asks for TLS, which is not supported.
     pub fn parse(text: &str) -> Result<ExportAddress, UriError> {
-        let fail = |why| UriError::of(text, why);
-        let decoded = |part: &str| decode(part).ok_or(fail("it has a % without two hex digits, or is not UTF-8"));
+        let fail = |why| UriError::with_hidden_password(text, why);
+        let decoded =
+            |part: &str| percent_decode(part).ok_or(fail("it has a % without two hex digits, or is not UTF-8"));
         let (scheme, rest) = text.split_once("://").ok_or(fail("it has no scheme"))?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
@@ -92,9 +93,10 @@ impl ExportAddress {
             return Err(fail("the export's name has more than 4096 bytes, or a zero byte"));
         }
         match scheme {
-            "nbd" => {
-                Ok(ExportAddress { address: NbdAddress::tcp(&decoded(authority)?).map_err(|e| fail(e.why))?, name })
-            }
+            "nbd" => Ok(ExportAddress {
+                address: NbdAddress::parse_tcp(&decoded(authority)?).map_err(|e| fail(e.why))?,
+                name,
+            }),
             "nbd+unix" => {
                 let socket = query.split('&').find_map(|pair| pair.strip_prefix("socket="));
                 let socket = decoded(socket.filter(|s| !s.is_empty()).ok_or(fail("it has no socket=PATH"))?)?;
@@ -110,12 +112,17 @@ impl fmt::Display for ExportAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.address {
             NbdAddress::Unix(path) => {
-                write!(f, "nbd+unix:///{}?socket={}", encode(&self.name), encode(&path.to_string_lossy()))
+                write!(
+                    f,
+                    "nbd+unix:///{}?socket={}",
+                    percent_encode(&self.name),
+                    percent_encode(&path.to_string_lossy())
+                )
             }
             NbdAddress::Tcp(host, port) => {
-                let (is_v6, name) = (host.contains(':'), encode(&self.name));
+                let (is_v6, name) = (host.contains(':'), percent_encode(&self.name));
                 // colons are not encoded within brackets
-                let host = encode(host).replace("%3A", ":");
+                let host = percent_encode(host).replace("%3A", ":");
                 if is_v6 { write!(f, "nbd://[{host}]:{port}/{name}") } else { write!(f, "nbd://{host}:{port}/{name}") }
             }
         }
@@ -123,7 +130,7 @@ impl fmt::Display for ExportAddress {
 }
 
 /// Percent-encodes a part of a URI, except for harmless characters.
-fn encode(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -135,7 +142,7 @@ fn encode(text: &str) -> String {
     out
 }
 
-fn decode(text: &str) -> Option<String> {
+fn percent_decode(text: &str) -> Option<String> {
     let mut out = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {
@@ -187,14 +194,14 @@ mod tests {
             assert!(!error.to_string().contains("secr"), "{error}");
         }
         assert!(ExportAddress::parse("nbd://me:secret@host/x").unwrap_err().why.contains("no users and passwords"));
-        let error = NbdAddress::tcp("me:secret@host:9").unwrap_err().to_string();
+        let error = NbdAddress::parse_tcp("me:secret@host:9").unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
         // names may have one
         assert_eq!(ExportAddress::parse("nbd://host/a@b").unwrap().name, "a@b");
     }
 
     #[test]
-    fn what_is_no_export_is_refused() {
+    fn rejects_texts_that_name_no_export() {
         let long = format!("nbd://host/{}", "x".repeat(5000));
         for (text, why) in [
             ("", "no scheme"),

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::process::{Signal, geteuid, pidfd_send_signal};
 
-use super::export::{ExportAddress, NbdAddress};
+use super::export_address::{ExportAddress, NbdAddress};
 use super::journal::{JournalEntry, KeeperTask};
-use super::keep::KeeperMessage;
-use super::{AttachError, AttachMethod, AttachReport, choice, detach, talk, tools};
+use super::keeper::KeeperMessage;
+use super::{AttachError, AttachMethod, AttachReport, child_processes, detach, method_choice, nbd_stream};
 
 /// Time limit for the keeper to report: longer than all steps of making a device together.
-const PATIENCE: Duration = Duration::from_secs(60);
+const KEEPER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest message of the keeper process, bytes.
-const LONGEST: usize = 64 << 10;
+const MAX_MESSAGE_BYTES: usize = 64 << 10;
 
 /// Request to attach an export.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct AttachRequest {
 ///
 /// # Errors
 /// For all but root.
-pub fn root_only() -> Result<(), AttachError> {
+pub fn check_root() -> Result<(), AttachError> {
     if geteuid().is_root() { Ok(()) } else { Err(AttachError::NotRoot) }
 }
 
@@ -49,22 +49,22 @@ pub fn root_only() -> Result<(), AttachError> {
 ///
 /// # Errors
 /// With the obstacle; nothing is left behind then.
-pub fn attach(
+pub fn attach_export(
     request: &AttachRequest,
     keeper: impl FnOnce(&Path) -> Command,
 ) -> Result<(AttachReport, Vec<String>), AttachError> {
-    root_only()?;
-    let export = absolute(&request.export);
+    check_root()?;
+    let export = with_absolute_path(&request.export);
     // a missing server is reported at once
-    let _ = talk::open(&export)?.disconnect();
+    let _ = nbd_stream::connect_export(&export)?.disconnect();
     let journal = |path: &Path, source| AttachError::Journal { path: path.to_owned(), source };
     let folder = std::path::absolute(&request.journal).map_err(|e| journal(&request.journal, e))?;
-    let notes = detach::sweep(&folder);
-    let method = choice::choose(request.by)?;
-    let connections = request.connections.unwrap_or_else(|| choice::connections(method));
+    let notes = detach::sweep_abandoned(&folder);
+    let method = method_choice::choose_method(request.by)?;
+    let connections = request.connections.unwrap_or_else(|| method_choice::default_connections(method));
     let task = KeeperTask { uri: export.to_string(), by: method, connections, read_only: request.read_only };
-    let (entry, lock) = JournalEntry::create(&folder, &task)?;
-    let made = start(&entry, lock, keeper(entry.folder()));
+    let (entry, lock) = JournalEntry::create_entry(&folder, &task)?;
+    let made = start_keeper(&entry, lock, keeper(entry.folder()));
     if made.is_err() {
         // undo what a dead keeper could not undo itself
         let _ = detach::undo_abandoned(&entry);
@@ -73,7 +73,7 @@ pub fn attach(
 }
 
 /// Makes the socket path absolute, because the keeper process has another working directory.
-fn absolute(export: &ExportAddress) -> ExportAddress {
+fn with_absolute_path(export: &ExportAddress) -> ExportAddress {
     let mut export = export.clone();
     if let NbdAddress::Unix(path) = &mut export.address {
         *path = std::path::absolute(&*path).unwrap_or_else(|_| path.clone());
@@ -82,20 +82,21 @@ fn absolute(export: &ExportAddress) -> ExportAddress {
 }
 
 /// Starts the keeper process, and receives its report.
-fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<AttachReport, AttachError> {
-    let step = |why: &dyn std::fmt::Display| AttachError::step("the keeper process", why);
+fn start_keeper(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<AttachReport, AttachError> {
+    let step = |why: &dyn std::fmt::Display| AttachError::step_error("the keeper process", why);
     // its standard input holds the lock
     let keeper = keeper.stdin(lock).stdout(Stdio::piped()).stderr(Stdio::null()).current_dir("/");
     let mut child = keeper.spawn().map_err(|e| step(&e))?;
-    let message = child.stdout.take().map_or_else(String::new, hear);
+    let message = child.stdout.take().map_or_else(String::new, read_message);
     match serde_json::from_str(&message) {
         Ok(KeeperMessage::Ready(attached)) => Ok(attached),
         Ok(KeeperMessage::Failed(why)) => {
             let _ = child.wait();
-            Err(AttachError::Told(why))
+            Err(AttachError::KeeperFailed(why))
         }
         Err(_) => {
-            let _ = tools::process(child.id(), entry.folder()).map(|it| pidfd_send_signal(it, Signal::KILL));
+            let _ =
+                child_processes::open_process(child.id(), entry.folder()).map(|it| pidfd_send_signal(it, Signal::KILL));
             let ended = child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
             Err(step(&format_args!("it reported nothing ({ended})")))
         }
@@ -103,12 +104,12 @@ fn start(entry: &JournalEntry, lock: File, mut keeper: Command) -> Result<Attach
 }
 
 /// Reads a line within the time limit.
-fn hear(mut pipe: ChildStdout) -> String {
-    let end = Instant::now() + PATIENCE;
+fn read_message(mut pipe: ChildStdout) -> String {
+    let end = Instant::now() + KEEPER_TIMEOUT;
     let mut line = Vec::new();
-    while !line.ends_with(b"\n") && line.len() < LONGEST {
+    while !line.ends_with(b"\n") && line.len() < MAX_MESSAGE_BYTES {
         let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() || tools::wait(&[(pipe.as_fd(), PollFlags::IN)], Some(left)).is_none() {
+        if left.is_zero() || child_processes::wait_for_ready(&[(pipe.as_fd(), PollFlags::IN)], Some(left)).is_none() {
             break;
         }
         let mut some = [0; 4096];

@@ -11,29 +11,29 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::{WriteSource, ZeroPolicy};
-use crate::content::trouble;
+use crate::content::error;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"dwredo01");
 
 /// Size of the header, bytes: the checksum, the number of writes, and each one's place, length and
 /// kind. It is one page, which a killed program writes completely or not at all.
-const HEAD: usize = 4096;
-const FIXED: usize = 24;
-const ENTRY: usize = 24;
+const HEADER_BYTES: usize = 4096;
+const FIXED_HEADER_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 24;
 /// Largest number of writes.
-const MOST: usize = (HEAD - FIXED) / ENTRY;
+const MAX_ENTRIES: usize = (HEADER_BYTES - FIXED_HEADER_BYTES) / ENTRY_BYTES;
 
 /// Kinds of writes.
-const DATA: u64 = 0;
-const KEEP: u64 = 1;
-const GIVE_BACK: u64 = 2;
+const KIND_DATA: u64 = 0;
+const KIND_ALLOCATE: u64 = 1;
+const KIND_DEALLOCATE: u64 = 2;
 
 /// Position of the journal, and buffers to build it.
 #[derive(Default)]
 pub(super) struct WriteJournal {
     start: u64,
     /// Its header exists.
-    begun: bool,
+    has_header: bool,
     head: Vec<u8>,
     data: Vec<u8>,
 }
@@ -62,90 +62,94 @@ impl WriteJournal {
     }
 
     /// Saves these writes in place of any earlier ones.
-    pub fn keep<'a>(&mut self, file: &File, writes: impl Iterator<Item = (u64, WriteSource<'a>)>) -> io::Result<()> {
-        let WriteJournal { start, begun, head, data } = self;
+    pub fn save_writes<'a>(
+        &mut self,
+        file: &File,
+        writes: impl Iterator<Item = (u64, WriteSource<'a>)>,
+    ) -> io::Result<()> {
+        let WriteJournal { start, has_header: begun, head, data } = self;
         head.clear();
-        head.resize(FIXED, 0);
+        head.resize(FIXED_HEADER_BYTES, 0);
         data.clear();
         for (place, source) in writes {
             let kind = match source {
                 WriteSource::Data(bytes) => {
                     data.extend_from_slice(bytes);
-                    DATA
+                    KIND_DATA
                 }
-                WriteSource::Zeros(_, ZeroPolicy::Keep) => KEEP,
-                WriteSource::Zeros(_, ZeroPolicy::GiveBack) => GIVE_BACK,
+                WriteSource::Zeros(_, ZeroPolicy::Allocate) => KIND_ALLOCATE,
+                WriteSource::Zeros(_, ZeroPolicy::Deallocate) => KIND_DEALLOCATE,
             };
-            [place, source.bytes(), kind].iter().for_each(|word| head.extend_from_slice(&word.to_le_bytes()));
+            [place, source.byte_count(), kind].iter().for_each(|word| head.extend_from_slice(&word.to_le_bytes()));
         }
-        let count = (head.len() - FIXED) / ENTRY;
-        assert!(count <= MOST, "an array has fewer members");
+        let count = (head.len() - FIXED_HEADER_BYTES) / ENTRY_BYTES;
+        assert!(count <= MAX_ENTRIES, "an array has fewer members");
         head[16..24].copy_from_slice(&(count as u64).to_le_bytes());
         head[..8].copy_from_slice(&MAGIC.to_le_bytes());
-        let sum = sum(&head[16..], data);
+        let sum = checksum(&head[16..], data);
         head[8..16].copy_from_slice(&sum.to_le_bytes());
         if !*begun {
             // marks a file that is longer than its drives as one with a journal
             file.write_all_at(&MAGIC.to_le_bytes(), *start)?;
             *begun = true;
         }
-        file.write_all_at(data, *start + HEAD as u64)?;
+        file.write_all_at(data, *start + HEADER_BYTES as u64)?;
         file.write_all_at(head, *start)
     }
 
     /// Clears the journal, and deallocates its space.
-    pub fn forget(&mut self, file: &File) -> io::Result<()> {
-        self.begun = false;
+    pub fn clear_journal(&mut self, file: &File) -> io::Result<()> {
+        self.has_header = false;
         if file.metadata()?.len() <= self.start {
             return Ok(());
         }
         match file.set_len(self.start) {
             // a full btrfs cannot even deallocate: a header with a wrong checksum is an empty
             // journal too
-            Err(full) if trouble::is_full(&full) && self.kept(file)?.is_empty() => Ok(()),
-            Err(full) if trouble::is_full(&full) => file.write_all_at(&[0; 16], self.start + 8),
+            Err(full) if error::is_full(&full) && self.read_writes(file)?.is_empty() => Ok(()),
+            Err(full) if error::is_full(&full) => file.write_all_at(&[0; 16], self.start + 8),
             done => done,
         }
     }
 
     /// Returns whether there is a journal, even an incomplete one.
-    pub fn is_there(&self, file: &File) -> bool {
+    pub fn has_journal(&self, file: &File) -> bool {
         let mut magic = [0; 8];
         file.read_exact_at(&mut magic, self.start).is_ok() && magic == MAGIC.to_le_bytes()
     }
 
     /// Returns the saved writes; none if there are none, or not all of them, or one exceeds the
     /// space before the journal.
-    pub fn kept(&self, file: &File) -> io::Result<Vec<JournalWrite>> {
+    pub fn read_writes(&self, file: &File) -> io::Result<Vec<JournalWrite>> {
         let len = file.metadata()?.len().saturating_sub(self.start);
-        let Some(space) = len.checked_sub(HEAD as u64) else { return Ok(Vec::new()) };
-        let mut head = [0; HEAD];
+        let Some(space) = len.checked_sub(HEADER_BYTES as u64) else { return Ok(Vec::new()) };
+        let mut head = [0; HEADER_BYTES];
         file.read_exact_at(&mut head, self.start)?;
         let words: Vec<u64> = head.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let [magic, expected, count, entries @ ..] = &words[..] else { return Ok(Vec::new()) };
-        let count = usize::try_from(*count).ok().filter(|count| *magic == MAGIC && *count <= MOST);
+        let count = usize::try_from(*count).ok().filter(|count| *magic == MAGIC && *count <= MAX_ENTRIES);
         let Some(count) = count else { return Ok(Vec::new()) };
         let entries = &entries.as_chunks::<3>().0[..count];
         let lies_within = |[place, bytes, _]: &[u64; 3]| place.checked_add(*bytes).is_some_and(|end| end <= self.start);
-        let of_data = entries.iter().filter(|entry| entry[2] == DATA);
+        let of_data = entries.iter().filter(|entry| entry[2] == KIND_DATA);
         let bytes = of_data.clone().try_fold(0u64, |sum, entry| sum.checked_add(entry[1]));
         let Some(bytes) = bytes.filter(|bytes| *bytes <= space && entries.iter().all(lies_within)) else {
             return Ok(Vec::new());
         };
         let mut data = vec![0; bytes as usize];
-        file.read_exact_at(&mut data, self.start + HEAD as u64)?;
-        if sum(&head[16..FIXED + count * ENTRY], &data) != *expected {
+        file.read_exact_at(&mut data, self.start + HEADER_BYTES as u64)?;
+        if checksum(&head[16..FIXED_HEADER_BYTES + count * ENTRY_BYTES], &data) != *expected {
             return Ok(Vec::new());
         }
         let mut left = &data[..];
         let write = |[place, bytes, kind]: &[u64; 3]| match *kind {
-            DATA => {
+            KIND_DATA => {
                 let (now, rest) = left.split_at(*bytes as usize);
                 left = rest;
                 JournalWrite::Data(*place, now.to_vec())
             }
-            KEEP => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Keep),
-            _ => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::GiveBack),
+            KIND_ALLOCATE => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Allocate),
+            _ => JournalWrite::Zeros(*place, *bytes, ZeroPolicy::Deallocate),
         };
         Ok(entries.iter().map(write).collect())
     }
@@ -153,7 +157,7 @@ impl WriteJournal {
 
 /// Computes a checksum that shows whether the journal is complete; it does not protect against
 /// manipulation.
-fn sum(head: &[u8], data: &[u8]) -> u64 {
+fn checksum(head: &[u8], data: &[u8]) -> u64 {
     let mut sum = MAGIC;
     for part in [head, data] {
         let (words, rest) = part.as_chunks::<8>();
@@ -169,41 +173,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_whole_is_given_back_and_nothing_else() {
+    fn returns_complete_writes_and_nothing_else() {
         let file = tempfile::tempfile().unwrap();
         let mut journal = WriteJournal::new(10_000);
-        assert!(journal.kept(&file).unwrap().is_empty());
+        assert!(journal.read_writes(&file).unwrap().is_empty());
         let long = vec![7; 5000];
         let writes = [
             (5, WriteSource::Data(&long)),
-            (70, WriteSource::Zeros(30, ZeroPolicy::Keep)),
+            (70, WriteSource::Zeros(30, ZeroPolicy::Allocate)),
             (9999, WriteSource::Data(b"x")),
         ];
-        journal.keep(&file, [(1, WriteSource::Data(&long))].into_iter()).unwrap();
-        journal.keep(&file, writes.into_iter()).unwrap();
+        journal.save_writes(&file, [(1, WriteSource::Data(&long))].into_iter()).unwrap();
+        journal.save_writes(&file, writes.into_iter()).unwrap();
         let wanted = [
             JournalWrite::Data(5, long.clone()),
-            JournalWrite::Zeros(70, 30, ZeroPolicy::Keep),
+            JournalWrite::Zeros(70, 30, ZeroPolicy::Allocate),
             JournalWrite::Data(9999, b"x".to_vec()),
         ];
-        assert_eq!(journal.kept(&file).unwrap(), wanted);
-        assert!(journal.is_there(&file) && !WriteJournal::new(9_000).is_there(&file));
+        assert_eq!(journal.read_writes(&file).unwrap(), wanted);
+        assert!(journal.has_journal(&file) && !WriteJournal::new(9_000).has_journal(&file));
         // each flipped bit and each truncation is detected
         for index in (10_000..10_096).chain([14_096, 19_000, 19_096]) {
             let mut byte = [0];
             file.read_exact_at(&mut byte, index).unwrap();
             file.write_all_at(&[byte[0] ^ 64], index).unwrap();
-            assert!(journal.kept(&file).unwrap().is_empty(), "{index}");
+            assert!(journal.read_writes(&file).unwrap().is_empty(), "{index}");
             file.write_all_at(&byte, index).unwrap();
         }
-        assert_eq!(journal.kept(&file).unwrap(), wanted);
+        assert_eq!(journal.read_writes(&file).unwrap(), wanted);
         let len = file.metadata().unwrap().len();
         file.set_len(len - 1).unwrap();
-        assert!(journal.kept(&file).unwrap().is_empty());
-        journal.forget(&file).unwrap();
-        assert!(!journal.is_there(&file) && journal.kept(&file).unwrap().is_empty());
+        assert!(journal.read_writes(&file).unwrap().is_empty());
+        journal.clear_journal(&file).unwrap();
+        assert!(!journal.has_journal(&file) && journal.read_writes(&file).unwrap().is_empty());
         // no write may exceed the space before the journal
-        journal.keep(&file, [(9999, WriteSource::Data(b"xy"))].into_iter()).unwrap();
-        assert!(journal.kept(&file).unwrap().is_empty());
+        journal.save_writes(&file, [(9999, WriteSource::Data(b"xy"))].into_iter()).unwrap();
+        assert!(journal.read_writes(&file).unwrap().is_empty());
     }
 }

@@ -4,7 +4,7 @@ use diskwright_base::Rng;
 use diskwright_simulator::array::{ArrayGeometry, MemberSet};
 use diskwright_simulator::{BLOCK_BYTES, Io};
 
-use super::orders::FailureScope;
+use super::control::FailureScope;
 
 /// Differences of a drive from its description.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,35 +26,35 @@ impl Default for DriveChange {
 }
 
 /// Changes of all drives.
-pub struct Changes {
+pub struct DriveChanges {
     drives: Vec<DriveChange>,
-    dice: Rng,
+    rng: Rng,
     /// Some drive's requests fail: otherwise requests need no check.
     any_fails: bool,
 }
 
-impl Changes {
+impl DriveChanges {
     /// Creates the record of drives that all behave as described; `seed` decides which requests fail later.
-    pub fn new(drives: usize, seed: u64) -> Changes {
-        Changes { drives: vec![DriveChange::default(); drives], dice: Rng::new(seed, 1 << 40), any_fails: false }
+    pub fn new(drives: usize, seed: u64) -> DriveChanges {
+        DriveChanges { drives: vec![DriveChange::default(); drives], rng: Rng::new(seed, 1 << 40), any_fails: false }
     }
 
     /// Returns the changes of a drive.
-    pub fn of(&mut self, drive: u32) -> Option<&mut DriveChange> {
+    pub fn drive_mut(&mut self, drive: u32) -> Option<&mut DriveChange> {
         self.drives.get_mut(drive as usize)
     }
 
     /// Resets a drive: a new drive in its place behaves as described.
-    pub fn forget(&mut self, drive: u32) {
-        if let Some(change) = self.of(drive) {
+    pub fn reset_drive(&mut self, drive: u32) {
+        if let Some(change) = self.drive_mut(drive) {
             *change = DriveChange::default();
         }
-        self.look();
+        self.update_any_fails();
     }
 
     /// Makes a share of a drive's requests fail.
-    pub fn fail(&mut self, drive: u32, share: f64, what: FailureScope) {
-        if let Some(change) = self.of(drive) {
+    pub fn set_failures(&mut self, drive: u32, share: f64, what: FailureScope) {
+        if let Some(change) = self.drive_mut(drive) {
             if what != FailureScope::Writes {
                 change.failing_reads = share;
             }
@@ -62,10 +62,10 @@ impl Changes {
                 change.failing_writes = share;
             }
         }
-        self.look();
+        self.update_any_fails();
     }
 
-    fn look(&mut self) {
+    fn update_any_fails(&mut self) {
         self.any_fails = self.drives.iter().any(|change| change.failing_reads > 0.0 || change.failing_writes > 0.0);
     }
 
@@ -76,7 +76,7 @@ impl Changes {
     }
 
     /// Returns the drives that differ from their description.
-    pub fn all(&self) -> impl Iterator<Item = (u32, &DriveChange)> {
+    pub fn changed_drives(&self) -> impl Iterator<Item = (u32, &DriveChange)> {
         let numbered = (0..).zip(&self.drives);
         numbered.filter(|(_, change)| **change != DriveChange::default())
     }
@@ -87,13 +87,13 @@ impl Changes {
     }
 
     /// Decides whether a request of a drive fails.
-    pub fn fails(&mut self, drive: u32, write: bool) -> bool {
+    pub fn request_fails(&mut self, drive: u32, write: bool) -> bool {
         if !self.any_fails {
             return false;
         }
         let Some(change) = self.drives.get(drive as usize) else { return false };
         let share = if write { change.failing_writes } else { change.failing_reads };
-        share > 0.0 && self.dice.next_bool(share)
+        share > 0.0 && self.rng.next_bool(share)
     }
 
     /// Returns the members of an array on which a request fails. Reads are assumed to go to the
@@ -110,7 +110,7 @@ impl Changes {
                 array.map_block(block, io.end().saturating_sub(block), copy).filter(|p| p.blocks > 0)
             {
                 let drive = drives.get(usize::from(piece.member));
-                if drive.is_some_and(|drive| self.fails(*drive, io.write)) {
+                if drive.is_some_and(|drive| self.request_fails(*drive, io.write)) {
                     failing = failing.with_member(piece.member);
                 }
                 block += piece.blocks;
@@ -120,7 +120,7 @@ impl Changes {
             let row_blocks = array.row_blocks();
             for row in io.first / row_blocks..io.end().div_ceil(row_blocks) {
                 for member in (0..array.parity_count()).filter_map(|parity| array.parity_member(row, parity)) {
-                    if drives.get(usize::from(member)).is_some_and(|drive| self.fails(*drive, true)) {
+                    if drives.get(usize::from(member)).is_some_and(|drive| self.request_fails(*drive, true)) {
                         failing = failing.with_member(member);
                     }
                 }
@@ -131,7 +131,7 @@ impl Changes {
 }
 
 /// Returns the blocks that a range of bytes touches.
-pub fn blocks_of(offset: u64, bytes: u64, write: bool) -> Io {
+pub fn to_block_range(offset: u64, bytes: u64, write: bool) -> Io {
     let first = offset / BLOCK_BYTES;
     let end = offset.saturating_add(bytes).div_ceil(BLOCK_BYTES);
     Io { first, blocks: u32::try_from(end - first).unwrap_or(u32::MAX), write }
@@ -144,21 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_touches_a_failing_member_fails() {
+    fn only_requests_on_a_failing_member_fail() {
         let array = ArrayGeometry::new(&ArrayDescription::new(ArrayLevel::Raid0, 4, 1 << 12, 128)).expect("valid");
         let drives = [7, 8, 9, 10];
-        let mut changes = Changes::new(11, 1);
+        let mut changes = DriveChanges::new(11, 1);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 4096)), MemberSet::NONE);
-        changes.fail(9, 1.0, FailureScope::Reads);
+        changes.set_failures(9, 1.0, FailureScope::Reads);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 256)), MemberSet::NONE);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 257)), MemberSet::NONE.with_member(2));
         assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 257)), MemberSet::NONE);
-        changes.fail(9, 0.5, FailureScope::All);
-        let hits = (0..1000).filter(|_| changes.fails(9, true)).count();
+        changes.set_failures(9, 0.5, FailureScope::All);
+        let hits = (0..1000).filter(|_| changes.request_fails(9, true)).count();
         assert!((400..600).contains(&hits), "{hits}");
-        assert_eq!(changes.all().count(), 1);
-        changes.forget(9);
-        assert_eq!(changes.all().count(), 0);
+        assert_eq!(changes.changed_drives().count(), 1);
+        changes.reset_drive(9);
+        assert_eq!(changes.changed_drives().count(), 0);
     }
 
     #[test]
@@ -167,8 +167,8 @@ mod tests {
         let parity = array.parity_member(0, 0).expect("there");
         let data = array.map_block(0, 8, 0).expect("there").member;
         let drives = [4, 5, 6];
-        let mut changes = Changes::new(7, 1);
-        changes.fail(drives[usize::from(parity)], 1.0, FailureScope::All);
+        let mut changes = DriveChanges::new(7, 1);
+        changes.set_failures(drives[usize::from(parity)], 1.0, FailureScope::All);
         assert_ne!(parity, data);
         assert_eq!(changes.failing_members(&array, &drives, &Io::read(0, 8)), MemberSet::NONE);
         assert_eq!(changes.failing_members(&array, &drives, &Io::write(0, 8)), MemberSet::NONE.with_member(parity));
@@ -182,9 +182,9 @@ mod tests {
     }
 
     #[test]
-    fn bytes_to_blocks() {
-        assert_eq!(blocks_of(0, 512, false), Io::read(0, 1));
-        assert_eq!(blocks_of(511, 2, true), Io::write(0, 2));
-        assert_eq!(blocks_of(u64::MAX - 1, 1 << 40, true).blocks, 1);
+    fn converts_bytes_to_blocks() {
+        assert_eq!(to_block_range(0, 512, false), Io::read(0, 1));
+        assert_eq!(to_block_range(511, 2, true), Io::write(0, 2));
+        assert_eq!(to_block_range(u64::MAX - 1, 1 << 40, true).blocks, 1);
     }
 }

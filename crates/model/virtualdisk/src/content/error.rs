@@ -27,11 +27,11 @@ pub enum ContentError {
     },
     /// An array that cannot be brought into its initial state.
     #[error("array `{array}`: {why}")]
-    Begin {
+    InitialState {
         /// Name of the array.
         array: String,
         /// The error.
-        why: Trouble,
+        why: AccessError,
     },
     /// More than can be addressed.
     #[error("the drives together are larger than a file can be (2^62 bytes)")]
@@ -86,7 +86,7 @@ pub enum ContentError {
 
 /// Reason why a request for content cannot be served.
 #[derive(Debug, Error)]
-pub enum Trouble {
+pub enum AccessError {
     /// Beyond the end.
     #[error("bytes {from} to {to} are beyond the end, at byte {bytes}")]
     OutOfRange {
@@ -120,9 +120,9 @@ pub enum Trouble {
 
 /// Converts an error of the kernel: a full disk, an exceeded quota and a file size limit all mean
 /// no space.
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        if is_full(&error) { Trouble::NoSpace } else { Trouble::Io(error) }
+impl From<io::Error> for AccessError {
+    fn from(error: io::Error) -> AccessError {
+        if is_full(&error) { AccessError::NoSpace } else { AccessError::Io(error) }
     }
 }
 
@@ -135,12 +135,12 @@ pub(super) fn is_full(error: &io::Error) -> bool {
 /// A failed write, with the number of bytes written before.
 #[derive(Debug)]
 pub(super) struct ShortWrite {
-    pub done: usize,
-    pub why: Trouble,
+    pub written_bytes: usize,
+    pub why: AccessError,
 }
 
-impl From<ShortWrite> for Trouble {
-    fn from(short: ShortWrite) -> Trouble {
+impl From<ShortWrite> for AccessError {
+    fn from(short: ShortWrite) -> AccessError {
         short.why
     }
 }

@@ -5,22 +5,22 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Sender, channel};
 
 use super::ServeError;
-use crate::content::Trouble;
+use crate::content::AccessError;
 use crate::nbd::wire::ErrorCode;
 
 /// Handle of the flush thread: requests flushes and receives their completions.
-pub struct Syncs {
+pub struct FlushThread {
     /// Sends the tags of flushes.
-    pub ask: Sender<u32>,
+    pub requests: Sender<u32>,
     /// Receives five bytes for each completed flush: its tag, and the error code, 0 if there is
     /// none.
-    pub done: UnixStream,
+    pub completions: UnixStream,
 }
 
-impl Syncs {
+impl FlushThread {
     /// Starts a thread that calls `sync` for the requested flushes. It ends when all senders are
     /// gone.
-    pub fn start(sync: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<Syncs, ServeError> {
+    pub fn start(sync: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<FlushThread, ServeError> {
         let kernel = |what| move |error| ServeError::Kernel { what, error };
         let (done, mut reply_stream) = UnixStream::pair().map_err(kernel("socketpair"))?;
         done.set_nonblocking(true).map_err(kernel("socketpair"))?;
@@ -29,7 +29,7 @@ impl Syncs {
             while let Ok(first) = requests.recv() {
                 // one flush serves all requests that arrived before it began
                 let tags: Vec<u32> = std::iter::once(first).chain(requests.try_iter()).collect();
-                let error = sync().err().map_or(0, code);
+                let error = sync().err().map_or(0, error_byte);
                 for tag in tags {
                     let [a, b, c, d] = tag.to_le_bytes();
                     if reply_stream.write_all(&[a, b, c, d, error]).is_err() {
@@ -39,17 +39,17 @@ impl Syncs {
             }
         };
         std::thread::Builder::new().name("flush".into()).spawn(work).map_err(kernel("thread"))?;
-        Ok(Syncs { ask, done })
+        Ok(FlushThread { requests: ask, completions: done })
     }
 
     /// Returns the completed flushes with their errors.
-    pub fn take(&mut self) -> Vec<(u32, Option<ErrorCode>)> {
+    pub fn take_finished(&mut self) -> Vec<(u32, Option<ErrorCode>)> {
         let mut found = Vec::new();
         let mut one = [0; 5];
         // records of five bytes are written as a whole, and are read as a whole
-        while let Ok(5) = self.done.read(&mut one) {
+        while let Ok(5) = self.completions.read(&mut one) {
             let [a, b, c, d, error] = one;
-            let error = (error != 0).then(|| ErrorCode::of(error.into()));
+            let error = (error != 0).then(|| ErrorCode::from_code(error.into()));
             found.push((u32::from_le_bytes([a, b, c, d]), error));
         }
         found
@@ -57,8 +57,8 @@ impl Syncs {
 }
 
 /// Returns the NBD error code of a failure; the two possible ones fit into a byte.
-fn code(error: std::io::Error) -> u8 {
-    let code = if let Trouble::NoSpace = error.into() { ErrorCode::Nospc } else { ErrorCode::Io };
+fn error_byte(error: std::io::Error) -> u8 {
+    let code = if let AccessError::NoSpace = error.into() { ErrorCode::Nospc } else { ErrorCode::Io };
     code.code() as u8
 }
 
@@ -71,17 +71,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flush_that_fails_says_how() {
+    fn reports_why_a_flush_failed() {
         for (kind, expected) in [
             (None, None),
             (Some(ErrorKind::StorageFull), Some(ErrorCode::Nospc)),
             (Some(ErrorKind::QuotaExceeded), Some(ErrorCode::Nospc)),
             (Some(ErrorKind::TimedOut), Some(ErrorCode::Io)),
         ] {
-            let mut syncs = Syncs::start(move || kind.map_or(Ok(()), |kind| Err(Error::from(kind)))).unwrap();
-            syncs.ask.send(7).unwrap();
-            poll(&mut [PollFd::new(&syncs.done, PollFlags::IN)], None).unwrap();
-            assert_eq!(syncs.take(), [(7, expected)]);
+            let mut syncs = FlushThread::start(move || kind.map_or(Ok(()), |kind| Err(Error::from(kind)))).unwrap();
+            syncs.requests.send(7).unwrap();
+            poll(&mut [PollFd::new(&syncs.completions, PollFlags::IN)], None).unwrap();
+            assert_eq!(syncs.take_finished(), [(7, expected)]);
         }
     }
 }

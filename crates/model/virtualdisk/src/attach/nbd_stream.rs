@@ -9,13 +9,13 @@ use std::time::Duration;
 use rustix::net::sockopt;
 
 use super::AttachError;
-use super::export::{ExportAddress, NbdAddress};
+use super::export_address::{ExportAddress, NbdAddress};
 use crate::nbd::client::{ClientOptions, NbdClient};
 
 /// Time in which a server must respond.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Number and interval of keepalive probes after which a host counts as dead.
-const PROBES: (u32, Duration) = (3, Duration::from_secs(5));
+const KEEPALIVE_PROBES: (u32, Duration) = (3, Duration::from_secs(5));
 
 /// A connection's socket.
 #[derive(Debug)]
@@ -31,8 +31,8 @@ impl NbdStream {
             NbdAddress::Tcp(host, port) => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
                 for address in (host.as_str(), *port).to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, PATIENCE) {
-                        Ok(stream) => return NbdStream::lively(stream),
+                    match TcpStream::connect_timeout(&address, CONNECT_TIMEOUT) {
+                        Ok(stream) => return NbdStream::with_keepalive(stream),
                         Err(error) => last = error,
                     }
                 }
@@ -42,24 +42,24 @@ impl NbdStream {
     }
 
     /// Sets a TCP stream to send without delay, and to notice a dead host.
-    fn lively(stream: TcpStream) -> io::Result<NbdStream> {
+    fn with_keepalive(stream: TcpStream) -> io::Result<NbdStream> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
-        sockopt::set_tcp_keepidle(&stream, PROBES.1)?;
-        sockopt::set_tcp_keepintvl(&stream, PROBES.1)?;
-        sockopt::set_tcp_keepcnt(&stream, PROBES.0)?;
+        sockopt::set_tcp_keepidle(&stream, KEEPALIVE_PROBES.1)?;
+        sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_PROBES.1)?;
+        sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES.0)?;
         Ok(NbdStream::Tcp(stream))
     }
 
     /// Duplicates the handle, for another thread.
-    pub fn twin(&self) -> io::Result<NbdStream> {
+    pub fn clone_handle(&self) -> io::Result<NbdStream> {
         match self {
             NbdStream::Unix(stream) => stream.try_clone().map(NbdStream::Unix),
             NbdStream::Tcp(stream) => stream.try_clone().map(NbdStream::Tcp),
         }
     }
 
-    fn patience(&self, limit: Option<Duration>) -> io::Result<()> {
+    fn set_timeouts(&self, limit: Option<Duration>) -> io::Result<()> {
         match self {
             NbdStream::Unix(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
             NbdStream::Tcp(s) => s.set_read_timeout(limit).and_then(|()| s.set_write_timeout(limit)),
@@ -100,12 +100,12 @@ impl AsFd for NbdStream {
 
 /// Connects and negotiates an export as the kernel needs it: without structured replies, and
 /// without timeouts afterwards.
-pub fn open(export: &ExportAddress) -> Result<NbdClient<NbdStream>, AttachError> {
+pub fn connect_export(export: &ExportAddress) -> Result<NbdClient<NbdStream>, AttachError> {
     let fail = |why: String| AttachError::Server { uri: export.to_string(), why };
     let stream = NbdStream::open(&export.address).map_err(|e| fail(e.to_string()))?;
-    stream.patience(Some(PATIENCE)).map_err(|e| fail(e.to_string()))?;
+    stream.set_timeouts(Some(CONNECT_TIMEOUT)).map_err(|e| fail(e.to_string()))?;
     let options = ClientOptions { structured: false, block_status: false };
     let client = NbdClient::start(stream, &export.name, options).map_err(|e| fail(e.to_string()))?;
-    client.stream().patience(None).map_err(|e| fail(e.to_string()))?;
+    client.stream().set_timeouts(None).map_err(|e| fail(e.to_string()))?;
     Ok(client)
 }

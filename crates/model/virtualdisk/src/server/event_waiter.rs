@@ -13,12 +13,12 @@ use super::ServeError;
 pub enum WakeSource {
     Listener,
     Control,
-    Synced,
+    FlushDone,
     Timer,
     /// A client, by its slot.
     Client(u32),
     /// A control connection, by its slot.
-    Orders(u32),
+    ControlConnection(u32),
 }
 
 impl WakeSource {
@@ -26,20 +26,20 @@ impl WakeSource {
         match self {
             WakeSource::Listener => 0,
             WakeSource::Control => 1,
-            WakeSource::Synced => 2,
+            WakeSource::FlushDone => 2,
             WakeSource::Timer => 3,
             WakeSource::Client(place) => 1 << 32 | u64::from(place),
-            WakeSource::Orders(place) => 2 << 32 | u64::from(place),
+            WakeSource::ControlConnection(place) => 2 << 32 | u64::from(place),
         }
     }
 
-    fn of(key: u64) -> WakeSource {
+    fn from_key(key: u64) -> WakeSource {
         match (key >> 32, key as u32) {
             (1, place) => WakeSource::Client(place),
-            (2, place) => WakeSource::Orders(place),
+            (2, place) => WakeSource::ControlConnection(place),
             (_, 0) => WakeSource::Listener,
             (_, 1) => WakeSource::Control,
-            (_, 2) => WakeSource::Synced,
+            (_, 2) => WakeSource::FlushDone,
             _ => WakeSource::Timer,
         }
     }
@@ -47,39 +47,39 @@ impl WakeSource {
 
 /// Initial margin: the timer is set this long before the moment, and the rest is spent polling; the
 /// margin adapts to how late the kernel wakes.
-const FIRST_MARGIN: Duration = Duration::from_micros(60);
-const LEAST_MARGIN: Duration = Duration::from_micros(20);
-const MOST_MARGIN: Duration = Duration::from_micros(300);
+const INITIAL_MARGIN: Duration = Duration::from_micros(60);
+const MIN_MARGIN: Duration = Duration::from_micros(20);
+const MAX_MARGIN: Duration = Duration::from_micros(300);
 
 /// A timer that is set at most this much before the wanted time is not set again.
-const SAME: Duration = Duration::from_micros(5);
+const TIMER_TOLERANCE: Duration = Duration::from_micros(5);
 
 /// Shortest duration of a poll that does not sleep.
-const AWAKE: Duration = Duration::from_micros(1);
+const MIN_POLL_TIME: Duration = Duration::from_micros(1);
 
 /// Largest number of events that one poll returns.
-const MOST_EVENTS: usize = 256;
+const MAX_EVENTS: usize = 256;
 
 /// Step by which the estimate of the usual lateness follows each observation, and its upper limit
 /// below.
-const STEP: Duration = Duration::from_nanos(500);
-const MOST_USUAL: Duration = Duration::from_micros(100);
+const LATENESS_STEP: Duration = Duration::from_nanos(500);
+const MAX_USUAL_LATENESS: Duration = Duration::from_micros(100);
 
 /// Waits for events and moments.
 pub struct EventWaiter {
     epoll: OwnedFd,
     timer: OwnedFd,
     /// Time at which the timer fires, if it is set.
-    set: Option<Instant>,
+    timer_time: Option<Instant>,
     margin: Duration,
     /// It polls and never sleeps.
-    awake: bool,
+    never_sleeps: bool,
     /// Usual lateness of the kernel's wake-ups: a running estimate of the median.
-    usual: Duration,
+    usual_lateness: Duration,
     events: Vec<Event>,
 }
 
-fn kernel(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
+fn kernel_error(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
     move |error| ServeError::Kernel { what, error: error.into() }
 }
 
@@ -91,22 +91,30 @@ impl EventWaiter {
         // a disk does not wait for programs; without the privilege the server runs at ordinary
         // priority
         let _ = rustix::process::setpriority_process(None, -15);
-        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel("epoll"))?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(kernel_error("epoll"))?;
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel("timerfd"))?;
-        let events = Vec::with_capacity(MOST_EVENTS);
-        let wake = EventWaiter { epoll, timer, set: None, margin: FIRST_MARGIN, awake, usual: Duration::ZERO, events };
-        wake.watch(&wake.timer, WakeSource::Timer)?;
+        let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel_error("timerfd"))?;
+        let events = Vec::with_capacity(MAX_EVENTS);
+        let wake = EventWaiter {
+            epoll,
+            timer,
+            timer_time: None,
+            margin: INITIAL_MARGIN,
+            never_sleeps: awake,
+            usual_lateness: Duration::ZERO,
+            events,
+        };
+        wake.watch_input(&wake.timer, WakeSource::Timer)?;
         Ok(wake)
     }
 
     /// Starts watching a socket for input.
-    pub fn watch(&self, fd: impl AsFd, source: WakeSource) -> Result<(), ServeError> {
-        epoll::add(&self.epoll, fd, EventData::new_u64(source.key()), EventFlags::IN).map_err(kernel("epoll"))
+    pub fn watch_input(&self, fd: impl AsFd, source: WakeSource) -> Result<(), ServeError> {
+        epoll::add(&self.epoll, fd, EventData::new_u64(source.key()), EventFlags::IN).map_err(kernel_error("epoll"))
     }
 
     /// Changes the events that a socket is watched for.
-    pub fn change(&self, fd: impl AsFd, source: WakeSource, (input, output): (bool, bool)) {
+    pub fn change_events(&self, fd: impl AsFd, source: WakeSource, (input, output): (bool, bool)) {
         let mut flags = EventFlags::empty();
         flags.set(EventFlags::IN, input);
         flags.set(EventFlags::OUT, output);
@@ -118,10 +126,15 @@ impl EventWaiter {
     /// Waits up to `until` for an event; `exactly` if it is worth polling at the end. Returns how
     /// long ago the events are likely to have happened, because a sleeping process learns of them
     /// late.
-    pub fn wait(&mut self, until: Duration, exactly: bool, found: &mut Vec<(WakeSource, EventFlags)>) -> Duration {
+    pub fn wait_for_events(
+        &mut self,
+        until: Duration,
+        exactly: bool,
+        found: &mut Vec<(WakeSource, EventFlags)>,
+    ) -> Duration {
         found.clear();
         let began = Instant::now();
-        let sleeps = match (self.awake, exactly) {
+        let sleeps = match (self.never_sleeps, exactly) {
             (true, _) => Duration::ZERO,
             (false, true) => until.saturating_sub(self.margin),
             (false, false) => until,
@@ -135,38 +148,47 @@ impl EventWaiter {
         self.events.clear();
         // if a signal interrupts it, the caller checks whether to stop
         let _ = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref());
-        found.extend(self.events.iter().map(|event| (WakeSource::of(event.data.u64()), event.flags)));
+        found.extend(self.events.iter().map(|event| (WakeSource::from_key(event.data.u64()), event.flags)));
         if let Some(index) = found.iter().position(|(source, _)| *source == WakeSource::Timer) {
             found.swap_remove(index);
-            self.timer_fired(exactly);
+            self.record_timer_lateness(exactly);
         }
         // events that were already pending were found at once
-        if sleeps.is_zero() { Duration::ZERO } else { began.elapsed().saturating_sub(AWAKE).min(self.usual) }
+        if sleeps.is_zero() {
+            Duration::ZERO
+        } else {
+            began.elapsed().saturating_sub(MIN_POLL_TIME).min(self.usual_lateness)
+        }
     }
 
     /// Sets the timer to fire `wait` after `now`; returns false if that fails.
     fn set_timer(&mut self, now: Instant, wait: Duration) -> bool {
         let time = now + wait;
-        if self.set.is_some_and(|set| set <= time && time - set < SAME) {
+        if self.timer_time.is_some_and(|set| set <= time && time - set < TIMER_TOLERANCE) {
             return true;
         }
         let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
         let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()) };
         let setting = Itimerspec { it_interval: zero, it_value: value };
-        self.set = rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| time);
-        self.set.is_some()
+        self.timer_time =
+            rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &setting).ok().map(|_| time);
+        self.timer_time.is_some()
     }
 
     /// Records how late the kernel woke this thread.
-    fn timer_fired(&mut self, exactly: bool) {
+    fn record_timer_lateness(&mut self, exactly: bool) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.timer, &mut count);
-        let Some(set) = self.set.take() else { return };
+        let Some(set) = self.timer_time.take() else { return };
         if exactly {
             let late = set.elapsed();
-            self.usual = if late > self.usual { self.usual + STEP } else { self.usual.saturating_sub(STEP) };
-            self.usual = self.usual.min(MOST_USUAL);
-            let late = late.clamp(LEAST_MARGIN, MOST_MARGIN);
+            self.usual_lateness = if late > self.usual_lateness {
+                self.usual_lateness + LATENESS_STEP
+            } else {
+                self.usual_lateness.saturating_sub(LATENESS_STEP)
+            };
+            self.usual_lateness = self.usual_lateness.min(MAX_USUAL_LATENESS);
+            let late = late.clamp(MIN_MARGIN, MAX_MARGIN);
             // increase the margin fast and decrease it slowly: being late costs more than polling
             self.margin = match late > self.margin {
                 true => self.margin + (late - self.margin) / 4,

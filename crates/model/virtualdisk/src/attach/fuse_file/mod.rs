@@ -2,7 +2,7 @@
 //! NBD server. A loop device needs such a file, and keeps as many requests in flight as the kernel
 //! allows ([`MAX_IN_FLIGHT`]): replies are passed on in the order in which the server sends them.
 
-mod lines;
+mod connections;
 
 use std::ffi::OsStr;
 use std::io;
@@ -20,30 +20,30 @@ use fuser::{
 use rustix::fs::FallocateFlags;
 
 use super::AttachError;
-use super::export::ExportAddress;
+use super::export_address::ExportAddress;
 use crate::nbd::client::ClientRequest;
 use crate::nbd::wire::{NbdCommand, TransmissionFlags};
-use lines::ExportConnections;
+use connections::ExportConnections;
 
 /// Name of the file.
-pub const NAME: &str = "disk";
+pub const FILE_NAME: &str = "disk";
 /// Largest number of requests that the kernel passes on at the same time: as many as a loop device
 /// has.
-pub const IN_FLIGHT: u16 = 128;
+pub const MAX_IN_FLIGHT: u16 = 128;
 /// Largest request, bytes: 256 pages, the kernel's usual limit for FUSE.
-pub const LARGEST: u32 = 1 << 20;
+pub const MAX_REQUEST_BYTES: u32 = 1 << 20;
 
-const FOLDER: INodeNo = INodeNo::ROOT;
-const FILE: INodeNo = INodeNo(2);
+const FOLDER_INODE: INodeNo = INodeNo::ROOT;
+const FILE_INODE: INodeNo = INodeNo(2);
 /// Validity of cached attributes: neither name nor size changes.
-const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+const ATTRIBUTE_TTL: Duration = Duration::from_secs(1 << 30);
 
 /// Shows an export as the file [`FILE_NAME`] in a folder, until it is unmounted. The caller knows
 /// whether the server supports several connections and writes.
 ///
 /// # Errors
 /// If the server or the mount fails; when the server closes the connection.
-pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
+pub fn serve_file(export: &ExportAddress, folder: &Path, connections: u32, read_only: bool) -> Result<(), AttachError> {
     // a disk does not wait for other programs; without the privilege it gets the usual priority
     let _ = rustix::process::setpriority_process(None, -15);
     let (ended, end) = channel();
@@ -53,10 +53,10 @@ pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only:
     config.mount_options = vec![
         MountOption::FSName("diskwright".into()),
         access,
-        MountOption::CUSTOM(format!("max_read={}", largest(&export_connections))),
+        MountOption::CUSTOM(format!("max_read={}", max_request_bytes(&export_connections))),
     ];
-    let step = |e: io::Error| AttachError::step("FUSE", e);
-    let session = Session::new(FuseFolder { lines: Arc::clone(&export_connections), read_only }, folder, &config)
+    let step = |e: io::Error| AttachError::step_error("FUSE", e);
+    let session = Session::new(FuseFolder { connections: Arc::clone(&export_connections), read_only }, folder, &config)
         .map_err(step)?;
     let unmounted = move || {
         let end = session.run();
@@ -65,27 +65,27 @@ pub fn serve(export: &ExportAddress, folder: &Path, connections: u32, read_only:
     thread::Builder::new().name("fuse".into()).spawn(unmounted).map_err(step)?;
     // whichever comes first; the kernel abandons its pending requests when this process exits
     let end = end.recv().unwrap_or(Ok(()));
-    export_connections.leave();
+    export_connections.disconnect_all();
     end
 }
 
 /// Returns the largest request to this server, bytes.
-fn largest(connections: &ExportConnections) -> u32 {
-    LARGEST.min(connections.about().largest)
+fn max_request_bytes(connections: &ExportConnections) -> u32 {
+    MAX_REQUEST_BYTES.min(connections.export_info().max_request_bytes)
 }
 
 /// The folder with its file.
 struct FuseFolder {
-    lines: Arc<ExportConnections>,
+    connections: Arc<ExportConnections>,
     read_only: bool,
 }
 
 impl FuseFolder {
-    fn attributes(&self, inode: INodeNo) -> Option<FileAttr> {
-        let bytes = self.lines.about().bytes;
+    fn inode_attributes(&self, inode: INodeNo) -> Option<FileAttr> {
+        let bytes = self.connections.export_info().bytes;
         let (kind, size, perm) = match inode {
-            FOLDER => (FileType::Directory, 0, 0o500),
-            FILE => (FileType::RegularFile, bytes, if self.read_only { 0o400 } else { 0o600 }),
+            FOLDER_INODE => (FileType::Directory, 0, 0o500),
+            FILE_INODE => (FileType::RegularFile, bytes, if self.read_only { 0o400 } else { 0o600 }),
             _ => return None,
         };
         let (owner, never) = (rustix::process::geteuid().as_raw(), UNIX_EPOCH);
@@ -103,21 +103,21 @@ impl FuseFolder {
             uid: owner,
             gid: 0,
             rdev: 0,
-            blksize: self.lines.about().preferred,
+            blksize: self.connections.export_info().preferred_block_bytes,
             flags: 0,
         })
     }
 
-    fn empty(&self, request: ClientRequest<'_>, reply: ReplyEmpty) {
-        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
+    fn reply_when_done(&self, request: ClientRequest<'_>, reply: ReplyEmpty) {
+        let answer = move |answer: connections::NbdAnswer<'_>| match answer {
             Ok(_) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(to_fuse_errno(error)),
         };
-        self.lines.ask(request, Box::new(answer));
+        self.connections.send_request(request, Box::new(answer));
     }
 }
 
-fn errno(code: u32) -> Errno {
+fn to_fuse_errno(code: u32) -> Errno {
     Errno::from_i32(i32::try_from(code).unwrap_or(5))
 }
 
@@ -125,31 +125,31 @@ impl Filesystem for FuseFolder {
     fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
         // a kernel without one of these works too, with fewer requests in flight
         let _ = kernel.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let _ = kernel.set_max_background(IN_FLIGHT);
-        let _ = kernel.set_congestion_threshold(IN_FLIGHT);
-        let _ = kernel.set_max_write(largest(&self.lines));
+        let _ = kernel.set_max_background(MAX_IN_FLIGHT);
+        let _ = kernel.set_congestion_threshold(MAX_IN_FLIGHT);
+        let _ = kernel.set_max_write(max_request_bytes(&self.connections));
         Ok(())
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.attributes(FILE).filter(|_| parent == FOLDER && name == NAME) {
-            Some(attributes) => reply.entry(&FOR_EVER, &attributes, Generation(0)),
+        match self.inode_attributes(FILE_INODE).filter(|_| parent == FOLDER_INODE && name == FILE_NAME) {
+            Some(attributes) => reply.entry(&ATTRIBUTE_TTL, &attributes, Generation(0)),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn getattr(&self, _: &Request, of: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attributes(of) {
-            Some(attributes) => reply.attr(&FOR_EVER, &attributes),
+        match self.inode_attributes(of) {
+            Some(attributes) => reply.attr(&ATTRIBUTE_TTL, &attributes),
             None => reply.error(Errno::ENOENT),
         }
     }
 
     fn readdir(&self, _: &Request, _: INodeNo, _: FileHandle, from: u64, mut reply: ReplyDirectory) {
         let all = [
-            (FOLDER, FileType::Directory, "."),
-            (FOLDER, FileType::Directory, ".."),
-            (FILE, FileType::RegularFile, NAME),
+            (FOLDER_INODE, FileType::Directory, "."),
+            (FOLDER_INODE, FileType::Directory, ".."),
+            (FILE_INODE, FileType::RegularFile, FILE_NAME),
         ];
         for ((of, kind, name), offset) in all.into_iter().zip(1..).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
             if reply.add(of, offset, kind, name) {
@@ -175,16 +175,16 @@ impl Filesystem for FuseFolder {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let left = self.lines.about().bytes.saturating_sub(offset);
+        let left = self.connections.export_info().bytes.saturating_sub(offset);
         let length = u32::try_from(left).map_or(size, |left| left.min(size));
         if length == 0 {
             return reply.data(&[]);
         }
-        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
+        let answer = move |answer: connections::NbdAnswer<'_>| match answer {
             Ok(data) => reply.data(data),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(to_fuse_errno(error)),
         };
-        self.lines.ask(ClientRequest::Read { offset, length }, Box::new(answer));
+        self.connections.send_request(ClientRequest::Read { offset, length }, Box::new(answer));
     }
 
     fn write(
@@ -201,14 +201,14 @@ impl Filesystem for FuseFolder {
     ) {
         // at most MAX_REQUEST_BYTES
         let length = data.len() as u32;
-        if offset.checked_add(length.into()).is_none_or(|end| end > self.lines.about().bytes) {
+        if offset.checked_add(length.into()).is_none_or(|end| end > self.connections.export_info().bytes) {
             return reply.error(Errno::ENOSPC);
         }
-        let answer = move |answer: lines::NbdAnswer<'_>| match answer {
+        let answer = move |answer: connections::NbdAnswer<'_>| match answer {
             Ok(_) => reply.written(length),
-            Err(error) => reply.error(errno(error)),
+            Err(error) => reply.error(to_fuse_errno(error)),
         };
-        self.lines.ask(ClientRequest::Write { offset, data }, Box::new(answer));
+        self.connections.send_request(ClientRequest::Write { offset, data }, Box::new(answer));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -217,8 +217,8 @@ impl Filesystem for FuseFolder {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        if self.lines.about().flags.has(TransmissionFlags::FLUSH) {
-            self.empty(ClientRequest::Flush, reply);
+        if self.connections.export_info().flags.has(TransmissionFlags::FLUSH) {
+            self.reply_when_done(ClientRequest::Flush, reply);
         } else {
             reply.ok();
         }
@@ -238,17 +238,17 @@ impl Filesystem for FuseFolder {
         reply: ReplyEmpty,
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
-        let flags = self.lines.about().flags;
+        let flags = self.connections.export_info().flags;
         let asked = if flags.has(TransmissionFlags::TRIM) {
             FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE
         } else {
             FallocateFlags::ZERO_RANGE
         };
         let zeroes = mode.intersects(asked) && mode.contains(FallocateFlags::KEEP_SIZE);
-        let within = offset.checked_add(length).is_some_and(|end| end <= self.lines.about().bytes);
+        let within = offset.checked_add(length).is_some_and(|end| end <= self.connections.export_info().bytes);
         match u32::try_from(length) {
             Ok(length) if zeroes && within && flags.has(TransmissionFlags::WRITE_ZEROES) => {
-                self.empty(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, reply);
+                self.reply_when_done(ClientRequest::Other { command: NbdCommand::WriteZeroes, offset, length }, reply);
             }
             _ => reply.error(Errno::EOPNOTSUPP),
         }

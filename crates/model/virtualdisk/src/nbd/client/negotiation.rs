@@ -3,14 +3,14 @@
 use std::io::{Read, Write};
 
 use super::input::InputBuffer;
-use super::{ClientError, ExportInfo, meaning};
-use crate::nbd::MessageRest;
+use super::{ClientError, ExportInfo, option_error_text};
+use crate::nbd::MessageReader;
 use crate::nbd::wire::{self, TransmissionFlags, answer, info, option};
 
 /// Longest reply to an option that is accepted, bytes: two strings and some numbers.
-const LONGEST_ANSWER: u32 = 64 << 10;
+const MAX_REPLY_BYTES: u32 = 64 << 10;
 /// Largest number of replies to one option that is accepted.
-const MOST_ANSWERS: usize = 10_000;
+const MAX_REPLIES: usize = 10_000;
 
 /// Features to request beside the export; a server may refuse them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,98 +41,99 @@ pub struct ExportListing {
 /// # Errors
 /// Errors of the connection, [`ClientError::Refused`], and violations of the protocol by the
 /// server.
-pub fn list(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
+pub fn list_exports(stream: impl Read + Write) -> Result<Vec<ExportListing>, ClientError> {
     let mut talk = Negotiation { stream, input: &mut InputBuffer::default() };
-    if talk.greeting()? & wire::FIXED_NEWSTYLE == 0 {
+    if talk.read_greeting()? & wire::FIXED_NEWSTYLE == 0 {
         return Err(ClientError::NoNbd("its handshake flags do not include fixed newstyle".into()));
     }
     let mut found = Vec::new();
-    talk.ask(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
-        let mut rest = MessageRest(data);
-        let name = rest.string().filter(|_| kind == answer::SERVER);
-        let name = name.ok_or_else(|| lie("its reply to NBD_OPT_LIST is not an export"))?;
-        found.push(ExportListing { name: text(name), description: text(rest.0) });
+    talk.query_option(option::LIST, "NBD_OPT_LIST", &[], |kind, data| {
+        let mut rest = MessageReader(data);
+        let name = rest.take_string().filter(|_| kind == answer::SERVER);
+        let name = name.ok_or_else(|| protocol_error("its reply to NBD_OPT_LIST is not an export"))?;
+        found.push(ExportListing { name: decode_text(name), description: decode_text(rest.0) });
         Ok(())
     })?;
     // the list is complete, however the server answers the abort
-    let _ = talk.ask(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
+    let _ = talk.query_option(option::ABORT, "NBD_OPT_ABORT", &[], |_, _| Ok(()));
     Ok(found)
 }
 
 /// Negotiates an export.
-pub(super) fn go<S: Read + Write>(
+pub(super) fn negotiate_export<S: Read + Write>(
     stream: &mut S,
     input: &mut InputBuffer,
     export: &str,
     options: ClientOptions,
 ) -> Result<ExportInfo, ClientError> {
-    if export.len() > wire::LONGEST_STRING {
+    if export.len() > wire::MAX_STRING_BYTES {
         let message = format!("its name has {} bytes; the limit is 4096", export.len());
         return Err(ClientError::Refused { option: "the export", error: answer::TOO_BIG, message });
     }
     let mut negotiation = Negotiation { stream, input };
-    let flags = negotiation.greeting()?;
+    let flags = negotiation.read_greeting()?;
     let mut export_info = ExportInfo {
         bytes: 0,
         flags: TransmissionFlags(0),
-        minimum: 1,
-        preferred: 4096,
-        largest: wire::DEFAULT_LARGEST,
+        min_block_bytes: 1,
+        preferred_block_bytes: 4096,
+        max_request_bytes: wire::DEFAULT_MAX_REQUEST_BYTES,
         name: None,
         description: None,
         structured: false,
         context: None,
     };
     if flags & wire::FIXED_NEWSTYLE == 0 {
-        return negotiation.export_name(export, flags, export_info);
+        return negotiation.select_export_name(export, flags, export_info);
     }
     if options.structured {
         export_info.structured =
-            negotiation.may(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
-                Err(lie("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
+            negotiation.query_optional(option::STRUCTURED_REPLY, "NBD_OPT_STRUCTURED_REPLY", &[], |_, _| {
+                Err(protocol_error("its reply to NBD_OPT_STRUCTURED_REPLY is neither yes nor no"))
             })?;
     }
     if export_info.structured && options.block_status {
-        export_info.context = negotiation.context(export)?;
+        export_info.context = negotiation.select_context(export)?;
     }
     let mut has_size = false;
-    let mut data = string(export);
+    let mut data = encode_string(export);
     data.extend_from_slice(&3_u16.to_be_bytes());
     for wanted in [info::NAME, info::DESCRIPTION, info::BLOCK_SIZE] {
         data.extend_from_slice(&wanted.to_be_bytes());
     }
-    let result = negotiation.ask(option::GO, "NBD_OPT_GO", &data, |kind, data| {
-        has_size |= information(kind, data, &mut export_info)?;
+    let result = negotiation.query_option(option::GO, "NBD_OPT_GO", &data, |kind, data| {
+        has_size |= apply_information(kind, data, &mut export_info)?;
         Ok(())
     });
     match result {
         Err(ClientError::Refused { error: answer::UNSUPPORTED, .. }) => {
-            negotiation.export_name(export, flags, export_info)
+            negotiation.select_export_name(export, flags, export_info)
         }
         Err(error) => Err(error),
-        Ok(()) if !has_size => Err(lie("NBD_OPT_GO succeeds without the export's size")),
+        Ok(()) if !has_size => Err(protocol_error("NBD_OPT_GO succeeds without the export's size")),
         Ok(()) => Ok(export_info),
     }
 }
 
 /// Stores one item of information; returns true if it contained size and flags.
-fn information(kind: u32, data: &[u8], export_info: &mut ExportInfo) -> Result<bool, ClientError> {
-    let mut rest = MessageRest(data);
+fn apply_information(kind: u32, data: &[u8], export_info: &mut ExportInfo) -> Result<bool, ClientError> {
+    let mut rest = MessageReader(data);
     let info_type = rest.u16().filter(|_| kind == answer::INFO);
-    let info_type = info_type.ok_or_else(|| lie("its reply to NBD_OPT_GO is not NBD_REP_INFO"))?;
+    let info_type = info_type.ok_or_else(|| protocol_error("its reply to NBD_OPT_GO is not NBD_REP_INFO"))?;
     match info_type {
         info::EXPORT => {
             let size_and_flags = rest.u64().zip(rest.u16()).filter(|_| rest.0.is_empty());
-            let (bytes, flags) = size_and_flags.ok_or_else(|| lie("NBD_INFO_EXPORT has the wrong length"))?;
+            let (bytes, flags) =
+                size_and_flags.ok_or_else(|| protocol_error("NBD_INFO_EXPORT has the wrong length"))?;
             (export_info.bytes, export_info.flags) = (bytes, TransmissionFlags(flags));
             return Ok(true);
         }
-        info::NAME => export_info.name = Some(text(rest.0)),
-        info::DESCRIPTION => export_info.description = Some(text(rest.0)),
+        info::NAME => export_info.name = Some(decode_text(rest.0)),
+        info::DESCRIPTION => export_info.description = Some(decode_text(rest.0)),
         info::BLOCK_SIZE => {
             let sizes = [rest.u32(), rest.u32(), rest.u32()];
             let [Some(minimum), Some(preferred), Some(largest)] = sizes else {
-                return Err(lie("NBD_INFO_BLOCK_SIZE has the wrong length"));
+                return Err(protocol_error("NBD_INFO_BLOCK_SIZE has the wrong length"));
             };
             let right = minimum.is_power_of_two()
                 && minimum <= 1 << 16
@@ -140,9 +141,12 @@ fn information(kind: u32, data: &[u8], export_info: &mut ExportInfo) -> Result<b
                 && preferred >= minimum.max(512)
                 && largest >= preferred;
             if !right {
-                return Err(lie(&format!("invalid block sizes of {minimum}, {preferred} and at most {largest} bytes")));
+                return Err(protocol_error(&format!(
+                    "invalid block sizes of {minimum}, {preferred} and at most {largest} bytes"
+                )));
             }
-            (export_info.minimum, export_info.preferred, export_info.largest) = (minimum, preferred, largest);
+            (export_info.min_block_bytes, export_info.preferred_block_bytes, export_info.max_request_bytes) =
+                (minimum, preferred, largest);
         }
         _ => {}
     }
@@ -156,9 +160,9 @@ struct Negotiation<'a, S> {
 
 impl<S: Read + Write> Negotiation<'_, S> {
     /// Reads the server's greeting, answers it, and returns the agreed flags.
-    fn greeting(&mut self) -> Result<u16, ClientError> {
-        let all: [u8; 18] = self.input.array(&mut self.stream, "a greeting")?;
-        let mut rest = MessageRest(&all);
+    fn read_greeting(&mut self) -> Result<u16, ClientError> {
+        let all: [u8; 18] = self.input.read_array(&mut self.stream, "a greeting")?;
+        let mut rest = MessageReader(&all);
         let (first, second, flags) = (rest.u64(), rest.u64(), rest.u16().unwrap_or(0));
         if first != Some(wire::NBDMAGIC) {
             let begins = String::from_utf8_lossy(&all[..8]).into_owned();
@@ -172,7 +176,7 @@ impl<S: Read + Write> Negotiation<'_, S> {
         Ok(both)
     }
 
-    fn option(&mut self, option: u32, data: &[u8]) -> Result<(), ClientError> {
+    fn send_option(&mut self, option: u32, data: &[u8]) -> Result<(), ClientError> {
         let mut all = wire::IHAVEOPT.to_be_bytes().to_vec();
         all.extend_from_slice(&option.to_be_bytes());
         // names and a few numbers
@@ -183,27 +187,27 @@ impl<S: Read + Write> Negotiation<'_, S> {
     }
 
     /// Sends an option and passes its replies to a callback, up to the final one.
-    fn ask(
+    fn query_option(
         &mut self,
         option: u32,
         name: &'static str,
         data: &[u8],
         mut take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
     ) -> Result<(), ClientError> {
-        self.option(option, data)?;
-        for _ in 0..MOST_ANSWERS {
-            let all: [u8; 20] = self.input.array(&mut self.stream, "a reply to an option")?;
-            let mut rest = MessageRest(&all);
+        self.send_option(option, data)?;
+        for _ in 0..MAX_REPLIES {
+            let all: [u8; 20] = self.input.read_array(&mut self.stream, "a reply to an option")?;
+            let mut rest = MessageReader(&all);
             if rest.u64() != Some(wire::OPTION_REPLY_MAGIC) || rest.u32() != Some(option) {
-                return Err(lie(&format!("its reply to {name} has the wrong header")));
+                return Err(protocol_error(&format!("its reply to {name} has the wrong header")));
             }
             let (kind, length) = (rest.u32().unwrap_or(0), rest.u32().unwrap_or(0));
-            if length > LONGEST_ANSWER {
-                return Err(lie(&format!("its reply to {name} has {length} bytes")));
+            if length > MAX_REPLY_BYTES {
+                return Err(protocol_error(&format!("its reply to {name} has {length} bytes")));
             }
-            let data = self.input.take(&mut self.stream, length as usize, "a reply to an option")?;
+            let data = self.input.read_bytes(&mut self.stream, length as usize, "a reply to an option")?;
             if kind & answer::ERROR != 0 {
-                let message = if data.is_empty() { meaning(kind).to_owned() } else { text(data) };
+                let message = if data.is_empty() { option_error_text(kind).to_owned() } else { decode_text(data) };
                 return Err(ClientError::Refused { option: name, error: kind, message });
             }
             if kind == answer::ACK {
@@ -211,60 +215,66 @@ impl<S: Read + Write> Negotiation<'_, S> {
             }
             take(kind, data)?;
         }
-        Err(lie(&format!("it sends more than {MOST_ANSWERS} replies to {name}")))
+        Err(protocol_error(&format!("it sends more than {MAX_REPLIES} replies to {name}")))
     }
 
-    /// Works like [`Self::ask`], but a refusal is not an error.
-    fn may(
+    /// Works like [`Self::query_option`], but a refusal is not an error.
+    fn query_optional(
         &mut self,
         option: u32,
         name: &'static str,
         data: &[u8],
         take: impl FnMut(u32, &[u8]) -> Result<(), ClientError>,
     ) -> Result<bool, ClientError> {
-        match self.ask(option, name, data, take) {
+        match self.query_option(option, name, data, take) {
             Ok(()) => Ok(true),
             Err(ClientError::Refused { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    fn context(&mut self, export: &str) -> Result<Option<u32>, ClientError> {
-        let mut data = string(export);
+    fn select_context(&mut self, export: &str) -> Result<Option<u32>, ClientError> {
+        let mut data = encode_string(export);
         data.extend_from_slice(&1_u32.to_be_bytes());
-        data.extend_from_slice(&string(wire::ALLOCATION));
+        data.extend_from_slice(&encode_string(wire::ALLOCATION));
         let mut found = None;
-        let selected = self.may(option::SET_META_CONTEXT, "NBD_OPT_SET_META_CONTEXT", &data, |kind, data| {
-            let mut rest = MessageRest(data);
-            let id = rest.u32().filter(|_| kind == answer::META_CONTEXT && rest.0 == wire::ALLOCATION.as_bytes());
-            found = Some(id.ok_or_else(|| lie("it selects a metadata context that was not requested"))?);
-            Ok(())
-        })?;
+        let selected =
+            self.query_optional(option::SET_META_CONTEXT, "NBD_OPT_SET_META_CONTEXT", &data, |kind, data| {
+                let mut rest = MessageReader(data);
+                let id = rest.u32().filter(|_| kind == answer::META_CONTEXT && rest.0 == wire::ALLOCATION.as_bytes());
+                found = Some(id.ok_or_else(|| protocol_error("it selects a metadata context that was not requested"))?);
+                Ok(())
+            })?;
         Ok(found.filter(|_| selected))
     }
 
-    fn export_name(&mut self, export: &str, flags: u16, mut about: ExportInfo) -> Result<ExportInfo, ClientError> {
-        self.option(option::EXPORT_NAME, export.as_bytes())?;
-        let all: [u8; 10] = self.input.array(&mut self.stream, "the export's size (does the export exist?)")?;
-        let mut rest = MessageRest(&all);
+    fn select_export_name(
+        &mut self,
+        export: &str,
+        flags: u16,
+        mut about: ExportInfo,
+    ) -> Result<ExportInfo, ClientError> {
+        self.send_option(option::EXPORT_NAME, export.as_bytes())?;
+        let all: [u8; 10] = self.input.read_array(&mut self.stream, "the export's size (does the export exist?)")?;
+        let mut rest = MessageReader(&all);
         about.bytes = rest.u64().unwrap_or(0);
         about.flags = TransmissionFlags(rest.u16().unwrap_or(0));
         if flags & wire::NO_ZEROES == 0 {
-            self.input.take(&mut self.stream, 124, "124 zeroes after the export's size")?;
+            self.input.read_bytes(&mut self.stream, 124, "124 zeroes after the export's size")?;
         }
         Ok(about)
     }
 }
 
 /// Encodes a string preceded by its length.
-fn string(text: &str) -> Vec<u8> {
+fn encode_string(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(&bytes[..bytes.len().min(wire::LONGEST_STRING)]).into_owned()
+fn decode_text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(wire::MAX_STRING_BYTES)]).into_owned()
 }
 
-fn lie(what: &str) -> ClientError {
-    ClientError::Lie(what.to_owned())
+fn protocol_error(what: &str) -> ClientError {
+    ClientError::ProtocolViolation(what.to_owned())
 }

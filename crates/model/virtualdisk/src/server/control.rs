@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::ServeError;
 
 /// Longest command line, bytes.
-pub const LONGEST_ORDER: usize = 4096;
+pub const MAX_COMMAND_BYTES: usize = 4096;
 
 /// Kinds of requests that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ impl DiskCommand {
 ///
 /// # Errors
 /// The fault of the line.
-pub fn parse(line: &[u8]) -> Result<DiskCommand, String> {
+pub fn parse_command(line: &[u8]) -> Result<DiskCommand, String> {
     let command: DiskCommand = serde_json::from_slice(line).map_err(|e| e.to_string())?;
     match &command {
         DiskCommand::Slow { factor, .. } if !(1e-3..=1e6).contains(factor) => {
@@ -109,7 +109,7 @@ pub fn parse(line: &[u8]) -> Result<DiskCommand, String> {
 }
 
 /// Largest number of concurrent control connections.
-pub const MOST_GIVERS: usize = 64;
+pub const MAX_CONTROL_CONNECTIONS: usize = 64;
 
 /// A control connection. Its input and its unsent reply are bounded: the next command is read after
 /// the previous reply was sent.
@@ -127,13 +127,13 @@ impl ControlConnection {
     }
 
     /// Returns whether to watch for input, and for room for output.
-    pub fn wants(&self) -> (bool, bool) {
+    pub fn wanted_events(&self) -> (bool, bool) {
         (self.answer.is_empty(), !self.answer.is_empty())
     }
 
     /// Reads the input and replies to each line with the result of `execute`, as far as the kernel
     /// accepts it. Returns false if the connection is finished.
-    pub fn attend(&mut self, mut execute: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
+    pub fn serve_commands(&mut self, mut execute: impl FnMut(&[u8]) -> Result<Value, String>) -> bool {
         let mut read = false;
         loop {
             if !self.send() {
@@ -143,7 +143,7 @@ impl ControlConnection {
                 return true;
             }
             let end = self.input.iter().position(|byte| *byte == b'\n');
-            if end.unwrap_or(self.input.len()) > LONGEST_ORDER {
+            if end.unwrap_or(self.input.len()) > MAX_COMMAND_BYTES {
                 return false;
             }
             if let Some(end) = end {
@@ -153,7 +153,7 @@ impl ControlConnection {
             } else if std::mem::replace(&mut read, true) {
                 return true;
             } else {
-                let mut buffer = [0; LONGEST_ORDER];
+                let mut buffer = [0; MAX_COMMAND_BYTES];
                 match recv(&self.fd, &mut buffer, RecvFlags::DONTWAIT) {
                     Ok((0, _)) => return false,
                     Ok((bytes, _)) => self.input.extend_from_slice(&buffer[..bytes]),
@@ -182,7 +182,7 @@ impl ControlConnection {
 ///
 /// # Errors
 /// When it cannot be reached, or refuses.
-pub fn give(control: &Path, command: &DiskCommand) -> Result<Value, ServeError> {
+pub fn send_command(control: &Path, command: &DiskCommand) -> Result<Value, ServeError> {
     let wrong = |because: String| ServeError::Order { control: control.to_owned(), because };
     let mut stream = UnixStream::connect(control).map_err(|e| wrong(e.to_string()))?;
     let limit = Some(Duration::from_secs(10));
@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_that_does_not_fit_is_sent_as_it_is_read() {
+    fn a_long_reply_is_sent_as_the_peer_reads_it() {
         let (here, there) = UnixStream::pair().expect("a pair");
         let mut connection = ControlConnection::new(there.into());
         let long = "x".repeat(3 << 20);
@@ -213,23 +213,23 @@ mod tests {
             _ => Err("no order".to_owned()),
         };
         (&here).write_all(b"long\nwhat\nlo").expect("sent");
-        assert!(connection.attend(&mut execute));
-        assert_eq!(connection.wants(), (false, true), "the second order waits");
+        assert!(connection.serve_commands(&mut execute));
+        assert_eq!(connection.wanted_events(), (false, true), "the second order waits");
         here.set_nonblocking(true).expect("set");
         let mut received = Vec::new();
         while !received.ends_with(b"}\n") {
             let _ = std::io::Read::read_to_end(&mut &here, &mut received);
-            assert!(connection.attend(&mut execute));
+            assert!(connection.serve_commands(&mut execute));
         }
-        assert_eq!(connection.wants(), (true, false));
+        assert_eq!(connection.wanted_events(), (true, false));
         let received = String::from_utf8(received).expect("text");
         assert_eq!(received, format!("\"{long}\"\n{{\"error\":\"no order\"}}\n"));
-        (&here).write_all(&[b'x'; LONGEST_ORDER]).expect("sent");
-        assert!(!connection.attend(&mut execute), "a line that is too long ends the talk");
+        (&here).write_all(&[b'x'; MAX_COMMAND_BYTES]).expect("sent");
+        assert!(!connection.serve_commands(&mut execute), "a line that is too long ends the talk");
     }
 
     #[test]
-    fn orders_and_what_is_none() {
+    fn parses_commands_and_rejects_others() {
         let good = [
             (r#"{"do":"status"}"#, DiskCommand::Status),
             (r#"{"do":"fail","member":"disk1"}"#, DiskCommand::Fail { member: "disk1".into() }),
@@ -240,7 +240,7 @@ mod tests {
             ),
         ];
         for (line, order) in good {
-            assert_eq!(parse(line.as_bytes()), Ok(order));
+            assert_eq!(parse_command(line.as_bytes()), Ok(order));
         }
         let bad = [
             "",
@@ -253,7 +253,7 @@ mod tests {
             r#"{"do":"error","member":"d","share":2}"#,
         ];
         for line in bad {
-            assert!(parse(line.as_bytes()).is_err(), "{line}");
+            assert!(parse_command(line.as_bytes()).is_err(), "{line}");
         }
     }
 }

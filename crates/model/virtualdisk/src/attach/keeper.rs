@@ -10,15 +10,15 @@ use diskwright_hostfiles::programs;
 use rustix::event::PollFlags;
 use serde::{Deserialize, Serialize};
 
-use super::export::ExportAddress;
+use super::export_address::ExportAddress;
 use super::journal::{JournalEntry, KeeperTask};
-use super::talk::{self, NbdStream};
-use super::{AttachError, AttachMethod, AttachReport, SCHEMA, file, fuse, kernel, tools};
+use super::nbd_stream::{self, NbdStream};
+use super::{AttachError, AttachMethod, AttachReport, SCHEMA, child_processes, fuse, fuse_file, kernel_nbd};
 use crate::nbd::client::NbdClient;
 use crate::nbd::wire::TransmissionFlags;
 
 /// Time for written data to reach the server before the device is removed.
-const FLUSHING: Duration = Duration::from_secs(5);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Message of the keeper to the process that started it: one line of JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,16 +36,16 @@ struct KeeperResources {
     /// The process that shows the export as a file.
     file: Option<Child>,
     /// Connections that end with the server.
-    witnesses: Vec<NbdClient<NbdStream>>,
+    server_connections: Vec<NbdClient<NbdStream>>,
 }
 
 /// Reason for removing a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DetachReason {
     /// Requested by a signal.
-    Asked,
+    Requested,
     /// The server, or the export's file, is gone.
-    Lost,
+    ConnectionLost,
 }
 
 /// Makes the device of an entry, reports it, and stays until `stop` can be read, the server is gone
@@ -53,113 +53,121 @@ enum DetachReason {
 ///
 /// # Errors
 /// With what could not be undone. A failure to make the device is reported instead.
-pub fn keep(
+pub fn run_keeper(
     entry: &JournalEntry,
     stop: BorrowedFd<'_>,
     report: impl FnOnce(&KeeperMessage) -> bool,
 ) -> Result<(), AttachError> {
     // detaches from the terminal; if it already leads a session, that is as good
     let _ = rustix::process::setsid();
-    match make(entry) {
+    match make_device(entry) {
         Ok(mut resources) => {
             let delivered = report(&KeeperMessage::Ready(resources.attached.clone()));
-            let end = if delivered { stay(&resources, stop) } else { DetachReason::Asked };
-            if end == DetachReason::Asked {
-                let _ = flush(&resources.attached.device);
+            let end = if delivered { wait_for_end(&resources, stop) } else { DetachReason::Requested };
+            if end == DetachReason::Requested {
+                let _ = flush_device(&resources.attached.device);
             }
-            let undone = undo(entry, end == DetachReason::Lost);
-            let _ = resources.file.as_mut().map(|child| tools::ends_within(child, FLUSHING));
+            let undone = undo_attach(entry, end == DetachReason::ConnectionLost);
+            let _ = resources.file.as_mut().map(|child| child_processes::ends_within(child, FLUSH_TIMEOUT));
             undone
         }
         Err(error) => {
-            let undone = undo(entry, true);
+            let undone = undo_attach(entry, true);
             report(&KeeperMessage::Failed(error.to_string()));
             undone
         }
     }
 }
 
-fn make(entry: &JournalEntry) -> Result<KeeperResources, AttachError> {
-    let task = entry.order()?;
-    let export = ExportAddress::parse(&task.uri).map_err(|e| AttachError::step("the journal", e))?;
+fn make_device(entry: &JournalEntry) -> Result<KeeperResources, AttachError> {
+    let task = entry.read_task()?;
+    let export = ExportAddress::parse(&task.uri).map_err(|e| AttachError::step_error("the journal", e))?;
     let resources = match task.by {
-        AttachMethod::Nbd => by_kernel(entry, &task, &export)?,
-        AttachMethod::Fuse => by_fuse(entry, &task, &export)?,
+        AttachMethod::Nbd => attach_by_kernel(entry, &task, &export)?,
+        AttachMethod::Fuse => attach_by_fuse(entry, &task, &export)?,
         AttachMethod::Ublk => {
-            return Err(AttachError::step("ublk", "diskwright does not support it"));
+            return Err(AttachError::step_error("ublk", "diskwright does not support it"));
         }
     };
-    entry.note(&resources.attached)?;
+    entry.write_report(&resources.attached)?;
     Ok(resources)
 }
 
-fn by_kernel(entry: &JournalEntry, task: &KeeperTask, export: &ExportAddress) -> Result<KeeperResources, AttachError> {
-    let made = kernel::make(entry, task, export)?;
+fn attach_by_kernel(
+    entry: &JournalEntry,
+    task: &KeeperTask,
+    export: &ExportAddress,
+) -> Result<KeeperResources, AttachError> {
+    let made = kernel_nbd::make_device(entry, task, export)?;
     let connections = u32::try_from(made.connections.len()).unwrap_or(u32::MAX);
-    let flags = made.connections.first().map(|c| c.about().flags).unwrap_or_default();
+    let flags = made.connections.first().map(|c| c.export_info().flags).unwrap_or_default();
     let attached = AttachReport {
         schema: SCHEMA.to_owned(),
-        bytes: size(&made.device)?,
+        bytes: device_bytes(&made.device)?,
         device: made.device,
         by: AttachMethod::Nbd,
         uri: task.uri.clone(),
         read_only: task.read_only || flags.has(TransmissionFlags::READ_ONLY),
         connections,
-        in_flight_at_most: connections.saturating_mul(kernel::IN_FLIGHT),
-        limits: kernel::limits(connections),
+        in_flight_at_most: connections.saturating_mul(kernel_nbd::MAX_IN_FLIGHT_PER_CONNECTION),
+        limits: kernel_nbd::describe_limits(connections),
         pid: std::process::id(),
     };
-    Ok(KeeperResources { attached, file: None, witnesses: made.connections })
+    Ok(KeeperResources { attached, file: None, server_connections: made.connections })
 }
 
-fn by_fuse(entry: &JournalEntry, task: &KeeperTask, export: &ExportAddress) -> Result<KeeperResources, AttachError> {
-    let client = talk::open(export)?;
-    let flags = client.about().flags;
+fn attach_by_fuse(
+    entry: &JournalEntry,
+    task: &KeeperTask,
+    export: &ExportAddress,
+) -> Result<KeeperResources, AttachError> {
+    let client = nbd_stream::connect_export(export)?;
+    let flags = client.export_info().flags;
     // a server without MULTI_CONN may support only one connection
     let _ = client.disconnect();
     let connections = if flags.has(TransmissionFlags::MULTI_CONN) { task.connections } else { 1 };
     let read_only = task.read_only || flags.has(TransmissionFlags::READ_ONLY);
-    let file = Some(fuse::mount(entry, &KeeperTask { connections, read_only, ..task.clone() })?);
-    let device = fuse::attach(entry, read_only, flags.has(TransmissionFlags::TRIM))?;
+    let file = Some(fuse::mount_file(entry, &KeeperTask { connections, read_only, ..task.clone() })?);
+    let device = fuse::attach_loop(entry, read_only, flags.has(TransmissionFlags::TRIM))?;
     let attached = AttachReport {
         schema: SCHEMA.to_owned(),
-        bytes: size(&device)?,
+        bytes: device_bytes(&device)?,
         device,
         by: AttachMethod::Fuse,
         uri: task.uri.clone(),
         read_only,
         connections,
-        in_flight_at_most: file::IN_FLIGHT.into(),
-        limits: fuse::limits(),
+        in_flight_at_most: fuse_file::MAX_IN_FLIGHT.into(),
+        limits: fuse::describe_limits(),
         pid: std::process::id(),
     };
     // the file's process exits with the server
-    Ok(KeeperResources { attached, file, witnesses: Vec::new() })
+    Ok(KeeperResources { attached, file, server_connections: Vec::new() })
 }
 
 /// Returns the size of a device, bytes.
-fn size(device: &str) -> Result<u64, AttachError> {
+fn device_bytes(device: &str) -> Result<u64, AttachError> {
     let name = device.trim_start_matches("/dev/");
     let path = Path::new("/sys/block").join(name).join("size");
-    let text = std::fs::read_to_string(&path).map_err(|e| AttachError::step(path.display().to_string(), e))?;
-    let sectors: u64 = text.trim().parse().map_err(|e| AttachError::step(path.display().to_string(), e))?;
+    let text = std::fs::read_to_string(&path).map_err(|e| AttachError::step_error(path.display().to_string(), e))?;
+    let sectors: u64 = text.trim().parse().map_err(|e| AttachError::step_error(path.display().to_string(), e))?;
     Ok(sectors * 512)
 }
 
 /// Waits for the reason to remove the device.
-fn stay(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
-    let file: Option<OwnedFd> = resources.file.as_ref().and_then(|child| tools::handle(child.id()));
+fn wait_for_end(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
+    let file: Option<OwnedFd> = resources.file.as_ref().and_then(|child| child_processes::open_pidfd(child.id()));
     if resources.file.is_some() && file.is_none() {
-        return DetachReason::Lost;
+        return DetachReason::ConnectionLost;
     }
     let mut watched = vec![(stop, PollFlags::IN)];
     watched.extend(file.iter().map(|fd| (fd.as_fd(), PollFlags::IN)));
     // the kernel reads the server's data; only the end of the connection is watched here
-    watched.extend(resources.witnesses.iter().map(|c| (c.stream().as_fd(), PollFlags::RDHUP)));
+    watched.extend(resources.server_connections.iter().map(|c| (c.stream().as_fd(), PollFlags::RDHUP)));
     loop {
-        match tools::wait(&watched, None) {
-            Some(0) => return DetachReason::Asked,
-            Some(_) => return DetachReason::Lost,
+        match child_processes::wait_for_ready(&watched, None) {
+            Some(0) => return DetachReason::Requested,
+            Some(_) => return DetachReason::ConnectionLost,
             // a signal that does not stop
             None => {}
         }
@@ -170,17 +178,20 @@ fn stay(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
 /// for ever, and not this one. Returns false in that case; data that the server refuses are lost
 /// either way.
 #[must_use]
-pub fn flush(device: &str) -> bool {
+pub fn flush_device(device: &str) -> bool {
     let Some(sync) = programs::find_program("sync") else { return true };
-    !matches!(tools::run(programs::command_without_secrets(sync).arg(device), FLUSHING), Err(AttachError::Slow { .. }))
+    !matches!(
+        child_processes::run_with_limit(programs::command_without_secrets(sync).arg(device), FLUSH_TIMEOUT),
+        Err(AttachError::Slow { .. })
+    )
 }
 
 /// Undoes everything that an entry's process made, and removes the entry.
 ///
 /// # Errors
 /// With the first step that could not be undone; the entry then remains.
-pub fn undo(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
-    kernel::undo(entry)?;
-    fuse::undo(entry, by_force)?;
+pub fn undo_attach(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
+    kernel_nbd::undo_attach(entry)?;
+    fuse::undo_attach(entry, by_force)?;
     entry.remove()
 }

@@ -1,19 +1,19 @@
 //! Choice of the attach method: the best one that works on this machine.
 
-use super::{AttachError, AttachMethod, fuse, kernel};
+use super::{AttachError, AttachMethod, fuse, kernel_nbd};
 
 /// All methods, the best first.
-pub const PATHS: [AttachMethod; 3] = [AttachMethod::Nbd, AttachMethod::Ublk, AttachMethod::Fuse];
+pub const METHODS: [AttachMethod; 3] = [AttachMethod::Nbd, AttachMethod::Ublk, AttachMethod::Fuse];
 
 /// Returns why a method does not work on this machine; `None` if it works.
 #[must_use]
-pub fn obstacle(method: AttachMethod) -> Option<String> {
+pub fn find_obstacle(method: AttachMethod) -> Option<String> {
     match method {
-        AttachMethod::Nbd => kernel::line().err(),
+        AttachMethod::Nbd => kernel_nbd::open_netlink().err(),
         // Debian 12's kernel (6.1) is built without it, so it could not be tested; untested methods
         // are not offered
         AttachMethod::Ublk => Some("diskwright does not support ublk; use nbd instead".to_owned()),
-        AttachMethod::Fuse => fuse::obstacle(),
+        AttachMethod::Fuse => fuse::find_obstacle(),
     }
 }
 
@@ -21,13 +21,13 @@ pub fn obstacle(method: AttachMethod) -> Option<String> {
 ///
 /// # Errors
 /// With the reason why it, or none of them, works.
-pub fn choose(requested: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
+pub fn choose_method(requested: Option<AttachMethod>) -> Result<AttachMethod, AttachError> {
     if let Some(method) = requested {
-        return obstacle(method).map_or(Ok(method), |why| Err(AttachError::Path { by: method, why }));
+        return find_obstacle(method).map_or(Ok(method), |why| Err(AttachError::Path { by: method, why }));
     }
     let mut reasons = Vec::new();
-    for method in PATHS {
-        match obstacle(method) {
+    for method in METHODS {
+        match find_obstacle(method) {
             None => return Ok(method),
             Some(why) => reasons.push(format!("{method}: {why}")),
         }
@@ -37,9 +37,9 @@ pub fn choose(requested: Option<AttachMethod>) -> Result<AttachMethod, AttachErr
 
 /// Returns the number of connections of a method unless the user gives another.
 #[must_use]
-pub fn connections(method: AttachMethod) -> u32 {
+pub fn default_connections(method: AttachMethod) -> u32 {
     match method {
-        AttachMethod::Nbd | AttachMethod::Ublk => kernel::CONNECTIONS,
-        AttachMethod::Fuse => fuse::CONNECTIONS,
+        AttachMethod::Nbd | AttachMethod::Ublk => kernel_nbd::DEFAULT_CONNECTIONS,
+        AttachMethod::Fuse => fuse::DEFAULT_CONNECTIONS,
     }
 }

@@ -11,13 +11,13 @@ use diskwright_hostfiles::private_files;
 use rustix::fs::{SeekFrom, XattrFlags, fgetxattr, fsetxattr, seek};
 use rustix::io::Errno;
 
-use super::trouble::ContentError;
+use super::error::ContentError;
 
 /// Extended attribute of a file that is a virtual disk's content.
-const MARK: &str = "user.diskwright.disk";
+const MARK_ATTRIBUTE: &str = "user.diskwright.disk";
 
 /// Checks a file, or the path of a new one, before it is opened for writing.
-pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
+pub fn check_backing_file(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
     let error = |why| ContentError::File { path: path.to_owned(), what: "cannot be inspected", why };
     let file = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => File::open(path).map_err(error)?,
@@ -39,8 +39,8 @@ pub fn check(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
 }
 
 /// Marks an open file as content; not every filesystem supports that.
-pub fn mark(file: &File) {
-    let _ = fsetxattr(file, MARK, b"1", XattrFlags::empty());
+pub fn mark_as_content(file: &File) {
+    let _ = fsetxattr(file, MARK_ATTRIBUTE, b"1", XattrFlags::empty());
 }
 
 /// Returns whether nothing was ever written to it.
@@ -50,5 +50,5 @@ fn is_empty(file: &File) -> bool {
 
 /// Returns whether it has the mark, or is on a filesystem without extended attributes.
 fn is_marked(file: &File) -> bool {
-    !matches!(fgetxattr(file, MARK, &mut [0; 8]), Err(Errno::NODATA))
+    !matches!(fgetxattr(file, MARK_ATTRIBUTE, &mut [0; 8]), Err(Errno::NODATA))
 }
