@@ -10,22 +10,22 @@ use clap::Parser;
 use commands::output;
 
 fn main() -> ExitCode {
-    output::tell_panics();
+    output::install_panic_hook();
     let line = match commands::CommandLine::try_parse() {
         Ok(line) => line,
-        Err(error) => return refused(&error),
+        Err(error) => return report_usage_error(&error),
     };
-    ExitCode::from(commands::ended(commands::run(line.command)))
+    ExitCode::from(commands::exit_code_of(commands::run(line.command)))
 }
 
 /// Reports an error of clap and returns its exit code: 0 for help and version, 2 for a wrong command line. The message
 /// repeats arguments, which may hold anything.
-fn refused(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         // clap removes part of what a terminal would act on, so the arguments are escaped here
-        let words = std::env::args_os().map(|word| output::name(word.to_string_lossy()));
+        let words = std::env::args_os().map(|word| output::escape_name(word.to_string_lossy()));
         let shown = commands::CommandLine::try_parse_from(words).err();
-        output::aside(&shown.as_ref().unwrap_or(error).render().to_string());
+        output::print_to_stderr(&shown.as_ref().unwrap_or(error).render().to_string());
     } else {
         // a closed pipe is not an error
         let _ = error.print();

@@ -14,22 +14,22 @@ use diskwright_results::facts::{DeviceFacts, ProfileUpdate};
 use diskwright_results::result::RunResult;
 use serde_json::{Value, json};
 
-use super::{Failure, find, output};
+use super::{Failure, name_search, output};
 
 /// State folder of root, readable by everybody.
-const MACHINE: &str = "/var/lib/diskwright";
+const SYSTEM_STATE_FOLDER: &str = "/var/lib/diskwright";
 /// A figure below this share of the saved one is reported.
-const LESS: f64 = 0.8;
+const NOTABLE_DROP_FACTOR: f64 = 0.8;
 
 /// Arguments of `ceilings`.
 #[derive(Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    what: CeilingsCommand,
+    what: CeilingsSubcommand,
 }
 
 #[derive(Subcommand)]
-enum CeilingsCommand {
+enum CeilingsSubcommand {
     /// Delete a device's profile; `why` then no longer judges by it
     Forget {
         /// The device (`sda`, `/dev/sda`), or its key from `list ceilings`
@@ -42,15 +42,15 @@ enum CeilingsCommand {
 
 /// Runs `ceilings`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let CeilingsCommand::Forget { device, json } = &arguments.what;
-    forget(device, *json)
+    let CeilingsSubcommand::Forget { device, json } = &arguments.what;
+    forget_profile(device, *json)
 }
 
-fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
-    let (all, damaged) = load();
-    damaged.iter().for_each(tell);
+fn forget_profile(typed: &str, as_json: bool) -> Result<(), Failure> {
+    let (all, damaged) = load_profiles();
+    damaged.iter().for_each(warn_unreadable_profile);
     let here = topology::read_topology(&Roots::default());
-    let chosen = choose(&all, typed, &here).map_err(Failure::Failed)?;
+    let chosen = find_profiles(&all, typed, &here).map_err(Failure::Failed)?;
     let mut forgotten = Vec::new();
     for stored in chosen {
         let (path, profile) = (&stored.path, &stored.profile);
@@ -61,7 +61,7 @@ fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
         }));
         if !as_json {
             let day = profile.measured.get(..10).unwrap_or(&profile.measured);
-            output::text(&format!(
+            output::print_text(&format!(
                 "Deleted the profile of {} ({}), measured on {day}: removed {}\n",
                 profile.device,
                 profile.key,
@@ -70,14 +70,14 @@ fn forget(typed: &str, as_json: bool) -> Result<(), Failure> {
         }
     }
     if as_json {
-        output::json(&json!({ "schema": "diskwright.ceilings-forget/1", "forgotten": forgotten }))?;
+        output::print_json(&json!({ "schema": "diskwright.ceilings-forget/1", "forgotten": forgotten }))?;
     }
     Ok(())
 }
 
 /// Finds the profiles that a word names: by key, by the current name of the device, or by its name when it was
 /// measured, as long as the name is unambiguous.
-fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
+fn find_profiles<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<Vec<&'a ProfileEntry>, String> {
     let name = typed.strip_prefix("/dev/").unwrap_or(typed);
     let now = ceiling::device_keys(here).get(name).cloned();
     let of_key = |key: &str| all.iter().filter(|s| s.profile.key == key).collect::<Vec<_>>();
@@ -92,7 +92,7 @@ fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<V
         1 => Ok(named),
         0 => {
             let names = all.iter().flat_map(|s| [s.profile.device.as_str(), s.profile.key.as_str()]);
-            let near = find::hint(name, names);
+            let near = name_search::suggestion_hint(name, names);
             Err(format!("there is no saved profile of `{typed}`{near}; `diskwright list ceilings` shows all"))
         }
         _ => Err(format!("{} devices were called `{typed}`; give one by its key: {}", keys.len(), keys.join(", "))),
@@ -100,7 +100,7 @@ fn choose<'a>(all: &'a [ProfileEntry], typed: &str, here: &Topology) -> Result<V
 }
 
 /// Folder of the user's own profiles.
-fn own() -> Option<PathBuf> {
+fn own_profile_folder() -> Option<PathBuf> {
     state_folder().map(|base| base.join("profiles"))
 }
 
@@ -110,7 +110,7 @@ pub fn state_folder() -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     variable("DISKWRIGHT_STATE").or_else(|| {
         if rustix::process::geteuid().is_root() {
-            return Some(PathBuf::from(MACHINE));
+            return Some(PathBuf::from(SYSTEM_STATE_FOLDER));
         }
         let home = || variable("HOME").map(|home| home.join(".local/state"));
         variable("XDG_STATE_HOME").or_else(home).map(|state| state.join("diskwright"))
@@ -120,7 +120,7 @@ pub fn state_folder() -> Option<PathBuf> {
 /// Folders that are searched for saved state: the user's own, then the machine's. `DISKWRIGHT_STATE` replaces both.
 pub fn state_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = state_folder().into_iter().collect();
-    let machine = PathBuf::from(MACHINE);
+    let machine = PathBuf::from(SYSTEM_STATE_FOLDER);
     let alone = std::env::var_os("DISKWRIGHT_STATE").is_some_and(|v| !v.is_empty());
     if !alone && !folders.contains(&machine) {
         folders.push(machine);
@@ -128,7 +128,7 @@ pub fn state_folders() -> Vec<PathBuf> {
     folders
 }
 
-fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
+fn load_profiles() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
     let (mut all, mut damaged) = (Vec::new(), Vec::new());
     for folder in state_folders() {
         let (mut found, mut wrong) = profile::load_profiles(&folder.join("profiles"));
@@ -139,32 +139,35 @@ fn load() -> (Vec<ProfileEntry>, Vec<UnreadableProfile>) {
 }
 
 /// Returns the ceilings of all profiles, which are read once. Damaged files are reported on standard error.
-pub fn known() -> &'static [Ceiling] {
+pub fn known_ceilings() -> &'static [Ceiling] {
     static KNOWN: OnceLock<Vec<Ceiling>> = OnceLock::new();
     KNOWN.get_or_init(|| {
-        let (all, damaged) = load();
-        damaged.iter().for_each(tell);
+        let (all, damaged) = load_profiles();
+        damaged.iter().for_each(warn_unreadable_profile);
         all.iter().map(|s| s.profile.ceiling()).collect()
     })
 }
 
 /// Returns a note with the ceilings of the devices in a topology note, so that a log can be judged on another machine.
 /// `None` if there are none.
-pub fn note(topology: &Note) -> Option<Note> {
+pub fn ceilings_note(topology: &Note) -> Option<Note> {
     let shown: Topology = serde_json::from_str(&topology.text).ok()?;
     let keys = ceiling::device_keys(&shown);
-    let here: Vec<&Ceiling> = known().iter().filter(|c| keys.values().any(|key| *key == c.key)).collect();
+    let here: Vec<&Ceiling> = known_ceilings().iter().filter(|c| keys.values().any(|key| *key == c.key)).collect();
     let text = serde_json::to_string(&here).ok().filter(|_| !here.is_empty())?;
     Some(Note::new(topology.time_ns, Note::CEILINGS, text))
 }
 
-fn tell(damaged: &UnreadableProfile) {
+fn warn_unreadable_profile(damaged: &UnreadableProfile) {
     let path = damaged.path.display();
-    output::warn(format_args!("the profile {path} is ignored: {}; measure it again with `probe`", damaged.because));
+    output::print_warning(format_args!(
+        "the profile {path} is ignored: {}; measure it again with `probe`",
+        damaged.because
+    ));
 }
 
 /// Returns the circumstances of a measurement, as far as the target knows them.
-pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
+pub fn measurement_context(target: &ProbeTarget) -> MeasurementContext {
     MeasurementContext {
         target_bytes: target.bytes,
         is_file: !target.is_device,
@@ -175,7 +178,12 @@ pub fn occasion(target: &ProbeTarget) -> MeasurementContext {
 }
 
 /// Saves the results of a measurement's runs in the device's profile.
-pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementContext, replace: bool) -> ProfileUpdate {
+pub fn save_profile(
+    facts: &DeviceFacts,
+    runs: &[RunResult],
+    occasion: &MeasurementContext,
+    replace: bool,
+) -> ProfileUpdate {
     let because = |text: String| ProfileUpdate { file: None, remarks: vec![text] };
     if let Some(useless) = occasion.reason_to_discard(facts) {
         return because(useless.to_owned());
@@ -184,18 +192,18 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     if profile.figures.is_empty() {
         return because("the result contains no ceiling of the device".into());
     }
-    let Some(folder) = own() else {
+    let Some(folder) = own_profile_folder() else {
         return because("no folder to save it in: set DISKWRIGHT_STATE or HOME".into());
     };
     // with --replace-profile nothing is kept, and the old figures are printed
     let lower = replace.then(|| {
         let before = profile::load_profiles(&folder).0.into_iter().find(|s| s.profile.key == profile.key);
-        before.map_or_else(Vec::new, |before| replaced(&profile, &before.profile))
+        before.map_or_else(Vec::new, |before| describe_replaced_figures(&profile, &before.profile))
     });
     match profile::save_profile(&folder, profile.clone(), replace) {
         Ok(stored) => {
             let why = profile.ceiling().at_least;
-            let mut because = lower.unwrap_or_else(|| fallen(&profile, &stored.profile, &why));
+            let mut because = lower.unwrap_or_else(|| dropped_figures(&profile, &stored.profile, &why));
             because.extend((!why.is_empty()).then(|| format!("lower bound: {}", why.join("; "))));
             ProfileUpdate { file: Some(stored.path.display().to_string()), remarks: because }
         }
@@ -204,12 +212,12 @@ pub fn keep(facts: &DeviceFacts, runs: &[RunResult], occasion: &MeasurementConte
     }
 }
 
-fn rates(profile: &Profile) -> impl Iterator<Item = &profile::ProfileFigure> {
+fn rate_figures(profile: &Profile) -> impl Iterator<Item = &profile::ProfileFigure> {
     profile.figures.iter().filter(|f| f.unit.ends_with("per_s"))
 }
 
 /// Formats `reads 8,100/s of 2026-03-01`.
-fn figure_of(figure: &profile::ProfileFigure) -> String {
+fn format_figure(figure: &profile::ProfileFigure) -> String {
     let day = figure.measured.get(..10).unwrap_or(&figure.measured);
     let name = figure.figure.trim_end_matches("_per_s").replace('_', " ");
     format!("{name} {} of {day}", diskwright_base::units::format_value(figure.value, &figure.unit))
@@ -217,7 +225,7 @@ fn figure_of(figure: &profile::ProfileFigure) -> String {
 
 /// Describes figures that dropped, and figures that are too weak to replace the saved ones. The reason why the whole
 /// measurement is a lower bound, `all`, is reported elsewhere.
-fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
+fn dropped_figures(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
     let mut are_kept = false;
     let mut tell = |f: &profile::ProfileFigure| {
         let name = f.figure.trim_end_matches("_per_s").replace('_', " ");
@@ -225,7 +233,7 @@ fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
         let own = if own.is_empty() { String::new() } else { format!(": {}", own.join("; ")) };
         match kept.figure(&f.figure) {
             None => Some(format!("{name} not added: only a lower bound{own}, and the profile has firm figures")),
-            Some(k) if f.value < LESS * k.value => {
+            Some(k) if f.value < NOTABLE_DROP_FACTOR * k.value => {
                 are_kept = true;
                 let (share, day) = (100.0 * f.value / k.value, k.measured.get(..10).unwrap_or(&k.measured));
                 let only = if f.at_least.is_empty() { "" } else { ", and only a lower bound" };
@@ -233,12 +241,12 @@ fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
             }
             Some(k) if !f.at_least.is_empty() && k.at_least.is_empty() => {
                 are_kept = true;
-                Some(format!("{} are kept: this measurement gives only a lower bound{own}", figure_of(k)))
+                Some(format!("{} are kept: this measurement gives only a lower bound{own}", format_figure(k)))
             }
             Some(_) => None,
         }
     };
-    let mut messages: Vec<String> = rates(now).filter_map(&mut tell).collect();
+    let mut messages: Vec<String> = rate_figures(now).filter_map(&mut tell).collect();
     if are_kept {
         messages.push("--replace-profile replaces what is kept".into());
     }
@@ -246,21 +254,23 @@ fn fallen(now: &Profile, kept: &Profile, all: &[String]) -> Vec<String> {
 }
 
 /// Describes figures that `--replace-profile` removed or replaced by lower or weaker ones.
-fn replaced(now: &Profile, before: &Profile) -> Vec<String> {
+fn describe_replaced_figures(now: &Profile, before: &Profile) -> Vec<String> {
     let tell = |old: &profile::ProfileFigure| match now.figure(&old.figure) {
-        None => Some(format!("{} are deleted: not measured this time", figure_of(old))),
-        Some(new) if new.value < LESS * old.value || old.at_least.is_empty() && !new.at_least.is_empty() => {
-            Some(format!("{} are replaced by lower figures", figure_of(old)))
+        None => Some(format!("{} are deleted: not measured this time", format_figure(old))),
+        Some(new)
+            if new.value < NOTABLE_DROP_FACTOR * old.value || old.at_least.is_empty() && !new.at_least.is_empty() =>
+        {
+            Some(format!("{} are replaced by lower figures", format_figure(old)))
         }
         Some(_) => None,
     };
-    rates(before).filter_map(tell).collect()
+    rate_figures(before).filter_map(tell).collect()
 }
 
 /// Registry for `list ceilings`.
-pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
-    let (all, damaged) = load();
-    damaged.iter().for_each(tell);
+pub fn list_ceilings() -> (&'static str, Vec<Value>, TextTable) {
+    let (all, damaged) = load_profiles();
+    damaged.iter().for_each(warn_unreadable_profile);
     let mut table = TextTable::new()
         .with_text_column("device")
         .with_text_column("key")

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::latency::{self, LatencyWindow};
 use super::log::{LogWindow, Logs};
-use super::watch::stretches;
+use super::watch::range_comparison;
 use super::{Failure, baseline, compare_results, output, output_file, why};
 
 /// Arguments of `compare`.
@@ -60,26 +60,26 @@ pub struct Arguments {
 }
 
 /// Rows of the table unless --all is given.
-const ROWS: usize = 25;
+const MAX_TABLE_ROWS: usize = 25;
 /// Maximum number of charts on the page.
-const CHARTS: usize = 16;
+const MAX_CHARTS: usize = 16;
 /// Maximum number of points per line of a chart.
-const POINTS: usize = 120;
+const MAX_CHART_POINTS: usize = 120;
 /// One window and its verdict.
 struct CompareSide {
-    watch: CounterWindow,
+    counters: CounterWindow,
     verdict: Verdict,
     range: (i64, i64),
 }
 
 /// Runs `compare`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
-    if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::sides::is(path)) {
-        return baselines(arguments);
+    arguments.output.as_deref().map_or(Ok(()), output_file::check_writable)?;
+    if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::side_by_side::is_baseline_file(path)) {
+        return compare_baselines(arguments);
     }
-    if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is(path)) {
-        return results(arguments);
+    if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is_probe_result(path)) {
+        return compare_probe_results(arguments);
     }
     if arguments.logs.len() > 2 || !arguments.against.is_empty() || arguments.fail_if_worse.is_some() {
         let reason = "compare one log with one log; several per side and --fail-if-worse are for results of `probe`";
@@ -89,21 +89,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         let reason = "--all-packs is for `why` and `report`; a comparison uses one pack, given by --pack";
         return Err(Failure::Usage(reason.into()));
     }
-    let (first, second) = windows(arguments)?;
+    let (first, second) = window_pair(arguments)?;
     // read first, so that an error in it is found before the logs are read
-    let beside = arguments.beside.as_deref().map(read_beside).transpose()?.unwrap_or_default();
+    let beside = arguments.beside.as_deref().map(read_application_figures).transpose()?.unwrap_or_default();
     let before = arguments.logs.first().map(std::slice::from_ref).unwrap_or_default();
     let after = arguments.logs.last().map(std::slice::from_ref).unwrap_or_default();
-    let packs = arguments.judging.packs(false)?;
+    let packs = arguments.judging.load_packs(false)?;
     // both are opened before either is read, so that a wrong time is reported at once
     let (mut before, mut after) = (Logs::open(before, &first)?, Logs::open(after, &second)?);
     if arguments.logs.len() == 1 {
-        (before.range, after.range) = stretches::apart(before.range, after.range);
+        (before.range_ns, after.range_ns) = range_comparison::separate_ranges(before.range_ns, after.range_ns);
     }
-    let first = read(&before, &packs, &arguments.judging)?;
-    let second = read(&after, &packs, &arguments.judging)?;
+    let first = read_side(&before, &packs, &arguments.judging)?;
+    let second = read_side(&after, &packs, &arguments.judging)?;
     let comparison =
-        compare::compare_windows(&first.watch, &second.watch, first.verdict.clone(), second.verdict.clone());
+        compare::compare_windows(&first.counters, &second.counters, first.verdict.clone(), second.verdict.clone());
     if comparison.counters.is_empty() {
         return Err(Failure::Failed("the two windows have no counter and instance in common".into()));
     }
@@ -112,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let latency =
         if traced { Some((LatencyWindow::read(&before, &[])?, LatencyWindow::read(&after, &[])?)) } else { None };
     if let Some(file) = &arguments.output {
-        page(file, &comparison, [&first, &second], beside)?;
+        write_page(file, &comparison, [&first, &second], beside)?;
     }
     if output_file::is_any_stdout(&arguments.output) {
         return Ok(());
@@ -120,32 +120,33 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.json {
         let mut document = serde_json::to_value(&comparison)?;
         if let Value::Object(fields) = &mut document {
-            let damage = [before.losses().json(), after.losses().json()].concat();
+            let damage = [before.losses().to_json_entries(), after.losses().to_json_entries()].concat();
             fields.insert("damage".into(), damage.into());
-            let latency = latency.map(|(before, after)| latency::compared(&before, &after));
+            let latency = latency.map(|(before, after)| latency::compare_windows(&before, &after));
             fields.insert("latency".into(), latency.unwrap_or_default().into());
         }
-        return output::json(&document);
+        return output::print_json(&document);
     }
-    let max_rows = if arguments.all { usize::MAX } else { ROWS };
-    let style = output::wide_style();
-    output::text(&drawn::render_screen(&comparison, max_rows, &DisplayZone::local(), &style))?;
-    latency.map_or(Ok(()), |(before, after)| output::text(&latency::compared_text(&before, &after, &style)))
+    let max_rows = if arguments.all { usize::MAX } else { MAX_TABLE_ROWS };
+    let style = output::wide_table_style();
+    output::print_text(&drawn::render_screen(&comparison, max_rows, &DisplayZone::local(), &style))?;
+    latency.map_or(Ok(()), |(before, after)| output::print_text(&latency::compare_as_text(&before, &after, &style)))
 }
 
 /// Returns the two windows; a single log needs two of them.
-fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
-    let against = |from: &Option<String>, to: &Option<String>| arguments.window.with(from.clone(), to.clone());
+fn window_pair(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
+    let against = |from: &Option<String>, to: &Option<String>| arguments.window.with_ends(from.clone(), to.clone());
     if let Some(time) = &arguments.at {
         if arguments.logs.len() > 1 {
             return Err(Failure::Usage("--at splits one log; two logs are compared whole".into()));
         }
-        let from = arguments.window.from().cloned();
-        let first = arguments.window.with(from, Some(time.clone())).called("--from", "--at");
-        let second = against(&Some(time.clone()), &arguments.against_to).called("--at", "--against-to");
+        let from = arguments.window.start_text().cloned();
+        let first = arguments.window.with_ends(from, Some(time.clone())).with_option_names("--from", "--at");
+        let second = against(&Some(time.clone()), &arguments.against_to).with_option_names("--at", "--against-to");
         return Ok((first, second));
     }
-    let second = against(&arguments.against_from, &arguments.against_to).called("--against-from", "--against-to");
+    let second =
+        against(&arguments.against_from, &arguments.against_to).with_option_names("--against-from", "--against-to");
     if arguments.logs.len() == 1 && second.is_whole() {
         let ways = "write --at TIME, or --from, --to, --against-from and --against-to";
         return Err(Failure::Usage(format!("to compare one log with itself, give two windows: {ways}")));
@@ -154,25 +155,25 @@ fn windows(arguments: &Arguments) -> Result<(LogWindow, LogWindow), Failure> {
 }
 
 /// Compares two results of `baseline`.
-fn baselines(arguments: &Arguments) -> Result<(), Failure> {
+fn compare_baselines(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.fail_if_worse.is_some() {
         let reason = "--fail-if-worse is for results of `probe`; `baseline --fail-if-slower` judges a machine";
         return Err(Failure::Usage(reason.into()));
     }
     let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
     let is_plain = arguments.against.is_empty() && arguments.at.is_none() && is_whole;
-    arguments.window.without_log()?;
-    arguments.judging.only_of_logs()?;
+    arguments.window.refuse_log_options()?;
+    arguments.judging.refuse_without_logs()?;
     match arguments.logs.as_slice() {
         [first, second] if is_plain && arguments.output.is_none() => {
-            baseline::sides::run(first, second, arguments.json)
+            baseline::side_by_side::run(first, second, arguments.json)
         }
         _ => Err(Failure::Usage("compare two results of `baseline`, without windows and pages".into())),
     }
 }
 
 /// Compares results of `probe`: one per side, or two lists separated by `--`.
-fn results(arguments: &Arguments) -> Result<(), Failure> {
+fn compare_probe_results(arguments: &Arguments) -> Result<(), Failure> {
     let is_whole = arguments.window.is_whole() && arguments.against_from.is_none() && arguments.against_to.is_none();
     if arguments.at.is_some() || !is_whole {
         return Err(Failure::Usage("windows are for logs; `compare` takes results of `probe` whole".into()));
@@ -180,8 +181,8 @@ fn results(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.beside.is_some() {
         return Err(Failure::Usage("--beside is for pages of two logs, not of results of `probe`".into()));
     }
-    arguments.window.without_log()?;
-    arguments.judging.only_of_logs()?;
+    arguments.window.refuse_log_options()?;
+    arguments.judging.refuse_without_logs()?;
     let (before, after) = match (arguments.logs.as_slice(), arguments.against.as_slice()) {
         (before, after @ [_, ..]) => (before, after),
         ([first, second], []) => (std::slice::from_ref(first), std::slice::from_ref(second)),
@@ -194,15 +195,15 @@ fn results(arguments: &Arguments) -> Result<(), Failure> {
         all: arguments.all,
         page: arguments.output.as_deref(),
         json: arguments.json,
-        most_worse: arguments.fail_if_worse,
+        max_worse: arguments.fail_if_worse,
     };
     compare_results::run(before, after, &options)
 }
 
 /// Reads a window once, for both verdict and counters.
-fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
-    let mut judge = judging.judge(packs.to_vec(), Some(logs.range));
-    let mut watch = CounterWindow::new(logs.range);
+fn read_side(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<CompareSide, Failure> {
+    let mut judge = judging.new_judge(packs.to_vec(), Some(logs.range_ns));
+    let mut watch = CounterWindow::new(logs.range_ns);
     logs.read(|piece| {
         match piece {
             LogPiece::Frame(frame) => {
@@ -218,11 +219,11 @@ fn read(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Result<
     })?;
     let verdict = judge.finish().into_iter().next();
     let verdict = verdict.ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
-    Ok(CompareSide { watch, verdict, range: logs.range })
+    Ok(CompareSide { counters: watch, verdict, range: logs.range_ns })
 }
 
 /// Reads a file of figures that an application measured at the same time.
-fn read_beside(path: &Path) -> Result<BesideDocument, Failure> {
+fn read_application_figures(path: &Path) -> Result<BesideDocument, Failure> {
     let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
@@ -233,7 +234,7 @@ fn read_beside(path: &Path) -> Result<BesideDocument, Failure> {
     beside_document::parse(&text).map_err(|e| wrong(e.to_string()))
 }
 
-fn page(
+fn write_page(
     file: &Path,
     comparison: &WindowComparison,
     [first, second]: [&CompareSide; 2],
@@ -243,14 +244,14 @@ fn page(
     let longer = length(first).max(length(second)).max(1);
     let points = |side: &CompareSide, row: &ComparisonRow| {
         let window = (side.range.0, side.range.0.saturating_add(longer));
-        side.watch.part_means(&row.counter, &row.instance, window, POINTS).unwrap_or_default()
+        side.counters.part_means(&row.counter, &row.instance, window, MAX_CHART_POINTS).unwrap_or_default()
     };
     let ranked = drawn::rank_rows(comparison);
     let main =
         |counter: &&str| ranked.iter().copied().find(|r| r.counter == *counter && drawn::is_whole_machine(r, &ranked));
     let mut rows: Vec<&ComparisonRow> = drawn::MAIN_COUNTERS.iter().filter_map(main).collect();
     for row in ranked.iter().copied().filter(|r| r.noise == Some(false)) {
-        if rows.len() < CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
+        if rows.len() < MAX_CHARTS && !rows.iter().any(|r| r.counter == row.counter) {
             rows.push(row);
         }
     }
@@ -262,5 +263,5 @@ fn page(
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let html =
         drawn::render_page(comparison, drawn::ComparePage { charts, zone: DisplayZone::local(), version, beside });
-    output_file::write(file, html.as_bytes())
+    output_file::write_file(file, html.as_bytes())
 }

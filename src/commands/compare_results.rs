@@ -19,11 +19,11 @@ pub struct CompareOptions<'a> {
     /// Print JSON.
     pub json: bool,
     /// Fail if anything is worse by more than this share.
-    pub most_worse: Option<f64>,
+    pub max_worse: Option<f64>,
 }
 
 /// True for a file marked as a result of `probe`, of any version.
-pub fn is(path: &Path) -> bool {
+pub fn is_probe_result(path: &Path) -> bool {
     let mut head = Vec::new();
     // bytes read from a pipe would be lost to the reader of a log in it; a folder cannot be read, and is a log
     if let Some(file) = path.is_file().then(|| File::open(path).ok()).flatten() {
@@ -33,7 +33,7 @@ pub fn is(path: &Path) -> bool {
 }
 
 /// Names of files for display, without folder and extension if they stay distinct.
-pub fn names(paths: &[PathBuf]) -> Vec<String> {
+pub fn short_names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |p: &PathBuf| p.file_stem().unwrap_or(p.as_os_str()).to_string_lossy().into_owned();
     let stems: Vec<String> = paths.iter().map(stem).collect();
     let is_double = |name: &String| stems.iter().filter(|s| *s == name).count() > 1;
@@ -44,9 +44,9 @@ pub fn names(paths: &[PathBuf]) -> Vec<String> {
 }
 
 /// Reads result files.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
+pub fn read_results(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
     let one = |path: &PathBuf| {
-        if !is(path) && path.exists() {
+        if !is_probe_result(path) && path.exists() {
             let name = path.display();
             return Err(Failure::Failed(format!(
                 "{name}: not a result of `probe`; results can only be compared with \
@@ -61,7 +61,7 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<ProbeDocument>, Failure> {
 /// Compares two sets of result files.
 pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) -> Result<(), Failure> {
     let all: Vec<PathBuf> = before.iter().chain(after).cloned().collect();
-    let (documents, names) = (read(&all)?, names(&all));
+    let (documents, names) = (read_results(&all)?, short_names(&all));
     let files: Vec<String> = all.iter().map(|path| path.display().to_string()).collect();
     let filed: Vec<ResultFile<'_>> = files.iter().map(String::as_str).zip(&documents).collect();
     let (first, second) = filed.split_at(before.len());
@@ -70,23 +70,23 @@ pub fn run(before: &[PathBuf], after: &[PathBuf], options: &CompareOptions<'_>) 
         let named: Vec<NamedResult<'_>> =
             names.iter().zip(&documents).map(|(name, document)| NamedResult { name, document }).collect();
         let html = drawn::render_page(&comparison, &named, env!("CARGO_PKG_VERSION"));
-        output_file::write(file, html.as_bytes())?;
+        output_file::write_file(file, html.as_bytes())?;
     }
     if options.page.is_some_and(output_file::is_stdout) {
         // the page replaces the printed answer
     } else if options.json {
-        output::json(&comparison)?;
+        output::print_json(&comparison)?;
     } else {
-        output::text(&drawn::render_screen(&comparison, options.all, &output::wide_style()))?;
+        output::print_text(&drawn::render_screen(&comparison, options.all, &output::wide_table_style()))?;
     }
     if comparison.counters.is_empty() {
         return Err(Failure::Failed(comparison.sentence.trim_end_matches('.').to_owned()));
     }
-    options.most_worse.map_or(Ok(()), |max_worse| hold(&comparison, max_worse))
+    options.max_worse.map_or(Ok(()), |max_worse| check_max_worse(&comparison, max_worse))
 }
 
 /// Fails if a figure is worse beyond noise and by more than a share, or if no figure can be judged.
-fn hold(comparison: &ResultComparison, max_worse: f64) -> Result<(), Failure> {
+fn check_max_worse(comparison: &ResultComparison, max_worse: f64) -> Result<(), Failure> {
     // a check that can never fail is useless
     if comparison.counters.iter().all(|r| r.noise.is_none()) {
         let reason = "no figure can be judged: single runs do not show noise; measure each side with --repeat 5";

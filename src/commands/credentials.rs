@@ -11,9 +11,9 @@ use diskwright_remote::{StoreAccess, has_password};
 use super::{Failure, output};
 
 /// Environment variable for the password, instead of the address.
-const PASSWORD: &str = "DISKWRIGHT_PASSWORD";
+const PASSWORD_VARIABLE: &str = "DISKWRIGHT_PASSWORD";
 /// Maximum length of a password or token, bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// Credentials for a store.
 #[derive(Args, Clone, Default)]
@@ -34,13 +34,13 @@ impl Credentials {
     }
 
     /// Combines an address with its user's password and the other headers of a request.
-    pub fn access(&self, url: &str, headers: &[String]) -> Result<StoreAccess, Failure> {
+    pub fn store_access(&self, url: &str, headers: &[String]) -> Result<StoreAccess, Failure> {
         let mut access = StoreAccess { headers: headers.to_vec(), ..StoreAccess::new(url) };
-        access.token = self.bearer_token_file.as_deref().map(secret).transpose()?;
+        access.token = self.bearer_token_file.as_deref().map(read_secret).transpose()?;
         access.password = match &self.password_file {
-            Some(file) => Some(secret(file)?),
+            Some(file) => Some(read_secret(file)?),
             // the variable is for stores that name a user, and for no others
-            None if access.has_user() => std::env::var(PASSWORD).ok().filter(|password| !password.is_empty()),
+            None if access.has_user() => std::env::var(PASSWORD_VARIABLE).ok().filter(|password| !password.is_empty()),
             None => None,
         };
         Ok(access)
@@ -48,31 +48,33 @@ impl Credentials {
 }
 
 /// Warns once that `ps` shows secrets given on the command line.
-pub fn warn_of_command_line(url: &str, headers: &[String]) {
+pub fn warn_about_visible_secrets(url: &str, headers: &[String]) {
     let is_secret = |header: &String| header.to_ascii_lowercase().trim_start().starts_with("authorization");
     if has_password(url) {
-        output::warn(format_args!(
-            "`ps` shows every user the password in the address; use --password-file or {PASSWORD} instead"
+        output::print_warning(format_args!(
+            "`ps` shows every user the password in the address; use --password-file or {PASSWORD_VARIABLE} instead"
         ));
     } else if headers.iter().any(is_secret) {
-        output::warn(format_args!("`ps` shows every user the header Authorization; use --bearer-token-file instead"));
+        output::print_warning(format_args!(
+            "`ps` shows every user the header Authorization; use --bearer-token-file instead"
+        ));
     }
 }
 
 /// Reads a secret from a file, without the line end.
-pub fn secret(path: &Path) -> Result<String, Failure> {
+pub fn read_secret(path: &Path) -> Result<String, Failure> {
     let name = path.display();
     let failed = |e: std::io::Error| Failure::Failed(format!("{name}: {e}"));
     // links are followed, because mounted secrets are links
     let file = File::open(path).map_err(failed)?;
     let found = file.metadata().map_err(failed)?;
     if found.is_file() && found.mode() & 0o044 != 0 {
-        output::warn(format_args!("{name}: other users can read it; protect it with `chmod 600`"));
+        output::print_warning(format_args!("{name}: other users can read it; protect it with `chmod 600`"));
     }
     let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_SECRET_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
     let secret = text.trim_end_matches(['\r', '\n']);
-    let is_wrong = secret.is_empty() || text.len() as u64 > LONGEST || secret.contains(char::is_control);
+    let is_wrong = secret.is_empty() || text.len() as u64 > MAX_SECRET_BYTES || secret.contains(char::is_control);
     if is_wrong {
         return Err(Failure::Failed(format!("{name}: must contain one line with a password or token")));
     }
@@ -84,12 +86,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_holds_one_line() {
+    fn reads_one_line_from_a_secret_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         let read = |text: &str| {
             std::fs::write(&path, text).unwrap();
-            secret(&path)
+            read_secret(&path)
         };
         assert_eq!(read("a b c\r\n").unwrap(), "a b c");
         assert_eq!(read("secret").unwrap(), "secret");
@@ -97,18 +99,18 @@ mod tests {
             let error = read(wrong).unwrap_err().to_string();
             assert!(error.contains("password: must contain one line"), "{error}");
         }
-        assert!(secret(&folder.path().join("none")).is_err());
+        assert!(read_secret(&folder.path().join("none")).is_err());
     }
 
     #[test]
-    fn a_file_goes_before_what_else_there_is() {
+    fn secret_file_takes_precedence() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("password");
         std::fs::write(&path, "secret\n").unwrap();
         let credentials = Credentials { password_file: Some(path.clone()), bearer_token_file: None };
-        assert_eq!(credentials.access("http://u@h", &[]).unwrap().password.as_deref(), Some("secret"));
+        assert_eq!(credentials.store_access("http://u@h", &[]).unwrap().password.as_deref(), Some("secret"));
         let credentials = Credentials { password_file: None, bearer_token_file: Some(path) };
-        let access = credentials.access("http://h", &[]).unwrap();
+        let access = credentials.store_access("http://h", &[]).unwrap();
         assert_eq!((access.password, access.token.as_deref()), (None, Some("secret")));
     }
 }

@@ -5,58 +5,58 @@ use diskwright_base::units::format_count;
 use diskwright_datastore::{Damage, TrimSummary};
 use serde_json::{Value, json};
 
-use super::{Failure, output, when};
+use super::{Failure, output, time_argument};
 
 /// Maximum number of lines on standard error.
-const LINES: usize = 20;
+const MAX_WARNING_LINES: usize = 20;
 /// Maximum number of places that are stored; beyond it, only their sum is reported.
-const MOST: usize = 1000;
+const MAX_PLACES: usize = 1000;
 
 /// Places where data was lost.
 #[derive(Default)]
 pub struct Losses {
     places: Vec<Damage>,
     /// Number of further places, and the ticks lost there.
-    more: u64,
-    more_ticks: u64,
-    is_told: bool,
+    extra_places: u64,
+    extra_ticks: u64,
+    is_reported: bool,
 }
 
 impl Losses {
     /// Records damage and returns the note for judges and pages.
-    pub fn take(&mut self, damage: Damage) -> Option<Note> {
-        if self.is_told {
-            return note(&damage);
+    pub fn record_damage(&mut self, damage: Damage) -> Option<Note> {
+        if self.is_reported {
+            return gap_note(&damage);
         }
-        if self.places.len() == MOST {
-            self.more += 1;
-            self.more_ticks += damage.ticks.unwrap_or(0);
+        if self.places.len() == MAX_PLACES {
+            self.extra_places += 1;
+            self.extra_ticks += damage.ticks.unwrap_or(0);
             return None;
         }
-        let note = note(&damage);
+        let note = gap_note(&damage);
         self.places.push(damage);
         note
     }
 
     /// Reports the damage on standard error, once, however often the logs are read.
-    pub fn tell(&mut self) {
-        if std::mem::replace(&mut self.is_told, true) || self.places.is_empty() {
+    pub fn report_losses(&mut self) {
+        if std::mem::replace(&mut self.is_reported, true) || self.places.is_empty() {
             return;
         }
-        for damage in self.places.iter().take(LINES) {
-            output::warn(damage);
+        for damage in self.places.iter().take(MAX_WARNING_LINES) {
+            output::print_warning(damage);
         }
-        let places = self.places.len() as u64 + self.more;
-        if places > LINES as u64 {
-            let further = places - LINES as u64;
+        let places = self.places.len() as u64 + self.extra_places;
+        if places > MAX_WARNING_LINES as u64 {
+            let further = places - MAX_WARNING_LINES as u64;
             let further = format_count(further, "more place is", "more places are");
-            output::warn(format_args!("{further} damaged; in total {}", self.sum()));
+            output::print_warning(format_args!("{further} damaged; in total {}", self.format_sum()));
         }
     }
 
     /// Formats `12 ticks are lost`; says if that is not all.
-    fn sum(&self) -> String {
-        let ticks: u64 = self.places.iter().filter_map(|damage| damage.ticks).sum::<u64>() + self.more_ticks;
+    fn format_sum(&self) -> String {
+        let ticks: u64 = self.places.iter().filter_map(|damage| damage.ticks).sum::<u64>() + self.extra_ticks;
         let unknown = self.places.iter().any(|damage| damage.ticks.is_none());
         match (ticks, unknown) {
             (0, true) => "an unknown number of ticks is lost".to_owned(),
@@ -67,30 +67,30 @@ impl Losses {
 
     /// Fails if ticks are lost: for commands whose output replaces the log.
     pub fn require_none(&self) -> Result<(), Failure> {
-        if self.more_ticks == 0 && self.places.iter().all(|damage| damage.ticks == Some(0)) {
+        if self.extra_ticks == 0 && self.places.iter().all(|damage| damage.ticks == Some(0)) {
             return Ok(());
         }
-        let sum = self.sum();
+        let sum = self.format_sum();
         Err(Failure::Failed(format!("all readable ticks were written, but {sum} (see --allow-damage)")))
     }
 
     /// Returns `damage[]` of an answer.
-    pub fn json(&self) -> Vec<Value> {
+    pub fn to_json_entries(&self) -> Vec<Value> {
         let one = |damage: &Damage| {
             json!({
                 "where": damage.describe_place(),
                 "ticks_lost": damage.ticks,
                 "because": damage.describe_cause(),
-                "from": damage.after_ns.map(when::rfc3339),
-                "to": damage.before_ns.map(when::rfc3339),
+                "from": damage.after_ns.map(time_argument::rfc3339),
+                "to": damage.before_ns.map(time_argument::rfc3339),
             })
         };
         let mut list: Vec<Value> = self.places.iter().map(one).collect();
-        if self.more > 0 {
-            let place = format!("{} further places", self.more);
+        if self.extra_places > 0 {
+            let place = format!("{} further places", self.extra_places);
             list.push(json!({
                 "where": place,
-                "ticks_lost": self.more_ticks,
+                "ticks_lost": self.extra_ticks,
                 "because": "too many to list",
                 "from": null,
                 "to": null,
@@ -101,20 +101,20 @@ impl Losses {
 }
 
 /// Returns a gap note if ticks were lost.
-fn note(damage: &Damage) -> Option<Note> {
+fn gap_note(damage: &Damage) -> Option<Note> {
     let time_ns = damage.after_ns.or(damage.before_ns).unwrap_or(0);
     (damage.ticks != Some(0)).then(|| Note::new(time_ns, Note::GAP, format!("the log is damaged: {damage}")))
 }
 
 /// Returns `trimmed` of an answer.
-pub fn trimmed(trimmed: Option<TrimSummary>) -> Value {
+pub fn trimmed_json(trimmed: Option<TrimSummary>) -> Value {
     trimmed.map_or(Value::Null, |trimmed| {
         json!({
             "segments": trimmed.segments,
             "ticks": trimmed.ticks,
             "bytes": trimmed.bytes,
-            "from": trimmed.range.map(|range| when::rfc3339(range.0)),
-            "to": trimmed.range.map(|range| when::rfc3339(range.1)),
+            "from": trimmed.range.map(|range| time_argument::rfc3339(range.0)),
+            "to": trimmed.range.map(|range| time_argument::rfc3339(range.1)),
         })
     })
 }

@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use super::Failure;
 
 /// Requests per simulated figure: quick, and stable to one or two percent.
-const REQUESTS: u32 = 20_000;
+const SIMULATED_REQUESTS: u32 = 20_000;
 /// Random writes to an SSD: its buffer must fill many times before the flash behind it shows.
-const WRITES: u32 = 300_000;
+const SIMULATED_SSD_WRITES: u32 = 300_000;
 
 /// Registry for `list drives`.
-pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
+pub fn list_drives() -> (&'static str, Vec<Value>, TextTable) {
     let mut table = TextTable::new()
         .with_text_column("drive")
         .with_column("year", Align::Right)
@@ -28,16 +28,16 @@ pub fn listing() -> (&'static str, Vec<Value>, TextTable) {
             entry.id.clone(),
             entry.year.to_string(),
             entry.class.name().to_owned(),
-            decimal(entry.capacity_bytes as f64, ""),
+            format_decimal_bytes(entry.capacity_bytes as f64, ""),
             entry.interface.clone(),
             entry.name.clone(),
         ]);
     }
-    ("drives", built_in_entries().iter().map(entry_json).collect(), table)
+    ("drives", built_in_entries().iter().map(catalogue_entry_json).collect(), table)
 }
 
 /// Published figures of a drive, as JSON.
-pub fn entry_json(entry: &CatalogueEntry) -> Value {
+pub fn catalogue_entry_json(entry: &CatalogueEntry) -> Value {
     let sources: serde_json::Map<String, Value> =
         entry.sources.iter().map(|(key, source)| (key.clone(), json!(source))).collect();
     json!({
@@ -56,14 +56,14 @@ pub fn entry_json(entry: &CatalogueEntry) -> Value {
 
 /// One simulated measurement of a drive.
 struct DriveFigure {
-    ask: DrivePattern,
-    kb: u32,
-    depth: u32,
-    found: DriveMeasurement,
+    pattern: DrivePattern,
+    size_kb: u32,
+    queue_depth: u32,
+    measurement: DriveMeasurement,
 }
 
 /// Formats bytes in decimal units, as drives are sold: `4.35 GB`.
-fn decimal(bytes: f64, per: &str) -> String {
+fn format_decimal_bytes(bytes: f64, per: &str) -> String {
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     match units.into_iter().find(|(size, _)| bytes >= *size) {
         Some((size, unit)) => format!("{} {unit}{per}", format_significant(bytes / size)),
@@ -72,52 +72,52 @@ fn decimal(bytes: f64, per: &str) -> String {
 }
 
 /// Measures the same patterns on each drive: at queue depth 1, and with a queue.
-fn figures(device: &DeviceModel) -> Vec<DriveFigure> {
+fn measure_figures(device: &DeviceModel) -> Vec<DriveFigure> {
     let deep = device.slot_count().clamp(1, if matches!(device, DeviceModel::Mechanical(_)) { 16 } else { 32 });
     let mut all = Vec::new();
     for ask in DrivePattern::ALL {
         let kb = if matches!(ask, DrivePattern::RandomRead | DrivePattern::RandomWrite) { 4 } else { 128 };
         for depth in if deep > 1 { vec![1, deep] } else { vec![1] } {
-            let found = measure_pattern(device, ask, kb * 2, depth, requests(device, ask));
-            all.push(DriveFigure { ask, kb, depth, found });
+            let found = measure_pattern(device, ask, kb * 2, depth, request_count(device, ask));
+            all.push(DriveFigure { pattern: ask, size_kb: kb, queue_depth: depth, measurement: found });
         }
     }
     all
 }
 
-fn requests(device: &DeviceModel, ask: DrivePattern) -> u32 {
+fn request_count(device: &DeviceModel, ask: DrivePattern) -> u32 {
     match device {
-        DeviceModel::Flash(_) if ask == DrivePattern::RandomWrite => WRITES,
-        DeviceModel::Volume(_) => 5 * REQUESTS,
-        _ => REQUESTS,
+        DeviceModel::Flash(_) if ask == DrivePattern::RandomWrite => SIMULATED_SSD_WRITES,
+        DeviceModel::Volume(_) => 5 * SIMULATED_REQUESTS,
+        _ => SIMULATED_REQUESTS,
     }
 }
 
-fn check(device: &DeviceModel, check: &DatasheetCheck) -> (f64, bool) {
-    check.run(device, requests(device, check.pattern))
+fn evaluate_check(device: &DeviceModel, check: &DatasheetCheck) -> (f64, bool) {
+    check.run(device, request_count(device, check.pattern))
 }
 
 /// A drive and its simulated figures, as JSON.
 pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
     let device = entry.build_device().map_err(Failure::Failed)?;
-    let simulated: Vec<Value> = figures(&device)
+    let simulated: Vec<Value> = measure_figures(&device)
         .into_iter()
         .map(|f| {
-            json!({ "ask": f.ask, "size_bytes": f.kb * 1024, "depth": f.depth, "requests_per_s": f.found.iops,
-                "bytes_per_s": f.found.bytes_per_s, "mean_s": f.found.mean_s })
+            json!({ "ask": f.pattern, "size_bytes": f.size_kb * 1024, "depth": f.queue_depth, "requests_per_s": f.measurement.iops,
+                "bytes_per_s": f.measurement.bytes_per_s, "mean_s": f.measurement.mean_s })
         })
         .collect();
     let checks: Vec<Value> = entry
         .checks
         .iter()
         .map(|c| {
-            let (found, holds) = check(&device, c);
+            let (found, holds) = evaluate_check(&device, c);
             let unit = if c.iops.is_some() { "requests/s" } else { "MB/s" };
             json!({ "ask": c.pattern, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit, "printed": c.published,
                 "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
         })
         .collect();
-    let mut document = entry_json(entry);
+    let mut document = catalogue_entry_json(entry);
     document["blocks"] = json!(device.block_count());
     document["slots"] = json!(device.slot_count());
     document["simulated"] = json!(simulated);
@@ -126,26 +126,27 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
 }
 
 /// Draws a drive for people.
-pub fn page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
+pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failure> {
     let device = entry.build_device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![
         ("made by", format!("{}, {}", entry.vendor, entry.year)),
-        ("holds", decimal(entry.capacity_bytes as f64, "")),
+        ("holds", format_decimal_bytes(entry.capacity_bytes as f64, "")),
         ("interface", format!("{}; takes {} at a time", entry.interface, device.slot_count())),
     ];
-    for figure in figures(&device) {
-        let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.found;
-        let many = if figure.depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.depth) };
+    for figure in measure_figures(&device) {
+        let DriveMeasurement { iops, bytes_per_s, mean_s } = figure.measurement;
+        let many =
+            if figure.queue_depth == 1 { "one at a time".into() } else { format!("{} at a time", figure.queue_depth) };
         let rate = format!(
             "{}/s, {}, {} each",
             format_significant(iops),
-            decimal(bytes_per_s, "/s"),
+            format_decimal_bytes(bytes_per_s, "/s"),
             format_value(mean_s, "s")
         );
-        fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.ask.name(), figure.kb)));
+        fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.pattern.name(), figure.size_kb)));
     }
     for one in &entry.checks {
-        let (found, holds) = check(&device, one);
+        let (found, holds) = evaluate_check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
         let word = if holds { "near enough" } else { "not close enough" };
         let what = format!("{} of {} KB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);

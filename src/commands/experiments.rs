@@ -7,7 +7,7 @@ use diskwright_experiments::{data, run, simulate};
 use diskwright_report::{Align, TextTable};
 use serde_json::{Value, json};
 
-use super::{Failure, find, output};
+use super::{Failure, name_search, output};
 
 /// Arguments of `experiments`.
 #[derive(Args)]
@@ -24,13 +24,13 @@ pub struct Arguments {
 }
 
 /// Maximum number of trials for a group of parameters.
-const MOST_TRIALS: usize = 60;
+const MAX_TRIALS: usize = 60;
 
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let documents = data::load_documents()?;
     if let Some(doc) = &arguments.fit {
-        return search(&documents, doc);
+        return fit_parameters(&documents, doc);
     }
     let wanted = |document: &ExperimentDocument, row: &PublishedRow| {
         arguments.ids.is_empty() || arguments.ids.iter().any(|id| *id == document.doc || row.matches_id(id))
@@ -41,20 +41,20 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .find(|id| !documents.iter().any(|d| d.doc == **id || d.rows.iter().any(|row| row.matches_id(id))))
     {
         let known = documents.iter().flat_map(|d| &d.rows).map(|row| row.id.as_str());
-        let near = find::hint(id, known);
+        let near = name_search::suggestion_hint(id, known);
         let all = "`diskwright list experiments` shows all";
         return Err(Failure::Usage(format!("there is no experiment `{id}`{near}; {all}")));
     }
-    let bench = simulate::built_in_runner(threads());
+    let bench = simulate::built_in_runner(thread_count());
     let mut outcomes: Vec<RowOutcome> = Vec::new();
     for document in &documents {
         outcomes.extend(run::simulate_document(&bench, document, |row| wanted(document, row)));
     }
     if arguments.json {
-        return output::json(&answer(&documents, &outcomes));
+        return output::print_json(&answer_json(&documents, &outcomes));
     }
     let details = !arguments.ids.is_empty() && outcomes.len() <= 12;
-    output::text(&screen(&documents, &outcomes, details))
+    output::print_text(&draw_screen(&documents, &outcomes, details))
 }
 
 /// Short name by which sources cite a document.
@@ -69,26 +69,26 @@ fn short_name(doc: &str) -> &str {
     }
 }
 
-fn threads() -> usize {
+fn thread_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn search(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
+fn fit_parameters(documents: &[ExperimentDocument], doc: &str) -> Result<(), Failure> {
     let Some(document) = documents.iter().find(|document| document.doc == doc) else {
         return Err(Failure::Usage(format!("there is no document `{doc}`: 000, 001, 002, 003 or 004")));
     };
-    let (found, error) = run::search_parameters(&simulate::built_in_runner(threads()), document, MOST_TRIALS)?;
+    let (found, error) = run::search_parameters(&simulate::built_in_runner(thread_count()), document, MAX_TRIALS)?;
     let mut table =
         TextTable::new().with_text_column("parameter").with_column("was", Align::Right).with_column("is", Align::Right);
     for parameter in &found {
         table.add_row([parameter.name.clone(), parameter.before.to_string(), parameter.after.to_string()]);
     }
     let last = format!("\nroot mean square error of the rows that set them: {:.2} %\n", error * 100.0);
-    output::text(&(table.render(&output::wide_style()) + &last))
+    output::print_text(&(table.render(&output::wide_table_style()) + &last))
 }
 
 /// Joins every outcome with its document and row.
-fn beside<'a>(
+fn pair_with_rows<'a>(
     documents: &'a [ExperimentDocument],
     outcomes: &'a [RowOutcome],
 ) -> Vec<(&'a ExperimentDocument, &'a PublishedRow, &'a RowOutcome)> {
@@ -100,7 +100,7 @@ fn beside<'a>(
 }
 
 /// Summarizes each document that has predicted rows, then all of them.
-fn summaries(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
+fn summarize_documents(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
     let mut docs: Vec<&str> = outcomes.iter().map(|o| o.doc.as_str()).collect();
     docs.dedup();
     let of = |doc: &str| -> Vec<&RowOutcome> { outcomes.iter().filter(|o| doc.is_empty() || o.doc == doc).collect() };
@@ -111,9 +111,10 @@ fn summaries(outcomes: &[RowOutcome]) -> Vec<DocumentSummary> {
         .collect()
 }
 
-fn answer(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
-    let experiments: Vec<Value> = beside(documents, outcomes).into_iter().map(|(d, r, o)| entry(d, r, o)).collect();
-    let mut summaries = summaries(outcomes);
+fn answer_json(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
+    let experiments: Vec<Value> =
+        pair_with_rows(documents, outcomes).into_iter().map(|(d, r, o)| outcome_json(d, r, o)).collect();
+    let mut summaries = summarize_documents(outcomes);
     let all = summaries.pop().map(|summary| summary_json(&summary));
     json!({
         "schema": "diskwright.experiments/1",
@@ -123,7 +124,7 @@ fn answer(documents: &[ExperimentDocument], outcomes: &[RowOutcome]) -> Value {
     })
 }
 
-fn entry(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> Value {
+fn outcome_json(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> Value {
     let bound = row.bound.map(|bound| match bound {
         Bound::AtLeast => "at least",
         Bound::Within => "within",
@@ -136,10 +137,10 @@ fn entry(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome
         "error": outcome.error, "baseline_error": outcome.baseline_error,
         "error_unit": if row.gain { "percentage points" } else { "1" },
         "use": row.usage.name(), "holds": holds_json(row, outcome),
-        "because": because(row, outcome),
+        "because": outcome_reason(row, outcome),
         "measure": row.measure.as_ref().map(ToString::to_string),
         "runs": runs_json(document, row), "fitted": fitted_json(document, row),
-        "baseline_because": row.baseline.as_ref().map(baseline_words),
+        "baseline_because": row.baseline.as_ref().map(describe_baseline),
     })
 }
 
@@ -153,7 +154,7 @@ fn holds_json(row: &PublishedRow, outcome: &RowOutcome) -> Value {
 }
 
 /// Remarks on a row: why it has no value, and the row's own note.
-fn because(row: &PublishedRow, outcome: &RowOutcome) -> String {
+fn outcome_reason(row: &PublishedRow, outcome: &RowOutcome) -> String {
     match &outcome.failure {
         Some(failed) if row.because != *failed && row.measure.is_some() => {
             [failed.as_str(), row.because.as_str()].join("; ").trim_end_matches("; ").to_owned()
@@ -162,7 +163,7 @@ fn because(row: &PublishedRow, outcome: &RowOutcome) -> String {
     }
 }
 
-fn baseline_words(baseline: &diskwright_experiments::document::NaivePrediction) -> String {
+fn describe_baseline(baseline: &diskwright_experiments::document::NaivePrediction) -> String {
     match &baseline.row {
         Some(row) if baseline.times == 1.0 => format!("row {row}"),
         Some(row) => format!("row {row} times {}", (baseline.times * 1000.0).round() / 1000.0),
@@ -222,13 +223,13 @@ fn summary_json(summary: &DocumentSummary) -> Value {
     document
 }
 
-fn number(value: Option<f64>) -> String {
+fn format_number(value: Option<f64>) -> String {
     let Some(value) = value else { return "-".into() };
     let digits = (3 - value.abs().max(1e-3).log10().floor() as i32).clamp(0, 4);
     format!("{value:.0$}", digits as usize)
 }
 
-fn error_words(error: Option<f64>, gain: bool) -> String {
+fn format_error(error: Option<f64>, gain: bool) -> String {
     match error {
         None => "-".into(),
         Some(error) if gain => format!("{error:.1} pp"),
@@ -236,10 +237,10 @@ fn error_words(error: Option<f64>, gain: bool) -> String {
     }
 }
 
-fn screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bool) -> String {
-    let style = output::wide_style();
+fn draw_screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bool) -> String {
+    let style = output::wide_table_style();
     let mut text = String::new();
-    let rows = beside(documents, outcomes);
+    let rows = pair_with_rows(documents, outcomes);
     for document in documents {
         let here: Vec<_> = rows.iter().filter(|(d, ..)| d.doc == document.doc).collect();
         if here.is_empty() {
@@ -254,7 +255,7 @@ fn screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bo
         }
         table = table.with_column("use", Align::Left);
         for (_, row, outcome) in &here {
-            table.add_row(cells(row, outcome));
+            table.add_row(table_cells(row, outcome));
         }
         text += &format!("{} {}\n\n{}\n", document.doc, document.title, table.render(&style));
     }
@@ -262,24 +263,24 @@ fn screen(documents: &[ExperimentDocument], outcomes: &[RowOutcome], details: bo
         text += "In brackets: derived from published numbers; not itself published.\n\n";
     }
     for (document, row, outcome) in rows.iter().filter(|_| details) {
-        text += &detail(document, row, outcome);
+        text += &draw_details(document, row, outcome);
     }
-    let summaries = summaries(outcomes);
+    let summaries = summarize_documents(outcomes);
     if !summaries.is_empty() {
-        text += &means(&summaries).render(&style);
+        text += &means_table(&summaries).render(&style);
     }
     text
 }
 
-fn cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
+fn table_cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
     let simulated = match (outcome.simulated, outcome.holds) {
         (None, Some((held, all))) => format!("{held} of {all} hold"),
-        (value, _) => number(value),
+        (value, _) => format_number(value),
     };
     let printed = match row.bound {
-        Some(Bound::AtLeast) => format!("over {}", number(row.published)),
-        Some(Bound::Within) => format!("within {}", number(row.published)),
-        None => published(row),
+        Some(Bound::AtLeast) => format!("over {}", format_number(row.published)),
+        Some(Bound::Within) => format!("within {}", format_number(row.published)),
+        None => format_published(row),
     };
     let counts = row.usage != RowUse::None;
     [
@@ -288,14 +289,14 @@ fn cells(row: &PublishedRow, outcome: &RowOutcome) -> [String; 9] {
         row.unit.clone(),
         printed,
         simulated,
-        number(outcome.baseline),
-        error_words(outcome.error.filter(|_| counts), row.gain),
-        error_words(outcome.baseline_error, row.gain),
+        format_number(outcome.baseline),
+        format_error(outcome.error.filter(|_| counts), row.gain),
+        format_error(outcome.baseline_error, row.gain),
         row.usage.name().to_owned(),
     ]
 }
 
-fn detail(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> String {
+fn draw_details(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcome) -> String {
     let mut text = format!("{}  {}\n", row.id, row.quantity);
     let mut line = |name: &str, words: String| {
         if !words.is_empty() {
@@ -318,12 +319,12 @@ fn detail(document: &ExperimentDocument, row: &PublishedRow, outcome: &RowOutcom
         let words = |key: &str| fitted[key].as_str().unwrap_or_default().to_owned();
         line("fitted", format!("{} = {} on {}: {}", words("name"), words("value"), rows.join(", "), words("because")));
     }
-    line("naive", row.baseline.as_ref().map(baseline_words).unwrap_or_default());
-    line("because", because(row, outcome));
+    line("naive", row.baseline.as_ref().map(describe_baseline).unwrap_or_default());
+    line("because", outcome_reason(row, outcome));
     text + "\n"
 }
 
-fn means(summaries: &[DocumentSummary]) -> TextTable {
+fn means_table(summaries: &[DocumentSummary]) -> TextTable {
     let mut table = TextTable::new()
         .with_text_column("predicted rows")
         .with_column("gains", Align::Right)
@@ -356,12 +357,12 @@ fn means(summaries: &[DocumentSummary]) -> TextTable {
 }
 
 /// The published value; in brackets if it was derived from published ones and is not printed itself.
-fn published(row: &PublishedRow) -> String {
-    if row.derived.is_some() { format!("({})", number(row.published)) } else { number(row.published) }
+fn format_published(row: &PublishedRow) -> String {
+    if row.derived.is_some() { format!("({})", format_number(row.published)) } else { format_number(row.published) }
 }
 
 /// All rows as published, for `list experiments`.
-pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
+pub fn list_experiments() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
     let mut table =
         TextTable::new().with_column("id", Align::Left).with_column("doc", Align::Left).with_text_column("quantity");
     table = table.with_column("printed", Align::Right).with_column("unit", Align::Left).with_column("use", Align::Left);
@@ -369,7 +370,7 @@ pub fn listing() -> Result<(&'static str, Vec<Value>, TextTable), Failure> {
     for document in data::load_documents()? {
         for row in &document.rows {
             let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.quantity.clone());
-            table.add_row([id, doc, what, published(row), row.unit.clone(), row.usage.name().to_owned()]);
+            table.add_row([id, doc, what, format_published(row), row.unit.clone(), row.usage.name().to_owned()]);
             entries.push(json!({
                 "id": row.id, "doc": document.doc, "what": row.quantity, "published": row.published,
                 "derived": row.derived, "unit": row.unit, "gain": row.gain, "use": row.usage.name(),

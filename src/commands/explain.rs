@@ -12,7 +12,7 @@ use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::catalogue::CatalogueEntry as Drive;
 use serde_json::{Value, json};
 
-use super::find::{self, ExplainEntry, MatchQuality};
+use super::name_search::{self, ExplainEntry, MatchQuality};
 use super::{Failure, drives, list, output};
 
 /// Arguments of `explain`.
@@ -31,9 +31,9 @@ pub struct Arguments {
 }
 
 /// Maximum number of pages printed at once; more matches are listed.
-const PAGES: usize = 4;
+const MAX_PAGES: usize = 4;
 /// Maximum number of list entries, unless --all is given.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Everything that has one name.
 struct NameMatches<'a> {
@@ -47,7 +47,7 @@ struct NameMatches<'a> {
 }
 
 impl<'a> NameMatches<'a> {
-    fn of(name: &str, all: &'a [Pack]) -> NameMatches<'a> {
+    fn find_matches(name: &str, all: &'a [Pack]) -> NameMatches<'a> {
         let of_pack = |p: &Pack, r: &Rule| r.id == name || format!("{}/{}", p.id, r.id) == name;
         let is = |t: &&GlossaryTerm| t.names.iter().chain([&t.id]).any(|n| n.eq_ignore_ascii_case(name));
         let rules = all.iter().flat_map(|p| p.rules.iter().map(move |r| (p, r)));
@@ -63,25 +63,25 @@ impl<'a> NameMatches<'a> {
         }
     }
 
-    fn count(&self) -> usize {
+    fn match_count(&self) -> usize {
         let few = self.terms.len() + self.counters.len() + self.rules.len() + self.packs.len();
         few + self.suites.len() + self.drives.len() + self.levels.len()
     }
 
     /// True if there are only counters, and none by its own id.
     fn is_by_part(&self, name: &str) -> bool {
-        self.count() == self.counters.len() && self.counters.iter().all(|c| c.id != name)
+        self.match_count() == self.counters.len() && self.counters.iter().all(|c| c.id != name)
     }
 
     /// Draws the pages, one after another.
-    fn pages(&self, style: &Style) -> Result<Vec<String>, Failure> {
+    fn draw_pages(&self, style: &Style) -> Result<Vec<String>, Failure> {
         let mut pages: Vec<String> = self.terms.iter().map(|t| explain::explain_term(t, style)).collect();
         pages.extend(self.counters.iter().map(|c| explain::explain_counter(c, style)));
         pages.extend(self.rules.iter().map(|(p, r)| explain::explain_rule(p, r, style)));
         pages.extend(self.packs.iter().map(|p| explain::explain_pack(p, style)));
         pages.extend(self.suites.iter().map(|s| suite_page(s, style)));
         for drive in &self.drives {
-            pages.push(drives::page(drive, style)?);
+            pages.push(drives::drive_page(drive, style)?);
         }
         pages.extend(self.levels.iter().map(|l| level_page(*l, style)));
         Ok(pages)
@@ -92,41 +92,42 @@ impl<'a> NameMatches<'a> {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.name.join(" ");
     let all = packs::builtin_packs()?;
-    let named = NameMatches::of(&name, &all);
-    let entries = find::entries(&all);
-    let found = find::matching(&entries, &name);
-    if named.count() == 0 && found.is_empty() {
-        return Err(unknown(&name, &entries));
+    let named = NameMatches::find_matches(&name, &all);
+    let entries = name_search::all_entries(&all);
+    let found = name_search::find_matching(&entries, &name);
+    if named.match_count() == 0 && found.is_empty() {
+        return Err(unknown_name_failure(&name, &entries));
     }
     if arguments.json {
-        return output::json(&document(&name, &named, &found)?);
+        return output::print_json(&answer_document(&name, &named, &found)?);
     }
-    let style = output::style();
-    let others = found.iter().filter(|(fit, _)| *fit >= MatchQuality::Part).count().saturating_sub(named.count());
+    let style = output::stdout_style();
+    let others = found.iter().filter(|(fit, _)| *fit >= MatchQuality::Part).count().saturating_sub(named.match_count());
     // `disk` is the last word of a counter's name, and part of many others
-    let vague = named.is_by_part(&name) && others > LISTED;
-    if named.count() == 0 || named.count() > PAGES || vague || arguments.all {
-        return output::text(&listing(&name, &found, arguments.all));
+    let vague = named.is_by_part(&name) && others > MAX_LISTED;
+    if named.match_count() == 0 || named.match_count() > MAX_PAGES || vague || arguments.all {
+        return output::print_text(&format_listing(&name, &found, arguments.all));
     }
-    let mut text = named.pages(&style)?.join("\n");
+    let mut text = named.draw_pages(&style)?.join("\n");
     if others > 0 {
         text.push_str(&format!(
             "\n{} this name: diskwright explain --all {}\n",
             units::format_count(others, "more contains", "more contain"),
-            quoted(&name)
+            quote_name(&name)
         ));
     }
-    output::text(&text)
+    output::print_text(&text)
 }
 
-fn quoted(name: &str) -> String {
+fn quote_name(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_alphanumeric() || "._-/%".contains(c));
     if plain { name.to_owned() } else { format!("\"{name}\"") }
 }
 
 /// Failure for a name that nothing has.
-fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
-    let near: Vec<String> = find::near(entries, name).iter().map(|e| format!("`{}` ({})", e.name, e.kind)).collect();
+fn unknown_name_failure(name: &str, entries: &[ExplainEntry]) -> Failure {
+    let near: Vec<String> =
+        name_search::find_similar(entries, name).iter().map(|e| format!("`{}` ({})", e.name, e.kind)).collect();
     let hint = match near.as_slice() {
         [] => "`diskwright list counters`, `list rules`, `list suites` and `list drives` print all names".to_owned(),
         near => format!("did you mean {}?", near.join(" or ")),
@@ -135,21 +136,25 @@ fn unknown(name: &str, entries: &[ExplainEntry]) -> Failure {
 }
 
 /// Formats matches, one per line.
-fn listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
-    let max_entries = if show_all { usize::MAX } else { LISTED };
+fn format_listing(name: &str, found: &[(MatchQuality, &ExplainEntry)], show_all: bool) -> String {
+    let max_entries = if show_all { usize::MAX } else { MAX_LISTED };
     let mut table = TextTable::new().with_text_column("name").with_text_column("is a").with_text_column("what it is");
     for (_, entry) in found.iter().take(max_entries) {
         table.add_row([entry.name.clone(), entry.kind.to_owned(), entry.title.clone()]);
     }
-    let mut text = table.render(&output::wide_style());
+    let mut text = table.render(&output::wide_table_style());
     let left = found.len().saturating_sub(max_entries);
     let more =
-        if left > 0 { format!("{left} more: diskwright explain --all {}. ", quoted(name)) } else { String::new() };
+        if left > 0 { format!("{left} more: diskwright explain --all {}. ", quote_name(name)) } else { String::new() };
     text.push_str(&format!("\n{more}`diskwright explain NAME` explains one of them.\n"));
     text
 }
 
-fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &ExplainEntry)]) -> Result<Value, Failure> {
+fn answer_document(
+    name: &str,
+    named: &NameMatches<'_>,
+    found: &[(MatchQuality, &ExplainEntry)],
+) -> Result<Value, Failure> {
     // also counters by parts of their names, as long as nothing else matches
     let counters = Catalogue::builtin().find_by_name(name);
     Ok(json!({
@@ -162,7 +167,7 @@ fn document(name: &str, named: &NameMatches<'_>, found: &[(MatchQuality, &Explai
         "suites": named.suites.iter().map(|s| suite_json(s)).collect::<Vec<_>>(),
         "drives": named.drives.iter().map(|d| drives::drive_json(d)).collect::<Result<Vec<_>, _>>()?,
         "levels": named.levels.iter().map(|l| list::level_json(*l)).collect::<Vec<_>>(),
-        "matches": found.iter().map(|(_, e)| e.json()).collect::<Vec<_>>(),
+        "matches": found.iter().map(|(_, e)| e.summary_json()).collect::<Vec<_>>(),
     }))
 }
 

@@ -13,10 +13,10 @@ use diskwright_export::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
-use super::columns::{self, ColumnSource, ColumnSurvey};
+use super::export_columns::{self, ColumnSource, ColumnSurvey};
 use super::log::{LogWindow, Logs};
-use super::show::Cells;
-use super::{Failure, output, output_file, processes, when};
+use super::show::CsvCells;
+use super::{Failure, output, output_file, process_series, time_argument};
 
 /// Arguments of `export`.
 #[derive(Args)]
@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long)]
     allow_damage: bool,
     #[command(flatten)]
-    cells: Cells,
+    cells: CsvCells,
     /// Print what was written as JSON; needs -o
     #[arg(long, requires = "output")]
     json: bool,
@@ -71,7 +71,7 @@ enum ExportForm {
 }
 
 impl Arguments {
-    fn format(&self) -> Result<(ExportFormat, &'static str), Failure> {
+    fn output_format(&self) -> Result<(ExportFormat, &'static str), Failure> {
         let only = |form: &str, option: &str| Err(Failure::Usage(format!("{form} has no {option} form")));
         match self.form {
             ExportForm::Csv if self.long => Ok((ExportFormat::CsvLong, "csv")),
@@ -88,7 +88,7 @@ impl Arguments {
 
 /// Runs `export`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let (format, name) = arguments.format()?;
+    let (format, name) = arguments.output_format()?;
     let path = arguments.output.as_deref().unwrap_or(Path::new("-"));
     let to_stdout = output_file::is_stdout(path);
     if to_stdout && arguments.form == ExportForm::Parquet && io::stdout().is_terminal() {
@@ -97,32 +97,39 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if to_stdout && arguments.json {
         return Err(Failure::Usage("--json reports what was written; give a file with -o".into()));
     }
-    output_file::check(path)?;
-    let logs =
-        Logs::open(&arguments.log, &arguments.window)?.with_processes(processes::are_wanted(&arguments.counter))?;
+    output_file::check_writable(path)?;
+    let logs = Logs::open(&arguments.log, &arguments.window)?
+        .with_processes(process_series::are_processes_wanted(&arguments.counter))?;
     let logs = logs.with_steps(arguments.raw);
-    processes::tell_left_out(&logs);
-    let survey = columns::survey(&logs, &arguments.counter, &arguments.instance, arguments.raw)?;
+    process_series::report_left_out(&logs);
+    let survey = export_columns::survey_columns(&logs, &arguments.counter, &arguments.instance, arguments.raw)?;
     let ColumnSurvey { columns, ticks } = survey;
     let shown = output_file::is_stdout(path) && io::stdout().is_terminal();
-    let named = named(&columns, format, arguments.cells, shown);
-    let tally =
-        output_file::stream(path, |out| write(&logs, &columns, &named, ticks, format, CountingWriter::new(out)))?;
+    let named = name_columns(&columns, format, arguments.cells, shown);
+    let tally = output_file::write_in_pieces(path, |out| {
+        write_columns(&logs, &columns, &named, ticks, format, CountingWriter::new(out))
+    })?;
     if tally.skipped_samples > 0 {
         let count = format_count(tally.skipped_samples, "sample was", "samples were");
-        output::warn(format_args!(
+        output::print_warning(format_args!(
             "{count} left out: their time repeats or goes back within their \
                                    series"
         ));
     }
     if arguments.json {
-        document(arguments, &logs, name, columns.len(), &tally)?;
+        summary_document(arguments, &logs, name, columns.len(), &tally)?;
     }
     if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() }
 }
 
-fn document(arguments: &Arguments, logs: &Logs, name: &str, series: usize, tally: &ExportTally) -> Result<(), Failure> {
-    output::json(&json!({
+fn summary_document(
+    arguments: &Arguments,
+    logs: &Logs,
+    name: &str,
+    series: usize,
+    tally: &ExportTally,
+) -> Result<(), Failure> {
+    output::print_json(&json!({
         "schema": "diskwright.export/1",
         "file": arguments.output.as_ref().map(|path| path.display().to_string()),
         "format": name,
@@ -132,31 +139,37 @@ fn document(arguments: &Arguments, logs: &Logs, name: &str, series: usize, tally
         "gaps": tally.gaps,
         "left_out": tally.skipped_samples,
         "bytes": tally.bytes,
-        "from": when::rfc3339(logs.range.0),
-        "to": when::rfc3339(logs.range.1),
-        "damage": logs.losses().json(),
+        "from": time_argument::rfc3339(logs.range_ns.0),
+        "to": time_argument::rfc3339(logs.range_ns.1),
+        "damage": logs.losses().to_json_entries(),
     }))
 }
 
 /// Names the columns as the format requires; on a terminal no name can begin a line.
-fn named(columns: &[ExportColumn], format: ExportFormat, cells: Cells, on_terminal: bool) -> Vec<ExportColumn> {
+fn name_columns(
+    columns: &[ExportColumn],
+    format: ExportFormat,
+    cells: CsvCells,
+    on_terminal: bool,
+) -> Vec<ExportColumn> {
     let mut named = columns.to_vec();
     if on_terminal {
         for column in &mut named {
-            (column.counter, column.instance) = (output::name(&column.counter), output::name(&column.instance));
+            (column.counter, column.instance) =
+                (output::escape_name(&column.counter), output::escape_name(&column.instance));
         }
     }
     if format == ExportFormat::CsvLong {
         for column in &mut named {
-            column.counter = cells.word(&column.counter).into_owned();
-            column.instance = cells.word(&column.instance).into_owned();
+            column.counter = cells.csv_cell(&column.counter).into_owned();
+            column.instance = cells.csv_cell(&column.instance).into_owned();
         }
     }
     named
 }
 
 /// Writes the columns under the names in `named`, one for each of them.
-fn write(
+fn write_columns(
     logs: &Logs,
     columns: &[ExportColumn],
     named: &[ExportColumn],
@@ -164,9 +177,9 @@ fn write(
     format: ExportFormat,
     out: CountingWriter,
 ) -> Result<ExportTally, Failure> {
-    let mut sink = create_sink(format, named.to_vec(), ticks, out).map_err(failure)?;
-    let bar = bar(ticks * sink.pass_count() as u64);
-    let only_processes = columns.iter().all(|column| processes::is_counter(&column.counter));
+    let mut sink = create_sink(format, named.to_vec(), ticks, out).map_err(export_failure)?;
+    let bar = tick_bar(ticks * sink.pass_count() as u64);
+    let only_processes = columns.iter().all(|column| process_series::is_process_counter(&column.counter));
     for pass in 0..sink.pass_count() {
         let wanted: Vec<&ExportColumn> =
             sink.wanted_columns(pass).into_iter().filter_map(|index| columns.get(index)).collect();
@@ -175,25 +188,26 @@ fn write(
         logs.read(|piece| {
             if let LogPiece::Frame(frame) = piece {
                 if known.as_ref().is_none_or(|(schema, _)| !Arc::ptr_eq(schema, frame.schema())) {
-                    known = Some((Arc::clone(frame.schema()), columns::resolve(&wanted, frame.schema())));
+                    known =
+                        Some((Arc::clone(frame.schema()), export_columns::resolve_sources(&wanted, frame.schema())));
                 }
                 let sources = known.as_ref().map(|(_, sources)| sources.as_slice()).unwrap_or_default();
                 bar.inc(frame.ticks().len() as u64);
                 if only_processes && sources.iter().all(Option::is_none) {
                     return Ok(());
                 }
-                put(sink.as_mut(), frame, sources, &mut room)?;
+                write_frame(sink.as_mut(), frame, sources, &mut room)?;
             }
             Ok(())
         })?;
-        sink.end_pass().map_err(failure)?;
+        sink.end_pass().map_err(export_failure)?;
     }
     bar.finish_and_clear();
-    sink.finish().map_err(failure)
+    sink.finish().map_err(export_failure)
 }
 
 /// Passes the wanted values of a frame to the sink.
-fn put(
+fn write_frame(
     sink: &mut dyn ExportSink,
     frame: &Frame,
     sources: &[Option<ColumnSource>],
@@ -201,12 +215,12 @@ fn put(
 ) -> Result<(), Failure> {
     let mut values = Vec::with_capacity(sources.len());
     for (source, room) in sources.iter().zip(room) {
-        values.push(source.as_ref().map(|source| source.values(frame, room)));
+        values.push(source.as_ref().map(|source| source.read_values(frame, room)));
     }
-    sink.write(&ExportBatch { ticks: frame.ticks(), values: &values }).map_err(failure)
+    sink.write(&ExportBatch { ticks: frame.ticks(), values: &values }).map_err(export_failure)
 }
 
-fn failure(error: ExportError) -> Failure {
+fn export_failure(error: ExportError) -> Failure {
     match error.io_error().map(io::Error::kind) {
         Some(ErrorKind::BrokenPipe) => Failure::ClosedPipe,
         _ => error.into(),
@@ -214,7 +228,7 @@ fn failure(error: ExportError) -> Failure {
 }
 
 /// Progress bar of the ticks written, on a terminal.
-fn bar(ticks: u64) -> ProgressBar {
+fn tick_bar(ticks: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(ticks), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("exporting {wide_bar} {pos}/{len} ticks") {
         bar.set_style(style);

@@ -14,15 +14,15 @@ use diskwright_report::TextTable;
 use serde_json::{Value, json};
 
 use super::log::LogWindow;
-use super::store::{self, StoreArguments};
+use super::metric_store::{self, StoreArguments};
 use super::why::JudgingArguments;
-use super::{Failure, live, output, when};
+use super::{Failure, output, pacer, time_argument};
 
 /// Default window.
-pub const USUAL_WINDOW: Duration = Duration::from_secs(24 * 3600);
+pub const DEFAULT_WINDOW: Duration = Duration::from_secs(24 * 3600);
 
 /// Chunks of machines in flight: one is judged while the store works on another.
-const WORKERS: usize = 2;
+const MAX_CHUNKS_IN_FLIGHT: usize = 2;
 
 /// One machine's place in the ranking.
 struct FleetRank {
@@ -36,7 +36,7 @@ struct FleetRank {
 impl FleetRank {
     /// Sort key: whether a bottleneck was found, the weight of its evidence, and the length of the longest conspicuous
     /// stretch without a verdict.
-    fn badness(&self) -> (bool, f64, f64) {
+    fn severity_key(&self) -> (bool, f64, f64) {
         let Ok(verdict) = &self.verdict else { return (false, -1.0, 0.0) };
         let held = verdict.bottleneck.blames();
         let score = verdict.ranking.iter().find(|r| r.bottleneck == verdict.bottleneck).map_or(0.0, |r| r.score);
@@ -52,19 +52,19 @@ pub fn run(
     as_json: bool,
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    window.without_log()?;
-    let packs = judging.packs(false)?;
-    let store = asking.store()?;
-    let wanted = asking.wanted(window, USUAL_WINDOW)?;
-    let fleet = Fleet::discover_hosts(&store, wanted, &counters(&packs))?;
-    let places = places(&store, &fleet, judging, &packs)?;
-    store::tell_warnings(&store);
-    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), spent: store.request_statistics() };
+    window.refuse_log_options()?;
+    let packs = judging.load_packs(false)?;
+    let store = asking.open_store()?;
+    let wanted = asking.host_query(window, DEFAULT_WINDOW)?;
+    let fleet = Fleet::discover_hosts(&store, wanted, &counters_of_packs(&packs))?;
+    let places = rank_members(&store, &fleet, judging, &packs)?;
+    metric_store::report_warnings(&store);
+    let took = FleetCost { seconds: started.elapsed().as_secs_f64(), query_cost: store.request_statistics() };
     if as_json {
-        return output::json(&document(&places, &store, &fleet, &took));
+        return output::print_json(&ranking_document(&places, &store, &fleet, &took));
     }
-    output::text(&table(&places).render(&output::wide_style()))?;
-    output::warn(summary(&places, &fleet, &took));
+    output::print_text(&ranking_table(&places).render(&output::wide_table_style()))?;
+    output::print_warning(summary_line(&places, &fleet, &took));
     Ok(())
 }
 
@@ -72,22 +72,22 @@ pub fn run(
 pub type RankedHost = (String, Result<Verdict, String>);
 
 /// Judges the machines of a store, worst first.
-pub fn ranked(
+pub fn rank_hosts(
     asking: &StoreArguments,
     window: &LogWindow,
     judging: &JudgingArguments,
 ) -> Result<Vec<RankedHost>, Failure> {
-    window.of_store()?;
-    let packs = judging.packs(false)?;
-    let store = asking.store()?;
-    let fleet = Fleet::discover_hosts(&store, asking.wanted(window, USUAL_WINDOW)?, &counters(&packs))?;
-    let places = places(&store, &fleet, judging, &packs)?;
-    store::tell_warnings(&store);
+    window.refuse_reading_options()?;
+    let packs = judging.load_packs(false)?;
+    let store = asking.open_store()?;
+    let fleet = Fleet::discover_hosts(&store, asking.host_query(window, DEFAULT_WINDOW)?, &counters_of_packs(&packs))?;
+    let places = rank_members(&store, &fleet, judging, &packs)?;
+    metric_store::report_warnings(&store);
     Ok(places.into_iter().map(|place| (place.host, place.verdict)).collect())
 }
 
 /// Judges all machines, worst first; those that cannot be judged have the reason.
-fn places(
+fn rank_members(
     store: &MetricStore,
     fleet: &Fleet,
     judging: &JudgingArguments,
@@ -101,7 +101,7 @@ fn places(
     });
     places.extend(others);
     places.sort_by(|a, b| {
-        let (a_bad, b_bad) = (a.badness(), b.badness());
+        let (a_bad, b_bad) = (a.severity_key(), b.severity_key());
         let by_badness = b_bad.partial_cmp(&a_bad).unwrap_or(std::cmp::Ordering::Equal);
         by_badness.then_with(|| a.host.cmp(&b.host))
     });
@@ -109,11 +109,11 @@ fn places(
 }
 
 /// Stored counters that the packs' rules need.
-fn counters(packs: &[Pack]) -> BTreeSet<String> {
+fn counters_of_packs(packs: &[Pack]) -> BTreeSet<String> {
     let mut named: Vec<String> = Vec::new();
     for pack in packs {
         for rule in &pack.rules {
-            strings(&json!(rule), &mut |text| {
+            visit_strings(&json!(rule), &mut |text| {
                 named.push(text.to_owned());
                 named.push(format!("{}.{text}", rule.object));
             });
@@ -132,11 +132,11 @@ fn counters(packs: &[Pack]) -> BTreeSet<String> {
 }
 
 /// Visits every string of a document.
-fn strings(value: &Value, each: &mut impl FnMut(&str)) {
+fn visit_strings(value: &Value, each: &mut impl FnMut(&str)) {
     match value {
         Value::String(text) => each(text),
-        Value::Array(list) => list.iter().for_each(|v| strings(v, each)),
-        Value::Object(fields) => fields.values().for_each(|v| strings(v, each)),
+        Value::Array(list) => list.iter().for_each(|v| visit_strings(v, each)),
+        Value::Object(fields) => fields.values().for_each(|v| visit_strings(v, each)),
         _ => {}
     }
 }
@@ -151,16 +151,16 @@ fn judge_all(
     let next = AtomicUsize::new(0);
     let places = Mutex::new(Vec::new());
     let failed: Mutex<Option<RemoteError>> = Mutex::new(None);
-    let bar = live::progress(None, format_count(fleet.hosts.len() as u64, "machine", "machines"));
+    let bar = pacer::watch_progress_bar(None, format_count(fleet.hosts.len() as u64, "machine", "machines"));
     let poisoned = || Failure::Failed("a worker panicked".into());
     std::thread::scope(|scope| {
-        for _ in 0..WORKERS {
+        for _ in 0..MAX_CHUNKS_IN_FLIGHT {
             scope.spawn(|| {
                 while let Some(hosts) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
                     match fleet.fetch_members(store, hosts) {
                         Ok(members) => {
                             let judged: Vec<FleetRank> =
-                                members.into_iter().map(|m| judge(m, judging, packs)).collect();
+                                members.into_iter().map(|m| judge_member(m, judging, packs)).collect();
                             if let Ok(mut places) = places.lock() {
                                 places.extend(judged);
                                 bar.set_message(format!("{} of {} machines", places.len(), fleet.hosts.len()));
@@ -185,12 +185,12 @@ fn judge_all(
     }
 }
 
-fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
+fn judge_member(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> FleetRank {
     let left_out = member.samples.as_ref().map_or(0, |samples| samples.invalid_values);
     let judged = member.samples.and_then(|samples| {
         let ticks = samples.frame.ticks();
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
-        let mut judge = judging.judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
+        let mut judge = judging.new_judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
         judge.add_note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
         let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
         judge.add_note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
@@ -204,14 +204,14 @@ fn judge(member: FleetMember, judging: &JudgingArguments, packs: &[Pack]) -> Fle
 struct FleetCost {
     seconds: f64,
     /// Number of queries, their total seconds, and bytes.
-    spent: (u64, f64, u64),
+    query_cost: (u64, f64, u64),
 }
 
-fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
+fn summary_line(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     let count = |of: fn(&FleetRank) -> bool| places.iter().filter(|p| of(p)).count();
-    let held = count(|p| p.badness().0);
+    let held = count(|p| p.severity_key().0);
     let unjudged = count(|p| p.verdict.is_err());
-    let (queries, seconds, bytes) = took.spent;
+    let (queries, seconds, bytes) = took.query_cost;
     let left_out = match places.iter().map(|p| p.left_out).sum::<u64>() {
         0 => String::new(),
         values => format!("; {} left out", format_count(values, "impossible value was", "impossible values were")),
@@ -227,7 +227,7 @@ fn summary(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String {
     )
 }
 
-fn table(places: &[FleetRank]) -> TextTable {
+fn ranking_table(places: &[FleetRank]) -> TextTable {
     let mut table = TextTable::new()
         .with_text_column("host")
         .with_text_column("bottleneck")
@@ -239,7 +239,7 @@ fn table(places: &[FleetRank]) -> TextTable {
         match &place.verdict {
             Err(because) => table.add_row([place.host.as_str(), "not judged", "", "", because, ""]),
             Ok(verdict) => {
-                let (finding, share) = leading(verdict);
+                let (finding, share) = leading_evidence(verdict);
                 let confidence = format!("{:.0} %", verdict.confidence * 100.0);
                 let cells = [&place.host, verdict.bottleneck.name(), &verdict.instance, &confidence, &finding, &share];
                 table.add_row(cells);
@@ -250,7 +250,7 @@ fn table(places: &[FleetRank]) -> TextTable {
 }
 
 /// Returns the strongest finding of the verdict, or the longest stretch beside it.
-fn leading(verdict: &Verdict) -> (String, String) {
+fn leading_evidence(verdict: &Verdict) -> (String, String) {
     // less than a minute in a day is negligible
     let percent = |share: f64| format_value(share, "fraction");
     if verdict.bottleneck == Bottleneck::None {
@@ -274,19 +274,19 @@ fn leading(verdict: &Verdict) -> (String, String) {
     }
 }
 
-fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &FleetCost) -> Value {
+fn ranking_document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &FleetCost) -> Value {
     let hosts: Vec<Value> =
-        places.iter().filter_map(|p| Some(host(&p.host, p.verdict.as_ref().ok()?, p.badness().1))).collect();
+        places.iter().filter_map(|p| Some(host_json(&p.host, p.verdict.as_ref().ok()?, p.severity_key().1))).collect();
     let unjudged: Vec<Value> =
         places.iter().filter_map(|p| Some(json!({ "host": p.host, "because": p.verdict.as_ref().err()? }))).collect();
-    let (queries, seconds, bytes) = took.spent;
+    let (queries, seconds, bytes) = took.query_cost;
     json!({
         "schema": "diskwright.fleet/1",
         "store": store.shown_address(),
         "pack": places.iter().find_map(|p| Some(p.verdict.as_ref().ok()?.pack.clone())),
         "window": {
-            "from": when::rfc3339((fleet.grid.first_ms - fleet.grid.step_ms) * 1_000_000),
-            "to": when::rfc3339(fleet.grid.last_ms() * 1_000_000),
+            "from": time_argument::rfc3339((fleet.grid.first_ms - fleet.grid.step_ms) * 1_000_000),
+            "to": time_argument::rfc3339(fleet.grid.last_ms() * 1_000_000),
             "step_s": fleet.grid.step_ms as f64 / 1e3,
             "scrape_s": fleet.scrape_ms() as f64 / 1e3,
             "ticks": fleet.grid.count,
@@ -303,7 +303,7 @@ fn document(places: &[FleetRank], store: &MetricStore, fleet: &Fleet, took: &Fle
     })
 }
 
-fn host(name: &str, verdict: &Verdict, score: f64) -> Value {
+fn host_json(name: &str, verdict: &Verdict, score: f64) -> Value {
     let finding = verdict.findings.first().filter(|_| verdict.bottleneck.blames()).map(|f| {
         json!({
             "rule": f.rule,

@@ -13,16 +13,16 @@ use diskwright_logs::{CsvColumn, LogError, LogInput, LogOptions, PieceSink, Read
 use diskwright_traces::{from_inputs, open, ticks};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::imported::FileFingerprint;
-use super::temporary::Folder;
-use super::{Failure, first_given, output, show_trace};
+use super::file_fingerprint::FileFingerprint;
+use super::temporary::TemporaryFolder;
+use super::{Failure, first_given_option, output, show_trace};
 
 /// Facts that a log of another tool may lack.
 #[derive(Args, Clone, Default)]
 #[command(next_help_heading = "Logs of other tools")]
 pub struct ForeignOptions {
     /// UTC offset of the log's local time, if it names no zone: +02:00, +0200, -330 (minutes)
-    #[arg(long, allow_hyphen_values = true, value_parser = utc_offset, value_name = "OFFSET")]
+    #[arg(long, allow_hyphen_values = true, value_parser = parse_utc_offset, value_name = "OFFSET")]
     utc_offset: Option<i32>,
     /// The machine to read from a log of several machines
     #[arg(long, value_name = "NAME")]
@@ -37,7 +37,7 @@ pub struct ForeignOptions {
 
 impl ForeignOptions {
     /// Returns the options for a reader.
-    pub fn options(&self) -> LogOptions {
+    pub fn log_options(&self) -> LogOptions {
         LogOptions {
             utc_offset_s: self.utc_offset,
             host: self.host.clone(),
@@ -47,8 +47,8 @@ impl ForeignOptions {
     }
 
     /// Returns the first of these options that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        first_given(&[
+    pub fn first_given_option(&self) -> Option<&'static str> {
+        first_given_option(&[
             ("--utc-offset", self.utc_offset.is_some()),
             ("--host", self.host.is_some()),
             ("--interval", self.interval.is_some()),
@@ -64,7 +64,7 @@ impl ForeignOptions {
 
 /// Parses seconds of `+02:00`, `-3:30`, `+5`, `Z`, of `+0530` as `date +%z` prints it, or of a bare number of minutes
 /// from 15 on (`-330`).
-fn utc_offset(text: &str) -> Result<i32, String> {
+fn parse_utc_offset(text: &str) -> Result<i32, String> {
     let wrong = || format!("`{text}` is not a UTC offset; write +02:00 or -05:30 (east of Greenwich is +)");
     if matches!(text, "Z" | "z" | "0") {
         return Ok(0);
@@ -94,59 +94,59 @@ fn utc_offset(text: &str) -> Result<i32, String> {
 /// Destination of an imported log.
 pub struct ImportTarget<'a> {
     /// A Diskwright log, which is created or appended to.
-    pub to: &'a Path,
+    pub log_folder: &'a Path,
     /// Set to end the import between two pieces.
     pub stop: &'a AtomicBool,
     /// The temporary folder, if the log is one: it leaves a reserve on its filesystem.
-    pub temporary: Option<&'a Folder>,
+    pub temporary_folder: Option<&'a TemporaryFolder>,
     /// Fingerprints of the files that are read, if the log is to recognize them later.
     pub files: &'a [FileFingerprint],
 }
 
 /// Reads a foreign log into a Diskwright log. Everything read before an error is kept, and the error is counted among
 /// the skipped parts; the import fails only if nothing was read.
-pub fn import_input(
+pub fn import_log(
     file: &Path,
     input: LogInput,
     reading: &ForeignOptions,
     into: &ImportTarget<'_>,
 ) -> Result<ReadSummary, Failure> {
-    let mut store = ImportWriter::open(into.to)?;
+    let mut store = ImportWriter::open(into.log_folder)?;
     let mut no_room = None;
     let mut sink = |piece: LogPiece<'_>| {
-        if let Some(Err(because)) = into.temporary.map(Folder::check_room) {
+        if let Some(Err(because)) = into.temporary_folder.map(TemporaryFolder::check_free_space) {
             no_room = Some(because);
             return ControlFlow::Break(());
         }
-        if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.take(piece) }
+        if into.stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { store.write_piece(piece) }
     };
-    let read = read(file, input, reading, &mut sink);
+    let read = read_pieces(file, input, reading, &mut sink);
     if let Some(because) = no_room {
         return Err(Failure::Failed(format!("{}: {because}", file.display())));
     }
     if into.stop.load(Ordering::Relaxed) {
-        let (file, to) = (file.display(), into.to.display());
+        let (file, to) = (file.display(), into.log_folder.display());
         return Err(Failure::Failed(format!("{file}: interrupted; {to} contains the part that was read")));
     }
     if let Ok(ReadSummary { range: Some((_, last_ns)), .. }) = &read {
         for file in into.files {
-            let _ = store.take(LogPiece::Note(file.note(*last_ns)?));
+            let _ = store.write_piece(LogPiece::Note(file.to_import_note(*last_ns)?));
         }
     }
-    store.finish()?;
+    store.finish_log()?;
     read
 }
 
-/// Reads a foreign log, or a request trace as one, and passes on its pieces, with the errors of [`import_input`].
-pub fn read(
+/// Reads a foreign log, or a request trace as one, and passes on its pieces, with the errors of [`import_log`].
+pub fn read_pieces(
     file: &Path,
     mut input: LogInput,
     reading: &ForeignOptions,
     sink: &mut PieceSink<'_>,
 ) -> Result<ReadSummary, Failure> {
-    match salvage(&mut input, reading, sink) {
+    match read_with_progress(&mut input, reading, sink) {
         Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. })
-            if show_trace::could_be(&input.head()) =>
+            if show_trace::may_be_trace(&input.head()) =>
         {
             // a trace has one file per processor, in the same folder
             let is_file = file.is_file();
@@ -158,31 +158,35 @@ pub fn read(
 }
 
 /// Reads as much of a log as possible, with a progress bar.
-fn salvage(input: &mut LogInput, reading: &ForeignOptions, sink: &mut PieceSink<'_>) -> Result<ReadSummary, LogError> {
-    let bar = bar(input);
+fn read_with_progress(
+    input: &mut LogInput,
+    reading: &ForeignOptions,
+    sink: &mut PieceSink<'_>,
+) -> Result<ReadSummary, LogError> {
+    let bar = bytes_bar(input);
     let taken = input.consumed_bytes();
     let mut sink = |piece: LogPiece<'_>| {
         bar.set_position(taken.load(Ordering::Relaxed));
         sink(piece)
     };
-    let read = diskwright_logs::salvage(input, &reading.options(), &mut sink);
+    let read = diskwright_logs::salvage(input, &reading.log_options(), &mut sink);
     bar.finish_and_clear();
     read
 }
 
 /// Writes the pieces that `read` delivers into a Diskwright log in `to`.
-pub fn keep<E: std::error::Error>(
+pub fn write_log<E: std::error::Error>(
     to: &Path,
     read: impl FnOnce(&mut PieceSink<'_>) -> Result<ReadSummary, E>,
 ) -> Result<ReadSummary, Failure> {
     let mut store = ImportWriter::open(to)?;
-    let summary = read(&mut |piece: LogPiece<'_>| store.take(piece));
-    store.finish()?;
+    let summary = read(&mut |piece: LogPiece<'_>| store.write_piece(piece));
+    store.finish_log()?;
     Ok(summary?)
 }
 
 /// Opens a writer for a log that is created or appended to.
-pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
+pub fn open_writer(to: &Path) -> Result<LogWriter, Failure> {
     diskwright_guard::check_new(&to.join("log"))?;
     let mut options = WriterOptions::for_bulk_import();
     options.keep_each.push(Note::IMPORT.into());
@@ -192,16 +196,16 @@ pub fn writer(to: &Path) -> Result<LogWriter, Failure> {
 /// The writer of an import, and the error that stopped it.
 struct ImportWriter {
     writer: LogWriter,
-    failed: Option<StoreError>,
+    failure: Option<StoreError>,
 }
 
 impl ImportWriter {
     fn open(to: &Path) -> Result<ImportWriter, Failure> {
-        Ok(ImportWriter { writer: writer(to)?, failed: None })
+        Ok(ImportWriter { writer: open_writer(to)?, failure: None })
     }
 
-    fn take(&mut self, piece: LogPiece<'_>) -> ControlFlow<()> {
-        if self.failed.is_some() {
+    fn write_piece(&mut self, piece: LogPiece<'_>) -> ControlFlow<()> {
+        if self.failure.is_some() {
             return ControlFlow::Break(());
         }
         let done = match piece {
@@ -211,14 +215,14 @@ impl ImportWriter {
         match done {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => {
-                self.failed = Some(error);
+                self.failure = Some(error);
                 ControlFlow::Break(())
             }
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
-        match self.failed {
+    fn finish_log(self) -> Result<(), Failure> {
+        match self.failure {
             Some(error) => Err(error.into()),
             None => Ok(self.writer.close()?),
         }
@@ -226,7 +230,7 @@ impl ImportWriter {
 }
 
 /// Progress bar of the bytes read, on a terminal.
-fn bar(input: &LogInput) -> ProgressBar {
+fn bytes_bar(input: &LogInput) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(input.size_bytes(), ProgressDrawTarget::stderr());
     let form = "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}";
     if let (Some(_), Ok(style)) = (input.size_bytes(), ProgressStyle::with_template(form)) {
@@ -237,38 +241,38 @@ fn bar(input: &LogInput) -> ProgressBar {
 }
 
 /// Reports skipped parts of a log on standard error, in brief.
-pub fn tell_skipped(file: &Path, summary: &ReadSummary) {
-    const MOST: usize = 5;
-    for skipped in summary.skipped.iter().take(MOST) {
+pub fn report_skipped(file: &Path, summary: &ReadSummary) {
+    const MAX_REPORTED: usize = 5;
+    for skipped in summary.skipped.iter().take(MAX_REPORTED) {
         let times = if skipped.count > 1 { format!(" ({} times)", skipped.count) } else { String::new() };
-        output::warn(format_args!("{}: {}: {}{times}", file.display(), skipped.context, skipped.reason));
+        output::print_warning(format_args!("{}: {}: {}{times}", file.display(), skipped.context, skipped.reason));
     }
     if summary.series > 0 && summary.foreign == summary.series {
         let (file, series) = (file.display(), summary.series);
-        output::warn(format_args!(
+        output::print_warning(format_args!(
             "{file}: none of its {series} series is a counter of the catalogue, so no rule can be judged; `show` lists \
              them"
         ));
     }
-    if summary.skipped.len() > MOST {
-        let more = format_count(summary.skipped.len() - MOST, "more reason", "more reasons");
-        output::warn(format_args!("{}: {more}; `import --json` lists them", file.display()));
+    if summary.skipped.len() > MAX_REPORTED {
+        let more = format_count(summary.skipped.len() - MAX_REPORTED, "more reason", "more reasons");
+        output::print_warning(format_args!("{}: {more}; `import --json` lists them", file.display()));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::utc_offset;
+    use super::parse_utc_offset;
 
     #[test]
-    fn offsets_are_read_as_people_write_them() {
+    fn parses_utc_offsets() {
         let right = [("+02:00", 7200), ("-3:30", -12600), ("+5", 18000), ("Z", 0), ("-330", -19800), ("14:00", 50400)];
         let of_date = [("+0530", 19800), ("-0800", -28800), ("+0000", 0), ("+1400", 50400)];
         for (text, seconds) in right.into_iter().chain(of_date) {
-            assert_eq!(utc_offset(text), Ok(seconds), "{text}");
+            assert_eq!(parse_utc_offset(text), Ok(seconds), "{text}");
         }
         for wrong in ["", "+", "two", "+25:00", "1:60", "+-2", "99999", "+0175", "+1500"] {
-            assert!(utc_offset(wrong).is_err(), "{wrong}");
+            assert!(parse_utc_offset(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -10,7 +10,7 @@ use diskwright_planner::what_if::{WhatIf, predict_change};
 use serde_json::{Value, json};
 
 /// Ids of advice, each with the corresponding change.
-const CHANGES: [(&str, &str); 4] = [
+const PREDICTABLE_ADVICE: [(&str, &str); 4] = [
     ("disk.raid-level", "to raid10"),
     ("disk.more-spindles", "disks +2"),
     ("memory.swap-own-disk", "move swap to its own disk"),
@@ -22,21 +22,21 @@ pub struct PredictedGain {
     /// The id of the advice.
     pub advice: &'static str,
     /// The prediction.
-    pub found: WhatIf,
+    pub prediction: WhatIf,
 }
 
 /// True if a verdict has advice that can be predicted.
-pub fn is_asked(verdict: &Verdict) -> bool {
-    CHANGES.iter().any(|(id, _)| verdict.advice.iter().any(|advice| advice.id == *id))
+pub fn has_predictable_advice(verdict: &Verdict) -> bool {
+    PREDICTABLE_ADVICE.iter().any(|(id, _)| verdict.advice.iter().any(|advice| advice.id == *id))
 }
 
 /// Predicts gains, in the order of the advice.
-pub fn gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGain> {
-    let known = verdict.advice.iter().filter_map(|advice| CHANGES.iter().find(|(id, _)| advice.id == *id));
-    known.filter_map(|(advice, change)| gain(verdict, series, advice, change)).collect()
+pub fn predict_gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGain> {
+    let known = verdict.advice.iter().filter_map(|advice| PREDICTABLE_ADVICE.iter().find(|(id, _)| advice.id == *id));
+    known.filter_map(|(advice, change)| predict_gain(verdict, series, advice, change)).collect()
 }
 
-fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &str) -> Option<PredictedGain> {
+fn predict_gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &str) -> Option<PredictedGain> {
     let change = match (advice, series.swapped_out) {
         // as much as is swapped out today, in whole GB
         ("memory.add", Some(out)) if out > 0.0 => format!("memory +{}GB", (out / 1e9).ceil()),
@@ -50,20 +50,20 @@ fn gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &s
     let below = front.is_some_and(|front| front.leaves.iter().any(|leaf| leaf == name));
     let blamed = name.is_empty() || found.device == *name || below;
     let is_memory = advice.starts_with("memory.");
-    (found.trusted && (blamed || is_memory)).then_some(PredictedGain { advice, found })
+    (found.trusted && (blamed || is_memory)).then_some(PredictedGain { advice, prediction: found })
 }
 
 /// Adds `gain` to each remedy of a verdict: null if no model can predict it.
-pub fn add(document: &mut Value, gains: &[PredictedGain]) {
+pub fn add_gains(document: &mut Value, gains: &[PredictedGain]) {
     for advice in document["advice"].as_array_mut().into_iter().flatten() {
         let gain = gains.iter().find(|gain| advice["id"] == gain.advice);
-        advice["gain"] = gain.map_or(Value::Null, |gain| json!(gain.found));
+        advice["gain"] = gain.map_or(Value::Null, |gain| json!(gain.prediction));
     }
 }
 
 /// Describes a prediction in a sentence.
-pub fn words(gain: &PredictedGain) -> String {
-    let WhatIf { change, device, before, after, model_error, .. } = &gain.found;
+pub fn describe_gain(gain: &PredictedGain) -> String {
+    let WhatIf { change, device, before, after, model_error, .. } = &gain.prediction;
     format!(
         "{change}: at the highest loads, {device} would respond in {} instead of {} (the model's error for today's \
          response is {} %)",

@@ -12,15 +12,15 @@ use diskwright_logs::{ReadSummary, Skip, TimeBasis};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::arrays::Arrays;
 use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
+use super::file_fingerprint::{self, FileFingerprint};
 use super::foreign::{self, ForeignOptions};
-use super::imported::{self, FileFingerprint};
 use super::log::{LogWindow, Logs};
 use super::merge::{self, MergeMember};
-use super::store::{self, StoreArguments};
-use super::{Failure, output, temporary, when};
+use super::metric_store::{self, StoreArguments};
+use super::topology_options::TopologyOptions;
+use super::{Failure, output, temporary, time_argument};
 
 /// Arguments of `import`.
 #[derive(Args)]
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[arg(long, allow_hyphen_values = true, value_name = "TIME")]
     until: Option<String>,
     #[command(flatten)]
-    arrays: Arrays,
+    arrays: TopologyOptions,
     /// Import files again that the log already has
     #[arg(long)]
     again: bool,
@@ -55,28 +55,31 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (mut summaries, mut joined) = (Vec::new(), None);
     let store = PathBuf::from("the store");
-    if arguments.asking.is_asked()? {
-        LogWindow::reading(None, None, arguments.reading.clone(), arguments.arrays.clone()).without_log()?;
-        let window = LogWindow::between(arguments.from.clone(), arguments.until.clone()).called("--from", "--until");
-        let summary = store::fetch(&arguments.asking, &window, &arguments.to)?;
+    if arguments.asking.is_given()? {
+        LogWindow::for_reading(None, None, arguments.reading.clone(), arguments.arrays.clone()).refuse_log_options()?;
+        let window = LogWindow::for_store(arguments.from.clone(), arguments.until.clone())
+            .with_option_names("--from", "--until");
+        let summary = metric_store::fetch_log(&arguments.asking, &window, &arguments.to)?;
         if !arguments.json {
-            output::text(&line(&store, &summary))?;
+            output::print_text(&summary_line(&store, &summary))?;
         }
         summaries.push((store, summary));
     }
-    let stop = stop()?;
-    let logs = bundle::expand(&arguments.file)?;
-    let held = held(&arguments.to);
+    let stop = install_stop_flag()?;
+    let logs = bundle::expand_paths(&arguments.file)?;
+    let held = tick_range(&arguments.to);
     // true if less is kept than there is, or facts about the machine are given
-    let is_changed = arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.described()?.is_empty();
+    let is_changed =
+        arguments.from.is_some() || arguments.until.is_some() || !arguments.arrays.describe_machine()?.is_empty();
     match logs.as_slice() {
         [] => {}
         [log] if !is_changed && (held.is_none() || log.is_pages()) => {
-            let known = known(arguments, log)?;
-            let into = foreign::ImportTarget { to: &arguments.to, stop: &stop, temporary: None, files: &known };
+            let known = fingerprint_new_files(arguments, log)?;
+            let into =
+                foreign::ImportTarget { log_folder: &arguments.to, stop: &stop, temporary_folder: None, files: &known };
             let name = PathBuf::from(&log.name);
-            let summary = foreign::import_input(&name, log.open()?, &arguments.reading, &into)?;
-            report(arguments, &name, &summary)?;
+            let summary = foreign::import_log(&name, log.open()?, &arguments.reading, &into)?;
+            report_import(arguments, &name, &summary)?;
             summaries.push((name, summary));
         }
         // the time basis must be known before they are written
@@ -86,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.json {
         return Ok(());
     }
-    output::json(&document(&summaries, joined))
+    output::print_json(&import_document(&summaries, joined))
 }
 
 /// Imports logs of one machine and joins those that overlap in time; each is read separately first. `changed` is true
@@ -99,32 +102,32 @@ fn import_several(
     summaries: &mut Vec<(PathBuf, ReadSummary)>,
 ) -> Result<u64, Failure> {
     // a file that the log already has ends the import, also one of a bundle
-    logs.iter().try_for_each(|log| known(arguments, log).map(drop))?;
+    logs.iter().try_for_each(|log| fingerprint_new_files(arguments, log).map(drop))?;
     let is_stopped = || stop.load(Ordering::Relaxed);
-    let read = merge::read_each(logs, &arguments.reading, is_stopped, |log, options| {
-        read_apart(arguments, log, stop, options)
+    let read = merge::read_each_log(logs, &arguments.reading, is_stopped, |log, options| {
+        read_into_temporary(arguments, log, stop, options)
     })?;
     let (mut members, mut folders) = (Vec::new(), Vec::new());
     let mut skips = BundleSkips::default();
     for (log, made, summary) in read {
         let name = PathBuf::from(&log.name);
         if !arguments.json {
-            skips.add(log, &summary);
-            output::text(&line(&name, &summary))?;
+            skips.add_summary(log, &summary);
+            output::print_text(&summary_line(&name, &summary))?;
         }
         if let Some(range) = summary.range {
-            let (name, path) = (log.name.clone(), made.log().to_owned());
-            let (times, format, bundled) = (summary.time_basis, summary.format, log.bundled);
-            members.push(MergeMember { name, path, range, times, format, bundled });
+            let (name, path) = (log.name.clone(), made.log_path().to_owned());
+            let (times, format, bundled) = (summary.time_basis, summary.format, log.is_bundled);
+            members.push(MergeMember { name, path, range_ns: range, time_basis: times, format, is_bundled: bundled });
         }
         folders.push(made);
         summaries.push((name, summary));
     }
-    skips.tell();
-    let mut left = merge::left_out(&members)?.into_iter();
+    skips.report_skips();
+    let mut left = merge::find_left_out(&members)?.into_iter();
     members.retain(|_| !left.next().unwrap_or(false));
-    members.sort_by_key(|member| member.range);
-    merge::same_host(&members)?;
+    members.sort_by_key(|member| member.range_ns);
+    merge::check_same_host(&members)?;
     if let Some(held) = held {
         members.iter().try_for_each(|member| refuse_other_clock(member, &arguments.to, held))?;
         members.iter().for_each(|member| warn_of_overlap(member, &arguments.to, held));
@@ -132,10 +135,10 @@ fn import_several(
     if changed {
         return keep_window(arguments, &members);
     }
-    let mut writer = foreign::writer(&arguments.to)?;
+    let mut writer = foreign::open_writer(&arguments.to)?;
     let before = writer.tick_count();
-    for group in merge::groups(members) {
-        merge::join(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
+    for group in merge::group_overlapping(members) {
+        merge::join_group(group, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None)?;
     }
     let ticks = writer.tick_count() - before;
     writer.close()?;
@@ -143,16 +146,17 @@ fn import_several(
 }
 
 /// Reads one log of another tool into a temporary folder.
-fn read_apart(
+fn read_into_temporary(
     arguments: &Arguments,
     log: &GivenLog,
     stop: &AtomicBool,
     reading: &ForeignOptions,
-) -> Result<(temporary::Folder, ReadSummary), Failure> {
-    let known = known(arguments, log)?;
-    let made = temporary::Folder::new()?;
-    let into = foreign::ImportTarget { to: made.log(), stop, temporary: Some(&made), files: &known };
-    let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
+) -> Result<(temporary::TemporaryFolder, ReadSummary), Failure> {
+    let known = fingerprint_new_files(arguments, log)?;
+    let made = temporary::TemporaryFolder::new()?;
+    let into =
+        foreign::ImportTarget { log_folder: made.log_path(), stop, temporary_folder: Some(&made), files: &known };
+    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &into)?;
     Ok((made, summary))
 }
 
@@ -160,9 +164,10 @@ fn read_apart(
 fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Failure> {
     let paths: Vec<PathBuf> = members.iter().map(|member| member.path.clone()).collect();
     let (from, until) = (arguments.from.clone(), arguments.until.clone());
-    let window = LogWindow::of_machine(from, until, arguments.arrays.clone()).called("--from", "--until");
+    let window =
+        LogWindow::for_described_machine(from, until, arguments.arrays.clone()).with_option_names("--from", "--until");
     let logs = Logs::open(&paths, &window)?;
-    let mut writer = foreign::writer(&arguments.to)?;
+    let mut writer = foreign::open_writer(&arguments.to)?;
     let before = writer.tick_count();
     logs.read(|piece| match piece {
         LogPiece::Frame(frame) => Ok(writer.push_frame(frame)?),
@@ -174,18 +179,19 @@ fn keep_window(arguments: &Arguments, members: &[MergeMember]) -> Result<u64, Fa
 }
 
 /// First and last tick of the log that is appended to.
-fn held(to: &Path) -> Option<(i64, i64)> {
+fn tick_range(to: &Path) -> Option<(i64, i64)> {
     LogReader::open(to).ok().filter(|_| to.is_dir() && is_log(to))?.time_range().ok()?
 }
 
 /// Refuses to append a log without dates to one with dates, and vice versa.
 fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Result<(), Failure> {
     let is_dated = |times: TimeBasis| times < TimeBasis::NoDate;
-    if is_dated(member.times) == is_dated(TimeBasis::default().with_end(held.1)) {
+    if is_dated(member.time_basis) == is_dated(TimeBasis::default().with_end(held.1)) {
         return Ok(());
     }
     let (name, to) = (&member.name, to.display());
-    let (without, with) = if is_dated(member.times) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
+    let (without, with) =
+        if is_dated(member.time_basis) { (to.to_string(), name) } else { (name.clone(), &to.to_string()) };
     let because =
         format!("the times of {without} have no date, but those of {with} have one; import them into two folders");
     Err(Failure::Failed(because))
@@ -193,32 +199,33 @@ fn refuse_other_clock(member: &MergeMember, to: &Path, held: (i64, i64)) -> Resu
 
 /// Warns that ticks which overlap the existing log are not joined with it.
 fn warn_of_overlap(member: &MergeMember, to: &Path, held: (i64, i64)) {
-    if member.range.0 >= held.1 || member.range.1 <= held.0 {
+    if member.range_ns.0 >= held.1 || member.range_ns.1 <= held.0 {
         return;
     }
-    let (from, until, to, name) = (when::rfc3339(held.0), when::rfc3339(held.1), to.display(), &member.name);
-    output::warn(format_args!(
+    let (from, until, to, name) =
+        (time_argument::rfc3339(held.0), time_argument::rfc3339(held.1), to.display(), &member.name);
+    output::print_warning(format_args!(
         "{to} already covers {from} to {until}, and {name} overlaps with it, so shared ticks are judged twice; \
          import all files of that time together into a new folder"
     ));
 }
 
 /// Reports what was read from a file, unless JSON was requested.
-fn report(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(), Failure> {
+fn report_import(arguments: &Arguments, file: &Path, summary: &ReadSummary) -> Result<(), Failure> {
     if arguments.json {
         return Ok(());
     }
-    foreign::tell_skipped(file, summary);
-    output::text(&line(file, summary))
+    foreign::report_skipped(file, summary);
+    output::print_text(&summary_line(file, summary))
 }
 
 /// Returns the fingerprints of the files; refuses those that the log already has.
-fn known(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
+fn fingerprint_new_files(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, Failure> {
     let mut known = Vec::new();
-    for (path, name) in log.files() {
-        let Some(now) = FileFingerprint::of(&path, name) else { continue };
+    for (path, name) in log.input_files() {
+        let Some(now) = FileFingerprint::from_file(&path, name) else { continue };
         if !arguments.again {
-            imported::refuse_again(&arguments.to, &path, &now)?;
+            file_fingerprint::refuse_repeated_import(&arguments.to, &path, &now)?;
         }
         known.push(now);
     }
@@ -226,7 +233,7 @@ fn known(arguments: &Arguments, log: &GivenLog) -> Result<Vec<FileFingerprint>, 
 }
 
 /// Returns a flag set by the first signal, so that a half-made log is removed; the second signal kills.
-fn stop() -> Result<Arc<AtomicBool>, Failure> {
+fn install_stop_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop))?;
@@ -235,12 +242,12 @@ fn stop() -> Result<Arc<AtomicBool>, Failure> {
     Ok(stop)
 }
 
-fn line(file: &Path, summary: &ReadSummary) -> String {
+fn summary_line(file: &Path, summary: &ReadSummary) -> String {
     let ReadSummary { format, series, foreign, ticks, values, gaps, .. } = summary;
     let (from, to) = summary.range.unwrap_or_default();
-    let span = format!("{} to {}", when::rfc3339(from), when::rfc3339(to));
+    let span = format!("{} to {}", time_argument::rfc3339(from), time_argument::rfc3339(to));
     let known = if *foreign == 0 { String::new() } else { format!(" ({foreign} of counters not in the catalogue)") };
-    let file = output::name(file.display());
+    let file = output::escape_name(file.display());
     let [ticks, values, gaps] = [
         format_count(*ticks, "tick", "ticks"),
         format_count(*values, "value", "values"),
@@ -250,12 +257,12 @@ fn line(file: &Path, summary: &ReadSummary) -> String {
 }
 
 /// Answer for all files; `files` describes each. `joined`: ticks that were written by joining logs.
-fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
+fn import_document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value {
     let sum = |of: fn(&ReadSummary) -> u64| summaries.iter().map(|(_, s)| of(s)).sum::<u64>();
     let mut formats: Vec<&str> = summaries.iter().map(|(_, s)| s.format).collect();
     formats.dedup();
     let ranges = || summaries.iter().filter_map(|(_, s)| s.range);
-    let skipped: Vec<Value> = summaries.iter().flat_map(|(file, s)| skipped(file, s)).collect();
+    let skipped: Vec<Value> = summaries.iter().flat_map(|(file, s)| skipped_json(file, s)).collect();
     let file = |(file, summary): &(PathBuf, ReadSummary)| {
         let ReadSummary { format, host, ticks, .. } = summary;
         json!({ "file": file, "format": format, "host": host, "ticks": ticks })
@@ -270,13 +277,13 @@ fn document(summaries: &[(PathBuf, ReadSummary)], joined: Option<u64>) -> Value 
         "values": sum(|s| s.values),
         "gaps": sum(|s| s.gaps),
         "skipped": skipped,
-        "from": ranges().map(|r| r.0).min().map(when::rfc3339),
-        "to": ranges().map(|r| r.1).max().map(when::rfc3339),
+        "from": ranges().map(|r| r.0).min().map(time_argument::rfc3339),
+        "to": ranges().map(|r| r.1).max().map(time_argument::rfc3339),
         "files": files,
     })
 }
 
-fn skipped(file: &Path, summary: &ReadSummary) -> Vec<Value> {
+fn skipped_json(file: &Path, summary: &ReadSummary) -> Vec<Value> {
     let one = |skipped: &Skip| {
         let place = format!("{}: {}", file.display(), skipped.context);
         json!({ "where": place, "because": skipped.reason, "times": skipped.count })

@@ -12,15 +12,15 @@ use diskwright_report::{Align, Style, TextTable};
 use serde_json::{Value, json};
 
 use super::Failure;
+use super::counter_selection::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
-use super::select::{lacking_instance, matches, no_instance};
-use super::trace::heat;
+use super::trace::heat_map;
 use diskwright_base::units;
 
 /// Maximum number of columns of a heat map.
-const COLUMNS: i64 = 240;
+const MAX_HEAT_COLUMNS: i64 = 240;
 /// Percentiles that are reported.
-const SHARES: [(&str, f64); 4] = [("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99), ("p99_9_s", 0.999)];
+const REPORTED_PERCENTILES: [(&str, f64); 4] = [("p50_s", 0.5), ("p90_s", 0.9), ("p99_s", 0.99), ("p99_9_s", 0.999)];
 
 /// The requests of one operation on one device.
 pub struct RecordedLatency {
@@ -40,23 +40,23 @@ pub struct LatencyWindow {
 impl LatencyWindow {
     /// Reads all distributions; `logs` must deliver steps.
     pub fn read(logs: &Logs, instances: &[String]) -> Result<LatencyWindow, Failure> {
-        let mut window = LatencyWindow { range: logs.range, groups: BTreeMap::new(), devices: BTreeSet::new() };
+        let mut window = LatencyWindow { range: logs.range_ns, groups: BTreeMap::new(), devices: BTreeSet::new() };
         logs.read(|piece| {
             if let LogPiece::Frame(frame) = piece
                 && frame.schema().series.iter().any(|series| parse_step_series(series).is_some())
             {
-                window.frame(frame, instances);
+                window.add_frame(frame, instances);
             }
             Ok(())
         })?;
         Ok(window)
     }
 
-    fn frame(&mut self, frame: &Frame, instances: &[String]) {
-        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| matches(p, device));
+    fn add_frame(&mut self, frame: &Frame, instances: &[String]) {
+        let wanted = |device: &str| instances.is_empty() || instances.iter().any(|p| matches_pattern(p, device));
         let (from, to) = self.range;
         // one column per second, or wider ones for a longer window
-        let column_ns = ((to - from) / COLUMNS).max(1_000_000_000) as u64;
+        let column_ns = ((to - from) / MAX_HEAT_COLUMNS).max(1_000_000_000) as u64;
         for group in LatencyColumns::from_schema(frame.schema()).groups {
             if !self.devices.contains(&group.device) {
                 self.devices.insert(group.device.clone());
@@ -88,14 +88,14 @@ impl LatencyWindow {
     }
 
     /// Returns the failure if a given device was not traced and others were.
-    pub fn lacking(&self, typed: &[String]) -> Option<Failure> {
-        let is_typed = |device: &&str| typed.iter().any(|pattern| matches(pattern, device));
+    pub fn missing_device_failure(&self, typed: &[String]) -> Option<Failure> {
+        let is_typed = |device: &&str| typed.iter().any(|pattern| matches_pattern(pattern, device));
         let (found, others): (BTreeSet<&str>, BTreeSet<&str>) =
             self.devices.iter().map(String::as_str).partition(is_typed);
         match () {
             () if typed.is_empty() => None,
-            () if found.is_empty() => no_instance(typed, &others),
-            () => lacking_instance(typed, &found, &others),
+            () if found.is_empty() => unknown_instance_failure(typed, &others),
+            () => missing_instance_failure(typed, &found, &others),
         }
     }
 
@@ -110,10 +110,10 @@ impl LatencyWindow {
     }
 
     /// Returns all distributions as JSON.
-    pub fn json(&self) -> Vec<Value> {
+    pub fn to_json_groups(&self) -> Vec<Value> {
         self.groups()
             .map(|(device, operation, recorded)| {
-                let mut object = figures(&recorded.all);
+                let mut object = histogram_figures(&recorded.all);
                 object["device"] = device.into();
                 object["operation"] = operation.name().into();
                 object["steps"] = recorded
@@ -128,7 +128,7 @@ impl LatencyWindow {
     }
 
     /// Draws a table and maps for people.
-    pub fn text(&self, style: &Style) -> String {
+    pub fn draw_text(&self, style: &Style) -> String {
         let mut table = TextTable::new()
             .with_text_column("device")
             .with_text_column("operation")
@@ -143,22 +143,22 @@ impl LatencyWindow {
             let time = |ns: Option<f64>| ns.map_or_else(|| "-".into(), |ns| units::format_value(ns / 1e9, "s"));
             let mut row = vec![style.clean_text(device), operation.title().to_owned(), all.count().to_string()];
             row.push(time(all.mean_ns()));
-            row.extend(SHARES.map(|(_, share)| time(all.percentile_ns(share))));
+            row.extend(REPORTED_PERCENTILES.map(|(_, share)| time(all.percentile_ns(share))));
             row.push(time(all.longest_ns().map(|ns| ns as f64)));
             table.add_row(row);
-            let map = heat::draw(&[&recorded.heat], 0, (to - from).max(1) as u64, style);
+            let map = heat_map::draw_heat_map(&[&recorded.heat], 0, (to - from).max(1) as u64, style);
             maps.push_str(&format!("\n{}, {} over time\n{map}", style.clean_text(device), operation.title()));
         }
         format!("{}{maps}", table.render(style))
     }
 
     /// Heat maps for a page.
-    pub fn charts(&self) -> Vec<HeatChart> {
+    pub fn heat_charts(&self) -> Vec<HeatChart> {
         let (from_ns, to_ns) = self.range;
         let chart = |(device, operation, recorded): (&str, LatencyOperation, &RecordedLatency)| {
             let width = (to_ns - from_ns).max(1) as u64;
-            let columns = (width.div_ceil(recorded.heat.column_ns) as usize).clamp(1, COLUMNS as usize);
-            let cells = heat::cells(&[&recorded.heat], 0, width, columns);
+            let columns = (width.div_ceil(recorded.heat.column_ns) as usize).clamp(1, MAX_HEAT_COLUMNS as usize);
+            let cells = heat_map::count_cells(&[&recorded.heat], 0, width, columns);
             let time = |share: f64| recorded.all.percentile_ns(share).map(|ns| ns / 1e9);
             HeatChart {
                 title: format!("{device}: {}", operation.title()),
@@ -168,7 +168,7 @@ impl LatencyWindow {
                 median_s: time(0.5),
                 p99_s: time(0.99),
                 longest_s: recorded.all.longest_ns().map(|ns| ns as f64 / 1e9),
-                labels: (0..cells[0].len()).map(heat::label).collect(),
+                labels: (0..cells[0].len()).map(heat_map::row_label).collect(),
                 columns: cells.iter().map(|column| column.to_vec()).collect(),
             }
         };
@@ -177,35 +177,35 @@ impl LatencyWindow {
 }
 
 /// Count, mean, percentiles and maximum; `null` if unknown.
-fn figures(all: &LatencyHistogram) -> Value {
+fn histogram_figures(all: &LatencyHistogram) -> Value {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns / 1e9);
     let mut object = json!({
         "requests": all.count(),
         "mean_s": seconds(all.mean_ns()),
         "longest_s": seconds(all.longest_ns().map(|ns| ns as f64)),
     });
-    for (name, share) in SHARES {
+    for (name, share) in REPORTED_PERCENTILES {
         object[name] = seconds(all.percentile_ns(share)).into();
     }
     object
 }
 
 /// Compares two windows, as JSON.
-pub fn compared(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
+pub fn compare_windows(before: &LatencyWindow, after: &LatencyWindow) -> Vec<Value> {
     let pairs = before.groups().filter_map(|(device, operation, first)| {
         let second = after.group(device, operation)?;
         Some(json!({
             "device": device,
             "operation": operation.name(),
-            "before": figures(&first.all),
-            "after": figures(&second.all),
+            "before": histogram_figures(&first.all),
+            "after": histogram_figures(&second.all),
         }))
     });
     pairs.collect()
 }
 
 /// Compares two windows in a table; empty if either has no distributions.
-pub fn compared_text(before: &LatencyWindow, after: &LatencyWindow, style: &Style) -> String {
+pub fn compare_as_text(before: &LatencyWindow, after: &LatencyWindow, style: &Style) -> String {
     let mut table = TextTable::new().with_text_column("latency of single requests");
     for title in ["requests", "50 %", "99 %", "longest", "then", "50 %", "99 %", "longest"] {
         table = table.with_column(title, Align::Right);

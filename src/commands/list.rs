@@ -48,43 +48,43 @@ enum Registry {
 }
 
 /// Diskwright's own format; the others register themselves in their crate.
-const OWN: (&str, &str, &str) =
+const OWN_FORMAT: (&str, &str, &str) =
     ("diskwright", "our own log", "A folder made by `record` or `import`, or one of its .dwlog files.");
 
 /// Supported compressions; files are unpacked while they are read, whatever their names.
-const PACKED: &[(&str, &str)] = &[
+const COMPRESSIONS: &[(&str, &str)] = &[
     ("gzip", "compression: gzip (.gz), several in a row as well"),
     ("bzip2", "compression: bzip2 (.bz2), several in a row as well"),
     ("xz", "compression: xz (.xz), with up to 256 MiB of memory"),
     ("zstd", "compression: Zstandard (.zst)"),
 ];
-const UNPACKED: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
+const COMPRESSION_NOTE: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
                         and to 500 times its size is refused.";
 
 /// Runs `list`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (name, entries, table) = match arguments.what {
-        Registry::Counters => counters(),
-        Registry::Rules => rules()?,
-        Registry::Packs => all_packs()?,
-        Registry::Sources => sources(),
-        Registry::Formats => formats(),
-        Registry::Suites => suites(),
-        Registry::Levels => levels(),
-        Registry::Drives => super::drives::listing(),
-        Registry::Experiments => super::experiments::listing()?,
-        Registry::Ceilings => super::ceilings::listing(),
-        Registry::Terms => terms(),
+        Registry::Counters => list_counters(),
+        Registry::Rules => list_rules()?,
+        Registry::Packs => list_packs()?,
+        Registry::Sources => list_sources(),
+        Registry::Formats => list_formats(),
+        Registry::Suites => list_suites(),
+        Registry::Levels => list_levels(),
+        Registry::Drives => super::drives::list_drives(),
+        Registry::Experiments => super::experiments::list_experiments()?,
+        Registry::Ceilings => super::ceilings::list_ceilings(),
+        Registry::Terms => list_terms(),
     };
     if arguments.json {
-        return output::json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));
+        return output::print_json(&json!({ "schema": "diskwright.list/1", "list": name, "entries": entries }));
     }
-    output::text(&table.render(&output::wide_style()))
+    output::print_text(&table.render(&output::wide_table_style()))
 }
 
 type Listing = (&'static str, Vec<Value>, TextTable);
 
-fn counters() -> Listing {
+fn list_counters() -> Listing {
     let all = Catalogue::builtin().counters();
     let mut table = TextTable::new()
         .with_text_column("counter")
@@ -100,7 +100,7 @@ fn counters() -> Listing {
     ("counters", all.iter().map(counter_json).collect(), table)
 }
 
-fn rules() -> Result<Listing, Failure> {
+fn list_rules() -> Result<Listing, Failure> {
     let mut table = TextTable::new()
         .with_text_column("pack")
         .with_text_column("rule")
@@ -119,7 +119,7 @@ fn rules() -> Result<Listing, Failure> {
     Ok(("rules", entries, table))
 }
 
-fn all_packs() -> Result<Listing, Failure> {
+fn list_packs() -> Result<Listing, Failure> {
     let all = packs::builtin_packs()?;
     let mut table = TextTable::new().with_text_column("pack").with_text_column("rules").with_text_column("title");
     for pack in &all {
@@ -128,7 +128,7 @@ fn all_packs() -> Result<Listing, Failure> {
     Ok(("packs", all.iter().map(pack_json).collect(), table))
 }
 
-fn sources() -> Listing {
+fn list_sources() -> Listing {
     let mut table = TextTable::new().with_text_column("source").with_text_column("files").with_text_column("brings");
     let mut entries = Vec::new();
     for source in SOURCES {
@@ -138,20 +138,20 @@ fn sources() -> Listing {
     ("sources", entries, table)
 }
 
-fn formats() -> Listing {
+fn list_formats() -> Listing {
     let mut table = TextTable::new().with_text_column("format").with_text_column("what it is").with_text_column("more");
     let mut entries = Vec::new();
     let foreign = diskwright_logs::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
     let traces = diskwright_traces::FORMATS.iter().map(|f| (f.id, f.title, f.explain));
-    let packed = PACKED.iter().map(|(id, title)| (*id, *title, UNPACKED));
-    for (id, title, explain) in std::iter::once(OWN).chain(foreign).chain(traces).chain(packed) {
+    let packed = COMPRESSIONS.iter().map(|(id, title)| (*id, *title, COMPRESSION_NOTE));
+    for (id, title, explain) in std::iter::once(OWN_FORMAT).chain(foreign).chain(traces).chain(packed) {
         table.add_row([id, title, explain]);
         entries.push(json!({ "id": id, "title": title, "explain": explain }));
     }
     ("formats", entries, table)
 }
 
-fn suites() -> Listing {
+fn list_suites() -> Listing {
     let mut table = TextTable::new()
         .with_text_column("suite")
         .with_text_column("takes")
@@ -166,13 +166,13 @@ fn suites() -> Listing {
         entries.push(suite_document);
     }
     // shown to people only: these take a folder, and their output is not a result of `probe`
-    for suite in super::probe::sorts::SORT_SUITES {
+    for suite in super::probe::sort_suites::SORT_SUITES {
         table.add_row([suite.id, "by --size", suite.title, suite.good]);
     }
     ("suites", entries, table)
 }
 
-fn terms() -> Listing {
+fn list_terms() -> Listing {
     let mut table = TextTable::new().with_text_column("term").with_text_column("what it is");
     for term in diskwright_base::glossary::builtin_terms() {
         table.add_row([term.names[0].clone(), term.title.clone()]);
@@ -180,7 +180,7 @@ fn terms() -> Listing {
     ("terms", diskwright_base::glossary::builtin_terms().iter().map(|t| json!(t)).collect(), table)
 }
 
-fn levels() -> Listing {
+fn list_levels() -> Listing {
     let mut table = TextTable::new()
         .with_text_column("level")
         .with_text_column("members")

@@ -12,7 +12,7 @@ const PROGRAM: &str = "diskwright";
 
 /// Arguments of `completions`.
 #[derive(Args)]
-pub struct Completions {
+pub struct CompletionArguments {
     /// The shell to print completions for
     #[arg(value_enum)]
     shell: Shell,
@@ -20,32 +20,32 @@ pub struct Completions {
 
 /// Arguments of `manual`.
 #[derive(Args)]
-pub struct Manual {
+pub struct ManualArguments {
     /// An existing folder, which gets a page for each command
     folder: PathBuf,
 }
 
 /// Prints the completions for a shell.
-pub fn completions(arguments: &Completions) -> Result<(), Failure> {
+pub fn print_completions(arguments: &CompletionArguments) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut CommandLine::command(), PROGRAM, &mut script);
-    output::data(&script)
+    output::print_data(&script)
 }
 
 /// Writes the manual pages into a folder.
-pub fn manual(arguments: &Manual) -> Result<(), Failure> {
+pub fn write_manual(arguments: &ManualArguments) -> Result<(), Failure> {
     let mut program = CommandLine::command();
     program.build();
-    pages(&program, PROGRAM, &arguments.folder)
+    write_manual_pages(&program, PROGRAM, &arguments.folder)
 }
 
 /// Writes the page of a command and of each of its subcommands: `diskwright-disk-serve.1`.
-fn pages(command: &Command, name: &str, folder: &Path) -> Result<(), Failure> {
+fn write_manual_pages(command: &Command, name: &str, folder: &Path) -> Result<(), Failure> {
     let mut page = Vec::new();
     Man::new(command.clone()).manual("Diskwright").render(&mut page)?;
-    output_file::write(&folder.join(format!("{name}.1")), &page)?;
+    output_file::write_file(&folder.join(format!("{name}.1")), &page)?;
     let with_page = command.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
-    with_page.into_iter().try_for_each(|c| pages(c, &format!("{name}-{}", c.get_name()), folder))
+    with_page.into_iter().try_for_each(|c| write_manual_pages(c, &format!("{name}-{}", c.get_name()), folder))
 }
 
 #[cfg(test)]
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn each_command_has_a_page_and_no_hidden_one() {
         let folder = tempfile::tempdir().unwrap();
-        manual(&Manual { folder: folder.path().to_owned() }).unwrap();
+        write_manual(&ManualArguments { folder: folder.path().to_owned() }).unwrap();
         let page = |name: &str| std::fs::read_to_string(folder.path().join(format!("{name}.1")));
         let program = CommandLine::command();
         for command in program.get_subcommands() {
@@ -69,22 +69,22 @@ mod tests {
 
     /// Collects options of a command and its subcommands that take a value of this name: the words of the command, and
     /// the option.
-    fn taking(command: &clap::Command, words: &[String], value: &str, found: &mut Vec<(Vec<String>, String)>) {
+    fn options_taking(command: &clap::Command, words: &[String], value: &str, found: &mut Vec<(Vec<String>, String)>) {
         let takes =
             |arg: &&clap::Arg| arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == value));
         let options = command.get_arguments().filter(takes).filter_map(|arg| arg.get_long());
         found.extend(options.map(|option| (words.to_vec(), format!("--{option}"))));
         for below in command.get_subcommands() {
-            taking(below, &[words, &[below.get_name().to_owned()]].concat(), value, found);
+            options_taking(below, &[words, &[below.get_name().to_owned()]].concat(), value, found);
         }
     }
 
     #[test]
-    fn every_share_can_be_typed_in_per_cent() {
+    fn every_share_option_accepts_percent() {
         use clap::error::ErrorKind;
         for (value, texts) in [("SHARE", &["5%", "0.05"][..]), ("PERCENT", &["50%", "50"])] {
             let mut found = Vec::new();
-            taking(&CommandLine::command(), &[PROGRAM.to_owned()], value, &mut found);
+            options_taking(&CommandLine::command(), &[PROGRAM.to_owned()], value, &mut found);
             assert!(found.len() >= 2, "{found:?}");
             for (words, option) in found {
                 let parse = |text: &str| {

@@ -11,7 +11,7 @@ use diskwright_counters::live::{Clock, SystemClock};
 use super::{Failure, output};
 
 /// Time to wait for a stalled disk.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Arguments of `mark`.
 #[derive(Args)]
@@ -33,17 +33,17 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage("a bookmark needs a text".into()));
     }
     let note = Note::new(SystemClock.read_clocks().wall_ns, Note::BOOKMARK, text);
-    write(&arguments.dir, &note)?;
+    write_note(&arguments.dir, &note)?;
     if arguments.json {
-        let time = super::when::rfc3339(note.time_ns);
+        let time = super::time_argument::rfc3339(note.time_ns);
         let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": time, "text": note.text });
-        return output::json(&answer);
+        return output::print_json(&answer);
     }
     Ok(())
 }
 
 /// Writes in a separate thread, so that a disk that does not respond cannot block this one, which then reports it.
-pub fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
+pub fn write_note(dir: &Path, note: &Note) -> Result<(), Failure> {
     let (done, answer) = channel();
     let (own_dir, own_note) = (dir.to_owned(), note.clone());
     let writes = move || {
@@ -51,7 +51,7 @@ pub fn write(dir: &Path, note: &Note) -> Result<(), Failure> {
         let _ = done.send(diskwright_datastore::add_bookmark(&own_dir, &own_note));
     };
     std::thread::Builder::new().name("mark".into()).spawn(writes)?;
-    match answer.recv_timeout(PATIENCE) {
+    match answer.recv_timeout(WRITE_TIMEOUT) {
         Ok(written) => Ok(written?),
         Err(RecvTimeoutError::Disconnected) => Err(Failure::Failed(
             "the process that writes the bookmark ended \

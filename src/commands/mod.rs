@@ -5,14 +5,13 @@
 
 mod advise;
 mod alerts;
-mod arrays;
 mod baseline;
 mod bundle;
 mod calibrate;
 mod ceilings;
-mod columns;
 mod compare;
 mod compare_results;
+mod counter_selection;
 mod credentials;
 mod damage;
 mod disk;
@@ -20,41 +19,42 @@ mod drives;
 mod experiments;
 mod explain;
 mod export;
-mod feeding;
-mod find;
+mod export_columns;
+mod file_fingerprint;
 mod fleet;
 mod foreign;
 mod gains;
 mod help;
 mod import;
-mod imported;
 mod latency;
 mod list;
-mod live;
 mod log;
 mod manual;
 mod mark;
 mod merge;
+mod metric_feeds;
+mod metric_store;
+mod name_search;
 pub mod output;
 mod output_file;
+mod pacer;
 mod plan;
 mod priority;
 mod probe;
-mod processes;
+mod process_series;
 mod record;
 mod report;
-mod select;
 mod serve;
 mod show;
 mod show_trace;
 mod simulate;
-mod store;
-mod streamed;
+mod streamed_log;
 mod stress;
 mod temporary;
+mod time_argument;
+mod topology_options;
 mod trace;
 mod watch;
-mod when;
 mod why;
 mod workload;
 
@@ -122,10 +122,10 @@ pub enum CliCommand {
     /// List counters, rules, packs, sources, formats, suites, levels, drives, experiments, …
     List(list::Arguments),
     /// Print shell completions: bash, zsh, fish, elvish, powershell
-    Completions(manual::Completions),
+    Completions(manual::CompletionArguments),
     /// Write the manual pages into a folder
     #[command(hide = true)]
-    Manual(manual::Manual),
+    Manual(manual::ManualArguments),
 }
 
 /// Runs a command.
@@ -154,8 +154,8 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::Experiments(arguments) => experiments::run(&arguments),
         CliCommand::Explain(arguments) => explain::run(&arguments),
         CliCommand::List(arguments) => list::run(&arguments),
-        CliCommand::Completions(arguments) => manual::completions(&arguments),
-        CliCommand::Manual(arguments) => manual::manual(&arguments),
+        CliCommand::Completions(arguments) => manual::print_completions(&arguments),
+        CliCommand::Manual(arguments) => manual::write_manual(&arguments),
     }
 }
 
@@ -169,16 +169,16 @@ pub enum Failure {
     /// The reader of the output has gone (success).
     ClosedPipe,
     /// The failure was already reported, possibly by another process of this program; its exit code.
-    Told(u8),
+    AlreadyReported(u8),
 }
 
 /// Reports a failure and returns the exit code.
-pub fn ended(result: Result<(), Failure>) -> u8 {
+pub fn exit_code_of(result: Result<(), Failure>) -> u8 {
     match result {
         Ok(()) | Err(Failure::ClosedPipe) => 0,
-        Err(Failure::Told(code)) => code,
+        Err(Failure::AlreadyReported(code)) => code,
         Err(failure) => {
-            output::failed(&failure);
+            output::print_failure(&failure);
             failure.exit_code()
         }
     }
@@ -191,7 +191,7 @@ impl Failure {
             Failure::Usage(_) => 2,
             Failure::Failed(_) => 1,
             Failure::ClosedPipe => 0,
-            Failure::Told(code) => *code,
+            Failure::AlreadyReported(code) => *code,
         }
     }
 }
@@ -201,7 +201,7 @@ impl fmt::Display for Failure {
         match self {
             Failure::Usage(text) | Failure::Failed(text) => f.write_str(text),
             Failure::ClosedPipe => f.write_str("the output was closed"),
-            Failure::Told(code) => write!(f, "ended with {code}"),
+            Failure::AlreadyReported(code) => write!(f, "ended with {code}"),
         }
     }
 }
@@ -215,17 +215,17 @@ impl<E: std::error::Error> From<E> for Failure {
 }
 
 /// Returns the first option that was given; each comes with whether it was.
-fn first_given<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
+fn first_given_option<'a>(options: &[(&'a str, bool)]) -> Option<&'a str> {
     options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
 }
 
 /// Host name of this machine.
-fn own_name() -> String {
+fn local_host_name() -> String {
     std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
 }
 
 /// Path of a file in the user's `~/.config/diskwright`, if it exists.
-fn own_file(name: &str) -> Option<PathBuf> {
+fn find_user_config_file(name: &str) -> Option<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config"));
     let folder = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).or(home)?;
     Some(folder.join("diskwright").join(name)).filter(|path| path.is_file())

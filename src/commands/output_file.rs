@@ -22,7 +22,7 @@ pub fn is_any_stdout<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> bool {
 }
 
 /// Checks that a file may be written. Commands call this before minutes of work.
-pub fn check(path: &Path) -> Result<(), Failure> {
+pub fn check_writable(path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return Ok(());
     }
@@ -31,13 +31,13 @@ pub fn check(path: &Path) -> Result<(), Failure> {
 
 /// Checks several files, which must differ: of two equal ones only the last would survive, and standard output would
 /// get both.
-pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+pub fn check_all_writable<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     let mut known: Vec<&Path> = Vec::new();
     for path in paths {
-        check(path)?;
+        check_writable(path)?;
         let place = if is_stdout(path) { Path::new("-") } else { path.as_path() };
         if known.contains(&place) && place != Path::new("/dev/null") {
-            let name = output::name(path.display());
+            let name = output::escape_name(path.display());
             return Err(Failure::Usage(format!("two options write to {name}; name two files")));
         }
         known.push(place);
@@ -46,27 +46,32 @@ pub fn check_all<'a>(paths: impl IntoIterator<Item = &'a PathBuf>) -> Result<(),
 }
 
 /// Writes a complete file.
-pub fn write(path: &Path, contents: &[u8]) -> Result<(), Failure> {
-    stream(path, |mut out| out.write_all(contents).and_then(|()| out.flush()).map_err(|e| failure(path, e)))
+pub fn write_file(path: &Path, contents: &[u8]) -> Result<(), Failure> {
+    write_in_pieces(path, |mut out| {
+        out.write_all(contents).and_then(|()| out.flush()).map_err(|e| path_failure(path, e))
+    })
 }
 
 /// Writes a file in pieces. If `write` fails, the previous file stays.
-pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Result<T, Failure>) -> Result<T, Failure> {
-    check(path)?;
+pub fn write_in_pieces<T>(
+    path: &Path,
+    write: impl FnOnce(Box<dyn Write + Send>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    check_writable(path)?;
     if is_stdout(path) {
-        return write(output::stream());
+        return write(output::open_data_stream());
     }
-    let wrap = |e| failure(path, e);
+    let wrap = |e| path_failure(path, e);
     let before = fs::metadata(path).ok();
     if before.as_ref().is_some_and(|found| !found.is_file()) {
         // a pipe gets the bytes as they come
         return write(Box::new(File::options().write(true).open(path).map_err(wrap)?));
     }
-    let (made, _registered) = beside(path).map_err(wrap)?;
+    let (made, _registered) = create_sibling_file(path).map_err(wrap)?;
     let file = made.as_file().try_clone().map_err(wrap)?;
     let done = write(Box::new(file))?;
     if let Some(before) = before {
-        take_over(made.as_file(), &before).map_err(wrap)?;
+        copy_mode_and_owner(made.as_file(), &before).map_err(wrap)?;
     }
     made.as_file().sync_all().map_err(wrap)?;
     made.persist(path).map_err(|e| wrap(e.error))?;
@@ -75,7 +80,7 @@ pub fn stream<T>(path: &Path, write: impl FnOnce(Box<dyn Write + Send>) -> Resul
 
 /// Creates a file in the same folder, with the mode of any new file. It is removed with the command unless it replaces
 /// the target.
-fn beside(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
+fn create_sibling_file(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut registered = None;
     // registered before it exists: a signal may come at any time
@@ -90,7 +95,7 @@ fn beside(path: &Path) -> io::Result<(NamedTempFile, TemporaryPath)> {
 }
 
 /// Copies the mode of the previous file and, if possible, its owner.
-fn take_over(file: &File, before: &Metadata) -> io::Result<()> {
+fn copy_mode_and_owner(file: &File, before: &Metadata) -> io::Result<()> {
     let made = file.metadata()?;
     if (made.uid(), made.gid()) != (before.uid(), before.gid()) {
         // only root may change the owner
@@ -99,7 +104,7 @@ fn take_over(file: &File, before: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(before.mode() & 0o777))
 }
 
-fn failure(path: &Path, error: io::Error) -> Failure {
+fn path_failure(path: &Path, error: io::Error) -> Failure {
     match error.kind() {
         ErrorKind::BrokenPipe => Failure::ClosedPipe,
         _ => Failure::Failed(format!("{}: {error}", path.display())),
@@ -111,7 +116,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn names(folder: &Path) -> Vec<String> {
+    fn file_names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap().flatten();
         let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort_unstable();
@@ -122,27 +127,27 @@ mod tests {
     fn a_file_is_written_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page.html");
-        write(&path, b"first").unwrap();
+        write_file(&path, b"first").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
-        write(&path, b"second").unwrap();
+        write_file(&path, b"second").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"second");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
-        let failed = stream(&path, |mut out| {
+        let failed = write_in_pieces(&path, |mut out| {
             out.write_all(b"half").unwrap();
             Err::<(), _>(Failure::Failed("no".into()))
         });
         assert!(failed.is_err());
         assert_eq!(
-            (fs::read(&path).unwrap(), names(folder.path())),
+            (fs::read(&path).unwrap(), file_names(folder.path())),
             (b"second".to_vec(), vec!["page.html".to_owned()])
         );
     }
 
     #[test]
-    fn two_options_write_to_two_files() {
+    fn rejects_two_options_with_one_file() {
         let check = |paths: &[&str]| {
             let paths: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-            check_all(&paths).err().map(|failure| failure.exit_code())
+            check_all_writable(&paths).err().map(|failure| failure.exit_code())
         };
         assert_eq!([check(&[]), check(&["-", "a.svg"]), check(&["a.html", "a.svg"])], [None; 3]);
         for twice in [["-", "-"], ["-", "/dev/stdout"], ["a.svg", "a.svg"]] {
@@ -160,9 +165,9 @@ mod tests {
         for refused in
             [path("link"), path("dangling"), path(""), "/dev/new".into(), "/proc/new".into(), "/sys/x".into()]
         {
-            assert!(write(&refused, b"x").is_err(), "{}", refused.display());
+            assert!(write_file(&refused, b"x").is_err(), "{}", refused.display());
         }
-        assert_eq!((fs::read(path("precious")).unwrap(), names(folder.path()).len()), (b"precious".to_vec(), 3));
-        write(Path::new("/dev/null"), b"x").unwrap();
+        assert_eq!((fs::read(path("precious")).unwrap(), file_names(folder.path()).len()), (b"precious".to_vec(), 3));
+        write_file(Path::new("/dev/null"), b"x").unwrap();
     }
 }

@@ -12,7 +12,7 @@ use diskwright_report::{Chart, ChartBook, DisplayZone, curves, html};
 
 use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
-use super::{Failure, baseline, compare_results, output, output_file, select, why};
+use super::{Failure, baseline, compare_results, counter_selection, output, output_file, why};
 
 /// Arguments of `report`.
 #[derive(Args)]
@@ -34,34 +34,34 @@ pub struct Arguments {
 
 /// Runs `report`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    output_file::check(&arguments.output)?;
-    if arguments.log.iter().any(|path| compare_results::is(path)) {
+    output_file::check_writable(&arguments.output)?;
+    if arguments.log.iter().any(|path| compare_results::is_probe_result(path)) {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("windows are for logs; `report` draws results of `probe` whole".into()));
         }
-        arguments.window.without_log()?;
-        arguments.judging.only_of_logs()?;
-        return written(arguments, &results(arguments)?, None);
+        arguments.window.refuse_log_options()?;
+        arguments.judging.refuse_without_logs()?;
+        return write_page(arguments, &probe_results_page(arguments)?, None);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?;
-    let packs = arguments.judging.packs(false)?;
-    let mut verdicts = why::read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
+    let packs = arguments.judging.load_packs(false)?;
+    let mut verdicts = why::judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
     if let Some(first) = verdicts.first_mut() {
-        baseline::saved::add(first);
+        baseline::saved::add_to_verdict(first);
     }
-    let (page, logs) = page(logs, verdicts)?;
-    written(arguments, &page, Some(&logs))
+    let (page, logs) = log_page(logs, verdicts)?;
+    write_page(arguments, &page, Some(&logs))
 }
 
 /// Returns the page about logs with known verdicts.
-pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failure> {
+pub fn log_page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failure> {
     let logs = logs.with_processes(true)?;
-    let (schemas, notes) = select::look(&logs)?;
+    let (schemas, notes) = counter_selection::scan_schemas_and_notes(&logs)?;
     let traced = logs.has_latency();
     let first = verdicts.first().ok_or_else(|| Failure::Failed("no rule pack gave a verdict".into()))?;
-    let charts = charts(&logs, first, &schemas)?;
+    let charts = draw_charts(&logs, first, &schemas)?;
     let logs = logs.with_steps(traced);
-    let heat = if traced { LatencyWindow::read(&logs, &[])?.charts() } else { Vec::new() };
+    let heat = if traced { LatencyWindow::read(&logs, &[])?.heat_charts() } else { Vec::new() };
     let newest = notes.iter().rev().find(|n| n.kind == Note::TOPOLOGY);
     let topology: Option<Topology> = newest.map(|n| serde_json::from_str(&n.text)).transpose()?;
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
@@ -71,8 +71,9 @@ pub fn page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Failur
 }
 
 /// Returns the page on results of `probe`, or their charts.
-fn results(arguments: &Arguments) -> Result<String, Failure> {
-    let (documents, names) = (compare_results::read(&arguments.log)?, compare_results::names(&arguments.log));
+fn probe_results_page(arguments: &Arguments) -> Result<String, Failure> {
+    let (documents, names) =
+        (compare_results::read_results(&arguments.log)?, compare_results::short_names(&arguments.log));
     let named = names.iter().zip(&documents);
     let results: Vec<NamedResult<'_>> = named.map(|(name, document)| NamedResult { name, document }).collect();
     if arguments.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("svg")) {
@@ -84,9 +85,9 @@ fn results(arguments: &Arguments) -> Result<String, Failure> {
 }
 
 /// Writes the page, and reports it.
-fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(), Failure> {
+fn write_page(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(), Failure> {
     let place = arguments.output.display();
-    output_file::write(&arguments.output, page.as_bytes())?;
+    output_file::write_file(&arguments.output, page.as_bytes())?;
     if output_file::is_stdout(&arguments.output) {
         return Ok(());
     }
@@ -95,18 +96,18 @@ fn written(arguments: &Arguments, page: &str, logs: Option<&Logs>) -> Result<(),
             "schema": "diskwright.report/1",
             "file": place.to_string(),
             "bytes": page.len(),
-            "damage": logs.map(|logs| logs.losses().json()).unwrap_or_default(),
+            "damage": logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default(),
         });
-        return output::json(&answer);
+        return output::print_json(&answer);
     }
-    let place = output::name(&place);
-    output::text(&format!("wrote {place} ({} kB)\n", page.len().div_ceil(1000)))
+    let place = output::escape_name(&place);
+    output::print_text(&format!("wrote {place} ({} kB)\n", page.len().div_ceil(1000)))
 }
 
 /// Second pass: charts of the first verdict's findings and of the main counters.
-fn charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
+fn draw_charts(logs: &Logs, verdict: &Verdict, schemas: &[Arc<Schema>]) -> Result<Vec<Chart>, Failure> {
     let mut book =
-        ChartBook::new(verdict, schemas, logs.range.0, logs.range.1).from_beginning(logs.is_from_beginning());
+        ChartBook::new(verdict, schemas, logs.range_ns.0, logs.range_ns.1).from_beginning(logs.is_from_beginning());
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
             book.push(frame);

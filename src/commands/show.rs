@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
-use super::{Failure, damage, output, processes, select, show_trace, when};
+use super::{Failure, counter_selection, damage, output, process_series, show_trace, time_argument};
 
 /// Arguments of `show`.
 #[derive(Args)]
@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["counter", "form"])]
     latency: bool,
     #[command(flatten)]
-    cells: Cells,
+    cells: CsvCells,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -54,15 +54,15 @@ pub struct Arguments {
 
 /// Escaping of names in CSV cells.
 #[derive(Args, Clone, Copy)]
-pub struct Cells {
+pub struct CsvCells {
     /// For CSV: put an apostrophe before names that a spreadsheet would run as a formula (those that begin with = +
     /// - @)
     #[arg(long, value_name = "yes|no", default_value = "yes", default_missing_value = "yes", num_args = 0..=1,
-          require_equals = true, value_parser = yes_or_no)]
+          require_equals = true, value_parser = parse_yes_or_no)]
     spreadsheet_safe: bool,
 }
 
-fn yes_or_no(text: &str) -> Result<bool, String> {
+fn parse_yes_or_no(text: &str) -> Result<bool, String> {
     match text {
         "yes" => Ok(true),
         "no" => Ok(false),
@@ -70,15 +70,15 @@ fn yes_or_no(text: &str) -> Result<bool, String> {
     }
 }
 
-impl Cells {
+impl CsvCells {
     /// A CSV cell of text.
-    pub fn word<'a>(&self, word: &'a str) -> Cow<'a, str> {
+    pub fn csv_cell<'a>(&self, word: &'a str) -> Cow<'a, str> {
         if self.spreadsheet_safe { text::escape_formula(word) } else { Cow::Borrowed(word) }
     }
 
     /// Text for people: characters that a terminal would act on are replaced too.
-    pub fn shown(&self, word: &str) -> String {
-        self.word(&text::printable_line(word)).into_owned()
+    pub fn terminal_cell(&self, word: &str) -> String {
+        self.csv_cell(&text::printable_line(word)).into_owned()
     }
 }
 
@@ -93,42 +93,42 @@ enum ShowForm {
 }
 
 /// Maximum number of points of a series in JSON and as the source of a sparkline.
-const POINTS: usize = 120;
+const MAX_POINTS: usize = 120;
 /// Maximum number of points of all series together; with very many series, each has fewer …
-const CELLS: usize = 2 << 20;
+const MAX_CELLS: usize = 2 << 20;
 /// … but at least as many as a sparkline needs.
-const FEWEST: usize = 12;
+const MIN_POINTS: usize = 12;
 
 /// Runs `show`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.trace_format.is_some() || show_trace::is_one(&arguments.log) {
-        return trace(arguments);
+    if arguments.trace_format.is_some() || show_trace::is_request_trace(&arguments.log) {
+        return show_request_trace(arguments);
     }
-    let logs =
-        Logs::open(&arguments.log, &arguments.window)?.with_processes(processes::are_wanted(&arguments.counter))?;
+    let logs = Logs::open(&arguments.log, &arguments.window)?
+        .with_processes(process_series::are_processes_wanted(&arguments.counter))?;
     if arguments.latency {
-        return latencies(&logs.with_steps(true), arguments);
+        return show_latencies(&logs.with_steps(true), arguments);
     }
-    processes::tell_left_out(&logs);
-    let (schemas, mut bookmarks) = select::look(&logs)?;
+    process_series::report_left_out(&logs);
+    let (schemas, mut bookmarks) = counter_selection::scan_schemas_and_notes(&logs)?;
     bookmarks.retain(|n| n.kind == Note::BOOKMARK);
-    let wanted = if arguments.counter.is_empty() && select::is_foreign(&schemas) {
-        own_series(&schemas, &arguments.instance)?
+    let wanted = if arguments.counter.is_empty() && counter_selection::are_all_uncatalogued(&schemas) {
+        choose_uncatalogued_series(&schemas, &arguments.instance)?
     } else {
-        select::choose(&arguments.counter, &arguments.instance, &schemas)?
+        counter_selection::choose_series(&arguments.counter, &arguments.instance, &schemas)?
     };
     if arguments.form == ShowForm::Csv && !arguments.json {
-        csv(&logs, &wanted, arguments.cells)?;
+        print_csv(&logs, &wanted, arguments.cells)?;
         return if arguments.allow_damage { Ok(()) } else { logs.losses().require_none() };
     }
-    let style = output::style();
+    let style = output::stdout_style();
     let count = if arguments.form == ShowForm::Chart && !arguments.json {
         terminal_chart::bucket_count(&style)
     } else {
-        POINTS
+        MAX_POINTS
     };
-    let (from, to) = logs.range;
-    let mut sampler = Downsampler::new(from, to, count.min((CELLS / wanted.len().max(1)).max(FEWEST)), &wanted)
+    let (from, to) = logs.range_ns;
+    let mut sampler = Downsampler::new(from, to, count.min((MAX_CELLS / wanted.len().max(1)).max(MIN_POINTS)), &wanted)
         .from_beginning(logs.is_from_beginning());
     logs.read(|piece| {
         if let LogPiece::Frame(frame) = piece {
@@ -142,32 +142,32 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|((counter, instance), buckets)| (counter, ChartLine { instance, buckets }))
         .collect();
     if arguments.json {
-        return output::json(&document(&lines, &logs, &bookmarks));
+        return output::print_json(&counters_document(&lines, &logs, &bookmarks));
     }
-    let (lines, idle) = if arguments.counter.is_empty() { without_idle(lines) } else { (lines, 0) };
+    let (lines, idle) = if arguments.counter.is_empty() { drop_idle_devices(lines) } else { (lines, 0) };
     match arguments.form {
-        ShowForm::Chart => charts(lines, logs.range, &bookmarks),
-        _ => output::text(&table(&lines, logs.range)),
+        ShowForm::Chart => print_charts(lines, logs.range_ns, &bookmarks),
+        _ => output::print_text(&counters_table(&lines, logs.range_ns)),
     }?;
-    if let Some(trimmed) = logs.trimmed() {
+    if let Some(trimmed) = logs.trim_summary() {
         let segments = units::format_count(trimmed.segments, "segment", "segments");
         let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));
-        output::text(&(units::format_count(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
+        output::print_text(&(units::format_count(trimmed.ticks, &one, &many) + " removed by --keep\n"))?;
     }
     match idle {
         0 => Ok(()),
         _ => {
             let (one, many) = ("series of an idle disk or link is", "series of idle disks and links are");
             let left_out = units::format_count(idle as u64, one, many);
-            output::text(&format!("{left_out} left out; use --counter to see all\n"))
+            output::print_text(&format!("{left_out} left out; use --counter to see all\n"))
         }
     }
 }
 
 /// Shows latency distributions of single requests.
-fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
+fn show_latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
     let window = LatencyWindow::read(logs, &arguments.instance)?;
-    if let Some(failure) = window.lacking(&arguments.instance) {
+    if let Some(failure) = window.missing_device_failure(&arguments.instance) {
         return Err(failure);
     }
     if window.is_empty() {
@@ -175,41 +175,45 @@ fn latencies(logs: &Logs, arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Failed(format!("this log has no latencies of single requests; {how}")));
     }
     if arguments.json {
-        let (from, to) = (when::rfc3339(logs.range.0), when::rfc3339(logs.range.1));
+        let (from, to) = (time_argument::rfc3339(logs.range_ns.0), time_argument::rfc3339(logs.range_ns.1));
         let window_json = json!({ "from": from, "to": to });
-        return output::json(&json!({
+        return output::print_json(&json!({
             "schema": "diskwright.show-latency/1",
             "window": window_json,
-            "latency": window.json(),
-            "damage": logs.losses().json(),
+            "latency": window.to_json_groups(),
+            "damage": logs.losses().to_json_entries(),
         }));
     }
-    output::text(&window.text(&output::wide_style()))
+    output::print_text(&window.draw_text(&output::wide_table_style()))
 }
 
 /// Returns the series of a log that the catalogue does not know.
-fn own_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(String, String)>, Failure> {
-    const MOST: usize = 200;
-    let mut own = select::foreign("foreign.*", instances, schemas);
+fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    const MAX_SERIES: usize = 200;
+    let mut own = counter_selection::uncatalogued_series("foreign.*", instances, schemas);
     if own.is_empty() {
-        return Err(select::none_of_these(schemas));
+        return Err(counter_selection::no_series_failure(schemas));
     }
-    if let Some(failure) = select::lacking_instance(instances, &select::instances_of(&own), &BTreeSet::new()) {
+    if let Some(failure) = counter_selection::missing_instance_failure(
+        instances,
+        &counter_selection::distinct_instances(&own),
+        &BTreeSet::new(),
+    ) {
         return Err(failure);
     }
     let all = own.len();
-    own.truncate(MOST);
-    let shown = if all > MOST {
-        format!("; the first {MOST} are shown, --counter 'foreign.NAME*' chooses")
+    own.truncate(MAX_SERIES);
+    let shown = if all > MAX_SERIES {
+        format!("; the first {MAX_SERIES} are shown, --counter 'foreign.NAME*' chooses")
     } else {
         String::new()
     };
-    output::warn(format_args!("this log has no counter of the catalogue, only {all} foreign series{shown}"));
+    output::print_warning(format_args!("this log has no counter of the catalogue, only {all} foreign series{shown}"));
     Ok(own)
 }
 
 /// Shows a request trace, which has requests and no counters.
-fn trace(arguments: &Arguments) -> Result<(), Failure> {
+fn show_request_trace(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.counter.is_empty() || !arguments.window.is_whole() {
         let what = "a request trace has no counters and is read whole";
         return Err(Failure::Usage(format!("{what}; omit --counter, --from and --to")));
@@ -218,7 +222,7 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
         let what = "--latency is for logs; a request trace shows its times without it";
         return Err(Failure::Usage(what.into()));
     }
-    arguments.window.without_log()?;
+    arguments.window.refuse_log_options()?;
     let (charts, csv) = (arguments.form == ShowForm::Chart, arguments.form == ShowForm::Csv);
     let cells = arguments.cells;
     let (devices, format) = (arguments.instance.as_slice(), arguments.trace_format.as_deref());
@@ -228,16 +232,16 @@ fn trace(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Removes disks and links that moved nothing from the overview: a machine can have hundreds. If a log lacks the bytes,
 /// none is removed.
-fn without_idle(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
+fn drop_idle_devices(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, usize) {
     let mut moved: HashMap<(String, String), bool> = HashMap::new();
     for (counter, line) in lines.iter().filter(|(counter, _)| counter.ends_with("bytes_per_s")) {
         if let Some((_, _, max)) = line.summary() {
-            *moved.entry((object_of(counter).to_owned(), line.instance.clone())).or_default() |= max > 0.0;
+            *moved.entry((counter_object(counter).to_owned(), line.instance.clone())).or_default() |= max > 0.0;
         }
     }
     let count = lines.len();
     let keep = |(counter, line): &(String, ChartLine)| {
-        let object = object_of(counter);
+        let object = counter_object(counter);
         let of_instance = (object.to_owned(), line.instance.clone());
         !matches!(object, "physical_disk" | "network") || moved.get(&of_instance).is_none_or(|moved| *moved)
     };
@@ -246,17 +250,17 @@ fn without_idle(lines: Vec<(String, ChartLine)>) -> (Vec<(String, ChartLine)>, u
     (kept, left_out)
 }
 
-fn object_of(counter: &str) -> &str {
+fn counter_object(counter: &str) -> &str {
     counter.split('.').next().unwrap_or(counter)
 }
 
 /// Unit of a bucket's values: totals are shown per second.
-fn unit_of(counter: &str) -> String {
+fn displayed_unit(counter: &str) -> String {
     bucket_unit(Catalogue::builtin(), counter)
 }
 
-fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
-    let style = output::wide_style();
+fn counters_table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
+    let style = output::wide_table_style();
     let mut table = TextTable::new()
         .with_text_column("counter")
         .with_text_column("instance")
@@ -265,7 +269,7 @@ fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
         .with_column("most", Align::Right)
         .with_column("over time", Align::Left);
     for (counter, line) in lines {
-        let unit = unit_of(counter);
+        let unit = displayed_unit(counter);
         let show = |v: f64| units::format_value(v, &unit);
         let cells = line.summary().map(|(min, mean, max)| [show(min), show(mean), show(max)]);
         let [min, mean, max] = cells.unwrap_or_else(|| ["".into(), "no data".into(), "".into()]);
@@ -276,8 +280,8 @@ fn table(lines: &[(String, ChartLine)], range: (i64, i64)) -> String {
     format!("{}\n{}", DisplayZone::local().format_range(range.0, range.1), table.render(&style))
 }
 
-fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]) -> Result<(), Failure> {
-    let style = output::style();
+fn print_charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]) -> Result<(), Failure> {
+    let style = output::stdout_style();
     let mut by_counter: Vec<(String, Vec<ChartLine>)> = Vec::new();
     for (counter, line) in lines {
         match by_counter.last_mut() {
@@ -287,7 +291,7 @@ fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]
     }
     for (counter, group) in by_counter {
         let drawn = Chart::new(&counter, range.0, range.1, group);
-        output::text(&format!(
+        output::print_text(&format!(
             "{}\n",
             terminal_chart::draw_chart(&drawn, bookmarks, &DisplayZone::local(), &style, 10)
         ))?;
@@ -295,8 +299,8 @@ fn charts(lines: Vec<(String, ChartLine)>, range: (i64, i64), bookmarks: &[Note]
     Ok(())
 }
 
-fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> Value {
-    let range = logs.range;
+fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> Value {
+    let range = logs.range_ns;
     let number = |v: f64| if v.is_finite() { json!(v) } else { Value::Null };
     let point = |b: &ChartBucket| number(b.mean);
     let series: Vec<Value> = lines
@@ -306,7 +310,7 @@ fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> V
             json!({
                 "counter": counter,
                 "instance": line.instance,
-                "unit": unit_of(counter),
+                "unit": displayed_unit(counter),
                 "least": summary.map(|s| number(s.0)),
                 "mean": summary.map(|s| number(s.1)),
                 "most": summary.map(|s| number(s.2)),
@@ -315,27 +319,27 @@ fn document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[Note]) -> V
         })
         .collect();
     let marks: Vec<Value> =
-        bookmarks.iter().map(|b| json!({ "at": when::rfc3339(b.time_ns), "text": b.text })).collect();
+        bookmarks.iter().map(|b| json!({ "at": time_argument::rfc3339(b.time_ns), "text": b.text })).collect();
     json!({
         "schema": "diskwright.show/1",
-        "window": { "from": when::rfc3339(range.0), "to": when::rfc3339(range.1) },
+        "window": { "from": time_argument::rfc3339(range.0), "to": time_argument::rfc3339(range.1) },
         "series": series,
         "bookmarks": marks,
-        "damage": logs.losses().json(),
-        "trimmed": damage::trimmed(logs.trimmed()),
+        "damage": logs.losses().to_json_entries(),
+        "trimmed": damage::trimmed_json(logs.trim_summary()),
     })
 }
 
 /// Second pass for CSV: one line per tick, an empty cell for a gap.
-fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Failure> {
+fn print_csv(logs: &Logs, wanted: &[(String, String)], cells: CsvCells) -> Result<(), Failure> {
     let mut out = b"time,elapsed_s".to_vec();
     for (counter, instance) in wanted {
         let name = if instance.is_empty() { counter.clone() } else { format!("{counter}[{instance}]") };
         out.push(b',');
-        out.extend_from_slice(text::quote_csv_cell(&cells.shown(&name)).as_bytes());
+        out.extend_from_slice(text::quote_csv_cell(&cells.terminal_cell(&name)).as_bytes());
     }
     out.push(b'\n');
-    let only_processes = wanted.iter().all(|(counter, _)| processes::is_counter(counter));
+    let only_processes = wanted.iter().all(|(counter, _)| process_series::is_process_counter(counter));
     let mut known: Option<(Arc<Schema>, Vec<Option<CounterPlan>>)> = None;
     logs.read(|piece| {
         let LogPiece::Frame(frame) = piece else { return Ok(()) };
@@ -350,14 +354,14 @@ fn csv(logs: &Logs, wanted: &[(String, String)], cells: Cells) -> Result<(), Fai
         if only_processes && plans.iter().all(Option::is_none) {
             return Ok(());
         }
-        rows(&mut out, frame, plans);
-        output::data(&out)?;
+        write_csv_rows(&mut out, frame, plans);
+        output::print_data(&out)?;
         out.clear();
         Ok(())
     })
 }
 
-fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
+fn write_csv_rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); plans.len()];
     for (column, plan) in columns.iter_mut().zip(plans) {
         match plan {
@@ -366,7 +370,7 @@ fn rows(out: &mut Vec<u8>, frame: &Frame, plans: &[Option<CounterPlan>]) {
         }
     }
     for (index, tick) in frame.ticks().iter().enumerate() {
-        out.extend_from_slice(when::rfc3339(tick.time_ns).as_bytes());
+        out.extend_from_slice(time_argument::rfc3339(tick.time_ns).as_bytes());
         let elapsed_s = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
         write_csv_cells(out, [Some([elapsed_s].as_slice())], 0);
         write_csv_cells(out, columns.iter().map(|column| Some(column.as_slice())), index);
@@ -395,7 +399,7 @@ mod tests {
             line("network.received_bytes_per_s", "eth1", 0.0),
             line("processor.busy", "_total", 0.0),
         ];
-        let (kept, left_out) = without_idle(lines);
+        let (kept, left_out) = drop_idle_devices(lines);
         let names: Vec<&str> = kept.iter().map(|(_, line)| line.instance.as_str()).collect();
         assert_eq!((names, left_out), (vec!["0 C:", "sdb", "sdc", "eth0", "eth0", "_total"], 3));
     }

@@ -17,12 +17,12 @@ use tempfile::TempDir;
 use super::Failure;
 
 /// Prefix of the folders' names.
-const PREFIX: &str = "diskwright-import-";
+const FOLDER_PREFIX: &str = "diskwright-import-";
 /// File that a command keeps locked while it uses a folder.
-const LOCK: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 /// A private folder below the system's folder for temporary files.
-pub struct Folder {
+pub struct TemporaryFolder {
     path: PathBuf,
     /// Its log, the only part that a command uses.
     log: PathBuf,
@@ -31,34 +31,37 @@ pub struct Folder {
     _lock: File,
 }
 
-impl Folder {
+impl TemporaryFolder {
     /// Creates a folder, and removes those that killed commands of this user left.
-    pub fn new() -> Result<Folder, Failure> {
+    pub fn new() -> Result<TemporaryFolder, Failure> {
         let parent = std::env::temp_dir();
-        sweep_left();
-        Folder::in_folder(&parent)
+        sweep_leftovers();
+        TemporaryFolder::create_in(&parent)
             .map_err(|e| Failure::Failed(format!("{}: no temporary folder: {e}", parent.display())))
     }
 
-    fn in_folder(parent: &Path) -> Result<Folder, private_files::PrivateFileError> {
+    fn create_in(parent: &Path) -> Result<TemporaryFolder, private_files::PrivateFileError> {
         let io = |source| private_files::PrivateFileError::Io { path: parent.to_owned(), source };
         let private_mode = Permissions::from_mode(0o700);
-        let dir =
-            tempfile::Builder::new().prefix(PREFIX).permissions(private_mode.clone()).tempdir_in(parent).map_err(io)?;
+        let dir = tempfile::Builder::new()
+            .prefix(FOLDER_PREFIX)
+            .permissions(private_mode.clone())
+            .tempdir_in(parent)
+            .map_err(io)?;
         let registered = TemporaryPath::new(dir.path());
         // the user's umask may remove permissions that are needed
         fs::set_permissions(dir.path(), private_mode).map_err(io)?;
         // locked before it gets the name that a sweep looks for
         let unnamed = dir.path().join("lock.new");
         let lock = private_files::create(&unnamed)?;
-        lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK))).map_err(io)?;
+        lock.lock().and_then(|()| fs::rename(&unnamed, dir.path().join(LOCK_FILE))).map_err(io)?;
         let log = dir.path().join("log");
         private_files::create_folder(&log)?;
-        Ok(Folder { path: dir.path().to_owned(), log, _registered: registered, _dir: dir, _lock: lock })
+        Ok(TemporaryFolder { path: dir.path().to_owned(), log, _registered: registered, _dir: dir, _lock: lock })
     }
 
     /// Fails if the filesystem is down to its reserve.
-    pub fn check_room(&self) -> Result<(), String> {
+    pub fn check_free_space(&self) -> Result<(), String> {
         let room = File::open(&self.path)
             .and_then(DiskSpace::for_file)
             .map_err(|e| format!("{}: {e}", self.path.display()))?;
@@ -72,27 +75,27 @@ impl Folder {
     }
 
     /// Path for writing a log.
-    pub fn log(&self) -> &Path {
+    pub fn log_path(&self) -> &Path {
         debug_assert!(self.log.starts_with(&self.path));
         &self.log
     }
 }
 
 /// Removes leftovers of killed commands of this user in the system's temporary folder.
-pub fn sweep_left() {
-    sweep(&std::env::temp_dir());
+pub fn sweep_leftovers() {
+    sweep_folder(&std::env::temp_dir());
 }
 
 /// Removes folders of this user whose command has gone. Those that cannot be removed stay.
-fn sweep(parent: &Path) {
+fn sweep_folder(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let ours = |entry: &DirEntry| {
-        entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX))
+        entry.file_name().to_str().is_some_and(|name| name.starts_with(FOLDER_PREFIX))
             // metadata of the entry itself, not of a link's target
             && entry.metadata().is_ok_and(|m| m.is_dir() && m.uid() == rustix::process::geteuid().as_raw())
     };
     for entry in entries.flatten().filter(ours) {
-        let Ok(lock) = private_files::open_for_reading(&entry.path().join(LOCK)) else { continue };
+        let Ok(lock) = private_files::open_for_reading(&entry.path().join(LOCK_FILE)) else { continue };
         if lock.try_lock().is_ok() {
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -100,7 +103,7 @@ fn sweep(parent: &Path) {
 }
 
 /// Paths that are removed when a signal ends the command.
-static REMOVED: LazyLock<Mutex<Vec<PathBuf>>> = LazyLock::new(Mutex::default);
+static REMOVED_ON_SIGNAL: LazyLock<Mutex<Vec<PathBuf>>> = LazyLock::new(Mutex::default);
 
 /// A file or folder that a signal removes, as long as this value lives.
 pub struct TemporaryPath(PathBuf);
@@ -110,37 +113,37 @@ impl TemporaryPath {
     pub fn new(path: &Path) -> TemporaryPath {
         static WATCH: Once = Once::new();
         // without the signal handler, destructors still remove it
-        WATCH.call_once(|| drop(watch()));
-        REMOVED.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
+        WATCH.call_once(|| drop(install_signal_cleanup()));
+        REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).push(path.to_owned());
         TemporaryPath(path.to_owned())
     }
 }
 
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
-        REMOVED.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
+        REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.0);
     }
 }
 
 /// Starts a thread that waits for a signal that ends the command, cleans up and lets the signal end it.
-fn watch() -> io::Result<()> {
+fn install_signal_cleanup() -> io::Result<()> {
     let mut wanted = vec![SIGINT, SIGTERM];
-    if !is_ignored(SIGHUP) {
+    if !is_signal_ignored(SIGHUP) {
         wanted.push(SIGHUP);
     }
     let mut signals = Signals::new(wanted)?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             // held until the end, so that nothing new is created
-            let paths = REMOVED.lock().unwrap_or_else(PoisonError::into_inner);
-            paths.iter().for_each(|path| remove(path));
+            let paths = REMOVED_ON_SIGNAL.lock().unwrap_or_else(PoisonError::into_inner);
+            paths.iter().for_each(|path| remove_path(path));
             let _ = signal_hook::low_level::emulate_default_handler(signal);
         }
     })?;
     Ok(())
 }
 
-fn remove(path: &Path) {
+fn remove_path(path: &Path) {
     // another thread may add a file while the folder is removed
     for _ in 0..20 {
         let done = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
@@ -151,7 +154,7 @@ fn remove(path: &Path) {
 }
 
 /// True if the command was started with a signal ignored, as by `nohup`.
-fn is_ignored(signal: i32) -> bool {
+fn is_signal_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
@@ -162,10 +165,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn leftovers_are_swept_and_what_is_in_use_is_not() {
+    fn sweeps_leftovers_but_nothing_in_use() {
         let parent = tempfile::tempdir().unwrap();
         let below = |name: &str| parent.path().join(name);
-        let used = Folder::in_folder(parent.path()).unwrap();
+        let used = TemporaryFolder::create_in(parent.path()).unwrap();
         assert_eq!(fs::metadata(&used.path).unwrap().mode() & 0o777, 0o700);
         for name in ["diskwright-import-left", "diskwright-import-new", "somebody-elses"] {
             fs::create_dir(below(name)).unwrap();
@@ -174,10 +177,10 @@ mod tests {
         fs::write(below("diskwright-import-left/lock"), "").unwrap();
         fs::write(below("somebody-elses/lock"), "").unwrap();
         std::os::unix::fs::symlink(below("somebody-elses"), below("diskwright-import-link")).unwrap();
-        sweep(parent.path());
+        sweep_folder(parent.path());
         assert!(!below("diskwright-import-left").exists());
         assert!(
-            used.log().exists()
+            used.log_path().exists()
                 && below("somebody-elses/data").exists()
                 && below("diskwright-import-new/data").exists()
         );

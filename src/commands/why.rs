@@ -15,15 +15,15 @@ use serde_json::{Value, json};
 
 use super::bundle;
 use super::gains::{self, PredictedGain};
-use super::live::{self, Pacer};
 use super::log::{LogWindow, Logs};
-use super::plan::from_log::of_logs;
-use super::priority::RunsFirst;
-use super::store::{self, StoreArguments};
-use super::{Failure, baseline, ceilings, damage, find, first_given, fleet, output, streamed};
+use super::metric_store::{self, StoreArguments};
+use super::pacer::{self, Pacer};
+use super::plan::from_log::load_from_logs;
+use super::priority::PriorityGuard;
+use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, streamed_log};
 
 /// Default time and sampling interval for watching this machine.
-const USUAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
+const DEFAULT_DURATION_AND_INTERVAL: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(1));
 
 /// Arguments of `why`.
 #[derive(Args)]
@@ -52,13 +52,13 @@ pub struct Arguments {
 }
 
 /// Default rule pack.
-const USUAL_PACK: &str = "default";
+const DEFAULT_PACK: &str = "default";
 
 /// Rules for verdicts.
 #[derive(Args)]
 pub struct JudgingArguments {
     /// Rule pack: an id from `list packs`, or your own file
-    #[arg(long, default_value = USUAL_PACK, value_name = "ID|FILE")]
+    #[arg(long, default_value = DEFAULT_PACK, value_name = "ID|FILE")]
     pack: String,
     /// Role of the server, for rules that depend on it (file-server, workstation, …)
     #[arg(long, value_name = "ROLE")]
@@ -75,23 +75,23 @@ impl JudgingArguments {
     }
 
     /// Refuses options that a live view cannot honour: its verdicts use one pack, without a role.
-    pub fn only_pack(&self) -> Result<(), Failure> {
+    pub fn refuse_beyond_pack(&self) -> Result<(), Failure> {
         let given = [("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
-        let Some(option) = first_given(&given) else { return Ok(()) };
+        let Some(option) = first_given_option(&given) else { return Ok(()) };
         let live = "`watch` and `serve` judge by one pack, without a role";
         Err(Failure::Usage(format!("{option} is for `why` and `report`; {live}")))
     }
 
     /// Refuses options for judging logs if results of `probe` or `baseline` are read: they would have no effect.
-    pub fn only_of_logs(&self) -> Result<(), Failure> {
-        let is_other = self.pack != USUAL_PACK;
+    pub fn refuse_without_logs(&self) -> Result<(), Failure> {
+        let is_other = self.pack != DEFAULT_PACK;
         let given = [("--pack", is_other), ("--role", self.role.is_some()), ("--all-packs", self.all_packs)];
-        let Some(option) = first_given(&given) else { return Ok(()) };
+        let Some(option) = first_given_option(&given) else { return Ok(()) };
         Err(Failure::Usage(format!("{option} is for logs; results of `probe` and `baseline` are judged by no pack")))
     }
 
     /// Loads the packs, the requested one first.
-    pub fn packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
+    pub fn load_packs(&self, all: bool) -> Result<Vec<Pack>, Failure> {
         // a screen that must appear at once loads no pack that it does not need
         if let (false, None, Some(pack)) = (all || self.all_packs, &self.role, packs::builtin_pack(&self.pack)) {
             return Ok(vec![pack?]);
@@ -99,10 +99,10 @@ impl JudgingArguments {
         let mut known = packs::builtin_packs()?;
         let requested = match known.iter().position(|p| p.id == self.pack) {
             Some(index) => known.remove(index),
-            None if Path::new(&self.pack).is_file() => from_file(Path::new(&self.pack))?,
+            None if Path::new(&self.pack).is_file() => load_pack_file(Path::new(&self.pack))?,
             None => {
                 let ids: Vec<&str> = known.iter().map(|p| p.id.as_str()).collect();
-                let (have, near) = (ids.join(", "), find::hint(&self.pack, ids.iter().copied()));
+                let (have, near) = (ids.join(", "), name_search::suggestion_hint(&self.pack, ids.iter().copied()));
                 let reason = format!("there is no pack or file `{}`{near}; packs: {have}", self.pack);
                 return Err(Failure::Usage(reason));
             }
@@ -125,19 +125,19 @@ impl JudgingArguments {
         if known.contains(&role.as_str()) {
             return Ok(());
         }
-        let near = find::hint(role, known.iter().copied());
+        let near = name_search::suggestion_hint(role, known.iter().copied());
         Err(Failure::Usage(format!("unknown role `{role}`{near}; roles: {}", known.join(", "))))
     }
 
     /// Creates a judge with these packs for a window, nanoseconds since 1970 UTC.
-    pub fn judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
-        let ceilings = ceilings::known().to_vec();
+    pub fn new_judge(&self, packs: Vec<Pack>, expected: Option<(i64, i64)>) -> Judge {
+        let ceilings = ceilings::known_ceilings().to_vec();
         Judge::new(packs, JudgeOptions { role: self.role.clone(), expected, ceilings })
     }
 }
 
 /// Loads a user's own pack.
-fn from_file(path: &Path) -> Result<Pack, Failure> {
+fn load_pack_file(path: &Path) -> Result<Pack, Failure> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
     Ok(Pack::load(&name, &text)?)
@@ -145,8 +145,8 @@ fn from_file(path: &Path) -> Result<Pack, Failure> {
 
 /// Runs `why`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.asking.is_asked()? || !arguments.log.is_empty() {
-        live::only_live(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
+    if arguments.asking.is_given()? || !arguments.log.is_empty() {
+        pacer::refuse_live_options(&[("--for", arguments.lasts.is_some()), ("--every", arguments.every.is_some())])?;
     }
     if arguments.fleet {
         if arguments.judging.all_packs() {
@@ -154,27 +154,27 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         return fleet::run(&arguments.asking, &arguments.window, &arguments.judging, arguments.json);
     }
-    let packs = arguments.judging.packs(false)?;
-    let logs = if arguments.asking.is_asked()? {
-        store::logs(&arguments.asking, &arguments.window)?
+    let packs = arguments.judging.load_packs(false)?;
+    let logs = if arguments.asking.is_given()? {
+        metric_store::fetch_as_logs(&arguments.asking, &arguments.window)?
     } else if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log; to watch a live machine, use --for".into()));
         }
-        arguments.window.without_log()?;
-        return answer(&watch(arguments, packs)?, None, None, arguments.json);
+        arguments.window.refuse_log_options()?;
+        return print_answer(&watch_this_machine(arguments, packs)?, None, None, arguments.json);
     } else {
-        let given = bundle::expand(&arguments.log)?;
-        if let ([log], Some(reading)) = (given.as_slice(), arguments.window.of_whole()?) {
-            let judge = |window| arguments.judging.judge(packs.clone(), Some(window));
-            if let Some(verdicts) = streamed::verdicts(log, reading, &judge)? {
-                return answer(&verdicts, None, Some(&|| streamed::load(log, reading)), arguments.json);
+        let given = bundle::expand_paths(&arguments.log)?;
+        if let ([log], Some(reading)) = (given.as_slice(), arguments.window.options_for_whole_log()?) {
+            let judge = |window| arguments.judging.new_judge(packs.clone(), Some(window));
+            if let Some(verdicts) = streamed_log::judge_while_reading(log, reading, &judge)? {
+                return print_answer(&verdicts, None, Some(&|| streamed_log::read_load(log, reading)), arguments.json);
             }
         }
         Logs::open_given(given, &arguments.window)?
     };
-    let verdicts = read(&logs, arguments.judging.judge(packs, Some(logs.range)))?;
-    answer(&verdicts, Some(&logs), Some(&|| of_logs(&logs, &[])), arguments.json)
+    let verdicts = judge_logs(&logs, arguments.judging.new_judge(packs, Some(logs.range_ns)))?;
+    print_answer(&verdicts, Some(&logs), Some(&|| load_from_logs(&logs, &[])), arguments.json)
 }
 
 /// Reads the load of the logs again, for predictions.
@@ -182,13 +182,13 @@ type LoadReader<'a> = &'a dyn Fn() -> Result<LoadSeries, Failure>;
 
 /// Predicts the gains of remedies; the log is read again only if one of them can be predicted. If the load cannot be
 /// read (a broken topology, which the verdict reports), there are no predictions.
-fn predicted(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
-    let load = load.filter(|_| gains::is_asked(first)).and_then(|load| load().ok());
-    load.map_or_else(Vec::new, |load| gains::gains(first, &load))
+fn predict_first_gains(first: &Verdict, load: Option<LoadReader<'_>>) -> Vec<PredictedGain> {
+    let load = load.filter(|_| gains::has_predictable_advice(first)).and_then(|load| load().ok());
+    load.map_or_else(Vec::new, |load| gains::predict_gains(first, &load))
 }
 
 /// Judges the content of logs.
-pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
+pub fn judge_logs(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
     logs.read(|piece| {
         match piece {
             LogPiece::Frame(frame) => judge.add_frame(frame),
@@ -200,32 +200,35 @@ pub fn read(logs: &Logs, mut judge: Judge) -> Result<Vec<Verdict>, Failure> {
 }
 
 /// Watches this machine for a while and judges it; Ctrl-C judges what was seen so far.
-fn watch(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
-    let (lasts, every) = (arguments.lasts.unwrap_or(USUAL.0), arguments.every.unwrap_or(USUAL.1));
+fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Verdict>, Failure> {
+    let (lasts, every) = (
+        arguments.lasts.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.0),
+        arguments.every.unwrap_or(DEFAULT_DURATION_AND_INTERVAL.1),
+    );
     if lasts < every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
-    let _first = RunsFirst::begin();
+    let _first = PriorityGuard::raise_priority();
     let live = LiveOptions { slow_interval: every.max(Duration::from_secs(2)), ..LiveOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let mut pacer = Pacer::new(every, Some(lasts))?;
-    let bar = live::progress(Some(lasts), "watching".into());
+    let bar = pacer::watch_progress_bar(Some(lasts), "watching".into());
     sampler.tick();
     let start = sampler.tick_stamp().time_ns;
     let lasts = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
-    let mut judge = arguments.judging.judge(packs, Some((start, start.saturating_add(lasts))));
+    let mut judge = arguments.judging.new_judge(packs, Some((start, start.saturating_add(lasts))));
     let mut frame = Frame::default();
-    hand_over(&mut sampler, &mut frame, &mut judge);
-    while pacer.wait(|elapsed| bar.set_position(elapsed.as_secs())) {
-        pacer.tick(&mut sampler);
-        hand_over(&mut sampler, &mut frame, &mut judge);
+    feed_judge(&mut sampler, &mut frame, &mut judge);
+    while pacer.wait_for_tick(|elapsed| bar.set_position(elapsed.as_secs())) {
+        pacer.sample_tick(&mut sampler);
+        feed_judge(&mut sampler, &mut frame, &mut judge);
     }
     bar.finish_and_clear();
     Ok(judge.finish())
 }
 
 /// Passes the sampler's last tick to the judge.
-fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
+fn feed_judge(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
     for note in sampler.take_notes() {
         judge.add_note(&note);
     }
@@ -235,7 +238,7 @@ fn hand_over(sampler: &mut Sampler, frame: &mut Frame, judge: &mut Judge) {
 }
 
 /// Prints the first verdict, and the others in short.
-fn answer(
+fn print_answer(
     verdicts: &[Verdict],
     logs: Option<&Logs>,
     load: Option<LoadReader<'_>>,
@@ -245,32 +248,32 @@ fn answer(
         return Err(Failure::Failed("no rule pack gave a verdict".into()));
     };
     let mut first = first.clone();
-    let machine = baseline::saved::add(&mut first);
-    let (first, predicted) = (&first, predicted(&first, load));
+    let machine = baseline::saved::add_to_verdict(&mut first);
+    let (first, predicted) = (&first, predict_first_gains(&first, load));
     if as_json {
         let mut document = serde_json::to_value(first)?;
-        gains::add(&mut document, &predicted);
+        gains::add_gains(&mut document, &predicted);
         if let Value::Object(fields) = &mut document {
             fields.insert("machine".into(), machine);
-            fields.insert("packs".into(), verdicts.iter().map(in_short).collect());
-            let lost = logs.map(|logs| logs.losses().json()).unwrap_or_default();
+            fields.insert("packs".into(), verdicts.iter().map(verdict_summary).collect());
+            let lost = logs.map(|logs| logs.losses().to_json_entries()).unwrap_or_default();
             fields.insert("damage".into(), lost.into());
-            fields.insert("trimmed".into(), damage::trimmed(logs.and_then(Logs::trimmed)));
+            fields.insert("trimmed".into(), damage::trimmed_json(logs.and_then(Logs::trim_summary)));
         }
-        return output::json(&document);
+        return output::print_json(&document);
     }
-    let style = output::style();
-    output::text(&screen::draw_screen(first, &DisplayZone::local(), &style))?;
+    let style = output::stdout_style();
+    output::print_text(&screen::draw_screen(first, &DisplayZone::local(), &style))?;
     if !predicted.is_empty() {
         let columns = style.width.saturating_sub(4);
-        let wrapped = |gain| wrap(&style.clean_text(&gains::words(gain)), columns, 0).join("\n    ");
+        let wrapped = |gain| wrap(&style.clean_text(&gains::describe_gain(gain)), columns, 0).join("\n    ");
         let lines = predicted.iter().map(|gain| format!("  {}\n", wrapped(gain)));
-        output::text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
+        output::print_text(&format!("\nWhat remedies are predicted to bring\n{}", lines.collect::<String>()))?;
     }
-    if others.is_empty() { Ok(()) } else { output::text(&screen::other_packs_table(others, &style)) }
+    if others.is_empty() { Ok(()) } else { output::print_text(&screen::other_packs_table(others, &style)) }
 }
 
-fn in_short(verdict: &Verdict) -> Value {
+fn verdict_summary(verdict: &Verdict) -> Value {
     json!({
         "pack": verdict.pack,
         "bottleneck": verdict.bottleneck,

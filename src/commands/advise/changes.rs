@@ -8,21 +8,21 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_report::TextTable;
 use serde_json::json;
 
-use crate::commands::{Failure, find, output, when};
+use crate::commands::{Failure, name_search, output, time_argument};
 
-fn now() -> String {
-    when::rfc3339(SystemClock.read_clocks().wall_ns)
+fn current_time() -> String {
+    time_argument::rfc3339(SystemClock.read_clocks().wall_ns)
 }
 
 /// Applies the item of this id, or of all instances of this check.
-pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
+pub fn apply_items(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let items: Vec<&AdviceItem> = advice.items.iter().filter(|item| item.id == id || item.check == id).collect();
     if items.is_empty() {
         let is_of = |known: &str| known == id || known.split('@').next() == Some(id);
         if folder.is_dir() && ChangeBook::open(folder)?.changes().iter().any(|change| is_of(&change.id)) {
             return Err(Failure::Failed(format!("`{id}` is already applied; undo it with --undo {id}")));
         }
-        let near = find::hint(id, advice.items.iter().map(|item| item.id.as_str()));
+        let near = name_search::suggestion_hint(id, advice.items.iter().map(|item| item.id.as_str()));
         return Err(Failure::Usage(format!("no listed item has the id `{id}`{near}")));
     }
     if let Some(item) = items.iter().find(|item| !item.harmless) {
@@ -35,10 +35,10 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
     let mut book = ChangeBook::open(folder)?;
     let mut applied = Vec::new();
     for item in items {
-        if let Err(error) = book.apply_writes(&item.id, &now(), &item.writes) {
+        if let Err(error) = book.apply_writes(&item.id, &current_time(), &item.writes) {
             // earlier changes stay applied, and the caller must report them
             if as_json && !applied.is_empty() {
-                output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
+                output::print_json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
             }
             return Err(Failure::Failed(format!("{}: {error}", item.id)));
         }
@@ -50,17 +50,17 @@ pub fn apply(id: &str, advice: &HostAdvice, folder: &Path, as_json: bool) -> Res
                 text += &format!("    it lasts until the next restart; to keep it: {lasting}\n");
             }
             text += &format!("  verify: {}\n", item.verify);
-            output::text(&text)?;
+            output::print_text(&text)?;
         }
     }
     if as_json {
-        output::json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
+        output::print_json(&json!({ "schema": "diskwright.advice-apply/1", "applied": applied }))?;
     }
     Ok(())
 }
 
 /// Undoes the change with this id, or of all instances of this check.
-pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
+pub fn undo_changes(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
     let mut book = ChangeBook::open(folder)?;
     let of_check = |known: &str| known.split('@').next() == Some(id);
     let mut ids: Vec<String> = book.changes().iter().map(|c| c.id.clone()).filter(|k| k == id || of_check(k)).collect();
@@ -74,48 +74,48 @@ pub fn undo(id: &str, folder: &Path, as_json: bool) -> Result<(), Failure> {
             Err(error) => {
                 // earlier changes are undone, and the caller must report them
                 if as_json && !undone.is_empty() {
-                    output::json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
+                    output::print_json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
                 }
                 return Err(error.into());
             }
         };
         if !as_json {
             let since = &change.time;
-            output::text(&format!("Undone {id}, which was applied at {since}\n"))?;
+            output::print_text(&format!("Undone {id}, which was applied at {since}\n"))?;
         }
         undone.push(change);
     }
     if as_json {
-        output::json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
+        output::print_json(&json!({ "schema": "diskwright.advice-undo/1", "undone": undone }))?;
     }
     Ok(())
 }
 
 /// Saves this host's settings for `--diff`.
-pub fn save(folder: &Path, as_json: bool) -> Result<(), Failure> {
-    let baseline = HostBaseline::from_tree(&HostTree::read(Path::new("/")), now());
+pub fn save_settings(folder: &Path, as_json: bool) -> Result<(), Failure> {
+    let baseline = HostBaseline::from_tree(&HostTree::read(Path::new("/")), current_time());
     baseline.save_to(folder)?;
     let (facts, time) = (baseline.tree.files.len(), &baseline.time);
     if as_json {
-        return output::json(&json!({ "schema": "diskwright.advice-save/1", "time": time, "facts": facts }));
+        return output::print_json(&json!({ "schema": "diskwright.advice-save/1", "time": time, "facts": facts }));
     }
-    output::text(&format!("Saved {facts} facts about this host; --diff shows what has changed since\n"))
+    output::print_text(&format!("Saved {facts} facts about this host; --diff shows what has changed since\n"))
 }
 
 /// Prints the settings that changed since `--save`.
-pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
+pub fn print_settings_diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
     let Some(baseline) = HostBaseline::load_from(folder)? else {
         return Err(Failure::Failed("nothing is saved to compare with: run `advise --save` while all is well".into()));
     };
     let changes = baseline.changes_since(&HostTree::read(Path::new("/")));
     if as_json {
         let document = json!({ "schema": "diskwright.advice-diff/1", "since": baseline.time, "changes": changes });
-        return output::json(&document);
+        return output::print_json(&document);
     }
     if changes.is_empty() {
-        return output::text(&format!("Nothing has changed since {}\n", baseline.time));
+        return output::print_text(&format!("Nothing has changed since {}\n", baseline.time));
     }
-    let style = output::wide_style();
+    let style = output::wide_table_style();
     let mut table = TextTable::new()
         .with_text_column("kind")
         .with_text_column("what")
@@ -130,5 +130,5 @@ pub fn diff(folder: &Path, as_json: bool) -> Result<(), Failure> {
         table.add_row(row.map(|cell| style.clean_text(&cell)));
     }
     let head = format!("Changed since {}:\n", style.clean_text(&baseline.time));
-    output::text(&(head + &table.render(&style)))
+    output::print_text(&(head + &table.render(&style)))
 }

@@ -16,7 +16,7 @@ use diskwright_base::{Ceiling, LogPiece, Note, Topology};
 use serde_json::{Value, json};
 
 use super::log::{LogWindow, Logs};
-use super::{Failure, ceilings, find, first_given, output};
+use super::{Failure, ceilings, first_given_option, name_search, output};
 
 /// Arguments of `advise`.
 #[derive(Args)]
@@ -72,7 +72,7 @@ fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
 pub struct AdvisedHost {
     scene: HostScene,
     /// `this host`, `the log`, a folder.
-    from: String,
+    origin: String,
     /// Remarks on missing facts.
     remarks: Vec<String>,
 }
@@ -91,10 +91,10 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
         ("--fail-on", arguments.fail_on.is_some()),
         ("--all", arguments.all),
     ];
-    if !arguments.log.is_empty() && arguments.apply.is_none() && first_given(&orders).is_some() {
+    if !arguments.log.is_empty() && arguments.apply.is_none() && first_given_option(&orders).is_some() {
         return Err(Failure::Usage("--undo, --save and --diff are about this host, not about a log".into()));
     }
-    match first_given(&orders).zip(first_given(&unused)) {
+    match first_given_option(&orders).zip(first_given_option(&unused)) {
         Some((order, option)) => {
             Err(Failure::Usage(format!("{option} is for the list of items, which {order} does not print")))
         }
@@ -105,30 +105,30 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
 /// Runs `advise`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
-    let role = arguments.role.as_deref().map(role).transpose()?;
-    let folder = state_folder();
+    let role = arguments.role.as_deref().map(parse_role).transpose()?;
+    let folder = advice_state_folder();
     if let Some(id) = &arguments.undo {
-        return changes::undo(id, &folder?, arguments.json);
+        return changes::undo_changes(id, &folder?, arguments.json);
     }
     if arguments.save {
-        return changes::save(&folder?, arguments.json);
+        return changes::save_settings(&folder?, arguments.json);
     }
     if arguments.diff {
-        return changes::diff(&folder?, arguments.json);
+        return changes::print_settings_diff(&folder?, arguments.json);
     }
-    let mut host = host(arguments, role)?;
+    let mut host = load_host(arguments, role)?;
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
-        if host.from != "this host" {
-            return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.from)));
+        if host.origin != "this host" {
+            return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.origin)));
         }
-        return changes::apply(id, &advice, &folder?, arguments.json);
+        return changes::apply_items(id, &advice, &folder?, arguments.json);
     }
     if host.scene.is_container() {
         host.remarks
             .push("this is a container: the kernel, disks and most settings are the host's; run commands there".into());
     }
-    let ignored = match ignored(arguments, folder.as_deref().ok()) {
+    let ignored = match update_ignored(arguments, folder.as_deref().ok()) {
         // read-only use gets an answer with some facts missing
         Err(error) if arguments.ignore.is_empty() && arguments.unignore.is_empty() => {
             host.remarks.push(format!("ignored items are listed: {error}"));
@@ -148,15 +148,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     });
     let applied = applied.map_or_else(Vec::new, |book| book.changes().to_vec());
     if arguments.json {
-        output::json(&document(&host, &advice, left_out, &applied))?;
+        output::print_json(&advice_document(&host, &advice, left_out, &applied))?;
     } else {
-        output::text(&screen::draw(&host, &advice, left_out, &applied, arguments.all, &output::style()))?;
+        output::print_text(&screen::draw_advice(
+            &host,
+            &advice,
+            left_out,
+            &applied,
+            arguments.all,
+            &output::stdout_style(),
+        ))?;
     }
     let bad = arguments.fail_on.is_some_and(|least| advice.items.iter().any(|item| item.severity >= least));
-    if bad { Err(Failure::Told(1)) } else { Ok(()) }
+    if bad { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
 }
 
-fn document(
+fn advice_document(
     host: &AdvisedHost,
     advice: &HostAdvice,
     ignored: usize,
@@ -164,7 +171,7 @@ fn document(
 ) -> Value {
     json!({
         "schema": "diskwright.advice/1",
-        "from": host.from,
+        "from": host.origin,
         "role": host.scene.role.name(),
         "role_from": host.scene.role_program,
         "machine": HostPlatform::from_tree(host.scene.tree()),
@@ -178,28 +185,28 @@ fn document(
 }
 
 /// Parses a role.
-fn role(text: &str) -> Result<ServerRole, Failure> {
+fn parse_role(text: &str) -> Result<ServerRole, Failure> {
     ServerRole::parse(text).ok_or_else(|| {
         let names = ServerRole::ALL.map(ServerRole::name);
-        let near = find::hint(text, names.iter().copied());
+        let near = name_search::suggestion_hint(text, names.iter().copied());
         Failure::Usage(format!("unknown role `{text}`{near}; roles: {}", names.join(", ")))
     })
 }
 
 /// Folder for applied, ignored and saved settings.
-fn state_folder() -> Result<PathBuf, Failure> {
+fn advice_state_folder() -> Result<PathBuf, Failure> {
     let folder = ceilings::state_folder().map(|state| state.join("advice"));
     folder.ok_or_else(|| Failure::Failed("no folder to keep it in: set DISKWRIGHT_STATE or HOME".into()))
 }
 
 /// Returns the host of the logs, of a folder, or this one.
-fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
-    let known = ceilings::known();
+fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, Failure> {
+    let known = ceilings::known_ceilings();
     if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        arguments.window.without_log()?;
+        arguments.window.refuse_log_options()?;
         let root = arguments.root.as_deref().unwrap_or(Path::new("/"));
         if !root.is_dir() {
             return Err(Failure::Failed(format!("{}: not a folder", root.display())));
@@ -208,7 +215,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
         let remarks = vec![
             "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
         ];
-        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), from, remarks });
+        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), origin: from, remarks });
     }
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
@@ -230,7 +237,7 @@ fn host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedHost, 
             (HostScene::from_facts(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
         }
     };
-    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), from, remarks })
+    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), origin: from, remarks })
 }
 
 /// True if a log's host is this one: name, kernel, memory and at least one disk are the same.
@@ -263,7 +270,7 @@ impl RecordedHost {
         logs.read(|piece| {
             match piece {
                 LogPiece::Frame(frame) => load.add_frame(frame),
-                LogPiece::Note(note) => host.note(&note)?,
+                LogPiece::Note(note) => host.handle_note(&note)?,
             }
             Ok(())
         })?;
@@ -272,7 +279,7 @@ impl RecordedHost {
     }
 
     /// The last note of each kind counts: the host as it was at the end.
-    fn note(&mut self, note: &Note) -> Result<(), Failure> {
+    fn handle_note(&mut self, note: &Note) -> Result<(), Failure> {
         match note.kind.as_str() {
             Note::TOPOLOGY => self.topology = serde_json::from_str(&note.text)?,
             Note::HOST => self.tree = Some(serde_json::from_str(&note.text)?),
@@ -284,17 +291,17 @@ impl RecordedHost {
 }
 
 /// Returns the ids of ignored items, after the requested changes to them.
-fn ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, Failure> {
+fn update_ignored(arguments: &Arguments, folder: Option<&Path>) -> Result<Vec<String>, Failure> {
     let changed = !arguments.ignore.is_empty() || !arguments.unignore.is_empty();
     for id in &arguments.ignore {
         let check = id.split('@').next().unwrap_or(id);
         if !CHECKS.iter().any(|known| known.id == check) {
-            let near = find::hint(check, CHECKS.iter().map(|known| known.id.as_str()));
+            let near = name_search::suggestion_hint(check, CHECKS.iter().map(|known| known.id.as_str()));
             return Err(Failure::Usage(format!("--ignore `{id}`: there is no such check{near}")));
         }
     }
     let Some(folder) = folder else {
-        return if changed { state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
+        return if changed { advice_state_folder().map(|_| Vec::new()) } else { Ok(Vec::new()) };
     };
     Ok(diskwright_advise::baseline::update_ignored(folder, &arguments.ignore, &arguments.unignore)?)
 }

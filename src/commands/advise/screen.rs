@@ -8,9 +8,9 @@ use diskwright_report::{Ink, Style};
 use super::AdvisedHost;
 
 /// Maximum number of items in full on the first screen.
-const FIRST: usize = 3;
+const MAX_FULL_ITEMS: usize = 3;
 /// Maximum number of instances, and of commands, in one heading.
-const NAMES: usize = 3;
+const MAX_NAMES: usize = 3;
 
 /// Items with the same text for several instances.
 struct AdviceGroup<'a> {
@@ -20,7 +20,7 @@ struct AdviceGroup<'a> {
 }
 
 /// Draws the advice.
-pub fn draw(
+pub fn draw_advice(
     host: &AdvisedHost,
     advice: &HostAdvice,
     ignored: usize,
@@ -28,24 +28,24 @@ pub fn draw(
     all: bool,
     style: &Style,
 ) -> String {
-    let groups = groups(&advice.items);
-    let mut out = head(host, advice, groups.len(), style);
-    let full = if all { groups.len() } else { FIRST };
+    let groups = group_items(&advice.items);
+    let mut out = draw_head(host, advice, groups.len(), style);
+    let full = if all { groups.len() } else { MAX_FULL_ITEMS };
     for (number, group) in groups.iter().take(full).enumerate() {
-        out += &in_full(number + 1, group, all, style);
+        out += &draw_group(number + 1, group, all, style);
     }
     if groups.len() > full {
         out += &format!("\n{}\n", style.paint(Ink::Bold, "More"));
         for group in &groups[full..] {
-            let text = style.clean_text(&format!("{}: {}", title(group), group.item.seen));
-            out += &line(&format!("  {text}"), style);
+            let text = style.clean_text(&format!("{}: {}", group_title(group), group.item.seen));
+            out += &cut_line(&format!("  {text}"), style);
         }
     }
-    out += &foot(advice, ignored, applied, all, style);
+    out += &draw_foot(advice, ignored, applied, all, style);
     out
 }
 
-fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
+fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -> String {
     let scene = &host.scene;
     let role = match &scene.role_program {
         Some(program) => format!("{} ({} runs)", scene.role.name(), style.clean_text(program)),
@@ -57,23 +57,23 @@ fn head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Style) -
         n => format!("{n} things are worth changing"),
     };
     let passed = format_count(advice.well as u64, "check", "checks");
-    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.from));
+    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.origin));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     let platform = HostPlatform::from_tree(scene.tree());
     if let Some(words) = platform.describe_platform() {
-        out += &indented("machine: ", &style.clean_text(&words), style);
+        out += &indent_text("machine: ", &style.clean_text(&words), style);
     }
     for (disk, kind) in &platform.volumes {
-        out += &indented(&format!("{}: ", style.clean_text(disk)), kind, style);
+        out += &indent_text(&format!("{}: ", style.clean_text(disk)), kind, style);
     }
     for remark in &host.remarks {
-        out += &indented("note: ", &style.clean_text(remark), style);
+        out += &indent_text("note: ", &style.clean_text(remark), style);
     }
     out
 }
 
 /// Groups items of one check with the same text, in the order of each group's first item.
-fn groups(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
+fn group_items(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
     let mut groups: Vec<AdviceGroup<'_>> = Vec::new();
     for item in items {
         let same = |group: &&mut AdviceGroup<'_>| {
@@ -88,17 +88,17 @@ fn groups(items: &[AdviceItem]) -> Vec<AdviceGroup<'_>> {
     groups
 }
 
-fn title(group: &AdviceGroup<'_>) -> String {
-    let names = group.items.iter().take(NAMES).map(|item| item.instance.as_str()).collect::<Vec<_>>().join(", ");
+fn group_title(group: &AdviceGroup<'_>) -> String {
+    let names = group.items.iter().take(MAX_NAMES).map(|item| item.instance.as_str()).collect::<Vec<_>>().join(", ");
     match group.items.len() {
         _ if names.is_empty() => group.item.check.clone(),
         1 => group.item.id.clone(),
-        n if n <= NAMES => format!("{} on {names}", group.item.check),
-        n => format!("{} on {names} and {} more", group.item.check, n - NAMES),
+        n if n <= MAX_NAMES => format!("{} on {names}", group.item.check),
+        n => format!("{} on {names} and {} more", group.item.check, n - MAX_NAMES),
     }
 }
 
-fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> String {
+fn draw_group(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> String {
     let item = group.item;
     let ink = match item.severity {
         AdviceSeverity::Critical => Ink::Bad,
@@ -106,8 +106,9 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
         AdviceSeverity::Notice | AdviceSeverity::Info => Ink::Dim,
     };
     let severity = style.paint(ink, item.severity.name());
-    let mut out = format!("\n{number}. {} ({severity}, risk {})\n", style.clean_text(&title(group)), item.risk.name());
-    let mut say = |label: &str, text: &str| out += &indented(label, &style.clean_text(text), style);
+    let mut out =
+        format!("\n{number}. {} ({severity}, risk {})\n", style.clean_text(&group_title(group)), item.risk.name());
+    let mut say = |label: &str, text: &str| out += &indent_text(label, &style.clean_text(text), style);
     say("", &format!("{}: {}. Good: {}.", item.what, item.seen, item.good));
     match &item.evidence {
         Some(evidence) => say("evidence: ", evidence),
@@ -121,51 +122,51 @@ fn in_full(number: usize, group: &AdviceGroup<'_>, all: bool, style: &Style) -> 
         say("why: ", &format!("{} [{}]", item.reason, item.source));
         say("risk: ", &item.risk_text);
     }
-    each(group, |item| Some(item.apply.as_str())).iter().for_each(|apply| say("apply: ", apply));
-    each(group, |item| item.undo.as_deref()).iter().for_each(|undo| say("undo: ", undo));
+    distinct_texts(group, |item| Some(item.apply.as_str())).iter().for_each(|apply| say("apply: ", apply));
+    distinct_texts(group, |item| item.undo.as_deref()).iter().for_each(|undo| say("undo: ", undo));
     if all {
-        each(group, |item| item.lasting.as_deref()).iter().for_each(|lasting| say("to keep it: ", lasting));
+        distinct_texts(group, |item| item.lasting.as_deref()).iter().for_each(|lasting| say("to keep it: ", lasting));
         say("verify: ", &item.verify);
     }
     out
 }
 
 /// Texts of a group's items, each once: a command names its own instance.
-fn each(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
+fn distinct_texts(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) -> Vec<String> {
     let mut found: Vec<&str> = Vec::new();
     for text in group.items.iter().filter_map(|item| of(item)) {
         if !found.contains(&text) {
             found.push(text);
         }
     }
-    let more = found.len().saturating_sub(NAMES);
-    let mut said: Vec<String> = found.into_iter().take(NAMES).map(str::to_owned).collect();
+    let more = found.len().saturating_sub(MAX_NAMES);
+    let mut said: Vec<String> = found.into_iter().take(MAX_NAMES).map(str::to_owned).collect();
     if more > 0 {
         said.push(format!("the same for {more} more; --json has all commands"));
     }
     said
 }
 
-fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {
+fn draw_foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {
     let mut out = String::new();
     if !advice.unknown.is_empty() {
         if all {
             out += &format!("\n{}\n", style.paint(Ink::Bold, "Could not be checked"));
             for unknown in &advice.unknown {
                 let text = format!("{}: {}. {}", unknown.id, unknown.because, unknown.reach);
-                out += &indented("", &style.clean_text(&text), style);
+                out += &indent_text("", &style.clean_text(&text), style);
             }
         } else {
             let count = match advice.unknown.len() {
                 1 => "1 check".to_owned(),
                 n => format!("{n} checks"),
             };
-            out += &format!("\n{}", line(&format!("{count} could not be carried out; --all shows why."), style));
+            out += &format!("\n{}", cut_line(&format!("{count} could not be carried out; --all shows why."), style));
         }
     }
     if !applied.is_empty() {
         let ids: Vec<&str> = applied.iter().map(|change| change.id.as_str()).collect();
-        out += &indented("applied by --apply: ", &style.clean_text(&ids.join(", ")), style);
+        out += &indent_text("applied by --apply: ", &style.clean_text(&ids.join(", ")), style);
     }
     if ignored > 0 {
         out += &format!("{ignored} ignored; --unignore ID lists one again.\n");
@@ -176,13 +177,13 @@ fn foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: boo
             "--all shows reasons, risks and how to verify. --apply {} applies the first low-risk item.",
             item.id
         );
-        out += &indented("", &style.clean_text(&text), style);
+        out += &indent_text("", &style.clean_text(&text), style);
     }
     out
 }
 
 /// Wraps text under a heading, indented by three columns.
-fn indented(label: &str, text: &str, style: &Style) -> String {
+fn indent_text(label: &str, text: &str, style: &Style) -> String {
     let lines = wrap(text, style.width.saturating_sub(3), label.len());
     let mut out = String::new();
     for (number, text) in lines.iter().enumerate() {
@@ -193,6 +194,6 @@ fn indented(label: &str, text: &str, style: &Style) -> String {
 }
 
 /// Cuts a line at the width of the screen.
-fn line(text: &str, style: &Style) -> String {
+fn cut_line(text: &str, style: &Style) -> String {
     cut_text(text, style.width, if style.unicode { "…" } else { "..." }) + "\n"
 }

@@ -10,16 +10,16 @@ use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_remote::Webhook;
 
 use super::super::{Failure, output};
-use super::{AlertArguments, command, document, line, syslog};
+use super::{AlertArguments, command, event_document, event_line, syslog};
 
 /// Maximum number of queued events.
-const WAITING: usize = 64;
+const MAX_QUEUED_EVENTS: usize = 64;
 /// Maximum number of actions per minute: people who are called a hundred times stop listening.
-const MOST_A_MINUTE: usize = 10;
+const MAX_ACTIONS_PER_MINUTE: usize = 10;
 const MINUTE: Duration = Duration::from_secs(60);
 /// After the end, no action starts later than this: a supervisor kills processes that take too long to stop, and a
 /// recorder's log is still open then.
-const GRACE: Duration = Duration::from_secs(20);
+const END_GRACE: Duration = Duration::from_secs(20);
 
 /// An event, and the machine that it is about.
 type HostEvent = (AlertEvent, String);
@@ -27,7 +27,7 @@ type HostEvent = (AlertEvent, String);
 /// The thread that performs the actions.
 pub struct AlertActions {
     events: SyncSender<HostEvent>,
-    ended: Arc<OnceLock<Instant>>,
+    end_time: Arc<OnceLock<Instant>>,
     thread: JoinHandle<()>,
 }
 
@@ -41,28 +41,28 @@ impl AlertActions {
             command: arguments.on_alert.clone(),
             webhook,
             syslog: arguments.alert_syslog,
-            ended: Arc::clone(&ended),
-            done: Vec::new(),
-            left_out: 0,
+            end_time: Arc::clone(&ended),
+            recent_actions: Vec::new(),
+            skipped_events: 0,
         };
-        let (events, received) = sync_channel(WAITING);
+        let (events, received) = sync_channel(MAX_QUEUED_EVENTS);
         let thread = std::thread::Builder::new().name("alerts".into()).spawn(move || actor.run(&received))?;
-        Ok(AlertActions { events, ended, thread })
+        Ok(AlertActions { events, end_time: ended, thread })
     }
 
     /// Queues an event. If the queue is full, the event is dropped, which is reported.
-    pub fn send(&self, event: &AlertEvent, host: &str) {
+    pub fn queue_event(&self, event: &AlertEvent, host: &str) {
         if !event.change.notifies_people() {
             return;
         }
         if let Err(TrySendError::Full(_)) = self.events.try_send((event.clone(), host.to_owned())) {
-            output::warn(format_args!("the alert actions are too slow; skipped: {}", line(event)));
+            output::print_warning(format_args!("the alert actions are too slow; skipped: {}", event_line(event)));
         }
     }
 
     /// Waits for the current action and for those that start soon.
-    pub fn end(self) {
-        let _ = self.ended.set(Instant::now());
+    pub fn finish_actions(self) {
+        let _ = self.end_time.set(Instant::now());
         drop(self.events);
         // each action has its own time limit
         let _ = self.thread.join();
@@ -74,10 +74,10 @@ struct AlertActor {
     webhook: Option<Webhook>,
     syslog: bool,
     /// Time at which the thread was asked to end.
-    ended: Arc<OnceLock<Instant>>,
+    end_time: Arc<OnceLock<Instant>>,
     /// Times of the actions in the last minute.
-    done: Vec<Instant>,
-    left_out: usize,
+    recent_actions: Vec<Instant>,
+    skipped_events: usize,
 }
 
 impl AlertActor {
@@ -87,15 +87,15 @@ impl AlertActor {
                 Ok(sent) => sent,
                 // skipped events are reported even if no further event comes
                 Err(RecvTimeoutError::Timeout) => {
-                    self.tell_left_out();
+                    self.report_skipped();
                     continue;
                 }
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             if self.syslog
-                && let Err(error) = syslog::write(&event)
+                && let Err(error) = syslog::write_event(&event)
             {
-                output::warn(format_args!("--alert-syslog: {error}"));
+                output::print_warning(format_args!("--alert-syslog: {error}"));
             }
             if self.command.is_none() && self.webhook.is_none() {
                 continue;
@@ -103,87 +103,94 @@ impl AlertActor {
             if !self.may_act(Instant::now()) {
                 continue;
             }
-            self.act(&event, &host);
+            self.perform_actions(&event, &host);
         }
-        self.tell_left_out();
+        self.report_skipped();
     }
 
     /// Applies the rate limit; skipped events are reported once it is over.
     fn may_act(&mut self, now: Instant) -> bool {
-        self.done.retain(|done| now.duration_since(*done) < MINUTE);
-        let is_over = self.ended.get().is_some_and(|ended| now.duration_since(*ended) >= GRACE);
-        if is_over || self.done.len() >= MOST_A_MINUTE {
-            self.left_out += 1;
+        self.recent_actions.retain(|done| now.duration_since(*done) < MINUTE);
+        let is_over = self.end_time.get().is_some_and(|ended| now.duration_since(*ended) >= END_GRACE);
+        if is_over || self.recent_actions.len() >= MAX_ACTIONS_PER_MINUTE {
+            self.skipped_events += 1;
             return false;
         }
-        self.tell_left_out();
-        self.done.push(now);
+        self.report_skipped();
+        self.recent_actions.push(now);
         true
     }
 
-    fn tell_left_out(&mut self) {
-        let count = std::mem::take(&mut self.left_out);
+    fn report_skipped(&mut self) {
+        let count = std::mem::take(&mut self.skipped_events);
         if count > 0 {
             let skipped = format_count(count as u64, "alert event was", "alert events were");
-            let grace = GRACE.as_secs();
-            output::warn(format_args!(
-                "{skipped} skipped: --on-alert and --alert-webhook act at most {MOST_A_MINUTE} times per minute, and \
+            let grace = END_GRACE.as_secs();
+            output::print_warning(format_args!(
+                "{skipped} skipped: --on-alert and --alert-webhook act at most {MAX_ACTIONS_PER_MINUTE} times per minute, and \
                  begin nothing {grace} s after the end"
             ));
         }
     }
 
-    fn act(&self, event: &AlertEvent, host: &str) {
-        let json = document(event, host);
+    fn perform_actions(&self, event: &AlertEvent, host: &str) {
+        let json = event_document(event, host);
         if let Some(text) = &self.command
-            && let Err(error) = command::run(text, event, host, &json)
+            && let Err(error) = command::run_command(text, event, host, &json)
         {
-            output::warn(format_args!("--on-alert: {error}"));
+            output::print_warning(format_args!("--on-alert: {error}"));
         }
         if let Some(webhook) = &self.webhook
             && let Err(error) = webhook.send(&json)
         {
-            output::warn(format_args!("--alert-webhook: {error}"));
+            output::print_warning(format_args!("--alert-webhook: {error}"));
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::command::tests::event;
+    use super::super::command::tests::sample_event;
     use super::*;
 
-    fn actor() -> AlertActor {
+    fn idle_actor() -> AlertActor {
         let (command, ended) = (Some("true".into()), Arc::default());
-        AlertActor { command, webhook: None, syslog: false, ended, done: Vec::new(), left_out: 0 }
+        AlertActor {
+            command,
+            webhook: None,
+            syslog: false,
+            end_time: ended,
+            recent_actions: Vec::new(),
+            skipped_events: 0,
+        }
     }
 
     #[test]
     fn the_rate_is_limited_and_recovers() {
-        let mut actor = actor();
+        let mut actor = idle_actor();
         let start = Instant::now();
         let acted = (0..50).filter(|_| actor.may_act(start)).count();
-        assert_eq!((acted, actor.left_out), (MOST_A_MINUTE, 40));
+        assert_eq!((acted, actor.skipped_events), (MAX_ACTIONS_PER_MINUTE, 40));
         assert!(actor.may_act(start + MINUTE));
-        assert_eq!(actor.left_out, 0);
+        assert_eq!(actor.skipped_events, 0);
     }
 
     #[test]
-    fn what_was_left_out_is_said_at_the_end_too() {
-        let mut actor = actor();
-        let (events, received) = sync_channel(WAITING);
-        (0..MOST_A_MINUTE + 2).for_each(|_| events.send((event(), String::new())).unwrap());
+    fn reports_skipped_events_at_the_end() {
+        let mut actor = idle_actor();
+        let (events, received) = sync_channel(MAX_QUEUED_EVENTS);
+        (0..MAX_ACTIONS_PER_MINUTE + 2).for_each(|_| events.send((sample_event(), String::new())).unwrap());
         drop(events);
         actor.run(&received);
-        assert_eq!(actor.left_out, 0);
+        assert_eq!(actor.skipped_events, 0);
     }
 
     #[test]
-    fn nothing_is_begun_long_after_the_end() {
-        let mut actor = actor();
+    fn begins_no_action_long_after_the_end() {
+        let mut actor = idle_actor();
         let ended = Instant::now();
-        actor.ended.set(ended).unwrap();
-        assert!(actor.may_act(ended + GRACE / 2), "what waits is still done");
-        assert!(!actor.may_act(ended + GRACE), "but not for ever");
+        actor.end_time.set(ended).unwrap();
+        assert!(actor.may_act(ended + END_GRACE / 2), "what waits is still done");
+        assert!(!actor.may_act(ended + END_GRACE), "but not for ever");
     }
 }

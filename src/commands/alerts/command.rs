@@ -9,27 +9,27 @@ use std::time::{Duration, Instant};
 use diskwright_dashboard::alerts::AlertEvent;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::state;
+use super::change_name;
 
 /// Time limit of a command.
-const PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between checks whether it has ended.
-const NAP: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs the command and waits; kills it and its children when the time is over.
 ///
 /// # Errors
 /// If it could not be started, failed, or took too long.
-pub fn run(text: &str, event: &AlertEvent, host: &str, json: &str) -> io::Result<()> {
-    run_within(text, (event, host), json, PATIENCE)
+pub fn run_command(text: &str, event: &AlertEvent, host: &str, json: &str) -> io::Result<()> {
+    run_with_timeout(text, (event, host), json, COMMAND_TIMEOUT)
 }
 
-fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patience: Duration) -> io::Result<()> {
+fn run_with_timeout(text: &str, (event, host): (&AlertEvent, &str), json: &str, patience: Duration) -> io::Result<()> {
     let alert = &event.alert;
     let culprit = alert.culprits.first().map_or("", |culprit| culprit.name.as_str());
     let value = alert.peak.value.map_or_else(String::new, |value| value.to_string());
     let variables = [
-        ("STATE", state(event.change)),
+        ("STATE", change_name(event.change)),
         ("HOST", host),
         ("ID", &alert.id),
         ("SEVERITY", alert.severity.name()),
@@ -48,15 +48,15 @@ fn run_within(text: &str, (event, host): (&AlertEvent, &str), json: &str, patien
     let safe = |value: &str| value.replace('\0', "");
     command.envs(variables.map(|(name, value)| (format!("DISKWRIGHT_ALERT_{name}"), safe(value))));
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let fed = feed(&mut child, json);
-    let end = wait(&mut child, patience);
+    let fed = write_stdin(&mut child, json);
+    let end = wait_for_exit(&mut child, patience);
     // the writer ends with the child, whose end of the pipe is closed by then
     let _ = fed.map(std::thread::JoinHandle::join);
     end
 }
 
 /// Writes the alert in a thread: a command that does not read must not block this one.
-fn feed(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<()>> {
+fn write_stdin(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<()>> {
     let (mut input, json) = (child.stdin.take()?, format!("{json}\n"));
     let write = move || {
         // a command need not read its input
@@ -65,7 +65,7 @@ fn feed(child: &mut Child, json: &str) -> Option<std::thread::JoinHandle<()>> {
     std::thread::Builder::new().name("alert-input".into()).spawn(write).ok()
 }
 
-fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
+fn wait_for_exit(child: &mut Child, patience: Duration) -> io::Result<()> {
     let begin = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -82,7 +82,7 @@ fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
             let seconds = patience.as_secs();
             return Err(io::Error::other(format!("the command was killed: it took more than {seconds} s")));
         }
-        crate::commands::live::nap(NAP);
+        crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A sample event for tests.
-    pub fn event() -> AlertEvent {
+    pub fn sample_event() -> AlertEvent {
         let peak = AlertPeak {
             quantity: String::new(),
             value: Some(0.5),
@@ -127,7 +127,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let text = format!("(env | grep -E 'ALERT_(S|H)'; cat) > {}", out.display());
-        run(&text, &event(), "db1", r#"{"id":"disk.stall"}"#).unwrap();
+        run_command(&text, &sample_event(), "db1", r#"{"id":"disk.stall"}"#).unwrap();
         let got = std::fs::read_to_string(out).unwrap();
         assert!(got.contains("DISKWRIGHT_ALERT_STATE=begin\n"), "{got}");
         assert!(got.contains("DISKWRIGHT_ALERT_HOST=db1\n"), "{got}");
@@ -136,14 +136,14 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_its_children_and_a_failure_is_said() {
+    fn kills_a_hanging_command_with_its_children_and_reports_failures() {
         let begin = Instant::now();
         let patience = Duration::from_millis(200);
-        let slow = run_within("sleep 60 & sleep 60; true", (&event(), ""), "{}", patience).unwrap_err();
+        let slow = run_with_timeout("sleep 60 & sleep 60; true", (&sample_event(), ""), "{}", patience).unwrap_err();
         assert!(slow.to_string().contains("was killed") && begin.elapsed() < Duration::from_secs(10), "{slow}");
-        let failed = run("exit 3", &event(), "", "{}").unwrap_err();
+        let failed = run_command("exit 3", &sample_event(), "", "{}").unwrap_err();
         assert!(failed.to_string().contains("exit status: 3"), "{failed}");
         // the input is larger than a pipe's buffer, and the command does not read it
-        run("true", &event(), "", &"x".repeat(1 << 20)).unwrap();
+        run_command("true", &sample_event(), "", &"x".repeat(1 << 20)).unwrap();
     }
 }

@@ -14,7 +14,7 @@ use diskwright_dashboard::alerts::{AlertChange, AlertEngine, AlertEvent, rules};
 use diskwright_diagnosis::Pack;
 
 use super::log::Logs;
-use super::{Failure, ceilings, output, own_name};
+use super::{Failure, ceilings, local_host_name, output};
 use actions::AlertActions;
 
 /// Selection of alerts and their recipients.
@@ -43,8 +43,8 @@ pub struct AlertArguments {
 
 impl AlertArguments {
     /// Loads the rules that are watched.
-    pub fn pack(&self) -> Result<Pack, Failure> {
-        let own = self.alerts.clone().flatten().or_else(|| super::own_file("alerts.toml"));
+    pub fn load_alert_pack(&self) -> Result<Pack, Failure> {
+        let own = self.alerts.clone().flatten().or_else(|| super::find_user_config_file("alerts.toml"));
         let mut pack = match own {
             Some(path) => {
                 let name = path.display().to_string();
@@ -59,17 +59,17 @@ impl AlertArguments {
 
     /// True if any option requests alerts.
     pub fn is_given(&self) -> bool {
-        self.alerts.is_some() || !self.no_alert.is_empty() || self.acts()
+        self.alerts.is_some() || !self.no_alert.is_empty() || self.has_actions()
     }
 
     /// True if an alert has any action.
-    fn acts(&self) -> bool {
+    fn has_actions(&self) -> bool {
         self.on_alert.is_some() || self.alert_webhook.is_some() || self.alert_syslog
     }
 }
 
 /// Watches ticks for alerts and notifies the recipients.
-pub struct AlertDesk {
+pub struct AlertMonitor {
     engine: AlertEngine,
     actions: Option<AlertActions>,
     /// Alerts before this time have no actions.
@@ -83,34 +83,34 @@ pub struct AlertDesk {
     frame: Option<Frame>,
 }
 
-impl AlertDesk {
+impl AlertMonitor {
     /// Creates a monitor that uses a pack to name culprits; with actions if any were requested.
-    pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertDesk, Failure> {
-        let engine = AlertEngine::new(arguments.pack()?, judging, ceilings::known().to_vec());
-        let actions = arguments.acts().then(|| AlertActions::start(arguments)).transpose()?;
-        Ok(AlertDesk::with(engine, actions))
+    pub fn new(arguments: &AlertArguments, judging: Pack) -> Result<AlertMonitor, Failure> {
+        let engine = AlertEngine::new(arguments.load_alert_pack()?, judging, ceilings::known_ceilings().to_vec());
+        let actions = arguments.has_actions().then(|| AlertActions::start(arguments)).transpose()?;
+        Ok(AlertMonitor::from_engine(engine, actions))
     }
 
     /// Creates a monitor without actions.
     #[cfg(test)]
-    pub fn of(pack: Pack, judging: Pack) -> AlertDesk {
+    pub fn from_packs(pack: Pack, judging: Pack) -> AlertMonitor {
         let engine = AlertEngine::new(pack, judging, Vec::new());
-        AlertDesk::with(engine, None)
+        AlertMonitor::from_engine(engine, None)
     }
 
-    fn with(engine: AlertEngine, actions: Option<AlertActions>) -> AlertDesk {
-        let (acts_from_ns, host) = (i64::MIN, own_name());
-        AlertDesk { engine, actions, acts_from_ns, follows: false, last_ns: None, host, frame: None }
+    fn from_engine(engine: AlertEngine, actions: Option<AlertActions>) -> AlertMonitor {
+        let (acts_from_ns, host) = (i64::MIN, local_host_name());
+        AlertMonitor { engine, actions, acts_from_ns, follows: false, last_ns: None, host, frame: None }
     }
 
     /// Suppresses actions for alerts before a time, which are history.
-    pub fn act_from(mut self, time_ns: i64) -> AlertDesk {
+    pub fn suppress_before(mut self, time_ns: i64) -> AlertMonitor {
         self.acts_from_ns = time_ns;
         self
     }
 
     /// Treats all further ticks as new: if the clock is set back, so is the time from which actions are performed.
-    pub fn begin_to_follow(&mut self) {
+    pub fn start_following(&mut self) {
         self.follows = true;
     }
 
@@ -119,7 +119,7 @@ impl AlertDesk {
         event.time_ns >= self.acts_from_ns
     }
 
-    fn see(&mut self, frame: &Frame) {
+    fn track_host(&mut self, frame: &Frame) {
         for tick in frame.ticks() {
             if self.follows && self.last_ns.is_some_and(|last| tick.time_ns < last) {
                 self.acts_from_ns = self.acts_from_ns.min(tick.start_ns());
@@ -129,11 +129,11 @@ impl AlertDesk {
     }
 
     /// Adapts the monitor to logs: only a Diskwright recorder is known to record without gaps.
-    pub fn for_logs(mut self, logs: &Logs) -> AlertDesk {
+    pub fn for_logs(mut self, logs: &Logs) -> AlertMonitor {
         if !logs.can_grow() {
             self.engine.expect_pauses();
         }
-        self.host = logs.host();
+        self.host = logs.host_name();
         self
     }
 
@@ -143,12 +143,12 @@ impl AlertDesk {
     }
 
     /// Handles a note, before its tick.
-    pub fn note(&mut self, note: &Note) {
+    pub fn handle_note(&mut self, note: &Note) {
         self.engine.add_note(note);
     }
 
     /// Handles a tick; returns changes of alerts.
-    pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Vec<AlertEvent> {
+    pub fn handle_tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> Vec<AlertEvent> {
         let frame = self.frame.get_or_insert_with(|| Frame::new(Arc::clone(schema), 1));
         if Arc::ptr_eq(frame.schema(), schema) {
             frame.clear();
@@ -157,48 +157,48 @@ impl AlertDesk {
         }
         frame.push(tick, row);
         let events = self.engine.add_tick(frame, 0);
-        self.act(&events);
+        self.queue_actions(&events);
         events
     }
 
     /// Handles all ticks of a frame; returns changes of alerts.
-    pub fn frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
-        self.see(frame);
+    pub fn handle_frame(&mut self, frame: &Frame) -> Vec<AlertEvent> {
+        self.track_host(frame);
         let mut events = Vec::new();
         self.engine.add_frame(frame, &mut |event| events.push(event));
-        self.act(&events);
+        self.queue_actions(&events);
         events
     }
 
     /// Notes that the recorder exited cleanly, so it is not silent until another one continues the log.
-    pub fn recorder_ended(&mut self) {
+    pub fn handle_recorder_end(&mut self) {
         self.engine.recorder_ended();
     }
 
     /// Checks for silence while no tick comes.
-    pub fn clock(&mut self, now_ns: i64) -> Vec<AlertEvent> {
+    pub fn check_silence(&mut self, now_ns: i64) -> Vec<AlertEvent> {
         let events = self.engine.check_clock(now_ns);
-        self.act(&events);
+        self.queue_actions(&events);
         events
     }
 
-    fn act(&self, events: &[AlertEvent]) {
+    fn queue_actions(&self, events: &[AlertEvent]) {
         if let Some(actions) = &self.actions {
             let new = events.iter().filter(|event| self.is_new(event));
-            new.for_each(|event| actions.send(event, &self.host));
+            new.for_each(|event| actions.queue_event(event, &self.host));
         }
     }
 
     /// Waits for running actions, but not for long.
-    pub fn end(self) {
+    pub fn finish_actions(self) {
         if let Some(actions) = self.actions {
-            actions.end();
+            actions.finish_actions();
         }
     }
 }
 
 /// Name of an alert's change, for other programs.
-fn state(change: AlertChange) -> &'static str {
+fn change_name(change: AlertChange) -> &'static str {
     match change {
         AlertChange::End => "end",
         AlertChange::Worse => "worse",
@@ -207,15 +207,15 @@ fn state(change: AlertChange) -> &'static str {
 }
 
 /// Formats `diskwright.alert/1` for other programs: the alert, its change and its machine.
-pub fn document(event: &AlertEvent, host: &str) -> String {
+pub fn event_document(event: &AlertEvent, host: &str) -> String {
     let mut value = serde_json::json!(event.alert);
-    value["state"] = state(event.change).into();
+    value["state"] = change_name(event.change).into();
     value["host"] = host.into();
     value.to_string()
 }
 
 /// Formats an alert in one line.
-pub fn line(event: &AlertEvent) -> String {
+pub fn event_line(event: &AlertEvent) -> String {
     let alert = &event.alert;
     let change = match event.change {
         AlertChange::Begin => "begins",
@@ -233,5 +233,5 @@ pub fn line(event: &AlertEvent) -> String {
         AlertChange::Worse => format!("{}: {}{culprits}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
         AlertChange::Begin | AlertChange::Still => format!("{}{culprits}{next}", alert.sentence),
     };
-    output::name(format!("alert {}{place} {change}: {what}", alert.id))
+    output::escape_name(format!("alert {}{place} {change}: {what}", alert.id))
 }

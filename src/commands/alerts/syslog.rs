@@ -7,40 +7,40 @@ use std::path::Path;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent};
 use diskwright_diagnosis::Severity;
 
-use super::line;
+use super::event_line;
 
-const SOCKET: &str = "/dev/log";
+const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility daemon, RFC 3164 table 1.
-const DAEMON: u8 = 3;
+const FACILITY_DAEMON: u8 = 3;
 
 /// Writes an event to the system log.
 ///
 /// # Errors
 /// If no daemon listens.
-pub fn write(event: &AlertEvent) -> io::Result<()> {
-    write_to(Path::new(SOCKET), event)
+pub fn write_event(event: &AlertEvent) -> io::Result<()> {
+    write_event_to(Path::new(SYSLOG_SOCKET), event)
 }
 
-fn write_to(path: &Path, event: &AlertEvent) -> io::Result<()> {
+fn write_event_to(path: &Path, event: &AlertEvent) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     // a daemon that does not read must not delay the next alert
     socket.set_nonblocking(true)?;
-    socket.send_to(message(event).as_bytes(), path).map(drop)
+    socket.send_to(format_message(event).as_bytes(), path).map(drop)
 }
 
 /// Severity by RFC 3164 table 2: critical 2, warning 4, notice 5.
-fn message(event: &AlertEvent) -> String {
+fn format_message(event: &AlertEvent) -> String {
     let severity = match (event.change, event.alert.severity) {
         (AlertChange::End, _) | (_, Severity::Info) => 5,
         (_, Severity::Warning) => 4,
         (_, Severity::Critical) => 2,
     };
-    format!("<{}>diskwright[{}]: {}", DAEMON * 8 + severity, std::process::id(), line(event))
+    format!("<{}>diskwright[{}]: {}", FACILITY_DAEMON * 8 + severity, std::process::id(), event_line(event))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::command::tests::event;
+    use super::super::command::tests::sample_event;
     use super::*;
 
     #[test]
@@ -48,7 +48,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let daemon = UnixDatagram::bind(&path).unwrap();
-        write_to(&path, &event()).unwrap();
+        write_event_to(&path, &sample_event()).unwrap();
         let mut buffer = [0; 4096];
         let count = daemon.recv(&mut buffer).unwrap();
         let got = String::from_utf8_lossy(&buffer[..count]).into_owned();

@@ -11,7 +11,7 @@ use diskwright_results::document::ProbeDocument;
 use crate::commands::{Failure, output};
 
 /// Refuses a target that can neither be measured nor created, before minutes of measuring.
-pub fn check(target: &Path) -> Result<(), Failure> {
+pub fn check_target(target: &Path) -> Result<(), Failure> {
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let because = match std::fs::metadata(target) {
         Ok(found) => reason_not_measurable(&found),
@@ -19,12 +19,12 @@ pub fn check(target: &Path) -> Result<(), Failure> {
     };
     match because {
         None => Ok(()),
-        Some(because) => Err(Failure::Usage(format!("--disk {}: {because}", output::name(target.display())))),
+        Some(because) => Err(Failure::Usage(format!("--disk {}: {because}", output::escape_name(target.display())))),
     }
 }
 
 /// Measures a target; the device's profile is saved as usual.
-pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
+pub fn measure_disk(target: &Path) -> Result<BaselineDisk, Failure> {
     let child = Command::new("/proc/self/exe")
         .args(["probe", "quick"])
         .arg(target)
@@ -34,7 +34,7 @@ pub fn measure(target: &Path) -> Result<BaselineDisk, Failure> {
         .spawn()?;
     let answer = child.wait_with_output()?;
     if !answer.status.success() {
-        let reason = format!("`probe quick {}` failed; nothing was saved", output::name(target.display()));
+        let reason = format!("`probe quick {}` failed; nothing was saved", output::escape_name(target.display()));
         return Err(Failure::Failed(reason));
     }
     let document: ProbeDocument = serde_json::from_slice(&answer.stdout)?;

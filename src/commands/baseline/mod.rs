@@ -4,7 +4,7 @@
 mod disk;
 pub mod saved;
 mod screen;
-pub mod sides;
+pub mod side_by_side;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::{Failure, find, output, output_file, when};
+use super::{Failure, name_search, output, output_file, time_argument};
 use saved::BaselineUpdate;
 
 /// Arguments of `baseline`.
@@ -68,43 +68,44 @@ pub struct Arguments {
 }
 
 /// Minimum duration of a sustained load; a shorter one has no beginning and end to compare.
-const SHORTEST: Duration = Duration::from_secs(sustained_load::MIN_PARTS as u64);
+const MIN_SUSTAINED: Duration = Duration::from_secs(sustained_load::MIN_PARTS as u64);
 
 /// Runs `baseline`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let figures = chosen(&arguments.only)?;
-    if arguments.sustained.is_some_and(|lasts| lasts < SHORTEST) {
-        return Err(Failure::Usage(format!("--sustained takes at least {} s", SHORTEST.as_secs())));
+    let figures = choose_figures(&arguments.only)?;
+    if arguments.sustained.is_some_and(|lasts| lasts < MIN_SUSTAINED) {
+        return Err(Failure::Usage(format!("--sustained takes at least {} s", MIN_SUSTAINED.as_secs())));
     }
-    output_file::check_all(arguments.output.iter().chain(&arguments.svg))?;
-    arguments.disk.as_deref().map_or(Ok(()), disk::check)?;
+    output_file::check_all_writable(arguments.output.iter().chain(&arguments.svg))?;
+    arguments.disk.as_deref().map_or(Ok(()), disk::check_target)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let document = measure(arguments, &figures, &stop)?;
-    let before = saved::baseline(&document.machine.host);
+    let document = measure_machine(arguments, &figures, &stop)?;
+    let before = saved::load_baseline(&document.machine.host);
     let against = before.filter(|_| !arguments.replace).map(|before| (compare_baselines(&before, &document), before));
-    let update = saved::keep(arguments, &document);
+    let update = saved::save_result(arguments, &document);
     if let Some(path) = &arguments.output {
-        output_file::write(path, output::document(&document)?.as_bytes())?;
+        output_file::write_file(path, output::format_json_document(&document)?.as_bytes())?;
     }
     if let Some(path) = &arguments.svg {
-        let picture = diskwright_report::curves::render_svg_file("Speed of this machine", &screen::charts(&document));
-        output_file::write(path, picture.as_bytes())?;
+        let picture =
+            diskwright_report::curves::render_svg_file("Speed of this machine", &screen::baseline_charts(&document));
+        output_file::write_file(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(arguments.output.iter().chain(&arguments.svg)) {
         // the requested result already exists
     } else if arguments.json {
-        output::json(&answer(&document, against.as_ref(), &update)?)?;
+        output::print_json(&answer_json(&document, against.as_ref(), &update)?)?;
     } else {
-        output::text(&screen::text(&document, against.as_ref(), &update))?;
+        output::print_text(&screen::draw_baseline(&document, against.as_ref(), &update))?;
     }
-    hold(arguments, &document, against.as_ref())
+    check_result(arguments, &document, against.as_ref())
 }
 
 /// Returns the requested figures.
-fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
+fn choose_figures(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
     if only.is_empty() {
         return Ok(FIGURES.iter().collect());
     }
@@ -113,7 +114,8 @@ fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
         let found = figure::select_figures(word);
         if found.is_empty() {
             let known = GROUPS.iter().map(|(group, _)| *group).chain(FIGURES.iter().map(|figure| figure.id));
-            let (near, groups) = (find::hint(word, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
+            let (near, groups) =
+                (name_search::suggestion_hint(word, known), GROUPS.iter().map(|(group, _)| *group).collect::<Vec<_>>());
             let reason = format!("there is no group or figure `{word}`{near}; groups: {}", groups.join(", "));
             return Err(Failure::Usage(reason));
         }
@@ -122,7 +124,7 @@ fn chosen(only: &[String]) -> Result<Vec<&'static FigureDefinition>, Failure> {
     Ok(FIGURES.iter().filter(|figure| meant.contains(&figure.id)).collect())
 }
 
-fn bar(length: u64, message: &'static str) -> ProgressBar {
+fn measurement_bar(length: u64, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} %  {eta}") {
         bar.set_style(style);
@@ -131,13 +133,13 @@ fn bar(length: u64, message: &'static str) -> ProgressBar {
     bar
 }
 
-fn measure(
+fn measure_machine(
     arguments: &Arguments,
     figures: &[&'static FigureDefinition],
     stop: &AtomicBool,
 ) -> Result<BaselineDocument, Failure> {
     let (root, start) = (Path::new("/"), Instant::now());
-    let measured = when::rfc3339(SystemClock.read_clocks().wall_ns);
+    let measured = time_argument::rfc3339(SystemClock.read_clocks().wall_ns);
     let machine = BaselineMachine::read(root);
     let sizes = machine.working_sizes(root);
     let plan = if arguments.check {
@@ -146,17 +148,17 @@ fn measure(
         BaselinePlan::full_baseline(figures, machine.processors)
     };
     let mut watch = CircumstanceWatch::start(root);
-    let shown = bar(plan.step_count(), "measuring this machine");
+    let shown = measurement_bar(plan.step_count(), "measuring this machine");
     let (figures, skipped) = measurement::measure_figures(&plan, &sizes, &mut watch, stop, &|more| shown.inc(more))?;
     shown.finish_and_clear();
     let circumstances = watch.finish();
     let has_arrays = figures.iter().any(|figure| ["memory.read", "memory.triad"].contains(&figure.id.as_str()));
     let mut remarks: Vec<String> = machine.small_array_remark(&sizes).into_iter().filter(|_| has_arrays).collect();
-    remarks.extend(saved::doubts(&circumstances));
+    remarks.extend(saved::low_figure_doubts(&circumstances));
     let sustained = match arguments.sustained {
         None => None,
         Some(lasts) => {
-            let shown = bar(lasts.as_secs(), "sustained load");
+            let shown = measurement_bar(lasts.as_secs(), "sustained load");
             let result = sustained_load::run_sustained_load(lasts, machine.processors, root, stop, &|seconds| {
                 shown.set_position(seconds)
             })?;
@@ -164,7 +166,7 @@ fn measure(
             Some(result)
         }
     };
-    let disk = arguments.disk.as_deref().map(disk::measure).transpose()?;
+    let disk = arguments.disk.as_deref().map(disk::measure_disk).transpose()?;
     // a signal to this process alone does not end the probe; even so, nothing is saved
     if stop.load(Ordering::Relaxed) {
         return Err(BaselineError::Stopped.into());
@@ -189,7 +191,11 @@ fn measure(
 /// A comparison with the saved baseline, and that baseline.
 type Against = (BaselineComparison, BaselineDocument);
 
-fn answer(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> Result<Value, Failure> {
+fn answer_json(
+    document: &BaselineDocument,
+    against: Option<&Against>,
+    update: &BaselineUpdate,
+) -> Result<Value, Failure> {
     let mut value = serde_json::to_value(document)?;
     if let Value::Object(fields) = &mut value {
         let against = against.map(|(comparison, before)| {
@@ -208,7 +214,7 @@ fn answer(document: &BaselineDocument, against: Option<&Against>, update: &Basel
 }
 
 /// Fails if nothing could be measured, or if the machine is slower than allowed.
-fn hold(arguments: &Arguments, document: &BaselineDocument, against: Option<&Against>) -> Result<(), Failure> {
+fn check_result(arguments: &Arguments, document: &BaselineDocument, against: Option<&Against>) -> Result<(), Failure> {
     if document.figures.iter().all(|figure| figure.median.is_none()) {
         return Err(Failure::Failed("no figure is reliable: too noisy, or none could be measured".into()));
     }

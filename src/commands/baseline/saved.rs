@@ -16,13 +16,13 @@ use super::Arguments;
 use crate::commands::{ceilings, output};
 
 /// Share of the processors used by other programs or machines from which a measurement is not saved as a baseline.
-const BUSY: f64 = 0.10;
+const MAX_FOREIGN_USE: f64 = 0.10;
 /// Share of stolen time that is reported.
-const STOLEN: f64 = 0.01;
+const REPORTED_STEAL: f64 = 0.01;
 /// Slowdown from which a machine is called slower.
-const SLOWER: f64 = 0.05;
+const SLOWER_FROM: f64 = 0.05;
 /// Maximum distance of a measurement from a window for which it is used.
-const NEAR_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
+const MAX_DISTANCE_NS: i64 = 7 * 24 * 3600 * 1_000_000_000;
 
 /// Result of saving a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -35,16 +35,16 @@ pub struct BaselineUpdate {
     pub because: Option<String>,
 }
 
-fn folder() -> Option<PathBuf> {
+fn baseline_folder() -> Option<PathBuf> {
     ceilings::state_folder().map(|folder| folder.join("baselines"))
 }
 
 /// Loads the saved profile of a machine: this user's, or the common one.
-fn profile(host: &str) -> Option<MachineProfile> {
+fn load_profile(host: &str) -> Option<MachineProfile> {
     let read = |folder: PathBuf| match profile_store::load_profile(&folder, host) {
         Ok(found) => found,
         Err(error) => {
-            output::warn(format_args!("a saved baseline is ignored: {error}"));
+            output::print_warning(format_args!("a saved baseline is ignored: {error}"));
             None
         }
     };
@@ -52,17 +52,17 @@ fn profile(host: &str) -> Option<MachineProfile> {
 }
 
 /// Loads the saved baseline of a machine.
-pub fn baseline(host: &str) -> Option<BaselineDocument> {
-    profile(host).map(|profile| profile.baseline)
+pub fn load_baseline(host: &str) -> Option<BaselineDocument> {
+    load_profile(host).map(|profile| profile.baseline)
 }
 
 /// Saves a result, or returns the reason why not.
-pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
+pub fn save_result(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdate {
     let not = |because: &str| BaselineUpdate { because: Some(because.to_owned()), ..BaselineUpdate::default() };
-    let known = baseline(&document.machine.host);
+    let known = load_baseline(&document.machine.host);
     let is_baseline = !arguments.check && (arguments.replace || known.is_none());
-    let busy = taken(&document.circumstances).filter(|_| is_baseline && !arguments.even_busy);
-    match folder() {
+    let busy = foreign_use_doubt(&document.circumstances).filter(|_| is_baseline && !arguments.even_busy);
+    match baseline_folder() {
         _ if arguments.no_save => not("--no-save"),
         _ if !arguments.only.is_empty() => not("--only measures a part"),
         _ if document.figures.iter().all(|figure| figure.median.is_none()) => not("no figure is reliable"),
@@ -79,13 +79,13 @@ pub fn keep(arguments: &Arguments, document: &BaselineDocument) -> BaselineUpdat
 }
 
 /// Describes disturbances during a measurement, if they are large enough to report.
-pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
+pub fn describe_disturbances(circumstances: &BaselineCircumstances) -> Vec<String> {
     let share = |value: f64| units::format_value(value, "fraction");
     let mut words = Vec::new();
-    if let Some(steal) = circumstances.steal_share.filter(|steal| *steal >= STOLEN) {
+    if let Some(steal) = circumstances.steal_share.filter(|steal| *steal >= REPORTED_STEAL) {
         words.push(format!("steal at {}", share(steal)));
     }
-    if let Some(others) = circumstances.others_share.filter(|others| *others >= STOLEN) {
+    if let Some(others) = circumstances.others_share.filter(|others| *others >= REPORTED_STEAL) {
         words.push(format!("other programs at {} of the processors", share(others)));
     }
     if let Some(held) = circumstances.throttled_s.filter(|held| *held > 0.0) {
@@ -98,33 +98,38 @@ pub fn suffered(circumstances: &BaselineCircumstances) -> Vec<String> {
 }
 
 /// Returns the share of the processors that others used, if it is large enough to lower the figures.
-fn taken(circumstances: &BaselineCircumstances) -> Option<String> {
-    let large =
-        |share: Option<f64>| share.filter(|share| *share > BUSY).map(|share| units::format_value(share, "fraction"));
+fn foreign_use_doubt(circumstances: &BaselineCircumstances) -> Option<String> {
+    let large = |share: Option<f64>| {
+        share.filter(|share| *share > MAX_FOREIGN_USE).map(|share| units::format_value(share, "fraction"))
+    };
     let (others, steal) = (large(circumstances.others_share), large(circumstances.steal_share));
     let others = others.map(|share| format!("other programs used {share} of the processors"));
     others.or_else(|| steal.map(|share| format!("the hypervisor gave {share} of the processors to others")))
 }
 
 /// Reasons why figures may be lower than the machine can do.
-pub fn doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
+pub fn low_figure_doubts(circumstances: &BaselineCircumstances) -> Vec<String> {
     let doubt = |taken: String| format!("{taken} meanwhile: figures are lower than the machine's own");
-    taken(circumstances).map(doubt).into_iter().collect()
+    foreign_use_doubt(circumstances).map(doubt).into_iter().collect()
 }
 
 /// Describes in a sentence how much slower a machine is; `None` if the difference is within noise.
-pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &BaselineDocument) -> Option<String> {
+pub fn describe_slowdown(
+    comparison: &BaselineComparison,
+    before: &BaselineDocument,
+    now: &BaselineDocument,
+) -> Option<String> {
     let differs = comparison.rows.iter().any(|row| row.threads == "1" && row.differs);
-    let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER)?;
+    let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER_FROM)?;
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut words = format!(
         "this machine is {} slower than on the day of its baseline ({day}), at one thread",
         units::format_value(1.0 - speed, "fraction")
     );
-    for (index, more) in suffered(&now.circumstances).iter().enumerate() {
+    for (index, more) in describe_disturbances(&now.circumstances).iter().enumerate() {
         words += &format!("{}{more}", if index == 0 { ", with " } else { " and " });
     }
-    let slow = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER);
+    let slow = comparison.groups.iter().filter(|group| 1.0 - group.speed > SLOWER_FROM);
     let parts: Vec<String> =
         slow.map(|group| format!("{} {}", group.group, units::format_value(1.0 - group.speed, "fraction"))).collect();
     if !parts.is_empty() {
@@ -139,17 +144,17 @@ pub fn slower(comparison: &BaselineComparison, before: &BaselineDocument, now: &
 }
 
 /// Adds the baseline comparison of a verdict's machine near its window: `null` without a baseline and a later check.
-pub fn add(verdict: &mut Verdict) -> Value {
-    let Some(MachineProfile { baseline, latest: Some(latest), .. }) = profile(&verdict.host) else {
+pub fn add_to_verdict(verdict: &mut Verdict) -> Value {
+    let Some(MachineProfile { baseline, latest: Some(latest), .. }) = load_profile(&verdict.host) else {
         return Value::Null;
     };
     let times = [&verdict.window.from, &verdict.window.to, &latest.measured].map(|time| timestamp::parse_rfc3339(time));
     let [Some(from), Some(to), Some(looked)] = times else { return Value::Null };
-    if looked < from.saturating_sub(NEAR_NS) || looked > to.saturating_add(NEAR_NS) {
+    if looked < from.saturating_sub(MAX_DISTANCE_NS) || looked > to.saturating_add(MAX_DISTANCE_NS) {
         return Value::Null;
     }
     let comparison = compare_baselines(&baseline, &latest);
-    let sentence = slower(&comparison, &baseline, &latest);
+    let sentence = describe_slowdown(&comparison, &baseline, &latest);
     if let Some(sentence) = &sentence {
         let day = latest.measured.get(..16).unwrap_or(&latest.measured).replace('T', " ");
         verdict.certainty_limits.push(format!("measured on {day} UTC, {sentence}"));
@@ -178,26 +183,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_noise_in_each_figure_makes_no_machine_slower() {
+    fn noise_in_every_figure_is_no_slowdown() {
         // the middle half spreads over 4 % on both sides: 6 % is noise, 20 % is not
         let of = |speed: f64| {
             let values = [95.0, 98.0, 100.0, 102.0, 105.0].map(|value| value * speed);
             let figure = FigureResult::from_values(find_definition("memory.read").expect("known"), 1, &values);
             BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
         };
-        let said = |speed: f64| slower(&compare_baselines(&of(1.0), &of(speed)), &of(1.0), &of(speed));
+        let said = |speed: f64| describe_slowdown(&compare_baselines(&of(1.0), &of(speed)), &of(1.0), &of(speed));
         assert_eq!(said(0.94), None);
         assert!(said(0.8).is_some_and(|words| words.contains("20 % slower")));
     }
 
     #[test]
-    fn what_a_hypervisor_takes_makes_a_measurement_no_baseline_either() {
+    fn stolen_time_disqualifies_a_baseline() {
         let of = |others: f64, steal: f64| {
             let (others_share, steal_share) = (Some(others), Some(steal));
-            taken(&BaselineCircumstances { others_share, steal_share, ..BaselineCircumstances::default() })
+            foreign_use_doubt(&BaselineCircumstances { others_share, steal_share, ..BaselineCircumstances::default() })
         };
         assert_eq!(of(0.05, 0.3).as_deref(), Some("the hypervisor gave 30 % of the processors to others"));
         assert_eq!(of(0.2, 0.3).as_deref(), Some("other programs used 20 % of the processors"));
-        assert_eq!((of(0.05, 0.05), taken(&BaselineCircumstances::default())), (None, None));
+        assert_eq!((of(0.05, 0.05), foreign_use_doubt(&BaselineCircumstances::default())), (None, None));
     }
 }

@@ -10,12 +10,12 @@ use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves}
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 
 use super::saved::{self, BaselineUpdate};
-use super::{Against, sides};
+use super::{Against, side_by_side};
 use crate::commands::output;
 
 /// Draws the screen.
-pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> String {
-    let style = output::style();
+pub fn draw_baseline(document: &BaselineDocument, against: Option<&Against>, update: &BaselineUpdate) -> String {
+    let style = output::stdout_style();
     let machine = &document.machine;
     let model = machine.processor.as_deref().unwrap_or("processor unknown");
     let memory = format_value(machine.memory_bytes as f64, "bytes");
@@ -27,17 +27,17 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
         style.clean_text(model),
         style.clean_text(&machine.kernel)
     );
-    out += &figures(document).render(&style);
+    out += &figures_table(document).render(&style);
     if let Some(scaling) = &document.scaling {
         out += &format!("\n{}", terminal_curves::draw_curves(&scaling_chart(document), &style, 8));
         let threads = if scaling.knee_threads == 1 { "1 thread" } else { &format!("{} threads", scaling.knee_threads) };
-        let _ = writeln!(out, "Knee at {threads}: {} times the rate of one.", digits(scaling.speedup));
+        let _ = writeln!(out, "Knee at {threads}: {} times the rate of one.", format_digits(scaling.speedup));
         if !scaling.unknown_threads.is_empty() {
             let unknown = scaling.unknown_threads.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
             let _ = writeln!(out, "Too noisy to judge: {unknown} threads; the knee may be there.");
         }
     }
-    out += &sustained(document);
+    out += &sustained_text(document);
     if let Some(disk) = &document.disk {
         let _ = writeln!(out, "\nDisk {}", style.clean_text(&disk.target));
         for figure in &disk.figures {
@@ -45,22 +45,22 @@ pub fn text(document: &BaselineDocument, against: Option<&Against>, update: &Bas
         }
     }
     out.push('\n');
-    for line in notes(document) {
-        let line = output::paragraph(&style.clean_text(&line));
+    for line in extra_notes(document) {
+        let line = output::wrap_paragraph(&style.clean_text(&line));
         let _ = writeln!(out, "{}", style.paint(Ink::Dim, line.trim_end()));
     }
     if let Some((comparison, before)) = against {
-        out += &format!("\n{}", sides::against(comparison, before, document, &style));
+        out += &format!("\n{}", side_by_side::describe_against_baseline(comparison, before, document, &style));
     }
-    out + &kept(update)
+    out + &saved_text(update)
 }
 
-fn digits(value: f64) -> String {
+fn format_digits(value: f64) -> String {
     format_value(value, "count")
 }
 
 /// One row per figure: one thread, all threads.
-fn figures(document: &BaselineDocument) -> TextTable {
+fn figures_table(document: &BaselineDocument) -> TextTable {
     let all = document.machine.processors;
     let has_all = all > 1 && document.figures.iter().any(|figure| figure.threads == all);
     let mut table = TextTable::new()
@@ -78,11 +78,11 @@ fn figures(document: &BaselineDocument) -> TextTable {
         let of_group = document.figures.iter().filter(|figure| figure.group_name() == *group && figure.threads == 1);
         for one in of_group {
             let mut cells = vec![format!("{group}: {}", one.title)];
-            cells.extend(value(one));
+            cells.extend(figure_cells(one));
             if let Some(many) = document.find_figure(&one.id, all).filter(|_| has_all) {
-                cells.extend(value(many));
+                cells.extend(figure_cells(many));
                 let times = many.median.zip(one.median).filter(|_| one.better == "higher");
-                cells.push(times.map_or(String::new(), |(many, one)| digits(many / one)));
+                cells.push(times.map_or(String::new(), |(many, one)| format_digits(many / one)));
             }
             table.add_row(cells);
         }
@@ -90,12 +90,12 @@ fn figures(document: &BaselineDocument) -> TextTable {
     table
 }
 
-fn value(figure: &FigureResult) -> [String; 2] {
+fn figure_cells(figure: &FigureResult) -> [String; 2] {
     let median = figure.median.map_or_else(|| "too noisy".into(), |median| format_value(median, &figure.unit));
     [median, format!("{:.1} %", figure.spread * 100.0)]
 }
 
-fn sustained(document: &BaselineDocument) -> String {
+fn sustained_text(document: &BaselineDocument) -> String {
     let Some(long) = &document.sustained else { return String::new() };
     let rate = |value: f64| format_value(value, "per_s");
     let change = if long.has_fallen {
@@ -117,10 +117,10 @@ fn sustained(document: &BaselineDocument) -> String {
 }
 
 /// Remarks beside the figures.
-fn notes(document: &BaselineDocument) -> Vec<String> {
+fn extra_notes(document: &BaselineDocument) -> Vec<String> {
     let seen = &document.circumstances;
     let mut lines = Vec::new();
-    let mut meanwhile = saved::suffered(seen);
+    let mut meanwhile = saved::describe_disturbances(seen);
     if seen.steal_share.is_none() {
         meanwhile.push("steal and other programs unknown".into());
     } else if meanwhile.is_empty() {
@@ -157,7 +157,7 @@ fn notes(document: &BaselineDocument) -> Vec<String> {
     lines
 }
 
-fn kept(update: &BaselineUpdate) -> String {
+fn saved_text(update: &BaselineUpdate) -> String {
     match (&update.file, &update.because) {
         (Some(file), _) if update.is_baseline => format!("\nSaved as the baseline of this machine: {file}\n"),
         (Some(file), _) => format!("\nSaved as the newest check of this machine: {file}\n"),
@@ -167,7 +167,7 @@ fn kept(update: &BaselineUpdate) -> String {
 }
 
 /// Curves of a baseline: throughput by threads, latency by working set.
-pub fn charts(document: &BaselineDocument) -> Vec<Curves> {
+pub fn baseline_charts(document: &BaselineDocument) -> Vec<Curves> {
     let latency = |figure: &FigureResult| {
         let bytes = diskwright_base::units::parse_size(figure.id.strip_prefix("memory.latency.")?).ok()?;
         Some(CurvePoint { x: bytes as f64, y: figure.median?, interval: None })
@@ -202,11 +202,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_does_not_tell_is_unknown_and_not_none() {
+    fn unreported_values_are_unknown_and_not_none() {
         let meanwhile = |share: Option<f64>| {
             let mut document = BaselineDocument::default();
             (document.circumstances.steal_share, document.circumstances.others_share) = (share, share);
-            notes(&document).join("\n")
+            extra_notes(&document).join("\n")
         };
         assert!(meanwhile(None).starts_with("Meanwhile: steal and other programs unknown."), "{}", meanwhile(None));
         assert!(meanwhile(Some(0.004)).contains("below 1 %") && meanwhile(Some(0.5)).contains("steal at 50 %"));
@@ -215,7 +215,7 @@ mod tests {
         limited.machine.processor_limit = Some("400000 100000".into());
         let seen = &mut limited.circumstances;
         (seen.steal_share, seen.others_share, seen.throttled_s) = (Some(0.0), Some(0.0), Some(0.0));
-        let notes = notes(&limited).join("\n");
+        let notes = extra_notes(&limited).join("\n");
         assert!(notes.contains("to the time of 4 processors") && notes.contains("never throttled"), "{notes}");
         assert!(!notes.contains("no limit"), "{notes}");
     }

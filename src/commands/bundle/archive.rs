@@ -14,16 +14,16 @@ use diskwright_datastore::is_log;
 use diskwright_hostfiles::private_files;
 use diskwright_logs::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar, spool_limit};
 
-use super::super::live;
-use super::{BundleContent, Failure, Folder};
+use super::super::pacer;
+use super::{BundleContent, Failure, TemporaryFolder};
 
 /// Maximum nesting of archives.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 /// Name of Diskwright's own log format in messages.
-const OURS: &str = "diskwright";
+const OWN_FORMAT: &str = "diskwright";
 
 /// True for a tar archive, compressed or not, and for a zip archive.
-pub fn is_one(path: &Path) -> bool {
+pub fn is_archive(path: &Path) -> bool {
     LogInput::open(path).is_ok_and(|input| {
         let head = input.head();
         is_tar(head.bytes) || is_zip(head.bytes)
@@ -41,9 +41,9 @@ fn is_packed(head: &[u8]) -> bool {
 }
 
 /// Classifies one file of a bundle: a log, an archive, or neither.
-pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
+pub fn classify_file(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize) -> Result<(), Failure> {
     if path.is_dir() {
-        content.logs.push((path, name.to_owned(), OURS));
+        content.logs.push((path, name.to_owned(), OWN_FORMAT));
         return Ok(());
     }
     let input = match LogInput::open_named(&path, name) {
@@ -54,9 +54,9 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
         }
     };
     let (tar, zip) = (is_tar(input.head().bytes), is_zip(input.head().bytes));
-    if (tar || zip) && depth < DEEPEST {
-        let mut unpacking = Unpacking::begin(name, content, depth)?;
-        let done = if tar { unpacking.tar(input) } else { unpacking.zip(input) };
+    if (tar || zip) && depth < MAX_DEPTH {
+        let mut unpacking = ArchiveUnpacker::start_unpacking(name, content, depth)?;
+        let done = if tar { unpacking.unpack_tar(input) } else { unpacking.unpack_zip(input) };
         if let Err(error) = done {
             content.refused.push(format!("{name}: the archive is truncated or damaged: {error}"));
         }
@@ -64,34 +64,38 @@ pub fn take(path: PathBuf, name: &str, content: &mut BundleContent, depth: usize
     }
     match diskwright_logs::format_of_head(&input.head()) {
         Some(format) => content.logs.push((path, name.to_owned(), format.id)),
-        None => content.others += 1,
+        None => content.other_files += 1,
     }
     Ok(())
 }
 
 /// An archive that is being unpacked into a folder.
-struct Unpacking<'a> {
+struct ArchiveUnpacker<'a> {
     /// Name of the archive in messages.
     name: &'a str,
     content: &'a mut BundleContent,
-    to: PathBuf,
+    folder: PathBuf,
     depth: usize,
 }
 
-impl<'a> Unpacking<'a> {
-    fn begin(name: &'a str, content: &'a mut BundleContent, depth: usize) -> Result<Unpacking<'a>, Failure> {
+impl<'a> ArchiveUnpacker<'a> {
+    fn start_unpacking(
+        name: &'a str,
+        content: &'a mut BundleContent,
+        depth: usize,
+    ) -> Result<ArchiveUnpacker<'a>, Failure> {
         let folder = match &content.unpacked {
             Some(folder) => Rc::clone(folder),
-            None => Rc::clone(content.unpacked.insert(Rc::new(Folder::new()?))),
+            None => Rc::clone(content.unpacked.insert(Rc::new(TemporaryFolder::new()?))),
         };
         content.archives += 1;
-        let to = folder.log().join(format!("archive-{}", content.archives));
+        let to = folder.log_path().join(format!("archive-{}", content.archives));
         private_files::create_folder(&to)?;
-        Ok(Unpacking { name, content, to, depth })
+        Ok(ArchiveUnpacker { name, content, folder: to, depth })
     }
 
-    fn tar(&mut self, input: LogInput) -> io::Result<()> {
-        let bar = live::progress(None, format!("looking into {}", self.name));
+    fn unpack_tar(&mut self, input: LogInput) -> io::Result<()> {
+        let bar = pacer::watch_progress_bar(None, format!("looking into {}", self.name));
         let mut ours = BTreeSet::new();
         let mut archive = tar::Archive::new(input);
         for entry in archive.entries()? {
@@ -103,18 +107,18 @@ impl<'a> Unpacking<'a> {
             }
             let inner = entry.path()?.into_owned();
             let written = since_1970(entry.header().mtime().unwrap_or(0));
-            self.file(&inner, written, &mut entry, &mut ours)?;
+            self.unpack_file(&inner, written, &mut entry, &mut ours)?;
         }
-        self.logs_of_ours(ours);
+        self.add_own_logs(ours);
         Ok(())
     }
 
     /// Unpacks a zip archive. Its table of contents is at its end, so one that is compressed itself is copied first.
-    fn zip(&mut self, mut input: LogInput) -> io::Result<()> {
+    fn unpack_zip(&mut self, mut input: LogInput) -> io::Result<()> {
         // beside its folder, because entries in the archive may have any name
-        let copy = self.to.with_extension("zip");
+        let copy = self.folder.with_extension("zip");
         let mut file = private_files::create(&copy).map_err(io::Error::other)?;
-        self.copy(&mut input, &mut file)?;
+        self.copy_limited(&mut input, &mut file)?;
         let mut archive = zip::ZipArchive::new(File::open(&copy)?)?;
         let mut ours = BTreeSet::new();
         for index in 0..archive.len() {
@@ -129,15 +133,15 @@ impl<'a> Unpacking<'a> {
                 continue;
             }
             let inner = PathBuf::from(String::from_utf8_lossy(entry.name_raw()).into_owned());
-            let written = entry.last_modified().and_then(written).unwrap_or(UNIX_EPOCH);
-            self.file(&inner, written, &mut entry, &mut ours)?;
+            let written = entry.last_modified().and_then(zip_time).unwrap_or(UNIX_EPOCH);
+            self.unpack_file(&inner, written, &mut entry, &mut ours)?;
         }
-        self.logs_of_ours(ours);
+        self.add_own_logs(ours);
         std::fs::remove_file(&copy)
     }
 
     /// Unpacks a file that may be a log; counts any other.
-    fn file(
+    fn unpack_file(
         &mut self,
         inner: &Path,
         written: SystemTime,
@@ -150,26 +154,26 @@ impl<'a> Unpacking<'a> {
         let is_ours = diskwright_datastore::is_log_file_name(file_name);
         let format = diskwright_logs::format_of_head(&InputHead { name: file_name, bytes: &head });
         if !is_ours && format.is_none() && !is_packed(&head) {
-            self.content.others += 1;
+            self.content.other_files += 1;
             return Ok(());
         }
-        let to = self.to.join(inside(inner));
-        let folder = to.parent().unwrap_or(&self.to).to_owned();
+        let to = self.folder.join(safe_relative_path(inner));
+        let folder = to.parent().unwrap_or(&self.folder).to_owned();
         private_files::create_folder(&folder).map_err(io::Error::other)?;
         let mut file = private_files::create(&to).map_err(io::Error::other)?;
-        self.copy(&mut Cursor::new(head).chain(stream), &mut file)?;
+        self.copy_limited(&mut Cursor::new(head).chain(stream), &mut file)?;
         file.set_modified(written)?;
         let name = format!("{}: {}", self.name, inner.display());
         if is_ours {
             let of = inner.parent().unwrap_or(inner).display();
             ours.insert((folder, format!("{}: {of}", self.name)));
         } else if let Some(format) = format {
-            self.replace(&to, &name);
+            self.forget_replaced(&to, &name);
             self.content.logs.push((to, name, format.id));
         } else {
-            self.replace(&to, &name);
+            self.forget_replaced(&to, &name);
             let before = self.content.logs.len();
-            let taken = take(to.clone(), &name, self.content, self.depth + 1);
+            let taken = classify_file(to.clone(), &name, self.content, self.depth + 1);
             taken.map_err(|failure| io::Error::other(failure.to_string()))?;
             if self.content.logs.len() == before || self.content.logs[before].0 != to {
                 std::fs::remove_file(&to)?;
@@ -179,7 +183,7 @@ impl<'a> Unpacking<'a> {
     }
 
     /// Forgets a file that a later entry of the same name replaced, as unpacking by hand does (`tar -r`).
-    fn replace(&mut self, path: &Path, name: &str) {
+    fn forget_replaced(&mut self, path: &Path, name: &str) {
         // what a replaced archive contained is forgotten too
         let within = format!("{name}: ");
         self.content.logs.retain(|(_, known, _)| !known.starts_with(&within));
@@ -190,13 +194,13 @@ impl<'a> Unpacking<'a> {
         }
     }
 
-    fn logs_of_ours(&mut self, folders: BTreeSet<(PathBuf, String)>) {
+    fn add_own_logs(&mut self, folders: BTreeSet<(PathBuf, String)>) {
         let logs = folders.into_iter().filter(|(folder, _)| is_log(folder));
-        self.content.logs.extend(logs.map(|(folder, name)| (folder, name, OURS)));
+        self.content.logs.extend(logs.map(|(folder, name)| (folder, name, OWN_FORMAT)));
     }
 
     /// Copies within the limit of all unpacked bytes, and leaves the filesystem its reserve.
-    fn copy(&mut self, from: &mut dyn Read, to: &mut File) -> io::Result<()> {
+    fn copy_limited(&mut self, from: &mut dyn Read, to: &mut File) -> io::Result<()> {
         const PIECE: u64 = 8 << 20;
         let limit = spool_limit()?;
         loop {
@@ -212,7 +216,7 @@ impl<'a> Unpacking<'a> {
             if copied < room {
                 return to.flush();
             }
-            if let Some(Err(because)) = self.content.unpacked.as_ref().map(|folder| folder.check_room()) {
+            if let Some(Err(because)) = self.content.unpacked.as_ref().map(|folder| folder.check_free_space()) {
                 return Err(io::Error::other(because));
             }
         }
@@ -220,7 +224,7 @@ impl<'a> Unpacking<'a> {
 }
 
 /// Turns a name from an archive into a path below a folder, without parts that would lead out of it.
-fn inside(name: &Path) -> PathBuf {
+fn safe_relative_path(name: &Path) -> PathBuf {
     let plain = name.components().filter_map(|part| match part {
         Component::Normal(part) => Some(part),
         _ => None,
@@ -237,7 +241,7 @@ fn since_1970(seconds: u64) -> SystemTime {
 }
 
 /// Converts a zip archive's time, which names no zone and is taken as UTC.
-fn written(time: zip::DateTime) -> Option<SystemTime> {
+fn zip_time(time: zip::DateTime) -> Option<SystemTime> {
     let day = timestamp::day_number(time.year().into(), time.month().into(), time.day().into())?;
     let clock = [time.hour(), time.minute(), time.second()].map(u64::from);
     let is_clock = clock[0] < 24 && clock[1] < 60 && clock[2] < 60;
@@ -250,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stay_inside() {
+    fn archive_names_stay_inside_the_folder() {
         for (name, path) in [
             ("../../etc/passwd", "etc/passwd"),
             ("/var/log/sa/sa01", "var/log/sa/sa01"),
@@ -258,7 +262,7 @@ mod tests {
             ("..", "unnamed"),
             ("", "unnamed"),
         ] {
-            assert_eq!(inside(Path::new(name)), Path::new(path), "{name}");
+            assert_eq!(safe_relative_path(Path::new(name)), Path::new(path), "{name}");
         }
     }
 }

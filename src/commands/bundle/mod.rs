@@ -14,11 +14,11 @@ use diskwright_datastore::is_log;
 use diskwright_logs::{LogInput, ReadSummary, prometheus};
 
 use super::merge::{self, MergeMember};
-use super::temporary::Folder;
+use super::temporary::TemporaryFolder;
 use super::{Failure, foreign, output};
 
 /// Maximum number of logs read from one bundle; each is open while they are joined.
-const MOST_LOGS: usize = 900;
+const MAX_LOGS: usize = 900;
 
 /// A log to read: a file, or several files that form one log.
 pub struct GivenLog {
@@ -27,11 +27,11 @@ pub struct GivenLog {
     /// Its name in messages.
     pub name: String,
     /// True for a file of a bundle: if it cannot be read, the others still are.
-    pub bundled: bool,
+    pub is_bundled: bool,
     /// Pages of metrics that are read as one log; empty for any other log.
     pages: Vec<(PathBuf, String)>,
     /// Temporary folder of an unpacked bundle.
-    _unpacked: Option<Rc<Folder>>,
+    _unpacked: Option<Rc<TemporaryFolder>>,
 }
 
 impl GivenLog {
@@ -54,7 +54,7 @@ impl GivenLog {
     }
 
     /// Paths and names of its files.
-    pub fn files(&self) -> Vec<(PathBuf, String)> {
+    pub fn input_files(&self) -> Vec<(PathBuf, String)> {
         if self.pages.is_empty() { vec![(self.path.clone(), self.name.clone())] } else { self.pages.clone() }
     }
 }
@@ -65,26 +65,26 @@ struct BundleContent {
     /// Path and name of each log, with its format.
     logs: Vec<(PathBuf, String, &'static str)>,
     /// Number of files that are not logs.
-    others: usize,
+    other_files: usize,
     /// Files that could not be examined, and why.
     refused: Vec<String>,
     /// Archives that were unpacked, and the bytes written for them.
     archives: usize,
     bytes: u64,
     /// Temporary folder with the unpacked files.
-    unpacked: Option<Rc<Folder>>,
+    unpacked: Option<Rc<TemporaryFolder>>,
 }
 
 /// Expands paths to logs: files as they are, bundles to the logs in them.
-pub fn expand(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
+pub fn expand_paths(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
     let mut logs = Vec::new();
     for path in paths {
-        match content(path)? {
+        match read_bundle(path)? {
             None => {
                 let name = path.display().to_string();
-                logs.push(GivenLog { path: path.clone(), name, bundled: false, pages: Vec::new(), _unpacked: None });
+                logs.push(GivenLog { path: path.clone(), name, is_bundled: false, pages: Vec::new(), _unpacked: None });
             }
-            Some(content) => logs.extend(logs_of(path, content)?),
+            Some(content) => logs.extend(bundle_logs(path, content)?),
         }
     }
     let all_pages = logs.len() > 1 && logs.iter().all(|log| log.pages.is_empty() && log.path.is_file());
@@ -97,36 +97,36 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<GivenLog>, Failure> {
 }
 
 /// Reads the contents of a bundle; `None` for a log, or for anything to be refused as one.
-fn content(path: &Path) -> Result<Option<BundleContent>, Failure> {
+fn read_bundle(path: &Path) -> Result<Option<BundleContent>, Failure> {
     if path.is_dir() {
         if is_log(path) {
             return Ok(None);
         }
         let mut content = BundleContent::default();
-        walk::folder(path, &mut |file| {
+        walk::walk_folder(path, &mut |file| {
             let name = file.display().to_string();
-            archive::take(file.to_owned(), &name, &mut content, 0)
+            archive::classify_file(file.to_owned(), &name, &mut content, 0)
         })?;
         return Ok(Some(content));
     }
-    if path == Path::new("-") || !path.is_file() || !archive::is_one(path) {
+    if path == Path::new("-") || !path.is_file() || !archive::is_archive(path) {
         return Ok(None);
     }
     let mut content = BundleContent::default();
     let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
-    archive::take(path.to_owned(), &name, &mut content, 0)?;
+    archive::classify_file(path.to_owned(), &name, &mut content, 0)?;
     Ok(Some(content))
 }
 
-fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure> {
+fn bundle_logs(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure> {
     let bundle = path.display();
-    let BundleContent { mut logs, others, refused, unpacked, .. } = content;
+    let BundleContent { mut logs, other_files: others, refused, unpacked, .. } = content;
     if let (true, 0, Some(because)) = (logs.is_empty(), others, refused.first()) {
         return Err(Failure::Failed(because.clone()));
     }
     logs.sort_by(|a, b| a.1.cmp(&b.1));
     for because in refused.iter().take(5) {
-        output::warn(format_args!("{because}"));
+        output::print_warning(format_args!("{because}"));
     }
     if logs.is_empty() {
         let files = match others {
@@ -137,21 +137,21 @@ fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure
         let ours = if path.is_dir() { ", and it is not a Diskwright log" } else { "" };
         return Err(Failure::Failed(format!("{bundle}: {files} that can be read (see `list formats`){ours}")));
     }
-    if logs.len() > MOST_LOGS {
+    if logs.len() > MAX_LOGS {
         let count = logs.len();
         return Err(Failure::Failed(format!(
-            "{bundle}: contains {count} logs; at most {MOST_LOGS} are read at once, so give a part of it"
+            "{bundle}: contains {count} logs; at most {MAX_LOGS} are read at once, so give a part of it"
         )));
     }
     let given = |path: PathBuf, name: String| GivenLog {
         path,
         name,
-        bundled: true,
+        is_bundled: true,
         pages: Vec::new(),
         _unpacked: unpacked.clone(),
     };
-    let logs = once_each(logs);
-    tell(path, &logs, others);
+    let logs = drop_duplicates(logs);
+    report_contents(path, &logs, others);
     let (pages, logs): (Vec<_>, Vec<_>) = logs.into_iter().partition(|(_, _, format)| *format == prometheus::TEXT.id);
     let mut all: Vec<GivenLog> = logs.into_iter().map(|(path, name, _)| given(path, name)).collect();
     let pages: Vec<(PathBuf, String)> = pages.into_iter().map(|(path, name, _)| (path, name)).collect();
@@ -163,7 +163,7 @@ fn logs_of(path: &Path, content: BundleContent) -> Result<Vec<GivenLog>, Failure
 }
 
 /// Reports which files of a bundle are read.
-fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
+fn report_contents(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     logs.iter().for_each(|(_, _, format)| *kinds.entry(*format).or_default() += 1);
     let kinds: Vec<String> = kinds.iter().map(|(format, count)| format!("{count} {format}")).collect();
@@ -172,12 +172,12 @@ fn tell(path: &Path, logs: &[(PathBuf, String, &str)], others: usize) {
         1 => "; 1 other file is not a log".to_owned(),
         count => format!("; {count} other files are not logs"),
     };
-    output::note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
+    output::print_note(format_args!("{}: reads {}{others}", path.display(), kinds.join(", ")));
 }
 
 /// Drops logs that are there twice: the other files of a PCP archive, and sar's daily text beside the data that it was
 /// made from.
-fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String, &'static str)> {
+fn drop_duplicates(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String, &'static str)> {
     let mut archives = BTreeSet::new();
     let binary: BTreeSet<PathBuf> =
         logs.iter().filter(|(_, _, format)| *format == "sa-binary").map(|(path, ..)| path.clone()).collect();
@@ -185,7 +185,7 @@ fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String
     for (path, name, format) in logs {
         let again = match format {
             "pcp" => diskwright_logs::pcp::archive_base(&path).is_some_and(|archive| !archives.insert(archive)),
-            "sar-text" => twin(&path).is_some_and(|twin| binary.contains(&twin)),
+            "sar-text" => sar_text_twin(&path).is_some_and(|twin| binary.contains(&twin)),
             _ => false,
         };
         if !again {
@@ -196,8 +196,8 @@ fn once_each(logs: Vec<(PathBuf, String, &'static str)>) -> Vec<(PathBuf, String
 }
 
 /// Reports that a log of a bundle could not be read; the others are.
-pub fn tell_left_out(because: &str) {
-    output::warn(format_args!("{because} (left out)"));
+pub fn report_left_out(because: &str) {
+    output::print_warning(format_args!("{because} (left out)"));
 }
 
 /// Skipped parts of a bundle's logs, each reason once: many logs of a tool have the same.
@@ -209,9 +209,9 @@ pub struct BundleSkips {
 
 impl BundleSkips {
     /// Reports skipped parts of a log that was given directly; collects those of a bundle's logs.
-    pub fn add(&mut self, log: &GivenLog, summary: &ReadSummary) {
-        if !log.bundled {
-            return foreign::tell_skipped(Path::new(&log.name), summary);
+    pub fn add_summary(&mut self, log: &GivenLog, summary: &ReadSummary) {
+        if !log.is_bundled {
+            return foreign::report_skipped(Path::new(&log.name), summary);
         }
         for skip in &summary.skipped {
             let first = || (format!("{}: {}", log.name, skip.context), 0);
@@ -220,48 +220,48 @@ impl BundleSkips {
     }
 
     /// Reports the collected reasons, the most frequent first.
-    pub fn tell(self) {
-        const MOST: usize = 8;
+    pub fn report_skips(self) {
+        const MAX_REASONS: usize = 8;
         let mut reasons: Vec<_> = self.reasons.into_iter().collect();
         reasons.sort_by_key(|(_, (_, times))| std::cmp::Reverse(*times));
-        for (because, (first, times)) in reasons.iter().take(MOST) {
+        for (because, (first, times)) in reasons.iter().take(MAX_REASONS) {
             let times = if *times > 1 { format!(" ({times} times in all)") } else { String::new() };
-            output::warn(format_args!("{first}: {because}{times}"));
+            output::print_warning(format_args!("{first}: {because}{times}"));
         }
-        if reasons.len() > MOST {
-            let more = format_count(reasons.len() - MOST, "more reason", "more reasons");
-            output::warn(format_args!("{more}; `import --json` lists them"));
+        if reasons.len() > MAX_REASONS {
+            let more = format_count(reasons.len() - MAX_REASONS, "more reason", "more reasons");
+            output::print_warning(format_args!("{more}; `import --json` lists them"));
         }
     }
 }
 
 /// Marks logs of machines other than the one that is read: the machine of a log that was given directly, else the one
 /// with the longest logs. The others are named. Without a bundle, none is marked.
-pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
+pub fn mark_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
     let mut other = vec![false; members.len()];
-    if !members.iter().any(|member| member.bundled) {
+    if !members.iter().any(|member| member.is_bundled) {
         return Ok(other);
     }
     let hosts: Vec<Option<String>> =
-        members.iter().map(|member| merge::host(&member.path)).collect::<Result<_, Failure>>()?;
-    let length = |member: &MergeMember| member.range.1.abs_diff(member.range.0);
+        members.iter().map(|member| merge::find_host(&member.path)).collect::<Result<_, Failure>>()?;
+    let length = |member: &MergeMember| member.range_ns.1.abs_diff(member.range_ns.0);
     let recorded = |host: &str| -> u64 {
         let of_it = |other: &Option<String>| other.as_deref().is_some_and(|other| is_same_host(host, other));
         members.iter().zip(&hosts).filter(|(_, other)| of_it(other)).map(|(member, _)| length(member)).sum()
     };
-    let by_itself = hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.bundled));
+    let by_itself = hosts.iter().zip(members).find_map(|(host, member)| host.as_deref().filter(|_| !member.is_bundled));
     let longest = || hosts.iter().flatten().max_by_key(|host| recorded(host)).map(String::as_str);
     let Some(chosen) = by_itself.or_else(longest) else { return Ok(other) };
     let mut left: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, host) in hosts.iter().enumerate().filter_map(|(index, host)| Some((index, host.as_deref()?))) {
-        if members[index].bundled && !is_same_host(chosen, host) {
+        if members[index].is_bundled && !is_same_host(chosen, host) {
             other[index] = true;
             left.entry(host).or_default().push(&members[index].name);
         }
     }
     for (host, names) in left {
         let logs = if names.len() == 1 { "its log".to_owned() } else { format!("{} logs", names.len()) };
-        output::warn(format_args!(
+        output::print_warning(format_args!(
             "the logs are of several machines: {chosen} is read, {host} is not ({logs}, such as {}); to read it, use \
              --host {host}",
             names[0]
@@ -271,7 +271,7 @@ pub fn of_other_machines(members: &[MergeMember]) -> Result<Vec<bool>, Failure> 
 }
 
 /// Path of `sa22` for `sar22`.
-fn twin(path: &Path) -> Option<PathBuf> {
+fn sar_text_twin(path: &Path) -> Option<PathBuf> {
     let day = path.file_name()?.to_str()?.strip_prefix("sar")?;
     day.bytes().all(|b| b.is_ascii_digit()).then(|| path.with_file_name(format!("sa{day}")))
 }
@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_there_twice_is_read_once() {
+    fn reads_duplicated_logs_once() {
         let log = |name: &str, format| (PathBuf::from(name), name.to_owned(), format);
         let logs = vec![
             log("p/20261121.0", "pcp"),
@@ -293,7 +293,7 @@ mod tests {
             log("sa/sar20", "sar-text"),
             log("sa/sarah", "sar-text"),
         ];
-        let kept: Vec<String> = once_each(logs).into_iter().map(|(_, name, _)| name).collect();
+        let kept: Vec<String> = drop_duplicates(logs).into_iter().map(|(_, name, _)| name).collect();
         assert_eq!(kept, ["p/20261121.0", "p/20261122.0", "sa/sa21", "sa/sar20", "sa/sarah"]);
     }
 }

@@ -17,19 +17,19 @@ use crate::commands::log::{LogWindow, Logs};
 use crate::commands::plan::from_log;
 
 /// Cells of a result's closed loops, of which this many were run with credits left; unusable runs are reported.
-pub(super) fn loops(
+pub(super) fn closed_loop_cells(
     document: &ProbeDocument,
     with_credits: usize,
     unused: &mut Vec<UnusedRun>,
 ) -> Vec<CalibrationCell> {
-    let of = |(number, run): (usize, &RunResult)| match cell(document, run) {
+    let of = |(number, run): (usize, &RunResult)| match run_to_cell(document, run) {
         Ok(_) if number >= with_credits => {
-            unused.push(UnusedRun { name: run.name.clone(), because: "credits ran out during or before it".into() });
+            unused.push(UnusedRun { name: run.name.clone(), reason: "credits ran out during or before it".into() });
             None
         }
         Ok(cell) => Some(cell),
         Err(because) => {
-            unused.push(UnusedRun { name: run.name.clone(), because });
+            unused.push(UnusedRun { name: run.name.clone(), reason: because });
             None
         }
     };
@@ -37,15 +37,15 @@ pub(super) fn loops(
 }
 
 /// Minimum number of responses per request in flight: with fewer, those cut off at both ends of a run weigh too much.
-const LEAST_ROUNDS: f64 = 2.5;
+const MIN_ROUNDS: f64 = 2.5;
 
 /// True if the run did everything that was requested.
-fn is_whole(run: &RunResult) -> bool {
+fn is_complete(run: &RunResult) -> bool {
     (run.failed, run.short_transfers, run.unanswered) == (0, 0, 0) && !run.stopped
 }
 
 /// Turns a run into a cell.
-fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
+fn run_to_cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, String> {
     let Some(pattern) = &run.pattern else { return Err("its pattern is unknown".into()) };
     if document.buffered || pattern.buffered {
         return Err("it went through the page cache".into());
@@ -56,7 +56,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
     if !run.concurrent_runs.is_empty() || !run.combines.is_empty() {
         return Err("other runs ran at the same time".into());
     }
-    if !is_whole(run) {
+    if !is_complete(run) {
         return Err("requests failed, moved less data than requested, or did not complete".into());
     }
     let Pace::Closed { depth } = pattern.pace else { return Err("its arrivals are not closed".into()) };
@@ -70,7 +70,7 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
         _ => return Err("its requests have several sizes or mixes".into()),
     };
     let answers = run.requests_per_s * run.measured_s;
-    if depth > MAX_DEPTH || answers < LEAST_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
+    if depth > MAX_DEPTH || answers < MIN_ROUNDS * f64::from(depth) || run.requests_per_s <= 0.0 {
         return Err(format!("only {} completions with {depth} in flight: too few", answers.round()));
     }
     let load = DriveLoad {
@@ -84,16 +84,16 @@ fn cell(document: &ProbeDocument, run: &RunResult) -> Result<CalibrationCell, St
 }
 
 /// Length of a run's intervals: tenths of a second.
-const STEP_S: f64 = 0.1;
+const INTERVAL_S: f64 = 0.1;
 
 /// Credits that ran out while suites were measured.
-pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) -> SpentCredits {
+pub(super) fn spent_credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) -> SpentCredits {
     let course = |run: &RunResult| RunTimeline {
         bytes: run.size_bytes,
         ramp_s: run.pattern.as_ref().map_or(0.0, |pattern| pattern.ramp.as_secs_f64()),
-        step_s: STEP_S,
+        step_s: INTERVAL_S,
         // the last interval is rarely complete
-        per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / STEP_S).collect(),
+        per_s: run.slices.iter().rev().skip(1).rev().map(|count| *count as f64 / INTERVAL_S).collect(),
     };
     let of = |document: &ProbeDocument| ResultTimeline {
         began_s: diskwright_base::timestamp::parse_rfc3339(&document.started).map(|ns| ns as f64 * 1e-9),
@@ -103,46 +103,46 @@ pub(super) fn credits<'a>(documents: impl Iterator<Item = &'a ProbeDocument>) ->
 }
 
 /// Minimum requests and seconds of a load for it to count.
-const LEAST_REQUESTS: f64 = 200.0;
-const LEAST_SECONDS: f64 = 5.0;
+const MIN_REQUESTS: f64 = 200.0;
+const MIN_SECONDS: f64 = 5.0;
 /// Maximum number of loads from each half of the log: those with the most requests.
-const MOST_LOADS: usize = 8;
+const MAX_LOADS: usize = 8;
 
 /// Loads of a device in a log, under its own name or the one that was `named`; of each load, every other run of ten
 /// ticks is kept aside.
-pub(super) fn of_log(
+pub(super) fn cells_from_log(
     paths: &[std::path::PathBuf],
     own: &str,
     named: Option<&str>,
 ) -> Result<Vec<CalibrationCell>, Failure> {
     let logs = Logs::open(paths, &LogWindow::default())?.without_distributions();
-    let series = from_log::of_logs(&logs, &[])?;
-    let front = front(&series.fronts, named.unwrap_or(own), named.is_some())?;
+    let series = from_log::load_from_logs(&logs, &[])?;
+    let front = find_front(&series.fronts, named.unwrap_or(own), named.is_some())?;
     let mut cells = Vec::new();
     for (half, sums) in front.curve.halves().into_iter().enumerate() {
-        let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_told(sums)).collect();
+        let mut loads: Vec<&FrontSums> = sums.iter().filter(|sums| is_significant(sums)).collect();
         loads.sort_by(|a, b| (b.reads + b.writes).total_cmp(&(a.reads + a.writes)));
-        loads.truncate(MOST_LOADS);
+        loads.truncate(MAX_LOADS);
         loads.sort_by(|a, b| a.requests_per_s().total_cmp(&b.requests_per_s()));
-        cells.extend(loads.into_iter().map(|sums| of_load(sums, half == 1)));
+        cells.extend(loads.into_iter().map(|sums| load_to_cell(sums, half == 1)));
     }
     match cells.iter().any(|cell| !cell.held_out) {
         true => Ok(cells),
         false => Err(Failure::Usage(format!(
-            "the log has too little load on {}: at least {LEAST_REQUESTS} requests and {LEAST_SECONDS} s with sizes \
+            "the log has too little load on {}: at least {MIN_REQUESTS} requests and {MIN_SECONDS} s with sizes \
              and requests in flight are needed",
             front.name
         ))),
     }
 }
 
-fn is_told(sums: &FrontSums) -> bool {
+fn is_significant(sums: &FrontSums) -> bool {
     let bytes = sums.read_bytes + sums.write_bytes;
     let known = bytes.is_finite() && bytes > 0.0 && sums.queue_s.is_finite() && sums.queue_s > 0.0;
-    known && sums.reads + sums.writes >= LEAST_REQUESTS && sums.seconds >= LEAST_SECONDS
+    known && sums.reads + sums.writes >= MIN_REQUESTS && sums.seconds >= MIN_SECONDS
 }
 
-fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
+fn load_to_cell(sums: &FrontSums, aside: bool) -> CalibrationCell {
     let requests = sums.reads + sums.writes;
     let blocks = (sums.read_bytes + sums.write_bytes) / requests / BLOCK_BYTES as f64;
     let per_s = sums.requests_per_s();
@@ -163,7 +163,7 @@ fn of_load(sums: &FrontSums, aside: bool) -> CalibrationCell {
 
 /// Finds the device of a log that results are about, by name. If the log has only one device, its name may differ,
 /// unless a name was given.
-fn front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'a FrontLoad, Failure> {
+fn find_front<'a>(fronts: &'a [FrontLoad], device: &str, is_named: bool) -> Result<&'a FrontLoad, Failure> {
     let name = Path::new(device).file_name().map_or(device.into(), |name| name.to_string_lossy());
     let names = || fronts.iter().map(|front| front.name.as_str()).collect::<Vec<&str>>().join(", ");
     let found = fronts.iter().find(|front| front.name == name).or(match fronts {
@@ -187,14 +187,14 @@ mod tests {
 
     #[test]
     fn a_run_with_requests_that_moved_too_little_is_not_fitted() {
-        assert!(is_whole(&RunResult::default()));
-        assert!(!is_whole(&RunResult { short_transfers: 1, ..RunResult::default() }));
-        assert!(!is_whole(&RunResult { failed: 1, ..RunResult::default() }));
-        assert!(!is_whole(&RunResult { stopped: true, ..RunResult::default() }));
+        assert!(is_complete(&RunResult::default()));
+        assert!(!is_complete(&RunResult { short_transfers: 1, ..RunResult::default() }));
+        assert!(!is_complete(&RunResult { failed: 1, ..RunResult::default() }));
+        assert!(!is_complete(&RunResult { stopped: true, ..RunResult::default() }));
     }
 
     #[test]
-    fn a_device_that_is_named_has_that_name() {
+    fn named_device_must_have_that_name() {
         let fronts = [FrontLoad {
             name: "sda".into(),
             level: None,
@@ -208,7 +208,8 @@ mod tests {
             loaded_s: 0.0,
             holds_swap: None,
         }];
-        let name = |device: &str, is_named: bool| front(&fronts, device, is_named).ok().map(|found| found.name.clone());
+        let name =
+            |device: &str, is_named: bool| find_front(&fronts, device, is_named).ok().map(|found| found.name.clone());
         assert_eq!(name("/mnt/probe.dat", false).as_deref(), Some("sda"));
         assert_eq!(name("/dev/sda", true).as_deref(), Some("sda"));
         assert_eq!(name("sdb", true), None);

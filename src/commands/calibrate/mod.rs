@@ -48,12 +48,12 @@ pub struct CalibrateOptions {
 /// A run that is not used, and the reason.
 struct UnusedRun {
     name: String,
-    because: String,
+    reason: String,
 }
 
 impl CalibrateOptions {
     /// True if a calibration was requested.
-    pub fn is_asked(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         !self.calibrate.is_empty()
     }
 
@@ -62,75 +62,76 @@ impl CalibrateOptions {
         // a fit takes long, so names that the description could not contain are refused first
         check_id(&self.drive_id).map_err(|wrong| Failure::Usage(format!("--drive-id: {wrong}")))?;
         if let Some(path) = &self.description {
-            output_file::check(path)?;
+            output_file::check_writable(path)?;
         }
-        let documents = compare_results::read(&self.calibrate)?;
-        let against = compare_results::read(&self.against)?;
+        let documents = compare_results::read_results(&self.calibrate)?;
+        let against = compare_results::read_results(&self.against)?;
         let mut unused = Vec::new();
         let mut cells: Vec<CalibrationCell> = Vec::new();
-        let spent = cells::credits(documents.iter());
+        let spent = cells::spent_credits(documents.iter());
         for (document, with_credits) in documents.iter().zip(&spent.with_credits) {
-            cells.extend(cells::loops(document, *with_credits, &mut unused));
+            cells.extend(cells::closed_loop_cells(document, *with_credits, &mut unused));
         }
-        let device = device(&documents, &self.drive_id, spent.found)?;
+        let device = calibrate_measured_device(&documents, &self.drive_id, spent.found)?;
         if self.against.is_empty() {
             hold_out_middle_depths(&mut cells);
         }
-        if let (Some(first), Some(other)) = (documents.first(), against.iter().find(|d| !is_same(&documents, d))) {
+        if let (Some(first), Some(other)) = (documents.first(), against.iter().find(|d| !is_same_target(&documents, d)))
+        {
             return Err(Failure::Usage(format!(
                 "--against: results of `{}`, but the description is of `{}`",
                 other.target, first.target
             )));
         }
         // credits may also have run out between or after the results
-        let spent = cells::credits(documents.iter().chain(&against));
+        let spent = cells::spent_credits(documents.iter().chain(&against));
         for (document, with_credits) in against.iter().zip(&spent.with_credits[documents.len()..]) {
-            let aside = cells::loops(document, *with_credits, &mut unused);
+            let aside = cells::closed_loop_cells(document, *with_credits, &mut unused);
             cells.extend(aside.into_iter().map(|cell| CalibrationCell { held_out: true, ..cell }));
         }
         if let (Some(document), false) = (documents.first(), self.log.is_empty()) {
             let own = Some(&document.device.name).filter(|name| !name.is_empty()).unwrap_or(&document.target);
-            cells.extend(cells::of_log(&self.log, own, self.log_device.as_deref())?);
+            cells.extend(cells::cells_from_log(&self.log, own, self.log_device.as_deref())?);
         }
         let found = calibrate_device(&cells, &device).map_err(|error| match error {
             CalibrationError::Missing(missing) => Failure::Usage(format!(
                 "{missing}; measure it with `diskwright probe quick TARGET -o RESULT.json` (writes too, if it may \
                  write: with `--destroy-data-on`, or to a file that it creates){}",
-                left_out(&unused)
+                describe_unused(&unused)
             )),
             CalibrationError::Description(_) => Failure::Failed(error.to_string()),
         })?;
         if let Some(path) = &self.description {
-            output_file::write(path, found.toml.as_bytes())?;
+            output_file::write_file(path, found.toml.as_bytes())?;
         }
         if output_file::is_any_stdout(&self.description) {
             return Ok(());
         }
         if as_json {
-            return output::json(&screen::document(&found, &unused));
+            return output::print_json(&screen::calibration_document(&found, &unused));
         }
-        output::text(&screen::screen(&found, &unused, self.description.is_some()))
+        output::print_text(&screen::draw_calibration(&found, &unused, self.description.is_some()))
     }
 }
 
-fn left_out(unused: &[UnusedRun]) -> String {
-    let runs: Vec<String> = unused.iter().map(|run| format!("{} ({})", run.name, run.because)).collect();
+fn describe_unused(unused: &[UnusedRun]) -> String {
+    let runs: Vec<String> = unused.iter().map(|run| format!("{} ({})", run.name, run.reason)).collect();
     if runs.is_empty() { String::new() } else { format!("; not used: {}", runs.join(", ")) }
 }
 
 /// True if a result has the same target as the first.
-fn is_same(documents: &[ProbeDocument], other: &ProbeDocument) -> bool {
+fn is_same_target(documents: &[ProbeDocument], other: &ProbeDocument) -> bool {
     documents.first().is_none_or(|first| other.target_bytes == first.target_bytes && other.target == first.target)
 }
 
 /// Calibrates the device that all results measured.
-fn device(
+fn calibrate_measured_device(
     documents: &[ProbeDocument],
     id: &str,
     credits: Option<MeasuredCredits>,
 ) -> Result<CalibratedDevice, Failure> {
     let Some(first) = documents.first() else { return Err(Failure::Usage("no result of `probe`".into())) };
-    if let Some(other) = documents.iter().find(|d| !is_same(documents, d)) {
+    if let Some(other) = documents.iter().find(|d| !is_same_target(documents, d)) {
         let (one, other) = (&first.target, &other.target);
         return Err(Failure::Usage(format!(
             "these are results of `{one}` and of `{other}`; calibrate one device at a time"

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::UnusedRun;
 use crate::commands::output;
-use crate::commands::plan::screen::told;
+use crate::commands::plan::screen::wrap_indented;
 
 /// Mean, worst and number of errors.
-fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 3]> {
+fn summarize_errors<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 3]> {
     let errors: Vec<f64> = cells.map(|cell| cell.error.abs()).collect();
     let worst = errors.iter().copied().fold(0.0, f64::max);
     let count = errors.len() as f64;
@@ -20,33 +20,33 @@ fn summary<'a>(cells: impl Iterator<Item = &'a CellPrediction>) -> Option<[f64; 
 
 /// True if a description is good enough; `None` if nothing was kept aside.
 fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
-    summary(found.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
+    summarize_errors(found.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
 }
 
 /// Kinds of tests that cells perform, in the order of the report.
-const TRIES: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
+const TRIAL_ORDER: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
 
-fn errors(cells: &[CellPrediction]) -> Value {
+fn errors_json(cells: &[CellPrediction]) -> Value {
     let entries =
         |found: Option<[f64; 3]>| found.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
-    let mut all = entries(summary(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
-    for tries in TRIES {
-        all["by"][tries] = json!(entries(summary(cells.iter().filter(|cell| cell.tries == tries))));
+    let mut all = entries(summarize_errors(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
+    for tries in TRIAL_ORDER {
+        all["by"][tries] = json!(entries(summarize_errors(cells.iter().filter(|cell| cell.tries == tries))));
     }
     all
 }
 
 /// Returns the calibration as JSON.
-pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
-    let unused: Vec<Value> = unused.iter().map(|run| json!({ "run": run.name, "because": run.because })).collect();
+pub(super) fn calibration_document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
+    let unused: Vec<Value> = unused.iter().map(|run| json!({ "run": run.name, "because": run.reason })).collect();
     json!({
         "schema": "diskwright.calibration/1",
         "kind": found.kind,
         "tried": found.tried,
-        "errors_aside": errors(&found.held_out),
+        "errors_aside": errors_json(&found.held_out),
         "trusted": is_trusted(found),
         "repeats": found.noise,
-        "errors_fitted": errors(&found.fitted),
+        "errors_fitted": errors_json(&found.fitted),
         "aside": found.held_out,
         "fitted": found.fitted,
         "unused": unused,
@@ -56,16 +56,16 @@ pub(super) fn document(found: &CalibratedDrive, unused: &[UnusedRun]) -> Value {
     })
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     format!("{:+.1} %", 100.0 * share)
 }
 
 /// Formats the measured or predicted value of a cell, in the unit in which it is judged.
-fn figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
+fn format_figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
     if cell.tries == "log" { format_value(response_s, "s") } else { format!("{}/s", format_significant(per_s)) }
 }
 
-fn table(cells: &[CellPrediction]) -> TextTable {
+fn cells_table(cells: &[CellPrediction]) -> TextTable {
     let mut table =
         TextTable::new().with_text_column("run").with_text_column("tries").with_column("measured", Align::Right);
     table = table.with_column("described", Align::Right).with_column("off", Align::Right);
@@ -73,19 +73,19 @@ fn table(cells: &[CellPrediction]) -> TextTable {
         table.add_row([
             cell.run.clone(),
             cell.tries.to_owned(),
-            figure(cell, cell.measured_per_s, cell.measured_s),
-            figure(cell, cell.predicted_per_s, cell.predicted_s),
-            percent(cell.error),
+            format_figure(cell, cell.measured_per_s, cell.measured_s),
+            format_figure(cell, cell.predicted_per_s, cell.predicted_s),
+            format_percent(cell.error),
         ]);
     }
     table
 }
 
 /// Mean error that a description should not exceed.
-const GOAL: f64 = 0.1;
+const TARGET_MEAN_ERROR: f64 = 0.1;
 
 /// Describes how much the device itself varies: no description can be more exact.
-fn varies(noise: Option<&MeasurementNoise>) -> String {
+fn describe_noise(noise: Option<&MeasurementNoise>) -> String {
     let Some(noise) = noise else {
         return "No setting was measured twice, so the error contains an unknown variation of the device itself; \
                 `probe quick TARGET --repeat 3` shows it."
@@ -97,7 +97,7 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
         "The same setting measured twice differs by {mean:.1} % on average ({} {settings}; most: {}, {worst:.1} %). ",
         noise.settings, noise.worst_run
     );
-    text += &match noise.min_error > GOAL {
+    text += &match noise.min_error > TARGET_MEAN_ERROR {
         true => format!(
             "The device itself varies by more than a description may: against a single measurement, no error can be \
              below {least:.1} %."
@@ -108,10 +108,10 @@ fn varies(noise: Option<&MeasurementNoise>) -> String {
 }
 
 /// Draws the calibration for people: its error comes first.
-pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
-    let style = output::wide_style();
-    let mut text = match (summary(found.held_out.iter()), found.tried.first()) {
-        (Some([mean, worst, count]), Some(taken)) => told(
+pub(super) fn draw_calibration(found: &CalibratedDrive, unused: &[UnusedRun], written: bool) -> String {
+    let style = output::wide_table_style();
+    let mut text = match (summarize_errors(found.held_out.iter()), found.tried.first()) {
+        (Some([mean, worst, count]), Some(taken)) => wrap_indented(
             &format!(
                 "Described as {}: average error {:.1} % over {} kept aside, at worst {:.1} %{}.",
                 taken.form,
@@ -123,24 +123,24 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
             0,
             &style,
         ),
-        (_, taken) => told(
+        (_, taken) => wrap_indented(
             &format!("Described as {}; no runs were kept aside to test it.", taken.map_or("", |one| &one.form)),
             0,
             &style,
         ),
     };
-    text += &told(&varies(found.noise.as_ref()), 0, &style);
+    text += &wrap_indented(&describe_noise(found.noise.as_ref()), 0, &style);
     for (title, cells) in
         [("Kept aside for the test (not used in the fit)", &found.held_out), ("Fitted", &found.fitted)]
     {
-        let Some([mean, _, count]) = summary(cells.iter()) else { continue };
-        let by = TRIES.iter().filter_map(|tries| {
-            let [mean, _, count] = summary(cells.iter().filter(|cell| cell.tries == *tries))?;
+        let Some([mean, _, count]) = summarize_errors(cells.iter()) else { continue };
+        let by = TRIAL_ORDER.iter().filter_map(|tries| {
+            let [mean, _, count] = summarize_errors(cells.iter().filter(|cell| cell.tries == *tries))?;
             Some(format!("{tries} {:.1} % ({count})", 100.0 * mean))
         });
         let by: Vec<String> = by.collect();
         let line = format!("{title}: average error {:.1} % over {count}; {}", 100.0 * mean, by.join(", "));
-        text += &format!("\n{}{}", told(&line, 0, &style), table(cells).render(&style));
+        text += &format!("\n{}{}", wrap_indented(&line, 0, &style), cells_table(cells).render(&style));
     }
     text += "\nCandidate models; the lowest criterion wins (error plus a penalty for each parameter, Schwarz 1978)\n";
     for (index, tried) in found.tried.iter().enumerate() {
@@ -152,12 +152,12 @@ pub(super) fn screen(found: &CalibratedDrive, unused: &[UnusedRun], written: boo
             100.0 * tried.mean_error,
             tried.criterion
         );
-        text += &told(&line, 3, &style);
+        text += &wrap_indented(&line, 3, &style);
     }
-    let unused = unused.iter().map(|run| format!("Not used: {}, because {}", run.name, run.because));
+    let unused = unused.iter().map(|run| format!("Not used: {}, because {}", run.name, run.reason));
     let notes = found.notes.iter().map(|note| format!("Note: {note}"));
     text += "\n";
-    text.extend(unused.chain(notes).map(|line| told(&line, 0, &style)));
+    text.extend(unused.chain(notes).map(|line| wrap_indented(&line, 0, &style)));
     if !written {
         text += &format!("\n{}", found.toml);
     }

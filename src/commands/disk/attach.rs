@@ -18,11 +18,11 @@ use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::{Failure, output};
-use super::orders;
+use super::control_commands;
 
 /// Arguments of `disk attach`.
 #[derive(Args)]
-pub struct Attach {
+pub struct AttachArguments {
     /// The export, as `disk` prints it: nbd+unix:///NAME?socket=PATH, nbd://HOST:PORT/NAME
     #[arg(conflicts_with_all = ["socket", "host", "export"])]
     uri: Option<String>,
@@ -53,7 +53,7 @@ pub struct Attach {
 
 /// Arguments of `disk detach`.
 #[derive(Args)]
-pub struct Detach {
+pub struct DetachArguments {
     /// A device that `disk attach` made
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     device: Option<PathBuf>,
@@ -119,22 +119,22 @@ impl From<AttachMethodArgument> for AttachMethod {
     }
 }
 
-impl Attach {
-    fn export(&self) -> Result<ExportAddress, Failure> {
+impl AttachArguments {
+    fn export_address(&self) -> Result<ExportAddress, Failure> {
         let usage = |error: diskwright_virtualdisk::attach::export_address::UriError| Failure::Usage(error.to_string());
         let address = match (&self.uri, &self.socket, &self.host) {
             (Some(uri), ..) => return ExportAddress::parse(uri).map_err(usage),
             (None, Some(socket), _) => NbdAddress::Unix(socket.clone()),
             (None, None, Some(host)) => NbdAddress::parse_tcp(host).map_err(usage)?,
-            (None, None, None) => NbdAddress::Unix(the_one_served()?),
+            (None, None, None) => NbdAddress::Unix(only_served_socket()?),
         };
         Ok(ExportAddress { address, name: self.export.clone() })
     }
 }
 
 /// Socket of the only disk that is served on this machine.
-fn the_one_served() -> Result<PathBuf, Failure> {
-    let control = orders::control(None)?;
+fn only_served_socket() -> Result<PathBuf, Failure> {
+    let control = control_commands::find_control_socket(None)?;
     let socket = control.with_extension("");
     if socket.exists() {
         return Ok(socket);
@@ -147,9 +147,9 @@ fn the_one_served() -> Result<PathBuf, Failure> {
 }
 
 /// Attaches an export as a device.
-pub fn attach(arguments: &Attach) -> Result<(), Failure> {
+pub fn attach_device(arguments: &AttachArguments) -> Result<(), Failure> {
     let wanted = AttachRequest {
-        export: arguments.export()?,
+        export: arguments.export_address()?,
         by: arguments.by.map(AttachMethod::from),
         connections: arguments.connections,
         read_only: arguments.read_only,
@@ -166,13 +166,13 @@ pub fn attach(arguments: &Attach) -> Result<(), Failure> {
     for note in &notes {
         let _ = writeln!(said, "note: {note}");
     }
-    let _ = write!(said, "{}", about(&made));
-    output::aside(&said);
-    if arguments.json { output::json(&made) } else { output::text(&format!("{}\n", made.device)) }
+    let _ = write!(said, "{}", describe_attachment(&made));
+    output::print_to_stderr(&said);
+    if arguments.json { output::print_json(&made) } else { output::print_text(&format!("{}\n", made.device)) }
 }
 
 /// Describes an attached device for people.
-fn about(made: &AttachReport) -> String {
+fn describe_attachment(made: &AttachReport) -> String {
     let way = match made.by {
         AttachMethod::Nbd => "the kernel's NBD client",
         AttachMethod::Ublk => "ublk",
@@ -188,18 +188,18 @@ fn about(made: &AttachReport) -> String {
 }
 
 /// Detaches devices.
-pub fn detach(arguments: &Detach) -> Result<(), Failure> {
+pub fn detach_devices(arguments: &DetachArguments) -> Result<(), Failure> {
     launcher::check_root()?;
     let folder = std::path::absolute(&arguments.journal.folder)?;
     let (gone, failed) = match &arguments.device {
-        Some(device) => one(&folder, device, arguments.force),
+        Some(device) => detach_device(&folder, device, arguments.force),
         None => back::detach_all_devices(&folder, arguments.force),
     };
     if arguments.json {
         let item = |a: &AttachReport| json!({ "device": a.device, "by": a.by, "uri": a.uri });
         let gone: Vec<_> = gone.iter().map(item).collect();
         let failed: Vec<_> = failed.iter().map(ToString::to_string).collect();
-        output::json(&json!({ "schema": "diskwright.detach/1", "detached": gone, "failed": failed }))?;
+        output::print_json(&json!({ "schema": "diskwright.detach/1", "detached": gone, "failed": failed }))?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -207,7 +207,7 @@ pub fn detach(arguments: &Detach) -> Result<(), Failure> {
     Err(Failure::Failed(failed.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))
 }
 
-fn one(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
+fn detach_device(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
     match back::detach_device(folder, device, force) {
         Ok(gone) => (vec![gone], Vec::new()),
         Err(error) => (Vec::new(), vec![error]),
@@ -215,13 +215,13 @@ fn one(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<Att
 }
 
 /// Shows an export as a file; `keep` starts it.
-pub fn show(arguments: &FileArguments) -> Result<(), Failure> {
+pub fn show_file(arguments: &FileArguments) -> Result<(), Failure> {
     let export = ExportAddress::parse(&arguments.uri).map_err(|error| Failure::Usage(error.to_string()))?;
     Ok(fuse_file::serve_file(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
 /// Stays with a device and detaches it at the end; `attach` starts it.
-pub fn keep(arguments: &KeepArguments) -> Result<(), Failure> {
+pub fn keep_device(arguments: &KeepArguments) -> Result<(), Failure> {
     launcher::check_root()?;
     let (stop, signalled) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
@@ -230,7 +230,7 @@ pub fn keep(arguments: &KeepArguments) -> Result<(), Failure> {
     let stop = OwnedFd::from(stop);
     stay::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |told| {
         let line = serde_json::to_string(told).map(|line| line + "\n");
-        line.is_ok_and(|line| output::text(&line).is_ok())
+        line.is_ok_and(|line| output::print_text(&line).is_ok())
     })?;
     Ok(())
 }

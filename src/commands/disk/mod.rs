@@ -2,7 +2,7 @@
 //! disk.
 
 mod attach;
-mod orders;
+mod control_commands;
 mod serve;
 mod status;
 
@@ -17,31 +17,31 @@ pub struct Arguments {
     #[command(subcommand)]
     order: Option<DiskSubcommand>,
     #[command(flatten)]
-    serve: serve::Serve,
+    serve: serve::ServeArguments,
 }
 
 #[derive(Subcommand)]
 enum DiskSubcommand {
     /// Attach an NBD export as a block device of this machine, in the best way its kernel supports
-    Attach(attach::Attach),
+    Attach(attach::AttachArguments),
     /// Detach block devices that `disk attach` made
-    Detach(attach::Detach),
+    Detach(attach::DetachArguments),
     /// Show the state of a served disk: members, rebuilds, components, lateness
-    Status(orders::StatusArguments),
+    Status(control_commands::StatusArguments),
     /// Make a member fail; its data is lost
-    Fail(orders::MemberArguments),
+    Fail(control_commands::MemberArguments),
     /// Replace a failed member with an empty drive, which starts the rebuild
-    Replace(orders::MemberArguments),
+    Replace(control_commands::MemberArguments),
     /// Slow a member down by a factor
-    Slow(orders::SlowArguments),
+    Slow(control_commands::SlowArguments),
     /// Make a member hang: it answers no request
-    Hang(orders::MemberArguments),
+    Hang(control_commands::MemberArguments),
     /// Make a hanging member answer again
-    Release(orders::MemberArguments),
+    Release(control_commands::MemberArguments),
     /// Make a share of a member's requests fail
-    Error(orders::ErrorArguments),
+    Error(control_commands::ErrorArguments),
     /// Stop the server cleanly
-    Stop(orders::StatusArguments),
+    Stop(control_commands::StatusArguments),
     /// Watch over an attached device and detach it at the end; `attach` starts this
     #[command(hide = true)]
     Keep(attach::KeepArguments),
@@ -53,18 +53,18 @@ enum DiskSubcommand {
 /// Runs `disk`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.order {
-        Some(DiskSubcommand::Attach(arguments)) => attach::attach(arguments),
-        Some(DiskSubcommand::Detach(arguments)) => attach::detach(arguments),
-        Some(DiskSubcommand::Keep(arguments)) => attach::keep(arguments),
-        Some(DiskSubcommand::File(arguments)) => attach::show(arguments),
-        Some(DiskSubcommand::Status(arguments)) => orders::status(arguments),
-        Some(DiskSubcommand::Fail(arguments)) => orders::fail(arguments),
-        Some(DiskSubcommand::Replace(arguments)) => orders::replace(arguments),
-        Some(DiskSubcommand::Slow(arguments)) => orders::slow(arguments),
-        Some(DiskSubcommand::Hang(arguments)) => orders::hang(arguments),
-        Some(DiskSubcommand::Release(arguments)) => orders::release(arguments),
-        Some(DiskSubcommand::Error(arguments)) => orders::error(arguments),
-        Some(DiskSubcommand::Stop(arguments)) => orders::stop(arguments),
-        None => serve::serve(&arguments.serve),
+        Some(DiskSubcommand::Attach(arguments)) => attach::attach_device(arguments),
+        Some(DiskSubcommand::Detach(arguments)) => attach::detach_devices(arguments),
+        Some(DiskSubcommand::Keep(arguments)) => attach::keep_device(arguments),
+        Some(DiskSubcommand::File(arguments)) => attach::show_file(arguments),
+        Some(DiskSubcommand::Status(arguments)) => control_commands::print_status(arguments),
+        Some(DiskSubcommand::Fail(arguments)) => control_commands::fail_member(arguments),
+        Some(DiskSubcommand::Replace(arguments)) => control_commands::replace_member(arguments),
+        Some(DiskSubcommand::Slow(arguments)) => control_commands::slow_member(arguments),
+        Some(DiskSubcommand::Hang(arguments)) => control_commands::hang_member(arguments),
+        Some(DiskSubcommand::Release(arguments)) => control_commands::release_member(arguments),
+        Some(DiskSubcommand::Error(arguments)) => control_commands::inject_errors(arguments),
+        Some(DiskSubcommand::Stop(arguments)) => control_commands::stop_server(arguments),
+        None => serve::serve_system(&arguments.serve),
     }
 }

@@ -15,13 +15,13 @@ use diskwright_virtualdisk::server::{DiskExport, DiskServer, ListenAddress, Serv
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::super::simulate::log::SimulationLog;
-use super::super::simulate::system::{describe, setting};
+use super::super::simulate::sample_log::SimulationLog;
+use super::super::simulate::system::{parse_setting, read_system};
 use super::super::{Failure, output};
 
 /// Options for serving a system.
 #[derive(Args)]
-pub struct Serve {
+pub struct ServeArguments {
     /// A system: controllers, channels, drives and arrays in TOML (docs/systems.md)
     #[arg(value_name = "SYSTEM.toml")]
     system: Option<PathBuf>,
@@ -59,7 +59,7 @@ pub struct Serve {
     #[arg(long)]
     workloads: bool,
     /// Override a value of the description: drive.depth=32 (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = setting)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_setting)]
     set: Vec<Setting>,
     /// Print JSON
     #[arg(long)]
@@ -72,19 +72,19 @@ fn parse_speed(text: &str) -> Result<f64, String> {
 }
 
 /// Serves a system until it is stopped.
-pub fn serve(arguments: &Serve) -> Result<(), Failure> {
+pub fn serve_system(arguments: &ServeArguments) -> Result<(), Failure> {
     let Some(path) = &arguments.system else {
         return Err(Failure::Usage("give a system to serve, or a command; see `diskwright disk --help`".into()));
     };
     if arguments.memory.is_some() && arguments.backing != "memory" {
         return Err(Failure::Usage("--memory is for content in memory; a file is limited by its filesystem".into()));
     }
-    let (system, notes) = describe(path, &arguments.set)?;
-    notes.iter().for_each(output::note);
+    let (system, notes) = read_system(path, &arguments.set)?;
+    notes.iter().for_each(output::print_note);
     let options = ServeOptions {
-        address: place(arguments)?,
+        address: listen_address(arguments)?,
         default_export_bytes: arguments.size,
-        backing: backing(arguments),
+        backing: content_backing(arguments),
         speed: arguments.speed,
         never_sleep: arguments.awake,
         sample_interval: arguments.every,
@@ -97,15 +97,17 @@ pub fn serve(arguments: &Serve) -> Result<(), Failure> {
     let mut server = DiskServer::new(system, &options)?;
     if options.address.is_public() {
         let reached = server.address().uri("");
-        output::aside(&format!("warning: NBD has no password: anyone who can reach {reached} can read and write\n"));
+        output::print_to_stderr(&format!(
+            "warning: NBD has no password: anyone who can reach {reached} can read and write\n"
+        ));
     }
     let mut log = arguments.record.as_deref().map(|dir| open_log(dir, &server)).transpose()?;
-    announce(&server, arguments.json)?;
+    announce_server(&server, arguments.json)?;
     let ends = arguments.lasts.map(|lasts| std::time::Instant::now() + lasts);
     let served = server.run(&stop, ends, &mut |report| {
-        log.as_mut().map_or(Ok(()), |log| log.add(report).map_err(|failure| failure.to_string()))
+        log.as_mut().map_or(Ok(()), |log| log.add_interval(report).map_err(|failure| failure.to_string()))
     });
-    let closed = log.map(SimulationLog::close).transpose();
+    let closed = log.map(SimulationLog::close_log).transpose();
     // possibly lost data of clients matters more than a log that could not be closed
     served.map_err(Failure::from)?;
     closed?;
@@ -123,7 +125,7 @@ fn open_log(dir: &Path, server: &DiskServer) -> Result<SimulationLog, Failure> {
 }
 
 /// Returns the address to serve on: the requested one, or a socket of this process.
-fn place(arguments: &Serve) -> Result<ListenAddress, Failure> {
+fn listen_address(arguments: &ServeArguments) -> Result<ListenAddress, Failure> {
     match (&arguments.listen, &arguments.socket) {
         (Some(place), _) => Ok(place.clone()),
         (None, Some(path)) => Ok(ListenAddress::Unix(path.clone())),
@@ -131,20 +133,20 @@ fn place(arguments: &Serve) -> Result<ListenAddress, Failure> {
     }
 }
 
-fn backing(arguments: &Serve) -> ContentBacking {
+fn content_backing(arguments: &ServeArguments) -> ContentBacking {
     match arguments.backing.as_str() {
-        "memory" => ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_of_memory) },
+        "memory" => ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_available_memory) },
         file => ContentBacking::File(file.into()),
     }
 }
 
 /// Half of the available memory; `None` if the kernel does not report it.
-fn half_of_memory() -> Option<u64> {
+fn half_available_memory() -> Option<u64> {
     diskwright_hostfiles::cgroup::machine_available_bytes(Path::new("/")).map(|bytes| bytes / 2)
 }
 
 /// Prints the address and the exports, once they can be used.
-fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
+fn announce_server(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     if as_json {
         let one = |(export, bytes): (&DiskExport, u64)| {
             json!({
@@ -156,7 +158,7 @@ fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
         };
         let exports: Vec<Value> = server.exports().map(one).collect();
         let control = server.control_address().path().map(|path| path.display().to_string());
-        return output::json(&json!({
+        return output::print_json(&json!({
             "schema": "diskwright.disk/1",
             "exports": exports,
             "control": control,
@@ -166,8 +168,8 @@ fn announce(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     let mut text = String::new();
     for (export, bytes) in server.exports() {
         let size = diskwright_base::units::format_value(bytes as f64, "bytes");
-        let (name, uri) = (output::name(&export.name), output::name(server.address().uri(&export.name)));
-        text += &format!("serving {name} ({}, {size}): {uri}\n", output::name(&export.kind));
+        let (name, uri) = (output::escape_name(&export.name), output::escape_name(server.address().uri(&export.name)));
+        text += &format!("serving {name} ({}, {size}): {uri}\n", output::escape_name(&export.kind));
     }
-    output::text(&text)
+    output::print_text(&text)
 }

@@ -7,48 +7,54 @@ use serde_json::Value;
 use crate::commands::output;
 
 /// Draws the status; empty if there is nothing to report.
-pub fn screen(status: &Value) -> String {
+pub fn draw_status(status: &Value) -> String {
     let Some(system) = status.get("system").and_then(Value::as_str) else { return String::new() };
-    let mut text = format!("{}\n", output::name(system));
-    for export in list(status, "exports") {
+    let mut text = format!("{}\n", output::escape_name(system));
+    for export in json_array(status, "exports") {
         let clients = export["clients"].as_u64().unwrap_or(0);
         let label = if clients == 1 { "1 client" } else { &format!("{clients} clients") };
-        text += &format!("  {} ({}, {}): {label}\n", word(export, "name"), word(export, "kind"), size(export, "bytes"));
-        text += &format!("    {}\n", word(export, "uri"));
+        text += &format!(
+            "  {} ({}, {}): {label}\n",
+            json_word(export, "name"),
+            json_word(export, "kind"),
+            json_size(export, "bytes")
+        );
+        text += &format!("    {}\n", json_word(export, "uri"));
     }
-    list(status, "arrays").iter().for_each(|array| text += &array_lines(array));
-    let changed = list(status, "members");
+    json_array(status, "arrays").iter().for_each(|array| text += &format_array(array));
+    let changed = json_array(status, "members");
     if !changed.is_empty() {
         text += "changed\n";
-        changed.iter().for_each(|drive| text += &changed_line(drive));
+        changed.iter().for_each(|drive| text += &format_changed_drive(drive));
     }
-    let busy = list(status, "components").iter().filter(|part| part["utilisation"].as_f64().is_some_and(|u| u > 0.0));
-    let busy: Vec<String> = busy.map(component_line).collect();
+    let busy =
+        json_array(status, "components").iter().filter(|part| part["utilisation"].as_f64().is_some_and(|u| u > 0.0));
+    let busy: Vec<String> = busy.map(format_component).collect();
     if !busy.is_empty() {
-        text += &format!("in the last {}\n{}", seconds(status, "interval_s"), busy.concat());
+        text += &format!("in the last {}\n{}", json_seconds(status, "interval_s"), busy.concat());
     }
     let late = &status["late_s"];
     if late["requests"].as_u64().is_some_and(|requests| requests > 0) {
-        let (mean, p99) = (seconds(late, "mean"), seconds(late, "p99"));
+        let (mean, p99) = (json_seconds(late, "mean"), json_seconds(late, "p99"));
         text += &format!("replies were {mean} late on average (99 %: within {p99})\n");
     }
     text
 }
 
-fn array_lines(array: &Value) -> String {
-    let mut text = format!("{} ({})\n", word(array, "name"), word(array, "level"));
-    for member in list(array, "members") {
-        text += &format!("  {} {}\n", pad_right(&word(member, "drive"), 12), word(member, "state"));
+fn format_array(array: &Value) -> String {
+    let mut text = format!("{} ({})\n", json_word(array, "name"), json_word(array, "level"));
+    for member in json_array(array, "members") {
+        text += &format!("  {} {}\n", pad_right(&json_word(member, "drive"), 12), json_word(member, "state"));
     }
     if let (Some(done), Some(all)) =
         (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
     {
         let share = 100.0 * done / all;
-        let what = word(&array["background"], "task");
+        let what = json_word(&array["background"], "task");
         text += &format!("  {what}: {share:.1} % of {} per member\n", format_value(all, "bytes"));
     }
     if let Some(trouble) = array["trouble"].as_str() {
-        text += &format!("  {}\n", output::name(trouble));
+        text += &format!("  {}\n", output::escape_name(trouble));
     }
     if array["lost_blocks"].as_u64().is_some_and(|lost| lost > 0) {
         text += "    requests hit lost data\n";
@@ -56,7 +62,7 @@ fn array_lines(array: &Value) -> String {
     text
 }
 
-fn changed_line(drive: &Value) -> String {
+fn format_changed_drive(drive: &Value) -> String {
     let mut how = Vec::new();
     let number = |key: &str| drive[key].as_f64().unwrap_or(f64::NAN);
     if number("factor") != 1.0 {
@@ -70,30 +76,30 @@ fn changed_line(drive: &Value) -> String {
             how.push(format!("{} of its {what} fail", format_value(number(key), "fraction")));
         }
     }
-    format!("  {} {}\n", pad_right(&word(drive, "name"), 12), how.join(", "))
+    format!("  {} {}\n", pad_right(&json_word(drive, "name"), 12), how.join(", "))
 }
 
-fn component_line(part: &Value) -> String {
+fn format_component(part: &Value) -> String {
     let number = |key: &str| part[key].as_f64().unwrap_or(f64::NAN);
     let busy = 100.0 * number("utilisation");
     let (rate, queue) = (number("requests_per_s"), number("queue"));
-    let name = pad_right(&word(part, "name"), 20);
+    let name = pad_right(&json_word(part, "name"), 20);
     format!("  {name} {busy:>5.1} % busy {rate:>9.1}/s  queue {queue:.2}\n")
 }
 
-fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+fn json_array<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn word(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).map_or_else(|| "?".into(), output::name)
+fn json_word(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).map_or_else(|| "?".into(), output::escape_name)
 }
 
-fn seconds(value: &Value, key: &str) -> String {
+fn json_seconds(value: &Value, key: &str) -> String {
     format_value(value[key].as_f64().unwrap_or(f64::NAN), "s")
 }
 
-fn size(value: &Value, key: &str) -> String {
+fn json_size(value: &Value, key: &str) -> String {
     format_value(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
 }
 
@@ -101,22 +107,22 @@ fn size(value: &Value, key: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::{changed_line, screen};
+    use super::{draw_status, format_changed_drive};
 
     #[test]
-    fn what_a_server_answers_begins_no_line() {
+    fn server_text_cannot_start_a_line() {
         let array = json!({ "name": "set", "level": "raid5", "members": [], "trouble": "lost\n0 members failed" });
-        let text = screen(&json!({ "system": "old\nserving", "arrays": [array] }));
+        let text = draw_status(&json!({ "system": "old\nserving", "arrays": [array] }));
         assert_eq!(text, "old serving\nset (raid5)\n  lost 0 members failed\n");
     }
 
     #[test]
-    fn shares_are_told_as_they_were_typed() {
+    fn shows_shares_as_they_were_typed() {
         let mut drive = json!({ "name": "disk1", "factor": 1.0, "hangs": false, "failing_writes": 0.0 });
         drive["failing_reads"] = json!(0.07);
-        assert_eq!(changed_line(&drive), "  disk1        7 % of its reads fail\n");
+        assert_eq!(format_changed_drive(&drive), "  disk1        7 % of its reads fail\n");
         // measured in columns of a terminal, where each of these letters takes two
         drive["name"] = json!("磁盘");
-        assert_eq!(changed_line(&drive), "  磁盘         7 % of its reads fail\n");
+        assert_eq!(format_changed_drive(&drive), "  磁盘         7 % of its reads fail\n");
     }
 }

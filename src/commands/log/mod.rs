@@ -12,13 +12,13 @@ use diskwright_base::{Device, Frame, LatencyView, LogPiece, Note, Topology};
 use diskwright_datastore::{LogEnd, LogItem, LogPosition, LogReader, RecorderState, TrimSummary};
 use diskwright_logs::{ReadSummary, TimeBasis};
 
-use super::arrays::{self, MachineDescription};
 use super::bundle::{self, BundleSkips, GivenLog};
 use super::damage::Losses;
 use super::foreign::{self, ForeignOptions};
 use super::merge::{self, MergeMember};
-use super::processes::Processes;
-use super::{Failure, temporary, when};
+use super::process_series::ProcessSeries;
+use super::topology_options::{self, MachineDescription};
+use super::{Failure, temporary, time_argument};
 
 pub use window::LogWindow;
 
@@ -26,28 +26,28 @@ pub use window::LogWindow;
 pub struct Logs {
     sources: Vec<LogSource>,
     /// Facts given about the machine, and the disks among them.
-    said: MachineDescription,
-    described: Vec<Device>,
+    machine: MachineDescription,
+    described_disks: Vec<Device>,
     /// Processes read as counters, if that was requested.
-    processes: Option<Processes>,
+    processes: Option<ProcessSeries>,
     losses: RefCell<Losses>,
-    distributions: Distributions,
+    distributions: LatencyReading,
     /// True once latency distributions were seen.
     has_latency: Cell<bool>,
-    from_beginning: bool,
+    starts_at_beginning: bool,
     /// End of a single Diskwright log.
     end: LogEnd,
     /// First and last time that will be read.
-    pub range: (i64, i64),
+    pub range_ns: (i64, i64),
 }
 
 /// Treatment of latency distributions.
 #[derive(Clone, Copy, PartialEq)]
-enum Distributions {
+enum LatencyReading {
     Percentiles,
     /// Step by step, as they are stored.
     Steps,
-    LeftOut,
+    Omitted,
 }
 
 /// A Diskwright log, or the conversion of another tool's log.
@@ -56,21 +56,28 @@ struct LogSource {
     path: PathBuf,
     /// Name that the user gave.
     name: String,
-    range: (i64, i64),
-    times: TimeBasis,
+    range_ns: (i64, i64),
+    time_basis: TimeBasis,
     /// Id of its format; empty for a Diskwright log.
     format: &'static str,
     trimmed: Option<TrimSummary>,
     /// True for a log of a bundle.
-    bundled: bool,
+    is_bundled: bool,
     /// Temporary folder of a converted log; removed with this value.
-    _made: Option<Arc<temporary::Folder>>,
+    _temporary: Option<Arc<temporary::TemporaryFolder>>,
 }
 
 impl LogSource {
-    fn member(&self) -> MergeMember {
+    fn to_merge_member(&self) -> MergeMember {
         let (name, path) = (self.name.clone(), self.path.clone());
-        MergeMember { name, path, range: self.range, times: self.times, format: self.format, bundled: self.bundled }
+        MergeMember {
+            name,
+            path,
+            range_ns: self.range_ns,
+            time_basis: self.time_basis,
+            format: self.format,
+            is_bundled: self.is_bundled,
+        }
     }
 }
 
@@ -78,79 +85,88 @@ impl Logs {
     /// Opens every log once, to learn its times; logs of other tools are first converted to Diskwright logs, which are
     /// removed with the value.
     pub fn open(paths: &[PathBuf], window: &LogWindow) -> Result<Logs, Failure> {
-        Logs::open_given(bundle::expand(paths)?, window)
+        Logs::open_given(bundle::expand_paths(paths)?, window)
     }
 
     /// Opens logs that were already found.
     pub fn open_given(logs: Vec<GivenLog>, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.arrays.described()?;
+        let described = window.arrays.describe_machine()?;
         let mut sources = Vec::new();
         let mut skips = BundleSkips::default();
         let open = |log: &GivenLog, options: &ForeignOptions| match log.is_ours() {
             true => open_ours(log).map(|source| (source, ReadSummary::default())),
             false => open_foreign(log, options),
         };
-        for (log, source, summary) in merge::read_each(&logs, &window.reading, || false, open)? {
-            skips.add(log, &summary);
+        for (log, source, summary) in merge::read_each_log(&logs, &window.reading, || false, open)? {
+            skips.add_summary(log, &summary);
             sources.push(source);
         }
-        skips.tell();
-        let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
-        let mut left = merge::left_out(&members)?.into_iter();
+        skips.report_skips();
+        let members: Vec<MergeMember> = sources.iter().map(LogSource::to_merge_member).collect();
+        let mut left = merge::find_left_out(&members)?.into_iter();
         sources.retain(|_| !left.next().unwrap_or(false));
-        sources.sort_by_key(|s| s.range);
-        Logs::of(sources, window, described)
+        sources.sort_by_key(|s| s.range_ns);
+        Logs::from_sources(sources, window, described)
     }
 
     /// Opens the one log that a store was read into; its window was fixed there.
-    pub fn of_made(made: temporary::Folder, window: &LogWindow) -> Result<Logs, Failure> {
-        let described = window.arrays.described()?;
+    pub fn open_fetched(made: temporary::TemporaryFolder, window: &LogWindow) -> Result<Logs, Failure> {
+        let described = window.arrays.describe_machine()?;
         let none = || Failure::Failed("the store returned no ticks".into());
-        let range = LogReader::open(made.log())?.time_range()?.ok_or_else(none)?;
-        let (path, name) = (made.log().to_owned(), "the store".to_owned());
+        let range = LogReader::open(made.log_path())?.time_range()?.ok_or_else(none)?;
+        let (path, name) = (made.log_path().to_owned(), "the store".to_owned());
         let (times, format, made) = (TimeBasis::Utc, "", Some(Arc::new(made)));
-        let source = LogSource { path, name, range, times, format, trimmed: None, bundled: false, _made: made };
-        Logs::of(vec![source], &LogWindow::default(), described)
+        let source = LogSource {
+            path,
+            name,
+            range_ns: range,
+            time_basis: times,
+            format,
+            trimmed: None,
+            is_bundled: false,
+            _temporary: made,
+        };
+        Logs::from_sources(vec![source], &LogWindow::default(), described)
     }
 
-    fn of(sources: Vec<LogSource>, window: &LogWindow, said: MachineDescription) -> Result<Logs, Failure> {
-        let first = sources.iter().map(|s| s.range.0).min();
-        let last = sources.iter().map(|s| s.range.1).max();
+    fn from_sources(sources: Vec<LogSource>, window: &LogWindow, said: MachineDescription) -> Result<Logs, Failure> {
+        let first = sources.iter().map(|s| s.range_ns.0).min();
+        let last = sources.iter().map(|s| s.range_ns.1).max();
         let (Some(first), Some(last)) = (first, last) else {
             return Err(Failure::Failed("none of the logs could be read".into()));
         };
-        let (from, to) = window.ends(last)?;
+        let (from, to) = window.parse_ends(last)?;
         let range = (from.unwrap_or(first).max(first), to.unwrap_or(last).min(last));
         if range.0 > range.1 {
-            let held = format!("{} to {}", when::rfc3339(first), when::rfc3339(last));
-            let [from, to] = window.names();
+            let held = format!("{} to {}", time_argument::rfc3339(first), time_argument::rfc3339(last));
+            let [from, to] = window.end_option_names();
             return Err(Failure::Usage(format!("the log has nothing between {from} and {to}; it covers {held}")));
         }
         let mut losses = Losses::default();
-        let sources = joined(sources, range, &mut losses)?;
+        let sources = join_sources(sources, range, &mut losses)?;
         let (described, losses, has_latency) = (Vec::new(), RefCell::new(losses), Cell::new(false));
-        let distributions = Distributions::Percentiles;
+        let distributions = LatencyReading::Percentiles;
         let from_beginning = from.is_none();
         let mut logs = Logs {
-            from_beginning,
-            end: end_of(&sources)?,
+            starts_at_beginning: from_beginning,
+            end: find_log_end(&sources)?,
             sources,
-            said,
-            described,
+            machine: said,
+            described_disks: described,
             processes: None,
             losses,
             distributions,
             has_latency,
-            range,
+            range_ns: range,
         };
-        if logs.said.names_disks() {
-            logs.described = logs.find()?;
+        if logs.machine.names_disks() {
+            logs.described_disks = logs.find_described_disks()?;
         }
         Ok(logs)
     }
 
     /// Finds the described disks by their names in the logs' first frames.
-    fn find(&self) -> Result<Vec<Device>, Failure> {
+    fn find_described_disks(&self) -> Result<Vec<Device>, Failure> {
         let mut schemas = Vec::new();
         for source in &self.sources {
             let mut reader = LogReader::open(&source.path)?;
@@ -162,40 +178,40 @@ impl Logs {
                 }
             }
         }
-        arrays::devices(&self.said, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
+        topology_options::resolve_devices(&self.machine, &schemas.iter().map(Arc::as_ref).collect::<Vec<_>>())
     }
 
     /// Returns the same logs, or a part of them, for another reader.
-    pub fn again(&self, range: (i64, i64)) -> Logs {
+    pub fn for_range(&self, range: (i64, i64)) -> Logs {
         Logs {
             sources: self.sources.clone(),
-            said: self.said.clone(),
-            described: self.described.clone(),
+            machine: self.machine.clone(),
+            described_disks: self.described_disks.clone(),
             processes: None,
             losses: RefCell::default(),
-            distributions: Distributions::Percentiles,
+            distributions: LatencyReading::Percentiles,
             has_latency: Cell::new(false),
-            from_beginning: false,
+            starts_at_beginning: false,
             end: self.end,
-            range: (range.0.max(self.range.0), range.1.min(self.range.1)),
+            range_ns: (range.0.max(self.range_ns.0), range.1.min(self.range_ns.1)),
         }
     }
 
     /// Reads process tables as counters too, if wanted.
     pub fn with_processes(mut self, wanted: bool) -> Result<Logs, Failure> {
-        self.processes = if wanted { Processes::find(&self)? } else { None };
+        self.processes = if wanted { ProcessSeries::find_in_logs(&self)? } else { None };
         Ok(self)
     }
 
     /// Reads latency distributions step by step, as they are stored, instead of their percentiles.
     pub fn with_steps(mut self, wanted: bool) -> Logs {
-        self.distributions = if wanted { Distributions::Steps } else { Distributions::Percentiles };
+        self.distributions = if wanted { LatencyReading::Steps } else { LatencyReading::Percentiles };
         self
     }
 
     /// Leaves latency distributions out: their percentiles take longer than all the rest of a log.
     pub fn without_distributions(self) -> Logs {
-        Logs { distributions: Distributions::LeftOut, ..self }
+        Logs { distributions: LatencyReading::Omitted, ..self }
     }
 
     /// True if latency distributions were read so far.
@@ -204,14 +220,14 @@ impl Logs {
     }
 
     /// Number of processes that did too little to be read as counters.
-    pub fn left_out(&self) -> usize {
+    pub fn processes_left_out(&self) -> usize {
         self.processes.as_ref().map_or(0, |processes| processes.left_out)
     }
 
     /// Reads everything in the window, log after log, oldest first.
     pub fn read(&self, each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>) -> Result<(), Failure> {
-        self.read_into(self.range, &self.losses, each)?;
-        self.losses.borrow_mut().tell();
+        self.read_into(self.range_ns, &self.losses, each)?;
+        self.losses.borrow_mut().report_losses();
         Ok(())
     }
 
@@ -230,12 +246,12 @@ impl Logs {
         losses: &RefCell<Losses>,
         mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        if !self.said.is_empty() {
+        if !self.machine.is_empty() {
             // a log without a topology has at least the given facts
-            each(LogPiece::Note(self.topology(range.0, Topology::default())?))?;
+            each(LogPiece::Note(self.topology_note(range.0, Topology::default())?))?;
         }
         for source in &self.sources {
-            if source.range.0 <= range.1 && range.0 <= source.range.1 {
+            if source.range_ns.0 <= range.1 && range.0 <= source.range_ns.1 {
                 self.read_one(LogReader::open(&source.path)?, range, losses, &mut each)?;
             }
         }
@@ -244,21 +260,21 @@ impl Logs {
 
     /// True if no start was given, so that the first tick counts in full, although it began before the range.
     pub fn is_from_beginning(&self) -> bool {
-        self.from_beginning
+        self.starts_at_beginning
     }
 
     /// True for a single Diskwright log that is read in place.
     pub fn can_grow(&self) -> bool {
-        matches!(self.sources.as_slice(), [source] if source._made.is_none())
+        matches!(self.sources.as_slice(), [source] if source._temporary.is_none())
     }
 
     /// True if the window ends at the end of the log, so that a recorder that resumes makes it longer.
     pub fn may_grow(&self) -> bool {
-        self.can_grow() && self.sources.first().is_some_and(|source| source.range.1 <= self.range.1)
+        self.can_grow() && self.sources.first().is_some_and(|source| source.range_ns.1 <= self.range_ns.1)
     }
 
     /// Returns whether a recorder adds to the log.
-    pub fn recorder(&self) -> RecorderState {
+    pub fn recorder_state(&self) -> RecorderState {
         match self.sources.as_slice() {
             [source] if self.can_grow() => diskwright_datastore::read_recorder_state(&source.path),
             _ => RecorderState::Unknown,
@@ -268,14 +284,14 @@ impl Logs {
     /// True if the recorder ended the log cleanly. A killed recorder is silent, which is reported to whoever follows
     /// its log.
     pub fn has_ended(&self) -> bool {
-        self.recorder() == RecorderState::Ended
+        self.recorder_state() == RecorderState::Ended
     }
 
     /// Host name in the log; empty if there is none.
-    pub fn host(&self) -> String {
+    pub fn host_name(&self) -> String {
         let mut host = String::new();
-        let until = self.range.0.saturating_add(60_000_000_000);
-        let _ = self.read_between((self.range.0, until), |piece| {
+        let until = self.range_ns.0.saturating_add(60_000_000_000);
+        let _ = self.read_between((self.range_ns.0, until), |piece| {
             if let LogPiece::Note(note) = piece
                 && note.kind == Note::TOPOLOGY
                 && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
@@ -288,38 +304,38 @@ impl Logs {
     }
 
     /// Extends the range to ticks recorded since the log was opened; true if there are more than before.
-    pub fn grow(&mut self) -> Result<bool, Failure> {
+    pub fn refresh_end(&mut self) -> Result<bool, Failure> {
         let [source] = self.sources.as_mut_slice() else { return Ok(false) };
-        if source._made.is_some() {
+        if source._temporary.is_some() {
             return Ok(false);
         }
         let reader = LogReader::open(&source.path)?;
         let Some(range) = reader.time_range()? else { return Ok(false) };
-        let before = (self.range.1, self.end.next_tick);
-        source.range = range;
+        let before = (self.range_ns.1, self.end.next_tick);
+        source.range_ns = range;
         self.end = reader.log_end(self.end)?;
-        self.range.1 = self.range.1.max(range.1);
+        self.range_ns.1 = self.range_ns.1.max(range.1);
         // --keep may have removed ticks meanwhile, and the clock may be set back to before the first tick
-        self.range.0 = if self.from_beginning { range.0 } else { self.range.0.max(range.0) };
-        Ok(before != (self.range.1, self.end.next_tick))
+        self.range_ns.0 = if self.starts_at_beginning { range.0 } else { self.range_ns.0.max(range.0) };
+        Ok(before != (self.range_ns.1, self.end.next_tick))
     }
 
     /// Reads one Diskwright log up to its current end: ticks added since a position, whatever the clock did, or from a
     /// time on if nothing was read yet. Returns the position to continue from. Other logs are read in full. Damage is
     /// not reported.
-    pub fn follow(
+    pub fn read_new(
         &self,
         (position, from_ns): (LogPosition, i64),
         mut each: impl FnMut(LogPiece<'_>) -> Result<(), Failure>,
     ) -> Result<LogPosition, Failure> {
         let [source] = self.sources.as_slice() else {
-            return self.read_between((from_ns, self.range.1), each).map(|()| position);
+            return self.read_between((from_ns, self.range_ns.1), each).map(|()| position);
         };
         if !self.may_grow() {
-            return self.read_between((from_ns, self.range.1), each).map(|()| position);
+            return self.read_between((from_ns, self.range_ns.1), each).map(|()| position);
         }
-        if !self.said.is_empty() {
-            each(LogPiece::Note(self.topology(from_ns, Topology::default())?))?;
+        if !self.machine.is_empty() {
+            each(LogPiece::Note(self.topology_note(from_ns, Topology::default())?))?;
         }
         let mut reader = LogReader::open(&source.path)?;
         let mut from_ns = from_ns;
@@ -353,7 +369,7 @@ impl Logs {
     /// Time of the last tick by its own clock: before the greatest time if the clock was set back.
     pub fn last_ns(&self) -> i64 {
         let last = self.end.time_ns.filter(|_| self.may_grow());
-        last.map_or(self.range.1, |last| last.min(self.range.1).max(self.range.0))
+        last.map_or(self.range_ns.1, |last| last.min(self.range_ns.1).max(self.range_ns.0))
     }
 
     /// Damage in the window; known once the logs were read.
@@ -362,12 +378,12 @@ impl Logs {
     }
 
     /// Ticks removed from these logs by their retention limits.
-    pub fn trimmed(&self) -> Option<TrimSummary> {
-        trimmed(&self.sources)
+    pub fn trim_summary(&self) -> Option<TrimSummary> {
+        sum_trims(&self.sources)
     }
 
-    fn topology(&self, time_ns: i64, mut topology: Topology) -> Result<Note, Failure> {
-        self.said.complete(&mut topology, &self.described);
+    fn topology_note(&self, time_ns: i64, mut topology: Topology) -> Result<Note, Failure> {
+        self.machine.complete_topology(&mut topology, &self.described_disks);
         Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
     }
 
@@ -382,30 +398,30 @@ impl Logs {
         let mut frame = Frame::default();
         let mut extended = None;
         let mut view = match self.distributions {
-            Distributions::LeftOut => LatencyView::without_figures(),
+            LatencyReading::Omitted => LatencyView::without_figures(),
             _ => LatencyView::default(),
         };
         while let Some(item) = reader.next(&mut frame)? {
             match item {
                 LogItem::Frame => {
                     let viewed =
-                        if self.distributions == Distributions::Steps { None } else { view.view_frame(&frame) };
+                        if self.distributions == LatencyReading::Steps { None } else { view.view_frame(&frame) };
                     self.has_latency.set(self.has_latency.get() || viewed.is_some());
                     let frame = viewed.as_ref().unwrap_or(&frame);
-                    let extended = self.said.extended(frame, &mut extended);
+                    let extended = self.machine.add_missing_counters(frame, &mut extended);
                     each(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
                 }
-                LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.said.is_empty() => {
+                LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.machine.is_empty() => {
                     let topology = serde_json::from_str(&note.text)?;
-                    each(LogPiece::Note(self.topology(note.time_ns, topology)?))?;
+                    each(LogPiece::Note(self.topology_note(note.time_ns, topology)?))?;
                 }
                 LogItem::Note(note) => {
-                    let frame = self.processes.as_ref().and_then(|processes| processes.frame(&note));
+                    let frame = self.processes.as_ref().and_then(|processes| processes.frame_from_note(&note));
                     frame.map_or(Ok(()), |frame| each(LogPiece::Frame(&frame)))?;
                     each(LogPiece::Note(note))?;
                 }
                 LogItem::Damage(damage) => {
-                    let note = losses.borrow_mut().take(damage);
+                    let note = losses.borrow_mut().record_damage(damage);
                     note.map_or(Ok(()), |note| each(LogPiece::Note(note)))?;
                 }
             }
@@ -415,14 +431,14 @@ impl Logs {
 }
 
 /// Position of the end of a single Diskwright log; empty for others, which do not grow.
-fn end_of(sources: &[LogSource]) -> Result<LogEnd, Failure> {
+fn find_log_end(sources: &[LogSource]) -> Result<LogEnd, Failure> {
     match sources {
-        [source] if source._made.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
+        [source] if source._temporary.is_none() => Ok(LogReader::open(&source.path)?.log_end(LogEnd::default())?),
         _ => Ok(LogEnd::default()),
     }
 }
 
-fn trimmed(sources: &[LogSource]) -> Option<TrimSummary> {
+fn sum_trims(sources: &[LogSource]) -> Option<TrimSummary> {
     let join = |a: TrimSummary, b: TrimSummary| {
         let (one, two) = (a.range.or(b.range), b.range.or(a.range));
         TrimSummary {
@@ -436,30 +452,39 @@ fn trimmed(sources: &[LogSource]) -> Option<TrimSummary> {
 }
 
 /// Joins logs of one machine that overlap in time.
-fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> Result<Vec<LogSource>, Failure> {
-    let members: Vec<MergeMember> = sources.iter().map(LogSource::member).collect();
+fn join_sources(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> Result<Vec<LogSource>, Failure> {
+    let members: Vec<MergeMember> = sources.iter().map(LogSource::to_merge_member).collect();
     if members.len() < 2 {
         return Ok(sources);
     }
-    merge::same_host(&members)?;
+    merge::check_same_host(&members)?;
     let mut left = sources.into_iter();
     let mut all = Vec::new();
-    for group in merge::groups(members) {
+    for group in merge::group_overlapping(members) {
         let of_group: Vec<LogSource> = left.by_ref().take(group.len()).collect();
         if of_group.len() == 1 {
             all.extend(of_group);
             continue;
         }
-        let made = temporary::Folder::new()?;
-        let mut writer = foreign::writer(made.log())?;
-        merge::join(group, window, &mut writer, losses, Some(&made))?;
+        let made = temporary::TemporaryFolder::new()?;
+        let mut writer = foreign::open_writer(made.log_path())?;
+        merge::join_group(group, window, &mut writer, losses, Some(&made))?;
         writer.close()?;
-        let Some(range) = LogReader::open(made.log())?.time_range()? else { continue };
+        let Some(range) = LogReader::open(made.log_path())?.time_range()? else { continue };
         let name = of_group.iter().map(|s| s.name.as_str()).collect::<Vec<_>>().join(", ");
-        let trimmed = trimmed(&of_group);
-        let (path, times, format) = (made.log().to_owned(), TimeBasis::Utc, "");
+        let trimmed = sum_trims(&of_group);
+        let (path, times, format) = (made.log_path().to_owned(), TimeBasis::Utc, "");
         let made = Some(Arc::new(made));
-        all.push(LogSource { path, name, range, times, format, trimmed, bundled: false, _made: made });
+        all.push(LogSource {
+            path,
+            name,
+            range_ns: range,
+            time_basis: times,
+            format,
+            trimmed,
+            is_bundled: false,
+            _temporary: made,
+        });
     }
     Ok(all)
 }
@@ -467,37 +492,62 @@ fn joined(sources: Vec<LogSource>, window: (i64, i64), losses: &mut Losses) -> R
 /// Opens a Diskwright log; a folder can be nothing else, whatever is wrong with it.
 fn open_ours(log: &GivenLog) -> Result<LogSource, Failure> {
     let reader = LogReader::open(&log.path)?;
-    let Some(range) = reader.time_range()? else { return Err(nothing_left(&log.path, reader)) };
+    let Some(range) = reader.time_range()? else { return Err(empty_log_failure(&log.path, reader)) };
     let (path, name, trimmed) = (log.path.clone(), log.name.clone(), reader.trim_summary());
     let (times, format) = (TimeBasis::default().with_end(range.1), "");
-    Ok(LogSource { path, name, range, times, format, trimmed, bundled: log.bundled, _made: None })
+    Ok(LogSource {
+        path,
+        name,
+        range_ns: range,
+        time_basis: times,
+        format,
+        trimmed,
+        is_bundled: log.is_bundled,
+        _temporary: None,
+    })
 }
 
 /// Returns the failure for a log without any tick, after its damage was reported.
-fn nothing_left(path: &Path, mut reader: LogReader) -> Failure {
+fn empty_log_failure(path: &Path, mut reader: LogReader) -> Failure {
     let mut losses = Losses::default();
     let mut frame = Frame::default();
     while let Ok(Some(item)) = reader.next(&mut frame) {
         if let LogItem::Damage(damage) = item {
-            losses.take(damage);
+            losses.record_damage(damage);
         }
     }
-    losses.tell();
+    losses.report_losses();
     Failure::Failed(format!("{}: contains no ticks", path.display()))
 }
 
 /// Converts another tool's log to a Diskwright log.
 fn open_foreign(log: &GivenLog, reading: &ForeignOptions) -> Result<(LogSource, ReadSummary), Failure> {
     let no_tick = || Failure::Failed(format!("{}: contains no ticks", log.name));
-    let made = temporary::Folder::new()?;
+    let made = temporary::TemporaryFolder::new()?;
     // a signal removes the folder and ends the command
-    let into =
-        foreign::ImportTarget { to: made.log(), stop: &AtomicBool::new(false), temporary: Some(&made), files: &[] };
-    let summary = foreign::import_input(Path::new(&log.name), log.open()?, reading, &into)?;
-    let range = LogReader::open(made.log())?.time_range()?.ok_or_else(no_tick)?;
-    let (path, name, bundled) = (made.log().to_owned(), log.name.clone(), log.bundled);
+    let into = foreign::ImportTarget {
+        log_folder: made.log_path(),
+        stop: &AtomicBool::new(false),
+        temporary_folder: Some(&made),
+        files: &[],
+    };
+    let summary = foreign::import_log(Path::new(&log.name), log.open()?, reading, &into)?;
+    let range = LogReader::open(made.log_path())?.time_range()?.ok_or_else(no_tick)?;
+    let (path, name, bundled) = (made.log_path().to_owned(), log.name.clone(), log.is_bundled);
     let (times, format, made) = (summary.time_basis, summary.format, Some(Arc::new(made)));
-    Ok((LogSource { path, name, range, times, format, trimmed: None, bundled, _made: made }, summary))
+    Ok((
+        LogSource {
+            path,
+            name,
+            range_ns: range,
+            time_basis: times,
+            format,
+            trimmed: None,
+            is_bundled: bundled,
+            _temporary: made,
+        },
+        summary,
+    ))
 }
 
 #[cfg(test)]
@@ -510,7 +560,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_of_which_the_oldest_part_was_removed_begins_later() {
+    fn log_without_its_oldest_part_begins_later() {
         const SECOND: i64 = 1_000_000_000;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
@@ -528,10 +578,10 @@ mod tests {
         record(1000..1050);
         let opened = Logs::open(std::slice::from_ref(&log), &LogWindow::default());
         let mut logs = opened.unwrap_or_else(|fault| panic!("{fault}"));
-        assert_eq!(logs.range, (1000 * SECOND, 1049 * SECOND));
+        assert_eq!(logs.range_ns, (1000 * SECOND, 1049 * SECOND));
         record(1050..3000);
-        assert!(logs.grow().unwrap_or_else(|fault| panic!("{fault}")));
-        assert!(logs.range.0 > 2000 * SECOND, "{:?}", logs.range);
-        assert_eq!(logs.range.1, 2999 * SECOND);
+        assert!(logs.refresh_end().unwrap_or_else(|fault| panic!("{fault}")));
+        assert!(logs.range_ns.0 > 2000 * SECOND, "{:?}", logs.range_ns);
+        assert_eq!(logs.range_ns.1, 2999 * SECOND);
     }
 }

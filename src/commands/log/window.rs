@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::super::arrays::Arrays;
 use super::super::foreign::ForeignOptions;
-use super::super::{Failure, when};
+use super::super::topology_options::TopologyOptions;
+use super::super::{Failure, time_argument};
 
 /// The range of a log that a command reads.
 #[derive(Args, Clone, Default)]
@@ -18,20 +18,20 @@ pub struct LogWindow {
     #[command(flatten)]
     pub(super) reading: ForeignOptions,
     #[command(flatten)]
-    pub(super) arrays: Arrays,
+    pub(super) arrays: TopologyOptions,
     /// Names of the options for the two ends, if they are not --from and --to.
     #[arg(skip)]
-    called: Option<[&'static str; 2]>,
+    option_names: Option<[&'static str; 2]>,
 }
 
 impl LogWindow {
     /// Returns the same options with other ends.
-    pub fn with(&self, from: Option<String>, to: Option<String>) -> LogWindow {
+    pub fn with_ends(&self, from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..self.clone() }
     }
 
     /// The given start.
-    pub fn from(&self) -> Option<&String> {
+    pub fn start_text(&self) -> Option<&String> {
         self.from.as_ref()
     }
 
@@ -41,60 +41,67 @@ impl LogWindow {
     }
 
     /// Returns the options for reading another tool's log, if all of it is wanted unchanged.
-    pub fn of_whole(&self) -> Result<Option<&ForeignOptions>, Failure> {
-        let is_plain = self.is_whole() && self.arrays.described()?.is_empty();
+    pub fn options_for_whole_log(&self) -> Result<Option<&ForeignOptions>, Failure> {
+        let is_plain = self.is_whole() && self.arrays.describe_machine()?.is_empty();
         Ok(is_plain.then_some(&self.reading))
     }
 
     /// Refuses options for reading a log if there is none: they would have no effect, and `why --host db1` would judge
     /// this machine.
-    pub fn without_log(&self) -> Result<(), Failure> {
-        let Some(option) = self.reading.given().or_else(|| self.arrays.given()) else { return Ok(()) };
+    pub fn refuse_log_options(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.first_given_option().or_else(|| self.arrays.first_given_option()) else {
+            return Ok(());
+        };
         Err(Failure::Usage(format!("{option} needs a log: it says how a log is read, or what a log lacks")))
     }
 
     /// Refuses them if one machine of a store is read; facts about the machine are still allowed.
-    pub fn of_store(&self) -> Result<(), Failure> {
-        let Some(option) = self.reading.given() else { return Ok(()) };
+    pub fn refuse_reading_options(&self) -> Result<(), Failure> {
+        let Some(option) = self.reading.first_given_option() else { return Ok(()) };
         Err(Failure::Usage(format!("{option} needs a log; --match selects the machine of a store")))
     }
 
     /// Returns a window of a store, without a log.
-    pub fn between(from: Option<String>, to: Option<String>) -> LogWindow {
+    pub fn for_store(from: Option<String>, to: Option<String>) -> LogWindow {
         LogWindow { from, to, ..LogWindow::default() }
     }
 
     /// Returns the window with the names of other options for its ends.
-    pub fn called(self, from: &'static str, to: &'static str) -> LogWindow {
-        LogWindow { called: Some([from, to]), ..self }
+    pub fn with_option_names(self, from: &'static str, to: &'static str) -> LogWindow {
+        LogWindow { option_names: Some([from, to]), ..self }
     }
 
     /// Names of the options for the two ends.
-    pub(super) fn names(&self) -> [&'static str; 2] {
-        self.called.unwrap_or(["--from", "--to"])
+    pub(super) fn end_option_names(&self) -> [&'static str; 2] {
+        self.option_names.unwrap_or(["--from", "--to"])
     }
 
     /// Returns a window of logs that are still to be read, with the given facts about them.
-    pub fn reading(from: Option<String>, to: Option<String>, reading: ForeignOptions, arrays: Arrays) -> LogWindow {
-        LogWindow { from, to, reading, arrays, called: None }
+    pub fn for_reading(
+        from: Option<String>,
+        to: Option<String>,
+        reading: ForeignOptions,
+        arrays: TopologyOptions,
+    ) -> LogWindow {
+        LogWindow { from, to, reading, arrays, option_names: None }
     }
 
     /// Returns a window of logs that were already read, with the given facts about the machine.
-    pub fn of_machine(from: Option<String>, to: Option<String>, arrays: Arrays) -> LogWindow {
+    pub fn for_described_machine(from: Option<String>, to: Option<String>, arrays: TopologyOptions) -> LogWindow {
         LogWindow { from, to, arrays, ..LogWindow::default() }
     }
 
     /// Returns the given ends, nanoseconds since 1970 UTC; `-10m` counts back from `end_ns`.
-    pub fn ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
-        let end = |text: &Option<String>| text.as_deref().map(|t| when::parse(t, end_ns)).transpose();
+    pub fn parse_ends(&self, end_ns: i64) -> Result<(Option<i64>, Option<i64>), Failure> {
+        let end = |text: &Option<String>| text.as_deref().map(|t| time_argument::parse_time(t, end_ns)).transpose();
         let (from, to) = (end(&self.from)?, end(&self.to)?);
-        self.in_order(from.zip(to))?;
+        self.check_ends(from.zip(to))?;
         Ok((from, to))
     }
 
     /// Refuses ends that leave no time between them, whatever the log has.
-    pub fn in_order(&self, ends: Option<(i64, i64)>) -> Result<(), Failure> {
-        let [from, to] = self.names();
+    pub fn check_ends(&self, ends: Option<(i64, i64)>) -> Result<(), Failure> {
+        let [from, to] = self.end_option_names();
         match ends {
             Some((start, end)) if start >= end => Err(Failure::Usage(format!("{from} is not before {to}"))),
             _ => Ok(()),

@@ -5,7 +5,7 @@
 //! spread over the timeline's ticks by time, so that totals stay; their levels and rates apply to each of them. A
 //! counter that several logs have at the same time is taken from one of them.
 
-mod clocks;
+mod clock_check;
 #[cfg(test)]
 mod tests;
 mod timeline;
@@ -22,9 +22,9 @@ use diskwright_logs::TimeBasis;
 
 use super::bundle;
 use super::damage::Losses;
-use super::temporary::Folder;
+use super::temporary::TemporaryFolder;
 use super::{Failure, output};
-pub use clocks::read_each;
+pub use clock_check::read_each_log;
 use timeline::{TickGrid, TickSpan};
 
 /// A log that is joined with others.
@@ -34,13 +34,13 @@ pub struct MergeMember {
     /// Path of a Diskwright log.
     pub path: PathBuf,
     /// First and last tick.
-    pub range: (i64, i64),
+    pub range_ns: (i64, i64),
     /// Origin of its times.
-    pub times: TimeBasis,
+    pub time_basis: TimeBasis,
     /// Id of its format; empty for a Diskwright log.
     pub format: &'static str,
     /// True for a log of a folder or archive: if it cannot be joined, the others are.
-    pub bundled: bool,
+    pub is_bundled: bool,
 }
 
 /// A column of a member, with the destination and scale of its values.
@@ -49,8 +49,8 @@ struct MergeTarget {
     column: usize,
     factor: f64,
     kind: Option<CounterKind>,
-    /// Ranges in which other members provide it: an index into [`MergeColumns::others`].
-    others: usize,
+    /// Ranges in which other members provide it: an index into [`MergeColumns::other_spans`].
+    other_spans: usize,
 }
 
 /// A tick of a member, aligned to the timeline's grid.
@@ -60,32 +60,32 @@ struct MergeSample {
 }
 
 /// Facts about a member before its values are read.
-struct Outline {
+struct MemberOutline {
     /// In order of time.
     spans: Vec<TickSpan>,
     /// Number of ticks whose times occurred before, because the clock was set back. They are left out.
-    repeated: usize,
+    repeated_ticks: usize,
     /// Time of the first of them.
-    set_back: Option<i64>,
+    set_back_ns: Option<i64>,
     series: BTreeSet<(String, String)>,
     topology: Option<Topology>,
 }
 
 /// Finds members that are not joined with the others: those of other machines, and those whose times cannot be placed.
 /// The reason is reported. A member that the user named is an error.
-pub fn left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
-    let mut left = bundle::of_other_machines(members)?;
-    clocks::leave_unplaced(members, &mut left)?;
+pub fn find_left_out(members: &[MergeMember]) -> Result<Vec<bool>, Failure> {
+    let mut left = bundle::mark_other_machines(members)?;
+    clock_check::mark_unplaced(members, &mut left)?;
     Ok(left)
 }
 
 /// Groups members that overlap in time; ranges must be in order.
-pub fn groups(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
+pub fn group_overlapping(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
     let mut groups: Vec<Vec<MergeMember>> = Vec::new();
     let mut end = i64::MIN;
     for member in members {
-        let overlaps = member.range.0 < end;
-        end = if overlaps { end.max(member.range.1) } else { member.range.1 };
+        let overlaps = member.range_ns.0 < end;
+        end = if overlaps { end.max(member.range_ns.1) } else { member.range_ns.1 };
         match groups.last_mut() {
             Some(group) if overlaps => group.push(member),
             _ => groups.push(vec![member]),
@@ -95,10 +95,10 @@ pub fn groups(members: Vec<MergeMember>) -> Vec<Vec<MergeMember>> {
 }
 
 /// Refuses logs of different machines.
-pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
+pub fn check_same_host(members: &[MergeMember]) -> Result<(), Failure> {
     let mut known: Option<(String, &str)> = None;
     for member in members {
-        let Some(host) = host(&member.path)? else { continue };
+        let Some(host) = find_host(&member.path)? else { continue };
         match &known {
             Some((first, name)) if !text::is_same_host(first, &host) => {
                 return Err(Failure::Failed(format!(
@@ -114,7 +114,7 @@ pub fn same_host(members: &[MergeMember]) -> Result<(), Failure> {
 }
 
 /// The first host name in a log.
-pub fn host(path: &Path) -> Result<Option<String>, Failure> {
+pub fn find_host(path: &Path) -> Result<Option<String>, Failure> {
     let mut reader = LogReader::open(path)?;
     let mut frame = Frame::default();
     let mut frames = 0;
@@ -136,37 +136,37 @@ pub fn host(path: &Path) -> Result<Option<String>, Failure> {
 }
 
 /// Ticks between two checks of free space.
-const LOOK_EACH: usize = 1000;
+const TICKS_PER_SPACE_CHECK: usize = 1000;
 
 /// Writes the members of one group, as far as they lie in a window. `room` is the folder written to if it is temporary:
 /// it leaves a reserve on its filesystem.
-pub fn join(
+pub fn join_group(
     mut members: Vec<MergeMember>,
     window: (i64, i64),
     writer: &mut LogWriter,
     losses: &mut Losses,
-    room: Option<&Folder>,
+    room: Option<&TemporaryFolder>,
 ) -> Result<(), Failure> {
     if let [only] = &members[..] {
-        return copy(&only.path, window, writer, losses);
+        return copy_log(&only.path, window, writer, losses);
     }
     let mut outlines = BTreeMap::new();
     for member in &members {
-        outlines.insert(member.path.clone(), outline(&member.path, window)?);
+        outlines.insert(member.path.clone(), outline_member(&member.path, window)?);
     }
     // the finest first: its ticks are the timeline, and counters that several members have are taken from it
-    members.sort_by_key(|member| match timeline::usual(&outlines[&member.path].spans) {
+    members.sort_by_key(|member| match timeline::median_length(&outlines[&member.path].spans) {
         0 => i64::MAX,
         usual => usual,
     });
-    let outlines: Vec<Outline> = members.iter().filter_map(|member| outlines.remove(&member.path)).collect();
-    tell(&members, &outlines);
-    tell_set_back(&members, &outlines);
+    let outlines: Vec<MemberOutline> = members.iter().filter_map(|member| outlines.remove(&member.path)).collect();
+    report_joining(&members, &outlines);
+    report_set_back_clocks(&members, &outlines);
     let grid = TickGrid::new(&outlines[0].spans);
     let mut line = outlines[0].spans.clone();
     for outline in &outlines[1..] {
-        let placed: Vec<TickSpan> = outline.spans.iter().map(|span| grid.place(*span)).collect();
-        timeline::add(&mut line, &placed);
+        let placed: Vec<TickSpan> = outline.spans.iter().map(|span| grid.align_span(*span)).collect();
+        timeline::add_uncovered(&mut line, &placed);
     }
     let mut columns = MergeColumns::new(&outlines);
     let mut cursors = Vec::new();
@@ -175,27 +175,27 @@ pub fn join(
         cursors.push(MergeCursor::open(rank, &member.path, window)?);
     }
     for (number, span) in line.into_iter().enumerate() {
-        if let Some(folder) = room.filter(|_| number % LOOK_EACH == 0) {
-            folder.check_room().map_err(Failure::Failed)?;
+        if let Some(folder) = room.filter(|_| number % TICKS_PER_SPACE_CHECK == 0) {
+            folder.check_free_space().map_err(Failure::Failed)?;
         }
-        topologies.write(span.1, writer)?;
-        columns.begin();
+        topologies.write_merged(span.1, writer)?;
+        columns.begin_row();
         for cursor in &mut cursors {
             let grid = (cursor.rank > 0).then_some(&grid);
-            cursor.add(span, grid, &mut columns, &mut topologies, writer, losses)?;
+            cursor.add_span(span, grid, &mut columns, &mut topologies, writer, losses)?;
         }
         let tick = Tick { time_ns: span.1, elapsed_ns: (span.1 - span.0).unsigned_abs() };
-        writer.push(&columns.schema(), tick, &columns.row)?;
+        writer.push(&columns.row_schema(), tick, &columns.row)?;
     }
     // notes after the last tick
     for cursor in &mut cursors {
-        while cursor.next(None, &mut columns, &mut topologies, writer, losses)?.is_some() {}
+        while cursor.next_sample(None, &mut columns, &mut topologies, writer, losses)?.is_some() {}
     }
     Ok(())
 }
 
 /// Copies a log that overlaps with no other.
-fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Losses) -> Result<(), Failure> {
+fn copy_log(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Losses) -> Result<(), Failure> {
     let mut reader = LogReader::open(path)?;
     reader.set_window(window.0, window.1);
     let mut frame = Frame::default();
@@ -204,7 +204,7 @@ fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Lo
             LogItem::Frame => writer.push_frame(&frame)?,
             LogItem::Note(note) => drop(writer.add_note(&note)?),
             LogItem::Damage(damage) => {
-                if let Some(note) = losses.take(damage) {
+                if let Some(note) = losses.record_damage(damage) {
                     writer.add_note(&note)?;
                 }
             }
@@ -214,9 +214,14 @@ fn copy(path: &Path, window: (i64, i64), writer: &mut LogWriter, losses: &mut Lo
 }
 
 /// Reads the ticks, series and machine of a log.
-fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
-    let mut outline =
-        Outline { spans: Vec::new(), repeated: 0, set_back: None, series: BTreeSet::new(), topology: None };
+fn outline_member(path: &Path, window: (i64, i64)) -> Result<MemberOutline, Failure> {
+    let mut outline = MemberOutline {
+        spans: Vec::new(),
+        repeated_ticks: 0,
+        set_back_ns: None,
+        series: BTreeSet::new(),
+        topology: None,
+    };
     let mut order = TickOrder::default();
     let mut reader = LogReader::open(path)?;
     reader.set_window(window.0, window.1);
@@ -226,12 +231,12 @@ fn outline(path: &Path, window: (i64, i64)) -> Result<Outline, Failure> {
         match item {
             LogItem::Frame => {
                 for tick in frame.ticks() {
-                    if order.is_repeated(tick) {
-                        outline.repeated += 1;
-                        outline.set_back = outline.set_back.or(Some(tick.time_ns));
+                    if order.is_repeated_tick(tick) {
+                        outline.repeated_ticks += 1;
+                        outline.set_back_ns = outline.set_back_ns.or(Some(tick.time_ns));
                         continue;
                     }
-                    outline.spans.push(span_of(tick));
+                    outline.spans.push(tick_span(tick));
                 }
                 if last.as_ref() != Some(frame.schema()) {
                     let series = frame.schema().series.iter();
@@ -257,7 +262,7 @@ struct TickOrder {
 
 impl TickOrder {
     /// Handles the next tick; true until the clock has caught up.
-    fn is_repeated(&mut self, tick: &Tick) -> bool {
+    fn is_repeated_tick(&mut self, tick: &Tick) -> bool {
         let latest = self.latest_ns.unwrap_or(tick.time_ns);
         self.is_back = tick.time_ns < latest || self.is_back && tick.time_ns == latest;
         self.latest_ns = Some(latest.max(tick.time_ns));
@@ -265,64 +270,68 @@ impl TickOrder {
     }
 }
 
-fn span_of(tick: &Tick) -> TickSpan {
+fn tick_span(tick: &Tick) -> TickSpan {
     (tick.start_ns(), tick.time_ns)
 }
 
-impl Outline {
+impl MemberOutline {
     /// From the beginning of the first tick to the end of the last.
-    fn extent(&self) -> Option<TickSpan> {
+    fn total_span(&self) -> Option<TickSpan> {
         Some((self.spans.first()?.0, self.spans.last()?.1))
     }
 }
 
 /// True if two spans share some time, or one is a point in the other.
-fn overlap(one: TickSpan, other: TickSpan) -> bool {
+fn spans_overlap(one: TickSpan, other: TickSpan) -> bool {
     one.0.max(other.0) < one.1.min(other.1) || one.0 == one.1 && other.0 < one.0 && one.0 <= other.1
 }
 
 /// Maximum number of lines about one thing; beyond it only their number is reported.
-const MOST_LINES: usize = 5;
+const MAX_LINES: usize = 5;
 
 /// Reports on standard error which logs are joined, and whose counters are used if several have them at once.
-fn tell(members: &[MergeMember], outlines: &[Outline]) {
+fn report_joining(members: &[MergeMember], outlines: &[MemberOutline]) {
     let names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
-    let few = names.iter().take(MOST_LINES).copied().collect::<Vec<_>>().join(", ");
-    let more = if names.len() > MOST_LINES { format!(" and {} more", names.len() - MOST_LINES) } else { String::new() };
-    output::warn(format_args!("{few}{more} overlap in time; they are merged as one log of one machine"));
+    let few = names.iter().take(MAX_LINES).copied().collect::<Vec<_>>().join(", ");
+    let more = if names.len() > MAX_LINES { format!(" and {} more", names.len() - MAX_LINES) } else { String::new() };
+    output::print_warning(format_args!("{few}{more} overlap in time; they are merged as one log of one machine"));
     let mut owners: BTreeMap<&(String, String), Vec<usize>> = BTreeMap::new();
     let mut doubled: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for (rank, outline) in outlines.iter().enumerate() {
-        let Some(extent) = outline.extent() else { continue };
+        let Some(extent) = outline.total_span() else { continue };
         for series in &outline.series {
             let owners = owners.entry(series).or_default();
-            let at_once = |of: &&usize| outlines[**of].extent().is_some_and(|other| overlap(extent, other));
+            let at_once = |of: &&usize| outlines[**of].total_span().is_some_and(|other| spans_overlap(extent, other));
             if let Some(first) = owners.iter().find(at_once) {
                 doubled.entry((*first, rank)).or_default().insert(&series.0);
             }
             owners.push(rank);
         }
     }
-    for ((taken, left), counters) in doubled.iter().take(MOST_LINES) {
-        const MOST: usize = 4;
-        let shown: Vec<&str> = counters.iter().copied().take(MOST).collect();
-        let more = if counters.len() > MOST { format!(", … ({} in total)", counters.len()) } else { String::new() };
+    for ((taken, left), counters) in doubled.iter().take(MAX_LINES) {
+        const MAX_NAMED_COUNTERS: usize = 4;
+        let shown: Vec<&str> = counters.iter().copied().take(MAX_NAMED_COUNTERS).collect();
+        let more = if counters.len() > MAX_NAMED_COUNTERS {
+            format!(", … ({} in total)", counters.len())
+        } else {
+            String::new()
+        };
         let (shown, from, not) = (shown.join(", "), names[*taken], names[*left]);
-        output::warn(format_args!("{shown}{more}: taken from {from}, not from {not}"));
+        output::print_warning(format_args!("{shown}{more}: taken from {from}, not from {not}"));
     }
-    if doubled.len() > MOST_LINES {
-        let more = format_count(doubled.len() - MOST_LINES, "more pair of logs has", "more pairs of logs have");
-        output::warn(format_args!("{more} counters in common; each is taken from one of them"));
+    if doubled.len() > MAX_LINES {
+        let more = format_count(doubled.len() - MAX_LINES, "more pair of logs has", "more pairs of logs have");
+        output::print_warning(format_args!("{more} counters in common; each is taken from one of them"));
     }
 }
 
 /// Reports on standard error which members have times twice, of which only the first are used.
-fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
-    let set_back = members.iter().zip(outlines).filter(|(_, outline)| outline.set_back.is_some());
-    for (member, outline) in set_back.take(MOST_LINES) {
+fn report_set_back_clocks(members: &[MergeMember], outlines: &[MemberOutline]) {
+    let set_back = members.iter().zip(outlines).filter(|(_, outline)| outline.set_back_ns.is_some());
+    for (member, outline) in set_back.take(MAX_LINES) {
         let (name, ticks, back) =
-            (&member.name, outline.repeated, outline.set_back.map_or_else(String::new, format_rfc3339));
-        output::warn(format_args!(
+            (&member.name, outline.repeated_ticks, outline.set_back_ns.map_or_else(String::new, format_rfc3339));
+        output::print_warning(format_args!(
             "{name}: the clock was set back to {back}; {ticks} ticks until it had caught up are left out"
         ));
     }
@@ -331,11 +340,11 @@ fn tell_set_back(members: &[MergeMember], outlines: &[Outline]) {
 /// The columns of the joined log, and the row that is being filled.
 struct MergeColumns {
     series: Vec<Series>,
-    places: HashMap<(String, String), usize>,
+    column_index: HashMap<(String, String), usize>,
     /// Providers of a series: rank and span, in order of ranks.
     owners: HashMap<(String, String), Vec<(usize, TickSpan)>>,
     /// Spans in which a member's series is taken from others; the first is empty.
-    others: Vec<Vec<TickSpan>>,
+    other_spans: Vec<Vec<TickSpan>>,
     schema: Option<Arc<Schema>>,
     row: Vec<f64>,
     /// Time that each level's mean in the row covers.
@@ -343,29 +352,29 @@ struct MergeColumns {
 }
 
 impl MergeColumns {
-    fn new(outlines: &[Outline]) -> MergeColumns {
+    fn new(outlines: &[MemberOutline]) -> MergeColumns {
         let mut owners: HashMap<(String, String), Vec<(usize, TickSpan)>> = HashMap::new();
         for (rank, outline) in outlines.iter().enumerate() {
-            let Some(extent) = outline.extent() else { continue };
+            let Some(extent) = outline.total_span() else { continue };
             for series in &outline.series {
                 owners.entry(series.clone()).or_default().push((rank, extent));
             }
         }
         let (series, places, row, weights) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        MergeColumns { series, places, owners, others: vec![Vec::new()], schema: None, row, weights }
+        MergeColumns { series, column_index: places, owners, other_spans: vec![Vec::new()], schema: None, row, weights }
     }
 
-    fn schema(&mut self) -> Arc<Schema> {
+    fn row_schema(&mut self) -> Arc<Schema> {
         Arc::clone(self.schema.get_or_insert_with(|| Arc::new(Schema::new(self.series.clone()))))
     }
 
-    fn begin(&mut self) {
+    fn begin_row(&mut self) {
         self.row.fill(f64::NAN);
         self.weights.fill(0.0);
     }
 
     /// Destinations of a member's series; `None` for one that it has twice.
-    fn targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
+    fn find_targets(&mut self, rank: usize, schema: &Schema) -> Vec<Option<MergeTarget>> {
         let mut taken = BTreeSet::new();
         let mut target = |series: &Series| {
             let key = (series.counter.clone(), series.instance.clone());
@@ -374,16 +383,16 @@ impl MergeColumns {
             }
             let owners = self.owners.get(&key).map_or(&[][..], Vec::as_slice);
             let own = owners.iter().find(|(of, _)| *of == rank).map(|(_, extent)| *extent)?;
-            let before = owners.iter().filter(|(of, extent)| *of < rank && overlap(*extent, own));
+            let before = owners.iter().filter(|(of, extent)| *of < rank && spans_overlap(*extent, own));
             let before: Vec<TickSpan> = before.map(|(_, extent)| *extent).collect();
             let others = match before.is_empty() {
                 true => 0,
                 false => {
-                    self.others.push(before);
-                    self.others.len() - 1
+                    self.other_spans.push(before);
+                    self.other_spans.len() - 1
                 }
             };
-            let column = *self.places.entry(key).or_insert_with(|| {
+            let column = *self.column_index.entry(key).or_insert_with(|| {
                 self.schema = None;
                 self.series.push(series.clone());
                 self.row.push(f64::NAN);
@@ -391,13 +400,13 @@ impl MergeColumns {
                 self.series.len() - 1
             });
             let kind = Catalogue::builtin().get(&series.counter).map(|counter| counter.kind);
-            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind, others })
+            Some(MergeTarget { column, factor: series.scale / self.series[column].scale, kind, other_spans: others })
         };
         schema.series.iter().map(&mut target).collect()
     }
 
     /// Adds the part of a sample that lies in a span.
-    fn put(&mut self, sample: &MergeSample, span: TickSpan) {
+    fn add_sample(&mut self, sample: &MergeSample, span: TickSpan) {
         let length = sample.span.1 - sample.span.0;
         let shared = sample.span.1.min(span.1) - sample.span.0.max(span.0);
         let is_whole = sample.span == span;
@@ -430,7 +439,7 @@ struct Topologies {
 }
 
 impl Topologies {
-    fn write(&mut self, time_ns: i64, writer: &mut LogWriter) -> Result<(), Failure> {
+    fn write_merged(&mut self, time_ns: i64, writer: &mut LogWriter) -> Result<(), Failure> {
         let mut all = Topology::default();
         for one in self.known.iter().flatten() {
             let text = |all: &mut String, one: &String| {
@@ -474,7 +483,7 @@ struct MergeCursor {
     /// The sample that has not ended yet.
     sample: Option<MergeSample>,
     order: TickOrder,
-    is_over: bool,
+    is_finished: bool,
 }
 
 impl MergeCursor {
@@ -492,12 +501,12 @@ impl MergeCursor {
             schema: None,
             sample: None,
             order: TickOrder::default(),
-            is_over: false,
+            is_finished: false,
         })
     }
 
     /// Adds everything that lies in a span of the timeline.
-    fn add(
+    fn add_span(
         &mut self,
         span: TickSpan,
         grid: Option<&TickGrid>,
@@ -509,7 +518,7 @@ impl MergeCursor {
         loop {
             let sample = match self.sample.take() {
                 Some(sample) => sample,
-                None => match self.next(grid, columns, topologies, writer, losses)? {
+                None => match self.next_sample(grid, columns, topologies, writer, losses)? {
                     Some(sample) => sample,
                     None => return Ok(()),
                 },
@@ -518,7 +527,7 @@ impl MergeCursor {
             let is_moment = from == to;
             let is_in = is_moment && (sample.span == span || span.0 < to && to <= span.1);
             if is_in || from.max(span.0) < to.min(span.1) {
-                columns.put(&sample, span);
+                columns.add_sample(&sample, span);
             }
             if to > span.1 || to == span.1 && span.0 == span.1 && !is_moment {
                 self.sample = Some(sample);
@@ -528,14 +537,14 @@ impl MergeCursor {
     }
 
     /// Skips ticks whose times occurred before, which the timeline does not have.
-    fn pass_repeated(&mut self) {
-        while self.position < self.ticks && self.order.is_repeated(&self.frame.ticks()[self.position]) {
+    fn skip_repeated(&mut self) {
+        while self.position < self.ticks && self.order.is_repeated_tick(&self.frame.ticks()[self.position]) {
             self.position += 1;
         }
     }
 
     /// Returns the next tick; notes before it are written.
-    fn next(
+    fn next_sample(
         &mut self,
         grid: Option<&TickGrid>,
         columns: &mut MergeColumns,
@@ -543,19 +552,19 @@ impl MergeCursor {
         writer: &mut LogWriter,
         losses: &mut Losses,
     ) -> Result<Option<MergeSample>, Failure> {
-        self.pass_repeated();
+        self.skip_repeated();
         while self.position == self.ticks {
             (self.position, self.ticks) = (0, 0);
-            if self.is_over {
+            if self.is_finished {
                 return Ok(None);
             }
             match self.reader.next(&mut self.frame)? {
-                None => self.is_over = true,
+                None => self.is_finished = true,
                 Some(LogItem::Frame) => {
                     self.ticks = self.frame.ticks().len();
-                    self.pass_repeated();
+                    self.skip_repeated();
                     if self.schema.as_ref() != Some(self.frame.schema()) {
-                        self.targets = columns.targets(self.rank, self.frame.schema());
+                        self.targets = columns.find_targets(self.rank, self.frame.schema());
                         self.schema = Some(Arc::clone(self.frame.schema()));
                     }
                 }
@@ -564,7 +573,7 @@ impl MergeCursor {
                 }
                 Some(LogItem::Note(note)) => drop(writer.add_note(&note)?),
                 Some(LogItem::Damage(damage)) => {
-                    if let Some(note) = losses.take(damage) {
+                    if let Some(note) = losses.record_damage(damage) {
                         writer.add_note(&note)?;
                     }
                 }
@@ -572,14 +581,16 @@ impl MergeCursor {
         }
         let index = self.position;
         self.position += 1;
-        let span = span_of(&self.frame.ticks()[index]);
-        let given = |target: &MergeTarget| columns.others[target.others].iter().any(|other| overlap(span, *other));
+        let span = tick_span(&self.frame.ticks()[index]);
+        let given = |target: &MergeTarget| {
+            columns.other_spans[target.other_spans].iter().any(|other| spans_overlap(span, *other))
+        };
         let value = |(column, target): (usize, &Option<MergeTarget>)| {
             let target = (*target).filter(|target| !given(target))?;
             let value = self.frame.column(column)[index] * target.factor;
             (!value.is_nan()).then_some((target, value))
         };
         let cells = self.targets.iter().enumerate().filter_map(value).collect();
-        Ok(Some(MergeSample { span: grid.map_or(span, |grid| grid.place(span)), cells }))
+        Ok(Some(MergeSample { span: grid.map_or(span, |grid| grid.align_span(span)), cells }))
     }
 }

@@ -5,7 +5,7 @@ use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_logs::TimeBasis;
 
 use super::super::damage::Losses;
-use super::{MergeMember, join};
+use super::{MergeMember, join_group};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -21,12 +21,12 @@ fn member(path: &std::path::Path, counter: &str, seconds: &[i64], length: i64) -
     writer.close().unwrap();
     let range = LogReader::open(path).unwrap().time_range().unwrap().unwrap();
     let (name, path, times) = (counter.to_owned(), path.to_owned(), TimeBasis::Utc);
-    MergeMember { name, path, range, times, format: "", bundled: false }
+    MergeMember { name, path, range_ns: range, time_basis: times, format: "", is_bundled: false }
 }
 
 /// The finest log, and another one, had their clocks set back.
 #[test]
-fn times_that_a_member_has_twice_are_taken_once() {
+fn repeated_times_of_a_member_are_used_once() {
     let folder = tempfile::tempdir().unwrap();
     let fine: Vec<i64> = (101..=200).chain(151..=260).collect();
     let coarse: Vec<i64> = (11..=20).chain(16..=26).map(|ten| ten * 10).collect();
@@ -36,7 +36,7 @@ fn times_that_a_member_has_twice_are_taken_once() {
     ];
     let made = folder.path().join("made");
     let mut writer = LogWriter::create_or_append(&made, WriterOptions::default()).unwrap();
-    let joined = join(members, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None);
+    let joined = join_group(members, (i64::MIN, i64::MAX), &mut writer, &mut Losses::default(), None);
     joined.unwrap_or_else(|fault| panic!("{fault}"));
     writer.close().unwrap();
     let (mut times, mut sums) = (Vec::new(), [0.0; 2]);

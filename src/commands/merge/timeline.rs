@@ -9,7 +9,7 @@ pub type TickSpan = (i64, i64);
 pub struct TickGrid {
     boundaries: Vec<i64>,
     /// Maximum distance by which a boundary is moved.
-    reach: i64,
+    max_shift_ns: i64,
 }
 
 impl TickGrid {
@@ -18,33 +18,33 @@ impl TickGrid {
         let mut boundaries: Vec<i64> = spans.iter().flat_map(|(from, to)| [*from, *to]).collect();
         boundaries.sort_unstable();
         boundaries.dedup();
-        TickGrid { boundaries, reach: usual(spans) / 2 }
+        TickGrid { boundaries, max_shift_ns: median_length(spans) / 2 }
     }
 
-    fn snap(&self, moment: i64) -> i64 {
+    fn snap_to_boundary(&self, moment: i64) -> i64 {
         let after = self.boundaries.partition_point(|b| *b < moment);
         let near = self.boundaries[after.saturating_sub(1)..].iter().take(2);
         let nearest = near.copied().min_by_key(|b| b.abs_diff(moment));
-        nearest.filter(|b| b.abs_diff(moment) <= self.reach.unsigned_abs()).unwrap_or(moment)
+        nearest.filter(|b| b.abs_diff(moment) <= self.max_shift_ns.unsigned_abs()).unwrap_or(moment)
     }
 
     /// Aligns a tick of another log to this grid.
-    pub fn place(&self, (from, to): TickSpan) -> TickSpan {
-        let placed = (self.snap(from), self.snap(to));
+    pub fn align_span(&self, (from, to): TickSpan) -> TickSpan {
+        let placed = (self.snap_to_boundary(from), self.snap_to_boundary(to));
         // a tick shorter than the grid's is left unchanged
         if placed.0 == placed.1 && from < to { (from, to) } else { placed }
     }
 }
 
 /// Usual length of a tick: the median; 0 if none is known.
-pub fn usual(spans: &[TickSpan]) -> i64 {
+pub fn median_length(spans: &[TickSpan]) -> i64 {
     let mut lengths: Vec<i64> = spans.iter().map(|(from, to)| to - from).filter(|length| *length > 0).collect();
     lengths.sort_unstable();
     lengths.get(lengths.len() / 2).copied().unwrap_or(0)
 }
 
 /// Adds the parts of other ticks that `line` does not cover. Both are in order.
-pub fn add(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
+pub fn add_uncovered(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
     let mut added = Vec::new();
     let mut position = 0;
     for &(from, to) in others {
@@ -74,15 +74,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_is_the_finest_log_and_what_the_others_have_beyond_it() {
+    fn timeline_is_the_finest_log_plus_uncovered_ticks() {
         let mut line = vec![(10, 10), (10, 20), (20, 30), (50, 60)];
-        add(&mut line, &[(0, 0), (0, 15), (15, 70), (70, 75)]);
+        add_uncovered(&mut line, &[(0, 0), (0, 15), (15, 70), (70, 75)]);
         assert_eq!(line, [(0, 0), (10, 10), (0, 10), (10, 20), (20, 30), (30, 50), (50, 60), (60, 70), (70, 75)]);
         let mut line = vec![(10, 20), (20, 30)];
-        add(&mut line, &[(20, 20), (20, 30)]);
+        add_uncovered(&mut line, &[(20, 20), (20, 30)]);
         assert_eq!(line, [(10, 20), (20, 30)], "what is covered adds nothing");
         let mut line = Vec::new();
-        add(&mut line, &[(5, 5), (5, 6)]);
+        add_uncovered(&mut line, &[(5, 5), (5, 6)]);
         assert_eq!(line, [(5, 5), (5, 6)]);
     }
 
@@ -90,8 +90,8 @@ mod tests {
     fn ticks_move_to_the_grid_by_half_a_tick_at_most() {
         let grid = TickGrid::new(&[(0, 0), (0, 10), (10, 20), (20, 30)]);
         let placed: Vec<TickSpan> =
-            [(1, 11), (6, 16), (9, 29), (27, 37), (-8, 2), (12, 14)].map(|s| grid.place(s)).into();
+            [(1, 11), (6, 16), (9, 29), (27, 37), (-8, 2), (12, 14)].map(|s| grid.align_span(s)).into();
         assert_eq!(placed, [(0, 10), (10, 20), (10, 30), (30, 37), (-8, 0), (12, 14)]);
-        assert_eq!(TickGrid::new(&[]).place((3, 4)), (3, 4));
+        assert_eq!(TickGrid::new(&[]).align_span((3, 4)), (3, 4));
     }
 }

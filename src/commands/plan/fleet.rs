@@ -17,9 +17,9 @@ use crate::commands::log::Logs;
 use crate::commands::{Failure, output};
 
 /// Default window of a store: a week includes a weekend.
-const USUAL_WINDOW: Duration = Duration::from_secs(7 * 86_400);
+const DEFAULT_WINDOW: Duration = Duration::from_secs(7 * 86_400);
 /// Counters that demands are computed from.
-const COUNTERS: [&str; 13] = [
+const DEMAND_COUNTERS: [&str; 13] = [
     "physical_disk.reads",
     "physical_disk.writes",
     "physical_disk.read_bytes",
@@ -38,7 +38,7 @@ const COUNTERS: [&str; 13] = [
 /// One machine: its demand and design, or the reason why there is none.
 struct PlannedMachine {
     name: String,
-    found: Result<(MeasuredDemand, Option<PlanAnswer>), Failure>,
+    outcome: Result<(MeasuredDemand, Option<PlanAnswer>), Failure>,
 }
 
 /// A row of the purchase list.
@@ -55,24 +55,24 @@ struct PurchaseRow {
 pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits) -> Result<(), Failure> {
     let limits = PlanLimits { list_length: 1, ..limits.clone() };
     let mut loads: Vec<(String, Result<LoadSeries, Failure>)> = Vec::new();
-    if arguments.from.asking.is_asked()? {
-        of_store(arguments, &mut loads)?;
+    if arguments.from.asking.is_given()? {
+        load_store_machines(arguments, &mut loads)?;
     } else {
         for path in &arguments.from.logs {
-            let logs = Logs::open(std::slice::from_ref(path), &arguments.from.window());
-            let load = logs.and_then(|logs| from_log::of_logs(&logs.without_distributions(), &[]));
+            let logs = Logs::open(std::slice::from_ref(path), &arguments.from.log_window());
+            let load = logs.and_then(|logs| from_log::load_from_logs(&logs.without_distributions(), &[]));
             loads.push((path.display().to_string(), load));
         }
     }
     let planned: Vec<PlannedMachine> = loads
         .into_iter()
         .map(|(name, load)| {
-            let found = load.and_then(|series| one(arguments, series, options, &limits));
-            PlannedMachine { name, found }
+            let found = load.and_then(|series| plan_machine(arguments, series, options, &limits));
+            PlannedMachine { name, outcome: found }
         })
         .collect();
-    if planned.iter().all(|machine| machine.found.is_err()) {
-        let first = planned.into_iter().find_map(|machine| Some((machine.name, machine.found.err()?)));
+    if planned.iter().all(|machine| machine.outcome.is_err()) {
+        let first = planned.into_iter().find_map(|machine| Some((machine.name, machine.outcome.err()?)));
         return Err(match first {
             // an unreadable log is not wrong usage, alone or among others
             Some((name, Failure::Usage(because))) => Failure::Usage(format!("{name}: {because}")),
@@ -80,36 +80,39 @@ pub fn run(arguments: &Arguments, options: &MeasureOptions, limits: &PlanLimits)
             None => Failure::Usage("there is no machine to plan for".into()),
         });
     }
-    let purchases = purchases(&planned);
+    let purchases = sum_purchases(&planned);
     if arguments.json {
-        return output::json(&document(&planned, &purchases, &limits));
+        return output::print_json(&fleet_document(&planned, &purchases, &limits));
     }
-    output::text(&text(&planned, &purchases, &limits))
+    output::print_text(&fleet_text(&planned, &purchases, &limits))
 }
 
-fn one(
+fn plan_machine(
     arguments: &Arguments,
     mut series: LoadSeries,
     options: &MeasureOptions,
     limits: &PlanLimits,
 ) -> Result<(MeasuredDemand, Option<PlanAnswer>), Failure> {
-    let options = from_log::in_zone(options, &mut series);
+    let options = from_log::with_end_offset(options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|error| Failure::Usage(error.to_string()))?;
-    measured.demand = arguments.demand.completed(measured.demand)?;
+    measured.demand = arguments.demand.complete_measured(measured.demand)?;
     let answer = match arguments.from.demand_only {
         true => None,
-        false => Some(plan(&measured.demand, limits).map_err(super::failure)?),
+        false => Some(plan(&measured.demand, limits).map_err(super::plan_failure)?),
     };
     Ok((measured, answer))
 }
 
 /// Loads all machines of a store, chunk by chunk.
-fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, Failure>)>) -> Result<(), Failure> {
+fn load_store_machines(
+    arguments: &Arguments,
+    loads: &mut Vec<(String, Result<LoadSeries, Failure>)>,
+) -> Result<(), Failure> {
     let asking = &arguments.from.asking;
-    arguments.from.window().without_log()?;
-    let store = asking.store()?;
-    let wanted = asking.wanted(&arguments.from.window(), USUAL_WINDOW)?;
-    let fleet = Fleet::discover_hosts(&store, wanted, &stored_counters_for(COUNTERS))?;
+    arguments.from.log_window().refuse_log_options()?;
+    let store = asking.open_store()?;
+    let wanted = asking.host_query(&arguments.from.log_window(), DEFAULT_WINDOW)?;
+    let fleet = Fleet::discover_hosts(&store, wanted, &stored_counters_for(DEMAND_COUNTERS))?;
     for hosts in fleet.host_chunks() {
         for FleetMember { host, samples } in fleet.fetch_members(&store, hosts)? {
             let load = samples.map(|samples| {
@@ -126,9 +129,9 @@ fn of_store(arguments: &Arguments, loads: &mut Vec<(String, Result<LoadSeries, F
 }
 
 /// Sums up the items of each machine's first design.
-fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
+fn sum_purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
     let mut rows: BTreeMap<String, PurchaseRow> = BTreeMap::new();
-    for design in planned.iter().filter_map(design) {
+    for design in planned.iter().filter_map(first_design) {
         let monthly = design.price_period == PricePeriod::Month;
         for bought in &design.bought {
             // volumes differ in size
@@ -146,25 +149,25 @@ fn purchases(planned: &[PlannedMachine]) -> BTreeMap<String, PurchaseRow> {
 }
 
 /// Number of machines that the purchase list leaves out.
-fn without_design(planned: &[PlannedMachine]) -> usize {
-    planned.iter().filter(|machine| design(machine).is_none()).count()
+fn count_without_design(planned: &[PlannedMachine]) -> usize {
+    planned.iter().filter(|machine| first_design(machine).is_none()).count()
 }
 
-fn design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
-    let (_, answer) = machine.found.as_ref().ok()?;
+fn first_design(machine: &PlannedMachine) -> Option<&PlannedDesign> {
+    let (_, answer) = machine.outcome.as_ref().ok()?;
     answer.as_ref().filter(|answer| answer.feasible)?.designs.first()
 }
 
 /// Total price of a period, and the number of rows without a known price.
-fn total(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
+fn total_price(rows: &BTreeMap<String, PurchaseRow>, monthly: bool) -> (f64, usize) {
     let of_period = || rows.values().filter(move |row| row.monthly == monthly);
     // starting at 0, because the sum of nothing is -0
     let sum = of_period().filter_map(|row| row.price).fold(0.0, |sum, price| sum + price);
     (sum, of_period().filter(|row| row.price.is_none()).count())
 }
 
-fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
-    let style = output::wide_style();
+fn fleet_text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> String {
+    let style = output::wide_table_style();
     let mut loads = TextTable::new().with_text_column("machine");
     for title in ["reads", "writes", "size", "capacity", "confidence"] {
         loads = loads.with_column(title, Align::Right);
@@ -173,7 +176,7 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
         TextTable::new().with_text_column("machine").with_text_column("design").with_column("price", Align::Right);
     for machine in planned {
         let name = machine.name.clone();
-        let (measured, answer) = match &machine.found {
+        let (measured, answer) = match &machine.outcome {
             Ok(found) => found,
             Err(because) => {
                 designs.add_row([name, because.to_string(), String::new()]);
@@ -189,8 +192,10 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
             demand.capacity_bytes.map_or("no data".into(), |bytes| format_value(bytes, "bytes")),
             format!("{:.0} %", measured.summary.rating.confidence * 100.0),
         ]);
-        match (design(machine), answer) {
-            (Some(design), _) => designs.add_row([name, screen::title(design), screen::price(design)]),
+        match (first_design(machine), answer) {
+            (Some(design), _) => {
+                designs.add_row([name, screen::design_title(design), screen::format_design_price(design)])
+            }
             (None, Some(_)) => designs.add_row([name, "nothing within the limits".into(), String::new()]),
             (None, None) => {}
         }
@@ -202,11 +207,11 @@ fn text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, l
     if purchases.is_empty() {
         return out;
     }
-    out + &list(planned, purchases, &limits.currency)
+    out + &purchase_list(planned, purchases, &limits.currency)
 }
 
 /// Formats the purchase list, and what it leaves out.
-fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, currency: &str) -> String {
+fn purchase_list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, currency: &str) -> String {
     let mut list = TextTable::new()
         .with_text_column("to buy")
         .with_column("number", Align::Right)
@@ -219,9 +224,9 @@ fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, c
     for (part, row) in purchases {
         list.add_row([part.clone(), row.count.to_string(), row.machines.to_string(), amount(row.price, row.monthly)]);
     }
-    let mut out = format!("\n{}", list.render(&output::wide_style()));
+    let mut out = format!("\n{}", list.render(&output::wide_table_style()));
     for monthly in [false, true] {
-        let (sum, unknown) = total(purchases, monthly);
+        let (sum, unknown) = total_price(purchases, monthly);
         if sum > 0.0 || unknown > 0 {
             out += &match (sum > 0.0, unknown) {
                 (true, 0) => format!("total: {}\n", amount(Some(sum), monthly)),
@@ -230,7 +235,7 @@ fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, c
             };
         }
     }
-    match without_design(planned) {
+    match count_without_design(planned) {
         0 => {}
         1 => out += "1 machine has no design and is not included.\n",
         n => out += &format!("{n} machines have no design and are not included.\n"),
@@ -238,16 +243,16 @@ fn list(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, c
     out
 }
 
-fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> Value {
+fn fleet_document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow>, limits: &PlanLimits) -> Value {
     let machines: Vec<Value> = planned
         .iter()
-        .map(|machine| match &machine.found {
+        .map(|machine| match &machine.outcome {
             Ok((measured, answer)) => json!({
                 "machine": machine.name,
-                "demand": from_log::demand(measured),
+                "demand": from_log::demand_json(measured),
                 "load": measured.summary,
                 "feasible": answer.as_ref().map(|answer| answer.feasible),
-                "design": design(machine),
+                "design": first_design(machine),
             }),
             Err(because) => json!({ "machine": machine.name, "because": because.to_string() }),
         })
@@ -264,7 +269,7 @@ fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow
             })
         })
         .collect();
-    let sums = [false, true].map(|monthly| total(purchases, monthly));
+    let sums = [false, true].map(|monthly| total_price(purchases, monthly));
     json!({
         "schema": "diskwright.plan/1",
         "machines": machines,
@@ -272,7 +277,7 @@ fn document(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseRow
         "total_once": sums[0].0,
         "total_month": sums[1].0,
         "unknown_prices": sums[0].1 + sums[1].1,
-        "without_design": without_design(planned),
+        "without_design": count_without_design(planned),
         "currency": limits.currency,
     })
 }

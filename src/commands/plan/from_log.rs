@@ -23,11 +23,11 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::{Arguments, load_screen, screen};
-use crate::commands::arrays::Arrays;
 use crate::commands::foreign::ForeignOptions;
 use crate::commands::log::{LogWindow, Logs};
-use crate::commands::simulate::Pictures;
-use crate::commands::store::{self, StoreArguments};
+use crate::commands::metric_store::{self, StoreArguments};
+use crate::commands::simulate::ChartArguments;
+use crate::commands::topology_options::TopologyOptions;
 use crate::commands::{Failure, output, show_trace, simulate};
 
 /// Sources of a demand.
@@ -79,16 +79,16 @@ pub struct FromOptions {
     #[command(flatten)]
     reading: ForeignOptions,
     #[command(flatten)]
-    arrays: Arrays,
+    arrays: TopologyOptions,
     #[command(flatten)]
     pub asking: StoreArguments,
 }
 
 impl FromOptions {
     /// True if the demand is measured, not typed.
-    pub fn is_asked(&self) -> Result<bool, Failure> {
+    pub fn is_given(&self) -> Result<bool, Failure> {
         let has_source = !self.logs.is_empty() || !self.trace.is_empty() || self.workload.is_some();
-        if has_source || self.asking.is_asked()? {
+        if has_source || self.asking.is_given()? {
             return Ok(true);
         }
         let options = [
@@ -105,12 +105,12 @@ impl FromOptions {
         ];
         match options.iter().find(|(_, given)| *given) {
             Some((option, _)) => Err(Failure::Usage(format!("{option} needs a log: --from LOG"))),
-            None => self.window().without_log().map(|()| false),
+            None => self.log_window().refuse_log_options().map(|()| false),
         }
     }
 
     /// Returns the options for measuring demands.
-    pub fn options(&self) -> Result<MeasureOptions, Failure> {
+    pub fn measure_options(&self) -> Result<MeasureOptions, Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
         let (percentile, comfort) = (self.percentile.unwrap_or(DEFAULT_PERCENTILE), self.comfort.unwrap_or(1.0));
         if !(1.0..=100.0).contains(&percentile) {
@@ -126,14 +126,14 @@ impl FromOptions {
     }
 
     /// Refuses chart options if no designs are searched, because charts show designs.
-    fn check_pictures(&self, pictures: &Pictures) -> Result<(), Failure> {
+    fn check_chart_options(&self, pictures: &ChartArguments) -> Result<(), Failure> {
         let options = [
             ("--what-if", self.what_if.is_some()),
             ("--volume", self.volume.is_some()),
             ("--fleet", self.fleet),
             ("--demand-only", self.demand_only),
         ];
-        match options.iter().find(|(_, given)| *given && pictures.are_asked()) {
+        match options.iter().find(|(_, given)| *given && pictures.are_given()) {
             Some((option, _)) => Err(Failure::Usage(format!(
                 "--html and --svg show designs, but {option} prints none; leave one of them out"
             ))),
@@ -142,15 +142,15 @@ impl FromOptions {
     }
 
     /// Returns the window of the log, with the options for reading it.
-    pub fn window(&self) -> LogWindow {
-        LogWindow::reading(self.since.clone(), self.until.clone(), self.reading.clone(), self.arrays.clone())
-            .called("--since", "--until")
+    pub fn log_window(&self) -> LogWindow {
+        LogWindow::for_reading(self.since.clone(), self.until.clone(), self.reading.clone(), self.arrays.clone())
+            .with_option_names("--since", "--until")
     }
 }
 
 /// Sets the zone's offset at the end of a load in the options, for hours of the day. Earlier offsets are stored in the
 /// load.
-pub fn in_zone(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOptions {
+pub fn with_end_offset(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOptions {
     let zone = TimeZone::system();
     let of_zone = |time_ns: i64| {
         let time = jiff::Timestamp::from_nanosecond(i128::from(time_ns));
@@ -163,39 +163,40 @@ pub fn in_zone(options: &MeasureOptions, series: &mut LoadSeries) -> MeasureOpti
 /// Answers from a measured load.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let from = &arguments.from;
-    let options = from.options()?;
-    let limits = arguments.limits.limits(arguments.demand.horizon_days()?)?;
-    arguments.pictures.check()?;
-    arguments.demand.check_beside_log()?;
-    from.check_pictures(&arguments.pictures)?;
+    let options = from.measure_options()?;
+    let limits = arguments.limits.plan_limits(arguments.demand.horizon_days()?)?;
+    arguments.pictures.check_writable()?;
+    arguments.demand.refuse_with_log()?;
+    from.check_chart_options(&arguments.pictures)?;
     if from.fleet {
         return super::fleet::run(arguments, &options, &limits);
     }
-    let volume = typed(from, &limits)?;
-    let mut series = series(from)?;
-    let options = in_zone(&options, &mut series);
+    let volume = check_typed_options(from, &limits)?;
+    let mut series = load_series(from)?;
+    let options = with_end_offset(&options, &mut series);
     let mut measured = demand_from_series(&series, &options).map_err(|e| Failure::Usage(e.to_string()))?;
-    measured.demand = arguments.demand.completed(measured.demand)?;
+    measured.demand = arguments.demand.complete_measured(measured.demand)?;
     let members = measured.summary.devices.iter().max_by(|a, b| a.requests_per_s.total_cmp(&b.requests_per_s));
-    let existing = arguments.limits.existing(members.map(|device| device.members))?;
+    let existing = arguments.limits.existing_drives(members.map(|device| device.members))?;
     let limits = PlanLimits { existing, ..limits };
-    let predicted = from.what_if.as_deref().map(|change| predict(&series, change, &options, &limits.prices));
+    let predicted =
+        from.what_if.as_deref().map(|change| predict_from_series(&series, change, &options, &limits.prices));
     let predicted = predicted.transpose()?;
     let buckets =
-        volume.map(|volume| replayed(&series, &volume, &limits, &mut measured, options.comfort)).transpose()?;
+        volume.map(|volume| replay_buckets(&series, &volume, &limits, &mut measured, options.comfort)).transpose()?;
     let searched = predicted.is_none() && buckets.is_none() && !from.demand_only;
-    let answer = searched.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::failure)?;
+    let answer = searched.then(|| plan(&measured.demand, &limits)).transpose().map_err(super::plan_failure)?;
     if let Some(answer) = &answer {
-        let charts = super::pictures::charts(answer);
-        arguments.pictures.write("Plan", &charts, || super::pictures::sheet(answer, &limits))?;
+        let charts = super::charts::plan_charts(answer);
+        arguments.pictures.write_charts("Plan", &charts, || super::charts::plan_sheet(answer, &limits))?;
     }
-    if arguments.pictures.take_stdout() {
+    if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
     if arguments.json {
         let mut document = match &answer {
-            Some(answer) => super::document(answer),
-            None => json!({ "schema": "diskwright.plan/1", "demand": demand(&measured) }),
+            Some(answer) => super::plan_document(answer),
+            None => json!({ "schema": "diskwright.plan/1", "demand": demand_json(&measured) }),
         };
         document["load"] = json!(measured.summary);
         if let Some(predicted) = &predicted {
@@ -204,28 +205,28 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(buckets) = &buckets {
             document["buckets"] = json!(buckets);
         }
-        return output::json(&document);
+        return output::print_json(&document);
     }
-    let style = output::wide_style();
+    let style = output::wide_table_style();
     let mut text = match &predicted {
         // the model's error comes before its predictions
-        Some(predicted) => load_screen::what_if(predicted, &style),
-        None => load_screen::load(&measured, &options, &style),
+        Some(predicted) => load_screen::draw_what_if(predicted, &style),
+        None => load_screen::draw_load(&measured, &options, &style),
     };
     if let Some(buckets) = &buckets {
-        text += &load_screen::buckets(buckets, &style);
+        text += &load_screen::draw_buckets(buckets, &style);
     }
     if let Some(answer) = &answer {
-        text += &screen::draw(answer, &limits, &style);
+        text += &screen::draw_plan(answer, &limits, &style);
     }
-    output::text(&text)
+    output::print_text(&text)
 }
 
 /// Checks typed values before a long log is read; returns the named volume.
-fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolume>, Failure> {
-    let volume = from.volume.as_deref().map(|text| volume(text, &limits.prices)).transpose()?;
+fn check_typed_options(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolume>, Failure> {
+    let volume = from.volume.as_deref().map(|text| parse_volume(text, &limits.prices)).transpose()?;
     if let Some(volume) = &volume {
-        instance(&volume.offer, limits)?;
+        find_instance(&volume.offer, limits)?;
     }
     if let Some(change) = &from.what_if {
         diskwright_planner::what_if::parse_change(change)
@@ -235,38 +236,38 @@ fn typed(from: &FromOptions, limits: &PlanLimits) -> Result<Option<ReplayedVolum
 }
 
 /// Returns the demand as JSON, with the documented derived fields.
-pub fn demand(measured: &MeasuredDemand) -> Value {
+pub fn demand_json(measured: &MeasuredDemand) -> Value {
     let mut value = json!(measured.demand);
     value["size_bytes"] = json!(measured.demand.size_bytes());
     value
 }
 
 /// Reads the requested load.
-fn series(from: &FromOptions) -> Result<LoadSeries, Failure> {
+fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
     if !from.trace.is_empty() || from.workload.is_some() {
-        from.window().without_log()?;
+        from.log_window().refuse_log_options()?;
     }
     if !from.trace.is_empty() {
-        return of_trace(&from.trace);
+        return load_from_trace(&from.trace);
     }
     if let Some(path) = &from.workload {
-        return of_workload(path);
+        return load_from_workload(path);
     }
-    let window = from.window();
-    if window.is_whole() && from.devices.is_empty() && show_trace::is_one(&from.logs) {
-        return of_trace(&from.logs);
+    let window = from.log_window();
+    if window.is_whole() && from.devices.is_empty() && show_trace::is_request_trace(&from.logs) {
+        return load_from_trace(&from.logs);
     }
-    let logs = match from.asking.is_asked()? {
-        true => store::logs(&from.asking, &window)?,
+    let logs = match from.asking.is_given()? {
+        true => metric_store::fetch_as_logs(&from.asking, &window)?,
         false => Logs::open(&from.logs, &window)?,
     };
-    of_logs(&logs.without_distributions(), &from.devices)
+    load_from_logs(&logs.without_distributions(), &from.devices)
 }
 
 /// Reads the load of these devices in logs, or of all.
-pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
+pub fn load_from_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     let mut collector = LoadCollector::for_devices(devices);
-    logs.read(|piece| collect(&mut collector, piece))?;
+    logs.read(|piece| collect_piece(&mut collector, piece))?;
     let mut series = collector.finish();
     let is_there = |name: &&String| {
         series.fronts.iter().any(|f| f.name == **name || f.leaves.contains(name))
@@ -275,8 +276,8 @@ pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
     if let Some(name) = devices.iter().find(|name| !is_there(name)) {
         let known: Vec<&str> =
             series.fronts.iter().map(|f| &f.name).chain(&series.unselected_devices).map(String::as_str).collect();
-        let (near, known) = (output::name(did_you_mean(name, &known)), output::name(known.join(", ")));
-        let name = output::name(name);
+        let (near, known) = (output::escape_name(did_you_mean(name, &known)), output::escape_name(known.join(", ")));
+        let name = output::escape_name(name);
         return Err(Failure::Usage(format!(
             "--device `{name}`: the log has no such disk or array{near}; it has {known}"
         )));
@@ -288,7 +289,7 @@ pub fn of_logs(logs: &Logs, devices: &[String]) -> Result<LoadSeries, Failure> {
 }
 
 /// Passes a piece of a log to a collector.
-pub fn collect(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
+pub fn collect_piece(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(), Failure> {
     match piece {
         LogPiece::Frame(frame) => collector.add_frame(frame),
         LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
@@ -299,7 +300,7 @@ pub fn collect(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Result<(),
     Ok(())
 }
 
-fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
+fn load_from_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     let mut trace = diskwright_traces::open(paths)?;
     let (mut load, mut statistics) = (RequestLoad::default(), Statistics::new());
     for request in trace.by_ref() {
@@ -319,20 +320,20 @@ fn of_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     Ok(series)
 }
 
-fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
-    let (system, notes) = simulate::system::describe(path, &[])?;
+fn load_from_workload(path: &Path) -> Result<LoadSeries, Failure> {
+    let (system, notes) = simulate::system::read_system(path, &[])?;
     let mut samples = SampleRows::new(&system);
     let mut collector = LoadCollector::default();
     collector.set_topology(samples.topology().clone());
     let (mut frame, mut row) = (Frame::default(), Vec::new());
-    let outcome = simulate::system::simulate(system, notes, |report| {
+    let outcome = simulate::system::simulate_system(system, notes, |report| {
         let tick = samples.build_row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);
         collector.add_frame(&frame);
         Ok(())
     })?;
-    if let Some(because) = outcome.unmeasured() {
+    if let Some(because) = outcome.unmeasured_reason() {
         return Err(Failure::Failed(format!("{}: {because}", path.display())));
     }
     let mut series = collector.finish();
@@ -343,7 +344,12 @@ fn of_workload(path: &Path) -> Result<LoadSeries, Failure> {
     Ok(series)
 }
 
-fn predict(series: &LoadSeries, change: &str, options: &MeasureOptions, prices: &PriceList) -> Result<WhatIf, Failure> {
+fn predict_from_series(
+    series: &LoadSeries,
+    change: &str,
+    options: &MeasureOptions,
+    prices: &PriceList,
+) -> Result<WhatIf, Failure> {
     predict_change(series, change, options.percentile, options.users, prices).map_err(|error| match error {
         WhatIfError::Names(..) => Failure::Usage(error.to_string()),
         WhatIfError::Refused(..) => Failure::Failed(error.to_string()),
@@ -358,7 +364,7 @@ struct ReplayedVolume {
 }
 
 /// Parses `gp2:500GiB`, `gp3:1TiB:6000`.
-fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
+fn parse_volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
     let wrong = |because: String| Failure::Usage(format!("--volume `{text}`: {because}"));
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default().to_lowercase();
@@ -391,7 +397,7 @@ fn volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failure> {
 }
 
 /// Replays the credits of a volume and of the named instance along a load, and adds notes about them.
-fn replayed(
+fn replay_buckets(
     series: &LoadSeries,
     volume: &ReplayedVolume,
     limits: &PlanLimits,
@@ -408,7 +414,7 @@ fn replayed(
         .iter()
         .map(|bucket| bucket_replay::replay_bucket(bucket, &ticks, &rule, on))
         .collect();
-    if let Some(caps) = instance(offer, limits)? {
+    if let Some(caps) = find_instance(offer, limits)? {
         // an instance counts the bytes that are moved
         all.extend(
             bucket_replay::instance_buckets(caps)
@@ -417,7 +423,7 @@ fn replayed(
         );
     }
     let mut notes = Vec::new();
-    if let Some(caps) = instance(offer, limits)?.filter(|caps| caps.burst.is_none()) {
+    if let Some(caps) = find_instance(offer, limits)?.filter(|caps| caps.burst.is_none()) {
         notes.push(format!("{}: no rates above its baseline are known, so only the baseline is allowed", caps.id));
     }
     if let Some(bytes) = measured.demand.capacity_bytes.filter(|bytes| *bytes > volume.gib * 1_073_741_824.0) {
@@ -451,8 +457,8 @@ fn replayed(
 }
 
 /// Finds the named instance, which must be of the volume's provider.
-fn instance<'a>(offer: &VolumeOffer, limits: &'a PlanLimits) -> Result<Option<&'a InstanceCaps>, Failure> {
-    match limits.instance_caps().map_err(super::failure)? {
+fn find_instance<'a>(offer: &VolumeOffer, limits: &'a PlanLimits) -> Result<Option<&'a InstanceCaps>, Failure> {
+    match limits.instance_caps().map_err(super::plan_failure)? {
         Some(caps) if caps.provider != offer.provider => Err(Failure::Usage(format!(
             "--instance {} belongs to {}, but --volume {} to {}",
             caps.id, caps.provider, offer.id, offer.provider

@@ -7,10 +7,10 @@ use diskwright_planner::series::{MeasureOptions, MeasuredDemand};
 use diskwright_planner::what_if::{DeviceCounters, WhatIf};
 use diskwright_report::{Align, Ink, Style, TextTable};
 
-use super::screen::{painted, told};
+use super::screen::{wrap_indented, wrap_painted};
 
 /// Draws the load, before the designs.
-pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
+pub fn draw_load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) -> String {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let stars = usize::from(summary.rating.stars);
     let stars = format!("{}{}", "*".repeat(stars), ".".repeat(5_usize.saturating_sub(stars)));
@@ -22,23 +22,23 @@ pub fn load(measured: &MeasuredDemand, options: &MeasureOptions, style: &Style) 
         format_count(summary.ticks as u64, "tick", "ticks"),
         format_value(summary.interval_s, "s")
     );
-    out += &format!("\n{}\n", told(&confidence, 0, style));
-    out += &percentiles(measured).render(style);
+    out += &format!("\n{}\n", wrap_indented(&confidence, 0, style));
+    out += &percentile_table(measured).render(style);
     out += "\n";
-    out += &devices(measured, options).render(style);
-    for line in lines(measured, options) {
-        out += &told(&line, 0, style);
+    out += &device_table(measured, options).render(style);
+    for line in load_lines(measured, options) {
+        out += &wrap_indented(&line, 0, style);
     }
     for field in &demand.estimated {
-        out += &painted(Ink::Dim, &format!("estimated: {}: {}", field.field, field.how), style);
+        out += &wrap_painted(Ink::Dim, &format!("estimated: {}: {}", field.field, field.how), style);
     }
     for note in &summary.notes {
-        out += &painted(Ink::Dim, &format!("note: {note}"), style);
+        out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + "\n"
 }
 
-fn percentiles(measured: &MeasuredDemand) -> TextTable {
+fn percentile_table(measured: &MeasuredDemand) -> TextTable {
     let summary = &measured.summary;
     let mut table = TextTable::new().with_text_column("all disks together");
     for title in ["mean", "50 %", "90 %", "95 %", "99 %", "highest"] {
@@ -57,16 +57,16 @@ fn percentiles(measured: &MeasuredDemand) -> TextTable {
 }
 
 /// Maximum number of devices shown.
-const MOST: usize = 12;
+const MAX_DEVICES: usize = 12;
 
-fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
+fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     let mut table = TextTable::new()
         .with_text_column("device")
         .with_text_column("type")
         .with_column(&format!("{} %", options.percentile), Align::Right)
         .with_column("per member, mean", Align::Right)
         .with_column("response", Align::Right);
-    for device in measured.summary.devices.iter().take(MOST) {
+    for device in measured.summary.devices.iter().take(MAX_DEVICES) {
         let what = match device.level {
             Some(level) => format!("{level} of {}", device.members),
             None => "disk".into(),
@@ -82,11 +82,11 @@ fn devices(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTable {
     table
 }
 
-fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
+fn load_lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
     let (demand, summary) = (&measured.demand, &measured.summary);
     let mut lines = Vec::new();
-    if summary.devices.len() > MOST {
-        let more = format_count((summary.devices.len() - MOST) as u64, "more device", "more devices");
+    if summary.devices.len() > MAX_DEVICES {
+        let more = format_count((summary.devices.len() - MAX_DEVICES) as u64, "more device", "more devices");
         lines.push(format!("and {more} (--json shows all)"));
     }
     lines.push(format!(
@@ -131,11 +131,11 @@ fn lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String> {
             swap.share * 100.0
         ));
     }
-    lines.extend(summary.hidden.iter().map(hidden));
+    lines.extend(summary.hidden.iter().map(hidden_load_line));
     lines
 }
 
-fn hidden(found: &diskwright_planner::series::hidden_load::HiddenLoad) -> String {
+fn hidden_load_line(found: &diskwright_planner::series::hidden_load::HiddenLoad) -> String {
     let (device, method) = (&found.device, &found.method);
     let (time, rate) = (format_value(found.saturated_s, "s"), format_value(found.plateau_per_s, "per_s"));
     let hidden_demand = match (found.asked_per_s, found.interval_per_s) {
@@ -155,7 +155,7 @@ fn hidden(found: &diskwright_planner::series::hidden_load::HiddenLoad) -> String
 }
 
 /// Draws the replay of each limit.
-pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
+pub fn draw_buckets(all: &[BucketReplay], style: &Style) -> String {
     let mut table = TextTable::new().with_text_column("limit");
     for title in ["always", "burst", "lowest", "throttled", "at nothing", "delay"] {
         table = table.with_column(title, Align::Right);
@@ -180,14 +180,18 @@ pub fn buckets(all: &[BucketReplay], style: &Style) -> String {
             Some(first) => format!("{}: first throttled at {first}", bucket.bucket),
             None => format!("{}: never throttled", bucket.bucket),
         };
-        out += &told(&when, 0, style);
+        out += &wrap_indented(&when, 0, style);
     }
-    out += &told("lowest: the lowest balance of credits; delay: the longest delay of throttled requests", 0, style);
+    out += &wrap_indented(
+        "lowest: the lowest balance of credits; delay: the longest delay of throttled requests",
+        0,
+        style,
+    );
     out + "\n"
 }
 
 /// Draws a prediction; the model's error comes first.
-pub fn what_if(found: &WhatIf, style: &Style) -> String {
+pub fn draw_what_if(found: &WhatIf, style: &Style) -> String {
     let trust = if found.trusted { "" } else { "; the prediction is unreliable" };
     let error = format!(
         "On the half of the log not used in the fit, the model's error for the response time is {:.1} %{trust}.",
@@ -210,10 +214,11 @@ pub fn what_if(found: &WhatIf, style: &Style) -> String {
         let values = [&found.before, &found.modelled_before, &found.after].map(|c| format_value(of(c), unit));
         table.add_row([name.to_owned()].into_iter().chain(values));
     }
-    let mut out = painted(ink, &error, style) + &told(&format!("model: {}", found.model), 0, style) + "\n";
-    out += &format!("{}{}", painted(Ink::Bold, &found.change, style), table.render(style));
+    let mut out =
+        wrap_painted(ink, &error, style) + &wrap_indented(&format!("model: {}", found.model), 0, style) + "\n";
+    out += &format!("{}{}", wrap_painted(Ink::Bold, &found.change, style), table.render(style));
     for note in &found.notes {
-        out += &painted(Ink::Dim, &format!("note: {note}"), style);
+        out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out
 }
@@ -224,7 +229,7 @@ mod tests {
     use diskwright_planner::series::hidden_load::HiddenLoad;
 
     #[test]
-    fn the_name_of_a_device_is_harmless_in_a_heading() {
+    fn escapes_device_names_in_headings() {
         let counters = DeviceCounters {
             requests_per_s: 100.0,
             reads_per_s: 60.0,
@@ -244,12 +249,12 @@ mod tests {
             after: counters,
             notes: Vec::new(),
         };
-        let text = what_if(&found, &Style::plain(80));
+        let text = draw_what_if(&found, &Style::plain(80));
         assert!(text.contains("at its highest loads") && !text.contains('\u{1b}'), "{text:?}");
     }
 
     #[test]
-    fn a_lower_bound_is_told_where_there_is_no_estimate() {
+    fn shows_a_lower_bound_if_there_is_no_estimate() {
         let bound = HiddenLoad {
             device: "sda".into(),
             saturated_s: 60.0,
@@ -261,8 +266,16 @@ mod tests {
             interval_per_s: Some((120.0, None)),
             method: "only a lower bound is given".into(),
         };
-        assert!(hidden(&bound).contains("the demand behind it is at least 120"), "{}", hidden(&bound));
+        assert!(
+            hidden_load_line(&bound).contains("the demand behind it is at least 120"),
+            "{}",
+            hidden_load_line(&bound)
+        );
         let nothing = HiddenLoad { interval_per_s: None, ..bound };
-        assert!(hidden(&nothing).contains("the demand behind it is unknown"), "{}", hidden(&nothing));
+        assert!(
+            hidden_load_line(&nothing).contains("the demand behind it is unknown"),
+            "{}",
+            hidden_load_line(&nothing)
+        );
     }
 }

@@ -1,11 +1,11 @@
 //! `plan`: finds designs for a demand. `options.rs` turns arguments into a demand and limits, `screen.rs` draws the
 //! answer.
 
+mod charts;
 mod fleet;
 pub mod from_log;
 mod load_screen;
 mod options;
-mod pictures;
 pub mod screen;
 
 use clap::Args;
@@ -13,7 +13,7 @@ use diskwright_planner::{PlanError, PlanLimits, plan};
 use serde_json::{Value, json};
 
 use super::calibrate::CalibrateOptions;
-use super::simulate::Pictures;
+use super::simulate::ChartArguments;
 use super::{Failure, output};
 use options::{DemandOptions, LimitOptions};
 
@@ -29,7 +29,7 @@ pub struct Arguments {
     #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
-    pictures: Pictures,
+    pictures: ChartArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -37,47 +37,47 @@ pub struct Arguments {
 
 /// Runs `plan`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.calibration.is_asked() {
-        if arguments.pictures.are_asked() {
+    if arguments.calibration.is_given() {
+        if arguments.pictures.are_given() {
             return Err(Failure::Usage("--html and --svg show designs, but --calibrate describes a device".into()));
         }
-        if arguments.demand.is_typed() || arguments.from.is_asked()? {
+        if arguments.demand.is_typed() || arguments.from.is_given()? {
             return Err(Failure::Usage(
                 "--calibrate describes a device and plans nothing; plan with the description (--catalogue)".into(),
             ));
         }
         return arguments.calibration.run(arguments.json);
     }
-    if arguments.from.is_asked()? {
+    if arguments.from.is_given()? {
         return from_log::run(arguments);
     }
-    let demand = arguments.demand.demand()?;
-    let existing = arguments.limits.existing(None)?;
-    let limits = PlanLimits { existing, ..arguments.limits.limits(arguments.demand.horizon_days()?)? };
-    arguments.pictures.check()?;
-    let answer = plan(&demand, &limits).map_err(failure)?;
-    arguments.pictures.write("Plan", &pictures::charts(&answer), || pictures::sheet(&answer, &limits))?;
-    if arguments.pictures.take_stdout() {
+    let demand = arguments.demand.to_demand()?;
+    let existing = arguments.limits.existing_drives(None)?;
+    let limits = PlanLimits { existing, ..arguments.limits.plan_limits(arguments.demand.horizon_days()?)? };
+    arguments.pictures.check_writable()?;
+    let answer = plan(&demand, &limits).map_err(plan_failure)?;
+    arguments.pictures.write_charts("Plan", &charts::plan_charts(&answer), || charts::plan_sheet(&answer, &limits))?;
+    if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
     if arguments.json {
-        return output::json(&document(&answer));
+        return output::print_json(&plan_document(&answer));
     }
-    output::text(&screen::draw(&answer, &limits, &output::wide_style()))
+    output::print_text(&screen::draw_plan(&answer, &limits, &output::wide_table_style()))
 }
 
 /// Returns the answer as JSON.
-fn document(answer: &diskwright_planner::PlanAnswer) -> Value {
+fn plan_document(answer: &diskwright_planner::PlanAnswer) -> Value {
     let mut document = json!({ "schema": "diskwright.plan/1" });
     if let (Value::Object(fields), Value::Object(answered)) = (&mut document, json!(answer)) {
         fields.extend(answered);
     }
-    add_contract(&mut document, answer);
+    add_derived_fields(&mut document, answer);
     document
 }
 
 /// Adds documented fields that are derived from others.
-fn add_contract(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
+fn add_derived_fields(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
     document["demand"]["size_bytes"] = json!(answer.demand.size_bytes());
     let empty = json!([]);
     document["limit"] = match answer.feasible {
@@ -87,7 +87,7 @@ fn add_contract(document: &mut Value, answer: &diskwright_planner::PlanAnswer) {
 }
 
 /// Converts an error: wrong arguments are usage errors, a drive that cannot be built is not.
-fn failure(error: PlanError) -> Failure {
+fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Drive { .. } => Failure::Failed(error.to_string()),
         PlanError::Unknown { what, .. } => {

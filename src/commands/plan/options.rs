@@ -13,10 +13,10 @@ use diskwright_planner::{Demand, DemandError, PartFilter, PlanLimits};
 use diskwright_simulator::{ArrayLevel, catalogue};
 
 use crate::commands::Failure;
-use crate::commands::when::rfc3339;
+use crate::commands::time_argument::rfc3339;
 
 /// Default size of a request, bytes.
-const USUAL_SIZE: u64 = 8192;
+const DEFAULT_REQUEST_BYTES: u64 = 8192;
 
 /// Requirements of a load.
 #[derive(Args)]
@@ -126,12 +126,12 @@ pub struct LimitOptions {
     prices: Option<PathBuf>,
 }
 
-fn usage(text: impl Into<String>) -> Failure {
+fn usage_failure(text: impl Into<String>) -> Failure {
     Failure::Usage(text.into())
 }
 
 /// Describes what is wrong with a typed demand, by the option that gave it.
-fn in_options(error: &DemandError) -> String {
+fn describe_demand_error(error: &DemandError) -> String {
     let DemandError::Number { field, value, expected } = error else { return error.to_string() };
     let options = [
         ("reads_per_s", "--reads"),
@@ -149,51 +149,53 @@ fn in_options(error: &DemandError) -> String {
     }
 }
 
-fn seconds(option: &str, text: &str) -> Result<f64, Failure> {
+fn parse_seconds(option: &str, text: &str) -> Result<f64, Failure> {
     // parse_duration does not know microseconds, which flash needs
     let micro = text.trim().strip_suffix("us").and_then(|number| number.trim().parse::<f64>().ok());
     if let Some(us) = micro.filter(|us| *us > 0.0 && us.is_finite()) {
         return Ok(us * 1e-6);
     }
-    let time = parse_duration(text).map_err(|error| usage(format!("{option}: {error}, or us")))?;
+    let time = parse_duration(text).map_err(|error| usage_failure(format!("{option}: {error}, or us")))?;
     Ok(time.as_secs_f64())
 }
 
 /// Parses a level such as `raid5`; the error lists all levels.
-fn level(text: &str) -> Result<ArrayLevel, Failure> {
+fn parse_level(text: &str) -> Result<ArrayLevel, Failure> {
     ArrayLevel::parse(text).ok_or_else(|| {
         let known: Vec<&str> = ArrayLevel::ALL.iter().map(|level| level.name()).collect();
-        usage(format!("unknown level `{text}`; expected one of {}", known.join(", ")))
+        usage_failure(format!("unknown level `{text}`; expected one of {}", known.join(", ")))
     })
 }
 
 impl DemandOptions {
     /// Returns the demand.
-    pub fn demand(&self) -> Result<Demand, Failure> {
+    pub fn to_demand(&self) -> Result<Demand, Failure> {
         if self.reads.is_none() && self.writes.is_none() {
-            return Err(usage("plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG"));
+            return Err(usage_failure(
+                "plan needs a demand: --reads N and --writes N (per second), or a log: --from LOG",
+            ));
         }
         if self.growth.is_some() && self.capacity.is_none() {
-            return Err(usage("--growth needs --capacity, the capacity in use today"));
+            return Err(usage_failure("--growth needs --capacity, the capacity in use today"));
         }
         if self.horizon.is_some() && self.growth.is_none() {
-            return Err(usage("--horizon needs --growth"));
+            return Err(usage_failure("--horizon needs --growth"));
         }
         let (mut reads, mut writes) = (self.reads.unwrap_or(0.0), self.writes.unwrap_or(0.0));
         if let Some(array) = &self.members_of {
-            (reads, writes) = front_end(array, reads, writes)?;
+            (reads, writes) = front_end_rates(array, reads, writes)?;
         }
-        let size = self.size.unwrap_or(USUAL_SIZE) as f64;
+        let size = self.size.unwrap_or(DEFAULT_REQUEST_BYTES) as f64;
         let demand = Demand {
             write_size_bytes: self.write_size.map_or(size, |size| size as f64),
             sequential_share: self.sequential,
             capacity_bytes: self.capacity.map(|bytes| bytes as f64),
-            response: self.target()?,
+            response: self.response_target()?,
             queue: self.queue,
             growth: self.typed_growth(),
             ..Demand::from_rates(reads, writes, size)
         };
-        demand.check_values().map_err(|error| usage(in_options(&error)))?;
+        demand.check_values().map_err(|error| usage_failure(describe_demand_error(&error)))?;
         // checked here, so that a wrong one is reported before anything is planned
         self.horizon_days()?;
         Ok(demand)
@@ -204,10 +206,11 @@ impl DemandOptions {
     }
 
     /// Returns the required response time.
-    fn target(&self) -> Result<Option<ResponseTarget>, Failure> {
+    fn response_target(&self) -> Result<Option<ResponseTarget>, Failure> {
         let of = ResponseStatistic::ALL.into_iter().find(|of| of.name() == self.response_of);
-        let of = of.ok_or_else(|| usage(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
-        let response = self.response.as_deref().map(|text| seconds("--response", text)).transpose()?;
+        let of = of
+            .ok_or_else(|| usage_failure(format!("--response-of `{}`: expected mean, p95 or p99", self.response_of)))?;
+        let response = self.response.as_deref().map(|text| parse_seconds("--response", text)).transpose()?;
         Ok(response.map(|target_s| ResponseTarget { target_s, statistic: of }))
     }
 
@@ -217,7 +220,7 @@ impl DemandOptions {
     }
 
     /// Refuses options for values that a log provides itself.
-    pub fn check_beside_log(&self) -> Result<(), Failure> {
+    pub fn refuse_with_log(&self) -> Result<(), Failure> {
         let typed = [
             ("--reads", self.reads.is_some()),
             ("--writes", self.writes.is_some()),
@@ -228,42 +231,43 @@ impl DemandOptions {
         ];
         match typed.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
-                Err(usage(format!("{option}: the log already contains that; use --comfort to plan for more")))
+                Err(usage_failure(format!("{option}: the log already contains that; use --comfort to plan for more")))
             }
             None => Ok(()),
         }
     }
 
     /// Completes a measured demand with the typed capacity and response time.
-    pub fn completed(&self, measured: Demand) -> Result<Demand, Failure> {
+    pub fn complete_measured(&self, measured: Demand) -> Result<Demand, Failure> {
         let demand = Demand {
             capacity_bytes: self.capacity.map(|bytes| bytes as f64).or(measured.capacity_bytes),
-            response: self.target()?,
+            response: self.response_target()?,
             growth: self.typed_growth().or(measured.growth),
             sequential_share: self.sequential.or(measured.sequential_share),
             ..measured
         };
-        demand.check_values().map_err(|error| usage(error.to_string()))?;
+        demand.check_values().map_err(|error| usage_failure(error.to_string()))?;
         Ok(demand)
     }
 
     /// Days for which the capacity must last.
     pub fn horizon_days(&self) -> Result<f64, Failure> {
-        self.horizon.as_deref().map_or(Ok(0.0), |text| Ok(seconds("--horizon", text)? / 86_400.0))
+        self.horizon.as_deref().map_or(Ok(0.0), |text| Ok(parse_seconds("--horizon", text)? / 86_400.0))
     }
 }
 
 /// Converts rates of all members together to those of the array.
-fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure> {
-    let wrong = || usage(format!("--members-of `{array}`: write a level and a number of members, such as raid5:3"));
+fn front_end_rates(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure> {
+    let wrong =
+        || usage_failure(format!("--members-of `{array}`: write a level and a number of members, such as raid5:3"));
     let (name, members) = array.split_once(':').ok_or_else(wrong)?;
     let members: u16 = members.trim().parse().map_err(|_| wrong())?;
-    let level = level(name)?;
+    let level = parse_level(name)?;
     if members < level.info().min_members {
-        return Err(usage(format!("{level} needs at least {} members", level.info().min_members)));
+        return Err(usage_failure(format!("{level} needs at least {} members", level.info().min_members)));
     }
     front_end_from_member_io(level, members, reads, writes).ok_or_else(|| {
-        usage(format!(
+        usage_failure(format!(
             "{level} of {members} cannot have so few reads for so many writes: small writes read before they write"
         ))
     })
@@ -271,28 +275,29 @@ fn front_end(array: &str, reads: f64, writes: f64) -> Result<(f64, f64), Failure
 
 impl LimitOptions {
     /// Returns the limits; `horizon_days` comes from the demand.
-    pub fn limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
-        let (prices, own_currency) = self.price_list()?;
+    pub fn plan_limits(&self, horizon_days: f64) -> Result<PlanLimits, Failure> {
+        let (prices, own_currency) = self.load_price_list()?;
         let now = rfc3339(SystemClock.read_clocks().wall_ns);
         let mut limits = PlanLimits::with_defaults(prices, now.get(..10).unwrap_or_default());
-        let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), budget)?;
+        let (budget, currency) = self.budget.as_deref().map_or(Ok((None, None)), parse_budget)?;
         limits.budget = budget;
-        limits.currency = self.currency(currency, own_currency)?;
+        limits.currency = self.common_currency(currency, own_currency)?;
         limits.max_drives = self.max_drives;
         if !self.levels.is_empty() {
-            limits.levels = self.levels.iter().map(|text| level(text)).collect::<Result<_, _>>()?;
+            limits.levels = self.levels.iter().map(|text| parse_level(text)).collect::<Result<_, _>>()?;
         }
         for text in &self.only {
             let filter = PartFilter::parse(text);
             let known = "expected hdd, ssd, cloud or cloud:PROVIDER";
-            limits.only.push(filter.ok_or_else(|| usage(format!("--only `{text}`: {known}")))?);
+            limits.only.push(filter.ok_or_else(|| usage_failure(format!("--only `{text}`: {known}")))?);
         }
         let id = |name: &String| limits.prices.find_volume(name).map_or(name.clone(), |offer| offer.id.clone());
         limits.drives = self.drives.iter().map(id).collect();
         if let Some(path) = &self.catalogue {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path).map_err(|error| usage(format!("{name}: {error}")))?;
-            limits.own_drives = catalogue::read(&name, &text).map_err(|problems| usage(problems.to_string()))?;
+            let text = std::fs::read_to_string(path).map_err(|error| usage_failure(format!("{name}: {error}")))?;
+            limits.own_drives =
+                catalogue::read(&name, &text).map_err(|problems| usage_failure(problems.to_string()))?;
         }
         limits.instance = self.instance.clone();
         self.check_levels(&limits)?;
@@ -305,20 +310,22 @@ impl LimitOptions {
         if !self.stripe_unit.is_empty() {
             let good = |unit: &u64| (512..=1 << 30).contains(unit) && unit.is_multiple_of(512);
             if let Some(unit) = self.stripe_unit.iter().find(|unit| !good(unit)) {
-                return Err(usage(format!("--stripe-unit {unit}: expected a multiple of 512 bytes up to 1 GiB")));
+                return Err(usage_failure(format!(
+                    "--stripe-unit {unit}: expected a multiple of 512 bytes up to 1 GiB"
+                )));
             }
             limits.stripe_units = self.stripe_unit.clone();
         }
         if !(self.years > 0.0 && self.years <= 100.0) {
-            return Err(usage(format!("--years {}: expected more than 0, up to 100", self.years)));
+            return Err(usage_failure(format!("--years {}: expected more than 0, up to 100", self.years)));
         }
         limits.years = self.years;
         if let Some(max_loss) = self.max_loss.filter(|max_loss| !(*max_loss > 0.0 && *max_loss <= 1.0)) {
-            return Err(usage(format!("--max-loss {max_loss}: expected a chance above 0, up to 1")));
+            return Err(usage_failure(format!("--max-loss {max_loss}: expected a chance above 0, up to 1")));
         }
         limits.max_loss = self.max_loss;
         if self.surplus > 10.0 {
-            return Err(usage(format!("--surplus {}%: expected at most 1000%", 100.0 * self.surplus)));
+            return Err(usage_failure(format!("--surplus {}%: expected at most 1000%", 100.0 * self.surplus)));
         }
         limits.surplus = self.surplus;
         limits.list_length = self.list.into();
@@ -327,19 +334,19 @@ impl LimitOptions {
     }
 
     /// Loads the built-in prices, overridden by the user's own, and the one currency of the latter.
-    fn price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
+    fn load_price_list(&self) -> Result<(PriceList, Option<String>), Failure> {
         let mut prices = built_in_prices();
         let mut own_currency = None;
         if let Some(path) = &self.prices {
             let name = path.display().to_string();
-            let bytes = std::fs::read(path).map_err(|error| usage(format!("{name}: {error}")))?;
-            let own =
-                read_price_list(&name, &String::from_utf8_lossy(&bytes)).map_err(|error| usage(error.to_string()))?;
+            let bytes = std::fs::read(path).map_err(|error| usage_failure(format!("{name}: {error}")))?;
+            let own = read_price_list(&name, &String::from_utf8_lossy(&bytes))
+                .map_err(|error| usage_failure(error.to_string()))?;
             match own.currencies()[..] {
                 [] => {}
                 [one] => own_currency = Some(one.to_owned()),
                 ref many => {
-                    return Err(usage(format!(
+                    return Err(usage_failure(format!(
                         "{name}: prices in {}; currencies are not converted, so choose one",
                         many.join(" and ")
                     )));
@@ -354,7 +361,7 @@ impl LimitOptions {
     fn check_levels(&self, limits: &PlanLimits) -> Result<(), Failure> {
         let bare = |level: &ArrayLevel| matches!(level, ArrayLevel::Linear | ArrayLevel::Raid0);
         if self.spares.is_some_and(|spares| spares > 0) && limits.levels.iter().all(bare) {
-            return Err(usage("--spares is for levels with redundancy, but --levels has none of them"));
+            return Err(usage_failure("--spares is for levels with redundancy, but --levels has none of them"));
         }
         let cloud = |filter: &PartFilter| matches!(filter, PartFilter::Cloud | PartFilter::Provider(_));
         let only_cloud = !limits.only.is_empty() && limits.only.iter().all(cloud);
@@ -370,15 +377,15 @@ impl LimitOptions {
             ("--stripe-unit", !self.stripe_unit.is_empty()),
         ];
         match options.iter().find(|(_, given)| *given) {
-            Some((option, _)) => Err(usage(format!("{option} is for drives, but {volumes}"))),
+            Some((option, _)) => Err(usage_failure(format!("{option} is for drives, but {volumes}"))),
             None => Ok(()),
         }
     }
 
     /// Returns the existing drives that are kept; `members` is their number in the log, if there is one.
-    pub fn existing(&self, members: Option<usize>) -> Result<Option<ExistingDrives>, Failure> {
+    pub fn existing_drives(&self, members: Option<usize>) -> Result<Option<ExistingDrives>, Failure> {
         let Some(text) = &self.keep_existing else { return Ok(None) };
-        let wrong = |because: &str| usage(format!("--keep-existing `{text}`: {because}"));
+        let wrong = |because: &str| usage_failure(format!("--keep-existing `{text}`: {because}"));
         let (count, drive) = match text.split_once(':') {
             Some((count, drive)) => (count.trim().parse().ok(), drive),
             None => (members.and_then(|count| u16::try_from(count).ok()), text.as_str()),
@@ -390,13 +397,13 @@ impl LimitOptions {
     }
 
     /// Returns the one currency of all typed prices.
-    fn currency(&self, budget: Option<String>, own: Option<String>) -> Result<String, Failure> {
+    fn common_currency(&self, budget: Option<String>, own: Option<String>) -> Result<String, Failure> {
         let typed = self.currency.as_ref().map(|code| code.to_uppercase());
         let said = [("--currency", &typed), ("--budget", &budget), ("--prices", &own)];
         let mut said = said.into_iter().filter_map(|(option, code)| Some((option, code.as_ref()?)));
         let Some((first, code)) = said.next() else { return Ok("USD".into()) };
         match said.find(|(_, other)| *other != code) {
-            Some((option, other)) => Err(usage(format!(
+            Some((option, other)) => Err(usage_failure(format!(
                 "{first} is in {code}, but {option} in {other}: prices in different currencies cannot be compared"
             ))),
             None => Ok(code.clone()),
@@ -405,13 +412,13 @@ impl LimitOptions {
 }
 
 /// Parses `5000`, `5000EUR`: an amount, and its currency if given.
-fn budget(text: &str) -> Result<(Option<f64>, Option<String>), Failure> {
+fn parse_budget(text: &str) -> Result<(Option<f64>, Option<String>), Failure> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, code) = (&text[..end], text[end..].trim().to_uppercase());
     let is_code = code.is_empty() || code.len() == 3 && code.chars().all(|c| c.is_ascii_uppercase());
     match number.parse::<f64>() {
         Ok(amount) if amount > 0.0 && is_code => Ok((Some(amount), Some(code).filter(|code| !code.is_empty()))),
-        _ => Err(usage(format!("--budget `{text}`: write an amount such as 5000 or 5000EUR"))),
+        _ => Err(usage_failure(format!("--budget `{text}`: write an amount such as 5000 or 5000EUR"))),
     }
 }

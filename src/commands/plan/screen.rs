@@ -5,61 +5,61 @@ use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
 use diskwright_report::{Align, Ink, Style, TextTable, terminal_curves, text};
 
-use super::pictures;
+use super::charts;
 
 /// Rows of the frontier's chart.
-const ROWS: usize = 12;
+const CHART_ROWS: usize = 12;
 
 /// Wraps a sentence to the terminal's width; further lines are indented by two more columns.
-pub fn told(sentence: &str, stands_in: usize, style: &Style) -> String {
+pub fn wrap_indented(sentence: &str, stands_in: usize, style: &Style) -> String {
     let lines = text::wrap(&style.clean_text(sentence), style.width.saturating_sub(stands_in + 2), 0);
     let blanks = |number: usize| " ".repeat(stands_in + 2 * usize::from(number > 0));
     lines.iter().enumerate().map(|(number, line)| format!("{}{line}\n", blanks(number))).collect()
 }
 
 /// Wraps a sentence and paints it.
-pub fn painted(ink: Ink, sentence: &str, style: &Style) -> String {
-    told(sentence, 0, style).lines().map(|line| format!("{}\n", style.paint(ink, line))).collect()
+pub fn wrap_painted(ink: Ink, sentence: &str, style: &Style) -> String {
+    wrap_indented(sentence, 0, style).lines().map(|line| format!("{}\n", style.paint(ink, line))).collect()
 }
 
 /// Draws the screen: the recommendation, the list, then each design.
-pub fn draw(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
-    let mut out = told(&demand_words(answer), 0, style);
+pub fn draw_plan(answer: &PlanAnswer, limits: &PlanLimits, style: &Style) -> String {
+    let mut out = wrap_indented(&describe_demand(answer), 0, style);
     if !answer.feasible {
         let because = answer.rejected.first().map_or("", |rejected| rejected.because.as_str());
         let words = format!("No design within the limits meets the demand. Closest: {because}");
-        out += &painted(Ink::Bad, &words, style);
+        out += &wrap_painted(Ink::Bad, &words, style);
     } else if let Some(design) = answer.designs.first() {
-        out += &painted(Ink::Bold, &first_words(design, limits), style);
+        out += &wrap_painted(Ink::Bold, &recommend_design(design, limits), style);
     }
-    out += &format!("\n{}", table(answer, style).render(style));
+    out += &format!("\n{}", design_table(answer, style).render(style));
     for design in &answer.designs {
-        out += &format!("\n{}", painted(Ink::Bold, &format!("{}. {}", design.rank, title(design)), style));
-        for line in lines(design, limits) {
-            out += &told(&line, 3, style);
+        out += &format!("\n{}", wrap_painted(Ink::Bold, &format!("{}. {}", design.rank, design_title(design)), style));
+        for line in design_lines(design, limits) {
+            out += &wrap_indented(&line, 3, style);
         }
     }
-    out += &rejections(answer, style);
+    out += &draw_rejections(answer, style);
     if !answer.break_even.is_empty() {
         out += "\n";
     }
     for turn in &answer.break_even {
-        out += &told(&turn.sentence, 0, style);
+        out += &wrap_indented(&turn.sentence, 0, style);
     }
-    if let Some(chart) = pictures::frontier(answer) {
-        out += &format!("\n{}", terminal_curves::draw_curves(&chart, style, ROWS));
+    if let Some(chart) = charts::frontier_chart(answer) {
+        out += &format!("\n{}", terminal_curves::draw_curves(&chart, style, CHART_ROWS));
     }
     if !answer.notes.is_empty() {
         out += "\n";
     }
     for note in &answer.notes {
-        out += &painted(Ink::Dim, &format!("note: {note}"), style);
+        out += &wrap_painted(Ink::Dim, &format!("note: {note}"), style);
     }
     out + &format!("\n{} evaluated.\n", format_count(answer.searched, "design was", "designs were"))
 }
 
 /// Draws rejected designs, the cheaper ones first.
-fn rejections(answer: &PlanAnswer, style: &Style) -> String {
+fn draw_rejections(answer: &PlanAnswer, style: &Style) -> String {
     let (cheaper, others): (Vec<_>, Vec<_>) = answer.rejected.iter().partition(|r| r.cheaper == Some(true));
     let heading = if answer.feasible { "Other designs that fail" } else { "Why other designs fail" };
     let mut out = String::new();
@@ -68,31 +68,31 @@ fn rejections(answer: &PlanAnswer, style: &Style) -> String {
             out += &format!("\n{}\n", style.paint(Ink::Bold, heading));
         }
         for rejected in rejected {
-            out += &told(&format!("{}: {}", rejected.design, rejected.because), 3, style);
+            out += &wrap_indented(&format!("{}: {}", rejected.design, rejected.because), 3, style);
         }
     }
     out
 }
 
 /// Describes the recommended design and its consequences.
-fn first_words(design: &PlannedDesign, limits: &PlanLimits) -> String {
-    let over = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, years(limits.years));
+fn recommend_design(design: &PlannedDesign, limits: &PlanLimits) -> String {
+    let over = |cost: f64| format!(", {cost:.0} {} over {}", design.currency, format_years(limits.years));
     let cost = design.cost.filter(|_| design.price_period == PricePeriod::Month).map_or(String::new(), over);
     let price = match design.price {
-        Some(_) => format!("{}{cost}", price(design)),
+        Some(_) => format!("{}{cost}", format_design_price(design)),
         None => "its price is unknown".into(),
     };
     let which = if design.cost.is_some() { "Cheapest design" } else { "First design" };
     format!(
         "{which} that meets the demand: {} ({price}); mean response {}, sustains {}.",
-        title(design),
+        design_title(design),
         format_value(design.response_s.mean, "s"),
         design.describe_headroom()
     )
 }
 
 /// Describes the demand in one line.
-pub fn demand_words(answer: &PlanAnswer) -> String {
+pub fn describe_demand(answer: &PlanAnswer) -> String {
     let demand = &answer.demand;
     let mut words = format!(
         "{} reads/s and {} writes/s",
@@ -115,7 +115,7 @@ pub fn demand_words(answer: &PlanAnswer) -> String {
 }
 
 /// `raid5 of 10 x compaq-4gb`.
-pub fn title(design: &PlannedDesign) -> String {
+pub fn design_title(design: &PlannedDesign) -> String {
     let part = if design.price_period == PricePeriod::Month { &design.name } else { &design.part };
     let spares = match design.spares {
         0 => String::new(),
@@ -133,12 +133,12 @@ pub fn title(design: &PlannedDesign) -> String {
 }
 
 /// Formats the price of a design, or that it is unknown.
-pub fn price(design: &PlannedDesign) -> String {
-    amount(design.price, design.price_period, &design.currency)
+pub fn format_design_price(design: &PlannedDesign) -> String {
+    format_price(design.price, design.price_period, &design.currency)
 }
 
 /// Formats any price.
-pub fn amount(price: Option<f64>, period: PricePeriod, currency: &str) -> String {
+pub fn format_price(price: Option<f64>, period: PricePeriod, currency: &str) -> String {
     match (price, period) {
         (Some(price), PricePeriod::Once) => format!("{price:.0} {currency}"),
         (Some(price), PricePeriod::Month) => format!("{price:.2} {currency} per month"),
@@ -147,10 +147,10 @@ pub fn amount(price: Option<f64>, period: PricePeriod, currency: &str) -> String
 }
 
 /// Width from which the list shows all figures.
-const WIDE: usize = 110;
+const WIDE_TABLE_COLUMNS: usize = 110;
 
-fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
-    let wide = style.width >= WIDE;
+fn design_table(answer: &PlanAnswer, style: &Style) -> TextTable {
+    let wide = style.width >= WIDE_TABLE_COLUMNS;
     let mut table = TextTable::new().with_column("", Align::Right).with_text_column("design");
     let all = [("usable", true), ("mean", false), ("95 %", true), ("99 %", false), ("busiest", true)];
     let all = all.into_iter().chain([("headroom", false), ("price", false)]);
@@ -160,10 +160,14 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
     for design in &answer.designs {
         let ResponseFigures { mean, p95, p99 } = design.response_s;
         let busiest = design.utilization.first().map_or(f64::NAN, |part| part.utilization);
-        let price = if wide { price(design) } else { price(design).replace(" per month", "/month") };
+        let price = if wide {
+            format_design_price(design)
+        } else {
+            format_design_price(design).replace(" per month", "/month")
+        };
         let cells = [
             (design.rank.to_string(), false),
-            (title(design), false),
+            (design_title(design), false),
             (format_value(design.usable_bytes, "bytes"), true),
             (format_value(mean, "s"), false),
             (format_value(p95, "s"), true),
@@ -178,7 +182,7 @@ fn table(answer: &PlanAnswer, style: &Style) -> TextTable {
 }
 
 /// Remarks on a design.
-fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
+fn design_lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
     let mut lines = vec![design.why.clone()];
     let busy: Vec<String> = design
         .utilization
@@ -193,7 +197,7 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         format_value(design.member_sustains_per_s, "per_s"),
         format_value(design.queue_per_spindle, "count")
     ));
-    lines.extend(recommended(design, limits));
+    lines.extend(surplus_line(design, limits));
     if let (true, Some(deviation)) = (design.simulated, design.deviation) {
         let agrees = if design.agrees == Some(true) { "" } else { ": they disagree" };
         let apart = match deviation {
@@ -206,17 +210,19 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         found.map_or("it cannot keep up".into(), |found| format!("mean response {}", format_value(found.mean, "s")))
     };
     if let Some(best) = design.rebuild_s {
-        let loaded = design.rebuild_loaded_s.map_or("unknown".into(), hours);
+        let loaded = design.rebuild_loaded_s.map_or("unknown".into(), format_hours);
         let degraded = show(design.degraded_response_s);
         // without any rebuild traffic, too little was simulated
         let rebuilding =
             design.rebuild_loaded_s.map_or_else(|| "unknown".to_owned(), |_| show(design.rebuilding_response_s));
         lines.push(format!("after a member fails: {degraded}; during the rebuild: {rebuilding}"));
-        let floor = design.rebuild_floor_s.map_or("unknown".into(), hours);
-        lines
-            .push(format!("rebuild: {} at best, {loaded} under the demand, {floor} at md's minimum rate", hours(best)));
+        let floor = design.rebuild_floor_s.map_or("unknown".into(), format_hours);
+        lines.push(format!(
+            "rebuild: {} at best, {loaded} under the demand, {floor} at md's minimum rate",
+            format_hours(best)
+        ));
     }
-    lines.push(losses(design));
+    lines.push(loss_line(design));
     let (cost, watts) = (design.cost, design.watts);
     let cost = cost.map_or("unknown".to_owned(), |cost| format!("{cost:.0} {}", design.currency));
     let watts = watts.map_or("unknown".to_owned(), |watts| format!("{} W", format_significant(watts)));
@@ -224,15 +230,15 @@ fn lines(design: &PlannedDesign, limits: &PlanLimits) -> Vec<String> {
         (Some(date), Some(source)) => format!(" (price of {date}: {source})"),
         _ => String::new(),
     };
-    lines.push(format!("costs {cost} over {}{date}; power {watts}", years(limits.years)));
-    lines.extend(hardware(design));
-    lines.extend(design.full_after_days.map(full));
-    lines.extend(design.horizon.as_ref().map(horizon));
+    lines.push(format!("costs {cost} over {}{date}; power {watts}", format_years(limits.years)));
+    lines.extend(hardware_lines(design));
+    lines.extend(design.full_after_days.map(format_fill_time));
+    lines.extend(design.horizon.as_ref().map(horizon_line));
     lines
 }
 
 /// Line about members beyond those needed, if they are recommended.
-fn recommended(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
+fn surplus_line(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
     let (count, more, limit) = (design.count, design.recommended_count, u32::from(limits.max_drives));
     let beyond =
         if more + design.spares > limit { format!(", more than --max-drives {limit} allows") } else { String::new() };
@@ -241,7 +247,7 @@ fn recommended(design: &PlannedDesign, limits: &PlanLimits) -> Option<String> {
 }
 
 /// Lines about kept drives, purchases, unknown prices, and controllers.
-fn hardware(design: &PlannedDesign) -> Vec<String> {
+fn hardware_lines(design: &PlannedDesign) -> Vec<String> {
     let mut lines = Vec::new();
     if design.kept > 0 {
         let items: Vec<String> = design.bought.iter().map(|item| format!("{} x {}", item.count, item.item)).collect();
@@ -272,14 +278,14 @@ fn hardware(design: &PlannedDesign) -> Vec<String> {
     lines
 }
 
-fn full(days: f64) -> String {
+fn format_fill_time(days: f64) -> String {
     match days {
         days if days < 1.0 => "full at once: at this growth, its capacity lasts for less than a day".to_owned(),
         days => format!("full in {} at this growth", format_amount(days, "day", "days")),
     }
 }
 
-fn horizon(found: &HorizonFigures) -> String {
+fn horizon_line(found: &HorizonFigures) -> String {
     let free = match found.free_bytes {
         free if free < 0.0 => format!("{} too little", format_value(-free, "bytes")),
         free => format!("{} free", format_value(free, "bytes")),
@@ -297,18 +303,18 @@ fn horizon(found: &HorizonFigures) -> String {
     )
 }
 
-fn years(number: f64) -> String {
+fn format_years(number: f64) -> String {
     format_amount(number, "year", "years")
 }
 
-fn hours(seconds: f64) -> String {
+fn format_hours(seconds: f64) -> String {
     match seconds / 3600.0 {
         hours if hours >= 48.0 => format!("{} days", format_significant(hours / 24.0)),
         hours => format!("{} h", format_significant(hours)),
     }
 }
 
-fn losses(design: &PlannedDesign) -> String {
+fn loss_line(design: &PlannedDesign) -> String {
     let chance = |loss: f64| if loss > 0.0 { format!("{loss:.1e}") } else { "0".to_owned() };
     let show = |loss: Option<f64>| loss.map_or("unknown".to_owned(), chance);
     let loss = &design.loss;
@@ -318,7 +324,7 @@ fn losses(design: &PlannedDesign) -> String {
     });
     format!(
         "chance of losing data in {}: data sheet {}, field studies {}, correlated failures {}{drawn}",
-        years(loss.years),
+        format_years(loss.years),
         show(loss.spec),
         show(loss.field),
         show(loss.correlated)

@@ -7,15 +7,16 @@ use diskwright_results::facts::SuiteRemark;
 use diskwright_results::result::RunResult;
 
 /// Finds all doubts about a result.
-pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
-    let mut found: Vec<SuiteRemark> = target.cautions.iter().map(|text| remark("target", None, text.clone())).collect();
-    found.extend(runs.iter().filter(|run| run.failed > 0).map(failures));
+pub fn find_doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
+    let mut found: Vec<SuiteRemark> =
+        target.cautions.iter().map(|text| new_remark("target", None, text.clone())).collect();
+    found.extend(runs.iter().filter(|run| run.failed > 0).map(failures_remark));
     found.extend(runs.iter().filter(|run| run.short_transfers > 0).map(|run| {
         let text = format!(
             "requests of {} moved less data than requested and are not counted: the target has shrunk",
             run.name
         );
-        remark("short", Some(run.short_transfers), text)
+        new_remark("short", Some(run.short_transfers), text)
     }));
     found.extend(runs.iter().filter(|run| is_overloaded(run)).map(|run| {
         let text = format!(
@@ -24,7 +25,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
             format_count(run.unsent, "request", "requests"),
             run.name
         );
-        remark("unsent", Some(run.unsent), text)
+        new_remark("unsent", Some(run.unsent), text)
     }));
     found.extend(runs.iter().filter(|run| run.unanswered > 0).map(|run| {
         let text = format!(
@@ -34,7 +35,7 @@ pub fn doubts(target: &ProbeTarget, runs: &[RunResult]) -> Vec<SuiteRemark> {
             run.name,
             run.unanswered_s
         );
-        remark("unanswered", Some(run.unanswered), text)
+        new_remark("unanswered", Some(run.unanswered), text)
     }));
     found
 }
@@ -47,7 +48,7 @@ fn is_overloaded(run: &RunResult) -> bool {
     run.unsent as f64 > UNSENT_SHARE * offered
 }
 
-fn failures(run: &RunResult) -> SuiteRemark {
+fn failures_remark(run: &RunResult) -> SuiteRemark {
     let answered = run.requests_per_s * run.measured_s;
     let share = run.failed as f64 / (run.failed as f64 + answered) * 100.0;
     let reasons: Vec<String> = run.errors.iter().map(|e| format!("{} of them: {}", e.count, e.message)).collect();
@@ -56,10 +57,10 @@ fn failures(run: &RunResult) -> SuiteRemark {
         run.name,
         reasons.join(", ")
     );
-    remark("failed", Some(run.failed), text)
+    new_remark("failed", Some(run.failed), text)
 }
 
-fn remark(id: &str, count: Option<u64>, text: String) -> SuiteRemark {
+fn new_remark(id: &str, count: Option<u64>, text: String) -> SuiteRemark {
     let unit = count.map(|_| "count".to_owned());
     SuiteRemark { id: id.to_owned(), text, value: count.map(|c| c as f64), unit }
 }
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_open_loop_that_was_not_kept_up_with_is_told() {
+    fn reports_an_open_loop_that_fell_behind() {
         let run =
             |unsent: u64| RunResult { unsent, offered_per_s: Some(1000.0), measured_s: 10.0, ..RunResult::default() };
         // a single one at the very end is a late wake-up

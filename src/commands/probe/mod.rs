@@ -1,10 +1,10 @@
 //! `probe SUITE TARGET`, `probe SCRIPT [TARGET]`: measures a disk.
 
 mod doubts;
-mod print;
+mod screen;
 mod script;
-mod session;
-pub mod sorts;
+pub mod sort_suites;
+mod suite_session;
 mod worker;
 
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use diskwright_results::document::{ProbeDocument, SCHEMA};
 use diskwright_results::facts::ProfileUpdate;
 use diskwright_results::result::RunResult;
 
-use super::{Failure, ceilings, find, output, output_file, when};
+use super::{Failure, ceilings, name_search, output, output_file, time_argument};
 
 /// Arguments of `probe`.
 #[derive(Args)]
@@ -45,7 +45,7 @@ pub struct Arguments {
     #[arg(long = "for", value_parser = parse_duration, value_name = "DURATION")]
     lasts: Option<Duration>,
     /// Warm-up time of each run; by default that of the script, else 500ms
-    #[arg(long, value_parser = ramp, value_name = "DURATION")]
+    #[arg(long, value_parser = parse_ramp, value_name = "DURATION")]
     ramp: Option<Duration>,
     /// Repeat every run this many times, for `compare`
     #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long)]
     live: bool,
     /// With --live: stop everything if a response takes longer than this
-    #[arg(long, default_value = USUAL_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = DEFAULT_RESPONSE_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     brake: Duration,
     /// Write to this device or file and destroy its data. Type its name exactly as in TARGET; for a script with
     /// several targets, once for each
@@ -79,7 +79,7 @@ pub struct Arguments {
     #[arg(long, value_name = "THREADS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     lanes: Option<u32>,
     /// Suite `load`: the longest acceptable response time
-    #[arg(long, default_value = USUAL_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
+    #[arg(long, default_value = DEFAULT_RESPONSE_LIMIT, value_parser = parse_duration, value_name = "DURATION")]
     limit: Duration,
     /// Suite `load`: apply the limit to this percentile (99%) instead of the mean
     #[arg(long, value_name = "SHARE", value_parser = parse_share_of_whole)]
@@ -117,27 +117,27 @@ enum EngineName {
 }
 
 /// Parses a duration, or 0 for none.
-fn ramp(text: &str) -> Result<Duration, String> {
+fn parse_ramp(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|e| e.to_string()) }
 }
 
 /// Default of --limit and --brake: longest response time.
-const USUAL_LIMIT: &str = "100ms";
+const DEFAULT_RESPONSE_LIMIT: &str = "100ms";
 
 /// The suite whose result is saved as the device's profile by default.
-const PROFILING: &str = "quick";
+const PROFILE_SUITE: &str = "quick";
 
 /// Default duration of a run and of its warm-up.
-const USUAL: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(500));
+const DEFAULT_TIMES: (Duration, Duration) = (Duration::from_secs(3), Duration::from_millis(500));
 
 impl Arguments {
     /// Returns the user's consent for a target with this name.
-    fn said(&self, name: &str) -> Consent {
+    fn consent_for(&self, name: &str) -> Consent {
         let typed = self.destroy_data_on.iter().find(|typed| *typed == name).or(self.destroy_data_on.first());
         Consent { live: self.live, destroy: typed.cloned() }
     }
 
-    fn making(&self, stop: &Arc<AtomicBool>) -> RunConfig {
+    fn run_config(&self, stop: &Arc<AtomicBool>) -> RunConfig {
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
         RunConfig {
             engine: if self.engine == EngineName::Threads { EngineKind::Threads } else { EngineKind::Best },
@@ -150,7 +150,7 @@ impl Arguments {
 
 /// Refuses options that the suite or script does not use.
 fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
-    let is_given = |limit: Duration| parse_duration(USUAL_LIMIT).ok() != Some(limit);
+    let is_given = |limit: Duration| parse_duration(DEFAULT_RESPONSE_LIMIT).ok() != Some(limit);
     let (suite, members) = (arguments.suite.as_str(), ["stripes", "sort-memory", "sort-places"]);
     let unused = [
         ("--limit", suite != "load" && is_given(arguments.limit), "the suite `load`"),
@@ -167,20 +167,20 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
 /// Runs `probe`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
-    if let Some(sort) = sorts::suite(&arguments.suite) {
-        return sorts::run(sort, arguments);
+    if let Some(sort) = sort_suites::find_sort_suite(&arguments.suite) {
+        return sort_suites::run_sort_suite(sort, arguments);
     }
-    arguments.output.as_deref().map_or(Ok(()), output_file::check)?;
-    worker::run(|stop| measure(arguments, stop))
+    arguments.output.as_deref().map_or(Ok(()), output_file::check_writable)?;
+    worker::run_in_worker(|stop| measure_suite(arguments, stop))
 }
 
-fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
+fn measure_suite(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let Some(suite) = find_suite(&arguments.suite) else {
         if Path::new(&arguments.suite).is_file() {
             return script::run(arguments, stop);
         }
-        let known: Vec<_> = SUITES.iter().map(|s| s.id).chain(sorts::SORT_SUITES.iter().map(|s| s.id)).collect();
-        let near = find::hint(&arguments.suite, known.iter().copied());
+        let known: Vec<_> = SUITES.iter().map(|s| s.id).chain(sort_suites::SORT_SUITES.iter().map(|s| s.id)).collect();
+        let near = name_search::suggestion_hint(&arguments.suite, known.iter().copied());
         let typed = &arguments.suite;
         let because = format!("unknown suite or script file `{typed}`{near}; suites: {}", known.join(", "));
         return Err(Failure::Usage(because));
@@ -188,25 +188,25 @@ fn measure(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
     let Some(path) = &arguments.target else {
         return Err(Failure::Usage(format!("`{}` needs a TARGET: a block device, or a file", suite.id)));
     };
-    let target = take(arguments, suite, path, stop)?;
-    let started = when::rfc3339(SystemClock.read_clocks().wall_ns);
-    let mut document = describe(arguments, suite.id, &target, started);
+    let target = open_suite_target(arguments, suite, path, stop)?;
+    let started = time_argument::rfc3339(SystemClock.read_clocks().wall_ns);
+    let mut document = describe_result(arguments, suite.id, &target, started);
     document.buffered |= suite.is_buffered();
     let members =
-        session::take_members(arguments, suite, &topology::read_topology(&Roots::default()), &document.device)?;
-    let (runs, found, failed) = session::measure(arguments, suite, &target, &members, stop);
-    document.remarks = doubts::doubts(&target, &runs);
+        suite_session::open_members(arguments, suite, &topology::read_topology(&Roots::default()), &document.device)?;
+    let (runs, found, failed) = suite_session::measure_suite(arguments, suite, &target, &members, stop);
+    document.remarks = doubts::find_doubts(&target, &runs);
     document.remarks.extend(found);
     document.runs = runs;
-    let remembered = Ok((document.runs.clone(), ceilings::occasion(&target)));
+    let remembered = Ok((document.runs.clone(), ceilings::measurement_context(&target)));
     // a file that was created is removed before anything else can fail
     drop(target);
-    let say = |document: &ProbeDocument| print::text(Some(suite), document);
-    finish(arguments, document, failed, remembered, &say)
+    let say = |document: &ProbeDocument| screen::draw_result(Some(suite), document);
+    finish_result(arguments, document, failed, remembered, &say)
 }
 
 /// Returns a result without runs, which describes the circumstances.
-fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
+fn describe_result(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: String) -> ProbeDocument {
     let topology = topology::read_topology(&Roots::default());
     let device = read_device_facts(&Roots::default(), &topology, target.kernel_place());
     let machine = read_machine(&Roots::default(), &device.name, topology.memory_bytes);
@@ -239,7 +239,7 @@ fn describe(arguments: &Arguments, suite: &str, target: &ProbeTarget, started: S
 type ProfileDecision = Result<(Vec<RunResult>, MeasurementContext), &'static str>;
 
 /// Saves and prints a result; `say` formats it for people.
-fn finish(
+fn finish_result(
     arguments: &Arguments,
     mut document: ProbeDocument,
     mut failed: Option<ProbeError>,
@@ -255,30 +255,30 @@ fn finish(
         run.moving_s = arguments.time_to_move.and_then(|bytes| run.moving_s(bytes as f64));
     }
     document.profile = match remembered {
-        Ok((runs, occasion)) => remember(arguments, &document, &runs, occasion),
+        Ok((runs, occasion)) => save_profile(arguments, &document, &runs, occasion),
         Err(because) => ProfileUpdate { file: None, remarks: vec![because.into()] },
     };
-    keep(arguments, &document)?;
+    write_result_file(arguments, &document)?;
     if output_file::is_any_stdout(&arguments.output) {
         // the result exists already
     } else if arguments.json {
-        output::json(&document)?
+        output::print_json(&document)?
     } else {
-        output::text(&say(&document))?
+        output::print_text(&say(&document))?
     }
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Writes the result file.
-fn keep(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
+fn write_result_file(arguments: &Arguments, document: &ProbeDocument) -> Result<(), Failure> {
     if let Some(path) = &arguments.output {
-        output_file::write(path, output::document(document)?.as_bytes())?;
+        output_file::write_file(path, output::format_json_document(document)?.as_bytes())?;
     }
     Ok(())
 }
 
 /// Saves the device's profile, unless that was refused.
-fn remember(
+fn save_profile(
     arguments: &Arguments,
     document: &ProbeDocument,
     runs: &[RunResult],
@@ -287,7 +287,7 @@ fn remember(
     if arguments.no_save {
         return ProfileUpdate { file: None, remarks: vec!["--no-save".into()] };
     }
-    if document.suite != PROFILING && !arguments.save && !arguments.replace_profile {
+    if document.suite != PROFILE_SUITE && !arguments.save && !arguments.replace_profile {
         let because = "only the suite `quick` is saved by default; use --save for this one";
         return ProfileUpdate { file: None, remarks: vec![because.into()] };
     }
@@ -304,26 +304,31 @@ fn remember(
     // single requests may be answered by a cache, and members are other devices
     let members = |r: &RunResult| r.target.is_some() || r.combines.iter().any(|c| c.ends_with("-beside"));
     let own = runs.iter().filter(|r| r.place != "series" && !members(r));
-    ceilings::keep(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
+    ceilings::save_profile(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
 }
 
 /// Opens a suite's target.
-fn take(arguments: &Arguments, suite: &Suite, path: &Path, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
+fn open_suite_target(
+    arguments: &Arguments,
+    suite: &Suite,
+    path: &Path,
+    stop: &Arc<AtomicBool>,
+) -> Result<ProbeTarget, Failure> {
     let allowed = !path.exists() || !arguments.destroy_data_on.is_empty();
     let writes = match suite.writes {
         Writes::Never => false,
         Writes::IfAllowed => allowed,
         Writes::Always => true,
     };
-    let said = arguments.said(&path.display().to_string());
+    let said = arguments.consent_for(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
     let take = TargetOptions { writes, consent: said, bytes: arguments.size, keep: arguments.keep, buffered };
-    filled(path, &take, stop)
+    open_target(path, &take, stop)
 }
 
 /// Opens a target; shows the progress of a file that is created.
-fn filled(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
-    let bar = session::bar(format!("filling {}", path.display()));
+fn open_target(path: &Path, take: &TargetOptions, stop: &Arc<AtomicBool>) -> Result<ProbeTarget, Failure> {
+    let bar = suite_session::named_bar(format!("filling {}", path.display()));
     let target = ProbeTarget::open_or_create(path, take, &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);

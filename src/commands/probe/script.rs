@@ -16,11 +16,11 @@ use diskwright_results::facts::ScriptFormat;
 use diskwright_results::pattern::Pattern;
 use diskwright_results::result::RunResult;
 
-use super::{Arguments, USUAL, describe, doubts, finish, print};
-use crate::commands::{Failure, ceilings, when};
+use super::{Arguments, DEFAULT_TIMES, describe_result, doubts, finish_result, screen};
+use crate::commands::{Failure, ceilings, time_argument};
 
 /// Reads a script, limited to the maximum size of one.
-fn read(path: &Path) -> io::Result<String> {
+fn read_script(path: &Path) -> io::Result<String> {
     use std::io::Read;
     let mut text = String::new();
     std::fs::File::open(path)?.take(MAX_SCRIPT_BYTES as u64 + 1).read_to_string(&mut text)?;
@@ -30,17 +30,17 @@ fn read(path: &Path) -> io::Result<String> {
 /// Runs the script named by the first argument.
 pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let path = Path::new(&arguments.suite);
-    let text = read(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
-    let around = ScriptEnvironment { read_file: &read, env_variable: &|name| std::env::var(name).ok() };
+    let text = read_script(path).map_err(|e| Failure::Failed(format!("{}: {e}", path.display())))?;
+    let around = ScriptEnvironment { read_file: &read_script, env_variable: &|name| std::env::var(name).ok() };
     let script = Script::parse(path, &text, &around)?;
     let wanted = script.required_targets(arguments.target.as_deref());
-    named_rightly(arguments, &wanted)?;
+    check_destroy_names(arguments, &wanted)?;
     let mut targets = Vec::new();
     for one in &wanted {
-        targets.push((one, take(arguments, &script, one, stop)?));
+        targets.push((one, open_script_target(arguments, &script, one, stop)?));
     }
-    let started = when::rfc3339(SystemClock.read_clocks().wall_ns);
-    let mut document = describe(arguments, "script", &targets[0].1, started);
+    let started = time_argument::rfc3339(SystemClock.read_clocks().wall_ns);
+    let mut document = describe_result(arguments, "script", &targets[0].1, started);
     document.buffered = script.jobs().all(|job| job.pattern.buffered) || arguments.buffered;
     document.script = Some(script.facts());
     if targets.len() > 1 {
@@ -48,31 +48,31 @@ pub fn run(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<(), Failure>
             |(_, target): &(&ScriptTarget, ProbeTarget)| TargetFacts { name: target.name.clone(), bytes: target.bytes };
         document.targets = targets.iter().map(facts).collect();
     }
-    let failed = play(arguments, &script, &targets, stop, &mut document.runs).err();
+    let failed = play_rounds(arguments, &script, &targets, stop, &mut document.runs).err();
     for (_, target) in &targets {
         let own: Vec<RunResult> =
-            document.runs.iter().filter(|r| of_target(r, target, targets.len())).cloned().collect();
-        document.remarks.extend(doubts::doubts(target, &own));
+            document.runs.iter().filter(|r| belongs_to_target(r, target, targets.len())).cloned().collect();
+        document.remarks.extend(doubts::find_doubts(target, &own));
     }
     // jobs that run in parallel show less than the device can do
     let alone = || document.runs.iter().filter(|r| r.concurrent_runs.is_empty()).cloned().collect();
     let remembered = match &targets[..] {
         _ if script.jobs().any(|job| job.pattern.buffered) => Err("a job uses the page cache"),
-        [(_, target)] => Ok((alone(), ceilings::occasion(target))),
+        [(_, target)] => Ok((alone(), ceilings::measurement_context(target))),
         _ => Err("several targets together show no ceiling of a single one"),
     };
     // files that were created are removed before anything else can fail
     drop(targets);
-    finish(arguments, document, failed, remembered, &|document| print::text(None, document))
+    finish_result(arguments, document, failed, remembered, &|document| screen::draw_result(None, document))
 }
 
 /// True if a run's failures belong to a target.
-fn of_target(run: &RunResult, target: &ProbeTarget, targets: usize) -> bool {
+fn belongs_to_target(run: &RunResult, target: &ProbeTarget, targets: usize) -> bool {
     run.combines.is_empty() && (targets == 1 || run.target.as_ref() == Some(&target.name))
 }
 
 /// Refuses a name after `--destroy-data-on` that is not a target of the script.
-fn named_rightly(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), Failure> {
+fn check_destroy_names(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), Failure> {
     let is_wanted = |typed: &String| wanted.iter().any(|w| w.path.display().to_string() == *typed);
     match arguments.destroy_data_on.iter().find(|typed| !is_wanted(typed)) {
         None => Ok(()),
@@ -86,7 +86,7 @@ fn named_rightly(arguments: &Arguments, wanted: &[ScriptTarget]) -> Result<(), F
     }
 }
 
-fn take(
+fn open_script_target(
     arguments: &Arguments,
     script: &Script,
     wanted: &ScriptTarget,
@@ -103,16 +103,16 @@ fn take(
     let made = wanted.bytes.filter(|bytes| !there && *bytes > 0 && *bytes < u64::MAX >> 1).map(whole_mib);
     let take = TargetOptions {
         writes: wanted.writes,
-        consent: arguments.said(&name),
+        consent: arguments.consent_for(&name),
         bytes: arguments.size.or(made),
         keep: arguments.keep,
         buffered: wanted.buffered || arguments.buffered,
     };
-    super::filled(&wanted.path, &take, stop)
+    super::open_target(&wanted.path, &take, stop)
 }
 
 /// Runs the rounds one after another, as often as requested.
-fn play(
+fn play_rounds(
     arguments: &Arguments,
     script: &Script,
     targets: &[(&ScriptTarget, ProbeTarget)],
@@ -120,21 +120,21 @@ fn play(
     runs: &mut Vec<RunResult>,
 ) -> Result<(), ProbeError> {
     // a job is one thread, as in the script's own tool
-    let making = RunConfig { workers: arguments.lanes.unwrap_or(1), ..arguments.making(stop) };
+    let making = RunConfig { workers: arguments.lanes.unwrap_or(1), ..arguments.run_config(stop) };
     for _ in 0..arguments.repeat {
         for (number, jobs) in script.rounds.iter().enumerate() {
             if stop.load(Ordering::Relaxed) {
                 return Err(ProbeError::Interrupted);
             }
             let name = if script.rounds.len() == 1 { "together".into() } else { format!("together-{}", number + 1) };
-            runs.extend(round(arguments, jobs, &name, targets, &making)?);
+            runs.extend(run_round(arguments, jobs, &name, targets, &making)?);
         }
     }
     if stop.load(Ordering::Relaxed) { Err(ProbeError::Interrupted) } else { Ok(()) }
 }
 
 /// Runs the jobs of a round in parallel.
-fn round(
+fn run_round(
     arguments: &Arguments,
     jobs: &[ScriptJob],
     name: &str,
@@ -144,7 +144,7 @@ fn round(
     let wishes = ScriptOptions {
         duration: arguments.lasts,
         ramp: arguments.ramp,
-        default_duration: USUAL.0,
+        default_duration: DEFAULT_TIMES.0,
         seed: arguments.seed,
     };
     let of = |job: &ScriptJob| {
@@ -153,15 +153,15 @@ fn round(
         // every path of a job is among the wanted targets
         &targets[index.unwrap_or_default()].1
     };
-    let patterns: Vec<Pattern> = jobs.iter().map(|job| pattern(arguments, job, of(job), &wishes)).collect();
+    let patterns: Vec<Pattern> = jobs.iter().map(|job| job_pattern(arguments, job, of(job), &wishes)).collect();
     let make = |(job, pattern)| RunJob { pattern, target: of(job), start_delay: job.start_delay };
     let made: Vec<RunJob<'_>> = jobs.iter().zip(&patterns).map(make).collect();
     let title = if let [one] = jobs { one.name.clone() } else { format!("{} jobs", jobs.len()) };
-    let bar = super::session::bar(title);
+    let bar = super::suite_session::named_bar(title);
     bar.set_length(1000);
     let outcomes = run_jobs(&made, making, &mut |share, stretch| {
         bar.set_position((share * 1000.0) as u64);
-        bar.set_message(print::progress(stretch));
+        bar.set_message(screen::progress_line(stretch));
     });
     bar.finish_and_clear();
     let groups: Vec<_> = jobs.iter().map(|job| job.group.clone()).collect();
@@ -175,7 +175,7 @@ fn round(
     Ok(runs)
 }
 
-fn pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, wishes: &ScriptOptions) -> Pattern {
+fn job_pattern(arguments: &Arguments, job: &ScriptJob, target: &ProbeTarget, wishes: &ScriptOptions) -> Pattern {
     let mut pattern = job.pattern_on_target(target.bytes, wishes);
     pattern.buffered |= arguments.buffered;
     pattern

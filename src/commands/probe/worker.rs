@@ -15,16 +15,16 @@ use std::time::{Duration, Instant};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::commands::{Failure, ended, output};
+use crate::commands::{Failure, exit_code_of, output};
 
 /// Set in the worker, whose standard input is the socket to its starter.
-const WORKER: &str = "DISKWRIGHT_PROBE_WORKER";
+const WORKER_VARIABLE: &str = "DISKWRIGHT_PROBE_WORKER";
 /// Exit code after a second signal.
-const KILLED: u8 = 130;
+const KILLED_EXIT_CODE: u8 = 130;
 /// Time that the worker gets to end after a signal or a failure.
-const GRACE: Duration = Duration::from_millis(200);
+const END_GRACE: Duration = Duration::from_millis(200);
 /// Interval between checks whether it has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Event that the starter receives.
 enum StarterEvent {
@@ -38,50 +38,50 @@ enum StarterEvent {
 
 /// Runs `work` in a worker. The first signal sets its flag, upon which it ends early and keeps its results; the second
 /// one ends everything.
-pub fn run(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
-    if std::env::var_os(WORKER).is_some() {
-        return be_worker(work);
+pub fn run_in_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
+    if std::env::var_os(WORKER_VARIABLE).is_some() {
+        return work_as_worker(work);
     }
     let (line, of_worker) = UnixStream::pair()?;
     let mut command = Command::new("/proc/self/exe");
-    command.args(std::env::args_os().skip(1)).env(WORKER, "1").stdin(Stdio::from(OwnedFd::from(of_worker)));
+    command.args(std::env::args_os().skip(1)).env(WORKER_VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(of_worker)));
     if let Some(name) = std::env::args_os().next() {
         std::os::unix::process::CommandExt::arg0(&mut command, name);
     }
     let child = command.spawn()?;
     // only the worker may hold its end of the socket
     drop(command);
-    told(follow(child, line)?)
+    worker_result(await_worker(child, line)?)
 }
 
-fn told(code: u8) -> Result<(), Failure> {
-    if code == 0 { Ok(()) } else { Err(Failure::Told(code)) }
+fn worker_result(code: u8) -> Result<(), Failure> {
+    if code == 0 { Ok(()) } else { Err(Failure::AlreadyReported(code)) }
 }
 
 /// Follows a worker to its end and returns the exit code.
-fn follow(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
+fn await_worker(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
     let (tell, heard) = channel();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let signal_sender = tell.clone();
     std::thread::spawn(move || signals.forever().all(|_| signal_sender.send(StarterEvent::Signal).is_ok()));
     let answers = line.try_clone()?;
-    std::thread::spawn(move || hear(answers, &tell));
+    std::thread::spawn(move || read_worker_line(answers, &tell));
     let mut signalled = false;
     loop {
         match heard.recv() {
             Ok(StarterEvent::Signal) if signalled => {
                 let _ = line.write_all(b"!");
-                wait(&mut child, true);
+                await_exit(&mut child, true);
                 // a worker that waits for a device ends when the device responds
                 let _ = child.kill();
-                return Ok(KILLED);
+                return Ok(KILLED_EXIT_CODE);
             }
             Ok(StarterEvent::Signal) => {
                 signalled = true;
                 let _ = line.write_all(b"!");
             }
             Ok(StarterEvent::Done(code)) => {
-                wait(&mut child, signalled || code != 0);
+                await_exit(&mut child, signalled || code != 0);
                 return Ok(code);
             }
             Ok(StarterEvent::Gone) | Err(_) => {
@@ -92,30 +92,33 @@ fn follow(mut child: Child, mut line: UnixStream) -> Result<u8, Failure> {
     }
 }
 
-fn hear(mut line: UnixStream, tell: &Sender<StarterEvent>) {
+fn read_worker_line(mut line: UnixStream, tell: &Sender<StarterEvent>) {
     let mut code = [0];
     let heard = line.read_exact(&mut code).map_or(StarterEvent::Gone, |()| StarterEvent::Done(code[0]));
     let _ = tell.send(heard);
 }
 
 /// Waits for the end of the worker, which shuts its engine down; if that may take long, only for a moment.
-fn wait(child: &mut Child, may_last: bool) {
+fn await_exit(child: &mut Child, may_last: bool) {
     if !may_last {
         let _ = child.wait();
         return;
     }
-    let (end, (_keep, never)) = (Instant::now() + GRACE, channel::<()>());
+    let (end, (_keep, never)) = (Instant::now() + END_GRACE, channel::<()>());
     while matches!(child.try_wait(), Ok(None)) {
         if Instant::now() >= end {
-            output::note(format_args!("process {} waits for the device and ends when the device responds", child.id()));
+            output::print_note(format_args!(
+                "process {} waits for the device and ends when the device responds",
+                child.id()
+            ));
             return;
         }
-        let _: Result<(), RecvTimeoutError> = never.recv_timeout(LOOK);
+        let _: Result<(), RecvTimeoutError> = never.recv_timeout(POLL_INTERVAL);
     }
 }
 
 /// Works, prints, sends the exit code and ends.
-fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
+fn work_as_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Result<(), Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     // a terminal's Ctrl-C also reaches this process; its starter decides what it means
     for signal in [SIGINT, SIGHUP] {
@@ -128,18 +131,18 @@ fn be_worker(work: impl FnOnce(&Arc<AtomicBool>) -> Result<(), Failure>) -> Resu
     std::thread::spawn(move || {
         // without its starter, nobody needs the measurement
         while orders.read_exact(&mut [0]).is_ok() && !stops.swap(true, Ordering::Relaxed) {}
-        let_outputs_go();
-        std::process::exit(KILLED.into());
+        release_outputs();
+        std::process::exit(KILLED_EXIT_CODE.into());
     });
-    let code = ended(work(&stop));
-    output::flush();
-    let_outputs_go();
+    let code = exit_code_of(work(&stop));
+    output::flush_stdout();
+    release_outputs();
     let _ = line.write_all(&[code]);
-    told(code)
+    worker_result(code)
 }
 
 /// Closes the outputs, so that readers see their end even if this process cannot end.
-fn let_outputs_go() {
+fn release_outputs() {
     if let Ok(nothing) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&nothing);
         let _ = rustix::stdio::dup2_stderr(&nothing);

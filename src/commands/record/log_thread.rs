@@ -11,11 +11,11 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
 
 /// Maximum number of queued bytes: at one tick per second, more than ten minutes of 300 disks, or hours of 24.
-pub const MOST_BYTES: usize = 64 << 20;
+pub const MAX_QUEUED_BYTES: usize = 64 << 20;
 /// Maximum number of written rows kept for reuse.
-const FREE: usize = 16;
+const MAX_FREE_ROWS: usize = 16;
 /// Waiting longer than this at the end is reported.
-const MOMENT: Duration = Duration::from_secs(1);
+const SLOW_END_AFTER: Duration = Duration::from_secs(1);
 
 /// Entry of the log, in this order.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub enum LogQueueEntry {
 }
 
 impl LogQueueEntry {
-    fn bytes(&self) -> usize {
+    fn size_bytes(&self) -> usize {
         let own = size_of::<LogQueueEntry>();
         match self {
             LogQueueEntry::Tick { row, .. } => own + size_of_val(row.as_slice()),
@@ -48,13 +48,13 @@ struct LogQueueState {
     entries: VecDeque<LogQueueEntry>,
     bytes: usize,
     /// Written rows, for reuse.
-    free: Vec<Vec<f64>>,
+    free_rows: Vec<Vec<f64>>,
     /// Ticks that found no room since the last one that did, and the time of the first.
-    lost: Option<(u64, i64)>,
+    lost_ticks: Option<(u64, i64)>,
     /// The thread is writing a tick.
-    writing: bool,
-    closed: bool,
-    ended: bool,
+    is_writing: bool,
+    is_closed: bool,
+    is_ended: bool,
 }
 
 #[derive(Default)]
@@ -64,7 +64,7 @@ struct LogQueue {
 }
 
 impl LogQueue {
-    fn lock(&self) -> MutexGuard<'_, LogQueueState> {
+    fn lock_state(&self) -> MutexGuard<'_, LogQueueState> {
         // nothing is half done where a holder could panic
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -73,10 +73,10 @@ impl LogQueue {
 /// The thread that writes a log.
 pub struct LogThread<E> {
     queue: Arc<LogQueue>,
-    most_bytes: usize,
+    max_bytes: usize,
     thread: Option<JoinHandle<Result<(), E>>>,
     /// Ticks that were lost because the queue was full.
-    pub lost: u64,
+    pub lost_ticks: u64,
 }
 
 /// Result of ending a thread that had queued entries.
@@ -104,19 +104,19 @@ impl<E: Send + 'static> LogThread<E> {
         let queue = Arc::new(LogQueue::default());
         let own = Arc::clone(&queue);
         let thread = std::thread::Builder::new().name("log".into()).spawn(move || {
-            let done = drain(&own, |entry| write(&mut writer, entry)).and_then(|()| close(writer));
-            let mut state = own.lock();
-            state.ended = true;
+            let done = drain_queue(&own, |entry| write(&mut writer, entry)).and_then(|()| close(writer));
+            let mut state = own.lock_state();
+            state.is_ended = true;
             own.changed.notify_all();
             done
         })?;
-        Ok(LogThread { queue, most_bytes, thread: Some(thread), lost: 0 })
+        Ok(LogThread { queue, max_bytes: most_bytes, thread: Some(thread), lost_ticks: 0 })
     }
 
     /// Queues a tick. False if the thread has ended, which only a failure causes.
-    pub fn tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> bool {
-        let mut state = self.queue.lock();
-        let mut cells = state.free.pop().unwrap_or_default();
+    pub fn queue_tick(&mut self, schema: &Arc<Schema>, tick: Tick, row: &[f64]) -> bool {
+        let mut state = self.queue.lock_state();
+        let mut cells = state.free_rows.pop().unwrap_or_default();
         cells.clear();
         if cells.capacity() / 4 > row.len() {
             // the row comes from a time when the machine had many more devices
@@ -124,59 +124,59 @@ impl<E: Send + 'static> LogThread<E> {
         }
         cells.extend_from_slice(row);
         let entry = LogQueueEntry::Tick { schema: Arc::clone(schema), tick, row: cells };
-        if state.bytes + entry.bytes() > self.most_bytes {
-            let (lost, since) = state.lost.unwrap_or((0, tick.time_ns));
-            state.lost = Some((lost + 1, since));
-            self.lost += 1;
-            return !state.ended;
+        if state.bytes + entry.size_bytes() > self.max_bytes {
+            let (lost, since) = state.lost_ticks.unwrap_or((0, tick.time_ns));
+            state.lost_ticks = Some((lost + 1, since));
+            self.lost_ticks += 1;
+            return !state.is_ended;
         }
-        if let Some((lost, since)) = state.lost.take() {
+        if let Some((lost, since)) = state.lost_ticks.take() {
             let lost = format_count(lost, "tick was", "ticks were");
             let text = format!(
                 "{lost} lost: the log's disk accepted no data, and the queue in front of it \
                                 was full"
             );
-            push(&mut state, LogQueueEntry::Note(Note::new(since, Note::GAP, text)));
+            push_entry(&mut state, LogQueueEntry::Note(Note::new(since, Note::GAP, text)));
         }
-        push(&mut state, entry);
+        push_entry(&mut state, entry);
         self.queue.changed.notify_all();
-        !state.ended
+        !state.is_ended
     }
 
     /// Queues a note, beyond the limit if necessary: notes are few, and a lost one explains nothing.
-    pub fn note(&mut self, note: Note) {
-        let mut state = self.queue.lock();
-        if state.bytes <= 2 * self.most_bytes {
-            push(&mut state, LogQueueEntry::Note(note));
+    pub fn queue_note(&mut self, note: Note) {
+        let mut state = self.queue.lock_state();
+        if state.bytes <= 2 * self.max_bytes {
+            push_entry(&mut state, LogQueueEntry::Note(note));
             self.queue.changed.notify_all();
         }
     }
 
     /// Number of ticks that wait to be written.
     #[cfg(test)]
-    pub fn waiting(&self) -> u64 {
-        ticks(&self.queue.lock())
+    pub fn waiting_ticks(&self) -> u64 {
+        count_ticks(&self.queue.lock_state())
     }
 
     /// Asks the thread to write the queue and to end, and waits for that at most this long. `slow` is called with the
     /// number of waiting ticks if it takes more than a moment.
-    pub fn end(mut self, patience: Duration, slow: impl FnOnce(u64)) -> QueueEnd<E> {
+    pub fn end_thread(mut self, patience: Duration, slow: impl FnOnce(u64)) -> QueueEnd<E> {
         let begin = Instant::now();
         let (until, mut slow) = (begin + patience, Some(slow));
-        let mut state = self.queue.lock();
-        state.closed = true;
+        let mut state = self.queue.lock_state();
+        state.is_closed = true;
         self.queue.changed.notify_all();
-        while !state.ended {
+        while !state.is_ended {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return QueueEnd::Stuck(ticks(&state));
+                return QueueEnd::Stuck(count_ticks(&state));
             }
-            if begin.elapsed() >= MOMENT
+            if begin.elapsed() >= SLOW_END_AFTER
                 && let Some(slow) = slow.take()
             {
-                slow(ticks(&state));
+                slow(count_ticks(&state));
             }
-            let nap = if slow.is_some() { left.min(MOMENT) } else { left };
+            let nap = if slow.is_some() { left.min(SLOW_END_AFTER) } else { left };
             state = self.queue.changed.wait_timeout(state, nap).unwrap_or_else(PoisonError::into_inner).0;
         }
         drop(state);
@@ -188,35 +188,35 @@ impl<E: Send + 'static> LogThread<E> {
     }
 }
 
-fn push(state: &mut LogQueueState, entry: LogQueueEntry) {
-    state.bytes += entry.bytes();
+fn push_entry(state: &mut LogQueueState, entry: LogQueueEntry) {
+    state.bytes += entry.size_bytes();
     state.entries.push_back(entry);
 }
 
-fn ticks(state: &LogQueueState) -> u64 {
+fn count_ticks(state: &LogQueueState) -> u64 {
     let queued = state.entries.iter().filter(|entry| matches!(entry, LogQueueEntry::Tick { .. })).count();
-    queued as u64 + u64::from(state.writing)
+    queued as u64 + u64::from(state.is_writing)
 }
 
 /// Writes entries as they come until the queue is closed and empty.
-fn drain<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Result<(), E>) -> Result<(), E> {
+fn drain_queue<E>(queue: &LogQueue, mut write: impl FnMut(&LogQueueEntry) -> Result<(), E>) -> Result<(), E> {
     loop {
-        let mut state = queue.lock();
-        while state.entries.is_empty() && !state.closed {
+        let mut state = queue.lock_state();
+        while state.entries.is_empty() && !state.is_closed {
             state = queue.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let Some(entry) = state.entries.pop_front() else { return Ok(()) };
-        let bytes = entry.bytes();
-        state.writing = matches!(entry, LogQueueEntry::Tick { .. });
+        let bytes = entry.size_bytes();
+        state.is_writing = matches!(entry, LogQueueEntry::Tick { .. });
         drop(state);
         let done = write(&entry);
-        let mut state = queue.lock();
-        state.writing = false;
+        let mut state = queue.lock_state();
+        state.is_writing = false;
         state.bytes -= bytes;
         if let LogQueueEntry::Tick { row, .. } = entry
-            && state.free.len() < FREE
+            && state.free_rows.len() < MAX_FREE_ROWS
         {
-            state.free.push(row);
+            state.free_rows.push(row);
         }
         done?;
     }
@@ -231,7 +231,7 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(20);
 
     /// A thread whose disk accepts one entry per message sent, and what it wrote.
-    fn thread(most_bytes: usize) -> (LogThread<String>, Sender<()>, Arc<Mutex<Vec<String>>>) {
+    fn gated_thread(most_bytes: usize) -> (LogThread<String>, Sender<()>, Arc<Mutex<Vec<String>>>) {
         let (go, goes): (Sender<()>, Receiver<()>) = channel();
         let written: Arc<Mutex<Vec<String>>> = Arc::default();
         let write = |(goes, written): &mut (Receiver<()>, Arc<Mutex<Vec<String>>>), entry: &LogQueueEntry| {
@@ -247,36 +247,36 @@ mod tests {
     }
 
     fn put(log: &mut LogThread<String>, time_ns: i64) -> bool {
-        log.tick(&Arc::default(), Tick { time_ns, elapsed_ns: 1 }, &[time_ns as f64])
+        log.queue_tick(&Arc::default(), Tick { time_ns, elapsed_ns: 1 }, &[time_ns as f64])
     }
 
     #[test]
-    fn a_disk_that_stands_still_costs_no_tick() {
-        let (mut log, go, written) = thread(MOST_BYTES);
+    fn stalled_disk_costs_no_tick() {
+        let (mut log, go, written) = gated_thread(MAX_QUEUED_BYTES);
         for time in 0..600 {
             assert!(put(&mut log, time));
         }
-        log.note(Note::new(7, Note::WARNING, "a note"));
-        assert_eq!((log.waiting(), log.lost), (600, 0));
+        log.queue_note(Note::new(7, Note::WARNING, "a note"));
+        assert_eq!((log.waiting_ticks(), log.lost_ticks), (600, 0));
         (0..601).for_each(|_| go.send(()).unwrap());
-        assert_eq!(log.end(PATIENCE, |_| {}), QueueEnd::Written);
+        assert_eq!(log.end_thread(PATIENCE, |_| {}), QueueEnd::Written);
         let written = written.lock().unwrap();
         assert_eq!(written.len(), 601);
         assert_eq!((written[599].as_str(), written[600].as_str()), ("599: [599.0]", "a note"));
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_and_told_in_its_place() {
-        let each = LogQueueEntry::Tick { schema: Arc::default(), tick: Tick::default(), row: vec![0.0] }.bytes();
-        let (mut log, go, written) = thread(3 * each);
+    fn counts_lost_ticks_and_notes_them_in_place() {
+        let each = LogQueueEntry::Tick { schema: Arc::default(), tick: Tick::default(), row: vec![0.0] }.size_bytes();
+        let (mut log, go, written) = gated_thread(3 * each);
         for time in 1..=8 {
             put(&mut log, time);
         }
-        assert_eq!((log.lost, log.waiting()), (5, 3));
+        assert_eq!((log.lost_ticks, log.waiting_ticks()), (5, 3));
         // wait until the thread has made room in the queue
         go.send(()).unwrap();
         go.send(()).unwrap();
-        while log.waiting() > 1 {
+        while log.waiting_ticks() > 1 {
             std::thread::yield_now();
         }
         put(&mut log, 9);
@@ -284,7 +284,7 @@ mod tests {
             // the thread may have ended
             let _ = go.send(());
         });
-        assert_eq!(log.end(PATIENCE, |_| {}), QueueEnd::Written);
+        assert_eq!(log.end_thread(PATIENCE, |_| {}), QueueEnd::Written);
         let written = written.lock().unwrap();
         assert_eq!(written[..3], ["1: [1.0]", "2: [2.0]", "3: [3.0]"]);
         assert!(written[3].starts_with("5 ticks were lost"), "{written:?}");
@@ -292,21 +292,24 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_fails_is_seen_and_one_that_hangs_is_not_waited_for() {
-        let (mut log, go, _) = thread(MOST_BYTES);
+    fn reports_a_failed_writer_and_does_not_wait_for_a_hung_one() {
+        let (mut log, go, _) = gated_thread(MAX_QUEUED_BYTES);
         drop(go);
         while put(&mut log, 1) {
             std::thread::yield_now();
         }
-        assert!(matches!(log.end(PATIENCE, |_| {}), QueueEnd::Failed(_)));
-        let (mut log, _go, _) = thread(MOST_BYTES);
+        assert!(matches!(log.end_thread(PATIENCE, |_| {}), QueueEnd::Failed(_)));
+        let (mut log, _go, _) = gated_thread(MAX_QUEUED_BYTES);
         put(&mut log, 1);
         put(&mut log, 2);
-        assert_eq!(log.end(Duration::from_millis(50), |_| {}), QueueEnd::Stuck(2));
-        let (mut log, _go, _) = thread(MOST_BYTES);
+        assert_eq!(log.end_thread(Duration::from_millis(50), |_| {}), QueueEnd::Stuck(2));
+        let (mut log, _go, _) = gated_thread(MAX_QUEUED_BYTES);
         put(&mut log, 1);
         let mut waiting = None;
-        assert_eq!(log.end(MOMENT + Duration::from_millis(500), |ticks| waiting = Some(ticks)), QueueEnd::Stuck(1));
+        assert_eq!(
+            log.end_thread(SLOW_END_AFTER + Duration::from_millis(500), |ticks| waiting = Some(ticks)),
+            QueueEnd::Stuck(1)
+        );
         assert_eq!(waiting, Some(1), "waiting is told while it lasts");
     }
 }

@@ -2,12 +2,12 @@
 //! disk: `log_thread` decouples it from the log, `log_keeper` writes there, `self_protection` asks the kernel to keep
 //! the recorder alive when resources run short; `systemd` reports its state to systemd.
 
-pub mod control;
-mod facts;
-mod keeper;
+mod host_settings;
+mod log_keeper;
 mod log_thread;
-mod service;
-mod standing;
+mod self_protection;
+mod systemd;
+pub mod trace_control;
 mod tracing;
 
 use std::io::{self, IsTerminal};
@@ -24,24 +24,24 @@ use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
 use indicatif::ProgressBar;
 
-use super::alerts::{AlertArguments, AlertDesk};
-use super::feeding::{FeedArguments, Feeds};
-use super::live::{self, Pacer};
-use super::priority::RunsFirst;
+use super::alerts::{AlertArguments, AlertMonitor};
+use super::metric_feeds::{FeedArguments, Feeds};
+use super::pacer::{self, Pacer};
+use super::priority::PriorityGuard;
 use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
 use super::{Failure, damage, output};
-use facts::FactsThread;
-use keeper::{LogKeeper, LogTotals};
+use host_settings::HostSettingsThread;
+use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
-use service::ServiceManager;
+use systemd::ServiceManager;
 use tracing::TraceThread;
 
 /// Time to wait for queued ticks at the end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Columns of the bar besides the log's name.
-const BAR: usize = 52;
+const BAR_COLUMNS: usize = 52;
 
 /// Arguments of `record`.
 #[derive(Args)]
@@ -75,7 +75,7 @@ pub struct Arguments {
     alerts: AlertArguments,
     /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT; by default
     /// 127.0.0.1:9190
-    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::USUAL, value_name = "ADDRESS")]
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::DEFAULT_LISTEN, value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]
     page: PageArguments,
@@ -104,7 +104,7 @@ fn refuse_unused(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.dir.is_none() && !arguments.keep.is_empty() {
         return Err(Failure::Usage("--keep needs a log: record DIR".into()));
     }
-    match arguments.page.given().filter(|_| arguments.serve.is_none()) {
+    match arguments.page.first_given_option().filter(|_| arguments.serve.is_none()) {
         Some(option) => Err(Failure::Usage(format!("{option} needs --serve"))),
         None => Ok(()),
     }
@@ -129,58 +129,58 @@ fn writer_options(sync: Duration, keep: &[RetentionArgument]) -> WriterOptions {
 /// Runs `record`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     refuse_unused(arguments)?;
-    standing::give_back();
+    self_protection::give_back();
     // before anything is started or printed, so that a signal always ends it cleanly
     let mut pacer = Pacer::new(arguments.every, arguments.lasts)?;
     let mut log = arguments.dir.as_deref().map(|dir| ActiveLog::start(dir, arguments)).transpose()?;
     let mut feeds = Feeds::start(&arguments.feeding)?;
-    let mut alerts = alerts(&arguments.alerts)?;
+    let mut alerts = alert_monitor(&arguments.alerts)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
     let live = SamplerOptions { slow_interval: slow_every, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach_columns(columns);
-    let _page = page(arguments)?;
-    pacer.begin();
-    let bar = progress(arguments.lasts, arguments.dir.as_deref());
+    let _page = serve_page(arguments)?;
+    pacer.reset_start();
+    let bar = record_progress_bar(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
-    standing::raise();
-    let _first = RunsFirst::begin();
-    let (mut ticks, mut slack) = (0, standing::DeviceLossWatch::default());
+    self_protection::protect_process();
+    let _first = PriorityGuard::raise_priority();
+    let (mut ticks, mut slack) = (0, self_protection::DeviceLossWatch::default());
     let mut manager = ServiceManager::from_environment();
     sampler.tick();
-    manager.ready();
-    while keep(&mut sampler, log.as_mut(), &mut feeds, alerts.as_mut(), dir)? {
+    manager.notify_ready();
+    while forward_tick(&mut sampler, log.as_mut(), &mut feeds, alerts.as_mut(), dir)? {
         ticks += 1;
         let meanwhile = |elapsed: Duration| {
             bar.set_position(elapsed.as_secs());
-            manager.alive(elapsed);
+            manager.notify_alive(elapsed);
         };
-        if !pacer.wait(meanwhile) {
+        if !pacer.wait_for_tick(meanwhile) {
             break;
         }
-        pacer.tick(&mut sampler);
-        if slack.is_due(sampler.row().len()) {
-            standing::trim();
+        pacer.sample_tick(&mut sampler);
+        if slack.is_trim_due(sampler.row().len()) {
+            self_protection::trim_memory();
         }
     }
-    manager.stopping();
-    alerts.into_iter().for_each(AlertDesk::end);
-    let ended = log.map(ActiveLog::end);
-    let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.sum);
-    let (fed, fate) = feeds.finish(dir.map(|dir| (dir, sum.lost)));
-    close(&bar, dir, &sum);
+    manager.notify_stopping();
+    alerts.into_iter().for_each(AlertMonitor::finish_actions);
+    let ended = log.map(ActiveLog::end_log);
+    let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.totals);
+    let (fed, fate) = feeds.finish_sending(dir.map(|dir| (dir, sum.lost_ticks)));
+    finish_bar(&bar, dir, &sum);
     if arguments.json {
-        output::json(&serde_json::json!({
+        output::print_json(&serde_json::json!({
             "schema": "diskwright.record/1",
             "ticks": sum.ticks,
-            "ticks_lost": sum.lost,
-            "ticks_late": pacer.late(),
+            "ticks_lost": sum.lost_ticks,
+            "ticks_late": pacer.late_ticks(),
             "series": sampler.schema().series.len(),
             "elapsed_s": pacer.elapsed().as_secs_f64(),
             "remote_write": fed,
-            "trimmed": damage::trimmed(sum.trimmed),
+            "trimmed": damage::trimmed_json(sum.trimmed),
         }))?;
     }
     ended.map_or(Ok(()), |ended| ended.result)?;
@@ -188,73 +188,73 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Clears the bar. On a terminal, a line replaces it, because the bar leaves no trace of what was recorded.
-fn close(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
+fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
         let place = format!("in {} ({bytes} bytes)", format_count(segments, "segment", "segments"));
         let removed = format_count(ticks, &format!("older tick {place} was"), &format!("older ticks {place} were"));
-        output::warn(format_args!("{removed} removed by --keep"));
+        output::print_warning(format_args!("{removed} removed by --keep"));
     }
     if let (Some(dir), true) = (dir, io::stderr().is_terminal()) {
-        let (dir, LogTotals { ticks, lost, .. }) = (dir.display(), sum);
+        let (dir, LogTotals { ticks, lost_ticks: lost, .. }) = (dir.display(), sum);
         let ticks = format_count(*ticks, "tick", "ticks");
-        output::note(format_args!("{dir}: recorded {ticks}, lost {lost}; next: diskwright why {dir}"));
+        output::print_note(format_args!("{dir}: recorded {ticks}, lost {lost}; next: diskwright why {dir}"));
     }
 }
 
 /// Serves the page of the log, if requested.
-fn page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
+fn serve_page(arguments: &Arguments) -> Result<Option<WebView>, Failure> {
     let Some((listen, dir)) = arguments.serve.as_ref().zip(arguments.dir.as_ref()) else { return Ok(None) };
     let raises = arguments.alerts.is_given();
-    serve::recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
+    serve::serve_recording(listen, &arguments.page, (dir, arguments.every), raises).map(Some)
 }
 
 /// Passes on the sampler's last tick and its notes; false if the log's thread has failed.
-fn keep(
+fn forward_tick(
     sampler: &mut Sampler,
     log: Option<&mut ActiveLog>,
     feeds: &mut Feeds,
-    alerts: Option<&mut AlertDesk>,
+    alerts: Option<&mut AlertMonitor>,
     dir: Option<&Path>,
 ) -> Result<bool, Failure> {
     let notes = sampler.take_notes();
     for note in &notes {
-        feeds.note(note)?;
+        feeds.handle_note(note)?;
     }
-    feeds.tick(sampler, dir);
+    feeds.publish_tick(sampler, dir);
     let raised = alerts.map(|alerts| {
-        notes.iter().for_each(|note| alerts.note(note));
-        alerts.tick(sampler.schema(), sampler.tick_stamp(), sampler.row())
+        notes.iter().for_each(|note| alerts.handle_note(note));
+        alerts.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row())
     });
     let Some(log) = log else { return Ok(true) };
     let facts = log.facts.take_notes();
-    facts.into_iter().chain(notes).for_each(|note| log.thread.note(note));
-    let goes_on = log.thread.tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-    raised.into_iter().flatten().for_each(|event| log.thread.note(event.to_log_note()));
+    facts.into_iter().chain(notes).for_each(|note| log.thread.queue_note(note));
+    let goes_on = log.thread.queue_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
+    raised.into_iter().flatten().for_each(|event| log.thread.queue_note(event.to_log_note()));
     Ok(goes_on)
 }
 
 /// Returns the alert monitor of a recording, if requested. The default pack names culprits.
-fn alerts(arguments: &AlertArguments) -> Result<Option<AlertDesk>, Failure> {
+fn alert_monitor(arguments: &AlertArguments) -> Result<Option<AlertMonitor>, Failure> {
     if !arguments.is_given() {
         return Ok(None);
     }
     let judging =
         packs::builtin_pack("default").ok_or_else(|| Failure::Failed("there is no default pack".into()))??;
-    AlertDesk::new(arguments, judging).map(Some)
+    AlertMonitor::new(arguments, judging).map(Some)
 }
 
 /// A log that is being written.
 struct ActiveLog {
     dir: PathBuf,
     thread: LogThread<StoreError>,
-    facts: FactsThread,
-    sum: Arc<Mutex<LogTotals>>,
+    facts: HostSettingsThread,
+    totals: Arc<Mutex<LogTotals>>,
 }
 
 /// A log that was ended.
 struct FinishedLog {
-    sum: LogTotals,
+    totals: LogTotals,
     result: Result<(), Failure>,
 }
 
@@ -263,44 +263,45 @@ impl ActiveLog {
         let options = writer_options(arguments.sync, &arguments.keep);
         diskwright_guard::check_new(&dir.join("log"))?;
         let (keeper, sum) = LogKeeper::new(LogWriter::create_or_append(dir, options)?);
-        let mut thread = LogThread::start(log_thread::MOST_BYTES, keeper, LogKeeper::write, LogKeeper::close)?;
-        warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.note(note));
-        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: FactsThread::start()?, sum })
+        let mut thread =
+            LogThread::start(log_thread::MAX_QUEUED_BYTES, keeper, LogKeeper::write_entry, LogKeeper::close_log)?;
+        warn_of_own_disk(dir)?.into_iter().for_each(|note| thread.queue_note(note));
+        Ok(ActiveLog { dir: dir.to_owned(), thread, facts: HostSettingsThread::start()?, totals: sum })
     }
 
     /// Waits until everything is written, but not for ever.
-    fn end(mut self) -> FinishedLog {
-        self.facts.take_notes().into_iter().for_each(|note| self.thread.note(note));
-        let unqueued = self.thread.lost;
+    fn end_log(mut self) -> FinishedLog {
+        self.facts.take_notes().into_iter().for_each(|note| self.thread.queue_note(note));
+        let unqueued = self.thread.lost_ticks;
         let dir = self.dir.display();
-        let end = self.thread.end(PATIENCE, |ticks| {
-            let timeout_s = PATIENCE.as_secs();
+        let end = self.thread.end_thread(QUEUE_TIMEOUT, |ticks| {
+            let timeout_s = QUEUE_TIMEOUT.as_secs();
             // with nothing queued, the disk still has to finish the end of the log
             let unwritten = match ticks {
                 0 => String::new(),
-                _ => format!("; {} not yet written", count(ticks)),
+                _ => format!("; {} not yet written", format_tick_count(ticks)),
             };
-            output::warn(format_args!("{dir}: waiting up to {timeout_s} s for its disk{unwritten}"));
+            output::print_warning(format_args!("{dir}: waiting up to {timeout_s} s for its disk{unwritten}"));
         });
-        let mut sum = *self.sum.lock().unwrap_or_else(PoisonError::into_inner);
-        sum.lost += unqueued;
+        let mut sum = *self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+        sum.lost_ticks += unqueued;
         let result = match end {
             QueueEnd::Written => Ok(()),
             QueueEnd::Failed(error) => Err(error.into()),
             QueueEnd::Stuck(ticks) => {
-                sum.lost += ticks;
-                let ticks = if ticks == 0 { "no ticks are".to_owned() } else { count(ticks) };
+                sum.lost_ticks += ticks;
+                let ticks = if ticks == 0 { "no ticks are".to_owned() } else { format_tick_count(ticks) };
                 Err(Failure::Failed(format!(
                     "{dir}: its disk does not respond; at the end {ticks} lost (the kernel may keep this process \
                      until the disk responds)"
                 )))
             }
         };
-        FinishedLog { sum, result }
+        FinishedLog { totals: sum, result }
     }
 }
 
-fn count(ticks: u64) -> String {
+fn format_tick_count(ticks: u64) -> String {
     format_count(ticks, "tick is", "ticks are")
 }
 
@@ -323,16 +324,16 @@ fn warn_of_own_disk(dir: &Path) -> Result<Option<Note>, Failure> {
         return Ok(None);
     };
     let text = format!("the log is on {device}, which is being measured, so the figures include the log's own writes");
-    output::warn(&text);
+    output::print_warning(&text);
     Ok(Some(Note::new(SystemClock.read_clocks().wall_ns, Note::WARNING, text)))
 }
 
-fn progress(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
+fn record_progress_bar(lasts: Option<Duration>, dir: Option<&Path>) -> ProgressBar {
     // a bar of two lines would leave one of them behind
-    let room = usize::from(console::Term::stderr().size().1).saturating_sub(BAR);
+    let room = usize::from(console::Term::stderr().size().1).saturating_sub(BAR_COLUMNS);
     let place = dir.map_or_else(String::new, |dir| format!(" to {}", last_columns(&dir.display().to_string(), room)));
     let message = format!("recording{place}; press Ctrl-C to stop");
-    live::progress(lasts, message)
+    pacer::watch_progress_bar(lasts, message)
 }
 
 #[cfg(test)]
@@ -342,7 +343,7 @@ mod tests {
     use super::{RetentionArgument, last_columns, writer_options};
 
     #[test]
-    fn of_several_limits_the_least_holds() {
+    fn smallest_of_several_limits_applies() {
         let day = |days: u64| Duration::from_secs(days * 86_400);
         let (age, bytes) = (RetentionArgument::Age, RetentionArgument::Bytes);
         for keep in [[age(day(7)), age(day(14)), bytes(4), bytes(2)], [bytes(2), age(day(14)), bytes(4), age(day(7))]] {
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_path_keeps_its_end() {
+    fn shows_the_end_of_a_long_path() {
         assert_eq!(last_columns("/srv/log", 8), "/srv/log");
         assert_eq!(last_columns("/srv/customers/17/log", 10), ".../17/log");
         assert_eq!(last_columns("/srv/\u{6f22}\u{5b57}", 7), "...\u{6f22}\u{5b57}");

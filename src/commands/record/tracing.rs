@@ -18,34 +18,34 @@ use diskwright_blocktrace::{DeviceInterval, MethodChoice, SessionOptions, TraceS
 use diskwright_counters::live::{AttachedColumns, Clock, SystemClock};
 use serde_json::{Value, json};
 
-use super::control::ControlSocket;
+use super::trace_control::ControlSocket;
 
 /// Interval between reads of the trace: a processor's buffer of 8 MiB holds about 120,000 events.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Interval between checks for orders while nothing is traced.
-const IDLE: Duration = Duration::from_millis(500);
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of notes on requesting processes, and of the search for new disks.
-const SLOW_NS: u64 = 10_000_000_000;
+const SLOW_INTERVAL_NS: u64 = 10_000_000_000;
 /// Maximum number of rows in a note on requesting processes.
-const MOST_ASKERS: usize = 24;
+const MAX_ASKERS: usize = 24;
 /// Bytes of a page. Filesystems with larger folios dirty several pages at once, which count as one.
 const PAGE_BYTES: u64 = 4096;
 /// Microseconds as seconds.
-const MICROSECONDS: f64 = 1e-6;
+const US_TO_S: f64 = 1e-6;
 
 /// Data that the reading thread passes to the sampler.
 #[derive(Default)]
 struct SharedTrace {
     /// Requests since the last tick, by device.
-    pending: HashMap<String, DeviceInterval>,
+    pending_intervals: HashMap<String, DeviceInterval>,
     notes: Vec<Note>,
     /// The session that they belong to; 0 if nothing is traced.
     session: u64,
 }
 
-type Shared = Arc<Mutex<SharedTrace>>;
+type SharedHandle = Arc<Mutex<SharedTrace>>;
 
-fn lock(shared: &Shared) -> MutexGuard<'_, SharedTrace> {
+fn lock_shared(shared: &SharedHandle) -> MutexGuard<'_, SharedTrace> {
     // no holder of the lock leaves it in an inconsistent state, even if it panics
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -65,23 +65,23 @@ impl TraceThread {
         log: Option<PathBuf>,
         budget: Option<f64>,
     ) -> std::io::Result<(TraceThread, Box<dyn AttachedColumns>)> {
-        let (shared, stop) = (Shared::default(), Arc::new(AtomicBool::new(false)));
+        let (shared, stop) = (SharedHandle::default(), Arc::new(AtomicBool::new(false)));
         let columns = TraceColumns { shared: Arc::clone(&shared), ..TraceColumns::default() };
         let own = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("trace".into()).spawn(move || {
-            let mut worker = TraceWorker { shared, log, running: None, sessions: 0 };
+            let mut worker = TraceWorker { shared, log, running_trace: None, sessions: 0 };
             let socket = ControlSocket::open();
             if let Err(error) = &socket {
-                worker.note(format!("`trace on` and `trace off` cannot reach this recorder: {error}"));
+                worker.push_note(format!("`trace on` and `trace off` cannot reach this recorder: {error}"));
             }
-            budget.into_iter().for_each(|budget| _ = worker.begin(budget));
+            budget.into_iter().for_each(|budget| _ = worker.begin_trace(budget));
             while !own.load(Ordering::Relaxed) {
-                let nap = if worker.running.is_some() { POLL } else { IDLE };
+                let nap = if worker.running_trace.is_some() { POLL_INTERVAL } else { IDLE_INTERVAL };
                 match &socket {
-                    Ok(socket) => socket.serve(nap, |order| worker.obey(order)),
+                    Ok(socket) => socket.answer_requests(nap, |order| worker.execute_order(order)),
                     Err(_) => std::thread::park_timeout(nap),
                 }
-                worker.read();
+                worker.read_trace();
             }
         })?;
         Ok((TraceThread { stop, thread: Some(thread) }, Box::new(columns)))
@@ -99,114 +99,123 @@ impl Drop for TraceThread {
 struct RunningTrace {
     session: TraceSession,
     budget: f64,
-    requests: u64,
-    remarks: usize,
+    request_count: u64,
+    remarks_printed: usize,
     disks: Vec<u32>,
     askers: HashMap<String, DeviceInterval>,
     slow_from_ns: u64,
     /// Lost events that notes have reported.
-    lost: u64,
+    lost_reported: u64,
 }
 
 struct TraceWorker {
-    shared: Shared,
+    shared: SharedHandle,
     log: Option<PathBuf>,
-    running: Option<RunningTrace>,
+    running_trace: Option<RunningTrace>,
     sessions: u64,
 }
 
 impl TraceWorker {
-    fn note(&self, text: String) {
-        lock(&self.shared).notes.push(Note::new(SystemClock.read_clocks().wall_ns, Note::TRACE, text));
+    fn push_note(&self, text: String) {
+        lock_shared(&self.shared).notes.push(Note::new(SystemClock.read_clocks().wall_ns, Note::TRACE, text));
     }
 
-    fn obey(&mut self, order: &Value) -> Value {
+    fn execute_order(&mut self, order: &Value) -> Value {
         let budget = order["budget"].as_f64().filter(|share| *share > 0.0 && *share <= 1.0).unwrap_or(0.01);
         match order["order"].as_str() {
-            Some("on") if self.running.is_none() => match self.begin(budget) {
-                Ok(()) => self.status(),
+            Some("on") if self.running_trace.is_none() => match self.begin_trace(budget) {
+                Ok(()) => self.status_json(),
                 Err(error) => json!({ "error": error }),
             },
             Some("off") => {
-                self.end("it was switched off by `trace off`");
-                self.status()
+                self.end_trace("it was switched off by `trace off`");
+                self.status_json()
             }
-            Some("on" | "status") => self.status(),
+            Some("on" | "status") => self.status_json(),
             _ => json!({ "error": "unknown command" }),
         }
     }
 
-    fn begin(&mut self, budget: f64) -> Result<(), String> {
-        let (disks, rate) = (BlockDeviceNames::default().disks_and_paths(), request_rate());
+    fn begin_trace(&mut self, budget: f64) -> Result<(), String> {
+        let (disks, rate) = (BlockDeviceNames::default().disks_and_paths(), measure_request_rate());
         let options = SessionOptions {
             disks: Vec::new(),
             method: MethodChoice::Auto,
             budget,
             needs_events: false,
-            column_ns: SLOW_NS,
+            column_ns: SLOW_INTERVAL_NS,
         };
         let now = SystemClock.read_clocks().running_ns;
         let mut session = TraceSession::start(options, rate, now).map_err(|error| {
             let text = format!("cannot trace single requests: {error}");
-            self.note(text.clone());
+            self.push_note(text.clone());
             text
         })?;
         session.keep_intervals();
         self.sessions += 1;
-        lock(&self.shared).session = self.sessions;
-        self.note(format!(
+        lock_shared(&self.shared).session = self.sessions;
+        self.push_note(format!(
             "tracing single requests ({}), with at most {} of the processors",
             session.method(),
             diskwright_base::units::format_value(budget, "fraction")
         ));
         let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
         let slow_from_ns = now;
-        self.running = Some(RunningTrace { session, budget, requests, remarks, disks, askers, slow_from_ns, lost });
+        self.running_trace = Some(RunningTrace {
+            session,
+            budget,
+            request_count: requests,
+            remarks_printed: remarks,
+            disks,
+            askers,
+            slow_from_ns,
+            lost_reported: lost,
+        });
         Ok(())
     }
 
-    fn end(&mut self, why: &str) {
-        if self.running.take().is_some() {
-            let mut shared = lock(&self.shared);
+    fn end_trace(&mut self, why: &str) {
+        if self.running_trace.take().is_some() {
+            let mut shared = lock_shared(&self.shared);
             shared.session = 0;
-            shared.pending.clear();
+            shared.pending_intervals.clear();
             drop(shared);
-            self.note(format!("tracing of single requests ended: {why}"));
+            self.push_note(format!("tracing of single requests ended: {why}"));
         }
     }
 
     /// Reads new events and passes them on.
-    fn read(&mut self) {
-        let Some(running) = &mut self.running else { return };
+    fn read_trace(&mut self) {
+        let Some(running) = &mut self.running_trace else { return };
         let clock = SystemClock.read_clocks();
         let polled =
             running.session.poll(clock.running_ns, &mut |_| {}).and_then(|()| running.session.enforce_budget());
         if let Err(error) = polled {
-            self.end(&error.to_string());
+            self.end_trace(&error.to_string());
             return;
         }
-        let remarks: Vec<String> = running.session.remarks[running.remarks..].to_vec();
-        running.remarks += remarks.len();
-        let is_slow = clock.running_ns - running.slow_from_ns >= SLOW_NS;
+        let remarks: Vec<String> = running.session.remarks[running.remarks_printed..].to_vec();
+        running.remarks_printed += remarks.len();
+        let is_slow = clock.running_ns - running.slow_from_ns >= SLOW_INTERVAL_NS;
         // before taking the lock: the sampler must not wait for the kernel's files
-        let lost = if is_slow { running.session.loss().total() } else { running.lost };
-        let mut shared = lock(&self.shared);
+        let lost = if is_slow { running.session.loss().total() } else { running.lost_reported };
+        let mut shared = lock_shared(&self.shared);
         shared.notes.extend(remarks.into_iter().map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         for (device, interval) in running.session.take_interval() {
             let name = running.session.names.name(device);
-            running.requests += interval.requests;
+            running.request_count += interval.requests;
             if !interval.requesters.is_empty() {
                 let askers = DeviceInterval { requesters: interval.requesters.clone(), ..DeviceInterval::default() };
                 running.askers.entry(name.clone()).or_default().merge(askers);
             }
-            shared.pending.entry(name).or_default().merge(interval);
+            shared.pending_intervals.entry(name).or_default().merge(interval);
         }
         if !is_slow {
             return;
         }
         let seconds = (clock.running_ns - running.slow_from_ns) as f64 / 1e9;
         running.slow_from_ns = clock.running_ns;
-        let loss = loss_words(std::mem::replace(&mut running.lost, lost), lost);
+        let loss = describe_losses(std::mem::replace(&mut running.lost_reported, lost), lost);
         shared.notes.extend(loss.map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         let dirtied = dirtied_rows(&mut running.session);
         let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
@@ -219,22 +228,22 @@ impl TraceWorker {
             running.session.method() == "bpf" && BlockDeviceNames::default().disks_and_paths() != running.disks;
         if is_short {
             let budget = running.budget;
-            self.end("disks were added or removed, so it restarts");
+            self.end_trace("disks were added or removed, so it restarts");
             // a refusal is noted in the log
-            let _ = self.begin(budget);
+            let _ = self.begin_trace(budget);
         }
     }
 
-    fn status(&self) -> Value {
+    fn status_json(&self) -> Value {
         let absolute = |log: &PathBuf| std::path::absolute(log).unwrap_or_else(|_| log.clone());
         // a name that is not UTF-8 must not end the thread
         let log = self.log.as_ref().map(|log| absolute(log).display().to_string());
-        let traced = self.running.as_ref().map(|running| {
+        let traced = self.running_trace.as_ref().map(|running| {
             let (cost, loss) = (running.session.cost(), running.session.loss());
             json!({
                 "method": running.session.method(),
                 "sampled": running.session.sample_divisor(),
-                "requests": running.requests,
+                "requests": running.request_count,
                 "lost_events": loss.total(),
                 "unread_processors": loss.unread,
                 "cost_share": cost.processor_share(),
@@ -247,14 +256,14 @@ impl TraceWorker {
 }
 
 /// Describes events that were lost since the last time, for the log.
-fn loss_words(before: u64, now: u64) -> Option<String> {
+fn describe_losses(before: u64, now: u64) -> Option<String> {
     let lost = now.checked_sub(before).filter(|lost| *lost > 0)?;
     let events = format_count(lost, "event was", "events were");
     Some(format!("{events} lost: the latencies of these requests are missing"))
 }
 
 /// Measures the requests per second of all disks over a moment.
-fn request_rate() -> f64 {
+fn measure_request_rate() -> f64 {
     const LOOK: Duration = Duration::from_millis(250);
     let before = diskstats::read_totals();
     std::thread::park_timeout(LOOK);
@@ -278,11 +287,11 @@ fn asker_table(
             kernel: is_kernel_thread(pid),
             requests: sums.requests,
             bytes: sums.bytes,
-            device_s: (sums.device_ns / 1000) as f64 * MICROSECONDS,
+            device_s: (sums.device_ns / 1000) as f64 * US_TO_S,
         }));
     }
     rows.sort_by(|a, b| b.device_s.total_cmp(&a.device_s).then_with(|| (&a.device, a.pid).cmp(&(&b.device, b.pid))));
-    rows.truncate(MOST_ASKERS);
+    rows.truncate(MAX_ASKERS);
     rows.extend(dirtied);
     (!rows.is_empty()).then_some(RequesterTable { elapsed_s, rows })
 }
@@ -293,7 +302,7 @@ fn dirtied_rows(session: &mut TraceSession) -> Vec<RequesterRow> {
     let mut rows = Vec::new();
     for device in pages.devices() {
         let name = session.names.name(device);
-        rows.extend(pages.threads_of_device(device).into_iter().take(MOST_ASKERS).map(|thread| RequesterRow {
+        rows.extend(pages.threads_of_device(device).into_iter().take(MAX_ASKERS).map(|thread| RequesterRow {
             device: name.clone(),
             operation: RequesterRow::DIRTIED.to_owned(),
             pid: thread.pid,
@@ -316,9 +325,9 @@ fn is_kernel_thread(pid: i32) -> Option<bool> {
 }
 
 /// Counters of a device's sums.
-const SUMS: [&str; 3] =
+const SUM_COUNTERS: [&str; 3] =
     ["physical_disk.traced_requests", "physical_disk.traced_device_s", "physical_disk.traced_before_s"];
-const SINGLES: [&str; 7] = [
+const SINGLE_COUNTERS: [&str; 7] = [
     "physical_disk.traced_tag_wait_s",
     "physical_disk.traced_placed",
     "physical_disk.traced_sequential",
@@ -331,7 +340,7 @@ const SINGLES: [&str; 7] = [
 /// The trace's columns in the sampler's rows.
 #[derive(Default)]
 struct TraceColumns {
-    shared: Shared,
+    shared: SharedHandle,
     session: u64,
     latency: LatencyTable,
     /// Cells of each traced device, and whether single requests are seen.
@@ -340,18 +349,18 @@ struct TraceColumns {
 }
 
 impl TraceColumns {
-    fn clear(&mut self) {
+    fn clear_trace(&mut self) {
         self.devices.clear();
         self.latency = LatencyTable::default();
     }
 
-    fn take(&mut self, name: &str, interval: &DeviceInterval) -> bool {
+    fn accept_interval(&mut self, name: &str, interval: &DeviceInterval) -> bool {
         for (operation, steps) in &interval.steps {
             self.latency.add_requests(name, *operation, steps.iter().copied().enumerate());
         }
         let is_single = interval.singles.is_some();
         // a gap, because the kernel only keeps histograms of the whole
-        let part = |ns| if interval.is_unsplit { f64::NAN } else { microseconds(ns) };
+        let part = |ns| if interval.is_unsplit { f64::NAN } else { ns_to_us_seconds(ns) };
         let mut cells = vec![interval.requests as f64, part(interval.device_ns), part(interval.before_ns)];
         cells.extend(interval.singles.iter().flat_map(single_cells));
         let before = self.devices.insert(name.to_owned(), (cells, is_single));
@@ -359,49 +368,49 @@ impl TraceColumns {
     }
 }
 
-fn microseconds(ns: u64) -> f64 {
+fn ns_to_us_seconds(ns: u64) -> f64 {
     (ns / 1000) as f64
 }
 
-fn single_cells(singles: &SingleRequestSums) -> [f64; SINGLES.len()] {
+fn single_cells(singles: &SingleRequestSums) -> [f64; SINGLE_COUNTERS.len()] {
     [
-        microseconds(singles.tag_wait_ns),
+        ns_to_us_seconds(singles.tag_wait_ns),
         singles.comparable as f64,
         singles.sequential as f64,
         singles.during_flush.count as f64,
-        microseconds(singles.during_flush.ns),
+        ns_to_us_seconds(singles.during_flush.ns),
         singles.outside_flush.count as f64,
-        microseconds(singles.outside_flush.ns),
+        ns_to_us_seconds(singles.outside_flush.ns),
     ]
 }
 
 impl AttachedColumns for TraceColumns {
     fn measure_tick(&mut self, _: Tick) -> bool {
-        let mut shared = lock(&self.shared);
-        let (pending, session) = (std::mem::take(&mut shared.pending), shared.session);
+        let mut shared = lock_shared(&self.shared);
+        let (pending, session) = (std::mem::take(&mut shared.pending_intervals), shared.session);
         self.notes.append(&mut shared.notes);
         drop(shared);
         if session != self.session {
             // the interval since the trace began covers only a part of this tick, so it is not reported as one
             self.session = session;
-            self.clear();
+            self.clear_trace();
             return true;
         }
         self.devices.values_mut().for_each(|(cells, _)| cells.fill(0.0));
         let mut changed = false;
         for (name, interval) in &pending {
-            changed |= self.take(name, interval);
+            changed |= self.accept_interval(name, interval);
         }
         self.latency.take_changed() || changed
     }
 
     fn append_series(&self, out: &mut Vec<Series>) {
         for (name, (_, is_single)) in &self.devices {
-            let ids = SUMS.iter().chain(SINGLES.iter().filter(|_| *is_single));
+            let ids = SUM_COUNTERS.iter().chain(SINGLE_COUNTERS.iter().filter(|_| *is_single));
             out.extend(ids.map(|id| Series {
                 counter: (*id).to_owned(),
                 instance: name.clone(),
-                scale: if id.ends_with("_s") { MICROSECONDS } else { 1.0 },
+                scale: if id.ends_with("_s") { US_TO_S } else { 1.0 },
             }));
         }
         self.latency.append_series(out);
@@ -437,7 +446,7 @@ mod tests {
         }
     }
 
-    fn tick(columns: &mut TraceColumns) -> (bool, Vec<Series>, Vec<f64>) {
+    fn tick_columns(columns: &mut TraceColumns) -> (bool, Vec<Series>, Vec<f64>) {
         let changed = columns.measure_tick(Tick::default());
         let (mut series, mut cells) = (Vec::new(), Vec::new());
         columns.append_series(&mut series);
@@ -449,22 +458,24 @@ mod tests {
     #[test]
     fn events_that_were_lost_are_noted_once() {
         let words = "3 events were lost: the latencies of these requests are missing";
-        assert_eq!(loss_words(4, 7).as_deref(), Some(words));
-        assert_eq!((loss_words(7, 7), loss_words(7, 0)), (None, None));
+        assert_eq!(describe_losses(4, 7).as_deref(), Some(words));
+        assert_eq!((describe_losses(7, 7), describe_losses(7, 0)), (None, None));
     }
 
     #[test]
-    fn ticks_hold_what_came_and_the_first_one_nothing() {
+    fn first_tick_is_empty_and_later_ticks_hold_their_requests() {
         let mut columns = TraceColumns::default();
         let shared = Arc::clone(&columns.shared);
-        let hand = |reads| lock(&shared).pending.entry("sda".into()).or_default().merge(interval(reads, true));
-        assert!(!tick(&mut columns).0, "nothing is traced");
-        lock(&shared).session = 1;
+        let hand = |reads| {
+            lock_shared(&shared).pending_intervals.entry("sda".into()).or_default().merge(interval(reads, true))
+        };
+        assert!(!tick_columns(&mut columns).0, "nothing is traced");
+        lock_shared(&shared).session = 1;
         hand(3);
-        assert_eq!(tick(&mut columns).1.len(), 0, "of a part of the tick");
+        assert_eq!(tick_columns(&mut columns).1.len(), 0, "of a part of the tick");
         hand(2);
         hand(5);
-        let (changed, series, cells) = tick(&mut columns);
+        let (changed, series, cells) = tick_columns(&mut columns);
         assert!(changed);
         assert!(series.iter().all(|s| Catalogue::builtin().get(&s.counter).is_some()));
         let schema = Schema::new(series);
@@ -476,10 +487,10 @@ mod tests {
         let count: f64 = found.groups[0].columns.iter().map(|(column, _)| cells[*column]).sum();
         assert_eq!(count, 7.0);
         // a quiet tick has zeros in the same series, and the end removes the series
-        let (changed, _, cells) = tick(&mut columns);
+        let (changed, _, cells) = tick_columns(&mut columns);
         assert!(!changed && cells.iter().all(|cell| *cell == 0.0));
-        lock(&shared).session = 0;
-        let (changed, series, _) = tick(&mut columns);
+        lock_shared(&shared).session = 0;
+        let (changed, series, _) = tick_columns(&mut columns);
         assert!(changed && series.is_empty());
     }
 }

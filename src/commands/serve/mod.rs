@@ -14,14 +14,17 @@ use diskwright_diagnosis::{Pack, packs};
 use diskwright_webview::{HostSource, WebAccess, WebSettings, WebView, check_address, random_text};
 
 use super::alerts::AlertArguments;
-use super::live::Pacer;
 use super::log::{LogWindow, Logs};
-use super::store::StoreArguments;
-use super::{Failure, ceilings, credentials, first_given, fleet, output, own_name, store, watch, when, why};
+use super::metric_store::StoreArguments;
+use super::pacer::Pacer;
+use super::{
+    Failure, ceilings, credentials, first_given_option, fleet, local_host_name, metric_store, output, time_argument,
+    watch, why,
+};
 use sources::{LateSource, LogFetch, ServedSource};
 
 /// Default address of the page.
-pub const USUAL: &str = "127.0.0.1:9190";
+pub const DEFAULT_LISTEN: &str = "127.0.0.1:9190";
 /// Random bytes of a generated token.
 const TOKEN_BYTES: usize = 24;
 
@@ -44,8 +47,8 @@ pub struct PageArguments {
 
 impl PageArguments {
     /// Returns the first of these options that was given.
-    pub fn given(&self) -> Option<&'static str> {
-        first_given(&[
+    pub fn first_given_option(&self) -> Option<&'static str> {
+        first_given_option(&[
             ("--token-file", self.token_file.is_some()),
             ("--name", !self.names.is_empty()),
             ("--panels", self.panels.is_some()),
@@ -60,7 +63,7 @@ pub struct Arguments {
     #[arg(conflicts_with = "prometheus")]
     log: Vec<PathBuf>,
     /// Where to listen: a port (on the loopback interface), or ADDRESS:PORT
-    #[arg(long, default_value = USUAL, value_name = "PORT|ADDRESS:PORT")]
+    #[arg(long, default_value = DEFAULT_LISTEN, value_name = "PORT|ADDRESS:PORT")]
     listen: String,
     /// Sampling interval of this machine; by default 1s
     #[arg(long, value_parser = parse_duration, value_name = "DURATION")]
@@ -82,51 +85,53 @@ pub struct Arguments {
 
 /// Runs `serve`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.judging.only_pack()?;
-    if arguments.asking.is_asked()? || !arguments.log.is_empty() {
-        super::live::only_live(&[("--every", arguments.every.is_some())])?;
+    arguments.judging.refuse_beyond_pack()?;
+    if arguments.asking.is_given()? || !arguments.log.is_empty() {
+        super::pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
     }
     if arguments.every.is_some_and(|every| every < Duration::from_millis(100)) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
-    let pack = arguments.judging.packs(false)?.swap_remove(0);
-    let hosts = hosts(arguments, &pack)?;
+    let pack = arguments.judging.load_packs(false)?.swap_remove(0);
+    let hosts = host_sources(arguments, &pack)?;
     // a signal ends it cleanly
     let pacer = Pacer::new(Duration::from_secs(1), None)?;
-    let view = start(("--listen", &arguments.listen), &arguments.page, pack, hosts)?;
+    let view = start_web_view(("--listen", &arguments.listen), &arguments.page, pack, hosts)?;
     if arguments.json {
         let address = view.address();
-        output::json(&serde_json::json!({ "schema": "diskwright.serve/1", "url": format!("http://{address}/") }))?;
+        output::print_json(
+            &serde_json::json!({ "schema": "diskwright.serve/1", "url": format!("http://{address}/") }),
+        )?;
     }
     while !pacer.is_stopped() {
-        super::live::nap(std::time::Duration::from_millis(200));
+        super::pacer::sleep_interruptibly(std::time::Duration::from_millis(200));
     }
     Ok(())
 }
 
 /// Returns the hosts to show: this machine, those of logs, or those of a store.
-fn hosts(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
-    if arguments.asking.is_asked()? {
-        return of_store(arguments, pack);
+fn host_sources(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    if arguments.asking.is_given()? {
+        return sources_of_store(arguments, pack);
     }
     if arguments.log.is_empty() {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        arguments.window.without_log()?;
-        let every = arguments.every.unwrap_or(watch::EVERY);
-        return Ok(vec![Box::new(ServedSource::live(every, pack.clone(), &arguments.alerts)?)]);
+        arguments.window.refuse_log_options()?;
+        let every = arguments.every.unwrap_or(watch::DEFAULT_INTERVAL);
+        return Ok(vec![Box::new(ServedSource::of_this_machine(every, pack.clone(), &arguments.alerts)?)]);
     }
-    of_logs(arguments, pack)
+    sources_of_logs(arguments, pack)
 }
 
 /// Groups the logs by host; logs without a host name are one host each.
-fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+fn sources_of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
     let Arguments { log: paths, window, alerts, .. } = arguments;
     let mut groups: Vec<(String, Vec<PathBuf>, Logs)> = Vec::new();
     for path in paths {
         let logs = Logs::open(std::slice::from_ref(path), window)?;
-        let host = logs.host();
+        let host = logs.host_name();
         match groups.iter_mut().find(|(name, ..)| !host.is_empty() && *name == host) {
             Some((_, known, opened)) => {
                 known.push(path.clone());
@@ -145,10 +150,10 @@ fn of_logs(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>
 }
 
 /// Returns the machines of a store, worst first; each is read when somebody opens it.
-fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
-    let (asking, window) = (arguments.asking.clone(), settled(&arguments.asking, &arguments.window)?);
-    let ranked = fleet::ranked(&asking, &window, &arguments.judging)?;
-    let fetch: LogFetch = Arc::new(move |host: &str| store::logs(&asking.of_host(host)?, &window));
+fn sources_of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource>>, Failure> {
+    let (asking, window) = (arguments.asking.clone(), fix_window(&arguments.asking, &arguments.window)?);
+    let ranked = fleet::rank_hosts(&asking, &window, &arguments.judging)?;
+    let fetch: LogFetch = Arc::new(move |host: &str| metric_store::fetch_as_logs(&asking.for_host(host)?, &window));
     let source = |(name, verdict)| -> Box<dyn HostSource> {
         Box::new(LateSource {
             name,
@@ -160,22 +165,22 @@ fn of_store(arguments: &Arguments, pack: &Pack) -> Result<Vec<Box<dyn HostSource
             paths: Vec::new(),
             fetch: Arc::clone(&fetch),
             fetched: OnceLock::new(),
-            once: Mutex::default(),
+            fetch_lock: Mutex::default(),
         })
     };
     Ok(ranked.into_iter().map(source).collect())
 }
 
 /// Fixes the ends of a ranking's window, so that a page opened later shows what was ranked.
-fn settled(asking: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
-    let wanted = asking.wanted(window, fleet::USUAL_WINDOW)?;
-    let end = |ms: i64| Some(when::rfc3339(ms * 1_000_000));
-    Ok(window.with(end(wanted.from_ms), end(wanted.to_ms)))
+fn fix_window(asking: &StoreArguments, window: &LogWindow) -> Result<LogWindow, Failure> {
+    let wanted = asking.host_query(window, fleet::DEFAULT_WINDOW)?;
+    let end = |ms: i64| Some(time_argument::rfc3339(ms * 1_000_000));
+    Ok(window.with_ends(end(wanted.from_ms), end(wanted.to_ms)))
 }
 
 /// Serves a log that this process records; they share nothing but the log. `raises` is true if the recorder raises
 /// alerts, so that the page need not look for them.
-pub fn recording(
+pub fn serve_recording(
     listen: &str,
     page: &PageArguments,
     (dir, every): (&Path, Duration),
@@ -186,7 +191,7 @@ pub fn recording(
     let paths = vec![dir.to_owned()];
     let log = paths.clone();
     let source = LateSource {
-        name: own_name(),
+        name: local_host_name(),
         verdict: None,
         pack: pack.clone(),
         alerts: (!raises).then(AlertArguments::default),
@@ -195,13 +200,13 @@ pub fn recording(
         paths,
         fetch: Arc::new(move |_: &str| Logs::open(&log, &LogWindow::default())),
         fetched: OnceLock::new(),
-        once: Mutex::default(),
+        fetch_lock: Mutex::default(),
     };
-    start(("--serve", listen), page, pack, vec![Box::new(source)])
+    start_web_view(("--serve", listen), page, pack, vec![Box::new(source)])
 }
 
 /// Serves hosts at the address that an option gave, and prints it.
-fn start(
+fn start_web_view(
     (option, listen): (&str, &str),
     page: &PageArguments,
     pack: Pack,
@@ -213,7 +218,8 @@ fn start(
     };
     // an invalid address is not open to anybody
     check_address(listen).map_err(failed)?;
-    let is_open = listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_own(a.ip()));
+    let is_open =
+        listen.parse::<u16>().is_err() && !listen.parse::<SocketAddr>().is_ok_and(|a| is_loopback_address(a.ip()));
     if is_open && page.token_file.is_none() {
         // the address that a name resolves to is unknown here
         let may = if listen.parse::<SocketAddr>().is_ok() { "is" } else { "may be" };
@@ -221,41 +227,46 @@ fn start(
             format!("{option} {listen} {may} reachable from other machines; give --token-file FILE to restrict access");
         return Err(Failure::Usage(reason));
     }
-    let token = page.token_file.as_deref().map(token).transpose()?;
+    let token = page.token_file.as_deref().map(read_or_make_token).transpose()?;
     let mut names = page.names.clone();
     // a token protects the page whatever the name resolves to
-    names.extend(Some(own_name()).filter(|name| token.is_some() && !name.is_empty()));
+    names.extend(Some(local_host_name()).filter(|name| token.is_some() && !name.is_empty()));
     let version = env!("CARGO_PKG_VERSION").to_owned();
-    let panels = watch::panels(page.panels.as_deref())?;
-    let settings = WebSettings { panels, pack, ceilings: ceilings::known().to_vec(), version };
+    let panels = watch::load_panels(page.panels.as_deref())?;
+    let settings = WebSettings { panels, pack, ceilings: ceilings::known_ceilings().to_vec(), version };
     let access = WebAccess { names, token: token.clone() };
     let view = WebView::start(listen, access, settings, hosts).map_err(failed)?;
     let address = view.address();
     match (&token, &page.token_file) {
         // on a terminal only, because other outputs may be stored
-        (Some(token), _) if output::is_on_terminal() => {
-            output::warn(format_args!("serving http://{address}/?token={token}"));
+        (Some(token), _) if output::is_stderr_terminal() => {
+            output::print_warning(format_args!("serving http://{address}/?token={token}"));
         }
         (Some(_), Some(file)) => {
-            output::warn(format_args!("serving http://{address}/ to clients with the token in {}", file.display()));
+            output::print_warning(format_args!(
+                "serving http://{address}/ to clients with the token in {}",
+                file.display()
+            ));
         }
-        _ => output::warn(format_args!("serving http://{address}/ to this machine only; press Ctrl-C to stop")),
+        _ => {
+            output::print_warning(format_args!("serving http://{address}/ to this machine only; press Ctrl-C to stop"))
+        }
     }
     Ok(view)
 }
 
-fn is_own(address: IpAddr) -> bool {
+fn is_loopback_address(address: IpAddr) -> bool {
     address.is_loopback()
 }
 
 /// Reads the token from a file, which is created if it is missing.
-fn token(path: &Path) -> Result<String, Failure> {
+fn read_or_make_token(path: &Path) -> Result<String, Failure> {
     if !path.exists() {
         let made = random_text(TOKEN_BYTES)?;
         let mut file = diskwright_hostfiles::private_files::create(path)?;
         std::io::Write::write_all(&mut file, format!("{made}\n").as_bytes())?;
     }
-    let token = credentials::secret(path)?;
+    let token = credentials::read_secret(path)?;
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.~".contains(&b)) {
         let reason = "a token needs at least 16 letters, digits, `-`, `_`, `.` or `~`";
         return Err(Failure::Failed(format!("{}: {reason}", path.display())));
@@ -268,10 +279,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_of_a_ranking_does_not_move() {
-        let window = settled(&StoreArguments::default(), &LogWindow::default()).unwrap();
-        let (from, to) = window.ends(0).unwrap();
+    fn ranking_window_does_not_move() {
+        let window = fix_window(&StoreArguments::default(), &LogWindow::default()).unwrap();
+        let (from, to) = window.parse_ends(0).unwrap();
         assert_eq!(to.zip(from).map(|(to, from)| to - from), Some(24 * 3600 * 1_000_000_000));
-        assert_eq!(window.ends(i64::MAX / 2).unwrap(), (from, to));
+        assert_eq!(window.parse_ends(i64::MAX / 2).unwrap(), (from, to));
     }
 }

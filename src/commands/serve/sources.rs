@@ -13,13 +13,13 @@ use diskwright_report::heat_map::HeatChart;
 use diskwright_webview::{HostSource, Stretch};
 use serde_json::{Value, json};
 
-use super::super::alerts::{AlertArguments, AlertDesk};
+use super::super::alerts::{AlertArguments, AlertMonitor};
 use super::super::latency::LatencyWindow;
 use super::super::log::{LogWindow, Logs};
-use super::super::temporary::Folder;
+use super::super::temporary::TemporaryFolder;
+use super::super::watch::range_comparison;
 use super::super::watch::sources::WatchSource;
-use super::super::watch::stretches;
-use super::super::{Failure, ceilings, foreign, own_name, report, why};
+use super::super::{Failure, ceilings, foreign, local_host_name, report, why};
 
 /// A host on the page.
 pub struct ServedSource {
@@ -30,15 +30,15 @@ pub struct ServedSource {
 }
 
 /// History of a live machine: the lock is held for one part at a time.
-struct LiveReader<'s>(&'s Mutex<WatchSource>);
+struct SharedReader<'s>(&'s Mutex<WatchSource>);
 
-impl History for LiveReader<'_> {
+impl History for SharedReader<'_> {
     fn range(&self) -> Option<(i64, i64)> {
-        lock(self.0).range()
+        lock_source(self.0).range()
     }
 
     fn read(&self, from_ns: i64, to_ns: i64, each: &mut dyn FnMut(LogPiece<'_>)) -> Result<(), String> {
-        lock(self.0).history().read(from_ns, to_ns, each)
+        lock_source(self.0).history().read(from_ns, to_ns, each)
     }
 
     fn read_around(
@@ -47,28 +47,28 @@ impl History for LiveReader<'_> {
         processes_after: Option<i64>,
         each: &mut dyn FnMut(LogPiece<'_>),
     ) -> Result<(), String> {
-        lock(self.0).history().read_around(stretch, processes_after, each)
+        lock_source(self.0).history().read_around(stretch, processes_after, each)
     }
 }
 
-fn lock(watched: &Mutex<WatchSource>) -> MutexGuard<'_, WatchSource> {
+fn lock_source(watched: &Mutex<WatchSource>) -> MutexGuard<'_, WatchSource> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn words(failure: Failure) -> String {
+fn failure_text(failure: Failure) -> String {
     failure.to_string()
 }
 
 impl ServedSource {
-    fn of(name: String, watched: WatchSource, pack: Pack) -> ServedSource {
+    fn from_watched(name: String, watched: WatchSource, pack: Pack) -> ServedSource {
         let interval_ns = watched.interval_ns();
         ServedSource { name, watched: Mutex::new(watched), pack, interval_ns }
     }
 
     /// Returns this machine as a source.
-    pub fn live(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
-        let desk = AlertDesk::new(alerts, pack.clone())?;
-        Ok(ServedSource::of(own_name(), WatchSource::live(every, desk)?, pack))
+    pub fn of_this_machine(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
+        let desk = AlertMonitor::new(alerts, pack.clone())?;
+        Ok(ServedSource::from_watched(local_host_name(), WatchSource::of_this_machine(every, desk)?, pack))
     }
 
     /// Returns logs of one host as a source; alerts are looked for in them, unless their recorder raises them.
@@ -78,21 +78,21 @@ impl ServedSource {
         paths: &[PathBuf],
         (pack, alerts): (Pack, Option<&AlertArguments>),
     ) -> Result<ServedSource, Failure> {
-        let mut watched = WatchSource::of_logs(logs, paths);
+        let mut watched = WatchSource::from_logs(logs, paths);
         if let Some(alerts) = alerts {
-            watched = watched.with_alerts(AlertDesk::new(alerts, pack.clone())?)?;
+            watched = watched.with_alerts(AlertMonitor::new(alerts, pack.clone())?)?;
         }
-        Ok(ServedSource::of(name, watched, pack))
+        Ok(ServedSource::from_watched(name, watched, pack))
     }
 
     /// Returns the logs of a range; for a live machine, its history is first written into one.
-    fn logs(&self, range: Stretch) -> Result<Logs, Failure> {
-        if let WatchSource::Logged(logged) = &*lock(&self.watched) {
-            return Ok(logged.logs(range));
+    fn logs_of_range(&self, range: Stretch) -> Result<Logs, Failure> {
+        if let WatchSource::Logged(logged) = &*lock_source(&self.watched) {
+            return Ok(logged.logs_of_range(range));
         }
-        let made = Folder::new()?;
-        let reader = LiveReader(&self.watched);
-        foreign::keep::<StoreError>(made.log(), |sink| {
+        let made = TemporaryFolder::new()?;
+        let reader = SharedReader(&self.watched);
+        foreign::write_log::<StoreError>(made.log_path(), |sink| {
             let each = &mut |piece: LogPiece<'_>| {
                 let _ = sink(piece);
             };
@@ -100,11 +100,11 @@ impl ServedSource {
             debug_assert!(read.is_ok(), "memory can be read");
             Ok(ReadSummary::default())
         })?;
-        Logs::of_made(made, &LogWindow::default())
+        Logs::open_fetched(made, &LogWindow::default())
     }
 
-    fn judge(&self, range: Stretch) -> Judge {
-        let options = JudgeOptions { role: None, expected: Some(range), ceilings: ceilings::known().to_vec() };
+    fn judge_for_range(&self, range: Stretch) -> Judge {
+        let options = JudgeOptions { role: None, expected: Some(range), ceilings: ceilings::known_ceilings().to_vec() };
         Judge::new(vec![self.pack.clone()], options)
     }
 }
@@ -115,18 +115,18 @@ impl HostSource for ServedSource {
     }
 
     fn history(&self) -> Result<Box<dyn History + '_>, String> {
-        match &*lock(&self.watched) {
-            WatchSource::Logged(logged) => Ok(Box::new(logged.again())),
-            WatchSource::Live(_) => Ok(Box::new(LiveReader(&self.watched))),
+        match &*lock_source(&self.watched) {
+            WatchSource::Logged(logged) => Ok(Box::new(logged.share_reader())),
+            WatchSource::Live(_) => Ok(Box::new(SharedReader(&self.watched))),
         }
     }
 
     fn refresh(&self) -> Result<(), String> {
-        lock(&self.watched).take().map(|_| ()).map_err(words)
+        lock_source(&self.watched).take_new().map(|_| ()).map_err(failure_text)
     }
 
     fn is_live(&self) -> bool {
-        lock(&self.watched).is_live()
+        lock_source(&self.watched).is_live()
     }
 
     fn interval_ns(&self) -> i64 {
@@ -134,40 +134,41 @@ impl HostSource for ServedSource {
     }
 
     fn alerts(&self, stretch: Stretch) -> (Vec<Alert>, bool) {
-        match &*lock(&self.watched) {
-            WatchSource::Logged(logged) => logged.found(stretch),
+        match &*lock_source(&self.watched) {
+            WatchSource::Logged(logged) => logged.found_alerts(stretch),
             WatchSource::Live(_) => (Vec::new(), true),
         }
     }
 
     fn can_set_bookmarks(&self) -> bool {
-        match &*lock(&self.watched) {
+        match &*lock_source(&self.watched) {
             WatchSource::Logged(logged) => logged.can_mark(),
             WatchSource::Live(_) => true,
         }
     }
 
     fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String> {
-        lock(&self.watched).mark(time_ns, text.to_owned()).map_err(words)
+        lock_source(&self.watched).add_bookmark(time_ns, text.to_owned()).map_err(failure_text)
     }
 
     fn report_page(&self, stretch: Stretch) -> Result<String, String> {
         let page = || {
-            let logs = self.logs(stretch)?;
-            let verdicts = why::read(&logs, self.judge(logs.range))?;
-            Ok(report::page(logs, verdicts)?.0)
+            let logs = self.logs_of_range(stretch)?;
+            let verdicts = why::judge_logs(&logs, self.judge_for_range(logs.range_ns))?;
+            Ok(report::log_page(logs, verdicts)?.0)
         };
-        page().map_err(words)
+        page().map_err(failure_text)
     }
 
     fn heat_charts(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
-        let read = || Ok(LatencyWindow::read(&self.logs(stretch)?.with_steps(true), &[])?.charts());
-        read().map_err(words)
+        let read = || Ok(LatencyWindow::read(&self.logs_of_range(stretch)?.with_steps(true), &[])?.heat_charts());
+        read().map_err(failure_text)
     }
 
     fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
         let history = self.history()?;
-        let found = stretches::comparison(history.as_ref(), &self.pack, first, second).map_err(words)?;
+        let found =
+            range_comparison::compare_ranges(history.as_ref(), &self.pack, first, second).map_err(failure_text)?;
         let mut value = json!(found);
         // a page shows only the first rows
         value["counters"] = json!(diskwright_report::compare::order_rows(&found));
@@ -195,11 +196,11 @@ pub struct LateSource {
     pub paths: Vec<PathBuf>,
     pub fetch: LogFetch,
     pub fetched: OnceLock<ServedSource>,
-    pub once: Mutex<()>,
+    pub fetch_lock: Mutex<()>,
 }
 
 impl LateSource {
-    fn served(&self) -> Result<&ServedSource, String> {
+    fn fetched_source(&self) -> Result<&ServedSource, String> {
         self.fetched.get().ok_or_else(|| "it is still loading".to_owned())
     }
 }
@@ -210,22 +211,22 @@ impl HostSource for LateSource {
     }
 
     fn prepare(&self) -> Result<(), String> {
-        let _one = self.once.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.fetch_lock.lock().unwrap_or_else(PoisonError::into_inner);
         if self.fetched.get().is_none() {
-            let logs = (self.fetch)(&self.name).map_err(words)?;
+            let logs = (self.fetch)(&self.name).map_err(failure_text)?;
             let judging = (self.pack.clone(), self.alerts.as_ref());
-            let source = ServedSource::of_logs(self.name.clone(), logs, &self.paths, judging).map_err(words)?;
+            let source = ServedSource::of_logs(self.name.clone(), logs, &self.paths, judging).map_err(failure_text)?;
             let _ = self.fetched.set(source);
         }
         Ok(())
     }
 
     fn history(&self) -> Result<Box<dyn History + '_>, String> {
-        self.served()?.history()
+        self.fetched_source()?.history()
     }
 
     fn refresh(&self) -> Result<(), String> {
-        self.served()?.refresh()
+        self.fetched_source()?.refresh()
     }
 
     fn is_live(&self) -> bool {
@@ -249,18 +250,18 @@ impl HostSource for LateSource {
     }
 
     fn set_bookmark(&self, time_ns: i64, text: &str) -> Result<(), String> {
-        self.served()?.set_bookmark(time_ns, text)
+        self.fetched_source()?.set_bookmark(time_ns, text)
     }
 
     fn report_page(&self, stretch: Stretch) -> Result<String, String> {
-        self.served()?.report_page(stretch)
+        self.fetched_source()?.report_page(stretch)
     }
 
     fn heat_charts(&self, stretch: Stretch) -> Result<Vec<HeatChart>, String> {
-        self.served()?.heat_charts(stretch)
+        self.fetched_source()?.heat_charts(stretch)
     }
 
     fn compare_stretches(&self, first: Stretch, second: Stretch) -> Result<Value, String> {
-        self.served()?.compare_stretches(first, second)
+        self.fetched_source()?.compare_stretches(first, second)
     }
 }

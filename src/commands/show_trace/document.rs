@@ -5,15 +5,15 @@ use diskwright_traces::statistics::{HOT_SHARES, RequestStatistics, TraceReport};
 use diskwright_traces::{PassedOn, TraceFormat, TraceSummary};
 use serde_json::{Value, json};
 
-use super::super::when;
-use super::steps;
+use super::super::time_argument;
+use super::histogram_steps;
 
 /// Maximum number of exact sizes listed.
-const MOST_SIZES: usize = 20;
+const MAX_SIZES: usize = 20;
 
 /// Returns the document on one trace.
-pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
-    let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(when::rfc3339);
+pub fn trace_document(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) -> Value {
+    let moment = |ns: Option<i64>| ns.filter(|_| summary.wall_clock).map(time_argument::rfc3339);
     let skipped =
         summary.skipped.iter().map(|s| json!({ "where": s.context, "because": s.reason, "times": s.count })).collect();
     let passed = |p: &PassedOn| json!({ "device": p.device, "requests": p.requests });
@@ -33,12 +33,12 @@ pub fn of(format: &TraceFormat, summary: &TraceSummary, report: &TraceReport) ->
         "passed_on": summary.passed_on.iter().map(passed).collect::<Vec<_>>(),
         "of_further_devices": report.further_device_requests,
         "skipped": Value::Array(skipped),
-        "all": figures(&report.all),
-        "devices": report.devices.iter().map(figures).collect::<Vec<_>>(),
+        "all": figures_json(&report.all),
+        "devices": report.devices.iter().map(figures_json).collect::<Vec<_>>(),
     })
 }
 
-fn figures(f: &RequestStatistics) -> Value {
+fn figures_json(f: &RequestStatistics) -> Value {
     let amounts = Operation::ALL.map(|operation| {
         let amount = f.operation_amount(operation);
         (operation.name().to_owned(), json!({ "requests": amount.requests, "bytes": amount.bytes }))
@@ -49,25 +49,25 @@ fn figures(f: &RequestStatistics) -> Value {
         "requests": f.requests,
         "operations": Value::Object(amounts.into_iter().collect()),
         "read_share": f.read_share(),
-        "sizes": sizes(f),
+        "sizes": sizes_json(f),
         "sequential_share": f.sequential,
         "sequential_in_streams_share": f.sequential_in_streams,
-        "run_requests": distribution(&f.run_requests, 1.0),
-        "run_bytes": distribution(&f.run_bytes, 1.0),
-        "seek_bytes": distribution(&f.seek_bytes, 1.0),
+        "run_requests": distribution_json(&f.run_requests, 1.0),
+        "run_bytes": distribution_json(&f.run_bytes, 1.0),
+        "seek_bytes": distribution_json(&f.seek_bytes, 1.0),
         "seeks_forward_share": f.seeks_forward,
         "arrivals": {
             "per_s": flow.requests_per_s,
             "peak_per_s": flow.peak_per_s,
             "peak_after_s": flow.peak_second,
-            "between_s": distribution(&flow.interarrival_ns, 1e-9),
+            "between_s": distribution_json(&flow.interarrival_ns, 1e-9),
             "variation": flow.variation,
         },
-        "queue_s": distribution(&f.queue_ns, 1e-9),
-        "service_s": distribution(&f.service_ns, 1e-9),
-        "response_s": distribution(&f.response_ns, 1e-9),
-        "read_response_s": distribution(&f.read_response_ns, 1e-9),
-        "write_response_s": distribution(&f.write_response_ns, 1e-9),
+        "queue_s": distribution_json(&f.queue_ns, 1e-9),
+        "service_s": distribution_json(&f.service_ns, 1e-9),
+        "response_s": distribution_json(&f.response_ns, 1e-9),
+        "read_response_s": distribution_json(&f.read_response_ns, 1e-9),
+        "write_response_s": distribution_json(&f.write_response_ns, 1e-9),
         "outstanding": { "mean": flow.mean_in_flight, "most": flow.max_in_flight, "requests": flow.completed },
         "busy_share": flow.busy_share,
         "footprint": {
@@ -83,11 +83,11 @@ fn figures(f: &RequestStatistics) -> Value {
     })
 }
 
-fn sizes(f: &RequestStatistics) -> Value {
+fn sizes_json(f: &RequestStatistics) -> Value {
     let powers = f.sizes.by_power.iter().enumerate().filter(|(_, (reads, writes))| reads + writes > 0);
     let by_power = powers
         .map(|(power, (reads, writes))| json!({ "up_to_bytes": 1u64 << power, "reads": reads, "writes": writes }));
-    let common = f.sizes.most_common(MOST_SIZES);
+    let common = f.sizes.most_common(MAX_SIZES);
     json!({
         "by_power": by_power.collect::<Vec<_>>(),
         "common": common.iter().map(|(bytes, times)| json!({ "bytes": bytes, "requests": times })).collect::<Vec<_>>(),
@@ -95,15 +95,15 @@ fn sizes(f: &RequestStatistics) -> Value {
 }
 
 /// Returns a distribution, with recorded values multiplied by `scale`; `null` if nothing was recorded.
-fn distribution(histogram: &Histogram, scale: f64) -> Value {
+fn distribution_json(histogram: &Histogram, scale: f64) -> Value {
     if histogram.is_empty() {
         return Value::Null;
     }
     let of = |value: Option<f64>| value.map(|v| v * scale);
     let quantile = |share: f64| of(histogram.quantile(share));
-    let steps = steps::of(histogram);
+    let steps = histogram_steps::histogram_steps(histogram);
     let edge = |value: &u64| *value as f64 * scale;
-    let step = |(from, to, count): &steps::HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
+    let step = |(from, to, count): &histogram_steps::HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
     json!({
         "count": histogram.count(),
         "mean": of(histogram.mean()),

@@ -1,7 +1,7 @@
 //! `show TRACE…`: statistics of the requests in a trace.
 
 mod document;
-mod steps;
+mod histogram_steps;
 mod tables;
 
 use std::collections::HashMap;
@@ -15,8 +15,8 @@ use diskwright_traces::{
     open_with_format, recognise_format, write_csv_line,
 };
 
-use super::show::Cells;
-use super::{Failure, find, live, output, select};
+use super::show::CsvCells;
+use super::{Failure, counter_selection, name_search, output, pacer};
 
 /// Options for showing a trace.
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct TraceView<'a> {
     /// Print the requests as CSV.
     pub csv: bool,
     /// Escaping of names in CSV.
-    pub cells: Cells,
+    pub cells: CsvCells,
     /// Print JSON.
     pub json: bool,
     /// Id of the trace's format; detected from its content if missing.
@@ -37,15 +37,15 @@ pub struct TraceView<'a> {
 
 /// True when the first of the paths is a request trace. Standard input is only
 /// peeked at.
-pub fn is_one(paths: &[PathBuf]) -> bool {
+pub fn is_request_trace(paths: &[PathBuf]) -> bool {
     match paths.first() {
         Some(path) if path == Path::new("-") => {
             let mut input = std::io::stdin().lock();
-            input.fill_buf().is_ok_and(|bytes| could_be(&InputHead { name: "-", bytes }))
+            input.fill_buf().is_ok_and(|bytes| may_be_trace(&InputHead { name: "-", bytes }))
         }
         // bytes read from another pipe would be lost to its reader: it is taken for a log
         Some(path) if is_pipe(path) => false,
-        Some(path) => LogInput::open(path).is_ok_and(|input| could_be(&input.head())),
+        Some(path) => LogInput::open(path).is_ok_and(|input| may_be_trace(&input.head())),
         None => false,
     }
 }
@@ -56,15 +56,15 @@ fn is_pipe(path: &Path) -> bool {
 }
 
 /// True for a request trace, even if its format must be given by the user.
-pub fn could_be(head: &InputHead<'_>) -> bool {
+pub fn may_be_trace(head: &InputHead<'_>) -> bool {
     recognise_format(head).is_some() || ambiguous_formats(head).is_some()
 }
 
-fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
+fn open_trace(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
     let Some(id) = format else { return Ok(open(paths)?) };
     let Some(format) = FORMATS.iter().find(|format| format.id == id) else {
         let known = FORMATS.iter().map(|format| format.id).collect::<Vec<_>>().join(", ");
-        let near = find::hint(id, FORMATS.iter().map(|format| format.id));
+        let near = name_search::suggestion_hint(id, FORMATS.iter().map(|format| format.id));
         return Err(Failure::Usage(format!("--trace-format {id}: unknown format{near}; formats: {known}")));
     };
     Ok(open_with_format(paths, format)?)
@@ -72,15 +72,15 @@ fn opened(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
 
 /// Reads the trace and shows it.
 pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
-    let trace = opened(paths, wanted.format)?;
+    let trace = open_trace(paths, wanted.format)?;
     // named devices mean all requests to them, whether passed on or not
     let mut trace = if wanted.devices.is_empty() { trace } else { trace.with_every_layer() };
     if wanted.csv && !wanted.json {
-        return csv(&mut trace, wanted.devices, wanted.cells);
+        return print_csv(&mut trace, wanted.devices, wanted.cells);
     }
-    let bar = live::progress(None, "reading".into());
+    let bar = pacer::watch_progress_bar(None, "reading".into());
     let mut statistics = Statistics::new();
-    each(&mut trace, wanted.devices, |request, _| {
+    for_each_request(&mut trace, wanted.devices, |request, _| {
         statistics.push(request);
         Ok(())
     })?;
@@ -88,21 +88,26 @@ pub fn run(paths: &[PathBuf], wanted: &TraceView<'_>) -> Result<(), Failure> {
     let summary = trace.summary();
     let report = statistics.finish(&summary.devices);
     if report.all.requests == 0 {
-        return Err(Failure::Failed(nothing(&summary, wanted.devices)));
+        return Err(Failure::Failed(describe_emptiness(&summary, wanted.devices)));
     }
     if wanted.json {
-        return output::json(&document::of(trace.format(), &summary, &report));
+        return output::print_json(&document::trace_document(trace.format(), &summary, &report));
     }
-    show(trace.format().title, &summary, &report, wanted)
+    show_report(trace.format().title, &summary, &report, wanted)
 }
 
-fn show(title: &str, summary: &TraceSummary, report: &TraceReport, wanted: &TraceView<'_>) -> Result<(), Failure> {
+fn show_report(
+    title: &str,
+    summary: &TraceSummary,
+    report: &TraceReport,
+    wanted: &TraceView<'_>,
+) -> Result<(), Failure> {
     let once = wanted.devices.is_empty();
-    output::text(&tables::of(title, summary, report, once, wanted.charts, &output::style()))
+    output::print_text(&tables::draw_trace(title, summary, report, once, wanted.charts, &output::stdout_style()))
 }
 
 /// Describes why there is nothing to show.
-fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
+fn describe_emptiness(summary: &TraceSummary, devices: &[String]) -> String {
     let file = summary.files.first().map_or("-", String::as_str);
     if summary.requests > 0 {
         let have = summary.devices.join(", ");
@@ -113,7 +118,7 @@ fn nothing(summary: &TraceSummary, devices: &[String]) -> String {
 }
 
 /// Calls `take` with the requests of the wanted devices and the device's name.
-fn each(
+fn for_each_request(
     trace: &mut Trace,
     wanted: &[String],
     mut take: impl FnMut(&Request, &str) -> Result<(), Failure>,
@@ -122,7 +127,8 @@ fn each(
     while let Some(request) = trace.next() {
         let request = request?;
         let name = trace.devices().get(usize::from(request.device)).map_or("", String::as_str);
-        let matches = || wanted.is_empty() || wanted.iter().any(|pattern| select::matches(pattern, name));
+        let matches =
+            || wanted.is_empty() || wanted.iter().any(|pattern| counter_selection::matches_pattern(pattern, name));
         if *known.entry(request.device).or_insert_with(matches) {
             take(&request, name)?;
         }
@@ -131,21 +137,21 @@ fn each(
 }
 
 /// Prints one line per request.
-fn csv(trace: &mut Trace, devices: &[String], cells: Cells) -> Result<(), Failure> {
+fn print_csv(trace: &mut Trace, devices: &[String], cells: CsvCells) -> Result<(), Failure> {
     const PIECE: usize = 64 << 10;
     let mut out = String::with_capacity(2 * PIECE);
     out.push_str(CSV_HEADING);
-    each(trace, devices, |request, device| {
-        write_csv_line(&mut out, request, &cells.shown(device));
+    for_each_request(trace, devices, |request, device| {
+        write_csv_line(&mut out, request, &cells.terminal_cell(device));
         if out.len() >= PIECE {
-            output::data(out.as_bytes())?;
+            output::print_data(out.as_bytes())?;
             out.clear();
         }
         Ok(())
     })?;
-    output::data(out.as_bytes())?;
-    for line in tables::remarks(&trace.summary(), devices.is_empty()) {
-        output::warn(format_args!("{line}"));
+    output::print_data(out.as_bytes())?;
+    for line in tables::summary_remarks(&trace.summary(), devices.is_empty()) {
+        output::print_warning(format_args!("{line}"));
     }
     Ok(())
 }

@@ -6,15 +6,15 @@ use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 use diskwright_traces::statistics::{HOT_SHARES, MAX_STREAMS, RequestStatistics, TraceReport};
 use diskwright_traces::{PassedOn, TraceSummary};
 
-use super::steps;
+use super::histogram_steps;
 
 /// Maximum number of devices whose figures are shown separately besides the sum.
-const MOST_APART: usize = 4;
+const MAX_SEPARATE_DEVICES: usize = 4;
 /// Maximum number of exact sizes named.
-const MOST_SIZES: usize = 5;
+const MAX_SIZES: usize = 5;
 
 /// Draws everything about one trace. `once`: requests that were passed on count only at the last device.
-pub fn of(
+pub fn draw_trace(
     title: &str,
     summary: &TraceSummary,
     report: &TraceReport,
@@ -22,8 +22,8 @@ pub fn of(
     charts: bool,
     style: &Style,
 ) -> String {
-    let mut out = heading(title, summary, report, style);
-    for line in remarks(summary, once) {
+    let mut out = draw_heading(title, summary, report, style);
+    for line in summary_remarks(summary, once) {
         out.push_str(&format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&line))));
     }
     if report.further_device_requests > 0 {
@@ -32,13 +32,13 @@ pub fn of(
         out.push_str(&format!("{requests} included in the total only\n"));
     }
     out.push('\n');
-    out.push_str(&overview(report).render(style));
+    out.push_str(&overview_table(report).render(style));
     if report.devices.len() != 1 {
-        figures(&mut out, &report.all, "all devices", charts, style);
+        draw_figures(&mut out, &report.all, "all devices", charts, style);
     }
-    if report.devices.len() <= MOST_APART {
+    if report.devices.len() <= MAX_SEPARATE_DEVICES {
         for device in &report.devices {
-            figures(&mut out, device, &device.name, charts, style);
+            draw_figures(&mut out, device, &device.name, charts, style);
         }
     } else {
         let devices = report.devices.len();
@@ -47,7 +47,7 @@ pub fn of(
     out
 }
 
-fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
+fn draw_heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &Style) -> String {
     let range = match (summary.wall_clock, report.all.flow.from_ns, report.all.flow.to_ns) {
         (true, Some(from), Some(to)) => DisplayZone::local().format_range(from, to),
         _ => format!("{} on a separate clock", units::format_value(report.all.flow.duration_s(), "s")),
@@ -61,7 +61,7 @@ fn heading(title: &str, summary: &TraceSummary, report: &TraceReport, style: &St
 }
 
 /// Describes limits of the figures, one per line.
-pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
+pub fn summary_remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     let mut lines: Vec<String> = summary.assumed.iter().cloned().collect();
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
@@ -97,20 +97,20 @@ pub fn remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     lines
 }
 
-fn share(value: Option<f64>) -> String {
+fn format_share(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".into(), |v| units::format_value(v, "fraction"))
 }
 
-fn rate(value: Option<f64>) -> String {
+fn format_rate(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".into(), |v| units::format_value(v, "per_s"))
 }
 
-fn bytes(value: u64) -> String {
+fn format_bytes(value: u64) -> String {
     units::format_value(value as f64, "bytes")
 }
 
 /// Formats whole powers of two in binary units, as request sizes are known.
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     let (unit, scale) = [("GiB", 30), ("MiB", 20), ("KiB", 10)]
         .into_iter()
         .find(|(_, bits)| bytes >= 1 << bits && bytes.is_multiple_of(1 << bits))
@@ -119,7 +119,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Builds the table with one row per device.
-fn overview(report: &TraceReport) -> TextTable {
+fn overview_table(report: &TraceReport) -> TextTable {
     let mut table = TextTable::new().with_column("device", Align::Left);
     for title in ["requests", "reads", "read", "written", "a second", "peak", "outstanding", "most", "busy"] {
         table = table.with_column(title, Align::Right);
@@ -129,14 +129,14 @@ fn overview(report: &TraceReport) -> TextTable {
         table.add_row([
             name.to_owned(),
             f.requests.to_string(),
-            share(f.read_share()),
-            bytes(f.operation_amount(Operation::Read).bytes),
-            bytes(f.operation_amount(Operation::Write).bytes),
-            rate(f.flow.requests_per_s),
-            rate(Some(f.flow.peak_per_s as f64)),
+            format_share(f.read_share()),
+            format_bytes(f.operation_amount(Operation::Read).bytes),
+            format_bytes(f.operation_amount(Operation::Write).bytes),
+            format_rate(f.flow.requests_per_s),
+            format_rate(Some(f.flow.peak_per_s as f64)),
             outstanding,
             f.flow.max_in_flight.map_or_else(String::new, |max_in_flight| max_in_flight.to_string()),
-            share(f.flow.busy_share),
+            format_share(f.flow.busy_share),
         ]);
     };
     for device in &report.devices {
@@ -149,16 +149,16 @@ fn overview(report: &TraceReport) -> TextTable {
 }
 
 /// Draws the sections on one device, or on all.
-fn figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, style: &Style) {
+fn draw_figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, style: &Style) {
     out.push_str(&format!("\n{}\n", style.paint(Ink::Bold, &style.clean_text(name))));
-    out.push_str(&times(f).render(style));
+    out.push_str(&time_table(f).render(style));
     out.push('\n');
-    out.push_str(&places(f).render(style));
-    out.push_str(&format!("\nsize of reads and writes{}\n", common(f)));
-    out.push_str(&sizes(f, style));
+    out.push_str(&place_table(f).render(style));
+    out.push_str(&format!("\nsize of reads and writes{}\n", common_sizes(f)));
+    out.push_str(&draw_sizes(f, style));
     let mut histogram = |title: &str, histogram: &Histogram, unit: &str| {
         if !histogram.is_empty() {
-            out.push_str(&format!("\n{title}\n{}", bars(&rows(histogram, unit), style)));
+            out.push_str(&format!("\n{title}\n{}", draw_bars(&histogram_rows(histogram, unit), style)));
         }
     };
     histogram("response time (arrival to completion)", &f.response_ns, "s");
@@ -171,7 +171,7 @@ fn figures(out: &mut String, f: &RequestStatistics, name: &str, charts: bool, st
     }
 }
 
-fn times(f: &RequestStatistics) -> TextTable {
+fn time_table(f: &RequestStatistics) -> TextTable {
     let mut table = TextTable::new().with_column("time", Align::Left);
     for title in ["requests", "mean", "50 %", "95 %", "99 %", "99.9 %", "99.999 %", "most"] {
         table = table.with_column(title, Align::Right);
@@ -195,26 +195,26 @@ fn times(f: &RequestStatistics) -> TextTable {
     table
 }
 
-fn places(f: &RequestStatistics) -> TextTable {
+fn place_table(f: &RequestStatistics) -> TextTable {
     let mut table = TextTable::new().with_text_column("").with_text_column("");
     let mut row = |name: &str, value: String| table.add_row([name.to_owned(), value]);
     let variation = f.flow.variation.map_or_else(|| "unknown".into(), units::format_significant);
     row("variation of arrivals", format!("{variation} (1 is random, more is bursty)"));
-    row("begins where the previous one ended", share(f.sequential));
-    row(&format!("begins where one of {MAX_STREAMS} streams ended"), share(f.sequential_in_streams));
+    row("begins where the previous one ended", format_share(f.sequential));
+    row(&format!("begins where one of {MAX_STREAMS} streams ended"), format_share(f.sequential_in_streams));
     if let (Some(mean), Some(max), Some(length)) = (f.run_requests.mean(), f.run_requests.max(), f.run_bytes.mean()) {
         let mean = units::format_amount(mean, "request", "requests");
-        row("run in a stream", format!("mean {mean}, {}; longest {max}", bytes(length as u64)));
+        row("run in a stream", format!("mean {mean}, {}; longest {max}", format_bytes(length as u64)));
     }
     if let (Some(mean), Some(median)) = (f.seek_bytes.mean(), f.seek_bytes.quantile(0.5)) {
-        let forward = share(f.seeks_forward);
+        let forward = format_share(f.seeks_forward);
         row(
             "distance otherwise",
-            format!("mean {}, median {}; {forward} forward", bytes(mean as u64), bytes(median as u64)),
+            format!("mean {}, median {}; {forward} forward", format_bytes(mean as u64), format_bytes(median as u64)),
         );
     }
     let about = if f.footprint.is_exact { "" } else { "about " };
-    row("touched", format!("{about}{} in blocks of 4 KiB", bytes(f.footprint.bytes)));
+    row("touched", format!("{about}{} in blocks of 4 KiB", format_bytes(f.footprint.bytes)));
     if let Some(hot) = f.footprint.hot_access_shares.map(|hot| hot.map(|part| units::format_value(part, "fraction"))) {
         let blocks = HOT_SHARES.map(|share| units::format_significant(share * 100.0)).join(", ");
         row(&format!("hottest {blocks} % of that"), format!("take {} of the accesses", hot.join(", ")));
@@ -222,7 +222,7 @@ fn places(f: &RequestStatistics) -> TextTable {
     for operation in [Operation::Flush, Operation::Discard] {
         let amount = f.operation_amount(operation);
         if amount.requests > 0 {
-            let length = if amount.bytes > 0 { format!(", {}", bytes(amount.bytes)) } else { String::new() };
+            let length = if amount.bytes > 0 { format!(", {}", format_bytes(amount.bytes)) } else { String::new() };
             row(
                 if operation == Operation::Flush { "flushes" } else { "discards" },
                 format!("{}{length}", amount.requests),
@@ -233,12 +233,12 @@ fn places(f: &RequestStatistics) -> TextTable {
 }
 
 /// Formats `: 4 KiB 62 %, 64 KiB 20 %, …`.
-fn common(f: &RequestStatistics) -> String {
+fn common_sizes(f: &RequestStatistics) -> String {
     let all = f.operation_amount(Operation::Read).requests + f.operation_amount(Operation::Write).requests;
     let describe = |(length, times): &(u32, u64)| {
-        format!("{} {}", size(u64::from(*length)), units::format_value(*times as f64 / all as f64, "fraction"))
+        format!("{} {}", format_size(u64::from(*length)), units::format_value(*times as f64 / all as f64, "fraction"))
     };
-    let named: Vec<String> = f.sizes.most_common(MOST_SIZES).iter().map(describe).collect();
+    let named: Vec<String> = f.sizes.most_common(MAX_SIZES).iter().map(describe).collect();
     if named.is_empty() { String::new() } else { format!("; most common {}", named.join(", ")) }
 }
 
@@ -246,10 +246,10 @@ fn common(f: &RequestStatistics) -> String {
 struct HistogramRow {
     label: String,
     count: u64,
-    behind: String,
+    suffix: String,
 }
 
-fn sizes(f: &RequestStatistics, style: &Style) -> String {
+fn draw_sizes(f: &RequestStatistics, style: &Style) -> String {
     let powers = &f.sizes.by_power;
     let used = |(reads, writes): &(u64, u64)| reads + writes > 0;
     let (Some(first), Some(last)) = (powers.iter().position(used), powers.iter().rposition(used)) else {
@@ -258,27 +258,27 @@ fn sizes(f: &RequestStatistics, style: &Style) -> String {
     let row = |power: usize| {
         let (reads, writes) = powers[power];
         let behind = format!("{}, {}", format_count(reads, "read", "reads"), format_count(writes, "write", "writes"));
-        HistogramRow { label: format!("to {}", size(1 << power)), count: reads + writes, behind }
+        HistogramRow { label: format!("to {}", format_size(1 << power)), count: reads + writes, suffix: behind }
     };
-    bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
+    draw_bars(&(first..=last).map(row).collect::<Vec<_>>(), style)
 }
 
-fn rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
+fn histogram_rows(histogram: &Histogram, unit: &str) -> Vec<HistogramRow> {
     let show = |value: u64| match unit {
         "s" => units::format_value(value as f64 * 1e-9, "s"),
-        "bytes" => bytes(value),
+        "bytes" => format_bytes(value),
         _ => value.to_string(),
     };
-    let row = |(from, to, count): steps::HistogramStep| {
+    let row = |(from, to, count): histogram_steps::HistogramStep| {
         let label = if to == from + 1 { show(from) } else { format!("{} to {}", show(from), show(to)) };
-        HistogramRow { label, count, behind: String::new() }
+        HistogramRow { label, count, suffix: String::new() }
     };
-    steps::of(histogram).into_iter().map(row).collect()
+    histogram_steps::histogram_steps(histogram).into_iter().map(row).collect()
 }
 
 /// Draws bars in proportion to the greatest; a row that is not empty shows a sign.
-fn bars(rows: &[HistogramRow], style: &Style) -> String {
-    const LONGEST: usize = 36;
+fn draw_bars(rows: &[HistogramRow], style: &Style) -> String {
+    const MAX_BAR_COLUMNS: usize = 36;
     let all: u64 = rows.iter().map(|r| r.count).sum();
     let max_count = rows.iter().map(|r| r.count).max().unwrap_or(0).max(1);
     let mut table = TextTable::new()
@@ -286,8 +286,8 @@ fn bars(rows: &[HistogramRow], style: &Style) -> String {
         .with_column("", Align::Left)
         .with_column("", Align::Right)
         .with_column("", Align::Left);
-    for HistogramRow { label, count, behind } in rows {
-        let length = (*count as f64 / max_count as f64 * LONGEST as f64).round() as usize;
+    for HistogramRow { label, count, suffix: behind } in rows {
+        let length = (*count as f64 / max_count as f64 * MAX_BAR_COLUMNS as f64).round() as usize;
         let bar = match (count, length) {
             (0, _) => String::new(),
             (_, 0) => style.glyph("▏", ".").to_owned(),

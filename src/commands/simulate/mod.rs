@@ -2,10 +2,10 @@
 //! and `charts.rs`), or replays a measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive
 //! (`../calibrate/mod.rs`).
 
-mod answer;
-pub mod log;
-mod pictures;
+mod charts;
+mod document;
 mod replay;
+pub mod sample_log;
 mod screen;
 mod sweep;
 pub mod system;
@@ -42,7 +42,7 @@ pub struct Arguments {
     #[command(flatten)]
     calibration: CalibrateOptions,
     #[command(flatten)]
-    pictures: Pictures,
+    pictures: ChartArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -50,7 +50,7 @@ pub struct Arguments {
 
 /// Files to write charts to.
 #[derive(Args)]
-pub struct Pictures {
+pub struct ChartArguments {
     /// Write the charts to an SVG file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -61,13 +61,13 @@ pub struct Pictures {
 
 /// Runs `simulate`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.calibration.is_asked() {
-        if arguments.pictures.are_asked() {
+    if arguments.calibration.is_given() {
+        if arguments.pictures.are_given() {
             return Err(Failure::Usage("--html and --svg show simulations, but --calibrate describes a device".into()));
         }
         return arguments.calibration.run(arguments.json);
     }
-    arguments.pictures.check()?;
+    arguments.pictures.check_writable()?;
     match (&arguments.system, &arguments.replay, &arguments.drive) {
         (Some(system), ..) => system::run(system, &arguments.running, &arguments.pictures, arguments.json),
         (None, Some(trace), Some(drive)) => replay::run(arguments, trace, drive),
@@ -75,39 +75,44 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-impl Pictures {
+impl ChartArguments {
     /// Checks that the files may be written. Called before minutes of work.
-    pub fn check(&self) -> Result<(), Failure> {
-        output_file::check_all(self.svg.iter().chain(&self.html))
+    pub fn check_writable(&self) -> Result<(), Failure> {
+        output_file::check_all_writable(self.svg.iter().chain(&self.html))
     }
 
     /// Writes the requested files.
-    pub fn write(&self, title: &str, charts: &[Curves], sheet: impl FnOnce() -> PageSheet) -> Result<(), Failure> {
+    pub fn write_charts(
+        &self,
+        title: &str,
+        charts: &[Curves],
+        sheet: impl FnOnce() -> PageSheet,
+    ) -> Result<(), Failure> {
         if let Some(path) = &self.svg {
-            file(path, &curves::render_svg_file(title, charts))?;
+            write_text_file(path, &curves::render_svg_file(title, charts))?;
         }
         match &self.html {
-            Some(path) => file(path, &sheet::render_page(&sheet())),
+            Some(path) => write_text_file(path, &sheet::render_page(&sheet())),
             None => Ok(()),
         }
     }
 
     /// True if one of them is standard output, where nothing else may be printed then.
-    pub fn take_stdout(&self) -> bool {
+    pub fn write_to_stdout(&self) -> bool {
         output_file::is_any_stdout(self.svg.iter().chain(&self.html))
     }
 
     /// True if any chart was requested.
-    pub fn are_asked(&self) -> bool {
+    pub fn are_given(&self) -> bool {
         self.svg.is_some() || self.html.is_some()
     }
 }
 
-fn file(path: &Path, text: &str) -> Result<(), Failure> {
-    output_file::write(path, text.as_bytes())
+fn write_text_file(path: &Path, text: &str) -> Result<(), Failure> {
+    output_file::write_file(path, text.as_bytes())
 }
 
 /// Reads a file as text, replacing invalid bytes.
-fn text(path: &Path) -> Result<String, String> {
+fn read_text_file(path: &Path) -> Result<String, String> {
     std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).map_err(|e| e.to_string())
 }

@@ -18,11 +18,11 @@ use diskwright_simulator::replay::{Replay, ReplayRequest, ReplaySums, channel_bl
 use diskwright_simulator::{BLOCK_BYTES, Io};
 use serde_json::{Value, json};
 
-use super::{Arguments, text};
+use super::{Arguments, read_text_file};
 use crate::commands::{Failure, output};
 
 /// Quantiles of a distribution that are reported.
-const SHARES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
+const QUANTILES: [f64; 9] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99];
 
 /// Inputs and results of a replay.
 struct ReplayOutcome {
@@ -32,24 +32,28 @@ struct ReplayOutcome {
     skipped: Vec<Value>,
     read_block: Ns,
     write_block: Ns,
-    channel_from: &'static str,
+    channel_source: &'static str,
     replay: Replay,
     wall_s: f64,
 }
 
 /// Runs a replay.
 pub fn run(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<(), Failure> {
-    let outcome = replay(arguments, trace, drive)?;
+    let outcome = replay_trace(arguments, trace, drive)?;
     let title = format!("{} on {}", outcome.trace, outcome.drive);
-    let charts = [distributions(&outcome.replay)];
-    arguments.pictures.write(&title, &charts, || sheet(&outcome, &title, charts.to_vec()))?;
-    if arguments.pictures.take_stdout() {
+    let charts = [distribution_chart(&outcome.replay)];
+    arguments.pictures.write_charts(&title, &charts, || replay_sheet(&outcome, &title, charts.to_vec()))?;
+    if arguments.pictures.write_to_stdout() {
         return Ok(());
     }
-    if arguments.json { output::json(&document(&outcome)) } else { output::text(&screen(&outcome, &output::style())) }
+    if arguments.json {
+        output::print_json(&replay_document(&outcome))
+    } else {
+        output::print_text(&draw_replay(&outcome, &output::stdout_style()))
+    }
 }
 
-fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
+fn replay_trace(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOutcome, Failure> {
     let DiskspecsDrive { mut spec, mut notes, has_channel_time: channel_is_told } = read_drive(drive)?;
     check_channel(arguments.channel, channel_is_told)?;
     let (requests, skipped) = read_trace(trace, &mut notes)?;
@@ -63,7 +67,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
             }
             None => {
                 channel_from = "trace";
-                channel_block_time(&model(&spec)?, &requests)
+                channel_block_time(&drive_model(&spec)?, &requests)
             }
         };
         match times {
@@ -81,7 +85,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
             }
         }
     }
-    let model = model(&spec)?;
+    let model = drive_model(&spec)?;
     let end = requests.iter().map(|r| r.io.end()).max().unwrap_or(0);
     if end > model.capacity_blocks() {
         notes.push(format!(
@@ -99,7 +103,7 @@ fn replay(arguments: &Arguments, trace: &Path, drive: &Path) -> Result<ReplayOut
         skipped,
         read_block: spec.channel.read_block,
         write_block: spec.channel.write_block,
-        channel_from,
+        channel_source: channel_from,
         replay,
         wall_s,
     })
@@ -117,14 +121,14 @@ fn check_channel(rate: Option<u64>, is_told: bool) -> Result<(), Failure> {
     }
 }
 
-fn model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure> {
+fn drive_model(spec: &diskwright_simulator::drive::Spec) -> Result<Arc<Model>, Failure> {
     Ok(Arc::new(Model::new(spec)?))
 }
 
 fn read_drive(path: &Path) -> Result<DiskspecsDrive, Failure> {
     let name = path.display().to_string();
-    let own = text(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
-    Ok(diskspecs::read_drive(&name, &own, &|other: &str| text(Path::new(other)))?)
+    let own = read_text_file(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+    Ok(diskspecs::read_drive(&name, &own, &|other: &str| read_text_file(Path::new(other)))?)
 }
 
 /// Reads the measured requests of a trace, and the reasons for skipped ones.
@@ -135,7 +139,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     let mut devices: BTreeSet<u16> = BTreeSet::new();
     for request in &mut trace {
         let request = request?;
-        let Some((measured, done)) = measured(&request) else {
+        let Some((measured, done)) = measured_request(&request) else {
             left += 1;
             continue;
         };
@@ -172,7 +176,7 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
     Ok((requests, skipped.collect()))
 }
 
-fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
+fn measured_request(request: &Request) -> Option<(ReplayRequest, i64)> {
     let write = match request.operation {
         Operation::Read => false,
         Operation::Write => true,
@@ -186,39 +190,39 @@ fn measured(request: &Request) -> Option<(ReplayRequest, i64)> {
 }
 
 /// Value below which a share of sorted times lies, seconds.
-fn quantile(sorted: &[Ns], share: f64) -> f64 {
+fn quantile_s(sorted: &[Ns], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * share).round() as usize).map_or(f64::NAN, |ns| *ns as f64 / 1e9)
 }
 
-fn sorted(times: &[Ns]) -> Vec<Ns> {
+fn sort_times(times: &[Ns]) -> Vec<Ns> {
     let mut times = times.to_vec();
     times.sort_unstable();
     times
 }
 
-fn mean(sum_s: f64, requests: u64) -> Option<f64> {
+fn mean_s(sum_s: f64, requests: u64) -> Option<f64> {
     (requests > 0).then(|| sum_s / requests as f64)
 }
 
-fn document(outcome: &ReplayOutcome) -> Value {
+fn replay_document(outcome: &ReplayOutcome) -> Value {
     let replay = &outcome.replay;
     let requests = replay.predicted_ns.len();
     let part = |p: &ReplaySums| {
         json!({
             "requests": p.requests,
-            "measured_mean_s": mean(p.measured_s, p.requests),
-            "predicted_mean_s": mean(p.predicted_s, p.requests),
+            "measured_mean_s": mean_s(p.measured_s, p.requests),
+            "predicted_mean_s": mean_s(p.predicted_s, p.requests),
         })
     };
-    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
+    let (measured, predicted) = (sort_times(&replay.measured_ns), sort_times(&replay.predicted_ns));
     let step = |share: &f64| {
-        let (measured_s, predicted_s) = (quantile(&measured, *share), quantile(&predicted, *share));
+        let (measured_s, predicted_s) = (quantile_s(&measured, *share), quantile_s(&predicted, *share));
         json!({ "share": share, "measured_s": measured_s, "predicted_s": predicted_s })
     };
     let by_hit: serde_json::Map<String, Value> =
         CacheOutcome::ALL.iter().map(|hit| (hit.name().to_owned(), part(&replay.by_hit[*hit as usize]))).collect();
-    let each = |sum_s: f64| mean(sum_s, requests as u64);
+    let each = |sum_s: f64| mean_s(sum_s, requests as u64);
     let spent = &replay.spent;
     json!({
         "schema": "diskwright.replay/1",
@@ -242,9 +246,9 @@ fn document(outcome: &ReplayOutcome) -> Value {
             "media": each(spent.media_s),
             "channel": each(spent.channel_s),
         },
-        "quantiles": SHARES.iter().map(step).collect::<Vec<_>>(),
+        "quantiles": QUANTILES.iter().map(step).collect::<Vec<_>>(),
         "channel": {
-            "from": outcome.channel_from,
+            "from": outcome.channel_source,
             "read_block_s": outcome.read_block as f64 / 1e9,
             "write_block_s": outcome.write_block as f64 / 1e9,
         },
@@ -253,7 +257,7 @@ fn document(outcome: &ReplayOutcome) -> Value {
     })
 }
 
-fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
+fn draw_replay(outcome: &ReplayOutcome, style: &Style) -> String {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| format_value(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
@@ -268,7 +272,7 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
         .with_column("predicted", Align::Right);
     let mut line = |name: &str, part: &ReplaySums| {
         if part.requests > 0 {
-            let of = |sum: f64| seconds(mean(sum, part.requests));
+            let of = |sum: f64| seconds(mean_s(sum, part.requests));
             table.add_row([name.to_owned(), part.requests.to_string(), of(part.measured_s), of(part.predicted_s)]);
         }
     };
@@ -281,21 +285,21 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
     line("  reads", &replay.reads);
     line("  writes", &replay.writes);
     for hit in CacheOutcome::ALL {
-        line(&format!("  {}", hit_words(hit)), &replay.by_hit[hit as usize]);
+        line(&format!("  {}", describe_hit(hit)), &replay.by_hit[hit as usize]);
     }
-    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
-    for share in SHARES {
-        let of = |times: &[Ns]| format_value(quantile(times, share), "s");
+    let (measured, predicted) = (sort_times(&replay.measured_ns), sort_times(&replay.predicted_ns));
+    for share in QUANTILES {
+        let of = |times: &[Ns]| format_value(quantile_s(times, share), "s");
         let name = format!("{} % are faster than", (share * 100.0).round());
         table.add_row([name, String::new(), of(&measured), of(&predicted)]);
     }
     out += &table.render(style);
     out += &format!("\ndemerit {}, {} of the mean\n", seconds(replay.demerit_s()), format_value(share, "fraction"));
-    out += &spent(replay, requests as u64);
+    out += &describe_time_spent(replay, requests as u64);
     let block = |ns: Ns| format_value(ns as f64 / 1e9, "s");
     let blocks =
         format!("{} per block read, {} per block written", block(outcome.read_block), block(outcome.write_block));
-    out += &format!("channel: {blocks} (from: {})\n", outcome.channel_from);
+    out += &format!("channel: {blocks} (from: {})\n", outcome.channel_source);
     for note in &outcome.notes {
         out += &format!("note: {}\n", style.clean_text(note));
     }
@@ -308,18 +312,18 @@ fn screen(outcome: &ReplayOutcome, style: &Style) -> String {
 }
 
 /// Maximum number of points of a drawn distribution.
-const POINTS: usize = 240;
+const MAX_POINTS: usize = 240;
 
 /// Chart of the two cumulative distributions, measured and predicted.
-fn distributions(replay: &Replay) -> Curves {
+fn distribution_chart(replay: &Replay) -> Curves {
     let line = |name: &str, times: &[Ns]| {
-        let sorted = sorted(times);
+        let sorted = sort_times(times);
         let point = |n: usize| {
-            let share = n as f64 / POINTS as f64;
-            CurvePoint { x: quantile(&sorted, share), y: share, interval: None }
+            let share = n as f64 / MAX_POINTS as f64;
+            CurvePoint { x: quantile_s(&sorted, share), y: share, interval: None }
         };
         // the last few are so far apart that they would flatten the rest
-        ChartCurve { name: name.to_owned(), points: (0..POINTS).map(point).collect() }
+        ChartCurve { name: name.to_owned(), points: (0..MAX_POINTS).map(point).collect() }
     };
     let axis = |words: &str, unit: &str| Axis { words: words.into(), unit: unit.into(), scale: AxisScale::Linear };
     Curves {
@@ -331,7 +335,7 @@ fn distributions(replay: &Replay) -> Curves {
 }
 
 /// Page on a replay.
-fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet {
+fn replay_sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet {
     let replay = &outcome.replay;
     let seconds = |s: Option<f64>| format_value(s.unwrap_or(f64::NAN), "s");
     let share = replay.demerit_s().zip(replay.measured_mean_s()).map_or(f64::NAN, |(d, m)| d / m);
@@ -343,16 +347,17 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
         seconds(replay.demerit_s()),
         format_value(share, "fraction")
     );
-    let (measured, predicted) = (sorted(&replay.measured_ns), sorted(&replay.predicted_ns));
+    let (measured, predicted) = (sort_times(&replay.measured_ns), sort_times(&replay.predicted_ns));
     let row = |share: &f64| {
-        let of = |times: &[Ns]| format_value(quantile(times, *share), "s");
+        let of = |times: &[Ns]| format_value(quantile_s(times, *share), "s");
         vec![format!("{} %", (share * 100.0).round()), of(&measured), of(&predicted)]
     };
     let titles = ["are faster than", "measured", "predicted"].map(str::to_owned).to_vec();
-    let quantiles = SheetTable { titles, rows: SHARES.iter().map(row).collect() };
+    let quantiles = SheetTable { titles, rows: QUANTILES.iter().map(row).collect() };
     let distributions =
         SheetSection { title: "Distributions".into(), charts, tables: vec![quantiles], ..SheetSection::default() };
-    let words = std::iter::once(spent(replay, replay.predicted_ns.len() as u64)).chain(outcome.notes.iter().cloned());
+    let words = std::iter::once(describe_time_spent(replay, replay.predicted_ns.len() as u64))
+        .chain(outcome.notes.iter().cloned());
     let facts = SheetSection { title: "Assumptions".into(), words: words.collect(), ..SheetSection::default() };
     PageSheet {
         title: title.to_owned(),
@@ -363,7 +368,7 @@ fn sheet(outcome: &ReplayOutcome, title: &str, charts: Vec<Curves>) -> PageSheet
     }
 }
 
-fn hit_words(hit: CacheOutcome) -> &'static str {
+fn describe_hit(hit: CacheOutcome) -> &'static str {
     match hit {
         CacheOutcome::Miss => "not in the cache",
         CacheOutcome::Full => "in the cache",
@@ -373,7 +378,7 @@ fn hit_words(hit: CacheOutcome) -> &'static str {
 }
 
 /// Describes in one line how the predicted time is spent.
-fn spent(replay: &Replay, requests: u64) -> String {
+fn describe_time_spent(replay: &Replay, requests: u64) -> String {
     let spent = &replay.spent;
     let parts = [
         ("seek", spent.seek_s),
@@ -384,6 +389,6 @@ fn spent(replay: &Replay, requests: u64) -> String {
         ("waiting", spent.waiting_s),
     ];
     let words =
-        parts.map(|(name, sum)| format!("{name} {}", format_value(mean(sum, requests).unwrap_or(f64::NAN), "s")));
+        parts.map(|(name, sum)| format!("{name} {}", format_value(mean_s(sum, requests).unwrap_or(f64::NAN), "s")));
     format!("breakdown of the predicted time: {}\n", words.join(", "))
 }

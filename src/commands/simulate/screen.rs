@@ -8,28 +8,29 @@ use diskwright_simulator::load::{LoadSpec, Operations, Timing};
 use diskwright_simulator::system::Workload;
 use diskwright_simulator::{Component, ComponentKind, SimulationReport, System};
 
-use super::answer;
+use super::document;
 use super::system::SimulationOutcome;
 
 /// Columns of a bar.
-const BAR: usize = 20;
+const BAR_COLUMNS: usize = 20;
 /// Maximum number of drives listed; of more, those that differ most are shown.
-const DRIVES: usize = 12;
+const MAX_DRIVES: usize = 12;
 /// Utilization from which a part counts as full, and as highly used.
-pub const FULL: f64 = 0.9;
-const MUCH: f64 = 0.7;
+pub const FULL_UTILIZATION: f64 = 0.9;
+const HIGH_UTILIZATION: f64 = 0.7;
 
 /// Draws the screen.
-pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
+pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
     let report = &outcome.report;
     let name = style.paint(Ink::Bold, &style.clean_text(&outcome.system.name));
-    let mut out = format!("{name}: {} simulated, seed {}\n\n", seconds(report.elapsed_s()), outcome.system.watch.seed);
-    if let (false, Some(because)) = (outcome.is_measured(), outcome.unmeasured()) {
+    let mut out =
+        format!("{name}: {} simulated, seed {}\n\n", format_seconds(report.elapsed_s()), outcome.system.watch.seed);
+    if let (false, Some(because)) = (outcome.is_measured(), outcome.unmeasured_reason()) {
         return out + &style.paint(Ink::Bad, &because) + "\n";
     }
-    out += &workloads(report).render(style);
+    out += &workload_table(report).render(style);
     out.push('\n');
-    out += &components(report, style);
+    out += &draw_components(report, style);
     for array in report.arrays.iter().filter(|array| array.counts.request_count() > 0) {
         let per = array.member_ios as f64 / array.counts.request_count() as f64;
         let each = array.totals.throughput_per_s();
@@ -54,28 +55,32 @@ pub fn draw(outcome: &SimulationOutcome, style: &Style) -> String {
         let share = format_value(cache.counters.hit_share(), "fraction");
         out += &format!("\ncache of {}: {share} of the reads\n", style.clean_text(&cache.name));
     }
-    let share = answer::interrupt_share(outcome);
+    let share = document::interrupt_share(outcome);
     if report.interrupt_ns > 0.0 {
         let rate = format_value(report.interrupts / report.elapsed_s(), "per_s");
         out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", format_value(share, "fraction"));
     }
     if let Ok(solution) = solve(&outcome.system) {
-        let (rate, response) = (format_value(solution.throughput_per_s, "per_s"), seconds(solution.response_s));
+        let (rate, response) = (format_value(solution.throughput_per_s, "per_s"), format_seconds(solution.response_s));
         let words = format!("by mean value analysis: {rate}, response {response}");
         out += &format!("\n{}\n", style.paint(Ink::Dim, &words));
     }
-    let words = bottleneck_words(outcome);
-    let ink = if fullest(outcome).is_some_and(|c| c.utilisation() >= FULL) { Ink::Bad } else { Ink::Bold };
+    let words = describe_bottleneck(outcome);
+    let ink = if busiest_component(outcome).is_some_and(|c| c.utilisation() >= FULL_UTILIZATION) {
+        Ink::Bad
+    } else {
+        Ink::Bold
+    };
     out + &format!("\n{}\n", style.paint(ink, &style.clean_text(&words)))
 }
 
-fn seconds(value: f64) -> String {
+fn format_seconds(value: f64) -> String {
     format_value(value, "s")
 }
 
 /// Finds the part of the path with the highest utilization, of those that did anything. A channel that a drive holds
 /// while it positions is as busy as the drive, but requests wait for the drive.
-pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
+pub fn busiest_component(outcome: &SimulationOutcome) -> Option<&Component> {
     let report = &outcome.report;
     let found = report.bottleneck().filter(|found| found.utilisation() > 0.0)?;
     let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
@@ -92,7 +97,7 @@ pub fn fullest(outcome: &SimulationOutcome) -> Option<&Component> {
 }
 
 /// Name of a part: `drive disk0`, `processors`, `raid port`.
-pub fn name(component: &Component) -> String {
+pub fn component_name(component: &Component) -> String {
     let kind = component.kind.name();
     match component.name.contains(kind) {
         true => component.name.clone(),
@@ -101,26 +106,28 @@ pub fn name(component: &Component) -> String {
 }
 
 /// Describes the bottleneck of the path in one line.
-pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
-    let Some(component) = fullest(outcome) else {
-        return outcome.unmeasured().unwrap_or_else(|| "no part of the path was busy".to_owned());
+pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
+    let Some(component) = busiest_component(outcome) else {
+        return outcome.unmeasured_reason().unwrap_or_else(|| "no part of the path was busy".to_owned());
     };
     let share = component.utilisation();
     let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
     let many = outcome.report.components.iter().filter(alike).count();
     let what = match many {
-        0 | 1 => name(component),
-        n => format!("{n} {} like {}", several(component.kind), component.name),
+        0 | 1 => component_name(component),
+        n => format!("{n} {} like {}", plural_kind(component.kind), component.name),
     };
     let busy = format_value(share, "fraction");
     match share {
-        s if s >= FULL => format!("bottleneck: {what}, busy {busy} of the time"),
-        s if s >= MUCH => format!("highest utilization: {what}, busy {busy} of the time; little capacity is left"),
+        s if s >= FULL_UTILIZATION => format!("bottleneck: {what}, busy {busy} of the time"),
+        s if s >= HIGH_UTILIZATION => {
+            format!("highest utilization: {what}, busy {busy} of the time; little capacity is left")
+        }
         _ => {
             let lost = |of: &Operations| of.totals.lost > 0;
             let refused = outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(lost));
             // rejected requests did not arrive at the rate of the load
-            let pace = pace(&outcome.system).filter(|_| !refused);
+            let pace = rate_limiter(&outcome.system).filter(|_| !refused);
             let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
             format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
         }
@@ -128,7 +135,7 @@ pub fn bottleneck_words(outcome: &SimulationOutcome) -> String {
 }
 
 /// Plural of a kind of part: `drives`, `buses`.
-fn several(kind: ComponentKind) -> String {
+fn plural_kind(kind: ComponentKind) -> String {
     match kind {
         ComponentKind::Bus => "buses".to_owned(),
         ComponentKind::Parity => "parity engines".to_owned(),
@@ -137,7 +144,7 @@ fn several(kind: ComponentKind) -> String {
 }
 
 /// Describes what limits the rate if no part does; `None` if loads differ.
-fn pace(system: &System) -> Option<&'static str> {
+fn rate_limiter(system: &System) -> Option<&'static str> {
     let of = |workload: &Workload| match &workload.load {
         LoadSpec::Open(_) => "the given rate is the limit",
         LoadSpec::Trace(trace) if matches!(trace.timing, Timing::Open { .. }) => "the trace sets the rate",
@@ -151,7 +158,7 @@ fn pace(system: &System) -> Option<&'static str> {
     paces.all(|pace| pace == first).then_some(first)
 }
 
-fn workloads(report: &SimulationReport) -> TextTable {
+fn workload_table(report: &SimulationReport) -> TextTable {
     let mut table = TextTable::new().with_column("workload", Align::Left);
     for title in ["requests/s", "reads/s", "writes/s", "bytes/s", "response", "95 %", "99 %", "longest"] {
         table = table.with_column(title, Align::Right);
@@ -159,7 +166,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
     let elapsed_s = report.elapsed_s();
     for workload in &report.workloads {
         let counts = &workload.counts;
-        let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| seconds(ns / 1e9));
+        let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format_seconds(ns / 1e9));
         let mean = match workload.response_s {
             Some(interval) if interval.half_width.is_finite() && interval.mean > 0.0 => {
                 format!(
@@ -188,7 +195,7 @@ fn workloads(report: &SimulationReport) -> TextTable {
                 String::new(),
                 String::new(),
                 format_value(operations.totals.bytes as f64 / elapsed_s, "bytes_per_s"),
-                seconds(operations.totals.mean_response_s()),
+                format_seconds(operations.totals.mean_response_s()),
                 time(operations.responses.quantile(0.95)),
                 time(operations.responses.quantile(0.99)),
                 time(operations.responses.max().map(|ns| ns as f64)),
@@ -205,19 +212,19 @@ fn is_each_request(operations: &Operations, counts: &diskwright_simulator::run::
 }
 
 /// Draws the parts in the order of the path.
-fn components(report: &SimulationReport, style: &Style) -> String {
+fn draw_components(report: &SimulationReport, style: &Style) -> String {
     let mut out =
-        style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "utilization", w = BAR + 6)) + "\n";
+        style.paint(Ink::Dim, &format!("{:<28}{:<w$}   queue     rate", "", "utilization", w = BAR_COLUMNS + 6)) + "\n";
     let drives: Vec<&Component> = report.components.iter().filter(|c| c.kind == ComponentKind::Drive).collect();
     for component in report.components.iter().filter(|c| c.kind != ComponentKind::Drive && c.totals.arrived > 0) {
-        out += &line(component, style);
+        out += &component_line(component, style);
     }
     let mut shown = drives.clone();
-    if drives.len() > DRIVES {
+    if drives.len() > MAX_DRIVES {
         shown.sort_by(|a, b| b.utilisation().total_cmp(&a.utilisation()));
-        shown.truncate(DRIVES);
+        shown.truncate(MAX_DRIVES);
     }
-    shown.iter().for_each(|drive| out += &line(drive, style));
+    shown.iter().for_each(|drive| out += &component_line(drive, style));
     if drives.len() > shown.len() {
         let lowest = drives.iter().map(|d| d.utilisation()).fold(f64::MAX, f64::min);
         let more = format_count((drives.len() - shown.len()) as u64, "more drive", "more drives");
@@ -227,16 +234,16 @@ fn components(report: &SimulationReport, style: &Style) -> String {
     out
 }
 
-fn line(component: &Component, style: &Style) -> String {
+fn component_line(component: &Component, style: &Style) -> String {
     let share = component.utilisation();
-    let name = text::pad_right(&text::cut_text(&style.clean_text(&name(component)), 26, "~"), 26);
-    let filled = if share.is_finite() { (share.clamp(0.0, 1.0) * BAR as f64).round() as usize } else { 0 };
+    let name = text::pad_right(&text::cut_text(&style.clean_text(&component_name(component)), 26, "~"), 26);
+    let filled = if share.is_finite() { (share.clamp(0.0, 1.0) * BAR_COLUMNS as f64).round() as usize } else { 0 };
     let ink = match share {
-        s if s >= FULL => Ink::Bad,
-        s if s >= MUCH => Ink::Warn,
+        s if s >= FULL_UTILIZATION => Ink::Bad,
+        s if s >= HIGH_UTILIZATION => Ink::Warn,
         _ => Ink::Good,
     };
-    let bar = format!("{}{}", style.glyph("█", "#").repeat(filled), style.glyph("░", ".").repeat(BAR - filled));
+    let bar = format!("{}{}", style.glyph("█", "#").repeat(filled), style.glyph("░", ".").repeat(BAR_COLUMNS - filled));
     let queue = component.totals.mean_queue();
     let rate = component.totals.throughput_per_s();
     let bytes = component.counts.byte_count() as f64 / (component.totals.elapsed_ns as f64 / 1e9);

@@ -9,12 +9,12 @@ use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
 
-use super::system::{SimulationOutcome, loaded, progress, simulate};
-use super::{Pictures, answer, pictures, screen};
+use super::system::{SimulationOutcome, read_loaded_system, simulate_system, simulation_progress_bar};
+use super::{ChartArguments, charts, document, screen};
 use crate::commands::{Failure, output};
 
 /// Maximum number of runs of one sweep.
-const MOST: usize = 10_000;
+const MAX_RUNS: usize = 10_000;
 
 /// One run of a sweep.
 pub struct SweepRun {
@@ -25,43 +25,43 @@ pub struct SweepRun {
 }
 
 /// Runs the sweep.
-pub fn run(
+pub fn run_sweep(
     path: &Path,
     settings: &[Setting],
     key: &str,
     values: &[String],
-    pictures: &Pictures,
+    pictures: &ChartArguments,
     as_json: bool,
 ) -> Result<(), Failure> {
-    if values.len() > MOST {
-        return Err(Failure::Usage(format!("a sweep of {} values; the maximum is {MOST}", values.len())));
+    if values.len() > MAX_RUNS {
+        return Err(Failure::Usage(format!("a sweep of {} values; the maximum is {MAX_RUNS}", values.len())));
     }
-    let runs = all(path, settings, key, values)?;
+    let runs = run_all(path, settings, key, values)?;
     let name = runs.first().map_or("", |run| run.outcome.system.name.as_str());
-    let charts = pictures::of_sweep(key, &runs);
-    if pictures.are_asked() {
-        pictures.write(name, &charts, || pictures::sweep_sheet(key, &runs, charts.clone()))?;
+    let charts = charts::sweep_charts(key, &runs);
+    if pictures.are_given() {
+        pictures.write_charts(name, &charts, || charts::sweep_sheet(key, &runs, charts.clone()))?;
     }
-    if pictures.take_stdout() {
+    if pictures.write_to_stdout() {
         return Ok(());
     }
     if as_json {
-        return output::json(&document(key, &runs));
+        return output::print_json(&sweep_document(key, &runs));
     }
-    for remark in remarks(key, &runs) {
-        output::note(remark);
+    for remark in sweep_remarks(key, &runs) {
+        output::print_note(remark);
     }
-    let style = output::style();
+    let style = output::stdout_style();
     let mut out = format!("{}: by {key}\n\n", style.paint(Ink::Bold, &style.clean_text(name)));
-    out += &table(key, &runs).render(&style);
+    out += &sweep_table(key, &runs).render(&style);
     for chart in &charts {
         out += &format!("\n{}", terminal_curves::draw_curves(chart, &style, 10));
     }
-    output::text(&out)
+    output::print_text(&out)
 }
 
 /// Remarks on runs, each once, with the values that they apply to unless that is all of them.
-pub fn remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
+pub fn sweep_remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
     let mut found: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
         for note in &run.outcome.notes {
@@ -79,15 +79,15 @@ pub fn remarks(key: &str, runs: &[SweepRun]) -> Vec<String> {
 }
 
 /// Runs all values, in their order.
-fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<SweepRun>, Failure> {
+fn run_all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Result<Vec<SweepRun>, Failure> {
     // every description is read before anything runs, so that an error is reported at once
     let mut systems = Vec::with_capacity(values.len());
     for value in values {
         let own = Setting { key: key.to_owned(), value: value.clone() };
         let settings: Vec<Setting> = settings.iter().cloned().chain([own]).collect();
-        systems.push(Mutex::new(Some(loaded(path, &settings)?)));
+        systems.push(Mutex::new(Some(read_loaded_system(path, &settings)?)));
     }
-    let bar = progress(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
+    let bar = simulation_progress_bar(values.len() as u64, "{msg} {wide_bar} {pos}/{len} runs");
     let next = AtomicUsize::new(0);
     let done: Vec<Mutex<Option<Result<SimulationOutcome, Failure>>>> =
         values.iter().map(|_| Mutex::new(None)).collect();
@@ -97,7 +97,7 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
             let Some(system) = systems.get(number) else { return };
             let taken = system.lock().ok().and_then(|mut system| system.take());
             let Some((system, notes)) = taken else { continue };
-            let outcome = simulate(system, notes, |_| Ok(()));
+            let outcome = simulate_system(system, notes, |_| Ok(()));
             bar.inc(1);
             if let Ok(mut place) = done[number].lock() {
                 *place = Some(outcome);
@@ -120,10 +120,10 @@ fn all(path: &Path, settings: &[Setting], key: &str, values: &[String]) -> Resul
     Ok(runs)
 }
 
-fn document(key: &str, runs: &[SweepRun]) -> Value {
+fn sweep_document(key: &str, runs: &[SweepRun]) -> Value {
     let points = runs.iter().map(|run| {
         let mut point = json!({ "value": run.value });
-        if let (Value::Object(all), Value::Object(own)) = (&mut point, answer::body(&run.outcome)) {
+        if let (Value::Object(all), Value::Object(own)) = (&mut point, document::run_json(&run.outcome)) {
             all.extend(own);
         }
         point
@@ -138,7 +138,7 @@ fn document(key: &str, runs: &[SweepRun]) -> Value {
 }
 
 /// Builds a table with one row per run and workload.
-fn table(key: &str, runs: &[SweepRun]) -> TextTable {
+fn sweep_table(key: &str, runs: &[SweepRun]) -> TextTable {
     let several = runs.iter().any(|run| run.outcome.report.workloads.len() > 1);
     let mut table = TextTable::new().with_column(key, Align::Right);
     if several {
@@ -150,7 +150,7 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
     table = table.with_column("fullest", Align::Left);
     for run in runs {
         let report = &run.outcome.report;
-        let fullest = words(run);
+        let fullest = describe_bottleneck(run);
         for workload in &report.workloads {
             let elapsed_s = report.elapsed_s();
             let time = |ns: Option<f64>| ns.map_or("-".to_owned(), |ns| format_value(ns / 1e9, "s"));
@@ -174,9 +174,9 @@ fn table(key: &str, runs: &[SweepRun]) -> TextTable {
 }
 
 /// Describes the part of a run's path with the highest utilization.
-pub fn words(run: &SweepRun) -> String {
-    match screen::fullest(&run.outcome) {
-        Some(part) => format!("{} {}", screen::name(part), format_value(part.utilisation(), "fraction")),
+pub fn describe_bottleneck(run: &SweepRun) -> String {
+    match screen::busiest_component(&run.outcome) {
+        Some(part) => format!("{} {}", screen::component_name(part), format_value(part.utilisation(), "fraction")),
         None if run.outcome.is_measured() => String::new(),
         None => "nothing measured: the load ended within the warm-up".to_owned(),
     }

@@ -13,8 +13,8 @@ use diskwright_simulator::{Simulation, SimulationReport};
 use diskwright_traces::Skip;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::log::SimulationLog;
-use super::{Pictures, answer, pictures, screen, sweep, text};
+use super::sample_log::SimulationLog;
+use super::{ChartArguments, charts, document, read_text_file, screen, sweep};
 use crate::commands::{Failure, output};
 
 /// Options for running a system.
@@ -50,12 +50,12 @@ pub struct SimulationOutcome {
     /// Report on the whole run.
     pub report: SimulationReport,
     /// Utilization in each interval that is drawn.
-    pub course: Vec<UtilizationSample>,
+    pub timeline: Vec<UtilizationSample>,
 }
 
 impl SimulationOutcome {
     /// Returns why there are no figures; `None` if there are.
-    pub fn unmeasured(&self) -> Option<String> {
+    pub fn unmeasured_reason(&self) -> Option<String> {
         let report = &self.report;
         let seconds = |ns: u64| format_value(ns as f64 / 1e9, "s");
         if !self.is_measured() {
@@ -65,7 +65,8 @@ impl SimulationOutcome {
                  warm-up (watch.warm_up) or make the load last longer (its operations or phases)"
             ));
         }
-        let is_idle = screen::fullest(self).is_none() && report.workloads.iter().all(|w| w.counts.request_count() == 0);
+        let is_idle =
+            screen::busiest_component(self).is_none() && report.workloads.iter().all(|w| w.counts.request_count() == 0);
         is_idle.then(|| {
             format!(
                 "nothing was requested in the measured {}; measure for longer (watch.duration)",
@@ -83,64 +84,64 @@ impl SimulationOutcome {
 /// An interval of a run.
 pub struct UtilizationSample {
     /// End of the interval since the beginning of the simulation, s.
-    pub at_s: f64,
+    pub end_s: f64,
     /// Utilization of each component.
-    pub utilisations: Vec<f64>,
+    pub utilizations: Vec<f64>,
 }
 
 /// Maximum number of intervals kept for charts; of longer runs every second, fourth, … one is kept.
-const MOST_MOMENTS: usize = 512;
+const MAX_SAMPLES: usize = 512;
 
 /// Runs a system.
-pub fn run(path: &Path, running: &SimulateOptions, pictures: &Pictures, as_json: bool) -> Result<(), Failure> {
-    let settings = settings(running)?;
-    if let Some((key, values)) = swept(running)? {
-        return sweep::run(path, &settings, &key, &values, pictures, as_json);
+pub fn run(path: &Path, running: &SimulateOptions, pictures: &ChartArguments, as_json: bool) -> Result<(), Failure> {
+    let settings = collect_settings(running)?;
+    if let Some((key, values)) = parse_sweep(running)? {
+        return sweep::run_sweep(path, &settings, &key, &values, pictures, as_json);
     }
-    let (system, notes) = loaded(path, &settings)?;
-    let bar = progress(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
+    let (system, notes) = read_loaded_system(path, &settings)?;
+    let bar = simulation_progress_bar(system.watch.duration / 1_000_000_000, "{msg} {wide_bar} {pos}/{len} s");
     let mut log = running
         .out
         .as_deref()
         .map(|dir| SimulationLog::open(dir, &system, EPOCH_NS, "simulation", WriterOptions::for_bulk_import()))
         .transpose()?;
-    let outcome = simulate(system, notes, |report| {
+    let outcome = simulate_system(system, notes, |report| {
         bar.set_position(report.to / 1_000_000_000);
-        log.as_mut().map_or(Ok(()), |log| log.add(report))
+        log.as_mut().map_or(Ok(()), |log| log.add_interval(report))
     });
     bar.finish_and_clear();
     let outcome = outcome?;
     if let Some(log) = log {
-        log.close()?;
+        log.close_log()?;
     }
-    if pictures.are_asked() {
-        let charts = pictures::of_run(&outcome);
-        let sheet = || pictures::sheet(&outcome, charts.clone());
-        pictures.write(&outcome.system.name, &charts, sheet)?;
+    if pictures.are_given() {
+        let charts = charts::run_charts(&outcome);
+        let sheet = || charts::run_sheet(&outcome, charts.clone());
+        pictures.write_charts(&outcome.system.name, &charts, sheet)?;
     }
-    if pictures.take_stdout() {
+    if pictures.write_to_stdout() {
         return Ok(());
     }
     if as_json {
-        return output::json(&answer::document(&outcome));
+        return output::print_json(&document::simulation_document(&outcome));
     }
     for note in &outcome.notes {
-        output::note(note);
+        output::print_note(note);
     }
-    output::text(&screen::draw(&outcome, &output::style()))
+    output::print_text(&screen::draw_simulation(&outcome, &output::stdout_style()))
 }
 
 /// Parses `workload.users=16`.
-pub fn setting(text: &str) -> Result<Setting, String> {
+pub fn parse_setting(text: &str) -> Result<Setting, String> {
     let wrong = || format!("--set `{text}`: write a part, its key and a value, such as workload.users=16");
     Setting::parse(text).ok_or_else(wrong)
 }
 
 /// Settings from options that override the description.
-fn settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
+fn collect_settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
     let mut settings = Vec::new();
     for text in &running.set {
-        settings.push(setting(text).map_err(Failure::Usage)?);
+        settings.push(parse_setting(text).map_err(Failure::Usage)?);
     }
     let mut watch = |key: &str, value: String| settings.push(Setting { key: format!("watch.{key}"), value });
     if let Some(seed) = running.seed {
@@ -153,7 +154,7 @@ fn settings(running: &SimulateOptions) -> Result<Vec<Setting>, Failure> {
 }
 
 /// Returns the key of a sweep and its values.
-fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
+fn parse_sweep(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Failure> {
     let (option, key, values) = match (&running.sweep, &running.users) {
         (Some(text), _) => {
             let wrong = || Failure::Usage(format!("--sweep `{text}`: write workload.users=1,2,4,8"));
@@ -173,8 +174,8 @@ fn swept(running: &SimulateOptions) -> Result<Option<(String, Vec<String>)>, Fai
 }
 
 /// Reads a description of a system that must have a load.
-pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
-    let (system, notes) = describe(path, settings)?;
+pub fn read_loaded_system(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
+    let (system, notes) = read_system(path, settings)?;
     if system.workloads.is_empty() {
         let name = path.display();
         let because = "the system has no load: add at least one [[workload]]";
@@ -184,21 +185,24 @@ pub fn loaded(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>)
 }
 
 /// Reads a description; other files that it names are looked for in its folder.
-pub fn describe(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
+pub fn read_system(path: &Path, settings: &[Setting]) -> Result<(System, Vec<String>), Failure> {
     let name = path.display().to_string();
-    let own = text(path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
+    let own = read_text_file(path).map_err(|error| Failure::Failed(format!("{name}: {error}")))?;
     let beside = |other: &str| match path.parent() {
         Some(folder) if Path::new(other).is_relative() => folder.join(other),
         _ => PathBuf::from(other),
     };
-    let files = DescriptionFiles { text: &|other| text(&beside(other)), trace: &|other| recorded(&beside(other)) };
+    let files = DescriptionFiles {
+        text: &|other| read_text_file(&beside(other)),
+        trace: &|other| read_recorded_load(&beside(other)),
+    };
     let found =
         read_with_files(&name, &own, settings, &files).map_err(|problems| Failure::Failed(problems.to_string()))?;
     Ok((found.system, found.notes.iter().map(ToString::to_string).collect()))
 }
 
 /// Reads the requests of a trace, with the number of other operations and of unreadable records.
-fn recorded(path: &Path) -> Result<LoadedTrace, String> {
+fn read_recorded_load(path: &Path) -> Result<LoadedTrace, String> {
     let mut trace = diskwright_traces::open(&[path.to_owned()]).map_err(|error| error.to_string())?;
     let mut failed = None;
     let requests = std::iter::from_fn(|| match trace.next()? {
@@ -225,7 +229,7 @@ fn recorded(path: &Path) -> Result<LoadedTrace, String> {
 }
 
 /// Simulates a system; `each` is called with every interval.
-pub fn simulate(
+pub fn simulate_system(
     system: System,
     mut notes: Vec<String>,
     mut each: impl FnMut(&SimulationReport) -> Result<(), Failure>,
@@ -236,8 +240,8 @@ pub fn simulate(
     let report = simulation.run(|report| {
         if seen.is_multiple_of(step) {
             let utilisations = report.components.iter().map(|component| component.utilisation()).collect();
-            course.push(UtilizationSample { at_s: report.to as f64 / 1e9, utilisations });
-            if course.len() == MOST_MOMENTS {
+            course.push(UtilizationSample { end_s: report.to as f64 / 1e9, utilizations: utilisations });
+            if course.len() == MAX_SAMPLES {
                 let mut parts = 0;
                 course.retain(|_| {
                     parts += 1;
@@ -255,21 +259,21 @@ pub fn simulate(
     notes.extend(
         refused.map(|(time_ns, why)| format!("the change at {} s had no effect: {why}", *time_ns as f64 / 1e9)),
     );
-    notes.extend(shortfalls(&system, &report));
+    notes.extend(describe_shortfalls(&system, &report));
     match failed {
         Some(error) => Err(error),
-        None => Ok(SimulationOutcome { system, notes, report, course }),
+        None => Ok(SimulationOutcome { system, notes, report, timeline: course }),
     }
 }
 
 /// Minimum growth of a queue for it to be reported: a number of operations, and the fraction of arrivals (1 of so
 /// many).
-const GREW: (u64, u64) = (100, 20);
+const QUEUE_GROWTH_LIMITS: (u64, u64) = (100, 20);
 
 /// Describes requests that open loads issued and did not get served: response times of the others alone would look
 /// better than they were.
-fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
-    let full = report.bottleneck().is_some_and(|part| part.utilisation() >= screen::FULL);
+fn describe_shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
+    let full = report.bottleneck().is_some_and(|part| part.utilisation() >= screen::FULL_UTILIZATION);
     let mut words = Vec::new();
     for (workload, reported) in system.workloads.iter().zip(&report.workloads) {
         let waits = match &workload.load {
@@ -291,7 +295,7 @@ fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
             ));
         }
         let left = begun.saturating_sub(done);
-        if full && left >= GREW.0 && left.saturating_mul(GREW.1) > begun {
+        if full && left >= QUEUE_GROWTH_LIMITS.0 && left.saturating_mul(QUEUE_GROWTH_LIMITS.1) > begun {
             words.push(format!(
                 "workload `{name}`: operations arrived faster than they were completed ({begun} and {done} in the \
                  measured time); the queue grew, so response times depend on how long is measured"
@@ -302,7 +306,7 @@ fn shortfalls(system: &System, report: &SimulationReport) -> Vec<String> {
 }
 
 /// Progress bar on a terminal's standard error.
-pub fn progress(length: u64, form: &str) -> ProgressBar {
+pub fn simulation_progress_bar(length: u64, form: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(form) {
         bar.set_style(style);

@@ -1,7 +1,7 @@
 //! `stress CLASS`: load on one part of this machine, at a given share of its maximum; and `stress --verify`, which
 //! checks that `why` names each class.
 
-mod machine;
+mod machine_check;
 mod screen;
 mod supervisor;
 mod verify;
@@ -17,8 +17,8 @@ use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::{StressError, cgroup, swap};
 use indicatif::ProgressBar;
 
-use super::priority::RunsFirst;
-use super::workload::{bar, stop_flag, sweep as sweep_folders};
+use super::priority::PriorityGuard;
+use super::workload::{stop_flag, sweep_leftovers as sweep_folders, workload_bar};
 use super::{Failure, output};
 use supervisor::{StressRequest, StressRun, WorkerEvent};
 
@@ -60,19 +60,22 @@ pub struct Arguments {
 }
 
 /// Default time for holding a share, and for watching a class.
-const HELD: Duration = Duration::from_secs(30);
-const WATCHED: Duration = Duration::from_secs(14);
+const DEFAULT_HOLD: Duration = Duration::from_secs(30);
+const DEFAULT_WATCH: Duration = Duration::from_secs(14);
 
 /// Runs `stress`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.worker.is_worker() {
-        return worker::run(arguments);
+        return worker::run_worker(arguments);
     }
     if arguments.list || arguments.class.as_deref() == Some("list") {
-        return list(arguments);
+        return list_classes(arguments);
     }
     if !arguments.dir.is_dir() {
-        return Err(Failure::Usage(format!("{}: there is no such folder", output::name(arguments.dir.display()))));
+        return Err(Failure::Usage(format!(
+            "{}: there is no such folder",
+            output::escape_name(arguments.dir.display())
+        )));
     }
     if arguments.verify {
         return verify::run(arguments);
@@ -80,11 +83,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.class else {
         return Err(Failure::Usage("a class is missing: `stress list` shows all, `stress --verify` tries all".into()));
     };
-    one(arguments, &class::find_class(name).map_err(failure)?)
+    hold_class(arguments, &class::find_class(name).map_err(stress_failure)?)
 }
 
 /// Converts an error: what is wrong with the request is wrong usage.
-fn failure(error: StressError) -> Failure {
+fn stress_failure(error: StressError) -> Failure {
     match error {
         StressError::Usage(text) => Failure::Usage(text),
         other => Failure::Failed(other.to_string()),
@@ -92,17 +95,25 @@ fn failure(error: StressError) -> Failure {
 }
 
 /// Removes leftovers of killed loads, and names them.
-fn sweep(arguments: &Arguments) -> Result<(), Failure> {
+fn sweep_leftovers(arguments: &Arguments) -> Result<(), Failure> {
     for path in swap::remove_leftovers().into_iter().chain(cgroup::CgroupRoots::of_host().remove_leftovers()) {
-        output::note(format_args!("removed {}, left behind by a killed load", output::name(path.display())));
+        output::print_note(format_args!(
+            "removed {}, left behind by a killed load",
+            output::escape_name(path.display())
+        ));
     }
     sweep_folders(&[&arguments.dir])
 }
 
-fn list(arguments: &Arguments) -> Result<(), Failure> {
+fn list_classes(arguments: &Arguments) -> Result<(), Failure> {
     let classes = class::read_classes()?;
-    let rows: Vec<_> = classes.iter().map(|class| (class, machine::obstacle(class, &arguments.dir))).collect();
-    if arguments.json { output::json(&screen::list_json(&rows)) } else { output::text(&screen::list(&rows)) }
+    let rows: Vec<_> =
+        classes.iter().map(|class| (class, machine_check::find_obstacle(class, &arguments.dir))).collect();
+    if arguments.json {
+        output::print_json(&screen::list_json(&rows))
+    } else {
+        output::print_text(&screen::draw_class_list(&rows))
+    }
 }
 
 /// Parses `50` or `50%`.
@@ -111,35 +122,35 @@ fn parse_level(text: &str) -> Result<u32, std::num::ParseIntError> {
 }
 
 /// Holds one class of load.
-fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
+fn hold_class(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     let level = arguments.level.unwrap_or(class.max_level);
-    let share = class.level_to_share(level).map_err(failure)?;
-    sweep(arguments)?;
-    if let Some(reason) = machine::obstacle(class, &arguments.dir) {
+    let share = class.level_to_share(level).map_err(stress_failure)?;
+    sweep_leftovers(arguments)?;
+    if let Some(reason) = machine_check::find_obstacle(class, &arguments.dir) {
         return Err(Failure::Usage(format!("this machine cannot run {}: {reason}", class.id)));
     }
-    let lasts = arguments.lasts.unwrap_or(HELD);
+    let lasts = arguments.lasts.unwrap_or(DEFAULT_HOLD);
     let stop = stop_flag()?;
-    let request = StressRequest { class, share, lasts, dir: &arguments.dir, seed: arguments.seed };
-    let mut load = StressRun::begin(&request)?;
+    let request = StressRequest { class, share, duration: lasts, dir: &arguments.dir, seed: arguments.seed };
+    let mut load = StressRun::start_load(&request)?;
     // raised only after the child was started, so that the child is ordinary; heat, memory and Ctrl-C are noticed in
     // time
-    let _first = RunsFirst::begin();
-    load.tell_limits();
-    let progress = bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
+    let _first = PriorityGuard::raise_priority();
+    load.warn_about_limits();
+    let progress = workload_bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
     let mut held_since = None;
     let end = loop {
         if stop.load(Ordering::Relaxed) {
             load.stop("interrupted");
         }
-        match load.next(Duration::from_millis(200))? {
+        match load.next_event(Duration::from_millis(200))? {
             Some(WorkerEvent::Holding(scale)) => {
                 held_since = Some(Instant::now());
                 progress.set_message(format!("{} at {level} %", class.id));
                 load.scale = Some(scale);
             }
             Some(WorkerEvent::Done(outcome)) => break outcome,
-            None => advance(&progress, held_since),
+            None => advance_bar(&progress, held_since),
         }
     };
     progress.finish_and_clear();
@@ -149,20 +160,20 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
     } else if end.is_none_or(|outcome| outcome.wall_s < 0.99 * lasts.as_secs_f64()) {
         load.stop("something else ended the load");
     }
-    let (scale, stopped) = (load.scale, load.stopped().map(str::to_owned));
+    let (scale, stopped) = (load.scale, load.stop_reason().map(str::to_owned));
     let has_group = load.has_group();
-    load.finish()?;
-    let held = screen::HeldLoad { class, level, scale, outcome: end, stopped, has_group };
+    load.finish_process()?;
+    let held = screen::HeldLoad { class, level, scale, outcome: end, stop_reason: stopped, has_group };
     if arguments.json {
-        output::json(&held.json())?
+        output::print_json(&held.to_json())?
     } else {
-        output::text(&held.text())?
+        output::print_text(&held.draw_load())?
     }
     let left = swap::find_leftovers();
-    match &held.stopped {
+    match &held.stop_reason {
         None if left.is_empty() => Ok(()),
         None => {
-            output::note(left_behind(&left));
+            output::print_note(left_behind(&left));
             Ok(())
         }
         // what was reached until then is on the screen
@@ -173,10 +184,10 @@ fn one(arguments: &Arguments, class: &StressClass) -> Result<(), Failure> {
 /// Describes leftovers of a load that has ended, by its swap files that are still in use.
 fn left_behind(swap_files: &[PathBuf]) -> String {
     let Some(path) = swap_files.first() else { return "nothing was left behind".into() };
-    format!("{} is still in use as swap space; the next `stress` removes it", output::name(path.display()))
+    format!("{} is still in use as swap space; the next `stress` removes it", output::escape_name(path.display()))
 }
 
-fn advance(progress: &ProgressBar, since: Option<Instant>) {
+fn advance_bar(progress: &ProgressBar, since: Option<Instant>) {
     if let Some(since) = since {
         progress.set_position(since.elapsed().as_millis() as u64);
     }
@@ -187,7 +198,7 @@ mod tests {
     use super::left_behind;
 
     #[test]
-    fn a_swap_file_that_stays_is_named() {
+    fn names_a_swap_file_that_stays() {
         assert_eq!(left_behind(&[]), "nothing was left behind");
         let left = left_behind(&["/data/.diskwright-work-7-0".into()]);
         assert!(left.starts_with("/data/.diskwright-work-7-0 is still in use as swap space"), "{left}");

@@ -12,15 +12,15 @@ use super::verify::{JudgedLoad, StressTrial, TrialResult};
 use crate::commands::output;
 
 /// Maximum deviation of a load from its level, as a share of it.
-const CLOSE: f64 = 0.05;
+const LEVEL_TOLERANCE: f64 = 0.05;
 /// Share of the processors used by others above which the verdict may be about them.
-const OTHERS: f64 = 0.3;
+const DISTURBING_SHARE: f64 = 0.3;
 
 /// A class, and why this machine cannot run it.
 type ClassRow<'a> = (&'a StressClass, Option<String>);
 
 /// Draws the list of classes.
-pub fn list(rows: &[ClassRow<'_>]) -> String {
+pub fn draw_class_list(rows: &[ClassRow<'_>]) -> String {
     let mut table = TextTable::new()
         .with_column("class", Align::Left)
         .with_text_column("loads")
@@ -30,7 +30,7 @@ pub fn list(rows: &[ClassRow<'_>]) -> String {
         let here = obstacle.clone().unwrap_or_else(|| "yes".into());
         table.add_row([class.id.clone(), class.load_description.clone(), class.expected_text.clone(), here]);
     }
-    table.render(&output::wide_style())
+    table.render(&output::wide_table_style())
 }
 
 /// Returns the list of classes as JSON.
@@ -51,13 +51,13 @@ pub struct HeldLoad<'a> {
     pub level: u32,
     pub scale: Option<LoadMaximum>,
     pub outcome: Option<LoadOutcome>,
-    pub stopped: Option<String>,
+    pub stop_reason: Option<String>,
     pub has_group: bool,
 }
 
 impl HeldLoad<'_> {
     /// Returns the result as JSON.
-    pub fn json(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         json!({
             "schema": "diskwright.stress/1",
             "class": self.class.id,
@@ -69,14 +69,14 @@ impl HeldLoad<'_> {
             "workers": self.scale.map(|scale| scale.workers),
             "wall_s": self.outcome.map(|outcome| outcome.wall_s),
             "cgroup": self.has_group,
-            "stopped": self.stopped,
+            "stopped": self.stop_reason,
             "expect": self.class.expected_verdicts,
         })
     }
 
     /// Draws the result for people.
-    pub fn text(&self) -> String {
-        let (style, class) = (output::style(), self.class);
+    pub fn draw_load(&self) -> String {
+        let (style, class) = (output::stdout_style(), self.class);
         let Some(outcome) = &self.outcome else {
             return format!("{}: stopped before 100 % was measured.\n", class.id);
         };
@@ -84,8 +84,8 @@ impl HeldLoad<'_> {
         let head = format!(
             "{}: requested {}, reached {}, for {}",
             class.id,
-            percent(requested),
-            percent(outcome.reached_share),
+            format_percent(requested),
+            format_percent(outcome.reached_share),
             format_value(outcome.wall_s, "s")
         );
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
@@ -93,23 +93,23 @@ impl HeldLoad<'_> {
             let (most, reached) =
                 (format_value(scale.max_per_s, &class.unit), format_value(outcome.per_s, &class.unit));
             let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
-            out += &output::paragraph(&format!(
+            out += &output::wrap_paragraph(&format!(
                 "{reached} of {most} (100 % is {}; {threads})",
                 class.full_level_description
             ));
         } else {
             out += &format!("100 % is {}.\n", class.full_level_description);
         }
-        if relative_error(requested, outcome.reached_share) > CLOSE && self.stopped.is_none() {
+        if relative_error(requested, outcome.reached_share) > LEVEL_TOLERANCE && self.stop_reason.is_none() {
             let off = "The load is more than 5 % off its level: other programs use this part too, or its maximum has \
                        changed since it was measured.";
-            out += &output::paragraph(off);
+            out += &output::wrap_paragraph(off);
         }
-        out + &output::paragraph(&format!("`why` should say {}.", class.expected_text))
+        out + &output::wrap_paragraph(&format!("`why` should say {}.", class.expected_text))
     }
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
@@ -127,7 +127,7 @@ pub struct ClassTally {
 }
 
 /// Counts the trials of each class by their results.
-pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
+pub fn tally_trials(trials: &[StressTrial]) -> Vec<ClassTally> {
     let mut classes: Vec<&str> = Vec::new();
     for trial in trials {
         if !classes.contains(&trial.class.id.as_str()) {
@@ -136,12 +136,12 @@ pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
     }
     let one = |class: &str| {
         let of = || trials.iter().filter(|trial| trial.class.id == class);
-        let judged = || of().filter_map(StressTrial::judged);
+        let judged = || of().filter_map(StressTrial::judged_load);
         ClassTally {
             class: class.to_owned(),
             right: judged().filter(|judged| judged.wrong.is_none()).count(),
-            wrong: of().filter(|trial| trial.word() == "WRONG").count(),
-            undecided: of().filter(|trial| trial.word() == "undecided").count(),
+            wrong: of().filter(|trial| trial.outcome_word() == "WRONG").count(),
+            undecided: of().filter(|trial| trial.outcome_word() == "undecided").count(),
             failed: of().filter(|trial| matches!(trial.result, TrialResult::Failed(_))).count(),
             skipped: of().filter(|trial| matches!(trial.result, TrialResult::Skipped(_))).count(),
             close: of().filter(|trial| trial.is_close()).count(),
@@ -151,25 +151,27 @@ pub fn tally(trials: &[StressTrial]) -> Vec<ClassTally> {
 }
 
 impl StressTrial {
-    fn judged(&self) -> Option<&JudgedLoad> {
+    fn judged_load(&self) -> Option<&JudgedLoad> {
         if let TrialResult::Judged(judged) = &self.result { Some(judged) } else { None }
     }
 
-    fn asked(&self) -> f64 {
+    fn requested_share(&self) -> f64 {
         f64::from(self.class.test_level) / 100.0
     }
 
     fn is_close(&self) -> bool {
-        self.judged().is_some_and(|judged| relative_error(self.asked(), judged.outcome.reached_share) <= CLOSE)
+        self.judged_load().is_some_and(|judged| {
+            relative_error(self.requested_share(), judged.outcome.reached_share) <= LEVEL_TOLERANCE
+        })
     }
 
     /// True if others used so much of the processors that the verdict may be about them.
     fn is_disturbed(&self) -> bool {
-        self.others.is_some_and(|share| share > OTHERS)
+        self.others.is_some_and(|share| share > DISTURBING_SHARE)
     }
 
     /// Result in one word: `right`, `wrong`, `undecided`, `failed` or `skipped`.
-    fn word(&self) -> &'static str {
+    fn outcome_word(&self) -> &'static str {
         match &self.result {
             TrialResult::Judged(judged) if judged.wrong.is_none() => "right",
             TrialResult::Judged(_) if self.is_disturbed() => "undecided",
@@ -179,31 +181,31 @@ impl StressTrial {
         }
     }
 
-    fn remark(&self) -> String {
+    fn trial_remark(&self) -> String {
         let mut parts: Vec<String> = match &self.result {
             TrialResult::Judged(judged) => judged.wrong.clone().into_iter().collect(),
             TrialResult::Skipped(reason) | TrialResult::Failed(reason) => vec![reason.clone()],
         };
-        if self.judged().is_some() && !self.is_close() {
+        if self.judged_load().is_some() && !self.is_close() {
             parts.push("load off by more than 5 %".into());
         }
         let expects = |judged: &JudgedLoad| {
             json!(judged.verdict.bottleneck).as_str().is_some_and(|named| self.class.expects_verdict(named))
         };
-        if let Some(judged) = self.judged().filter(|judged| judged.wrong.is_none() && !expects(judged)) {
-            let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", percent(busy)));
+        if let Some(judged) = self.judged_load().filter(|judged| judged.wrong.is_none() && !expects(judged)) {
+            let busy = judged.busy.map_or(String::new(), |busy| format!(" ({})", format_percent(busy)));
             parts.push(format!("the processors were saturated first{busy}"));
         }
         if let Some(others) = self.others.filter(|_| self.is_disturbed()) {
-            parts.push(format!("other programs used {} of the processors before", percent(others)));
+            parts.push(format!("other programs used {} of the processors before", format_percent(others)));
         }
         parts.join("; ")
     }
 }
 
 /// Draws the table of trials.
-pub fn trials(trials: &[StressTrial]) -> String {
-    let style = output::wide_style();
+pub fn draw_trials(trials: &[StressTrial]) -> String {
+    let style = output::wide_table_style();
     let mut table = TextTable::new().with_column("class", Align::Left);
     for title in ["requested", "reached"] {
         table = table.with_column(title, Align::Right);
@@ -215,25 +217,25 @@ pub fn trials(trials: &[StressTrial]) -> String {
         .with_column("result", Align::Left);
     table = table.with_text_column("remark");
     for trial in trials {
-        let judged = trial.judged();
-        let reached = judged.map_or(String::new(), |judged| percent(judged.outcome.reached_share));
+        let judged = trial.judged_load();
+        let reached = judged.map_or(String::new(), |judged| format_percent(judged.outcome.reached_share));
         let confidence = judged.map_or(String::new(), |judged| format!("{:.2}", judged.verdict.confidence));
-        let said = judged.map_or(String::new(), said);
-        let (asked, expected) = (percent(trial.asked()), trial.class.expected_verdicts.join(" or "));
+        let said = judged.map_or(String::new(), verdict_words);
+        let (asked, expected) = (format_percent(trial.requested_share()), trial.class.expected_verdicts.join(" or "));
         let row = [trial.class.id.clone(), asked, reached, expected, said, confidence];
-        table.add_row(row.into_iter().chain([trial.word().to_owned(), trial.remark()]));
+        table.add_row(row.into_iter().chain([trial.outcome_word().to_owned(), trial.trial_remark()]));
     }
-    format!("{}\n{}", table.render(&style), sums(trials, &style))
+    format!("{}\n{}", table.render(&style), draw_tally(trials, &style))
 }
 
-fn said(judged: &JudgedLoad) -> String {
+fn verdict_words(judged: &JudgedLoad) -> String {
     let word = json!(judged.verdict.bottleneck);
     let rule = judged.verdict.findings.first().map_or(String::new(), |finding| format!(" ({})", finding.rule));
     format!("{}{rule}", word.as_str().unwrap_or_default())
 }
 
-fn sums(trials: &[StressTrial], style: &Style) -> String {
-    let tallies = tally(trials);
+fn draw_tally(trials: &[StressTrial], style: &Style) -> String {
+    let tallies = tally_trials(trials);
     let sum = |of: fn(&ClassTally) -> usize| tallies.iter().map(of).sum::<usize>();
     let undecided = sum(|tally| tally.undecided);
     let judged = sum(|tally| tally.right) + sum(|tally| tally.wrong) + undecided;
@@ -249,7 +251,7 @@ fn sums(trials: &[StressTrial], style: &Style) -> String {
 
 /// Returns a trial as JSON.
 pub fn trial_json(trial: &StressTrial) -> Value {
-    let judged = trial.judged();
+    let judged = trial.judged_load();
     let reason = match &trial.result {
         TrialResult::Judged(judged) => judged.wrong.clone(),
         TrialResult::Skipped(reason) | TrialResult::Failed(reason) => Some(reason.clone()),
@@ -257,8 +259,8 @@ pub fn trial_json(trial: &StressTrial) -> Value {
     json!({
         "class": trial.class.id,
         "run": trial.run,
-        "result": trial.word().to_lowercase(),
-        "asked": trial.asked(),
+        "result": trial.outcome_word().to_lowercase(),
+        "asked": trial.requested_share(),
         "reached": judged.map(|judged| judged.outcome.reached_share),
         "per_s": judged.map(|judged| judged.outcome.per_s),
         "most": judged.map(|judged| judged.scale.max_per_s),

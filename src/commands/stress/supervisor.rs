@@ -14,8 +14,8 @@ use diskwright_stress::safety::SafetyWatch;
 use diskwright_stress::swap::{self, SwapFile};
 use serde::{Deserialize, Serialize};
 
-use super::{failure, left_behind, machine};
-use crate::commands::priority::RunsFirst;
+use super::{left_behind, machine_check, stress_failure};
+use crate::commands::priority::PriorityGuard;
 use crate::commands::{Failure, output};
 
 /// Parameters of a load.
@@ -23,7 +23,7 @@ pub struct StressRequest<'a> {
     pub class: &'a StressClass,
     /// The level, as a share of 1.
     pub share: f64,
-    pub lasts: Duration,
+    pub duration: Duration,
     pub dir: &'a Path,
     pub seed: u64,
 }
@@ -53,9 +53,9 @@ pub struct StressRun {
     process: WorkerProcess,
     lines: Receiver<String>,
     watch: SafetyWatch,
-    stopped: Option<String>,
+    stop_reason: Option<String>,
     /// Reason why there is no cgroup, if there is none.
-    no_group: Option<String>,
+    no_group_reason: Option<String>,
     /// The maximum, once it is known.
     pub scale: Option<LoadMaximum>,
     swap: Option<SwapFile>,
@@ -77,7 +77,7 @@ impl Drop for WorkerProcess {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }
-            crate::commands::live::nap(Duration::from_millis(20));
+            crate::commands::pacer::sleep_interruptibly(Duration::from_millis(20));
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -86,23 +86,26 @@ impl Drop for WorkerProcess {
 
 impl StressRun {
     /// Starts a load, which first measures the maximum.
-    pub fn begin(request: &StressRequest<'_>) -> Result<StressRun, Failure> {
+    pub fn start_load(request: &StressRequest<'_>) -> Result<StressRun, Failure> {
         let class = request.class;
         let limit = (class.limit_mib > 0).then_some(class.limit_mib << 20);
         let (group, no_group) = match CgroupRoots::of_host().create_group(limit) {
             Ok(group) => (Some(group), None),
             // a load without a memory limit is safe without a cgroup
             Err(error) if limit.is_none() => (None, Some(error.to_string())),
-            Err(error) => return Err(failure(error)),
+            Err(error) => return Err(stress_failure(error)),
         };
-        let needs_swap = class.swap_mib > 0 && machine::needs_swap_file(class);
-        let swap =
-            if needs_swap { Some(SwapFile::create(request.dir, class.swap_mib << 20).map_err(failure)?) } else { None };
-        let mut child = command(request, group.as_ref())?.spawn()?;
+        let needs_swap = class.swap_mib > 0 && machine_check::needs_swap_file(class);
+        let swap = if needs_swap {
+            Some(SwapFile::create(request.dir, class.swap_mib << 20).map_err(stress_failure)?)
+        } else {
+            None
+        };
+        let mut child = worker_command(request, group.as_ref())?.spawn()?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
         let listening = move || {
-            let _first = RunsFirst::begin();
+            let _first = PriorityGuard::raise_priority();
             for line in BufReader::new(output.expect("a pipe was asked for")).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;
@@ -113,19 +116,22 @@ impl StressRun {
         begun.map_err(|error| Failure::Failed(format!("no thread can be started: {error}")))?;
         let folder = (class.needed_bytes() > 0).then_some(request.dir);
         let (process, watch) = (WorkerProcess { child, input }, SafetyWatch::new(Path::new("/"), folder));
-        Ok(StressRun { process, lines, watch, stopped: None, no_group, scale: None, swap, group })
+        Ok(StressRun { process, lines, watch, stop_reason: None, no_group_reason: no_group, scale: None, swap, group })
     }
 
     /// Warns about supervision that is missing.
-    pub fn tell_limits(&self) {
-        if let Some(reason) = &self.no_group {
-            output::note(format_args!("the load has no separate cgroup: {reason}"));
+    pub fn warn_about_limits(&self) {
+        if let Some(reason) = &self.no_group_reason {
+            output::print_note(format_args!("the load has no separate cgroup: {reason}"));
         }
         if let Some(swap) = &self.swap {
-            output::note(format_args!("the load uses a swap file in {}", output::name(swap.folder().display())));
+            output::print_note(format_args!(
+                "the load uses a swap file in {}",
+                output::escape_name(swap.folder().display())
+            ));
         }
         if !self.watch.has_sensors() {
-            output::note("no sensor reports a critical limit, so heat does not stop this load");
+            output::print_note("no sensor reports a critical limit, so heat does not stop this load");
         }
     }
 
@@ -136,23 +142,23 @@ impl StressRun {
 
     /// Asks it to end.
     pub fn stop(&mut self, reason: &str) {
-        self.stopped.get_or_insert_with(|| reason.to_owned());
-        self.end();
+        self.stop_reason.get_or_insert_with(|| reason.to_owned());
+        self.let_end();
     }
 
     /// Lets it end; what it did until then counts.
-    pub fn end(&mut self) {
+    pub fn let_end(&mut self) {
         self.process.input = None;
     }
 
     /// Reason why it was stopped, if it was.
-    pub fn stopped(&self) -> Option<&str> {
-        self.stopped.as_deref()
+    pub fn stop_reason(&self) -> Option<&str> {
+        self.stop_reason.as_deref()
     }
 
     /// Waits up to a time limit for the next event; checks whether it is safe to continue.
-    pub fn next(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
-        if self.stopped.is_none()
+    pub fn next_event(&mut self, patience: Duration) -> Result<Option<WorkerEvent>, Failure> {
+        if self.stop_reason.is_none()
             && let Some(reason) = self.watch.stop_reason()
         {
             self.stop(&reason);
@@ -160,7 +166,7 @@ impl StressRun {
         let line = match self.lines.recv_timeout(patience) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => return Ok(None),
-            Err(RecvTimeoutError::Disconnected) => return Err(self.died()),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.exit_failure()),
         };
         match serde_json::from_str(&line)? {
             WorkerMessage::Holding(scale) => Ok(Some(WorkerEvent::Holding(scale))),
@@ -169,7 +175,7 @@ impl StressRun {
         }
     }
 
-    fn died(&mut self) -> Failure {
+    fn exit_failure(&mut self) -> Failure {
         match self.process.child.wait() {
             Ok(status) => {
                 // a signal alone does not show who sent it
@@ -187,21 +193,21 @@ impl StressRun {
     }
 
     /// Waits for the end of its process.
-    pub fn finish(mut self) -> Result<(), Failure> {
+    pub fn finish_process(mut self) -> Result<(), Failure> {
         self.process.input = None;
         self.process.child.wait()?;
         Ok(())
     }
 }
 
-fn command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Result<Command, Failure> {
+fn worker_command(request: &StressRequest<'_>, group: Option<&LoadGroup>) -> Result<Command, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     // as one argument, because a folder's name may begin like an option
     let mut dir = OsString::from("--dir=");
     dir.push(request.dir);
     command.arg("stress").arg(&request.class.id).arg(dir);
     command.arg("--seed").arg(request.seed.to_string());
-    command.arg("--for").arg(format!("{}ms", request.lasts.as_millis()));
+    command.arg("--for").arg(format!("{}ms", request.duration.as_millis()));
     command.arg("--worker-share").arg(request.share.to_string());
     if let Some(group) = group {
         for door in group.procs_files() {

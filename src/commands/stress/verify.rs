@@ -12,21 +12,21 @@ use diskwright_stress::run::{LoadMaximum, LoadOutcome};
 use diskwright_stress::swap;
 use serde_json::json;
 
-use super::machine::ProcessorUse;
+use super::machine_check::ProcessorUse;
 use super::supervisor::{StressRequest, StressRun, WorkerEvent};
-use super::{Arguments, WATCHED, failure, left_behind, machine, screen, sweep};
-use crate::commands::live::{self, Pacer, nap};
-use crate::commands::priority::RunsFirst;
+use super::{Arguments, DEFAULT_WATCH, left_behind, machine_check, screen, stress_failure, sweep_leftovers};
+use crate::commands::pacer::{self, Pacer, sleep_interruptibly};
+use crate::commands::priority::PriorityGuard;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
 /// Time that a load is held before it is watched.
-const SETTLING: Duration = Duration::from_millis(1500);
+const SETTLING_TIME: Duration = Duration::from_millis(1500);
 /// Maximum delay of its end after it was watched, on a fully loaded machine.
-const LATE: Duration = Duration::from_secs(60);
-const EVERY: Duration = Duration::from_secs(1);
+const MAX_END_DELAY: Duration = Duration::from_secs(60);
+const SAMPLING_INTERVAL: Duration = Duration::from_secs(1);
 /// Share from which processors count as full, by the kernel's own accounting and not by the verdict.
-const FULL: f64 = 0.9;
+const FULL_UTILIZATION: f64 = 0.9;
 
 /// Result of one trial.
 pub enum TrialResult {
@@ -60,19 +60,19 @@ pub struct StressTrial {
 
 /// Runs `stress --verify`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let lasts = arguments.lasts.unwrap_or(WATCHED);
-    if lasts < EVERY * 8 {
+    let lasts = arguments.lasts.unwrap_or(DEFAULT_WATCH);
+    if lasts < SAMPLING_INTERVAL * 8 {
         return Err(Failure::Usage("--for must be at least 8 s with --verify: rules need several seconds".into()));
     }
-    let classes = chosen(arguments)?;
-    sweep(arguments)?;
+    let classes = choose_classes(arguments)?;
+    sweep_leftovers(arguments)?;
     let stop = stop_flag()?;
-    let bar = live::progress(None, "checking the classes".into());
+    let bar = pacer::watch_progress_bar(None, "checking the classes".into());
     let mut trials = Vec::new();
     'all: for run in 1..=arguments.runs {
         for class in &classes {
             bar.set_message(format!("{}, run {run} of {}", class.id, arguments.runs));
-            let trial = tried(arguments, class, run, lasts, &stop);
+            let trial = try_class(arguments, class, run, lasts, &stop);
             if stop.load(Ordering::Relaxed) {
                 break 'all;
             }
@@ -81,21 +81,21 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     if arguments.json {
-        output::json(&document(&trials, lasts))?
+        output::print_json(&verification_document(&trials, lasts))?
     } else {
-        output::text(&screen::trials(&trials))?
+        output::print_text(&screen::draw_trials(&trials))?
     }
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::Failed(format!("interrupted; {}", left_behind(&swap::find_leftovers()))));
     }
-    if trials.iter().any(StressTrial::is_bad) { Err(Failure::Told(1)) } else { Ok(()) }
+    if trials.iter().any(StressTrial::is_bad) { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
 }
 
-fn chosen(arguments: &Arguments) -> Result<Vec<StressClass>, Failure> {
+fn choose_classes(arguments: &Arguments) -> Result<Vec<StressClass>, Failure> {
     if arguments.classes.is_empty() {
         return Ok(class::read_classes()?);
     }
-    arguments.classes.iter().map(|name| class::find_class(name).map_err(failure)).collect()
+    arguments.classes.iter().map(|name| class::find_class(name).map_err(stress_failure)).collect()
 }
 
 impl StressTrial {
@@ -108,7 +108,7 @@ impl StressTrial {
     }
 }
 
-fn tried(
+fn try_class(
     arguments: &Arguments,
     class: &StressClass,
     run: u32,
@@ -116,70 +116,70 @@ fn tried(
     stop: &AtomicBool,
 ) -> Result<StressTrial, Failure> {
     let trial = |others, result| Ok(StressTrial { class: class.clone(), run, others, result });
-    if let Some(reason) = machine::obstacle(class, &arguments.dir) {
+    if let Some(reason) = machine_check::find_obstacle(class, &arguments.dir) {
         return trial(None, TrialResult::Skipped(reason));
     }
-    let before = ProcessorUse::begin();
-    nap(Duration::from_millis(500));
-    let others = before.busy();
-    let share = class.level_to_share(class.test_level).map_err(failure)?;
-    let max_time = SETTLING + lasts + LATE;
-    let request = StressRequest { class, share, lasts: max_time, dir: &arguments.dir, seed: arguments.seed };
-    match watched(&request, lasts, stop) {
+    let before = ProcessorUse::start_reading();
+    sleep_interruptibly(Duration::from_millis(500));
+    let others = before.busy_share();
+    let share = class.level_to_share(class.test_level).map_err(stress_failure)?;
+    let max_time = SETTLING_TIME + lasts + MAX_END_DELAY;
+    let request = StressRequest { class, share, duration: max_time, dir: &arguments.dir, seed: arguments.seed };
+    match watch_load(&request, lasts, stop) {
         Ok(judged) => trial(others, TrialResult::Judged(Box::new(judged))),
         Err(failure) => trial(others, TrialResult::Failed(failure.to_string())),
     }
 }
 
-fn watched(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
-    let mut load = StressRun::begin(request)?;
+fn watch_load(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
+    let mut load = StressRun::start_load(request)?;
     // raised only after the child was started, so that the child is ordinary
-    let _first = RunsFirst::begin();
-    let scale = match until(&mut load, stop)? {
+    let _first = PriorityGuard::raise_priority();
+    let scale = match await_event(&mut load, stop)? {
         WorkerEvent::Holding(scale) => scale,
-        WorkerEvent::Done(_) => return Err(too_early(&load)),
+        WorkerEvent::Done(_) => return Err(early_end_failure(&load)),
     };
-    nap(SETTLING);
-    let processors = ProcessorUse::begin();
-    let verdict = verdict(&mut load, lasts)?;
-    let busy = processors.busy();
-    load.end();
+    sleep_interruptibly(SETTLING_TIME);
+    let processors = ProcessorUse::start_reading();
+    let verdict = judge_load(&mut load, lasts)?;
+    let busy = processors.busy_share();
+    load.let_end();
     let outcome = loop {
-        if let WorkerEvent::Done(outcome) = until(&mut load, stop)? {
+        if let WorkerEvent::Done(outcome) = await_event(&mut load, stop)? {
             break outcome;
         }
     };
-    let Some(outcome) = outcome.filter(|_| load.stopped().is_none()) else { return Err(too_early(&load)) };
-    load.finish()?;
-    let wrong = what_is_wrong(request.class, &verdict, busy);
+    let Some(outcome) = outcome.filter(|_| load.stop_reason().is_none()) else { return Err(early_end_failure(&load)) };
+    load.finish_process()?;
+    let wrong = find_mismatch(request.class, &verdict, busy);
     Ok(JudgedLoad { scale, outcome, verdict, busy, wrong })
 }
 
-fn until(load: &mut StressRun, stop: &AtomicBool) -> Result<WorkerEvent, Failure> {
+fn await_event(load: &mut StressRun, stop: &AtomicBool) -> Result<WorkerEvent, Failure> {
     loop {
         if stop.load(Ordering::Relaxed) {
             load.stop("interrupted");
         }
-        if let Some(event) = load.next(Duration::from_millis(200))? {
+        if let Some(event) = load.next_event(Duration::from_millis(200))? {
             return Ok(event);
         }
     }
 }
 
-fn too_early(load: &StressRun) -> Failure {
-    Failure::Failed(load.stopped().map_or("the load ended early".into(), |reason| format!("stopped: {reason}")))
+fn early_end_failure(load: &StressRun) -> Failure {
+    Failure::Failed(load.stop_reason().map_or("the load ended early".into(), |reason| format!("stopped: {reason}")))
 }
 
 /// Watches this machine as `why` does, while the load runs.
-fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
+fn judge_load(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
     let options = SamplerOptions { slow_interval: Duration::from_secs(2), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
-    let mut pacer = Pacer::new(EVERY, Some(lasts))?;
+    let mut pacer = Pacer::new(SAMPLING_INTERVAL, Some(lasts))?;
     sampler.tick();
     let start = sampler.tick_stamp().time_ns;
     let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
     let all = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
-    let ceilings = ceilings::known().to_vec();
+    let ceilings = ceilings::known_ceilings().to_vec();
     let mut judge = Judge::new(all, JudgeOptions { role: None, expected, ceilings });
     let mut frame = Frame::default();
     loop {
@@ -189,19 +189,19 @@ fn verdict(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
         frame.reset(sampler.schema().clone(), 1);
         frame.push(sampler.tick_stamp(), sampler.row());
         judge.add_frame(&frame);
-        if !pacer.wait(|_| {}) || load.stopped().is_some() {
+        if !pacer.wait_for_tick(|_| {}) || load.stop_reason().is_some() {
             break;
         }
-        pacer.tick(&mut sampler);
-        if load.next(Duration::ZERO)?.is_some() {
-            return Err(too_early(load));
+        pacer.sample_tick(&mut sampler);
+        if load.next_event(Duration::ZERO)?.is_some() {
+            return Err(early_end_failure(load));
         }
     }
     judge.finish().into_iter().next().ok_or_else(|| Failure::Failed("no verdict".into()))
 }
 
 /// Describes how the verdict differs from the known load; `None` if it does not.
-fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> Option<String> {
+fn find_mismatch(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> Option<String> {
     let bottleneck = json!(verdict.bottleneck);
     let named = bottleneck.as_str().unwrap_or_default();
     if !is_expected(class, named, busy) {
@@ -220,16 +220,16 @@ fn what_is_wrong(class: &StressClass, verdict: &Verdict, busy: Option<f64>) -> O
 
 /// True if a verdict is right for a class, given how busy the processors were.
 fn is_expected(class: &StressClass, named: &str, busy: Option<f64>) -> bool {
-    let is_full = busy.is_some_and(|busy| busy >= FULL);
+    let is_full = busy.is_some_and(|busy| busy >= FULL_UTILIZATION);
     class.expects_verdict(named) || is_full && class.verdicts_if_processors_full.iter().any(|other| other == named)
 }
 
-fn document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {
+fn verification_document(trials: &[StressTrial], lasts: Duration) -> serde_json::Value {
     json!({
         "schema": "diskwright.stress/1",
         "watched_s": lasts.as_secs_f64(),
         "trials": trials.iter().map(screen::trial_json).collect::<Vec<_>>(),
-        "classes": screen::tally(trials).into_iter().map(|tally| json!(tally)).collect::<Vec<_>>(),
+        "classes": screen::tally_trials(trials).into_iter().map(|tally| json!(tally)).collect::<Vec<_>>(),
     })
 }
 
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fast_disk_may_fill_the_processors_first_and_only_full_processors_excuse_it() {
+    fn only_full_processors_excuse_a_missed_disk_class() {
         let metadata = class::find_class("disk-metadata").unwrap();
         for (named, busy, right) in [
             ("disk", Some(0.2), true),

@@ -12,8 +12,8 @@ use diskwright_stress::loads::{LoadOptions, prepare_load};
 use diskwright_stress::{StressError, cgroup, class, run};
 
 use super::supervisor::WorkerMessage;
-use super::{Arguments, HELD, machine};
-use crate::commands::priority::RunsFirst;
+use super::{Arguments, DEFAULT_HOLD, machine_check};
+use crate::commands::priority::PriorityGuard;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, output};
 
@@ -39,17 +39,17 @@ impl WorkerArguments {
 }
 
 /// Runs the worker.
-pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+pub fn run_worker(arguments: &Arguments) -> Result<(), Failure> {
     let stop = stop_flag()?;
-    let message = match work(arguments, &stop) {
+    let message = match generate_load(arguments, &stop) {
         Ok(outcome) => WorkerMessage::Done(outcome),
         Err(StressError::Unavailable(text)) => WorkerMessage::Unavailable(text),
         Err(error) => WorkerMessage::Failed(error.to_string()),
     };
-    tell(&message)
+    send_to_supervisor(&message)
 }
 
-fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
+fn generate_load(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::LoadOutcome>, StressError> {
     let WorkerArguments { worker_share, worker_door, worker_usage } = &arguments.worker;
     cgroup::enter_group(worker_door)?;
     // after entering it: a cgroup of version 1 accepts no process with a real-time thread
@@ -58,7 +58,7 @@ fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::Loa
     let share = worker_share.unwrap_or(1.0);
     let options = LoadOptions {
         folder: arguments.dir.clone(),
-        processors: machine::processors(),
+        processors: machine_check::processor_count(),
         share,
         memory_usage_file: worker_usage.clone(),
         seed: arguments.seed,
@@ -69,14 +69,14 @@ fn work(arguments: &Arguments, stop: &Arc<AtomicBool>) -> Result<Option<run::Loa
         return Ok(None);
     }
     // a starter that no longer listens also closes our input
-    let _ = tell(&WorkerMessage::Holding(scale));
-    run::run_at_share(&mut load, scale, share, arguments.lasts.unwrap_or(HELD), stop).map(Some)
+    let _ = send_to_supervisor(&WorkerMessage::Holding(scale));
+    run::run_at_share(&mut load, scale, share, arguments.lasts.unwrap_or(DEFAULT_HOLD), stop).map(Some)
 }
 
-fn tell(message: &WorkerMessage) -> Result<(), Failure> {
+fn send_to_supervisor(message: &WorkerMessage) -> Result<(), Failure> {
     let line = serde_json::to_string(message)?;
-    output::text(&format!("{line}\n"))?;
-    output::flush();
+    output::print_text(&format!("{line}\n"))?;
+    output::flush_stdout();
     Ok(())
 }
 
@@ -85,7 +85,7 @@ fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
     let stop = Arc::clone(stop);
     let listening = move || {
         // it must end in time even under a load that fills the processors
-        let _first = RunsFirst::begin();
+        let _first = PriorityGuard::raise_priority();
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];
         while input.read(&mut bytes).is_ok_and(|count| count > 0) {}

@@ -10,28 +10,34 @@ use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequesterSumma
 use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOperation};
 use serde_json::{Value, json};
 
-use super::super::when;
-use super::screen::{TraceClock, attribution, comm, longest};
+use super::super::time_argument;
+use super::screen::{TraceClock, attribution_doubt, command_name, longest_requests};
 
 /// Maximum number of threads named per device.
-const MOST_ASKERS: usize = 20;
+const MAX_ASKERS: usize = 20;
 
 /// Returns the document on a trace.
-pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, clock: TraceClock) -> Value {
+pub fn live_trace_document(
+    session: &mut TraceSession,
+    totals: &HashMap<u32, RequestTotals>,
+    clock: TraceClock,
+) -> Value {
     let (cost, loss) = (session.cost(), session.loss());
     let counts = session.counts();
     let kernel_loss = session.kernel_loss();
-    let devices: Vec<Value> = session.summary.devices().into_iter().map(|d| device(session, d, totals)).collect();
-    let worst: Vec<Value> =
-        longest(session).iter().map(|(request, is_done)| one(session, request, *is_done, clock)).collect();
+    let devices: Vec<Value> = session.summary.devices().into_iter().map(|d| device_json(session, d, totals)).collect();
+    let worst: Vec<Value> = longest_requests(session)
+        .iter()
+        .map(|(request, is_done)| request_json(session, request, *is_done, clock))
+        .collect();
     json!({
         "schema": "diskwright.trace/1",
         "method": session.method(),
         "seconds": cost.elapsed_ns as f64 / 1e9,
-        "from": when::rfc3339(clock.wall(clock.running_ns.saturating_sub(cost.elapsed_ns))),
-        "to": when::rfc3339(clock.wall_ns),
+        "from": time_argument::rfc3339(clock.wall_time_ns(clock.monotonic_ns.saturating_sub(cost.elapsed_ns))),
+        "to": time_argument::rfc3339(clock.wall_ns),
         "sampled": { "one_of": session.sample_divisor() },
-        "latency_from": latency_from(session),
+        "latency_from": latency_start(session),
         "program_reads": session.reads_requests().map(|typed| if typed { "requests" } else { "events" }),
         "dropped": loss.total(),
         "overrun": loss.overrun,
@@ -64,7 +70,7 @@ pub fn of(session: &mut TraceSession, totals: &HashMap<u32, RequestTotals>, cloc
 }
 
 /// Start of latencies, as known at the end of the trace.
-fn latency_from(session: &TraceSession) -> &'static str {
+fn latency_start(session: &TraceSession) -> &'static str {
     match (session.method(), session.is_from_issue()) {
         ("tracefs", _) => "queue",
         (_, true) => "issue",
@@ -72,7 +78,7 @@ fn latency_from(session: &TraceSession) -> &'static str {
     }
 }
 
-fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> Value {
+fn device_json(session: &mut TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> Value {
     let name = session.names.name(device);
     let counted = session
         .counted_by_kernel(device, totals)
@@ -80,11 +86,11 @@ fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Request
     let summary = &session.summary;
     let found = TracedOperation::ALL.into_iter().filter_map(|operation| {
         let sum = summary.find_operation(device, operation)?;
-        Some(figures(operation, sum, summary.find_heat_map(device, operation)))
+        Some(figures_json(operation, sum, summary.find_heat_map(device, operation)))
     });
     let operations: Vec<Value> = found.collect();
-    let dirtied = session.dirty_pages().map(|pages| dirtied(&pages.threads_of_device(device)));
-    let askers: Vec<Value> = summary.requesters(device).iter().take(MOST_ASKERS).map(asker).collect();
+    let dirtied = session.dirty_pages().map(|pages| dirtied_json(&pages.threads_of_device(device)));
+    let askers: Vec<Value> = summary.requesters(device).iter().take(MAX_ASKERS).map(asker_json).collect();
     json!({
         "name": name,
         "operations": operations,
@@ -95,16 +101,16 @@ fn device(session: &mut TraceSession, device: u32, totals: &HashMap<u32, Request
 }
 
 /// Threads that dirtied pages, with the confidence that written pages are theirs.
-fn dirtied(threads: &[DirtyingThread]) -> Value {
+fn dirtied_json(threads: &[DirtyingThread]) -> Value {
     let thread = |t: &DirtyingThread| json!({ "pid": (t.pid > 0).then_some(t.pid), "comm": t.comm, "pages": t.pages });
     json!({
         "pages": threads.iter().map(|t| t.pages).sum::<u64>(),
         "sure": assess_certainty(threads).name(),
-        "processes": threads.iter().take(MOST_ASKERS).map(thread).collect::<Vec<_>>(),
+        "processes": threads.iter().take(MAX_ASKERS).map(thread).collect::<Vec<_>>(),
     })
 }
 
-fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&HeatMap>) -> Value {
+fn figures_json(operation: TracedOperation, sum: &OperationSummary, heat: Option<&HeatMap>) -> Value {
     let sizes = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0);
     let sizes = sizes.map(|class| json!({ "up_to_bytes": 512u64 << class, "requests": sum.sizes[class] }));
     json!({
@@ -112,11 +118,11 @@ fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&Hea
         "requests": sum.requests,
         "bytes": sum.bytes,
         "errors": sum.errors,
-        "latency_s": latency(&sum.latency),
+        "latency_s": latency_json(&sum.latency),
         "stages_s": {
-            "queue": latency(&sum.queue),
-            "scheduler": latency(&sum.scheduler),
-            "device": latency(&sum.device),
+            "queue": latency_json(&sum.queue),
+            "scheduler": latency_json(&sum.scheduler),
+            "device": latency_json(&sum.device),
         },
         "histogram": sum.latency.steps().map(|(step, count)| {
             let (from, to) = step_edges(step);
@@ -126,12 +132,12 @@ fn figures(operation: TracedOperation, sum: &OperationSummary, heat: Option<&Hea
         "sequential_share": sum.sequential_share(),
         "distance_bytes": sum.mean_distance_bytes(),
         "depth": { "mean": sum.mean_depth(), "most": (sum.depth_count > 0).then_some(sum.max_depth) },
-        "heat": heat.map(heat_map),
+        "heat": heat.map(heat_map_json),
     })
 }
 
 /// Returns `null` if nothing was seen; percentiles if ten requests lie above them.
-fn latency(h: &LatencyHistogram) -> Value {
+fn latency_json(h: &LatencyHistogram) -> Value {
     if h.count() == 0 {
         return Value::Null;
     }
@@ -148,7 +154,7 @@ fn latency(h: &LatencyHistogram) -> Value {
     })
 }
 
-fn heat_map(map: &HeatMap) -> Value {
+fn heat_map_json(map: &HeatMap) -> Value {
     let column = |column: &[u32; HEAT_ROWS]| {
         // index of the latency's doubling: 0 is below 1.024 us
         let cells = column.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -160,22 +166,22 @@ fn heat_map(map: &HeatMap) -> Value {
     })
 }
 
-fn asker(asker: &RequesterSummary) -> Value {
+fn asker_json(asker: &RequesterSummary) -> Value {
     json!({
         "pid": (asker.pid > 0).then_some(asker.pid),
-        "comm": comm(&asker.comm),
+        "comm": command_name(&asker.comm),
         "operation": asker.operation.name(),
         "requests": asker.requests,
         "bytes": asker.bytes,
         "device_s": asker.device_ns as f64 / 1e9,
-        "sure": attribution(asker.pid, &asker.comm, asker.operation).is_none(),
+        "sure": attribution_doubt(asker.pid, &asker.comm, asker.operation).is_none(),
     })
 }
 
-fn one(session: &mut TraceSession, request: &TracedRequest, is_done: bool, clock: TraceClock) -> Value {
+fn request_json(session: &mut TraceSession, request: &TracedRequest, is_done: bool, clock: TraceClock) -> Value {
     let seconds = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1e9);
     json!({
-        "time": is_done.then(|| when::rfc3339(clock.wall(request.done_ns))),
+        "time": is_done.then(|| time_argument::rfc3339(clock.wall_time_ns(request.done_ns))),
         "done": is_done,
         "device": session.names.name(request.device),
         "operation": request.operation.name(),
@@ -189,7 +195,7 @@ fn one(session: &mut TraceSession, request: &TracedRequest, is_done: bool, clock
         },
         "depth": (request.depth > 0).then_some(request.depth),
         "pid": (request.pid > 0).then_some(request.pid),
-        "comm": comm(&request.comm),
+        "comm": command_name(&request.comm),
         "error": (request.error != 0).then_some(request.error),
     })
 }

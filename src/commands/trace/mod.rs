@@ -2,9 +2,9 @@
 //! programs; the crate `blocktrace` does the tracing.
 
 mod document;
-pub mod heat;
-mod lines;
-mod recorders;
+pub mod heat_map;
+mod interval_lines;
+mod recorder_control;
 mod screen;
 mod status;
 
@@ -19,14 +19,14 @@ use diskwright_blocktrace::session::SessionError;
 use diskwright_blocktrace::{BlktraceWriter, BlockEvent, MethodChoice, SessionOptions, TraceSession, diskstats};
 use diskwright_counters::live::{Clock, SystemClock};
 
-use super::live::Pacer;
+use super::pacer::Pacer;
 use super::{Failure, output, output_file};
-use lines::IntervalLines;
+use interval_lines::IntervalLines;
 
 /// Interval between reads of events: a processor's buffer of 8 MiB holds about 120,000.
-const POLL: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time over which the request rate is measured before a method is chosen.
-const LOOK: Duration = Duration::from_millis(250);
+const RATE_WINDOW: Duration = Duration::from_millis(250);
 
 /// Arguments of `trace`.
 #[derive(Args)]
@@ -78,29 +78,29 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(reason));
     }
     if words == ["status"] {
-        return status::run(arguments.json);
+        return status::print_status(arguments.json);
     }
     if let [order @ ("on" | "off"), log @ ..] = words.as_slice() {
         return match log {
-            [] | [_] => recorders::give(order, log.first().copied(), arguments.budget, arguments.json),
+            [] | [_] => recorder_control::send_order(order, log.first().copied(), arguments.budget, arguments.json),
             _ => Err(Failure::Usage(format!("trace {order} takes one log"))),
         };
     }
-    let disks = disks(&arguments.devices)?;
-    if arguments.every < POLL {
-        return Err(Failure::Usage(format!("--every takes at least {} ms", POLL.as_millis())));
+    let disks = find_disks(&arguments.devices)?;
+    if arguments.every < POLL_INTERVAL {
+        return Err(Failure::Usage(format!("--every takes at least {} ms", POLL_INTERVAL.as_millis())));
     }
     if arguments.out.is_some() && arguments.method == TraceMethodArgument::Bpf {
         return Err(Failure::Usage("--out needs single requests, which --method bpf does not keep".into()));
     }
     match &arguments.out {
-        Some(path) => output_file::stream(path, |out| trace(arguments, disks, Some((path, out)))),
-        None => trace(arguments, disks, None),
+        Some(path) => output_file::write_in_pieces(path, |out| trace_disks(arguments, disks, Some((path, out)))),
+        None => trace_disks(arguments, disks, None),
     }
 }
 
 /// Finds the disks with these names or paths.
-fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
+fn find_disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
     let mut names = BlockDeviceNames::default();
     let mut disks = Vec::new();
     for device in devices {
@@ -114,7 +114,7 @@ fn disks(devices: &[String]) -> Result<Vec<u32>, Failure> {
         };
         let target = target.as_deref().and_then(named).unwrap_or_else(|| name.to_owned());
         let Some(number) = names.find_number(&target) else {
-            return Err(Failure::Failed(format!("{}: no such block device", output::name(device))));
+            return Err(Failure::Failed(format!("{}: no such block device", output::escape_name(device))));
         };
         let disk = names.disk_of(number);
         if !disks.contains(&disk) {
@@ -132,31 +132,32 @@ struct EventSink<'a> {
 }
 
 impl EventSink<'_> {
-    fn event(&mut self, event: &BlockEvent) {
+    fn write_event(&mut self, event: &BlockEvent) {
         let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
         self.failure = file.write_event(event).err();
     }
 
-    fn check(&mut self) -> Result<(), Failure> {
+    fn check_write(&mut self) -> Result<(), Failure> {
         let Some(error) = self.failure.take() else { return Ok(()) };
         if error.kind() == std::io::ErrorKind::BrokenPipe {
             return Err(Failure::ClosedPipe);
         }
-        let path = self.path.map(|path| output::name(path.display())).unwrap_or_default();
+        let path = self.path.map(|path| output::escape_name(path.display())).unwrap_or_default();
         Err(Failure::Failed(format!("{path}: {error}")))
     }
 }
 
-fn trace(
+fn trace_disks(
     arguments: &Arguments,
     disks: Vec<u32>,
     out: Option<(&PathBuf, Box<dyn Write + Send>)>,
 ) -> Result<(), Failure> {
     let to_stdout = out.as_ref().is_some_and(|(path, _)| output_file::is_stdout(path));
-    let mut pacer = Pacer::new(POLL.min(arguments.every), Some(arguments.lasts))?;
-    let rate = rate(&disks, arguments)?;
+    let mut pacer = Pacer::new(POLL_INTERVAL.min(arguments.every), Some(arguments.lasts))?;
+    let rate = request_rate(&disks, arguments)?;
     let begin = SystemClock.read_clocks();
-    let mut session = TraceSession::start(options(arguments, disks), rate, begin.running_ns).map_err(explain)?;
+    let mut session = TraceSession::start(session_options(arguments, disks), rate, begin.running_ns)
+        .map_err(explain_session_error)?;
     let path = out.as_ref().map(|(path, _)| path.as_path());
     let file = out.map(|(_, out)| {
         BlktraceWriter::new(
@@ -168,37 +169,42 @@ fn trace(
     let mut sink = EventSink { file: file.transpose()?, path, failure: None };
     let is_live = !arguments.json && !to_stdout;
     let mut lines = IntervalLines::new(begin.running_ns, arguments.every);
-    pacer.begin();
-    while pacer.wait(|_| {}) {
-        session.poll(SystemClock.read_clocks().running_ns, &mut |event| sink.event(event)).map_err(explain)?;
-        sink.check()?;
-        session.enforce_budget().map_err(explain)?;
-        if is_live && let Some(text) = lines.text(&mut session, SystemClock.read_clocks(), &output::wide_style()) {
-            output::text(&text)?;
+    pacer.reset_start();
+    while pacer.wait_for_tick(|_| {}) {
+        session
+            .poll(SystemClock.read_clocks().running_ns, &mut |event| sink.write_event(event))
+            .map_err(explain_session_error)?;
+        sink.check_write()?;
+        session.enforce_budget().map_err(explain_session_error)?;
+        if is_live
+            && let Some(text) =
+                lines.interval_text(&mut session, SystemClock.read_clocks(), &output::wide_table_style())
+        {
+            output::print_text(&text)?;
         }
     }
     let end = SystemClock.read_clocks();
-    session.finish(end.running_ns, &mut |event| sink.event(event)).map_err(explain)?;
+    session.finish(end.running_ns, &mut |event| sink.write_event(event)).map_err(explain_session_error)?;
     if let Some(file) = &mut sink.file {
         let flushed = file.flush().err();
         sink.failure = sink.failure.take().or(flushed);
     }
-    sink.check()?;
+    sink.check_write()?;
     let totals = diskstats::read_totals();
-    let clock = screen::TraceClock { wall_ns: end.wall_ns, running_ns: end.running_ns };
+    let clock = screen::TraceClock { wall_ns: end.wall_ns, monotonic_ns: end.running_ns };
     if arguments.json && !to_stdout {
-        return output::json(&document::of(&mut session, &totals, clock));
+        return output::print_json(&document::live_trace_document(&mut session, &totals, clock));
     }
-    let text = screen::of(&mut session, &totals, clock, &output::wide_style());
+    let text = screen::draw_trace(&mut session, &totals, clock, &output::wide_table_style());
     if to_stdout {
-        output::aside(&text)
+        output::print_to_stderr(&text)
     } else {
-        output::text(&text)?
+        output::print_text(&text)?
     }
     Ok(())
 }
 
-fn options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
+fn session_options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
     let method = match arguments.method {
         TraceMethodArgument::Auto => MethodChoice::Auto,
         TraceMethodArgument::Tracefs => MethodChoice::Tracefs,
@@ -211,25 +217,25 @@ fn options(arguments: &Arguments, disks: Vec<u32>) -> SessionOptions {
 }
 
 /// Measures the request rate of the disks; only if the method is still to be chosen.
-fn rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
+fn request_rate(disks: &[u32], arguments: &Arguments) -> Result<f64, Failure> {
     if arguments.method != TraceMethodArgument::Auto || arguments.out.is_some() {
         return Ok(0.0);
     }
     let before = diskstats::read_totals();
-    super::live::nap(LOOK);
+    super::pacer::sleep_interruptibly(RATE_WINDOW);
     let requests =
         diskstats::requests_of_disks(&BlockDeviceNames::default(), disks, &before, &diskstats::read_totals());
-    Ok(requests as f64 / LOOK.as_secs_f64())
+    Ok(requests as f64 / RATE_WINDOW.as_secs_f64())
 }
 
 /// Adds to an error what is lost without tracing, and what would enable it.
-fn explain(error: SessionError) -> Failure {
+fn explain_session_error(error: SessionError) -> Failure {
     let is_refusal = match &error {
         SessionError::Tracefs(error) => error.is_refusal() || !rustix::process::geteuid().is_root(),
         SessionError::Kernel(_) => !rustix::process::geteuid().is_root(),
     };
     // a name that is not UTF-8 must not end the program
-    let typed = std::env::args_os().skip(1).map(|word| output::name(word.to_string_lossy()));
+    let typed = std::env::args_os().skip(1).map(|word| output::escape_name(word.to_string_lossy()));
     let words = typed.collect::<Vec<_>>().join(" ");
     let remedy = if is_refusal {
         format!(

@@ -10,37 +10,37 @@ use diskwright_blocktrace::summary::SIZE_CLASSES;
 use diskwright_blocktrace::{LatencyHistogram, OperationSummary, TraceSession, TracedOperation};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 
-use super::heat;
+use super::heat_map;
 
 /// Maximum number of slow requests shown, and in a document.
-const MOST_WORST: usize = 10;
-const WORST_KEPT: usize = 20;
+const MAX_WORST_SHOWN: usize = 10;
+const MAX_WORST_IN_DOCUMENT: usize = 20;
 /// Maximum number of threads named per device.
-const MOST_ASKERS: usize = 5;
+const MAX_ASKERS: usize = 5;
 
 /// Relates the trace's clock to the time of day.
 #[derive(Clone, Copy)]
 pub struct TraceClock {
     pub wall_ns: i64,
-    pub running_ns: u64,
+    pub monotonic_ns: u64,
 }
 
 impl TraceClock {
     /// Converts a past time of the trace's clock to nanoseconds since 1970.
-    pub fn wall(self, running_ns: u64) -> i64 {
-        self.wall_ns.saturating_sub(i64::try_from(self.running_ns.saturating_sub(running_ns)).unwrap_or(i64::MAX))
+    pub fn wall_time_ns(self, running_ns: u64) -> i64 {
+        self.wall_ns.saturating_sub(i64::try_from(self.monotonic_ns.saturating_sub(running_ns)).unwrap_or(i64::MAX))
     }
 }
 
 /// A thread's name as text.
-pub fn comm(name: &[u8; 16]) -> String {
+pub fn command_name(name: &[u8; 16]) -> String {
     let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
 }
 
 /// Returns why the thread may not be the one that caused the work; `None` if it is.
-pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
-    let name = comm(name);
+pub fn attribution_doubt(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Option<&'static str> {
+    let name = command_name(name);
     let starts = |words: &[&str]| words.iter().any(|word| name.starts_with(word));
     // threads of arrays and loop devices (`md0_raid1`, `md_home_raid1`, `loop3`), but not programs such as mdadm
     let of_device = |c: char| c.is_ascii_digit() || c == '_';
@@ -60,51 +60,51 @@ pub fn attribution(pid: i32, name: &[u8; 16], operation: TracedOperation) -> Opt
 }
 
 /// The slowest requests, including unfinished ones with their time so far.
-pub fn longest(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
+pub fn longest_requests(session: &TraceSession) -> Vec<(TracedRequest, bool)> {
     let done = session.summary.slowest().iter().map(|request| (*request, true));
     let mut all: Vec<(TracedRequest, bool)> = done
-        .chain(session.unfinished_requests().into_iter().take(WORST_KEPT).map(|request| (request, false)))
+        .chain(session.unfinished_requests().into_iter().take(MAX_WORST_IN_DOCUMENT).map(|request| (request, false)))
         .collect();
     all.sort_by_key(|(request, _)| std::cmp::Reverse(request.latency_ns()));
-    all.truncate(WORST_KEPT);
+    all.truncate(MAX_WORST_IN_DOCUMENT);
     all
 }
 
 /// Draws the whole answer.
-pub fn of(
+pub fn draw_trace(
     session: &mut TraceSession,
     totals: &HashMap<u32, RequestTotals>,
     clock: TraceClock,
     style: &Style,
 ) -> String {
-    let mut out = heading(session);
+    let mut out = draw_heading(session);
     let devices = session.summary.devices();
     if devices.is_empty() {
         out.push_str("no requests were traced\n");
     }
-    let from_ns = clock.running_ns.saturating_sub(session.cost().elapsed_ns);
+    let from_ns = clock.monotonic_ns.saturating_sub(session.cost().elapsed_ns);
     for device in devices {
         let name = style.clean_text(&session.names.name(device));
-        out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), seen(session, device, totals)));
+        out.push_str(&format!("\n{}{}\n", style.paint(Ink::Bold, &name), traced_share(session, device, totals)));
         let operations: Vec<(TracedOperation, &OperationSummary)> = TracedOperation::ALL
             .into_iter()
             .filter_map(|o| Some((o, session.summary.find_operation(device, o)?)))
             .collect();
-        out.push_str(&latencies(&operations).render(style));
+        out.push_str(&operation_table(&operations).render(style));
         out.push('\n');
-        out.push_str(&stages(&operations).render(style));
+        out.push_str(&stage_table(&operations).render(style));
         out.push('\n');
-        out.push_str(&places(&operations).render(style));
-        out.push_str(&heat_maps(session, device, from_ns, clock.running_ns, style));
-        out.push_str(&askers(session, device, style));
-        out.push_str(&dirtiers(session, device, style));
+        out.push_str(&place_table(&operations).render(style));
+        out.push_str(&draw_heat_maps(session, device, from_ns, clock.monotonic_ns, style));
+        out.push_str(&draw_askers(session, device, style));
+        out.push_str(&draw_dirtiers(session, device, style));
     }
-    out.push_str(&worst(session, clock, style));
-    out.push_str(&footer(session, style));
+    out.push_str(&draw_worst(session, clock, style));
+    out.push_str(&draw_footer(session, style));
     out
 }
 
-fn heading(session: &TraceSession) -> String {
+fn draw_heading(session: &TraceSession) -> String {
     let seconds = units::format_value(session.cost().elapsed_ns as f64 / 1e9, "s");
     let how = match session.method() {
         "tracefs" => "every event, by tracefs",
@@ -119,7 +119,7 @@ fn heading(session: &TraceSession) -> String {
 }
 
 /// Share of a device's requests that were traced, by the kernel's own count.
-fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
+fn traced_share(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals>) -> String {
     let traced: u64 = TracedOperation::ALL
         .into_iter()
         .filter_map(|o| session.summary.find_operation(device, o))
@@ -136,17 +136,17 @@ fn seen(session: &TraceSession, device: u32, totals: &HashMap<u32, RequestTotals
     }
 }
 
-fn time(ns: Option<f64>) -> String {
+fn format_ns(ns: Option<f64>) -> String {
     ns.map_or_else(|| "-".into(), |ns| units::format_value(ns * 1e-9, "s"))
 }
 
-fn row_of(h: &LatencyHistogram) -> Vec<String> {
-    let percentiles = [0.5, 0.9, 0.99, 0.999].map(|share| time(h.percentile_ns(share)));
-    let longest = time(h.longest_ns().map(|ns| ns as f64));
-    std::iter::once(time(h.mean_ns())).chain(percentiles).chain([longest]).collect()
+fn latency_cells(h: &LatencyHistogram) -> Vec<String> {
+    let percentiles = [0.5, 0.9, 0.99, 0.999].map(|share| format_ns(h.percentile_ns(share)));
+    let longest = format_ns(h.longest_ns().map(|ns| ns as f64));
+    std::iter::once(format_ns(h.mean_ns())).chain(percentiles).chain([longest]).collect()
 }
 
-fn table(first: &str) -> TextTable {
+fn latency_table(first: &str) -> TextTable {
     let mut table = TextTable::new().with_column(first, Align::Left).with_column("requests", Align::Right);
     for title in ["mean", "50 %", "90 %", "99 %", "99.9 %", "longest"] {
         table = table.with_column(title, Align::Right);
@@ -154,17 +154,17 @@ fn table(first: &str) -> TextTable {
     table
 }
 
-fn latencies(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
-    let mut table = table("latency");
+fn operation_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+    let mut table = latency_table("latency");
     for (operation, sum) in operations {
         let cells = [operation.title().to_owned(), sum.requests.to_string()];
-        table.add_row(cells.into_iter().chain(row_of(&sum.latency)));
+        table.add_row(cells.into_iter().chain(latency_cells(&sum.latency)));
     }
     table
 }
 
-fn stages(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
-    let mut table = table("stage");
+fn stage_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+    let mut table = latency_table("stage");
     for (operation, sum) in operations {
         let stages = [
             ("waits for a queue tag", &sum.queue),
@@ -173,13 +173,13 @@ fn stages(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
         ];
         for (stage, h) in stages.into_iter().filter(|(_, h)| h.count() > 0) {
             let cells = [format!("{}: {stage}", operation.title()), h.count().to_string()];
-            table.add_row(cells.into_iter().chain(row_of(h)));
+            table.add_row(cells.into_iter().chain(latency_cells(h)));
         }
     }
     table
 }
 
-fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
+fn place_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
     let mut table = TextTable::new().with_column("requests", Align::Left);
     for title in ["bytes", "mean size", "usual size", "sequential", "distance", "depth", "most", "errors"] {
         table = table.with_column(title, Align::Right);
@@ -193,7 +193,7 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
             operation.title().to_owned(),
             or(moved),
             or(mean),
-            or(usual_size(sum)),
+            or(most_common_size(sum)),
             or(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
             or(sum.mean_distance_bytes().map(bytes)),
             or(sum.mean_depth().map(units::format_significant)),
@@ -205,7 +205,7 @@ fn places(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable {
 }
 
 /// The most common size class.
-fn usual_size(sum: &OperationSummary) -> Option<String> {
+fn most_common_size(sum: &OperationSummary) -> Option<String> {
     let class = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0).max_by_key(|class| sum.sizes[*class])?;
     let size = 512u64 << class;
     let (unit, bits) =
@@ -213,7 +213,7 @@ fn usual_size(sum: &OperationSummary) -> Option<String> {
     Some(format!("to {} {unit}", size >> bits))
 }
 
-fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, style: &Style) -> String {
+fn draw_heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, style: &Style) -> String {
     use TracedOperation::{Discard, Flush, FlushCall, Read, SyncWrite, Write};
     let groups: [(&str, &[TracedOperation]); 4] = [
         ("latency of reads over time", &[Read]),
@@ -224,7 +224,7 @@ fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, styl
     let mut out = String::new();
     for (title, operations) in groups {
         let maps: Vec<_> = operations.iter().filter_map(|o| session.summary.find_heat_map(device, *o)).collect();
-        let map = heat::draw(&maps, from_ns, to_ns, style);
+        let map = heat_map::draw_heat_map(&maps, from_ns, to_ns, style);
         if !map.is_empty() {
             out.push_str(&format!("\n{title}\n{map}"));
         }
@@ -232,7 +232,7 @@ fn heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, styl
     out
 }
 
-fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
+fn draw_askers(session: &TraceSession, device: u32, style: &Style) -> String {
     let askers = session.summary.requesters(device);
     if askers.is_empty() {
         return String::new();
@@ -245,27 +245,27 @@ fn askers(session: &TraceSession, device: u32, style: &Style) -> String {
         .with_column("bytes", Align::Right)
         .with_column("time at device", Align::Right)
         .with_text_column("");
-    for asker in askers.iter().take(MOST_ASKERS) {
+    for asker in askers.iter().take(MAX_ASKERS) {
         table.add_row([
-            comm(&asker.comm),
+            command_name(&asker.comm),
             if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
             asker.operation.title().to_owned(),
             asker.requests.to_string(),
             units::format_value(asker.bytes as f64, "bytes"),
             units::format_value(asker.device_ns as f64 / 1e9, "s"),
-            attribution(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
+            attribution_doubt(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
         ]);
     }
     format!("\n{}", table.render(style))
 }
 
 /// Draws the threads that dirtied pages of a device which the kernel wrote for others, with the confidence.
-fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
+fn draw_dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     let threads = session.dirty_pages().map(|pages| pages.threads_of_device(device)).unwrap_or_default();
     let askers = session.summary.requesters(device);
     let is_for_others = askers.iter().any(|a| {
         let is_write = matches!(a.operation, TracedOperation::Write | TracedOperation::SyncWrite);
-        is_write && attribution(a.pid, &a.comm, a.operation).is_some()
+        is_write && attribution_doubt(a.pid, &a.comm, a.operation).is_some()
     });
     if !is_for_others && threads.is_empty() {
         return String::new();
@@ -276,7 +276,7 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
         let share = units::format_value(thread.pages as f64 / total as f64, "fraction");
         format!("{name} {} ({share} of {total})", thread.pid)
     };
-    let named = threads.iter().take(MOST_ASKERS).map(one).collect::<Vec<_>>().join(", ");
+    let named = threads.iter().take(MAX_ASKERS).map(one).collect::<Vec<_>>().join(", ");
     let text = match assess_certainty(&threads) {
         DirtyCertainty::Unknown if session.dirty_pages().is_none() => {
             "only single events show who dirtied the pages (--method tracefs)".to_owned()
@@ -290,8 +290,8 @@ fn dirtiers(session: &TraceSession, device: u32, style: &Style) -> String {
     format!("{text}\n")
 }
 
-fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
-    let worst = longest(session);
+fn draw_worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String {
+    let worst = longest_requests(session);
     if worst.is_empty() {
         return String::new();
     }
@@ -305,16 +305,21 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
         .with_column("at device", Align::Right)
         .with_column("depth", Align::Right)
         .with_text_column("sent by");
-    for (request, is_done) in worst.iter().take(MOST_WORST) {
-        let thread = if request.pid > 0 { format!("{} {}", comm(&request.comm), request.pid) } else { String::new() };
+    for (request, is_done) in worst.iter().take(MAX_WORST_SHOWN) {
+        let thread =
+            if request.pid > 0 { format!("{} {}", command_name(&request.comm), request.pid) } else { String::new() };
         table.add_row([
             units::format_value(request.latency_ns() as f64 / 1e9, "s"),
-            if *is_done { DisplayZone::local().format_clock(clock.wall(request.done_ns)) } else { "not done".into() },
+            if *is_done {
+                DisplayZone::local().format_clock(clock.wall_time_ns(request.done_ns))
+            } else {
+                "not done".into()
+            },
             session.names.name(request.device),
             request.operation.title().to_owned(),
             units::format_value(request.sector as f64 * 512.0, "bytes"),
             units::format_value(f64::from(request.sectors) * 512.0, "bytes"),
-            time(request.device_ns().map(|ns| ns as f64)),
+            format_ns(request.device_ns().map(|ns| ns as f64)),
             if request.depth > 0 { request.depth.to_string() } else { String::new() },
             thread,
         ]);
@@ -323,7 +328,7 @@ fn worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> String
 }
 
 /// Draws lost events, unpaired events, and the cost of tracing.
-fn footer(session: &TraceSession, style: &Style) -> String {
+fn draw_footer(session: &TraceSession, style: &Style) -> String {
     let (cost, loss) = (session.cost(), session.loss());
     let mut out = String::from("\n");
     if loss.total() > 0 {
@@ -380,11 +385,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_of_the_kernel_are_told_from_programs_whose_names_begin_alike() {
+    fn tells_kernel_threads_from_programs_with_similar_names() {
         let of = |text: &str, operation| {
             let mut name = [0; 16];
             name[..text.len()].copy_from_slice(text.as_bytes());
-            attribution(7, &name, operation)
+            attribution_doubt(7, &name, operation)
         };
         for kernel in ["md0_raid1", "md_home_raid1", "loop3", "kworker/u8:2", "jbd2/sda1-8", "dmcrypt_write/2"] {
             assert_eq!(of(kernel, TracedOperation::SyncWrite), Some("a kernel thread, for other programs"), "{kernel}");
@@ -393,6 +398,6 @@ mod tests {
             assert_eq!(of(program, TracedOperation::SyncWrite), None, "{program}");
         }
         assert!(of("mdadm", TracedOperation::Write).is_some());
-        assert_eq!(attribution(0, &[0; 16], TracedOperation::Read), Some("not seen"));
+        assert_eq!(attribution_doubt(0, &[0; 16], TracedOperation::Read), Some("not seen"));
     }
 }

@@ -5,12 +5,12 @@ use std::fs;
 use diskwright_blocktrace::{BlockEventKind, Tracefs};
 use serde_json::{Value, json};
 
-use super::super::record::control;
+use super::super::record::trace_control;
 use super::super::{Failure, output};
-use super::recorders;
+use super::recorder_control;
 
 /// Prints the status of tracing.
-pub fn run(as_json: bool) -> Result<(), Failure> {
+pub fn print_status(as_json: bool) -> Result<(), Failure> {
     let (usable, because, instances, has_start) = match Tracefs::open() {
         Ok(tracefs) => match tracefs.read_event_table() {
             Ok((table, _)) => (true, None, tracefs.instances(), table.find_layout(BlockEventKind::Start).is_some()),
@@ -18,11 +18,11 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
         },
         Err(error) => (false, Some(error.to_string()), Vec::new(), false),
     };
-    let bpf = bpf();
-    let recording: Vec<Value> = control::recorders().into_iter().map(|(_, status)| status).collect();
+    let bpf = is_bpf_open_to_all();
+    let recording: Vec<Value> = trace_control::list_recorders().into_iter().map(|(_, status)| status).collect();
     if as_json {
         let instance = |(name, lives): &(String, bool)| json!({ "name": name, "alive": lives });
-        return output::json(&json!({
+        return output::print_json(&json!({
             "schema": "diskwright.trace-status/1",
             "tracefs": usable,
             "because": because,
@@ -46,17 +46,17 @@ pub fn run(as_json: bool) -> Result<(), Failure> {
     }
     for (name, lives) in &instances {
         let state = if *lives { "traces now" } else { "was left by a killed process; the next trace removes it" };
-        text.push_str(&format!("{}: {state}\n", output::name(name)));
+        text.push_str(&format!("{}: {state}\n", output::escape_name(name)));
     }
     if instances.is_empty() && usable {
         text.push_str("no trace of this program is running\n");
     }
-    recording.iter().for_each(|status| text.push_str(&recorders::line(status)));
-    output::text(&text)
+    recording.iter().for_each(|status| text.push_str(&recorder_control::recorder_line(status)));
+    output::print_text(&text)
 }
 
 /// True if BPF is open to everyone; `None` if the kernel has no BPF.
-fn bpf() -> Option<bool> {
+fn is_bpf_open_to_all() -> Option<bool> {
     let text = fs::read_to_string("/proc/sys/kernel/unprivileged_bpf_disabled").ok()?;
     Some(text.trim() == "0")
 }

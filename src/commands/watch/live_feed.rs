@@ -12,18 +12,18 @@ use diskwright_dashboard::{History, RecentHistory};
 use diskwright_datastore::WriterOptions;
 
 use super::super::Failure;
-use super::super::alerts::AlertDesk;
-use super::super::live::Pacer;
-use super::super::priority::RunsFirst;
+use super::super::alerts::AlertMonitor;
+use super::super::pacer::Pacer;
+use super::super::priority::PriorityGuard;
 
 /// Maximum number of ticks that wait for the screen; further ones are dropped, which is reported.
-const WAITING: usize = 120;
+const MAX_QUEUED_TICKS: usize = 120;
 /// Memory for the history, bytes.
-const REMEMBERED: usize = 192 << 20;
+const HISTORY_BYTES: usize = 192 << 20;
 
 /// Interval between process tables, which are also taken at once if somebody waits: they are a third of this screen's
 /// cost.
-const PROCESSES_EVERY: Duration = Duration::from_secs(10);
+const PROCESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A tick of the sampler.
 struct LiveTick {
@@ -40,27 +40,28 @@ struct LiveTick {
 /// Notes of ticks that were dropped: they go with the next tick that is sent.
 #[derive(Default)]
 struct TickBacklog {
-    left_out: u64,
+    dropped_ticks: u64,
     notes: Vec<Note>,
     alerts: Vec<Note>,
 }
 
 impl TickBacklog {
     /// Attaches the notes to a tick.
-    fn with(&mut self, mut tick: LiveTick) -> LiveTick {
+    fn attach_to(&mut self, mut tick: LiveTick) -> LiveTick {
         let (notes, alerts) = (std::mem::take(&mut tick.notes), std::mem::take(&mut tick.alerts));
         tick.notes = self.notes.drain(..).chain(notes).collect();
         tick.alerts = self.alerts.drain(..).chain(alerts).collect();
-        tick.skipped = (self.left_out > 0).then(|| {
-            let text = format_count(self.left_out, "tick was", "ticks were") + " skipped: the terminal was too slow";
+        tick.skipped = (self.dropped_ticks > 0).then(|| {
+            let text =
+                format_count(self.dropped_ticks, "tick was", "ticks were") + " skipped: the terminal was too slow";
             Note::new(tick.tick.time_ns, Note::GAP, text)
         });
         tick
     }
 
     /// Keeps what a dropped tick said about the machine and its clock; process tables are repeated anyway.
-    fn keep(&mut self, late: LiveTick) {
-        self.left_out += 1;
+    fn keep_late(&mut self, late: LiveTick) {
+        self.dropped_ticks += 1;
         (self.notes, self.alerts) = (late.notes, late.alerts);
         self.notes.retain(|note| note.kind != Note::PROCESSES);
     }
@@ -71,18 +72,18 @@ pub struct LiveFeed {
     ticks: Receiver<LiveTick>,
     history: RecentHistory,
     every: Duration,
-    taken: usize,
+    ticks_taken: usize,
 }
 
 /// A sampler that reads the first tick while others load rules; it ends if it gets no alerts to look for.
-pub struct BegunFeed {
+pub struct StartedFeed {
     feed: LiveFeed,
-    alerts: SyncSender<AlertDesk>,
+    alerts: SyncSender<AlertMonitor>,
 }
 
-impl BegunFeed {
+impl StartedFeed {
     /// Returns the feed of ticks, in which alerts are looked for.
-    pub fn with_alerts(self, alerts: AlertDesk) -> LiveFeed {
+    pub fn with_alerts(self, alerts: AlertMonitor) -> LiveFeed {
         // a sampler that has failed is noticed when ticks are taken
         let _ = self.alerts.send(alerts);
         self.feed
@@ -91,16 +92,16 @@ impl BegunFeed {
 
 impl LiveFeed {
     /// Starts sampling.
-    pub fn begin(every: Duration) -> Result<BegunFeed, Failure> {
-        let ((sender, ticks), (alerts, desk)) = (sync_channel(WAITING), sync_channel(1));
+    pub fn begin_sampling(every: Duration) -> Result<StartedFeed, Failure> {
+        let ((sender, ticks), (alerts, desk)) = (sync_channel(MAX_QUEUED_TICKS), sync_channel(1));
         let sample = move || {
-            if let Err(failure) = sample(every, &desk, &sender) {
-                super::super::output::warn(failure);
+            if let Err(failure) = sample_ticks(every, &desk, &sender) {
+                super::super::output::print_warning(failure);
             }
         };
         std::thread::Builder::new().name("sampler".into()).spawn(sample)?;
-        let feed = LiveFeed { ticks, history: RecentHistory::new(REMEMBERED), every, taken: 0 };
-        Ok(BegunFeed { feed, alerts })
+        let feed = LiveFeed { ticks, history: RecentHistory::new(HISTORY_BYTES), every, ticks_taken: 0 };
+        Ok(StartedFeed { feed, alerts })
     }
 
     /// Returns the history so far.
@@ -114,12 +115,12 @@ impl LiveFeed {
     }
 
     /// Takes the waiting ticks; true if there were any.
-    pub fn take(&mut self) -> Result<bool, Failure> {
-        let before = self.taken;
+    pub fn take_ticks(&mut self) -> Result<bool, Failure> {
+        let before = self.ticks_taken;
         loop {
             match self.ticks.try_recv() {
-                Ok(tick) => self.keep(tick),
-                Err(TryRecvError::Empty) => return Ok(self.taken > before),
+                Ok(tick) => self.keep_tick(tick),
+                Err(TryRecvError::Empty) => return Ok(self.ticks_taken > before),
                 // a frozen screen must not look like an idle machine
                 Err(TryRecvError::Disconnected) => return Err(Failure::Failed("the sampler has ended".into())),
             }
@@ -128,9 +129,9 @@ impl LiveFeed {
 
     /// Waits until this many ticks have arrived.
     pub fn wait_for(&mut self, count: usize) -> Result<(), Failure> {
-        while self.taken < count {
+        while self.ticks_taken < count {
             match self.ticks.recv_timeout(self.every * 20) {
-                Ok(tick) => self.keep(tick),
+                Ok(tick) => self.keep_tick(tick),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) => return Err(Failure::Failed("the sampler gives no ticks".into())),
             }
@@ -139,22 +140,22 @@ impl LiveFeed {
     }
 
     /// Adds a note of the user.
-    pub fn note(&mut self, note: Note) {
+    pub fn add_note(&mut self, note: Note) {
         self.history.add_note(note);
     }
 
-    fn keep(&mut self, tick: LiveTick) {
+    fn keep_tick(&mut self, tick: LiveTick) {
         tick.notes.into_iter().for_each(|note| self.history.add_note(note));
         self.history.push(&tick.schema, tick.tick, &tick.row);
         tick.alerts.into_iter().chain(tick.skipped).for_each(|note| self.history.add_note(note));
-        self.taken += 1;
+        self.ticks_taken += 1;
     }
 }
 
 /// Samples until nobody listens or a signal asks to end.
-fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
-    let _first = RunsFirst::begin();
-    let options = SamplerOptions { slow_interval: every.max(PROCESSES_EVERY), ..SamplerOptions::default() };
+fn sample_ticks(every: Duration, desk: &Receiver<AlertMonitor>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+    let _first = PriorityGuard::raise_priority();
+    let options = SamplerOptions { slow_interval: every.max(PROCESS_INTERVAL), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
     let mut backlog = TickBacklog::default();
@@ -165,17 +166,17 @@ fn sample(every: Duration, desk: &Receiver<AlertDesk>, sender: &SyncSender<LiveT
         // rounded as in a log, so that a replay shows the same digits
         let tick = WriterOptions::default().round_tick(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
-        notes.iter().for_each(|note| desk.note(note));
-        let alerts = desk.tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
-        match sender.try_send(backlog.with(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
-            Ok(()) => backlog.left_out = 0,
-            Err(TrySendError::Full(late)) => backlog.keep(late),
+        notes.iter().for_each(|note| desk.handle_note(note));
+        let alerts = desk.handle_tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
+        match sender.try_send(backlog.attach_to(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
+            Ok(()) => backlog.dropped_ticks = 0,
+            Err(TrySendError::Full(late)) => backlog.keep_late(late),
             Err(TrySendError::Disconnected(_)) => return Ok(()),
         }
-        if !pacer.wait(|_| {}) {
+        if !pacer.wait_for_tick(|_| {}) {
             return Ok(());
         }
-        pacer.tick(&mut sampler);
+        pacer.sample_tick(&mut sampler);
     }
 }
 
@@ -184,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ticks_without_room_said_goes_with_the_next_one() {
+    fn late_ticks_hand_their_notes_to_the_next_one() {
         let note = |kind: &str| Note::new(1, kind, "text");
         let tick = |notes: Vec<Note>, alerts: Vec<Note>| {
             let (schema, tick) = (Arc::default(), Tick::default());
@@ -192,10 +193,10 @@ mod tests {
         };
         let mut backlog = TickBacklog::default();
         for kind in [Note::TOPOLOGY, Note::CLOCK] {
-            let late = backlog.with(tick(vec![note(kind), note(Note::PROCESSES)], vec![note(Note::ALERT)]));
-            backlog.keep(late);
+            let late = backlog.attach_to(tick(vec![note(kind), note(Note::PROCESSES)], vec![note(Note::ALERT)]));
+            backlog.keep_late(late);
         }
-        let sent = backlog.with(tick(vec![note(Note::BOOKMARK)], Vec::new()));
+        let sent = backlog.attach_to(tick(vec![note(Note::BOOKMARK)], Vec::new()));
         let kinds: Vec<&str> = sent.notes.iter().map(|note| note.kind.as_str()).collect();
         assert_eq!((kinds, sent.alerts.len()), (vec![Note::TOPOLOGY, Note::CLOCK, Note::BOOKMARK], 2));
         assert!(sent.skipped.is_some_and(|note| note.text.starts_with("2 ticks were skipped")));

@@ -12,47 +12,47 @@ use diskwright_dashboard::alerts::{alert_from_note, merge_alert};
 use diskwright_datastore::LogPosition;
 
 use super::super::Failure;
-use super::super::alerts::AlertDesk;
+use super::super::alerts::AlertMonitor;
 use super::super::log::Logs;
 
 /// Time that is searched at the end of a log: one that ended, and one that is being recorded, whose recorder must not
 /// lose processor time to it.
-const ENDED_NS: i64 = 86_400_000_000_000;
-const GROWING_NS: i64 = 3_600_000_000_000;
+const ENDED_LOOKBACK_NS: i64 = 86_400_000_000_000;
+const GROWING_LOOKBACK_NS: i64 = 3_600_000_000_000;
 /// Interval between checks for more ticks, and for a log that stands still.
-const NAP: Duration = Duration::from_millis(500);
-const LONG_NAP: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Alerts found so far.
 #[derive(Default)]
-struct AlertFinds {
+struct AlertFindings {
     notes: Mutex<Vec<Note>>,
     /// The log has alerts of its recorder: those found here would repeat them.
-    has_own: AtomicBool,
+    has_recorder_alerts: AtomicBool,
     is_done: AtomicBool,
 }
 
 /// Alerts found so far, shared with the thread, which ends when nobody reads them any more.
 #[derive(Clone, Default)]
-struct FoundAlerts(Arc<AlertFinds>);
+struct SharedFindings(Arc<AlertFindings>);
 
-impl FoundAlerts {
-    fn lock(&self) -> MutexGuard<'_, Vec<Note>> {
+impl SharedFindings {
+    fn lock_notes(&self) -> MutexGuard<'_, Vec<Note>> {
         // no holder of the lock leaves it in an inconsistent state, even if it panics
         self.0.notes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a note; false if nobody reads them.
-    fn send(&self, note: Note) -> bool {
-        if !self.0.has_own.load(Ordering::Relaxed) {
-            self.lock().push(note);
+    fn send_note(&self, note: Note) -> bool {
+        if !self.0.has_recorder_alerts.load(Ordering::Relaxed) {
+            self.lock_notes().push(note);
         }
         self.is_read()
     }
 
     /// Adds a note that no log can have: a recorder does not report its own silence.
-    fn keep(&self, note: Note) -> bool {
-        self.lock().push(note);
+    fn keep_note(&self, note: Note) -> bool {
+        self.lock_notes().push(note);
         self.is_read()
     }
 
@@ -62,97 +62,98 @@ impl FoundAlerts {
     }
 
     /// Drops the notes, because the log has its recorder's alerts.
-    fn give_way(&self) {
-        if !self.0.has_own.swap(true, Ordering::Relaxed) {
-            self.lock().clear();
+    fn yield_to_recorder(&self) {
+        if !self.0.has_recorder_alerts.swap(true, Ordering::Relaxed) {
+            self.lock_notes().clear();
         }
     }
 }
 
 /// Alerts of logs.
 pub struct LogAlerts {
-    found: FoundAlerts,
-    seen: usize,
+    findings: SharedFindings,
+    notes_seen: usize,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LogAlerts {
     /// Starts the search. Alerts before now have no actions.
-    pub fn start(logs: Logs, grows: bool, desk: AlertDesk) -> Result<LogAlerts, Failure> {
-        let found = FoundAlerts::default();
+    pub fn start_scan(logs: Logs, grows: bool, desk: AlertMonitor) -> Result<LogAlerts, Failure> {
+        let found = SharedFindings::default();
         let sender = found.clone();
-        let desk = desk.act_from(SystemClock.read_clocks().wall_ns).for_logs(&logs);
+        let desk = desk.suppress_before(SystemClock.read_clocks().wall_ns).for_logs(&logs);
         let look = move || {
-            if let Err(failure) = look(logs, grows, desk, &sender) {
-                super::super::output::warn(failure);
+            if let Err(failure) = scan_log(logs, grows, desk, &sender) {
+                super::super::output::print_warning(failure);
             }
             sender.0.is_done.store(true, Ordering::Relaxed);
         };
         let thread = std::thread::Builder::new().name("log-alerts".into()).spawn(look)?;
-        Ok(LogAlerts { found, seen: 0, thread: Some(thread) })
+        Ok(LogAlerts { findings: found, notes_seen: 0, thread: Some(thread) })
     }
 
     /// Returns the same alerts for another reader.
-    pub fn again(&self) -> LogAlerts {
-        LogAlerts { found: self.found.clone(), seen: 0, thread: None }
+    pub fn share_reader(&self) -> LogAlerts {
+        LogAlerts { findings: self.findings.clone(), notes_seen: 0, thread: None }
     }
 
     /// Takes new alerts; true if there were any.
-    pub fn take(&mut self) -> bool {
-        let before = std::mem::replace(&mut self.seen, self.found.lock().len());
-        self.seen > before
+    pub fn take_new(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.notes_seen, self.findings.lock_notes().len());
+        self.notes_seen > before
     }
 
     /// Waits until a log that has ended was searched.
-    pub fn wait(&self) {
+    pub fn wait_until_done(&self) {
         // a thread that panicked has reported it
         while !self.is_done() && self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
-            crate::commands::live::nap(NAP / 50);
+            crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL / 50);
         }
     }
 
     /// True once the log was searched; for one that is being recorded, up to its current end.
     pub fn is_done(&self) -> bool {
-        self.found.0.is_done.load(Ordering::Relaxed)
+        self.findings.0.is_done.load(Ordering::Relaxed)
     }
 
     /// Lists the alerts of a range, each once.
-    pub fn list(&self, (from_ns, to_ns): (i64, i64)) -> Vec<Alert> {
+    pub fn list_alerts(&self, (from_ns, to_ns): (i64, i64)) -> Vec<Alert> {
         let mut alerts = Vec::new();
-        self.found.lock().iter().filter_map(alert_from_note).for_each(|alert| merge_alert(&mut alerts, alert));
+        self.findings.lock_notes().iter().filter_map(alert_from_note).for_each(|alert| merge_alert(&mut alerts, alert));
         alerts.retain(|alert| alert.begin_ns <= to_ns && alert.end_ns.is_none_or(|end_ns| end_ns >= from_ns));
         alerts
     }
 
     /// Reads the notes of a range.
-    pub fn read(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
-        let notes = self.found.lock();
+    pub fn read_notes(&self, (from_ns, to_ns): (i64, i64), each: &mut dyn FnMut(LogPiece<'_>)) {
+        let notes = self.findings.lock_notes();
         let inside = notes.iter().filter(|note| (from_ns..=to_ns).contains(&note.time_ns));
         inside.for_each(|note| each(LogPiece::Note(note.clone())));
     }
 }
 
-fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlerts) -> Result<(), Failure> {
-    let back_ns = if grows { GROWING_NS } else { ENDED_NS };
-    let mut from_ns = logs.range.0.max(logs.last_ns().saturating_sub(back_ns));
+fn scan_log(mut logs: Logs, mut grows: bool, mut desk: AlertMonitor, found: &SharedFindings) -> Result<(), Failure> {
+    let back_ns = if grows { GROWING_LOOKBACK_NS } else { ENDED_LOOKBACK_NS };
+    let mut from_ns = logs.range_ns.0.max(logs.last_ns().saturating_sub(back_ns));
     let mut position = LogPosition::default();
     // alerts raised while no tick came: their end is reported even if the log has its own alerts
     let mut silent: Vec<String> = Vec::new();
     loop {
-        if !scan(&logs, (&mut position, from_ns), &mut desk, (found, &silent))? || !(grows || logs.may_grow()) {
+        if !scan_new_ticks(&logs, (&mut position, from_ns), &mut desk, (found, &silent))? || !(grows || logs.may_grow())
+        {
             return Ok(());
         }
-        desk.begin_to_follow();
+        desk.start_following();
         found.0.is_done.store(true, Ordering::Relaxed);
         if !grows && logs.has_ended() {
-            desk.recorder_ended();
+            desk.handle_recorder_end();
         }
         loop {
-            crate::commands::live::nap(if grows { NAP } else { LONG_NAP });
+            crate::commands::pacer::sleep_interruptibly(if grows { POLL_INTERVAL } else { IDLE_POLL_INTERVAL });
             // checked before the log is read: no tick comes after the end
             let has_ended = grows && logs.has_ended();
-            from_ns = logs.range.1.saturating_add(1);
-            let has_grown = match logs.grow() {
+            from_ns = logs.range_ns.1.saturating_add(1);
+            let has_grown = match logs.refresh_end() {
                 // a log that ended and was removed will not be continued by a recorder
                 Err(_) if !grows => return Ok(()),
                 grown => grown?,
@@ -164,11 +165,11 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
             // nobody expects ticks of a log that stands still; a killed recorder does not end its log, and is reported
             grows &= !has_ended;
             if has_ended {
-                desk.recorder_ended();
+                desk.handle_recorder_end();
             }
-            let events = if grows { desk.clock(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
+            let events = if grows { desk.check_silence(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
-            if !events.iter().all(|event| found.keep(event.to_log_note())) || !found.is_read() {
+            if !events.iter().all(|event| found.keep_note(event.to_log_note())) || !found.is_read() {
                 return Ok(());
             }
         }
@@ -176,22 +177,25 @@ fn look(mut logs: Logs, mut grows: bool, mut desk: AlertDesk, found: &FoundAlert
 }
 
 /// Scans what follows a position, or a time if there is none; false if nobody is interested any more.
-fn scan(
+fn scan_new_ticks(
     logs: &Logs,
     (position, from_ns): (&mut LogPosition, i64),
-    desk: &mut AlertDesk,
-    (found, silent): (&FoundAlerts, &[String]),
+    desk: &mut AlertMonitor,
+    (found, silent): (&SharedFindings, &[String]),
 ) -> Result<bool, Failure> {
     let mut is_wanted = true;
-    let read = logs.follow((*position, from_ns), |piece| {
+    let read = logs.read_new((*position, from_ns), |piece| {
         match piece {
-            LogPiece::Note(note) if note.kind == Note::ALERT => found.give_way(),
-            LogPiece::Note(note) => desk.note(&note),
+            LogPiece::Note(note) if note.kind == Note::ALERT => found.yield_to_recorder(),
+            LogPiece::Note(note) => desk.handle_note(&note),
             LogPiece::Frame(frame) => {
-                for event in desk.frame(frame) {
+                for event in desk.handle_frame(frame) {
                     let is_kept = silent.contains(&event.alert.id);
-                    is_wanted &=
-                        if is_kept { found.keep(event.to_log_note()) } else { found.send(event.to_log_note()) };
+                    is_wanted &= if is_kept {
+                        found.keep_note(event.to_log_note())
+                    } else {
+                        found.send_note(event.to_log_note())
+                    };
                 }
             }
         }
@@ -221,14 +225,14 @@ mod tests {
 
     /// Writes ticks of a disk that stalls all the time, up to a time, with an alert of the recorder. The recorder keeps
     /// running.
-    fn record(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
-        ticks(writer, (from_ns, to_ns), 1.0);
+    fn write_stalled_ticks(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), has_own: bool) {
+        write_ticks(writer, (from_ns, to_ns), 1.0);
         if has_own {
             writer.add_note(&Note::new(to_ns - SECOND, Note::ALERT, "{}")).unwrap();
         }
     }
 
-    fn ticks(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), stalled: f64) {
+    fn write_ticks(writer: &mut LogWriter, (from_ns, to_ns): (i64, i64), stalled: f64) {
         let series = Series { counter: "physical_disk.stalled".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
         for time_ns in (from_ns..=to_ns).step_by(SECOND as usize) {
@@ -240,11 +244,11 @@ mod tests {
     fn alerts_of(log: &std::path::Path) -> LogAlerts {
         let judging = packs::builtin_pack("default").unwrap().unwrap();
         let logs = Logs::open(&[log.to_owned()], &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
-        LogAlerts::start(logs, true, AlertDesk::of(rules::builtin_alerts(), judging))
+        LogAlerts::start_scan(logs, true, AlertMonitor::from_packs(rules::builtin_alerts(), judging))
             .unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !holds() {
             assert!(begun.elapsed() < Duration::from_secs(60), "waited for {what}");
@@ -253,26 +257,26 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_recorder_is_told_beside_the_alerts_of_its_log_and_nothing_else_is() {
+    fn adds_only_a_silent_recorder_to_the_alerts_of_a_log() {
         let now_ns = SystemClock.read_clocks().wall_ns;
         for has_own in [false, true] {
             let folder = tempfile::tempdir().unwrap();
             let log = folder.path().join("log");
             let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-            record(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
+            write_stalled_ticks(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), has_own);
             let mut alerts = alerts_of(&log);
             let list = |alerts: &LogAlerts| -> Vec<(String, bool)> {
-                let all = alerts.list((i64::MIN, i64::MAX)).into_iter();
+                let all = alerts.list_alerts((i64::MIN, i64::MAX)).into_iter();
                 all.map(|alert| (alert.id, alert.end_ns.is_some())).collect()
             };
             let silent = |is_over: bool| ("recorder.silent".to_owned(), is_over);
-            until("the silence", || list(&alerts).contains(&silent(false)));
-            assert!(alerts.take(), "the screen is drawn again");
+            wait_until("the silence", || list(&alerts).contains(&silent(false)));
+            assert!(alerts.take_new(), "the screen is drawn again");
             // alerts that the log could have are not found a second time
             assert_eq!(list(&alerts).iter().any(|(id, _)| id == "disk.stall"), !has_own, "{:?}", list(&alerts));
             let new_ns = SystemClock.read_clocks().wall_ns;
-            record(&mut writer, (new_ns, new_ns + 2 * SECOND), false);
-            until("its end", || list(&alerts).contains(&silent(true)));
+            write_stalled_ticks(&mut writer, (new_ns, new_ns + 2 * SECOND), false);
+            wait_until("its end", || list(&alerts).contains(&silent(true)));
             assert_eq!(
                 list(&alerts).iter().filter(|(id, _)| id == "recorder.silent").count(),
                 1,
@@ -284,7 +288,7 @@ mod tests {
 
     /// Half an hour between two recordings in one log, the first of which ended cleanly or was killed.
     #[test]
-    fn between_recordings_that_ended_nobody_was_silent() {
+    fn no_silence_between_recordings_that_ended_cleanly() {
         let now_ns = SystemClock.read_clocks().wall_ns;
         for has_ended in [false, true] {
             let folder = tempfile::tempdir().unwrap();
@@ -292,15 +296,15 @@ mod tests {
             let first_ns = now_ns - 1700 * SECOND;
             for (to_ns, is_first) in [(first_ns, true), (now_ns - 20 * SECOND, false)] {
                 let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-                ticks(&mut writer, (to_ns - 100 * SECOND, to_ns), 0.0);
+                write_ticks(&mut writer, (to_ns - 100 * SECOND, to_ns), 0.0);
                 if is_first && has_ended {
                     writer.add_note(&Note::new(to_ns, Note::END, "the recorder ended")).unwrap();
                 }
                 writer.close().unwrap();
             }
             let alerts = alerts_of(&log);
-            until("the end of the log", || alerts.is_done());
-            let found = alerts.list((i64::MIN, i64::MAX));
+            wait_until("the end of the log", || alerts.is_done());
+            let found = alerts.list_alerts((i64::MIN, i64::MAX));
             let is_told = found.iter().any(|alert| alert.id == "recorder.silent");
             assert_eq!(is_told, !has_ended, "{found:?}");
         }
@@ -308,39 +312,39 @@ mod tests {
 
     /// The recorder's clock was an hour ahead.
     #[test]
-    fn alerts_of_a_log_go_on_after_its_clock_was_set_back() {
+    fn finds_alerts_after_the_clock_was_set_back() {
         let now_ns = SystemClock.read_clocks().wall_ns;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-        ticks(&mut writer, (now_ns + 3500 * SECOND, now_ns + 3600 * SECOND), 0.0);
+        write_ticks(&mut writer, (now_ns + 3500 * SECOND, now_ns + 3600 * SECOND), 0.0);
         let alerts = alerts_of(&log);
-        until("the end of the log", || alerts.is_done());
-        ticks(&mut writer, (now_ns - 100 * SECOND, now_ns), 1.0);
-        let list = || alerts.list((i64::MIN, i64::MAX));
-        until("the stall", || list().iter().any(|alert| alert.id == "disk.stall"));
+        wait_until("the end of the log", || alerts.is_done());
+        write_ticks(&mut writer, (now_ns - 100 * SECOND, now_ns), 1.0);
+        let list = || alerts.list_alerts((i64::MIN, i64::MAX));
+        wait_until("the stall", || list().iter().any(|alert| alert.id == "disk.stall"));
     }
 
     #[test]
-    fn a_recorder_that_ended_its_log_is_not_silent() {
+    fn recorder_that_ended_its_log_is_not_silent() {
         let now_ns = SystemClock.read_clocks().wall_ns;
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-        record(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), false);
+        write_stalled_ticks(&mut writer, (now_ns - 120 * SECOND, now_ns - 20 * SECOND), false);
         writer.close().unwrap();
         let alerts = alerts_of(&log);
-        until("the end of the log", || alerts.is_done());
-        std::thread::park_timeout(NAP * 4);
-        let found = alerts.list((i64::MIN, i64::MAX));
+        wait_until("the end of the log", || alerts.is_done());
+        std::thread::park_timeout(POLL_INTERVAL * 4);
+        let found = alerts.list_alerts((i64::MIN, i64::MAX));
         assert!(found.iter().any(|alert| alert.id == "disk.stall"), "{found:?}");
         assert!(found.iter().all(|alert| alert.id != "recorder.silent"), "{found:?}");
         // nor is the time before the next recorder silent
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
         let new_ns = SystemClock.read_clocks().wall_ns;
-        ticks(&mut writer, (new_ns, new_ns + 20 * SECOND), 0.0);
-        let list = || alerts.list((i64::MIN, i64::MAX));
-        until("the new ticks", || list().iter().any(|alert| alert.id == "disk.stall" && alert.end_ns.is_some()));
+        write_ticks(&mut writer, (new_ns, new_ns + 20 * SECOND), 0.0);
+        let list = || alerts.list_alerts((i64::MIN, i64::MAX));
+        wait_until("the new ticks", || list().iter().any(|alert| alert.id == "disk.stall" && alert.end_ns.is_some()));
         assert!(list().iter().all(|alert| alert.id != "recorder.silent"), "{:?}", list());
     }
 }

@@ -4,10 +4,10 @@
 pub mod live_feed;
 mod log_alerts;
 mod own_cost;
+pub mod range_comparison;
 #[cfg(test)]
-mod replay;
+mod replay_tests;
 pub mod sources;
-pub mod stretches;
 mod terminal;
 mod unattended;
 
@@ -23,9 +23,9 @@ use diskwright_report::DisplayZone;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
-use super::alerts::{AlertArguments, AlertDesk};
+use super::alerts::{AlertArguments, AlertMonitor};
 use super::log::{LogWindow, Logs};
-use super::{Failure, ceilings, live, output, why};
+use super::{Failure, ceilings, output, pacer, why};
 use live_feed::LiveFeed;
 use sources::WatchSource;
 use unattended::UnattendedRun;
@@ -69,15 +69,15 @@ pub struct Arguments {
 }
 
 /// Default sampling interval of this machine.
-pub const EVERY: Duration = Duration::from_secs(1);
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks of a live machine before a printed screen.
-const ONCE: usize = 11;
+const TICKS_BEFORE_PRINT: usize = 11;
 /// Size of a printed screen if there is no terminal.
-const USUAL: (u16, u16) = (80, 24);
+const DEFAULT_SCREEN_SIZE: (u16, u16) = (80, 24);
 
 /// Runs `watch`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    arguments.judging.only_pack()?;
+    arguments.judging.refuse_beyond_pack()?;
     let unattended = arguments.no_screen || !arguments.fail_on.is_empty();
     if arguments.lasts.is_some() && !unattended {
         return Err(Failure::Usage("--for goes with --no-screen or --fail-on".into()));
@@ -93,9 +93,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::Usage(reason.into()));
     }
     if !arguments.log.is_empty() {
-        live::only_live(&[("--every", arguments.every.is_some())])?;
+        pacer::refuse_live_options(&[("--every", arguments.every.is_some())])?;
     }
-    let every = arguments.every.unwrap_or(EVERY);
+    let every = arguments.every.unwrap_or(DEFAULT_INTERVAL);
     if every < Duration::from_millis(100) {
         return Err(Failure::Usage("--every takes at least 100 ms".into()));
     }
@@ -103,39 +103,43 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         if !arguments.window.is_whole() {
             return Err(Failure::Usage("--from and --to need a log".into()));
         }
-        arguments.window.without_log()?;
+        arguments.window.refuse_log_options()?;
     }
     // the first tick takes as long as loading the rules
-    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin(every)).transpose()?;
-    let pack = arguments.judging.packs(false)?.swap_remove(0);
-    let desk = AlertDesk::new(&arguments.alerts, pack.clone())?;
+    let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin_sampling(every)).transpose()?;
+    let pack = arguments.judging.load_packs(false)?.swap_remove(0);
+    let desk = AlertMonitor::new(&arguments.alerts, pack.clone())?;
     if unattended {
-        return alerts(arguments, desk);
+        return run_unattended(arguments, desk);
     }
-    let mut viewer = Viewer::new(panels(arguments.panels.as_deref())?, pack, ceilings::known().to_vec());
+    let mut viewer = Viewer::new(load_panels(arguments.panels.as_deref())?, pack, ceilings::known_ceilings().to_vec());
     let mut source = match begun {
         Some(begun) => WatchSource::Live(begun.with_alerts(desk)),
         None => {
-            WatchSource::of_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
+            WatchSource::from_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
         }
     };
-    if once { print(arguments, &mut source, &mut viewer) } else { terminal::run(&mut source, &mut viewer) }
+    if once {
+        print_screen(arguments, &mut source, &mut viewer)
+    } else {
+        terminal::run_screen(&mut source, &mut viewer)
+    }
 }
 
 /// Watches for alerts without a screen.
-fn alerts(arguments: &Arguments, desk: AlertDesk) -> Result<(), Failure> {
+fn run_unattended(arguments: &Arguments, desk: AlertMonitor) -> Result<(), Failure> {
     let Arguments { fail_on, json, lasts, .. } = arguments;
-    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, lasts: *lasts };
-    run.check(&arguments.alerts.pack()?)?;
+    let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *lasts };
+    run.check_alert_ids(&arguments.alerts.load_alert_pack()?)?;
     if arguments.log.is_empty() {
-        return run.live(arguments.every.unwrap_or(EVERY), desk);
+        return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), desk);
     }
-    run.logged(&arguments.log, &arguments.window, desk)
+    run.watch_logs(&arguments.log, &arguments.window, desk)
 }
 
 /// Loads the panels of a file, of the user's own file, or the built-in ones.
-pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
-    let Some(path) = file.map(Path::to_owned).or_else(|| super::own_file("watch.toml")) else {
+pub fn load_panels(file: Option<&Path>) -> Result<Panels, Failure> {
+    let Some(path) = file.map(Path::to_owned).or_else(|| super::find_user_config_file("watch.toml")) else {
         return Ok(Panels::builtin());
     };
     let name = path.display().to_string();
@@ -145,30 +149,31 @@ pub fn panels(file: Option<&Path>) -> Result<Panels, Failure> {
 
 /// Returns the style for this terminal.
 fn screen_style() -> ScreenStyle {
-    let style = output::style();
+    let style = output::stdout_style();
     ScreenStyle { colour: style.colour, unicode: style.unicode, zone: DisplayZone::local() }
 }
 
 /// Prints one screen, as text or JSON.
-fn print(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
-    source.wait_for(ONCE)?;
+fn print_screen(arguments: &Arguments, source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
+    source.wait_for(TICKS_BEFORE_PRINT)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
-    let (columns, rows) = terminal::size().filter(|_| io::stdout().is_terminal()).unwrap_or(USUAL);
+    let (columns, rows) =
+        terminal::terminal_size().filter(|_| io::stdout().is_terminal()).unwrap_or(DEFAULT_SCREEN_SIZE);
     // nothing follows: the verdict covers the whole last minute
     let window = ViewWindow { judged_step_ns: 0, ..screen.view_window(range, columns) };
     let view = viewer.build_view(source.history(), &window).map_err(Failure::Failed)?;
     if arguments.json {
-        return output::json(&view);
+        return output::print_json(&view);
     }
     let mut buffer = Buffer::empty(Rect::new(0, 0, columns, rows));
     let style = ScreenStyle { colour: false, ..screen_style() };
     draw_screen(&mut screen, &view, OwnCost::default(), &style, &mut buffer);
-    output::text(&text(&buffer))
+    output::print_text(&buffer_text(&buffer))
 }
 
 /// Converts cells to lines of text.
-fn text(buffer: &Buffer) -> String {
+fn buffer_text(buffer: &Buffer) -> String {
     let width = usize::from(buffer.area.width).max(1);
     let line = |cells: &[ratatui::buffer::Cell]| {
         let line: String = cells.iter().map(ratatui::buffer::Cell::symbol).collect();

@@ -7,20 +7,20 @@ use diskwright_dashboard::screen::OwnCost;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Interval over which a share of the processor is measured.
-const OVER_NS: u64 = 5_000_000_000;
+const MIN_WINDOW_NS: u64 = 5_000_000_000;
 
 /// This process's use of the processor since the last measurement.
 #[derive(Default)]
-pub struct OwnMeter {
+pub struct OwnCostMeter {
     last: Option<(u64, f64)>,
     cost: OwnCost,
 }
 
-impl OwnMeter {
+impl OwnCostMeter {
     /// Returns the cost over the last seconds.
-    pub fn read(&mut self) -> OwnCost {
+    pub fn measure_cost(&mut self) -> OwnCost {
         let now = SystemClock.read_clocks().running_ns;
-        let is_due = self.last.is_none_or(|(last_ns, _)| now.saturating_sub(last_ns) >= OVER_NS);
+        let is_due = self.last.is_none_or(|(last_ns, _)| now.saturating_sub(last_ns) >= MIN_WINDOW_NS);
         if !is_due {
             return self.cost;
         }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_thread_took_that_has_ended_is_not_given_back() {
+    fn time_of_ended_threads_still_counts() {
         let before_s = processor_s();
         let busy = || {
             while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 50_000_000 {

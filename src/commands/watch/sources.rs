@@ -8,18 +8,18 @@ use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_dashboard::{Alert, History};
 use diskwright_datastore::RecorderState;
 
-use super::super::alerts::AlertDesk;
+use super::super::alerts::AlertMonitor;
 use super::super::log::Logs;
-use super::super::{Failure, mark, own_name};
+use super::super::{Failure, local_host_name, mark};
 use super::live_feed::LiveFeed;
 use super::log_alerts::LogAlerts;
 
 /// A log whose last tick is younger than this many intervals, or than this time, is being recorded: a busy machine
 /// writes late.
-const FRESH: i64 = 5;
-const FRESH_NS: i64 = 3_000_000_000;
+const MAX_AGE_INTERVALS: i64 = 5;
+const MAX_AGE_NS: i64 = 3_000_000_000;
 /// Interval between checks whether the recorder ended or resumed.
-const WAKING: Duration = Duration::from_secs(2);
+const RECORDER_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The watched machine or logs.
 pub enum WatchSource {
@@ -40,27 +40,27 @@ pub struct LoggedHistory {
     /// it.
     set_back: Option<(u64, i64)>,
     /// Time of the last check whether it grows.
-    looked: Instant,
+    checked_at: Instant,
     alerts: Option<LogAlerts>,
 }
 
 impl LoggedHistory {
     /// Returns the same history for another reader.
-    pub fn again(&self) -> LoggedHistory {
+    pub fn share_reader(&self) -> LoggedHistory {
         LoggedHistory {
-            logs: self.logs.again(self.logs.range),
+            logs: self.logs.for_range(self.logs.range_ns),
             paths: self.paths.clone(),
             interval_ns: self.interval_ns,
             grows: self.grows,
             set_back: self.set_back,
-            looked: self.looked,
-            alerts: self.alerts.as_ref().map(LogAlerts::again),
+            checked_at: self.checked_at,
+            alerts: self.alerts.as_ref().map(LogAlerts::share_reader),
         }
     }
 
     /// Returns the logs of a range.
-    pub fn logs(&self, range: (i64, i64)) -> Logs {
-        self.logs.again(range)
+    pub fn logs_of_range(&self, range: (i64, i64)) -> Logs {
+        self.logs.for_range(range)
     }
 
     /// True if bookmarks can be stored.
@@ -71,7 +71,7 @@ impl LoggedHistory {
 
 impl History for LoggedHistory {
     fn range(&self) -> Option<(i64, i64)> {
-        let (first, last) = self.logs.range;
+        let (first, last) = self.logs.range_ns;
         Some((first, if self.grows { self.logs.last_ns() } else { last }))
     }
 
@@ -92,21 +92,21 @@ impl History for LoggedHistory {
             }
         };
         read.map_err(|failure| failure.to_string())?;
-        self.alerts.iter().for_each(|alerts| alerts.read((from_ns, to_ns), each));
+        self.alerts.iter().for_each(|alerts| alerts.read_notes((from_ns, to_ns), each));
         Ok(())
     }
 }
 
 impl LoggedHistory {
     /// Alerts of a range that were found in addition to those in the log, and whether all of it was searched.
-    pub fn found(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
-        self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list(stretch), alerts.is_done()))
+    pub fn found_alerts(&self, stretch: (i64, i64)) -> (Vec<Alert>, bool) {
+        self.alerts.as_ref().map_or((Vec::new(), true), |alerts| (alerts.list_alerts(stretch), alerts.is_done()))
     }
 
     /// Takes newly recorded ticks; true if there are any.
-    fn grow(&mut self) -> Result<bool, Failure> {
+    fn refresh_log(&mut self) -> Result<bool, Failure> {
         let (tick, before_ns) = (self.logs.next_tick(), self.logs.last_ns());
-        let has_grown = self.logs.grow()?;
+        let has_grown = self.logs.refresh_end()?;
         if self.logs.last_ns() < before_ns {
             self.set_back = Some((tick, self.logs.last_ns()));
         }
@@ -114,39 +114,39 @@ impl LoggedHistory {
     }
 
     fn take_alerts(&mut self) -> bool {
-        self.alerts.as_mut().is_some_and(LogAlerts::take)
+        self.alerts.as_mut().is_some_and(LogAlerts::take_new)
     }
 
     /// Checks now and then whether the recorder of a growing log has ended it; true if it has.
-    fn ends(&mut self) -> bool {
-        if self.looked.elapsed() < WAKING {
+    fn has_recorder_ended(&mut self) -> bool {
+        if self.checked_at.elapsed() < RECORDER_CHECK_INTERVAL {
             return false;
         }
-        self.looked = Instant::now();
+        self.checked_at = Instant::now();
         self.logs.has_ended()
     }
 
     /// Checks now and then whether a log that stood still is being recorded again; true if it is.
-    fn wakes(&mut self) -> bool {
-        if self.looked.elapsed() < WAKING || !self.logs.may_grow() {
+    fn has_recorder_resumed(&mut self) -> bool {
+        if self.checked_at.elapsed() < RECORDER_CHECK_INTERVAL || !self.logs.may_grow() {
             return false;
         }
-        self.looked = Instant::now();
+        self.checked_at = Instant::now();
         // a log that was removed after it was opened stays as it was read
-        self.grows = self.grow().unwrap_or(false);
+        self.grows = self.refresh_log().unwrap_or(false);
         self.grows
     }
 }
 
 impl WatchSource {
     /// Returns this machine, sampled by a separate thread.
-    pub fn live(every: Duration, alerts: AlertDesk) -> Result<WatchSource, Failure> {
-        Ok(WatchSource::Live(LiveFeed::begin(every)?.with_alerts(alerts)))
+    pub fn of_this_machine(every: Duration, alerts: AlertMonitor) -> Result<WatchSource, Failure> {
+        Ok(WatchSource::Live(LiveFeed::begin_sampling(every)?.with_alerts(alerts)))
     }
 
     /// Returns opened logs as a source.
-    pub fn of_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
-        let interval_ns = usual_interval(&logs);
+    pub fn from_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
+        let interval_ns = most_common_interval(&logs);
         let grows = WatchSource::is_recorded(&logs);
         let paths = paths.to_vec();
         WatchSource::Logged(Box::new(LoggedHistory {
@@ -155,28 +155,29 @@ impl WatchSource {
             interval_ns,
             grows,
             set_back: None,
-            looked: Instant::now(),
+            checked_at: Instant::now(),
             alerts: None,
         }))
     }
 
     /// Looks for alerts in logs in addition to those that they have.
-    pub fn with_alerts(mut self, desk: AlertDesk) -> Result<WatchSource, Failure> {
+    pub fn with_alerts(mut self, desk: AlertMonitor) -> Result<WatchSource, Failure> {
         if let WatchSource::Logged(logged) = &mut self {
-            logged.alerts = Some(LogAlerts::start(logged.logs.again(logged.logs.range), logged.grows, desk)?);
+            logged.alerts =
+                Some(LogAlerts::start_scan(logged.logs.for_range(logged.logs.range_ns), logged.grows, desk)?);
         }
         Ok(self)
     }
 
     /// True for a log that is being recorded: its last tick is recent, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
-        let interval_ns = usual_interval(logs);
+        let interval_ns = most_common_interval(logs);
         let age = SystemClock.read_clocks().wall_ns - logs.last_ns();
-        let is_young = (-interval_ns..(interval_ns * FRESH).max(FRESH_NS)).contains(&age);
-        let may_run = || match logs.recorder() {
+        let is_young = (-interval_ns..(interval_ns * MAX_AGE_INTERVALS).max(MAX_AGE_NS)).contains(&age);
+        let may_run = || match logs.recorder_state() {
             RecorderState::Ended => false,
             // the lock of a recorder elsewhere (on a shared folder, or of a log that is copied here) is not visible
-            RecorderState::Gone => logs.host() != own_name(),
+            RecorderState::Gone => logs.host_name() != local_host_name(),
             RecorderState::Running | RecorderState::Unknown => true,
         };
         logs.can_grow() && is_young && may_run()
@@ -212,17 +213,17 @@ impl WatchSource {
     }
 
     /// Takes new ticks; true if there are any.
-    pub fn take(&mut self) -> Result<bool, Failure> {
+    pub fn take_new(&mut self) -> Result<bool, Failure> {
         match self {
-            WatchSource::Live(feed) => feed.take(),
+            WatchSource::Live(feed) => feed.take_ticks(),
             WatchSource::Logged(logged) if logged.grows => {
                 // checked before the log is read: no tick comes after the end
-                let has_ended = logged.ends();
-                let has_grown = logged.grow()?;
+                let has_ended = logged.has_recorder_ended();
+                let has_grown = logged.refresh_log()?;
                 logged.grows = !has_ended;
                 Ok(logged.take_alerts() || has_grown || has_ended)
             }
-            WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.wakes()),
+            WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.has_recorder_resumed()),
         }
     }
 
@@ -232,7 +233,7 @@ impl WatchSource {
             WatchSource::Live(feed) => feed.wait_for(ticks),
             WatchSource::Logged(logged) => {
                 if let Some(alerts) = logged.alerts.as_ref().filter(|_| !logged.grows) {
-                    alerts.wait();
+                    alerts.wait_until_done();
                 }
                 Ok(())
             }
@@ -240,12 +241,12 @@ impl WatchSource {
     }
 
     /// Sets a bookmark: in the watched log, or in this machine's history.
-    pub fn mark(&mut self, time_ns: i64, text: String) -> Result<(), Failure> {
+    pub fn add_bookmark(&mut self, time_ns: i64, text: String) -> Result<(), Failure> {
         let note = Note::new(time_ns, Note::BOOKMARK, text);
         match self {
-            WatchSource::Live(feed) => feed.note(note),
+            WatchSource::Live(feed) => feed.add_note(note),
             WatchSource::Logged(logged) => match logged.paths.as_slice() {
-                [path] if logged.can_mark() => mark::write(path, &note)?,
+                [path] if logged.can_mark() => mark::write_note(path, &note)?,
                 _ => return Err(Failure::Failed("a bookmark can be set only in a single Diskwright log".into())),
             },
         }
@@ -254,11 +255,11 @@ impl WatchSource {
 }
 
 /// Most common length of the last ticks.
-fn usual_interval(logs: &Logs) -> i64 {
+fn most_common_interval(logs: &Logs) -> i64 {
     let mut lengths: Vec<i64> = Vec::new();
     // ticks are a quarter of an hour at most, so that some are found in every log
-    let from = logs.range.1.saturating_sub(3_600_000_000_000);
-    let found = logs.read_between((from, logs.range.1), |piece| {
+    let from = logs.range_ns.1.saturating_sub(3_600_000_000_000);
+    let found = logs.read_between((from, logs.range_ns.1), |piece| {
         if let LogPiece::Frame(frame) = piece {
             let known = frame.ticks().iter().filter(|tick| tick.elapsed_ns > 0);
             lengths.extend(known.map(|tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX)));
@@ -282,7 +283,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn record(writer: &mut LogWriter, seconds: std::ops::Range<i64>, value: f64) {
+    fn write_ticks(writer: &mut LogWriter, seconds: std::ops::Range<i64>, value: f64) {
         let series = Series { counter: "physical_disk.reads".into(), instance: "sda".into(), scale: 1.0 };
         let schema = Arc::new(Schema::new(vec![series]));
         for second in seconds {
@@ -292,18 +293,18 @@ mod tests {
     }
 
     #[test]
-    fn the_view_of_a_log_that_grows_goes_back_with_its_clock() {
+    fn view_of_a_growing_log_follows_its_clock_back() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).unwrap();
-        record(&mut writer, 1000..1101, 1.0);
+        write_ticks(&mut writer, 1000..1101, 1.0);
         let paths = [log];
         let logs = Logs::open(&paths, &LogWindow::default()).unwrap_or_else(|fault| panic!("{fault}"));
-        let WatchSource::Logged(mut logged) = WatchSource::of_logs(logs, &paths) else { panic!("a log") };
+        let WatchSource::Logged(mut logged) = WatchSource::from_logs(logs, &paths) else { panic!("a log") };
         logged.grows = true;
         let mut grow = |writer: &mut LogWriter, seconds: std::ops::Range<i64>| {
-            record(writer, seconds, 2.0);
-            assert!(logged.grow().unwrap_or_else(|fault| panic!("{fault}")), "something is new");
+            write_ticks(writer, seconds, 2.0);
+            assert!(logged.refresh_log().unwrap_or_else(|fault| panic!("{fault}")), "something is new");
             logged.range().map(|(first, last)| (first / SECOND, last / SECOND))
         };
         assert_eq!(grow(&mut writer, 1050..1051), Some((1000, 1050)));
@@ -318,8 +319,8 @@ mod tests {
         logged.read(1048 * SECOND, 1052 * SECOND, &mut take).unwrap();
         assert_eq!(found, [(1048, 1.0), (1049, 1.0), (1050, 2.0), (1051, 2.0), (1052, 2.0)]);
         // to before the first tick
-        record(&mut writer, 900..901, 3.0);
-        assert!(logged.grow().unwrap_or_else(|fault| panic!("{fault}")));
+        write_ticks(&mut writer, 900..901, 3.0);
+        assert!(logged.refresh_log().unwrap_or_else(|fault| panic!("{fault}")));
         assert_eq!(logged.range(), Some((900 * SECOND, 900 * SECOND)));
     }
 }

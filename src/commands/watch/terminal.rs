@@ -23,17 +23,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 
-use super::super::{Failure, output, when};
-use super::own_cost::OwnMeter;
+use super::super::{Failure, output, time_argument};
+use super::own_cost::OwnCostMeter;
+use super::range_comparison;
 use super::screen_style;
 use super::sources::WatchSource;
-use super::stretches;
 
 /// Maximum wait for a key before new ticks are looked for.
-const NAP: Duration = Duration::from_millis(200);
+const KEY_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Columns and rows of the terminal.
-pub fn size() -> Option<(u16, u16)> {
+pub fn terminal_size() -> Option<(u16, u16)> {
     terminal::size().ok()
 }
 
@@ -43,49 +43,49 @@ struct TakenTerminal(Terminal<CrosstermBackend<Stdout>>);
 impl TakenTerminal {
     /// Takes the terminal; a panic of any thread restores it and sets `ended`, because further drawing would cover the
     /// panic's message.
-    fn take(ended: &Arc<AtomicBool>) -> io::Result<TakenTerminal> {
+    fn take_terminal(ended: &Arc<AtomicBool>) -> io::Result<TakenTerminal> {
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
-        enter()?;
+        enter_screen()?;
         // a panic's message must be on the screen that stays
         let (told, ended) = (std::panic::take_hook(), Arc::clone(ended));
         std::panic::set_hook(Box::new(move |info| {
             ended.store(true, Ordering::Relaxed);
-            leave();
+            leave_screen();
             told(info);
         }));
         Ok(TakenTerminal(terminal))
     }
 
     /// Stops this program as Ctrl-Z does, with the terminal restored; redraws when it continues.
-    fn suspend(&mut self) -> io::Result<()> {
-        leave();
+    fn suspend_program(&mut self) -> io::Result<()> {
+        leave_screen();
         kill_process(getpid(), Signal::STOP)?;
-        enter()?;
+        enter_screen()?;
         self.0.clear()
     }
 }
 
 impl Drop for TakenTerminal {
     fn drop(&mut self) {
-        leave();
+        leave_screen();
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter_screen() -> io::Result<()> {
     enable_raw_mode()?;
-    output::hold();
+    output::hold_messages();
     execute!(stdout(), EnterAlternateScreen, EnableMouseCapture, cursor::Hide)
 }
 
 /// Leaves the screen; nothing more can be done if that fails.
-fn leave() {
+fn leave_screen() {
     let _ = execute!(stdout(), cursor::Show, DisableMouseCapture, LeaveAlternateScreen);
     let _ = disable_raw_mode();
-    output::release();
+    output::release_messages();
 }
 
 /// Shows the screen until the user leaves it.
-pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
+pub fn run_screen(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure> {
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&ended))?;
@@ -95,14 +95,14 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
     source.wait_for(1)?;
     let Some(range) = source.range() else { return Err(Failure::Failed("nothing was recorded".into())) };
     let mut screen = WatchScreen::new(source.is_live(), source.interval_ns(), range.1 - range.0);
-    let mut meter = OwnMeter::default();
-    let keyboard = keyboard()?;
+    let mut meter = OwnCostMeter::default();
+    let keyboard = open_keyboard()?;
     end_without_terminal(keyboard.try_clone()?, &ended)?;
-    let mut taken = TakenTerminal::take(&ended)?;
-    let mut view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
+    let mut taken = TakenTerminal::take_terminal(&ended)?;
+    let mut view = update_screen(&mut taken, source, viewer, &mut screen, &mut meter)?;
     let mut complaints = 0;
     while !ended.load(Ordering::Relaxed) {
-        let taken_in = source.take();
+        let taken_in = source.take_new();
         if ended.load(Ordering::Relaxed) {
             break;
         }
@@ -114,45 +114,45 @@ pub fn run(source: &mut WatchSource, viewer: &mut Viewer) -> Result<(), Failure>
         // a log that stands still can only have a new alert, wherever the cursor is
         let mut changed = is_new && (screen.is_following_end() || !screen.is_live());
         if suspended.swap(false, Ordering::Relaxed) {
-            taken.suspend()?;
+            taken.suspend_program()?;
             changed = true;
         }
-        changed |= complain(&mut screen, &mut complaints);
+        changed |= show_complaints(&mut screen, &mut complaints);
         if !waits_for_keys(&keyboard)? {
             return Ok(());
         }
         // all typed keys are handled before the screen is drawn
         while event::poll(Duration::ZERO)? {
             changed = true;
-            let Some(key) = key(&event::read()?) else { continue };
+            let Some(key) = translate_event(&event::read()?) else { continue };
             match key {
                 TerminalKey::End => return Ok(()),
-                TerminalKey::Suspend => taken.suspend()?,
+                TerminalKey::Suspend => taken.suspend_program()?,
                 TerminalKey::Redraw => taken.0.clear()?,
                 TerminalKey::Key(key) => {
                     let range = source.range().unwrap_or(range);
                     match screen.handle_key(key, &view, range) {
                         ScreenAction::Redraw => {}
                         ScreenAction::Quit => return Ok(()),
-                        action => deed(action, source, viewer, &mut screen),
+                        action => perform_action(action, source, viewer, &mut screen),
                     }
                 }
             }
         }
         if changed {
-            view = shown(&mut taken, source, viewer, &mut screen, &mut meter)?;
+            view = update_screen(&mut taken, source, viewer, &mut screen, &mut meter)?;
         }
     }
     Ok(())
 }
 
 /// Opens the source of keys: the same terminal that the event reader uses.
-fn keyboard() -> io::Result<OwnedFd> {
+fn open_keyboard() -> io::Result<OwnedFd> {
     if stdin().is_terminal() { stdin().as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
 }
 
 /// Time for the screen to end by itself after its terminal has gone.
-const GRACE: Duration = Duration::from_secs(5);
+const END_GRACE: Duration = Duration::from_secs(5);
 
 /// Ends the program if its terminal goes away inside the event reader, which then reads the end of the terminal's file
 /// over and over and never returns.
@@ -172,7 +172,7 @@ fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Resul
             return;
         }
         ended.store(true, Ordering::Relaxed);
-        std::thread::sleep(GRACE);
+        std::thread::sleep(END_GRACE);
         std::process::exit(0);
     })?;
     Ok(())
@@ -181,7 +181,7 @@ fn end_without_terminal(keyboard: OwnedFd, ended: &Arc<AtomicBool>) -> io::Resul
 /// Waits for keys or the next update; false if the terminal has gone. The event reader would read the end of a
 /// terminal's file over and over, and SIGHUP is not delivered if it was ignored before (`nohup`).
 fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
-    let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(NAP.subsec_nanos()) };
+    let nap = Timespec { tv_sec: 0, tv_nsec: i64::from(KEY_TIMEOUT.subsec_nanos()) };
     let mut fds = [PollFd::new(keyboard, PollFlags::IN)];
     match poll(&mut fds, Some(&nap)) {
         Ok(_) => Ok(!fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)),
@@ -192,58 +192,59 @@ fn waits_for_keys(keyboard: &OwnedFd) -> io::Result<bool> {
 }
 
 /// Shows messages of other threads at the bottom of the screen; true if there are new ones.
-fn complain(screen: &mut WatchScreen, known: &mut usize) -> bool {
-    let (count, newest) = output::held();
+fn show_complaints(screen: &mut WatchScreen, known: &mut usize) -> bool {
+    let (count, newest) = output::held_messages();
     let is_new = count > std::mem::replace(known, count);
     newest.filter(|_| is_new).into_iter().for_each(|line| screen.show_message(line.trim_end().replace('\n', " ")));
     is_new
 }
 
 /// Builds the view and draws it.
-fn shown(
+fn update_screen(
     taken: &mut TakenTerminal,
     source: &WatchSource,
     viewer: &mut Viewer,
     screen: &mut WatchScreen,
-    meter: &mut OwnMeter,
+    meter: &mut OwnCostMeter,
 ) -> Result<DashboardView, Failure> {
     let range = source.range().unwrap_or_default();
     let columns = taken.0.size()?.width;
     let view = viewer.build_view(source.history(), &screen.view_window(range, columns)).map_err(Failure::Failed)?;
-    let (style, cost) = (screen_style(), meter.read());
+    let (style, cost) = (screen_style(), meter.measure_cost());
     taken.0.draw(|frame| draw_screen(screen, &view, cost, &style, frame.buffer_mut()))?;
     Ok(view)
 }
 
 /// Performs the action that a key requested.
-fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, screen: &mut WatchScreen) {
+fn perform_action(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, screen: &mut WatchScreen) {
     match action {
-        ScreenAction::Mark(time_ns, text) => match source.mark(time_ns, text) {
+        ScreenAction::Mark(time_ns, text) => match source.add_bookmark(time_ns, text) {
             Ok(()) => {
                 viewer.renew_timeline();
                 screen.show_message("bookmark set");
             }
-            Err(failure) => screen.show_message(output::name(failure)),
+            Err(failure) => screen.show_message(output::escape_name(failure)),
         },
         ScreenAction::Compare(first, second) => {
-            match stretches::compared(source.history(), viewer.pack(), first, second) {
+            match range_comparison::compare_as_text(source.history(), viewer.pack(), first, second) {
                 Ok(text) => screen.show_page(text),
-                Err(failure) => screen.show_message(output::name(failure)),
+                Err(failure) => screen.show_message(output::escape_name(failure)),
             }
         }
         ScreenAction::Goto(text) => {
             let range = source.range().unwrap_or_default();
-            match when::parse(&text, range.1) {
+            match time_argument::parse_time(&text, range.1) {
                 Ok(time_ns) => screen.go_to_time(time_ns, range),
-                Err(failure) => screen.show_message(output::name(failure)),
+                Err(failure) => screen.show_message(output::escape_name(failure)),
             }
         }
         ScreenAction::Verdict => {
             // earlier keys may have moved away from the time that was drawn last
-            let (range, columns) = (source.range().unwrap_or_default(), size().map_or(80, |(columns, _)| columns));
+            let (range, columns) =
+                (source.range().unwrap_or_default(), terminal_size().map_or(80, |(columns, _)| columns));
             let window = screen.view_window(range, columns);
             match viewer.build_view(source.history(), &window) {
-                Ok(view) => screen.show_page(verdict(view.verdict.as_ref())),
+                Ok(view) => screen.show_page(verdict_text(view.verdict.as_ref())),
                 Err(because) => screen.show_message(because),
             }
         }
@@ -252,10 +253,10 @@ fn deed(action: ScreenAction, source: &mut WatchSource, viewer: &mut Viewer, scr
 }
 
 /// The verdict as `why` shows it, but in full: this one scrolls.
-fn verdict(verdict: Option<&Verdict>) -> String {
+fn verdict_text(verdict: Option<&Verdict>) -> String {
     let Some(verdict) = verdict else { return "too few ticks to judge\n".into() };
-    let width = size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
-    let style = Style { colour: false, width, ..output::style() };
+    let width = terminal_size().map_or(80, |(columns, _)| usize::from(columns).clamp(40, 100));
+    let style = Style { colour: false, width, ..output::stdout_style() };
     diskwright_report::screen::draw_whole(verdict, &DisplayZone::local(), &style)
 }
 
@@ -267,7 +268,7 @@ enum TerminalKey {
     Key(ScreenKey),
 }
 
-fn key(event: &Event) -> Option<TerminalKey> {
+fn translate_event(event: &Event) -> Option<TerminalKey> {
     match event {
         Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press | KeyEventKind::Repeat, .. }) => {
             if modifiers.contains(KeyModifiers::CONTROL) {
@@ -278,7 +279,7 @@ fn key(event: &Event) -> Option<TerminalKey> {
                     _ => None,
                 };
             }
-            typed(*code).map(TerminalKey::Key)
+            translate_key(*code).map(TerminalKey::Key)
         }
         Event::Mouse(mouse) => {
             let key = match mouse.kind {
@@ -296,7 +297,7 @@ fn key(event: &Event) -> Option<TerminalKey> {
     }
 }
 
-fn typed(code: KeyCode) -> Option<ScreenKey> {
+fn translate_key(code: KeyCode) -> Option<ScreenKey> {
     Some(match code {
         KeyCode::Char(letter) => ScreenKey::Char(letter),
         KeyCode::Left => ScreenKey::Left,
@@ -325,17 +326,17 @@ mod tests {
     /// Run by the test below, in a terminal.
     #[test]
     #[ignore = "takes the terminal and panics; the test below runs it"]
-    fn panics_on_the_screen() {
-        output::tell_panics();
+    fn panics_while_the_screen_is_shown() {
+        output::install_panic_hook();
         let ended = Arc::new(AtomicBool::new(false));
-        let _taken = TakenTerminal::take(&ended).expect("a terminal");
-        output::warn("held back");
+        let _taken = TakenTerminal::take_terminal(&ended).expect("a terminal");
+        output::print_warning("held back");
         let other = std::thread::spawn(|| panic!("on purpose"));
         assert!(other.join().is_err() && ended.load(Ordering::Relaxed));
     }
 
     #[test]
-    fn a_panic_of_any_thread_gives_the_terminal_back_before_it_is_told() {
+    fn panic_of_any_thread_restores_the_terminal_first() {
         let program = std::env::current_exe().expect("this program").display().to_string();
         let name = "commands::watch::terminal::tests::panics_on_the_screen";
         let words = format!("stty cols 80 rows 24; '{program}' --exact {name} --ignored --nocapture; stty -a");

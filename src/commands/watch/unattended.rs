@@ -11,16 +11,16 @@ use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
 use diskwright_datastore::{LogPosition, LogReader};
 use diskwright_diagnosis::Pack;
 
-use super::super::alerts::{AlertDesk, document, line};
-use super::super::live::Pacer;
+use super::super::alerts::{AlertMonitor, event_document, event_line};
 use super::super::log::{LogWindow, Logs};
+use super::super::pacer::Pacer;
 use super::super::{Failure, output};
 use super::sources::WatchSource;
 
 /// Interval between checks for more ticks.
-const NAP: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Name that stands for any alert.
-const ANY: &str = "any";
+const ANY_ALERT: &str = "any";
 
 /// Waits for the first tick of a log whose recorder has only just started; false if the time was over before.
 fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Failure> {
@@ -31,9 +31,9 @@ fn has_ticks(paths: &[PathBuf], goes_on: impl Fn() -> bool) -> Result<bool, Fail
             return Ok(false);
         }
         if !std::mem::replace(&mut is_told, true) {
-            output::warn(format_args!("{}: waiting for its first tick", path.display()));
+            output::print_warning(format_args!("{}: waiting for its first tick", path.display()));
         }
-        crate::commands::live::nap(NAP);
+        crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
     }
     Ok(true)
 }
@@ -45,109 +45,109 @@ pub struct UnattendedRun {
     /// Print alerts as JSON lines.
     pub json: bool,
     /// Duration; for ever if it is `None`.
-    pub lasts: Option<Duration>,
+    pub duration: Option<Duration>,
 }
 
 impl UnattendedRun {
     /// Checks that the alerts which end the run exist.
-    pub fn check(&self, pack: &Pack) -> Result<(), Failure> {
-        let mut ids = self.fail_on.iter().filter(|id| *id != ANY);
+    pub fn check_alert_ids(&self, pack: &Pack) -> Result<(), Failure> {
+        let mut ids = self.fail_on.iter().filter(|id| *id != ANY_ALERT);
         let known: Result<(), String> = ids.try_for_each(|id| rules::check_rule_id(pack, id));
         known.map_err(|error| Failure::Usage(format!("--fail-on: {error}")))
     }
 
     /// Watches this machine.
-    pub fn live(&self, every: Duration, mut desk: AlertDesk) -> Result<(), Failure> {
-        let mut pacer = Pacer::new(every, self.lasts)?;
+    pub fn watch_this_machine(&self, every: Duration, mut desk: AlertMonitor) -> Result<(), Failure> {
+        let mut pacer = Pacer::new(every, self.duration)?;
         let options = SamplerOptions { slow_interval: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
         let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
-        pacer.begin();
+        pacer.reset_start();
         sampler.tick();
         let end = loop {
-            sampler.take_notes().iter().for_each(|note| desk.note(note));
-            let events = desk.tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-            if let Err(failure) = self.print(&events, desk.host()) {
+            sampler.take_notes().iter().for_each(|note| desk.handle_note(note));
+            let events = desk.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
+            if let Err(failure) = self.print_events(&events, desk.host()) {
                 break Err(failure);
             }
-            if !pacer.wait(|_| {}) {
+            if !pacer.wait_for_tick(|_| {}) {
                 break Ok(());
             }
-            pacer.tick(&mut sampler);
+            pacer.sample_tick(&mut sampler);
         };
-        desk.end();
+        desk.finish_actions();
         end
     }
 
     /// Watches logs: all of one that has ended, and with `--for` what a recorder adds to it meanwhile; of one that is
     /// being recorded, ticks from now on.
-    pub fn logged(&self, paths: &[PathBuf], window: &LogWindow, desk: AlertDesk) -> Result<(), Failure> {
-        let (pacer, begin) = (Pacer::new(NAP, self.lasts)?, Instant::now());
-        let goes_on = || !pacer.is_stopped() && self.lasts.is_none_or(|lasts| begin.elapsed() < lasts);
+    pub fn watch_logs(&self, paths: &[PathBuf], window: &LogWindow, desk: AlertMonitor) -> Result<(), Failure> {
+        let (pacer, begin) = (Pacer::new(POLL_INTERVAL, self.duration)?, Instant::now());
+        let goes_on = || !pacer.is_stopped() && self.duration.is_none_or(|lasts| begin.elapsed() < lasts);
         if !has_ticks(paths, goes_on)? {
             return Ok(());
         }
         let mut logs = Logs::open(paths, window)?;
         let mut grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read_clocks().wall_ns;
-        let mut desk = if grows { desk.act_from(now_ns) } else { desk }.for_logs(&logs);
+        let mut desk = if grows { desk.suppress_before(now_ns) } else { desk }.for_logs(&logs);
         let mut position = LogPosition::default();
-        let mut end = self.scan(&logs, (&mut position, logs.range.0), &mut desk);
-        desk.begin_to_follow();
+        let mut end = self.scan_new_ticks(&logs, (&mut position, logs.range_ns.0), &mut desk);
+        desk.start_following();
         // without a duration, only a running recorder is waited for
-        let waits = self.lasts.is_some() && logs.may_grow();
+        let waits = self.duration.is_some() && logs.may_grow();
         if waits && !grows && logs.has_ended() {
-            desk.recorder_ended();
+            desk.handle_recorder_end();
         }
         while end.is_ok() && (grows || waits) && goes_on() {
-            crate::commands::live::nap(NAP);
+            crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
             // checked before the log is read: no tick comes after the end
             let has_ended = logs.has_ended();
-            let behind_ns = logs.range.1.saturating_add(1);
-            if logs.grow()? {
+            let behind_ns = logs.range_ns.1.saturating_add(1);
+            if logs.refresh_end()? {
                 grows = true;
-                end = self.scan(&logs, (&mut position, behind_ns), &mut desk);
+                end = self.scan_new_ticks(&logs, (&mut position, behind_ns), &mut desk);
             } else if has_ended {
                 grows = false;
-                desk.recorder_ended();
+                desk.handle_recorder_end();
             } else if grows {
-                let events = desk.clock(SystemClock.read_clocks().wall_ns);
-                end = self.print(&events, desk.host());
+                let events = desk.check_silence(SystemClock.read_clocks().wall_ns);
+                end = self.print_events(&events, desk.host());
             }
         }
         if end.is_ok() && !grows && !waits && logs.may_grow() {
             let last = format_rfc3339(logs.last_ns());
-            output::note(format_args!(
+            output::print_note(format_args!(
                 "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
         }
-        desk.end();
+        desk.finish_actions();
         end
     }
 
     /// Reads on from a position, or from a time if there is none.
-    fn scan(
+    fn scan_new_ticks(
         &self,
         logs: &Logs,
         (position, from_ns): (&mut LogPosition, i64),
-        desk: &mut AlertDesk,
+        desk: &mut AlertMonitor,
     ) -> Result<(), Failure> {
-        *position = logs.follow((*position, from_ns), |piece| match piece {
+        *position = logs.read_new((*position, from_ns), |piece| match piece {
             LogPiece::Note(note) => {
-                desk.note(&note);
+                desk.handle_note(&note);
                 Ok(())
             }
             LogPiece::Frame(frame) => {
-                let events = desk.frame(frame);
+                let events = desk.handle_frame(frame);
                 let new: Vec<AlertEvent> = events.into_iter().filter(|event| desk.is_new(event)).collect();
-                self.print(&new, desk.host())
+                self.print_events(&new, desk.host())
             }
         })?;
         Ok(())
     }
 
     /// Returns why an alert ends the run, if it does.
-    fn failure(&self, alert: &Alert) -> Option<String> {
-        let named = |id: &String| id == ANY || *id == alert.id;
+    fn exit_reason(&self, alert: &Alert) -> Option<String> {
+        let named = |id: &String| id == ANY_ALERT || *id == alert.id;
         if self.fail_on.iter().any(named) {
             return Some(format!("alert {} began", alert.id));
         }
@@ -156,16 +156,16 @@ impl UnattendedRun {
     }
 
     /// Prints events; fails if one of them ends the run.
-    fn print(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
+    fn print_events(&self, events: &[AlertEvent], host: &str) -> Result<(), Failure> {
         for event in events.iter().filter(|event| event.change != AlertChange::Still) {
             if !self.json {
-                output::text(&format!("{} {}\n", format_rfc3339(event.time_ns), line(event)))?;
+                output::print_text(&format!("{} {}\n", format_rfc3339(event.time_ns), event_line(event)))?;
             } else if event.change.notifies_people() {
-                let text = document(event, host);
-                output::data(format!("{}\n", diskwright_base::text::escape_json(&text)).as_bytes())?;
+                let text = event_document(event, host);
+                output::print_data(format!("{}\n", diskwright_base::text::escape_json(&text)).as_bytes())?;
             }
             if event.change.is_new()
-                && let Some(reason) = self.failure(&event.alert)
+                && let Some(reason) = self.exit_reason(&event.alert)
             {
                 return Err(Failure::Failed(format!("--fail-on: {reason}")));
             }

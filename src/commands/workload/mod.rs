@@ -47,18 +47,18 @@ enum WorkKind {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.work {
         WorkKind::Sort(sort) => sort::run(sort),
-        WorkKind::Transactions(arguments) => users::transactions(arguments),
-        WorkKind::Load(arguments) => users::load(arguments),
-        WorkKind::Scan(arguments) => users::scan(arguments),
-        WorkKind::Files(arguments) => users::files(arguments),
-        WorkKind::Backup(arguments) => users::backup(arguments),
-        WorkKind::Mail(arguments) => users::mail(arguments),
+        WorkKind::Transactions(arguments) => users::run_transactions(arguments),
+        WorkKind::Load(arguments) => users::run_load(arguments),
+        WorkKind::Scan(arguments) => users::run_scan(arguments),
+        WorkKind::Files(arguments) => users::run_files(arguments),
+        WorkKind::Backup(arguments) => users::run_backup(arguments),
+        WorkKind::Mail(arguments) => users::run_mail(arguments),
     }
 }
 
 /// Runs the sweep of a sort by memory (one folder) or placement (several), for `probe`.
-pub fn sort_sweep(folders: &[PathBuf], bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
-    sort::suite(folders, bytes, buffered, seed, json)
+pub fn run_sort_sweep(folders: &[PathBuf], bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
+    sort::run_sweep_suite(folders, bytes, buffered, seed, json)
 }
 
 /// Returns a flag that Ctrl-C sets.
@@ -71,7 +71,7 @@ pub(super) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Progress bar on a terminal.
-pub(super) fn bar(template: &str, message: &str, length: u64) -> ProgressBar {
+pub(super) fn workload_bar(template: &str, message: &str, length: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length.max(1)), ProgressDrawTarget::stderr());
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
@@ -82,7 +82,7 @@ pub(super) fn bar(template: &str, message: &str, length: u64) -> ProgressBar {
 }
 
 /// Runs `work` while another thread updates the bar, and removes the bar.
-fn watched<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: impl FnOnce() -> T) -> T {
+fn update_bar_during<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: impl FnOnce() -> T) -> T {
     let (done, ended) = channel::<()>();
     let result = std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -99,7 +99,7 @@ fn watched<T>(bar: &ProgressBar, update: impl Fn(&ProgressBar) + Send, work: imp
 }
 
 /// Converts an error: what is wrong with the request is wrong usage.
-pub(super) fn failure(error: WorkError) -> Failure {
+pub(super) fn work_failure(error: WorkError) -> Failure {
     match error {
         WorkError::Usage(text) => Failure::Usage(text),
         other => Failure::Failed(other.to_string()),
@@ -107,13 +107,16 @@ pub(super) fn failure(error: WorkError) -> Failure {
 }
 
 /// Removes leftovers of killed work in folders, and names them.
-pub(super) fn sweep(folders: &[&std::path::Path]) -> Result<(), Failure> {
+pub(super) fn sweep_leftovers(folders: &[&std::path::Path]) -> Result<(), Failure> {
     let mut folders = folders.to_vec();
     folders.sort_unstable();
     folders.dedup();
     for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
-        for name in diskwright_workload::files::remove_leftovers(folder).map_err(failure)? {
-            output::note(format_args!("removed {}, left behind by a killed workload", output::name(name.display())));
+        for name in diskwright_workload::files::remove_leftovers(folder).map_err(work_failure)? {
+            output::print_note(format_args!(
+                "removed {}, left behind by a killed workload",
+                output::escape_name(name.display())
+            ));
         }
     }
     Ok(())

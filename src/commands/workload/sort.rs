@@ -12,14 +12,14 @@ use diskwright_workload::sort::{Progress, SortOptions, SortOutcome, SortSource, 
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::{bar, failure, sort_screen, stop_flag, sweep, watched};
+use super::{sort_screen, stop_flag, sweep_leftovers, update_bar_during, work_failure, workload_bar};
 use crate::commands::{Failure, output, output_file};
 
 /// Arguments of `workload sort`.
 #[derive(Args)]
 pub struct SortArguments {
     /// Number of rows to make and sort; by default 1000000
-    #[arg(long, value_parser = count, value_name = "ROWS")]
+    #[arg(long, value_parser = parse_row_count, value_name = "ROWS")]
     rows: Option<u64>,
     /// Size of a row, including its line end
     #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
@@ -77,10 +77,10 @@ pub struct SortArguments {
 }
 
 /// Default number of rows.
-const USUAL_ROWS: u64 = 1_000_000;
+const DEFAULT_ROWS: u64 = 1_000_000;
 
 /// Parses a number of rows: `1000000`, `10M` (millions).
-fn count(text: &str) -> Result<u64, String> {
+fn parse_row_count(text: &str) -> Result<u64, String> {
     let (number, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
@@ -102,24 +102,27 @@ pub struct PlacedSort {
 }
 
 impl SortArguments {
-    fn options(&self, memory: u64) -> Result<SortOptions, Failure> {
+    fn sort_options(&self, memory: u64) -> Result<SortOptions, Failure> {
         let here = PathBuf::from(".");
         let source = self.source.clone().unwrap_or_else(|| here.clone());
-        let folder = if source.is_dir() { source.clone() } else { folder_of(&source) };
+        let folder = if source.is_dir() { source.clone() } else { parent_folder(&source) };
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         if !source.exists() {
-            return Err(Failure::Usage(format!("{}: there is no such folder or file", output::name(source.display()))));
+            return Err(Failure::Usage(format!(
+                "{}: there is no such folder or file",
+                output::escape_name(source.display())
+            )));
         }
         let for_made = [("--rows", self.rows.is_some()), ("--seed", self.seed.is_some())];
         if let Some((option, _)) = for_made.into_iter().find(|(_, given)| *given && !source.is_dir()) {
-            let file = output::name(source.display());
+            let file = output::escape_name(source.display());
             return Err(Failure::Usage(format!("{option} goes with rows that are made; {file} has its own")));
         }
         Ok(SortOptions {
-            rows: self.rows.unwrap_or(USUAL_ROWS),
+            rows: self.rows.unwrap_or(DEFAULT_ROWS),
             shape: RowShape { row_bytes: size(self.row_size), key_bytes: size(self.key_size) },
             memory_bytes: memory,
-            threads: self.threads.map_or_else(usual_threads, |threads| threads as usize),
+            threads: self.threads.map_or_else(default_threads, |threads| threads as usize),
             work_folders: if self.work.is_empty() { vec![folder.clone()] } else { self.work.clone() },
             target_folder: self.target.clone().unwrap_or(folder),
             source,
@@ -133,10 +136,10 @@ impl SortArguments {
     }
 
     /// Returns all requested sorts, with their names.
-    fn sorts(&self) -> Result<Vec<(String, SortOptions)>, Failure> {
-        let sizes = self.memory.iter().map(|&bytes| (sort_screen::bytes(bytes as f64), bytes));
+    fn planned_sorts(&self) -> Result<Vec<(String, SortOptions)>, Failure> {
+        let sizes = self.memory.iter().map(|&bytes| (sort_screen::format_binary_bytes(bytes as f64), bytes));
         if self.places.is_empty() {
-            return sizes.map(|(name, bytes)| Ok((name, self.options(bytes)?))).collect();
+            return sizes.map(|(name, bytes)| Ok((name, self.sort_options(bytes)?))).collect();
         }
         if self.memory.len() > 1 {
             return Err(Failure::Usage("--places takes one --memory".into()));
@@ -145,15 +148,17 @@ impl SortArguments {
             return Err(Failure::Usage("--places takes up to four folders".into()));
         }
         let folders: Vec<&Path> = self.places.iter().map(PathBuf::as_path).collect();
-        if let Some((a, b)) = find_shared_filesystem(&folders).map_err(failure)? {
+        if let Some((a, b)) = find_shared_filesystem(&folders).map_err(work_failure)? {
             let why =
                 format!("{} and {} are on the same filesystem, so they count as one place", a.display(), b.display());
-            return Err(Failure::Usage(output::name(why)));
+            return Err(Failure::Usage(output::escape_name(why)));
         }
-        (1..=folders.len()).map(|count| Ok((places(count), self.placed(&folders[..count])?))).collect()
+        (1..=folders.len())
+            .map(|count| Ok((place_count_name(count), self.placed_options(&folders[..count])?)))
+            .collect()
     }
 
-    fn placed(&self, folders: &[&Path]) -> Result<SortOptions, Failure> {
+    fn placed_options(&self, folders: &[&Path]) -> Result<SortOptions, Failure> {
         let owned = |place: usize| folders[place.min(folders.len() - 1)].to_path_buf();
         let source = folders[0].to_path_buf();
         let work = match folders.len() {
@@ -162,39 +167,45 @@ impl SortArguments {
         };
         let target = if folders.len() > 2 { owned(2) } else { source.clone() };
         let memory = self.memory.first().copied().unwrap_or_default();
-        let at_first = SortArguments::options(self, memory);
+        let at_first = SortArguments::sort_options(self, memory);
         Ok(SortOptions { source, work_folders: work, target_folder: target, ..at_first? })
     }
 }
 
 /// One thread per processor, up to the maximum of a sort.
-fn usual_threads() -> usize {
+fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
 }
 
 /// Returns this many threads, or fewer if a sort's memory is too small for the runs and merges of each.
-fn threads_within(max_threads: usize, size: &SortSize) -> Option<u32> {
+fn max_threads_within(max_threads: usize, size: &SortSize) -> Option<u32> {
     let fits = |threads: &usize| MergePlan::new(&SortSize { threads: *threads, ..*size }).is_ok();
     (1..=max_threads).rev().find(fits).and_then(|threads| u32::try_from(threads).ok())
 }
 
-fn places(count: usize) -> String {
+fn place_count_name(count: usize) -> String {
     if count == 1 { "1 place".into() } else { format!("{count} places") }
 }
 
 /// Memory of a sweep, as shares of what the rows need: from several merge passes up to beyond the size where all rows
 /// fit and the one that SAS 1998's formula gives.
-const SWEEP: [f64; 8] = [1.0 / 128.0, 1.0 / 32.0, 1.0 / 8.0, 0.25, 0.5, 0.9, 1.05, 1.25];
+const SWEEP_MEMORY_SHARES: [f64; 8] = [1.0 / 128.0, 1.0 / 32.0, 1.0 / 8.0, 0.25, 0.5, 0.9, 1.05, 1.25];
 
 /// Runs the sweep of memory (one folder) or of placement (several) that `probe` offers as a suite.
-pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, json: bool) -> Result<(), Failure> {
+pub fn run_sweep_suite(
+    folders: &[PathBuf],
+    data_bytes: u64,
+    buffered: bool,
+    seed: u64,
+    json: bool,
+) -> Result<(), Failure> {
     let shape = RowShape { row_bytes: 100, key_bytes: 10 };
     let rows = (data_bytes / shape.row_bytes as u64).max(1);
     let needs = (rows * (shape.row_bytes + ENTRY_BYTES) as u64)
         .max(published_memory(rows, shape.row_bytes, &[shape.key_bytes]) / 2);
     let part = |share: f64| ((needs as f64 * share) as u64).max(1 << 20).next_multiple_of(1 << 16);
     let by_memory = folders.len() == 1;
-    let mut memory: Vec<u64> = if by_memory { SWEEP.map(part).to_vec() } else { vec![part(0.125)] };
+    let mut memory: Vec<u64> = if by_memory { SWEEP_MEMORY_SHARES.map(part).to_vec() } else { vec![part(0.125)] };
     memory.dedup();
     // all sorts of a sweep use the same number of threads, limited by the smallest memory
     let smallest = memory.iter().copied().min().unwrap_or_default();
@@ -216,7 +227,7 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
         work: Vec::new(),
         target: None,
         places: if by_memory { Vec::new() } else { folders.to_vec() },
-        threads: threads_within(usual_threads(), &size),
+        threads: max_threads_within(default_threads(), &size),
         buffered,
         direct: !buffered,
         request: None,
@@ -229,38 +240,42 @@ pub fn suite(folders: &[PathBuf], data_bytes: u64, buffered: bool, seed: u64, js
     })
 }
 
-fn folder_of(file: &Path) -> PathBuf {
+fn parent_folder(file: &Path) -> PathBuf {
     file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_path_buf()
 }
 
 /// Runs `workload sort`.
 pub fn run(arguments: &SortArguments) -> Result<(), Failure> {
-    let sorts = arguments.sorts()?;
+    let sorts = arguments.planned_sorts()?;
     if sorts.len() > 1 && arguments.keep.is_some() {
         return Err(Failure::Usage("--keep keeps the result of one sort, but several sorts are requested".into()));
     }
-    arguments.svg.as_deref().map_or(Ok(()), output_file::check)?;
+    arguments.svg.as_deref().map_or(Ok(()), output_file::check_writable)?;
     // every error is reported before anything is written
     for (_, options) in &sorts {
         // leftovers of killed work use the space that this one needs
         let folders =
             options.work_folders.iter().chain([&options.source, &options.target_folder]).map(PathBuf::as_path);
-        sweep(&folders.collect::<Vec<_>>())?;
-        check_sort(options).map_err(failure)?;
+        sweep_leftovers(&folders.collect::<Vec<_>>())?;
+        check_sort(options).map_err(work_failure)?;
     }
-    let runs = all(sorts)?;
+    let runs = run_sorts(sorts)?;
     if let Some(path) = &arguments.svg {
-        let picture = diskwright_report::curves::render_svg_file("Sort", &[sort_screen::chart(&runs)]);
-        output_file::write(path, picture.as_bytes())?;
+        let picture = diskwright_report::curves::render_svg_file("Sort", &[sort_screen::sort_chart(&runs)]);
+        output_file::write_file(path, picture.as_bytes())?;
     }
     if output_file::is_any_stdout(&arguments.svg) {
         return Ok(());
     }
-    if arguments.json { output::json(&document(&runs)) } else { output::text(&sort_screen::text(&runs)) }
+    if arguments.json {
+        output::print_json(&sort_document(&runs))
+    } else {
+        output::print_text(&sort_screen::draw_sorts(&runs))
+    }
 }
 
 /// Runs the sorts one after another; those with one source share it.
-fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
+fn run_sorts(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
     let progress = Progress { stop: stop_flag()?, ..Progress::default() };
     let mut source: Option<(PathBuf, SortSource)> = None;
     let mut runs = Vec::new();
@@ -269,14 +284,14 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
         let made = match shared {
             Some((_, made)) => made,
             None => {
-                let bar = bar(BAR, "making rows", options.rows);
-                let made = SortSource::create_or_open(&options, &progress).map_err(failure)?;
+                let bar = workload_bar(BAR_TEMPLATE, "making rows", options.rows);
+                let made = SortSource::create_or_open(&options, &progress).map_err(work_failure)?;
                 bar.finish_and_clear();
                 made
             }
         };
-        made.sync_and_drop_cache().map_err(failure)?;
-        let outcome = watched_sort(&name, &options, &made, &progress)?;
+        made.sync_and_drop_cache().map_err(work_failure)?;
+        let outcome = sort_with_progress(&name, &options, &made, &progress)?;
         source = Some((options.source.clone(), made));
         runs.push(PlacedSort { name, options, outcome });
     }
@@ -284,23 +299,23 @@ fn all(sorts: Vec<(String, SortOptions)>) -> Result<Vec<PlacedSort>, Failure> {
 }
 
 /// Runs a sort with a bar on a terminal.
-fn watched_sort(
+fn sort_with_progress(
     name: &str,
     options: &SortOptions,
     source: &SortSource,
     progress: &Progress,
 ) -> Result<SortOutcome, Failure> {
-    let plan = diskwright_workload::sort::plan_sort(options, source.row_count()).map_err(failure)?;
+    let plan = diskwright_workload::sort::plan_sort(options, source.row_count()).map_err(work_failure)?;
     progress.rows.store(0, Ordering::Relaxed);
-    let bar = bar(BAR, &format!("sorting, {name}"), source.row_count() * u64::from(1 + plan.passes));
+    let bar = workload_bar(BAR_TEMPLATE, &format!("sorting, {name}"), source.row_count() * u64::from(1 + plan.passes));
     let update = |bar: &ProgressBar| bar.set_position(progress.rows.load(Ordering::Relaxed));
-    watched(&bar, update, || run_sort(options, source, progress)).map_err(failure)
+    update_bar_during(&bar, update, || run_sort(options, source, progress)).map_err(work_failure)
 }
 
 /// Template of the progress bars.
-const BAR: &str = "{msg} {wide_bar} {percent:>3} %  {eta}";
+const BAR_TEMPLATE: &str = "{msg} {wide_bar} {percent:>3} %  {eta}";
 
-fn document(runs: &[PlacedSort]) -> serde_json::Value {
+fn sort_document(runs: &[PlacedSort]) -> serde_json::Value {
     let run = |run: &PlacedSort| {
         let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
         let mut value = json!({
@@ -317,14 +332,14 @@ fn document(runs: &[PlacedSort]) -> serde_json::Value {
         }
         value
     };
-    let published = runs.first().map(|run| sort_screen::published(&run.outcome));
-    let needed = runs.first().map(sort_screen::needed);
+    let published = runs.first().map(|run| sort_screen::formula_memory_bytes(&run.outcome));
+    let needed = runs.first().map(sort_screen::needed_memory_bytes);
     json!({
         "schema": "diskwright.workload/1",
         "workload": "sort",
         "memory_in_place_bytes": published,
         "memory_needed_bytes": needed,
-        "knee_bytes": sort_screen::knee(runs),
+        "knee_bytes": sort_screen::find_knee(runs),
         "runs": runs.iter().map(run).collect::<Vec<_>>(),
     })
 }
@@ -334,19 +349,22 @@ mod tests {
     use diskwright_workload::sort::merge_plan::{MergePlan, SortSize};
     use diskwright_workload::sort::rows::RowShape;
 
-    use super::{count, threads_within};
+    use super::{max_threads_within, parse_row_count};
 
     #[test]
-    fn numbers_of_rows_as_people_write_them() {
-        assert_eq!([count("500000"), count("10M"), count("2k")], [Ok(500_000), Ok(10_000_000), Ok(2_000)]);
+    fn parses_row_counts() {
+        assert_eq!(
+            [parse_row_count("500000"), parse_row_count("10M"), parse_row_count("2k")],
+            [Ok(500_000), Ok(10_000_000), Ok(2_000)]
+        );
         for wrong in ["", "M", "0", "-1", "1.5M", "99999999999999999999G"] {
-            assert!(count(wrong).is_err(), "{wrong}");
+            assert!(parse_row_count(wrong).is_err(), "{wrong}");
         }
     }
 
     /// The smallest memory of the default sweep, 200 MB of rows: a direct run takes 1,024 rows and a writer, 136 KiB.
     #[test]
-    fn a_sweep_has_no_more_threads_than_its_least_memory_is_enough_for() {
+    fn sweep_uses_no_more_threads_than_its_smallest_memory_allows() {
         let shape = RowShape { row_bytes: 100, key_bytes: 10 };
         let (rows, memory) = (2_000_000, 1_835_008);
         let size = SortSize {
@@ -359,7 +377,7 @@ mod tests {
             direct: true,
         };
         assert!(MergePlan::new(&size).is_err());
-        assert_eq!([4, 64].map(|most| threads_within(most, &size)), [Some(4), Some(13)]);
-        assert_eq!(threads_within(64, &SortSize { memory_bytes: 1000, ..size }), None);
+        assert_eq!([4, 64].map(|most| max_threads_within(most, &size)), [Some(4), Some(13)]);
+        assert_eq!(max_threads_within(64, &SortSize { memory_bytes: 1000, ..size }), None);
     }
 }

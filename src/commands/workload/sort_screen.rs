@@ -13,7 +13,7 @@ use super::sort::PlacedSort;
 use crate::commands::output;
 
 /// Formats bytes in binary units, as for memory: `8 MiB`.
-pub fn bytes(bytes: f64) -> String {
+pub fn format_binary_bytes(bytes: f64) -> String {
     let text = format_binary_size(bytes);
     match text.strip_suffix(['K', 'M', 'G']) {
         Some(number) => format!("{number} {}iB", &text[number.len()..]),
@@ -22,8 +22,8 @@ pub fn bytes(bytes: f64) -> String {
 }
 
 /// Draws the screen.
-pub fn text(runs: &[PlacedSort]) -> String {
-    let style = output::style();
+pub fn draw_sorts(runs: &[PlacedSort]) -> String {
+    let style = output::stdout_style();
     let Some(first) = runs.first() else { return String::new() };
     let outcome = &first.outcome;
     let data = (outcome.rows * outcome.row_bytes) as f64;
@@ -39,63 +39,63 @@ pub fn text(runs: &[PlacedSort]) -> String {
         if first.options.direct { "direct, without the file cache" } else { "through the file cache" },
     );
     match runs {
-        [run] => out += &one(&run.outcome),
+        [run] => out += &draw_single_sort(&run.outcome),
         _ => {
-            out += &format!("\n{}", several(runs).render(&style));
-            out += &format!("\n{}", terminal_curves::draw_curves(&chart(runs), &style, 10));
+            out += &format!("\n{}", sort_table(runs).render(&style));
+            out += &format!("\n{}", terminal_curves::draw_curves(&sort_chart(runs), &style, 10));
         }
     }
     out += "\nThe result was read back; order, number and content of the rows are correct.\n";
-    out + &formula(first) + &knee_words(runs)
+    out + &describe_formula(first) + &describe_knee(runs)
 }
 
 /// Describes the memory that SAS 1998's formula gives for these rows.
-fn formula(run: &PlacedSort) -> String {
+fn describe_formula(run: &PlacedSort) -> String {
     format!(
         "In memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
-        bytes(published(&run.outcome) as f64),
-        bytes(needed(run) as f64)
+        format_binary_bytes(formula_memory_bytes(&run.outcome) as f64),
+        format_binary_bytes(needed_memory_bytes(run) as f64)
     )
 }
 
 /// Memory by SAS 1998's formula, bytes.
-pub fn published(outcome: &SortOutcome) -> u64 {
+pub fn formula_memory_bytes(outcome: &SortOutcome) -> u64 {
     let RowShape { row_bytes: row, key_bytes: key } =
         RowShape { row_bytes: outcome.row_bytes as usize, key_bytes: outcome.key_bytes as usize };
     published_memory(outcome.rows, row, &[key])
 }
 
 /// Memory that this sort needs to hold all rows, bytes; with less, it forms runs.
-pub fn needed(run: &PlacedSort) -> u64 {
+pub fn needed_memory_bytes(run: &PlacedSort) -> u64 {
     let SortOutcome { rows, row_bytes, threads, .. } = run.outcome;
     memory_in_place(rows, row_bytes as usize, threads, run.options.request_bytes)
 }
 
 /// More memory than at the knee saves at most this share of the time.
-const SAVES_LITTLE: f64 = 0.10;
+const SMALL_SAVING: f64 = 0.10;
 
 /// Finds the smallest measured memory beyond which more of it saves little; `None` for fewer than three sizes.
-pub fn knee(runs: &[PlacedSort]) -> Option<u64> {
+pub fn find_knee(runs: &[PlacedSort]) -> Option<u64> {
     let mut points: Vec<(u64, f64)> = runs.iter().map(|run| (run.outcome.memory_bytes, run.outcome.wall_s)).collect();
     points.sort_unstable_by_key(|point| point.0);
     points.dedup_by_key(|point| point.0);
     let saves_little =
-        |index: &usize| points[index + 1..].iter().all(|later| later.1 >= points[*index].1 * (1.0 - SAVES_LITTLE));
+        |index: &usize| points[index + 1..].iter().all(|later| later.1 >= points[*index].1 * (1.0 - SMALL_SAVING));
     (points.len() >= 3).then(|| (0..points.len()).find(saves_little).map(|index| points[index].0))?
 }
 
 /// Describes the knee in a sentence.
-fn knee_words(runs: &[PlacedSort]) -> String {
-    let Some(knee) = knee(runs) else { return String::new() };
+fn describe_knee(runs: &[PlacedSort]) -> String {
+    let Some(knee) = find_knee(runs) else { return String::new() };
     let largest = runs.iter().map(|run| run.outcome.memory_bytes).max();
     match largest == Some(knee) {
         true => "No knee: the most memory that was measured was the best by more than 10 %.\n".into(),
-        false => format!("Knee at {}: more memory saved at most 10 % of the time.\n", bytes(knee as f64)),
+        false => format!("Knee at {}: more memory saved at most 10 % of the time.\n", format_binary_bytes(knee as f64)),
     }
 }
 
-fn one(outcome: &SortOutcome) -> String {
-    let style = output::style();
+fn draw_single_sort(outcome: &SortOutcome) -> String {
+    let style = output::stdout_style();
     let rate = (outcome.rows * outcome.row_bytes) as f64 / outcome.wall_s;
     let mut out = format!(
         "\n  {}   {} of rows sorted; processor time {}\n",
@@ -107,30 +107,33 @@ fn one(outcome: &SortOutcome) -> String {
         out,
         "  {}\n",
         match (outcome.runs, outcome.passes) {
-            (1, _) => format!("everything fits into {} of memory", bytes(outcome.memory_bytes as f64)),
-            (runs, 1) => format!("{} of memory: {runs} runs, merged in one pass", bytes(outcome.memory_bytes as f64)),
+            (1, _) => format!("everything fits into {} of memory", format_binary_bytes(outcome.memory_bytes as f64)),
+            (runs, 1) => format!(
+                "{} of memory: {runs} runs, merged in one pass",
+                format_binary_bytes(outcome.memory_bytes as f64)
+            ),
             (runs, passes) => format!(
                 "{} of memory: {runs} runs, merged {} at a time in {passes} passes",
-                bytes(outcome.memory_bytes as f64),
+                format_binary_bytes(outcome.memory_bytes as f64),
                 outcome.fan_in
             ),
         }
     );
-    out += &stages(outcome).render(&style);
-    out + &rates(outcome)
+    out += &stage_table(outcome).render(&style);
+    out + &describe_rates(outcome)
 }
 
 /// Describes the rates of stages that move bytes, in a sentence: beside the times, the table would be wider than 80
 /// columns.
-fn rates(outcome: &SortOutcome) -> String {
+fn describe_rates(outcome: &SortOutcome) -> String {
     let moving = outcome.stages.iter().filter(|stage| stage.bytes_per_s > 0.0);
     let rate = |stage: &StageTime| format!("{} {}", stage.name, format_value(stage.bytes_per_s, "bytes_per_s"));
     let each = moving.map(rate).collect::<Vec<_>>().join(", ");
-    if each.is_empty() { each } else { output::paragraph(&format!("Read and written in a second: {each}.")) }
+    if each.is_empty() { each } else { output::wrap_paragraph(&format!("Read and written in a second: {each}.")) }
 }
 
 /// Table of stages: bytes, and how the threads spent their time.
-fn stages(outcome: &SortOutcome) -> TextTable {
+fn stage_table(outcome: &SortOutcome) -> TextTable {
     let mut table = TextTable::new().with_text_column("stage");
     for title in ["time", "read", "written", "computing", "reading", "writing", "waiting"] {
         table = table.with_column(title, Align::Right);
@@ -154,7 +157,7 @@ fn stages(outcome: &SortOutcome) -> TextTable {
 }
 
 /// Table of several sorts, one per row.
-fn several(runs: &[PlacedSort]) -> TextTable {
+fn sort_table(runs: &[PlacedSort]) -> TextTable {
     let mut table = TextTable::new().with_text_column("sort");
     for title in ["time", "a second", "runs", "passes", "processor", "waiting"] {
         table = table.with_column(title, Align::Right);
@@ -177,7 +180,7 @@ fn several(runs: &[PlacedSort]) -> TextTable {
 }
 
 /// Chart of time against memory, against the number of places, or, for sorts that differ in neither, in their order.
-pub fn chart(runs: &[PlacedSort]) -> Curves {
+pub fn sort_chart(runs: &[PlacedSort]) -> Curves {
     let differ = |is_other: fn(&PlacedSort, &PlacedSort) -> bool| runs.windows(2).any(|two| is_other(&two[0], &two[1]));
     let by_memory = differ(|a, b| a.outcome.memory_bytes != b.outcome.memory_bytes);
     let by_place = differ(|a, b| {
@@ -199,14 +202,18 @@ pub fn chart(runs: &[PlacedSort]) -> Curves {
     let mut lines = vec![ChartCurve { name: String::new(), points }];
     if by_memory && let Some(first) = runs.first() {
         lines[0].name = "measured".into();
-        lines.extend(upright("SAS 1998's formula", published(&first.outcome) as f64, &lines[0].points));
-        lines.extend(upright("this sort's need", needed(first) as f64, &lines[0].points));
+        lines.extend(vertical_line(
+            "SAS 1998's formula",
+            formula_memory_bytes(&first.outcome) as f64,
+            &lines[0].points,
+        ));
+        lines.extend(vertical_line("this sort's need", needed_memory_bytes(first) as f64, &lines[0].points));
     }
     Curves { title: title.into(), x, y, lines }
 }
 
 /// Vertical line at a position within a curve.
-fn upright(name: &str, x: f64, curve: &[CurvePoint]) -> Option<ChartCurve> {
+fn vertical_line(name: &str, x: f64, curve: &[CurvePoint]) -> Option<ChartCurve> {
     let ends = curve.first().zip(curve.last())?;
     let highest = curve.iter().map(|point| point.y).fold(0.0, f64::max);
     let points = (0..=20).map(|step| CurvePoint { x, y: highest * f64::from(step) / 20.0, interval: None });
@@ -219,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    fn run(memory_bytes: u64, wall_s: f64) -> PlacedSort {
+    fn sort_run(memory_bytes: u64, wall_s: f64) -> PlacedSort {
         let folder = std::path::PathBuf::from("x");
         let options = SortOptions {
             rows: 1_000_000,
@@ -256,52 +263,52 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_where_more_memory_saves_little() {
+    fn finds_the_knee_where_more_memory_saves_little() {
         let sorts = |times: &[f64]| {
-            times.iter().enumerate().map(|(index, wall_s)| run(1 << (20 + index), *wall_s)).collect::<Vec<_>>()
+            times.iter().enumerate().map(|(index, wall_s)| sort_run(1 << (20 + index), *wall_s)).collect::<Vec<_>>()
         };
-        assert_eq!(knee(&sorts(&[10.0, 5.0, 4.8, 4.6])), Some(2 << 20));
+        assert_eq!(find_knee(&sorts(&[10.0, 5.0, 4.8, 4.6])), Some(2 << 20));
         // a small memory may beat a medium one until all rows fit (SAS 1998)
-        assert_eq!(knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
-        assert!(knee_words(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
-        assert_eq!(knee(&sorts(&[5.0, 4.0])), None);
+        assert_eq!(find_knee(&sorts(&[5.0, 6.0, 6.0, 3.0])), Some(8 << 20));
+        assert!(describe_knee(&sorts(&[5.0, 6.0, 6.0, 3.0])).starts_with("No knee"));
+        assert_eq!(find_knee(&sorts(&[5.0, 4.0])), None);
     }
 
     #[test]
-    fn stages_that_move_bytes_have_their_rate() {
-        let mut sort = run(1 << 20, 2.0).outcome;
-        assert_eq!(rates(&sort), "");
+    fn shows_rates_of_stages_that_move_bytes() {
+        let mut sort = sort_run(1 << 20, 2.0).outcome;
+        assert_eq!(describe_rates(&sort), "");
         let stage = |name: &str, bytes_per_s: f64| {
             let steps = diskwright_workload::sort::SortSteps::default();
             StageTime { name: name.into(), wall_s: 2.0, bytes_per_s, steps }
         };
         sort.stages = vec![stage("form runs", 5e7), stage("sync", 0.0), stage("final merge", 2e8)];
         let [form, merge] = [5e7, 2e8].map(|rate| format_value(rate, "bytes_per_s"));
-        let words = rates(&sort).replace('\n', " ");
+        let words = describe_rates(&sort).replace('\n', " ");
         assert_eq!(words, format!("Read and written in a second: form runs {form}, final merge {merge}. "));
     }
 
     #[test]
-    fn the_chart_says_what_differs_between_the_sorts() {
-        let words = |sorts: &[PlacedSort]| chart(sorts).x.words;
-        let mut placed = run(1 << 20, 2.0);
+    fn chart_axis_shows_what_differs_between_sorts() {
+        let words = |sorts: &[PlacedSort]| sort_chart(sorts).x.words;
+        let mut placed = sort_run(1 << 20, 2.0);
         placed.options.work_folders = vec!["y".into()];
-        assert_eq!(words(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]), "Memory for the sort");
-        assert_eq!(words(&[run(1 << 20, 3.0), placed]), "Places: source, runs, result");
+        assert_eq!(words(&[sort_run(1 << 20, 3.0), sort_run(2 << 20, 2.0)]), "Memory for the sort");
+        assert_eq!(words(&[sort_run(1 << 20, 3.0), placed]), "Places: source, runs, result");
         // several identical sorts, and a single one
-        assert_eq!(words(&[run(1 << 20, 3.0), run(1 << 20, 2.0)]), "Sort");
-        assert_eq!(words(&[run(1 << 20, 3.0)]), "Sort");
+        assert_eq!(words(&[sort_run(1 << 20, 3.0), sort_run(1 << 20, 2.0)]), "Sort");
+        assert_eq!(words(&[sort_run(1 << 20, 3.0)]), "Sort");
     }
 
     #[test]
-    fn the_chart_has_the_formula_beside_what_was_measured() {
+    fn chart_shows_the_formula_beside_the_measurements() {
         // (16 + 100) x 1.1 x 1,000,000 = 127.6 MB, and 116 MB with a writer's 1 MiB and a block
-        let chart = chart(&[run(64 << 20, 3.0), run(100 << 20, 2.0), run(256 << 20, 1.0)]);
+        let chart = sort_chart(&[sort_run(64 << 20, 3.0), sort_run(100 << 20, 2.0), sort_run(256 << 20, 1.0)]);
         let lines: Vec<(&str, f64)> = chart.lines.iter().map(|line| (line.name.as_str(), line.points[0].x)).collect();
         let expected =
             [("measured", 67_108_864.0), ("SAS 1998's formula", 127_600_000.0), ("this sort's need", 117_052_672.0)];
         assert_eq!(lines, expected);
-        let few = super::chart(&[run(1 << 20, 3.0), run(2 << 20, 2.0)]);
+        let few = super::sort_chart(&[sort_run(1 << 20, 3.0), sort_run(2 << 20, 2.0)]);
         assert_eq!(few.lines.len(), 1);
     }
 }

@@ -18,7 +18,7 @@ use diskwright_workload::users::{OperationOutcome, RunControl, UserOptions, User
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use super::{bar, failure, stop_flag, sweep, watched};
+use super::{stop_flag, sweep_leftovers, update_bar_during, work_failure, workload_bar};
 use crate::commands::{Failure, output};
 
 /// Options that all users' work shares.
@@ -31,11 +31,11 @@ pub struct UserArguments {
     #[arg(long, default_value_t = 8, value_name = "USERS")]
     users: usize,
     /// Mean think time of a user before each operation
-    #[arg(long, default_value = "0", value_parser = think, value_name = "DURATION")]
+    #[arg(long, default_value = "0", value_parser = parse_think_time, value_name = "DURATION")]
     think: Duration,
     /// Operations per second of all users together, started on schedule (open arrivals); by
     /// default, each user waits for the previous operation (closed arrivals)
-    #[arg(long, conflicts_with = "think", value_name = "NUMBER")]
+    #[arg(long, conflicts_with = "parse_think_time", value_name = "NUMBER")]
     rate: Option<f64>,
     /// How long
     #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]
@@ -48,7 +48,7 @@ pub struct UserArguments {
     json: bool,
 }
 
-fn think(text: &str) -> Result<Duration, String> {
+fn parse_think_time(text: &str) -> Result<Duration, String> {
     if text == "0" { Ok(Duration::ZERO) } else { parse_duration(text).map_err(|error| error.to_string()) }
 }
 
@@ -114,7 +114,7 @@ pub struct MailArguments {
 }
 
 /// Maximum share of due operations that may be left at the end; two per user are always allowed.
-const TOO_MANY_LEFT: f64 = 0.02;
+const MAX_LEFT_SHARE: f64 = 0.02;
 
 /// Reads back the files that work has left, until it is stopped.
 type ReadBack<'a, W> = &'a dyn Fn(&W, &AtomicBool) -> Result<(), WorkError>;
@@ -123,15 +123,15 @@ type ReadBack<'a, W> = &'a dyn Fn(&W, &AtomicBool) -> Result<(), WorkError>;
 struct UserWork<'a, W> {
     name: &'a str,
     common: &'a UserArguments,
-    make: &'a dyn Fn(&AtomicBool) -> Result<W, WorkError>,
+    make_files: &'a dyn Fn(&AtomicBool) -> Result<W, WorkError>,
     /// Reads back the files at the end, unless the work itself only reads.
-    verify: Option<ReadBack<'a, W>>,
+    verify_files: Option<ReadBack<'a, W>>,
     /// Folders and the bytes that each needs.
-    needs: Vec<(PathBuf, u64)>,
+    space_needed: Vec<(PathBuf, u64)>,
 }
 
 /// Runs `workload transactions`.
-pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
+pub fn run_transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     let common = &arguments.common;
     let options = DatabaseOptions {
         data_bytes: arguments.size,
@@ -142,94 +142,94 @@ pub fn transactions(arguments: &TransactionArguments) -> Result<(), Failure> {
     };
     let log = arguments.log.as_ref().unwrap_or(&common.dir);
     let (pages, log_bytes) = Database::max_needed_bytes(&options);
-    work(&UserWork {
+    run_work(&UserWork {
         name: "transactions",
         common,
-        make: &|stop| Database::create(&options, &common.dir, log, stop),
-        verify: Some(&Database::verify_pages),
-        needs: vec![(common.dir.clone(), pages), (log.clone(), log_bytes)],
+        make_files: &|stop| Database::create(&options, &common.dir, log, stop),
+        verify_files: Some(&Database::verify_pages),
+        space_needed: vec![(common.dir.clone(), pages), (log.clone(), log_bytes)],
     })
 }
 
 /// Runs `workload load`.
-pub fn load(arguments: &TableArguments) -> Result<(), Failure> {
-    let (common, options) = (&arguments.common, arguments.options());
-    work(&UserWork {
+pub fn run_load(arguments: &TableArguments) -> Result<(), Failure> {
+    let (common, options) = (&arguments.common, arguments.table_options());
+    run_work(&UserWork {
         name: "load",
         common,
-        make: &|_| BulkLoad::create(&options, &common.dir),
-        verify: Some(&BulkLoad::verify_loaded),
-        needs: vec![(common.dir.clone(), options.table_bytes)],
+        make_files: &|_| BulkLoad::create(&options, &common.dir),
+        verify_files: Some(&BulkLoad::verify_loaded),
+        space_needed: vec![(common.dir.clone(), options.table_bytes)],
     })
 }
 
 /// Runs `workload scan`.
-pub fn scan(arguments: &TableArguments) -> Result<(), Failure> {
-    let (common, options) = (&arguments.common, arguments.options());
-    work(&UserWork {
+pub fn run_scan(arguments: &TableArguments) -> Result<(), Failure> {
+    let (common, options) = (&arguments.common, arguments.table_options());
+    run_work(&UserWork {
         name: "scan",
         common,
-        make: &|stop| TableScan::create(&options, &common.dir, stop),
-        verify: None,
-        needs: vec![(common.dir.clone(), options.table_bytes)],
+        make_files: &|stop| TableScan::create(&options, &common.dir, stop),
+        verify_files: None,
+        space_needed: vec![(common.dir.clone(), options.table_bytes)],
     })
 }
 
 /// Runs `workload files`.
-pub fn files(arguments: &TreeArguments) -> Result<(), Failure> {
-    let (common, options) = (&arguments.common, arguments.options());
-    work(&UserWork {
+pub fn run_files(arguments: &TreeArguments) -> Result<(), Failure> {
+    let (common, options) = (&arguments.common, arguments.tree_options());
+    run_work(&UserWork {
         name: "files",
         common,
-        make: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer::new),
-        verify: Some(&|server: &FileServer, stop| server.0.verify_files(stop)),
-        needs: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
+        make_files: &|stop| FileTree::create(&options, &common.dir, stop).map(FileServer::new),
+        verify_files: Some(&|server: &FileServer, stop| server.0.verify_files(stop)),
+        space_needed: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
     })
 }
 
 /// Runs `workload backup`.
-pub fn backup(arguments: &TreeArguments) -> Result<(), Failure> {
-    let (common, options) = (&arguments.common, arguments.options());
-    work(&UserWork {
+pub fn run_backup(arguments: &TreeArguments) -> Result<(), Failure> {
+    let (common, options) = (&arguments.common, arguments.tree_options());
+    run_work(&UserWork {
         name: "backup",
         common,
-        make: &|stop| Backup::create(&options, common.users, &common.dir, stop),
-        verify: Some(&Backup::verify_files),
-        needs: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
+        make_files: &|stop| Backup::create(&options, common.users, &common.dir, stop),
+        verify_files: Some(&Backup::verify_files),
+        space_needed: vec![(common.dir.clone(), FileTree::max_needed_bytes(&options))],
     })
 }
 
 /// Runs `workload mail`.
-pub fn mail(arguments: &MailArguments) -> Result<(), Failure> {
+pub fn run_mail(arguments: &MailArguments) -> Result<(), Failure> {
     let common = &arguments.common;
-    work(&UserWork {
+    run_work(&UserWork {
         name: "mail",
         common,
-        make: &|_| MailStore::create(arguments.mean_size, &common.dir),
+        make_files: &|_| MailStore::create(arguments.mean_size, &common.dir),
         // only the users know the messages, and they have read them back
-        verify: Some(&|_, _| Ok(())),
-        needs: vec![(common.dir.clone(), MailStore::max_needed_bytes(arguments.mean_size, common.users))],
+        verify_files: Some(&|_, _| Ok(())),
+        space_needed: vec![(common.dir.clone(), MailStore::max_needed_bytes(arguments.mean_size, common.users))],
     })
 }
 
 impl TableArguments {
-    fn options(&self) -> TableOptions {
+    fn table_options(&self) -> TableOptions {
         TableOptions { table_bytes: self.size, batch_bytes: usize::try_from(self.batch).unwrap_or(usize::MAX) }
     }
 }
 
 impl TreeArguments {
-    fn options(&self) -> TreeOptions {
+    fn tree_options(&self) -> TreeOptions {
         let (files, folders) = (self.files, self.folders);
         TreeOptions { files, folders, mean_bytes: self.mean_size, seed: self.common.seed }
     }
 }
 
 /// Makes the files, runs the users, reads back, and reports.
-fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
+fn run_work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
     let common = work.common;
     if !common.dir.is_dir() {
-        return Err(Failure::Usage(format!("{}: there is no such folder", output::name(common.dir.display()))));
+        return Err(Failure::Usage(format!("{}: there is no such folder", output::escape_name(common.dir.display()))));
     }
     let options = UserOptions {
         users: common.users,
@@ -238,39 +238,43 @@ fn work<W: Work>(work: &UserWork<'_, W>) -> Result<(), Failure> {
         duration: common.lasts,
         seed: common.seed,
     };
-    options.check_limits().map_err(failure)?;
-    let needs: Vec<_> = work.needs.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
-    sweep(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
-    check_free_space(&needs).map_err(failure)?;
+    options.check_limits().map_err(work_failure)?;
+    let needs: Vec<_> = work.space_needed.iter().map(|(folder, bytes)| (folder.as_path(), *bytes)).collect();
+    sweep_leftovers(&needs.iter().map(|(folder, _)| *folder).collect::<Vec<_>>())?;
+    check_free_space(&needs).map_err(work_failure)?;
     let watch = RunControl { stop: stop_flag()?, ..RunControl::default() };
     let made = {
-        let _shown = Shown(bar("{msg}", "making files", 1));
-        (work.make)(&watch.stop).map_err(failure)?
+        let _shown = LineGuard(workload_bar("{msg}", "making files", 1));
+        (work.make_files)(&watch.stop).map_err(work_failure)?
     };
-    let bar = bar("{wide_bar} {msg} operations  {eta}", "0", options.duration.as_millis() as u64);
+    let bar = workload_bar("{wide_bar} {msg} operations  {eta}", "0", options.duration.as_millis() as u64);
     let begun = Instant::now();
     let update = |bar: &ProgressBar| {
         bar.set_position(begun.elapsed().as_millis() as u64);
         bar.set_message(watch.done.load(Ordering::Relaxed).to_string());
     };
-    let outcome = watched(&bar, update, || run(&made, &options, &watch)).map_err(failure)?;
-    if let Some(verify) = work.verify {
-        let _shown = Shown(super::bar("{msg}", "reading back", 1));
-        verify(&made, &watch.stop).map_err(failure)?;
+    let outcome = update_bar_during(&bar, update, || run(&made, &options, &watch)).map_err(work_failure)?;
+    if let Some(verify) = work.verify_files {
+        let _shown = LineGuard(super::workload_bar("{msg}", "reading back", 1));
+        verify(&made, &watch.stop).map_err(work_failure)?;
     }
-    if common.json { output::json(&document(work, &outcome)) } else { output::text(&screen(work, &outcome)) }
+    if common.json {
+        output::print_json(&work_document(work, &outcome))
+    } else {
+        output::print_text(&draw_work(work, &outcome))
+    }
 }
 
 /// A line on the terminal that is removed with this value.
-struct Shown(ProgressBar);
+struct LineGuard(ProgressBar);
 
-impl Drop for Shown {
+impl Drop for LineGuard {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }
 }
 
-fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Value {
+fn work_document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Value {
     let common = work.common;
     json!({
         "schema": "diskwright.workload/1",
@@ -288,8 +292,8 @@ fn document<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> serde_json::Val
     })
 }
 
-fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
-    let (style, common) = (output::style(), work.common);
+fn draw_work<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
+    let (style, common) = (output::stdout_style(), work.common);
     let pace = match common.rate {
         Some(rate) => format!("{} due", format_value(rate, "per_s")),
         None if common.think.is_zero() => "without pauses".into(),
@@ -303,25 +307,25 @@ fn screen<W>(work: &UserWork<'_, W>, outcome: &UserOutcome) -> String {
         table = table.with_column(title, Align::Right);
     }
     outcome.operations.iter().filter(|operation| operation.done > 0).for_each(|operation| {
-        table.add_row(row(operation, outcome.wall_s));
+        table.add_row(operation_row(operation, outcome.wall_s));
     });
     let mut out = format!("{}\n\n{}", style.paint(Ink::Bold, &head), table.render(&style));
-    let rest = if work.verify.is_some() { ", and so was all that was left, from its device" } else { "" };
+    let rest = if work.verify_files.is_some() { ", and so was all that was left, from its device" } else { "" };
     let cpu = format_value(outcome.cpu_s, "s");
     let sentences = format!("Processor time {cpu}. All data that was read was verified{rest}.");
-    out += &format!("\n{}", output::paragraph(&sentences));
-    let left = left_words(outcome, common.users);
-    if left.is_empty() { out } else { out + &output::paragraph(&left) }
+    out += &format!("\n{}", output::wrap_paragraph(&sentences));
+    let left = describe_left_over(outcome, common.users);
+    if left.is_empty() { out } else { out + &output::wrap_paragraph(&left) }
 }
 
 /// Describes operations that were due and had not begun at the end: a few are in flight on any storage, many mean that
 /// it cannot keep up.
-fn left_words(outcome: &UserOutcome, users: usize) -> String {
+fn describe_left_over(outcome: &UserOutcome, users: usize) -> String {
     let left = outcome.not_started;
     let due = left + outcome.operations.iter().map(|operation| operation.done).sum::<u64>();
     match left as f64 {
         0.0 => String::new(),
-        few if few <= (TOO_MANY_LEFT * due as f64).max(2.0 * users as f64) => {
+        few if few <= (MAX_LEFT_SHARE * due as f64).max(2.0 * users as f64) => {
             let were = if left == 1 { "was" } else { "were" };
             format!("{left} of {due} operations {were} due and had not begun when the time was over.")
         }
@@ -335,7 +339,7 @@ fn left_words(outcome: &UserOutcome, users: usize) -> String {
     }
 }
 
-fn row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
+fn operation_row(operation: &OperationOutcome, wall_s: f64) -> Vec<String> {
     let latency = operation.latency_s.unwrap_or_default();
     let bytes =
         if operation.bytes == 0 { String::new() } else { format_value(operation.bytes as f64 / wall_s, "bytes_per_s") };
@@ -361,7 +365,7 @@ mod tests {
         let times = LatencySummary { mean: 0.001, p50: 0.001, p95: 0.002, p99: 0.003, p999: 0.004, max: 0.005 };
         let of = |done: u64| {
             let latency_s = Some(times);
-            row(&OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s }, 1.0)
+            operation_row(&OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s }, 1.0)
         };
         let [median, p95, p99, longest] = [0.001, 0.002, 0.003, 0.005].map(|time| format_value(time, "s"));
         let few = "-".to_owned();
@@ -370,10 +374,13 @@ mod tests {
     }
 
     #[test]
-    fn only_many_that_are_left_are_too_many_for_the_storage() {
+    fn few_left_over_operations_are_no_overload() {
         let words = |done, left| {
             let operation = OperationOutcome { operation: "query", done, per_s: 1.0, bytes: 0, latency_s: None };
-            left_words(&UserOutcome { wall_s: 1.0, cpu_s: 0.0, not_started: left, operations: vec![operation] }, 4)
+            describe_left_over(
+                &UserOutcome { wall_s: 1.0, cpu_s: 0.0, not_started: left, operations: vec![operation] },
+                4,
+            )
         };
         assert_eq!(words(100, 0), "");
         assert!(words(1000, 20).starts_with("20 of 1020 operations were due and had not begun"));

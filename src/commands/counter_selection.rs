@@ -1,0 +1,216 @@
+//! Selection of a log's counters.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
+
+use super::log::Logs;
+use super::{Failure, name_search, output};
+
+/// Counters shown if none is named: enough for an overview of a machine.
+const OVERVIEW_COUNTERS: &[&str] = &[
+    "processor.busy",
+    "system.running",
+    "memory.available_fraction",
+    "paging.swap_in_pages_per_s",
+    "paging.swap_out_pages_per_s",
+    "pressure.*_some",
+    "physical_disk.transfers_per_s",
+    "physical_disk.bytes_per_s",
+    "physical_disk.avg_s_per_transfer",
+    "physical_disk.avg_queue_length",
+    "physical_disk.busy",
+    "network.received_bytes_per_s",
+    "network.sent_bytes_per_s",
+];
+
+/// Kinds of notes that are kept completely; process tables are too many.
+const KEPT_NOTE_KINDS: &[&str] =
+    &[Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::TOPOLOGY, Note::ALERT];
+
+/// First pass over logs: returns the series, and the notes that people read or that describe the topology.
+pub fn scan_schemas_and_notes(logs: &Logs) -> Result<(Vec<Arc<Schema>>, Vec<Note>), Failure> {
+    let mut schemas: Vec<Arc<Schema>> = Vec::new();
+    let mut notes = Vec::new();
+    logs.read(|piece| {
+        match piece {
+            LogPiece::Frame(frame) if !schemas.iter().any(|s| Arc::ptr_eq(s, frame.schema())) => {
+                schemas.push(Arc::clone(frame.schema()));
+            }
+            LogPiece::Note(note) if KEPT_NOTE_KINDS.contains(&note.kind.as_str()) => notes.push(note),
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((schemas, notes))
+}
+
+/// Returns the selected counters and instances that the log has.
+pub fn choose_series(
+    counters: &[String],
+    instances: &[String],
+    schemas: &[Arc<Schema>],
+) -> Result<Vec<(String, String)>, Failure> {
+    let catalogue = Catalogue::builtin();
+    let mut ids: Vec<&str> = Vec::new();
+    let mut wanted: Vec<(String, String)> = Vec::new();
+    let patterns: Vec<&str> = match counters {
+        [] => OVERVIEW_COUNTERS.to_vec(),
+        given => given.iter().map(String::as_str).collect(),
+    };
+    for pattern in patterns {
+        let own = if is_uncatalogued(pattern) { uncatalogued_series(pattern, instances, schemas) } else { Vec::new() };
+        if !own.is_empty() {
+            wanted.extend(own);
+            continue;
+        }
+        let found: Vec<&str> = if pattern.contains('*') {
+            catalogue.counters().iter().map(|c| c.id.as_str()).filter(|id| matches_counter_id(pattern, id)).collect()
+        } else {
+            catalogue.find_by_name(pattern).iter().map(|c| c.id.as_str()).collect()
+        };
+        if found.is_empty() {
+            return Err(unknown_counter_failure(pattern));
+        }
+        ids.extend(found.into_iter().filter(|id| !ids.contains(id)).collect::<Vec<_>>());
+    }
+    let mut known: HashSet<(String, String)> = HashSet::new();
+    let mut others: BTreeSet<&str> = BTreeSet::new();
+    for id in ids {
+        let object = id.split('.').next().unwrap_or(id);
+        for schema in schemas {
+            for instance in schema.instances(object) {
+                let named = instances.is_empty() || instances.iter().any(|p| matches_pattern(p, instance));
+                let pair = (id.to_owned(), instance.to_owned());
+                if known.contains(&pair) || CounterPlan::resolve_counter(catalogue, schema, id, instance).is_none() {
+                    continue;
+                }
+                if named {
+                    known.insert(pair.clone());
+                    wanted.push(pair);
+                } else {
+                    others.insert(instance);
+                }
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(unknown_instance_failure(instances, &others).unwrap_or_else(|| no_series_failure(schemas)));
+    }
+    let lack = missing_instance_failure(instances, &distinct_instances(&wanted), &others);
+    match lack {
+        Some(failure) => Err(failure),
+        None => Ok(wanted),
+    }
+}
+
+/// Failure for a name that no counter has, with the nearest one.
+pub fn unknown_counter_failure(name: &str) -> Failure {
+    let ids = || Catalogue::builtin().counters().iter().map(|counter| counter.id.as_str());
+    let parts = ids().filter_map(|id| id.split_once('.').map(|(_, part)| part));
+    let near = name_search::suggestion_hint(&name.to_ascii_lowercase(), ids().chain(parts));
+    Failure::Usage(format!("there is no counter `{name}`{near}; `diskwright list counters` prints all"))
+}
+
+/// Maximum number of instances named in a message.
+const MAX_NAMED_INSTANCES: usize = 12;
+
+/// Failure if the counters do not have the given instances; `None` if they have none.
+pub fn unknown_instance_failure(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> {
+    let known = || known.iter().copied().filter(|name| !name.is_empty());
+    known().next()?;
+    let near = typed
+        .iter()
+        .map(|name| name_search::suggestion_hint(name, known()))
+        .find(|hint| !hint.is_empty())
+        .unwrap_or_default();
+    let mut names: Vec<String> = known().take(MAX_NAMED_INSTANCES).map(output::escape_name).collect();
+    if known().count() > MAX_NAMED_INSTANCES {
+        names.push("...".into());
+    }
+    let (typed, names) = (typed.join("` or `"), names.join(", "));
+    Some(Failure::Failed(format!("these counters have no instance `{typed}` in the log{near}; instances: {names}")))
+}
+
+/// Distinct instances of pairs of counter and instance.
+pub fn distinct_instances(pairs: &[(String, String)]) -> BTreeSet<&str> {
+    pairs.iter().map(|(_, instance)| instance.as_str()).collect()
+}
+
+/// Failure for a given instance that was not found, even if others were. A pattern may match nothing.
+pub fn missing_instance_failure(typed: &[String], found: &BTreeSet<&str>, others: &BTreeSet<&str>) -> Option<Failure> {
+    let is_wrong = |name: &&String| !name.contains('*') && !found.contains(name.as_str());
+    let wrong: Vec<String> = typed.iter().filter(is_wrong).cloned().collect();
+    let known: BTreeSet<&str> = found.iter().chain(others.iter()).copied().collect();
+    if wrong.is_empty() { None } else { unknown_instance_failure(&wrong, &known) }
+}
+
+/// Failure if no selected series exists.
+pub fn no_series_failure(schemas: &[Arc<Schema>]) -> Failure {
+    let mut text = "the log contains none of these counters and instances".to_owned();
+    let own = uncatalogued_series("foreign.*", &[], schemas);
+    if let (true, Some((first, _))) = (are_all_uncatalogued(schemas), own.first()) {
+        let count = own.len();
+        text = format!(
+            "the log has no counter of the catalogue, only {count} foreign series, such as {first}; \
+             `diskwright show` lists them"
+        );
+    }
+    Failure::Failed(text)
+}
+
+/// True for the name of a series that the catalogue does not know.
+fn is_uncatalogued(name: &str) -> bool {
+    name.to_ascii_lowercase().starts_with("foreign.")
+}
+
+/// True if the catalogue knows none of a log's series.
+pub fn are_all_uncatalogued(schemas: &[Arc<Schema>]) -> bool {
+    let mut series = schemas.iter().flat_map(|schema| &schema.series).peekable();
+    series.peek().is_some() && series.all(|series| is_uncatalogued(&series.counter))
+}
+
+/// Returns the selected series that the catalogue does not know.
+pub fn uncatalogued_series(pattern: &str, instances: &[String], schemas: &[Arc<Schema>]) -> Vec<(String, String)> {
+    let mut known: HashSet<(&str, &str)> = HashSet::new();
+    let mut found = Vec::new();
+    for series in schemas.iter().flat_map(|schema| &schema.series).filter(|series| is_uncatalogued(&series.counter)) {
+        let is_named = instances.is_empty() || instances.iter().any(|p| matches_pattern(p, &series.instance));
+        if is_named && matches_counter_id(pattern, &series.counter) && known.insert((&series.counter, &series.instance))
+        {
+            found.push((series.counter.clone(), series.instance.clone()));
+        }
+    }
+    found
+}
+
+/// Matches a counter's id, whatever case the pattern is in.
+pub fn matches_counter_id(pattern: &str, id: &str) -> bool {
+    matches_pattern(&pattern.to_ascii_lowercase(), &id.to_ascii_lowercase())
+}
+
+/// Matches a name against a pattern in which `*` stands for anything.
+pub fn matches_pattern(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(tail) = name.strip_prefix(head) else { return false };
+    (0..=tail.len())
+        .filter(|&position| tail.is_char_boundary(position))
+        .any(|position| matches_pattern(rest, &tail[position..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{matches_counter_id, matches_pattern};
+
+    #[test]
+    fn star_matches_anything() {
+        assert!(matches_pattern("physical_disk.*", "physical_disk.busy"));
+        assert!(matches_pattern("*_some", "io_some"));
+        assert!(matches_pattern("a*b*c", "aXbYc"));
+        assert!(!matches_pattern("a*b", "aXc"));
+        assert!(matches_pattern("*", ""));
+        assert!(!matches_pattern("busy", "busy2"));
+        assert!(matches_counter_id("Physical_Disk.*", "physical_disk.busy") && !matches_pattern("SDA*", "sda1"));
+    }
+}

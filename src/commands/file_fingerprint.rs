@@ -1,0 +1,97 @@
+//! Fingerprints of imported files, so that none is imported twice by mistake. Each import leaves a note with the file's
+//! size, beginning and end.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use diskwright_base::{Frame, Note};
+use diskwright_datastore::{LogItem, LogReader, is_log};
+use serde::{Deserialize, Serialize};
+
+use super::Failure;
+
+/// Bytes of a file's beginning and end that are hashed.
+const FINGERPRINT_BYTES: u64 = 64 << 10;
+
+/// Fingerprint of a file.
+#[derive(Serialize, Deserialize)]
+pub struct FileFingerprint {
+    /// Its name as given.
+    file: String,
+    /// Its size on disk.
+    bytes: u64,
+    /// FNV-1a of its first and last bytes.
+    head: u64,
+    tail: u64,
+}
+
+impl FileFingerprint {
+    /// Fingerprint of a regular file, with the name for messages; other files cannot be recognized again.
+    pub fn from_file(path: &Path, name: String) -> Option<FileFingerprint> {
+        // opening a named pipe would consume data that the import needs
+        path.metadata().ok().filter(Metadata::is_file)?;
+        let file = File::open(path).ok()?;
+        let found = file.metadata().ok().filter(|found| found.is_file() && found.len() > 0)?;
+        let (head, tail) = hash_ends(&file, found.len())?;
+        Some(FileFingerprint { file: name, bytes: found.len(), head, tail })
+    }
+
+    /// Returns the note that an import leaves.
+    pub fn to_import_note(&self, time_ns: i64) -> Result<Note, Failure> {
+        Ok(Note::new(time_ns, Note::IMPORT, serde_json::to_string(self)?))
+    }
+
+    /// True if a file begins with everything that was imported then.
+    fn matches_start_of(&self, file: &File, bytes: u64) -> bool {
+        bytes >= self.bytes && hash_ends(file, self.bytes) == Some((self.head, self.tail))
+    }
+}
+
+/// Fails if the log in `to` already has the file, or a shorter version of it.
+pub fn refuse_repeated_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(), Failure> {
+    let Some(earlier) = find_earlier_import(to, path, now)? else { return Ok(()) };
+    let (file, to) = (&now.file, to.display());
+    let what = match earlier.bytes == now.bytes {
+        true if earlier.file == now.file => format!("{file} is already in {to}"),
+        true => format!("{file} is already in {to}: it was imported as {}", earlier.file),
+        false => format!(
+            "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
+        ),
+    };
+    Err(Failure::Failed(format!("{what}; import it into a new folder, or use --again")))
+}
+
+fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<Option<FileFingerprint>, Failure> {
+    if !to.is_dir() || !is_log(to) {
+        return Ok(None);
+    }
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    let mut reader = LogReader::open(to)?;
+    let mut frame = Frame::default();
+    while let Some(item) = reader.next(&mut frame)? {
+        let LogItem::Note(note) = item else { continue };
+        if note.kind != Note::IMPORT {
+            continue;
+        }
+        let read = serde_json::from_str::<FileFingerprint>(&note.text).ok();
+        if let Some(earlier) = read.filter(|earlier| earlier.matches_start_of(&file, now.bytes)) {
+            return Ok(Some(earlier));
+        }
+    }
+    Ok(None)
+}
+
+/// Hashes the beginning and the end of the first `bytes` of a file.
+fn hash_ends(file: &File, bytes: u64) -> Option<(u64, u64)> {
+    let piece = |from: u64, to: u64| {
+        let mut piece = vec![0; usize::try_from(to - from).ok()?];
+        file.read_exact_at(&mut piece, from).ok()?;
+        Some(fnv1a_hash(&piece))
+    };
+    Some((piece(0, bytes.min(FINGERPRINT_BYTES))?, piece(bytes.saturating_sub(FINGERPRINT_BYTES), bytes)?))
+}
+
+fn fnv1a_hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,221 @@
+//! Checks whether logs can share one timeline: by their times, and by what they count.
+
+use std::collections::BTreeSet;
+
+use diskwright_logs::{ReadSummary, TimeBasis};
+
+use super::{MergeMember, outline_member};
+use crate::commands::bundle::{self, GivenLog};
+use crate::commands::foreign::ForeignOptions;
+use crate::commands::{Failure, output};
+
+/// Offset of local time, seconds, that logs without a zone adopt from logs of the same machine that name one; `None` if
+/// none does, or if two differ.
+fn common_utc_offset<'a>(summaries: impl Iterator<Item = &'a ReadSummary>) -> Option<i32> {
+    let named: BTreeSet<i32> = summaries.filter_map(|summary| summary.offset_s).collect();
+    if named.len() == 1 { named.first().copied() } else { None }
+}
+
+/// Reads each log. A file of a bundle that cannot be read is left out with a warning, unless the command was stopped.
+/// If the others name one offset of local time, logs without a zone are read again with it.
+pub fn read_each_log<'l, T>(
+    logs: &'l [GivenLog],
+    options: &ForeignOptions,
+    is_stopped: impl Fn() -> bool,
+    mut read: impl FnMut(&GivenLog, &ForeignOptions) -> Result<(T, ReadSummary), Failure>,
+) -> Result<Vec<(&'l GivenLog, T, ReadSummary)>, Failure> {
+    let mut all = Vec::new();
+    for log in logs {
+        match read(log, options) {
+            Err(Failure::Failed(because)) if log.is_bundled && !is_stopped() => bundle::report_left_out(&because),
+            done => {
+                let (content, summary) = done?;
+                all.push((log, content, summary));
+            }
+        }
+    }
+    if all.len() < 2 {
+        return Ok(all);
+    }
+    let offset_s = common_utc_offset(all.iter().map(|(_, _, summary)| summary));
+    if let Some(options) = offset_s.map(|offset_s| options.with_offset(offset_s)) {
+        for (log, content, summary) in all.iter_mut().filter(|(_, _, summary)| summary.time_basis == TimeBasis::NoZone)
+        {
+            (*content, *summary) = read(log, &options)?;
+        }
+    }
+    Ok(all)
+}
+
+/// Maximum difference between local time and UTC.
+const MAX_OFFSET_NS: i64 = 14 * 3600 * 1_000_000_000;
+
+/// Marks members as left out if their times cannot be placed relative to the others. A member that the user named is an
+/// error.
+pub fn mark_unplaced(members: &[MergeMember], left: &mut [bool]) -> Result<(), Failure> {
+    assert_eq!(members.len(), left.len(), "each log is left out or is not");
+    let mut order: Vec<usize> = (0..members.len()).filter(|index| !left[*index]).collect();
+    let surest = order.iter().map(|index| members[*index].time_basis).min().unwrap_or_default();
+    if order.len() < 2 || order.iter().all(|index| members[*index].time_basis == TimeBasis::Utc) {
+        return Ok(());
+    }
+    // of two conflicting members, the longer one is kept
+    order.sort_by_key(|index| {
+        let member = &members[*index];
+        (member.time_basis, member.is_bundled, std::cmp::Reverse(member.range_ns.1 - member.range_ns.0))
+    });
+    let mut placed: Vec<(usize, BTreeSet<String>)> = Vec::new();
+    let mut is_assumed = false;
+    for index in order {
+        let member = &members[index];
+        let counted = counter_names(member)?;
+        let conflict = placed.iter().find_map(|(other, others)| {
+            let same = counted.intersection(others).next().map(String::as_str);
+            describe_conflict(member, &members[*other], surest, same)
+        });
+        match conflict {
+            Some(because) if member.is_bundled => {
+                output::print_warning(format_args!("{because} (left out)"));
+                left[index] = true;
+            }
+            Some(because) => return Err(Failure::Failed(because)),
+            None => {
+                is_assumed |= member.time_basis > TimeBasis::NoZone && !placed.is_empty();
+                placed.push((index, counted));
+            }
+        }
+    }
+    if is_assumed {
+        let names = placed.iter().map(|(index, _)| members[*index].name.as_str()).collect::<Vec<_>>().join(", ");
+        let assumed = match surest {
+            TimeBasis::Counted => "have no timestamps; they are read as if they began at the same moment",
+            _ => "have times without a date; they are read as if they were from one day",
+        };
+        output::print_warning(format_args!("{names} {assumed}"));
+    }
+    Ok(())
+}
+
+/// Returns why a log cannot be placed beside another one; `same` is a counter that both have.
+fn describe_conflict(
+    member: &MergeMember,
+    other: &MergeMember,
+    surest: TimeBasis,
+    same: Option<&str>,
+) -> Option<String> {
+    let (name, beside) = (&member.name, &other.name);
+    let alone = format!("judge it on its own: diskwright why {name}");
+    let (from, until) = (member.range_ns.0.max(other.range_ns.0), member.range_ns.1.min(other.range_ns.1));
+    // two tools may count the same at the same time, two recordings of one tool do not
+    let of_one_tool = same.filter(|_| member.format == other.format);
+    match (member.time_basis, same, of_one_tool) {
+        (TimeBasis::Counted, ..) if surest < TimeBasis::Counted => {
+            Some(format!("{name} has no timestamps, so its position relative to {beside} is unknown; {alone}"))
+        }
+        (TimeBasis::NoDate, ..) if surest < TimeBasis::NoDate => {
+            Some(format!("{name} has times without a date, so its position relative to {beside} is unknown; {alone}"))
+        }
+        (TimeBasis::Counted, _, Some(same)) => Some(format!(
+            "{name} and {beside} have no timestamps, and both have {same}: they are two recordings whose order is \
+             unknown; {alone}"
+        )),
+        (TimeBasis::Counted, ..) if from >= until => Some(format!(
+            "{name} and {beside} have no timestamps and start on different days, so their order is unknown; {alone}"
+        )),
+        (TimeBasis::NoDate, _, Some(same)) if from < until => Some(format!(
+            "{name} and {beside} have times without a date, and both have {same} at the same time of day: they may \
+             be from two days; {alone}"
+        )),
+        (TimeBasis::NoZone, Some(same), _)
+            if other.time_basis == TimeBasis::Utc && from < until.saturating_add(MAX_OFFSET_NS) =>
+        {
+            Some(format!(
+                "{name} names no time zone, {beside} has times in UTC, and both have {same}: the same load could count \
+                 twice; give the offset of {name} with --utc-offset"
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Counters with their instances.
+fn counter_names(member: &MergeMember) -> Result<BTreeSet<String>, Failure> {
+    let outline = outline_member(&member.path, (i64::MIN, i64::MAX))?;
+    let label = |(counter, instance): &(String, String)| match instance.as_str() {
+        "" => counter.clone(),
+        instance => format!("{counter} of {instance}"),
+    };
+    Ok(outline.series.iter().map(label).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3600 * 1_000_000_000;
+
+    fn member(times: TimeBasis, from: i64, until: i64) -> MergeMember {
+        let (name, path) = ("a".to_owned(), "a".into());
+        MergeMember {
+            name,
+            path,
+            range_ns: (from * HOUR, until * HOUR),
+            time_basis: times,
+            format: "iostat-text",
+            is_bundled: false,
+        }
+    }
+
+    #[test]
+    fn finds_conflicting_time_bases() {
+        use TimeBasis::{Counted, NoDate, NoZone, Utc};
+        let same = Some("system.run_queue");
+        for (one, other, surest, same, is_wrong) in [
+            (member(Counted, 0, 1), member(Utc, 0, 1), Utc, None, true),
+            (member(NoDate, 0, 1), member(NoZone, 0, 1), NoZone, None, true),
+            (member(Counted, 0, 1), member(NoDate, 0, 1), NoDate, None, true),
+            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, same, true),
+            (member(Counted, 0, 1), member(Counted, 0, 1), Counted, None, false),
+            (member(Counted, 0, 1), member(Counted, 24, 25), Counted, None, true),
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, same, true),
+            (member(NoDate, 0, 2), member(NoDate, 1, 3), NoDate, None, false),
+            (member(NoDate, 0, 2), member(NoDate, 2, 3), NoDate, same, false),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, same, true),
+            (member(NoZone, 0, 2), member(Utc, 5, 6), Utc, None, false),
+            (member(NoZone, 0, 2), member(Utc, 16, 18), Utc, same, false),
+            (member(NoZone, 0, 2), member(NoZone, 0, 2), NoZone, same, false),
+            (member(Utc, 0, 2), member(Utc, 0, 2), Utc, same, false),
+        ] {
+            let (times, beside) = (one.time_basis, other.time_basis);
+            assert_eq!(
+                describe_conflict(&one, &other, surest, same).is_some(),
+                is_wrong,
+                "{times:?} beside {beside:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_tools_may_count_the_same_at_once() {
+        for times in [TimeBasis::Counted, TimeBasis::NoDate] {
+            let vmstat = MergeMember { format: "vmstat-text", ..member(times, 0, 1) };
+            assert_eq!(
+                describe_conflict(&vmstat, &member(times, 0, 1), times, Some("processor.busy")),
+                None,
+                "{times:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn adopts_one_zone_but_not_two() {
+        let summary = |offset_s| ReadSummary { offset_s, ..ReadSummary::default() };
+        let common = |offsets: &[Option<i32>]| {
+            let all: Vec<ReadSummary> = offsets.iter().copied().map(summary).collect();
+            common_utc_offset(all.iter())
+        };
+        assert_eq!(common(&[None, Some(7200), None, Some(7200)]), Some(7200));
+        assert_eq!(common(&[Some(7200), Some(3600)]), None);
+        assert_eq!(common(&[None]), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! `--prometheus URL`: a metric store instead of a log.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use diskwright_base::units::parse_duration;
+use diskwright_counters::live::{Clock, SystemClock};
+use diskwright_logs::ReadSummary;
+use diskwright_remote::host::{self, HostQuery};
+use diskwright_remote::{MetricStore, Selector};
+
+use super::credentials::{self, Credentials};
+use super::log::{LogWindow, Logs};
+use super::{Failure, foreign, output, temporary};
+
+/// Access to a metric store.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Metric stores")]
+pub struct StoreArguments {
+    /// Read from a store with the Prometheus query API (VictoriaMetrics, Mimir …): http://[USER@]HOST:PORT
+    #[arg(long, value_name = "URL")]
+    prometheus: Option<String>,
+    /// Label matchers that select the machine, such as '{instance="db1:9100"}'
+    #[arg(long = "match", requires = "prometheus", value_name = "MATCHERS")]
+    matching: Option<String>,
+    /// The label that identifies machines in the store
+    #[arg(long, requires = "prometheus", default_value = "instance", value_name = "LABEL")]
+    by: String,
+    /// Sampling interval; by default chosen to suit the window, and never shorter than the scrape interval
+    #[arg(long, requires = "prometheus", value_parser = parse_duration, value_name = "DURATION")]
+    step: Option<Duration>,
+    /// Add a header to each request, such as 'X-Cluster: eu' (repeatable)
+    #[arg(long, requires = "prometheus", value_name = "NAME: VALUE")]
+    header: Vec<String>,
+    /// The tenant, for a store with several (sent as X-Scope-OrgID)
+    #[arg(long, requires = "prometheus", value_name = "NAME")]
+    tenant: Option<String>,
+    /// Timeout of one query
+    #[arg(long, requires = "prometheus", default_value = "120s", value_parser = parse_duration, value_name = "TIME")]
+    timeout: Duration,
+    #[command(flatten)]
+    credentials: Credentials,
+}
+
+impl StoreArguments {
+    /// True if a store was named.
+    pub fn is_given(&self) -> Result<bool, Failure> {
+        if self.prometheus.is_none() && self.credentials.is_given() {
+            return Err(Failure::Usage("a password or token needs --prometheus".into()));
+        }
+        Ok(self.prometheus.is_some())
+    }
+
+    /// Returns the store, before any query.
+    pub fn open_store(&self) -> Result<MetricStore, Failure> {
+        let url = self.prometheus.as_deref().ok_or_else(|| Failure::Usage("no store given".into()))?;
+        credentials::warn_about_visible_secrets(url, &self.header);
+        let mut access = self.credentials.store_access(url, &self.header)?;
+        access.timeout = self.timeout;
+        access.headers.extend(self.tenant.iter().map(|tenant| format!("X-Scope-OrgID: {tenant}")));
+        MetricStore::new(&access).map_err(|e| Failure::Usage(e.to_string()))
+    }
+
+    /// Returns the arguments narrowed to one machine.
+    pub fn for_host(&self, host: &str) -> Result<StoreArguments, Failure> {
+        let known = self.matching.as_deref().unwrap_or_default().trim();
+        let inside = known.trim_start_matches('{').trim_end_matches('}').trim().trim_end_matches(',');
+        let value = host.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+        let separator = if inside.is_empty() { "" } else { "," };
+        let matching = format!("{{{inside}{separator}{}=\"{value}\"}}", self.by);
+        Selector::parse(&matching).map_err(|e| Failure::Usage(e.to_string()))?;
+        Ok(StoreArguments { matching: Some(matching), ..self.clone() })
+    }
+
+    /// Returns the query; `default_window` applies if no window is given.
+    pub fn host_query(&self, window: &LogWindow, default_window: Duration) -> Result<HostQuery, Failure> {
+        let now_ns = SystemClock.read_clocks().wall_ns;
+        let (from, to) = window.parse_ends(now_ns)?;
+        let to_ns = to.unwrap_or(now_ns);
+        let usual_ns = i64::try_from(default_window.as_nanos()).unwrap_or(i64::MAX);
+        let from_ns = from.unwrap_or(to_ns.saturating_sub(usual_ns));
+        window.check_ends(Some((from_ns, to_ns)))?;
+        let selector = Selector::parse(self.matching.as_deref().unwrap_or_default());
+        Ok(HostQuery {
+            selector: selector.map_err(|e| Failure::Usage(e.to_string()))?,
+            host_label: self.by.clone(),
+            from_ms: from_ns.div_euclid(1_000_000),
+            to_ms: to_ns.div_euclid(1_000_000),
+            step_ms: self.step.map(|step| i64::try_from(step.as_millis()).unwrap_or(i64::MAX)),
+        })
+    }
+}
+
+/// Reads one machine of a store into a Diskwright log.
+pub fn fetch_log(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Result<ReadSummary, Failure> {
+    let store = asking.open_store()?;
+    let wanted = asking.host_query(window, Duration::from_secs(3600))?;
+    let summary = foreign::write_log(to, |sink| host::read(&store, &wanted, sink))?;
+    foreign::report_skipped(Path::new(store.shown_address()), &summary);
+    report_warnings(&store);
+    let (queries, seconds, bytes) = store.request_statistics();
+    let size = diskwright_base::units::format_value(bytes as f64, "bytes");
+    output::print_warning(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown_address()));
+    Ok(summary)
+}
+
+/// Reports the store's warnings: machines of a part that did not respond are missing in its lists.
+pub fn report_warnings(store: &MetricStore) {
+    for warning in store.warnings() {
+        output::print_warning(format_args!("{}: {}", store.shown_address(), output::escape_name(warning)));
+    }
+}
+
+/// Reads one machine of a store as a log, which is removed with the value.
+pub fn fetch_as_logs(asking: &StoreArguments, window: &LogWindow) -> Result<Logs, Failure> {
+    window.refuse_reading_options()?;
+    let made = temporary::TemporaryFolder::new()?;
+    fetch_log(asking, window, made.log_path())?;
+    Logs::open_fetched(made, window)
+}

@@ -1,0 +1,215 @@
+//! Sampling this machine: the pace, and a clean stop on signals.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use diskwright_counters::live::Sampler;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::thread::nanosleep;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+
+use super::{Failure, first_given_option, output, time_argument};
+
+/// Wakes at each tick until the time is up or a signal asks to stop. Ticks are counted from the start, so that they do
+/// not drift.
+pub struct Pacer {
+    interval: Duration,
+    start: Instant,
+    duration: Option<Duration>,
+    ticks: u32,
+    /// Ticks that were late by a whole interval or more.
+    late_ticks: u64,
+    stop: Arc<AtomicBool>,
+    /// Set by SIGCONT: this process had been stopped.
+    continued: Arc<AtomicBool>,
+    /// Largest oversleeping of a nap since the last tick.
+    overslept: Duration,
+    /// The previous tick was interrupted by a stop, so this one has no valid beginning.
+    is_torn: bool,
+}
+
+/// Sleeps; a signal ends the sleep early, so that the caller can check whether to stop.
+pub fn sleep_interruptibly(time: Duration) {
+    let (seconds, nanoseconds) = (time.as_secs().try_into().unwrap_or(i64::MAX), time.subsec_nanos().into());
+    let _ = nanosleep(&rustix::thread::Timespec { tv_sec: seconds, tv_nsec: nanoseconds });
+}
+
+/// A process that wakes this much later than requested had been stopped.
+const STOPPED_PROCESS_DELAY: Duration = Duration::from_secs(5);
+/// A tick that is this late is reported, whatever the reason.
+const REPORTED_DELAY: Duration = Duration::from_secs(10);
+
+impl Pacer {
+    /// Creates a pacer that has not ticked yet; `lasts` is `None` to run for ever.
+    pub fn new(every: Duration, lasts: Option<Duration>) -> Result<Pacer, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        let continued = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGCONT, Arc::clone(&continued))?;
+        let (start, overslept) = (Instant::now(), Duration::ZERO);
+        Ok(Pacer {
+            interval: every,
+            start,
+            duration: lasts,
+            ticks: 0,
+            late_ticks: 0,
+            stop,
+            continued,
+            overslept,
+            is_torn: false,
+        })
+    }
+
+    /// Sets the first tick to now, so that preparation since the creation does not count.
+    pub fn reset_start(&mut self) {
+        self.start = Instant::now();
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// Ticks that were late by a whole interval or more.
+    pub fn late_ticks(&self) -> u64 {
+        self.late_ticks
+    }
+
+    /// True if a signal asked to stop.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Sleeps until the next tick is due; false if there is none. A missed tick (a stopped process, a sleeping machine)
+    /// is skipped, not made up for.
+    pub fn wait_for_tick(&mut self, mut meanwhile: impl FnMut(Duration)) -> bool {
+        let before = self.interval * self.ticks;
+        let due = self.next_due();
+        let until = |ends| due_within_limit(ends, self.interval, (before, due), self.elapsed());
+        let Some(due) = self.duration.map_or(Some(due), until) else { return false };
+        loop {
+            let now = self.elapsed();
+            if self.is_stopped() {
+                return false;
+            }
+            if now >= due {
+                return true;
+            }
+            // short naps: a signal that arrives just before the sleep is noticed soon
+            let nap = (due - now).min(Duration::from_millis(500));
+            if let Ok(nap) = nap.try_into() {
+                // woken by a signal or done: the loop checks again
+                let _ = nanosleep(&nap);
+            }
+            self.overslept = self.overslept.max((self.elapsed() - now).saturating_sub(nap));
+            meanwhile(self.elapsed());
+        }
+    }
+
+    /// Samples a tick. If this process did not run (stopped, frozen), the tick is marked as a gap: its cells would be
+    /// averages over all that time.
+    pub fn sample_tick(&mut self, sampler: &mut Sampler) {
+        let before = self.elapsed();
+        sampler.tick();
+        let took = self.elapsed() - before;
+        let stopped = self.continued.swap(false, Ordering::Relaxed)
+            || std::mem::take(&mut self.overslept) >= STOPPED_PROCESS_DELAY.max(self.interval * 5);
+        let stamp = sampler.tick_stamp();
+        let covers = Duration::from_nanos(stamp.elapsed_ns);
+        let is_long = covers >= self.interval * 2;
+        self.late_ticks += u64::from(is_long);
+        // stopped while sampling: some cells of this tick are from before, some from after
+        let is_torn = stopped && took >= self.interval;
+        let was_torn = std::mem::replace(&mut self.is_torn, is_torn);
+        let blank = stopped && is_long || is_torn || was_torn;
+        if !blank && covers < REPORTED_DELAY.max(self.interval * 10) {
+            return;
+        }
+        let (begin, end) = (time_argument::rfc3339(stamp.start_ns()), time_argument::rfc3339(stamp.time_ns));
+        let seconds = covers.as_secs_f64();
+        let why = if blank {
+            "this process was stopped"
+        } else {
+            "this process was delayed; the values are means over that \
+                        time"
+        };
+        sampler.mark_gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
+    }
+
+    fn next_due(&mut self) -> Duration {
+        let passed = (self.elapsed().as_secs_f64() / self.interval.as_secs_f64()).floor();
+        self.ticks = (self.ticks + 1).max(passed as u32);
+        self.interval * self.ticks
+    }
+}
+
+/// Time of the tick that would be due at `due`, after one that was due at `before`; `None` if the time is up. The
+/// remainder of a time that is not a multiple of the interval is a shorter tick, unless it is too short to be useful.
+fn due_within_limit(
+    ends: Duration,
+    every: Duration,
+    (before, due): (Duration, Duration),
+    now: Duration,
+) -> Option<Duration> {
+    if due <= ends {
+        return Some(due);
+    }
+    let left = ends.saturating_sub(before);
+    (now < ends && !left.is_zero() && left >= every / 10).then_some(ends)
+}
+
+/// Refuses options for watching this machine if a log or a store is read, where they would have no effect. Each comes
+/// with whether it was given.
+pub fn refuse_live_options(options: &[(&str, bool)]) -> Result<(), Failure> {
+    let Some(option) = first_given_option(options) else { return Ok(()) };
+    Err(Failure::Usage(format!(
+        "{option} goes with this machine, not with what was recorded; for a stretch of that, use --from and --to"
+    )))
+}
+
+/// Progress bar on standard error while watching; hidden if that is not a terminal.
+pub fn watch_progress_bar(lasts: Option<Duration>, message: String) -> ProgressBar {
+    let (bar, template) = match lasts {
+        Some(lasts) => (ProgressBar::new(lasts.as_secs().max(1)), "{msg} {wide_bar} {pos}/{len} s"),
+        None => (ProgressBar::no_length(), "{spinner} {msg} {elapsed}"),
+    };
+    // the draw target hides itself if standard error is not a terminal
+    bar.set_draw_target(ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(diskwright_base::text::printable_line(&message).into_owned());
+    output::print_above_bar(&bar);
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_tick_is_shorter_if_the_time_is_no_multiple_of_the_interval() {
+        let ms = Duration::from_millis;
+        // interval, duration, and the times of the ticks after the first at 0
+        let cases: [(u64, u64, &[u64]); 5] = [
+            (3000, 10_000, &[3000, 6000, 9000, 10_000]),
+            (1000, 3000, &[1000, 2000, 3000]),
+            (1000, 2001, &[1000, 2000]),
+            (1000, 400, &[400]),
+            (1000, 0, &[]),
+        ];
+        for (every, lasts, expected) in cases {
+            let tick = |number: u32| {
+                let (before, due) = (ms(every) * number, ms(every) * (number + 1));
+                due_within_limit(ms(lasts), ms(every), (before, due), before)
+            };
+            let ticks: Vec<Duration> = (0..4).map_while(tick).collect();
+            assert_eq!(ticks, expected.iter().map(|time| ms(*time)).collect::<Vec<_>>(), "{every} ms, {lasts} ms");
+        }
+        // the previous tick took longer than the time that was left
+        assert_eq!(due_within_limit(ms(2500), ms(1000), (ms(2000), ms(3000)), ms(3100)), None);
+    }
+}

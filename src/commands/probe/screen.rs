@@ -1,0 +1,34 @@
+//! A result of `probe` for people: a table of the runs, and findings.
+
+use diskwright_base::units::format_value;
+use diskwright_probe::Suite;
+use diskwright_probe::live::LiveInterval;
+use diskwright_report::probe::{indent_item, render_screen};
+use diskwright_results::document::ProbeDocument;
+
+use crate::commands::output;
+
+/// Formats the result of a suite or of a script.
+pub fn draw_result(suite: Option<&Suite>, document: &ProbeDocument) -> String {
+    let style = output::wide_table_style();
+    let (said, more) = document.profile.describe_update();
+    let said = if said.is_empty() { String::new() } else { format!("\n{said}\n") };
+    let more = more.iter().flat_map(|text| indent_item(text, &style)).map(|line| line + "\n");
+    render_screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
+}
+
+/// Formats the current rates and latencies for the progress line.
+pub fn progress_line(stretch: &LiveInterval) -> String {
+    let seen = &stretch.totals;
+    let Some(mean) = seen.mean_latency_s().filter(|_| stretch.seconds > 0.0) else {
+        return "no request completed".into();
+    };
+    let rate = |count: u64, unit: &str| format_value(count as f64 / stretch.seconds, unit);
+    let longest = format_value(seen.longest_ns as f64 * 1e-9, "s");
+    format!(
+        "{}, {}, mean {}, max {longest}",
+        rate(seen.requests, "per_s"),
+        rate(seen.bytes, "bytes_per_s"),
+        format_value(mean, "s")
+    )
+}

@@ -1,0 +1,184 @@
+//! A suite measured on its target: settings, members, progress with the remaining time.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use diskwright_base::{Topology, units};
+use diskwright_probe::ProbeError;
+use diskwright_probe::bench::TargetBench;
+use diskwright_probe::guard::Consent;
+use diskwright_probe::live::LiveInterval;
+use diskwright_probe::members::find_members;
+use diskwright_probe::suites::{self, Settings, Suite, SuiteSession, Writes};
+use diskwright_probe::{ProbeTarget, TargetOptions};
+use diskwright_results::facts::DeviceFacts;
+use diskwright_results::facts::SuiteRemark;
+use diskwright_results::result::RunResult;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Arguments, DEFAULT_TIMES, screen};
+use crate::commands::Failure;
+
+/// Runs and remarks, and the error that ended the measurement early.
+pub type ProbeMeasurement = (Vec<RunResult>, Vec<SuiteRemark>, Option<ProbeError>);
+
+/// Opens the members of an array if the suite needs them: named by the user, or shown by the kernel.
+pub fn open_members(
+    arguments: &Arguments,
+    suite: &Suite,
+    topology: &Topology,
+    facts: &DeviceFacts,
+) -> Result<Vec<ProbeTarget>, Failure> {
+    if suite.id != "stripes" {
+        return Ok(Vec::new());
+    }
+    let named = !arguments.members.is_empty();
+    let found = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
+    let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
+    let said = Consent { live: arguments.live, destroy: None };
+    let take = TargetOptions { writes: false, consent: said, bytes: None, keep: true, buffered: arguments.buffered };
+    let mut targets = Vec::new();
+    for path in paths {
+        if !path.exists() {
+            return Err(Failure::Failed(format!("{}: no such member", path.display())));
+        }
+        targets.push(ProbeTarget::open_or_create(&path, &take, &mut |_, _| true)?);
+    }
+    Ok(targets)
+}
+
+/// The last part of a path, the name of members in results.
+fn short_name(name: &str) -> String {
+    name.rsplit('/').next().unwrap_or(name).to_owned()
+}
+
+/// Measures a suite, as often as requested.
+pub fn measure_suite(
+    arguments: &Arguments,
+    suite: &Suite,
+    target: &ProbeTarget,
+    members: &[ProbeTarget],
+    stop: &Arc<AtomicBool>,
+) -> ProbeMeasurement {
+    let making = arguments.run_config(stop);
+    let set = Settings {
+        target_bytes: target.bytes,
+        sector: target.sector,
+        writes: suite.writes != Writes::Never && (target.was_made() || !arguments.destroy_data_on.is_empty()),
+        duration: arguments.lasts.unwrap_or(suite.time.default_duration()),
+        ramp: arguments.ramp.unwrap_or(DEFAULT_TIMES.1),
+        seed: arguments.seed,
+        limit_s: arguments.limit.as_secs_f64(),
+        limit_share: arguments.limit_share,
+        buffered: arguments.buffered,
+        members: members.iter().map(|m| (short_name(&m.name), m.bytes)).collect(),
+    };
+    let mut course = SuiteProgress::new(suite, &set, arguments.repeat);
+    let mut on_progress =
+        |name: &str, share: f64, stretch: &LiveInterval, lasts: f64| course.update_run(name, share, stretch, lasts);
+    let targets = std::iter::once(target).chain(members).collect();
+    let mut bench = TargetBench { targets, config: &making, progress: &mut on_progress };
+    let mut session = SuiteSession::new(set, &mut bench);
+    let (mut runs, mut remarks) = (Vec::new(), Vec::new());
+    let mut failed = None;
+    for _ in 0..arguments.repeat {
+        failed = suites::run_suite(suite, &mut session).err();
+        runs.append(&mut session.runs);
+        // the remarks of the last complete round are kept
+        if failed.is_none() || remarks.is_empty() {
+            remarks = std::mem::take(&mut session.remarks);
+        }
+        if failed.is_some() {
+            break;
+        }
+    }
+    course.bar.finish_and_clear();
+    if failed.is_none() && stop.load(Ordering::Relaxed) {
+        failed = Some(ProbeError::Interrupted);
+    }
+    (runs, remarks, failed)
+}
+
+/// Progress of a suite relative to its planned time.
+struct SuiteProgress {
+    bar: ProgressBar,
+    /// Planned time, and time of the finished runs, seconds.
+    planned_s: f64,
+    finished_s: f64,
+    /// The current run, its time, and the share of it that is over.
+    run_name: String,
+    run_s: f64,
+    run_share: f64,
+}
+
+impl SuiteProgress {
+    fn new(suite: &Suite, set: &Settings, repeat: u32) -> SuiteProgress {
+        let plan = suites::plan_suite(suite, set);
+        let planned = plan.seconds * f64::from(repeat);
+        let bar = named_bar(suite.id.to_owned());
+        bar.set_length(1000);
+        let runs = units::format_count(u64::from(plan.runs * repeat), "run", "runs");
+        bar.println(format!("{}: {runs}, about {}", suite.id, format_length(planned)));
+        SuiteProgress { bar, planned_s: planned, finished_s: 0.0, run_name: String::new(), run_s: 0.0, run_share: 0.0 }
+    }
+
+    fn update_run(&mut self, name: &str, share: f64, stretch: &LiveInterval, lasts: f64) {
+        // a repeat of a suite with one run has the same name as the run before
+        if self.run_name != name || share < self.run_share {
+            self.finished_s += self.run_s;
+            (self.run_name, self.run_s) = (name.to_owned(), lasts);
+        }
+        self.run_share = share;
+        let done = self.finished_s + share * lasts;
+        let left = (self.planned_s - done).max(0.0);
+        self.bar.set_position((done / self.planned_s.max(1e-9) * 1000.0) as u64);
+        self.bar.set_message(if share >= 1.0 {
+            // a device that does not respond delays the end of the run
+            format!("{name}: waiting for requests in flight; press Ctrl-C to stop")
+        } else {
+            format!("about {} left, {name}: {}", format_length(left), screen::progress_line(stretch))
+        });
+    }
+}
+
+/// Formats a time in whole seconds.
+pub fn format_length(seconds: f64) -> String {
+    units::format_value(seconds.round(), "s")
+}
+
+/// Progress bar on the terminal, with a name before it.
+pub fn named_bar(prefix: String) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{prefix} {bar:10} {percent} % {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar.set_prefix(diskwright_base::text::printable_line(&prefix).into_owned());
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repeats_of_one_run_use_up_their_time() {
+        let (bar, planned) = (ProgressBar::hidden(), 6.0);
+        let mut course = SuiteProgress {
+            bar,
+            planned_s: planned,
+            finished_s: 0.0,
+            run_name: String::new(),
+            run_s: 0.0,
+            run_share: 0.0,
+        };
+        for _ in 0..3 {
+            for share in [0.2, 0.6, 1.0] {
+                course.update_run("sector", share, &LiveInterval::default(), 2.0);
+            }
+        }
+        assert_eq!((course.finished_s, course.run_share), (4.0, 1.0));
+        course.update_run("next", 1.0, &LiveInterval::default(), 2.0);
+        assert_eq!(course.finished_s, 6.0);
+    }
+}

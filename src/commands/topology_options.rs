@@ -1,0 +1,461 @@
+//! Topology by hand: facts about disks and machine that a log lacks (`--array`, `--memory`, …, or a TOML file), added
+//! to the topology that diagnosis uses.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use diskwright_base::toml_reader;
+use diskwright_base::units::{format_count, parse_size};
+use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
+use serde::Deserialize;
+
+use super::{Failure, first_given_option};
+
+/// Facts that the user knows about the disks of a log.
+#[derive(Args, Clone, Default)]
+#[command(next_help_heading = "Logs of other tools")]
+pub struct TopologyOptions {
+    /// Declare a disk as an array with its level and members: 'PhysicalDisk(0)=raid5:3', 'sda=single'. * means
+    /// every disk; a class may follow: 'sda=raid10:8:rotational' (repeatable)
+    #[arg(long, value_name = "DISK=LEVEL:MEMBERS")]
+    array: Vec<String>,
+    /// Read the same information from a TOML file: [[array]] with disk, level, members, class,
+    /// stripe; [[set]] with name, level, disks (a software array of disks in the log); [machine] with
+    /// memory, processors, clock, network_interrupts
+    #[arg(long, value_name = "FILE.toml")]
+    topology: Option<PathBuf>,
+    /// Physical memory of the machine, if the log does not show it: 256MB
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Number of processors, if the log does not show it
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    processors: Option<u32>,
+    /// Clock interrupts per second, if the log does not count them: 100 on Windows NT
+    #[arg(long, value_name = "PER-SECOND")]
+    clock: Option<f64>,
+    /// Network adapter interrupts per second, if the log does not count them
+    #[arg(long, value_name = "PER-SECOND")]
+    network_interrupts: Option<f64>,
+}
+
+/// All facts given about a log's machine.
+#[derive(Clone, Debug, Default)]
+pub struct MachineDescription {
+    disks: Vec<DiskDescription>,
+    sets: Vec<SetDescription>,
+    machine: MachineOptions,
+}
+
+/// A software array over disks of the log.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetDescription {
+    name: String,
+    level: String,
+    disks: Vec<String>,
+    stripe: Option<String>,
+}
+
+/// Machine facts that a log may lack.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MachineOptions {
+    memory: Option<String>,
+    processors: Option<u32>,
+    clock: Option<f64>,
+    network_interrupts: Option<f64>,
+}
+
+/// One disk as the user describes it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskDescription {
+    disk: String,
+    level: Option<String>,
+    #[serde(default = "default_member_count")]
+    members: u32,
+    class: Option<DeviceClass>,
+    stripe: Option<String>,
+}
+
+fn default_member_count() -> u32 {
+    1
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TopologyFile {
+    #[serde(default)]
+    array: Vec<DiskDescription>,
+    #[serde(default)]
+    set: Vec<SetDescription>,
+    #[serde(default)]
+    machine: MachineOptions,
+}
+
+impl TopologyOptions {
+    /// Returns the first of these options that was given.
+    pub fn first_given_option(&self) -> Option<&'static str> {
+        first_given_option(&[
+            ("--array", !self.array.is_empty()),
+            ("--topology", self.topology.is_some()),
+            ("--memory", self.memory.is_some()),
+            ("--processors", self.processors.is_some()),
+            ("--clock", self.clock.is_some()),
+            ("--network-interrupts", self.network_interrupts.is_some()),
+        ])
+    }
+
+    /// Returns all facts; options override the file.
+    pub fn describe_machine(&self) -> Result<MachineDescription, Failure> {
+        let mut all = Vec::new();
+        let (mut sets, mut machine) = (Vec::new(), MachineOptions::default());
+        if let Some(path) = &self.topology {
+            let name = path.display();
+            let text = std::fs::read_to_string(path).map_err(|e| Failure::Failed(format!("{name}: {e}")))?;
+            let file: TopologyFile = toml_reader::read(&name.to_string(), &text)?;
+            all.extend(file.array);
+            (sets, machine) = (file.set, file.machine);
+        }
+        for text in &self.array {
+            all.push(parse_disk_description(text)?);
+        }
+        all.iter().try_for_each(check_disk_description)?;
+        sets.iter().try_for_each(check_array_set)?;
+        let machine = MachineOptions {
+            memory: self.memory.clone().or(machine.memory),
+            processors: self.processors.or(machine.processors),
+            clock: self.clock.or(machine.clock),
+            network_interrupts: self.network_interrupts.or(machine.network_interrupts),
+        };
+        machine.check_values()?;
+        Ok(MachineDescription { disks: all, sets, machine })
+    }
+}
+
+impl MachineDescription {
+    /// True if no facts were given.
+    pub fn is_empty(&self) -> bool {
+        let MachineOptions { memory, processors, .. } = &self.machine;
+        !self.names_disks() && memory.is_none() && processors.is_none() && self.constant_rates().is_empty()
+    }
+
+    /// True if disks of the log are named; they must exist in it.
+    pub fn names_disks(&self) -> bool {
+        !self.disks.is_empty() || !self.sets.is_empty()
+    }
+
+    /// Counters with a constant rate per second.
+    fn constant_rates(&self) -> Vec<(&'static str, f64)> {
+        let MachineOptions { clock, network_interrupts, .. } = &self.machine;
+        let all = [("interrupts.clock_per_s", clock), ("interrupts.network_per_s", network_interrupts)];
+        all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
+    }
+
+    /// Adds the given counters that a frame lacks; `None` if it has all of them. `before` caches the extended schema
+    /// for the next frame.
+    pub fn add_missing_counters(&self, frame: &Frame, before: &mut Option<Arc<Schema>>) -> Option<Frame> {
+        let has = |id: &str| {
+            let stored = id.strip_suffix("_per_s").unwrap_or(id);
+            frame.schema().series.iter().any(|s| s.counter == id || s.counter == stored)
+        };
+        let rates: Vec<(&str, f64)> = self.constant_rates().into_iter().filter(|(id, _)| !has(id)).collect();
+        if rates.is_empty() {
+            return None;
+        }
+        let mut series = frame.schema().series.clone();
+        let one = |(id, _): &(&str, f64)| Series { counter: (*id).into(), instance: String::new(), scale: 1.0 };
+        series.extend(rates.iter().map(one));
+        let mut row = Vec::new();
+        let schema = match before.take().filter(|schema| schema.series == series) {
+            Some(schema) => schema,
+            None => Arc::new(Schema::new(series)),
+        };
+        *before = Some(Arc::clone(&schema));
+        let mut extended = Frame::new(schema, frame.ticks().len());
+        for (index, tick) in frame.ticks().iter().enumerate() {
+            row.clear();
+            row.extend((0..frame.schema().series.len()).map(|column| frame.column(column)[index]));
+            row.extend(rates.iter().map(|(_, value)| value));
+            extended.push(*tick, &row);
+        }
+        Some(extended)
+    }
+
+    /// Fills in what a topology does not know about the machine, and adds the devices.
+    pub fn complete_topology(&self, topology: &mut Topology, devices: &[Device]) {
+        let memory = self.machine.memory.as_deref().and_then(|text| parse_size(text).ok());
+        if topology.memory_bytes == 0 {
+            topology.memory_bytes = memory.unwrap_or(0);
+        }
+        if topology.processors == 0 {
+            topology.processors = self.machine.processors.unwrap_or(0);
+        }
+        merge_devices(topology, devices);
+    }
+}
+
+impl MachineOptions {
+    fn check_values(&self) -> Result<(), Failure> {
+        let wrong = |what: &str, because: String| Err(Failure::Usage(format!("{what}: {because}")));
+        match self.memory.as_deref().map(parse_size) {
+            Some(Err(error)) => return wrong("--memory", error.to_string()),
+            Some(Ok(0)) => return wrong("--memory", "memory must be more than zero, such as 256MB".into()),
+            _ => {}
+        }
+        if self.processors == Some(0) {
+            return wrong("processors", "there must be at least one processor".into());
+        }
+        for (name, rate) in [("--clock", self.clock), ("--network-interrupts", self.network_interrupts)] {
+            if let Some(rate) = rate.filter(|rate| !(0.0..=1e9).contains(rate)) {
+                return wrong(name, format!("{rate} is not a number of interrupts per second"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_array_set(set: &SetDescription) -> Result<(), Failure> {
+    let (name, members) = (&set.name, set.disks.len());
+    let as_array = DiskDescription {
+        disk: name.clone(),
+        level: Some(set.level.clone()),
+        members: u32::try_from(members).unwrap_or(u32::MAX),
+        class: None,
+        stripe: set.stripe.clone(),
+    };
+    if members < 2 {
+        return Err(Failure::Usage(format!("array `{name}`: needs at least 2 disks, not {members}")));
+    }
+    check_disk_description(&as_array)
+}
+
+/// Reads `DISK=LEVEL[:MEMBERS[:CLASS]]`.
+fn parse_disk_description(text: &str) -> Result<DiskDescription, Failure> {
+    let wrong = |because: &str| Failure::Usage(format!("--array `{text}`: {because}; write 'PhysicalDisk(0)=raid5:3'"));
+    let (disk, what) = text.rsplit_once('=').ok_or_else(|| wrong("no ="))?;
+    let mut parts = what.split(':');
+    let level = parts.next().unwrap_or_default();
+    let mut described =
+        DiskDescription { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
+    for part in parts {
+        match (part.parse(), parse_device_class(part)) {
+            (Ok(members), _) => described.members = members,
+            (_, Some(class)) => described.class = Some(class),
+            _ => return Err(wrong(&format!("`{part}` is neither a number of members nor a class"))),
+        }
+    }
+    Ok(described)
+}
+
+fn parse_device_class(word: &str) -> Option<DeviceClass> {
+    serde_json::from_value(serde_json::Value::String(word.to_lowercase())).ok()
+}
+
+fn check_disk_description(described: &DiskDescription) -> Result<(), Failure> {
+    let disk = &described.disk;
+    let wrong = |because: String| Err(Failure::Usage(format!("array `{disk}`: {because}")));
+    let level = described.level.as_deref().map(|l| (l, parse_raid_level(l)));
+    let min_members = match level {
+        None => 1,
+        Some((name, None)) => {
+            let known = RaidLevel::ALL.map(RaidLevel::name).join(", ");
+            return wrong(format!("unknown level `{name}`; levels: single, {known}"));
+        }
+        Some((_, Some(RaidLevel::Linear | RaidLevel::Raid0))) => 1,
+        Some((_, Some(RaidLevel::Raid1))) => 2,
+        Some((_, Some(RaidLevel::Raid4 | RaidLevel::Raid5))) => 3,
+        Some((_, Some(RaidLevel::Raid6 | RaidLevel::Raid10))) => 4,
+    };
+    if described.members < min_members {
+        return wrong(format!(
+            "needs at least {}, not {}",
+            format_count(min_members, "member", "members"),
+            described.members
+        ));
+    }
+    if let Some(Err(error)) = described.stripe.as_deref().map(parse_size) {
+        return wrong(format!("stripe: {error}"));
+    }
+    Ok(())
+}
+
+fn parse_raid_level(name: &str) -> Option<RaidLevel> {
+    if name.eq_ignore_ascii_case("jbod") { Some(RaidLevel::Linear) } else { RaidLevel::parse(name) }
+}
+
+/// Resolves the described disks to the names used in the log. A disk that is in no log is an error that lists the
+/// existing ones.
+pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> Result<Vec<Device>, Failure> {
+    let mut names: Vec<&str> = Vec::new();
+    for object in ["physical_disk", "logical_disk"] {
+        for name in schemas.iter().flat_map(|s| s.instances(object)) {
+            if !names.contains(&name) && !name.eq_ignore_ascii_case("_total") {
+                names.push(name);
+            }
+        }
+    }
+    let called = |disk: &str| {
+        let found: Vec<&str> = names.iter().copied().filter(|name| matches_instance(disk, name)).collect();
+        if found.is_empty() {
+            let known = names.join(", ");
+            return Err(Failure::Usage(format!("the log has no disk `{disk}`; its disks: {known}")));
+        }
+        Ok(found)
+    };
+    let mut devices: Vec<Device> = Vec::new();
+    for one in &described.disks {
+        for name in called(&one.disk)? {
+            devices.retain(|d| d.name != *name);
+            devices.push(device_from_description(one, name));
+        }
+    }
+    for set in &described.sets {
+        let mut below: Vec<String> = Vec::new();
+        for disk in &set.disks {
+            for name in called(disk)? {
+                if below.iter().any(|known| known == name) {
+                    let because = format!("array `{}`: `{disk}` is named twice", set.name);
+                    return Err(Failure::Usage(because));
+                }
+                below.push(name.to_owned());
+                if !devices.iter().any(|d| d.name == name) {
+                    devices.push(Device { name: name.to_owned(), members: Some(1), ..Device::default() });
+                }
+            }
+        }
+        devices.push(Device {
+            name: set.name.clone(),
+            kind: DeviceKind::Md,
+            level: parse_raid_level(&set.level),
+            stripe_bytes: set.stripe.as_deref().and_then(|s| parse_size(s).ok()),
+            below,
+            ..Device::default()
+        });
+    }
+    Ok(devices)
+}
+
+/// True if the user's word refers to this instance: its name, `Object(name)`, the number before the drive letters of
+/// NT's disks (`0` of `0 C: D:`), or `*`.
+fn matches_instance(word: &str, instance: &str) -> bool {
+    let inner = word.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(word);
+    let first = instance.split(' ').next().unwrap_or(instance);
+    inner == "*" || inner.eq_ignore_ascii_case(instance) || inner == first
+}
+
+fn device_from_description(described: &DiskDescription, name: &str) -> Device {
+    let level = described.level.as_deref().and_then(parse_raid_level).filter(|_| described.members > 1);
+    Device {
+        name: name.to_owned(),
+        class: described.class.unwrap_or_default(),
+        level,
+        members: Some(described.members),
+        stripe_bytes: described.stripe.as_deref().and_then(|s| parse_size(s).ok()),
+        ..Device::default()
+    }
+}
+
+/// Merges the described devices into a topology, which may be empty. Facts that the log shows are kept, except for the
+/// level, members and other values that were given.
+fn merge_devices(topology: &mut Topology, devices: &[Device]) {
+    for described in devices {
+        match topology.devices.iter_mut().find(|d| d.name == described.name) {
+            Some(known) => {
+                known.level = described.level.or(known.level);
+                known.members = described.members;
+                if !described.below.is_empty() {
+                    known.below.clone_from(&described.below);
+                }
+                known.stripe_bytes = described.stripe_bytes.or(known.stripe_bytes);
+                if described.class != DeviceClass::Unknown {
+                    known.class = described.class;
+                }
+            }
+            None => topology.devices.push(described.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use diskwright_base::Series;
+
+    use super::*;
+
+    fn parse_descriptions(texts: &[&str]) -> Result<MachineDescription, Failure> {
+        TopologyOptions { array: texts.iter().map(|t| t.to_string()).collect(), ..TopologyOptions::default() }
+            .describe_machine()
+    }
+
+    fn schema_with_disks(disks: &[&str]) -> Schema {
+        let one = |d: &&str| Series { counter: "physical_disk.busy".into(), instance: d.to_string(), scale: 1.0 };
+        Schema::new(disks.iter().map(one).collect())
+    }
+
+    #[test]
+    fn parses_array_descriptions() {
+        let log = schema_with_disks(&["0 C: D:", "1 E:", "_Total"]);
+        let said = parse_descriptions(&["PhysicalDisk(0)=raid5:3", "1 E:=single:rotational"]).unwrap();
+        let devices = resolve_devices(&said, &[&log]).unwrap();
+        assert_eq!(
+            (devices[0].name.as_str(), devices[0].level, devices[0].members),
+            ("0 C: D:", Some(RaidLevel::Raid5), Some(3))
+        );
+        assert_eq!((devices[1].level, devices[1].members, devices[1].class), (None, Some(1), DeviceClass::Rotational));
+        let mut topology = Topology::default();
+        merge_devices(&mut topology, &devices);
+        assert_eq!(topology.spindle_count("0 C: D:"), 3);
+    }
+
+    #[test]
+    fn adds_missing_machine_facts_and_keeps_recorded_ones() {
+        let said = TopologyOptions { clock: Some(100.0), network_interrupts: Some(20.0), ..TopologyOptions::default() };
+        let said = MachineDescription { ..said.describe_machine().unwrap() };
+        let one = |id: &str| Series { counter: id.into(), instance: String::new(), scale: 1.0 };
+        let mut frame = Frame::new(Arc::new(Schema::new(vec![one("interrupts.clock"), one("a")])), 2);
+        frame.push(diskwright_base::Tick { time_ns: 5, elapsed_ns: 1 }, &[7.0, 8.0]);
+        let mut before = None;
+        let extended = said.add_missing_counters(&frame, &mut before).unwrap();
+        let again = said.add_missing_counters(&frame, &mut before).unwrap();
+        assert!(Arc::ptr_eq(extended.schema(), again.schema()), "one schema for all frames");
+        assert_eq!(extended.schema().column("interrupts.clock_per_s", ""), None);
+        let network = extended.schema().column("interrupts.network_per_s", "").unwrap();
+        assert_eq!((extended.column(network), extended.column(1)), (&[20.0][..], &[8.0][..]));
+        assert_eq!(extended.ticks(), frame.ticks());
+        assert!(MachineDescription::default().add_missing_counters(&frame, &mut None).is_none());
+        let mut known = Topology { processors: 4, ..Topology::default() };
+        let said = TopologyOptions { memory: Some("256MB".into()), processors: Some(2), ..TopologyOptions::default() };
+        said.describe_machine().unwrap().complete_topology(&mut known, &[]);
+        assert_eq!((known.processors, known.memory_bytes), (4, 256_000_000));
+    }
+
+    #[test]
+    fn star_matches_every_disk_and_later_options_win() {
+        let log = schema_with_disks(&["sda", "sdb"]);
+        let said = parse_descriptions(&["*=single", "sdb=raid10:8"]).unwrap();
+        let found = resolve_devices(&said, &[&log]).unwrap();
+        let members: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.members)).collect();
+        assert_eq!(members, [("sda", Some(1)), ("sdb", Some(8))]);
+    }
+
+    #[test]
+    fn rejects_impossible_descriptions_with_a_reason() {
+        let cases = [
+            ("sda", "no ="),
+            ("sda=raid5:2", "at least 3"),
+            ("sda=raid9:4", "raid9"),
+            ("sda=raid5:x", "`x`"),
+            ("sda=raid5:0", "at least 3"),
+        ];
+        for (text, expected) in cases {
+            let said = parse_descriptions(&[text]).unwrap_err();
+            assert_eq!(said.exit_code(), 2);
+            assert!(said.to_string().contains(expected), "{said}");
+        }
+        let said = resolve_devices(&parse_descriptions(&["sdz=raid1:2"]).unwrap(), &[&schema_with_disks(&["sda"])])
+            .unwrap_err();
+        assert!(said.to_string().contains("sdz") && said.to_string().contains("sda"), "{said}");
+    }
+}
