@@ -4,16 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::common::{folder, json, said, success, text};
+use crate::common::{folder, json, stderr, success, text};
 
-fn advise(state: &Path, arguments: &[&str]) -> Output {
+fn run_advise(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.arg("advise").args(arguments).env("DISKWRIGHT_STATE", state).env("TZ", "UTC");
     command.output().expect("the program runs")
 }
 
 /// Creates a folder that stands for a host with one disk whose statistics are off; returns its root.
-fn host(folder: &Path) -> std::path::PathBuf {
+fn create_host_folder(folder: &Path) -> std::path::PathBuf {
     let root = folder.join("host");
     let put = |path: &str, text: &str| {
         let path = root.join(path);
@@ -31,44 +31,44 @@ fn host(folder: &Path) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_folder_is_another_host_and_exit_codes_are_asked_for() {
+fn advises_another_host_from_a_folder_and_fails_at_the_chosen_severity() {
     let bench = folder("advise_folder");
-    let root = host(&bench);
-    let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    let root = create_host_folder(&bench);
+    let document = success(&run_advise(&bench, &["--root", text(&root), "--json"]));
     assert_eq!(document["schema"], "diskwright.advice/1");
     assert_eq!((document["role"].as_str(), document["role_from"].as_str()), (Some("database"), Some("postgres")));
     assert_eq!(document["items"][0]["id"], "queue.iostats@sda");
     assert_eq!(document["items"][0]["undo"], "echo '0' > /sys/block/sda/queue/iostats");
     assert!(document["unknown"].as_array().is_some_and(|unknown| !unknown.is_empty()));
-    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "warning"]).status.code(), Some(1));
-    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "critical"]).status.code(), Some(0));
-    assert_eq!(advise(&bench, &["--root", text(&root), "--fail-on", "grave"]).status.code(), Some(2));
+    assert_eq!(run_advise(&bench, &["--root", text(&root), "--fail-on", "warning"]).status.code(), Some(1));
+    assert_eq!(run_advise(&bench, &["--root", text(&root), "--fail-on", "critical"]).status.code(), Some(0));
+    assert_eq!(run_advise(&bench, &["--root", text(&root), "--fail-on", "grave"]).status.code(), Some(2));
     // an ignored item stays ignored until --unignore
-    success(&advise(&bench, &["--root", text(&root), "--ignore", "queue.iostats", "--json"]));
-    let ignored = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    success(&run_advise(&bench, &["--root", text(&root), "--ignore", "queue.iostats", "--json"]));
+    let ignored = success(&run_advise(&bench, &["--root", text(&root), "--json"]));
     assert_eq!((ignored["ignored"].as_u64(), ignored["items"].as_array().map(Vec::len)), (Some(1), Some(0)));
-    let again = success(&advise(&bench, &["--root", text(&root), "--unignore", "queue.iostats", "--json"]));
+    let again = success(&run_advise(&bench, &["--root", text(&root), "--unignore", "queue.iostats", "--json"]));
     assert_eq!(again["items"][0]["id"], "queue.iostats@sda");
-    let wrong = advise(&bench, &["--root", text(&root), "--apply", "queue.iostats@sda"]);
-    assert!(!wrong.status.success() && said(&wrong).contains("cannot be used with"), "{}", said(&wrong));
-    let wrong = advise(&bench, &["--ignore", "queue.iostat"]);
-    assert!(wrong.status.code() == Some(2) && said(&wrong).contains("queue.iostats"), "{}", said(&wrong));
+    let wrong = run_advise(&bench, &["--root", text(&root), "--apply", "queue.iostats@sda"]);
+    assert!(!wrong.status.success() && stderr(&wrong).contains("cannot be used with"), "{}", stderr(&wrong));
+    let wrong = run_advise(&bench, &["--ignore", "queue.iostat"]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("queue.iostats"), "{}", stderr(&wrong));
     for (words, expected) in [
         (&["--diff", "--fail-on", "info"][..], "--fail-on is for the list of items"),
         (&["--save", "--ignore", "queue.iostats"], "--ignore is for the list of items"),
         (&["--undo", "queue.iostats", "log"], "are about this host"),
     ] {
-        let wrong = advise(&bench, words);
-        assert!(wrong.status.code() == Some(2) && said(&wrong).contains(expected), "{words:?}: {}", said(&wrong));
+        let wrong = run_advise(&bench, words);
+        assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains(expected), "{words:?}: {}", stderr(&wrong));
     }
-    let wrong = advise(&bench, &["--role", "databse"]);
-    assert!(wrong.status.code() == Some(2) && said(&wrong).contains("database"), "{}", said(&wrong));
+    let wrong = run_advise(&bench, &["--role", "databse"]);
+    assert!(wrong.status.code() == Some(2) && stderr(&wrong).contains("database"), "{}", stderr(&wrong));
 }
 
 #[test]
-fn each_disk_of_an_item_has_its_own_command() {
+fn gives_each_disk_of_an_item_its_own_command() {
     let bench = folder("advise_disks");
-    let root = host(&bench);
+    let root = create_host_folder(&bench);
     for (number, disk) in ["sdb", "sdc", "sdd", "sde"].into_iter().enumerate() {
         let block = root.join("sys/block").join(disk);
         fs::create_dir_all(block.join("queue")).expect("a folder");
@@ -79,7 +79,7 @@ fn each_disk_of_an_item_has_its_own_command() {
             fs::write(block.join(file), content).expect("a file");
         }
     }
-    let screen = advise(&bench, &["--root", text(&root)]);
+    let screen = run_advise(&bench, &["--root", text(&root)]);
     let screen = String::from_utf8_lossy(&screen.stdout);
     assert!(screen.contains("queue.iostats on sda, sdb, sdc and 2 more"), "{screen}");
     for disk in ["sda", "sdb", "sdc"] {
@@ -90,28 +90,28 @@ fn each_disk_of_an_item_has_its_own_command() {
 }
 
 #[test]
-fn a_log_notes_how_its_host_is_set() {
+fn reads_host_settings_from_a_log() {
     let bench = folder("advise_log");
     let log = bench.join("log");
     let recorded = crate::common::diskwright(&["record", text(&log), "--every", "500ms", "--for", "2s"]);
-    assert!(recorded.status.success(), "{}", said(&recorded));
-    let document = success(&advise(&bench, &[text(&log), "--json"]));
+    assert!(recorded.status.success(), "{}", stderr(&recorded));
+    let document = success(&run_advise(&bench, &[text(&log), "--json"]));
     assert_eq!(document["from"], "the log");
     // the settings were noted before this window and still apply in it
-    let end = success(&advise(&bench, &[text(&log), "--from", "-1s", "--json"]));
+    let end = success(&run_advise(&bench, &[text(&log), "--from", "-1s", "--json"]));
     assert_eq!((end["from"].as_str(), end["remarks"].as_array().map(Vec::len)), (Some("the log"), Some(0)), "{end}");
     assert!(document["well"].as_u64().is_some_and(|well| well > 3), "{document}");
     // the log is of this host, so that its items could be applied; this item is not among them
-    let wrong = advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);
-    assert!(!wrong.status.success() && said(&wrong).contains("queue.iostats@nothing"), "{}", said(&wrong));
+    let wrong = run_advise(&bench, &[text(&log), "--apply", "queue.iostats@nothing"]);
+    assert!(!wrong.status.success() && stderr(&wrong).contains("queue.iostats@nothing"), "{}", stderr(&wrong));
 }
 
 #[test]
-fn what_was_saved_is_compared_and_what_was_never_applied_is_not_undone() {
+fn compares_with_the_saved_settings_and_undoes_only_applied_items() {
     let bench = folder("advise_saved");
-    assert_eq!(advise(&bench, &["--diff"]).status.code(), Some(1));
-    success(&advise(&bench, &["--save", "--json"]));
-    assert_eq!(json(&advise(&bench, &["--diff", "--json"]))["schema"], "diskwright.advice-diff/1");
+    assert_eq!(run_advise(&bench, &["--diff"]).status.code(), Some(1));
+    success(&run_advise(&bench, &["--save", "--json"]));
+    assert_eq!(json(&run_advise(&bench, &["--diff", "--json"]))["schema"], "diskwright.advice-diff/1");
     let saved = bench.join("advice/baseline.json");
     let other = fs::read_to_string(&saved).expect("kept").replacen(
         "proc/sys/vm/swappiness\": \"",
@@ -119,19 +119,19 @@ fn what_was_saved_is_compared_and_what_was_never_applied_is_not_undone() {
         1,
     );
     fs::write(&saved, other).expect("changed");
-    let changes = json(&advise(&bench, &["--diff", "--json"]));
+    let changes = json(&run_advise(&bench, &["--diff", "--json"]));
     let swappiness =
         changes["changes"].as_array().expect("a list").iter().any(|c| c["what"] == "/proc/sys/vm/swappiness");
     assert!(swappiness, "{changes}");
-    let undone = advise(&bench, &["--undo", "memory.swappiness"]);
-    assert!(undone.status.code() == Some(1) && said(&undone).contains("not applied"), "{}", said(&undone));
+    let undone = run_advise(&bench, &["--undo", "memory.swappiness"]);
+    assert!(undone.status.code() == Some(1) && stderr(&undone).contains("not applied"), "{}", stderr(&undone));
 }
 
 /// Model names and mount points come from outside and may hold escape sequences.
 #[test]
-fn text_from_outside_is_never_raw() {
+fn escapes_control_characters_of_device_names_and_mounts() {
     let bench = folder("advise_hostile");
-    let root = host(&bench);
+    let root = create_host_folder(&bench);
     let put = |path: &str, text: &str| {
         let path = root.join(path);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -148,13 +148,13 @@ fn text_from_outside_is_never_raw() {
         "21 1 8:1 / /a\\012Nothing\\040is\\040worth\\033[31m rw - ext4 /dev/sda1 rw,nobarrier\n",
     );
     for arguments in [&["--all"][..], &[], &["--json"], &["--fail-on", "critical"]] {
-        let output = advise(&bench, &[&["--root", text(&root)], arguments].concat());
+        let output = run_advise(&bench, &[&["--root", text(&root)], arguments].concat());
         let all = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
         let raw: Vec<char> = all.chars().filter(|c| c.is_control() && *c != '\n').collect();
         assert!(raw.is_empty(), "{arguments:?}: {raw:?}\n{all}");
         assert!(!all.lines().any(|line| line.starts_with("Nothing")), "{all}");
     }
-    let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+    let document = success(&run_advise(&bench, &["--root", text(&root), "--json"]));
     let items = document["items"].as_array().expect("a list");
     let barriers = items.iter().find(|item| item["check"] == "filesystem.barriers").expect("an item");
     let apply = barriers["apply"].as_str().expect("a command");
@@ -162,10 +162,10 @@ fn text_from_outside_is_never_raw() {
 }
 
 #[test]
-fn damaged_files_are_named_left_as_they_are_and_stop_only_what_needs_them() {
+fn reports_damaged_state_files_without_changing_them() {
     let bench = folder("advise_damaged");
-    let root = host(&bench);
-    success(&advise(&bench, &["--save", "--json"]));
+    let root = create_host_folder(&bench);
+    success(&run_advise(&bench, &["--save", "--json"]));
     let state = bench.join("advice");
     for broken in ["", "{", "[1, 2]", "\u{0}\u{1b}[31m", "null"] {
         for file in ["applied.json", "ignored.json", "baseline.json"] {
@@ -176,15 +176,15 @@ fn damaged_files_are_named_left_as_they_are_and_stop_only_what_needs_them() {
             (&["--undo", "memory.swappiness"], "applied.json"),
             (&["--root", text(&root), "--ignore", "queue.iostats"], "ignored.json"),
         ] {
-            let output = advise(&bench, arguments);
-            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {broken:?}: {}", said(&output));
-            assert!(said(&output).contains(file) && said(&output).contains("is damaged"), "{}", said(&output));
+            let output = run_advise(&bench, arguments);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {broken:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains(file) && stderr(&output).contains("is damaged"), "{}", stderr(&output));
             assert_eq!(fs::read_to_string(state.join(file)).expect("still there"), broken);
         }
         // a command that only reads still answers, with a remark on the damaged file
-        let document = success(&advise(&bench, &["--root", text(&root), "--json"]));
+        let document = success(&run_advise(&bench, &["--root", text(&root), "--json"]));
         assert_eq!(document["items"][0]["id"], "queue.iostats@sda");
-        let here = success(&advise(&bench, &["--json"]));
+        let here = success(&run_advise(&bench, &["--json"]));
         let remarks = |document: &serde_json::Value| document["remarks"].to_string();
         assert!(remarks(&document).contains("ignored.json"), "{document}");
         // applied.json is about this host, so the answer on the folder does not mention it

@@ -13,19 +13,19 @@ use diskwright_baseline::machine::BaselineMachine;
 use diskwright_baseline::profile_store;
 use diskwright_datastore::{LogWriter, WriterOptions};
 
-use crate::common::{folder, json, said, text};
+use crate::common::{folder, json, stderr, text};
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// 2026-03-01T00:00:00Z.
-const START: i64 = 1_772_323_200 * SECOND;
+const START_NS: i64 = 1_772_323_200 * SECOND_NS;
 
-fn diskwright(state: &Path, arguments: &[&str]) -> Output {
+fn run_with_state(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
 }
 
 /// Baseline of a machine with two processors whose figures are scaled by `speed`.
-fn document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
+fn baseline_document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
     let figure = |id: &str, threads: usize, value: f64| {
         FigureResult::from_values(find_definition(id).expect("known"), threads, &[value; 5])
     };
@@ -40,10 +40,10 @@ fn document(host: &str, measured: &str, speed: f64) -> BaselineDocument {
 }
 
 #[test]
-fn a_part_is_measured_and_not_saved() {
+fn measures_selected_figures_without_saving_them() {
     let state = folder("baseline-part");
     let output =
-        diskwright(&state, &["baseline", "--check", "--only", "kernel.system_call,processor.sha256", "--json"]);
+        run_with_state(&state, &["baseline", "--check", "--only", "kernel.system_call,processor.sha256", "--json"]);
     let answer = json(&output);
     assert_eq!(answer["schema"], "diskwright.baseline/1");
     let figures = answer["figures"].as_array().expect("figures");
@@ -59,12 +59,12 @@ fn a_part_is_measured_and_not_saved() {
 }
 
 #[test]
-fn what_is_typed_wrongly_is_said_before_anything_is_measured() {
+fn rejects_wrong_arguments_before_measuring() {
     let state = folder("baseline-typed");
     let wrong = |arguments: &[&str]| {
-        let output = diskwright(&state, arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
-        said(&output)
+        let output = run_with_state(&state, arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        stderr(&output)
     };
     assert!(wrong(&["baseline", "--only", "procesor"]).contains("did you mean `processor`?"));
     assert!(wrong(&["baseline", "--only", "memory.raed"]).contains("`memory.read`"));
@@ -76,46 +76,46 @@ fn what_is_typed_wrongly_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn two_machines_are_compared() {
+fn compares_baselines_of_two_machines() {
     let folder = folder("baseline-compare");
     let write = |name: &str, document: &BaselineDocument| {
         let path = folder.join(name);
         fs::write(&path, serde_json::to_string_pretty(document).expect("JSON")).expect("written");
         path
     };
-    let first = write("a.json", &document("a", "2026-03-01T00:00:00Z", 1.0));
-    let second = write("b.json", &document("b", "2026-03-02T00:00:00Z", 0.5));
-    let answer = json(&diskwright(&folder, &["compare", text(&first), text(&second), "--json"]));
+    let first = write("a.json", &baseline_document("a", "2026-03-01T00:00:00Z", 1.0));
+    let second = write("b.json", &baseline_document("b", "2026-03-02T00:00:00Z", 0.5));
+    let answer = json(&run_with_state(&folder, &["compare", text(&first), text(&second), "--json"]));
     assert_eq!(answer["schema"], "diskwright.baseline-compare/1");
     for speed in ["speed_one_thread", "speed_all_threads"] {
         assert!(answer[speed].as_f64().is_some_and(|speed| (speed - 0.5).abs() < 1e-9), "{answer}");
     }
-    let screen = diskwright(&folder, &["compare", text(&first), text(&second)]);
+    let screen = run_with_state(&folder, &["compare", text(&first), text(&second)]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("The second is 50 % slower, one thread; 50 % slower, all threads."), "{screen}");
     // a result of another kind is no baseline
     let other =
         write("c.json", &BaselineDocument { schema: "diskwright.probe/1".into(), ..BaselineDocument::default() });
-    let output = diskwright(&folder, &["compare", text(&first), text(&other)]);
-    assert!(output.status.code() == Some(1) && said(&output).contains("c.json"), "{}", said(&output));
+    let output = run_with_state(&folder, &["compare", text(&first), text(&other)]);
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("c.json"), "{}", stderr(&output));
     for useless in [["--at", "12:00"], ["--against-to", "12:00"], ["--fail-if-worse", "10%"]] {
         let [option, value] = useless;
-        let refused = diskwright(&folder, &["compare", text(&first), text(&second), option, value]);
-        assert_eq!(refused.status.code(), Some(2), "{option}: {}", said(&refused));
+        let refused = run_with_state(&folder, &["compare", text(&first), text(&second), option, value]);
+        assert_eq!(refused.status.code(), Some(2), "{option}: {}", stderr(&refused));
     }
 }
 
 /// Writes a log of one minute of an idle machine; returns its path.
-fn log(folder: &Path, host: &str) -> std::path::PathBuf {
+fn write_idle_log(folder: &Path, host: &str) -> std::path::PathBuf {
     let path = folder.join(format!("log-{host}"));
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
     let topology = Topology { host: host.into(), processors: 2, ..Topology::default() };
     let topology = serde_json::to_string(&topology).expect("JSON");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("a note");
     let series = Series { counter: "memory.available_bytes".into(), instance: String::new(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series]));
     for second in 1..=60 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS as u64 };
         writer.push(&schema, tick, &[1e9]).expect("a tick");
     }
     writer.close().expect("closed");
@@ -123,22 +123,22 @@ fn log(folder: &Path, host: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn why_says_when_the_machine_of_a_log_has_become_slower() {
+fn why_reports_a_machine_slower_than_its_baseline() {
     let state = folder("baseline-why");
     let keep = |document: &BaselineDocument| {
         profile_store::save_measurement(&state.join("baselines"), document, None, false).expect("kept")
     };
-    keep(&document("slow", "2026-02-01T00:00:00Z", 1.0));
-    let mut moved = document("slow", "2026-03-02T08:30:00Z", 0.78);
+    keep(&baseline_document("slow", "2026-02-01T00:00:00Z", 1.0));
+    let mut moved = baseline_document("slow", "2026-03-02T08:30:00Z", 0.78);
     moved.machine.processor = Some("Slow 9".into());
     keep(&moved);
-    keep(&document("same", "2026-02-01T00:00:00Z", 1.0));
-    keep(&document("same", "2026-03-02T08:30:00Z", 0.99));
-    keep(&document("later", "2026-02-01T00:00:00Z", 1.0));
-    keep(&document("later", "2026-06-01T00:00:00Z", 0.5));
+    keep(&baseline_document("same", "2026-02-01T00:00:00Z", 1.0));
+    keep(&baseline_document("same", "2026-03-02T08:30:00Z", 0.99));
+    keep(&baseline_document("later", "2026-02-01T00:00:00Z", 1.0));
+    keep(&baseline_document("later", "2026-06-01T00:00:00Z", 0.5));
     let answer = |host: &str| {
-        let path = log(&state, host);
-        json(&diskwright(&state, &["why", text(&path), "--json"]))
+        let path = write_idle_log(&state, host);
+        json(&run_with_state(&state, &["why", text(&path), "--json"]))
     };
     let slow = answer("slow");
     let sentence = slow["machine"]["sentence"].as_str().expect("a sentence").to_owned();
@@ -154,7 +154,7 @@ fn why_says_when_the_machine_of_a_log_has_become_slower() {
     assert!(answer("later")["machine"].is_null() && answer("unknown")["machine"].is_null());
     let page = state.join("page.html");
     let path = state.join("log-slow");
-    let report = diskwright(&state, &["report", text(&path), "-o", text(&page)]);
-    assert!(report.status.success(), "{}", said(&report));
+    let report = run_with_state(&state, &["report", text(&path), "-o", text(&page)]);
+    assert!(report.status.success(), "{}", stderr(&report));
     assert!(fs::read_to_string(page).expect("a page").contains("22 % slower"));
 }

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::common::{diskwright, folder, said, success};
+use crate::common::{diskwright, folder, stderr, success};
 
 /// Text of iostat of an overloaded disk: a report every 5 s for five minutes.
-fn iostat(host: &str, day: u32, hour: u32) -> String {
+fn iostat_text(host: &str, day: u32, hour: u32) -> String {
     let mut text = format!("Linux 6.1.0-18-amd64 ({host}) \t11/{day}/2026 \t_x86_64_\t(2 CPU)\n");
     for tick in 0..=60 {
         text += &format!(
@@ -25,18 +25,18 @@ fn iostat(host: &str, day: u32, hour: u32) -> String {
 
 /// Writes a folder like a support archive: two logs of one machine, one of them in an inner tar archive, and files
 /// that are no logs.
-fn tree(top: &Path) {
+fn write_support_tree(top: &Path) {
     let write = |name: &str, bytes: &[u8]| {
         let path = top.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
     };
-    write("sos_commands/iostat.txt", iostat("db1", 21, 10).as_bytes());
+    write("sos_commands/iostat.txt", iostat_text("db1", 21, 10).as_bytes());
     write("etc/motd", b"welcome\n");
     write("proc/version", b"Linux version 6.1.0-18-amd64\n");
     write("empty", b"");
     let mut inner = tar::Builder::new(Vec::new());
-    let text = iostat("db1", 21, 11);
+    let text = iostat_text("db1", 21, 11);
     let mut header = tar::Header::new_gnu();
     header.set_size(text.len() as u64);
     header.set_mode(0o644);
@@ -47,7 +47,7 @@ fn tree(top: &Path) {
 }
 
 /// Packs the folder as a compressed tar archive and as a zip archive; returns their paths.
-fn packed(top: &Path, to: &Path) -> [PathBuf; 2] {
+fn pack_tar_and_zip(top: &Path, to: &Path) -> [PathBuf; 2] {
     let tar_file = to.join("sos.tar.zst");
     let mut builder = tar::Builder::new(Vec::new());
     builder.follow_symlinks(false);
@@ -65,16 +65,16 @@ fn packed(top: &Path, to: &Path) -> [PathBuf; 2] {
 }
 
 #[test]
-fn all_that_is_a_log_is_read_and_the_rest_is_counted() {
+fn reads_every_log_of_a_bundle_and_counts_other_files() {
     let folder = folder("bundles-all");
     let top = folder.join("sosreport-db1");
-    tree(&top);
-    let [tar, zip] = packed(&top, &folder);
+    write_support_tree(&top);
+    let [tar, zip] = pack_tar_and_zip(&top, &folder);
     let alone = success(&diskwright(&["why", top.join("sos_commands/iostat.txt").to_str().unwrap(), "--json"]));
     for bundle in [&top, &tar, &zip] {
         let bundle = bundle.to_str().unwrap();
         let done = diskwright(&["why", bundle, "--json"]);
-        let message = said(&done);
+        let message = stderr(&done);
         assert!(message.contains("reads 2 iostat-text; 3 other files are not logs"), "{message}");
         assert!(!message.contains("diskwright-import-"), "a temporary name is nothing to people: {message}");
         let verdict = success(&done);
@@ -92,30 +92,30 @@ fn all_that_is_a_log_is_read_and_the_rest_is_counted() {
 }
 
 #[test]
-fn one_machine_of_several_is_read_and_the_others_are_named() {
+fn reads_one_machine_of_several_and_names_the_others() {
     let folder = folder("bundles-hosts");
     for (host, hours) in [("db1", 2), ("web1", 1)] {
         for hour in 0..hours {
-            fs::write(folder.join(format!("{host}-{hour}.txt")), iostat(host, 21, 10 + hour)).unwrap();
+            fs::write(folder.join(format!("{host}-{hour}.txt")), iostat_text(host, 21, 10 + hour)).unwrap();
         }
     }
     let bundle = folder.to_str().unwrap();
     let done = diskwright(&["why", bundle, "--json"]);
-    assert!(said(&done).contains("db1 is read, web1 is not"), "{}", said(&done));
+    assert!(stderr(&done).contains("db1 is read, web1 is not"), "{}", stderr(&done));
     assert_eq!(success(&done)["host"], "db1");
     assert_eq!(success(&diskwright(&["why", bundle, "--host", "web1", "--json"]))["host"], "web1");
     // a log that is given beside the bundle selects the machine
     let both = [folder.join("web1-0.txt").display().to_string(), bundle.to_owned()];
     let done = diskwright(&["why", &both[0], &both[1], "--json"]);
-    assert_eq!(success(&done)["host"], "web1", "{}", said(&done));
+    assert_eq!(success(&done)["host"], "web1", "{}", stderr(&done));
 }
 
 #[test]
-fn what_is_broken_or_leads_outside_harms_nothing() {
+fn survives_truncated_archives_and_escaping_paths() {
     let folder = folder("bundles-broken");
     let top = folder.join("top");
-    tree(&top);
-    let [tar, _] = packed(&top, &folder);
+    write_support_tree(&top);
+    let [tar, _] = pack_tar_and_zip(&top, &folder);
     let whole = zstd::decode_all(File::open(&tar).unwrap()).unwrap();
     // cut within the last file: the files before it are read
     let cut = folder.join("cut.tar");
@@ -124,7 +124,7 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     assert_eq!(success(&done)["bottleneck"], "disk");
     // a name that leads out of the folder
     let mut builder = tar::Builder::new(Vec::new());
-    let text = iostat("db1", 21, 10);
+    let text = iostat_text("db1", 21, 10);
     let mut header = tar::Header::new_gnu();
     let name = b"../../../escaped.txt";
     header.as_mut_bytes()[..name.len()].copy_from_slice(name);
@@ -140,12 +140,12 @@ fn what_is_broken_or_leads_outside_harms_nothing() {
     fs::write(folder.join("nothing/readme"), "no log\n").unwrap();
     let none = diskwright(&["why", folder.join("nothing").to_str().unwrap()]);
     assert_eq!(none.status.code(), Some(1));
-    assert!(said(&none).contains("its only file is not a log"), "{}", said(&none));
+    assert!(stderr(&none).contains("its only file is not a log"), "{}", stderr(&none));
 }
 
 /// The two copies have times at the ends of the range of tar: the largest number that fits, and 1 s after 1970.
 #[test]
-fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
+fn counts_a_file_that_is_packed_twice_once() {
     let folder = folder("bundles-twice");
     let tar_of = |name: &str, bytes: &[u8], times: &[u64]| -> Vec<u8> {
         let mut builder = tar::Builder::new(Vec::new());
@@ -160,7 +160,7 @@ fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
         builder.into_inner().unwrap()
     };
     // a plain log, a compressed one, and one in an inner archive
-    let text = iostat("db1", 21, 10);
+    let text = iostat_text("db1", 21, 10);
     let packed = zstd::encode_all(text.as_bytes(), 1).unwrap();
     let inner = tar_of("later/iostat", text.as_bytes(), &[1]);
     let cases: [(&str, &[u8]); 3] =
@@ -170,26 +170,26 @@ fn a_file_of_any_time_is_read_and_one_that_is_packed_twice_counts_once() {
         fs::write(&bundle, tar_of(name, bytes, &[u64::MAX, 1])).unwrap();
         let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
         assert_eq!(success(&done)["host"], "db1");
-        assert!(said(&done).contains("reads 1 iostat-text"), "{name}: {}", said(&done));
+        assert!(stderr(&done).contains("reads 1 iostat-text"), "{name}: {}", stderr(&done));
     }
 }
 
 #[test]
-fn a_zip_archive_may_hold_one_that_is_called_archive() {
+fn reads_a_zip_archive_inside_a_zip_archive() {
     let folder = folder("bundles-zip");
     let options = zip::write::SimpleFileOptions::default();
     let mut inner = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     inner.start_file("iostat.txt", options).unwrap();
-    inner.write_all(iostat("db1", 21, 10).as_bytes()).unwrap();
+    inner.write_all(iostat_text("db1", 21, 10).as_bytes()).unwrap();
     let inner = inner.finish().unwrap().into_inner();
     let bundle = folder.join("outer.zip");
     let mut outer = zip::ZipWriter::new(File::create(&bundle).unwrap());
     outer.start_file("archive.zip", options).unwrap();
     outer.write_all(&inner).unwrap();
     outer.start_file("later.txt", options).unwrap();
-    outer.write_all(iostat("db1", 21, 11).as_bytes()).unwrap();
+    outer.write_all(iostat_text("db1", 21, 11).as_bytes()).unwrap();
     outer.finish().unwrap();
     let done = diskwright(&["why", bundle.to_str().unwrap(), "--json"]);
-    assert!(said(&done).contains("reads 2 iostat-text"), "{}", said(&done));
+    assert!(stderr(&done).contains("reads 2 iostat-text"), "{}", stderr(&done));
     success(&done);
 }

@@ -15,21 +15,21 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Standard output of a command that must succeed.
-fn done(folder: &Path, arguments: &[&str]) -> String {
+fn run_successfully(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// Expects exit code 2, no output, and these words on standard error.
-fn refused(folder: &Path, arguments: &[&str], says: &str) {
+fn expect_refusal(folder: &Path, arguments: &[&str], says: &str) {
     let output = run(folder, arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}: {stderr}");
     assert!(stderr.contains(says), "{arguments:?}: {stderr}");
 }
 
-const SYSTEM: &str = "[system]\nname = \"own\"\ncatalogue = \"own.toml\"\n[watch]\nduration = \"2s\"\n\
+const SYSTEM_TOML: &str = "[system]\nname = \"own\"\ncatalogue = \"own.toml\"\n[watch]\nduration = \"2s\"\n\
                       [[drive]]\nname = \"disk\"\nmodel = \"own\"\n\
                       [[workload]]\nname = \"load\"\nusers = 2\nread_share = \"70%\"\nsize = \"4KB\"\n";
 
@@ -47,12 +47,12 @@ fn keep_five_reads(folder: &Path) {
 }
 
 #[test]
-fn a_probed_file_is_described_and_the_description_is_taken() {
+fn plan_simulate_and_disk_accept_a_calibrated_description() {
     let folder = folder("calibrate");
     let short = ["--for", "400ms", "--ramp", "100ms", "--size", "32MB", "--no-save", "-o", "quick.json"];
-    done(&folder, &[&["probe", "quick", "probe.dat"][..], &short].concat());
+    run_successfully(&folder, &[&["probe", "quick", "probe.dat"][..], &short].concat());
     let fit = ["simulate", "--calibrate", "quick.json", "--drive-id", "own", "--description", "own.toml", "--json"];
-    let answer: Value = serde_json::from_str(&done(&folder, &fit)).expect("JSON");
+    let answer: Value = serde_json::from_str(&run_successfully(&folder, &fit)).expect("JSON");
     assert_eq!(answer["schema"], "diskwright.calibration/1");
     // the size of the errors depends on what else this machine does, so only the fields are checked
     let aside = answer["aside"].as_array().expect("what was kept aside");
@@ -64,33 +64,40 @@ fn a_probed_file_is_described_and_the_description_is_taken() {
     assert_eq!(answer["description"].as_str(), Some(&*fs::read_to_string(folder.join("own.toml")).expect("written")));
 
     let load = ["plan", "--reads", "20", "--writes", "5", "--catalogue", "own.toml", "--drives", "own", "--json"];
-    let plan: Value = serde_json::from_str(&done(&folder, &load)).expect("JSON");
+    let plan: Value = serde_json::from_str(&run_successfully(&folder, &load)).expect("JSON");
     let design = &plan["designs"][0];
     assert_eq!((&design["part"], &design["simulated"]), (&"own".into(), &true.into()), "{plan}");
     assert!(design["utilization"][0]["utilization"].as_f64() > Some(0.0), "{design}");
-    fs::write(folder.join("system.toml"), SYSTEM).expect("written");
-    let simulated: Value = serde_json::from_str(&done(&folder, &["simulate", "system.toml", "--json"])).expect("JSON");
+    fs::write(folder.join("system.toml"), SYSTEM_TOML).expect("written");
+    let simulated: Value =
+        serde_json::from_str(&run_successfully(&folder, &["simulate", "system.toml", "--json"])).expect("JSON");
     assert!(simulated["workloads"][0]["requests_per_s"].as_f64() > Some(0.0), "{simulated}");
     let served = ["disk", "system.toml", "--socket", "disk.socket", "--for", "300ms"];
-    assert!(done(&folder, &served).contains("serving disk"));
+    assert!(run_successfully(&folder, &served).contains("serving disk"));
 
     // a result has each setting once; given twice, it shows the spread between repeats, which is zero here
     assert_eq!((answer["repeats"].is_null(), aside.len() + fitted.len()), (true, 15), "{answer}");
     keep_five_reads(&folder);
-    assert!(done(&folder, &["plan", "--calibrate", "reads.json"]).contains("No setting was measured twice"));
-    let twice = done(&folder, &["plan", "--calibrate", "reads.json", "reads.json"]);
+    assert!(
+        run_successfully(&folder, &["plan", "--calibrate", "reads.json"]).contains("No setting was measured twice")
+    );
+    let twice = run_successfully(&folder, &["plan", "--calibrate", "reads.json", "reads.json"]);
     let words = twice.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("The same setting measured twice differs by 0.0 % on average (5 settings"), "{twice}");
-    refused(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
-    refused(&folder, &["plan", "--log", "x"], "--calibrate");
+    expect_refusal(&folder, &["plan", "--calibrate", "quick.json", "--log", "nowhere", "--log-device"], "");
+    expect_refusal(&folder, &["plan", "--log", "x"], "--calibrate");
     // refused before any file is read
-    refused(&folder, &["plan", "--calibrate", "not.json", "--drive-id", "My Drive"], "--drive-id: `My Drive`");
+    expect_refusal(&folder, &["plan", "--calibrate", "not.json", "--drive-id", "My Drive"], "--drive-id: `My Drive`");
     // options that would have no effect
     for command in ["plan", "simulate"] {
-        refused(&folder, &[command, "--calibrate", "quick.json", "--svg", "not.svg"], "--calibrate describes a device");
+        expect_refusal(
+            &folder,
+            &[command, "--calibrate", "quick.json", "--svg", "not.svg"],
+            "--calibrate describes a device",
+        );
     }
-    refused(&folder, &["plan", "--calibrate", "quick.json", "--reads", "10"], "plans nothing");
-    refused(&folder, &["plan", "--calibrate", "quick.json", "--from", "nowhere"], "plans nothing");
+    expect_refusal(&folder, &["plan", "--calibrate", "quick.json", "--reads", "10"], "plans nothing");
+    expect_refusal(&folder, &["plan", "--calibrate", "quick.json", "--from", "nowhere"], "plans nothing");
     fs::write(folder.join("no.json"), "{}").expect("written");
     let no_result = run(&folder, &["plan", "--calibrate", "no.json", "--description", "not.toml"]);
     assert_eq!(no_result.status.code(), Some(1), "a file that is no result is a failure, as of `compare`");

@@ -16,28 +16,28 @@ use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_probe::profile::{Profile, ProfileFigure, SCHEMA, save_profile};
 use serde_json::Value;
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// 2026-03-01T00:00:00Z.
-const START: i64 = 1_772_323_200 * SECOND;
+const START_NS: i64 = 1_772_323_200 * SECOND_NS;
 
-fn diskwright(state: &Path, arguments: &[&str]) -> Output {
+fn run_with_state(state: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.args(arguments).env("DISKWRIGHT_STATE", state).output().expect("the program runs")
 }
 
 /// Topology of a made-up machine with one disk, called `sdb` when the log was made.
-fn machine() -> Topology {
+fn one_disk_topology() -> Topology {
     let (model, serial) = (Some("M".into()), Some("X7".into()));
     let disk = Device { name: "sdb".into(), class: DeviceClass::Flash, model, serial, ..Device::default() };
     Topology { host: "made-up".into(), processors: 2, devices: vec![disk], ..Topology::default() }
 }
 
 /// Writes a log of a minute in which the disk serves 1,900 reads/s of 0.5 ms each; returns its path.
-fn log(folder: &Path, notes: &[Note]) -> PathBuf {
+fn write_log_near_ceiling(folder: &Path, notes: &[Note]) -> PathBuf {
     let path = folder.join("log");
     let mut writer = LogWriter::create_or_append(&path, WriterOptions::default()).expect("a log");
-    let topology = serde_json::to_string(&machine()).expect("JSON");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("a note");
+    let topology = serde_json::to_string(&one_disk_topology()).expect("JSON");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("a note");
     for note in notes {
         writer.add_note(note).expect("a note");
     }
@@ -60,7 +60,7 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
     let schema = Arc::new(Schema::new(values.iter().map(series).collect()));
     let row: Vec<f64> = values.iter().map(|(_, _, value)| *value).collect();
     for second in 1..=60 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND as u64 };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS as u64 };
         writer.push(&schema, tick, &row).expect("a tick");
     }
     writer.close().expect("closed");
@@ -68,7 +68,7 @@ fn log(folder: &Path, notes: &[Note]) -> PathBuf {
 }
 
 /// Profile of a device called `sda`, with a ceiling of 2,000 reads/s.
-fn profile(key: &str) -> Profile {
+fn profile_with_key(key: &str) -> Profile {
     let figure = |figure: &str, value: f64, unit: &str| ProfileFigure {
         figure: figure.into(),
         value,
@@ -84,51 +84,51 @@ fn profile(key: &str) -> Profile {
     Profile { schema: SCHEMA.into(), key: key.into(), device: "sda".into(), figures, ..Profile::default() }
 }
 
-fn keep(state: &Path, profile: Profile) {
+fn store_profile(state: &Path, profile: Profile) {
     save_profile(&state.join("profiles"), profile, false).expect("kept");
 }
 
 /// Bottleneck of a verdict and the rule of its first finding.
-fn bottleneck(verdict: &Value) -> (&str, &str) {
+fn bottleneck_and_rule(verdict: &Value) -> (&str, &str) {
     (verdict["bottleneck"].as_str().unwrap_or_default(), verdict["findings"][0]["rule"].as_str().unwrap_or_default())
 }
 
 #[test]
-fn why_judges_by_the_profile_of_the_disk_whatever_it_was_called() {
+fn why_finds_the_profile_of_a_renamed_disk() {
     let folder = folder("ceilings-why");
-    let (log, state) = (log(&folder, &[]), folder.join("state"));
-    let without = json(&diskwright(&state, &["why", text(&log), "--json"]));
-    assert_ne!(bottleneck(&without).0, "disk");
+    let (log, state) = (write_log_near_ceiling(&folder, &[]), folder.join("state"));
+    let without = json(&run_with_state(&state, &["why", text(&log), "--json"]));
+    assert_ne!(bottleneck_and_rule(&without).0, "disk");
     assert_eq!(without["ceilings"], Value::Array(Vec::new()));
-    keep(&state, profile("serial:M:X7"));
-    keep(&state, profile("serial:M:X8"));
-    let verdict = json(&diskwright(&state, &["why", text(&log), "--json"]));
-    assert_eq!(bottleneck(&verdict), ("disk", "disk.at-ceiling"));
+    store_profile(&state, profile_with_key("serial:M:X7"));
+    store_profile(&state, profile_with_key("serial:M:X8"));
+    let verdict = json(&run_with_state(&state, &["why", text(&log), "--json"]));
+    assert_eq!(bottleneck_and_rule(&verdict), ("disk", "disk.at-ceiling"));
     let ceiling = &verdict["ceilings"][0];
     assert_eq!((&ceiling["device"], &ceiling["key"]), (&"sdb".into(), &"serial:M:X7".into()));
     assert_eq!(ceiling["reads_per_s"], 2000.0);
     let limit = "1,900 of at most 2,000 reads/s, measured by probe on 2026-02-01";
     assert_eq!(verdict["findings"][0]["limit_from"], limit);
-    let screen = diskwright(&state, &["why", text(&log)]);
+    let screen = run_with_state(&state, &["why", text(&log)]);
     let screen = String::from_utf8_lossy(&screen.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(screen.contains(limit), "{screen}");
     let page = folder.join("page.html");
-    assert!(diskwright(&state, &["report", text(&log), "-o", text(&page)]).status.success());
+    assert!(run_with_state(&state, &["report", text(&log), "-o", text(&page)]).status.success());
     assert!(fs::read_to_string(page).expect("a page").contains(limit));
 }
 
 #[test]
-fn a_log_brings_its_ceilings_with_it() {
+fn why_uses_the_ceilings_stored_in_a_log() {
     let folder = folder("ceilings-brought");
-    let ceilings = serde_json::to_string(&[profile("serial:M:X7").ceiling()]).expect("JSON");
-    let log = log(&folder, &[Note::new(START, Note::CEILINGS, ceilings)]);
-    let verdict = json(&diskwright(&folder.join("nothing"), &["why", text(&log), "--json"]));
-    assert_eq!(bottleneck(&verdict), ("disk", "disk.at-ceiling"));
+    let ceilings = serde_json::to_string(&[profile_with_key("serial:M:X7").ceiling()]).expect("JSON");
+    let log = write_log_near_ceiling(&folder, &[Note::new(START_NS, Note::CEILINGS, ceilings)]);
+    let verdict = json(&run_with_state(&folder.join("nothing"), &["why", text(&log), "--json"]));
+    assert_eq!(bottleneck_and_rule(&verdict), ("disk", "disk.at-ceiling"));
     assert!(verdict["notes"].as_array().is_some_and(Vec::is_empty), "{:#}", verdict["notes"]);
 }
 
 #[test]
-fn a_recording_holds_the_ceilings_of_its_machine() {
+fn record_stores_the_ceilings_of_its_host() {
     let here = topology::read_topology(&Roots::default());
     let keys = ceiling::device_keys(&here);
     let Some((device, key)) = keys.iter().next() else {
@@ -137,9 +137,9 @@ fn a_recording_holds_the_ceilings_of_its_machine() {
     };
     let folder = folder("ceilings-recorded");
     let (log, state) = (folder.join("log"), folder.join("state"));
-    keep(&state, profile(key));
-    keep(&state, profile("serial:of:another"));
-    let done = diskwright(&state, &["record", text(&log), "--every", "200ms", "--for", "600ms"]);
+    store_profile(&state, profile_with_key(key));
+    store_profile(&state, profile_with_key("serial:of:another"));
+    let done = run_with_state(&state, &["record", text(&log), "--every", "200ms", "--for", "600ms"]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     let mut reader = LogReader::open(&log).expect("a log");
     let (mut frame, mut found) = (Frame::default(), Vec::new());
@@ -154,47 +154,47 @@ fn a_recording_holds_the_ceilings_of_its_machine() {
 }
 
 #[test]
-fn profiles_are_listed_and_damaged_ones_are_named() {
+fn lists_profiles_and_names_damaged_ones() {
     let folder = folder("ceilings-listed");
     let state = folder.join("state");
-    keep(&state, profile("serial:M:X7"));
+    store_profile(&state, profile_with_key("serial:M:X7"));
     let broken = state.join("profiles/broken.json");
     fs::write(&broken, "{ no profile").expect("written");
-    let done = diskwright(&state, &["list", "ceilings", "--json"]);
+    let done = run_with_state(&state, &["list", "ceilings", "--json"]);
     let listed = json(&done);
     assert_eq!((&listed["schema"], &listed["list"]), (&"diskwright.list/1".into(), &"ceilings".into()));
     let entries = listed["entries"].as_array().expect("entries");
     assert_eq!(entries.len(), 1);
     assert_eq!((&entries[0]["key"], &entries[0]["figures"][0]["value"]), (&"serial:M:X7".into(), &2000.0.into()));
     assert!(entries[0]["file"].as_str().is_some_and(|f| Path::new(f).is_file()));
-    let log = log(&folder, &[]);
-    for done in [done, diskwright(&state, &["why", text(&log), "--json"])] {
+    let log = write_log_near_ceiling(&folder, &[]);
+    for done in [done, run_with_state(&state, &["why", text(&log), "--json"])] {
         let stderr = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success() && stderr.contains(text(&broken)) && stderr.contains("is ignored"), "{stderr}");
     }
-    let table = diskwright(&state, &["list", "ceilings"]);
+    let table = run_with_state(&state, &["list", "ceilings"]);
     assert!(String::from_utf8_lossy(&table.stdout).contains("serial:M:X7"));
 }
 
 #[test]
-fn profiles_in_a_folder_whose_name_is_no_text_are_listed_and_deleted() {
+fn handles_profiles_in_a_folder_with_a_non_utf8_name() {
     let state = folder("ceilings-no-text").join(OsStr::from_bytes(b"state\xff"));
-    keep(&state, profile("serial:M:X7"));
+    store_profile(&state, profile_with_key("serial:M:X7"));
     let list: &[&str] = &["list", "ceilings"];
     for words in [list, &["list", "ceilings", "--json"], &["ceilings", "forget", "serial:M:X7", "--json"]] {
-        let done = diskwright(&state, words);
+        let done = run_with_state(&state, words);
         assert_eq!(done.status.code(), Some(0), "{words:?}: {}", String::from_utf8_lossy(&done.stderr));
     }
 }
 
 #[test]
-fn probe_says_whether_it_remembers_and_can_begin_anew() {
+fn probe_reports_saved_profiles_and_replaces_them_on_request() {
     let folder = folder("ceilings-kept");
     let state = folder.join("state");
     let file = folder.join("probe.dat");
     let lasting = |lasts: &str, more: &[&str]| {
         let usual = ["probe", "quick", text(&file), "--for", lasts, "--ramp", "0", "--size", "16MB", "--json"];
-        json(&diskwright(&state, &[&usual[..], more].concat()))
+        json(&run_with_state(&state, &[&usual[..], more].concat()))
     };
     // each suite is sixteen runs; where no profile is saved their figures do not matter, so they are short
     let probe = |more: &[&str]| lasting("100ms", more);
@@ -205,13 +205,13 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
     let cached = lasting("20ms", &["--buffered"]);
     assert!(cached["profile"]["because"][0].as_str().is_some_and(|b| b.contains("page cache")), "{cached:#}");
     let other = ["probe", "minread", text(&file), "--for", "200ms", "--ramp", "0", "--size", "16MB", "--json"];
-    let unasked = json(&diskwright(&state, &other));
+    let unasked = json(&run_with_state(&state, &other));
     assert!(unasked["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--save")), "{unasked:#}");
     let text_of_job = "[a]\nrw=randread\ndirect=1\nbs=4k\niodepth=32\nruntime=1\ntime_based\nsize=16m\n";
     fs::write(folder.join("job.fio"), text_of_job).expect("written");
     let job = folder.join("job.fio");
     let script = ["probe", text(&job), text(&folder), "--for", "200ms", "--json"];
-    let unasked = json(&diskwright(&state, &script));
+    let unasked = json(&run_with_state(&state, &script));
     assert!(unasked["profile"]["because"][0].as_str().is_some_and(|b| b.contains("--save")), "{unasked:#}");
     assert!(!state.exists(), "nothing is kept");
     let kept = probe(&[]);
@@ -245,15 +245,15 @@ fn probe_says_whether_it_remembers_and_can_begin_anew() {
 }
 
 #[test]
-fn a_profile_is_taken_back() {
+fn forgets_a_profile_by_key_or_device() {
     let folder = folder("ceilings-forgotten");
     let state = folder.join("state");
     for (key, device) in [("serial:M:X7", "sdyy"), ("serial:M:X8", "sdzz"), ("serial:M:X9", "sdzz")] {
-        keep(&state, Profile { device: device.into(), ..profile(key) });
+        store_profile(&state, Profile { device: device.into(), ..profile_with_key(key) });
     }
-    let listed = || json(&diskwright(&state, &["list", "ceilings", "--json"]))["entries"].as_array().unwrap().len();
+    let listed = || json(&run_with_state(&state, &["list", "ceilings", "--json"]))["entries"].as_array().unwrap().len();
     let fails = |typed: &str, words: &[&str]| {
-        let done = diskwright(&state, &["ceilings", "forget", typed]);
+        let done = run_with_state(&state, &["ceilings", "forget", typed]);
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{stderr}");
         words.iter().for_each(|word| assert!(stderr.contains(word), "{typed} does not say `{word}`: {stderr}"));
@@ -262,15 +262,15 @@ fn a_profile_is_taken_back() {
     fails("sdyx", &["no saved profile of `sdyx`", "did you mean `sdyy`?", "list ceilings"]);
     fails("serial:M:X", &["did you mean `serial:M:X"]);
     fails("sdzz", &["2 devices were called `sdzz`", "serial:M:X8, serial:M:X9"]);
-    assert_eq!(diskwright(&state, &["ceilings", "forget"]).status.code(), Some(2));
-    assert_eq!(diskwright(&state, &["ceilings"]).status.code(), Some(2));
-    let done = json(&diskwright(&state, &["ceilings", "forget", "/dev/sdyy", "--json"]));
+    assert_eq!(run_with_state(&state, &["ceilings", "forget"]).status.code(), Some(2));
+    assert_eq!(run_with_state(&state, &["ceilings"]).status.code(), Some(2));
+    let done = json(&run_with_state(&state, &["ceilings", "forget", "/dev/sdyy", "--json"]));
     assert_eq!(done["schema"], "diskwright.ceilings-forget/1");
     assert_eq!((&done["forgotten"][0]["key"], listed()), (&"serial:M:X7".into(), 2));
-    let done = diskwright(&state, &["ceilings", "forget", "serial:M:X8"]);
+    let done = run_with_state(&state, &["ceilings", "forget", "serial:M:X8"]);
     assert!(done.status.success() && String::from_utf8_lossy(&done.stdout).contains("Deleted the profile of sdzz"));
     assert_eq!(listed(), 1);
     // only one device of that name is left
-    assert!(diskwright(&state, &["ceilings", "forget", "sdzz"]).status.success());
+    assert!(run_with_state(&state, &["ceilings", "forget", "sdzz"]).status.success());
     assert_eq!(listed(), 0);
 }

@@ -8,21 +8,21 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::common::{command, diskwright, folder, interrupt, json, said, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, stderr, text, wait_until};
 
 /// Records a log of about a second of this machine; returns its path.
-fn recorded(test: &str) -> PathBuf {
+fn record_short_log(test: &str) -> PathBuf {
     let log = folder(&format!("cli-{test}")).join("log");
     let done = diskwright(&["record", text(&log), "--every", "200ms", "--for", "1s", "--json"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     assert_eq!(json(&done)["schema"], "diskwright.record/1");
     log
 }
 
 #[test]
-fn why_watches_this_machine_and_keeps_the_contract() {
+fn why_on_this_host_returns_the_documented_json() {
     let done = diskwright(&["why", "--for", "1s", "--every", "250ms", "--json", "--all-packs"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let verdict = json(&done);
     assert_eq!(verdict["schema"], "diskwright.verdict/1");
     let fields = ["bottleneck", "instance", "confidence", "findings", "ruled_out", "unjudged", "culprits", "advice"];
@@ -41,7 +41,7 @@ fn why_watches_this_machine_and_keeps_the_contract() {
 #[test]
 fn why_on_a_terminal_fits_one_screen() {
     let done = diskwright(&["why", "--for", "1s", "--every", "250ms"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let screen = String::from_utf8_lossy(&done.stdout);
     assert!(screen.lines().count() <= 60, "{} lines", screen.lines().count());
     assert!(screen.lines().all(|l| l.chars().count() <= 100));
@@ -49,20 +49,20 @@ fn why_on_a_terminal_fits_one_screen() {
 }
 
 #[test]
-fn a_log_is_recorded_marked_shown_judged_and_reported() {
+fn records_marks_shows_judges_and_reports_a_log() {
     let log = folder("cli-whole").join("log");
     let mut recorder = command(&["record", text(&log), "--every", "200ms", "--for", "60s"]).spawn().expect("runs");
     wait_for_log(&log, &mut recorder);
     let refused = diskwright(&["record", text(&log), "--for", "1s"]);
     assert_eq!(refused.status.code(), Some(1), "a second recorder");
-    assert_eq!(said(&refused).lines().filter(|l| l.starts_with("diskwright: ")).count(), 1, "{}", said(&refused));
+    assert_eq!(stderr(&refused).lines().filter(|l| l.starts_with("diskwright: ")).count(), 1, "{}", stderr(&refused));
     assert_eq!(diskwright(&["mark", text(&log), "the", "<b>index</b>", "build"]).status.code(), Some(0));
     let judged = || {
         let beside = diskwright(&["why", text(&log), "--json"]);
-        assert_eq!(beside.status.code(), Some(0), "beside the recorder: {}", said(&beside));
+        assert_eq!(beside.status.code(), Some(0), "beside the recorder: {}", stderr(&beside));
         json(&beside)["window"]["ticks"].as_u64()
     };
-    until("some ticks", || judged() >= Some(8));
+    wait_until("some ticks", || judged() >= Some(8));
     interrupt(&recorder);
     assert!(recorder.wait().expect("ends").success());
 
@@ -72,12 +72,12 @@ fn a_log_is_recorded_marked_shown_judged_and_reported() {
     assert!(shown["series"].as_array().is_some_and(|s| s.iter().any(|s| s["instance"] == "_total")));
     for form in ["table", "chart", "csv"] {
         let done = diskwright(&["show", text(&log), "--as", form, "--from", "-1h"]);
-        assert_eq!(done.status.code(), Some(0), "{form}: {}", said(&done));
+        assert_eq!(done.status.code(), Some(0), "{form}: {}", stderr(&done));
         assert!(!done.stdout.is_empty());
     }
     let page = log.with_extension("html");
     let done = diskwright(&["report", text(&log), "-o", text(&page)]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let html = fs::read_to_string(&page).expect("the page");
     assert!(html.contains("&lt;b&gt;index&lt;/b&gt;") && !html.contains("<b>index</b>"), "bookmarks are escaped");
     assert!(html.contains("<svg") && !html.contains("src=\"http"), "charts, and nothing from outside");
@@ -117,15 +117,15 @@ fn wrong_usage_exits_with_2_and_writes_nothing() {
     ];
     for case in cases {
         let done = diskwright(case);
-        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", said(&done));
-        assert!(done.stdout.is_empty() && !said(&done).is_empty(), "{case:?}");
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", stderr(&done));
+        assert!(done.stdout.is_empty() && !stderr(&done).is_empty(), "{case:?}");
     }
     assert_eq!(fs::read_dir(&place).expect("readable").count(), 0);
 }
 
 #[test]
-fn options_of_this_machine_are_refused_beside_a_log() {
-    let log = recorded("cli-live-options");
+fn refuses_live_options_with_a_log_and_log_options_without_one() {
+    let log = record_short_log("cli-live-options");
     let (log, store) = (text(&log), "http://127.0.0.1:9");
     let cases: &[&[&str]] = &[
         &["why", log, "--for", "5s"],
@@ -139,7 +139,7 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     ];
     for case in cases {
         let done = diskwright(case);
-        let message = said(&done);
+        let message = stderr(&done);
         assert_eq!(done.status.code(), Some(2), "{case:?}: {message}");
         assert!(
             message.contains("goes with this machine") && message.contains("--from and --to"),
@@ -148,7 +148,7 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     }
     // options that need a log, without one
     let done = diskwright(&["watch", "--no-screen", "--for", "1s", "--from", "-5m"]);
-    assert_eq!(done.status.code(), Some(2), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(2), "{}", stderr(&done));
     let nowhere = folder("cli-live-reading").join("log");
     let nowhere = text(&nowhere);
     let cases: &[(&[&str], &str)] = &[
@@ -165,8 +165,8 @@ fn options_of_this_machine_are_refused_beside_a_log() {
     ];
     for (case, expected) in cases {
         let done = diskwright(case);
-        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", said(&done));
-        assert!(said(&done).contains(expected), "{case:?}: {}", said(&done));
+        assert_eq!(done.status.code(), Some(2), "{case:?}: {}", stderr(&done));
+        assert!(stderr(&done).contains(expected), "{case:?}: {}", stderr(&done));
     }
 }
 
@@ -194,8 +194,8 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
     ];
     for (case, named) in cases {
         let done = diskwright(case);
-        assert_eq!(done.status.code(), Some(1), "{case:?}: {}", said(&done));
-        let lines: Vec<String> = said(&done).lines().map(str::to_owned).collect();
+        assert_eq!(done.status.code(), Some(1), "{case:?}: {}", stderr(&done));
+        let lines: Vec<String> = stderr(&done).lines().map(str::to_owned).collect();
         assert_eq!(lines.len(), 1, "{case:?}: {lines:?}");
         assert!(lines[0].contains(named), "{case:?}: {lines:?}");
     }
@@ -203,26 +203,26 @@ fn bad_files_exit_with_1_and_one_line_that_names_them() {
 }
 
 #[test]
-fn names_that_are_no_text_end_no_command() {
+fn accepts_output_names_that_are_not_utf8() {
     let place = folder("cli-no-text");
-    let log = recorded("no-text-log");
+    let log = record_short_log("no-text-log");
     let file = |name: &[u8]| place.join(OsStr::from_bytes(name));
     for (words, name) in [
         (&["report", text(&log), "--json", "-o"][..], &b"page\xff.html"[..]),
         (&["export", text(&log), "--as", "csv", "--json", "-o"], &b"out\xff.csv"[..]),
     ] {
         let done = command(words).arg(file(name)).output().expect("runs");
-        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", said(&done));
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", stderr(&done));
         assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
         assert!(file(name).is_file(), "{words:?}");
     }
     // on machines that can be traced and on others
     let traced = command(&["trace", "--for", "200ms", "--out"]).arg(file(b"trace\xff")).output().expect("runs");
-    assert!(matches!(traced.status.code(), Some(0 | 1)), "{}", said(&traced));
+    assert!(matches!(traced.status.code(), Some(0 | 1)), "{}", stderr(&traced));
 }
 
 #[test]
-fn a_folder_without_permission_is_one_clear_line() {
+fn reports_a_folder_without_permission_in_one_line() {
     let place = folder("cli-permission");
     let locked = place.join("locked");
     fs::create_dir(&locked).expect("a folder");
@@ -239,12 +239,12 @@ fn a_folder_without_permission_is_one_clear_line() {
         command(&arguments).output()
     };
     let Ok(done) = done else { return eprintln!("skipped: no setpriv to become nobody with") };
-    if root && said(&done).contains("setpriv") {
-        return eprintln!("skipped: nobody cannot run the program here: {}", said(&done));
+    if root && stderr(&done).contains("setpriv") {
+        return eprintln!("skipped: nobody cannot run the program here: {}", stderr(&done));
     }
-    assert_eq!(done.status.code(), Some(1), "{}", said(&done));
-    assert_eq!(said(&done).lines().count(), 1, "{}", said(&done));
-    assert!(said(&done).contains("locked"), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(1), "{}", stderr(&done));
+    assert_eq!(stderr(&done).lines().count(), 1, "{}", stderr(&done));
+    assert!(stderr(&done).contains("locked"), "{}", stderr(&done));
 }
 
 fn is_root() -> bool {
@@ -270,8 +270,8 @@ explain = "Mine."
 "#;
 
 #[test]
-fn a_truncated_log_gives_what_it_has() {
-    let log = recorded("truncated");
+fn judges_or_refuses_a_truncated_log_without_a_panic() {
+    let log = record_short_log("truncated");
     let segment = fs::read_dir(&log)
         .expect("readable")
         .map(|e| e.expect("entry").path())
@@ -281,8 +281,8 @@ fn a_truncated_log_gives_what_it_has() {
     fs::write(&segment, &whole[..whole.len() - 40]).expect("writable");
     let done = diskwright(&["why", text(&log), "--json"]);
     // either ticks are left and are judged, or the answer is an error; never a panic
-    assert!(matches!(done.status.code(), Some(0 | 1)), "{}", said(&done));
-    assert!(!said(&done).contains("panicked"));
+    assert!(matches!(done.status.code(), Some(0 | 1)), "{}", stderr(&done));
+    assert!(!stderr(&done).contains("panicked"));
 }
 
 #[test]
@@ -304,7 +304,7 @@ fn counters_are_explained_by_any_of_their_names() {
         assert!(ids.contains(&"physical_disk.avg_queue_length"), "{name}: {ids:?}");
     }
     let done = diskwright(&["explain", "Disk Queue Length"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
 }
 
 #[test]

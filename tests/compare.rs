@@ -4,17 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::common::{diskwright, folder, json, said, text};
+use crate::common::{diskwright, folder, json, stderr, text};
 
 use diskwright_base::{Schema, Series, Tick};
 use diskwright_datastore::{LogWriter, WriterOptions};
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// 2026-01-05T00:00:00Z, a Monday.
-const START: i64 = 1_767_571_200 * SECOND;
+const START_NS: i64 = 1_767_571_200 * SECOND_NS;
 
 /// Pseudo-random number from -1 to 1, the same in every run.
-fn noise(number: usize) -> f64 {
+fn pseudo_noise(number: usize) -> f64 {
     let mut x = (number as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -23,7 +23,7 @@ fn noise(number: usize) -> f64 {
 
 /// Writes a log of a disk that serves `load(tick)` reads a second, each in `each(tick)` seconds, and of memory of which
 /// the share `free(tick)` is available; returns its path.
-fn log(
+fn write_log(
     place: &Path,
     ticks: usize,
     every_s: u64,
@@ -49,11 +49,13 @@ fn log(
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a new log");
     for tick in 0..ticks {
         let seconds = every_s as f64;
-        let reads = (load(tick) * seconds * (1.0 + 0.1 * noise(tick))).round();
-        let time = (reads * each(tick) * (1.0 + 0.1 * noise(tick + 100_000)) * 1e6).round();
+        let reads = (load(tick) * seconds * (1.0 + 0.1 * pseudo_noise(tick))).round();
+        let time = (reads * each(tick) * (1.0 + 0.1 * pseudo_noise(tick + 100_000)) * 1e6).round();
         let row = [reads, 0.0, time, 0.0, time, reads * 8.0, 16e6, (16e6 * free(tick)).round()];
-        let tick =
-            Tick { time_ns: START + (tick as i64 + 1) * every_s as i64 * SECOND, elapsed_ns: every_s * SECOND as u64 };
+        let tick = Tick {
+            time_ns: START_NS + (tick as i64 + 1) * every_s as i64 * SECOND_NS,
+            elapsed_ns: every_s * SECOND_NS as u64,
+        };
         writer.push(&schema, tick, &row).expect("room");
     }
     writer.close().expect("closed");
@@ -61,12 +63,12 @@ fn log(
 }
 
 #[test]
-fn two_logs_are_compared() {
+fn compares_two_logs() {
     let place = folder("compare-two");
-    let slow = log(&place.join("slow"), 600, 1, |_| 200.0, |_| 0.03, |_| 0.5);
-    let fast = log(&place.join("fast"), 600, 1, |_| 200.0, |_| 0.002, |_| 0.5);
+    let slow = write_log(&place.join("slow"), 600, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let fast = write_log(&place.join("fast"), 600, 1, |_| 200.0, |_| 0.002, |_| 0.5);
     let done = diskwright(&["compare", text(&slow), text(&fast), "--json"]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let both = json(&done);
     assert_eq!((&both["schema"], &both["outcome"]), (&"diskwright.compare/1".into(), &"helped".into()), "{both}");
     assert_eq!((&both["before"]["bottleneck"], &both["after"]["bottleneck"]), (&"disk".into(), &"none".into()));
@@ -85,7 +87,7 @@ fn two_logs_are_compared() {
 
     let page = place.join("page.html");
     let done = diskwright(&["compare", text(&slow), text(&fast), "-o", text(&page)]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let screen = String::from_utf8_lossy(&done.stdout);
     assert!(screen.contains("The change helped") && screen.contains("physical_disk.avg_s_per"), "{screen}");
     assert!(screen.lines().all(|l| l.chars().count() <= 120), "{screen}");
@@ -94,13 +96,13 @@ fn two_logs_are_compared() {
 }
 
 #[test]
-fn other_packs_are_on_the_page_where_they_are_asked_for() {
+fn report_shows_other_packs_only_with_all_packs() {
     let place = folder("compare-packs");
-    let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let slow = write_log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
     let page = |more: &[&str]| {
         let file = place.join("page.html");
         let done = diskwright(&[&["report", text(&slow), "-o", text(&file)], more].concat());
-        assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+        assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
         fs::read_to_string(&file).expect("the page")
     };
     let others = "What other packs say";
@@ -108,10 +110,10 @@ fn other_packs_are_on_the_page_where_they_are_asked_for() {
 }
 
 #[test]
-fn an_applications_figures_stand_on_the_page() {
+fn page_shows_application_figures_given_by_beside() {
     let place = folder("compare-beside");
-    let slow = log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
-    let fast = log(&place.join("fast"), 120, 1, |_| 200.0, |_| 0.002, |_| 0.5);
+    let slow = write_log(&place.join("slow"), 120, 1, |_| 200.0, |_| 0.03, |_| 0.5);
+    let fast = write_log(&place.join("fast"), 120, 1, |_| 200.0, |_| 0.002, |_| 0.5);
     let (beside, page) = (place.join("beside.json"), place.join("page.html"));
     let file = r#"{"schema": "diskwright.beside/1", "title": "Ten disks carry more", "names": ["three", "ten <disks>"],
         "sections": [{"title": "Application", "bars": [{"title": "Rate", "unit": "per_s", "names": ["three", "ten"],
@@ -119,7 +121,7 @@ fn an_applications_figures_stand_on_the_page() {
     fs::write(&beside, file).expect("a file");
     let compared = |more: &[&str]| diskwright(&[&["compare", text(&slow), text(&fast)], more].concat());
     let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let html = fs::read_to_string(&page).expect("the page");
     for wanted in ["<h1>Ten disks carry more</h1>", "The change helped", "ten &lt;disks&gt;", "60.5/s"] {
         assert!(html.contains(wanted), "{wanted}");
@@ -129,13 +131,13 @@ fn an_applications_figures_stand_on_the_page() {
     fs::write(&beside, "{\n\"schema\": 1}").expect("a file");
     let done = compared(&["-o", text(&page), "--beside", text(&beside)]);
     assert_eq!(done.status.code(), Some(1));
-    assert!(said(&done).contains("beside.json: line 2"), "{}", said(&done));
+    assert!(stderr(&done).contains("beside.json: line 2"), "{}", stderr(&done));
 }
 
 #[test]
-fn one_log_is_cut_in_two() {
+fn compares_two_windows_of_one_log() {
     let place = folder("compare-one");
-    let whole = log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
+    let whole = write_log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
     let change = "2026-01-05T00:10:00Z";
     let cut = json(&diskwright(&["compare", text(&whole), "--at", change, "--json"]));
     assert_eq!(cut["outcome"], "less_asked", "{}", cut["sentence"]);
@@ -149,9 +151,9 @@ fn one_log_is_cut_in_two() {
 }
 
 #[test]
-fn wrong_comparisons_are_refused() {
+fn refuses_wrong_comparisons() {
     let place = folder("compare-wrong");
-    let one = log(&place.join("one"), 30, 1, |_| 10.0, |_| 0.001, |_| 0.5);
+    let one = write_log(&place.join("one"), 30, 1, |_| 10.0, |_| 0.001, |_| 0.5);
     let probe = place.join("probe.json");
     fs::write(&probe, "{ \"schema\": \"diskwright.probe/1\", \"runs\": [] }\n").expect("writable");
     let missing = place.join("nothing");
@@ -166,18 +168,18 @@ fn wrong_comparisons_are_refused() {
     ];
     for (case, code) in cases {
         let done = diskwright(case);
-        assert_eq!(done.status.code(), Some(*code), "{case:?}: {}", said(&done));
-        assert!(done.stdout.is_empty() && !said(&done).is_empty(), "{case:?}");
+        assert_eq!(done.status.code(), Some(*code), "{case:?}: {}", stderr(&done));
+        assert!(done.stdout.is_empty() && !stderr(&done).is_empty(), "{case:?}");
     }
 }
 
 #[test]
-fn trends_are_told_of_long_logs_alone() {
+fn reports_trends_only_for_long_logs() {
     let place = folder("compare-trends");
     // a week in ticks of five minutes; available memory falls by 6 % a day and crosses 5 % after ten days
     let day = |i: usize| i as f64 / 288.0;
-    let free = |i: usize| 0.65 - 0.06 * day(i) + 0.005 * noise(i + 7);
-    let leak = log(&place.join("leak"), 2016, 300, |_| 50.0, |i| if day(i) < 3.0 { 0.002 } else { 0.02 }, free);
+    let free = |i: usize| 0.65 - 0.06 * day(i) + 0.005 * pseudo_noise(i + 7);
+    let leak = write_log(&place.join("leak"), 2016, 300, |_| 50.0, |i| if day(i) < 3.0 { 0.002 } else { 0.02 }, free);
     let verdict = json(&diskwright(&["why", text(&leak), "--json"]));
     let trends = verdict["trends"].as_array().expect("a list");
     let of = |counter: &str| trends.iter().find(|t| t["counter"] == counter).unwrap_or_else(|| panic!("no {counter}"));

@@ -7,40 +7,40 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use crate::common::said;
+use crate::common::stderr;
 
-use crate::devices::{Bench, kill, processes, put, skip, tool, within};
+use crate::devices::{Bench, find_processes, report_skip, run_tool, send_signal, wait_up_to_10_s, write_at};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
 /// A running nbdkit server and a journal for the attached devices of one test.
-struct Lab {
+struct AttachBench {
     bench: Bench,
     uri: String,
     journal: String,
     server: u32,
 }
 
-impl Lab {
-    fn new(test: &str) -> Option<Lab> {
-        Lab::with(test, &[])
+impl AttachBench {
+    fn new(test: &str) -> Option<AttachBench> {
+        AttachBench::with_server_options(test, &[])
     }
 
     /// The same with more options for nbdkit.
-    fn with(test: &str, options: &[&str]) -> Option<Lab> {
+    fn with_server_options(test: &str, options: &[&str]) -> Option<AttachBench> {
         let mut bench = Bench::new(&format!("attach-{test}"))?;
-        tool("nbdkit", &["--version"])?;
+        run_tool("nbdkit", &["--version"])?;
         if File::options().read(true).write(true).open("/dev/fuse").is_err() {
-            skip("no /dev/fuse");
+            report_skip("no /dev/fuse");
             return None;
         }
         let (socket, journal) = (bench.path("socket"), bench.path("journal").display().to_string());
         let path = socket.display().to_string();
-        let server = bench.start("nbdkit", &[&["-f", "-U", &path], options, &["memory", "64M"]].concat())?;
-        within(|| socket.exists()).expect("a server");
-        bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
-        Some(Lab { bench, uri: format!("nbd+unix:///?socket={path}"), journal, server })
+        let server = bench.start_program("nbdkit", &[&["-f", "-U", &path], options, &["memory", "64M"]].concat())?;
+        wait_up_to_10_s(|| socket.exists()).expect("a server");
+        bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+        Some(AttachBench { bench, uri: format!("nbd+unix:///?socket={path}"), journal, server })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -55,24 +55,24 @@ impl Lab {
 
     fn attach(&self, more: &[&str]) -> Value {
         let done = self.run(&[&["attach", &self.uri, "--json", "--by", "fuse"], more].concat());
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr(&done));
         serde_json::from_slice(&done.stdout).expect("JSON")
     }
 
     /// Expects exit code 1 and these words on standard error.
-    fn fails(&self, arguments: &[&str], words: &str) {
+    fn expect_failure(&self, arguments: &[&str], words: &str) {
         let done = self.run(arguments);
-        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", said(&done));
-        assert!(said(&done).contains(words), "{arguments:?} does not say `{words}`: {}", said(&done));
+        assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", stderr(&done));
+        assert!(stderr(&done).contains(words), "{arguments:?} does not say `{words}`: {}", stderr(&done));
     }
 
-    fn detached(&self, device: &str) {
+    fn detach(&self, device: &str) {
         let done = self.run(&["detach", device]);
-        assert!(done.status.success(), "{}", said(&done));
+        assert!(done.status.success(), "{}", stderr(&done));
     }
 
     /// Journal entries, mounts, loop devices and processes that remain of attached devices.
-    fn left(&self) -> Vec<String> {
+    fn leftovers(&self) -> Vec<String> {
         let mut left: Vec<String> = Vec::new();
         let names = |folder: &str| {
             let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -87,22 +87,22 @@ impl Lab {
                 left.push(name);
             }
         }
-        left.extend(processes(&[&self.journal]).into_iter().map(|process| format!("process {process}")));
+        left.extend(find_processes(&[&self.journal]).into_iter().map(|process| format!("process {process}")));
         left
     }
 
-    fn nothing_is_left(&self) {
+    fn expect_no_leftovers(&self) {
         // 40 s: on a busy machine the kernel takes long
-        let gone = (0..4).any(|_| within(|| self.left().is_empty()).is_some());
-        assert!(gone, "left: {:?}", self.left());
+        let gone = (0..4).any(|_| wait_up_to_10_s(|| self.leftovers().is_empty()).is_some());
+        assert!(gone, "left: {:?}", self.leftovers());
     }
 }
 
-fn device(attached: &Value) -> &str {
+fn device_path(attached: &Value) -> &str {
     attached["device"].as_str().expect("a device")
 }
 
-fn keeper(attached: &Value) -> u32 {
+fn keeper_pid(attached: &Value) -> u32 {
     attached["pid"].as_u64().and_then(|id| id.try_into().ok()).expect("a process")
 }
 
@@ -112,7 +112,7 @@ fn refuses_writes(device: &str) -> bool {
 }
 
 /// Starts direct writes that go on until one fails or the process is killed; waits for the first.
-fn writing(device: &str) -> Child {
+fn start_writer(device: &str) -> Child {
     let words = ["if=/dev/zero", &format!("of={device}"), "bs=64k", "oflag=direct", "conv=notrunc"];
     let dd = format!("dd {}", words.join(" "));
     // each dd ends at the device's end; the shell has it open all the time
@@ -123,13 +123,13 @@ fn writing(device: &str) -> Child {
         let text = fs::read_to_string(&stat).unwrap_or_default();
         text.split_ascii_whitespace().nth(4).is_some_and(|writes| writes != "0")
     };
-    within(wrote).expect("writes");
+    wait_up_to_10_s(wrote).expect("writes");
     writer
 }
 
 #[test]
-fn what_is_written_is_read_and_nothing_is_left() {
-    let Some(lab) = Lab::new("io") else { return };
+fn reads_what_was_written_and_leaves_nothing_behind() {
+    let Some(lab) = AttachBench::new("io") else { return };
     let made = lab.attach(&[]);
     assert_eq!(made["schema"], "diskwright.attach/1");
     assert_eq!((&made["by"], &made["bytes"]), (&"fuse".into(), &(64u64 << 20).into()));
@@ -141,42 +141,42 @@ fn what_is_written_is_read_and_nothing_is_left() {
     let shown: Vec<_> = shown.map(|entry| entry.expect("an entry").file_name()).collect();
     assert_eq!(shown, ["disk"]);
     let (first, last): (Vec<u8>, Vec<u8>) = ((0..100_000).map(|n| (n % 251) as u8).collect(), vec![7; 4096]);
-    put(device(&made), 12_345, &first);
-    put(device(&made), -4096, &last);
+    write_at(device_path(&made), 12_345, &first);
+    write_at(device_path(&made), -4096, &last);
     // a second, read-only device of the same export shows what the first one wrote
     let other = lab.attach(&["--read-only", "--connections", "2"]);
-    assert_ne!(device(&made), device(&other));
+    assert_ne!(device_path(&made), device_path(&other));
     let mut read = vec![0; first.len()];
-    let file = File::open(device(&other)).expect("opens");
+    let file = File::open(device_path(&other)).expect("opens");
     file.read_exact_at(&mut read, 12_345).expect("reads");
     assert!(read == first, "other bytes");
     file.read_exact_at(&mut read[..4096], (64 << 20) - 4096).expect("reads");
     assert!(read[..4096] == last, "other bytes at the end");
     drop(file);
-    assert!(refuses_writes(device(&other)), "it may be written");
-    lab.fails(&["detach", "/dev/null"], "was not made by `disk attach`, which made /dev/");
-    lab.detached(device(&made));
-    lab.detached(device(&other));
-    within(|| lab.left().is_empty()).unwrap_or_else(|| panic!("{:?}", lab.left()));
-    lab.fails(&["detach", device(&made)], "was not made by");
+    assert!(refuses_writes(device_path(&other)), "it may be written");
+    lab.expect_failure(&["detach", "/dev/null"], "was not made by `disk attach`, which made /dev/");
+    lab.detach(device_path(&made));
+    lab.detach(device_path(&other));
+    wait_up_to_10_s(|| lab.leftovers().is_empty()).unwrap_or_else(|| panic!("{:?}", lab.leftovers()));
+    lab.expect_failure(&["detach", device_path(&made)], "was not made by");
 }
 
 #[test]
-fn a_read_only_export_is_a_read_only_device() {
-    let Some(lab) = Lab::with("readonly", &["-r"]) else { return };
+fn attaches_a_read_only_export_read_only() {
+    let Some(lab) = AttachBench::with_server_options("readonly", &["-r"]) else { return };
     let made = lab.attach(&[]);
     assert_eq!(made["read_only"], true);
-    assert!(refuses_writes(device(&made)), "it may be written");
+    assert!(refuses_writes(device_path(&made)), "it may be written");
     let done = lab.run(&["detach", "--all", "--json"]);
     let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
     assert_eq!((&answer["schema"], &answer["failed"]), (&"diskwright.detach/1".into(), &Value::Array(vec![])));
     assert_eq!(answer["detached"][0]["device"], made["device"]);
-    lab.nothing_is_left();
+    lab.expect_no_leftovers();
 }
 
 #[test]
-fn several_at_once_get_devices_of_their_own() {
-    let Some(lab) = Lab::new("several") else { return };
+fn concurrent_attaches_get_separate_devices() {
+    let Some(lab) = AttachBench::new("several") else { return };
     let quiet = |mut command: Command| command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
     let start = |words: &[&str]| quiet(lab.command(words));
     let started: Vec<Child> = (0..4).map(|_| start(&["attach", &lab.uri, "--by", "fuse"])).collect();
@@ -187,128 +187,128 @@ fn several_at_once_get_devices_of_their_own() {
     };
     let mut devices: Vec<String> = started.into_iter().map(end).collect();
     for (number, device) in (0u8..).zip(&devices) {
-        put(device, i64::from(number) * 65_536, &[number; 4096]);
+        write_at(device, i64::from(number) * 65_536, &[number; 4096]);
     }
     let ends: Vec<Child> = devices.iter().map(|device| start(&["detach", device])).collect();
     ends.into_iter().for_each(|child| assert_eq!(end(child), ""));
     devices.sort();
     devices.dedup();
     assert_eq!(devices.len(), 4);
-    lab.nothing_is_left();
+    lab.expect_no_leftovers();
 }
 
 #[test]
-fn what_is_in_use_is_kept_unless_forced() {
-    let Some(mut lab) = Lab::new("use") else { return };
+fn detach_refuses_a_device_in_use_unless_forced() {
+    let Some(mut lab) = AttachBench::new("use") else { return };
     let made = lab.attach(&[]);
-    let name = device(&made);
+    let name = device_path(&made);
     let mut holder = Command::new("sleep").arg("60").stdin(File::open(name).expect("opens")).spawn().expect("sleeps");
-    lab.fails(&["detach", name], "(sleep) has it open");
+    lab.expect_failure(&["detach", name], "(sleep) has it open");
     holder.kill().and_then(|()| holder.wait()).expect("ends");
-    if tool("mkfs.ext4", &["-q", name]).is_none() {
+    if run_tool("mkfs.ext4", &["-q", name]).is_none() {
         return;
     }
     let Some(point) = lab.bench.mount(name, "point", "rw") else { return };
     fs::write(point.join("file"), "text").expect("writes");
-    lab.fails(&["detach", name], &format!("is mounted on {}", point.display()));
-    lab.fails(&["detach", "--all"], "use --force");
+    lab.expect_failure(&["detach", name], &format!("is mounted on {}", point.display()));
+    lab.expect_failure(&["detach", "--all"], "use --force");
     assert_eq!(fs::read_to_string(point.join("file")).expect("still there"), "text");
     let done = lab.run(&["detach", name, "--force"]);
-    assert!(done.status.success(), "{}", said(&done));
-    lab.nothing_is_left();
+    assert!(done.status.success(), "{}", stderr(&done));
+    lab.expect_no_leftovers();
 }
 
 #[test]
-fn a_killed_server_takes_its_devices_along() {
-    let Some(lab) = Lab::new("server") else { return };
+fn killing_the_server_removes_its_devices() {
+    let Some(lab) = AttachBench::new("server") else { return };
     let (one, two) = (lab.attach(&[]), lab.attach(&[]));
-    let mut writer = writing(device(&one));
-    kill("-KILL", lab.server);
-    lab.nothing_is_left();
+    let mut writer = start_writer(device_path(&one));
+    send_signal("-KILL", lab.server);
+    lab.expect_no_leftovers();
     writer.wait().expect("it saw errors and ended");
-    assert_ne!(device(&one), device(&two));
-    lab.fails(&["attach", &lab.uri], "onnect");
+    assert_ne!(device_path(&one), device_path(&two));
+    lab.expect_failure(&["attach", &lab.uri], "onnect");
 }
 
 #[test]
-fn a_killed_file_takes_its_device_along() {
-    let Some(lab) = Lab::new("file") else { return };
+fn killing_the_fuse_process_removes_its_device() {
+    let Some(lab) = AttachBench::new("file") else { return };
     let made = lab.attach(&[]);
-    let mut writer = writing(device(&made));
+    let mut writer = start_writer(device_path(&made));
     let mut killed = 0;
-    for id in processes(&["diskwright-file", &lab.uri]) {
-        kill("-KILL", id);
+    for id in find_processes(&["diskwright-file", &lab.uri]) {
+        send_signal("-KILL", id);
         killed += 1;
     }
     assert_eq!(killed, 1);
-    lab.nothing_is_left();
+    lab.expect_no_leftovers();
     writer.wait().expect("it saw errors and ended");
 }
 
 #[test]
-fn a_killed_keeper_is_cleaned_up_after() {
-    let Some(lab) = Lab::new("keeper") else { return };
+fn cleans_up_after_a_killed_keeper() {
+    let Some(lab) = AttachBench::new("keeper") else { return };
     let made = lab.attach(&[]);
-    let mut writer = writing(device(&made));
-    kill("-KILL", keeper(&made));
+    let mut writer = start_writer(device_path(&made));
+    send_signal("-KILL", keeper_pid(&made));
     // the device works on, and is not detached while it is in use
     let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
-    assert!(said(&done).contains("and is in use"), "{}", said(&done));
+    assert!(stderr(&done).contains("and is in use"), "{}", stderr(&done));
     let second = String::from_utf8_lossy(&done.stdout).trim().to_owned();
-    put(&second, 0, b"written");
+    write_at(&second, 0, b"written");
     writer.kill().and_then(|()| writer.wait()).expect("ends");
     // the last dd of the shell may still have it open
-    within(|| {
+    wait_up_to_10_s(|| {
         lab.run(&["detach", "--all"]);
-        lab.left().is_empty()
+        lab.leftovers().is_empty()
     });
-    lab.nothing_is_left();
+    lab.expect_no_leftovers();
     // the next attach cleans up as well
     let third = lab.attach(&[]);
-    kill("-KILL", keeper(&third));
+    send_signal("-KILL", keeper_pid(&third));
     let done = lab.run(&["attach", &lab.uri, "--by", "fuse"]);
-    assert!(said(&done).contains("and was detached"), "{}", said(&done));
+    assert!(stderr(&done).contains("and was detached"), "{}", stderr(&done));
     let fourth = String::from_utf8_lossy(&done.stdout).trim().to_owned();
-    lab.detached(&fourth);
-    lab.nothing_is_left();
+    lab.detach(&fourth);
+    lab.expect_no_leftovers();
 }
 
 #[test]
-fn a_signal_ends_it_in_order() {
-    let Some(lab) = Lab::new("signal") else { return };
+fn a_signal_to_the_keeper_detaches_cleanly() {
+    let Some(lab) = AttachBench::new("signal") else { return };
     let made = lab.attach(&[]);
-    put(device(&made), 4096, b"kept");
-    kill("-TERM", keeper(&made));
-    lab.nothing_is_left();
+    write_at(device_path(&made), 4096, b"kept");
+    send_signal("-TERM", keeper_pid(&made));
+    lab.expect_no_leftovers();
     let again = lab.attach(&[]);
     let mut read = [0; 4];
-    File::open(device(&again)).and_then(|file| file.read_exact_at(&mut read, 4096)).expect("reads");
+    File::open(device_path(&again)).and_then(|file| file.read_exact_at(&mut read, 4096)).expect("reads");
     assert_eq!(&read, b"kept");
-    lab.detached(device(&again));
-    lab.nothing_is_left();
+    lab.detach(device_path(&again));
+    lab.expect_no_leftovers();
 }
 
 #[test]
-fn a_server_that_hangs_is_left_by_force() {
-    let Some(lab) = Lab::new("hangs") else { return };
+fn forced_detach_leaves_a_hanging_server() {
+    let Some(lab) = AttachBench::new("hangs") else { return };
     let made = lab.attach(&[]);
-    let mut writer = writing(device(&made));
-    kill("-STOP", lab.server);
-    lab.fails(&["detach", device(&made)], "has it open");
-    let done = lab.run(&["detach", device(&made), "--force"]);
-    kill("-CONT", lab.server);
-    assert!(done.status.success(), "{}", said(&done));
-    lab.nothing_is_left();
+    let mut writer = start_writer(device_path(&made));
+    send_signal("-STOP", lab.server);
+    lab.expect_failure(&["detach", device_path(&made)], "has it open");
+    let done = lab.run(&["detach", device_path(&made), "--force"]);
+    send_signal("-CONT", lab.server);
+    assert!(done.status.success(), "{}", stderr(&done));
+    lab.expect_no_leftovers();
     writer.wait().expect("it saw errors and ended");
 }
 
 #[test]
-fn what_cannot_be_attached_is_told() {
-    let Some(lab) = Lab::new("told") else { return };
-    lab.fails(&["attach", &lab.uri, "--by", "ublk"], "--by ublk does not work here");
-    lab.fails(&["attach", "nbd+unix:///?socket=/no/such/socket"], "No such file or directory");
+fn refuses_what_cannot_be_attached() {
+    let Some(lab) = AttachBench::new("told") else { return };
+    lab.expect_failure(&["attach", &lab.uri, "--by", "ublk"], "--by ublk does not work here");
+    lab.expect_failure(&["attach", "nbd+unix:///?socket=/no/such/socket"], "No such file or directory");
     let usage = lab.run(&["attach", "http://host/"]);
-    assert_eq!(usage.status.code(), Some(2), "{}", said(&usage));
-    assert!(said(&usage).contains("scheme is not nbd"), "{}", said(&usage));
-    within(|| lab.left().is_empty()).unwrap_or_else(|| panic!("{:?}", lab.left()));
+    assert_eq!(usage.status.code(), Some(2), "{}", stderr(&usage));
+    assert!(stderr(&usage).contains("scheme is not nbd"), "{}", stderr(&usage));
+    wait_up_to_10_s(|| lab.leftovers().is_empty()).unwrap_or_else(|| panic!("{:?}", lab.leftovers()));
 }

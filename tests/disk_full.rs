@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use crate::devices::{Bench, skip, tool, within};
+use crate::devices::{Bench, report_skip, run_tool, wait_up_to_10_s};
 use diskwright_virtualdisk::nbd::client::{ClientError, ClientOptions, NbdClient};
 use diskwright_virtualdisk::nbd::wire::{CommandFlags, ErrorCode};
 
@@ -28,71 +28,72 @@ stripe_unit = "64KB"
 "#;
 
 /// Size of a write: one and a half rows of the array.
-const PIECE: usize = 192 << 10;
+const PIECE_BYTES: usize = 192 << 10;
 /// Size of the file that is removed to make room.
-const BALLAST: u64 = 8;
+const BALLAST_MIB: u64 = 8;
 
 /// Content of a piece: no two pieces are alike, and no byte is zero.
-fn piece(number: usize) -> Vec<u8> {
-    let mut bytes = vec![0; PIECE];
+fn piece_content(number: usize) -> Vec<u8> {
+    let mut bytes = vec![0; PIECE_BYTES];
     // eight at a time: hundreds of pieces are made and compared without optimization
     for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
-        let mixed = ((number * PIECE / 8 + index) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = ((number * PIECE_BYTES / 8 + index) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         word.copy_from_slice(&(mixed | 0x0101_0101_0101_0101).to_le_bytes());
     }
     bytes
 }
 
 /// Offset of a piece in the export, bytes.
-fn place(number: usize) -> u64 {
-    (number * PIECE) as u64 + 4096
+fn piece_offset(number: usize) -> u64 {
+    (number * PIECE_BYTES) as u64 + 4096
 }
 
 /// Connects a client; `None` where nobody listens.
-fn greet(socket: &Path) -> Option<NbdClient<UnixStream>> {
+fn try_connect(socket: &Path) -> Option<NbdClient<UnixStream>> {
     NbdClient::start(UnixStream::connect(socket).ok()?, "", ClientOptions::default()).ok()
 }
 
 fn connect(socket: &Path) -> NbdClient<UnixStream> {
-    greet(socket).expect("the server goes on")
+    try_connect(socket).expect("the server goes on")
 }
 
 /// Starts a server of the array and waits until it answers; returns its process id.
-fn serve(bench: &mut Bench, content: &Path, socket: &Path) -> u32 {
+fn start_server(bench: &mut Bench, content: &Path, socket: &Path) -> u32 {
     let (system, content) = (bench.path("system.toml").display().to_string(), content.display().to_string());
     let path = socket.display().to_string();
-    let server = bench.start(PROGRAM, &["disk", &system, "--socket", &path, "--backing", &content]).expect("started");
+    let server =
+        bench.start_program(PROGRAM, &["disk", &system, "--socket", &path, "--backing", &content]).expect("started");
     // undone before the filesystem is unmounted
-    bench.later("sh", &["-c", &format!("kill -9 {server} 2>/dev/null || true")]);
-    within(|| greet(socket).is_some()).expect("it serves");
+    bench.run_at_end("sh", &["-c", &format!("kill -9 {server} 2>/dev/null || true")]);
+    wait_up_to_10_s(|| try_connect(socket).is_some()).expect("it serves");
     server
 }
 
 /// Mounts a small filesystem with a ballast file in it; returns the mount point and that file.
-fn small(bench: &mut Bench, kind: &str) -> Option<(PathBuf, PathBuf)> {
+fn mount_small_filesystem(bench: &mut Bench, kind: &str) -> Option<(PathBuf, PathBuf)> {
     let mount = if kind == "tmpfs" {
         let point = bench.path("small");
         fs::create_dir(&point).expect("a mount point");
         let path = point.display().to_string();
-        tool("mount", &["-t", kind, "-o", "size=48m", kind, &path])?;
-        bench.later("umount", &[&path]);
+        run_tool("mount", &["-t", kind, "-o", "size=48m", kind, &path])?;
+        bench.run_at_end("umount", &[&path]);
         point
     } else {
-        let device = bench.device("small.image", 64)?;
+        let device = bench.new_loop_device("small.image", 64)?;
         let more: &[&str] = if kind == "btrfs" { &["-q", "--mixed"] } else { &["-q"] };
-        tool(&format!("mkfs.{kind}"), &[more, &[&device]].concat())?;
+        run_tool(&format!("mkfs.{kind}"), &[more, &[&device]].concat())?;
         bench.mount(&device, "small", "rw")?
     };
     let ballast = mount.join("ballast");
-    fs::write(&ballast, vec![1; (BALLAST << 20) as usize]).expect("room for the ballast");
-    tool("sync", &["-f", &mount.display().to_string()])?;
+    fs::write(&ballast, vec![1; (BALLAST_MIB << 20) as usize]).expect("room for the ballast");
+    run_tool("sync", &["-f", &mount.display().to_string()])?;
     Some((mount, ballast))
 }
 
 /// Writes pieces until there is no space; returns how many were acknowledged.
-fn fill(client: &mut NbdClient<UnixStream>) -> usize {
+fn write_until_full(client: &mut NbdClient<UnixStream>) -> usize {
     for number in 0.. {
-        match client.write(place(number), &piece(number), CommandFlags::FUA) {
+        match client.write(piece_offset(number), &piece_content(number), CommandFlags::FUA) {
             Ok(()) => assert!(number < 2000, "the disk is never full"),
             Err(ClientError::Failed { error, .. }) => {
                 assert_eq!(error, ErrorCode::Nospc, "piece {number}");
@@ -105,80 +106,80 @@ fn fill(client: &mut NbdClient<UnixStream>) -> usize {
 }
 
 /// Verifies that all acknowledged pieces are there and that each byte of the refused piece is the old or the new one.
-fn is_there(client: &mut NbdClient<UnixStream>, pieces: usize) {
-    let mut back = vec![0; PIECE];
+fn verify_pieces(client: &mut NbdClient<UnixStream>, pieces: usize) {
+    let mut back = vec![0; PIECE_BYTES];
     for number in 0..pieces {
-        client.read(place(number), &mut back).expect("read");
-        assert!(back == piece(number), "piece {number} of {pieces}");
+        client.read(piece_offset(number), &mut back).expect("read");
+        assert!(back == piece_content(number), "piece {number} of {pieces}");
     }
-    client.read(place(pieces), &mut back).expect("read");
-    assert!(back.iter().zip(piece(pieces)).all(|(byte, new)| *byte == 0 || *byte == new), "piece {pieces}");
+    client.read(piece_offset(pieces), &mut back).expect("read");
+    assert!(back.iter().zip(piece_content(pieces)).all(|(byte, new)| *byte == 0 || *byte == new), "piece {pieces}");
 }
 
 /// Sends a command to the running server.
-fn order(socket: &Path, words: &[&str]) {
+fn send_command(socket: &Path, words: &[&str]) {
     let path = socket.display().to_string();
-    tool(PROGRAM, &[&["disk"], words, &["--socket", &path]].concat()).expect("obeyed");
+    run_tool(PROGRAM, &[&["disk"], words, &["--socket", &path]].concat()).expect("obeyed");
 }
 
 /// Fills a backing file and checks what was acknowledged. With `degraded` a member fails at the start, otherwise after
 /// there is room again. `None` where this machine cannot run the case.
-fn full(kind: &str, degraded: bool) -> Option<()> {
+fn run_full_disk_case(kind: &str, degraded: bool) -> Option<()> {
     let mut bench = Bench::new(&format!("full-{kind}-{degraded}"))?;
     fs::write(bench.path("system.toml"), RAID5).expect("written");
-    let (mount, ballast) = small(&mut bench, kind)?;
+    let (mount, ballast) = mount_small_filesystem(&mut bench, kind)?;
     let (content, socket) = (mount.join("content"), bench.path("s"));
-    let server = serve(&mut bench, &content, &socket);
+    let server = start_server(&mut bench, &content, &socket);
     if degraded {
-        order(&socket, &["fail", "disk1"]);
+        send_command(&socket, &["fail", "disk1"]);
     }
     let mut client = connect(&socket);
-    let pieces = fill(&mut client);
+    let pieces = write_until_full(&mut client);
     assert!(pieces > 40, "{kind}: {pieces} pieces fit");
-    is_there(&mut client, pieces);
+    verify_pieces(&mut client, pieces);
     let mut other = connect(&socket);
-    is_there(&mut other, pieces);
+    verify_pieces(&mut other, pieces);
     // the server is killed while the filesystem is full, and started again
-    tool("kill", &["-9", &server.to_string()]).expect("killed");
-    within(|| UnixStream::connect(&socket).is_err()).expect("it ends");
-    serve(&mut bench, &content, &socket);
+    run_tool("kill", &["-9", &server.to_string()]).expect("killed");
+    wait_up_to_10_s(|| UnixStream::connect(&socket).is_err()).expect("it ends");
+    start_server(&mut bench, &content, &socket);
     let mut client = connect(&socket);
-    is_there(&mut client, pieces);
+    verify_pieces(&mut client, pieces);
     fs::remove_file(&ballast).expect("removed");
-    tool("sync", &["-f", &mount.display().to_string()])?;
-    let now = || client.write(place(pieces), &piece(pieces), CommandFlags::FUA).is_ok();
-    within(now).expect("there is room again");
+    run_tool("sync", &["-f", &mount.display().to_string()])?;
+    let now = || client.write(piece_offset(pieces), &piece_content(pieces), CommandFlags::FUA).is_ok();
+    wait_up_to_10_s(now).expect("there is room again");
     client.flush().expect("flushed");
     if !degraded {
         // parity that went wrong would show now
-        order(&socket, &["fail", "disk1"]);
+        send_command(&socket, &["fail", "disk1"]);
     }
-    is_there(&mut client, pieces + 1);
-    order(&socket, &["stop"]);
+    verify_pieces(&mut client, pieces + 1);
+    send_command(&socket, &["stop"]);
     Some(())
 }
 
 #[test]
-fn a_full_backing_disk_is_told_and_loses_nothing() {
+fn a_full_backing_disk_reports_no_space_and_loses_nothing() {
     // a full btrfs has no room for the ledger either: with a failed member, the last row of a killed server is torn
     // there, so that case is left out
     let cases = [("ext4", false), ("ext4", true), ("btrfs", false), ("tmpfs", false), ("tmpfs", true)];
     for (kind, degraded) in cases {
         eprintln!("{kind}, {}", if degraded { "a member lost" } else { "all well" });
-        if full(kind, degraded).is_none() {
-            skip(&format!("a full {kind}"));
+        if run_full_disk_case(kind, degraded).is_none() {
+            report_skip(&format!("a full {kind}"));
         }
     }
 }
 
 /// A device is no backing file, whatever its content.
 #[test]
-fn a_device_is_refused_as_backing() {
+fn refuses_a_device_as_backing() {
     let Some(mut bench) = Bench::new("disk-backing-device") else { return };
     fs::write(bench.path("system.toml"), RAID5).expect("written");
-    let Some(device) = bench.device("device", 8) else { return };
-    devices::put(&device, 0, b"precious");
-    let before = devices::sum(&device);
+    let Some(device) = bench.new_loop_device("device", 8) else { return };
+    devices::write_at(&device, 0, b"precious");
+    let before = devices::md5_sum(&device);
     let (system, socket) = (bench.path("system.toml"), bench.path("s"));
     let mut command = std::process::Command::new(PROGRAM);
     command
@@ -192,5 +193,5 @@ fn a_device_is_refused_as_backing() {
     let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains(&device) && stderr.contains("not a regular file"), "{stderr}");
-    assert_eq!(devices::sum(&device), before);
+    assert_eq!(devices::md5_sum(&device), before);
 }

@@ -8,7 +8,7 @@ fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_diskwright")).args(arguments).output().expect("runs")
 }
 
-fn answer(arguments: &[&str]) -> Value {
+fn run_json(arguments: &[&str]) -> Value {
     let output = run(arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -16,7 +16,7 @@ fn answer(arguments: &[&str]) -> Value {
 
 #[test]
 fn a_row_has_the_fields_of_the_contract() {
-    let answer = answer(&["experiments", "S9", "--json"]);
+    let answer = run_json(&["experiments", "S9", "--json"]);
     assert_eq!(answer["schema"], "diskwright.experiments/1");
     let rows = answer["experiments"].as_array().expect("rows");
     assert_eq!(rows.len(), 4);
@@ -33,8 +33,8 @@ fn a_row_has_the_fields_of_the_contract() {
 }
 
 #[test]
-fn rows_are_listed_and_unknown_ones_refused() {
-    let entries = answer(&["list", "experiments", "--json"]);
+fn lists_experiments_and_refuses_unknown_ones() {
+    let entries = run_json(&["list", "experiments", "--json"]);
     assert!(entries["entries"].as_array().is_some_and(|e| e.len() > 80));
     let wrong = run(&["experiments", "M99"]);
     assert_eq!(wrong.status.code(), Some(2));
@@ -45,7 +45,7 @@ fn rows_are_listed_and_unknown_ones_refused() {
 
 /// A system file of this name in the current folder once replaced the built-in one.
 #[test]
-fn the_folder_in_which_it_is_started_changes_nothing() {
+fn ignores_system_files_of_the_current_folder() {
     let folder = crate::common::folder("experiments-elsewhere");
     let systems = folder.join("experiments/systems");
     std::fs::create_dir_all(&systems).expect("made");

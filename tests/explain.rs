@@ -3,14 +3,14 @@
 use crate::common::diskwright;
 
 /// Standard output of a command that must succeed.
-fn printed(arguments: &[&str]) -> String {
+fn run_successfully(arguments: &[&str]) -> String {
     let done = diskwright(arguments);
     assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
 /// Standard error of a command that must exit with this code and print nothing else.
-fn refused(arguments: &[&str], code: i32) -> String {
+fn expect_refusal(arguments: &[&str], code: i32) -> String {
     let done = diskwright(arguments);
     assert_eq!(done.status.code(), Some(code), "{arguments:?}");
     assert!(done.stdout.is_empty(), "{arguments:?}");
@@ -18,7 +18,7 @@ fn refused(arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn words_of_the_trade_have_a_page() {
+fn explains_common_terms_on_one_page() {
     for (word, wanted) in [
         ("PSI", "pressure.io_some"),
         ("svctm", "removed from"),
@@ -32,55 +32,56 @@ fn words_of_the_trade_have_a_page() {
         ("queue depth", "Little"),
         ("NVMe", "PCI Express"),
     ] {
-        let page = printed(&["explain", word]);
+        let page = run_successfully(&["explain", word]);
         assert!(page.contains(wanted), "{word}: {page}");
         assert!(page.lines().count() <= 60, "{word}: {} lines", page.lines().count());
     }
 }
 
 #[test]
-fn many_hits_are_a_list() {
+fn lists_many_matches() {
     for word in ["io", "disk", "reads", "queue", "memory", "time"] {
-        let list = printed(&["explain", word]);
+        let list = run_successfully(&["explain", word]);
         assert!(list.lines().count() <= 60, "{word}: {} lines", list.lines().count());
     }
-    let short = printed(&["explain", "disk"]);
+    let short = run_successfully(&["explain", "disk"]);
     assert!(short.contains("more: diskwright explain --all disk"), "{short}");
-    assert!(printed(&["explain", "--all", "disk"]).lines().count() > short.lines().count());
-    let found: serde_json::Value = serde_json::from_str(&printed(&["explain", "PSI", "--json"])).expect("JSON");
+    assert!(run_successfully(&["explain", "--all", "disk"]).lines().count() > short.lines().count());
+    let found: serde_json::Value =
+        serde_json::from_str(&run_successfully(&["explain", "PSI", "--json"])).expect("JSON");
     assert_eq!(found["schema"], "diskwright.explain/1");
     assert_eq!(found["terms"][0]["id"], "psi");
     assert!(found["matches"].as_array().is_some_and(|m| m.iter().any(|m| m["kind"] == "term")), "{found}");
 }
 
 #[test]
-fn typing_errors_are_told_what_was_meant() {
-    let message = refused(&["explain", "iowiat"], 1);
+fn suggests_the_nearest_name_for_typing_errors() {
+    let message = expect_refusal(&["explain", "iowiat"], 1);
     assert!(message.contains("did you mean `iowait`"), "{message}");
-    let message = refused(&["why", "--role", "file-srever", "--for", "2s"], 2);
+    let message = expect_refusal(&["why", "--role", "file-srever", "--for", "2s"], 2);
     assert!(message.contains("did you mean `file-server`") && message.contains("workstation"), "{message}");
-    assert!(refused(&["why", "--role", "foo", "--for", "2s"], 2).contains("unknown role `foo`"));
-    let message = refused(&["why", "--pack", "defualt", "--for", "2s"], 2);
+    assert!(expect_refusal(&["why", "--role", "foo", "--for", "2s"], 2).contains("unknown role `foo`"));
+    let message = expect_refusal(&["why", "--pack", "defualt", "--for", "2s"], 2);
     assert!(message.contains("did you mean `default`"), "{message}");
-    assert!(refused(&["list", "countres"], 2).contains("counters"));
+    assert!(expect_refusal(&["list", "countres"], 2).contains("counters"));
 }
 
 #[test]
-fn all_packs_is_refused_where_it_does_nothing() {
+fn refuses_all_packs_where_it_has_no_effect() {
     let fleet = ["why", "--prometheus", "http://127.0.0.1:9", "--fleet", "--all-packs"];
     let watch = ["watch", "a", "--once", "--all-packs"];
     let cases: [&[&str]; 4] = [&["compare", "a", "b", "--all-packs"], &watch, &["serve", "--all-packs"], &fleet];
     for case in cases {
-        let message = refused(case, 2);
+        let message = expect_refusal(case, 2);
         assert!(message.contains("--all-packs"), "{case:?}: {message}");
     }
     for live in ["watch", "serve"] {
-        let message = refused(&[live, "--role", "file-server"], 2);
+        let message = expect_refusal(&[live, "--role", "file-server"], 2);
         assert!(message.contains("without a role"), "{live}: {message}");
     }
 }
 
 #[test]
 fn terms_are_listed() {
-    assert!(printed(&["list", "terms"]).contains("load average"));
+    assert!(run_successfully(&["list", "terms"]).contains("load average"));
 }

@@ -11,17 +11,17 @@ use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema, Series, Tic
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 
 /// Standard output of a command that must succeed.
-fn text(arguments: &[&str]) -> String {
+fn stdout_text(arguments: &[&str]) -> String {
     let done = diskwright(arguments);
     assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).expect("text")
 }
 
 /// Writes a log of six ticks: a disk, one foreign counter with a gap, and a second disk that appears at the fifth tick.
-fn log(name: &str) -> String {
+fn write_log(name: &str) -> String {
     let place = folder(&format!("export-{name}")).join("log");
     let series =
         |counter: &str, instance: &str, scale| Series { counter: counter.into(), instance: instance.into(), scale };
@@ -36,8 +36,8 @@ fn log(name: &str) -> String {
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::for_bulk_import()).expect("a log");
     for second in 0..6i64 {
         let tick = Tick {
-            time_ns: (1_700_000_000 + second) * SECOND,
-            elapsed_ns: if second == 0 { 0 } else { SECOND as u64 },
+            time_ns: (1_700_000_000 + second) * SECOND_NS,
+            elapsed_ns: if second == 0 { 0 } else { SECOND_NS as u64 },
         };
         let odd = if second == 2 { f64::NAN } else { 0.5 + second as f64 };
         let row = [10.0 * second as f64, 20.0, odd, 7.0];
@@ -51,15 +51,15 @@ fn log(name: &str) -> String {
 }
 
 #[test]
-fn catalogue_values_are_computed_and_foreign_ones_kept() {
-    let log = log("values");
-    let csv = text(&["export", &log, "--as", "csv"]);
+fn computes_catalogue_counters_and_keeps_foreign_ones() {
+    let log = write_log("values");
+    let csv = stdout_text(&["export", &log, "--as", "csv"]);
     let lines: Vec<&str> = csv.lines().collect();
     assert_eq!(lines.len(), 7);
     assert!(lines[0].contains(",physical_disk.reads_per_s{sda},"), "{}", lines[0]);
     assert!(lines[0].ends_with(r#","foreign.\Thing(x)\Odd, of it""#), "{}", lines[0]);
     assert!(lines[3].ends_with(','), "a gap is an empty cell: {}", lines[3]);
-    let long = text(&["export", &log, "--as", "csv", "--long", "--counter", "physical_disk.reads_per_s"]);
+    let long = stdout_text(&["export", &log, "--as", "csv", "--long", "--counter", "physical_disk.reads_per_s"]);
     // a rate at the first tick is a gap, as its length is unknown
     assert!(long.contains("2023-11-14T22:13:20.000000Z,physical_disk.reads_per_s,sda,per_s,\r\n"), "{long}");
     assert!(long.contains("2023-11-14T22:13:23.000000Z,physical_disk.reads_per_s,sda,per_s,30\r\n"), "{long}");
@@ -68,9 +68,9 @@ fn catalogue_values_are_computed_and_foreign_ones_kept() {
 }
 
 #[test]
-fn raw_is_what_the_log_holds() {
-    let log = log("raw");
-    let raw = text(&["export", &log, "--as", "csv", "--raw"]);
+fn raw_exports_stored_values() {
+    let log = write_log("raw");
+    let raw = stdout_text(&["export", &log, "--as", "csv", "--raw"]);
     let header = raw.lines().next().expect("a header");
     let expected = "time,physical_disk.reads{sda},physical_disk.read_time_s{sda},";
     assert_eq!(header, format!("{expected}\"foreign.\\Thing(x)\\Odd, of it\",physical_disk.reads{{sdb}}"));
@@ -78,9 +78,9 @@ fn raw_is_what_the_log_holds() {
 }
 
 #[test]
-fn counters_instances_and_times_are_chosen() {
-    let log = log("choice");
-    let of = |more: &[&str]| text(&[&["export", &log, "--as", "jsonl"], more].concat());
+fn selects_counters_instances_and_times() {
+    let log = write_log("choice");
+    let of = |more: &[&str]| stdout_text(&[&["export", &log, "--as", "jsonl"], more].concat());
     let objects = |text: String| text.lines().map(|l| serde_json::from_str(l).expect("JSON")).collect::<Vec<Value>>();
     let late = objects(of(&["--instance", "sdb", "--counter", "*.reads", "--from", "2023-11-14T22:13:24Z"]));
     assert_eq!(late.len(), 2);
@@ -98,8 +98,8 @@ fn counters_instances_and_times_are_chosen() {
 }
 
 #[test]
-fn typing_errors_are_told_with_the_nearest_name() {
-    let log = log("typed");
+fn suggests_the_nearest_name_for_typing_errors() {
+    let log = write_log("typed");
     let (right, wrong) = ("physical_disk.reads", "physical_disk.readz");
     let meant = "(did you mean `physical_disk.reads`?)";
     let cases: [(&[&str], i32, &str); 4] = [
@@ -121,7 +121,7 @@ fn typing_errors_are_told_with_the_nearest_name() {
 
 /// The log has latencies of single requests of `sda` only.
 #[test]
-fn a_device_that_was_not_traced_is_named() {
+fn names_a_device_that_was_not_traced() {
     let place = folder("export-traced").join("log");
     let all = [("physical_disk.reads", "sda"), ("request_latency.reads", "sda@1088")]
         .map(|(counter, instance)| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 })
@@ -129,7 +129,7 @@ fn a_device_that_was_not_traced_is_named() {
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::for_bulk_import()).expect("a log");
     let mut frame = Frame::new(Arc::new(Schema::new(all)), 2);
     for second in 0..2i64 {
-        let tick = Tick { time_ns: (1_700_000_000 + second) * SECOND, elapsed_ns: SECOND as u64 };
+        let tick = Tick { time_ns: (1_700_000_000 + second) * SECOND_NS, elapsed_ns: SECOND_NS as u64 };
         frame.push(tick, &[5.0 * second as f64, 5.0]);
     }
     writer.push_frame(&frame).expect("writable");
@@ -150,12 +150,13 @@ fn a_device_that_was_not_traced_is_named() {
 }
 
 #[test]
-fn the_answer_says_what_was_written() {
-    let log = log("answer");
+fn json_answer_describes_the_written_file() {
+    let log = write_log("answer");
     for (form, ending) in [("csv", "csv"), ("jsonl", "jsonl"), ("parquet", "parquet"), ("prometheus", "txt")] {
         let file = format!("{log}.{ending}");
         fs::write(&file, "something older").expect("writable");
-        let answer = text(&["export", &log, "--as", form, "--counter", "physical_disk.reads", "-o", &file, "--json"]);
+        let answer =
+            stdout_text(&["export", &log, "--as", form, "--counter", "physical_disk.reads", "-o", &file, "--json"]);
         let answer: Value = serde_json::from_str(&answer).expect("JSON");
         assert_eq!(answer["schema"], "diskwright.export/1");
         assert_eq!((&answer["format"], &answer["file"]), (&form.into(), &file.as_str().into()));
@@ -173,9 +174,9 @@ fn the_answer_says_what_was_written() {
 }
 
 #[test]
-fn prometheus_text_ends_and_groups() {
-    let log = log("prometheus");
-    let text = text(&["export", &log, "--as", "prometheus"]);
+fn prometheus_text_groups_metrics_and_ends_with_eof() {
+    let log = write_log("prometheus");
+    let text = stdout_text(&["export", &log, "--as", "prometheus"]);
     assert!(text.ends_with("# EOF\n"));
     let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
     let mut once = types.clone();
@@ -187,7 +188,7 @@ fn prometheus_text_ends_and_groups() {
 
 #[test]
 fn wrong_usage_exits_with_2() {
-    let log = log("usage");
+    let log = write_log("usage");
     let cases: &[&[&str]] = &[
         &["--as", "xml"],
         &[],
@@ -206,8 +207,8 @@ fn wrong_usage_exits_with_2() {
 }
 
 /// Writes a log with two process tables: `dd` was busy in both, `cron` in the first only.
-fn log_with_processes(name: &str) -> String {
-    let log = log(name);
+fn write_log_with_processes(name: &str) -> String {
+    let log = write_log(name);
     let row = |pid: u32, name: &str, bytes: f64| ProcessRow {
         pid,
         name: name.into(),
@@ -219,32 +220,32 @@ fn log_with_processes(name: &str) -> String {
     for (second, rows) in [(3, vec![row(7, "dd", 4e6), row(9, "cron", 1e3)]), (5, vec![row(7, "dd", 6e6)])] {
         let table = ProcessTable { elapsed_s: 2.0, rows, ..ProcessTable::default() };
         let text = serde_json::to_string(&table).expect("JSON");
-        writer.add_note(&Note::new((1_700_000_000 + second) * SECOND, Note::PROCESSES, text)).expect("writable");
+        writer.add_note(&Note::new((1_700_000_000 + second) * SECOND_NS, Note::PROCESSES, text)).expect("writable");
     }
     writer.close().expect("writable");
     log
 }
 
 #[test]
-fn processes_are_counters_where_they_are_asked_for() {
-    let log = log_with_processes("processes");
-    let csv = text(&["export", &log, "--as", "csv", "--counter", "PROCESS.read_bytes_*"]);
+fn exports_process_counters_only_on_request() {
+    let log = write_log_with_processes("processes");
+    let csv = stdout_text(&["export", &log, "--as", "csv", "--counter", "PROCESS.read_bytes_*"]);
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].ends_with(",process.read_bytes_per_s{dd (7)},process.read_bytes_per_s{cron (9)}"), "{csv}");
     let table_rows = &lines[1..];
     assert_eq!(table_rows.len(), 2, "no row for a tick between two looks: {csv}");
-    let rows = text(&["show", &log, "--as", "csv", "--counter", "process.read_bytes_per_s"]);
+    let rows = stdout_text(&["show", &log, "--as", "csv", "--counter", "process.read_bytes_per_s"]);
     assert_eq!(rows.lines().count(), 3, "{rows}");
     assert!(table_rows[0].ends_with(",4000000,1000") && table_rows[1].ends_with(",6000000,"), "{csv}");
-    let shown = text(&["show", &log, "--counter", "process.*", "--json"]);
+    let shown = stdout_text(&["show", &log, "--counter", "process.*", "--json"]);
     let answer: Value = serde_json::from_str(&shown).expect("JSON");
     let series = answer["series"].as_array().expect("a list");
     let cron = series.iter().find(|s| s["instance"] == "cron (9)" && s["counter"] == "process.processor");
     assert_eq!(cron.expect("shown")["most"], 0.25);
     // without the option the export has no process counters
-    assert!(!text(&["export", &log, "--as", "csv"]).contains("process."));
+    assert!(!stdout_text(&["export", &log, "--as", "csv"]).contains("process."));
     let page = folder("export-processes-page").join("page.html");
-    text(&["report", &log, "-o", page.to_str().expect("plain")]);
+    stdout_text(&["report", &log, "-o", page.to_str().expect("plain")]);
     let page = fs::read_to_string(&page).expect("a page");
     assert!(page.contains("dd (7)"), "the page draws who read");
 }

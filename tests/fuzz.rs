@@ -13,14 +13,14 @@ use std::process::Command;
 use crate::sweep::sweep;
 
 /// Mutations of each seed in a full sweep, and in a sample of it; `DISKWRIGHT_FUZZ_ROUNDS` sets another number.
-const ROUNDS: (usize, usize) = (400, 20);
+const MUTATION_ROUNDS: (usize, usize) = (400, 20);
 
 /// Marsaglia's xorshift generator: the round number of a failure is enough to repeat it.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     /// Next number below `limit`; 0 for a limit of 0.
-    fn roll(&mut self, limit: usize) -> usize {
+    fn next_below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -29,16 +29,16 @@ impl Dice {
 }
 
 /// The seed with one to four random changes: cuts, flipped bits, inserted bytes, removed ranges, a huge number.
-fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
-    let mut rng = Dice(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+fn mutate(seed: &[u8], round: u64) -> Vec<u8> {
+    let mut rng = Rng(round.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut data = seed.to_vec();
-    for _ in 0..=rng.roll(4) {
-        let position = rng.roll(data.len());
-        match rng.roll(5) {
+    for _ in 0..=rng.next_below(4) {
+        let position = rng.next_below(data.len());
+        match rng.next_below(5) {
             0 => data.truncate(position),
-            1 if position < data.len() => data[position] ^= 1 << rng.roll(8),
-            2 => data.insert(position, b"\0\xff9-\"[\n"[rng.roll(7)]),
-            3 if position < data.len() => drop(data.drain(position..(position + rng.roll(30)).min(data.len()))),
+            1 if position < data.len() => data[position] ^= 1 << rng.next_below(8),
+            2 => data.insert(position, b"\0\xff9-\"[\n"[rng.next_below(7)]),
+            3 if position < data.len() => drop(data.drain(position..(position + rng.next_below(30)).min(data.len()))),
             _ => data.splice(position..position, b"18446744073709551616".iter().copied()).for_each(drop),
         }
     }
@@ -46,14 +46,15 @@ fn mutated(seed: &[u8], round: u64) -> Vec<u8> {
 }
 
 /// Feeds a target its seeds and mutations of them; a panic fails with the seed and the round.
-fn run(target: fn(&[u8]), seeds: &[Vec<u8>]) {
+fn run_target(target: fn(&[u8]), seeds: &[Vec<u8>]) {
     assert!(!seeds.is_empty(), "no seed");
     let requested = std::env::var("DISKWRIGHT_FUZZ_ROUNDS").ok().and_then(|n| n.parse().ok());
-    let rounds: Vec<usize> = requested.map_or_else(|| sweep(ROUNDS.0, ROUNDS.1), |rounds| (0..rounds).collect());
+    let rounds: Vec<usize> =
+        requested.map_or_else(|| sweep(MUTATION_ROUNDS.0, MUTATION_ROUNDS.1), |rounds| (0..rounds).collect());
     for (number, seed) in seeds.iter().enumerate() {
         target(seed);
         for &round in &rounds {
-            let data = mutated(seed, round as u64);
+            let data = mutate(seed, round as u64);
             let caught = std::panic::catch_unwind(|| target(&data));
             assert!(caught.is_ok(), "seed {number}, round {round}: {:?}", String::from_utf8_lossy(&data));
         }
@@ -66,16 +67,16 @@ fn proc_parsers_take_anything() {
     let more = ["self/io", "self/cgroup", "self/status", "interrupts", "softirqs", "net/dev", "pressure/io"];
     let read = |f: &&str| fs::read(format!("/proc/{f}")).ok();
     let seeds: Vec<Vec<u8>> = files.iter().chain(&more).filter_map(read).collect();
-    run(targets::proc_parsers, &seeds);
+    run_target(targets::proc_parsers, &seeds);
 }
 
 #[test]
-fn attach_takes_anything() {
+fn attach_parsers_take_anything() {
     let uris = ["nbd+unix:///a%20b?socket=/run/x%2f", "nbd://[::1]:10809/name"].map(|uri| uri.as_bytes().to_vec());
     // an attribute, and its acknowledgement
     let head = |length: u32, kind: u16| [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10]].concat();
     let answer = [&[1][..], &head(28, 30), &[1, 1, 0, 0, 8, 0, 1, 0, 5, 0, 0, 0], &head(36, 2), &[0; 20]].concat();
-    run(targets::attach, &[&uris[..], &[answer]].concat());
+    run_target(targets::attach, &[&uris[..], &[answer]].concat());
 }
 
 #[test]
@@ -84,7 +85,7 @@ fn rule_loader_takes_anything() {
     let texts = fs::read_dir(folder).expect("rules").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     // the first rules of each pack are enough: the loader works rule by rule
     let seeds: Vec<Vec<u8>> = texts.map(|t| t[..t.len().min(3000)].to_vec()).collect();
-    run(targets::rule_loader, &seeds);
+    run_target(targets::rule_loader, &seeds);
 }
 
 #[test]
@@ -111,7 +112,7 @@ baseline = { value = 100.0, because = "ideal" }
 measure = "max(one:rate, 2) * (1 - plateau(0.1, 2, one:a.b, 4, 7))"
 holds = ["one:rate > -3"]
 "#;
-    run(targets::experiments, &[seed.as_bytes().to_vec()]);
+    run_target(targets::experiments, &[seed.as_bytes().to_vec()]);
 }
 
 #[test]
@@ -120,7 +121,7 @@ fn trace_pages_take_anything() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/blocktrace/tests/fixtures/");
         fs::read(format!("{folder}{name}")).expect("a fixture")
     };
-    run(targets::trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
+    run_target(targets::trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn request_traces_take_anything() {
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     // 40 whole records of 48 bytes of binary traces, and enough lines of text
     let seeds: Vec<Vec<u8>> = files.map(|f| f[..f.len().min(48 * 40)].to_vec()).collect();
-    run(targets::request_traces, &seeds);
+    run_target(targets::request_traces, &seeds);
 }
 
 #[test]
@@ -147,14 +148,14 @@ fn probe_profiles_take_anything() {
         figures: vec![figure],
         ..Default::default()
     };
-    run(targets::probe_profile, &[serde_json::to_vec(&profile).expect("JSON"), b"{}".to_vec()]);
+    run_target(targets::probe_profile, &[serde_json::to_vec(&profile).expect("JSON"), b"{}".to_vec()]);
 }
 
 #[test]
 fn probe_results_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/results/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run(targets::probe_result, &files.collect::<Vec<_>>());
+    run_target(targets::probe_result, &files.collect::<Vec<_>>());
 }
 
 #[test]
@@ -165,14 +166,14 @@ fn figures_beside_logs_take_anything() {
         "lines": [{"name": "l", "points": [[0, 1.5], [1e3, 2e-9]]}]}],
         "bars": [{"title": "b", "unit": "fraction", "full": 1.0, "names": ["n"], "groups": [["g", [0.5]]]}],
         "tables": [{"titles": ["a"], "rows": [["1"]]}]}]}"#;
-    run(targets::beside, &[whole.to_vec()]);
+    run_target(targets::beside, &[whole.to_vec()]);
 }
 
 #[test]
 fn probe_scripts_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/probe/tests/scripts");
     let files = fs::read_dir(folder).expect("scripts").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run(targets::probe_scripts, &files.collect::<Vec<_>>());
+    run_target(targets::probe_scripts, &files.collect::<Vec<_>>());
 }
 
 #[test]
@@ -180,7 +181,7 @@ fn ledgers_of_disks_take_anything() {
     let ledger = br#"{"schema":"diskwright.content/1","arrays":[{"shape":{"name":"data","level":"raid5","layout":null,
         "copies":null,"unit_blocks":128,"member_blocks":null,"members":[0,1,2]},"state":{"lost":[[1,512]],
         "rebuilding":[1],"torn":[7],"all_torn":false}}]}"#;
-    run(targets::disk_ledger, &[ledger.to_vec()]);
+    run_target(targets::disk_ledger, &[ledger.to_vec()]);
 }
 
 #[test]
@@ -194,7 +195,7 @@ fn files_of_drives_take_anything() {
         rest.as_bytes()[..end].to_vec()
     };
     let seeds = [("disks.toml", 1), ("ssds.toml", 0), ("cloud.toml", 0), ("plain.toml", 2)];
-    run(targets::drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
+    run_target(targets::drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
 }
 
 #[test]
@@ -202,18 +203,18 @@ fn drive_files_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/model/simulator/tests/drives");
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");
     let whole = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
-    run(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
+    run_target(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
 }
 
 #[test]
 fn system_descriptions_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/systems");
     let files = fs::read_dir(folder).expect("examples").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run(targets::system_descriptions, &files.collect::<Vec<_>>());
+    run_target(targets::system_descriptions, &files.collect::<Vec<_>>());
 }
 
 /// Fixtures of foreign logs whose file names begin with one of these formats.
-fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
+fn foreign_log_fixtures(formats: &[&str]) -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/logs/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| e.expect("entry").path());
     let of_format = |p: &std::path::PathBuf| {
@@ -226,39 +227,39 @@ fn foreign_logs(formats: &[&str]) -> Vec<Vec<u8>> {
 #[test]
 fn perfmon_text_takes_anything() {
     // two or three rows of each log cover the parser
-    let seeds = foreign_logs(&["perfmon-text"]).into_iter().map(|log| log[..log.len().min(1600)].to_vec());
-    run(targets::perfmon_text, &seeds.collect::<Vec<_>>());
+    let seeds = foreign_log_fixtures(&["perfmon-text"]).into_iter().map(|log| log[..log.len().min(1600)].to_vec());
+    run_target(targets::perfmon_text, &seeds.collect::<Vec<_>>());
 }
 
 #[test]
 fn sysstat_takes_anything() {
-    run(targets::sysstat_json, &foreign_logs(&["sadf-json", "iostat-json", "mpstat-json"]));
-    run(targets::sysstat_xml, &foreign_logs(&["sadf-xml"]));
-    run(targets::sysstat_text, &foreign_logs(&["sar-text", "iostat-text", "sadf-rows", "vmstat-text"]));
+    run_target(targets::sysstat_json, &foreign_log_fixtures(&["sadf-json", "iostat-json", "mpstat-json"]));
+    run_target(targets::sysstat_xml, &foreign_log_fixtures(&["sadf-xml"]));
+    run_target(targets::sysstat_text, &foreign_log_fixtures(&["sar-text", "iostat-text", "sadf-rows", "vmstat-text"]));
 }
 
 #[test]
 fn tool_text_takes_anything() {
     // the length chooses the format: each seed is cut to six lengths, one for each format
-    let seeds = foreign_logs(&["dstat-csv", "nmon", "collectl-", "atop-text", "csv"]).into_iter();
+    let seeds = foreign_log_fixtures(&["dstat-csv", "nmon", "collectl-", "atop-text", "csv"]).into_iter();
     let seeds = seeds.flat_map(|log| (0..6).map(move |less| log[..log.len().min(1800) - less].to_vec()));
-    run(targets::tool_text, &seeds.collect::<Vec<_>>());
+    run_target(targets::tool_text, &seeds.collect::<Vec<_>>());
 }
 
 #[test]
 fn loops_and_other_systems_take_anything() {
-    run(targets::system_text, &foreign_logs(&["proc-loop", "top-text", "unix-"]));
+    run_target(targets::system_text, &foreign_log_fixtures(&["proc-loop", "top-text", "unix-"]));
 }
 
 #[test]
 fn prometheus_takes_anything() {
-    run(targets::prometheus_text, &foreign_logs(&["prometheus"]));
+    run_target(targets::prometheus_text, &foreign_log_fixtures(&["prometheus"]));
     let whole = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
         {"metric":{"instance":"a","device":"s\"da"},"values":[[1700000000,"1.5"],[1700000015,"NaN"]]},
         {"metric":{},"value":[1700000030.123,"+Inf"]}]}}"#;
     let names = br#"{"status":"success","data":["node_load1","node_\u00e4"]}"#;
     let series = br#"{"status":"success","data":[{"__name__":"node_load1","instance":"a"}]}"#;
-    run(targets::prometheus_json, &[whole.to_vec(), names.to_vec(), series.to_vec()]);
+    run_target(targets::prometheus_json, &[whole.to_vec(), names.to_vec(), series.to_vec()]);
 }
 
 #[test]
@@ -276,7 +277,7 @@ fn log_reader_takes_anything() {
         .map(|p| fs::read(p).expect("readable"))
         .filter(|d| !d.is_empty())
         .collect();
-    run(targets::log_reader, &seeds);
+    run_target(targets::log_reader, &seeds);
 }
 
 #[test]
@@ -287,12 +288,12 @@ fn pcp_archive_takes_anything() {
         [&(bytes.len() as u16).to_be_bytes(), bytes.as_slice()].concat()
     };
     let seed = |name: &str| [part(&format!("{name}.meta")), part(&format!("{name}.0"))].concat();
-    run(targets::pcp_archive, &[seed("pcp_v2"), seed("pcp_v3")]);
+    run_target(targets::pcp_archive, &[seed("pcp_v2"), seed("pcp_v3")]);
 }
 
 #[test]
 fn perfmon_blg_takes_anything() {
-    run(targets::perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
+    run_target(targets::perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
 }
 
 #[test]
@@ -341,5 +342,5 @@ fn nbd_protocol_takes_anything() {
     ];
     let exports = option_reply(option::LIST, answer::SERVER, b"\0\0\0\x01a and more");
     let listing = [greeting, exports, option_reply(option::LIST, answer::ACK, &[])].concat();
-    run(targets::nbd_protocol, &[client(254), client(6), server.concat(), listing]);
+    run_target(targets::nbd_protocol, &[client(254), client(6), server.concat(), listing]);
 }

@@ -19,7 +19,7 @@ use diskwright_datastore::{LogWriter, WriterOptions};
 const HOSTILE: &str = "x\x1b]0;owned\x07\x1b[2J\u{9b}31m\u{7f}\u{202e}\u{2066}\u{2028}\u{85}\x08y";
 
 /// Text as a JSON string, in which the control characters that JSON allows raw are escaped as well.
-fn quoted(text: &str) -> String {
+fn quote_json(text: &str) -> String {
     let quoted = serde_json::to_string(text).expect("JSON");
     diskwright_base::text::escape_json(&quoted).into_owned()
 }
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// Writes a file; returns its name.
-    fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+    fn write_file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
         fs::write(self.path(name), text).expect("written");
         name.to_owned()
     }
@@ -50,24 +50,24 @@ impl Bench {
     }
 
     /// Runs the command and asserts that it wrote no control characters and did not panic.
-    fn check(&self, arguments: &[&str]) -> Output {
+    fn run_checked(&self, arguments: &[&str]) -> Output {
         let output = self.run(arguments);
-        clean(&output.stderr, arguments, "standard error");
-        clean(&output.stdout, arguments, "standard output");
+        assert_no_control_characters(&output.stderr, arguments, "standard error");
+        assert_no_control_characters(&output.stdout, arguments, "standard output");
         assert_ne!(output.status.code(), Some(101), "{arguments:?} panicked");
         output
     }
 }
 
 /// Asserts that the output is UTF-8 without control characters but line breaks.
-fn clean(bytes: &[u8], arguments: &[&str], stream: &str) {
+fn assert_no_control_characters(bytes: &[u8], arguments: &[&str], stream: &str) {
     let text = std::str::from_utf8(bytes).unwrap_or_else(|e| panic!("{arguments:?}: {stream}: {e}"));
     let raw: Vec<char> = text.chars().filter(|&c| is_control(c) && c != '\n').collect();
     assert!(raw.is_empty(), "{arguments:?}: {stream} has {raw:?}:\n{text:?}");
 }
 
 /// Ten minutes of Performance Monitor with hostile names of disks and processes, and hostile cells.
-fn perfmon() -> String {
+fn hostile_perfmon_text() -> String {
     let counters = [
         format!("PhysicalDisk(0 {HOSTILE})\\Disk Read Bytes/sec"),
         format!("PhysicalDisk(0 {HOSTILE})\\Avg. Disk Queue Length"),
@@ -86,16 +86,16 @@ fn perfmon() -> String {
 }
 
 /// Schema with the counters of one disk.
-fn disk(name: &str) -> Schema {
+fn disk_schema(name: &str) -> Schema {
     let counters = ["reads", "read_bytes", "weighted_time_s", "busy_time_s", "writes", "write_bytes"];
     let series = |counter| Series { counter: format!("physical_disk.{counter}"), instance: name.into(), scale: 1.0 };
     Schema::new(counters.map(series).to_vec())
 }
 
 /// Writes a log in the own format with one disk of this name.
-fn log_of(folder: &Path, name: &str) {
+fn write_log_of_disk(folder: &Path, name: &str) {
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
-    let mut frame = Frame::new(Arc::new(disk(name)), 60);
+    let mut frame = Frame::new(Arc::new(disk_schema(name)), 60);
     for i in 1..=60 {
         let time_ns = 1_760_000_000_000_000_000 + i * 1_000_000_000;
         frame.push(Tick { time_ns, elapsed_ns: 1_000_000_000 }, &[100.0, 4e5, 30.0, 1.0, 10.0, 4e4]);
@@ -105,8 +105,8 @@ fn log_of(folder: &Path, name: &str) {
 }
 
 /// Writes a log in the own format with hostile names of disks and processes, and hostile notes.
-fn own_log(folder: &Path) {
-    let schema = Arc::new(disk(HOSTILE));
+fn write_hostile_log(folder: &Path) {
+    let schema = Arc::new(disk_schema(HOSTILE));
     let mut writer = LogWriter::create_or_append(folder, WriterOptions::default()).expect("a log");
     let start = 1_760_000_000_000_000_000;
     for kind in [Note::BOOKMARK, Note::GAP, Note::UNSEEN, Note::CLOCK, Note::WARNING, Note::SOURCE, Note::TOPOLOGY] {
@@ -132,73 +132,73 @@ fn own_log(folder: &Path) {
 }
 
 #[test]
-fn cells_and_names_of_logs_are_disarmed() {
+fn escapes_cells_and_names_of_logs() {
     let bench = Bench::new();
-    let foreign = bench.file("foreign.csv", perfmon());
-    own_log(&bench.path("own"));
+    let foreign = bench.write_file("foreign.csv", hostile_perfmon_text());
+    write_hostile_log(&bench.path("own"));
     for log in [foreign.as_str(), "own"] {
         let all = ["--counter", "physical_disk.*"];
         for form in ["table", "chart", "csv"] {
-            bench.check(&["show", log, "--as", form]);
-            bench.check(&[&["show", log, "--as", form][..], &all].concat());
+            bench.run_checked(&["show", log, "--as", form]);
+            bench.run_checked(&[&["show", log, "--as", form][..], &all].concat());
         }
-        bench.check(&["show", log, "--json"]);
-        bench.check(&["why", log]);
-        bench.check(&["why", log, "--json"]);
-        bench.check(&["why", log, "--all-packs"]);
-        bench.check(&["report", log, "-o", "page.html"]);
-        bench.check(&["compare", log, "--at", "-1m"]);
-        bench.check(&["compare", log, "--at", "-1m", "--json"]);
-        bench.check(&["export", log, "--as", "jsonl", "-o", "out", "--json"]);
+        bench.run_checked(&["show", log, "--json"]);
+        bench.run_checked(&["why", log]);
+        bench.run_checked(&["why", log, "--json"]);
+        bench.run_checked(&["why", log, "--all-packs"]);
+        bench.run_checked(&["report", log, "-o", "page.html"]);
+        bench.run_checked(&["compare", log, "--at", "-1m"]);
+        bench.run_checked(&["compare", log, "--at", "-1m", "--json"]);
+        bench.run_checked(&["export", log, "--as", "jsonl", "-o", "out", "--json"]);
         let output = bench.run(&["export", log, "--as", "prometheus"]);
-        clean(&output.stderr, &["export", log], "standard error");
+        assert_no_control_characters(&output.stderr, &["export", log], "standard error");
     }
     let page = fs::read(bench.path("page.html")).expect("a page");
-    clean(&page, &["report"], "the page");
-    bench.check(&["import", &foreign, "--to", "made"]);
-    bench.check(&["import", &foreign, "--to", "made"]);
-    bench.check(&["import", &foreign, "--to", "made2", "--json"]);
+    assert_no_control_characters(&page, &["report"], "the page");
+    bench.run_checked(&["import", &foreign, "--to", "made"]);
+    bench.run_checked(&["import", &foreign, "--to", "made"]);
+    bench.run_checked(&["import", &foreign, "--to", "made2", "--json"]);
 }
 
 #[test]
-fn names_of_files_are_disarmed_in_every_command() {
+fn escapes_file_names_in_every_command() {
     let bench = Bench::new();
-    let log = bench.file(&format!("{HOSTILE}.csv"), perfmon());
-    bench.file(&format!("{HOSTILE}.txt"), "no log at all");
-    bench.file(&format!("{HOSTILE}.toml"), "no = [description");
-    bench.file(&format!("{HOSTILE}.json"), format!("{{\"schema\": \"diskwright.probe/999{HOSTILE}\"}}"));
+    let log = bench.write_file(&format!("{HOSTILE}.csv"), hostile_perfmon_text());
+    bench.write_file(&format!("{HOSTILE}.txt"), "no log at all");
+    bench.write_file(&format!("{HOSTILE}.toml"), "no = [description");
+    bench.write_file(&format!("{HOSTILE}.json"), format!("{{\"schema\": \"diskwright.probe/999{HOSTILE}\"}}"));
     fs::create_dir(bench.path(HOSTILE)).expect("a folder");
     let broken = OsStr::from_bytes(b"bad\xff\x1b[2J.csv");
     fs::write(bench.path("").join(broken), "no log").expect("written");
     let names = [HOSTILE.to_owned(), format!("gone{HOSTILE}"), format!("{HOSTILE}.txt"), format!("{HOSTILE}.toml")];
     for name in names.iter().map(String::as_str).chain([log.as_str(), &format!("{HOSTILE}.json")]) {
-        bench.check(&["why", name]);
-        bench.check(&["show", name]);
-        bench.check(&["show", name, "--as", "csv"]);
-        bench.check(&["export", name, "--as", "jsonl"]);
-        bench.check(&["report", name, "-o", &format!("{HOSTILE}.html")]);
-        bench.check(&["report", name, "-o", &format!("{HOSTILE}/no/page.html")]);
-        bench.check(&["report", name, "-o", name]);
-        bench.check(&["compare", name, name]);
-        bench.check(&["import", name, "--to", &format!("to{HOSTILE}")]);
-        bench.check(&["mark", name, HOSTILE]);
-        bench.check(&["simulate", name]);
-        bench.check(&["probe", name]);
-        bench.check(&["probe", "quick", &format!("no/{name}")]);
-        bench.check(&["experiments", name]);
-        bench.check(&["why", "own", "--pack", name]);
-        bench.check(&["disk", "status", name]);
-        bench.check(&["record", "--for", "1ms", "--to", &format!("/proc/{name}")]);
+        bench.run_checked(&["why", name]);
+        bench.run_checked(&["show", name]);
+        bench.run_checked(&["show", name, "--as", "csv"]);
+        bench.run_checked(&["export", name, "--as", "jsonl"]);
+        bench.run_checked(&["report", name, "-o", &format!("{HOSTILE}.html")]);
+        bench.run_checked(&["report", name, "-o", &format!("{HOSTILE}/no/page.html")]);
+        bench.run_checked(&["report", name, "-o", name]);
+        bench.run_checked(&["compare", name, name]);
+        bench.run_checked(&["import", name, "--to", &format!("to{HOSTILE}")]);
+        bench.run_checked(&["mark", name, HOSTILE]);
+        bench.run_checked(&["simulate", name]);
+        bench.run_checked(&["probe", name]);
+        bench.run_checked(&["probe", "quick", &format!("no/{name}")]);
+        bench.run_checked(&["experiments", name]);
+        bench.run_checked(&["why", "own", "--pack", name]);
+        bench.run_checked(&["disk", "status", name]);
+        bench.run_checked(&["record", "--for", "1ms", "--to", &format!("/proc/{name}")]);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     let output = command.current_dir(bench.path("")).arg("why").arg(broken).output().expect("runs");
-    clean(&output.stderr, &["why", "bad bytes"], "standard error");
+    assert_no_control_characters(&output.stderr, &["why", "bad bytes"], "standard error");
 }
 
 #[test]
-fn arguments_come_back_disarmed() {
+fn escapes_arguments_in_messages() {
     let bench = Bench::new();
-    own_log(&bench.path("own"));
+    write_hostile_log(&bench.path("own"));
     for arguments in [
         &["--", HOSTILE][..],
         &[HOSTILE],
@@ -222,17 +222,17 @@ fn arguments_come_back_disarmed() {
         &["disk", HOSTILE],
         &["disk", "attach", HOSTILE],
     ] {
-        let output = bench.check(arguments);
+        let output = bench.run_checked(arguments);
         assert_ne!(output.status.code(), None, "{arguments:?}");
     }
 }
 
 /// A line break, and text that could pass for a message of the program.
-const BREAK: &str = "x\ndiskwright: done";
+const LINE_BREAK: &str = "x\ndiskwright: done";
 
 /// Asserts that a command fails and that no line of its message begins with the text behind the line break.
-fn in_one_line(bench: &Bench, arguments: &[&str]) {
-    let output = bench.check(arguments);
+fn expect_one_line_error(bench: &Bench, arguments: &[&str]) {
+    let output = bench.run_checked(arguments);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && stderr.contains("diskwright: done"), "{arguments:?}: {stderr}");
     let is_false = |line: &str| line.trim_start().starts_with("diskwright: done");
@@ -240,55 +240,55 @@ fn in_one_line(bench: &Bench, arguments: &[&str]) {
 }
 
 #[test]
-fn names_with_line_breaks_are_told_in_one_line() {
+fn reports_names_with_line_breaks_in_one_line() {
     let bench = Bench::new();
-    log_of(&bench.path("own"), "sda");
-    log_of(&bench.path("named"), BREAK);
-    let (pair, list) = (format!("a={BREAK}"), format!("{BREAK},md0"));
-    let system = bench.file("system.toml", "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n");
+    write_log_of_disk(&bench.path("own"), "sda");
+    write_log_of_disk(&bench.path("named"), LINE_BREAK);
+    let (pair, list) = (format!("a={LINE_BREAK}"), format!("{LINE_BREAK},md0"));
+    let system = bench.write_file("system.toml", "[[drive]]\nmodel = \"st32171w\"\n[[workload]]\n");
     let demand = ["plan", "--reads", "5", "--size", "8K"];
     for more in ["--drives", "--levels", "--only", "--instance", "--controllers", "--budget", "--keep-existing"] {
-        in_one_line(&bench, &[&demand[..], &[more, BREAK]].concat());
+        expect_one_line_error(&bench, &[&demand[..], &[more, LINE_BREAK]].concat());
     }
     for arguments in [
-        &["plan", "--from", "own", "--device", BREAK][..],
+        &["plan", "--from", "own", "--device", LINE_BREAK][..],
         &["plan", "--from", "own", "--device", &list],
-        &["plan", "--from", "own", "--what-if", BREAK],
-        &["plan", "--from", "own", "--volume", BREAK],
-        &["plan", "--from", BREAK],
-        &["plan", "--workload", BREAK],
-        &["simulate", BREAK],
-        &["simulate", &system, "--set", BREAK],
+        &["plan", "--from", "own", "--what-if", LINE_BREAK],
+        &["plan", "--from", "own", "--volume", LINE_BREAK],
+        &["plan", "--from", LINE_BREAK],
+        &["plan", "--workload", LINE_BREAK],
+        &["simulate", LINE_BREAK],
+        &["simulate", &system, "--set", LINE_BREAK],
         &["simulate", &system, "--set", &pair],
-        &["simulate", &system, "--sweep", BREAK],
+        &["simulate", &system, "--sweep", LINE_BREAK],
         &["simulate", &system, "--sweep", &pair],
-        &["why", BREAK],
-        &["why", "own", "--pack", BREAK],
-        &["show", "own", "--from", BREAK],
-        &["show", "own", "--counter", BREAK],
-        &["show", "own", "--array", BREAK],
-        &["explain", BREAK],
-        &["probe", BREAK],
-        &["experiments", BREAK],
-        &["advise", "--role", BREAK],
-        &["baseline", BREAK],
+        &["why", LINE_BREAK],
+        &["why", "own", "--pack", LINE_BREAK],
+        &["show", "own", "--from", LINE_BREAK],
+        &["show", "own", "--counter", LINE_BREAK],
+        &["show", "own", "--array", LINE_BREAK],
+        &["explain", LINE_BREAK],
+        &["probe", LINE_BREAK],
+        &["experiments", LINE_BREAK],
+        &["advise", "--role", LINE_BREAK],
+        &["baseline", LINE_BREAK],
     ] {
-        in_one_line(&bench, arguments);
+        expect_one_line_error(&bench, arguments);
     }
     // names of the log that are listed where the given one is not in it
-    in_one_line(&bench, &["plan", "--from", "named", "--device", "sda"]);
+    expect_one_line_error(&bench, &["plan", "--from", "named", "--device", "sda"]);
     // keys and values of a file
     let [broken, pack] = ["watch", "pack"].map(|table| {
-        let text = format!("[{table}]\n{} = 1\n", serde_json::to_string(BREAK).expect("JSON"));
-        bench.file(&format!("{table}.toml"), text)
+        let text = format!("[{table}]\n{} = 1\n", serde_json::to_string(LINE_BREAK).expect("JSON"));
+        bench.write_file(&format!("{table}.toml"), text)
     });
     for arguments in [&["simulate", &broken][..], &["plan", "--workload", &broken], &["why", "own", "--pack", &pack]] {
-        in_one_line(&bench, arguments);
+        expect_one_line_error(&bench, arguments);
     }
 }
 
 #[test]
-fn keys_and_values_of_descriptions_are_disarmed() {
+fn escapes_keys_and_values_of_descriptions() {
     let bench = Bench::new();
     let quoted = serde_json::to_string(HOSTILE).expect("JSON").replace('\u{7f}', "\\u007f");
     let descriptions = [
@@ -300,28 +300,28 @@ fn keys_and_values_of_descriptions_are_disarmed() {
         format!("[[rule]]\nid = {quoted}\n{quoted} = 3\n"),
         format!("id = {quoted}\nname = {quoted}\n[[rule]]\nid = {quoted}\nobject = {quoted}\n"),
     ];
-    own_log(&bench.path("own"));
+    write_hostile_log(&bench.path("own"));
     for description in descriptions {
-        let file = bench.file("description.toml", description);
-        bench.check(&["simulate", &file]);
-        bench.check(&["why", "own", "--pack", &file]);
-        bench.check(&["experiments", &file]);
-        bench.check(&["show", "own", "--arrays", &file]);
-        bench.check(&["probe", &file]);
+        let file = bench.write_file("description.toml", description);
+        bench.run_checked(&["simulate", &file]);
+        bench.run_checked(&["why", "own", "--pack", &file]);
+        bench.run_checked(&["experiments", &file]);
+        bench.run_checked(&["show", "own", "--arrays", &file]);
+        bench.run_checked(&["probe", &file]);
     }
     for job in [
         format!("[{HOSTILE}]\nrw=read\n{HOSTILE}=1\nfilename={HOSTILE}\n"),
         format!("[global]\nrw={HOSTILE}\n[job]\nfilename=/dev/null\nbs={HOSTILE}\n"),
         format!("{HOSTILE}\n"),
     ] {
-        let file = bench.file("job.fio", job);
-        bench.check(&["probe", &file]);
-        bench.check(&["probe", &file, "target"]);
+        let file = bench.write_file("job.fio", job);
+        bench.run_checked(&["probe", &file]);
+        bench.run_checked(&["probe", &file, "target"]);
     }
 }
 
 #[test]
-fn labels_of_pages_and_traces_are_disarmed() {
+fn escapes_labels_of_exposition_pages_and_traces() {
     let bench = Bench::new();
     let label = HOSTILE.replace('\n', "\\n");
     let mut page = String::new();
@@ -330,23 +330,24 @@ fn labels_of_pages_and_traces_are_disarmed() {
         page += &format!("{metric}{{device=\"{label}\"}} {} 1760000010000\n", value * 2);
     }
     page += &format!("node_load1 {HOSTILE}\nnode_uname_info{{nodename=\"{label}\"}} 1 1760000000000\n");
-    let page = bench.file("page.prom", page);
-    bench.check(&["show", &page]);
-    bench.check(&["why", &page]);
-    bench.check(&["import", &page, "--to", "made"]);
+    let page = bench.write_file("page.prom", page);
+    bench.run_checked(&["show", &page]);
+    bench.run_checked(&["why", &page]);
+    bench.run_checked(&["import", &page, "--to", "made"]);
     let heading = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s";
     let line = |i: usize| format!("{i}.000000000,{HOSTILE},read,4096,4096,,{i}.001000000\n");
     let lines: String = (0..20).map(line).collect();
-    let trace = bench.file("trace.csv", format!("{heading}\n{lines}{HOSTILE},a,read,1,1,,\n1.0,a,{HOSTILE},1,1,,\n"));
+    let trace =
+        bench.write_file("trace.csv", format!("{heading}\n{lines}{HOSTILE},a,read,1,1,,\n1.0,a,{HOSTILE},1,1,,\n"));
     for form in ["table", "chart", "csv"] {
-        bench.check(&["show", &trace, "--as", form]);
+        bench.run_checked(&["show", &trace, "--as", form]);
     }
-    bench.check(&["show", &trace, "--json"]);
-    bench.check(&["show", &trace, "--instance", "none"]);
+    bench.run_checked(&["show", &trace, "--json"]);
+    bench.run_checked(&["show", &trace, "--instance", "none"]);
 }
 
 #[test]
-fn what_a_store_answers_is_disarmed() {
+fn escapes_answers_of_a_store() {
     let bench = Bench::new();
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -367,13 +368,13 @@ fn what_a_store_answers_is_disarmed() {
         }
     });
     for _ in 0..6 {
-        bench.check(&["why", "--prometheus", &url]);
-        bench.check(&["why", "--prometheus", &url, "--fleet"]);
+        bench.run_checked(&["why", "--prometheus", &url]);
+        bench.run_checked(&["why", "--prometheus", &url, "--fleet"]);
     }
 }
 
 /// Output of a command on a terminal, by script(1); `None` where that is not installed.
-fn on_terminal(bench: &Bench, command: &str) -> Option<String> {
+fn run_on_terminal(bench: &Bench, command: &str) -> Option<String> {
     let program = env!("CARGO_BIN_EXE_diskwright");
     // progress bars, with escape sequences of the program itself, are drawn on standard error
     let line = format!("'{program}' {command} 2>errors");
@@ -388,11 +389,11 @@ fn on_terminal(bench: &Bench, command: &str) -> Option<String> {
 }
 
 #[test]
-fn data_are_disarmed_on_a_terminal_and_whole_in_a_file() {
+fn escapes_data_on_a_terminal_and_keeps_it_in_a_file() {
     let bench = Bench::new();
-    own_log(&bench.path("own"));
+    write_hostile_log(&bench.path("own"));
     for form in ["csv", "csv --long", "jsonl", "prometheus"] {
-        let Some(text) = on_terminal(&bench, &format!("export own --as {form}")) else {
+        let Some(text) = run_on_terminal(&bench, &format!("export own --as {form}")) else {
             return eprintln!("skipped: no script(1)");
         };
         assert!(text.contains("owned"), "{form}: {text}");
@@ -401,20 +402,20 @@ fn data_are_disarmed_on_a_terminal_and_whole_in_a_file() {
         let options: Vec<&str> = form.split(' ').collect();
         assert!(bench.run(&[&["export", "own", "-o", "out", "--as"], &options[..]].concat()).status.success());
         let data = fs::read_to_string(bench.path("out")).expect("UTF-8");
-        let name = if form == "jsonl" { quoted(HOSTILE) } else { HOSTILE.to_owned() };
+        let name = if form == "jsonl" { quote_json(HOSTILE) } else { HOSTILE.to_owned() };
         assert!(data.contains(name.trim_matches('"')), "{form}");
     }
-    let text = on_terminal(&bench, "why own").expect("script ran before");
+    let text = run_on_terminal(&bench, "why own").expect("script ran before");
     let own = text.replace('\u{1b}', "").len();
     assert!(text.contains("\u{1b}[1m") && own < text.len(), "own colours stay");
     assert!(!text.contains("\u{1b}]") && !text.contains("\u{1b}[2J") && !text.contains('\u{9b}'), "{text:?}");
 }
 
 #[test]
-fn a_name_that_a_spreadsheet_would_run_is_quoted() {
+fn quotes_names_that_a_spreadsheet_would_run() {
     let bench = Bench::new();
     let heading = "arrival_s,device,operation,offset_bytes,length_bytes,issued_s,completion_s";
-    let trace = bench.file("trace.csv", format!("{heading}\n1.000000000,=cmd,read,4096,4096,,1.001000000\n"));
+    let trace = bench.write_file("trace.csv", format!("{heading}\n1.000000000,=cmd,read,4096,4096,,1.001000000\n"));
     let shown = |options: &[&str]| {
         let output = bench.run(&[&["show", &trace, "--as", "csv"], options].concat());
         String::from_utf8(output.stdout).expect("UTF-8")
@@ -422,8 +423,8 @@ fn a_name_that_a_spreadsheet_would_run_is_quoted() {
     assert!(shown(&[]).contains("\n1.000000000,'=cmd,read,4096"), "{}", shown(&[]));
     assert!(shown(&["--spreadsheet-safe=no"]).contains("\n1.000000000,=cmd,read,4096"));
     // a quoted name is read back without the quote
-    let again = bench.file("again.csv", shown(&[]));
-    let output = bench.check(&["show", &again, "--json"]);
+    let again = bench.write_file("again.csv", shown(&[]));
+    let output = bench.run_checked(&["show", &again, "--json"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("\"=cmd\""));
 
     let series =

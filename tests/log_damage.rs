@@ -7,16 +7,16 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{command, diskwright, folder, json, said, text, until};
+use crate::common::{command, diskwright, folder, json, stderr, text, wait_until};
 
 use diskwright_base::{Note, Schema, Series, Tick};
 use diskwright_datastore::{LogReader, LogWriter, WriterOptions};
 use serde_json::Value;
 
-const TICKS: u64 = 400;
+const TICK_COUNT: u64 = 400;
 
 /// Writes a log of four segments with a hundred ticks each; returns its path.
-fn log(folder: &Path) -> PathBuf {
+fn write_log(folder: &Path) -> PathBuf {
     let log = folder.join("log");
     let one = |counter: &str, instance: &str| Series { counter: counter.into(), instance: instance.into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![one("memory.available_fraction", ""), one("physical_disk.reads", "sda")]));
@@ -32,7 +32,7 @@ fn log(folder: &Path) -> PathBuf {
 }
 
 /// Commands that read logs, each with --json.
-fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
+fn reading_commands(log: &Path, folder: &Path) -> Vec<Vec<String>> {
     let log = text(log);
     let page = folder.join("page.html");
     let rows = folder.join("rows.csv");
@@ -49,12 +49,12 @@ fn readers(log: &Path, folder: &Path) -> Vec<Vec<String>> {
 }
 
 /// Damages a log.
-type Harm = fn(&Path);
+type DamageFn = fn(&Path);
 
 #[test]
-fn every_reader_tells_what_is_lost() {
+fn every_reader_reports_lost_ticks() {
     let folder = folder("damage-readers");
-    let cases: [(&str, Harm); 4] = [
+    let cases: [(&str, DamageFn); 4] = [
         ("a segment without a readable time", |log| {
             let file = log.join("00000002.dwlog");
             let bytes = fs::read(&file).expect("written");
@@ -70,45 +70,45 @@ fn every_reader_tells_what_is_lost() {
             symlink("elsewhere", log.join("00000001.dwlog")).expect("a link");
         }),
     ];
-    for arguments in readers(&log(&folder), &folder) {
+    for arguments in reading_commands(&write_log(&folder), &folder) {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let done = diskwright(&arguments);
-        assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", said(&done));
+        assert_eq!(done.status.code(), Some(0), "{arguments:?}: {}", stderr(&done));
         assert_eq!(json(&done)["damage"], Value::Array(vec![]), "{arguments:?}");
     }
     for (name, harm) in cases {
         let _ = fs::remove_dir_all(folder.join("log"));
-        let log = log(&folder);
+        let log = write_log(&folder);
         harm(&log);
-        for arguments in readers(&log, &folder) {
+        for arguments in reading_commands(&log, &folder) {
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let done = diskwright(&arguments);
-            assert_eq!(done.status.code(), Some(0), "{name}: {arguments:?}: {}", said(&done));
+            assert_eq!(done.status.code(), Some(0), "{name}: {arguments:?}: {}", stderr(&done));
             let answer = json(&done);
             let damage = answer["damage"].as_array().expect("a list");
             let lost: u64 = damage.iter().map(|entry| entry["ticks_lost"].as_u64().expect("a number")).sum();
             // the second window of a comparison begins after the first tick of the change
             assert!(lost == 100 || arguments[0] == "compare" && lost >= 100, "{name}: {arguments:?}: {damage:?}");
             assert!(damage.iter().all(|entry| entry["where"].is_string() && entry["because"].is_string()));
-            assert!(said(&done).contains("100 ticks lost"), "{name}: {arguments:?}: {}", said(&done));
+            assert!(stderr(&done).contains("100 ticks lost"), "{name}: {arguments:?}: {}", stderr(&done));
             if arguments[0] == "export" {
-                assert_eq!(answer["rows"], TICKS - 100, "{name}");
+                assert_eq!(answer["rows"], TICK_COUNT - 100, "{name}");
             }
         }
         let rows = diskwright(&["export", text(&log), "--as", "csv", "--raw"]);
-        assert_eq!(rows.status.code(), Some(1), "{name}: {}", said(&rows));
-        assert_eq!(rows.stdout.iter().filter(|byte| **byte == b'\n').count() as u64, TICKS - 100 + 1, "{name}");
-        assert!(said(&rows).contains("100 ticks are lost"), "{name}: {}", said(&rows));
+        assert_eq!(rows.status.code(), Some(1), "{name}: {}", stderr(&rows));
+        assert_eq!(rows.stdout.iter().filter(|byte| **byte == b'\n').count() as u64, TICK_COUNT - 100 + 1, "{name}");
+        assert!(stderr(&rows).contains("100 ticks are lost"), "{name}: {}", stderr(&rows));
         let shown = diskwright(&["show", text(&log), "--as", "csv"]);
-        assert_eq!(shown.status.code(), Some(1), "{name}: {}", said(&shown));
+        assert_eq!(shown.status.code(), Some(1), "{name}: {}", stderr(&shown));
         assert_eq!(diskwright(&["show", text(&log)]).status.code(), Some(0), "{name}");
     }
 }
 
 #[test]
-fn many_damages_are_told_in_few_lines_with_their_sum() {
+fn summarizes_many_damages_in_few_lines() {
     let folder = folder("damage-many");
-    let log = log(&folder);
+    let log = write_log(&folder);
     let mut writer = LogWriter::create_or_append(&log, WriterOptions { block_ticks: 1, ..WriterOptions::default() });
     let counter = "memory.available_fraction".into();
     let schema = Arc::new(Schema::new(vec![Series { counter, instance: String::new(), scale: 1.0 }]));
@@ -135,8 +135,12 @@ fn many_damages_are_told_in_few_lines_with_their_sum() {
     fs::write(&file, bytes).expect("writable");
     let done = diskwright(&["show", text(&log), "--json"]);
     assert_eq!(json(&done)["damage"].as_array().map(Vec::len), Some(50));
-    assert!(said(&done).lines().count() <= 22, "{}", said(&done));
-    assert!(said(&done).contains("30 more places") && said(&done).contains("50 ticks are lost"), "{}", said(&done));
+    assert!(stderr(&done).lines().count() <= 22, "{}", stderr(&done));
+    assert!(
+        stderr(&done).contains("30 more places") && stderr(&done).contains("50 ticks are lost"),
+        "{}",
+        stderr(&done)
+    );
 }
 
 /// A recorder that is killed when the test ends.
@@ -147,18 +151,18 @@ impl Recorder {
         let mut command = command(&["record", text(log), "--every", "20ms", "--json"]);
         let recorder = command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let recorder = Recorder(recorder.expect("the program runs"));
-        until("a tick", || ticks(log) > 2);
+        wait_until("a tick", || count_ticks(log) > 2);
         recorder
     }
 
-    fn signal(&self, name: &str) {
+    fn send_signal(&self, name: &str) {
         let sent = Command::new("kill").args([name, &self.0.id().to_string()]).status();
         assert!(sent.is_ok_and(|status| status.success()), "kill {name}");
     }
 
     /// Interrupts the recorder and waits for its exit.
-    fn end(mut self) -> Output {
-        self.signal("-INT");
+    fn interrupt_and_wait(mut self) -> Output {
+        self.send_signal("-INT");
         let (mut out, mut err) = (Vec::new(), Vec::new());
         let pipes = (self.0.stdout.take(), self.0.stderr.take());
         std::io::Read::read_to_end(&mut pipes.0.expect("piped"), &mut out).expect("readable");
@@ -175,7 +179,7 @@ impl Drop for Recorder {
 }
 
 /// Number of ticks of a log, its notes, and the length of the longest tick that has any value, ns.
-fn look(log: &Path) -> (u64, Vec<Note>, u64) {
+fn read_ticks_and_notes(log: &Path) -> (u64, Vec<Note>, u64) {
     let (mut count, mut notes, mut longest) = (0, Vec::new(), 0);
     let Ok(mut reader) = LogReader::open(log) else { return (0, notes, 0) };
     let mut frame = diskwright_base::Frame::default();
@@ -196,21 +200,21 @@ fn look(log: &Path) -> (u64, Vec<Note>, u64) {
     (count, notes, longest)
 }
 
-fn ticks(log: &Path) -> u64 {
-    look(log).0
+fn count_ticks(log: &Path) -> u64 {
+    read_ticks_and_notes(log).0
 }
 
 #[test]
-fn a_stopped_recorder_leaves_a_told_gap_and_no_long_average() {
+fn a_stopped_recorder_leaves_a_noted_gap_and_no_long_tick() {
     let log = folder("damage-stopped").join("log");
     let recorder = Recorder::start(&log, &[]);
-    recorder.signal("-STOP");
+    recorder.send_signal("-STOP");
     std::thread::park_timeout(Duration::from_secs(3));
-    let before = ticks(&log);
-    recorder.signal("-CONT");
-    until("ticks behind the gap", || ticks(&log) > before + 3);
-    assert_eq!(recorder.end().status.code(), Some(0));
-    let (_, notes, longest) = look(&log);
+    let before = count_ticks(&log);
+    recorder.send_signal("-CONT");
+    wait_until("ticks behind the gap", || count_ticks(&log) > before + 3);
+    assert_eq!(recorder.interrupt_and_wait().status.code(), Some(0));
+    let (_, notes, longest) = read_ticks_and_notes(&log);
     let gaps: Vec<&Note> = notes.iter().filter(|note| note.kind == Note::GAP).collect();
     assert!(gaps.iter().any(|gap| gap.text.contains("this process was stopped")), "{gaps:?}");
     assert!(longest < 2_900_000_000, "a tick of {longest} ns has values");
@@ -220,29 +224,29 @@ fn a_stopped_recorder_leaves_a_told_gap_and_no_long_average() {
 }
 
 #[test]
-fn a_folder_removed_under_the_recorder_is_told_and_made_anew() {
+fn recorder_reports_and_recreates_a_removed_folder() {
     let log = folder("damage-removed").join("log");
     let recorder = Recorder::start(&log, &[]);
     fs::remove_dir_all(&log).expect("was there");
-    until("ticks in the new folder", || ticks(&log) > 3);
-    let done = recorder.end();
-    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
-    assert!(said(&done).contains("was removed or moved"), "{}", said(&done));
-    let (_, notes, _) = look(&log);
+    wait_until("ticks in the new folder", || count_ticks(&log) > 3);
+    let done = recorder.interrupt_and_wait();
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    assert!(stderr(&done).contains("was removed or moved"), "{}", stderr(&done));
+    let (_, notes, _) = read_ticks_and_notes(&log);
     assert!(notes.iter().any(|note| note.kind == Note::GAP && note.text.contains("removed or moved")), "{notes:?}");
     assert!(notes.iter().any(|note| note.kind == Note::TOPOLOGY), "the new log describes the machine");
 }
 
 #[test]
-fn what_keep_removes_is_told() {
+fn reports_segments_removed_by_keep() {
     let log = folder("damage-keep").join("log");
     let recorder = Recorder::start(&log, &["--keep", "1s"]);
-    until("a segment that is too old", || !log.join("00000001.dwlog").exists());
-    let done = recorder.end();
+    wait_until("a segment that is too old", || !log.join("00000001.dwlog").exists());
+    let done = recorder.interrupt_and_wait();
     let answer = json(&done);
     let trimmed = &answer["trimmed"];
     assert!(trimmed["segments"].as_u64() >= Some(1) && trimmed["ticks"].as_u64() >= Some(1), "{answer}");
-    assert!(said(&done).contains("were removed by --keep"), "{}", said(&done));
+    assert!(stderr(&done).contains("were removed by --keep"), "{}", stderr(&done));
     for command in ["show", "why"] {
         let document = json(&diskwright(&[command, text(&log), "--json"]));
         assert_eq!(document["trimmed"], *trimmed, "{command}");
@@ -251,9 +255,9 @@ fn what_keep_removes_is_told() {
 }
 
 #[test]
-fn root_writes_nothing_in_folders_and_through_links_of_others() {
+fn root_writes_neither_in_folders_nor_through_links_of_others() {
     let folder = folder("damage-others");
-    let log = log(&folder);
+    let log = write_log(&folder);
     let precious = folder.join("precious");
     fs::write(&precious, "precious").expect("writable");
     for name in ["lock", "marks.dwlog", "tail", "ledger"] {
@@ -264,8 +268,8 @@ fn root_writes_nothing_in_folders_and_through_links_of_others() {
     let refused = |why: &str| {
         for arguments in &attempts {
             let done = diskwright(arguments);
-            assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", said(&done));
-            assert!(said(&done).contains(why), "{arguments:?}: {}", said(&done));
+            assert_eq!(done.status.code(), Some(1), "{arguments:?}: {}", stderr(&done));
+            assert!(stderr(&done).contains(why), "{arguments:?}: {}", stderr(&done));
             assert_eq!(fs::read(&precious).expect("there"), b"precious");
         }
     };
@@ -279,5 +283,5 @@ fn root_writes_nothing_in_folders_and_through_links_of_others() {
     let page = folder.join("rows.csv");
     let written = ["export", text(&log), "--as", "csv", "-o", text(&page), "--raw", "--json", "--allow-damage"];
     let done = diskwright(&written);
-    assert_eq!((done.status.code(), &json(&done)["rows"]), (Some(0), &Value::from(TICKS)), "{}", said(&done));
+    assert_eq!((done.status.code(), &json(&done)["rows"]), (Some(0), &Value::from(TICK_COUNT)), "{}", stderr(&done));
 }

@@ -9,14 +9,14 @@ use crate::common::{diskwright, folder, success};
 
 use serde_json::Value;
 
-fn file(folder: &Path, name: &str, text: &str) -> String {
+fn write_file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).expect("written");
     path.to_str().expect("plain").to_owned()
 }
 
 /// Ten minutes of constant counters, as Performance Monitor exports them.
-fn perfmon(counters: &[(&str, f64)]) -> String {
+fn perfmon_text(counters: &[(&str, f64)]) -> String {
     let mut text = String::from("\"(PDH-CSV 4.0) (UTC)(0)\"");
     counters.iter().for_each(|(name, _)| write!(text, ",\"\\\\NT1\\{name}\"").expect("written"));
     for tick in 0..40 {
@@ -26,54 +26,54 @@ fn perfmon(counters: &[(&str, f64)]) -> String {
     text + "\r\n"
 }
 
-fn why(log: &str, pack: &str, options: &[&str]) -> Value {
+fn run_why(log: &str, pack: &str, options: &[&str]) -> Value {
     success(&diskwright(&[&["why", log, "--pack", pack, "--json"], options].concat()))
 }
 
-fn finding<'a>(verdict: &'a Value, rule: &str) -> Option<&'a Value> {
+fn find_finding<'a>(verdict: &'a Value, rule: &str) -> Option<&'a Value> {
     verdict["findings"].as_array().expect("findings").iter().find(|finding| finding["rule"] == rule)
 }
 
 #[test]
-fn interrupts_of_the_disk_are_all_less_the_clocks_and_the_networks() {
+fn disk_interrupts_exclude_those_of_clock_and_network() {
     let folder = folder("nt-interrupts");
     // the counter of the system, or the total of the processors
     let rule = "interrupts.disk-takes-processor";
     for counter in [r"System\Total Interrupts/sec", r"Processor(_Total)\Interrupts/sec"] {
         let busy = (r"Processor(_Total)\% Interrupt Time", 91.5);
-        let log = file(&folder, "nt.csv", &perfmon(&[(counter, 426.5), busy]));
-        judged_by_its_interrupts(&folder, &log, rule);
+        let log = write_file(&folder, "nt.csv", &perfmon_text(&[(counter, 426.5), busy]));
+        check_interrupt_rule(&folder, &log, rule);
     }
 }
 
-fn judged_by_its_interrupts(folder: &Path, log: &str, rule: &str) {
+fn check_interrupt_rule(folder: &Path, log: &str, rule: &str) {
     let pack = "nt-resource-kit";
-    let without = why(log, pack, &[]);
-    assert!(finding(&without, rule).is_none());
+    let without = run_why(log, pack, &[]);
+    assert!(find_finding(&without, rule).is_none());
     assert!(without["missing"].to_string().contains("interrupts.clock_per_s"), "{without:#}");
-    let machine = file(folder, "machine.toml", "[machine]\nclock = 100\nnetwork_interrupts = 0\n");
+    let machine = write_file(folder, "machine.toml", "[machine]\nclock = 100\nnetwork_interrupts = 0\n");
     for options in [&["--clock", "100", "--network-interrupts", "0"][..], &["--topology", &machine]] {
-        let verdict = why(log, pack, options);
+        let verdict = run_why(log, pack, options);
         // W21: 326.5 of 426.5, 76.55 % of 91.5 %: "about 70 %"
-        let found = finding(&verdict, rule).unwrap_or_else(|| panic!("{verdict:#}"));
+        let found = find_finding(&verdict, rule).unwrap_or_else(|| panic!("{verdict:#}"));
         let value = found["value"].as_f64().expect("a value");
         assert!((value - 326.5 / 426.5 * 0.915).abs() < 1e-9, "{found:#}");
         assert_eq!(verdict["bottleneck"], "interrupts");
     }
     // on the other side of the limit: network interrupts are the rest
-    let verdict = why(log, pack, &["--clock", "100", "--network-interrupts", "200"]);
-    assert!(finding(&verdict, rule).is_none(), "{verdict:#}");
+    let verdict = run_why(log, pack, &["--clock", "100", "--network-interrupts", "200"]);
+    assert!(find_finding(&verdict, rule).is_none(), "{verdict:#}");
 }
 
 #[test]
-fn committed_bytes_are_held_against_the_memory_that_is_given() {
+fn compares_committed_bytes_with_the_given_memory() {
     let folder = folder("nt-memory");
     let counters = [(r"Memory\Committed Bytes", 300e6), (r"Memory\Pages/sec", 12.0)];
-    let log = file(&folder, "nt.csv", &perfmon(&counters));
+    let log = write_file(&folder, "nt.csv", &perfmon_text(&counters));
     let (pack, rule) = ("sas-1998", "memory.committed-above-memory");
-    assert!(finding(&why(&log, pack, &[]), rule).is_none());
-    assert!(finding(&why(&log, pack, &["--memory", "256MB"]), rule).is_some());
-    assert!(finding(&why(&log, pack, &["--memory", "512MB"]), rule).is_none());
+    assert!(find_finding(&run_why(&log, pack, &[]), rule).is_none());
+    assert!(find_finding(&run_why(&log, pack, &["--memory", "256MB"]), rule).is_some());
+    assert!(find_finding(&run_why(&log, pack, &["--memory", "512MB"]), rule).is_none());
     // every command that judges accepts the option
     let page = folder.join("page.html").display().to_string();
     let words = ["report", &log, "--pack", pack, "--memory", "256MB", "--processors", "2", "-o", &page];
@@ -94,7 +94,7 @@ fn committed_bytes_are_held_against_the_memory_that_is_given() {
 }
 
 /// A pack with a limit that the published disk sets exceed, so that the answer shows their values.
-const SETS: &str = r#"
+const SET_PACK: &str = r#"
 [pack]
 id = "sets"
 title = "Sets"
@@ -115,9 +115,9 @@ advice = []
 "#;
 
 #[test]
-fn a_set_over_several_disks_is_not_more_than_full() {
+fn divides_the_queue_of_a_disk_set_by_its_disks() {
     let folder = folder("nt-sets");
-    let pack = file(&folder, "sets.toml", SETS);
+    let pack = write_file(&folder, "sets.toml", SET_PACK);
     // W18 and W19: the utilization of each disk, which equals its queue while it serves one request at a time
     for (name, queues, queue, share) in
         [("five", &[0.30, 0.33, 0.38, 0.0, 0.0][..], 1.01, 0.202), ("three", &[0.66, 0.70, 0.0], 1.36, 1.36 / 3.0)]
@@ -125,12 +125,12 @@ fn a_set_over_several_disks_is_not_more_than_full() {
         let names: Vec<String> =
             (0..queues.len()).map(|disk| format!(r"PhysicalDisk({disk})\Avg. Disk Queue Length")).collect();
         let counters: Vec<(&str, f64)> = names.iter().map(String::as_str).zip(queues.iter().copied()).collect();
-        let log = file(&folder, &format!("{name}.csv"), &perfmon(&counters));
+        let log = write_file(&folder, &format!("{name}.csv"), &perfmon_text(&counters));
         let disks: Vec<String> = (0..queues.len()).map(|disk| format!("\"{disk}\"")).collect();
         let set = format!("[[set]]\nname = \"stripe\"\nlevel = \"raid0\"\ndisks = [{}]\n", disks.join(", "));
-        let topology = file(&folder, &format!("{name}.toml"), &set);
-        let verdict = why(&log, &pack, &["--topology", &topology]);
-        let found = finding(&verdict, "disk.set").unwrap_or_else(|| panic!("{verdict:#}"));
+        let topology = write_file(&folder, &format!("{name}.toml"), &set);
+        let verdict = run_why(&log, &pack, &["--topology", &topology]);
+        let found = find_finding(&verdict, "disk.set").unwrap_or_else(|| panic!("{verdict:#}"));
         assert_eq!(found["instance"], "stripe");
         let values: Vec<f64> =
             found["evidence"].as_array().unwrap().iter().chain([found]).filter_map(|e| e["value"].as_f64()).collect();
@@ -142,7 +142,7 @@ fn a_set_over_several_disks_is_not_more_than_full() {
             (set.replace("\"0\"", "\"1\""), "named twice"),
             (set.replace("raid0", "raid9"), "unknown level `raid9`"),
         ] {
-            let wrong = file(&folder, "wrong.toml", &set);
+            let wrong = write_file(&folder, "wrong.toml", &set);
             let done = diskwright(&["why", &log, "--topology", &wrong]);
             assert_eq!(done.status.code(), Some(2));
             assert!(String::from_utf8_lossy(&done.stderr).contains(words), "{words}");

@@ -21,20 +21,20 @@ const DOC_002: [&str; 12] = [
     "--levels=raid5",
 ];
 
-fn json(arguments: &[&str]) -> Value {
+fn run_json(arguments: &[&str]) -> Value {
     let output = diskwright(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-fn text(arguments: &[&str]) -> String {
+fn run_text(arguments: &[&str]) -> String {
     let output = diskwright(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
 /// Standard error of a command that must exit with 2 and print nothing else.
-fn refused(arguments: &[&str]) -> String {
+fn refusal_text(arguments: &[&str]) -> String {
     let output = diskwright(arguments);
     assert_eq!(output.status.code(), Some(2), "{arguments:?}");
     assert!(output.stdout.is_empty(), "{arguments:?}");
@@ -42,10 +42,10 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_contract_is_kept() {
+fn json_has_the_documented_fields() {
     let options =
         ["plan", "--reads", "300", "--writes", "100", "--size", "8K", "--capacity", "2TB", "--response", "20ms"];
-    let answer = json(&options);
+    let answer = run_json(&options);
     assert_eq!(answer["schema"], "diskwright.plan/1");
     assert_eq!(answer["feasible"], true);
     assert_eq!(answer["limit"], Value::Null);
@@ -90,8 +90,8 @@ fn the_contract_is_kept() {
 }
 
 #[test]
-fn doc_002s_example_is_told() {
-    let screen = text(&[&DOC_002[..], &["--drives", "compaq-4gb,compaq-9gb", "--response", "80ms"]].concat());
+fn plans_the_example_of_document_002() {
+    let screen = run_text(&[&DOC_002[..], &["--drives", "compaq-4gb,compaq-9gb", "--response", "80ms"]].concat());
     for words in [
         "raid5 of 8 x compaq-9gb",
         "8 are needed, 10 recommended",
@@ -103,7 +103,8 @@ fn doc_002s_example_is_told() {
         assert!(screen.contains(words), "no `{words}` in:\n{screen}");
     }
     // rates measured at the members count as rates of the array: each write was two of the members'
-    let answer = json(&["plan", "--members-of", "raid10:4", "--reads", "100", "--writes", "80", "--only", "cloud:aws"]);
+    let answer =
+        run_json(&["plan", "--members-of", "raid10:4", "--reads", "100", "--writes", "80", "--only", "cloud:aws"]);
     assert_eq!(
         (answer["demand"]["reads_per_s"].as_f64(), answer["demand"]["writes_per_s"].as_f64()),
         (Some(100.0), Some(40.0))
@@ -111,11 +112,11 @@ fn doc_002s_example_is_told() {
 }
 
 #[test]
-fn controllers_kept_drives_and_the_horizon_are_told() {
+fn reports_controllers_kept_drives_and_the_horizon() {
     let load =
         ["plan", "--reads", "126", "--writes", "73", "--capacity", "12GB", "--growth", "10MB", "--horizon", "365d"];
     let options = ["--keep-existing", "3:compaq-4gb", "--levels", "raid5", "--controllers", "ultra-wide-scsi"];
-    let screen = text(&[&load[..], &options].concat());
+    let screen = run_text(&[&load[..], &options].concat());
     for words in [
         "x compaq-4gb on ultra-wide-scsi",
         "3 existing drives are kept; bought: ",
@@ -129,36 +130,36 @@ fn controllers_kept_drives_and_the_horizon_are_told() {
 }
 
 #[test]
-fn drives_that_are_enough_cost_nothing() {
+fn kept_drives_that_suffice_cost_nothing() {
     let enough = ["plan", "--reads", "20", "--capacity", "4GB", "--keep-existing", "4:compaq-4gb"];
-    let screen = text(&[&enough[..], &["--list", "1"]].concat());
+    let screen = run_text(&[&enough[..], &["--list", "1"]].concat());
     assert!(screen.contains("nothing to buy") && screen.contains(" 0 USD") && !screen.contains("-0 USD"), "{screen}");
     // the second design costs nothing as well, so no percentage of 0 may be printed
-    let screen = text(&enough);
+    let screen = run_text(&enough);
     assert!(screen.contains("the same price as rank 1") && !screen.contains("NaN %"), "{screen}");
 }
 
 #[test]
-fn what_cannot_be_met_is_an_answer() {
+fn names_the_limit_when_no_design_meets_the_demand() {
     let options = ["plan", "--reads", "3000", "--writes", "1000", "--size", "16K", "--capacity", "500GB"];
     let options = [&options[..], &["--response", "3ms", "--instance", "m6i.large"]].concat();
-    let answer = json(&options);
+    let answer = run_json(&options);
     assert_eq!((&answer["feasible"], &answer["limit"]), (&Value::Bool(false), &"instance m6i.large IOPS".into()));
     assert_eq!(answer["designs"].as_array().map(Vec::len), Some(1));
-    let screen = text(&options);
+    let screen = run_text(&options);
     assert!(
         screen.contains("No design within the limits meets the demand. Closest: instance m6i.large IOPS"),
         "{screen}"
     );
     // of several unmet demands the one that is missed most is named: load or budget, not the little capacity
     let load = ["plan", "--reads", "1000000", "--capacity", "1TB", "--only", "hdd", "--max-drives", "4"];
-    assert_eq!(json(&load)["limit"], "members");
+    assert_eq!(run_json(&load)["limit"], "members");
     let dear = ["plan", "--reads", "10", "--capacity", "1TB", "--budget", "1USD"];
-    assert_eq!(json(&dear)["limit"], "budget");
+    assert_eq!(run_json(&dear)["limit"], "budget");
 }
 
 #[test]
-fn wrong_usage_is_told_and_nothing_is_written() {
+fn rejects_wrong_usage_and_writes_nothing() {
     let dir = folder("plan-wrong");
     let page = dir.join("plan.html");
     let mixed = dir.join("mixed.toml");
@@ -206,17 +207,17 @@ fn wrong_usage_is_told_and_nothing_is_written() {
         (&["--surplus", "2000%"], "--surplus 2000%: expected at most 1000%"),
     ];
     for (more, says) in cases {
-        let message = refused(&[&load[..], more].concat());
+        let message = refusal_text(&[&load[..], more].concat());
         assert!(message.contains(says), "{more:?}: {message}");
     }
-    assert_eq!(json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
-    assert!(refused(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
-    assert!(refused(&["plan", "--reads", "0"]).contains("no demand"));
+    assert_eq!(run_json(&["plan", "--reads", "100", "--drives", "gp3"])["designs"][0]["part"], "aws-gp3");
+    assert!(refusal_text(&["plan", "--capacity", "1TB"]).contains("plan needs a demand"));
+    assert!(refusal_text(&["plan", "--reads", "0"]).contains("no demand"));
     assert!(!fs::exists(&page).expect("readable"), "a page was written");
 }
 
 #[test]
-fn options_without_effect_and_negative_numbers_are_refused_by_name() {
+fn rejects_options_without_effect_and_negative_numbers() {
     let load = ["plan", "--reads", "100", "--capacity", "1TB"];
     let cases: [(&[&str], &str); 10] = [
         (&["--comfort", "2"], "--comfort needs a log"),
@@ -231,44 +232,44 @@ fn options_without_effect_and_negative_numbers_are_refused_by_name() {
         (&["--max-loss", "-1"], "`-1` is not a share"),
     ];
     for (more, says) in cases {
-        let message = refused(&[&load[..], more].concat());
+        let message = refusal_text(&[&load[..], more].concat());
         assert!(message.contains(says), "{more:?}: {message}");
     }
 }
 
 #[test]
-fn the_screen_says_what_the_fields_say() {
+fn screen_agrees_with_the_json_fields() {
     // without known prices the first design is not called the cheapest
-    let screen = text(&["plan", "--reads", "10", "--capacity", "4GB", "--drives", "compaq-4gb", "--list", "1"]);
+    let screen = run_text(&["plan", "--reads", "10", "--capacity", "4GB", "--drives", "compaq-4gb", "--list", "1"]);
     assert!(screen.contains("\nFirst design that meets the demand") && !screen.contains("Cheapest"), "{screen}");
     // petabytes, and reads and writes of two sizes
     let large = ["plan", "--reads", "50", "--writes", "10", "--size", "8K", "--write-size", "64K", "--capacity", "2PB"];
     let large = [&large[..], &["--only", "hdd", "--max-drives", "200", "--list", "1"]].concat();
-    assert_eq!(json(&large)["demand"]["capacity_bytes"], 2e15);
-    let screen = text(&large);
+    assert_eq!(run_json(&large)["demand"]["capacity_bytes"], 2e15);
+    let screen = run_text(&large);
     assert!(screen.starts_with("50 reads/s and 10 writes/s of 8.19 kB and 65.5 kB, 2000 TB"), "{screen}");
     assert!(screen.contains("--max-loss excludes such designs"), "{screen}");
     // designs that fail and cost more are not called cheaper
     let first = ["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "20ms"];
-    let answer = json(&first);
+    let answer = run_json(&first);
     let rejected = answer["rejected"].as_array().expect("rejected");
     let others = rejected.iter().filter(|r| r["cheaper"] == false).count();
     assert!(rejected.iter().all(|r| r["cost"].is_number() && r["price_period"].is_string()), "{answer}");
-    let screen = text(&first);
+    let screen = run_text(&first);
     assert_eq!(screen.contains("\nOther designs that fail\n"), others > 0, "{screen}");
     // with a growth rate, how long the capacity lasts
     let grows = ["plan", "--reads", "10", "--capacity", "1TB", "--growth", "1GB", "--drives", "samsung-980pro-1tb"];
-    let screen = text(&grows);
+    let screen = run_text(&grows);
     assert!(screen.contains("full at once") && screen.contains("(--horizon)"), "{screen}");
     // a recommendation above --max-drives says so
     let load = ["plan", "--reads", "10", "--capacity", "20TB", "--drives", "samsung-980pro-1tb", "--levels", "raid5"];
-    let screen = text(&load);
+    let screen = run_text(&load);
     assert!(screen.contains("27 recommended") && screen.contains("more than --max-drives 24 allows"), "{screen}");
 }
 
 #[test]
-fn the_first_lines_say_what_to_take() {
-    let screen = text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
+fn first_lines_name_the_demand_and_the_cheapest_design() {
+    let screen = run_text(&["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "40ms"]);
     let mut lines = screen.lines();
     assert!(lines.next().is_some_and(|line| line.starts_with("126 reads/s and 73 writes/s")), "{screen}");
     assert!(lines.next().is_some_and(|line| line.starts_with("Cheapest design that meets the demand: ")), "{screen}");
@@ -276,17 +277,17 @@ fn the_first_lines_say_what_to_take() {
 }
 
 #[test]
-fn a_drive_of_ones_own_that_has_a_price_is_tried() {
+fn tries_a_drive_with_an_own_price() {
     let prices = folder("plan-offered").join("own.toml");
     let row = "[[drive]]\nid = \"compaq-4gb\"\nprice = { each = 1.0, currency = \"EUR\", region = \"DE\", 
                date = \"2026-11-01\", source = \"an offer\" }\n";
     fs::write(&prices, row).expect("written");
-    let answer = json(&["plan", "--reads", "10", "--prices", &prices.display().to_string(), "--list", "1"]);
+    let answer = run_json(&["plan", "--reads", "10", "--prices", &prices.display().to_string(), "--list", "1"]);
     assert_eq!(answer["designs"][0]["part"], "compaq-4gb");
 }
 
 #[test]
-fn ones_own_prices_and_pages() {
+fn uses_own_prices_and_writes_page_and_chart() {
     let dir = folder("plan-own");
     let (prices, page, chart) = (dir.join("own.toml"), dir.join("plan.html"), dir.join("plan.svg"));
     let row = "[[drive]]\nid = \"wuh721818ale6l4\"\nwatts = 6.5\nprice = { each = 111.0, currency = \"EUR\", 
@@ -296,7 +297,7 @@ fn ones_own_prices_and_pages() {
         (prices.display().to_string(), page.display().to_string(), chart.display().to_string());
     let options =
         ["plan", "--reads", "50", "--writes", "10", "--capacity", "30TB", "--only", "hdd", "--prices", &prices];
-    let answer = json(&[&options[..], &["--html", &page_name, "--svg", &chart_name]].concat());
+    let answer = run_json(&[&options[..], &["--html", &page_name, "--svg", &chart_name]].concat());
     let first = &answer["designs"][0];
     assert_eq!((&first["part"], &first["currency"]), (&"wuh721818ale6l4".into(), &"EUR".into()));
     let count = first["count"].as_f64().expect("a number") + first["spares"].as_f64().expect("a number");
@@ -313,11 +314,11 @@ fn ones_own_prices_and_pages() {
 }
 
 #[test]
-fn a_picture_of_one_design_or_of_designs_without_a_price_has_dots() {
+fn draws_points_for_one_design_and_for_unpriced_designs() {
     let chart = folder("plan-svg").join("plan.svg");
     let name = chart.display().to_string();
     let dots = |options: &[&str]| {
-        json(&[&["plan", "--reads", "10", "--svg", &name], options].concat());
+        run_json(&[&["plan", "--reads", "10", "--svg", &name], options].concat());
         let text = fs::read_to_string(&chart).expect("a chart");
         (text.matches("<circle").count(), text.contains("Shortest response time for each cost"))
     };

@@ -10,21 +10,21 @@ use crate::common::folder;
 
 use serde_json::Value;
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
+fn probe_command(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.arg("probe").args(arguments).env("DISKWRIGHT_STATE", folder.join("state")).current_dir(folder);
     command
 }
 
-fn probe(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().expect("runs")
+fn run_probe(folder: &Path, arguments: &[&str]) -> Output {
+    probe_command(folder, arguments).output().expect("runs")
 }
 
 #[test]
-fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
+fn a_suite_on_a_created_file_returns_the_documented_json() {
     let folder = folder("probe-probe-made");
     let quick = ["--for", "100ms", "--ramp", "0", "--size", "16MB", "--json"];
-    let done = probe(&folder, &[&["quick", "probe.dat", "-o", "result.json"][..], &quick].concat());
+    let done = run_probe(&folder, &[&["quick", "probe.dat", "-o", "result.json"][..], &quick].concat());
     let stderr = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{stderr}");
     let answer: Value = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -46,7 +46,7 @@ fn a_suite_on_a_file_that_is_made_keeps_the_contract() {
 }
 
 #[test]
-fn what_would_lose_data_is_refused() {
+fn refuses_what_would_lose_data() {
     let folder = folder("probe-probe-refused");
     fs::write(folder.join("data"), vec![7; 1 << 20]).unwrap();
     for (arguments, expected) in [
@@ -55,7 +55,7 @@ fn what_would_lose_data_is_refused() {
         (&["minread", "."], "a folder"),
         (&["minread", "/dev/null"], "character device"),
     ] {
-        let done = probe(&folder, arguments);
+        let done = run_probe(&folder, arguments);
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{stderr}");
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
@@ -68,20 +68,20 @@ fn what_would_lose_data_is_refused() {
         (&["minread", "data", "--brake", "20ms"], "--brake goes with --live"),
         (&["sort-memory", ".", "--engine", "threads"], "takes no --engine"),
     ] {
-        let done = probe(&folder, arguments);
+        let done = run_probe(&folder, arguments);
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(done.status.code() == Some(2) && stderr.contains(expected), "{arguments:?}: {stderr}");
     }
-    let done = probe(&folder, &["slowly", "data"]);
+    let done = run_probe(&folder, &["slowly", "data"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("diskmax"));
 }
 
 #[test]
-fn an_interrupted_probe_keeps_what_it_has_and_cleans_up() {
+fn an_interrupted_probe_keeps_finished_runs_and_cleans_up() {
     let folder = folder("probe-probe-interrupted");
     let arguments = ["depth", "probe.dat", "--for", "300ms", "--ramp", "0", "--size", "4MB", "--json", "-o", "r.json"];
-    let child = command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
+    let child = probe_command(&folder, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     // each run takes 0.3 s, and the suite has nine of them
     std::thread::sleep(std::time::Duration::from_millis(900));
     let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill");

@@ -6,129 +6,139 @@ use crate::devices;
 use std::fs::{self, File};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 
-use crate::devices::{Bench, put, skip, sum, tool};
+use crate::devices::{Bench, md5_sum, report_skip, run_tool, write_at};
 
-const READ: &str = "minread";
-const WRITE: &str = "commit";
+const READ_SUITE: &str = "minread";
+const WRITE_SUITE: &str = "commit";
 
 /// Expects that a device counts as in use: reading needs `--live`, and no option allows writing.
-fn guarded(bench: &Bench, device: &str, why: &str) {
-    bench.refused(&[READ, device], device, &[why, "use --live"]);
-    bench.measures(&[READ, device, "--live", "--brake", "60s"]);
+fn expect_guarded(bench: &Bench, device: &str, why: &str) {
+    bench.expect_refused(&[READ_SUITE, device], device, &[why, "use --live"]);
+    bench.measure(&[READ_SUITE, device, "--live", "--brake", "60s"]);
     let all: [&[&str]; 4] = [
-        &[WRITE, device],
-        &[WRITE, device, "--live"],
-        &[WRITE, device, "--destroy-data-on", device],
-        &[WRITE, device, "--live", "--destroy-data-on", device],
+        &[WRITE_SUITE, device],
+        &[WRITE_SUITE, device, "--live"],
+        &[WRITE_SUITE, device, "--destroy-data-on", device],
+        &[WRITE_SUITE, device, "--live", "--destroy-data-on", device],
     ];
-    bench.all_refused(&all, device, &[why, "no option allows writing to it"]);
+    bench.expect_all_refused(&all, device, &[why, "no option allows writing to it"]);
 }
 
 #[test]
-fn a_mounted_device_is_kept() {
+fn guards_a_mounted_device() {
     let Some(mut bench) = Bench::new("devices-mounted") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
-    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
+    if run_tool("mkfs.ext4", &["-q", &device]).is_none() {
         return;
     }
     // noload: the kernel writes no journal meanwhile, so the data can be compared
     let Some(point) = bench.mount(&device, "point", "ro,noload") else { return };
-    guarded(&bench, &device, &format!("is mounted on {}", point.display()));
+    expect_guarded(&bench, &device, &format!("is mounted on {}", point.display()));
 }
 
 #[test]
-fn a_device_with_a_mounted_partition_is_kept() {
+fn guards_a_device_with_a_mounted_partition() {
     let Some(mut bench) = Bench::new("devices-partition") else { return };
-    let Some(device) = bench.device("disk", 32) else { return };
+    let Some(device) = bench.new_loop_device("disk", 32) else { return };
     // an MBR with one Linux partition: 2048 sectors from the start, 40960 long
     let mut entry = vec![0, 0, 0, 0, 0x83, 0, 0, 0];
     entry.extend(2048u32.to_le_bytes().iter().chain(&40960u32.to_le_bytes()));
-    put(&device, 446, &entry);
-    put(&device, 510, &[0x55, 0xaa]);
-    if tool("partx", &["-a", &device]).is_none() {
+    write_at(&device, 446, &entry);
+    write_at(&device, 510, &[0x55, 0xaa]);
+    if run_tool("partx", &["-a", &device]).is_none() {
         return;
     }
-    bench.later("partx", &["-d", &device]);
+    bench.run_at_end("partx", &["-d", &device]);
     let part = format!("{device}p1");
-    bench.refused(&[WRITE, &device], &device, &["the partition loop", "partition table or boot sector (MBR)"]);
-    if tool("mkfs.ext4", &["-q", &part]).is_none() {
+    bench.expect_refused(
+        &[WRITE_SUITE, &device],
+        &device,
+        &["the partition loop", "partition table or boot sector (MBR)"],
+    );
+    if run_tool("mkfs.ext4", &["-q", &part]).is_none() {
         return;
     }
     let Some(point) = bench.mount(&part, "point", "ro,noload") else { return };
     let why = format!("p1 is mounted on {}", point.display());
-    guarded(&bench, &device, &why);
-    guarded(&bench, &part, &why);
+    expect_guarded(&bench, &device, &why);
+    expect_guarded(&bench, &part, &why);
 }
 
 #[test]
-fn swap_is_kept_on_a_device_and_in_a_file() {
+fn guards_swap_on_a_device_and_in_a_file() {
     let Some(mut bench) = Bench::new("devices-swap") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
     // the lowest priority, so that nothing is swapped out to it
-    if tool("mkswap", &[&device]).is_none() || tool("swapon", &["-p", "0", &device]).is_none() {
+    if run_tool("mkswap", &[&device]).is_none() || run_tool("swapon", &["-p", "0", &device]).is_none() {
         return;
     }
-    bench.later("swapoff", &[&device]);
+    bench.run_at_end("swapoff", &[&device]);
     // the kernel may change its bytes, so they are not compared
-    bench.fails(&[READ, &device], &["is swap", "use --live"]);
-    bench.fails(&[WRITE, &device, "--destroy-data-on", &device], &["is swap", "no option allows writing to it"]);
+    bench.expect_failure(&[READ_SUITE, &device], &["is swap", "use --live"]);
+    bench.expect_failure(
+        &[WRITE_SUITE, &device, "--destroy-data-on", &device],
+        &["is swap", "no option allows writing to it"],
+    );
     let file = bench.path("swapfile");
     fs::write(&file, vec![0; 8 << 20]).expect("a file");
     let name = file.display().to_string();
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode");
-    if tool("mkswap", &[&name]).is_none() || tool("swapon", &["-p", "0", &name]).is_none() {
+    if run_tool("mkswap", &[&name]).is_none() || run_tool("swapon", &["-p", "0", &name]).is_none() {
         return;
     }
-    bench.later("swapoff", &[&name]);
-    bench.fails(&[WRITE, &name, "--destroy-data-on", &name], &["it is swap", "no option allows writing to it"]);
+    bench.run_at_end("swapoff", &[&name]);
+    bench.expect_failure(
+        &[WRITE_SUITE, &name, "--destroy-data-on", &name],
+        &["it is swap", "no option allows writing to it"],
+    );
 }
 
 #[test]
-fn what_stands_on_a_device_keeps_it() {
+fn guards_devices_that_others_are_built_on() {
     let Some(mut bench) = Bench::new("devices-held") else { return };
     let (Some(below), Some(first), Some(second)) =
-        (bench.device("below", 16), bench.device("first", 128), bench.device("second", 128))
+        (bench.new_loop_device("below", 16), bench.new_loop_device("first", 128), bench.new_loop_device("second", 128))
     else {
         return;
     };
     // a loop device does not claim the device below it
-    let Some(over) = bench.attach(below.as_ref(), &[]) else { return };
-    guarded(&bench, &below, &format!("is below {}", over.trim_start_matches("/dev/")));
-    if tool("mkfs.btrfs", &["-q", "-d", "raid0", "-m", "raid1", &first, &second]).is_none() {
+    let Some(over) = bench.attach_loop_device(below.as_ref(), &[]) else { return };
+    expect_guarded(&bench, &below, &format!("is below {}", over.trim_start_matches("/dev/")));
+    if run_tool("mkfs.btrfs", &["-q", "-d", "raid0", "-m", "raid1", &first, &second]).is_none() {
         return;
     }
     let Some(point) = bench.mount(&first, "btrfs", "ro") else { return };
-    guarded(&bench, &first, &format!("is mounted on {}", point.display()));
+    expect_guarded(&bench, &first, &format!("is mounted on {}", point.display()));
     // only the first is in the table of mounts
-    guarded(&bench, &second, "is a member of the btrfs");
+    expect_guarded(&bench, &second, "is a member of the btrfs");
 }
 
 #[test]
-fn a_device_that_a_process_has_open_is_kept() {
+fn guards_a_device_that_a_process_has_open() {
     const O_EXCL: i32 = 0o200;
     let Some(mut bench) = Bench::new("devices-open") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
     let process = format!("process {}", std::process::id());
     let open = File::open(&device).expect("opens");
-    guarded(&bench, &device, &process);
+    expect_guarded(&bench, &device, &process);
     drop(open);
     let claimed = File::options().read(true).custom_flags(O_EXCL).open(&device).expect("opens");
-    guarded(&bench, &device, &process);
+    expect_guarded(&bench, &device, &process);
     drop(claimed);
-    bench.measures(&[READ, &device]);
+    bench.measure(&[READ_SUITE, &device]);
 }
 
 #[test]
-fn a_probe_that_writes_has_the_device_for_itself() {
+fn a_writing_probe_opens_the_device_exclusively() {
     let Some(mut bench) = Bench::new("devices-claim") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
-    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
+    if run_tool("mkfs.ext4", &["-q", &device]).is_none() {
         return;
     }
     let mut child =
-        bench.command(&[WRITE, &device, "--destroy-data-on", &device, "--for", "60s"]).spawn().expect("runs");
+        bench.command(&[WRITE_SUITE, &device, "--destroy-data-on", &device, "--for", "60s"]).spawn().expect("runs");
     let busy = || File::options().read(true).custom_flags(0o200).open(&device).is_err();
-    let claimed = devices::within(busy);
+    let claimed = devices::wait_up_to_10_s(busy);
     let point = bench.path("point");
     fs::create_dir_all(&point).expect("a folder");
     let mounted = std::process::Command::new("mount").arg(&device).arg(&point).output().expect("runs");
@@ -139,7 +149,7 @@ fn a_probe_that_writes_has_the_device_for_itself() {
 }
 
 /// Signatures: name of the content, offset on the device (from the end where negative), bytes.
-const MARKS: &[(&str, i64, &[u8])] = &[
+const SIGNATURES: &[(&str, i64, &[u8])] = &[
     ("XFS", 0, b"XFSB"),
     ("ext2, ext3 or ext4", 0x438, &[0x53, 0xef]),
     ("btrfs", 0x1_0040, b"_BHRfS_M"),
@@ -160,34 +170,34 @@ const MARKS: &[(&str, i64, &[u8])] = &[
 ];
 
 #[test]
-fn what_carries_data_is_written_to_only_by_name() {
+fn writes_to_a_device_with_data_only_by_name() {
     let Some(mut bench) = Bench::new("devices-marks") else { return };
-    let disk = bench.exact_file("disk", 4 << 20);
-    let Some(device) = bench.attach(&disk, &[]) else { return };
-    for (what, offset, bytes) in MARKS {
-        put(&device, 0, &vec![0; 4 << 20]);
-        put(&device, *offset, bytes);
-        bench.refused(&[WRITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
+    let disk = bench.exact_sparse_file("disk", 4 << 20);
+    let Some(device) = bench.attach_loop_device(&disk, &[]) else { return };
+    for (what, offset, bytes) in SIGNATURES {
+        write_at(&device, 0, &vec![0; 4 << 20]);
+        write_at(&device, *offset, bytes);
+        bench.expect_refused(&[WRITE_SUITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
         // reading is harmless and needs no option
-        let before = sum(&device);
-        bench.measures(&[READ, &device]);
-        assert_eq!(sum(&device), before, "{what}");
+        let before = md5_sum(&device);
+        bench.measure(&[READ_SUITE, &device]);
+        assert_eq!(md5_sum(&device), before, "{what}");
     }
     let wrong = bench.path("other").display().to_string();
     for typed in [&wrong, &device[1..], &device[..device.len() - 1], "", "yes"] {
-        let arguments = [WRITE, &device, "--destroy-data-on", typed];
-        bench.refused(&arguments, &device, &["nothing was written", &device]);
+        let arguments = [WRITE_SUITE, &device, "--destroy-data-on", typed];
+        bench.expect_refused(&arguments, &device, &["nothing was written", &device]);
     }
-    let before = sum(&device);
+    let before = md5_sum(&device);
     // a suite that writes only where allowed does not write here
-    bench.measures(&["users", &device, "--for", "20ms"]);
-    assert_eq!(sum(&device), before, "reads write nothing");
-    bench.measures(&[WRITE, &device, "--destroy-data-on", &device]);
-    assert_ne!(sum(&device), before, "by its name it is written to");
+    bench.measure(&["users", &device, "--for", "20ms"]);
+    assert_eq!(md5_sum(&device), before, "reads write nothing");
+    bench.measure(&[WRITE_SUITE, &device, "--destroy-data-on", &device]);
+    assert_ne!(md5_sum(&device), before, "by its name it is written to");
 }
 
 #[test]
-fn real_filesystems_are_known() {
+fn recognizes_real_filesystems() {
     let Some(mut bench) = Bench::new("devices-mkfs") else { return };
     // with the smallest size that each accepts, MiB
     let makers: &[(&str, u64, &[&str], &str)] = &[
@@ -199,34 +209,34 @@ fn real_filesystems_are_known() {
         ("pvcreate", 16, &["-q", "-ff", "-y"], "an LVM volume"),
     ];
     for (number, (maker, mib, options, what)) in makers.iter().enumerate() {
-        let Some(device) = bench.device(&format!("disk{number}"), *mib) else { return };
-        if tool(maker, &[options, &[device.as_str()][..]].concat()).is_some() {
-            bench.refused(&[WRITE, &device], &device, &[what]);
+        let Some(device) = bench.new_loop_device(&format!("disk{number}"), *mib) else { return };
+        if run_tool(maker, &[options, &[device.as_str()][..]].concat()).is_some() {
+            bench.expect_refused(&[WRITE_SUITE, &device], &device, &[what]);
         }
     }
 }
 
 #[test]
-fn other_names_of_a_device_are_the_device() {
+fn guards_a_device_under_its_other_names() {
     let Some(mut bench) = Bench::new("devices-names") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
     let link = bench.path("by-id");
     symlink(&device, &link).expect("a link");
     let link = link.display().to_string();
     let round = format!("/dev/../dev/./{}", device.trim_start_matches("/dev/"));
     for name in [&link, &round] {
-        bench.refused(&[WRITE, name], &device, &[&format!("use --destroy-data-on {name}")]);
+        bench.expect_refused(&[WRITE_SUITE, name], &device, &[&format!("use --destroy-data-on {name}")]);
         // the name must be typed exactly as TARGET, so that the user checks it twice
-        bench.refused(&[WRITE, name, "--destroy-data-on", &device], &device, &["nothing was written"]);
-        bench.measures(&[WRITE, name, "--destroy-data-on", name]);
+        bench.expect_refused(&[WRITE_SUITE, name, "--destroy-data-on", &device], &device, &["nothing was written"]);
+        bench.measure(&[WRITE_SUITE, name, "--destroy-data-on", name]);
     }
-    if tool("mkfs.ext4", &["-q", "-F", &device]).is_none() {
+    if run_tool("mkfs.ext4", &["-q", "-F", &device]).is_none() {
         return;
     }
     let Some(_point) = bench.mount(&device, "point", "ro,noload") else { return };
     for name in [&link, &round] {
-        bench.refused(
-            &[WRITE, name, "--destroy-data-on", name],
+        bench.expect_refused(
+            &[WRITE_SUITE, name, "--destroy-data-on", name],
             &device,
             &["is mounted on", "no option allows writing to it"],
         );
@@ -234,12 +244,12 @@ fn other_names_of_a_device_are_the_device() {
 }
 
 #[test]
-fn files_in_use_are_not_written_to() {
+fn refuses_to_write_to_files_in_use() {
     let Some(mut bench) = Bench::new("devices-files") else { return };
-    let Some(device) = bench.device("disk", 16) else { return };
+    let Some(device) = bench.new_loop_device("disk", 16) else { return };
     let image = bench.path("disk").display().to_string();
     let destroy = |name: &str, expected: &[&str]| {
-        bench.refused(&[WRITE, name, "--destroy-data-on", name], name, expected);
+        bench.expect_refused(&[WRITE_SUITE, name, "--destroy-data-on", name], name, expected);
     };
     let node = device.trim_start_matches("/dev/").to_owned();
     destroy(&image, &["it is the disk behind", &node]);
@@ -249,17 +259,17 @@ fn files_in_use_are_not_written_to() {
     destroy(&second, &[&node]);
     let program = bench.path("program");
     if fs::copy("/bin/sleep", &program).is_err() {
-        return skip("no /bin/sleep to copy");
+        return report_skip("no /bin/sleep to copy");
     }
     let program = program.display().to_string();
     let mut running = std::process::Command::new(&program).arg("60").spawn().expect("runs");
     destroy(&program, &["runs from it", &running.id().to_string()]);
     running.kill().expect("ends");
     running.wait().expect("ends");
-    if tool("mkfs.ext4", &["-q", &device]).is_none() {
+    if run_tool("mkfs.ext4", &["-q", &device]).is_none() {
         return;
     }
     let Some(point) = bench.mount(&device, "point", "ro,noload") else { return };
     let why = format!("is mounted on {}", point.display());
-    bench.refused(&[WRITE, &image, "--destroy-data-on", &image], &image, &[&why]);
+    bench.expect_refused(&[WRITE_SUITE, &image, "--destroy-data-on", &image], &image, &[&why]);
 }

@@ -9,14 +9,14 @@ use std::os::unix::net::UnixStream;
 use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::said;
+use crate::common::stderr;
 
-use crate::devices::{Bench, kill, skip, tool, within};
+use crate::devices::{Bench, report_skip, run_tool, send_signal, wait_up_to_10_s};
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
-const DISK: &str = r#"
+const DISK_SYSTEM: &str = r#"
 [[drive]]
 name = "disk"
 count = 1
@@ -25,71 +25,71 @@ plain = { servers = 8, service = { constant_us = 500 } }
 "#;
 
 /// Limit for the exit: far above a second, for busy machines; far below the length of the run.
-const SOON: Duration = Duration::from_secs(10);
+const MAX_EXIT_TIME: Duration = Duration::from_secs(10);
 
 /// Serves and attaches a disk; returns the socket of its server and its device.
-fn attached(bench: &mut Bench) -> Option<(String, String)> {
+fn attach_disk(bench: &mut Bench) -> Option<(String, String)> {
     if File::options().read(true).write(true).open("/dev/fuse").is_err() {
-        skip("no /dev/fuse");
+        report_skip("no /dev/fuse");
         return None;
     }
-    fs::write(bench.path("system.toml"), DISK).expect("written");
+    fs::write(bench.path("system.toml"), DISK_SYSTEM).expect("written");
     let (system, socket) = (bench.path("system.toml").display().to_string(), bench.path("s").display().to_string());
     let journal = bench.path("journal").display().to_string();
-    bench.start(PROGRAM, &["disk", &system, "--socket", &socket])?;
-    within(|| UnixStream::connect(&socket).is_ok()).expect("served");
-    bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+    bench.start_program(PROGRAM, &["disk", &system, "--socket", &socket])?;
+    wait_up_to_10_s(|| UnixStream::connect(&socket).is_ok()).expect("served");
+    bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
     let words = ["disk", "attach", "--by", "fuse", "--socket", &socket, "--journal", &journal];
-    let device = tool(PROGRAM, &words)?;
+    let device = run_tool(PROGRAM, &words)?;
     // released first of all: nothing can be detached while the disk hangs
-    bench.later(PROGRAM, &["disk", "release", "disk", "--socket", &socket]);
+    bench.run_at_end(PROGRAM, &["disk", "release", "disk", "--socket", &socket]);
     Some((socket, device))
 }
 
 /// Sends a command to the running server.
-fn order(socket: &str, command: &str) {
-    tool(PROGRAM, &["disk", command, "disk", "--socket", socket]).expect("obeyed");
+fn send_command(socket: &str, command: &str) {
+    run_tool(PROGRAM, &["disk", command, "disk", "--socket", socket]).expect("obeyed");
 }
 
 /// Number of reads that a device has completed.
-fn reads(device: &str) -> u64 {
+fn completed_reads(device: &str) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
     stat.ok().and_then(|stat| stat.split_ascii_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 /// Probes the device (the second word) for a moment, then lets the disk hang and calls `end`. Returns the output, and
 /// the time from `end` to the exit.
-fn hung(bench: &Bench, socket: &str, words: &[&str], end: impl FnOnce(u32)) -> (Output, Duration) {
+fn probe_hanging_disk(bench: &Bench, socket: &str, words: &[&str], end: impl FnOnce(u32)) -> (Output, Duration) {
     let _ = fs::remove_file(bench.path("result.json"));
     let device = words[1];
     // more reads than the probe does before it measures
-    let enough = reads(device) + 500;
+    let enough = completed_reads(device) + 500;
     let words = [words, &["--for", "60s", "-o", "result.json"]].concat();
     let mut command = bench.command(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("runs");
     // on a busy disk, the reads of ten seconds are enough too
-    let _ = within(|| reads(device) > enough);
-    order(socket, "hang");
+    let _ = wait_up_to_10_s(|| completed_reads(device) > enough);
+    send_command(socket, "hang");
     std::thread::sleep(Duration::from_millis(500));
     let begun = Instant::now();
     end(child.id());
     let done = child.wait_with_output().expect("ends");
     let took = begun.elapsed();
-    order(socket, "release");
-    eprintln!("{words:?} ended {took:?} later: {}", said(&done));
+    send_command(socket, "release");
+    eprintln!("{words:?} ended {took:?} later: {}", stderr(&done));
     (done, took)
 }
 
 #[test]
-fn a_signal_ends_a_probe_of_a_disk_that_hangs_and_keeps_its_figures() {
+fn a_signal_ends_a_probe_of_a_hanging_disk_and_keeps_its_figures() {
     let Some(mut bench) = Bench::new("hangs-signal") else { return };
-    let Some((socket, device)) = attached(&mut bench) else { return };
+    let Some((socket, device)) = attach_disk(&mut bench) else { return };
     for (engine, suite) in [("best", "depth"), ("threads", "depth"), ("threads", "diskmax")] {
         let words = [suite, &device, "--engine", engine];
-        let (done, took) = hung(&bench, &socket, &words, |process| kill("-INT", process));
-        assert!(took < SOON, "{engine}: {took:?}");
-        assert_eq!(done.status.code(), Some(1), "{engine}: {}", said(&done));
-        assert!(said(&done).contains("interrupted"), "{engine}: {}", said(&done));
+        let (done, took) = probe_hanging_disk(&bench, &socket, &words, |process| send_signal("-INT", process));
+        assert!(took < MAX_EXIT_TIME, "{engine}: {took:?}");
+        assert_eq!(done.status.code(), Some(1), "{engine}: {}", stderr(&done));
+        assert!(stderr(&done).contains("interrupted"), "{engine}: {}", stderr(&done));
         let text = fs::read_to_string(bench.path("result.json")).expect("a result");
         let answer: Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!((&answer["complete"], &answer["because"]), (&false.into(), &"interrupted".into()));
@@ -103,28 +103,28 @@ fn a_signal_ends_a_probe_of_a_disk_that_hangs_and_keeps_its_figures() {
 }
 
 #[test]
-fn a_brake_acts_on_a_request_in_flight() {
+fn the_brake_acts_on_a_request_in_flight() {
     let Some(mut bench) = Bench::new("hangs-brake") else { return };
-    let Some((socket, device)) = attached(&mut bench) else { return };
+    let Some((socket, device)) = attach_disk(&mut bench) else { return };
     for engine in ["best", "threads"] {
         // the disk still hangs when the probe ends: it is released only afterwards
         let words = ["depth", &device, "--engine", engine, "--live", "--brake", "200ms"];
-        let (done, took) = hung(&bench, &socket, &words, |_| {});
-        assert!(took < SOON, "{engine}: {took:?}");
-        assert_eq!(done.status.code(), Some(1), "{engine}: {}", said(&done));
+        let (done, took) = probe_hanging_disk(&bench, &socket, &words, |_| {});
+        assert!(took < MAX_EXIT_TIME, "{engine}: {took:?}");
+        assert_eq!(done.status.code(), Some(1), "{engine}: {}", stderr(&done));
         let words = "s and more to respond, more than the 0.2 s of --brake";
-        assert!(said(&done).contains(words), "{engine}: {}", said(&done));
+        assert!(stderr(&done).contains(words), "{engine}: {}", stderr(&done));
     }
 }
 
 #[test]
-fn a_second_signal_ends_it_whatever_goes_on() {
+fn a_second_signal_ends_a_probe_of_a_hanging_disk() {
     let Some(mut bench) = Bench::new("hangs-twice") else { return };
-    let Some((socket, device)) = attached(&mut bench) else { return };
-    let (done, took) = hung(&bench, &socket, &["depth", &device, "--engine", "threads"], |process| {
-        kill("-INT", process);
-        kill("-INT", process);
+    let Some((socket, device)) = attach_disk(&mut bench) else { return };
+    let (done, took) = probe_hanging_disk(&bench, &socket, &["depth", &device, "--engine", "threads"], |process| {
+        send_signal("-INT", process);
+        send_signal("-INT", process);
     });
     // the first signal may have ended it already
-    assert!(took < SOON && matches!(done.status.code(), Some(1 | 130)), "{took:?}, {}", said(&done));
+    assert!(took < MAX_EXIT_TIME && matches!(done.status.code(), Some(1 | 130)), "{took:?}, {}", stderr(&done));
 }

@@ -9,7 +9,7 @@ use crate::common;
 use serde_json::Value;
 
 /// Creates a folder with copies of all sample scripts.
-fn folder(test: &str) -> PathBuf {
+fn folder_with_scripts(test: &str) -> PathBuf {
     let folder = common::folder(&format!("probe_scripts-{test}"));
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/measure/probe/tests/scripts");
     for entry in fs::read_dir(scripts).expect("scripts").map(|e| e.expect("entry")) {
@@ -18,39 +18,39 @@ fn folder(test: &str) -> PathBuf {
     folder
 }
 
-fn probe(folder: &Path, arguments: &[&str]) -> Output {
+fn run_probe(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diskwright"));
     command.arg("probe").args(arguments).current_dir(folder);
     command.env("DISKWRIGHT_STATE", folder.join("state")).env("DIR", ".").output().expect("runs")
 }
 
-fn measured(folder: &Path, arguments: &[&str]) -> Value {
-    let done = probe(folder, &[arguments, &["--json"]].concat());
+fn measure(folder: &Path, arguments: &[&str]) -> Value {
+    let done = run_probe(folder, &[arguments, &["--json"]].concat());
     assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
     serde_json::from_slice(&done.stdout).expect("JSON")
 }
 
-fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let done = probe(folder, arguments);
+fn refusal_text(folder: &Path, arguments: &[&str]) -> String {
+    let done = run_probe(folder, arguments);
     assert_eq!(done.status.code(), Some(1), "{arguments:?}");
     String::from_utf8_lossy(&done.stderr).into_owned()
 }
 
 /// Names of the runs of an answer.
-fn names(answer: &Value) -> Vec<&str> {
+fn run_names(answer: &Value) -> Vec<&str> {
     answer["runs"].as_array().expect("runs").iter().filter_map(|r| r["name"].as_str()).collect()
 }
 
 #[test]
-fn a_job_file_of_fio_runs_round_by_round() {
-    let folder = folder("scripts-fio");
+fn runs_a_fio_job_file_in_rounds() {
+    let folder = folder_with_scripts("scripts-fio");
     let text = fs::read_to_string(folder.join("mail.fio")).expect("readable");
     // ended by an amount instead of a time, however slow the machine is
     let text = text.replace("runtime=30\ntime_based\n", "io_size=1m\n");
     fs::write(folder.join("mail.fio"), &text).expect("written");
-    let answer = measured(&folder, &["mail.fio"]);
+    let answer = measure(&folder, &["mail.fio"]);
     assert_eq!((&answer["schema"], &answer["suite"]), (&"diskwright.probe/1".into(), &"script".into()));
-    assert_eq!(names(&answer), ["deliver", "fetch", "together-1", "search"]);
+    assert_eq!(run_names(&answer), ["deliver", "fetch", "together-1", "search"]);
     let runs = answer["runs"].as_array().expect("runs");
     assert!(runs.iter().all(|r| r["requests_per_s"].as_f64().is_some_and(|rate| rate > 0.0)), "{answer:#}");
     assert_eq!(
@@ -66,10 +66,10 @@ fn a_job_file_of_fio_runs_round_by_round() {
 }
 
 #[test]
-fn a_job_ends_when_all_is_asked_for() {
-    let folder = folder("scripts-ends");
-    let answer = measured(&folder, &["backup.fio"]);
-    assert_eq!(names(&answer), ["write", "first-half", "second-half", "together-2"]);
+fn a_job_ends_after_its_total_size() {
+    let folder = folder_with_scripts("scripts-ends");
+    let answer = measure(&folder, &["backup.fio"]);
+    assert_eq!(run_names(&answer), ["write", "first-half", "second-half", "together-2"]);
     let moved = |run: usize| {
         let run = &answer["runs"][run];
         run["bytes_per_s"].as_f64().unwrap_or(0.0) * run["measured_s"].as_f64().unwrap_or(0.0)
@@ -80,28 +80,28 @@ fn a_job_ends_when_all_is_asked_for() {
 }
 
 #[test]
-fn several_files_and_a_file_instead() {
-    let folder = folder("scripts-several");
+fn runs_on_several_files_or_on_a_given_target() {
+    let folder = folder_with_scripts("scripts-several");
     let short = ["--for", "500ms", "--ramp", "0"];
     fs::write(folder.join("two.fio"), "[global]\nsize=4m\ndirect=1\n[a]\n[b]\nrw=randwrite\nfilename=b.dat\n").unwrap();
-    let answer = measured(&folder, &[&["two.fio"][..], &short].concat());
-    assert_eq!(names(&answer), ["a", "b", "together"]);
+    let answer = measure(&folder, &[&["two.fio"][..], &short].concat());
+    assert_eq!(run_names(&answer), ["a", "b", "together"]);
     let targets: Vec<_> = (0..2).map(|index| answer["targets"][index]["name"].as_str().unwrap_or("")).collect();
     assert_eq!(targets, ["a.0.0", "b.dat"]);
     assert_eq!((&answer["runs"][0]["target"], &answer["runs"][1]["target"]), (&"a.0.0".into(), &"b.dat".into()));
-    let answer = measured(&folder, &[&["two.fio", "one.dat"][..], &short].concat());
+    let answer = measure(&folder, &[&["two.fio", "one.dat"][..], &short].concat());
     assert_eq!((&answer["target"], answer["targets"].is_null()), (&"one.dat".into(), true));
     fs::create_dir(folder.join("in")).unwrap();
-    let answer = measured(&folder, &[&["two.fio", "in"][..], &short].concat());
+    let answer = measure(&folder, &[&["two.fio", "in"][..], &short].concat());
     assert_eq!(answer["targets"][1]["name"], "in/b.dat");
     assert!(fs::read_dir(folder.join("in")).unwrap().next().is_none(), "all files go away");
 }
 
 #[test]
-fn scripts_of_response_probe_run() {
-    let folder = folder("scripts-response-probe");
-    let answer = measured(&folder, &["office.scr", "--for", "2s", "--size", "20MiB"]);
-    assert_eq!(names(&answer), ["diskmax", "random", "together"]);
+fn runs_response_probe_scripts() {
+    let folder = folder_with_scripts("scripts-response-probe");
+    let answer = measure(&folder, &["office.scr", "--for", "2s", "--size", "20MiB"]);
+    assert_eq!(run_names(&answer), ["diskmax", "random", "together"]);
     let (diskmax, random) = (&answer["runs"][0], &answer["runs"][1]);
     assert_eq!(
         (&diskmax["place"], &diskmax["loop"], &diskmax["size_bytes"]),
@@ -116,29 +116,29 @@ fn scripts_of_response_probe_run() {
 }
 
 #[test]
-fn the_guard_holds_for_scripts_too() {
-    let folder = folder("scripts-guard");
+fn guards_the_targets_of_scripts() {
+    let folder = folder_with_scripts("scripts-guard");
     let before = vec![7; 4 << 20];
     for name in ["mine.dat", "other.dat"] {
         fs::write(folder.join(name), &before).unwrap();
     }
     let text = "[a]\nfilename=mine.dat\nrw=write\nnumber_ios=1\n[b]\nfilename=other.dat\nrw=write\nnumber_ios=1\n";
     fs::write(folder.join("w.fio"), text).unwrap();
-    assert!(refused(&folder, &["w.fio"]).contains("--destroy-data-on mine.dat"));
-    assert!(refused(&folder, &["w.fio", "--destroy-data-on", "another"]).contains("nothing was written"));
-    let message = refused(&folder, &["w.fio", "--destroy-data-on", "mine.dat"]);
+    assert!(refusal_text(&folder, &["w.fio"]).contains("--destroy-data-on mine.dat"));
+    assert!(refusal_text(&folder, &["w.fio", "--destroy-data-on", "another"]).contains("nothing was written"));
+    let message = refusal_text(&folder, &["w.fio", "--destroy-data-on", "mine.dat"]);
     assert!(message.contains("other.dat"), "{message}");
     assert!(["mine.dat", "other.dat"].iter().all(|n| fs::read(folder.join(n)).unwrap() == before));
     let both = ["w.fio", "--destroy-data-on", "mine.dat", "--destroy-data-on", "other.dat"];
-    assert_eq!(names(&measured(&folder, &both)), ["a", "b", "together"]);
+    assert_eq!(run_names(&measure(&folder, &both)), ["a", "b", "together"]);
     assert_ne!(fs::read(folder.join("other.dat")).unwrap(), before);
     // existing files are kept, with their length
     assert_eq!(fs::metadata(folder.join("other.dat")).unwrap().len(), 4 << 20);
 }
 
 #[test]
-fn what_is_wrong_is_said_with_its_line() {
-    let folder = folder("scripts-wrong");
+fn reports_script_errors_with_their_line() {
+    let folder = folder_with_scripts("scripts-wrong");
     let trim = "[a]\nsize=1m\nrw=trim\n";
     for (text, expected) in [
         (trim, "s.fio:3: rw: trims are not supported"),
@@ -147,13 +147,13 @@ fn what_is_wrong_is_said_with_its_line() {
         ("[a]\nsize=4k\nbs=64k\n", "does not fit"),
     ] {
         fs::write(folder.join("s.fio"), text).unwrap();
-        let message = refused(&folder, &["s.fio"]);
+        let message = refusal_text(&folder, &["s.fio"]);
         assert!(message.contains(expected), "{text}: {message}");
         assert!(!folder.join("a.0.0").exists());
     }
-    let done = probe(&folder, &["no-such-thing"]);
+    let done = run_probe(&folder, &["no-such-thing"]);
     assert_eq!(done.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&done.stderr).contains("unknown suite or script"));
     // a suite needs its target as before
-    assert_eq!(probe(&folder, &["quick"]).status.code(), Some(2));
+    assert_eq!(run_probe(&folder, &["quick"]).status.code(), Some(2));
 }

@@ -13,17 +13,17 @@ use diskwright_base::{Device, Note, ProcessRow, ProcessTable, Schema, Series, Ti
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
-use crate::common::{command, diskwright, folder, interrupt, json, said, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, stderr, text, wait_until};
 
-const SECOND: i64 = 1_000_000_000;
-const START: i64 = 1_790_000_000 * SECOND;
-const TICKS: i64 = 300;
+const SECOND_NS: i64 = 1_000_000_000;
+const START_NS: i64 = 1_790_000_000 * SECOND_NS;
+const TICK_COUNT: i64 = 300;
 /// Timeout of sockets: longer than any answer takes on a busy machine.
-const SOON: Duration = Duration::from_secs(60);
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(60);
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 
 /// Writes a log of a disk that is slow from tick 150 to 240, with a hostile process name and bookmark.
-fn log(place: &Path, host: &str) -> PathBuf {
+fn write_log(place: &Path, host: &str) -> PathBuf {
     let series = |counter: &str, scale: f64| Series { counter: counter.into(), instance: "sda".into(), scale };
     let schema = Arc::new(Schema::new(vec![
         series("physical_disk.reads", 1.0),
@@ -37,15 +37,15 @@ fn log(place: &Path, host: &str) -> PathBuf {
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = Topology { host: host.into(), ..Topology::default() };
     let topology = serde_json::to_string(&topology).expect("JSON");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
-    writer.add_note(&Note::new(START + 100 * SECOND, Note::BOOKMARK, HOSTILE)).expect("noted");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START_NS + 100 * SECOND_NS, Note::BOOKMARK, HOSTILE)).expect("noted");
     let row = ProcessRow { pid: 7, name: HOSTILE.into(), read_bytes_per_s: Some(4e5), ..ProcessRow::default() };
     let table = ProcessTable { elapsed_s: 1.0, rows: vec![row], ..ProcessTable::default() };
     let table = serde_json::to_string(&table).expect("JSON");
-    for second in 1..=TICKS {
+    for second in 1..=TICK_COUNT {
         let each: f64 = if (150..240).contains(&second) { 40_000.0 } else { 2_000.0 };
         let busy = (100.0 * each).min(1e6);
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS.unsigned_abs() };
         writer.push(&schema, tick, &[100.0, 0.0, 100.0 * each, 0.0, 100.0 * each, busy, 800.0]).expect("room");
         writer.add_note(&Note::new(tick.time_ns, Note::PROCESSES, table.clone())).expect("noted");
     }
@@ -54,13 +54,13 @@ fn log(place: &Path, host: &str) -> PathBuf {
 }
 
 /// A running server and its address; killed when it is dropped.
-pub struct Served {
+pub struct RunningServer {
     child: Child,
     address: String,
 }
 
-impl Served {
-    pub fn start(arguments: &[&str]) -> Served {
+impl RunningServer {
+    pub fn start(arguments: &[&str]) -> RunningServer {
         let arguments = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
         let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
         let mut document = String::new();
@@ -71,18 +71,18 @@ impl Served {
         let url: Value = serde_json::from_str(&document).expect("JSON");
         assert_eq!(url["schema"], "diskwright.serve/1");
         let address = url["url"].as_str().expect("a text").trim_start_matches("http://").trim_end_matches('/');
-        Served { child, address: address.to_owned() }
+        RunningServer { child, address: address.to_owned() }
     }
 
     fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("connected");
-        stream.set_read_timeout(Some(SOON)).expect("set");
-        stream.set_write_timeout(Some(SOON)).expect("set");
+        stream.set_read_timeout(Some(SOCKET_TIMEOUT)).expect("set");
+        stream.set_write_timeout(Some(SOCKET_TIMEOUT)).expect("set");
         stream
     }
 
     /// Sends the text unchanged; returns head and body of the answer.
-    fn raw(&self, request: &str) -> (String, String) {
+    fn send_raw(&self, request: &str) -> (String, String) {
         let mut stream = self.connect();
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = Vec::new();
@@ -95,7 +95,7 @@ impl Served {
     /// Head and body of the answer to a GET request; `more` is further header lines.
     fn get(&self, target: &str, more: &str) -> (String, String) {
         let host = &self.address;
-        self.raw(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"))
+        self.send_raw(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{more}Connection: close\r\n\r\n"))
     }
 
     pub fn json(&self, target: &str) -> Value {
@@ -108,16 +108,16 @@ impl Served {
     fn post(&self, body: &str, more: &str) -> (String, String) {
         let (host, length) = (&self.address, body.len());
         let head = format!("POST /api/mark HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}");
-        self.raw(&format!("{head}Content-Length: {length}\r\n\r\n{body}"))
+        self.send_raw(&format!("{head}Content-Length: {length}\r\n\r\n{body}"))
     }
 
     /// Waits until the server has read the whole log of a host.
-    pub fn read_all(&self, host: usize) {
-        until("the log to be read", || self.json(&format!("/api/host?host={host}"))["read"] == 1.0);
+    pub fn wait_until_read(&self, host: usize) {
+        wait_until("the log to be read", || self.json(&format!("/api/host?host={host}"))["read"] == 1.0);
     }
 }
 
-impl Drop for Served {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -125,12 +125,12 @@ impl Drop for Served {
 }
 
 /// Status code of a response head.
-fn status(head: &str) -> &str {
+fn status_code(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
 #[test]
-fn devices_built_on_others_are_given_to_one_who_wants_them() {
+fn lists_stacked_devices_only_with_all() {
     let place = folder("serve-built").join("log");
     let series =
         |instance: &str| Series { counter: "physical_disk.reads".into(), instance: instance.into(), scale: 1.0 };
@@ -139,16 +139,16 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
     let devices = vec![device("sda", Vec::new()), device("dm-0", vec!["sda".into()])];
     let topology = serde_json::to_string(&Topology { devices, ..Topology::default() }).expect("JSON");
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=20 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS.unsigned_abs() };
         writer.push(&schema, tick, &[10.0, 10.0]).expect("room");
     }
     writer.close().expect("closed");
-    let served = Served::start(&[text(&place)]);
-    served.read_all(0);
+    let served = RunningServer::start(&[text(&place)]);
+    served.wait_until_read(0);
     let names = |words: &str| {
-        let view = served.json(&format!("/api/view?at={}{words}", (START + 20 * SECOND) / 1_000_000));
+        let view = served.json(&format!("/api/view?at={}{words}", (START_NS + 20 * SECOND_NS) / 1_000_000));
         let rows = view["devices"].as_array().cloned().unwrap_or_default();
         rows.iter().map(|row| row["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
@@ -160,64 +160,64 @@ fn devices_built_on_others_are_given_to_one_who_wants_them() {
 }
 
 /// Schema with the reads of one disk.
-fn reads_of(disk: &str) -> Arc<Schema> {
+fn reads_schema(disk: &str) -> Arc<Schema> {
     let series = Series { counter: "physical_disk.reads".into(), instance: disk.into(), scale: 1.0 };
     Arc::new(Schema::new(vec![series]))
 }
 
 /// Appends some seconds to a log after a pause of a minute. The log counts as recorded until the writer is dropped.
-fn go_on(log: &Path, disk: &str) -> LogWriter {
-    let schema = reads_of(disk);
+fn resume_recording(log: &Path, disk: &str) -> LogWriter {
+    let schema = reads_schema(disk);
     let mut writer = LogWriter::create_or_append(log, WriterOptions::default()).expect("the log again");
-    for second in TICKS + 60..=TICKS + 65 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+    for second in TICK_COUNT + 60..=TICK_COUNT + 65 {
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS.unsigned_abs() };
         writer.push(&schema, tick, &[1.0]).expect("room");
     }
     writer
 }
 
 #[test]
-fn a_log_whose_recorder_begins_again_is_followed() {
-    let log = log(&folder("serve-wakes").join("log"), "db1");
-    let served = Served::start(&[text(&log)]);
-    served.read_all(0);
-    let end = |second: i64| ((START + second * SECOND) / 1_000_000) as f64;
+fn follows_a_log_whose_recorder_restarts() {
+    let log = write_log(&folder("serve-wakes").join("log"), "db1");
+    let served = RunningServer::start(&[text(&log)]);
+    served.wait_until_read(0);
+    let end = |second: i64| ((START_NS + second * SECOND_NS) / 1_000_000) as f64;
     let before = served.json("/api/host?host=0");
-    assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS))));
+    assert_eq!((&before["live"], before["range_ms"][1].as_f64()), (&false.into(), Some(end(TICK_COUNT))));
     // a window with --to keeps its end while the log is followed
-    let until_then = diskwright_base::timestamp::format_rfc3339(START + TICKS * SECOND - 100 * SECOND);
-    let ended = Served::start(&[text(&log), "--to", &until_then]);
-    ended.read_all(0);
+    let until_then = diskwright_base::timestamp::format_rfc3339(START_NS + TICK_COUNT * SECOND_NS - 100 * SECOND_NS);
+    let ended = RunningServer::start(&[text(&log), "--to", &until_then]);
+    ended.wait_until_read(0);
     // with other series, as after an update
-    let recorder = go_on(&log, "sdb");
+    let recorder = resume_recording(&log, "sdb");
     let state = || {
         let host = served.json("/api/host?host=0");
         (host["live"] == true, host["range_ms"][1].as_f64())
     };
-    until("the log to be followed", || state() == (true, Some(end(TICKS + 65))));
+    wait_until("the log to be followed", || state() == (true, Some(end(TICK_COUNT + 65))));
     // a log whose recorder runs stays live, one whose recorder ended does not
     std::thread::park_timeout(Duration::from_secs(3));
-    assert_eq!(state(), (true, Some(end(TICKS + 65))));
+    assert_eq!(state(), (true, Some(end(TICK_COUNT + 65))));
     recorder.close().expect("closed");
-    until("the end of the log", || state() == (false, Some(end(TICKS + 65))));
+    wait_until("the end of the log", || state() == (false, Some(end(TICK_COUNT + 65))));
     let host = ended.json("/api/host?host=0");
-    assert_eq!((&host["live"], host["range_ms"][1].as_f64()), (&false.into(), Some(end(TICKS - 100))));
+    assert_eq!((&host["live"], host["range_ms"][1].as_f64()), (&false.into(), Some(end(TICK_COUNT - 100))));
 }
 
 #[test]
-fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
-    let schema = reads_of("sda");
+fn a_view_at_the_time_of_the_last_tick_includes_it() {
+    let schema = reads_schema("sda");
     // as milliseconds in a double, as a browser has them, half of all times lose some nanoseconds
     for microseconds in 5..=8 {
         let place = folder(&format!("serve-last-{microseconds}")).join("log");
         let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
         for (second, reads) in [(1, 1.0), (2, 2.0), (3, 999.0)] {
-            let time_ns = START + second * SECOND + microseconds * 1000;
-            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND.unsigned_abs() }, &[reads]).expect("room");
+            let time_ns = START_NS + second * SECOND_NS + microseconds * 1000;
+            writer.push(&schema, Tick { time_ns, elapsed_ns: SECOND_NS.unsigned_abs() }, &[reads]).expect("room");
         }
         writer.close().expect("closed");
-        let served = Served::start(&[text(&place)]);
-        served.read_all(0);
+        let served = RunningServer::start(&[text(&place)]);
+        served.wait_until_read(0);
         let last = served.json("/api/host")["range_ms"][1].clone();
         let view = served.json(&format!("/api/view?at={last}&shown=1000"));
         assert_eq!(view["devices"][0]["values"][0], 999.0, "{microseconds}: {}", view["devices"]);
@@ -225,15 +225,15 @@ fn the_last_tick_is_part_of_what_is_shown_at_its_own_time() {
 }
 
 #[test]
-fn an_alert_that_was_found_is_listed_once() {
+fn lists_a_found_alert_once() {
     let folder = folder("serve-alerts-once");
-    let paused = log(&folder.join("paused"), "db2");
-    go_on(&paused, "sda").close().expect("closed");
+    let paused = write_log(&folder.join("paused"), "db2");
+    resume_recording(&paused, "sda").close().expect("closed");
     // the second host is read on its first request, and the search for its alerts begins at once
-    let served = Served::start(&[text(&log(&folder.join("other"), "db1")), text(&paused)]);
+    let served = RunningServer::start(&[text(&write_log(&folder.join("other"), "db1")), text(&paused)]);
     std::thread::park_timeout(Duration::from_secs(2));
-    served.read_all(1);
-    until("the search for alerts", || served.json("/api/host?host=1")["alerts_ready"] == true);
+    served.wait_until_read(1);
+    wait_until("the search for alerts", || served.json("/api/host?host=1")["alerts_ready"] == true);
     let range = served.json("/api/range?host=1");
     let silent = |alert: &&Value| alert["id"] == "recorder.silent";
     let found: Vec<&Value> = range["alerts"].as_array().expect("a list").iter().filter(silent).collect();
@@ -241,21 +241,21 @@ fn an_alert_that_was_found_is_listed_once() {
 }
 
 #[test]
-fn a_log_is_shown_with_its_moments_and_stretches() {
-    let served = Served::start(&[text(&log(&folder("serve-log").join("log"), "db1"))]);
+fn serves_views_ranges_comparisons_and_reports_of_a_log() {
+    let served = RunningServer::start(&[text(&write_log(&folder("serve-log").join("log"), "db1"))]);
     let (head, page) = served.get("/", "");
     assert!(page.len() < 150_000 && page.starts_with("<!DOCTYPE html>"), "{head}");
-    served.read_all(0);
+    served.wait_until_read(0);
     let hosts = served.json("/api/hosts");
     assert_eq!((&hosts["hosts"][0]["name"], &hosts["hosts"][0]["live"]), (&"db1".into(), &false.into()));
-    let time_ms = |second: i64| (START + second * SECOND) / 1_000_000;
+    let time_ms = |second: i64| (START_NS + second * SECOND_NS) / 1_000_000;
     // the window in which the disk is slow, and one before
     let slow = served.json(&format!("/api/view?at={}&judged=80000&shown=80000", time_ms(235)));
     assert_eq!(slow["verdict"]["bottleneck"], "disk", "{}", slow["verdict"]);
     assert_eq!(slow["processes"][0]["name"], HOSTILE);
     let calm = served.json(&format!("/api/view?at={}&judged=80000&shown=80000", time_ms(100)));
     assert_eq!(calm["verdict"]["blames"], false, "{}", calm["verdict"]);
-    let from_to = format!("from={}&to={}", time_ms(0), time_ms(TICKS));
+    let from_to = format!("from={}&to={}", time_ms(0), time_ms(TICK_COUNT));
     let range = served.json(&format!("/api/range?{from_to}&points=30&counters=physical_disk.avg_s_per_read"));
     let line = &range["lines"][0];
     let mean = |point: usize| line["mean"][point].as_f64().expect("a value");
@@ -271,13 +271,13 @@ fn a_log_is_shown_with_its_moments_and_stretches() {
     assert!(head.contains("Content-Disposition: attachment") && report.contains("<svg"), "{head}");
     assert!(!report.contains("<img src=x"), "what is hostile is escaped");
     let (head, body) = served.get("/events", "");
-    assert_eq!((status(&head), body.as_str()), ("204", ""), "a log that has ended has no stream");
+    assert_eq!((status_code(&head), body.as_str()), ("204", ""), "a log that has ended has no stream");
     let nothing = served.get("/report?from=1&to=2", "");
-    assert!(status(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
+    assert!(status_code(&nothing.0) == "422" && nothing.1.contains("nothing was recorded in this time"), "{nothing:?}");
     let wrong = served.get("/api/range?from=5&to=1", "");
-    assert!(status(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
+    assert!(status_code(&wrong.0) == "422" && wrong.1.contains("is not before"), "{wrong:?}");
     for (far, code) in [("from=-4e12&to=4e12", "200"), ("from=-8e12&to=8e12", "422")] {
-        assert_eq!(status(&served.get(&format!("/api/range?{far}"), "").0), code, "{far}");
+        assert_eq!(status_code(&served.get(&format!("/api/range?{far}"), "").0), code, "{far}");
     }
 }
 
@@ -289,13 +289,13 @@ fn a_zoom_into_a_long_tick_shows_its_value() {
     let mut writer = LogWriter::create_or_append(&place, WriterOptions::default()).expect("a log");
     // ticks of a second, and one tick of two minutes among them
     for (end, length) in (1..=60_i64).map(|s| (s, 1_i64)).chain([(180, 120)]).chain((181..=240).map(|s| (s, 1))) {
-        let tick = Tick { time_ns: START + end * SECOND, elapsed_ns: (length * SECOND).unsigned_abs() };
+        let tick = Tick { time_ns: START_NS + end * SECOND_NS, elapsed_ns: (length * SECOND_NS).unsigned_abs() };
         writer.push(&schema, tick, &[length as f64 * 5.0]).expect("room");
     }
     writer.close().expect("closed");
-    let served = Served::start(&[text(&place)]);
-    served.read_all(0);
-    let time_ms = |second: i64| (START + second * SECOND) / 1_000_000;
+    let served = RunningServer::start(&[text(&place)]);
+    served.wait_until_read(0);
+    let time_ms = |second: i64| (START_NS + second * SECOND_NS) / 1_000_000;
     let stretch = format!("from={}&to={}&points=100", time_ms(100), time_ms(140));
     let range = served.json(&format!("/api/range?{stretch}&counters=physical_disk.reads_per_s"));
     assert_eq!(range["ticks"], true, "it is read tick by tick");
@@ -304,8 +304,8 @@ fn a_zoom_into_a_long_tick_shows_its_value() {
 }
 
 #[test]
-fn every_answer_forbids_what_a_browser_should_not_do() {
-    let served = Served::start(&[text(&log(&folder("serve-heads").join("log"), "db1"))]);
+fn every_response_has_security_headers() {
+    let served = RunningServer::start(&[text(&write_log(&folder("serve-heads").join("log"), "db1"))]);
     for target in ["/", "/api/hosts", "/api/host", "/nothing", "/report?from=9&to=1"] {
         let (head, _) = served.get(target, "");
         for line in ["Cache-Control: no-store", "X-Content-Type-Options: nosniff", "frame-ancestors 'none'"] {
@@ -321,20 +321,20 @@ fn every_answer_forbids_what_a_browser_should_not_do() {
 }
 
 #[test]
-fn other_names_other_sites_and_other_paths_get_nothing() {
+fn rejects_foreign_host_names_sites_and_paths() {
     let place = folder("serve-hostile");
     fs::write(place.join("secret"), "not to be served").expect("a file");
-    let served = Served::start(&[text(&log(&place.join("log"), "db1"))]);
+    let served = RunningServer::start(&[text(&write_log(&place.join("log"), "db1"))]);
     let port = served.address.rsplit(':').next().expect("a port");
     for name in ["evil.example", "127.0.0.1.evil.example", "", "localhost.evil.example"] {
         let ask = format!("GET /api/hosts HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n\r\n");
-        let (head, body) = served.raw(&ask);
-        assert!(status(&head) == "403" && !body.contains("db1"), "{name}: {head}\n{body}");
+        let (head, body) = served.send_raw(&ask);
+        assert!(status_code(&head) == "403" && !body.contains("db1"), "{name}: {head}\n{body}");
     }
-    let none = served.raw("GET /api/hosts HTTP/1.1\r\nConnection: close\r\n\r\n");
-    assert_eq!(status(&none.0), "403");
+    let none = served.send_raw("GET /api/hosts HTTP/1.1\r\nConnection: close\r\n\r\n");
+    assert_eq!(status_code(&none.0), "403");
     for site in ["cross-site", "same-site"] {
-        assert_eq!(status(&served.get("/api/view", &format!("Sec-Fetch-Site: {site}\r\n")).0), "403", "{site}");
+        assert_eq!(status_code(&served.get("/api/view", &format!("Sec-Fetch-Site: {site}\r\n")).0), "403", "{site}");
     }
     for target in [
         "/../secret",
@@ -355,20 +355,23 @@ fn other_names_other_sites_and_other_paths_get_nothing() {
         "/events?host=7",
     ] {
         let (head, body) = served.get(target, "");
-        assert!(status(&head) == "404" && !body.contains("served\n") && !body.contains("root:"), "{target}: {head}");
+        assert!(
+            status_code(&head) == "404" && !body.contains("served\n") && !body.contains("root:"),
+            "{target}: {head}"
+        );
     }
     for (number, method) in ["PUT", "DELETE", "OPTIONS", "TRACE", "get"].into_iter().enumerate() {
         let ask = format!("{method} / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", served.address);
-        assert_eq!(status(&served.raw(&ask).0), "405", "{number} {method}");
+        assert_eq!(status_code(&served.send_raw(&ask).0), "405", "{number} {method}");
     }
 }
 
 #[test]
-fn bookmarks_come_from_our_own_page_only() {
-    let place = log(&folder("serve-marks").join("log"), "db1");
-    let served = Served::start(&[text(&place)]);
-    served.read_all(0);
-    let time = (START + 50 * SECOND) / 1_000_000;
+fn accepts_bookmarks_only_from_its_own_page() {
+    let place = write_log(&folder("serve-marks").join("log"), "db1");
+    let served = RunningServer::start(&[text(&place)]);
+    served.wait_until_read(0);
+    let time = (START_NS + 50 * SECOND_NS) / 1_000_000;
     let body = serde_json::json!({ "time_ms": time, "text": HOSTILE }).to_string();
     let (own, kind) = (format!("Origin: http://{}\r\n", served.address), "Content-Type: application/json\r\n");
     let refused = [
@@ -381,49 +384,49 @@ fn bookmarks_come_from_our_own_page_only() {
         (format!("{own}{kind}Sec-Fetch-Site: cross-site\r\n"), "403"),
     ];
     for (more, code) in refused {
-        assert_eq!(status(&served.post(&body, &more).0), code, "{more}");
+        assert_eq!(status_code(&served.post(&body, &more).0), code, "{more}");
     }
     let own = own + kind;
     for wrong in ["", "{", "{}", "[1]", r#"{"time_ms":1,"text":"too early"}"#, r#"{"time_ms":"x","text":"y"}"#] {
-        assert_eq!(status(&served.post(wrong, &own).0), "422", "{wrong}");
+        assert_eq!(status_code(&served.post(wrong, &own).0), "422", "{wrong}");
     }
     let long = serde_json::json!({ "time_ms": time, "text": "x".repeat(501) }).to_string();
-    assert_eq!(status(&served.post(&long, &own).0), "422");
-    assert_eq!(status(&served.post(&"x".repeat(17_000), &own).0), "413");
+    assert_eq!(status_code(&served.post(&long, &own).0), "422");
+    assert_eq!(status_code(&served.post(&"x".repeat(17_000), &own).0), "413");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 1, "nothing was set so far");
     let marks = || served.json("/api/range")["marks"].as_array().map_or(0, Vec::len);
     assert_eq!(marks(), 1);
     let (head, answer) = served.post(&body, &own);
-    assert_eq!(status(&head), "200", "{answer}");
+    assert_eq!(status_code(&head), "200", "{answer}");
     let shown = json(&diskwright(&["show", text(&place), "--json"]));
     assert_eq!(shown["bookmarks"].to_string().matches("onerror").count(), 2, "{}", shown["bookmarks"]);
     assert_eq!(marks(), 2, "the page has it too, though it is earlier than the end of the log");
 }
 
 #[test]
-fn elsewhere_only_with_a_token() {
+fn requires_a_token_beyond_loopback() {
     let place = folder("serve-token");
-    let log = log(&place.join("log"), "db1");
+    let log = write_log(&place.join("log"), "db1");
     for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9190"] {
         let done = diskwright(&["serve", text(&log), "--listen", open]);
-        assert!(done.status.code() == Some(2) && said(&done).contains("--token-file"), "{open}: {}", said(&done));
+        assert!(done.status.code() == Some(2) && stderr(&done).contains("--token-file"), "{open}: {}", stderr(&done));
     }
     // names are not resolved, so that even localhost may be reachable
     let done = diskwright(&["serve", text(&log), "--listen", "localhost:0"]);
-    assert!(done.status.code() == Some(2) && said(&done).contains("may be reachable"), "{}", said(&done));
+    assert!(done.status.code() == Some(2) && stderr(&done).contains("may be reachable"), "{}", stderr(&done));
     for wrong in ["foo", "70000", "foo:bar", "::1", ":9190", ""] {
         for option in ["--listen", "--serve"] {
             let command = if option == "--serve" { "record" } else { "serve" };
             let arguments = [command, text(&log), &format!("{option}={wrong}")];
             let done = diskwright(&arguments);
-            let message = said(&done);
+            let message = stderr(&done);
             let names_both = message.contains("PORT") && message.contains(option) && !message.contains("reachable");
             assert!(done.status.code() == Some(2) && names_both, "{arguments:?}: {message}");
         }
     }
     let file = place.join("token");
-    let served = Served::start(&[text(&log), "--token-file", text(&file)]);
+    let served = RunningServer::start(&[text(&log), "--token-file", text(&file)]);
     let token = fs::read_to_string(&file).expect("it was made").trim().to_owned();
     assert_eq!(fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
     assert!(token.len() >= 32);
@@ -433,7 +436,7 @@ fn elsewhere_only_with_a_token() {
         for target in ["/", "/api/hosts", "/events", "/report", &format!("/?token={wrong}"), "/api/hosts?token="] {
             let (head, body) = served.get(target, &more);
             assert!(
-                status(&head) == "401" && !body.contains("db1") && !head.contains("Set-Cookie"),
+                status_code(&head) == "401" && !body.contains("db1") && !head.contains("Set-Cookie"),
                 "{target}: {head}"
             );
         }
@@ -441,10 +444,10 @@ fn elsewhere_only_with_a_token() {
     // the page takes the token once in its address and sets a cookie; other addresses do not accept it
     let (head, _) = served.get(&format!("/?token={token}"), "");
     assert!(
-        status(&head) == "303" && head.contains("HttpOnly; SameSite=Lax") && head.contains("Location: /\r\n"),
+        status_code(&head) == "303" && head.contains("HttpOnly; SameSite=Lax") && head.contains("Location: /\r\n"),
         "{head}"
     );
-    assert_eq!(status(&served.get(&format!("/api/hosts?token={token}"), "").0), "401");
+    assert_eq!(status_code(&served.get(&format!("/api/hosts?token={token}"), "").0), "401");
     let cookie = head.split("Set-Cookie: ").nth(1).and_then(|rest| rest.split(';').next()).expect("a cookie");
     assert!(cookie.starts_with("diskwright-") && cookie.ends_with(&token), "of this port: {cookie}");
     // a browser also sends the cookie of a server on another port of this host
@@ -454,14 +457,14 @@ fn elsewhere_only_with_a_token() {
 }
 
 #[test]
-fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
+fn a_thousand_connections_and_slow_readers_delay_no_other() {
     let place = folder("serve-crowd");
     let dir = place.join("log");
     let mut recorder = command(&["record", text(&dir), "--every", "100ms", "--json"]);
     let recorder = recorder.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
-    until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
-    let served = Served::start(&[text(&dir)]);
-    served.read_all(0);
+    wait_until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
+    let served = RunningServer::start(&[text(&dir)]);
+    served.wait_until_read(0);
     // clients of the event stream that never read
     let slow: Vec<TcpStream> = (0..20)
         .map(|_| {
@@ -505,13 +508,13 @@ fn a_thousand_connections_and_slow_readers_hold_up_nobody() {
 }
 
 #[test]
-fn a_reader_that_comes_back_gets_what_it_missed_once() {
+fn a_reconnecting_reader_gets_missed_ticks_exactly_once() {
     let dir = folder("serve-resume").join("log");
     let mut recorder = command(&["record", text(&dir), "--every", "200ms"]);
     let mut recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-    until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
-    let served = Served::start(&[text(&dir)]);
-    served.read_all(0);
+    wait_until("the first ticks", || diskwright(&["show", text(&dir), "--json"]).status.success());
+    let served = RunningServer::start(&[text(&dir)]);
+    served.wait_until_read(0);
     let mut seen: Vec<f64> = Vec::new();
     let mut last = String::new();
     for turn in 0..3 {
@@ -546,15 +549,15 @@ fn a_reader_that_comes_back_gets_what_it_missed_once() {
 }
 
 #[test]
-fn several_hosts_are_a_list_and_each_is_judged() {
+fn lists_and_judges_several_hosts() {
     let place = folder("serve-fleet");
-    let logs = [log(&place.join("log0"), "db1"), log(&place.join("log1"), "db2")];
-    let served = Served::start(&[text(&logs[0]), text(&logs[1])]);
-    until("both to be judged", || {
+    let logs = [write_log(&place.join("log0"), "db1"), write_log(&place.join("log1"), "db2")];
+    let served = RunningServer::start(&[text(&logs[0]), text(&logs[1])]);
+    wait_until("both to be judged", || {
         let hosts = served.json("/api/hosts");
         hosts["hosts"].as_array().is_some_and(|list| list.len() == 2 && list.iter().all(|h| !h["verdict"].is_null()))
     });
-    served.read_all(1);
+    served.wait_until_read(1);
     assert_eq!(served.json("/api/host?host=1")["name"], "db2");
-    assert_eq!(status(&served.get("/api/host?host=2", "").0), "404");
+    assert_eq!(status_code(&served.get("/api/host?host=2", "").0), "404");
 }

@@ -10,23 +10,23 @@ use diskwright_base::{Note, Schema, Series, Tick, Topology};
 use diskwright_datastore::{LogWriter, WriterOptions};
 use serde_json::Value;
 
-use crate::common::{command, diskwright, folder, said, text, until};
-use crate::serve::Served;
+use crate::common::{command, diskwright, folder, stderr, text, wait_until};
+use crate::serve::RunningServer;
 use crate::trace::TracedDisk;
 
-const SECOND: i64 = 1_000_000_000;
-const START: i64 = 1_790_000_000 * SECOND;
+const SECOND_NS: i64 = 1_000_000_000;
+const START_NS: i64 = 1_790_000_000 * SECOND_NS;
 
 /// Writes a log of ten minutes in which a disk stalls from second 200 to 260; returns its path.
-fn stalling(place: &Path) -> PathBuf {
+fn write_stalling_log(place: &Path) -> PathBuf {
     let series = |counter: &str| Series { counter: counter.into(), instance: "sda".into(), scale: 1.0 };
     let schema = Arc::new(Schema::new(vec![series("physical_disk.reads"), series("physical_disk.stalled")]));
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=600 {
         let stalled = f64::from(u8::from((200..260).contains(&second)));
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS.unsigned_abs() };
         writer.push(&schema, tick, &[100.0 * (1.0 - stalled), stalled]).expect("room");
     }
     writer.close().expect("closed");
@@ -34,63 +34,63 @@ fn stalling(place: &Path) -> PathBuf {
 }
 
 /// Opens the host and waits until its whole log was searched for alerts.
-fn wait_for_alerts(served: &Served) {
+fn wait_for_alerts(served: &RunningServer) {
     served.json("/api/host");
-    until("the log to be looked through", || {
+    wait_until("the log to be looked through", || {
         let host = served.json("/api/host");
         host["read"] == 1.0 && host["alerts_ready"] == true
     });
 }
 
-fn ids(range: &Value) -> Vec<&str> {
+fn alert_ids(range: &Value) -> Vec<&str> {
     range["alerts"].as_array().expect("a list").iter().filter_map(|alert| alert["id"].as_str()).collect()
 }
 
 #[test]
-fn alerts_are_found_in_a_log_that_holds_none() {
+fn finds_alerts_in_a_log_without_recorded_ones() {
     let place = folder("serve-alerts");
-    let log = stalling(&place.join("log"));
-    let served = Served::start(&[text(&log)]);
+    let log = write_stalling_log(&place.join("log"));
+    let served = RunningServer::start(&[text(&log)]);
     wait_for_alerts(&served);
     let range = served.json("/api/range");
-    assert_eq!(ids(&range), ["disk.stall"], "{range}");
+    assert_eq!(alert_ids(&range), ["disk.stall"], "{range}");
     let alert = &range["alerts"][0];
-    let second = |name: &str| (alert[name].as_i64().expect("a time") - START) / SECOND;
+    let second = |name: &str| (alert[name].as_i64().expect("a time") - START_NS) / SECOND_NS;
     assert_eq!((second("begin_ns"), second("end_ns")), (199, 259));
     assert!(!alert["sentence"].as_str().unwrap_or_default().is_empty(), "{alert}");
     // a view of that moment shows it, a range without it does not
-    let ms = |second: i64| (START / SECOND + second) * 1000;
+    let ms = |second: i64| (START_NS / SECOND_NS + second) * 1000;
     let view = served.json(&format!("/api/view?at={}", ms(230)));
-    assert_eq!(ids(&view), ["disk.stall"], "{view}");
+    assert_eq!(alert_ids(&view), ["disk.stall"], "{view}");
     let calm = served.json(&format!("/api/range?from={}&to={}", ms(400), ms(500)));
-    assert!(ids(&calm).is_empty(), "{calm}");
+    assert!(alert_ids(&calm).is_empty(), "{calm}");
     // --no-alert leaves it out
-    let served = Served::start(&[text(&log), "--no-alert", "disk.stall"]);
+    let served = RunningServer::start(&[text(&log), "--no-alert", "disk.stall"]);
     wait_for_alerts(&served);
-    assert!(ids(&served.json("/api/range")).is_empty());
+    assert!(alert_ids(&served.json("/api/range")).is_empty());
 }
 
 #[test]
-fn alerts_of_the_recorder_are_shown_once() {
+fn shows_recorded_alerts_once() {
     let place = folder("serve-alerts-own");
-    let log = stalling(&place.join("log"));
+    let log = write_stalling_log(&place.join("log"));
     let found = diskwright(&["watch", text(&log), "--no-screen", "--json"]);
     let lines = String::from_utf8_lossy(&found.stdout).into_owned();
-    let begin = lines.lines().next().unwrap_or_else(|| panic!("an alert: {}", said(&found)));
+    let begin = lines.lines().next().unwrap_or_else(|| panic!("an alert: {}", stderr(&found)));
     // the recorded alert differs in a word, which distinguishes it from a found one
     let note = begin.replacen("\"sentence\":\"", "\"sentence\":\"recorded: ", 1);
     let mut writer = LogWriter::create_or_append(&log, WriterOptions::default()).expect("the log");
-    writer.add_note(&Note::new(START + 205 * SECOND, Note::ALERT, note)).expect("noted");
+    writer.add_note(&Note::new(START_NS + 205 * SECOND_NS, Note::ALERT, note)).expect("noted");
     writer.close().expect("closed");
-    let served = Served::start(&[text(&log)]);
+    let served = RunningServer::start(&[text(&log)]);
     wait_for_alerts(&served);
     let range = served.json("/api/range");
-    assert_eq!(ids(&range), ["disk.stall"], "{range}");
+    assert_eq!(alert_ids(&range), ["disk.stall"], "{range}");
     assert!(range["alerts"][0]["sentence"].as_str().is_some_and(|text| text.starts_with("recorded: ")), "{range}");
 }
 
 #[test]
-fn a_traced_log_has_a_map_of_latency_for_each_device() {
+fn a_traced_log_has_a_latency_heat_map_for_each_device() {
     let Some(disk) = TracedDisk::attach("serve-heat") else { return };
     let place = folder("serve-heat");
     let log = place.join("log");
@@ -105,9 +105,9 @@ fn a_traced_log_has_a_map_of_latency_for_each_device() {
         std::thread::park_timeout(Duration::from_secs(1));
     }
     assert!(child.wait().expect("an end").success());
-    let served = Served::start(&[text(&log)]);
+    let served = RunningServer::start(&[text(&log)]);
     served.json("/api/host");
-    served.read_all(0);
+    served.wait_until_read(0);
     assert_eq!(served.json("/api/host")["heat"], true);
     let heat = served.json("/api/heat");
     let device = disk.device().trim_start_matches("/dev/");
@@ -144,7 +144,7 @@ impl RunningStore {
             eprintln!("skipped: victoria-metrics is not installed");
             return None;
         };
-        until("the store to listen", || std::net::TcpStream::connect(address).is_ok());
+        wait_until("the store to listen", || std::net::TcpStream::connect(address).is_ok());
         Some(RunningStore { child, address, url: format!("http://{address}") })
     }
 
@@ -164,7 +164,7 @@ impl Drop for RunningStore {
 }
 
 #[test]
-fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
+fn lists_and_opens_the_machines_of_a_store() {
     let place = folder("serve-store");
     let Some(store) = RunningStore::start(&place.join("data")) else { return };
     let recorder = |host: &str| {
@@ -176,7 +176,7 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
     both.into_iter().for_each(|mut child| assert!(child.wait().expect("an end").success()));
     // the last samples can be queried only after the store has written them
     std::thread::park_timeout(Duration::from_secs(2));
-    let served = Served::start(&["--prometheus", &store.url, "--from", "-1m", "--step", "1s"]);
+    let served = RunningServer::start(&["--prometheus", &store.url, "--from", "-1m", "--step", "1s"]);
     let hosts = served.json("/api/hosts");
     let mut names: Vec<&str> =
         hosts["hosts"].as_array().expect("a list").iter().filter_map(|host| host["name"].as_str()).collect();
@@ -186,13 +186,15 @@ fn the_machines_of_a_store_are_a_list_that_leads_to_each() {
     let address = store.address;
     store.stop();
     // host 0 was read at once, so host 1 shows the fault
-    until("the fault", || served.json("/api/host?host=1")["fault"].as_str().is_some_and(|fault| !fault.is_empty()));
+    wait_until("the fault", || {
+        served.json("/api/host?host=1")["fault"].as_str().is_some_and(|fault| !fault.is_empty())
+    });
     assert_eq!(served.json("/api/hosts")["hosts"].as_array().map(Vec::len), Some(2));
     let _store = RunningStore::start_at(address, &place.join("data")).expect("it starts again");
     for id in 0..2 {
-        until("the host", || served.json(&format!("/api/host?host={id}"))["fault"].is_null());
+        wait_until("the host", || served.json(&format!("/api/host?host={id}"))["fault"].is_null());
         served.json(&format!("/api/host?host={id}"));
-        served.read_all(id);
+        served.wait_until_read(id);
         let host = served.json(&format!("/api/host?host={id}"));
         assert_eq!((host["fault"].is_null(), host["live"].as_bool()), (true, Some(false)), "{host}");
         let view = served.json(&format!("/api/view?host={id}"));

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{command, diskwright, folder, interrupt, json, said, success, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, stderr, success, text, wait_until};
 
 fn is_empty(folder: &Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
 }
 
 #[test]
-fn the_classes_say_what_they_load_and_whether_it_can_be_done_here() {
+fn lists_classes_with_their_load_and_obstacle() {
     let answer = success(&diskwright(&["stress", "list", "--json"]));
     assert_eq!(answer["schema"].as_str(), Some("diskwright.stress/1"));
     let classes = answer["classes"].as_array().expect("classes");
@@ -33,7 +33,7 @@ fn the_classes_say_what_they_load_and_whether_it_can_be_done_here() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_written() {
+fn refuses_impossible_loads_before_writing() {
     let folder = folder("stress-refused");
     let dir = text(&folder);
     let cases: [(&[&str], &str); 13] = [
@@ -58,13 +58,17 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         }
         let dir: &[&str] = if arguments.contains(&"--dir") { &[] } else { &["--dir", dir] };
         let output = diskwright(&[&["stress"], arguments, dir].concat());
-        assert!(output.status.code() == Some(2) && said(&output).contains(sentence), "{arguments:?} {}", said(&output));
+        assert!(
+            output.status.code() == Some(2) && stderr(&output).contains(sentence),
+            "{arguments:?} {}",
+            stderr(&output)
+        );
         assert!(is_empty(&folder), "{arguments:?}");
     }
 }
 
 #[test]
-fn a_load_is_held_and_says_what_it_reached() {
+fn holds_a_load_and_reports_the_level_reached() {
     let folder = folder("stress-held");
     for (class, level) in [("one-thread", "30"), ("locks", "50"), ("disk-metadata", "40")] {
         let answer = success(&diskwright(&[
@@ -91,24 +95,24 @@ fn a_load_is_held_and_says_what_it_reached() {
 }
 
 #[test]
-fn an_interrupted_load_says_what_it_reached_and_leaves_nothing() {
+fn an_interrupted_load_reports_its_level_and_leaves_nothing() {
     let folder = folder("stress-stopped");
     let child = command(&["stress", "disk-metadata", "--dir", text(&folder), "--for", "600s", "--json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .expect("starts");
-    until("it works", || !is_empty(&folder));
+    wait_until("it works", || !is_empty(&folder));
     interrupt(&child);
     let output = child.wait_with_output().expect("ended");
-    assert!(output.status.code() == Some(1) && said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("interrupted"), "{}", stderr(&output));
     assert_eq!(json(&output)["stopped"].as_str(), Some("interrupted"));
     assert!(is_empty(&folder));
 }
 
 /// Ctrl-C in a terminal interrupts the whole process group: the load as well as its supervisor.
 #[test]
-fn a_terminals_interrupt_is_one_for_the_load_too() {
+fn an_interrupt_of_the_process_group_ends_load_and_supervisor() {
     use std::os::unix::process::CommandExt;
     let folder = folder("stress-terminal");
     for signal in ["-INT", "-TERM"] {
@@ -118,31 +122,31 @@ fn a_terminals_interrupt_is_one_for_the_load_too() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("starts");
-        until("it works", || !is_empty(&folder));
+        wait_until("it works", || !is_empty(&folder));
         let group = format!("-{}", child.id());
         let sent = std::process::Command::new("kill").args([signal, "--", &group]).status();
         assert!(sent.is_ok_and(|status| status.success()));
         let output = child.wait_with_output().expect("ended");
-        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
         assert_eq!(json(&output)["stopped"].as_str(), Some("interrupted"));
         assert!(is_empty(&folder));
     }
 }
 
 #[test]
-fn a_killed_supervisor_takes_its_load_with_it() {
+fn killing_the_supervisor_ends_the_load() {
     let folder = folder("stress-killed");
     let mut child = command(&["stress", "disk-metadata", "--dir", text(&folder), "--for", "600s"])
         .stderr(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
         .expect("starts");
-    until("it works", || !is_empty(&folder));
+    wait_until("it works", || !is_empty(&folder));
     let id = child.id();
     child.kill().expect("killed");
     child.wait().expect("ended");
     // the load was not killed itself: it notices that its supervisor is gone, ends and removes its files
-    until("its files are gone", || is_empty(&folder));
+    wait_until("its files are gone", || is_empty(&folder));
     let next = diskwright(&["stress", "locks", "--for", "100ms", "--dir", text(&folder), "--json"]);
     success(&next);
     let left = format!("diskwright-stress-{id}");
@@ -152,7 +156,7 @@ fn a_killed_supervisor_takes_its_load_with_it() {
 }
 
 #[test]
-fn a_verification_is_one_table() {
+fn verify_reports_one_table() {
     let output = diskwright(&["stress", "--verify", "--classes", "locks", "--for", "8s", "--json"]);
     // the verdict depends on the other programs of this machine, so only the form of the answer is checked
     let answer = json(&output);
@@ -160,7 +164,7 @@ fn a_verification_is_one_table() {
     eprintln!("beside other tests: {trial}");
     assert_eq!((trial["class"].as_str(), trial["run"].as_u64()), (Some("locks"), Some(1)));
     let result = trial["result"].as_str().expect("a result");
-    assert_eq!(output.status.code(), Some(i32::from(result != "right")), "{answer} {}", said(&output));
+    assert_eq!(output.status.code(), Some(i32::from(result != "right")), "{answer} {}", stderr(&output));
     assert!(trial["verdict"].is_string() && trial["confidence"].is_number() && trial["reached"].is_number(), "{trial}");
     assert_eq!(answer["classes"][0]["right"].as_u64(), Some(u64::from(result == "right")));
 }

@@ -5,23 +5,23 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const MOST_COLUMNS: usize = 120;
-const MOST_FILE_LINES: usize = 600;
-const MOST_FUNCTION_LINES: usize = 60;
+const MAX_COLUMNS: usize = 120;
+const MAX_FILE_LINES: usize = 600;
+const MAX_FUNCTION_LINES: usize = 60;
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Collects all files below a folder but build output and corpora.
-fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.map(|e| e.expect("readable folder")) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
         if path.is_dir() {
             if !matches!(name.as_str(), "target" | ".git" | "corpus" | "artifacts" | "__pycache__") {
-                walk(&path, found);
+                collect_files(&path, found);
             }
         } else {
             found.push(path);
@@ -30,9 +30,9 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Files of the project with one of these endings, and their lines.
-fn sources(endings: &[&str]) -> Vec<(String, Vec<String>)> {
+fn read_sources(endings: &[&str]) -> Vec<(String, Vec<String>)> {
     let mut paths = Vec::new();
-    walk(&root(), &mut paths);
+    collect_files(&root(), &mut paths);
     paths.sort();
     let has_ending = |p: &&PathBuf| p.extension().is_some_and(|e| endings.iter().any(|x| e == *x));
     let read = |p: &PathBuf| {
@@ -44,30 +44,30 @@ fn sources(endings: &[&str]) -> Vec<(String, Vec<String>)> {
 }
 
 /// Fails with all messages unless there are none.
-fn report(wrong: Vec<String>) {
+fn assert_none(wrong: Vec<String>) {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
 #[test]
 fn lines_are_short() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs", "py"]) {
-        for (index, line) in lines.iter().enumerate().filter(|(_, l)| l.chars().count() > MOST_COLUMNS) {
+    for (name, lines) in read_sources(&["rs", "py"]) {
+        for (index, line) in lines.iter().enumerate().filter(|(_, l)| l.chars().count() > MAX_COLUMNS) {
             wrong.push(format!("{name}:{}: {} columns", index + 1, line.chars().count()));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
 fn files_are_short() {
-    let too_long = |(_, lines): &(String, Vec<String>)| lines.len() > MOST_FILE_LINES;
+    let too_long = |(_, lines): &(String, Vec<String>)| lines.len() > MAX_FILE_LINES;
     let message = |(name, lines): (String, Vec<String>)| format!("{name}: {} lines", lines.len());
-    report(sources(&["rs", "py", "sh"]).into_iter().filter(too_long).map(message).collect());
+    assert_none(read_sources(&["rs", "py", "sh"]).into_iter().filter(too_long).map(message).collect());
 }
 
 /// First line, name and length of each function, found by indentation, which rustfmt makes reliable.
-fn functions(lines: &[String]) -> Vec<(usize, String, usize)> {
+fn find_functions(lines: &[String]) -> Vec<(usize, String, usize)> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let mut found = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -95,21 +95,21 @@ fn functions(lines: &[String]) -> Vec<(usize, String, usize)> {
 #[test]
 fn functions_are_short() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs", "py"]) {
-        for (index, function, length) in functions(&lines) {
-            if length > MOST_FUNCTION_LINES {
+    for (name, lines) in read_sources(&["rs", "py"]) {
+        for (index, function, length) in find_functions(&lines) {
+            if length > MAX_FUNCTION_LINES {
                 wrong.push(format!("{name}:{index}: {function} has {length} lines"));
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// Markdown viewers drop the cells of a row that its heading does not have.
 #[test]
-fn rows_of_tables_have_the_cells_of_their_heading() {
+fn table_rows_have_as_many_cells_as_their_heading() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["md"]) {
+    for (name, lines) in read_sources(&["md"]) {
         let mut heading = None;
         for (index, line) in lines.iter().enumerate() {
             if !line.starts_with('|') {
@@ -123,12 +123,12 @@ fn rows_of_tables_have_the_cells_of_their_heading() {
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
 fn every_source_file_is_reached() {
-    let files = sources(&["rs"]);
+    let files = read_sources(&["rs"]);
     let module = |line: &String| Some(line.split("mod ").nth(1)?.split(';').next()?.to_owned());
     let modules: HashSet<String> = files.iter().flat_map(|(_, lines)| lines.iter().filter_map(module)).collect();
     let mut wrong = Vec::new();
@@ -144,13 +144,13 @@ fn every_source_file_is_reached() {
             wrong.push(format!("{name}: no `mod {module};` anywhere"));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// A file that `all.rs` does not name is not compiled, and its tests never run.
 #[test]
 fn every_test_file_is_run() {
-    let files = sources(&["rs"]);
+    let files = read_sources(&["rs"]);
     let mut wrong = Vec::new();
     for (name, _) in &files {
         let path = Path::new(name);
@@ -166,13 +166,13 @@ fn every_test_file_is_run() {
             wrong.push(format!("{name}: not in {}/all.rs", folder.display()));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
 fn unsafe_code_stays_where_it_is_explained() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs"]) {
+    for (name, lines) in read_sources(&["rs"]) {
         if name == "tests/style.rs" {
             continue;
         }
@@ -185,28 +185,29 @@ fn unsafe_code_stays_where_it_is_explained() {
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
-fn the_project_speaks_of_itself_alone() {
+fn sources_name_no_path_of_one_machine() {
     let own_path = ["/wo", "rk/"].concat();
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs", "toml", "md", "py", "sh", "html", "yml"]) {
+    for (name, lines) in read_sources(&["rs", "toml", "md", "py", "sh", "html", "yml"]) {
         for (index, line) in lines.iter().enumerate().filter(|(_, l)| l.contains(&own_path)) {
             wrong.push(format!("{name}:{}: a path of one machine: {}", index + 1, line.trim()));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// Standard error and standard output are written in one module, which escapes text from outside; tests may print why
 /// they are skipped.
 #[test]
-fn there_is_one_way_to_people() {
+fn only_the_output_module_prints() {
     let ways = ["eprintln!", "eprint!", "io::stderr()", "io::stdout()"];
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs"]).into_iter().filter(|(n, _)| n.starts_with("src/") || n.contains("/src/")) {
+    for (name, lines) in read_sources(&["rs"]).into_iter().filter(|(n, _)| n.starts_with("src/") || n.contains("/src/"))
+    {
         let is_test = |line: &str| line.contains("skipped: ") || line.contains("a listener");
         for (index, line) in
             lines.iter().enumerate().filter(|(_, l)| ways.iter().any(|way| l.contains(way)) && !is_test(l))
@@ -217,13 +218,13 @@ fn there_is_one_way_to_people() {
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
 fn each_dependency_has_its_reason() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["toml"]).into_iter().filter(|(n, _)| n.ends_with("Cargo.toml")) {
+    for (name, lines) in read_sources(&["toml"]).into_iter().filter(|(n, _)| n.ends_with("Cargo.toml")) {
         let mut section = String::new();
         for (index, line) in lines.iter().enumerate() {
             if line.starts_with('[') {
@@ -241,15 +242,15 @@ fn each_dependency_has_its_reason() {
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// Crates without examples in their documentation switch doctests off, which saves a second per crate in `cargo test`;
 /// a new example must switch them on.
 #[test]
-fn examples_in_documents_are_run() {
+fn documentation_examples_are_tested() {
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs"]).into_iter().filter(|(name, _)| name.contains("/src/")) {
+    for (name, lines) in read_sources(&["rs"]).into_iter().filter(|(name, _)| name.contains("/src/")) {
         let folder: PathBuf = Path::new(&name).components().take_while(|part| part.as_os_str() != "src").collect();
         let manifest = fs::read_to_string(root().join(folder).join("Cargo.toml")).unwrap_or_default();
         let fence = |line: &String| {
@@ -261,20 +262,20 @@ fn examples_in_documents_are_run() {
             wrong.push(format!("{name}: an example that no test runs: remove `doctest = false` from Cargo.toml"));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 #[test]
 fn every_document_is_in_the_index() {
     let folder = root().join("docs");
     let index = fs::read_to_string(folder.join("index.md")).expect("an index");
-    let documents = sources(&["md"]).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("docs/"));
+    let documents = read_sources(&["md"]).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("docs/"));
     let missing = |name: &String| !index.contains(&format!("({})", name.trim_start_matches("docs/")));
-    report(documents.filter(|name| name != "docs/index.md").filter(missing).collect());
+    assert_none(documents.filter(|name| name != "docs/index.md").filter(missing).collect());
 }
 
 /// Phrases of `tests/phrases.txt` with their replacements.
-fn phrases() -> Vec<(String, String)> {
+fn read_phrases() -> Vec<(String, String)> {
     let text = fs::read_to_string(root().join("tests/phrases.txt")).expect("a list of phrases");
     let lines = text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let parts = lines.map(|line| line.split_once('|').unwrap_or_else(|| panic!("no bar in `{line}`")));
@@ -290,7 +291,7 @@ fn has_phrase(text: &str, phrase: &str) -> bool {
 }
 
 /// Part of a line that users can read, in lower case: strings of code, all but comments of data and documents.
-fn visible(name: &str, line: &str) -> Option<String> {
+fn visible_text(name: &str, line: &str) -> Option<String> {
     if !name.ends_with(".rs") {
         return (name.ends_with(".md") || !line.starts_with('#')).then(|| line.to_lowercase());
     }
@@ -306,7 +307,7 @@ fn visible(name: &str, line: &str) -> Option<String> {
 #[test]
 fn replaced_phrases_do_not_come_back() {
     assert!(has_phrase("the disk is had.", "is had") && !has_phrase("this had", "is had"));
-    assert_eq!(visible("a.rs", "say(\"Two words\"); // not this"), Some("two words".to_owned()));
+    assert_eq!(visible_text("a.rs", "say(\"Two words\"); // not this"), Some("two words".to_owned()));
     let data = [
         "rules/",
         "crates/foundation/base/counters/",
@@ -321,13 +322,13 @@ fn replaced_phrases_do_not_come_back() {
         let is_note = name.ends_with(".md") && notes.iter().any(|start| name.starts_with(start));
         is_data || (is_note && name != "docs/vocabulary.md") || (is_code && !is_test)
     };
-    let phrases = phrases();
+    let phrases = read_phrases();
     assert!(phrases.len() > 30, "only {} phrases", phrases.len());
     let mut wrong = Vec::new();
-    for (name, lines) in sources(&["rs", "toml", "md"]).into_iter().filter(|(name, _)| is_text(name)) {
+    for (name, lines) in read_sources(&["rs", "toml", "md"]).into_iter().filter(|(name, _)| is_text(name)) {
         let own = lines.iter().enumerate().take_while(|(_, line)| *line != "mod tests {");
         let texts: Vec<(usize, String)> =
-            own.filter_map(|(index, line)| Some((index + 1, visible(&name, line)?))).collect();
+            own.filter_map(|(index, line)| Some((index + 1, visible_text(&name, line)?))).collect();
         // one search in the whole file excludes most phrases at once
         let all = texts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n");
         for (phrase, better) in phrases.iter().filter(|(phrase, _)| all.contains(phrase.as_str())) {
@@ -335,7 +336,7 @@ fn replaced_phrases_do_not_come_back() {
             wrong.extend(found.map(|(line, _)| format!("{name}:{line}: `{phrase}`: write {better}")));
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// Names that hide what a type is: participles, metaphors, and words that mean nothing in the field
@@ -350,7 +351,7 @@ const BANNED_TYPE_NAMES: &[&str] = &[
 fn type_names_are_nouns_of_the_field() {
     let mut wrong = Vec::new();
     let is_test = |part: &str| part.starts_with("tests") || ["benches", "examples", "fuzz"].contains(&part);
-    for (name, lines) in sources(&["rs"]).into_iter().filter(|(name, _)| !name.split('/').any(is_test)) {
+    for (name, lines) in read_sources(&["rs"]).into_iter().filter(|(name, _)| !name.split('/').any(is_test)) {
         // an indented declaration is an associated type or local to a function
         for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with([' ', '/'])) {
             let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -360,7 +361,7 @@ fn type_names_are_nouns_of_the_field() {
             }
         }
     }
-    report(wrong);
+    assert_none(wrong);
 }
 
 /// Largest number of uses of a variable `at` in each crate and in the program. A name says whether it is an index, a
@@ -401,7 +402,7 @@ fn variables_called_at_do_not_increase() {
         [3, 1, 0, 0, 0]
     );
     let mut counts = std::collections::BTreeMap::new();
-    for (name, lines) in sources(&["rs"]) {
+    for (name, lines) in read_sources(&["rs"]) {
         let mut folders = name.split('/');
         // a crate lies in a group: crates/GROUP/CRATE
         let folder = folders.next().filter(|first| *first != "crates").or_else(|| folders.nth(1)).unwrap_or("");
@@ -409,5 +410,7 @@ fn variables_called_at_do_not_increase() {
     }
     let limit = |folder: &str| MAX_AT_USES.iter().find(|(name, _)| *name == folder).map_or(0, |(_, limit)| *limit);
     let grown = counts.iter().filter(|(folder, count)| **count > limit(folder));
-    report(grown.map(|(folder, count)| format!("{folder}: {count} uses of `at`, above {}", limit(folder))).collect());
+    assert_none(
+        grown.map(|(folder, count)| format!("{folder}: {count} uses of `at`, above {}", limit(folder))).collect(),
+    );
 }

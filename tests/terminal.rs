@@ -12,12 +12,12 @@ use diskwright_datastore::{LogWriter, WriterOptions};
 
 use crate::common::{folder, text};
 
-const SECOND: i64 = 1_000_000_000;
+const SECOND_NS: i64 = 1_000_000_000;
 /// 2026-11-21 22:00:00 UTC.
-const START: i64 = 1_795_298_400 * SECOND;
+const START_NS: i64 = 1_795_298_400 * SECOND_NS;
 
 /// Writes a log of five minutes of a busy disk; returns its path.
-fn log(place: &Path) -> PathBuf {
+fn write_log(place: &Path) -> PathBuf {
     let series =
         |(name, scale): (&str, f64)| Series { counter: format!("physical_disk.{name}"), instance: "sda".into(), scale };
     let counters =
@@ -26,9 +26,9 @@ fn log(place: &Path) -> PathBuf {
     let schema = Arc::new(Schema::new(counters.into_iter().chain(others).map(series).collect()));
     let mut writer = LogWriter::create_or_append(place, WriterOptions::default()).expect("a log");
     let topology = serde_json::to_string(&Topology { host: "web1".into(), ..Topology::default() }).expect("JSON");
-    writer.add_note(&Note::new(START, Note::TOPOLOGY, topology)).expect("noted");
+    writer.add_note(&Note::new(START_NS, Note::TOPOLOGY, topology)).expect("noted");
     for second in 1..=300 {
-        let tick = Tick { time_ns: START + second * SECOND, elapsed_ns: SECOND.unsigned_abs() };
+        let tick = Tick { time_ns: START_NS + second * SECOND_NS, elapsed_ns: SECOND_NS.unsigned_abs() };
         writer.push(&schema, tick, &[200.0, 819_200.0, 2e6, 9e5, 2e6, 0.0, 0.0, 0.0]).expect("room");
     }
     writer.close().expect("closed");
@@ -51,7 +51,7 @@ impl Pane {
             return None;
         };
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        pane.until("the shell's prompt", |shown| shown.contains('$'));
+        pane.wait_until("the shell's prompt", |shown| shown.contains('$'));
         Some(pane)
     }
 
@@ -62,98 +62,98 @@ impl Pane {
     }
 
     /// Runs a tmux command on this terminal; returns its output.
-    fn ask(&self, words: &[&str]) -> String {
+    fn run_tmux(&self, words: &[&str]) -> String {
         let answer = self.tmux().args(words).output().expect("tmux runs");
         String::from_utf8_lossy(&answer.stdout).into_owned()
     }
 
     /// Types a line and Enter.
-    fn line(&self, text: &str) {
-        self.ask(&["send-keys", "-l", text]);
-        self.ask(&["send-keys", "Enter"]);
+    fn type_line(&self, text: &str) {
+        self.run_tmux(&["send-keys", "-l", text]);
+        self.run_tmux(&["send-keys", "Enter"]);
     }
 
-    fn keys(&self, keys: &[&str]) {
-        self.ask(&[&["send-keys"], keys].concat());
+    fn press_keys(&self, keys: &[&str]) {
+        self.run_tmux(&[&["send-keys"], keys].concat());
     }
 
     /// Text of the screen.
-    fn shown(&self) -> String {
-        self.ask(&["capture-pane", "-p"])
+    fn screen_text(&self) -> String {
+        self.run_tmux(&["capture-pane", "-p"])
     }
 
-    fn until(&self, what: &str, holds: impl Fn(&str) -> bool) {
+    fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) {
         let begin = Instant::now();
-        while !holds(&self.shown()) {
-            assert!(begin.elapsed() < Duration::from_secs(120), "waited for {what}:\n{}", self.shown());
+        while !holds(&self.screen_text()) {
+            assert!(begin.elapsed() < Duration::from_secs(120), "waited for {what}:\n{}", self.screen_text());
             std::thread::park_timeout(Duration::from_millis(50));
         }
     }
 
     /// Starts `watch` with text before it and arguments behind it, and waits until its screen appears.
-    fn watch(&self, before: &str, behind: &str) {
-        self.line(&format!("{before} {} watch {behind}", env!("CARGO_BIN_EXE_diskwright")));
-        self.until("the screen", |shown| shown.contains("? help") && shown.contains("device"));
+    fn start_watch(&self, before: &str, behind: &str) {
+        self.type_line(&format!("{before} {} watch {behind}", env!("CARGO_BIN_EXE_diskwright")));
+        self.wait_until("the screen", |shown| shown.contains("? help") && shown.contains("device"));
     }
 
     /// Three flags, 0 or 1: alternate screen in use, cursor visible, mouse captured.
-    fn flags(&self) -> String {
-        self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]).trim().to_owned()
+    fn terminal_flags(&self) -> String {
+        self.run_tmux(&["display-message", "-p", "#{alternate_on} #{cursor_flag} #{mouse_any_flag}"]).trim().to_owned()
     }
 
     /// Asserts that the shell can use the terminal after `watch` ended by `cause`.
-    fn is_usable(&self, cause: &str) {
-        self.line("stty -a; echo $((6 * 7))");
-        self.until("the shell after it", |shown| shown.contains("\n42"));
-        let shown = self.shown();
+    fn expect_usable(&self, cause: &str) {
+        self.type_line("stty -a; echo $((6 * 7))");
+        self.wait_until("the shell after it", |shown| shown.contains("\n42"));
+        let shown = self.screen_text();
         let has = |word: &str| shown.split([' ', '\n', ';']).any(|found| found == word);
         assert!(has("icanon") && has("echo") && has("isig"), "{cause}: {shown}");
-        assert_eq!(self.flags(), "0 1 0", "{cause}");
+        assert_eq!(self.terminal_flags(), "0 1 0", "{cause}");
     }
 }
 
 impl Drop for Pane {
     fn drop(&mut self) {
-        self.ask(&["kill-server"]);
+        self.run_tmux(&["kill-server"]);
     }
 }
 
 #[test]
-fn a_real_terminal_of_any_size_shows_it_and_is_as_before_when_it_ends() {
+fn draws_on_a_terminal_of_any_size_and_restores_it() {
     let Some(pane) = Pane::start("sizes") else { return };
-    let log = log(&folder("terminal-sizes").join("log"));
-    pane.watch("", text(&log));
-    let shown = pane.shown();
+    let log = write_log(&folder("terminal-sizes").join("log"));
+    pane.start_watch("", text(&log));
+    let shown = pane.screen_text();
     let lines: Vec<&str> = shown.lines().collect();
     assert!(lines[0].starts_with("web1  log  2026-11-21 22:05:00 UTC"), "{shown}");
     assert!(lines[1].contains("sda") && shown.contains("Do first: "), "{shown}");
-    assert_eq!(pane.flags(), "1 0 1");
-    pane.keys(&["Left", "Left"]);
-    pane.until("two ticks back", |shown| shown.contains("22:04:58"));
-    pane.keys(&["?"]);
-    pane.until("the help", |shown| shown.contains("pause; again: follow the end"));
-    pane.keys(&["Escape"]);
+    assert_eq!(pane.terminal_flags(), "1 0 1");
+    pane.press_keys(&["Left", "Left"]);
+    pane.wait_until("two ticks back", |shown| shown.contains("22:04:58"));
+    pane.press_keys(&["?"]);
+    pane.wait_until("the help", |shown| shown.contains("pause; again: follow the end"));
+    pane.press_keys(&["Escape"]);
     for (columns, rows) in [("120", "40"), ("40", "10"), ("81", "25"), ("79", "23"), ("80", "24")] {
-        pane.ask(&["resize-window", "-x", columns, "-y", rows]);
-        pane.until("the screen in its new size", |shown| {
+        pane.run_tmux(&["resize-window", "-x", columns, "-y", rows]);
+        pane.wait_until("the screen in its new size", |shown| {
             let last = shown.lines().take(rows.parse().unwrap_or(0)).last().unwrap_or_default();
             last.contains("? help") && shown.lines().next().is_some_and(|line| line.contains("22:04:58"))
         });
     }
-    pane.keys(&["q"]);
-    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
-    pane.is_usable("q");
+    pane.press_keys(&["q"]);
+    pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.expect_usable("q");
 }
 
 #[test]
-fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
+fn the_full_verdict_scrolls_and_returns_to_the_screen() {
     let Some(pane) = Pane::start("verdict") else { return };
-    let log = log(&folder("terminal-verdict").join("log"));
-    pane.watch("LC_ALL=C.UTF-8", text(&log));
-    let sentence = pane.shown().lines().nth(1).expect("the verdict").trim_end().to_owned();
-    pane.keys(&["v"]);
-    pane.until("the verdict", |shown| shown.contains("any other key: back") || shown.contains("any key: back"));
-    let first = pane.shown();
+    let log = write_log(&folder("terminal-verdict").join("log"));
+    pane.start_watch("LC_ALL=C.UTF-8", text(&log));
+    let sentence = pane.screen_text().lines().nth(1).expect("the verdict").trim_end().to_owned();
+    pane.press_keys(&["v"]);
+    pane.wait_until("the verdict", |shown| shown.contains("any other key: back") || shown.contains("any key: back"));
+    let first = pane.screen_text();
     assert!(first.contains(&sentence) && !first.contains("? help"), "{first}");
     assert!(first.contains("up, down: scroll") && first.contains("lines 1-23 of "), "{first}");
     // the page has all parts of the report of `why`
@@ -161,10 +161,10 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     let count: usize =
         first.rsplit("lines 1-23 of ").next().and_then(|rest| rest.trim().parse().ok()).expect("a count");
     while all.len() < count {
-        pane.keys(&["Down"]);
+        pane.press_keys(&["Down"]);
         let place = format!("lines {}-{} of {count}", all.len() - 21, all.len() + 1);
-        pane.until("the next line", |shown| shown.contains(&place));
-        all.push(pane.shown().lines().nth(22).unwrap_or_default().to_owned());
+        pane.wait_until("the next line", |shown| shown.contains(&place));
+        all.push(pane.screen_text().lines().nth(22).unwrap_or_default().to_owned());
     }
     let page = all.join("\n");
     for part in ["Evidence", "What to do", "Ruled out", "How far to trust this"] {
@@ -173,77 +173,77 @@ fn the_verdict_in_full_scrolls_and_gives_the_screen_back() {
     assert!(!page.contains('…'), "something is cut:\n{page}");
     assert!(all.iter().all(|line| line.chars().count() <= 80), "{page}");
     // scrolling stops at the end; any other key only returns to the screen
-    pane.keys(&["Down", "Down", "Up", "Down"]);
-    pane.until("the end", |shown| shown.contains(&format!("-{count} of {count}")));
-    pane.keys(&["q"]);
-    pane.until("the screen", |shown| shown.contains("? help") && shown.contains(&sentence));
+    pane.press_keys(&["Down", "Down", "Up", "Down"]);
+    pane.wait_until("the end", |shown| shown.contains(&format!("-{count} of {count}")));
+    pane.press_keys(&["q"]);
+    pane.wait_until("the screen", |shown| shown.contains("? help") && shown.contains(&sentence));
     // it fits a narrow terminal
-    pane.ask(&["resize-window", "-x", "50", "-y", "12"]);
-    pane.keys(&["v"]);
-    pane.until("the verdict", |shown| shown.contains("up, down: scroll"));
-    assert!(pane.shown().lines().all(|line| line.chars().count() <= 50), "{}", pane.shown());
-    pane.keys(&["x"]);
-    pane.until("the screen", |shown| shown.contains("? help"));
+    pane.run_tmux(&["resize-window", "-x", "50", "-y", "12"]);
+    pane.press_keys(&["v"]);
+    pane.wait_until("the verdict", |shown| shown.contains("up, down: scroll"));
+    assert!(pane.screen_text().lines().all(|line| line.chars().count() <= 50), "{}", pane.screen_text());
+    pane.press_keys(&["x"]);
+    pane.wait_until("the screen", |shown| shown.contains("? help"));
     // two keys at once: the verdict is of the beginning, where Home went and only one tick lies before
-    pane.keys(&["Home", "v"]);
-    pane.until("the beginning", |shown| shown.contains("too few ticks") && shown.contains("any key: back"));
-    pane.keys(&["x"]);
-    pane.until("the screen", |shown| shown.contains("? help"));
-    pane.keys(&["q"]);
-    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.press_keys(&["Home", "v"]);
+    pane.wait_until("the beginning", |shown| shown.contains("too few ticks") && shown.contains("any key: back"));
+    pane.press_keys(&["x"]);
+    pane.wait_until("the screen", |shown| shown.contains("? help"));
+    pane.press_keys(&["q"]);
+    pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$'));
 }
 
 #[test]
 fn signals_leave_a_usable_terminal() {
     let Some(pane) = Pane::start("signals") else { return };
     let place = folder("terminal-signals");
-    let (log, pid) = (log(&place.join("log")), place.join("pid"));
+    let (log, pid) = (write_log(&place.join("log")), place.join("pid"));
     for signal in ["TERM", "INT", "HUP"] {
         let before = format!("clear; sh -c 'echo $$ > {}; exec \"$@\"' sh", text(&pid));
-        pane.watch(&before, text(&log));
+        pane.start_watch(&before, text(&log));
         let number = fs::read_to_string(&pid).expect("it wrote its number");
         let killed = Command::new("kill").args([&format!("-{signal}"), number.trim()]).status().expect("kill runs");
         assert!(killed.success());
-        pane.until("the shell", |shown| shown.trim_end().ends_with('$') && !shown.contains("? help"));
-        pane.is_usable(signal);
+        pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$') && !shown.contains("? help"));
+        pane.expect_usable(signal);
     }
     // Ctrl-Z gives the terminal to the shell, and `fg` draws the screen again
-    pane.watch("clear;", text(&log));
-    pane.keys(&["C-z"]);
-    pane.until("the shell while it is stopped", |shown| shown.contains("topped"));
-    pane.is_usable("Ctrl-Z");
-    pane.line("fg");
-    pane.until("the screen again", |shown| shown.contains("? help") && shown.contains("web1  log"));
-    assert_eq!(pane.flags(), "1 0 1");
-    pane.keys(&["C-c"]);
-    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
-    pane.is_usable("Ctrl-C");
+    pane.start_watch("clear;", text(&log));
+    pane.press_keys(&["C-z"]);
+    pane.wait_until("the shell while it is stopped", |shown| shown.contains("topped"));
+    pane.expect_usable("Ctrl-Z");
+    pane.type_line("fg");
+    pane.wait_until("the screen again", |shown| shown.contains("? help") && shown.contains("web1  log"));
+    assert_eq!(pane.terminal_flags(), "1 0 1");
+    pane.press_keys(&["C-c"]);
+    pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.expect_usable("Ctrl-C");
 }
 
 #[test]
-fn colours_and_characters_beyond_ascii_can_be_done_without() {
+fn draws_without_colours_and_in_ascii_on_request() {
     let Some(pane) = Pane::start("plain") else { return };
-    let log = log(&folder("terminal-plain").join("log"));
+    let log = write_log(&folder("terminal-plain").join("log"));
     // 39 is the default colour of the terminal
     let is_colour = |code: &str| code.starts_with('3') && !code.starts_with("39");
     let coloured = |codes: &str| codes.split("\u{1b}[").any(|code| is_colour(code.trim_start_matches("1;")));
     // wide enough for the chart of the queue, which is drawn with block characters
-    pane.ask(&["resize-window", "-x", "160", "-y", "40"]);
-    pane.watch("LC_ALL=C.UTF-8", text(&log));
-    let codes = pane.ask(&["capture-pane", "-p", "-e"]);
+    pane.run_tmux(&["resize-window", "-x", "160", "-y", "40"]);
+    pane.start_watch("LC_ALL=C.UTF-8", text(&log));
+    let codes = pane.run_tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured(&codes) && !codes.is_ascii(), "{codes}");
-    pane.keys(&["q"]);
-    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
-    pane.watch("clear; NO_COLOR=1 LC_ALL=C", text(&log));
-    let codes = pane.ask(&["capture-pane", "-p", "-e"]);
+    pane.press_keys(&["q"]);
+    pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$'));
+    pane.start_watch("clear; NO_COLOR=1 LC_ALL=C", text(&log));
+    let codes = pane.run_tmux(&["capture-pane", "-p", "-e"]);
     assert!(!coloured(&codes) && codes.is_ascii(), "{codes}");
     // a sign replaces the colour
     assert!(codes.contains("!sda"), "{codes}");
-    pane.keys(&["q"]);
+    pane.press_keys(&["q"]);
 }
 
 /// An alert that every machine raises at its second tick.
-const OWN: &str = r#"
+const OWN_ALERT_PACK: &str = r#"
 [pack]
 id = "own"
 title = "own"
@@ -263,25 +263,25 @@ alert = { hold = "1s" }
 "#;
 
 #[test]
-fn what_goes_wrong_meanwhile_stands_on_the_screen_and_is_said_again_behind_it() {
+fn shows_warnings_on_the_screen_and_repeats_them_after_it() {
     let Some(pane) = Pane::start("warnings") else { return };
     let rules = folder("terminal-warnings").join("own.toml");
-    fs::write(&rules, OWN).expect("a file");
-    pane.watch("", &format!("--every 300ms --alerts={} --on-alert 'exit 3'", text(&rules)));
+    fs::write(&rules, OWN_ALERT_PACK).expect("a file");
+    pane.start_watch("", &format!("--every 300ms --alerts={} --on-alert 'exit 3'", text(&rules)));
     let last = |shown: &str| shown.lines().nth(23).unwrap_or_default().to_owned();
-    pane.until("the fault", |shown| last(shown).contains("--on-alert: the command ended: exit status: 3"));
-    let shown = pane.shown();
+    pane.wait_until("the fault", |shown| last(shown).contains("--on-alert: the command ended: exit status: 3"));
+    let shown = pane.screen_text();
     assert_eq!(shown.matches("--on-alert").count(), 1, "it stands at the bottom alone:\n{shown}");
-    pane.keys(&["q"]);
-    pane.until("the shell", |shown| shown.trim_end().ends_with('$'));
-    assert!(pane.shown().contains("diskwright: --on-alert: the command ended"), "{}", pane.shown());
-    pane.is_usable("q");
+    pane.press_keys(&["q"]);
+    pane.wait_until("the shell", |shown| shown.trim_end().ends_with('$'));
+    assert!(pane.screen_text().contains("diskwright: --on-alert: the command ended"), "{}", pane.screen_text());
+    pane.expect_usable("q");
 }
 
 /// `script` gives the program a terminal whose output goes to a pipe of the test, which is not read for a while, like a
 /// connection that hangs.
 #[test]
-fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
+fn a_blocked_terminal_delays_no_key_and_buffers_no_frames() {
     let words = format!("stty cols 80 rows 24; {} watch --every 100ms", env!("CARGO_BIN_EXE_diskwright"));
     let mut script = Command::new("script");
     script.args(["-qefc", &words, "/dev/null"]).env("TERM", "xterm-256color");
@@ -305,7 +305,7 @@ fn a_line_that_hangs_holds_up_no_key_and_costs_no_memory() {
 }
 
 #[test]
-fn a_recording_ends_with_what_it_recorded() {
+fn record_ends_with_a_summary_line() {
     let log = folder("terminal-record").join("log");
     let program = env!("CARGO_BIN_EXE_diskwright");
     let words = format!("stty cols 200; {program} record {} --every 200ms --for 1s", text(&log));
@@ -319,7 +319,7 @@ fn a_recording_ends_with_what_it_recorded() {
 }
 
 /// Number of processes of this program that have this log among their arguments.
-fn watchers_of(log: &Path) -> usize {
+fn count_watchers(log: &Path) -> usize {
     let words = |process: fs::DirEntry| fs::read(process.path().join("cmdline")).unwrap_or_default();
     let watches_log = |words: &Vec<u8>| {
         let mut words = words.split(|byte| *byte == 0);
@@ -330,14 +330,14 @@ fn watchers_of(log: &Path) -> usize {
 }
 
 #[test]
-fn it_ends_with_its_terminal_even_where_a_hangup_is_ignored() {
+fn watch_ends_with_its_terminal_although_hangups_are_ignored() {
     let Some(pane) = Pane::start("gone") else { return };
-    let log = log(&folder("terminal-gone").join("log"));
-    pane.watch("trap '' HUP;", text(&log));
-    assert_eq!(watchers_of(&log), 1);
+    let log = write_log(&folder("terminal-gone").join("log"));
+    pane.start_watch("trap '' HUP;", text(&log));
+    assert_eq!(count_watchers(&log), 1);
     drop(pane);
     let begin = Instant::now();
-    while watchers_of(&log) > 0 {
+    while count_watchers(&log) > 0 {
         assert!(begin.elapsed() < Duration::from_secs(60), "it lives on without a terminal");
         std::thread::park_timeout(Duration::from_millis(50));
     }

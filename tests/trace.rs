@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::common::{command, diskwright, folder, json, said, success, text};
+use crate::common::{command, diskwright, folder, json, stderr, success, text};
 
 /// A loop device over a file in memory; detached when it is dropped.
 pub struct TracedDisk {
@@ -41,7 +41,7 @@ impl TracedDisk {
     }
 
     /// Traces while 300 blocks are read and 20 are written; returns the output of `trace`.
-    fn trace(&self, more: &[&str]) -> std::process::Output {
+    fn trace_reads_and_writes(&self, more: &[&str]) -> std::process::Output {
         let words = [&["trace", &self.device, "--for", "3s", "--budget", "100%"], more].concat();
         let traced = command(&words).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn();
         let traced = traced.expect("the program runs");
@@ -75,25 +75,25 @@ impl Drop for TracedDisk {
 }
 
 /// Figures of an operation on the only device.
-fn operation<'a>(document: &'a Value, name: &str) -> &'a Value {
+fn find_operation<'a>(document: &'a Value, name: &str) -> &'a Value {
     let operations = document["devices"][0]["operations"].as_array().expect("operations");
     operations.iter().find(|o| o["operation"] == name).unwrap_or_else(|| panic!("no {name}: {document}"))
 }
 
 #[test]
-fn a_traced_load_has_its_requests_stages_and_askers() {
+fn a_trace_has_requests_stages_and_processes() {
     let Some(disk) = TracedDisk::attach("trace-json") else { return };
-    let document = success(&disk.trace(&["--json", "--method", "tracefs"]));
+    let document = success(&disk.trace_reads_and_writes(&["--json", "--method", "tracefs"]));
     assert_eq!((&document["schema"], &document["method"]), (&"diskwright.trace/1".into(), &"tracefs".into()));
-    let read = operation(&document, "read");
+    let read = find_operation(&document, "read");
     assert!(read["requests"].as_u64().is_some_and(|n| n >= 300), "{read}");
     for stage in ["queue", "scheduler", "device"] {
         assert_eq!(read["stages_s"][stage]["count"], read["requests"], "{stage}");
     }
     // a percentile needs ten requests above it: 300 requests have ten above the 90th, but not above the 99th
     assert!(read["latency_s"]["p90"].is_f64() && read["latency_s"]["p999"].is_null(), "{read}");
-    assert!(operation(&document, "sync_write")["requests"].as_u64().is_some_and(|n| n >= 20));
-    assert!(operation(&document, "flush")["requests"].as_u64().is_some_and(|n| n >= 1));
+    assert!(find_operation(&document, "sync_write")["requests"].as_u64().is_some_and(|n| n >= 20));
+    assert!(find_operation(&document, "flush")["requests"].as_u64().is_some_and(|n| n >= 1));
     let processes = document["devices"][0]["processes"].as_array().expect("processes");
     assert!(processes.iter().any(|p| p["comm"] == "dd" && p["sure"] == true), "{processes:?}");
     assert_eq!((&document["dropped"], &document["events"]["unknown"]), (&0.into(), &0.into()));
@@ -102,27 +102,27 @@ fn a_traced_load_has_its_requests_stages_and_askers() {
 }
 
 #[test]
-fn histograms_in_the_kernel_are_named_as_such() {
+fn bpf_histograms_name_their_method() {
     let Some(disk) = TracedDisk::attach("trace-bpf") else { return };
-    let traced = disk.trace(&["--json", "--method", "bpf"]);
-    if !traced.status.success() && said(&traced).contains("bpf") {
-        eprintln!("skipped: no bpf here: {}", said(&traced));
+    let traced = disk.trace_reads_and_writes(&["--json", "--method", "bpf"]);
+    if !traced.status.success() && stderr(&traced).contains("bpf") {
+        eprintln!("skipped: no bpf here: {}", stderr(&traced));
         return;
     }
     let document = success(&traced);
     assert_eq!((&document["method"], &document["latency_from"]), (&"bpf".into(), &"start".into()));
-    let read = operation(&document, "read");
+    let read = find_operation(&document, "read");
     assert!(read["requests"].as_u64().is_some_and(|n| n >= 300), "{read}");
     assert!(read["bytes"].as_u64().is_some_and(|n| n >= 300 * 4096), "{read}");
 }
 
 /// The file has the format of blktrace: `show`, `plan`, `report` and blkparse find the same requests in it.
 #[test]
-fn a_kept_trace_is_read_again() {
+fn other_commands_read_a_saved_trace() {
     let Some(disk) = TracedDisk::attach("trace-out") else { return };
     let file = folder("trace-out").join("requests.blktrace");
-    let traced = disk.trace(&["--out", text(&file)]);
-    assert!(traced.status.success(), "{}", said(&traced));
+    let traced = disk.trace_reads_and_writes(&["--out", text(&file)]);
+    assert!(traced.status.success(), "{}", stderr(&traced));
     let shown = success(&diskwright(&["show", text(&file), "--json"]));
     assert_eq!((&shown["format"], &shown["wall_clock"]), (&"blktrace".into(), &true.into()));
     let reads = shown["all"]["operations"]["read"]["requests"].as_u64().expect("reads");
@@ -132,10 +132,10 @@ fn a_kept_trace_is_read_again() {
     assert!(screen.contains("every event, by tracefs") && screen.contains("no events were lost"), "{screen}");
     // other commands read it as a log
     let planned = diskwright(&["plan", "--from", text(&file), "--demand-only", "--json"]);
-    assert!(said(&planned).contains("not enough data"), "a second is no load to plan for: {}", said(&planned));
+    assert!(stderr(&planned).contains("not enough data"), "a second is no load to plan for: {}", stderr(&planned));
     let page = folder("trace-out-page").join("page.html");
     let reported = diskwright(&["report", text(&file), "-o", text(&page)]);
-    assert!(reported.status.success(), "{}", said(&reported));
+    assert!(reported.status.success(), "{}", stderr(&reported));
     let page = fs::read_to_string(page).expect("a page");
     assert!(page.contains("Latency of single requests"), "no heat map");
     let Ok(parsed) =
@@ -153,7 +153,7 @@ fn a_kept_trace_is_read_again() {
 }
 
 #[test]
-fn what_cannot_be_traced_is_said() {
+fn refuses_what_cannot_be_traced() {
     for (words, code, message) in [
         (&["trace", "no-such-disk"][..], 1, "no such block device"),
         (&["trace", "../../etc"][..], 1, "no such block device"),
@@ -163,14 +163,14 @@ fn what_cannot_be_traced_is_said() {
         (&["trace", "--method", "bpf", "--out", "x"][..], 2, "does not keep"),
     ] {
         let output = diskwright(words);
-        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
-        assert!(said(&output).contains(message), "{words:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(message), "{words:?}: {}", stderr(&output));
     }
 }
 
 /// Without privileges the message says what is not possible, which command makes it possible, and what works without.
 #[test]
-fn without_privileges_the_command_is_given() {
+fn prints_the_command_to_run_without_privileges() {
     let program = env!("CARGO_BIN_EXE_diskwright");
     let is_root = rustix::process::geteuid().is_root();
     let output = if is_root {
@@ -184,18 +184,18 @@ fn without_privileges_the_command_is_given() {
         Ok(diskwright(&["trace", "--for", "1s"]))
     };
     let output = output.expect("sh");
-    if said(&output).contains("setpriv") || said(&output).contains("no such block device") {
+    if stderr(&output).contains("setpriv") || stderr(&output).contains("no such block device") {
         eprintln!("skipped: no setpriv or no disk vda");
         return;
     }
-    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     for part in ["cannot trace single requests", "sudo diskwright trace", "--for 1s", "diskwright why"] {
-        assert!(said(&output).contains(part), "{part}: {}", said(&output));
+        assert!(stderr(&output).contains(part), "{part}: {}", stderr(&output));
     }
 }
 
 #[test]
-fn status_has_its_fields() {
+fn trace_status_has_the_documented_fields() {
     let document = json(&diskwright(&["trace", "status", "--json"]));
     assert_eq!(document["schema"], "diskwright.trace-status/1");
     assert!(document["tracefs"].is_boolean() && document["instances"].is_array());

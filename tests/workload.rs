@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{command, diskwright, folder, interrupt, json, said, success, text, until};
+use crate::common::{command, diskwright, folder, interrupt, json, stderr, success, text, wait_until};
 
 fn is_empty(folder: &std::path::Path) -> bool {
     fs::read_dir(folder).expect("a folder").next().is_none()
@@ -14,7 +14,7 @@ fn is_another_filesystem(folder: &std::path::Path, other: &str) -> bool {
 }
 
 #[test]
-fn a_sort_keeps_the_contract_and_leaves_nothing() {
+fn a_sort_returns_the_documented_json_and_leaves_nothing() {
     let folder = folder("workload-sort");
     let dir = text(&folder);
     let answer =
@@ -37,7 +37,7 @@ fn a_sort_keeps_the_contract_and_leaves_nothing() {
 }
 
 #[test]
-fn several_sorts_are_a_table_and_a_chart() {
+fn prints_a_table_and_a_chart_of_several_sorts() {
     let folder = folder("workload-chart");
     let (dir, svg) = (text(&folder).to_owned(), folder.join("sort.svg"));
     let output = diskwright(&[
@@ -59,7 +59,7 @@ fn several_sorts_are_a_table_and_a_chart() {
 }
 
 #[test]
-fn a_result_that_is_kept_is_sorted() {
+fn a_kept_result_is_sorted_and_never_overwritten() {
     let folder = folder("workload-keep");
     let (dir, kept) = (text(&folder).to_owned(), folder.join("sorted.txt"));
     let sort = ["workload", "sort", "--source", &dir, "--rows", "30k", "--memory", "1M", "--keep", text(&kept)];
@@ -69,24 +69,24 @@ fn a_result_that_is_kept_is_sorted() {
     assert!(keys.len() == 30_000 && keys.is_sorted());
     // an existing file is never overwritten
     let again = diskwright(&sort);
-    assert!(again.status.code() == Some(2) && said(&again).contains("already exists"), "{}", said(&again));
+    assert!(again.status.code() == Some(2) && stderr(&again).contains("already exists"), "{}", stderr(&again));
     assert_eq!(fs::read_to_string(&kept).expect("kept"), rows);
     // rows of a file cannot be chosen by options
     for (option, value) in [("--rows", "10"), ("--seed", "2")] {
         let output = diskwright(&["workload", "sort", "--source", text(&kept), option, value]);
         let refused = format!("{option} goes with rows that are made");
-        assert!(output.status.code() == Some(2) && said(&output).contains(&refused), "{}", said(&output));
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(&refused), "{}", stderr(&output));
     }
     // a link is not followed
     let link = folder.join("link");
     std::os::unix::fs::symlink("nowhere", &link).expect("made");
     let output = diskwright(&["workload", "sort", "--source", &dir, "--rows", "100", "--keep", text(&link)]);
-    assert!(output.status.code() == Some(2) && said(&output).contains("already exists"), "{}", said(&output));
+    assert!(output.status.code() == Some(2) && stderr(&output).contains("already exists"), "{}", stderr(&output));
     assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 2);
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_before_anything_is_written() {
+fn refuses_impossible_workloads_before_writing() {
     let folder = folder("workload-refused");
     let dir = text(&folder);
     let cases: [(&[&str], i32, &str); 19] = [
@@ -121,16 +121,16 @@ fn what_cannot_be_done_is_refused_before_anything_is_written() {
         }
         let output = diskwright(&[&["workload"], arguments].concat());
         assert!(
-            output.status.code() == Some(code) && said(&output).contains(sentence),
+            output.status.code() == Some(code) && stderr(&output).contains(sentence),
             "{arguments:?} {}",
-            said(&output)
+            stderr(&output)
         );
         assert!(is_empty(&folder), "{arguments:?}");
     }
 }
 
 #[test]
-fn users_work_and_their_answers_have_fields() {
+fn every_workload_of_users_reports_its_operations() {
     let folder = folder("workload-users");
     let dir = text(&folder);
     let kinds: [(&[&str], &str); 6] = [
@@ -153,36 +153,36 @@ fn users_work_and_their_answers_have_fields() {
 }
 
 #[test]
-fn what_a_killed_one_left_is_named_and_removed_by_the_next() {
+fn removes_and_names_what_a_killed_workload_left() {
     let folder = folder("workload-killed");
     let dir = text(&folder);
     let mut child = command(&["workload", "mail", "--dir", dir, "--for", "60s"]).spawn().expect("starts");
-    until("it works", || !is_empty(&folder));
+    wait_until("it works", || !is_empty(&folder));
     child.kill().expect("killed");
     child.wait().expect("ended");
     assert!(!is_empty(&folder), "mail has names, and so its folder stays");
     let next = diskwright(&["workload", "mail", "--dir", dir, "--for", "200ms", "--json"]);
-    assert!(said(&next).contains("left behind by a killed workload"), "{}", said(&next));
+    assert!(stderr(&next).contains("left behind by a killed workload"), "{}", stderr(&next));
     assert!(json(&next)["verified"] == true && is_empty(&folder));
 }
 
 #[test]
-fn an_interrupted_one_leaves_nothing() {
+fn an_interrupted_workload_leaves_nothing() {
     let folder = folder("workload-stopped");
     let dir = text(&folder);
     let child = command(&["workload", "files", "--dir", dir, "--for", "60s", "--files", "200"])
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
-    until("it works", || !is_empty(&folder));
+    wait_until("it works", || !is_empty(&folder));
     interrupt(&child);
     let output = child.wait_with_output().expect("ended");
-    assert!(!output.status.success() && said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(!output.status.success() && stderr(&output).contains("interrupted"), "{}", stderr(&output));
     assert!(is_empty(&folder));
 }
 
 #[test]
-fn an_interrupt_is_heard_while_files_are_made() {
+fn an_interrupt_ends_the_creation_of_files() {
     let folder = folder("workload-stopped-early");
     let dir = text(&folder);
     // more files than it can create before the interrupt
@@ -190,15 +190,15 @@ fn an_interrupt_is_heard_while_files_are_made() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("starts");
-    until("it makes files", || !is_empty(&folder));
+    wait_until("it makes files", || !is_empty(&folder));
     interrupt(&child);
     let output = child.wait_with_output().expect("ended");
-    assert!(output.status.code() == Some(1) && said(&output).contains("interrupted"), "{}", said(&output));
+    assert!(output.status.code() == Some(1) && stderr(&output).contains("interrupted"), "{}", stderr(&output));
     assert!(is_empty(&folder));
 }
 
 #[test]
-fn the_sweeps_of_the_sort_are_suites_of_probe() {
+fn probe_runs_sort_sweeps_as_suites() {
     let folder = folder("workload-suite");
     let dir = text(&folder).to_owned();
     let answer = success(&diskwright(&["probe", "sort-memory", &dir, "--size", "4M", "--buffered", "--json"]));
@@ -215,6 +215,6 @@ fn the_sweeps_of_the_sort_are_suites_of_probe() {
         (&["probe", "sort-memroy", &dir][..], "`sort-memory`"),
     ] {
         let output = diskwright(wrong);
-        assert!(output.status.code() == Some(2) && said(&output).contains(word), "{wrong:?}: {}", said(&output));
+        assert!(output.status.code() == Some(2) && stderr(&output).contains(word), "{wrong:?}: {}", stderr(&output));
     }
 }

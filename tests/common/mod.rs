@@ -21,19 +21,19 @@ pub fn diskwright(arguments: &[&str]) -> Output {
 }
 
 /// Text on standard error.
-pub fn said(output: &Output) -> String {
+pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// JSON document on standard output, whatever the exit code.
 pub fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}\n{}", said(output)))
+    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}\n{}", stderr(output)))
 }
 
 /// JSON document of a command that must have succeeded.
 pub fn success(output: &Output) -> Value {
-    assert!(output.status.success(), "{}", said(output));
+    assert!(output.status.success(), "{}", stderr(output));
     json(output)
 }
 
@@ -52,7 +52,7 @@ pub fn folder(name: &str) -> PathBuf {
 }
 
 /// Waits for a condition, which holds within seconds, on a busy machine within minutes; fails after three minutes.
-pub fn until(event: &str, holds: impl Fn() -> bool) {
+pub fn wait_until(event: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
         assert!(begin.elapsed() < Duration::from_secs(180), "waited three minutes for {event}");

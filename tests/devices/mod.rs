@@ -20,7 +20,7 @@ pub struct Bench {
 }
 
 /// Ids of processes whose command line contains all of these words.
-pub fn processes(words: &[&str]) -> Vec<u32> {
+pub fn find_processes(words: &[&str]) -> Vec<u32> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     let has = |id: &u32| {
@@ -32,31 +32,31 @@ pub fn processes(words: &[&str]) -> Vec<u32> {
 }
 
 /// Loop devices over files of a folder.
-fn loops_over(folder: &Path) -> Vec<String> {
+fn loop_devices_over(folder: &Path) -> Vec<String> {
     let listed =
-        tool("losetup", &["--list", "--noheadings", "--raw", "--output", "NAME,BACK-FILE"]).unwrap_or_default();
+        run_tool("losetup", &["--list", "--noheadings", "--raw", "--output", "NAME,BACK-FILE"]).unwrap_or_default();
     let pairs = listed.lines().filter_map(|line| line.split_once(' '));
     pairs.filter(|(_, file)| Path::new(file).starts_with(folder)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// Sends a signal. After `-KILL` it waits until the process has ended, because until then it holds its locks.
-pub fn kill(signal: &str, process: u32) {
-    tool("kill", &[signal, &process.to_string()]).expect("signalled");
+pub fn send_signal(signal: &str, process: u32) {
+    run_tool("kill", &[signal, &process.to_string()]).expect("signalled");
     let status = || fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     if signal == "-KILL" {
-        within(|| status().is_empty() || status().contains("State:\tZ")).expect("it ends");
+        wait_up_to_10_s(|| status().is_empty() || status().contains("State:\tZ")).expect("it ends");
     }
 }
 
 /// Bytes by which sparse files of this run exceed the requested size, a multiple of 64 KiB. A killed run leaves loop
 /// devices on the machine; where no path leads to their files any more, only the size distinguishes them from files of
 /// this run.
-fn own_bytes() -> u64 {
+fn extra_bytes() -> u64 {
     65536 * (1 + u64::from(std::process::id()) % 31)
 }
 
 /// Prints why a test is skipped.
-pub fn skip(reason: &str) {
+pub fn report_skip(reason: &str) {
     eprintln!("skipped: {reason}");
 }
 
@@ -69,16 +69,16 @@ impl Bench {
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
         let left: Vec<&str> = points.filter(|point| Path::new(point).starts_with(&folder)).collect();
         for point in left.into_iter().rev() {
-            tool("umount", &["-l", point]);
+            run_tool("umount", &["-l", point]);
         }
-        for device in loops_over(&folder) {
-            tool("losetup", &["-d", &device]);
+        for device in loop_devices_over(&folder) {
+            run_tool("losetup", &["-d", &device]);
         }
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).expect("a folder");
         let mut bench = Bench { folder, undo: Vec::new(), children: Vec::new() };
-        let file = bench.file("try", 1 << 20);
-        let device = bench.attach(&file, &[])?;
+        let file = bench.sparse_file("try", 1 << 20);
+        let device = bench.attach_loop_device(&file, &[])?;
         // the node of a device that was not detached may exist without working
         File::open(device).is_ok().then_some(bench)
     }
@@ -89,30 +89,30 @@ impl Bench {
     }
 
     /// Creates a sparse file, a little larger than this.
-    pub fn file(&self, name: &str, bytes: u64) -> PathBuf {
-        self.exact_file(name, bytes + own_bytes())
+    pub fn sparse_file(&self, name: &str, bytes: u64) -> PathBuf {
+        self.exact_sparse_file(name, bytes + extra_bytes())
     }
 
     /// Creates a sparse file of exactly this size.
-    pub fn exact_file(&self, name: &str, bytes: u64) -> PathBuf {
+    pub fn exact_sparse_file(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.path(name);
         File::create(&path).and_then(|f| f.set_len(bytes)).expect("a sparse file");
         path
     }
 
     /// Attaches a loop device over a file or device.
-    pub fn attach(&mut self, file: &Path, options: &[&str]) -> Option<String> {
+    pub fn attach_loop_device(&mut self, file: &Path, options: &[&str]) -> Option<String> {
         let file = file.display().to_string();
         let arguments = [&["--find", "--show"], options, &[file.as_str()]].concat();
-        let device = tool("losetup", &arguments)?;
-        self.later("losetup", &["-d", &device]);
+        let device = run_tool("losetup", &arguments)?;
+        self.run_at_end("losetup", &["-d", &device]);
         Some(device)
     }
 
     /// Attaches a loop device over a new sparse file of this size.
-    pub fn device(&mut self, name: &str, mib: u64) -> Option<String> {
-        let file = self.file(name, mib << 20);
-        self.attach(&file, &[])
+    pub fn new_loop_device(&mut self, name: &str, mib: u64) -> Option<String> {
+        let file = self.sparse_file(name, mib << 20);
+        self.attach_loop_device(&file, &[])
     }
 
     /// Mounts a device on a new folder of this name; returns the mount point.
@@ -120,23 +120,23 @@ impl Bench {
         let point = self.path(name);
         fs::create_dir_all(&point).expect("a mount point");
         let path = point.display().to_string();
-        tool("mount", &["-o", options, device, &path])?;
-        self.later("umount", &[&path]);
+        run_tool("mount", &["-o", options, device, &path])?;
+        self.run_at_end("umount", &[&path]);
         Some(point)
     }
 
     /// Registers a command to be run at the end of the test, in reverse order of registration.
-    pub fn later(&mut self, program: &str, arguments: &[&str]) {
+    pub fn run_at_end(&mut self, program: &str, arguments: &[&str]) {
         self.undo.push([&[program], arguments].concat().into_iter().map(str::to_owned).collect());
     }
 
-    /// Runs a command now that was registered with [`Bench::later`] and removes it from the list: a device that is free
+    /// Runs a command now that was registered with [`Bench::run_at_end`] and removes it from the list: a device that is free
     /// may belong to another test by the end.
-    pub fn now(&mut self, program: &str, arguments: &[&str]) {
+    pub fn undo_now(&mut self, program: &str, arguments: &[&str]) {
         let step: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
         self.undo.retain(|other| *other != step);
         let done = || Command::new(program).args(arguments).output().is_ok_and(|o| o.status.success());
-        within(done).unwrap_or_else(|| panic!("{}", step.join(" ")));
+        wait_up_to_10_s(done).unwrap_or_else(|| panic!("{}", step.join(" ")));
     }
 
     /// Detaches a loop device and waits until it is gone.
@@ -145,17 +145,17 @@ impl Bench {
             fs::read(format!("/sys/block/{}/loop/backing_file", device.trim_start_matches("/dev/"))).unwrap_or_default()
         };
         let before = backing();
-        self.now("losetup", &["-d", device]);
-        within(|| backing() != before).expect("it goes");
+        self.undo_now("losetup", &["-d", device]);
+        wait_up_to_10_s(|| backing() != before).expect("it goes");
     }
 
     /// Starts a program that is killed at the end of the test; returns its process id.
-    pub fn start(&mut self, program: &str, arguments: &[&str]) -> Option<u32> {
+    pub fn start_program(&mut self, program: &str, arguments: &[&str]) -> Option<u32> {
         let mut command = Command::new(program);
         // commands of other tests must not find a disk that this test serves
         command.args(arguments).env("XDG_RUNTIME_DIR", &self.folder).stdout(Stdio::null()).stderr(Stdio::null());
         let Ok(child) = command.spawn() else {
-            skip(&format!("no {program}"));
+            report_skip(&format!("no {program}"));
             return None;
         };
         self.children.push(child);
@@ -164,24 +164,24 @@ impl Bench {
 
     /// Attaches a loop device over a memory disk of nbdkit with these filters and options; returns the device and the
     /// process id of the server.
-    pub fn served(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
+    pub fn attach_nbd_server(&mut self, mib: u64, arguments: &[&str]) -> Option<(String, u32)> {
         let (socket, mount) = (self.path("server.socket"), self.path("server.nbd"));
-        let (path, size) = (socket.display().to_string(), ((mib << 20) + own_bytes()).to_string());
+        let (path, size) = (socket.display().to_string(), ((mib << 20) + extra_bytes()).to_string());
         let filters: Vec<&str> = arguments.iter().copied().filter(|a| a.starts_with("--")).collect();
         let options: Vec<&str> = arguments.iter().copied().filter(|a| !a.starts_with("--")).collect();
         let server = [&["-f", "-U", &path], &filters[..], &["memory", &size], &options[..]].concat();
-        let server = self.start("nbdkit", &server)?;
-        within(|| socket.exists())?;
+        let server = self.start_program("nbdkit", &server)?;
+        wait_up_to_10_s(|| socket.exists())?;
         File::create(&mount).expect("a mount point");
         let (uri, point) = (format!("nbd+unix:///?socket={path}"), mount.display().to_string());
-        self.start("nbdfuse", &["-C", "8", &point, &uri])?;
-        self.later("fusermount3", &["-u", &point]);
-        let served = within(|| fs::metadata(&mount).is_ok_and(|m| m.len() > 0));
+        self.start_program("nbdfuse", &["-C", "8", &point, &uri])?;
+        self.run_at_end("fusermount3", &["-u", &point]);
+        let served = wait_up_to_10_s(|| fs::metadata(&mount).is_ok_and(|m| m.len() > 0));
         if served.is_none() {
-            skip("nbdfuse serves nothing here (no /dev/fuse?)");
+            report_skip("nbdfuse serves nothing here (no /dev/fuse?)");
         }
         served?;
-        Some((self.attach(&mount, &["--direct-io=on"])?, server))
+        Some((self.attach_loop_device(&mount, &["--direct-io=on"])?, server))
     }
 
     /// A command `diskwright probe`, with runs of 50 ms unless the arguments have `--for`.
@@ -196,35 +196,39 @@ impl Bench {
     }
 
     /// Runs `diskwright probe` to its end.
-    pub fn probe(&self, arguments: &[&str]) -> Output {
+    pub fn run_probe(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().expect("runs")
     }
 
     /// Expects exit code 1, all these words in the message, and unchanged data.
-    pub fn refused(&self, arguments: &[&str], data: &str, expected: &[&str]) {
-        self.all_refused(&[arguments], data, expected);
+    pub fn expect_refused(&self, arguments: &[&str], data: &str, expected: &[&str]) {
+        self.expect_all_refused(&[arguments], data, expected);
     }
 
     /// The same for several commands: a checksum of the data takes as long as a refusal.
-    pub fn all_refused(&self, all: &[&[&str]], data: &str, expected: &[&str]) {
-        let before = sum(data);
-        all.iter().for_each(|arguments| self.fails(arguments, expected));
-        assert_eq!(sum(data), before, "one of {all:?} changed {data}");
+    pub fn expect_all_refused(&self, all: &[&[&str]], data: &str, expected: &[&str]) {
+        let before = md5_sum(data);
+        all.iter().for_each(|arguments| self.expect_failure(arguments, expected));
+        assert_eq!(md5_sum(data), before, "one of {all:?} changed {data}");
     }
 
     /// Expects exit code 1 and all these words in the message.
-    pub fn fails(&self, arguments: &[&str], expected: &[&str]) {
-        let done = self.probe(arguments);
+    pub fn expect_failure(&self, arguments: &[&str], expected: &[&str]) {
+        let done = self.run_probe(arguments);
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(1), "{arguments:?}: {stderr}");
         for words in expected {
-            assert!(stderr.contains(words), "{arguments:?} does not say `{words}`: {stderr}\n{}", self.state());
+            assert!(
+                stderr.contains(words),
+                "{arguments:?} does not say `{words}`: {stderr}\n{}",
+                self.describe_state()
+            );
         }
     }
 
     /// Lists all loop devices and the mounts of this test, for the message of a failed test.
-    fn state(&self) -> String {
-        let loops = tool("losetup", &["--list"]).unwrap_or_default();
+    fn describe_state(&self) -> String {
+        let loops = run_tool("losetup", &["--list"]).unwrap_or_default();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let folder = self.folder.display().to_string();
         let own: Vec<&str> = mounts.lines().filter(|line| line.contains(&folder)).collect();
@@ -232,8 +236,8 @@ impl Bench {
     }
 
     /// Runs a probe that must succeed; returns its JSON answer.
-    pub fn measures(&self, arguments: &[&str]) -> serde_json::Value {
-        let done = self.probe(&[arguments, &["--json"]].concat());
+    pub fn measure(&self, arguments: &[&str]) -> serde_json::Value {
+        let done = self.run_probe(&[arguments, &["--json"]].concat());
         assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
         serde_json::from_slice(&done.stdout).expect("JSON")
     }
@@ -244,7 +248,7 @@ impl Drop for Bench {
         for step in self.undo.drain(..).rev() {
             // a busy device becomes free when its last user ends
             let done = || Command::new(&step[0]).args(&step[1..]).output().is_ok_and(|o| o.status.success());
-            if within(done).is_none() {
+            if wait_up_to_10_s(done).is_none() {
                 eprintln!("not undone: {}", step.join(" "));
             }
         }
@@ -257,22 +261,26 @@ impl Drop for Bench {
 }
 
 /// Standard output of a program; `None`, with the reason printed, where it fails or is missing.
-pub fn tool(program: &str, arguments: &[&str]) -> Option<String> {
+pub fn run_tool(program: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(program).args(arguments).output() {
         Ok(done) if done.status.success() => Some(String::from_utf8_lossy(&done.stdout).trim().to_owned()),
         Ok(done) => {
-            skip(&format!("{program} {}: {}", arguments.join(" "), String::from_utf8_lossy(&done.stderr).trim()));
+            report_skip(&format!(
+                "{program} {}: {}",
+                arguments.join(" "),
+                String::from_utf8_lossy(&done.stderr).trim()
+            ));
             None
         }
         Err(error) => {
-            skip(&format!("{program}: {error}"));
+            report_skip(&format!("{program}: {error}"));
             None
         }
     }
 }
 
 /// Waits up to ten seconds for a condition; `None` if it does not hold by then.
-pub fn within(mut condition: impl FnMut() -> bool) -> Option<()> {
+pub fn wait_up_to_10_s(mut condition: impl FnMut() -> bool) -> Option<()> {
     let begun = Instant::now();
     while !condition() {
         if begun.elapsed() > Duration::from_secs(10) {
@@ -284,14 +292,14 @@ pub fn within(mut condition: impl FnMut() -> bool) -> Option<()> {
 }
 
 /// MD5 checksum of a file or device.
-pub fn sum(path: &str) -> String {
+pub fn md5_sum(path: &str) -> String {
     let done = Command::new("md5sum").arg(path).output().expect("md5sum, of coreutils");
     assert!(done.status.success(), "{path}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
 /// Writes bytes at an offset, counted from the end where negative.
-pub fn put(path: &str, offset: i64, bytes: &[u8]) {
+pub fn write_at(path: &str, offset: i64, bytes: &[u8]) {
     let file = File::options().write(true).open(path).expect("opens");
     let end = || std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).expect("a size");
     let offset = if offset < 0 { end() - offset.unsigned_abs() } else { offset as u64 };

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::devices::{Bench, kill, processes, skip, tool, within};
+use crate::devices::{Bench, find_processes, report_skip, run_tool, send_signal, wait_up_to_10_s};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_diskwright");
 
@@ -30,25 +30,25 @@ stripe_unit = "64KB"
 "#;
 
 /// A served RAID 5, or another system, and the options of its server.
-struct Disk {
+struct ServedArray {
     bench: Bench,
     server: u32,
     more: Vec<String>,
 }
 
-impl Disk {
+impl ServedArray {
     /// Serves the RAID 5; `FILE` in an option stands for the path of its backing file.
-    fn serve(test: &str, more: &[&str]) -> Option<Disk> {
-        Disk::serve_system(test, RAID5, more)
+    fn serve(test: &str, more: &[&str]) -> Option<ServedArray> {
+        ServedArray::serve_system(test, RAID5, more)
     }
 
-    fn serve_system(test: &str, system: &str, more: &[&str]) -> Option<Disk> {
+    fn serve_system(test: &str, system: &str, more: &[&str]) -> Option<ServedArray> {
         let mut bench = Bench::new(&format!("disk-{test}"))?;
         fs::write(bench.path("system.toml"), system).expect("written");
         let file = bench.path("content").display().to_string();
         let more: Vec<String> = more.iter().map(|word| word.replace("FILE", &file)).collect();
-        let server = start(&mut bench, &more)?;
-        Some(Disk { bench, server, more })
+        let server = start_server(&mut bench, &more)?;
+        Some(ServedArray { bench, server, more })
     }
 
     fn uri(&self) -> String {
@@ -60,30 +60,30 @@ impl Disk {
     }
 
     fn kill_server(&mut self) {
-        kill("-KILL", self.server);
+        send_signal("-KILL", self.server);
     }
 
-    fn start_again(&mut self) {
-        self.server = start(&mut self.bench, &self.more).expect("a server");
+    fn restart_server(&mut self) {
+        self.server = start_server(&mut self.bench, &self.more).expect("a server");
     }
 }
 
 /// Starts the server and waits until it listens; returns its process id.
-fn start(bench: &mut Bench, more: &[String]) -> Option<u32> {
+fn start_server(bench: &mut Bench, more: &[String]) -> Option<u32> {
     let (system, socket) = (bench.path("system.toml").display().to_string(), bench.path("s"));
     let path = socket.display().to_string();
     let mut words = vec!["disk", &system, "--socket", &path];
     words.extend(more.iter().map(String::as_str));
-    let server = bench.start(PROGRAM, &words)?;
+    let server = bench.start_program(PROGRAM, &words)?;
     let answers = || std::os::unix::net::UnixStream::connect(&socket).is_ok();
-    within(answers).expect("it serves");
+    wait_up_to_10_s(answers).expect("it serves");
     Some(server)
 }
 
 /// Standard output of a program that must succeed; `None` where it is not installed.
-fn must(program: &str, arguments: &[&str]) -> Option<String> {
+fn run_if_installed(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(done) = Command::new(program).args(arguments).stdin(Stdio::null()).output() else {
-        skip(&format!("{program} is not installed"));
+        report_skip(&format!("{program} is not installed"));
         return None;
     };
     let stdout = String::from_utf8_lossy(&done.stdout).into_owned();
@@ -98,21 +98,21 @@ fn text(path: &Path) -> String {
 
 #[test]
 fn fio_verifies_what_it_wrote() {
-    let Some(disk) = Disk::serve("fio", &[]) else { return };
+    let Some(disk) = ServedArray::serve("fio", &[]) else { return };
     for (mix, sizes) in [("--rw=randwrite", "--bs=4k"), ("--rw=randrw", "--bsrange=512-64k")] {
         let uri = format!("--uri={}", disk.uri());
         let words = ["--name=v", "--ioengine=nbd", &uri, mix, sizes, "--size=24m", "--iodepth=32"];
         // fio would write its state of verification into the current folder
         let verify = ["--verify=crc32c", "--verify_fatal=1", "--randrepeat=0", "--verify_state_save=0"];
-        if must("fio", &[&words[..], &verify].concat()).is_none() {
+        if run_if_installed("fio", &[&words[..], &verify].concat()).is_none() {
             return;
         }
     }
 }
 
 #[test]
-fn nbdcopy_brings_back_what_it_took() {
-    let Some(disk) = Disk::serve("nbdcopy", &[]) else { return };
+fn nbdcopy_reads_back_what_it_wrote() {
+    let Some(disk) = ServedArray::serve("nbdcopy", &[]) else { return };
     let (there, back) = (disk.path("there"), disk.path("back"));
     // data with holes between, some of which do not end at blocks; zeros take no time to write
     let mut data = vec![0_u8; 480 << 20];
@@ -124,23 +124,23 @@ fn nbdcopy_brings_back_what_it_took() {
         file.write_all_at(&data[start..end], start as u64).expect("written");
     }
     for connections in ["--connections=1", "--connections=4"] {
-        if must("nbdcopy", &[connections, "--flush", &text(&there), &disk.uri()]).is_none() {
+        if run_if_installed("nbdcopy", &[connections, "--flush", &text(&there), &disk.uri()]).is_none() {
             return;
         }
         let _ = fs::remove_file(&back);
-        must("nbdcopy", &[connections, &disk.uri(), &text(&back)]).expect("copied");
+        run_if_installed("nbdcopy", &[connections, &disk.uri(), &text(&back)]).expect("copied");
         let found = fs::read(&back).expect("there");
         assert!(found[..data.len()] == data[..] && found[data.len()..].iter().all(|byte| *byte == 0));
     }
     let taken = fs::metadata(&back).expect("there").blocks() * 512;
     assert!(taken < 64 << 20, "holes come back as holes: {taken} bytes are taken");
-    let map = must("nbdinfo", &["--map", &disk.uri()]).expect("told");
+    let map = run_if_installed("nbdinfo", &["--map", &disk.uri()]).expect("told");
     assert!(map.contains("hole,zero") && map.contains("data"), "{map}");
 }
 
 #[test]
-fn libnbds_shell_agrees() {
-    let Some(disk) = Disk::serve("nbdsh", &[]) else { return };
+fn nbdsh_reads_writes_trims_and_zeroes() {
+    let Some(disk) = ServedArray::serve("nbdsh", &[]) else { return };
     let script = r#"
 assert h.get_size() >= 500_000_000, h.get_size()
 assert h.can_flush() and h.can_fua() and h.can_trim() and h.can_zero() and h.can_multi_conn()
@@ -173,159 +173,167 @@ for bad in (lambda: h.pread(512, h.get_size()), lambda: h.pwrite(b'x' * 512, h.g
     fs::write(&file, script).expect("written");
     // Debian's python, not one that somebody put before it
     let shell = ["PATH=/usr/bin:/bin", "nbdsh"];
-    if tool("env", &[&shell[..], &["-c", "import nbd"]].concat()).is_some() {
+    if run_tool("env", &[&shell[..], &["-c", "import nbd"]].concat()).is_some() {
         let run = format!("exec(open('{}').read())", text(&file));
-        let _ = must("env", &[&shell[..], &["-u", &disk.uri(), "-c", &run]].concat());
+        let _ = run_if_installed("env", &[&shell[..], &["-u", &disk.uri(), "-c", &run]].concat());
     }
 }
 
 /// Commands that create and check a filesystem.
-struct Kind {
+struct Filesystem {
     name: &'static str,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
+    make_command: &'static [&'static str],
+    check_command: &'static [&'static str],
 }
 
-const KINDS: [Kind; 3] = [
-    Kind { name: "ext4", make: &["mkfs.ext4", "-q", "-F"], check: &["e2fsck", "-f", "-n"] },
-    Kind { name: "xfs", make: &["mkfs.xfs", "-q", "-f"], check: &["xfs_repair", "-n"] },
-    Kind { name: "btrfs", make: &["mkfs.btrfs", "-q", "-f"], check: &["btrfs", "check", "--readonly"] },
+const FILESYSTEMS: [Filesystem; 3] = [
+    Filesystem { name: "ext4", make_command: &["mkfs.ext4", "-q", "-F"], check_command: &["e2fsck", "-f", "-n"] },
+    Filesystem { name: "xfs", make_command: &["mkfs.xfs", "-q", "-f"], check_command: &["xfs_repair", "-n"] },
+    Filesystem {
+        name: "btrfs",
+        make_command: &["mkfs.btrfs", "-q", "-f"],
+        check_command: &["btrfs", "check", "--readonly"],
+    },
 ];
 
-fn attach(disk: &Disk) -> Option<String> {
-    let done = tool(PROGRAM, &["disk", "attach", &disk.uri(), "--by", "fuse", "--json", "--journal", &journal(disk)])?;
+fn attach_device(disk: &ServedArray) -> Option<String> {
+    let done = run_tool(
+        PROGRAM,
+        &["disk", "attach", &disk.uri(), "--by", "fuse", "--json", "--journal", &journal_path(disk)],
+    )?;
     let attached: serde_json::Value = serde_json::from_str(&done).expect("JSON");
     Some(attached["device"].as_str().expect("a device").to_owned())
 }
 
-fn journal(disk: &Disk) -> String {
+fn journal_path(disk: &ServedArray) -> String {
     text(&disk.path("journal"))
 }
 
-fn detach(disk: &Disk, force: bool) {
-    let journal = journal(disk);
+fn detach_devices(disk: &ServedArray, force: bool) {
+    let journal = journal_path(disk);
     let words = ["disk", "detach", "--all", "--journal", &journal];
     let more: &[&str] = if force { &["--force"] } else { &[] };
-    let done = tool(PROGRAM, &[&words[..], more].concat());
+    let done = run_tool(PROGRAM, &[&words[..], more].concat());
     assert!(done.is_some() || force, "it is detached");
 }
 
 /// Number of writes that a device has completed.
-fn writes(device: &str) -> u64 {
+fn completed_writes(device: &str) -> u64 {
     let stat = fs::read_to_string(format!("/sys/block/{}/stat", device.trim_start_matches("/dev/")));
     stat.ok().and_then(|stat| stat.split_ascii_whitespace().nth(4)?.parse().ok()).unwrap_or(0)
 }
 
 /// Writes a file, syncs it, and starts fio beside it; then `kill_process` kills the server or client.
-fn write_until_killed(disk: &mut Disk, device: &str, mount: &str, kill_process: impl FnOnce(&mut Disk)) {
+fn write_until_killed(disk: &mut ServedArray, device: &str, mount: &str, kill_process: impl FnOnce(&mut ServedArray)) {
     let kept = format!("{mount}/kept");
     fs::write(&kept, vec![0xA5; 3_000_000]).expect("written");
     fs::File::open(&kept).and_then(|file| file.sync_all()).expect("synced");
-    tool("sync", &["-f", mount]).expect("synced");
+    run_tool("sync", &["-f", mount]).expect("synced");
     let (folder, busy) = (format!("--directory={mount}"), disk.path("busy"));
     let words = ["--name=w", &folder, "--rw=randwrite", "--bs=4k-64k", "--size=32m", "--numjobs=2", "--fsync=8"];
     let log = format!("--output={}", busy.display());
-    let enough = writes(device) + 300;
-    let fio = disk.bench.start("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
+    let enough = completed_writes(device) + 300;
+    let fio = disk.bench.start_program("fio", &[&words[..], &["--time_based", "--runtime=60", &log]].concat());
     let fio = fio.expect("fio");
     // where others keep the machine busy, the writes of ten seconds are enough too
-    let _ = within(|| writes(device) > enough);
+    let _ = wait_up_to_10_s(|| completed_writes(device) > enough);
     kill_process(disk);
-    kill("-KILL", fio);
+    send_signal("-KILL", fio);
 }
 
 /// Verifies that the journal is replayed, the synced file is there, and the checker finds no error.
-fn is_sound(disk: &Disk, kind: &Kind, mount: &str) {
-    let device = attach(disk).expect("attached");
-    must("mount", &[&device, mount]);
+fn verify_filesystem(disk: &ServedArray, kind: &Filesystem, mount: &str) {
+    let device = attach_device(disk).expect("attached");
+    run_if_installed("mount", &[&device, mount]);
     let kept = fs::read(format!("{mount}/kept")).expect("kept");
-    must("umount", &[mount]);
+    run_if_installed("umount", &[mount]);
     assert!(kept.len() == 3_000_000 && kept.iter().all(|byte| *byte == 0xA5), "{}", kind.name);
-    let (program, more) = (kind.check[0], &kind.check[1..]);
-    must(program, &[more, &[&device]].concat());
-    detach(disk, false);
+    let (program, more) = (kind.check_command[0], &kind.check_command[1..]);
+    run_if_installed(program, &[more, &[&device]].concat());
+    detach_devices(disk, false);
 }
 
 /// Kills a process in the middle of writes and verifies the filesystem; `None` where this machine cannot.
-fn survives(kind: &Kind, more: &[&str], kill_process: impl FnOnce(&mut Disk)) -> Option<()> {
-    for program in [kind.make[0], "fio"] {
+fn expect_survival(kind: &Filesystem, more: &[&str], kill_process: impl FnOnce(&mut ServedArray)) -> Option<()> {
+    for program in [kind.make_command[0], "fio"] {
         let there = Command::new(program).arg("--version").output();
         if there.is_err() {
-            skip(&format!("{program} is not installed"));
+            report_skip(&format!("{program} is not installed"));
             return None;
         }
     }
-    let mut disk = Disk::serve(&format!("{}-{}", kind.name, more.len()), more)?;
-    let journal = journal(&disk);
-    disk.bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+    let mut disk = ServedArray::serve(&format!("{}-{}", kind.name, more.len()), more)?;
+    let journal = journal_path(&disk);
+    disk.bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
     let mount = text(&disk.path("mount"));
     fs::create_dir(&mount).expect("a folder");
-    let device = attach(&disk)?;
-    tool(kind.make[0], &[&kind.make[1..], &[&device]].concat())?;
-    tool("mount", &[&device, &mount])?;
+    let device = attach_device(&disk)?;
+    run_tool(kind.make_command[0], &[&kind.make_command[1..], &[&device]].concat())?;
+    run_tool("mount", &[&device, &mount])?;
     // mostly it is unmounted by then
-    disk.bench.later("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
+    disk.bench.run_at_end("sh", &["-c", &format!("umount -l {mount} 2>/dev/null || true")]);
     write_until_killed(&mut disk, &device, &mount, kill_process);
-    let _ = tool("umount", &["-l", &mount]);
-    detach(&disk, true);
+    let _ = run_tool("umount", &["-l", &mount]);
+    detach_devices(&disk, true);
     if !more.is_empty() {
-        disk.start_again();
+        disk.restart_server();
     }
-    is_sound(&disk, kind, &mount);
+    verify_filesystem(&disk, kind, &mount);
     Some(())
 }
 
 /// Kills the FUSE process behind the device.
-fn kill_clients(disk: &mut Disk) {
-    let ids = processes(&["diskwright-file", &text(&disk.path("s"))]);
+fn kill_clients(disk: &mut ServedArray) {
+    let ids = find_processes(&["diskwright-file", &text(&disk.path("s"))]);
     assert_eq!(ids.len(), 1);
-    ids.into_iter().for_each(|id| kill("-KILL", id));
+    ids.into_iter().for_each(|id| send_signal("-KILL", id));
 }
 
 #[test]
-fn file_systems_survive_the_death_of_their_clients() {
-    for kind in &KINDS {
-        let _ = survives(kind, &[], kill_clients);
+fn filesystems_survive_killed_clients() {
+    for kind in &FILESYSTEMS {
+        let _ = expect_survival(kind, &[], kill_clients);
     }
 }
 
 #[test]
-fn file_systems_in_a_file_survive_the_death_of_the_server() {
-    for kind in &KINDS {
-        let _ = survives(kind, &["--backing", "FILE"], Disk::kill_server);
+fn filesystems_in_a_backing_file_survive_a_killed_server() {
+    for kind in &FILESYSTEMS {
+        let _ = expect_survival(kind, &["--backing", "FILE"], ServedArray::kill_server);
     }
 }
 
 /// A hundred requests at once, on a disk that hangs: all must reach the server.
 #[test]
-fn an_attached_device_has_as_many_requests_under_way_as_are_asked_for() {
+fn an_attached_device_keeps_the_requested_queue_depth_in_flight() {
     if Command::new("fio").arg("--version").output().is_err() {
-        return skip("fio is not installed");
+        return report_skip("fio is not installed");
     }
-    let Some(mut disk) = Disk::serve("depth", &[]) else { return };
-    let journal = journal(&disk);
-    disk.bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
-    let Some(device) = attach(&disk) else { return };
+    let Some(mut disk) = ServedArray::serve("depth", &[]) else { return };
+    let journal = journal_path(&disk);
+    disk.bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+    let Some(device) = attach_device(&disk) else { return };
     let socket = text(&disk.path("s"));
     let order = |what: &str| {
         for member in ["disk0", "disk1", "disk2"] {
-            must(PROGRAM, &["disk", what, "--socket", &socket, member]).expect("done");
+            run_if_installed(PROGRAM, &["disk", what, "--socket", &socket, member]).expect("done");
         }
     };
     order("hang");
     let file = format!("--filename={device}");
     let words = ["--name=d", &file, "--rw=randread", "--bs=4k", "--direct=1", "--ioengine=libaio", "--iodepth=100"];
     let log = format!("--output={}", disk.path("read").display());
-    disk.bench.start("fio", &[&words[..], &["--number_ios=100", &log]].concat()).expect("fio");
-    let all_there = within(|| {
-        let status = must(PROGRAM, &["disk", "status", "--socket", &socket, "--json"]).expect("told");
+    disk.bench.start_program("fio", &[&words[..], &["--number_ios=100", &log]].concat()).expect("fio");
+    let all_there = wait_up_to_10_s(|| {
+        let status = run_if_installed(PROGRAM, &["disk", "status", "--socket", &socket, "--json"]).expect("told");
         let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
         status["under_way"] == 100
     });
     order("release");
     assert!(all_there.is_some());
-    within(|| fs::read_to_string(disk.path("read")).is_ok_and(|said| said.contains("READ: bw"))).expect("all are read");
-    detach(&disk, false);
+    wait_up_to_10_s(|| fs::read_to_string(disk.path("read")).is_ok_and(|said| said.contains("READ: bw")))
+        .expect("all are read");
+    detach_devices(&disk, false);
 }
 
 /// `mkfs.ext4` first discards the whole device. A mechanical drive cannot discard, and writing 8.6 GB of zeros instead
@@ -339,14 +347,14 @@ model = "intel-s3700-800"
 "#;
     let disks = include_str!("../examples/systems/raid5-of-three.toml");
     for (name, system, trims) in [("disks", disks, false), ("flash", flash, true)] {
-        let Some(mut disk) = Disk::serve_system(&format!("format-{name}"), system, &[]) else { return };
+        let Some(mut disk) = ServedArray::serve_system(&format!("format-{name}"), system, &[]) else { return };
         let journal = text(&disk.path("journal"));
-        disk.bench.later(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
+        disk.bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
         let words = ["disk", "attach", &disk.uri(), "--json", "--by", "fuse", "--journal", &journal];
         let done = Command::new(PROGRAM).args(words).output().expect("runs");
         let wrong = String::from_utf8_lossy(&done.stderr);
         if !done.status.success() && (wrong.contains("root") || wrong.contains("does not work here")) {
-            return skip(wrong.trim());
+            return report_skip(wrong.trim());
         }
         assert!(done.status.success(), "{wrong}");
         let attached: serde_json::Value = serde_json::from_slice(&done.stdout).expect("JSON");
@@ -355,17 +363,17 @@ model = "intel-s3700-800"
         let limit = fs::read_to_string(format!("{queue}/discard_max_bytes")).expect("a limit");
         assert_eq!(limit.trim() != "0", trims, "{name}: discard_max_bytes {limit}");
         let began = Instant::now();
-        if must("mkfs.ext4", &["-q", "-F", &device]).is_none() {
+        if run_if_installed("mkfs.ext4", &["-q", "-F", &device]).is_none() {
             return;
         }
         eprintln!("{name}: formatted in {:.1} s", began.elapsed().as_secs_f64());
         // discards served as writes took more than 600 s; the journal and tables alone take a few seconds
         assert!(began.elapsed() < Duration::from_secs(90), "{name}: {:?}", began.elapsed());
-        must("e2fsck", &["-f", "-n", &device]);
+        run_if_installed("e2fsck", &["-f", "-n", &device]);
         if trims {
             // 800 GB: 195 million entries of the mapping table
             let began = Instant::now();
-            must("blkdiscard", &[&device]);
+            run_if_installed("blkdiscard", &[&device]);
             assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         } else if let Ok(done) = Command::new("blkdiscard").arg(&device).output() {
             assert!(!done.status.success(), "a disk with heads does not discard");

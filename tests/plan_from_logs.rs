@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::common::{command, diskwright, folder, json, said, success, text};
+use crate::common::{command, diskwright, folder, json, stderr, success, text};
 
 use serde_json::Value;
 
@@ -13,12 +13,12 @@ const RAID5: &str = "[watch]\nwarm_up = \"5s\"\nduration = \"300s\"\n[[drive]]\n
                      size = \"8KB\"\n[[workload.phase]]\nlasts = \"150s\"\nfrom = 0.2\nto = 1.0\n\
                      [[workload.phase]]\nlasts = \"200s\"\nfrom = 1.0\nto = 0.2\n";
 
-fn fixture(path: &str) -> String {
+fn fixture_path(path: &str) -> String {
     format!("{}/crates/{path}", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Paths of a system description and of the log of its simulation; made once, for tests that only read them.
-fn simulated() -> (String, String) {
+fn simulated_array_log() -> (String, String) {
     static MADE: OnceLock<(String, String)> = OnceLock::new();
     let make = || {
         let folder = folder("plan-log");
@@ -31,31 +31,31 @@ fn simulated() -> (String, String) {
 }
 
 /// Number at a JSON pointer.
-fn number(value: &Value, path: &str) -> f64 {
+fn number_at(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} of {value}"))
 }
 
 #[test]
-fn a_log_a_store_and_a_description_are_the_same_load() {
-    let (system, log) = simulated();
+fn a_log_and_its_description_give_the_same_load() {
+    let (system, log) = simulated_array_log();
     let from = |more: &[&str]| success(&diskwright(&[&["plan", "--demand-only", "--json"], more].concat()));
     let (of_log, of_system) = (from(&["--from", &log]), from(&["--workload", &system]));
     assert_eq!(of_log["schema"], "diskwright.plan/1");
     for path in ["/demand/reads_per_s", "/demand/writes_per_s", "/demand/size_bytes", "/load/bytes_per_s/max"] {
-        let (a, b) = (number(&of_log, path), number(&of_system, path));
+        let (a, b) = (number_at(&of_log, path), number_at(&of_system, path));
         assert!((a / b - 1.0).abs() < 1e-3, "{path}: {a} {b}");
     }
     // the load of the array is not counted again at its members
-    assert!((number(&of_log, "/load/requests_per_s/mean") - 52.0).abs() < 3.0, "{of_log}");
+    assert!((number_at(&of_log, "/load/requests_per_s/mean") - 52.0).abs() < 3.0, "{of_log}");
     assert_eq!(of_log["load"]["devices"].as_array().map(Vec::len), Some(1));
     assert_eq!(of_log["load"]["rating"]["stars"], 1);
     assert_eq!(of_log["demand"]["percentile"], 95.0);
     let p50 = from(&["--from", &log, "--percentile", "50", "--comfort", "2"]);
-    let half = number(&of_log, "/load/requests_per_s/p50");
-    let planned = number(&p50, "/demand/reads_per_s") + number(&p50, "/demand/writes_per_s");
+    let half = number_at(&of_log, "/load/requests_per_s/p50");
+    let planned = number_at(&p50, "/demand/reads_per_s") + number_at(&p50, "/demand/writes_per_s");
     assert!((planned / half / 2.0 - 1.0).abs() < 1e-3, "{planned} {half}");
     let window = from(&["--from", &log, "--since", "-60s"]);
-    assert!(number(&window, "/load/ticks") <= 61.0);
+    assert!(number_at(&window, "/load/ticks") <= 61.0);
     let screen = diskwright(&["plan", "--demand-only", "--from", &log]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
     assert!(screen.contains("raid5 of 4") && screen.contains("confidence *...."), "{screen}");
@@ -65,7 +65,7 @@ fn a_log_a_store_and_a_description_are_the_same_load() {
 }
 
 #[test]
-fn the_load_of_named_devices_alone() {
+fn plans_for_the_load_of_named_devices_only() {
     let folder = folder("plan-devices");
     let (system, log) = (folder.join("system.toml"), folder.join("log"));
     let disk = |name: &str, rate: u32| {
@@ -78,7 +78,7 @@ fn the_load_of_named_devices_alone() {
         .expect("written");
     success(&diskwright(&["simulate", text(&system), "--out", text(&log), "--json"]));
     let ask = |more: &[&str]| diskwright(&[&["plan", "--demand-only", "--json", "--from", text(&log)], more].concat());
-    let mean = |more: &[&str]| number(&success(&ask(more)), "/load/requests_per_s/mean");
+    let mean = |more: &[&str]| number_at(&success(&ask(more)), "/load/requests_per_s/mean");
     let (all, data, boot) = (mean(&[]), mean(&["--device", "data"]), mean(&["--device", "boot"]));
     assert!((all - data - boot).abs() < 1e-6 * all && (data / boot - 4.0).abs() < 1.0, "{all} {data} {boot}");
     assert_eq!(mean(&["--device", "data,boot"]), all);
@@ -87,12 +87,12 @@ fn the_load_of_named_devices_alone() {
     assert!(found["load"]["notes"].to_string().contains("left out: boot (--device)"), "{found}");
     let output = ask(&["--device", "dato"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output).contains("no such disk or array; did you mean `data`?"), "{}", said(&output));
+    assert!(stderr(&output).contains("no such disk or array; did you mean `data`?"), "{}", stderr(&output));
 }
 
 #[test]
-fn designs_follow_the_load() {
-    let (_, log) = simulated();
+fn finds_designs_for_the_load_of_a_log() {
+    let (_, log) = simulated_array_log();
     let answer = success(&diskwright(&[
         "plan",
         "--from",
@@ -108,16 +108,16 @@ fn designs_follow_the_load() {
         "--json",
     ]));
     assert!(answer["designs"].as_array().is_some_and(|designs| !designs.is_empty()), "{answer}");
-    assert!(number(&answer, "/demand/confidence") > 0.0 && answer["load"]["ticks"].is_u64());
+    assert!(number_at(&answer, "/demand/confidence") > 0.0 && answer["load"]["ticks"].is_u64());
 }
 
 #[test]
-fn a_change_is_predicted_after_the_models_error() {
-    let (_, log) = simulated();
+fn predicts_a_change_and_reports_the_model_error() {
+    let (_, log) = simulated_array_log();
     let ask =
         |change: &str, more: &[&str]| diskwright(&[&["plan", "--from", &log, "--what-if", change], more].concat());
     let found = success(&ask("raid5 to raid10", &["--json"]));
-    let of = |path: &str| number(&found, &format!("/what_if/{path}"));
+    let of = |path: &str| number_at(&found, &format!("/what_if/{path}"));
     assert!(of("model_error") < 0.25 && of("after/response_s") < of("before/response_s"), "{found}");
     assert!(of("after/member_load_per_s") < of("before/member_load_per_s"));
     let screen = ask("load +20%", &[]);
@@ -133,13 +133,13 @@ fn a_change_is_predicted_after_the_models_error() {
         ("load +5000%", 1),
     ] {
         let output = ask(change, &["--json"]);
-        assert_eq!(output.status.code(), Some(code), "{change}: {}", said(&output));
-        assert!(said(&output).contains("--what-if") && output.stdout.is_empty(), "{change}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(code), "{change}: {}", stderr(&output));
+        assert!(stderr(&output).contains("--what-if") && output.stdout.is_empty(), "{change}: {}", stderr(&output));
     }
 }
 
 #[test]
-fn remedies_have_what_they_are_predicted_to_bring() {
+fn advice_includes_predicted_gains() {
     let folder = folder("plan-gains");
     let (system, log) = (folder.join("system.toml"), folder.join("log"));
     let busy =
@@ -152,7 +152,7 @@ fn remedies_have_what_they_are_predicted_to_bring() {
     let more = all.iter().find(|advice| advice["id"] == "disk.more-spindles").expect("more disks are advised");
     let planned = diskwright(&["plan", "--json", "--from", text(&log), "--what-if", "disks +2"]);
     assert_eq!(more["gain"], success(&planned)["what_if"]);
-    assert!(number(more, "/gain/after/response_s") < number(more, "/gain/before/response_s"));
+    assert!(number_at(more, "/gain/after/response_s") < number_at(more, "/gain/before/response_s"));
     // advice that is no change of the model has no gain
     let process = all.iter().find(|advice| advice["id"] == "disk.find-process").expect("advised");
     assert_eq!(process["gain"], Value::Null);
@@ -166,8 +166,8 @@ fn remedies_have_what_they_are_predicted_to_bring() {
 }
 
 #[test]
-fn credits_are_replayed_along_the_log() {
-    let (_, log) = simulated();
+fn replays_volume_credits_along_the_log() {
+    let (_, log) = simulated_array_log();
     let ask = |volume: &str, more: &[&str]| {
         diskwright(&[&["plan", "--from", &log, "--volume", volume, "--json"], more].concat())
     };
@@ -176,12 +176,12 @@ fn credits_are_replayed_along_the_log() {
     let names: Vec<&str> = buckets.iter().filter_map(|b| b["bucket"].as_str()).collect();
     assert_eq!(names, ["volume IOPS", "volume bytes", "instance IOPS", "instance bytes"]);
     assert!(buckets.iter().all(|b| b["seconds_at_nothing"] == 0.0), "{found}");
-    assert_eq!((number(&buckets[0], "/baseline_per_s"), number(&buckets[0], "/burst_per_s")), (100.0, 3000.0));
+    assert_eq!((number_at(&buckets[0], "/baseline_per_s"), number_at(&buckets[0], "/burst_per_s")), (100.0, 3000.0));
     // a gp3 has at least 3,000 operations/s, and its throughput cannot be given
     let few = ["gp3:100GiB:0", "gp3:100GiB:100", "gp3:100GiB:6000:500"];
     for wrong in ["gp9:20GiB", "gp2", "gp2:1TB:4000", "gp3:1GiB:9000", "gp2:900TiB"].into_iter().chain(few) {
         let output = ask(wrong, &[]);
-        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {}", stderr(&output));
     }
     assert_eq!(ask("gp2:20GiB", &["--instance", "m99.huge"]).status.code(), Some(2));
     for (volume, more, says) in [
@@ -195,29 +195,32 @@ fn credits_are_replayed_along_the_log() {
     ] {
         let output = ask(volume, more);
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{volume}");
-        assert!(said(&output).contains(says), "{}", said(&output));
+        assert!(stderr(&output).contains(says), "{}", stderr(&output));
     }
     // 25 to 80 requests/s are below the baseline of 100 operations/s; ten times as many use credits
     let more = success(&ask("gp2:20GiB", &["--comfort", "10"]));
-    assert!(number(&more, "/buckets/0/lowest_balance") < number(&found, "/buckets/0/lowest_balance"), "{more}");
+    assert!(number_at(&more, "/buckets/0/lowest_balance") < number_at(&found, "/buckets/0/lowest_balance"), "{more}");
     // small random requests count as 1 MiB each on st1 and exceed its 5 MiB/s
     let slow = success(&ask("st1:125GiB", &[]));
-    assert!(number(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
+    assert!(number_at(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
     assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
     // with --sequential they count as sequential
     let stream = success(&ask("st1:125GiB", &["--sequential", "100%"]));
-    assert!(number(&stream, "/buckets/1/throttled_s") < 0.8 * number(&slow, "/buckets/1/throttled_s"), "{stream}");
+    assert!(
+        number_at(&stream, "/buckets/1/throttled_s") < 0.8 * number_at(&slow, "/buckets/1/throttled_s"),
+        "{stream}"
+    );
     assert!(!stream["load"]["notes"].to_string().contains("does not show the order"), "{stream}");
 }
 
 #[test]
-fn logs_of_other_tools_and_traces_are_loads() {
-    let log = fixture("observe/logs/tests/fixtures/sadf-json.json");
+fn reads_loads_from_foreign_logs_and_traces() {
+    let log = fixture_path("observe/logs/tests/fixtures/sadf-json.json");
     let found = diskwright(&["plan", "--demand-only", "--json", "--from", &log]);
     // too short for a load: an error, never a guess
     if !found.status.success() {
-        assert_eq!(found.status.code(), Some(2), "{}", said(&found));
-        assert!(said(&found).contains("not enough data"), "{}", said(&found));
+        assert_eq!(found.status.code(), Some(2), "{}", stderr(&found));
+        assert!(stderr(&found).contains("not enough data"), "{}", stderr(&found));
     }
     let folder = folder("plan-trace");
     let trace = folder.join("trace.csv");
@@ -234,15 +237,15 @@ fn logs_of_other_tools_and_traces_are_loads() {
         .collect();
     fs::write(&trace, lines).expect("written");
     let found = success(&diskwright(&["plan", "--demand-only", "--json", "--trace", text(&trace)]));
-    let planned = number(&found, "/demand/reads_per_s") + number(&found, "/demand/writes_per_s");
+    let planned = number_at(&found, "/demand/reads_per_s") + number_at(&found, "/demand/writes_per_s");
     assert!((planned - 100.0).abs() < 12.0, "{found}");
-    assert!(number(&found, "/demand/sequential_share") < 0.05, "{found}");
-    assert!((number(&found, "/demand/queue") - 0.5).abs() < 0.1, "{found}");
+    assert!(number_at(&found, "/demand/sequential_share") < 0.05, "{found}");
+    assert!((number_at(&found, "/demand/queue") - 0.5).abs() < 0.1, "{found}");
 }
 
 #[test]
-fn a_fleet_is_one_purchase_list() {
-    let (_, log) = simulated();
+fn makes_one_purchase_list_for_a_fleet() {
+    let (_, log) = simulated_array_log();
     let idle = Path::new(&log).with_file_name("not-there");
     let found = success(&diskwright(&[
         "plan",
@@ -261,8 +264,8 @@ fn a_fleet_is_one_purchase_list() {
     assert!(found["machines"][2]["because"].is_string(), "{found}");
     let rows = found["purchases"].as_array().expect("rows");
     assert_eq!(rows.iter().filter_map(|row| row["machines"].as_u64()).sum::<u64>(), 2, "{found}");
-    let one = number(&found, "/machines/0/design/price");
-    assert!((number(&found, "/total_month") - 2.0 * one).abs() < 1e-6, "{found}");
+    let one = number_at(&found, "/machines/0/design/price");
+    assert!((number_at(&found, "/total_month") - 2.0 * one).abs() < 1e-6, "{found}");
     assert_eq!((&found["without_design"], &found["total_once"]), (&1.into(), &0.0.into()), "{found}");
     // controllers are bought as well, and the total has the known prices
     let boards = ["--controllers", "sas3-hba-8", "--only", "hdd", "--drives", "st20000nm007d", "--capacity", "36GB"];
@@ -276,12 +279,12 @@ fn a_fleet_is_one_purchase_list() {
     // a missing log is a failure, not wrong usage, also as a machine of a fleet
     for words in [&["plan", "--from", "/nowhere/log.csv"][..], &["plan", "--from", "/nowhere/log.csv", "--fleet"]] {
         let output = diskwright(words);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {}", stderr(&output));
     }
 }
 
 #[test]
-fn the_hours_of_a_fleet_are_those_of_this_place() {
+fn busy_hours_of_a_fleet_are_in_local_time() {
     let file = folder("plan-fleet-hours").join("days.csv");
     let counters = ["reads_per_s", "writes_per_s", "read_bytes_per_s", "write_bytes_per_s"];
     let names = counters.map(|counter| format!("physical_disk.{counter}:sda"));
@@ -306,7 +309,7 @@ fn the_hours_of_a_fleet_are_those_of_this_place() {
 }
 
 #[test]
-fn what_is_no_load_is_told() {
+fn refuses_logs_without_a_load() {
     let folder = folder("plan-no-load");
     let write_csv = |lines: &str, name: &str| {
         let file = folder.join(name);
@@ -335,13 +338,13 @@ fn what_is_no_load_is_told() {
     ];
     for (file, says) in cases {
         let output = diskwright(&[&["plan", "--json", "--demand-only", "--from", &file], &columns[..]].concat());
-        assert_eq!(output.status.code(), Some(2), "{file}: {}", said(&output));
-        assert!(said(&output).contains(says), "{file}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{file}: {}", stderr(&output));
+        assert!(stderr(&output).contains(says), "{file}: {}", stderr(&output));
     }
     let reads = write_csv(&(heading.to_owned() + &rows(40, "10,0,40960,0")), "reads.csv");
     let found = json(&diskwright(&[&["plan", "--json", "--demand-only", "--from", &reads], &columns[..]].concat()));
     // reads without writes are a load; its queue is unknown
-    assert_eq!((number(&found, "/demand/writes_per_s"), &found["demand"]["queue"]), (0.0, &Value::Null), "{found}");
+    assert_eq!((number_at(&found, "/demand/writes_per_s"), &found["demand"]["queue"]), (0.0, &Value::Null), "{found}");
     let page = text(&folder.join("page.html")).to_owned();
     for wrong in [
         &["--from", &reads, "--percentile", "0"][..],
@@ -359,7 +362,7 @@ fn what_is_no_load_is_told() {
         &["--users", "10"],
     ] {
         let output = diskwright(&[&["plan"], wrong].concat());
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", said(&output));
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", stderr(&output));
     }
     assert!(!Path::new(&page).exists(), "a page was written");
 }

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{command, diskwright, folder, said, success, text, until};
+use crate::common::{command, diskwright, folder, stderr, success, text, wait_until};
 use crate::sweep::sweep;
 
 /// Writes a log of Performance Monitor of twenty minutes in which disk 0 has `queue` requests outstanding, each served
 /// in `seconds`; returns its path.
-fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
+fn write_perfmon_log(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
     let counters = [
         r"PhysicalDisk(0 C:)\Avg. Disk Queue Length",
         r"PhysicalDisk(0 C:)\Avg. Disk sec/Transfer",
@@ -45,9 +45,9 @@ fn perfmon(path: &Path, from_minute: u32, queue: f64, seconds: f64) -> String {
 }
 
 #[test]
-fn a_perfmon_log_is_judged_reported_and_kept() {
+fn judges_reports_and_imports_a_perfmon_log() {
     let folder = folder("foreign-foreign-perfmon");
-    let log = perfmon(&folder.join("no-name-tells.txt"), 0, 6.0, 0.030);
+    let log = write_perfmon_log(&folder.join("no-name-tells.txt"), 0, 6.0, 0.030);
     let verdict = success(&diskwright(&["why", &log, "--json"]));
     assert_eq!(verdict["schema"], "diskwright.verdict/1");
     assert_eq!((&verdict["bottleneck"], &verdict["instance"]), (&"disk".into(), &"0 C:".into()), "{verdict:#}");
@@ -78,10 +78,10 @@ fn a_perfmon_log_is_judged_reported_and_kept() {
 }
 
 #[test]
-fn arrays_that_no_log_shows_are_said_by_hand() {
+fn takes_array_layouts_from_options_and_files() {
     let folder = folder("foreign-foreign-array");
-    let few = perfmon(&folder.join("few.csv"), 0, 3.6, 0.012);
-    let many = perfmon(&folder.join("many.csv"), 0, 7.2, 0.012);
+    let few = write_perfmon_log(&folder.join("few.csv"), 0, 3.6, 0.012);
+    let many = write_perfmon_log(&folder.join("many.csv"), 0, 7.2, 0.012);
     // did the rule of NT Magazine 1998 on the queue per disk fire, and could it be judged?
     let rule = |log: &str, arguments: &[&str]| {
         let mut all = vec!["why", log, "--pack", "ntmag-1998", "--json"];
@@ -109,10 +109,10 @@ fn arrays_that_no_log_shows_are_said_by_hand() {
 }
 
 #[test]
-fn logs_in_any_order_and_from_standard_input() {
+fn reads_logs_in_any_order_and_from_standard_input() {
     let folder = folder("foreign-foreign-order");
-    let first = perfmon(&folder.join("one.csv"), 0, 0.2, 0.004);
-    let second = perfmon(&folder.join("two.csv"), 20, 6.0, 0.030);
+    let first = write_perfmon_log(&folder.join("one.csv"), 0, 0.2, 0.004);
+    let second = write_perfmon_log(&folder.join("two.csv"), 20, 6.0, 0.030);
     let both = success(&diskwright(&["why", &second, &first, "--json"]));
     assert_eq!(both["window"]["from"], "2026-11-21T09:00:00Z", "{}", both["window"]);
     let mut child = Command::new(env!("CARGO_BIN_EXE_diskwright"))
@@ -126,7 +126,7 @@ fn logs_in_any_order_and_from_standard_input() {
 }
 
 #[test]
-fn what_is_no_log_is_named_and_leaves_nothing() {
+fn refuses_files_that_are_no_log_and_logs_without_a_zone() {
     let folder = folder("foreign-foreign-wrong");
     let text = folder.join("letter.txt");
     fs::write(&text, "Dear server,\nplease be faster.\n").unwrap();
@@ -153,7 +153,7 @@ fn what_is_no_log_is_named_and_leaves_nothing() {
 }
 
 /// Text of iostat with a report every second.
-fn iostat(reports: u32) -> String {
+fn iostat_text(reports: u32) -> String {
     let report = |second: u32| {
         format!(
             "2026-11-21T19:05:{second:02}+0000\nDevice r/s w/s rkB/s wkB/s r_await w_await aqu-sz %util\n\
@@ -165,10 +165,10 @@ fn iostat(reports: u32) -> String {
 }
 
 #[test]
-fn import_keeps_a_window_and_what_is_said_of_the_machine() {
+fn imports_only_the_given_window() {
     let folder = folder("foreign-import-window");
     let log = folder.join("iostat.txt");
-    fs::write(&log, iostat(30)).expect("written");
+    fs::write(&log, iostat_text(30)).expect("written");
     let (log, kept) = (log.to_str().unwrap(), folder.join("kept"));
     let window = ["--from", "2026-11-21T19:05:10Z", "--until", "2026-11-21T19:05:14Z"];
     let host_options = ["--memory", "2GB", "--array", "sda=raid5:3"];
@@ -187,7 +187,7 @@ fn import_keeps_a_window_and_what_is_said_of_the_machine() {
 
 /// A named pipe can be read only once, and its writer must not get a broken pipe.
 #[test]
-fn a_named_pipe_is_imported_like_a_file() {
+fn imports_from_a_named_pipe() {
     let folder = folder("foreign-named-pipe");
     let (pipe, kept) = (folder.join("pipe"), folder.join("kept"));
     if !Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
@@ -195,8 +195,8 @@ fn a_named_pipe_is_imported_like_a_file() {
     }
     let arguments = ["import", text(&pipe), "--to", text(&kept)];
     let child = RefCell::new(command(&arguments).stdout(Stdio::null()).spawn().expect("the program runs"));
-    let writer = std::thread::spawn(move || fs::write(&pipe, iostat(30)));
-    until("the import of a pipe", || child.borrow_mut().try_wait().is_ok_and(|status| status.is_some()));
+    let writer = std::thread::spawn(move || fs::write(&pipe, iostat_text(30)));
+    wait_until("the import of a pipe", || child.borrow_mut().try_wait().is_ok_and(|status| status.is_some()));
     let status = child.borrow_mut().wait().expect("its exit code");
     assert!(status.success() && writer.join().expect("the writer").is_ok(), "{status}");
     let shown = success(&diskwright(&["show", text(&kept), "--json"]));
@@ -204,7 +204,7 @@ fn a_named_pipe_is_imported_like_a_file() {
 }
 
 #[test]
-fn a_log_without_counters_of_ours_shows_what_it_has() {
+fn shows_foreign_counters_of_a_log_without_known_ones() {
     let folder = folder("foreign-own-series");
     let page = |value: u32, time: u64| format!("# TYPE app_jobs counter\napp_jobs {value} {time}000\n# EOF\n");
     let log = folder.join("pages.prom");
@@ -224,7 +224,7 @@ fn a_log_without_counters_of_ours_shows_what_it_has() {
 }
 
 #[test]
-fn refusals_say_what_a_file_is_and_what_to_record() {
+fn refusals_name_the_file_type_and_what_to_record() {
     let folder = folder("foreign-refusals");
     for (name, bytes, parts) in [
         ("a", &b"ElfFile\0 and more"[..], ["EVTX", "logman"]),
@@ -243,7 +243,7 @@ fn refusals_say_what_a_file_is_and_what_to_record() {
 }
 
 #[test]
-fn formats_lists_logs_traces_and_compressions() {
+fn lists_log_trace_and_compression_formats() {
     let listed = success(&diskwright(&["list", "formats", "--json"]));
     let ids: Vec<&str> = listed["entries"].as_array().unwrap().iter().filter_map(|e| e["id"].as_str()).collect();
     for id in ["diskwright", "sar-text", "pcp", "blktrace", "disksim", "gzip", "bzip2", "xz", "zstd"] {
@@ -252,14 +252,14 @@ fn formats_lists_logs_traces_and_compressions() {
 }
 
 /// Verdicts of `why` on a foreign log, streamed, and on the log imported from it; `None` if neither can be read.
-fn judged_both_ways(log: &Path, folder: &Path) -> Option<[String; 2]> {
+fn judge_streamed_and_imported(log: &Path, folder: &Path) -> Option<[String; 2]> {
     let kept = folder.join(format!("kept-{}", log.file_name()?.display()));
     let _ = fs::remove_dir_all(&kept);
     let import = diskwright(&["import", text(log), "--to", text(&kept), "--utc-offset", "0"]);
     let nowhere = folder.join("no-temporary-folder");
     let mut why = command(&["why", text(log), "--all-packs", "--json", "--utc-offset", "0"]);
     let streamed = why.env("TMPDIR", &nowhere).output().expect("the program runs");
-    assert_eq!(import.status.code(), streamed.status.code(), "{}: {}", log.display(), said(&streamed));
+    assert_eq!(import.status.code(), streamed.status.code(), "{}: {}", log.display(), stderr(&streamed));
     import.status.success().then(|| {
         let copied = diskwright(&["why", text(&kept), "--all-packs", "--json"]);
         [streamed, copied].map(|output| String::from_utf8(output.stdout).expect("JSON"))
@@ -267,7 +267,7 @@ fn judged_both_ways(log: &Path, folder: &Path) -> Option<[String; 2]> {
 }
 
 #[test]
-fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
+fn streamed_logs_get_the_verdict_of_imported_ones() {
     let folder = folder("foreign-streamed");
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/observe/logs/tests/fixtures");
     let mut logs: Vec<_> = fs::read_dir(fixtures).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -278,7 +278,7 @@ fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
     assert!(logs.len() > 40, "{} fixtures", logs.len());
     let (tried, mut compared) = (sweep(logs.len(), logs.len() / 2), 0);
     for log in tried.iter().map(|number| &logs[*number]) {
-        let Some([streamed, copied]) = judged_both_ways(log, &folder) else { continue };
+        let Some([streamed, copied]) = judge_streamed_and_imported(log, &folder) else { continue };
         assert!(streamed == copied, "{}:\n{streamed}\n{copied}", log.display());
         compared += 1;
     }
@@ -287,7 +287,7 @@ fn a_log_is_judged_as_it_is_read_like_a_copy_of_it() {
 
 /// The window of a large log is guessed from its two ends; where the last line misleads, the log is read again.
 #[test]
-fn a_large_log_is_judged_whatever_its_end_says() {
+fn judges_a_large_log_whose_end_misleads() {
     let folder = folder("foreign-streamed-large");
     let log = folder.join("large.csv");
     let mut lines = "\"(PDH-CSV 4.0) (Coordinated Universal Time)(0)\",\"\\\\A\\PhysicalDisk(0)\\% Idle Time\",\
@@ -304,7 +304,7 @@ fn a_large_log_is_judged_whatever_its_end_says() {
     assert!(lines.len() > 2 << 20, "{} bytes", lines.len());
     for end in ["", "\"11/03/2026 00:00:00.000\",\"5\",\"5\"\r\n", "\"12/30/2026 00:00:00.000\",\"cut of"] {
         fs::write(&log, format!("{lines}{end}")).expect("written");
-        let [streamed, copied] = judged_both_ways(&log, &folder).expect("it is read");
+        let [streamed, copied] = judge_streamed_and_imported(&log, &folder).expect("it is read");
         assert!(streamed == copied && streamed.contains("2026-11-01T00:00:00Z"), "behind {end:?}:\n{streamed}");
     }
 }

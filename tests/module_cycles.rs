@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Largest number of files that may use each other: a reader and its helpers, two halves of one thing.
-const LARGEST_CIRCLE: usize = 3;
+const MAX_CYCLE_FILES: usize = 3;
 
 /// Collects the Rust files below a folder.
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn collect_rust_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").map(|e| e.expect("readable")) {
         let path = entry.path();
         if path.is_dir() {
-            files(&path, found);
+            collect_rust_files(&path, found);
         } else if path.extension().is_some_and(|e| e == "rs") {
             found.push(path);
         }
@@ -21,7 +21,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Module path of a file: `a::b` of `src/a/b.rs` and of `src/a/b/mod.rs`; empty for `src/lib.rs`.
-fn module(file: &Path, source: &Path) -> Vec<String> {
+fn module_path(file: &Path, source: &Path) -> Vec<String> {
     let inside = file.strip_prefix(source).expect("below it").with_extension("");
     let mut path: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
     if path.last().is_some_and(|last| matches!(last.as_str(), "mod" | "lib" | "main")) {
@@ -31,14 +31,14 @@ fn module(file: &Path, source: &Path) -> Vec<String> {
 }
 
 /// Paths of a file that begin with `crate` or `super`, without those of its unit tests; use trees are expanded.
-fn paths(text: &str) -> Vec<String> {
+fn crate_paths(text: &str) -> Vec<String> {
     let own = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let code: String = own.lines().map(|line| line.split("//").next().unwrap_or_default().to_owned() + "\n").collect();
     let mut found = Vec::new();
     for start in ["crate::", "super::"] {
         for (index, _) in code.match_indices(start) {
             if !code[..index].ends_with(|c: char| c.is_alphanumeric() || "_:".contains(c)) {
-                spread(&code[index..], "", &mut found);
+                expand_use_tree(&code[index..], "", &mut found);
             }
         }
     }
@@ -46,7 +46,7 @@ fn paths(text: &str) -> Vec<String> {
 }
 
 /// Adds the paths of a use tree to `found`: `a::{b, c::d}` gives `a::b` and `a::c::d`. Returns the text behind it.
-fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
+fn expand_use_tree<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     let end = text.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(text.len());
     let (path, mut rest) = (format!("{before}{}", &text[..end]), &text[end..]);
     let Some(group) = rest.strip_prefix('{') else {
@@ -55,7 +55,7 @@ fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
     };
     rest = group.trim_start();
     while !rest.is_empty() && !rest.starts_with('}') {
-        let after = spread(rest, &path, found);
+        let after = expand_use_tree(rest, &path, found);
         // skips an `as` name, up to the next comma or the end of the group
         rest = after.find([',', '}']).map_or("", |index| after[index..].trim_start_matches(',').trim_start());
     }
@@ -64,7 +64,7 @@ fn spread<'a>(text: &'a str, before: &str, found: &mut Vec<String>) -> &'a str {
 
 /// Module that a path in the module `from` leads to: the longest part of the path that is a module; `None` for `from`
 /// itself.
-fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String>) -> Option<&'a Vec<String>> {
+fn resolve_module<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String>) -> Option<&'a Vec<String>> {
     let mut place: Vec<String> = Vec::new();
     for (index, part) in path.split("::").filter(|part| !part.is_empty()).enumerate() {
         match part {
@@ -81,22 +81,22 @@ fn target<'a>(path: &str, from: &[String], all: &'a BTreeMap<Vec<String>, String
 }
 
 /// Modules that each module uses.
-type Uses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
+type ModuleUses = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 /// Reads which modules of a source folder use which.
-fn uses(source: &Path) -> Uses {
+fn module_uses(source: &Path) -> ModuleUses {
     let mut found = Vec::new();
-    files(source, &mut found);
+    collect_rust_files(source, &mut found);
     let text = |file: &PathBuf| fs::read_to_string(file).expect("readable");
-    let all: BTreeMap<Vec<String>, String> = found.iter().map(|file| (module(file, source), text(file))).collect();
+    let all: BTreeMap<Vec<String>, String> = found.iter().map(|file| (module_path(file, source), text(file))).collect();
     let used_by = |(from, text): (&Vec<String>, &String)| {
-        (from.clone(), paths(text).iter().filter_map(|path| target(path, from, &all).cloned()).collect())
+        (from.clone(), crate_paths(text).iter().filter_map(|path| resolve_module(path, from, &all).cloned()).collect())
     };
     all.iter().map(used_by).collect()
 }
 
 /// All modules that a module uses, directly or through others.
-fn reached(uses: &Uses, from: &[String]) -> BTreeSet<Vec<String>> {
+fn reachable_modules(uses: &ModuleUses, from: &[String]) -> BTreeSet<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut pending = vec![from.to_vec()];
     while let Some(module) = pending.pop() {
@@ -110,12 +110,12 @@ fn reached(uses: &Uses, from: &[String]) -> BTreeSet<Vec<String>> {
 }
 
 #[test]
-fn a_use_tree_is_spread() {
+fn expands_use_trees() {
     let text = "use crate::a::{self, B, c::{D, E as F}};\nuse super::{g, h::I};\nlet x = crate::k::l(1);\n\
                 use super::super::m;";
     let expected =
         ["crate::a::self", "crate::a::B", "crate::a::c::D", "crate::a::c::E", "crate::k::l", "super::g", "super::h::I"];
-    let found = paths(text);
+    let found = crate_paths(text);
     assert_eq!(found[..7], expected.map(str::to_owned));
     assert_eq!(found[7..], ["super::super::m".to_owned()]);
 }
@@ -134,12 +134,12 @@ fn source_folders() -> Vec<PathBuf> {
 }
 
 #[test]
-fn files_form_no_large_circle() {
+fn modules_form_no_large_cycles() {
     let mut wrong = Vec::new();
     for source in source_folders() {
-        let uses = uses(&source);
+        let uses = module_uses(&source);
         let reach: BTreeMap<&Vec<String>, BTreeSet<Vec<String>>> =
-            uses.keys().map(|module| (module, reached(&uses, module))).collect();
+            uses.keys().map(|module| (module, reachable_modules(&uses, module))).collect();
         let cycle_of = |module: &Vec<String>| -> BTreeSet<&Vec<String>> {
             reach
                 .iter()
@@ -148,7 +148,7 @@ fn files_form_no_large_circle() {
                 .collect()
         };
         let cycles: BTreeSet<BTreeSet<&Vec<String>>> = uses.keys().map(cycle_of).collect();
-        for cycle in cycles.iter().filter(|cycle| cycle.len() > LARGEST_CIRCLE) {
+        for cycle in cycles.iter().filter(|cycle| cycle.len() > MAX_CYCLE_FILES) {
             let names: Vec<String> = cycle.iter().map(|module| module.join("::")).collect();
             wrong.push(format!("{}: {}", source.display(), names.join(", ")));
         }

@@ -6,38 +6,38 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::common::{command, diskwright, folder, json, text, until};
+use crate::common::{command, diskwright, folder, json, text, wait_until};
 
 use diskwright_base::{Frame, Note};
 use diskwright_datastore::{LogItem, LogReader};
 use serde_json::Value;
 
 /// Standard output of a program; `None` where it fails or is missing.
-fn succeeds(program: &str, arguments: &[&str]) -> Option<String> {
+fn run_tool(program: &str, arguments: &[&str]) -> Option<String> {
     let done = Command::new(program).args(arguments).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
 /// A filesystem for one test; thawed and unmounted when it is dropped.
-struct Disk {
+struct TestFilesystem {
     point: PathBuf,
     device: Option<String>,
 }
 
-impl Disk {
+impl TestFilesystem {
     /// Mounts ext4 over a loop device; `None`, with the reason printed, where this machine cannot.
-    fn ext4(folder: &Path) -> Option<Disk> {
+    fn mount_ext4(folder: &Path) -> Option<TestFilesystem> {
         let image = folder.join("image");
         File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("an image");
-        let Some(device) = succeeds("losetup", &["--find", "--show", text(&image)]) else {
+        let Some(device) = run_tool("losetup", &["--find", "--show", text(&image)]) else {
             eprintln!("skipped: no loop device (takes root)");
             return None;
         };
-        let disk = Disk { point: folder.join("disk"), device: Some(device.clone()) };
+        let disk = TestFilesystem { point: folder.join("disk"), device: Some(device.clone()) };
         fs::create_dir(&disk.point).expect("a folder");
         let made =
-            succeeds("mkfs.ext4", &["-q", &device]).and_then(|_| succeeds("mount", &[&device, text(&disk.point)]));
-        if made.is_none() || succeeds("fsfreeze", &["--help"]).is_none() {
+            run_tool("mkfs.ext4", &["-q", &device]).and_then(|_| run_tool("mount", &[&device, text(&disk.point)]));
+        if made.is_none() || run_tool("fsfreeze", &["--help"]).is_none() {
             eprintln!("skipped: no ext4, or no fsfreeze");
             return None;
         }
@@ -45,10 +45,10 @@ impl Disk {
     }
 
     /// Mounts a tmpfs of 256 KiB; `None`, with the reason printed, where this machine cannot.
-    fn small(folder: &Path) -> Option<Disk> {
-        let disk = Disk { point: folder.join("disk"), device: None };
+    fn mount_small_tmpfs(folder: &Path) -> Option<TestFilesystem> {
+        let disk = TestFilesystem { point: folder.join("disk"), device: None };
         fs::create_dir(&disk.point).expect("a folder");
-        if succeeds("mount", &["-t", "tmpfs", "-o", "size=256k", "none", text(&disk.point)]).is_none() {
+        if run_tool("mount", &["-t", "tmpfs", "-o", "size=256k", "none", text(&disk.point)]).is_none() {
             eprintln!("skipped: no filesystem can be mounted (takes root)");
             return None;
         }
@@ -56,34 +56,34 @@ impl Disk {
     }
 
     fn freeze(&self) {
-        assert!(succeeds("fsfreeze", &["--freeze", text(&self.point)]).is_some());
+        assert!(run_tool("fsfreeze", &["--freeze", text(&self.point)]).is_some());
     }
 
     fn thaw(&self) {
-        assert!(succeeds("fsfreeze", &["--unfreeze", text(&self.point)]).is_some());
+        assert!(run_tool("fsfreeze", &["--unfreeze", text(&self.point)]).is_some());
     }
 }
 
-impl Drop for Disk {
+impl Drop for TestFilesystem {
     fn drop(&mut self) {
         if self.device.is_some() {
-            succeeds("fsfreeze", &["--unfreeze", text(&self.point)]);
+            run_tool("fsfreeze", &["--unfreeze", text(&self.point)]);
         }
         // a process that was blocked on it may need a moment to end
-        until("the filesystem to be free", || {
-            succeeds("mountpoint", &["-q", text(&self.point)]).is_none()
-                || succeeds("umount", &[text(&self.point)]).is_some()
+        wait_until("the filesystem to be free", || {
+            run_tool("mountpoint", &["-q", text(&self.point)]).is_none()
+                || run_tool("umount", &[text(&self.point)]).is_some()
         });
         if let Some(device) = &self.device {
-            succeeds("losetup", &["--detach", device]);
+            run_tool("losetup", &["--detach", device]);
         }
     }
 }
 
 /// Waits for a time.
-fn wait(time: Duration) {
+fn wait_for(time: Duration) {
     let end = Instant::now() + time;
-    until("time to pass", || Instant::now() >= end);
+    wait_until("time to pass", || Instant::now() >= end);
 }
 
 /// A recorder whose output goes to files outside of the filesystem.
@@ -99,23 +99,23 @@ impl Recorder {
         let mut command = command(&["record", text(log), "--every", every, "--json"]);
         command.stdout(File::create(&out).expect("a file")).stderr(File::create(&err).expect("a file"));
         let recorder = Recorder { child: command.spawn().expect("the program runs"), out, err };
-        until("the first ticks", || look(log).0.len() > 3);
+        wait_until("the first ticks", || read_times_and_notes(log).0.len() > 3);
         recorder
     }
 
     fn interrupt(&self) {
-        assert!(succeeds("kill", &["-INT", &self.child.id().to_string()]).is_some());
+        assert!(run_tool("kill", &["-INT", &self.child.id().to_string()]).is_some());
     }
 
-    fn answer(&self) -> Option<Value> {
+    fn answer_json(&self) -> Option<Value> {
         serde_json::from_str(&fs::read_to_string(&self.out).ok()?).ok()
     }
 
     /// Waits for the exit; returns exit code, JSON answer and standard error.
-    fn end(mut self) -> (Option<i32>, Value, String) {
+    fn wait_for_exit(mut self) -> (Option<i32>, Value, String) {
         let code = self.child.wait().expect("ends").code();
         let said = fs::read_to_string(&self.err).expect("readable");
-        (code, self.answer().unwrap_or_else(|| panic!("no answer: {said}")), said)
+        (code, self.answer_json().unwrap_or_else(|| panic!("no answer: {said}")), said)
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Recorder {
 }
 
 /// Times of the ticks of a log, ns, and its notes.
-fn look(log: &Path) -> (Vec<i64>, Vec<Note>) {
+fn read_times_and_notes(log: &Path) -> (Vec<i64>, Vec<Note>) {
     let (mut times, mut notes, mut frame) = (Vec::new(), Vec::new(), Frame::default());
     let Ok(mut reader) = LogReader::open(log) else { return (times, notes) };
     while let Ok(Some(item)) = reader.next(&mut frame) {
@@ -140,21 +140,21 @@ fn look(log: &Path) -> (Vec<i64>, Vec<Note>) {
 }
 
 #[test]
-fn a_log_whose_disk_stands_still_has_every_tick_of_that_time() {
+fn keeps_every_tick_while_its_disk_is_frozen() {
     let folder = folder("record-trouble-still");
-    let Some(disk) = Disk::ext4(&folder) else { return };
+    let Some(disk) = TestFilesystem::mount_ext4(&folder) else { return };
     let log = disk.point.join("log");
     let recorder = Recorder::start(&folder, &log, "200ms");
     disk.freeze();
-    let from = *look(&log).0.last().expect("ticks");
-    wait(Duration::from_secs(3));
+    let from = *read_times_and_notes(&log).0.last().expect("ticks");
+    wait_for(Duration::from_secs(3));
     disk.thaw();
     let to = from + 3_000_000_000;
-    until("ticks behind it", || look(&log).0.last().is_some_and(|last| *last > to));
+    wait_until("ticks behind it", || read_times_and_notes(&log).0.last().is_some_and(|last| *last > to));
     recorder.interrupt();
-    let (code, answer, errors) = recorder.end();
+    let (code, answer, errors) = recorder.wait_for_exit();
     assert_eq!((code, &answer["ticks_lost"]), (Some(0), &Value::from(0)), "{errors}");
-    let (times, notes) = look(&log);
+    let (times, notes) = read_times_and_notes(&log);
     assert_eq!(answer["ticks"], Value::from(times.len()));
     // 15 ticks, less those that a busy machine delays
     let meanwhile: Vec<i64> = times.iter().copied().filter(|time| (from..to).contains(time)).collect();
@@ -174,23 +174,23 @@ fn a_log_whose_disk_stands_still_has_every_tick_of_that_time() {
 }
 
 #[test]
-fn what_is_asked_while_the_disk_stands_still_is_answered_with_what_is_lost() {
+fn record_and_mark_report_losses_while_the_disk_is_frozen() {
     let folder = folder("record-trouble-asked");
-    let Some(disk) = Disk::ext4(&folder) else { return };
+    let Some(disk) = TestFilesystem::mount_ext4(&folder) else { return };
     let log = disk.point.join("log");
     let recorder = Recorder::start(&folder, &log, "200ms");
     disk.freeze();
     let words = folder.join("mark");
     let mut mark = command(&["mark", text(&log), "the", "users", "call"]);
     let mut mark = mark.stderr(File::create(&words).expect("a file")).spawn().expect("the program runs");
-    wait(Duration::from_secs(2));
+    wait_for(Duration::from_secs(2));
     recorder.interrupt();
     // both answer while the disk is still frozen
-    until("the recorder's answer", || recorder.answer().is_some());
+    wait_until("the recorder's answer", || recorder.answer_json().is_some());
     let said = || fs::read_to_string(&words).unwrap_or_default();
-    until("the word of mark", || !said().is_empty());
+    wait_until("the word of mark", || !said().is_empty());
     disk.thaw();
-    let (code, answer, err) = recorder.end();
+    let (code, answer, err) = recorder.wait_for_exit();
     let lost = answer["ticks_lost"].as_u64().expect("a number");
     assert!(code == Some(1) && lost >= 3, "{code:?} {answer}");
     assert!(err.contains(&format!("its disk does not respond; at the end {lost} ticks are lost")), "{err}");
@@ -202,26 +202,26 @@ fn what_is_asked_while_the_disk_stands_still_is_answered_with_what_is_lost() {
 }
 
 #[test]
-fn what_a_full_disk_costs_is_counted_to_the_tick() {
+fn counts_every_tick_lost_to_a_full_disk() {
     let folder = folder("record-trouble-full");
-    let Some(disk) = Disk::small(&folder) else { return };
+    let Some(disk) = TestFilesystem::mount_small_tmpfs(&folder) else { return };
     let log = disk.point.join("log");
     let recorder = Recorder::start(&folder, &log, "50ms");
     let filler = disk.point.join("filler");
     let fits = |file: &mut File| std::io::Write::write_all(file, &[0; 1024]).is_ok();
     let mut file = File::create(&filler).expect("a file");
     while fits(&mut file) {}
-    until("a word of it", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("recording paused")));
-    wait(Duration::from_secs(1));
+    wait_until("a word of it", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("recording paused")));
+    wait_for(Duration::from_secs(1));
     drop(file);
     fs::remove_file(&filler).expect("was there");
-    until("a word of its end", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("goes on")));
-    let before = look(&log).0.len();
-    until("further ticks", || look(&log).0.len() > before + 2);
+    wait_until("a word of its end", || fs::read_to_string(&recorder.err).is_ok_and(|err| err.contains("goes on")));
+    let before = read_times_and_notes(&log).0.len();
+    wait_until("further ticks", || read_times_and_notes(&log).0.len() > before + 2);
     recorder.interrupt();
-    let (code, answer, errors) = recorder.end();
+    let (code, answer, errors) = recorder.wait_for_exit();
     assert_eq!(code, Some(0), "{errors}");
-    let (times, notes) = look(&log);
+    let (times, notes) = read_times_and_notes(&log);
     assert_eq!(answer["ticks"], Value::from(times.len()));
     let lost = answer["ticks_lost"].as_u64().expect("a number");
     assert!(lost > 0, "{answer}");
@@ -237,7 +237,7 @@ fn what_a_full_disk_costs_is_counted_to_the_tick() {
 
 /// systemd starts dependent units once the recorder is ready, and ends a recorder that misses its watchdog.
 #[test]
-fn a_service_manager_hears_that_it_records_still_does_and_stops() {
+fn notifies_the_service_manager_of_start_watchdog_and_stop() {
     let folder = folder("record-service");
     let socket = folder.join("notify");
     let manager = std::os::unix::net::UnixDatagram::bind(&socket).expect("a socket");
