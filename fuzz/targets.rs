@@ -174,7 +174,7 @@ pub fn drive_catalogue(data: &[u8]) {
 /// Reads any bytes as a log of one foreign format, without recognition by content. Options that a log may need are
 /// given, so that reading does not stop early.
 #[allow(dead_code, reason = "each fuzz target uses one function of the file")]
-fn foreign(format: &str, data: &[u8]) {
+fn read_foreign_log(format: &str, data: &[u8]) {
     let Some(format) = FORMATS.iter().find(|f| f.id == format) else { panic!("no format {format}") };
     let Ok(mut input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
     let interval = Some(std::time::Duration::from_secs(1));
@@ -203,38 +203,38 @@ pub fn pcp_archive(data: &[u8]) {
 
 /// Any bytes as Performance Monitor text.
 pub fn perfmon_text(data: &[u8]) {
-    foreign("perfmon-text", data);
+    read_foreign_log("perfmon-text", data);
 }
 
 /// Any bytes as one of the JSON documents of sysstat; their length chooses which.
 pub fn sysstat_json(data: &[u8]) {
-    foreign(["sadf-json", "iostat-json", "mpstat-json"][data.len() % 3], data);
+    read_foreign_log(["sadf-json", "iostat-json", "mpstat-json"][data.len() % 3], data);
 }
 
 /// Any bytes as `sadf -x`.
 pub fn sysstat_xml(data: &[u8]) {
-    foreign("sadf-xml", data);
+    read_foreign_log("sadf-xml", data);
 }
 
 /// Any bytes as the text of sar, iostat, sadf or vmstat; their length chooses which.
 pub fn sysstat_text(data: &[u8]) {
-    foreign(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
+    read_foreign_log(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
 /// Any bytes as output of dstat, nmon, collectl or atop, or as CSV of a dashboard; their length chooses which.
 pub fn tool_text(data: &[u8]) {
-    foreign(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
+    read_foreign_log(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
 }
 
 /// Any bytes as output of shell loops over /proc, of top, or of tools of other systems; their length chooses which.
 pub fn system_text(data: &[u8]) {
     const FORMATS: [&str; 4] = ["proc-loop", "top-text", "unix-iostat", "unix-sar"];
-    foreign(FORMATS[data.len() % FORMATS.len()], data);
+    read_foreign_log(FORMATS[data.len() % FORMATS.len()], data);
 }
 
 /// Any bytes as exposition pages of Prometheus.
 pub fn prometheus_text(data: &[u8]) {
-    foreign("prometheus-text", data);
+    read_foreign_log("prometheus-text", data);
 }
 
 /// Any bytes as answers of a Prometheus store.
@@ -250,7 +250,7 @@ pub fn prometheus_json(data: &[u8]) {
 
 /// Any bytes as a binary log of Windows Performance Monitor.
 pub fn perfmon_blg(data: &[u8]) {
-    foreign("perfmon-blg", data);
+    read_foreign_log("perfmon-blg", data);
 }
 
 /// Any text as the ledger of the arrays in the file of a virtual disk.
@@ -287,11 +287,11 @@ pub fn probe_scripts(data: &[u8]) {
 /// the pieces in which they arrive.
 pub fn nbd_protocol(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
-    if first & 1 == 0 { nbd_server(usize::from(first >> 1) + 1, data) } else { nbd_client(data) }
+    if first & 1 == 0 { feed_nbd_server(usize::from(first >> 1) + 1, data) } else { feed_nbd_client(data) }
 }
 
 /// Any bytes from a client: answers must stay short, and accepted requests must lie within the export.
-fn nbd_server(piece: usize, data: &[u8]) {
+fn feed_nbd_server(piece: usize, data: &[u8]) {
     use diskwright_virtualdisk::nbd::handshake::{Handshake, HandshakeState, NbdExport};
     use diskwright_virtualdisk::nbd::{Exports, reply, request, wire::REQUEST_BYTES};
     let exports = Exports { list: vec![NbdExport::new("a", 1 << 20), NbdExport::new("b", 4096)], default: Some(0) };
@@ -326,7 +326,7 @@ fn nbd_server(piece: usize, data: &[u8]) {
 }
 
 /// Any bytes from a server: the client must end.
-fn nbd_client(data: &[u8]) {
+fn feed_nbd_client(data: &[u8]) {
     use diskwright_virtualdisk::nbd::client::{ClientOptions, ClientRequest, NbdClient, list_exports};
     use diskwright_virtualdisk::nbd::wire::{CommandFlags, NbdCommand};
     struct Server<'a>(&'a [u8]);

@@ -80,14 +80,14 @@ pub fn make_bulk_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, 
 
 /// Makes the round-trip kernel: it sends a byte and waits for it to come back.
 pub fn make_round_trip_kernel(_: &WorkingSizes, _: ThreadShare) -> Result<WorkKernel, BaselineError> {
-    fn acknowledge_pieces(mut stream: TcpStream) -> std::io::Result<()> {
+    fn echo_bytes(mut stream: TcpStream) -> std::io::Result<()> {
         let mut byte = [0u8];
         loop {
             stream.read_exact(&mut byte)?;
             stream.write_all(&byte)?;
         }
     }
-    let mut peer = connect_peer(acknowledge_pieces)?;
+    let mut peer = connect_peer(echo_bytes)?;
     let work = move |rounds: u64| {
         let mut byte = [9u8];
         for _ in 0..rounds {

@@ -241,7 +241,7 @@ mod tests {
             kind: FigureKind::Rate,
             thread_counts: ThreadCounts::One,
             method: 1,
-            make_kernel,
+            make_kernel: make,
         };
         let mut figures = select_figures("kernel.system_call");
         figures.insert(0, &REFUSED);

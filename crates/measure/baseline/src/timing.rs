@@ -216,7 +216,7 @@ mod tests {
             }
             Ok(WorkKernel { run_rounds: Box::new(Ok), units_per_round: 1.0, is_repeatable: true })
         }
-        let figure = FigureDefinition { make_kernel, ..*find_definition("processor.integer").expect("known") };
+        let figure = FigureDefinition { make_kernel: make, ..*find_definition("processor.integer").expect("known") };
         let error = time_rounds(&figure, &sizes(), 3, 1).expect_err("one cannot");
         assert_eq!(error.to_string(), "no");
     }

@@ -11,7 +11,7 @@ use diskwright_simulator::device::{DeviceModel, PlainSpec};
 use diskwright_simulator::run::{
     ChangeError, ExternalCompletion, ExternalRequest, JobPurpose, Simulation, SystemChange,
 };
-use diskwright_simulator::samples::SampleRows;
+use diskwright_simulator::sample_rows::SampleRows;
 use diskwright_simulator::service_time::ServiceTimeDistribution;
 use diskwright_simulator::system::*;
 

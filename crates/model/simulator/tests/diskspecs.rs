@@ -17,7 +17,7 @@ fn from_disk(path: &str) -> Result<String, String> {
 fn fixture() -> DiskspecsDrive {
     let file = format!("{FOLDER}/disk7200.diskspecs");
     let text = from_disk(&file).expect("fixture");
-    diskspecs::read(&file, &text, &from_disk).unwrap_or_else(|e| panic!("{e}"))
+    diskspecs::read_drive(&file, &text, &from_disk).unwrap_or_else(|e| panic!("{e}"))
 }
 
 #[test]
@@ -74,7 +74,7 @@ disksim_disk SMALL {
 
 fn read(text: &str, files: &[(&str, &str)]) -> Result<DiskspecsDrive, DiskspecsError> {
     let files: BTreeMap<String, String> = files.iter().map(|(n, t)| ((*n).to_owned(), (*t).to_owned())).collect();
-    diskspecs::read("dir/a.diskspecs", text, &|path: &str| {
+    diskspecs::read_drive("dir/a.diskspecs", text, &|path: &str| {
         files.get(path).cloned().ok_or_else(|| "no such file".to_owned())
     })
 }

@@ -21,7 +21,7 @@ const MIN_REQUESTS: u64 = 20;
 fn from_file() -> Arc<Model> {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drives/disk7200.diskspecs");
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
-    let found = diskspecs::read(file, &load(file).expect("fixture"), &load).expect("a drive");
+    let found = diskspecs::read_drive(file, &load(file).expect("fixture"), &load).expect("a drive");
     Arc::new(Model::new(&found.spec).expect("possible"))
 }
 

@@ -61,7 +61,7 @@ fn drive(settings: Parameters<'_>) -> MechanicalDrive {
     }
     let text = text.trim_end_matches(",\n").to_owned() + "\n}\n";
     let none = |path: &str| Err::<String, _>(format!("{path}: no file"));
-    let found = diskspecs::read("tiny", &text, &none).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let found = diskspecs::read_drive("tiny", &text, &none).unwrap_or_else(|e| panic!("{e}\n{text}"));
     MechanicalDrive::new(&Arc::new(Model::new(&found.spec).expect("possible")))
 }
 

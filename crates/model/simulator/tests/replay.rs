@@ -27,7 +27,7 @@ fn demerit_matches_a_hand_computed_value() {
 fn read(file: &str) -> diskspecs::DiskspecsDrive {
     let load = |path: &str| std::fs::read_to_string(path).map_err(|e| e.to_string());
     let text = load(file).unwrap_or_else(|e| panic!("{file}: {e}"));
-    diskspecs::read(file, &text, &load).unwrap_or_else(|e| panic!("{e}"))
+    diskspecs::read_drive(file, &text, &load).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn own_drive(block_ns: u64) -> Arc<Model> {

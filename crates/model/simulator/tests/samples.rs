@@ -4,7 +4,7 @@ use diskwright_base::topology::{DeviceClass, RaidLevel};
 use diskwright_base::{Frame, LatencyColumns, LatencyHistogram, LatencyOperation};
 use diskwright_simulator::Simulation;
 use diskwright_simulator::System;
-use diskwright_simulator::samples::{EPOCH_NS, SampleRows};
+use diskwright_simulator::sample_rows::{EPOCH_NS, SampleRows};
 use diskwright_simulator::system::read::read;
 
 const SYSTEM: &str = r#"

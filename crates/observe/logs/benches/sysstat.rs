@@ -72,7 +72,7 @@ fn measure_reading(path: &Path, title: &str, rounds: usize) {
 
 fn read_log(path: &Path, sink: &mut diskwright_logs::PieceSink<'_>) -> ReadSummary {
     let mut input = LogInput::open(path).expect("the log that was made");
-    diskwright_logs::read_log(&mut input, &LogOptions::default(), sink).expect("it is whole")
+    diskwright_logs::read(&mut input, &LogOptions::default(), sink).expect("it is whole")
 }
 
 fn measure_writing(path: &Path) -> f64 {

@@ -124,10 +124,10 @@ fn pages_are_well_formed_whatever_a_file_holds() {
     let b = depth_sweep_result(8);
     let results = vec![NamedResult { name: evil, document: &a }, NamedResult { name: "b", document: &b }];
     let pages = [
-        render_page(&sample_page(results.clone(), evil)),
+        page::render_page(&sample_page(results.clone(), evil)),
         drawn::render_page(&compare_results(&[(evil, &a)], &[("b", &b)]), &results, evil),
         curves::render_svg_file(evil, &result_charts(&results)),
-        render_page(&sample_page(Vec::new(), "")),
+        page::render_page(&sample_page(Vec::new(), "")),
     ];
     for page in pages {
         let (names, attributes, text) = crate::html::tests::read_xml(&page);
@@ -152,7 +152,7 @@ fn a_number_continued_by_a_sentence_has_no_colon() {
     (a.remarks[0].value, a.remarks[0].unit) = (Some(6.0), Some("count".into()));
     let screen = super::render_screen(suite_text("depth"), &a, &Style::plain(100));
     assert!(screen.contains("\n  6 of 15 runs never reached"), "{screen}");
-    let page = render_page(&sample_page(vec![NamedResult { name: "a", document: &a }], ""));
+    let page = page::render_page(&sample_page(vec![NamedResult { name: "a", document: &a }], ""));
     assert!(page.contains("<b>6</b> of 15 runs never reached"), "{page}");
     a.remarks[0].text = "maximum of reads per second".into();
     assert!(super::render_screen(suite_text("depth"), &a, &Style::plain(100)).contains("\n  6: maximum of reads"));
@@ -162,7 +162,7 @@ fn a_number_continued_by_a_sentence_has_no_colon() {
 fn the_page_and_the_screen_stay_as_expected() {
     let (a, b) = (depth_sweep_result(4), depth_sweep_result(8));
     let results = vec![NamedResult { name: "before", document: &a }, NamedResult { name: "after", document: &b }];
-    let drawn_page = render_page(&sample_page(results, "0.1.0"));
+    let drawn_page = page::render_page(&sample_page(results, "0.1.0"));
     crate::expected_output::assert_expected("probe/depths.html", &drawn_page);
     for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
         let screen = super::render_screen(suite_text("depth"), document, &Style::plain(width));

@@ -234,7 +234,7 @@ fn check_solvable(system: &System) -> Result<(), UnsolvedReason> {
         let drives: u32 =
             system.drives.iter().filter(|group| group.channel == Some(index)).map(|group| group.count).sum();
         if !channel.disconnects && drives > 1 {
-            return no(&channel.name, UnsolvedPart::Channel);
+            return refuse(&channel.name, UnsolvedPart::Channel);
         }
     }
     Ok(())

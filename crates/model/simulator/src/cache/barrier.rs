@@ -35,7 +35,12 @@ impl Cache {
         }
         let volume = self.find_volume((block >> self.sizes.page_shift) >> self.sizes.line_shift);
         let pending = self.writes_in_flight(volume);
-        self.barriers.push(Barrier { request_id: request_id, volume, stage: BarrierStage::WaitForInFlight, pending_writes: pending });
+        self.barriers.push(Barrier {
+            request_id: request_id,
+            volume,
+            stage: BarrierStage::WaitForInFlight,
+            pending_writes: pending,
+        });
         self.send_flushes(out);
         self.advance_barriers(out);
         // this barrier is the last one: earlier ones have waited for at least as much
@@ -89,12 +94,13 @@ impl Cache {
     /// Advances one flush request; returns true if it has nothing left to wait for.
     fn advance_barrier(&mut self, index: usize) -> bool {
         loop {
-            let Barrier { volume, stage, ref pending_writes: pending, .. } = self.barriers[index];
+            let Barrier { volume, stage, pending_writes: ref pending, .. } = self.barriers[index];
             let next = match stage {
                 _ if !pending.is_empty() => return false,
                 BarrierStage::WaitForInFlight => BarrierStage::DrainOlder(self.now),
                 BarrierStage::DrainOlder(until) => {
-                    let oldest = self.volumes.get(volume).and_then(|volume| volume.flush_queue.oldest_entry(&self.lines));
+                    let oldest =
+                        self.volumes.get(volume).and_then(|volume| volume.flush_queue.oldest_entry(&self.lines));
                     if oldest.is_some_and(|(_, since)| since <= until) {
                         return false;
                     }

@@ -182,7 +182,7 @@ impl OperationRunner {
             Some(total) => {
                 flight.blocks_left = total;
                 flight.next_block = plan.places.draw(turn.user, total, rng);
-                for _ in 0..work.parallel {
+                for _ in 0..plan.parallel {
                     if flight.blocks_left > 0 {
                         self.issue_piece(flight, turn, rng, requests);
                     }

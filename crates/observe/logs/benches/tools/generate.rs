@@ -93,7 +93,7 @@ fn disk_name(offset: u64) -> String {
 }
 
 fn join_all(count: u64, form: impl Fn(u64) -> String) -> String {
-    (0..of).map(form).collect()
+    (0..count).map(form).collect()
 }
 
 fn dstat_head() -> String {

@@ -38,7 +38,7 @@ pub static FORMAT: LogFormat = LogFormat {
               since 1970; without times, --interval is required. Totals become what was added from dump to dump. \
               Record with `while sleep 10; do date +%s; cat /proc/diskstats /proc/stat /proc/vmstat /proc/meminfo; \
               done > FILE`.",
-    recognise,
+    recognise: is_proc_dump,
     read,
 };
 

@@ -25,7 +25,7 @@ pub const TEXT: LogFormat = LogFormat {
               as in `while sleep 15; do curl -s localhost:9100/metrics; done > pages.prom`. The time of a page comes \
               from its timestamps or from node_time_seconds; if it has neither, use --interval. Metrics that the \
               catalogue does not know become foreign.NAME.",
-    recognise,
+    recognise: is_exposition,
     read,
 };
 

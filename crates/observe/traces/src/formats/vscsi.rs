@@ -26,7 +26,7 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
               completions are not read. One disk a file, named by the file.",
     matches_head,
     wall_clock: false,
-    shape: TraceShape::Fixed(FixedRecords { record_bytes, is_record, parse: parse_record }),
+    shape: TraceShape::Fixed(FixedRecords { record_bytes: record_length, is_record, parse: parse_record }),
 };
 
 const RECORD_BYTES: [usize; 2] = [32, 40];
