@@ -1,4 +1,4 @@
-"""What a demonstration does unless it says otherwise; `run` says when."""
+"""Base class of demonstrations: the default of each step, called by `run`."""
 
 from figures import summary
 
@@ -7,15 +7,15 @@ class Demonstration:
     """Has `seconds` and `settle`, and plays each side of its module by `play(machine, stage)`."""
 
     def prepare(self, keep, machine):
-        """What is made once, before any side is played."""
+        """Prepares what all sides share, before any side is played."""
 
     def seen(self, sides):
-        """The sides that the page shows."""
+        """Returns the sides that the page shows."""
         return sides
 
     def summaries(self, sides):
         return [summary(side.events, side.window) for side in sides]
 
     def compared(self, sides):
-        """What `compare` is to hold side by side: the kernel's view of the first and the second."""
+        """Returns the logs for `compare`: the view of the kernel of the first and the second side."""
         return [side.paths[0] for side in sides[:2]]

@@ -11,7 +11,7 @@ from stage import run
 
 
 class Log:
-    """A log of ours, looked at through `diskwright show`, within a stretch of time."""
+    """A Diskwright log, read through `diskwright show`, within a window of time."""
 
     def __init__(self, binary, path, window):
         self.binary = binary

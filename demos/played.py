@@ -1,4 +1,4 @@
-"""What is known of a side after it was played: its logs, its verdicts, its application."""
+"""Results of a side that was played: its logs, its verdicts, its application."""
 
 import json
 import os
@@ -29,7 +29,7 @@ class Played:
         self.look(window)
 
     def look(self, window):
-        """Reads the logs within a stretch of time and has them judged."""
+        """Reads the logs within a window of time and runs `why` on them."""
         outside, inside = self.paths
         self.outside, self.inside = Log(self.binary, outside, window), Log(self.binary, inside, window)
         self.why_outside, self.why_inside = run_why(self.binary, outside, window), run_why(self.binary, inside, window)
@@ -72,7 +72,7 @@ def run_why(binary, log, window):
 
 
 def inside_section(sides, words=(), charts=()):
-    """How busy each described part was."""
+    """Section of the page on the utilization of each described part."""
     parts = {}
     for at, side in enumerate(sides):
         for name, share in (side.drives() | side.paths_above()).items():
@@ -84,7 +84,7 @@ def inside_section(sides, words=(), charts=()):
 
 
 def kernel_section(sides, more=()):
-    """What the kernel saw of each side's device."""
+    """Section of the page on the device of each side as the kernel saw it."""
     rows = [["requests", *(format_rate(side.kernel("transfers_per_s")) for side in sides)],
             ["reads", *(format_rate(side.kernel("reads_per_s")) for side in sides)],
             ["writes", *(format_rate(side.kernel("writes_per_s")) for side in sides)],
@@ -97,7 +97,7 @@ def kernel_section(sides, more=()):
 
 
 def verdict_section(sides):
-    """What `why` says of both views, in words."""
+    """Section of the page with the verdicts of `why` on both views."""
     told = []
     for side in sides:
         outside, inside = (f"{verdict_text(verdict)}. {first_finding(verdict)}."
@@ -113,7 +113,7 @@ def verdict_section(sides):
 
 
 def setup_section(sides, facts):
-    """How it was made, for who wants to do it again."""
+    """Section of the page on the set-up, for readers who want to repeat it."""
     rows = [[side.side.name, side.side.command()] for side in sides]
     limits = "; ".join(sides[0].limits)
     words = [f"Made a block device by `disk attach` ({sides[0].attached_by}){': ' + limits if limits else ''}.",

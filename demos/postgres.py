@@ -91,7 +91,7 @@ class Postgres:
         self.asked("pg_isready", "-h", self.socket, "--timeout", "0", tries=600)
 
     def stop(self, folder):
-        """Writes everything down and ends."""
+        """Stops the server after a checkpoint."""
         self.asked("pg_ctl", "stop", "-D", folder, "-m", "fast", "-w", "-t", "120", patience=150)
         self.server.wait(30)
 

@@ -124,7 +124,8 @@ def conclusion(said):
         return "Too few commits to compare."
     share = after["per_s"] / before["per_s"]
     return (f"When the credits ended, commits fell from {format_rate(before['per_s'])} to "
-            f"{format_rate(after['per_s'])} ({share:.0%}), and a commit took {format_seconds(after['mean_s'])} instead of "
+            f"{format_rate(after['per_s'])} ({share:.0%}), "
+            f"and a commit took {format_seconds(after['mean_s'])} instead of "
             f"{format_seconds(before['mean_s'])}.")
 
 

@@ -139,7 +139,7 @@ class Stage:
 
 
 def with_priority(argv):
-    """A program that goes before what else runs here, as on a machine of its own.
+    """Returns the command line of a program with priority over others here, as on a machine of its own.
 
     Where the kernel groups programs by session, a program's own niceness counts only
     within its session, and the group's is another file.
@@ -148,7 +148,7 @@ def with_priority(argv):
 
 
 def log_tail(process):
-    """The last words of a helper."""
+    """Returns the end of the log of a helper."""
     with open(process.log, encoding="utf-8", errors="replace") as file:
         return file.read()[-400:].strip()
 

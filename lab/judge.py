@@ -1,4 +1,4 @@
-"""Asks Diskwright for its verdict and holds it against the truth."""
+"""Runs `diskwright why` and compares its verdict with the truth."""
 
 import concurrent.futures
 import json
@@ -86,7 +86,7 @@ def same_device(told, truth):
 
 
 def missing_from_verdict(scenario, verdict, instance, traced=False):
-    """What the verdict lacks of all that can be known from outside, from the kernel's counters; None if nothing."""
+    """Returns what the verdict lacks of all that the counters of the kernel show; None if nothing."""
     wanted = scenarios.outside(scenario)
     if verdict["bottleneck"] != wanted:
         return f"outside should be {wanted}"

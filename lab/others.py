@@ -1,4 +1,4 @@
-"""How much of the processors is used by what is neither the lab nor the kernel.
+"""Measures the share of the processors that other programs than the lab and the kernel use.
 
 A verdict is about the whole machine, so a compiler that runs beside a scenario
 is part of what Diskwright sees. This tells how much of that there was.

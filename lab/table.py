@@ -82,7 +82,7 @@ def remark(result):
 
 
 def pack_table(results):
-    """What each pack says of each recorded log; empty where nothing was recorded."""
+    """Table of the verdict of each pack on each recorded log; empty where nothing was recorded."""
     judged = [result for result in results if "packs" in result and "skipped" not in result]
     names = list(dict.fromkeys(name for result in judged for name in result["packs"]))
     if not names:

@@ -5,8 +5,8 @@
 
 OLD and NEW are two programs. Every file (and every folder that is one log) of the fixtures, examples and experiments
 of this checkout, and of the FOLDERs, goes through `why`, `show`, `export`, `report`, `compare` and `plan --from`, each
-also with `--json` where there is one; described systems go through `simulate`; then come fixed `plan`, `explain`, `list`
-and `experiments` commands. Exit code, standard output and standard error must be the same, byte for byte.
+also with `--json` where there is one; described systems go through `simulate`; then come fixed `plan`, `explain`,
+`list` and `experiments` commands. Exit code, standard output and standard error must be the same, byte for byte.
 
 Prints each kind of difference once, with its number of places and its first example: lines that differ in numbers alone
 are of one kind. What differs between two runs of OLD is counted as unstable. Exit codes: 0 all the same, 1 otherwise.

@@ -24,12 +24,13 @@ class Failed(Exception):
 
 
 def parse_size(text):
-    """Bytes of `4k`."""
+    """Returns the bytes of a size such as `4k`."""
     text = str(text).lower()
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
 def run_contender(argv):
+    """Runs a command at real-time priority; returns its standard output or raises `Failed`."""
     done = subprocess.run([*REAL_TIME, *argv], capture_output=True, text=True, check=False)
     if done.returncode:
         raise Failed(f"{' '.join(argv)}: {(done.stderr or done.stdout).strip()[-400:]}")
@@ -66,7 +67,7 @@ def fio(target, job, ramp_s, lasts_s):
 
 
 def probe_pattern(job, ramp_s, lasts_s):
-    """The job as diskwright's pattern."""
+    """Translates a job of fio to a pattern of diskwright."""
     random = "rand" in job["rw"]
     reads = {"read": 1.0, "write": 0.0, "rw": job.get("rwmixread", 50) / 100}[job["rw"].removeprefix("rand")]
     if "rate_iops" in job:
@@ -86,7 +87,7 @@ def probe_pattern(job, ramp_s, lasts_s):
 
 
 def diskwright(program, target, job, ramp_s, lasts_s):
-    """One run of ours."""
+    """One run of diskwright."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(probe_pattern(job, ramp_s, lasts_s), file)
         file.flush()

@@ -39,7 +39,7 @@ def print_progress(text):
 
 
 def run_in_turns(options, device, job, names=None):
-    """Runs of each contender, taking turns and turns at being first."""
+    """Runs each contender several times, in turns; they alternate in going first."""
     both = contenders(options.program)
     names = names or list(both)
     runs = {name: [] for name in names}
@@ -55,8 +55,8 @@ def median(runs, measure):
 
 
 def relative_difference(runs, measure):
-    """How far ours is from fio's: the median over pairs of neighbours in time,
-    which share the machine's mood, and an interval for it."""
+    """Returns the relative difference of diskwright from fio: the median over pairs of runs that followed each
+    other, so that the state of the machine is the same for both, and a 95 % interval of it."""
     pairs = zip(runs["fio"], runs["diskwright"])
     ratios = sorted(b[measure] / a[measure] - 1 for a, b in pairs if a[measure] and b[measure])
     if not ratios:
@@ -69,7 +69,7 @@ def relative_difference(runs, measure):
 
 
 def compare_jobs(options, device, jobs, goal):
-    """A table of both over the jobs; `wrong` is what misses the goal."""
+    """Compares both programs over the jobs; `wrong` lists the figures that miss the goal."""
     rows = [["pattern", "requests/s: fio", "apart", "of 95 %", "mean: fio", "apart", "of 95 %", "99 %: fio", "apart",
              "of 95 %"]]
     raw, wrong, medians = {}, [], {}
@@ -183,7 +183,7 @@ def recover_times(devices, options, make):
 
 
 def recovery_row(runs, true, depth):
-    """A row of the table, and how far ours missed."""
+    """Returns a row of the table, and the error of diskwright."""
     row, missed = [], {}
     for name in ("diskwright", "fio"):
         mean, path = median(runs[name], "mean_s"), median(runs[f"{name}, path"], "mean_s")
@@ -229,7 +229,7 @@ def stalls(devices, options):
 
 
 def check_stall_figures(raw, lasts):
-    """The open loop shows the stall, the closed one says what it hides."""
+    """Returns what is wrong: the open loop must show the stall, the closed loop must say what it hides."""
     wrong = []
     open_loop, closed = raw["diskwright, open loop"], raw["diskwright, closed loop"]
     # a tenth of all requests, or more, falls into stalls: the slowest hundredth waited most of one
@@ -276,7 +276,7 @@ def filling(devices, options):
 
 
 def compressed_share(path):
-    """What compressors leave of the first part of a file."""
+    """Returns the share of the first part of a file that compressors leave."""
     with open(path, "rb") as file:
         data = file.read(32 << 20)
     squeezed = {"gzip": zlib.compress(data, 6), "xz": lzma.compress(data, preset=1)}
@@ -284,7 +284,7 @@ def compressed_share(path):
 
 
 def duplicate_pages(path):
-    """Pages of a file that equal another."""
+    """Counts pages of a file that equal another page."""
     seen, twice = set(), 0
     with open(path, "rb") as file:
         while page := file.read(4096):

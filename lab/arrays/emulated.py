@@ -119,7 +119,7 @@ class Emulated:
 
 
 def rebuild_rate(readings):
-    """How fast md rebuilt, by bytes of each member; None where it does not, or was done before the end."""
+    """Returns the rate of the rebuild, by bytes of each member; None without a rebuild, or if it ended early."""
     (start, first), (end, last) = ((moment, REBUILT.search(text)) for moment, text in (readings[0], readings[-1]))
     if not first or not last:
         return None

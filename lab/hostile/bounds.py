@@ -132,7 +132,7 @@ def grown(bench, content, at, value):
 
 
 class MinFreeSpace(threading.Thread):
-    """The least room that a filesystem had."""
+    """Follows the smallest free space of a filesystem."""
 
     def __init__(self, folder):
         super().__init__(daemon=True)

@@ -56,7 +56,7 @@ def identity(path):
 
 
 def flush_to_backing(name):
-    """What was written to a device goes where its bytes are kept."""
+    """Flushes writes to a device down to the file that holds its bytes."""
     file = os.open(name, os.O_RDONLY)
     with contextlib.suppress(OSError):
         os.fsync(file)
@@ -64,7 +64,7 @@ def flush_to_backing(name):
 
 
 class Snapshot:
-    """Bytes and names as they were; `changed` tells what is different now."""
+    """A snapshot of bytes and names; `changed` lists what is different now."""
 
     def __init__(self, paths, names):
         for name in names:
@@ -159,7 +159,7 @@ def refused(bench, situation, writer, kind):
 
 
 def refusal_faults(done):
-    """Saying no is an error that came before any request."""
+    """Returns what is wrong with a refusal: it must exit with 1 before any request."""
     told = [] if done.code == 1 else [f"exit {done.code}"]
     return told + ["it tried to write"] * (b"requests failed" in done.err)
 

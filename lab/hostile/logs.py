@@ -1,4 +1,4 @@
-"""What a log holds, as its readers tell: the ticks by their times, and what is told to be lost."""
+"""Content of a log as its readers report it: the times of its ticks, and reported losses."""
 
 import json
 import os
@@ -11,9 +11,9 @@ OLD_WORDS = re.compile(r"(\d+) ticks lost|how many ticks is not known")
 
 
 def reported_losses(document, err):
-    """Ticks that a reader tells to be lost: how many are known, and whether there may be more.
+    """Returns the number of ticks that a reader reports as lost, and whether there may be more.
 
-    Its document says it in `damage[]`. A reader without that field is taken by its words.
+    They are in `damage[]` of its document; for a reader without that field, its messages are parsed.
     """
     entries = document.get("damage")
     if entries is not None:
@@ -31,7 +31,7 @@ def documents_of(done):
 
 
 class Read:
-    """A log, read once as JSON lines: `times` of its ticks, and what is told of losses."""
+    """A log, read once as JSON lines: `times` of its ticks, and reported losses."""
 
     def __init__(self, bench, log, name="read.jsonl"):
         path = bench.path(name)
@@ -48,8 +48,8 @@ class Read:
         self.failed = self.done.code == 1 and bool(err.strip())
 
     def judged(self, written):
-        """`exact`: written is what was read and what is told to be lost, to the tick. `told`: something
-        is told, and no number could be known. Anything else is `Broken`."""
+        """Returns `exact` if the ticks read and reported as lost add up to those written, `told` if a loss is
+        reported whose number cannot be known. Raises `Broken` otherwise."""
         if self.done.code not in (0, 1) or self.done.ended:
             raise Broken(f"exit {self.done.code}: {self.done.said}")
         invented = sorted(set(self.times) - set(written))

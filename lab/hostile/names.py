@@ -111,16 +111,18 @@ def output_names(bench):
     nowhere = os.path.join(bench.path("none" + NASTY_LINES), "page")
     here = bench.path("page" + NASTY_LINES + ".html")
     return raw_output(bench, [["report", page_file, "-o", nowhere], ["export", page_file, "--as", "csv", "-o", nowhere],
-                        ["report", page_file, "-o", here], ["export", page_file, "--as", "csv", "-o", here + ".csv"]])
+                              ["report", page_file, "-o", here],
+                              ["export", page_file, "--as", "csv", "-o", here + ".csv"]])
 
 
 def words_typed(bench):
     log = page(bench, ["sda"])
     return raw_output(bench, [["show", log, "--counter", NASTY_LINES], ["why", log, "--pack", NASTY_LINES],
-                        ["explain", NASTY_LINES], ["list", NASTY_LINES], [NASTY_LINES], ["why", "--" + NASTY_LINES],
-                        ["show", log, "--from", NASTY_LINES], ["probe", NASTY_LINES, "/nowhere"],
-                        ["show", log, "--array", NASTY_LINES + "=single"], ["why", log, "--role", NASTY_LINES],
-                        ["experiments", NASTY_LINES], ["disk", "status", "--socket", "/nowhere" + NASTY_LINES]])
+                              ["explain", NASTY_LINES], ["list", NASTY_LINES], [NASTY_LINES],
+                              ["why", "--" + NASTY_LINES],
+                              ["show", log, "--from", NASTY_LINES], ["probe", NASTY_LINES, "/nowhere"],
+                              ["show", log, "--array", NASTY_LINES + "=single"], ["why", log, "--role", NASTY_LINES],
+                              ["experiments", NASTY_LINES], ["disk", "status", "--socket", "/nowhere" + NASTY_LINES]])
 
 
 def iostat_devices(bench):
@@ -209,9 +211,9 @@ def store_errors(bench):
         with stores.Store(stores.status(400, body, kind)) as store:
             url = f"http://127.0.0.1:{store.port}"
             raw_output(bench, [["why", "--prometheus", url, "--match", '{instance="x"}'],
-                         ["why", "--prometheus", url, "--fleet"],
-                         ["import", "--prometheus", url, "--match", '{instance="x"}', "--to", bench.path("l")],
-                         ["record", "--for", "300ms", "--every", "100ms", "--remote-write", url]])
+                               ["why", "--prometheus", url, "--fleet"],
+                               ["import", "--prometheus", url, "--match", '{instance="x"}', "--to", bench.path("l")],
+                               ["record", "--for", "300ms", "--every", "100ms", "--remote-write", url]])
     return "3 commands, two kinds of answer, nothing raw"
 
 
@@ -233,8 +235,8 @@ def probe_results(bench):
         run["name"] = NASTY_LINES
     hostile = bench.write("hostile.json", json.dumps(document))
     return raw_output(bench, [["compare", hostile, result], ["compare", result, hostile], ["compare", hostile, hostile],
-                        ["report", hostile, "-o", bench.path("p.html")],
-                        ["report", hostile, "-o", bench.path("p.svg")]])
+                              ["report", hostile, "-o", bench.path("p.html")],
+                              ["report", hostile, "-o", bench.path("p.svg")]])
 
 
 def processes(bench):
@@ -248,7 +250,7 @@ def processes(bench):
     process = bench.start([sys.executable, "-c", rename, name, device])
     bench.wait_for(lambda: b"held" in open(process.log, "rb").read(), "the process", process=process)
     return raw_output(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
-                        ["why", "--for", "1s", "--every", "200ms"]])
+                              ["why", "--for", "1s", "--every", "200ms"]])
 
 
 def mount_points(bench):
@@ -257,7 +259,7 @@ def mount_points(bench):
     bench.mount(device, "point" + NASTY.replace("\x9b", ""), "-o", "ro,noload")
     hold(bench, "read", device)
     return raw_output(bench, [["probe", "commit", device, "--destroy-data-on", device], ["probe", "minread", device],
-                        ["record", bench.path("log"), "--for", "200ms", "--every", "100ms"]])
+                              ["record", bench.path("log"), "--for", "200ms", "--every", "100ms"]])
 
 
 def damaged_names(bench):

@@ -61,13 +61,13 @@ class Done:
 
 
 def escape_controls(text, most=160):
-    """A text as it may be shown: every character that is not a plain one, escaped."""
+    """Escapes every character of a text that is not a plain one, and cuts it to a length."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return shown if len(shown) <= most else shown[:most - 1] + "…"
 
 
 def checksum(path):
-    """A sum over all bytes of a file or device, past what a stale page cache of a device holds."""
+    """Checksum of a file or device, read past a stale page cache of a device."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         if not os.path.isfile(path):

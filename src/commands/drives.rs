@@ -103,7 +103,8 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
     let simulated: Vec<Value> = measure_figures(&device)
         .into_iter()
         .map(|f| {
-            json!({ "ask": f.pattern, "size_bytes": f.size_kb * 1024, "depth": f.queue_depth, "requests_per_s": f.measurement.iops,
+            json!({ "ask": f.pattern, "size_bytes": f.size_kb * 1024, "depth": f.queue_depth,
+                "requests_per_s": f.measurement.iops,
                 "bytes_per_s": f.measurement.bytes_per_s, "mean_s": f.measurement.mean_s })
         })
         .collect();
@@ -113,7 +114,8 @@ pub fn drive_json(entry: &CatalogueEntry) -> Result<Value, Failure> {
         .map(|c| {
             let (found, holds) = evaluate_check(&device, c);
             let unit = if c.iops.is_some() { "requests/s" } else { "MB/s" };
-            json!({ "ask": c.pattern, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit, "printed": c.published,
+            json!({ "ask": c.pattern, "size_bytes": c.kb * 1024.0, "depth": c.depth, "unit": unit,
+                "printed": c.published,
                 "bounds": c.iops.or(c.mb_s), "simulated": found, "holds": holds })
         })
         .collect();

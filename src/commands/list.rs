@@ -58,7 +58,8 @@ const COMPRESSIONS: &[(&str, &str)] = &[
     ("xz", "compression: xz (.xz), with up to 256 MiB of memory"),
     ("zstd", "compression: Zstandard (.zst)"),
 ];
-const COMPRESSION_NOTE: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than 256 MiB \
+const COMPRESSION_NOTE: &str = "Any log or request trace may be compressed with it. A file that unpacks to more than \
+                        256 MiB \
                         and to 500 times its size is refused.";
 
 /// Runs `list`.

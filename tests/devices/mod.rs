@@ -130,8 +130,8 @@ impl Bench {
         self.undo.push([&[program], arguments].concat().into_iter().map(str::to_owned).collect());
     }
 
-    /// Runs a command now that was registered with [`Bench::run_at_end`] and removes it from the list: a device that is free
-    /// may belong to another test by the end.
+    /// Runs a command now that was registered with [`Bench::run_at_end`] and removes it from the list: a device that
+    /// is free may belong to another test by the end.
     pub fn undo_now(&mut self, program: &str, arguments: &[&str]) {
         let step: Vec<String> = [&[program], arguments].concat().into_iter().map(str::to_owned).collect();
         self.undo.retain(|other| *other != step);

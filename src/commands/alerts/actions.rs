@@ -127,7 +127,8 @@ impl AlertActor {
             let skipped = format_count(count as u64, "alert event was", "alert events were");
             let grace = END_GRACE.as_secs();
             output::print_warning(format_args!(
-                "{skipped} skipped: --on-alert and --alert-webhook act at most {MAX_ACTIONS_PER_MINUTE} times per minute, and \
+                "{skipped} skipped: --on-alert and --alert-webhook act at most {MAX_ACTIONS_PER_MINUTE} times per \
+                 minute, and \
                  begin nothing {grace} s after the end"
             ));
         }

@@ -75,7 +75,8 @@ pub struct Arguments {
     alerts: AlertArguments,
     /// Also serve the log as a web page, like `serve`: a port (on the loopback interface), or ADDRESS:PORT; by default
     /// 127.0.0.1:9190
-    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::DEFAULT_LISTEN, value_name = "ADDRESS")]
+    #[arg(long, requires = "dir", num_args = 0..=1, default_missing_value = serve::DEFAULT_LISTEN)]
+    #[arg(value_name = "ADDRESS")]
     serve: Option<String>,
     #[command(flatten)]
     page: PageArguments,

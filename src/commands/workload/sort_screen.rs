@@ -231,7 +231,7 @@ mod tests {
         let options = SortOptions {
             rows: 1_000_000,
             shape: RowShape { row_bytes: 100, key_bytes: 10 },
-            memory_bytes: memory_bytes,
+            memory_bytes,
             threads: 1,
             source: folder.clone(),
             work_folders: vec![folder.clone()],

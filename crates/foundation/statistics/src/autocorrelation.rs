@@ -60,17 +60,18 @@ fn neighbour_correlation(residuals: &[f64], fitted: usize) -> f64 {
     corrected.clamp(0.0, 0.999)
 }
 
-/// Number of independent values that `count` neighbours with this autocorrelation are worth; see [`estimate_autocorrelation`].
+/// Number of independent values that `count` neighbours with this autocorrelation are worth; see
+/// [`estimate_autocorrelation`].
 pub fn effective_count(count: f64, memory: f64) -> f64 {
     count * (1.0 - memory) / (1.0 + memory)
 }
 
-/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`estimate_autocorrelation`]), after a fit with
-/// `fitted` parameters: those of the [`effective_count`] values, reduced because the autocorrelation is itself an estimate.
-/// Its factor `(1 + r) / (1 - r)` has a relative error of `2 / (1 - r²) / sqrt(count)` (delta method), which is worth
-/// `count (1 - r²)² / 2` degrees; the two variances add up as in Satterthwaite, "An approximate distribution of
-/// estimates of variance components", Biometrics Bulletin 2 (1946). At least 1, where only a nearly perfect fit is
-/// significant (a line must explain 99.4 % for a p-value of 5 %).
+/// Degrees of freedom of a variance from residuals with this autocorrelation (see [`estimate_autocorrelation`]),
+/// after a fit with `fitted` parameters: those of the [`effective_count`] values, reduced because the autocorrelation
+/// is itself an estimate. Its factor `(1 + r) / (1 - r)` has a relative error of `2 / (1 - r²) / sqrt(count)` (delta
+/// method), which is worth `count (1 - r²)² / 2` degrees; the two variances add up as in Satterthwaite, "An
+/// approximate distribution of estimates of variance components", Biometrics Bulletin 2 (1946). At least 1, where
+/// only a nearly perfect fit is significant (a line must explain 99.4 % for a p-value of 5 %).
 pub fn degrees_of_freedom(count: f64, memory: f64, fitted: f64) -> f64 {
     let known = count * (1.0 - memory * memory).powi(2) / 2.0;
     (1.0 / (1.0 / remaining_count(count, memory, fitted) + 1.0 / known)).max(1.0)

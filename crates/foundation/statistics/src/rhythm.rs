@@ -270,8 +270,8 @@ fn fold_series(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<R
     Some(Rhythm { p_value: rhythm.p_value.max(calm.p_value), ..rhythm })
 }
 
-/// The points with outliers clipped to [`OUTLIER_DEVIATIONS`] standard deviations about the median, estimated from the median absolute
-/// deviation.
+/// The points with outliers clipped to [`OUTLIER_DEVIATIONS`] standard deviations about the median, estimated from
+/// the median absolute deviation.
 fn clip_outliers(points: &[BlockMean]) -> Vec<BlockMean> {
     let median = |mut list: Vec<f64>| {
         let middle = list.len() / 2;

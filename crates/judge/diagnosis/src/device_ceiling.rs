@@ -125,8 +125,8 @@ impl DeviceCeiling {
         }
     }
 
-    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`, or bytes where [`DeviceCeiling::used_share`] goes by
-    /// them.
+    /// `1,940 of at most 2,000 reads/s and 3 of at most 500 writes/s`, or bytes where [`DeviceCeiling::used_share`]
+    /// goes by them.
     pub fn describe_load(&self, load: &DeviceLoad, bound: &str) -> String {
         let requests = self.request_share(load).0;
         let by_bytes = self.is_sequential(requests) || self.byte_share(load).0 > requests;

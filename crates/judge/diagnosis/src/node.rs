@@ -37,8 +37,8 @@ pub(crate) enum ProgramNode {
     Formula(Box<Formula>),
     /// Operations a second on each member of an array (NT Magazine 1998).
     MemberLoad { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
-    /// The middle values of an array's members, for [`ProgramNode::MemberRatio`]; members of less weight than `least` do not
-    /// count.
+    /// The middle values of an array's members, for [`ProgramNode::MemberRatio`]; members of less weight than `least`
+    /// do not count.
     MemberMedian { members: Vec<NodeId>, least: f64 },
     /// A member's value over the median of the other members, of at least `floor`.
     MemberRatio { own: NodeId, order: NodeId, floor: f64, least: f64 },

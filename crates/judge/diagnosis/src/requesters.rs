@@ -78,7 +78,8 @@ impl Requesters {
         all
     }
 
-    /// Like [`Requesters::operations_on`] for a disk with several paths: a trace may have its requests only under the paths.
+    /// Like [`Requesters::operations_on`] for a disk with several paths: a trace may have its requests only under the
+    /// paths.
     pub fn operations_on_paths(
         &self,
         disk: &str,

@@ -6,7 +6,8 @@
 //! - [`timing`]: times a kernel of work in one or many threads; [`measurement`] repeats all of them and
 //!   judges their spread; [`sustained_load`] runs for minutes and looks for heat.
 //! - [`machine`] and [`circumstances`]: the measured machine, and the conditions during the measurement.
-//! - [`document`]: the stored document; [`profile_store`] keeps one file per machine, [`compare`] compares two documents.
+//! - [`document`]: the stored document; [`profile_store`] keeps one file per machine, [`compare`] compares two
+//! documents.
 //!
 //! The crate is always compiled with optimization, in development builds too (`Cargo.toml` of the workspace): figures
 //! of unoptimized loops would measure the compiler.

@@ -67,8 +67,8 @@ pub(crate) fn read_table(roots: &Roots, number: DeviceNumber) -> Option<String> 
         data: [0; 7],
     };
     let mut request = Box::new(TableRequest { head, buffer: [0; TABLE_BUFFER_BYTES] });
-    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which `TableRequest`
-    // has the room; all of it are plain integers.
+    // SAFETY: DM_TABLE_STATUS reads the head and writes at most `data_size` bytes from its start, for which
+    // `TableRequest` has the room; all of it are plain integers.
     unsafe { ioctl(control, Updater::<DM_TABLE_STATUS, TableRequest>::new(&mut request)) }.ok()?;
     if request.head.flags & DM_BUFFER_FULL_FLAG != 0 || request.head.data_start as usize != size {
         return None;

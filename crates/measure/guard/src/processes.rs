@@ -108,7 +108,7 @@ fn open_nodes(graph: &DeviceGraph, wanted: &NodeFilter, process: &ProcessFolder)
             match users.iter_mut().find(|user| user.node == node) {
                 Some(user) if mode == UseMode::Writes => user.mode = mode,
                 Some(_) => {}
-                None => users.push(NodeUser { node, process_id: process.id, name: process.name.clone(), mode: mode }),
+                None => users.push(NodeUser { node, process_id: process.id, name: process.name.clone(), mode }),
             }
         }
     }

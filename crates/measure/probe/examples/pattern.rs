@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         stop: Arc::default(),
     };
     let consent = Consent { live: false, destroy: Some(name.clone()) };
-    let target_options = TargetOptions { writes: pattern.has_writes(), consent: consent, ..TargetOptions::default() };
+    let target_options = TargetOptions { writes: pattern.has_writes(), consent, ..TargetOptions::default() };
     let target = ProbeTarget::open_or_create(Path::new(name), &target_options, &mut |_, _| true)?;
     let outcome = run(&target, &pattern, &making, &mut |_, _| {})?;
     writeln!(std::io::stdout(), "{}", serde_json::to_string(&summarize_run(&pattern, &outcome))?)?;

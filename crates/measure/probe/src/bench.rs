@@ -401,8 +401,7 @@ mod tests {
         let mut read = |offset: u64| {
             let steps = vec![SeriesStep { write: false, offset, length: 4096, pause_ns: 0 }];
             let max_duration = Duration::from_secs(60);
-            let series =
-                RequestSeries { name: "one".into(), steps, buffered: true, durable: false, max_duration: max_duration };
+            let series = RequestSeries { name: "one".into(), steps, buffered: true, durable: false, max_duration };
             run_series(&mut engine, &series, &stop, &LiveCounters::default())
         };
         assert_eq!(read(0).unwrap().len(), 1);

@@ -139,7 +139,7 @@ impl LiveTimeline {
             longest_ns: all.longest_ns,
         };
         self.last_sample = (now_s, all);
-        let interval = LiveInterval { seconds: now_s - then_s, totals: totals };
+        let interval = LiveInterval { seconds: now_s - then_s, totals };
         if then_s >= ramp_s && then_s < end_s && interval.seconds > 0.0 {
             self.add_interval(&interval);
         }

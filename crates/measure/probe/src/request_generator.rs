@@ -122,7 +122,7 @@ impl RequestGenerator {
             range_start: pattern.from_bytes,
             range_bytes: range,
             write_offsets: pattern.separate_positions.then(|| offsets.clone()),
-            offsets: offsets,
+            offsets,
             scattered: pattern.scattered,
             run_length: pattern.run_requests.max(1),
             run_remaining: 0,

@@ -242,7 +242,7 @@ mod tests {
     fn a_silent_worker_hides_its_own_share_of_the_requests() {
         // 1000 a second by four workers, of which one waits for half a second
         let hidden = |workers: u32| {
-            let mut outcome = RunOutcome { workers: workers, ..outcome() };
+            let mut outcome = RunOutcome { workers, ..outcome() };
             outcome.tally.longest_silence_ns = 500_000_000;
             summarize_run(&Pattern::random_reads(512, 4), &outcome).hidden_requests
         };

@@ -142,8 +142,8 @@ pub fn run_worker<E: IoEngine>(
     let until = from.saturating_add(plan.duration_ns);
     let mut work = Worker {
         engine,
-        generator: generator,
-        plan: plan,
+        generator,
+        plan,
         tally: WorkerTally::default(),
         slots: vec![RequestSlot::default(); slots as usize],
         in_flight: 0,
@@ -247,8 +247,7 @@ impl<E: IoEngine> Worker<'_, E> {
         turned
     }
 
-    /// Parks the counts while the engine may block for ever. If they are gone afterwards, the run
-    /// has abandoned this worker.
+    /// Parks the counts while the engine may block for ever. If they are gone afterwards, the worker was abandoned.
     fn submit_and_wait_blocking(&mut self, wait: WaitFor) -> io::Result<()> {
         let shelf = || self.plan.parked_tally.lock().unwrap_or_else(PoisonError::into_inner);
         *shelf() = Some(std::mem::take(&mut self.tally));
@@ -351,9 +350,8 @@ impl<E: IoEngine> Worker<'_, E> {
         self.tally.longest_silence_ns = self.tally.longest_silence_ns.max(silence);
     }
 
-    /// Counts a completion after the end. It is part of no rate; but a request that an open loop
-    /// should have had answered in time has a latency that a user would have seen, and a stall at
-    /// the end must not be hidden.
+    /// Counts a completion after the end. It is part of no rate; but a request that an open loop should have had
+    /// answered in time has a latency that a user would have seen, and a stall at the end must not be hidden.
     fn record_late_completion(&mut self, slot: RequestSlot, now: u64) {
         if self.counts_late(slot) {
             let side = if slot.write { &mut self.tally.writes } else { &mut self.tally.reads };

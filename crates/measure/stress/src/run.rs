@@ -82,7 +82,7 @@ pub fn measure_maximum(load: &mut StressLoad, stop: &AtomicBool) -> Result<LoadM
     if max_per_s <= 0.0 && !stop.load(Ordering::Relaxed) {
         return Err(StressError::Unavailable("the load did nothing in two seconds".into()));
     }
-    Ok(LoadMaximum { max_per_s: max_per_s, workers })
+    Ok(LoadMaximum { max_per_s, workers })
 }
 
 /// Repeats a measurement, and returns the mean of the first two in sequence that agree, or of the last two.
@@ -223,7 +223,7 @@ mod tests {
                 Ok(1.0)
             })
         };
-        StressLoad { workers: (0..workers).map(|_| step()).collect(), full_level: full_level, warm_up: Duration::ZERO }
+        StressLoad { workers: (0..workers).map(|_| step()).collect(), full_level, warm_up: Duration::ZERO }
     }
 
     #[test]

@@ -11,8 +11,8 @@ use crate::volume::VolumeSpec;
 /// The unchanging part of a device; devices of one kind share it.
 #[derive(Clone, Debug)]
 pub enum DeviceModel {
-    /// A mechanical drive. It holds up to [`drive::Model::queue_slots`] requests and serves one of them at a time, in the
-    /// order of [`drive::Model::queue_policy`].
+    /// A mechanical drive. It holds up to [`drive::Model::queue_slots`] requests and serves one of them at a time, in
+    /// the order of [`drive::Model::queue_policy`].
     Mechanical(Arc<drive::Model>),
     /// An SSD.
     Flash(Arc<FlashModel>),

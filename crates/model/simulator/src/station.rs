@@ -16,8 +16,8 @@ pub struct StationJob {
     pub service_ns: Ns,
 }
 
-/// Time integrals of a station since the beginning. The difference of two snapshots ([`StationTotals::delta_since`]) is a
-/// sample: every statistic of the period follows from it with the right weights.
+/// Time integrals of a station since the beginning. The difference of two snapshots ([`StationTotals::delta_since`])
+/// is a sample: every statistic of the period follows from it with the right weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StationTotals {
     /// Elapsed time, ns.

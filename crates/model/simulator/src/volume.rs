@@ -245,7 +245,7 @@ impl CloudVolume {
     /// A volume with full buckets.
     pub fn new(spec: &Arc<VolumeSpec>, rng: Rng) -> CloudVolume {
         CloudVolume {
-            rng: rng,
+            rng,
             buckets: [spec.operations, spec.bytes].map(TokenBucket::new),
             write_buckets: spec.writes.map(|limits| limits.map(TokenBucket::new)),
             in_flight: BinaryHeap::new(),

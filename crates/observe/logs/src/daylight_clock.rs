@@ -11,7 +11,8 @@ const MINUTE_NS: i64 = 60 * SECOND_NS;
 const HOUR_NS: i64 = 60 * MINUTE_NS;
 
 /// Text of the note where the clocks changed.
-pub(crate) const CLOCK_CHANGE_NOTE: &str = "the log's local time jumps by an hour where a sample was due; taken for a change to or \
+pub(crate) const CLOCK_CHANGE_NOTE: &str = "the log's local time jumps by an hour where a sample was due; taken for \
+                               a change to or \
                                from summer time";
 
 /// A jump of the local clock by an hour, as a change to or from summer time makes it.

@@ -256,7 +256,7 @@ mod tests {
 
     /// vmstat of a machine with so much free memory.
     fn log(free: u32) -> String {
-        format!("{MAX_HEAD_BYTES} 1 0 0 99\n 1 0 0 {free}\n 1 0 0 {free}\n")
+        format!("{HEAD} 1 0 0 99\n 1 0 0 {free}\n 1 0 0 {free}\n")
     }
 
     fn read(text: &str, host: Option<&str>) -> (Vec<f64>, Result<ReadSummary, LogError>) {

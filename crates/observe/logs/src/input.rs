@@ -186,7 +186,8 @@ impl LogInput {
         LogInput::from_stream(name, None, Box::new(stream), bytes, Arc::default())
     }
 
-    /// Makes a packed file that is cut or damaged end there without an error; [`LogInput::cut_reason`] returns the reason.
+    /// Makes a packed file that is cut or damaged end there without an error; [`LogInput::cut_reason`] returns the
+    /// reason.
     pub(crate) fn tolerate_cut(&self) {
         self.cut.is_tolerated.store(true, Ordering::Relaxed);
     }

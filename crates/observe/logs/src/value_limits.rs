@@ -47,9 +47,9 @@ impl ShareFault {
 
 /// Finds the fault of shares of which none may be larger than `max_share` and whose sum must lie in `sum`; gaps are
 /// left out. The reader decides how far the sum may be off: it knows what its tool rounds and leaves out. Percentages
-/// that a tool printed side by side add up to 100 but for rounding ([`find_percent_fault`]); a tool that leaves a share out
-/// has no smallest sum (`tool/tick_row.rs`); of columns that any reader brought, shares may stand beside each other and
-/// within each other ([`ValueLimits`]), so that only sums are refused which no rounding explains.
+/// that a tool printed side by side add up to 100 but for rounding ([`find_percent_fault`]); a tool that leaves a
+/// share out has no smallest sum (`tool/tick_row.rs`); of columns that any reader brought, shares may stand beside
+/// each other and within each other ([`ValueLimits`]), so that only sums are refused which no rounding explains.
 pub(crate) fn find_share_fault(
     shares: impl Iterator<Item = f64>,
     max_share: f64,

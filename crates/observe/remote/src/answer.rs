@@ -227,7 +227,7 @@ fn read_document(
     let mut bounded = BoundedReader::new(source, most_bytes);
     let (mut head, mut fault) = (AnswerHead::default(), None);
     let mut json = serde_json::Deserializer::from_reader(BufReader::with_capacity(1 << 16, &mut bounded));
-    let envelope = Envelope { head: &mut head, form, parts: PartReceiver { sink: sink, fault: &mut fault } };
+    let envelope = Envelope { head: &mut head, form, parts: PartReceiver { sink, fault: &mut fault } };
     let read = json.deserialize_map(envelope).and_then(|()| json.end());
     drop(json);
     if let Err(error) = read {

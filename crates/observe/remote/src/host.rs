@@ -68,7 +68,7 @@ pub fn read(store: &MetricStore, query: &HostQuery, sink: &mut PieceSink<'_>) ->
         return Err(RemoteError::Nothing(because));
     }
     let mut batch = FrameBatch::new(SOURCE, sink);
-    let fetch = HostFetch { store, query: query, metrics: &found, scrape_ms, step_ms };
+    let fetch = HostFetch { store, query, metrics: &found, scrape_ms, step_ms };
     for part in grid.split_parts((MAX_CELLS_PER_PART / found.total_rows().max(1)).min(MAX_TICKS)) {
         fetch.fetch_part(part, &mut batch)?;
         if batch.is_stopped() {

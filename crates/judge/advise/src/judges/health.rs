@@ -61,7 +61,8 @@ pub(super) fn judge_media(scene: &HostScene, disk: &str) -> CheckOutcome {
     }))
 }
 
-const OLD_SECTORS_ADVICE: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the sectors are \
+const OLD_SECTORS_ADVICE: &str = "Back up {instance}. Then check its array, or read the whole disk, so that the \
+                           sectors are \
                            rewritten. Replace the disk if their number grows.";
 
 /// Judges transmission errors.

@@ -322,7 +322,8 @@ pub(super) fn judge_scrub(scene: &HostScene, array: &str) -> CheckOutcome {
         .unwrap_or_else(|| Proposal::new("none of the usual schedules checks the array").into_outcome())
 }
 
-const SINGLE_PATH_ADVICE: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; otherwise find \
+const SINGLE_PATH_ADVICE: &str = "If {instance} is a disk inside this host, exclude it in /etc/multipath.conf; \
+                           otherwise find \
                            out why it has no second path (zones, cables, ports).";
 
 /// Judges the number of paths of a multipath device.

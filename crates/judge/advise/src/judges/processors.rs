@@ -158,7 +158,8 @@ pub(super) fn judge_interrupts(scene: &HostScene, _: &str) -> CheckOutcome {
 }
 
 /// The kernel distributes the interrupts of NVMe itself, and they cannot be moved (kernel/irq/affinity.c).
-const BOUND_QUEUES_ADVICE: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all requests \
+const BOUND_QUEUES_ADVICE: &str = "The kernel binds each queue of an NVMe disk to its processors, so nearly all \
+                               requests \
                                come from one processor. Find the program that sends them, and let its threads run on \
                                several (taskset, CPUAffinity= of its unit).";
 

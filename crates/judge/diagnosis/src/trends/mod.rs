@@ -117,7 +117,7 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
 fn significant_step(analysis: &SeriesAnalysis, shape: TrendShape, significance: f64) -> Option<TrendStep> {
     let step = analysis.step.as_ref().filter(|_| shape == TrendShape::Step)?;
     let time = format_rfc3339(analysis.time_ns(step.time_s)?);
-    Some(TrendStep { time: time, before: step.before, after: step.after, significance })
+    Some(TrendStep { time, before: step.before, after: step.after, significance })
 }
 
 /// The significant rhythms, those that explain most first.

@@ -164,7 +164,7 @@ impl ThreadWorker {
         for word in memory[buffer_start..].chunks_exact_mut(8) {
             word.copy_from_slice(&rng.next_u64().to_ne_bytes());
         }
-        ThreadWorker { file, memory, buffer_start: buffer_start, rng: rng }
+        ThreadWorker { file, memory, buffer_start, rng }
     }
 
     /// Makes a request, again after an interrupting signal.

@@ -152,7 +152,7 @@ impl Profile {
         let is_standalone =
             |r: &&RunResult| r.concurrent_runs.is_empty() && r.combines.is_empty() && r.target.is_none();
         let runs: Vec<&RunResult> = runs.iter().filter(good).filter(is_standalone).collect();
-        let builder = FigureBuilder { facts, context: context };
+        let builder = FigureBuilder { facts, context };
         let mut figures = Vec::new();
         if context.reason_to_discard(facts).is_none() {
             for (name, read_share) in [("read", 1.0), ("write", 0.0)] {

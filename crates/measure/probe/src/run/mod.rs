@@ -186,8 +186,8 @@ pub fn run_jobs(
                 start_gate: Arc::clone(&ready),
                 view: Arc::clone(&views[number]),
                 worker_index: worker as u32,
-                worker_count: worker_count,
-                clock_start: clock_start,
+                worker_count,
+                clock_start,
             };
             let worker_sender = sender.clone();
             let spawned = std::thread::Builder::new().spawn(move || {

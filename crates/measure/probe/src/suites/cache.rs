@@ -215,7 +215,7 @@ fn measure_write_cache(session: &mut SuiteSession<'_>, rng: &mut Rng, miss: f64)
         steps,
         buffered,
         durable: false,
-        max_duration: max_duration,
+        max_duration,
     })?;
     let Some(first) = median_s(times.get(..WINDOW_WRITES)) else {
         session.report_text("write_cache_bytes", "too few writes to judge by; measure longer with --for");

@@ -126,7 +126,7 @@ impl SuiteSession<'_> {
             steps,
             buffered: self.settings.buffered,
             durable,
-            max_duration: max_duration,
+            max_duration,
         })
     }
 

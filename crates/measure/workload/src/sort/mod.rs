@@ -1,8 +1,8 @@
 //! External merge sort on real files, after SAS 1998 ("the sort"): rows come from a source, runs go to work folders,
 //! sorted rows to a target. The result is read back and checked: order, number and sum of the rows.
 //!
-//! [`rows`] defines a row, [`merge_plan`] plans the sort, [`row_io`] reads and writes rows, [`runs`] and [`merge`] are the
-//! two halves of the algorithm, [`source`] makes the rows, [`verification`] verifies the result.
+//! [`rows`] defines a row, [`merge_plan`] plans the sort, [`row_io`] reads and writes rows, [`runs`] and [`merge`]
+//! are the two halves of the algorithm, [`source`] makes the rows, [`verification`] verifies the result.
 
 mod merge;
 pub mod merge_plan;

@@ -73,7 +73,8 @@ impl RowShape {
         row[end] = b'\n';
     }
 
-    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::key_rest`] returns the others.
+    /// Returns the first eight bytes of a row's key as a number with the same order; [`Self::key_rest`] returns the
+    /// others.
     #[inline]
     #[must_use]
     pub fn key_prefix(self, row: &[u8]) -> u64 {

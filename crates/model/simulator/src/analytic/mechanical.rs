@@ -288,7 +288,7 @@ impl ArmTimes<'_> {
                 *time += model.travel_time_s(&places[0], &places[1], false).max(min_travel_s) / f64::from(starts);
             }
         }
-        ArmTimes { model, revolution_s: model.revolution_s(), min_travel_s: min_travel_s, travel_s: times }
+        ArmTimes { model, revolution_s: model.revolution_s(), min_travel_s, travel_s: times }
     }
 
     /// Moments of arm and rotation of the next request, by depth.
@@ -325,7 +325,7 @@ impl ArmTimes<'_> {
             let middle = (place as f64 + 0.5) / PLACES as f64;
             self.add_shortest_positioning(demand, middle, longest, &mut sums);
         }
-        let halves = sums.map(|sums| sums.to_moments(PLACES as f64, late, self.revolution_s));
+        let halves = sums.map(|sums| sums.moments(PLACES as f64, late, self.revolution_s));
         std::array::from_fn(|depth| {
             let depth = depth as f64;
             let row = 2.0 * if depth < 1.0 { depth } else { 1.0 + 0.85 * (depth - 1.0) };
@@ -393,7 +393,7 @@ struct ArmSums {
 impl ArmSums {
     /// Returns the moments. A request that was expected just in time, and whose command then takes `late` longer, costs
     /// another revolution.
-    fn to_moments(&self, places: f64, late: f64, turn: f64) -> Moments {
+    fn moments(&self, places: f64, late: f64, turn: f64) -> Moments {
         let (mean, square) = (self.mean / places, self.square / places);
         let missed = (self.just_in_time / places * late / turn).min(1.0);
         let variance = (square - mean * mean).max(0.0) + missed * (1.0 - missed) * turn * turn;

@@ -1,9 +1,9 @@
 //! Disk arrays: levels as data, address mapping, and plans of member I/Os. Pure: no time passes here.
 //!
-//! [`ArrayGeometry`] maps blocks to members ([`ArrayGeometry::map_block`]) and back ([`ArrayGeometry::content_of_member_block`]);
-//! [`Planner`] turns a request to the array into I/Os of its members ([`MemberIoPlan`]), also with members failed or
-//! being rebuilt; [`RequestsInFlight`] tracks plans in flight. All sizes are in blocks of the caller's choice (usually 512
-//! bytes).
+//! [`ArrayGeometry`] maps blocks to members ([`ArrayGeometry::map_block`]) and back
+//! ([`ArrayGeometry::content_of_member_block`]); [`Planner`] turns a request to the array into I/Os of its members
+//! ([`MemberIoPlan`]), also with members failed or being rebuilt; [`RequestsInFlight`] tracks plans in flight. All
+//! sizes are in blocks of the caller's choice (usually 512 bytes).
 
 mod array_state;
 mod description;

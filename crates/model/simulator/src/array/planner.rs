@@ -65,8 +65,8 @@ pub enum ParityUpdate {
     /// The method with the fewest I/Os; if equal, reconstructing, as md does.
     #[default]
     Fewest,
-    /// As [`ParityUpdate::Fewest`] with all members good. With some lost, as Linux's md: it reads everything that a lost
-    /// parity would be computed from, and modifies only if both parities are there (drivers/md/raid5.c,
+    /// As [`ParityUpdate::Fewest`] with all members good. With some lost, as Linux's md: it reads everything that a
+    /// lost parity would be computed from, and modifies only if both parities are there (drivers/md/raid5.c,
     /// handle_stripe_dirtying and need_this_block of Linux 6.1).
     Md,
     /// By reading the data to be overwritten and the old parity, where possible: the textbook method.
@@ -157,8 +157,8 @@ impl Planner {
         self.array.survives_failures(state.failed)
     }
 
-    /// Notes that a planned I/O will move a member's arm: the best guess until [`Planner::set_arm_position`] is called. Policies
-    /// that depend on actual completions ignore it.
+    /// Notes that a planned I/O will move a member's arm: the best guess until [`Planner::set_arm_position`] is
+    /// called. Policies that depend on actual completions ignore it.
     #[inline]
     fn note_planned_io(&mut self, member: u16, end: u64) {
         if self.policy.read_from != CopyChoice::IdleOrNearest {

@@ -36,7 +36,7 @@ impl Cache {
         let volume = self.find_volume((block >> self.sizes.page_shift) >> self.sizes.line_shift);
         let pending = self.writes_in_flight(volume);
         self.barriers.push(Barrier {
-            request_id: request_id,
+            request_id,
             volume,
             stage: BarrierStage::WaitForInFlight,
             pending_writes: pending,

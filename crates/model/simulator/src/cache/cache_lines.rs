@@ -126,7 +126,7 @@ impl CacheLines {
             buckets: vec![NO_ENTRY; buckets],
             first_free: NO_ENTRY,
             hash_shift: 64 - buckets.ilog2(),
-            max_entries: max_entries,
+            max_entries,
             held_pages: 0,
         }
     }

@@ -1,6 +1,7 @@
 //! Counters of a cache.
 
-/// Totals of a cache since the beginning. The difference between two times ([`CacheCounters::added_since`]) is a sample.
+/// Totals of a cache since the beginning. The difference between two times ([`CacheCounters::added_since`]) is a
+/// sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Reads completed that found every page in the cache.

@@ -124,8 +124,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Creates an empty cache above one volume of `blocks_of_volume` blocks. Values that [`BlockCacheSpec::check_limits`]
-    /// rejects are replaced by the nearest valid ones.
+    /// Creates an empty cache above one volume of `blocks_of_volume` blocks. Values that
+    /// [`BlockCacheSpec::check_limits`] rejects are replaced by the nearest valid ones.
     pub fn new(spec: &BlockCacheSpec, blocks_of_volume: u64) -> Cache {
         Cache::above_volumes(spec, &[(0, blocks_of_volume)])
     }
@@ -324,7 +324,7 @@ impl Cache {
 /// Creates a request that was not processed yet.
 fn new_request(request_id: u32, io: Io, from: u64, to: u64) -> CacheRequest {
     CacheRequest {
-        request_id: request_id,
+        request_id,
         io,
         next_page: from,
         end_page: to,

@@ -102,7 +102,7 @@ fn parse_file(
     depth: usize,
     document: &mut SpecDocument,
 ) -> Result<(), DiskspecsError> {
-    let mut parser = Parser { tokens: tokenize(text), next_token: 0, file: file.into(), load, budget: budget, depth };
+    let mut parser = Parser { tokens: tokenize(text), next_token: 0, file: file.into(), load, budget, depth };
     while parser.peek().is_some() {
         parser.parse_top_level(document)?;
     }

@@ -290,7 +290,7 @@ impl DataSheet {
             keeps_data: true,
             serves_written: true,
             read_ahead: if self.read_ahead { DriveReadAhead::Segment } else { DriveReadAhead::None },
-            max_ahead: max_ahead,
+            max_ahead,
             ahead_over_read: true,
             ahead_on_hit: true,
             almost_hits: true,

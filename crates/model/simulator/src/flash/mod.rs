@@ -182,8 +182,8 @@ impl FlashDevice {
         done
     }
 
-    /// Performs [`FlashDevice::trim_blocks`] as a request: a command, and [`TRIM_ENTRY_NS`] for each unit of the map that it
-    /// covers, during which the processors take no other commands. `now` never goes back.
+    /// Performs [`FlashDevice::trim_blocks`] as a request: a command, and [`TRIM_ENTRY_NS`] for each unit of the map
+    /// that it covers, during which the processors take no other commands. `now` never goes back.
     pub fn submit_trim(&mut self, now: Ns, io: &Io) -> Ns {
         self.fold_while_idle(now);
         self.trim_blocks(io);

@@ -48,7 +48,7 @@ impl ClosedLoad {
             flights: vec![OperationFlight::default(); lanes as usize],
             finished_agents: 0,
             operations_left: spec.most_operations.unwrap_or(u64::MAX),
-            rng: rng,
+            rng,
         })
     }
 
@@ -66,7 +66,7 @@ impl ClosedLoad {
             self.begin_operation(now.saturating_add((think as f64 * part) as Ns), agent, user, requests);
         } else if self.book.continue_operation(
             flight,
-            OperationTurn { time: now, agent: agent, user },
+            OperationTurn { time: now, agent, user },
             &mut self.rng,
             requests,
         ) {
@@ -88,7 +88,7 @@ impl ClosedLoad {
         };
         self.operations_left -= 1;
         let class = self.timeline.draw_class(time, &mut self.rng);
-        let turn = OperationTurn { time: time, agent: agent, user };
+        let turn = OperationTurn { time, agent, user };
         self.flights[agent as usize] = self.book.begin_operation(class, turn, &mut self.rng, requests);
     }
 

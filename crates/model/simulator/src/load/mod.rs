@@ -86,7 +86,7 @@ impl LoadRequest {
     pub fn processor_time(at: Ns, agent: u32, compute: Ns) -> LoadRequest {
         LoadRequest {
             start_ns: at,
-            agent: agent,
+            agent,
             target: 0,
             io: Io::read(0, 0),
             compute_ns: compute,
@@ -100,7 +100,7 @@ impl LoadRequest {
     pub fn awaited_io(at: Ns, agent: u32, target: u16, io: Io) -> LoadRequest {
         LoadRequest {
             start_ns: at,
-            agent: agent,
+            agent,
             target,
             io,
             compute_ns: 0,
@@ -178,8 +178,8 @@ impl Load {
         })
     }
 
-    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::InitialState`] for each
-    /// agent in `0..user_count()` at the beginning; a load may issue requests for further agents later.
+    /// Lets `agent` go on because of `cause`, and pushes its next requests. Call it with [`Cause::InitialState`] for
+    /// each agent in `0..user_count()` at the beginning; a load may issue requests for further agents later.
     #[inline]
     pub fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         each!(self, load => load.next(now, agent, cause, requests));

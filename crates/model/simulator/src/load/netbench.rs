@@ -170,7 +170,7 @@ impl Netbench {
             operations: ["read", "write", "directory"].map(Operations::new).into(),
             finished_clients: 0,
             requests_left: spec.most_operations.unwrap_or(u64::MAX),
-            rng: rng,
+            rng,
         })
     }
 

@@ -165,7 +165,7 @@ impl Oltp {
             finished_users: 0,
             transactions_left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            rng: rng,
+            rng,
         })
     }
 

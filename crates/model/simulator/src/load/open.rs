@@ -75,7 +75,7 @@ impl OpenLoad {
             early_by_ns: 0.0,
             arrivals_left: spec.most_operations.unwrap_or(u64::MAX),
             arrivals_over: false,
-            rng: rng,
+            rng,
         })
     }
 
@@ -92,12 +92,7 @@ impl OpenLoad {
             return;
         }
         let Some(flight) = self.in_flight.get(agent) else { return };
-        if self.book.continue_operation(
-            flight,
-            OperationTurn { time: now, agent: agent, user: 0 },
-            &mut self.rng,
-            requests,
-        ) {
+        if self.book.continue_operation(flight, OperationTurn { time: now, agent, user: 0 }, &mut self.rng, requests) {
             self.in_flight.free_slot(agent);
         }
     }
@@ -115,7 +110,7 @@ impl OpenLoad {
                 self.book.count_lost(class);
                 continue;
             };
-            let turn = OperationTurn { time: now, agent: agent, user: 0 };
+            let turn = OperationTurn { time: now, agent, user: 0 };
             let flight = self.book.begin_operation(class, turn, &mut self.rng, requests);
             if let Some(place) = self.in_flight.get(agent) {
                 *place = flight;

@@ -145,7 +145,7 @@ impl Scan {
             finished_users: 0,
             queries_left: spec.most_operations.unwrap_or(u64::MAX),
             spec: spec.clone(),
-            rng: rng,
+            rng,
         })
     }
 

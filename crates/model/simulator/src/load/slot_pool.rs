@@ -10,7 +10,7 @@ pub(super) struct SlotPool<T> {
 
 impl<T: Default> SlotPool<T> {
     pub(super) fn new(max_slots: u32) -> SlotPool<T> {
-        SlotPool { slots: Vec::new(), free: Vec::new(), max_slots: max_slots }
+        SlotPool { slots: Vec::new(), free: Vec::new(), max_slots }
     }
 
     /// Allocates a slot and returns its number; `None` where the pool is full.

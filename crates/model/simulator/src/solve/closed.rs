@@ -54,7 +54,7 @@ impl MvaCenter {
                 }
             }
             MvaCenter::Fork { demand_s, branches } => {
-                MvaStation { demand_s: demand_s, idle_factor: harmonic_number(branches.max(1)), delay_s: 0.0 }
+                MvaStation { demand_s, idle_factor: harmonic_number(branches.max(1)), delay_s: 0.0 }
             }
         }
     }

@@ -251,7 +251,7 @@ impl ServerClient {
             avoided_members: MemberSet::NONE,
         };
         if request.payload_bytes() > 0 {
-            self.current_write = Some(PendingWrite { client_request: client_request, received_bytes: 0 });
+            self.current_write = Some(PendingWrite { client_request, received_bytes: 0 });
         } else {
             engine.begin_request(time, client_request);
         }

@@ -36,7 +36,7 @@ impl VirtualClock {
     }
 
     /// Converts a duration of virtual time to wall-clock time.
-    pub fn to_wall_time(&self, time: Ns) -> Duration {
+    pub fn to_wall_time(self, time: Ns) -> Duration {
         if self.speed == 1.0 {
             return Duration::from_nanos(time);
         }
@@ -44,7 +44,7 @@ impl VirtualClock {
     }
 
     /// Converts a wall-clock duration to virtual time.
-    pub fn to_virtual_time(&self, time: Duration) -> Ns {
+    pub fn to_virtual_time(self, time: Duration) -> Ns {
         let wall = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if self.speed == 1.0 { wall } else { (wall as f64 * self.speed) as Ns }
     }

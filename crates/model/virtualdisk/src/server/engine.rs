@@ -151,7 +151,7 @@ impl DiskEngine {
         }
         let nothing = length == 0 && command != NbdCommand::Flush;
         if client_request.error.is_some() || nothing || matches!(command, NbdCommand::BlockStatus | NbdCommand::Cache) {
-            self.due_replies.push(DueReply { client_request: client_request, due: time });
+            self.due_replies.push(DueReply { client_request, due: time });
             return;
         }
         let through = flags.has(CommandFlags::FUA) && command != NbdCommand::Read;
@@ -159,8 +159,7 @@ impl DiskEngine {
         if then == FollowUp::Nothing && through && self.job_purpose(&client_request) == JobPurpose::Trim {
             then = FollowUp::Flush;
         }
-        let tag =
-            self.add_pending(PendingRequest { client_request: client_request, follow_up: then, remaining_parts: 1 });
+        let tag = self.add_pending(PendingRequest { client_request, follow_up: then, remaining_parts: 1 });
         if let Some(syncs) = &self.flush_requests
             && (command == NbdCommand::Flush || through)
             && syncs.send(tag).is_ok()

@@ -37,7 +37,7 @@ pub(super) struct TickBuffer {
 impl TickBuffer {
     /// Creates a buffer for blocks of at most `max_ticks` ticks.
     pub fn new(max_ticks: usize) -> TickBuffer {
-        TickBuffer { max_ticks: max_ticks, ..TickBuffer::default() }
+        TickBuffer { max_ticks, ..TickBuffer::default() }
     }
 
     /// The ticks and cells, with the union of the columns.

@@ -29,7 +29,7 @@ const DISK: [KernelField; MAX_NUMBERS] = {
     while place < MAX_NUMBERS {
         let DiskstatsField { counter, scale, number } = diskstats::DISK_FIELDS[place];
         let is_total = !matches!(number, DiskstatsNumber::Level);
-        fields[place] = KernelField { index: place, counter, scale: scale, is_total };
+        fields[place] = KernelField { index: place, counter, scale, is_total };
         place += 1;
     }
     fields

@@ -19,7 +19,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 const DELIMITER: u8 = b',';
 
 /// Text of the note about rows without a time.
-const COUNTED_TIMES_NOTE: &str = "the rows have no timestamps: they are counted from the head's date with the command's delay \
+const COUNTED_TIMES_NOTE: &str = "the rows have no timestamps: they are counted from the head's date with the \
+                       command's delay \
                        (dstat -t or -T writes times); durations are right, times of day are uncertain";
 
 struct DstatLog<'b, 'c> {

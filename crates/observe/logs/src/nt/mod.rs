@@ -72,10 +72,10 @@ pub fn foreign_column(object: &str, instance: &str, counter: &str) -> NtColumn {
     NtColumn { counter, instance: instance.to_owned(), scale: 1.0 }
 }
 
-/// Resolves the columns of one machine's log, in their order: each path by [`resolve_counter`], and each pair of counter and
-/// instance at most once. Of several columns for one counter (`Available Bytes` and `Available MBytes`), the finest
-/// gets the canonical id; the others keep their own name. Repeated columns under their own name get `#1`, `#2`, …
-/// behind the instance.
+/// Resolves the columns of one machine's log, in their order: each path by [`resolve_counter`], and each pair of
+/// counter and instance at most once. Of several columns for one counter (`Available Bytes` and `Available MBytes`),
+/// the finest gets the canonical id; the others keep their own name. Repeated columns under their own name get `#1`,
+/// `#2`, … behind the instance.
 pub fn resolve_columns(paths: &[CounterPath]) -> Vec<NtColumn> {
     let by_group = has_processor_groups(paths);
     let mut found: Vec<NtColumn> = paths

@@ -176,7 +176,7 @@ fn find_target(metric: &Metric, counter: &'static Counter, page_bytes: Option<f6
     let instance = special_metrics().instance.iter().find(|i| i.metric == metric.name && i.counter == counter.id);
     let instance = instance.map(|i| i.instance.as_str());
     let is_sum = special_metrics().sum.contains(&counter.id);
-    Some(PcpTarget { counter: counter.id.clone(), conversion: conversion, scale, is_sum, only_instance: instance })
+    Some(PcpTarget { counter: counter.id.clone(), conversion, scale, is_sum, only_instance: instance })
 }
 
 fn foreign_target(metric: &Metric) -> PcpTarget {

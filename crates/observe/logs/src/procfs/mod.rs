@@ -47,7 +47,8 @@ const MAX_OTHER_LINES: usize = 20;
 /// Evidence from which on a file is taken for a dump; a line of a name and a number counts as 1.
 const MIN_EVIDENCE: usize = 5;
 /// Text of the note about dumps without times.
-const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; durations are \
+const COUNTED_TIMES_NOTE: &str = "the dumps have no times: they are counted from 1970 with the given interval; \
+                       durations are \
                        right, times of day are not";
 const NO_DATE_NOTE: &str = "the times have no date: they are counted from 1970; durations are right, days are not";
 

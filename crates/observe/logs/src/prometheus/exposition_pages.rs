@@ -56,7 +56,8 @@ fn modified_ns(input: &LogInput) -> Option<i64> {
 
 /// Largest number of series that are followed.
 const MAX_SERIES: usize = 50_000;
-const COUNTED_TIMES_NOTE: &str = "the pages do not show when they were scraped: they are counted with the given interval; \
+const COUNTED_TIMES_NOTE: &str = "the pages do not show when they were scraped: they are counted with the given \
+                       interval; \
                        durations are right, times of day are not";
 const LACKS_TIME: &str = "a page without its time, which other pages have";
 /// Longest line that is read, bytes.
@@ -316,7 +317,7 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
         }
         self.by_key.insert(sample.key.to_owned(), self.series_states.len());
         self.series_states.push(SeriesState {
-            cells: cells,
+            cells,
             value: f64::NAN,
             previous: f64::NAN,
             last_page: 0,

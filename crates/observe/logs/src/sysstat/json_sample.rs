@@ -27,7 +27,7 @@ pub fn read(
 ) -> Result<usize, TokenStop> {
     template.clear();
     stamp.clear();
-    let mut walk = SampleWalker { sample, scanner: JsonScanner::new(sample, 0), row: row, template, stamp };
+    let mut walk = SampleWalker { sample, scanner: JsonScanner::new(sample, 0), row, template, stamp };
     match walk.scanner.next()? {
         JsonToken::Open(b'{') => walk.walk_object("", "", false, 0)?,
         _ => return Err(TokenStop::Invalid(0, "a sample should be an object")),

@@ -24,13 +24,15 @@ pub struct SysstatMachine<'a> {
 
 impl SysstatMachine<'_> {
     /// Text of the note about reports without times.
-    pub const COUNTED_TIMES_NOTE: &'static str = "the reports have no timestamps: they are counted from midnight UTC of the \
+    pub const COUNTED_TIMES_NOTE: &'static str = "the reports have no timestamps: they are counted from midnight UTC \
+                                       of the \
                                        log's date with the given interval (iostat -t prints times); durations are \
                                        right, times of day are not";
     /// Text where the line with the date is missing.
     pub const NO_DATE_NOTE: &'static str = "sysstat's header has no date: times are counted from 1970-01-01";
     /// Text of the note about reports of which only the first of each start has a time.
-    pub const SPACED_TIMES_NOTE: &'static str = "only the first report of each start has a timestamp: those behind it are counted \
+    pub const SPACED_TIMES_NOTE: &'static str = "only the first report of each start has a timestamp: those behind \
+                                      it are counted \
                                       one second apart (--interval sets the true interval)";
 
     /// Returns the reason to refuse a log in which each start printed only once.
@@ -47,7 +49,7 @@ impl SysstatMachine<'_> {
     pub const RESTART_NOTE: &'static str = "the machine was restarted";
 
     /// Converts it to a topology without devices: the log does not show how they are stacked.
-    pub fn to_topology(&self) -> Topology {
+    pub fn to_topology(self) -> Topology {
         Topology {
             host: self.host.to_owned(),
             kernel: self.kernel.to_owned(),

@@ -178,7 +178,7 @@ impl SarTextLog<'_, '_> {
             [] => self.add_skip("a time and nothing else"),
             ["LINUX", "RESTART", ..] => self.note_restart(clock),
             ["COM", ref words @ ..] => {
-                let time_ns = self.to_utc_ns(self.resolve_clock(clock));
+                let time_ns = self.resolve_utc_ns(self.resolve_clock(clock));
                 self.collector.add_note(Note::new(time_ns, Note::BOOKMARK, words.join(" ")));
             }
             ref rest if are_known_headings(rest) => self.read_heading(Some(clock), rest),
@@ -269,13 +269,13 @@ impl SarTextLog<'_, '_> {
         let (moment_ns, is_changed) = self.daylight.follow_sample(shown_ns, shown_ns);
         let local = moment_ns.div_euclid(1_000_000_000);
         if is_changed && self.clock_changes.insert(local) {
-            let time_ns = self.to_utc_ns(local);
+            let time_ns = self.resolve_utc_ns(local);
             self.collector.add_note(Note::new(time_ns, Note::CLOCK, daylight_clock::CLOCK_CHANGE_NOTE));
         }
         local
     }
 
-    fn to_utc_ns(&mut self, local: i64) -> i64 {
+    fn resolve_utc_ns(&mut self, local: i64) -> i64 {
         self.clock.utc_ns(local, &self.zone_hint.clone(), self.batch)
     }
 
@@ -358,7 +358,7 @@ impl SarTextLog<'_, '_> {
         if self.head.date.is_empty() && self.zone_hint == ZoneHint::Nothing {
             self.add_skip(SysstatMachine::NO_DATE_NOTE);
         }
-        let time_ns = self.to_utc_ns(local);
+        let time_ns = self.resolve_utc_ns(local);
         let origin = ValueOrigin { file: &self.file, line: self.line_number, time_ns, elapsed_ns };
         match kind {
             HeadingKind::Nothing => {}
@@ -399,7 +399,7 @@ impl SarTextLog<'_, '_> {
         let local = self.resolve_clock(clock);
         self.finish_stretch();
         self.previous_s = Some(local);
-        let time_ns = self.to_utc_ns(local);
+        let time_ns = self.resolve_utc_ns(local);
         self.collector.add_note(Note::new(time_ns, Note::GAP, SysstatMachine::RESTART_NOTE));
     }
 

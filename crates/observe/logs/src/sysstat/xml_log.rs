@@ -44,7 +44,7 @@ pub fn read(input: &mut LogInput, options: &LogOptions, batch: &mut FrameBatch<'
     let stream = StreamWindow::new(input);
     let order = NumericDateOrder::MonthFirst;
     let session = SysstatSession::new(stream.name(), batch, options, order, DocumentWriter::Sadf);
-    let mut log = SysstatXmlLog { stream, session: session, open_elements: Vec::new(), stamp: None, sample_offset: 0 };
+    let mut log = SysstatXmlLog { stream, session, open_elements: Vec::new(), stamp: None, sample_offset: 0 };
     while !log.session.batch.is_stopped() {
         match log.read_tag() {
             Ok(true) => {}

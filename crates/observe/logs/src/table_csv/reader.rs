@@ -46,7 +46,8 @@ struct CsvTable<'b, 'c> {
 }
 
 /// Text of the note about a table with tabs whose commas are ambiguous.
-const AMBIGUOUS_COMMAS_NOTE: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; if it means 1234, \
+const AMBIGUOUS_COMMAS_NOTE: &str = "every number with a comma has three digits after it: `1,234` is read as 1.234; \
+                      if it means 1234, \
                       export the table without separators of thousands";
 
 /// Reads all of an input.

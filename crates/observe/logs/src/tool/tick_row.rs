@@ -239,11 +239,11 @@ impl ValueRange {
     fn for_counter(counter: &str, times: f64) -> ValueRange {
         let max = MAX_VALUE / times;
         match Catalogue::builtin().get(counter) {
-            None => ValueRange { min: -max, max: max, clamp_to: max },
+            None => ValueRange { min: -max, max, clamp_to: max },
             Some(c) if c.kind == CounterKind::BusyFraction => {
                 ValueRange { min: 0.0, max: MAX_SHARE / times, clamp_to: 1.0 / times }
             }
-            Some(_) => ValueRange { min: 0.0, max: max, clamp_to: max },
+            Some(_) => ValueRange { min: 0.0, max, clamp_to: max },
         }
     }
 }

@@ -43,7 +43,8 @@ pub static FORMAT: LogFormat = LogFormat {
     read,
 };
 
-const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a `date` \
+const NO_DATE_NOTE: &str = "top prints no date: times are counted from 1970; durations are right, days are not (a \
+                      `date` \
                       before it shows the day)";
 
 /// Offsets of zones from UTC are multiples of this, seconds …

@@ -387,7 +387,9 @@ fn set_pace(
             "linear" => false,
             "poisson" => true,
             other => {
-                return Err(options.option_error("rate_process", format!("expected linear or poisson, found `{other}`")));
+                return Err(
+                    options.option_error("rate_process", format!("expected linear or poisson, found `{other}`"))
+                );
             }
         };
         pattern.pace = Pace::Open { rate_per_s, poisson };

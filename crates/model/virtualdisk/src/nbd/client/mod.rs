@@ -183,15 +183,7 @@ impl<S: Read + Write> NbdClient<S> {
         let mut input = InputBuffer::default();
         let export_info = negotiation::negotiate_export(&mut stream, &mut input, export, options)?;
         let output = Vec::with_capacity(OUTPUT_FLUSH_BYTES);
-        Ok(Self {
-            stream,
-            export_info: export_info,
-            input,
-            output,
-            slots: Vec::new(),
-            free: Vec::new(),
-            has_failed: false,
-        })
+        Ok(Self { stream, export_info, input, output, slots: Vec::new(), free: Vec::new(), has_failed: false })
     }
 
     /// Returns the properties of the export as the server reported them.

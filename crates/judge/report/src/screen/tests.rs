@@ -1,0 +1,144 @@
+use super::*;
+use crate::{expected_output, fixture};
+
+#[test]
+fn screens_stay_as_expected() {
+    let utc = DisplayZone::utc();
+    let verdict = fixture::sample_verdict();
+    let ascii = Style { unicode: false, ..Style::plain(72) };
+    let colour = Style { colour: true, ..Style::plain(100) };
+    expected_output::assert_expected("screen/disk.txt", &draw_screen(&verdict, &utc, &Style::plain(80)));
+    expected_output::assert_expected("screen/disk-ascii.txt", &draw_screen(&verdict, &utc, &ascii));
+    expected_output::assert_expected("screen/disk-colour.txt", &draw_screen(&verdict, &utc, &colour));
+    expected_output::assert_expected(
+        "screen/others.txt",
+        &other_packs_table(&[verdict, fixture::other_verdict()], &Style::plain(80)),
+    );
+    expected_output::assert_expected(
+        "screen/none.txt",
+        &draw_screen(&fixture::other_verdict(), &utc, &Style::plain(80)),
+    );
+}
+
+#[test]
+fn lists_phases_when_the_answer_changed() {
+    use diskwright_diagnosis::verdict::VerdictPhase;
+    let phase = |from: &str, to: &str, seconds: f64, bottleneck: Bottleneck| VerdictPhase {
+        from: format!("2026-11-21T{from}Z"),
+        to: format!("2026-11-21T{to}Z"),
+        seconds,
+        bottleneck,
+        instance: if bottleneck == Bottleneck::Disk { "sda".into() } else { String::new() },
+        confidence: 0.87,
+        rule: String::new(),
+        title: if bottleneck == Bottleneck::Disk { "it is overloaded".into() } else { String::new() },
+        bookmark: if bottleneck == Bottleneck::Disk { "backup".into() } else { String::new() },
+    };
+    let mut verdict = fixture::sample_verdict();
+    verdict.phases = vec![
+        phase("22:21:00", "22:22:00", 60.0, Bottleneck::None),
+        phase("22:22:00", "22:22:25", 25.0, Bottleneck::Disk),
+        phase("22:22:25", "22:23:30", 65.0, Bottleneck::None),
+    ];
+    let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("Timeline"), "{words}");
+    let told = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
+                (confidence 87 %)";
+    assert!(words.contains(told), "{words}");
+    verdict.phases.truncate(1);
+    assert!(!draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Timeline"));
+}
+
+#[test]
+fn lists_what_programs_wait_for_when_nothing_is_blamed() {
+    let mut verdict = fixture::sample_verdict();
+    verdict.bottleneck = Bottleneck::None;
+    verdict.findings.clear();
+    verdict.culprits.clear();
+    verdict.programs = fixture::sample_programs();
+    let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100));
+    assert!(screen.contains("What the programs do and wait for"), "{screen}");
+    assert!(screen.contains("shop (31)") && screen.contains("24 threads wait for a lock"), "{screen}");
+    assert!(screen.contains("`gdb -p 31 -batch"), "{screen}");
+    assert!(!screen.contains('\x1b'), "{screen}");
+}
+
+#[test]
+fn any_verdict_fits_on_one_screen() {
+    let mut verdict = fixture::sample_verdict();
+    for _ in 0..4 {
+        verdict.findings.extend(verdict.findings.clone());
+        verdict.culprits.extend(verdict.culprits.clone());
+        verdict.advice.extend(verdict.advice.clone());
+        verdict.ruled_out.extend(verdict.ruled_out.clone());
+        verdict.certainty_limits.extend(verdict.certainty_limits.clone());
+        verdict.unjudged.extend(verdict.unjudged.clone());
+    }
+    verdict.sentence = verdict.sentence.repeat(9);
+    let programs = (0..4).flat_map(|_| fixture::sample_programs()).collect();
+    let nothing = Verdict { bottleneck: Bottleneck::None, programs, culprits: Vec::new(), ..verdict.clone() };
+    for (width, height) in [(40, 45), (60, 45), (80, 45), (100, 45), (80, 23), (100, 23), (80, 30)] {
+        for unicode in [true, false] {
+            let style = Style { unicode, height, ..Style::plain(width) };
+            for verdict in [&verdict, &nothing, &fixture::sample_verdict(), &fixture::other_verdict()] {
+                let screen = draw_screen(verdict, &DisplayZone::utc(), &style);
+                assert!(screen.lines().count() <= style.height, "{width}:\n{screen}");
+                // a screen too short for the section has a hint to it instead, with the same words
+                assert!(screen.contains("How far to trust this"), "{width}:\n{screen}");
+                assert!(unicode || screen.is_ascii());
+                for line in screen.lines() {
+                    assert!(text::display_width(line) <= width, "{width}: {line}");
+                }
+            }
+        }
+    }
+}
+
+/// At 80 columns the first rows have the verdict, its evidence, a culprit and the first remedy.
+#[test]
+fn first_rows_hold_evidence_and_first_remedy() {
+    let mut much = fixture::sample_verdict();
+    for _ in 0..4 {
+        much.findings.extend(much.findings.clone());
+        much.culprits.extend(much.culprits.clone());
+        much.advice.extend(much.advice.clone());
+    }
+    much.sentence = much.sentence.repeat(3);
+    much.findings[0].explain = much.findings[0].explain.repeat(5);
+    for verdict in [&fixture::sample_verdict(), &much] {
+        let screen = draw_screen(verdict, &DisplayZone::utc(), &Style::plain(80));
+        let first: Vec<&str> = screen.lines().take(FIRST_LOOK_ROWS).collect();
+        let place = |words: &str| first.iter().position(|line| line.contains(words));
+        let order = ["confidence 92 %", "sda: more than two requests", "postgres (812)", "  1. Move work"].map(place);
+        assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{order:?}:\n{screen}");
+    }
+}
+
+#[test]
+fn unjudged_rules_take_one_line() {
+    let mut verdict = fixture::sample_verdict();
+    verdict.notes.retain(|remark| remark.kind == Note::UNSEEN);
+    verdict.notes.truncate(1);
+    verdict.unjudged.truncate(1);
+    let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
+    let told: Vec<&str> = screen.lines().filter(|line| line.contains("lacked data")).collect();
+    let unseen = if verdict.notes.is_empty() { "" } else { ", 1 source could not be read" };
+    let line = format!("1 rule lacked data{unseen} (`--json`, `report`)");
+    assert!(told.len() == 1 && told[0].ends_with(&line), "{screen}");
+}
+
+#[test]
+fn names_cannot_write_to_the_terminal() {
+    let mut verdict = fixture::sample_verdict();
+    let evil = "\x1b]0;owned\x07\x1b[2J\nx";
+    verdict.instance = evil.into();
+    verdict.host = evil.into();
+    verdict.sentence = evil.into();
+    verdict.findings[0].instance = evil.into();
+    verdict.culprits[0].name = evil.into();
+    verdict.advice[0].text = evil.into();
+    verdict.ruled_out[0].because = evil.into();
+    let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
+    assert!(!screen.contains(['\x1b', '\x07']));
+}
