@@ -30,33 +30,12 @@ pub fn toml_number(value: &Spanned<DeValue<'_>>) -> Option<f64> {
 /// assert_eq!(nearest_word("tape", ["name", "type_of"]), None);
 /// ```
 pub fn nearest_word<T: AsRef<str>>(word: &str, known: impl IntoIterator<Item = T>) -> Option<T> {
-    let word: Vec<char> = word.chars().take(80).collect();
+    let word: String = word.chars().take(80).collect();
     // a third of a word's letters, as rustc allows: two of four letters are half, and `tape` is not a mistyped `name`
-    let max_distance = word.len().max(3) / 3;
-    let by_distance = known.into_iter().map(|k| (edit_distance(&word, k.as_ref()), k));
+    let max_distance = word.chars().count().max(3) / 3;
+    // two neighbours swapped count as one mistake
+    let by_distance = known.into_iter().map(|k| (strsim::osa_distance(&word, k.as_ref()), k));
     by_distance.filter(|(d, _)| *d <= max_distance).min_by_key(|(d, _)| *d).map(|(_, k)| k)
-}
-
-/// Edit distance of two words: letters to insert, remove, replace, or swap with their neighbour (which
-/// counts as one).
-fn edit_distance(a: &[char], b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    rows[0] = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let replaced = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut min = replaced.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                min = min.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = min;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 /// Returns `; did you mean `busy`?` where a known word is near, else an empty text.
@@ -69,10 +48,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn edit_distance_counts_swaps_as_one() {
-        let d = |a: &str, b: &str| edit_distance(&a.chars().collect::<Vec<_>>(), b);
-        assert_eq!(d("abvoe", "above"), 1);
-        assert_eq!(d("", "abc"), 3);
-        assert_eq!(d("shares", "share"), 1);
+    fn a_swap_counts_as_one_mistake_and_half_a_word_is_too_far() {
+        assert_eq!(nearest_word("bsu", ["bus"]), Some("bus"));
+        assert_eq!(nearest_word("shares", ["shave", "share"]), Some("share"));
+        assert_eq!(nearest_word("", ["abc"]), None);
     }
 }

@@ -1,6 +1,9 @@
 //! `sadf -x`: the same reports as `sadf -j`, as elements and attributes. Tags are read one at a time; comments,
 //! declarations and unknown elements are skipped.
 
+use quick_xml::escape::unescape;
+use quick_xml::events::BytesStart;
+
 use super::columns::Reports;
 use super::idle_devices::IdleTable;
 use super::json_scanner;
@@ -276,30 +279,18 @@ pub fn parse_plain_number(text: &str) -> Option<f64> {
 fn parse_tag(tag: &str) -> Option<Tag> {
     let (tag, is_empty) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
     let (tag, is_end) = tag.strip_prefix('/').map_or((tag, false), |tag| (tag, true));
-    let (name, mut rest) = tag.split_once(|c: char| c.is_whitespace()).unwrap_or((tag, ""));
+    let name = tag.split(char::is_whitespace).next().unwrap_or(tag);
     if !name.starts_with(char::is_alphabetic) {
         return None;
     }
     let mut attributes = Vec::new();
-    loop {
-        rest = rest.trim_start();
-        if rest.is_empty() {
-            return Some(Tag { name: name.to_owned(), attributes, is_end, is_empty });
-        }
-        let (key, after) = rest.split_once('=')?;
-        let quote = after.trim_start().chars().next().filter(|q| matches!(q, '"' | '\''))?;
-        let (value, after) = after.trim_start()[1..].split_once(quote)?;
-        attributes.push((key.trim().to_owned(), unescape(value)));
-        rest = after;
+    for attribute in BytesStart::from_content(tag, name.len()).attributes().with_checks(false) {
+        let attribute = attribute.ok()?;
+        let (key, value) = (str::from_utf8(attribute.key.as_ref()).ok()?, str::from_utf8(&attribute.value).ok()?);
+        // an entity that XML does not know stays as it is
+        attributes.push((key.to_owned(), unescape(value).unwrap_or(value.into()).into_owned()));
     }
-}
-
-fn unescape(text: &str) -> String {
-    if !text.contains('&') {
-        return text.to_owned();
-    }
-    let known = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&amp;", "&")];
-    known.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+    Some(Tag { name: name.to_owned(), attributes, is_end, is_empty })
 }
 
 #[cfg(test)]
