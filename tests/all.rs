@@ -17,6 +17,7 @@ mod disk_backing;
 mod disk_clients;
 mod disk_commands;
 mod disk_full;
+mod documents;
 mod experiments;
 mod explain;
 mod export;

@@ -194,7 +194,8 @@ impl Frame {
         assert_eq!(row.len(), self.schema.series.len(), "row width");
         let index = self.ticks.len();
         for (column, &value) in row.iter().enumerate() {
-            self.cells[column * self.capacity + index] = value;
+            let start = self.column_start(column);
+            self.cells[start + index] = value;
         }
         self.ticks.push(tick);
     }
@@ -210,7 +211,7 @@ impl Frame {
         self.ticks.extend_from_slice(&other.ticks[range.clone()]);
         assert!(self.ticks.len() <= self.capacity, "more ticks than capacity");
         for column in 0..self.schema.series.len() {
-            let start = column * self.capacity + index;
+            let start = self.column_start(column) + index;
             self.cells[start..start + range.len()].copy_from_slice(&other.column(column)[range.clone()]);
         }
     }
@@ -225,15 +226,22 @@ impl Frame {
         self.ticks.extend_from_slice(ticks);
     }
 
+    /// Index of a column's first cell; each column has room for the frame's capacity.
+    fn column_start(&self, column: usize) -> usize {
+        debug_assert!(column < self.schema.series.len(), "column {column} of {}", self.schema.series.len());
+        debug_assert!(self.ticks.len() <= self.capacity, "{} ticks in {}", self.ticks.len(), self.capacity);
+        column * self.capacity
+    }
+
     /// The cells of one series, unscaled, one per tick.
     pub fn column(&self, column: usize) -> &[f64] {
-        let start = column * self.capacity;
+        let start = self.column_start(column);
         &self.cells[start..start + self.ticks.len()]
     }
 
     /// The cells of one series, mutable, to be filled.
     pub fn column_mut(&mut self, column: usize) -> &mut [f64] {
-        let start = column * self.capacity;
+        let start = self.column_start(column);
         &mut self.cells[start..start + self.ticks.len()]
     }
 
@@ -252,7 +260,7 @@ impl Frame {
         }
         let length = self.ticks.len();
         for column in 0..self.schema.series.len() {
-            let start = column * self.capacity;
+            let start = self.column_start(column);
             self.cells[start..start + length].copy_within(range.clone(), 0);
         }
         self.ticks.truncate(range.end);

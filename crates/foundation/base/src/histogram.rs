@@ -70,6 +70,7 @@ impl Histogram {
         self.sum += other.sum;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
+        debug_assert_eq!(self.buckets.iter().sum::<u64>(), self.count, "each value is in one bucket");
     }
 
     /// Removes all values and keeps the memory.
@@ -165,8 +166,12 @@ fn bucket_index(value: u64) -> usize {
     }
     // value = 1xxxxxxyyy…: the leading one gives the doubling, the six bits after it the step
     let doubling = 63 - value.leading_zeros() - STEP_BITS;
+    // 64 to 127, the leading one included: so the first of these buckets follows the exact ones
     let step = value >> doubling;
-    (u64::from(doubling) * STEPS_PER_DOUBLING + step) as usize
+    debug_assert!((STEPS_PER_DOUBLING..EXACT_LIMIT).contains(&step), "step {step} of the doubling of {value}");
+    let bucket = (u64::from(doubling) * STEPS_PER_DOUBLING + step) as usize;
+    debug_assert!(bucket < BUCKET_COUNT, "bucket {bucket} of {BUCKET_COUNT}");
+    bucket
 }
 
 /// Smallest and largest value of a bucket.

@@ -27,8 +27,11 @@ pub fn step_index(ns: u64) -> usize {
     if bits >= LAST_BITS {
         return STEP_COUNT - 1;
     }
+    // the bits behind the leading one
     let within = (ns >> (bits - STEP_BITS)) & ((1 << STEP_BITS) - 1);
-    (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1
+    let step = (((bits - FIRST_BITS) as usize) << STEP_BITS) + within as usize + 1;
+    debug_assert!(step < STEP_COUNT - 1, "step {step} of {STEP_COUNT} is that of {ns} ns");
+    step
 }
 
 /// Lower edge (included) and upper edge (excluded) of a step, nanoseconds; the last step has no end.
@@ -136,6 +139,7 @@ impl LatencyHistogram {
         if (1.0 - share) * (self.count as f64) < MIN_VALUES_ABOVE - 1e-6 {
             return None;
         }
+        debug_assert_eq!(self.counts.iter().sum::<u64>(), self.count, "each latency is in one step");
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut below = 0;
         for (step, count) in self.counts.iter().enumerate() {

@@ -39,23 +39,32 @@ impl LatencyOperation {
 
     /// Id of the counter that holds its requests.
     pub fn counter_id(self) -> &'static str {
-        [
-            "request_latency.reads",
-            "request_latency.writes",
-            "request_latency.sync_writes",
-            "request_latency.flushes",
-            "request_latency.discards",
-        ][self as usize]
+        match self {
+            LatencyOperation::Read => "request_latency.reads",
+            LatencyOperation::Write => "request_latency.writes",
+            LatencyOperation::SyncWrite => "request_latency.sync_writes",
+            LatencyOperation::Flush => "request_latency.flushes",
+            LatencyOperation::Discard => "request_latency.discards",
+        }
     }
 
     /// Name in JSON and in labels.
     pub fn name(self) -> &'static str {
-        ["read", "write", "sync_write", "flush", "discard"][self as usize]
+        match self {
+            LatencyOperation::Read => "read",
+            LatencyOperation::Write => "write",
+            LatencyOperation::SyncWrite => "sync_write",
+            LatencyOperation::Flush => "flush",
+            LatencyOperation::Discard => "discard",
+        }
     }
 
     /// Name on the screen.
     pub fn title(self) -> &'static str {
-        ["read", "write", "sync write", "flush", "discard"][self as usize]
+        match self {
+            LatencyOperation::SyncWrite => "sync write",
+            other => other.name(),
+        }
     }
 }
 
@@ -144,7 +153,9 @@ const DOUBLING_COUNT: usize = ((STEP_COUNT - 2) >> STEP_BITS) + 2;
 /// Ticks without a request after which a doubling may be dropped.
 const IDLE_TICKS: u32 = 600;
 
+/// Doubling that a step is in: the first step and the last have one of their own.
 fn doubling_of_step(step: usize) -> usize {
+    debug_assert!(step < STEP_COUNT, "step {step} of {STEP_COUNT}");
     if step == 0 { 0 } else { ((step - 1) >> STEP_BITS) + 1 }
 }
 

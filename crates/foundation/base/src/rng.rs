@@ -111,7 +111,8 @@ mod tests {
 
     #[test]
     fn the_generator_is_the_published_one() {
-        // for the seed 0, SplitMix64 makes the state e220a8397b1dcdaf 6e789e6aa1b965f4 06c45d188009454f f88bb8a8724c81ec;
+        // for the seed 0, SplitMix64 makes the state
+        // e220a8397b1dcdaf 6e789e6aa1b965f4 06c45d188009454f f88bb8a8724c81ec;
         // the first output of xoshiro256++ is rotl(s0 + s3, 23) + s0
         let (first, last) = (0xe220_a839_7b1d_cdaf_u64, 0xf88b_b8a8_724c_81ec_u64);
         let expected = first.wrapping_add(last).rotate_left(23).wrapping_add(first);

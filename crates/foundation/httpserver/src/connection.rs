@@ -298,7 +298,9 @@ impl HttpConnection {
     }
 
     fn is_output_written(&self) -> bool {
-        self.written_bytes >= self.head.len() + self.body.len()
+        let all = self.head.len() + self.body.len();
+        debug_assert!(self.written_bytes <= all, "{} of {all} bytes are written", self.written_bytes);
+        self.written_bytes == all
     }
 
     /// Writes head and body; returns true when all is written.
@@ -314,7 +316,10 @@ impl HttpConnection {
             }
             match (&self.stream).write(rest) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(written) => self.written_bytes += written,
+                Ok(written) => {
+                    debug_assert!(written <= rest.len(), "{written} of {} bytes were written", rest.len());
+                    self.written_bytes += written;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),

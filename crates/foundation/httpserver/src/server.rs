@@ -161,6 +161,15 @@ struct ServerLoop {
     accept_paused_until: Option<Instant>,
 }
 
+/// What needs attention.
+struct Readiness {
+    /// The server was dropped.
+    is_over: bool,
+    has_new_client: bool,
+    /// By connection, in their order.
+    clients: Vec<bool>,
+}
+
 impl ServerLoop {
     /// Waits until something is ready and handles it; returns false at the end.
     fn run_once(&mut self) -> bool {
@@ -169,25 +178,26 @@ impl ServerLoop {
             // a signal, or a temporary lack of memory
             Err(_) => return true,
         };
-        let [is_over, _, has_new, clients @ ..] = ready.as_slice() else { return true };
-        if *is_over {
+        if ready.is_over {
             return false;
         }
         let now = Instant::now();
-        self.serve_ready_clients(clients, now);
+        self.serve_ready_clients(&ready.clients, now);
         self.deliver_events(now);
-        if *has_new {
+        if ready.has_new_client {
             self.accept_clients(now);
         }
         true
     }
 
     fn serve_ready_clients(&mut self, ready: &[bool], now: Instant) {
+        assert_eq!(ready.len(), self.clients.len(), "clients come and go only after those that waited are served");
         let mut ready = ready.iter();
         let (service, limits, pool) = (self.service.as_mut(), &self.limits, &self.pool);
         self.clients.retain_mut(|(number, client)| {
             let is_ready = ready.next().is_some_and(|ready| *ready);
-            let stays = match if is_ready { client.make_progress(now, service) } else { TurnOutcome::KeepOpen } {
+            let outcome = if is_ready { client.make_progress(now, service) } else { TurnOutcome::KeepOpen };
+            let stays = match outcome {
                 TurnOutcome::KeepOpen => true,
                 TurnOutcome::Closed => false,
                 TurnOutcome::NeedsWork(work) => {
@@ -218,8 +228,8 @@ impl ServerLoop {
         });
     }
 
-    /// Waits and returns the readiness of the shutdown signal, the hub, the listener, and each client, in this order.
-    fn wait_until_ready(&self) -> io::Result<Vec<bool>> {
+    /// Waits until a client, a new one, an event or the end needs attention.
+    fn wait_until_ready(&self) -> io::Result<Readiness> {
         let now = Instant::now();
         let deaf = self.accept_paused_until.max(self.full_until()).filter(|until| *until > now);
         let mut deadlines: Vec<Instant> =
@@ -233,16 +243,22 @@ impl ServerLoop {
             tv_nsec: i64::from(left.subsec_nanos()),
         });
         let heard = if deaf.is_some() { PollFlags::empty() } else { PollFlags::IN };
-        let own = [(&self.shutdown_signal, PollFlags::IN), (&self.hub_signal, PollFlags::IN)];
-        let mut fds: Vec<PollFd<'_>> = own.into_iter().map(|(socket, events)| PollFd::new(socket, events)).collect();
-        fds.push(PollFd::new(&self.listener, heard));
+        let mut fds = vec![
+            PollFd::new(&self.shutdown_signal, PollFlags::IN),
+            PollFd::new(&self.hub_signal, PollFlags::IN),
+            PollFd::new(&self.listener, heard),
+        ];
         fds.extend(self.clients.iter().map(|(_, client)| PollFd::new(client.stream(), client.poll_events())));
         poll(&mut fds, timeout.as_ref())?;
-        let mut ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
-        for (ready, (_, client)) in ready[3..].iter_mut().zip(&self.clients) {
-            *ready |= client.has_pending_request();
-        }
-        Ok(ready)
+        // the hub only wakes this thread: its items are looked for in every turn
+        let [shutdown, _hub, listener, clients @ ..] = fds.as_slice() else { unreachable!("three sockets of our own") };
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let pairs = clients.iter().zip(&self.clients);
+        Ok(Readiness {
+            is_over: is_ready(shutdown),
+            has_new_client: is_ready(listener),
+            clients: pairs.map(|(fd, (_, client))| is_ready(fd) || client.has_pending_request()).collect(),
+        })
     }
 
     fn accept_clients(&mut self, now: Instant) {

@@ -55,21 +55,21 @@ impl BlockEventKind {
 
     /// The kernel's name.
     pub fn name(self) -> &'static str {
-        [
-            "block_bio_queue",
-            "block_getrq",
-            "block_io_start",
-            "block_rq_insert",
-            "block_rq_issue",
-            "block_rq_complete",
-            "block_rq_requeue",
-            "block_bio_backmerge",
-            "block_bio_frontmerge",
-            "block_rq_merge",
-            "block_bio_complete",
-            "block_bio_remap",
-            "block_split",
-        ][self as usize]
+        match self {
+            BlockEventKind::Queue => "block_bio_queue",
+            BlockEventKind::GetRequest => "block_getrq",
+            BlockEventKind::Start => "block_io_start",
+            BlockEventKind::Insert => "block_rq_insert",
+            BlockEventKind::Issue => "block_rq_issue",
+            BlockEventKind::Complete => "block_rq_complete",
+            BlockEventKind::Requeue => "block_rq_requeue",
+            BlockEventKind::BackMerge => "block_bio_backmerge",
+            BlockEventKind::FrontMerge => "block_bio_frontmerge",
+            BlockEventKind::RequestMerge => "block_rq_merge",
+            BlockEventKind::BioComplete => "block_bio_complete",
+            BlockEventKind::Remap => "block_bio_remap",
+            BlockEventKind::Split => "block_split",
+        }
     }
 }
 
@@ -105,18 +105,35 @@ impl TracedOperation {
 
     /// Name in JSON.
     pub fn name(self) -> &'static str {
-        ["read", "write", "sync_write", "flush", "flush_call", "discard"][self as usize]
+        match self {
+            TracedOperation::Read => "read",
+            TracedOperation::Write => "write",
+            TracedOperation::SyncWrite => "sync_write",
+            TracedOperation::Flush => "flush",
+            TracedOperation::FlushCall => "flush_call",
+            TracedOperation::Discard => "discard",
+        }
     }
 
     /// Name on the screen.
     pub fn title(self) -> &'static str {
-        ["read", "write", "sync write", "flush", "flush call", "discard"][self as usize]
+        match self {
+            TracedOperation::SyncWrite => "sync write",
+            TracedOperation::FlushCall => "flush call",
+            other => other.name(),
+        }
     }
 
     /// Class of operations that a bio and its request always share: a write stays a write, whether
     /// a thread waits for it or not.
     pub(crate) fn pairing_class(self) -> u8 {
-        [0, 1, 1, 2, 3, 4][self as usize]
+        match self {
+            TracedOperation::Read => 0,
+            TracedOperation::Write | TracedOperation::SyncWrite => 1,
+            TracedOperation::Flush => 2,
+            TracedOperation::FlushCall => 3,
+            TracedOperation::Discard => 4,
+        }
     }
 
     /// Parses the kernel's letters: F (preflush), one of R W D DE F N, then F (FUA), A, S, M, U
@@ -187,8 +204,8 @@ fn read_bytes<const N: usize>(data: &[u8], offset: usize) -> Option<[u8; N]> {
 #[derive(Clone, Debug, Default)]
 pub struct EventTable {
     layouts: Vec<EventLayout>,
-    /// Position in `layouts` by the event's number; `u8::MAX` means none.
-    by_id: Vec<u8>,
+    /// Position in `layouts` by the event's number.
+    by_id: Vec<Option<u8>>,
     /// Layout of the event of pages that become dirty, where the kernel has it.
     pub dirty: Option<DirtyLayout>,
 }
@@ -197,9 +214,9 @@ impl EventTable {
     /// Creates a table of these layouts.
     pub fn new(layouts: Vec<EventLayout>) -> EventTable {
         let max_id = layouts.iter().map(|l| usize::from(l.id)).max().unwrap_or(0);
-        let mut by_id = vec![u8::MAX; max_id + 1];
-        for (position, layout) in layouts.iter().enumerate().take(usize::from(u8::MAX)) {
-            by_id[usize::from(layout.id)] = position as u8;
+        let mut by_id = vec![None; max_id + 1];
+        for (position, layout) in (0..=u8::MAX).zip(&layouts) {
+            by_id[usize::from(layout.id)] = Some(position);
         }
         EventTable { layouts, by_id, dirty: None }
     }
@@ -217,7 +234,8 @@ impl EventTable {
     /// Decodes an event's bytes; `None` for an event of unknown number or one that is too short.
     pub fn decode_event(&self, time_ns: u64, cpu: u16, data: &[u8]) -> Option<BlockEvent> {
         let id = u16::from_ne_bytes(read_bytes(data, 0)?);
-        let layout = self.layouts.get(usize::from(*self.by_id.get(usize::from(id))?))?;
+        let position = (*self.by_id.get(usize::from(id))?)?;
+        let layout = &self.layouts[usize::from(position)];
         if data.len() < layout.bytes {
             return None;
         }

@@ -51,6 +51,7 @@ struct FifoLink<V> {
 pub(crate) struct FifoMap<V> {
     /// First and last link of each place.
     ends: HashMap<PlaceKey, (u32, u32), BuildHasherDefault<PlaceHasher>>,
+    /// Each link is either in the list of one place, and holds a value, or in the list of free links, and holds none.
     links: Vec<FifoLink<V>>,
     free_head: u32,
     count: usize,
@@ -72,17 +73,21 @@ impl<V> FifoMap<V> {
     pub(crate) fn push(&mut self, key: PlaceKey, value: V) {
         let link = FifoLink { value: Some(value), next: NO_LINK };
         let index = if self.free_head == NO_LINK {
+            debug_assert!(self.links.len() < NO_LINK as usize, "{} links have numbers", self.links.len());
             self.links.push(link);
             (self.links.len() - 1) as u32
         } else {
             let index = self.free_head;
-            self.free_head = std::mem::replace(&mut self.links[index as usize], link).next;
+            let free = std::mem::replace(&mut self.links[index as usize], link);
+            debug_assert!(free.value.is_none(), "a free link holds no value");
+            self.free_head = free.next;
             index
         };
         self.count += 1;
         match self.ends.entry(key) {
             std::collections::hash_map::Entry::Occupied(mut ends) => {
                 let last = std::mem::replace(&mut ends.get_mut().1, index);
+                debug_assert!(self.links[last as usize].next == NO_LINK, "nothing is behind the last of a place");
                 self.links[last as usize].next = index;
             }
             std::collections::hash_map::Entry::Vacant(ends) => {
@@ -107,6 +112,7 @@ impl<V> FifoMap<V> {
         let std::collections::hash_map::Entry::Occupied(mut ends) = self.ends.entry(key) else { return None };
         let (first, last) = *ends.get();
         let next = self.links[first as usize].next;
+        debug_assert_eq!(first == last, next == NO_LINK, "a list ends at its last link");
         if first == last {
             ends.remove();
         } else {
@@ -132,8 +138,21 @@ impl<V> FifoMap<V> {
             }
             kept.into_iter().for_each(|value| self.push(key, value));
         }
-        debug_assert_eq!(self.values().count(), self.count, "each value is reached");
+        debug_assert!(self.is_woven(), "each link is in one list");
         before - self.count
+    }
+
+    /// Returns true if the lists of the places hold all values, and the list of free links all other links.
+    fn is_woven(&self) -> bool {
+        let length = |first: u32| {
+            let next = |index: &u32| Some(self.links[*index as usize].next).filter(|next| *next != NO_LINK);
+            // a list that ran in a circle would be longer than all links
+            let first = Some(first).filter(|first| *first != NO_LINK);
+            std::iter::successors(first, next).take(self.links.len() + 1).count()
+        };
+        let in_places: usize = self.ends.values().map(|(first, _)| length(*first)).sum();
+        let (free, values) = (length(self.free_head), self.values().count());
+        in_places == self.count && values == self.count && in_places + free == self.links.len()
     }
 }
 
@@ -161,9 +180,11 @@ mod tests {
         (0..5).for_each(|n| fifo.push(key(16), n));
         assert_eq!(fifo.links.len(), 10);
         assert_eq!((0..5).filter_map(|_| fifo.pop(key(8))).collect::<Vec<_>>(), [10, 11, 12, 13, 14]);
+        assert!(fifo.is_woven());
         assert_eq!(fifo.retain_values(|_, n| n % 2 == 0), 2);
         assert_eq!((0..3).filter_map(|_| fifo.pop(key(16))).collect::<Vec<_>>(), [0, 2, 4]);
         assert_eq!(fifo.len(), 0);
+        assert!(fifo.is_woven());
     }
 
     #[test]

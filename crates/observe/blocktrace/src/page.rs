@@ -84,6 +84,7 @@ pub fn read_events(page: &[u8], layout: &PageLayout, mut each: impl FnMut(u64, &
         if length == 0 {
             break;
         }
+        debug_assert!(length >= 8, "a record of {length} bytes; its first word is followed by another one");
         offset += length;
     }
     summary

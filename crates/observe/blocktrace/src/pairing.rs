@@ -132,6 +132,15 @@ const MAX_CLOCK_SKEW_NS: u64 = 1_000_000;
 /// Most completions that may wait for their issue.
 const MAX_EARLY_COMPLETIONS: usize = 256;
 
+/// Times of the last search for old entries in a full table.
+#[derive(Debug, Default)]
+struct TableSweeps {
+    queued_ns: u64,
+    started_ns: u64,
+    issued_ns: u64,
+    origins_ns: u64,
+}
+
 /// Builds requests from events.
 #[derive(Debug, Default)]
 pub struct RequestPairing {
@@ -154,8 +163,7 @@ pub struct RequestPairing {
     lost_ns: Option<u64>,
     /// Time of the last search for requests whose end was lost.
     lost_swept_ns: u64,
-    /// Times of the last search for old entries in a full table: of bios, starts, issues and origins.
-    tables_swept_ns: [u64; 4],
+    sweeps: TableSweeps,
     /// Counts of events that gave no complete request.
     pub counts: PairingCounts,
 }
@@ -271,7 +279,7 @@ impl RequestPairing {
             sectors: event.sectors,
         };
         self.counts.without_end += drop_lost(&mut self.queued, self.lost_ns, key, |bio| bio.queued_ns);
-        if self.queued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[0], event.time_ns) {
+        if self.queued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.queued_ns, event.time_ns) {
             let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.counts.without_end += self.queued.retain_values(|_, bio| bio.queued_ns > old) as u64;
         }
@@ -296,7 +304,7 @@ impl RequestPairing {
 
     fn keep_started(&mut self, key: PlaceKey, open: UnfinishedRequest, now_ns: u64) {
         self.counts.without_end += drop_lost(&mut self.started, self.lost_ns, key, |open| open.since_ns);
-        if self.started.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[1], now_ns) {
+        if self.started.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.started_ns, now_ns) {
             let old = now_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.counts.without_end += self.started.retain_values(|_, open| open.since_ns > old) as u64;
         }
@@ -336,7 +344,7 @@ impl RequestPairing {
         let depth = self.depth.entry(key.device).or_insert(0);
         *depth = depth.saturating_sub(u32::try_from(gone).unwrap_or(u32::MAX)).saturating_add(1);
         open.request.depth = *depth;
-        if self.issued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[2], event.time_ns) {
+        if self.issued.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.issued_ns, event.time_ns) {
             let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.counts.without_end += self.retain_issued(|_, open| open.since_ns > old);
         }
@@ -443,7 +451,7 @@ impl RequestPairing {
             self.queued.peek_first(key).map(|bio| bio.requester)
         });
         let Some(asker) = before else { return };
-        if self.origins.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.tables_swept_ns[3], event.time_ns) {
+        if self.origins.len() >= MAX_OPEN_ENTRIES && is_sweep_due(&mut self.sweeps.origins_ns, event.time_ns) {
             let old = event.time_ns.saturating_sub(MAX_OPEN_AGE_NS);
             self.origins.retain(|_, asker| asker.time_ns > old);
         }

@@ -81,10 +81,6 @@ impl TickLedger {
             self.counted_from <= self.next_tick && self.durable_ticks <= self.next_tick,
             "no tick counts before it was written: {self:?}"
         );
-        debug_assert!(
-            self.first_kept.is_none_or(|first| first <= self.next_tick),
-            "only ticks that were there are removed: {self:?}"
-        );
         let start = open_record(out);
         let TrimSummary { segments, ticks, bytes, range } = self.trimmed;
         let (least, most) = range.unwrap_or((i64::MAX, i64::MIN));
@@ -118,7 +114,7 @@ impl TickLedger {
         let first = number(1).filter(|n| *n != u64::MAX);
         let (least, most) = (number(7)? as i64, number(8)? as i64);
         let range = (least <= most).then_some((least, most));
-        Some(TickLedger {
+        let ledger = TickLedger {
             counted_from: number(0)?,
             first_kept: first,
             next_tick: number(2)?,
@@ -127,7 +123,10 @@ impl TickLedger {
             closed: payload[72] & CLOSED_FLAG != 0,
             importing: payload[72] & IMPORT_FLAG != 0,
             boot_id: payload.get(73..PAYLOAD_BYTES)?.try_into().ok()?,
-        })
+        };
+        // what `write` never writes: the numbers of ticks that were not there yet
+        let is_sound = ledger.counted_from <= ledger.next_tick && ledger.durable_ticks <= ledger.next_tick;
+        is_sound.then_some(ledger)
     }
 
     /// Reads the ledger of a log; `None` if there is none (logs of earlier

@@ -388,7 +388,7 @@ impl LogReader {
         } else {
             // Losses before these notes are sized by the next block; the notes themselves are not lost.
             let counted = notes::number_after(0, &notes);
-            self.account.next_note = self.account.next_note.map(|n| n + counted);
+            self.account.next_note = self.account.next_note.map(|n| n.saturating_add(counted));
         }
         self.note_flow.add_notes(notes::number_notes(first, notes));
         if self.note_flow.is_crowded() {

@@ -166,7 +166,7 @@ fn add_tail_record(
         HEAD_KIND => content.head = HeadRecord::parse(payload, path)?,
         SCHEMA_KIND => return Ok(content.schemas.parse_and_add(payload)),
         NOTES_KIND => match notes::parse(payload, &mut content.unpacker) {
-            Some((first, notes)) => content.notes.extend((first..).zip(notes)),
+            Some((first, notes)) => content.notes.extend(notes::number_notes(first, notes)),
             None => return Ok(false),
         },
         TICK_KIND => match tail::parse_tick(payload, row) {
@@ -188,6 +188,20 @@ pub(crate) struct NextNumbers {
     pub segment: u32,
     pub tick: u64,
     pub note: u64,
+}
+
+impl NextNumbers {
+    /// Returns the number of the first of the `held` ticks that were numbered last.
+    pub fn first_held_tick(&self, held: usize) -> u64 {
+        assert!(held as u64 <= self.tick, "{held} ticks are held, and the next has number {}", self.tick);
+        self.tick - held as u64
+    }
+
+    /// Returns the number of the first of the `held` notes that were numbered last.
+    pub fn first_held_note(&self, held: usize) -> u64 {
+        assert!(held as u64 <= self.note, "{held} notes are held, and the next has number {}", self.note);
+        self.note - held as u64
+    }
 }
 
 /// Determines the next numbers from the newest segment that contains any.

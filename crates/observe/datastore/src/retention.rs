@@ -101,17 +101,18 @@ pub(crate) fn choose_expired(
     let mut places = segment_list::list_segments(dir)?;
     places.retain(|place| !waiting.iter().any(|victim| victim.0 == place.path(dir)));
     let size = |place: &SegmentFile| std::fs::symlink_metadata(place.path(dir)).map_or(0, |m| m.len());
-    let mut total: u64 = places.iter().map(size).sum();
+    // looked up once: what is subtracted from the total is what was added to it
+    let sizes: Vec<u64> = places.iter().map(size).collect();
+    let mut total: u64 = sizes.iter().sum();
     let old = keep.max_age_ns.map_or(0, |age| count_expired_by_age(dir, &places, age, ages));
     let Some((_newest, older)) = places.split_last() else { return Ok(expired) };
     for (index, place) in older.iter().enumerate() {
         if index >= old && keep.max_bytes.is_none_or(|max_bytes| total <= max_bytes) {
             break;
         }
-        let bytes = size(place);
-        total -= bytes;
+        total -= sizes[index];
         let path = place.path(dir);
-        record_trim(&path, places[index + 1].path(dir), bytes, ledger);
+        record_trim(&path, places[index + 1].path(dir), sizes[index], ledger);
         ages.known.retain(|(known, _)| known != place);
         expired.push(ExpiredSegment(path));
     }
@@ -138,9 +139,11 @@ fn record_trim(path: &Path, next: PathBuf, bytes: u64, ledger: &mut TickLedger) 
     let first = head(&next).map(|head| head.next_tick).or_else(|| number_after_last_tick(path)).or(ledger.first_kept);
     let begin = ledger.first_kept.or_else(|| head(path).map(|head| head.next_tick));
     let trimmed = &mut ledger.trimmed;
-    trimmed.segments += 1;
-    trimmed.bytes += bytes;
-    trimmed.ticks += first.zip(begin).map_or(0, |(first, begin)| first.saturating_sub(begin));
+    trimmed.segments = trimmed.segments.saturating_add(1);
+    // ledger and heads are from files, which can hold any numbers
+    trimmed.bytes = trimmed.bytes.saturating_add(bytes);
+    let ticks = first.zip(begin).map_or(0, |(first, begin)| first.saturating_sub(begin));
+    trimmed.ticks = trimmed.ticks.saturating_add(ticks);
     let times = RecordScanner::open(path, HEADER_READ_BYTES).and_then(file_time_range).ok().flatten();
     trimmed.range = match (trimmed.range, times) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -183,9 +186,13 @@ pub(crate) fn delete_segments(expired: Vec<ExpiredSegment>) -> Result<(), StoreE
 
 /// Returns the removals in `after` that are not in `before`.
 pub(crate) fn trim_difference(before: &TrimSummary, after: &TrimSummary) -> TrimSummary {
+    assert!(
+        before.segments <= after.segments && before.ticks <= after.ticks && before.bytes <= after.bytes,
+        "removals are only added: {before:?}, then {after:?}"
+    );
     TrimSummary {
         segments: after.segments - before.segments,
-        ticks: after.ticks.saturating_sub(before.ticks),
+        ticks: after.ticks - before.ticks,
         bytes: after.bytes - before.bytes,
         range: after.range,
     }

@@ -26,26 +26,31 @@ pub(crate) struct ByteCursor<'a> {
 }
 
 impl<'a> ByteCursor<'a> {
+    /// Creates a cursor before the first byte.
     pub fn new(bytes: &'a [u8]) -> ByteCursor<'a> {
         ByteCursor { rest: bytes }
     }
 
+    /// Returns true if every byte was read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
+    /// Reads a byte; `None` at the end, as the other methods that read.
     pub fn read_byte(&mut self) -> Option<u8> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
     }
 
+    /// Reads so many bytes.
     pub fn read_bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
         Some(taken)
     }
 
+    /// Reads a number written by [`put_varint`].
     pub fn read_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
@@ -62,6 +67,7 @@ impl<'a> ByteCursor<'a> {
         None
     }
 
+    /// Reads a number of eight bytes.
     pub fn read_u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.read_bytes(8)?.try_into().ok()?))
     }

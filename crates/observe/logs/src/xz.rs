@@ -53,6 +53,7 @@ impl<R: Read> Read for XzUnpacker<R> {
             let result = self.stream.process(&self.buffer[self.unread.clone()], output, action);
             // an error does not say how much was written before it, the stream's total does
             let written = (self.stream.total_out() - before) as usize;
+            debug_assert!(written <= output.len(), "{written} bytes were written into {}", output.len());
             match result {
                 Ok(result) => {
                     self.unread.start += result.bytes_consumed;

@@ -179,6 +179,7 @@ impl AnswerSink<'_> {
             AnswerSink::Grid { row, each, .. } => each(row),
             AnswerSink::Series { labels, each } => each(labels),
             AnswerSink::Intervals { between, of_series, begun, .. } => {
+                assert!(*begun <= between.len(), "the intervals of earlier series stay");
                 let own = &mut between[*begun..];
                 own.sort_unstable_by(f64::total_cmp);
                 // a single interval may be a pause in scraping

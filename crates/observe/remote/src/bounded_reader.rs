@@ -56,6 +56,7 @@ pub(crate) struct BoundedReader<R> {
 }
 
 impl<R: Read> BoundedReader<R> {
+    /// Creates a reader that fails beyond so many bytes.
     pub fn new(inner: R, most_bytes: u64) -> BoundedReader<R> {
         let (in_text, escaped) = (false, false);
         BoundedReader {

@@ -247,6 +247,7 @@ impl MetricStore {
             ureq::Error::Timeout(Timeout::Connect | Timeout::Resolve) => "the connection timed out".into(),
             ureq::Error::Timeout(_) => format!("no response within {} s", self.timeout.as_secs_f64()),
             ureq::Error::Rustls(_) | ureq::Error::Tls(_) => format!("TLS: {error}; does the store use http://?"),
+            // the error of TLS arrives as text; only the advice depends on it
             ureq::Error::Io(error) if error.to_string().contains("corrupt message") => {
                 format!("the store does not use TLS ({error}); try http://")
             }

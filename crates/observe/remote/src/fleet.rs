@@ -81,6 +81,34 @@ pub struct FleetSamples {
     pub invalid_values: u64,
 }
 
+/// Chooses a metric of each exporter, which shows on what machines it runs.
+fn choose_probes(names: &[String]) -> Vec<String> {
+    let mut exporters = BTreeSet::new();
+    let mut probes: Vec<String> = Vec::new();
+    for probe in PROBE_METRICS.iter().filter(|probe| names.iter().any(|n| n == **probe)) {
+        if exporters.insert(probe.split('_').next()) {
+            probes.push((*probe).to_owned());
+        }
+    }
+    probes
+}
+
+/// Chooses ticks of the wanted step, which is lengthened to whole scrape intervals.
+fn choose_grid(host_query: &HostQuery, scrape_ms: i64) -> Result<QueryGrid, RemoteError> {
+    let window_ms = host_query.to_ms - host_query.from_ms;
+    let step_ms = host_query.step_ms.unwrap_or(window_ms / DEFAULT_TICKS).max(scrape_ms);
+    let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
+    let grid = QueryGrid::within_window(host_query.from_ms, host_query.to_ms, step_ms);
+    if grid.count < 2 {
+        return Err(RemoteError::Nothing("the window holds fewer than two steps; widen it".into()));
+    }
+    if grid.count > MAX_TICKS {
+        let because = format!("{} ticks are more than a store returns; use a longer --step", grid.count);
+        return Err(RemoteError::Nothing(because));
+    }
+    Ok(grid)
+}
+
 /// Returns the stored counters that the given ones are computed from, including themselves.
 pub fn stored_counters_for<'a>(counters: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
     let catalogue = Catalogue::builtin();
@@ -114,13 +142,8 @@ impl Fleet {
         host_query: HostQuery,
         counters: &BTreeSet<String>,
     ) -> Result<Fleet, RemoteError> {
-        let names = label_values(
-            store,
-            &host_query,
-            "__name__",
-            &host_query.selector.names_selector(EXPORTER_NAME_PATTERN),
-            MAX_METRICS,
-        )?;
+        let of_exporters = host_query.selector.names_selector(EXPORTER_NAME_PATTERN);
+        let names = label_values(store, &host_query, "__name__", &of_exporters, MAX_METRICS)?;
         let nothing = || {
             let because = "no metrics of node_exporter or windows_exporter match in the window";
             RemoteError::Nothing(format!("{}: {because}", store.shown_address()))
@@ -129,37 +152,21 @@ impl Fleet {
         let matters = |name: &String| vocabulary.sources_of(name).iter().any(|s| counters.contains(&s.counter));
         let present: BTreeMap<String, usize> = names.iter().filter(|n| matters(n)).map(|n| (n.clone(), 1)).collect();
         let metrics: Vec<String> = choose_metrics(&present).into_iter().map(|(name, _)| name.to_owned()).collect();
-        let mut exporters = BTreeSet::new();
-        let mut probes: Vec<String> = Vec::new();
-        for probe in PROBE_METRICS.iter().filter(|probe| names.iter().any(|n| n == **probe)) {
-            if exporters.insert(probe.split('_').next()) {
-                probes.push((*probe).to_owned());
-            }
-        }
+        let probes = choose_probes(&names);
         if probes.is_empty() {
             return Err(nothing());
         }
         let pattern = probes.join("|");
-        let hosts = label_values(
-            store,
-            &host_query,
-            &host_query.host_label,
-            &host_query.selector.names_selector(&pattern),
-            MAX_HOSTS,
-        )?;
+        let host_names = |selector: &str| label_values(store, &host_query, &host_query.host_label, selector, MAX_HOSTS);
+        let hosts = host_names(&host_query.selector.names_selector(&pattern))?;
         if hosts.is_empty() {
             return Err(nothing());
         }
         // machines without metrics are only reported if the user selected machines
-        let others = match host_query.selector.is_empty() {
-            true => Vec::new(),
-            false => label_values(
-                store,
-                &host_query,
-                &host_query.host_label,
-                &host_query.selector.metric_selector("", ""),
-                MAX_HOSTS,
-            )?,
+        let others = if host_query.selector.is_empty() {
+            Vec::new()
+        } else {
+            host_names(&host_query.selector.metric_selector("", ""))?
         };
         let known: HashSet<&String> = hosts.iter().collect();
         let others = others.into_iter().filter(|o| !known.contains(o)).collect();
@@ -169,17 +176,7 @@ impl Fleet {
         let few = query::any_value_matcher(&host_query.host_label, &few);
         let selector = host_query.selector.metric_selector("", &format!("__name__=~\"{pattern}\",{few}"));
         let scrape_ms = ScrapeClock::read(store, &host_query, &selector)?.slowest_ms;
-        let window_ms = host_query.to_ms - host_query.from_ms;
-        let step_ms = host_query.step_ms.unwrap_or(window_ms / DEFAULT_TICKS).max(scrape_ms);
-        let step_ms = (step_ms + scrape_ms - 1) / scrape_ms * scrape_ms;
-        let grid = QueryGrid::within_window(host_query.from_ms, host_query.to_ms, step_ms);
-        if grid.count < 2 {
-            return Err(RemoteError::Nothing("the window holds fewer than two steps; widen it".into()));
-        }
-        if grid.count > MAX_TICKS {
-            let because = format!("{} ticks are more than a store returns; use a longer --step", grid.count);
-            return Err(RemoteError::Nothing(because));
-        }
+        let grid = choose_grid(&host_query, scrape_ms)?;
         Ok(Fleet {
             query: host_query,
             metrics,

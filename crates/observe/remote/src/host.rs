@@ -375,6 +375,7 @@ pub(crate) struct HostTable {
 }
 
 impl HostTable {
+    /// Creates a table without series for these ticks.
     pub fn new(grid: QueryGrid) -> HostTable {
         HostTable { grid, targets: SeriesTargets::default(), columns: Vec::new(), presence: None }
     }

@@ -223,6 +223,7 @@ impl Sender {
             let number = if self.deliver_batch(&batch) { &self.shared.sent } else { &self.shared.lost };
             // both under the lock, so that `finish` counts each sample once
             let mut queue = self.shared.lock_queue();
+            assert!(count <= queue.samples, "samples count as queued until their batch was sent");
             queue.samples -= count;
             number.fetch_add(count, Ordering::Relaxed);
         }

@@ -45,7 +45,8 @@ struct SectorRange {
     id: u64,
 }
 
-/// Builds the key of a piece.
+/// Builds the key of a piece. A remap can name any sector; those of pieces are below
+/// [`MAX_SECTOR`](crate::events::MAX_SECTOR) and leave the bits of the operation alone.
 pub(crate) fn piece_key(operation: Operation, sector: u64, id: u64) -> PieceKey {
     ((operation as u64) << 56 | sector, id)
 }
@@ -242,12 +243,16 @@ impl Matcher {
         let MatcherDevice { splits, waiting, .. } = &mut self.device_states[table];
         let Some(place) = splits.iter().position(|(offset, _)| *offset == sector) else { return };
         let Some((_, id)) = splits.remove(place) else { return };
-        let before = waiting.range(..piece_key(operation, sector, 0)).rev().take(MAX_CANDIDATES);
-        let Some((&found, &to)) = before.into_iter().find(|(k, to)| k.1 == id && **to == end) else { return };
+        // only pieces that begin before the split, so that what is left of one ends behind its start
+        let before = piece_key(operation, 0, 0)..piece_key(operation, sector, 0);
+        let mut candidates = waiting.range(before).rev().take(MAX_CANDIDATES);
+        let Some((&found, &to)) = candidates.find(|(k, to)| k.1 == id && **to == end) else { return };
+        debug_assert!(first_sector(found) < sector && sector <= to, "the split at {sector} is within the piece");
         waiting.insert(found, sector);
         let cut = u32::try_from(to - sector).unwrap_or(u32::MAX);
         if let Some(held) = self.find_open_request(id) {
-            held.sectors_left = held.sectors_left.saturating_sub(cut);
+            debug_assert!(cut <= held.sectors_left, "what waits is not done");
+            held.sectors_left -= cut;
             held.request.length_bytes = held.request.length_bytes.saturating_sub(cut.saturating_mul(512));
         }
     }
@@ -344,8 +349,11 @@ impl Matcher {
         for piece in &pieces {
             if let Some(held) = self.find_open_request(piece.id) {
                 held.state.confirm_request();
-                held.sectors_left =
-                    held.sectors_left.saturating_sub(u32::try_from(piece.to - piece.from).unwrap_or(u32::MAX));
+                debug_assert!(piece.from <= piece.to, "a piece from {} to {}", piece.from, piece.to);
+                let sectors = u32::try_from(piece.to - piece.from).unwrap_or(u32::MAX);
+                // the pieces of a request never overlap, and each is done once
+                debug_assert!(sectors <= held.sectors_left, "{sectors} of {} sectors", held.sectors_left);
+                held.sectors_left -= sectors;
                 if held.sectors_left == 0 {
                     held.request.completion_ns = time_ns;
                     held.done = true;
@@ -412,6 +420,7 @@ fn take_pieces(pieces: &mut Pieces, operation: Operation, from: u64, to: u64, ta
             continue;
         };
         let (start, id) = (first_sector(found), found.1);
+        debug_assert!(start <= offset && start <= end, "the piece from {start} to {end} holds the sector {offset}");
         pieces.remove(&found);
         if start < offset {
             pieces.insert(found, offset);

@@ -76,6 +76,8 @@ impl<T> Sorter<T> {
             self.last_run = 0;
         }
         self.held_items -= usize::from(item.is_some());
+        debug_assert_eq!(self.held_items, self.runs.iter().map(VecDeque::len).sum::<usize>(), "each item is counted");
+        debug_assert!(self.runs.len() == 1 || self.runs.iter().all(|run| !run.is_empty()), "an empty run is alone");
         item
     }
 }

@@ -28,18 +28,15 @@ pub(super) fn deserialize_reporting_all<'t, T: DeserializeOwned>(
         // removal changes the numbers of items that have no name, so the item is located in the original value
         let found = locate_span(&rest, &span, item);
         let item = locate_span(&value, &span, item).item;
-        let missing = quoted_word(error.message(), "missing field");
-        let lacks = missing.is_some() || error.message().starts_with("invalid length");
+        let mistake = SerdeMistake::from_message(error.message());
+        let is_missing = matches!(mistake, SerdeMistake::MissingField(_));
+        let lacks = is_missing || mistake == SerdeMistake::InvalidLength;
         if !(lacks && cut.contains(&span)) {
             let key = found.steps.iter().rev().find_map(|step| match step {
                 Step::Key(key) => Some(key.as_str()),
                 Step::Index(_) => None,
             });
-            source.report_problem(
-                span.start,
-                &item,
-                translate_message(error.message(), key.filter(|_| missing.is_none())),
-            );
+            source.report_problem(span.start, &item, translate_message(error.message(), key.filter(|_| !is_missing)));
         }
         if !remove_path(&mut rest, &found.steps, &mut cut) {
             break;
@@ -160,6 +157,34 @@ fn quoted_word<'m>(message: &'m str, start: &str) -> Option<&'m str> {
     message.strip_prefix(start)?.trim_start().strip_prefix('`')?.split('`').next()
 }
 
+/// Kind of a mistake, with the name that it is about. serde knows it, but hands it over as a call of
+/// `serde::de::Error`, of which the error type of `toml` keeps only the text: so the kind is read from the beginning of
+/// that text, here and nowhere else. If a release words it otherwise, the tests below fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SerdeMistake<'m> {
+    MissingField(&'m str),
+    UnknownField(&'m str),
+    UnknownVariant(&'m str),
+    InvalidLength,
+    Other,
+}
+
+impl SerdeMistake<'_> {
+    fn from_message(message: &str) -> SerdeMistake<'_> {
+        if let Some(name) = quoted_word(message, "missing field") {
+            SerdeMistake::MissingField(name)
+        } else if let Some(name) = quoted_word(message, "unknown field") {
+            SerdeMistake::UnknownField(name)
+        } else if let Some(name) = quoted_word(message, "unknown variant") {
+            SerdeMistake::UnknownVariant(name)
+        } else if message.starts_with("invalid length") {
+            SerdeMistake::InvalidLength
+        } else {
+            SerdeMistake::Other
+        }
+    }
+}
+
 /// Translates serde's message into this project's wording, with the key before it.
 fn translate_message(message: &str, key: Option<&str>) -> String {
     // "..., expected one of `a`, `b`": every second part is a word
@@ -169,17 +194,15 @@ fn translate_message(message: &str, key: Option<&str>) -> String {
         let near = did_you_mean(wrong, &known);
         if near.is_empty() { format!("; {name} {}", known.join(", ")) } else { near }
     };
-    if let Some(wrong) = quoted_word(message, "unknown field") {
-        return format!("unknown key `{wrong}`{}", choice(wrong, "known keys are"));
-    }
-    if let Some(missing) = quoted_word(message, "missing field") {
-        return format!("`{missing}` is missing");
-    }
     let subject = key.map_or(String::new(), |key| format!("`{key}`"));
-    match quoted_word(message, "unknown variant") {
-        Some(wrong) => format!("{subject} cannot be `{wrong}`{}", choice(wrong, "it takes")).trim_start().to_owned(),
-        None if subject.is_empty() => message.to_owned(),
-        None => format!("{subject}: {message}"),
+    match SerdeMistake::from_message(message) {
+        SerdeMistake::UnknownField(wrong) => format!("unknown key `{wrong}`{}", choice(wrong, "known keys are")),
+        SerdeMistake::MissingField(missing) => format!("`{missing}` is missing"),
+        SerdeMistake::UnknownVariant(wrong) => {
+            format!("{subject} cannot be `{wrong}`{}", choice(wrong, "it takes")).trim_start().to_owned()
+        }
+        SerdeMistake::InvalidLength | SerdeMistake::Other if subject.is_empty() => message.to_owned(),
+        SerdeMistake::InvalidLength | SerdeMistake::Other => format!("{subject}: {message}"),
     }
 }
 

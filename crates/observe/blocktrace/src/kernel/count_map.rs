@@ -28,11 +28,24 @@ pub(super) const WITHOUT_BEGINNING: usize = 64;
 pub(super) const NO_ROOM: usize = 65;
 /// First word of the regions.
 pub(super) const REGIONS_START: usize = 80;
-/// Words of sums of a device and operation.
+/// Words of sums of a device and operation, and the place of each: latencies and times at the device, the longest of
+/// both, bytes, errors.
 pub(super) const SUM_WORDS: usize = 8;
+pub(super) const LATENCY_WORD: usize = 0;
+pub(super) const DEVICE_WORD: usize = 1;
+pub(super) const LONGEST_WORD: usize = 2;
+pub(super) const LONGEST_DEVICE_WORD: usize = 3;
+pub(super) const BYTES_WORD: usize = 4;
+pub(super) const ERRORS_WORD: usize = 5;
 /// Largest value that older kernels accept, bytes (`KMALLOC_MAX_SIZE` with pages of 4 KiB).
 const MAX_VALUE_BYTES: usize = (4 << 20) - 4096;
 const MAX_REGIONS: usize = 64;
+
+const _: () = {
+    assert!(MAX_DEVICES <= WITHOUT_BEGINNING, "the numbers of devices stand before the counts");
+    assert!(WITHOUT_BEGINNING < NO_ROOM && NO_ROOM < REGIONS_START, "the regions stand behind the counts");
+    assert!(ERRORS_WORD < SUM_WORDS, "each sum has its word");
+};
 
 // registers that stay over calls
 pub(super) const CONTEXT: Register = 6;
@@ -45,7 +58,12 @@ pub(super) const NOW: Register = 9;
 // the stack: a key of device (4), class (4) and sector (8); an entry of start (8), issue (8),
 // sectors not done (4) and sectors (4); times kept over calls
 pub(super) const KEY: i16 = -16;
+pub(super) const KEY_CLASS: i16 = KEY + 4;
+pub(super) const KEY_SECTOR: i16 = KEY + 8;
 pub(super) const ENTRY: i16 = -40;
+pub(super) const ENTRY_ISSUE: i16 = ENTRY + 8;
+pub(super) const ENTRY_LEFT: i16 = ENTRY + 16;
+pub(super) const ENTRY_SECTORS: i16 = ENTRY + 20;
 const BASE: i16 = -48;
 const ISSUE: i16 = -56;
 const SECTORS: i16 = -64;
@@ -65,6 +83,11 @@ pub(super) struct CountWords {
     pub regions: usize,
     /// No two processors share a region.
     pub is_exclusive: bool,
+}
+
+/// Offset of a word, bytes.
+const fn word_offset(word: usize) -> i16 {
+    word as i16 * 8
 }
 
 /// Converts the offset of a field to that of an instruction; `None` where no instruction reaches so far.
@@ -91,7 +114,12 @@ impl CountWords {
     pub(super) fn pair_offsets(self, region: usize, pair: usize) -> (usize, usize) {
         let from = REGIONS_START + region * region_words(self.positions);
         let steps = from + self.positions * OPERATION_COUNT * SUM_WORDS;
-        (from + pair * SUM_WORDS, steps + pair * 2 * STEP_COUNT)
+        let (own_sums, own_steps) = (from + pair * SUM_WORDS, steps + pair * 2 * STEP_COUNT);
+        assert!(
+            own_sums + SUM_WORDS <= steps && own_steps + 2 * STEP_COUNT <= self.word_count(),
+            "region {region} of {self:?} has the device and operation {pair}"
+        );
+        (own_sums, own_steps)
     }
 
     /// Emits code that adds one to a count of the program itself.
@@ -163,7 +191,7 @@ impl CountWords {
     /// Emits the addition of the bytes in register 9, of a part of a request.
     pub(super) fn emit_part(self, a: &mut Assembler) -> Option<()> {
         self.emit_pair_address(a)?;
-        self.emit_add(a, 3, 32, NOW);
+        self.emit_add(a, 3, word_offset(BYTES_WORD), NOW);
         Some(())
     }
 
@@ -188,38 +216,38 @@ impl CountWords {
         let has_start = a.new_label();
         // latency counts from the start, or from the issue where there is no start
         a.load(Width::Long, 1, STACK, ENTRY);
-        a.load(Width::Long, 2, STACK, ENTRY + 8);
+        a.load(Width::Long, 2, STACK, ENTRY_ISSUE);
         a.store(Width::Long, STACK, ISSUE, 2);
         a.jump_if(JumpCondition::NotEqual, 1, 0, has_start);
         a.op_register(Arithmetic::Move, 1, 2);
         a.place_label(has_start);
         a.store(Width::Long, STACK, BASE, 1);
-        a.load(Width::Word, 1, STACK, ENTRY + 20);
+        a.load(Width::Word, 1, STACK, ENTRY_SECTORS);
         a.store(Width::Long, STACK, SECTORS, 1);
         self.emit_pair_address(a)?;
-        for (from, word) in [(BASE, 0), (ISSUE, 1)] {
+        for (from, sum, longest) in [(BASE, LATENCY_WORD, LONGEST_WORD), (ISSUE, DEVICE_WORD, LONGEST_DEVICE_WORD)] {
             let (none, shorter) = (a.new_label(), a.new_label());
             a.load(Width::Long, 1, STACK, from);
             a.jump_if(JumpCondition::Equal, 1, 0, none);
             a.op_register(Arithmetic::Move, 2, NOW);
             a.jump_if_register(JumpCondition::Greater, 1, 2, none);
             a.op_register(Arithmetic::Sub, 2, 1);
-            self.emit_add(a, 3, word * 8, 2);
-            a.load(Width::Long, 1, 3, 16 + word * 8);
+            self.emit_add(a, 3, word_offset(sum), 2);
+            a.load(Width::Long, 1, 3, word_offset(longest));
             a.jump_if_register(JumpCondition::AtLeast, 1, 2, shorter);
-            a.store(Width::Long, 3, 16 + word * 8, 2);
+            a.store(Width::Long, 3, word_offset(longest), 2);
             a.place_label(shorter);
             a.place_label(none);
         }
         a.load(Width::Long, 1, STACK, SECTORS);
         a.op_immediate(Arithmetic::ShiftLeft, 1, 9);
-        self.emit_add(a, 3, 32, 1);
+        self.emit_add(a, 3, word_offset(BYTES_WORD), 1);
         if let Some(error) = error {
             let fine = a.new_label();
             a.load(Width::Word, 1, CONTEXT, error);
             a.jump_if(JumpCondition::Equal, 1, 0, fine);
             a.op_immediate(Arithmetic::Move, 1, 1);
-            self.emit_add(a, 3, 40, 1);
+            self.emit_add(a, 3, word_offset(ERRORS_WORD), 1);
             a.place_label(fine);
         }
         Some(())

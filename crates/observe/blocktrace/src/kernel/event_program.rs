@@ -5,7 +5,8 @@
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
 use super::count_map::{
-    CONTEXT, CountWords, DEVICE, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset,
+    CONTEXT, CountWords, DEVICE, ENTRY, ENTRY_ISSUE, ENTRY_LEFT, ENTRY_SECTORS, KEY, KEY_CLASS, KEY_SECTOR, NO_ROOM,
+    NOW, OPERATION, WITHOUT_BEGINNING, field_offset,
 };
 use crate::event::{BlockEventKind, TracedOperation};
 use crate::layout::EventLayout;
@@ -66,7 +67,7 @@ impl ProgramPlan<'_> {
             a.jump_if(JumpCondition::AnyBit, 3, i32::try_from(self.mask).ok()?, exit);
         }
         a.store(Width::Word, STACK, KEY, DEVICE);
-        a.store(Width::Long, STACK, KEY + 8, 3);
+        a.store(Width::Long, STACK, KEY_SECTOR, 3);
         Some(())
     }
 
@@ -115,7 +116,7 @@ impl ProgramPlan<'_> {
         a.jump_if(JumpCondition::Equal, 4, 0, exit);
         put(a, SyncWrite);
         a.place_label(set);
-        a.store(Width::Word, STACK, KEY + 4, 5);
+        a.store(Width::Word, STACK, KEY_CLASS, 5);
         Some(())
     }
 
@@ -142,8 +143,8 @@ impl ProgramPlan<'_> {
     /// Emits code that copies the event's sectors to both words of the entry.
     fn emit_sectors(&self, a: &mut Assembler) -> Option<()> {
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
-        a.store(Width::Word, STACK, ENTRY + 16, 1);
-        a.store(Width::Word, STACK, ENTRY + 20, 1);
+        a.store(Width::Word, STACK, ENTRY_LEFT, 1);
+        a.store(Width::Word, STACK, ENTRY_SECTORS, 1);
         Some(())
     }
 
@@ -151,7 +152,7 @@ impl ProgramPlan<'_> {
         self.words.emit_now(a);
         a.store(Width::Long, STACK, ENTRY, NOW);
         a.op_immediate(Arithmetic::Move, 1, 0);
-        a.store(Width::Long, STACK, ENTRY + 8, 1);
+        a.store(Width::Long, STACK, ENTRY_ISSUE, 1);
         self.emit_sectors(a)?;
         self.emit_update(a, exit);
         Some(())
@@ -162,16 +163,16 @@ impl ProgramPlan<'_> {
         self.words.emit_now(a);
         self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::Equal, 0, 0, fresh);
-        a.store(Width::Long, 0, 8, NOW);
+        a.store(Width::Long, 0, ENTRY_ISSUE - ENTRY, NOW);
         // it may have grown since its start
         a.load(Width::Word, 1, CONTEXT, field_offset(self.layout.sectors?)?);
-        a.store(Width::Word, 0, 16, 1);
-        a.store(Width::Word, 0, 20, 1);
+        a.store(Width::Word, 0, ENTRY_LEFT - ENTRY, 1);
+        a.store(Width::Word, 0, ENTRY_SECTORS - ENTRY, 1);
         a.jump(exit);
         a.place_label(fresh);
         a.op_immediate(Arithmetic::Move, 1, 0);
         a.store(Width::Long, STACK, ENTRY, 1);
-        a.store(Width::Long, STACK, ENTRY + 8, NOW);
+        a.store(Width::Long, STACK, ENTRY_ISSUE, NOW);
         self.emit_sectors(a)?;
         self.emit_update(a, exit);
         Some(())
@@ -180,16 +181,16 @@ impl ProgramPlan<'_> {
     /// Emits the handling of a front merge: the request now begins at an earlier sector, so its entry moves.
     fn emit_front_merge(&self, a: &mut Assembler, exit: Label) -> Option<()> {
         let sectors = field_offset(self.layout.sectors?)?;
-        a.load(Width::Long, 1, STACK, KEY + 8);
+        a.load(Width::Long, 1, STACK, KEY_SECTOR);
         a.load(Width::Word, 2, CONTEXT, sectors);
         a.op_register(Arithmetic::Add, 1, 2);
-        a.store(Width::Long, STACK, KEY + 8, 1);
+        a.store(Width::Long, STACK, KEY_SECTOR, 1);
         self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::Equal, 0, 0, exit);
         self.emit_copy_entry(a);
         self.emit_table_call(a, DELETE);
         a.load(Width::Long, 1, CONTEXT, field_offset(self.layout.sector)?);
-        a.store(Width::Long, STACK, KEY + 8, 1);
+        a.store(Width::Long, STACK, KEY_SECTOR, 1);
         self.emit_update(a, exit);
         Some(())
     }
@@ -214,15 +215,15 @@ impl ProgramPlan<'_> {
         self.emit_table_call(a, DELETE);
         if self.layout.kind == BlockEventKind::Complete {
             // a part has completed: the rest continues after it
-            a.load(Width::Word, 1, STACK, ENTRY + 16);
+            a.load(Width::Word, 1, STACK, ENTRY_LEFT);
             a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
             a.jump_if(JumpCondition::Equal, 2, 0, whole);
             a.jump_if_register(JumpCondition::AtLeast, 2, 1, whole);
             a.op_register(Arithmetic::Sub, 1, 2);
-            a.store(Width::Word, STACK, ENTRY + 16, 1);
-            a.load(Width::Long, 3, STACK, KEY + 8);
+            a.store(Width::Word, STACK, ENTRY_LEFT, 1);
+            a.load(Width::Long, 3, STACK, KEY_SECTOR);
             a.op_register(Arithmetic::Add, 3, 2);
-            a.store(Width::Long, STACK, KEY + 8, 3);
+            a.store(Width::Long, STACK, KEY_SECTOR, 3);
             self.emit_update(a, exit);
             a.jump(exit);
         }

@@ -20,7 +20,10 @@ use crate::summary::CountedRequests;
 use crate::trace_cost;
 use assembler::Assembler;
 use bpf_calls::{AttachedProgram, SharedWords};
-use count_map::{CountWords, MAX_DEVICES, NO_ROOM, OPERATION_COUNT, WITHOUT_BEGINNING};
+use count_map::{
+    BYTES_WORD, CountWords, DEVICE_WORD, ERRORS_WORD, LATENCY_WORD, LONGEST_DEVICE_WORD, LONGEST_WORD, MAX_DEVICES,
+    NO_ROOM, OPERATION_COUNT, WITHOUT_BEGINNING,
+};
 use event_program::{ENTRY_BYTES, KEY_BYTES, ProgramPlan};
 use kernel_types::{KernelTypes, RequestFields};
 use typed_program::{TYPED_ENTRY_BYTES, TYPED_KEY_BYTES, TypedPlan};
@@ -233,9 +236,11 @@ impl KernelCounter {
     fn request_events(&self, events: &EventTable) -> Vec<BlockEventKind> {
         use BlockEventKind::{Complete, FrontMerge, GetRequest, Issue, RequestMerge, Start};
         let start = if events.find_layout(Start).is_some() { Start } else { GetRequest };
+        if self.is_reduced {
+            return vec![Complete, Issue];
+        }
         // merges come before the issue
-        let count = if self.is_reduced { 2 } else { 5 };
-        [Complete, Issue, FrontMerge, RequestMerge, start].into_iter().take(count).collect()
+        vec![Complete, Issue, FrontMerge, RequestMerge, start]
     }
 
     /// Loads programs that read requests themselves; `None` where the kernel does not describe its types.
@@ -288,16 +293,17 @@ impl KernelCounter {
         for region in 0..self.words.regions {
             let (sums, steps) = self.words.pair_offsets(region, pair);
             // every request adds to the sum of latencies
-            if self.shared.get(sums) == self.previous_words[sums] || self.read_steps(steps, &mut latency) == 0 {
+            let is_unchanged = self.shared.get(sums + LATENCY_WORD) == self.previous_words[sums + LATENCY_WORD];
+            if is_unchanged || self.read_steps(steps, &mut latency) == 0 {
                 continue;
             }
             self.read_steps(steps + STEP_COUNT, &mut device);
-            all.latency_ns += self.take_increase(sums);
-            all.device_ns += self.take_increase(sums + 1);
-            all.longest_ns = all.longest_ns.max(self.shared.get(sums + 2));
-            all.longest_device_ns = all.longest_device_ns.max(self.shared.get(sums + 3));
-            all.bytes += self.take_increase(sums + 4);
-            all.errors += self.take_increase(sums + 5);
+            all.latency_ns += self.take_increase(sums + LATENCY_WORD);
+            all.device_ns += self.take_increase(sums + DEVICE_WORD);
+            all.longest_ns = all.longest_ns.max(self.shared.get(sums + LONGEST_WORD));
+            all.longest_device_ns = all.longest_device_ns.max(self.shared.get(sums + LONGEST_DEVICE_WORD));
+            all.bytes += self.take_increase(sums + BYTES_WORD);
+            all.errors += self.take_increase(sums + ERRORS_WORD);
         }
         let counted =
             |steps: [u64; STEP_COUNT]| steps.into_iter().enumerate().filter(|(_, count)| *count > 0).collect();

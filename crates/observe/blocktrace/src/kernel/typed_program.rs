@@ -3,7 +3,10 @@
 //! keeps the issue times of requests, by their addresses, for the time at the device.
 
 use super::assembler::{Arithmetic, Assembler, JumpCondition, Label, STACK, Width};
-use super::count_map::{CONTEXT, CountWords, ENTRY, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING, field_offset};
+use super::count_map::{
+    CONTEXT, CountWords, ENTRY, ENTRY_ISSUE, ENTRY_SECTORS, KEY, NO_ROOM, NOW, OPERATION, WITHOUT_BEGINNING,
+    field_offset,
+};
 use super::event_program::{DELETE, LOOK_UP, UPDATE};
 use super::kernel_types::RequestFields;
 use crate::event::TracedOperation;
@@ -57,16 +60,16 @@ impl TypedPlan<'_> {
         a.place_label(started);
         a.store(Width::Long, STACK, ENTRY, 3);
         a.op_immediate(Arithmetic::ShiftRight, 4, 9);
-        a.store(Width::Word, STACK, ENTRY + 20, 4);
+        a.store(Width::Word, STACK, ENTRY_SECTORS, 4);
         a.op_immediate(Arithmetic::Move, 2, 0);
-        a.store(Width::Long, STACK, ENTRY + 8, 2);
+        a.store(Width::Long, STACK, ENTRY_ISSUE, 2);
         self.words.emit_now(&mut a);
         if let Some(table) = self.table {
             self.emit_key_arguments(&mut a, 0, table);
             a.call(LOOK_UP);
             a.jump_if(JumpCondition::Equal, 0, 0, bare);
             a.load(Width::Long, 2, 0, 0);
-            a.store(Width::Long, STACK, ENTRY + 8, 2);
+            a.store(Width::Long, STACK, ENTRY_ISSUE, 2);
             self.emit_key_arguments(&mut a, 0, table);
             a.call(DELETE);
         }

@@ -64,6 +64,27 @@ pub(crate) const fn sum32_column(counter: &'static str) -> TableColumn {
     TableColumn { counter, scale: 1.0, rule: CellRule::Sum32 }
 }
 
+/// Returns the index of a counter's column, for constants: a counter without a column fails the build.
+pub(crate) const fn column_index(columns: &[TableColumn], counter: &str) -> usize {
+    let mut index = 0;
+    while index < columns.len() {
+        if is_same_text(columns[index].counter.as_bytes(), counter.as_bytes()) {
+            return index;
+        }
+        index += 1;
+    }
+    panic!("no column has this counter")
+}
+
+/// Compares texts; `==` cannot be used in constants.
+const fn is_same_text(one: &[u8], other: &[u8]) -> bool {
+    let mut index = 0;
+    while index < one.len() && index < other.len() && one[index] == other[index] {
+        index += 1;
+    }
+    index == one.len() && index == other.len()
+}
+
 /// Meaning of a number that went backwards for its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CounterReset {
@@ -87,10 +108,13 @@ pub(crate) struct CounterTable {
     columns: Vec<TableColumn>,
     reset_rule: CounterReset,
     rows: Vec<TableRow>,
+    /// Row after row, like the next three: numbers of this tick, and of the one before.
     current: Vec<u64>,
     previous: Vec<u64>,
     cells: Vec<f64>,
+    /// Cells that are part of the schema.
     shown: Vec<bool>,
+    /// Indices of these cells, once `changed` was taken.
     order: Vec<usize>,
     changed: bool,
 }
@@ -138,7 +162,15 @@ impl CounterTable {
         self.previous.resize(cells, ABSENT);
         self.cells.resize(cells, f64::NAN);
         self.shown.resize(cells, false);
+        self.assert_shape();
         self.rows.len() - 1
+    }
+
+    /// Asserts that every list has a place for each column of each row.
+    fn assert_shape(&self) {
+        let lengths = [self.current.len(), self.previous.len(), self.cells.len(), self.shown.len()];
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        debug_assert!(lengths == [rows * columns; 4], "{rows} rows of {columns} columns: {lengths:?}");
     }
 
     /// Returns the row of an instance, if there is one.
@@ -197,6 +229,7 @@ impl CounterTable {
 
     /// Computes the cells from the values that were filled in.
     pub fn compute_cells(&mut self, context: &mut TickContext) {
+        self.assert_shape();
         for row in 0..self.rows.len() {
             if self.rows[row].seen {
                 self.compute_row(row, context);
@@ -320,6 +353,7 @@ impl CounterTable {
             self.cells.drain(range.clone());
             self.shown.drain(range);
         }
+        self.assert_shape();
         // give back the memory of many rows that went
         if self.rows.capacity() / 4 > self.rows.len() {
             self.rows.shrink_to_fit();
@@ -341,6 +375,7 @@ impl CounterTable {
 
     /// Appends its series, in the order of its cells.
     pub fn append_series(&self, out: &mut Vec<Series>) {
+        debug_assert!(!self.changed, "the order is that of the cells before a change");
         let width = self.columns.len();
         out.extend(self.order.iter().map(|&i| {
             let column = &self.columns[i % width];
@@ -350,6 +385,7 @@ impl CounterTable {
 
     /// Appends its cells.
     pub fn append_cells(&self, out: &mut Vec<f64>) {
+        debug_assert!(!self.changed, "the order is that of the cells before a change");
         if self.order.len() == self.cells.len() {
             out.extend_from_slice(&self.cells);
         } else {

@@ -9,6 +9,7 @@ pub(super) struct BitWriter {
 }
 
 impl BitWriter {
+    /// Removes all bits and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.pending = 0;
@@ -21,6 +22,7 @@ impl BitWriter {
             self.put_bits(value & 0xffff_ffff, 32);
             return self.put_bits(value >> 32, count - 32);
         }
+        debug_assert!(self.pending_bits < 32, "{} bits wait for their word", self.pending_bits);
         self.pending |= (value & ((1u64 << count) - 1)) << self.pending_bits;
         self.pending_bits += count;
         if self.pending_bits >= 32 {
@@ -64,6 +66,7 @@ pub(super) struct BitReader<'a> {
 }
 
 impl<'a> BitReader<'a> {
+    /// Creates a reader before the first bit.
     pub fn new(bytes: &'a [u8]) -> BitReader<'a> {
         BitReader { bytes, position_bits: 0 }
     }
@@ -99,6 +102,7 @@ impl<'a> BitReader<'a> {
     /// Reads the next `count` bits; at most 56.
     #[inline(always)]
     pub fn read_few_bits(&mut self, count: u32) -> u64 {
+        debug_assert!(count <= 56, "{count} bits may be more than a window has");
         let value = self.peek_window() & !(u64::MAX << (count & 63));
         self.position_bits += count as usize;
         value
@@ -113,6 +117,7 @@ impl<'a> BitReader<'a> {
         low | self.read_few_bits(count - 32) << 32
     }
 
+    /// Reads the next bit.
     pub fn read_bit(&mut self) -> bool {
         self.read_few_bits(1) == 1
     }
@@ -122,6 +127,7 @@ impl<'a> BitReader<'a> {
     pub fn read_gamma(&mut self) -> Option<u64> {
         let window = self.peek_window();
         let bits = window.trailing_zeros();
+        // 27 zeros, the one and 27 bits are in any window
         if bits <= 27 {
             self.position_bits += 2 * bits as usize + 1;
             return Some((1 << bits | window >> (bits + 1) & ((1 << bits) - 1)) - 1);

@@ -63,6 +63,7 @@ impl ColumnHistory {
         let (context, shift) = CONTEXT_BY_LEVEL[(self.mean | 1).ilog2() as usize % 64];
         self.shift = shift;
         self.context = context + self.zero + zero;
+        debug_assert!(usize::from(self.context) < CONTEXTS, "context {} of {CONTEXTS}", self.context);
         self.zero = zero;
     }
 
@@ -71,6 +72,8 @@ impl ColumnHistory {
     fn add_magnitude(&mut self, magnitude: u64) {
         let step = (magnitude.min(MAX_MOVING_MAGNITUDE) << 4) as i64 - self.mean as i64;
         self.mean = (self.mean as i64 + ((3 * step) >> 3)) as u64;
+        // between the old mean and the magnitude, so neither below 0 nor above both
+        debug_assert!(self.mean <= 1 << MAX_LEVEL, "a mean of {}", self.mean);
         self.update_context(u8::from(magnitude == 0));
     }
 }
@@ -166,6 +169,7 @@ impl FrequencyTables {
         for (context, frequencies) in FREQUENCIES.iter().enumerate() {
             let mut first = 0;
             for (symbol, &frequency) in frequencies.iter().enumerate() {
+                assert!(frequency > 0, "symbol {symbol} of context {context} can be written");
                 let range = usize::from(first)..usize::from(first + frequency);
                 slots[context][range].fill(symbol as u8);
                 entries[context * SYMBOLS + symbol] = SymbolEntry::new(context, symbol, frequency, first);
@@ -244,6 +248,8 @@ impl EntropyWriter {
     fn write_symbols(&mut self, tables: &FrequencyTables, out: &mut Vec<u8>) {
         let mut states = [MIN_STATE; STATES];
         self.words.clear();
+        assert!(self.symbols.is_empty() || !self.scales.is_empty(), "each symbol is one of a column");
+        // symbols are tick by tick across the columns; each column has one of the states in turn
         for (index, &(context, symbol)) in self.symbols.iter().enumerate().rev() {
             let state = &mut states[index % self.scales.len() % STATES];
             let entry = &tables.entries[usize::from(context) * SYMBOLS + usize::from(symbol)];
@@ -254,6 +260,7 @@ impl EntropyWriter {
                 *state >>= 16;
             }
             *state = (*state / frequency) << PRECISION | (*state % frequency + u32::from(entry.first_slot));
+            debug_assert!(*state >= MIN_STATE, "the state {state} of a reader would be refilled once more");
         }
         out.extend_from_slice(&(self.words.len() as u32).to_le_bytes());
         states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
@@ -269,7 +276,8 @@ struct EntropyWords<'a> {
 
 impl EntropyWords<'_> {
     /// Refills the state from the next word if it is too low. There is no branch,
-    /// because it could not be predicted.
+    /// because it could not be predicted. A damaged code can leave the state below
+    /// [`MIN_STATE`] even so: the comparison with the last states finds that.
     #[inline(always)]
     fn fill_up(&mut self, state: u32) -> u32 {
         let word = match self.bytes.get(self.position..).and_then(|rest| rest.first_chunk::<2>()) {
@@ -333,6 +341,7 @@ fn read_magnitude(
     let slot = *state & ((1 << PRECISION) - 1);
     let symbol = tables.slots[context][slot as usize];
     let entry = &tables.entries[context * SYMBOLS + usize::from(symbol) % SYMBOLS];
+    debug_assert!(slot >= u32::from(entry.first_slot), "slot {slot} is one of symbol {symbol}");
     let next = u32::from(entry.frequency) * (*state >> PRECISION) + slot - u32::from(entry.first_slot);
     *state = words.fill_up(next);
     let magnitude = match symbol {

@@ -201,6 +201,7 @@ impl Decoder {
         }
         let length = crate::format::u32_at(code, 0)? as usize;
         let (head, rest) = code[4..].split_at_checked(length)?;
+        assert!(ticks > 0, "no block is without ticks (`BlockHead::parse`)");
         self.ticks.clear();
         self.ticks.resize(ticks, Tick::default());
         frame.set_ticks(&self.ticks);
@@ -329,6 +330,7 @@ impl Decoder {
             }
         } else {
             let index = self.entropy_index[line];
+            debug_assert!(index < self.scales.len(), "a column in the entropy code has its history");
             let ticks = self.magnitudes.chunks_exact(self.scales.len());
             let column = numbers[1..].iter_mut().zip(ticks);
             match choice.unsigned {
@@ -374,7 +376,9 @@ impl Decoder {
             cells.iter_mut().zip(numbers).for_each(|(cell, number)| *cell = *number as f64 / power);
         }
         for (first, length) in &self.gaps[line.gap_range.0..line.gap_range.1] {
-            cells[*first as usize..(first + length) as usize].fill(f64::NAN);
+            let end = (first + length) as usize;
+            debug_assert!(end <= cells.len(), "gaps end within the ticks (`read_parameters`)");
+            cells[*first as usize..end].fill(f64::NAN);
         }
     }
 }
@@ -470,10 +474,8 @@ mod tests {
                     let mut head = Vec::new();
                     bits.finish(&mut head);
                     let magnitudes: Vec<u64> = magnitudes.iter().map(|m| *m as u64).collect();
-                    let code = match line.model.sparse {
-                        true => 0,
-                        false => TABLES.price_magnitudes(line.model.level, &magnitudes[1..], u64::MAX),
-                    };
+                    let price = || TABLES.price_magnitudes(line.model.level, &magnitudes[1..], u64::MAX);
+                    let code = if line.model.sparse { 0 } else { price() };
                     let changed =
                         |c: usize| frame.column(c).windows(2).filter(|w| w[0].to_bits() != w[1].to_bits()).count();
                     let (name, changed) = match column.checked_sub(TIME_COLUMNS) {

@@ -77,6 +77,7 @@ impl ModelSearch {
         mut chosen: impl FnMut(ColumnModel),
     ) {
         let count = forms.len() / ticks;
+        assert!(count <= MAX_GROUP_COLUMNS && magnitudes.len() == forms.len(), "{count} columns in a group");
         self.weigh_ticks(forms, ticks);
         self.center_columns(forms, ticks);
         self.compute_products(count, ticks);

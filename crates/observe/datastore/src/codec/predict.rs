@@ -56,11 +56,16 @@ impl PredictorFactor {
             return None;
         }
         let mut exponent = (number.to_bits() >> 52 & 0x7ff) as i32 - 1023 - 8;
+        // rounding raises it by one at most
+        if exponent + 1 < EXPONENTS.start {
+            return None;
+        }
         let mut mantissa = (number / f64::from_bits(((exponent + 1023) as u64) << 52)).round() as i32;
         if mantissa.abs() == 512 {
             mantissa /= 2;
             exponent += 1;
         }
+        debug_assert!((256..512).contains(&mantissa.abs()), "a mantissa of nine bits, not {mantissa}");
         EXPONENTS.contains(&exponent).then_some(PredictorFactor::Float(mantissa, exponent))
     }
 }

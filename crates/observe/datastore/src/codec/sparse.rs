@@ -82,7 +82,8 @@ pub(super) fn read(bits: &mut BitReader, ticks: usize, found: &mut Vec<(u32, u64
     for _ in 0..count {
         let index = read_split(bits, near)?.checked_add(last)?;
         let magnitude = read_split(bits, low)?.checked_add(1)?;
-        if index + 1 >= ticks as u64 || bits.is_overrun() {
+        // the first of the ticks has no remain here
+        if index.saturating_add(1) >= ticks as u64 || bits.is_overrun() {
             return None;
         }
         found.push((index as u32, magnitude));
@@ -114,5 +115,20 @@ mod tests {
         }
         assert_eq!(price_magnitudes([1; 100].into_iter()), None);
         assert_eq!(price_magnitudes([0; 100].into_iter()), Some(16));
+    }
+
+    #[test]
+    fn an_index_at_the_end_of_all_numbers_is_refused() {
+        let mut bits = BitWriter::default();
+        bits.put_gamma(2);
+        bits.put_bits(0, 4);
+        bits.put_bits(0, 6);
+        for distance in [1, u64::MAX - 1] {
+            put_split(&mut bits, distance, 0);
+            put_split(&mut bits, 0, 0);
+        }
+        let mut bytes = Vec::new();
+        bits.finish(&mut bytes);
+        assert_eq!(read(&mut BitReader::new(&bytes), 240, &mut Vec::new()), None);
     }
 }

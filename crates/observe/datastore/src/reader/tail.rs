@@ -62,6 +62,7 @@ impl LogReader {
             }
             let row = *cell..*cell + width;
             *cell = row.end;
+            debug_assert!(row.end <= content.cells.len(), "ticks that no block contains have their cells");
             // If the schema is lost, so is the tick: the number of the next tick reveals it.
             let Some(schema) = content.schema(&entry).cloned() else { continue };
             let fresh = self.account.next_tick.is_none_or(|expected| entry.number >= expected);

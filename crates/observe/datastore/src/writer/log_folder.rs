@@ -101,8 +101,8 @@ impl LogWriter {
 
     /// Writes the ledger with the current number of ticks.
     pub(super) fn write_ledger(&mut self) {
-        let held = if self.options.bulk { self.buffer.frame().ticks().len() as u64 } else { 0 };
-        self.ledger.next_tick = self.next_numbers.tick - held;
+        let held = if self.options.bulk { self.buffer.frame().ticks().len() } else { 0 };
+        self.ledger.next_tick = self.next_numbers.first_held_tick(held);
         self.ledger_file.write_ledger(&self.ledger);
     }
 
@@ -120,7 +120,9 @@ impl LogWriter {
             self.write_ledger();
         }
         if let Some(segment) = self.segment.as_ref().filter(|segment| segment.record_file().is_file_replaced()) {
-            let lost = self.next_numbers.tick - self.buffer.frame().ticks().len() as u64 - segment.first_tick();
+            let first_held = self.next_numbers.first_held_tick(self.buffer.frame().ticks().len());
+            assert!(segment.first_tick() <= first_held, "a segment begins with the ticks that are held, or earlier");
+            let lost = first_held - segment.first_tick();
             let name = segment.record_file().path.display();
             let lost = format_count(lost, "tick in it is lost", "ticks in it are lost");
             self.add_remark(Note::GAP, format!("{name} was removed while it was being written; {lost}"));
@@ -152,7 +154,8 @@ impl LogWriter {
         let mut fresh =
             LogWriter::create_or_append(&self.dir, self.options.clone()).map_err(WriteFault::from_store_error)?;
         let held = self.buffer.to_pushed_ticks();
-        let lost = self.next_numbers.tick - held.len() as u64 - self.ledger.first_kept.unwrap_or(0);
+        // the first tick is from a file, which can name any
+        let lost = self.next_numbers.first_held_tick(held.len()).saturating_sub(self.ledger.first_kept.unwrap_or(0));
         let (dir, lost) = (self.dir.display(), format_count(lost, "tick", "ticks"));
         let text = format!(
             "{dir} was removed or moved during recording, and {lost} with it; \

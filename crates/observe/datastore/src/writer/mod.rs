@@ -348,8 +348,8 @@ impl LogWriter {
             // The held ticks and notes follow in this segment, and already have their numbers.
             let next = recovery::NextNumbers {
                 segment: self.next_numbers.segment,
-                tick: self.next_numbers.tick - self.buffer.frame().ticks().len() as u64,
-                note: self.next_numbers.note - self.notes.len() as u64,
+                tick: self.next_numbers.first_held_tick(self.buffer.frame().ticks().len()),
+                note: self.next_numbers.first_held_note(self.notes.len()),
             };
             let repeat = |note: &Note| StoredNote { flags: self.note_flags(note) | REPEATED, note: note.clone() };
             let waiting = |note: &Note| self.notes.iter().any(|n| n.note == *note);
@@ -386,7 +386,7 @@ impl LogWriter {
             return Ok(());
         }
         self.ensure_tail()?;
-        let number = self.next_numbers.note - (self.notes.len() - index) as u64;
+        let number = self.next_numbers.first_held_note(self.notes.len() - index);
         self.record.clear();
         notes::write(&mut self.record, &mut self.notes_scratch, number, &self.notes[index..=index]);
         self.tail.as_mut().map_or(Ok(()), |tail| tail.append(&self.record))
@@ -444,7 +444,7 @@ impl LogWriter {
     fn encode_notes(&mut self) {
         self.record.clear();
         if !self.notes.is_empty() {
-            let first = self.next_numbers.note - self.notes.len() as u64;
+            let first = self.next_numbers.first_held_note(self.notes.len());
             notes::write(&mut self.record, &mut self.notes_scratch, first, &self.notes);
         }
     }
@@ -469,7 +469,7 @@ impl LogWriter {
         let (Some(first), Some(last)) = (frame.ticks().first(), frame.ticks().last()) else { return };
         let start = open_record(&mut self.record);
         let head = BlockHead {
-            first_tick: self.next_numbers.tick - frame.ticks().len() as u64,
+            first_tick: self.next_numbers.first_held_tick(frame.ticks().len()),
             first_time_ns: first.time_ns,
             last_time_ns: last.time_ns,
             next_note: self.next_numbers.note,

@@ -174,14 +174,16 @@ impl RawLog<'_, '_> {
             let words: Vec<&str> = text.split_whitespace().collect();
             let (_, columns) =
                 kernel_fields::line_columns(&words, self.header.hertz.unwrap_or(DEFAULT_HERTZ), &mut self.row);
+            assert!(columns.is_sorted_by(|one, next| one.0 < next.0), "the fields of a line are listed in its order");
             self.known.insert(line[..end].to_vec(), columns);
         }
         let Some(columns) = self.known.get(&line[..end]).filter(|columns| !columns.is_empty()) else { return };
         let mut numbers = line[end..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        let mut index = 0;
-        for (place, column, is_total) in columns {
-            let Some(word) = numbers.nth(place - index) else { break };
-            index = place + 1;
+        // index of the number that `numbers` yields next
+        let mut next_index = 0;
+        for (index, column, is_total) in columns {
+            let Some(word) = numbers.nth(index - next_index) else { break };
+            next_index = index + 1;
             let Some(value) = std::str::from_utf8(word).ok().and_then(|word| word.parse::<f64>().ok()) else {
                 self.batch.add_skip(lines.context(), "text where a number should be");
                 return;

@@ -181,7 +181,7 @@ impl DstatLog<'_, '_> {
             self.add_skip(lines.context(), "text where a number should be");
         }
         if lines.is_cut() && fit.cell_count <= columns {
-            if let CellPlan::Number(column) | CellPlan::Rest(column) = self.heading.plan[fit.cell_count - 1] {
+            if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = fit.last_cell_plan(&self.heading.plan) {
                 self.row.cells[column as usize] = f64::NAN;
             }
             self.add_skip(lines.context(), "the last line is incomplete: its last cell is left out");

@@ -260,8 +260,8 @@ impl NmonLog<'_, '_> {
             }
         }
         if lines.is_cut() {
-            if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = section.plan.get(fit.cell_count - 1) {
-                row[*column as usize] = f64::NAN;
+            if let Some(CellPlan::Number(column) | CellPlan::Rest(column)) = fit.last_cell_plan(&section.plan) {
+                row[column as usize] = f64::NAN;
             }
             self.batch.add_skip(lines.context(), "the last line is incomplete: its last cell is left out");
         } else if fit.cell_count < section.plan.len() && !is_short_by_blanks(&section.plan[fit.cell_count..]) {

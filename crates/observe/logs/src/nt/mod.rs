@@ -44,7 +44,7 @@ impl NtColumn {
 /// Finds the catalogue's counter and its scale for English names. The instance is empty for an object that has none.
 ///
 /// ```
-/// let found = diskwright_logs::nt::resolve("PhysicalDisk", "0 C:", "% Disk Time");
+/// let found = diskwright_logs::nt::resolve_counter("PhysicalDisk", "0 C:", "% Disk Time");
 /// assert_eq!((found.counter.as_str(), found.instance.as_str()), ("physical_disk.disk_time_nt", "0 C:"));
 /// assert_eq!(found.scale, 0.01);
 /// ```
@@ -93,8 +93,10 @@ pub fn resolve_columns(paths: &[CounterPath]) -> Vec<NtColumn> {
         let Some(before) = finest.insert((found[index].counter.clone(), found[index].instance.clone()), index) else {
             continue;
         };
-        let coarser = if found[index].scale < found[before].scale { before } else { index };
-        finest.insert((found[index].counter.clone(), found[index].instance.clone()), before + index - coarser);
+        let is_finer = found[index].scale < found[before].scale;
+        let (finer, coarser) = if is_finer { (index, before) } else { (before, index) };
+        assert!(before < index, "the column kept for a counter stands before the one compared with it");
+        finest.insert((found[index].counter.clone(), found[index].instance.clone()), finer);
         let path = &paths[coarser];
         found[coarser] = foreign_column(&path.object, &path.instance, &path.counter);
     }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::io::Read;
+use std::ops::Range;
 
 use super::records::{BodyFields, RecordFault, RecordReader};
 use super::units::Units;
@@ -109,47 +110,64 @@ fn parse_descriptor(mut fields: BodyFields<'_>) -> Option<Metric> {
 #[derive(Default)]
 struct Domain {
     time_ns: i64,
-    /// Number of the instance, and index and length of its name in `table`; sorted by number.
-    instances: Vec<(u32, u32, u32)>,
+    /// Its instances, sorted by number.
+    instances: Vec<DomainInstance>,
+    /// Their names one after the other, and those that are no longer used.
     names: Vec<u8>,
     /// Number of changes.
     generation: u64,
 }
 
+/// An instance of a domain.
+struct DomainInstance {
+    number: u32,
+    /// Range of its name among the domain's names.
+    name: Range<usize>,
+}
+
 impl Domain {
-    fn instance_name(&self, instance: u32) -> Option<&[u8]> {
-        let index = self.instances.binary_search_by_key(&instance, |i| i.0).ok()?;
-        let (_, from, length) = self.instances[index];
-        self.names.get(from as usize..(from + length) as usize)
+    fn find_instance(&self, number: u32) -> Result<usize, usize> {
+        self.instances.binary_search_by_key(&number, |instance| instance.number)
     }
 
-    fn set_name(&mut self, instance: u32, name: &[u8]) {
-        let place = (instance, self.names.len() as u32, name.len() as u32);
+    fn instance_name(&self, number: u32) -> Option<&[u8]> {
+        let index = self.find_instance(number).ok()?;
+        Some(&self.names[self.instances[index].name.clone()])
+    }
+
+    fn set_name(&mut self, number: u32, name: &[u8]) {
+        let start = self.names.len();
         self.names.extend_from_slice(name);
-        match self.instances.binary_search_by_key(&instance, |i| i.0) {
-            Ok(index) => self.instances[index] = place,
-            Err(index) => self.instances.insert(index, place),
+        let instance = DomainInstance { number, name: start..self.names.len() };
+        match self.find_instance(number) {
+            Ok(index) => self.instances[index] = instance,
+            Err(index) => self.instances.insert(index, instance),
         }
     }
 
-    fn remove_instance(&mut self, instance: u32) {
-        if let Ok(index) = self.instances.binary_search_by_key(&instance, |i| i.0) {
+    fn remove_instance(&mut self, number: u32) {
+        if let Ok(index) = self.find_instance(number) {
             self.instances.remove(index);
         }
     }
 
     /// Frees the memory of names that are no longer used.
     fn compact_names(&mut self) {
-        let used: usize = self.instances.iter().map(|i| i.2 as usize).sum();
+        let used: usize = self.instances.iter().map(|instance| instance.name.len()).sum();
         if self.names.len() < 2 * used + 4096 {
             return;
         }
         let old = std::mem::take(&mut self.names);
-        for (_, from, length) in &mut self.instances {
-            let name = old.get(*from as usize..(*from + *length) as usize).unwrap_or_default();
-            *from = self.names.len() as u32;
-            self.names.extend_from_slice(name);
+        for instance in &mut self.instances {
+            let start = self.names.len();
+            self.names.extend_from_slice(&old[instance.name.clone()]);
+            instance.name = start..self.names.len();
         }
+        assert_eq!(self.names.len(), used, "each name of an instance was kept once");
+        debug_assert!(
+            self.instances.is_sorted_by(|one, next| one.number < next.number),
+            "instances are sorted by number"
+        );
     }
 }
 
@@ -295,8 +313,8 @@ impl<R: Read> InstanceDomains<R> {
     /// Returns the names of all instances, by number.
     pub fn instance_names(&self, indom: u32) -> Vec<String> {
         let Some(domain) = self.domains.get(&indom) else { return Vec::new() };
-        let name = |i: &(u32, u32, u32)| Some(String::from_utf8_lossy(domain.instance_name(i.0)?).into_owned());
-        domain.instances.iter().filter_map(name).collect()
+        let name = |i: &DomainInstance| String::from_utf8_lossy(&domain.names[i.name.clone()]).into_owned();
+        domain.instances.iter().map(name).collect()
     }
 }
 

@@ -56,11 +56,15 @@ impl MetricPace {
         let (since, usual) = (self.time_since_last(time_ns), self.usual_interval_ns);
         (self.last_ns, self.value_count) = (Some(time_ns), values);
         let step = (usual as f64 / 8.0 * interval_weight(since) as f64 / SECOND_NS as f64) as i64;
-        self.usual_interval_ns = match () {
-            () if since <= 0 => usual,
-            () if usual == 0 => since,
-            () if since > usual => since.min(usual.saturating_add(step)),
-            () => since.max(usual - step),
+        self.usual_interval_ns = if since <= 0 {
+            usual
+        } else if usual == 0 {
+            since
+        } else if since > usual {
+            since.min(usual.saturating_add(step))
+        } else {
+            // `step` is at most an eighth of `usual`
+            since.max(usual - step)
         };
     }
 

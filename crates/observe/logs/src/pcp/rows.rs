@@ -287,7 +287,7 @@ impl PcpRows {
             if !again {
                 slot.growth_start_ns = before.map(|(_, before_ns)| before_ns);
             }
-            span_ns = slot.growth_start_ns.map_or(0, |from| time_ns - from);
+            span_ns = slot.growth_start_ns.map_or(0, |from| time_ns.saturating_sub(from));
         } else if again {
             // the change of the mean is added to the cell
             slot.value_count += 1.0;
@@ -347,6 +347,7 @@ impl PcpRows {
             value_count: values,
         };
         follow.slots.push(slot);
+        debug_assert_eq!(follow.slot_indexes.len(), follow.slots.len(), "an instance has one slot");
         Some(follow.slots.len() - 1)
     }
 
@@ -420,21 +421,23 @@ impl PcpRows {
         if !self.columns.iter().any(is_stale) {
             return;
         }
+        // new index of each column, `None` for those that are dropped
         let mut places: Vec<Option<usize>> = Vec::with_capacity(self.columns.len());
-        let mut kept = 0;
-        for column in &self.columns {
-            let keep = !is_stale(column);
-            places.push(keep.then_some(kept));
-            kept += usize::from(keep);
+        let mut kept = Vec::new();
+        for column in std::mem::take(&mut self.columns) {
+            if is_stale(&column) {
+                places.push(None);
+            } else {
+                places.push(Some(kept.len()));
+                kept.push(column);
+            }
         }
-        let mut index = 0;
-        self.columns.retain(|_| {
-            index += 1;
-            places[index - 1].is_some()
-        });
+        self.columns = kept;
         self.column_indexes =
             self.columns.iter().enumerate().map(|(i, c)| ((c.counter.clone(), c.instance.clone()), i)).collect();
+        assert_eq!(self.column_indexes.len(), self.columns.len(), "a counter's instance has one column");
         for follow in self.followers.values_mut() {
+            // where a column is dropped, the instance gets another slot when it comes again
             follow.slots.retain_mut(|slot| {
                 let had = slot.columns.len();
                 slot.columns = slot.columns.iter().filter_map(|&c| places[c]).collect();

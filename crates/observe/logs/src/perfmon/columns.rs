@@ -72,7 +72,9 @@ impl PerfmonColumns {
         let runs = cell_runs(paths.iter().map(own));
         paths.retain(own);
         let resolved = nt::resolve_columns(&paths);
-        let known = resolved.iter().map(|r| !r.is_foreign()).collect();
+        let known: Vec<bool> = resolved.iter().map(|r| !r.is_foreign()).collect();
+        let taken: usize = runs.iter().map(|run| run.take).sum();
+        assert_eq!(taken, known.len(), "each cell that is read from a row has its column");
         let mut series = resolved.iter().map(nt::NtColumn::to_series).collect();
         let products = nt::add_products(&mut series);
         Ok(PerfmonColumns { schema: Arc::new(Schema::new(series)), products, host, runs, known })

@@ -58,6 +58,13 @@ impl LineBuffer {
         if self.position < self.lines_end {
             return Ok(true);
         }
+        assert!(
+            self.position == self.lines_end && self.lines_end <= self.bytes_end && self.bytes_end <= self.bytes.len(),
+            "lines end at {} of {} bytes, and are consumed up to {}",
+            self.lines_end,
+            self.bytes_end,
+            self.position
+        );
         self.bytes.copy_within(self.lines_end..self.bytes_end, 0);
         (self.position, self.bytes_end, self.lines_end) = (0, self.bytes_end - self.lines_end, 0);
         while !self.is_at_end {
@@ -68,6 +75,7 @@ impl LineBuffer {
                 self.bytes.resize(self.bytes.len() * 2, 0);
             }
             let limit = self.bytes.len() - PADDING_BYTES;
+            assert!(self.bytes_end < limit, "a read into no room would look like the end");
             let read = match from.read(&mut self.bytes[self.bytes_end..limit]) {
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

@@ -36,6 +36,7 @@ pub(crate) fn read_number<const POINT: u8>(bytes: &[u8], index: usize) -> Option
 /// Continues behind the point of a number whose integer part has `count` digits, 15 at most.
 #[inline(always)]
 fn read_fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, count: usize) -> Option<(f64, usize)> {
+    debug_assert!((1..=15).contains(&count), "an integer part of {count} digits");
     let start = index + count + 1;
     let first = load_word(bytes, start)?;
     let mut places = count_digits(first);
@@ -85,6 +86,7 @@ fn read_fraction<const POINT: u8>(bytes: &[u8], index: usize, integer: u64, coun
 /// Appends a word's first `count` digits to a number.
 #[inline(always)]
 fn append_digits(number: u64, word: u64, count: usize) -> u64 {
+    debug_assert!(count <= 8, "a word has {count} digits");
     // a shift by all 64 bits would overflow
     let digits = if count == 0 { 0 } else { parse_leading_digits(word, count) };
     number.wrapping_mul(POWERS_OF_TEN[count]).wrapping_add(digits)
@@ -147,8 +149,9 @@ fn read_digits(bytes: &[u8], mut index: usize, mantissa: &mut u128, dropped: &mu
     index
 }
 
-/// Reads the power of ten behind an `e`; returns it with the index behind it.
+/// Reads the power of ten behind an `e`, which [`has_exponent`] has found; returns it with the index behind it.
 fn read_exponent(bytes: &[u8], e: usize) -> (i64, usize) {
+    debug_assert!(has_exponent(bytes, e), "an exponent has a digit");
     let sign = bytes[e + 1];
     let mut index = e + 1 + usize::from(matches!(sign, b'+' | b'-'));
     let mut power = 0i64;
@@ -199,6 +202,7 @@ fn parse_eight_digits(word: u64) -> u64 {
 /// Parses a word's first `count` (1 to 8) digits.
 #[inline(always)]
 fn parse_leading_digits(word: u64, count: usize) -> u64 {
+    debug_assert!((1..=8).contains(&count), "{count} digits of a word");
     parse_eight_digits(word << (64 - 8 * count as u32))
 }
 
@@ -276,6 +280,8 @@ fn nearest_f64(mantissa: u64, exponent: i64) -> Option<f64> {
         bits &= !1;
     }
     bits = (bits + (bits & 1)) >> 1;
+    debug_assert!((1..=0x7fd).contains(&power), "the power {power} is that of a normal double");
+    debug_assert!(bits >> 53 <= 1, "the mantissa {bits:#x} has 53 bits, or is the next power of two");
     // a carry out of the mantissa by rounding up increments the exponent, which is correct
     Some(f64::from_bits(((power as u64 - 1) << 52) + bits))
 }
@@ -290,6 +296,7 @@ fn nearest_f64_of_wide(mantissa: u128, exponent: i64) -> Option<f64> {
         return Some(mantissa as f64);
     }
     let shift = 64 - mantissa.leading_zeros();
+    debug_assert!((1..=64).contains(&shift), "a mantissa of {} bits is wide", 64 + shift);
     let upper = (mantissa >> shift) as u64;
     let low = nearest_f64(upper, exponent)?;
     let exact = (upper as u128) << shift == mantissa;

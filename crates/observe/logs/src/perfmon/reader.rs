@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use diskwright_base::{Frame, Note, Tick};
+use diskwright_base::{Frame, Note, Tick, Topology};
 
 use crate::daylight_clock::DaylightClock;
 use crate::nt::{self, processes::NtProcesses};
@@ -37,8 +37,8 @@ pub(super) struct PerfmonReader<'a, 'b> {
     /// Set below the header of another machine.
     is_other_host: bool,
     daylight: DaylightClock,
-    /// Topology that was sent last, as text.
-    last_topology: String,
+    /// Topology that was sent last.
+    last_topology: Option<Topology>,
     /// Remarks that limit certainty; they are sent with the next tick.
     warnings: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             host: options.host.clone(),
             is_other_host: false,
             daylight: DaylightClock::default(),
-            last_topology: String::new(),
+            last_topology: None,
             warnings: Vec::new(),
         }
     }
@@ -201,8 +201,11 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
             let mut odd = RowOddities::default();
             let columns = log.columns.known.len();
             let start = log.ticks.len() % ROWS_PER_TURN * columns;
+            debug_assert!(log.ticks.len() < log.frame_capacity, "a full frame was flushed");
+            debug_assert_eq!(log.rows.len(), ROWS_PER_TURN * columns, "the last few rows have their room");
             let row = &mut log.rows[start..start + columns];
             let behind = rows::read_row(dialect, bytes, next, &log.columns.runs, row, &mut odd);
+            debug_assert!(behind >= position + 2, "a row has a time and an end");
             log.has_negative |= odd.has_negative;
             let is_cut = unfinished && behind == end;
             if is_cut && bytes[behind - 2] == dialect.separator && row.last().is_some_and(|c| c.is_nan()) {
@@ -245,6 +248,11 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         log.frame_capacity = (FRAME_CELLS / columns.max(1)).min(MAX_FRAME_TICKS - ROWS_PER_TURN) / (2 * ROWS_PER_TURN)
             * (2 * ROWS_PER_TURN)
             + ROWS_PER_TURN;
+        assert!(
+            log.frame_capacity <= MAX_FRAME_TICKS && log.frame_capacity.is_multiple_of(ROWS_PER_TURN),
+            "a frame of {} ticks is filled by whole turns",
+            log.frame_capacity
+        );
         log.rows = vec![f64::NAN; ROWS_PER_TURN * columns];
         log.frame.reset(Arc::clone(&log.columns.schema), log.frame_capacity);
         dialect
@@ -265,10 +273,9 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         let Some(first) = log.ticks.first().copied() else { return };
         log.transpose_rows(log.ticks.len() % ROWS_PER_TURN);
         let topology = log.columns.topology();
-        let text = format!("{topology:?}");
-        if text != self.last_topology {
+        if self.last_topology.as_ref() != Some(&topology) {
             self.batch.push_topology(first.time_ns, &topology);
-            self.last_topology = text;
+            self.last_topology = Some(topology);
         }
         for text in self.warnings.drain(..) {
             self.batch.push_note(Note::new(first.time_ns, Note::WARNING, text));
@@ -318,9 +325,10 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
     fn report_oddities(&mut self, log: &mut PerfmonLog, row: usize, odd: &RowOddities, is_cut: bool, is_closed: bool) {
         let line = self.line_number;
         let columns = log.columns.known.len();
+        assert!(odd.missing <= columns, "a row lacks {} of {columns} columns", odd.missing);
+        let filled = columns - odd.missing;
         if (odd.missing > 0 || odd.is_cut) && is_cut {
             // without a closing quote it is unknown how many digits the last number had
-            let filled = columns - odd.missing.min(columns);
             if let (false, Some(column)) = (is_closed, filled.checked_sub(1)) {
                 log.rows[row + column] = f64::NAN;
             }
@@ -329,7 +337,7 @@ impl<'a, 'b> PerfmonReader<'a, 'b> {
         } else if odd.is_cut {
             self.batch.add_skip(format!("line {line}"), "a quote is not closed; the rest of the row becomes gaps");
         } else if odd.missing > 0 {
-            let context = format!("line {line}, column {}", columns - odd.missing.min(columns) + 2);
+            let context = format!("line {line}, column {}", filled + 2);
             self.batch.add_skip(context, "a row has fewer fields than the header; the missing ones are gaps");
         }
         if odd.has_surplus {
@@ -351,6 +359,14 @@ impl PerfmonLog {
         if count == 0 || columns == 0 {
             return;
         }
+        debug_assert!(count <= ROWS_PER_TURN, "{count} rows of the last {ROWS_PER_TURN}");
+        debug_assert!(
+            self.frame.capacity() == self.frame_capacity && self.ticks.len() <= self.frame_capacity,
+            "a column of the frame has {} cells, {} of {} ticks are filled",
+            self.frame.capacity(),
+            self.ticks.len(),
+            self.frame_capacity
+        );
         for (column, cells) in self.frame.cells_mut().chunks_exact_mut(self.frame_capacity).take(columns).enumerate() {
             let rows = self.rows[column..].iter().step_by(columns);
             for (cell, value) in cells[first..first + count].iter_mut().zip(rows) {

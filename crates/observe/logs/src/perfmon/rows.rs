@@ -70,6 +70,7 @@ fn read_cells<const SEPARATOR: u8, const POINT: u8>(
 ) -> usize {
     let mut taken = 0;
     let mut negative = false;
+    debug_assert_eq!(runs.iter().map(|run| run.take).sum::<usize>(), row.len(), "a row has a cell for each column");
     for run in runs {
         for _ in 0..run.skip {
             index = skip_cell::<SEPARATOR>(bytes, index);

@@ -165,12 +165,16 @@ pub(super) fn columns_by_name(key: &str) -> &'static [DumpColumn] {
     let zones = ["", "_dma", "_dma32", "_normal", "_high", "_movable", "_device"];
     let begins = |name: &str| key.strip_prefix(name).is_some_and(|rest| zones.contains(&rest));
     let any = |names: &[&str]| names.iter().any(|name| begins(name));
-    match () {
-        () if begins("pgscan_direct") => &[SCANNED, SCANNED_DIRECT],
-        () if any(&["pgscan_kswapd", "pgscan_khugepaged", "pgscan_proactive"]) => &[SCANNED],
-        () if any(&["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]) => &[STOLEN],
-        () if begins("allocstall") => &[ALLOCATION_STALLS],
-        () => &[],
+    if begins("pgscan_direct") {
+        &[SCANNED, SCANNED_DIRECT]
+    } else if any(&["pgscan_kswapd", "pgscan_khugepaged", "pgscan_proactive"]) {
+        &[SCANNED]
+    } else if any(&["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"]) {
+        &[STOLEN]
+    } else if begins("allocstall") {
+        &[ALLOCATION_STALLS]
+    } else {
+        &[]
     }
 }
 

@@ -455,10 +455,12 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
                     continue;
                 }
                 let to = &mut row[cell.column];
-                *to = match () {
-                    () if to.is_nan() => value,
-                    () if cell.is_summed => *to + value,
-                    () => to.max(value),
+                *to = if to.is_nan() {
+                    value
+                } else if cell.is_summed {
+                    *to + value
+                } else {
+                    to.max(value)
                 };
             }
         }

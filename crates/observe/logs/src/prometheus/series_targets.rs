@@ -120,10 +120,12 @@ impl SeriesTargets {
             for &column in &stall.completed[1..] {
                 completed += if row[column].is_nan() { 0.0 } else { row[column] };
             }
-            row[stall.column] = match () {
-                () if in_flight.is_nan() || completed.is_nan() => f64::NAN,
-                () if in_flight > 0.0 && completed == 0.0 => 1.0,
-                () => 0.0,
+            row[stall.column] = if in_flight.is_nan() || completed.is_nan() {
+                f64::NAN
+            } else if in_flight > 0.0 && completed == 0.0 {
+                1.0
+            } else {
+                0.0
             };
         }
     }

@@ -130,10 +130,7 @@ fn convert_to_newest(file: &File, name: &str) -> Result<File, LogError> {
     let mut child = start_sadf(command.stdout(newer.try_clone().map_err(io)?), limits, name)?;
     let complaint = read_complaint(&mut child);
     let status = child.wait().map_err(io)?;
-    match status.success() {
-        true => Ok(newer),
-        false => Err(refusal_error(name, &complaint, Some(status))),
-    }
+    if status.success() { Ok(newer) } else { Err(refusal_error(name, &complaint, Some(status))) }
 }
 
 /// Reason why sadf did not read a file.
@@ -209,13 +206,13 @@ fn read_converted(
             Err(SadfRefusal::Error(refusal_error(name, &complaint, status)))
         }
         Err(error) => Err(SadfRefusal::Error(error)),
-        Ok(0) if has_complaint(&complaint, "cannot read the format") => Err(SadfRefusal::Old),
+        Ok(0) if complaint.is_old_format() => Err(SadfRefusal::Old),
         Ok(0) => Err(SadfRefusal::Error(refusal_error(name, &complaint, status))),
         Ok(_) if is_done || batch.is_stopped() => Ok(()),
         Ok(_) => {
             batch.add_skip(
                 name,
-                format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| describe_complaint(&complaint))),
+                format!("sadf stopped before the end: {}", hit.unwrap_or_else(|| complaint.describe())),
             );
             Ok(())
         }
@@ -238,7 +235,7 @@ impl Read for CountingPipe<'_> {
 
 /// Waits for a child whose output was read, or kills it if the reading was stopped; returns its exit status and its
 /// error output.
-fn end_child(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>) {
+fn end_child(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, SadfComplaint) {
     if is_stopped {
         // it may be gone already
         let _ = child.kill();
@@ -247,19 +244,49 @@ fn end_child(mut child: Child, is_stopped: bool) -> (Option<ExitStatus>, Vec<u8>
     (child.wait().ok(), complaint)
 }
 
-fn read_complaint(child: &mut Child) -> Vec<u8> {
-    let mut complaint = Vec::new();
+fn read_complaint(child: &mut Child) -> SadfComplaint {
+    let mut complaint = SadfComplaint(Vec::new());
     if let Some(stderr) = child.stderr.take() {
-        let _ = stderr.take(64 << 10).read_to_end(&mut complaint);
+        let _ = stderr.take(64 << 10).read_to_end(&mut complaint.0);
     }
     complaint
 }
 
+/// What sadf printed to standard error. Its manual gives no exit statuses, so only this text, which `LC_ALL=C` keeps
+/// English, shows why it did not read a file.
+struct SadfComplaint(Vec<u8>);
+
+impl SadfComplaint {
+    /// Returns true where the format is older than it reads.
+    fn is_old_format(&self) -> bool {
+        self.contains("cannot read the format")
+    }
+
+    /// Returns true where it got no memory within its limit: the text of `ENOMEM`.
+    fn is_out_of_memory(&self) -> bool {
+        self.contains("Cannot allocate memory")
+    }
+
+    fn contains(&self, text: &str) -> bool {
+        String::from_utf8_lossy(&self.0).contains(text)
+    }
+
+    /// Describes it for the user: the last message is the reason why it stopped.
+    fn describe(&self) -> String {
+        let from = self.0.len().saturating_sub(MAX_COMPLAINT_BYTES);
+        let text = String::from_utf8_lossy(&self.0[from..]).replace('\n', "; ");
+        match text.trim_end_matches("; ") {
+            "" => "it printed no reason".to_owned(),
+            text => text.to_owned(),
+        }
+    }
+}
+
 /// Describes the limit that ended sadf.
-fn describe_limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<String> {
+fn describe_limit_hit(complaint: &SadfComplaint, status: Option<ExitStatus>) -> Option<String> {
     let ChildLimits { memory_bytes, processor_s, file_bytes } = ChildLimits::default();
     let ended_by = |signal: Signal| status.and_then(|s| s.signal()) == Some(signal.as_raw());
-    let limit = if has_complaint(complaint, "Cannot allocate memory") {
+    let limit = if complaint.is_out_of_memory() {
         format_value(memory_bytes as f64, "bytes") + " of memory"
     } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
@@ -271,30 +298,15 @@ fn describe_limit_hit(complaint: &[u8], status: Option<ExitStatus>) -> Option<St
     Some(format!("sadf was ended at its limit of {limit}: the file is damaged, or too large"))
 }
 
-fn has_complaint(complaint: &[u8], text: &str) -> bool {
-    String::from_utf8_lossy(complaint).contains(text)
-}
-
-fn describe_complaint(complaint: &[u8]) -> String {
-    // the last message is the reason why it stopped
-    let from = complaint.len().saturating_sub(MAX_COMPLAINT_BYTES);
-    let text = String::from_utf8_lossy(&complaint[from..]).replace('\n', "; ");
-    match text.trim_end_matches("; ") {
-        "" => "it printed no reason".to_owned(),
-        text => text.to_owned(),
-    }
-}
-
 fn missing_sadf_error(name: &str, error: &io::Error) -> LogError {
     let because =
         format!("a binary file of sysstat, which `sadf` must read; it cannot be run here ({error}): {SADF_HINT}");
     LogError::Tool { file: name.to_owned(), because }
 }
 
-fn refusal_error(name: &str, complaint: &[u8], status: Option<ExitStatus>) -> LogError {
-    let refusal = || {
-        format!("a binary file of sysstat that `sadf` here refuses ({}): {SADF_HINT}", describe_complaint(complaint))
-    };
+fn refusal_error(name: &str, complaint: &SadfComplaint, status: Option<ExitStatus>) -> LogError {
+    let refusal =
+        || format!("a binary file of sysstat that `sadf` here refuses ({}): {SADF_HINT}", complaint.describe());
     let because = describe_limit_hit(complaint, status).unwrap_or_else(refusal);
     LogError::Tool { file: name.to_owned(), because }
 }

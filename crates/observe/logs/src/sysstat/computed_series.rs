@@ -4,15 +4,22 @@ use std::collections::HashMap;
 
 use diskwright_base::Series;
 
-/// Computation of a cell from others of the row.
+/// A cell that is computed from others of the row.
 #[derive(Clone, Debug)]
-pub enum ComputedCell {
-    /// Product of the first two columns.
-    Product(u32, u32, u32),
-    /// Sum of the first two columns.
-    Sum(u32, u32, u32),
+pub struct ComputedCell {
+    recipe: CellRecipe,
+    column: u32,
+}
+
+/// Computation of a cell.
+#[derive(Clone, Debug)]
+pub enum CellRecipe {
+    /// Product of two columns.
+    Product(u32, u32),
+    /// Sum of two columns.
+    Sum(u32, u32),
     /// Physical memory, from its free and used parts.
-    Memory(Box<MemoryColumns>, u32),
+    Memory(Box<MemoryColumns>),
 }
 
 /// Columns from which the size of memory is computed. sysstat changed the meaning of used memory: first it was all that
@@ -26,17 +33,10 @@ pub struct MemoryColumns {
     other_columns: Vec<u32>,
 }
 
-/// A computation without its own column.
-pub struct CellRecipe(ComputedCell);
-
 impl CellRecipe {
-    /// Adds the column.
+    /// Adds the column of the result.
     pub fn into_cell(self, column: u32) -> ComputedCell {
-        match self.0 {
-            ComputedCell::Product(a, b, _) => ComputedCell::Product(a, b, column),
-            ComputedCell::Sum(a, b, _) => ComputedCell::Sum(a, b, column),
-            ComputedCell::Memory(memory, _) => ComputedCell::Memory(memory, column),
-        }
+        ComputedCell { recipe: self, column }
     }
 }
 
@@ -55,13 +55,14 @@ pub struct ComputedSeries {
 impl ComputedCell {
     /// Fills its cell, unless the log has a value there.
     pub fn compute(&self, row: &mut [f64]) {
-        let (column, value) = match self {
-            ComputedCell::Product(a, b, column) => (*column, row[*a as usize] * row[*b as usize]),
-            ComputedCell::Sum(a, b, column) => (*column, row[*a as usize] + row[*b as usize]),
-            ComputedCell::Memory(memory, column) => (*column, memory.total_memory(row)),
+        let value = match &self.recipe {
+            CellRecipe::Product(a, b) => row[*a as usize] * row[*b as usize],
+            CellRecipe::Sum(a, b) => row[*a as usize] + row[*b as usize],
+            CellRecipe::Memory(memory) => memory.total_memory(row),
         };
-        if row[column as usize].is_nan() {
-            row[column as usize] = value;
+        let cell = &mut row[self.column as usize];
+        if cell.is_nan() {
+            *cell = value;
         }
     }
 }
@@ -96,10 +97,10 @@ const COMPUTED_PAIRS: [(&str, &str, &str, bool); 8] = [
 pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[Series]) -> Vec<ComputedSeries> {
     let column_of = |counter: &str, instance: &str| by_target.get(&(counter.to_owned(), instance.to_owned())).copied();
     let mut found = Vec::new();
-    let mut add_missing = |counter: &str, instance: &str, scale: f64, extra: ComputedCell| {
+    let mut add_missing = |counter: &str, instance: &str, scale: f64, recipe: CellRecipe| {
         if column_of(counter, instance).is_none() {
             let (counter, instance) = (counter.to_owned(), instance.to_owned());
-            found.push(ComputedSeries { counter, instance, scale, recipe: CellRecipe(extra) });
+            found.push(ComputedSeries { counter, instance, scale, recipe });
         }
     };
     for base in series {
@@ -111,9 +112,9 @@ pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[S
             let (Some(a), Some(b)) = (column_of(first, instance), column_of(second, instance)) else { continue };
             if is_product {
                 let scale = base.scale * series[b as usize].scale;
-                add_missing(result, instance, scale, ComputedCell::Product(a, b, 0));
+                add_missing(result, instance, scale, CellRecipe::Product(a, b));
             } else {
-                add_missing(result, instance, base.scale, ComputedCell::Sum(a, b, 0));
+                add_missing(result, instance, base.scale, CellRecipe::Sum(a, b));
             }
         }
     }
@@ -125,11 +126,11 @@ pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[S
         let others = others.into_iter().filter_map(|c| column_of(c, "")).collect();
         let memory =
             MemoryColumns { free_column: free, used_column: used, percent_column: percent, other_columns: others };
-        add_missing("memory.total_bytes", "", 1024.0, ComputedCell::Memory(Box::new(memory), 0));
+        add_missing("memory.total_bytes", "", 1024.0, CellRecipe::Memory(Box::new(memory)));
     }
     let swap_used = either("foreign.memory.kbswpused", "foreign.memory.swpused");
     if let (Some(free), Some(used)) = (column_of("memory.swap_free_bytes", ""), swap_used) {
-        add_missing("memory.swap_total_bytes", "", 1024.0, ComputedCell::Sum(free, used, 0));
+        add_missing("memory.swap_total_bytes", "", 1024.0, CellRecipe::Sum(free, used));
     }
     found
 }

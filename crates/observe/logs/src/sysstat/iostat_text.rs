@@ -10,7 +10,7 @@ use super::clock::SysstatClock;
 use super::head_line::HeadLine;
 use super::heading_table::{HeadingTable, Misfit, parse_cell};
 use super::idle_devices::{self, IdleDevices, TABLE_COUNT};
-use super::machine::{HeadDays, ReportClock, SysstatMachine};
+use super::machine::{AssumedTimes, HeadDays, ReportClock, SysstatMachine};
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
 use super::time::{self, NumericDateOrder};
@@ -353,13 +353,13 @@ impl IostatTextLog<'_, '_> {
             return Err(SysstatMachine::missing_interval_error(&self.file, &context));
         };
         if let Some(warning) = self.reports.take_warning() {
-            if warning == SysstatMachine::COUNTED_TIMES_NOTE {
+            if warning == AssumedTimes::Counted {
                 self.batch.note_time_basis(TimeBasis::Counted);
+                if self.head.date.is_empty() {
+                    self.add_skip(SysstatMachine::NO_DATE_NOTE);
+                }
             }
-            if self.head.date.is_empty() && warning == SysstatMachine::COUNTED_TIMES_NOTE {
-                self.add_skip(SysstatMachine::NO_DATE_NOTE);
-            }
-            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning));
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning.to_note()));
         }
         if !self.is_announced {
             self.is_announced = true;

@@ -154,9 +154,13 @@ impl SysstatJsonLog<'_, '_, '_> {
     fn report_outside(&mut self, end: usize) {
         let place = self.stream.byte_offset();
         let bytes = &self.stream.remaining_bytes()[..end];
-        for line in bytes.split(|b| *b == b'\n').filter(|line| line.iter().any(u8::is_ascii_alphanumeric)) {
-            let index = line.as_ptr() as usize - bytes.as_ptr() as usize;
-            self.session.batch.add_skip(format!("byte {}", place + index as u64), "a line outside of the documents");
+        let mut line_start = 0;
+        for line in bytes.split(|b| *b == b'\n') {
+            if line.iter().any(u8::is_ascii_alphanumeric) {
+                let context = format!("byte {}", place + line_start as u64);
+                self.session.batch.add_skip(context, "a line outside of the documents");
+            }
+            line_start += line.len() + 1;
         }
     }
 

@@ -85,6 +85,25 @@ impl SysstatMachine<'_> {
     }
 }
 
+/// Assumption about the times of reports, where the log does not give them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AssumedTimes {
+    /// Only the first report of each start has a time; those behind it are counted a second apart.
+    Spaced,
+    /// No report has a time; they are counted with the given interval.
+    Counted,
+}
+
+impl AssumedTimes {
+    /// Returns the text of its note.
+    pub fn to_note(self) -> &'static str {
+        match self {
+            AssumedTimes::Spaced => SysstatMachine::SPACED_TIMES_NOTE,
+            AssumedTimes::Counted => SysstatMachine::COUNTED_TIMES_NOTE,
+        }
+    }
+}
+
 /// Times of reports: each may have its time, or only the first of each start of the tool, or none.
 #[derive(Default)]
 pub struct ReportClock {
@@ -96,8 +115,10 @@ pub struct ReportClock {
     latest_ns: Option<i64>,
     /// Set where nothing gave the time of this start.
     is_counted: bool,
-    warning: Option<&'static str>,
-    warned: [bool; 2],
+    /// Assumption that the reader has not reported yet …
+    warning: Option<AssumedTimes>,
+    /// … and those that it need not report again.
+    warned: Vec<AssumedTimes>,
 }
 
 impl ReportClock {
@@ -136,12 +157,14 @@ impl ReportClock {
         let time_ns = match (own, self.previous_ns) {
             (Some(own), _) => own,
             (None, Some(before)) if !self.is_counted => {
-                self.warn_once(0, interval.is_none(), SysstatMachine::SPACED_TIMES_NOTE);
+                if interval.is_none() {
+                    self.warn_once(AssumedTimes::Spaced);
+                }
                 add_step(before, interval.unwrap_or(Self::DEFAULT_SPACING))
             }
             (None, before) => {
                 let step = interval?;
-                self.warn_once(1, true, SysstatMachine::COUNTED_TIMES_NOTE);
+                self.warn_once(AssumedTimes::Counted);
                 self.is_counted = true;
                 add_step(before.unwrap_or(midnight_ns), step)
             }
@@ -152,14 +175,15 @@ impl ReportClock {
         Some((time_ns, since.map(i64::unsigned_abs).or(interval.map(|i| i.as_nanos() as u64))))
     }
 
-    fn warn_once(&mut self, index: usize, is_needed: bool, text: &'static str) {
-        if is_needed && !std::mem::replace(&mut self.warned[index], true) {
-            self.warning = Some(text);
+    fn warn_once(&mut self, assumed: AssumedTimes) {
+        if !self.warned.contains(&assumed) {
+            self.warned.push(assumed);
+            self.warning = Some(assumed);
         }
     }
 
-    /// Returns the warning about the times, once.
-    pub fn take_warning(&mut self) -> Option<&'static str> {
+    /// Returns the assumption about the times that must be reported, once.
+    pub fn take_warning(&mut self) -> Option<AssumedTimes> {
         self.warning.take()
     }
 }

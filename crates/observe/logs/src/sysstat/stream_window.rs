@@ -76,7 +76,7 @@ impl<'a> StreamWindow<'a> {
     /// Reads more; returns false at the end.
     ///
     /// # Errors
-    /// When reading fails, or the window would grow beyond [`MAX_PROCESSES`].
+    /// When reading fails, or the window would grow beyond [`MAX_WINDOW_BYTES`].
     pub fn read_more(&mut self) -> Result<bool, LogError> {
         if self.has_ended {
             return Ok(false);

@@ -61,7 +61,14 @@ impl Template {
 
     /// Learns a hole at `range` of the sample.
     pub fn learn_hole(&mut self, sample: &[u8], range: Range<usize>, hole: TemplateHole) {
+        debug_assert!(
+            self.learnt_until <= range.start && range.start <= range.end,
+            "a hole at {range:?} follows what was learnt up to {}",
+            self.learnt_until
+        );
         self.text.extend_from_slice(&sample[self.learnt_until..range.start]);
+        // a sample is not larger than the window
+        debug_assert!(u32::try_from(self.text.len()).is_ok(), "{} bytes between holes", self.text.len());
         self.holes.push((self.text.len() as u32, hole));
         self.learnt_until = range.end;
     }
@@ -108,8 +115,9 @@ impl Template {
         for (end, hole) in &self.holes {
             let literal = &self.text[from..*end as usize];
             from = *end as usize;
+            debug_assert!(start <= bytes.len(), "what matched lies within the bytes");
             let Some(found) = bytes.get(start..start + literal.len()) else {
-                return compare_prefix(&bytes[start.min(bytes.len())..], literal);
+                return compare_prefix(&bytes[start..], literal);
             };
             if found != literal {
                 return Ok(None);

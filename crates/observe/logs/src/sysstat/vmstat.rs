@@ -7,7 +7,7 @@ use diskwright_base::Note;
 use super::calendar;
 use super::clock::{SysstatClock, ZoneHint};
 use super::heading_table::parse_cell;
-use super::machine::{ReportClock, SysstatMachine};
+use super::machine::{AssumedTimes, ReportClock, SysstatMachine};
 use super::report_row::ReportRow;
 use super::stream_window::StreamWindow;
 use super::time::NumericDateOrder;
@@ -159,10 +159,10 @@ impl VmstatLog<'_, '_> {
             });
         };
         if let Some(warning) = self.reports.take_warning() {
-            if warning == SysstatMachine::COUNTED_TIMES_NOTE {
+            if warning == AssumedTimes::Counted {
                 self.batch.note_time_basis(TimeBasis::Counted);
             }
-            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning));
+            self.batch.push_note(Note::new(time_ns, Note::WARNING, warning.to_note()));
         }
         for (name, word) in headings.names().iter().zip(numbers) {
             let value = parse_cell(word, headings.unit_bytes(name));

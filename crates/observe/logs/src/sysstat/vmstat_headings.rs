@@ -148,12 +148,16 @@ fn detect_other_system(words: &[&str]) -> Option<&'static str> {
     if !["r", "b", "in", "us", "id"].into_iter().all(has) {
         return None;
     }
-    match () {
-        () if has("avm") && has("fre") && has("wa") => Some("vmstat-aix"),
-        () if has("avm") && has("fre") => Some(BSD_REPORT),
-        () if has("avm") && has("free") && has("at") => Some("vmstat-hpux"),
-        () if has("swap") && has("free") && has("mf") => Some("vmstat-solaris"),
-        () => None,
+    if has("avm") && has("fre") && has("wa") {
+        Some("vmstat-aix")
+    } else if has("avm") && has("fre") {
+        Some(BSD_REPORT)
+    } else if has("avm") && has("free") && has("at") {
+        Some("vmstat-hpux")
+    } else if has("swap") && has("free") && has("mf") {
+        Some("vmstat-solaris")
+    } else {
+        None
     }
 }
 

@@ -73,6 +73,8 @@ pub fn parse_moment(text: &str, order: NumericDateOrder, is_named: bool) -> Opti
     let clock = if clock.matches(':').count() == 1 { format!("{clock}:00") } else { clock.to_owned() };
     let rest = words.get(index + 1..).unwrap_or_default();
     let (seconds, words_used) = time::parse_time_of_day(&[&[clock.as_str()], rest].concat())?;
+    assert!(words_used >= 1, "the clock is a word of its own time");
+    // of `rest` the time used one word less, for the clock is not in it
     let zone = if own_zone.is_empty() { rest.get(words_used - 1).copied().unwrap_or("") } else { own_zone };
     let part_ns = match part {
         "" => 0,

@@ -219,8 +219,8 @@ impl CsvTable<'_, '_> {
             self.batch.add_skip(lines.context(), "a row with more cells than headings");
         }
         if is_last_cell_cut(lines) {
-            match self.plan.get(fit.cell_count - 1) {
-                Some(CellPlan::Number(column)) => self.row.cells[*column as usize] = f64::NAN,
+            match fit.last_cell_plan(&self.plan) {
+                Some(CellPlan::Number(column)) => self.row.cells[column as usize] = f64::NAN,
                 Some(CellPlan::Text(_)) => {
                     self.row.clear();
                     self.batch.add_skip(lines.context(), StreamWindow::UNFINISHED_LINE);

@@ -57,9 +57,17 @@ pub(crate) struct RowFit {
     pub texts: CellTexts,
 }
 
+impl RowFit {
+    /// Returns the use of the row's last cell; `None` where no heading stands above it.
+    pub fn last_cell_plan(&self, plan: &[CellPlan]) -> Option<CellPlan> {
+        assert!(self.cell_count > 0, "a row that was read has a cell, if only an empty one");
+        plan.get(self.cell_count - 1).copied()
+    }
+}
+
 /// Returns true for a row without its end whose last cell is a text: a time that was cut reads as another time.
 pub(crate) fn is_time_cut(is_cut: bool, fit: &RowFit, plan: &[CellPlan]) -> bool {
-    is_cut && matches!(plan.get(fit.cell_count.wrapping_sub(1)), Some(CellPlan::Text(_)))
+    is_cut && matches!(fit.last_cell_plan(plan), Some(CellPlan::Text(_)))
 }
 
 /// Splits a line into the text of its cells, without their quotes.
@@ -110,6 +118,7 @@ pub(crate) fn read_numbers(bytes: &[u8], length: usize, delimiter: u8, plan: &[C
     let mut start = 0;
     let ends = |index: usize| index == length || index < length && bytes[index] == delimiter;
     loop {
+        debug_assert!(start <= length, "cell {} begins within the row", fit.cell_count);
         let kind = plan.get(fit.cell_count).copied().unwrap_or(CellPlan::Skip);
         fit.cell_count += 1;
         if let CellPlan::Number(column) | CellPlan::Rest(column) = kind

@@ -54,12 +54,16 @@ const SINGLE_COLUMNS: &[(UnixSystem, UnixColumns)] = &[
 pub(super) fn detect_system(words: &[&str]) -> Option<(UnixSystem, usize)> {
     let has = |wanted: &str| words.contains(&wanted);
     let place = words.iter().position(|word| matches!(*word, "device" | "Disks:" | "disk"))?;
-    let system = match () {
-        () if has("%tm_act") && has("tps") => UnixSystem::Aix,
-        () if has("actv") && (has("svc_t") || has("asvc_t")) => UnixSystem::Solaris,
-        () if has("qlen") && has("%b") && has("r/s") => UnixSystem::FreeBsd,
-        () if has("bps") && has("sps") && has("msps") => UnixSystem::HpUx,
-        () => return None,
+    let system = if has("%tm_act") && has("tps") {
+        UnixSystem::Aix
+    } else if has("actv") && (has("svc_t") || has("asvc_t")) {
+        UnixSystem::Solaris
+    } else if has("qlen") && has("%b") && has("r/s") {
+        UnixSystem::FreeBsd
+    } else if has("bps") && has("sps") && has("msps") {
+        UnixSystem::HpUx
+    } else {
+        return None;
     };
     Some((system, place))
 }

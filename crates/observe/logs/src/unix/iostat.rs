@@ -42,10 +42,12 @@ pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
 /// Joins signs that stand apart from their word, and replaces the commas of `iostat -r`.
 fn join_signs(line: &str) -> Cow<'_, str> {
     let is_of_commas = line.contains(',') && !line.contains(", ") && line.starts_with(|c: char| c.is_alphabetic());
-    match () {
-        () if is_of_commas => Cow::Owned(line.replace(',', " ")),
-        () if line.contains("% ") => Cow::Owned(line.replace("% ", "%")),
-        () => Cow::Borrowed(line),
+    if is_of_commas {
+        Cow::Owned(line.replace(',', " "))
+    } else if line.contains("% ") {
+        Cow::Owned(line.replace("% ", "%"))
+    } else {
+        Cow::Borrowed(line)
     }
 }
 

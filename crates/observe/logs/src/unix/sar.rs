@@ -51,17 +51,26 @@ enum UnixSarTable {
 fn detect_table(words: &[&str]) -> Option<UnixSarTable> {
     let has = |wanted: &str| words.contains(&wanted);
     let is_heading = !words.is_empty() && words.iter().all(|word| parse_cell(word, 1.0).is_none());
-    let found = match () {
-        () if has("%usr") && has("%wio") && has("%idle") => UnixSarTable::Processors,
-        () if has("device") && has("%busy") && has("avserv") => UnixSarTable::Disks,
-        () if has("runq-sz") && has("%runocc") => UnixSarTable::Queue,
-        () if has("freemem") && has("freeswap") => UnixSarTable::Memory,
-        () if has("pgout/s") && has("pgscan/s") => UnixSarTable::PagingOut,
-        () if has("pgin/s") && has("pflt/s") => UnixSarTable::PagingIn,
-        () if has("slots") && has("cycle/s") => UnixSarTable::AixPaging,
-        () if words == ["cswch/s"] || (has("pswch/s") && has("swpin/s")) => UnixSarTable::Switches,
-        () if has("scall/s") && has("fork/s") => UnixSarTable::Calls,
-        () => UnixSarTable::Other,
+    let found = if has("%usr") && has("%wio") && has("%idle") {
+        UnixSarTable::Processors
+    } else if has("device") && has("%busy") && has("avserv") {
+        UnixSarTable::Disks
+    } else if has("runq-sz") && has("%runocc") {
+        UnixSarTable::Queue
+    } else if has("freemem") && has("freeswap") {
+        UnixSarTable::Memory
+    } else if has("pgout/s") && has("pgscan/s") {
+        UnixSarTable::PagingOut
+    } else if has("pgin/s") && has("pflt/s") {
+        UnixSarTable::PagingIn
+    } else if has("slots") && has("cycle/s") {
+        UnixSarTable::AixPaging
+    } else if words == ["cswch/s"] || (has("pswch/s") && has("swpin/s")) {
+        UnixSarTable::Switches
+    } else if has("scall/s") && has("fork/s") {
+        UnixSarTable::Calls
+    } else {
+        UnixSarTable::Other
     };
     is_heading.then_some(found)
 }
@@ -367,8 +376,18 @@ const QUEUE_COUNTER: &str = "system.processor_queue_length";
 
 /// Returns the index behind each word of a line.
 fn word_ends(line: &str) -> Vec<usize> {
-    let start = line.as_ptr() as usize;
-    line.split_whitespace().map(|word| word.as_ptr() as usize - start + word.len()).collect()
+    let mut ends = Vec::new();
+    let mut is_in_word = false;
+    for (index, letter) in line.char_indices() {
+        if is_in_word && letter.is_whitespace() {
+            ends.push(index);
+        }
+        is_in_word = !letter.is_whitespace();
+    }
+    if is_in_word {
+        ends.push(line.len());
+    }
+    ends
 }
 
 /// Returns a row of queues with 0 where a cell is blank: “a blank value in any column indicates that the associated

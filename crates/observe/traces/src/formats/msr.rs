@@ -4,7 +4,7 @@
 //! 128166372003061629,hm,1,Read,383496192,32768,413
 //! ```
 //!
-//! arrival (a Windows file time: 100 ns since 1601), host, disk, `ReadOutcome` or
+//! arrival (a Windows file time: 100 ns since 1601), host, disk, `Read` or
 //! `Write`, offset and size in bytes, response time in 100 ns.
 
 use diskwright_base::{Operation, Request};
@@ -54,8 +54,9 @@ fn file_time_to_unix_ns(ticks: u64) -> Option<i64> {
 fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'static str> {
     let mut columns = line.split(|b| *b == b',');
     let mut next = || columns.next();
+    let file_time = next().unwrap_or_default();
     let arrival =
-        next().and_then(parse_whole).and_then(file_time_to_unix_ns).ok_or("column 1: expected a Windows file time")?;
+        parse_whole(file_time).and_then(file_time_to_unix_ns).ok_or("column 1: expected a Windows file time")?;
     let host = next().filter(|host| !host.is_empty()).ok_or("column 2: expected a host")?;
     let disk = next().filter(|disk| parse_whole(disk).is_some()).ok_or("column 3: expected a disk number")?;
     let operation = match next() {
@@ -71,9 +72,10 @@ fn parse_request(line: &[u8], devices: &mut DeviceTable) -> Result<Request, &'st
         return Err("more than seven columns");
     }
     let done = i64::try_from(response).ok().and_then(|r| r.checked_mul(100)).and_then(|r| arrival.checked_add(r));
-    // host and disk are adjacent in the line, so one slice of it is the key
-    let from = host.as_ptr().addr() - line.as_ptr().addr();
-    let key = &line[from..from + host.len() + 1 + disk.len()];
+    // host and disk are adjacent in the line, so one slice of it is the key: behind the first comma, with the second
+    let start = file_time.len() + 1;
+    let key = &line[start..start + host.len() + 1 + disk.len()];
+    debug_assert!(key.starts_with(host) && key.ends_with(disk), "the key is made of columns 2 and 3");
     let name = || format!("{}_{}", String::from_utf8_lossy(host), String::from_utf8_lossy(disk));
     let device = devices.number_for(key, name).ok_or(DeviceTable::TOO_MANY)?;
     let request = Request::new(arrival, device, operation, offset, length);

@@ -9,7 +9,7 @@
 use std::fs;
 use std::hint::black_box;
 
-use crate::live::counter_table::{CounterTable, TableColumn, sum32_column};
+use crate::live::counter_table::{CounterTable, TableColumn, column_index, sum32_column};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
@@ -55,14 +55,21 @@ const COLUMNS: [TableColumn; 6] = [
     sum32_column("interrupts.other"),
 ];
 
+const TOTAL_COLUMN: usize = column_index(&COLUMNS, "interrupts.total");
+
 impl InterruptPurpose {
-    fn column_index(self) -> usize {
+    fn column(self) -> usize {
+        const CLOCK_COLUMN: usize = column_index(&COLUMNS, "interrupts.clock");
+        const NETWORK_COLUMN: usize = column_index(&COLUMNS, "interrupts.network");
+        const DISK_COLUMN: usize = column_index(&COLUMNS, "interrupts.disk");
+        const INTER_PROCESSOR_COLUMN: usize = column_index(&COLUMNS, "interrupts.inter_processor");
+        const OTHER_COLUMN: usize = column_index(&COLUMNS, "interrupts.other");
         match self {
-            InterruptPurpose::Clock => 1,
-            InterruptPurpose::Network => 2,
-            InterruptPurpose::Disk => 3,
-            InterruptPurpose::InterProcessor => 4,
-            InterruptPurpose::Other => 5,
+            InterruptPurpose::Clock => CLOCK_COLUMN,
+            InterruptPurpose::Network => NETWORK_COLUMN,
+            InterruptPurpose::Disk => DISK_COLUMN,
+            InterruptPurpose::InterProcessor => INTER_PROCESSOR_COLUMN,
+            InterruptPurpose::Other => OTHER_COLUMN,
         }
     }
 }
@@ -316,13 +323,13 @@ impl CounterSource for Interrupts {
             if !same {
                 changed = true;
                 let known = known.get_or_insert_with(|| InterruptNames::read_from_sysfs(context.roots));
-                let column = purpose_of_row(&row, known).column_index();
+                let column = purpose_of_row(&row, known).column();
                 self.rows.truncate(count);
                 self.rows.push(InterruptColumn { label: row.label.into(), tail: row.tail.into(), column });
             }
             let column = self.rows[count].column;
             sums[column] = sums[column].wrapping_add(row.sum);
-            sums[0] = sums[0].wrapping_add(row.sum);
+            sums[TOTAL_COLUMN] = sums[TOTAL_COLUMN].wrapping_add(row.sum);
             count += 1;
         }
         changed |= self.rows.len() != count;

@@ -9,7 +9,9 @@
 
 use std::hint::black_box;
 
-use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
+};
 use crate::live::open_file::{OpenFile, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
@@ -37,7 +39,7 @@ const COLUMNS: [TableColumn; 9] = [
     total_column("network.sent_dropped", 1.0),
     level_column("network.link_bytes_per_s", 1.0),
 ];
-const LINK_COLUMN: usize = 8;
+const LINK_COLUMN: usize = column_index(&COLUMNS, "network.link_bytes_per_s");
 /// Positions on the line of the totals: four received, four sent.
 const TOTAL_POSITIONS: [usize; LINK_COLUMN] = [0, 1, 2, 3, 8, 9, 10, 11];
 

@@ -4,7 +4,8 @@
 use std::hint::black_box;
 
 use crate::live::counter_table::{
-    ABSENT, CounterReset, CounterTable, TableColumn, level_column, sum32_column, total_column, total32_column,
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, sum32_column, total_column,
+    total32_column,
 };
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, text_lines};
@@ -40,8 +41,19 @@ const COLUMNS: [TableColumn; 10] = [
     total_column("nfs_server.packets", 1.0),
     total_column("nfs_server.threads_woken", 1.0),
 ];
-const READS_COLUMN: usize = 5;
-const PACKETS_COLUMN: usize = 8;
+const THREADS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.threads");
+const CALLS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.calls");
+const BAD_CALLS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.bad_calls");
+const READ_BYTES_COLUMN: usize = column_index(&COLUMNS, "nfs_server.read_bytes");
+const WRITE_BYTES_COLUMN: usize = column_index(&COLUMNS, "nfs_server.write_bytes");
+/// Columns of READ, WRITE and COMMIT.
+const OPERATION_COLUMNS: [usize; 3] = [
+    column_index(&COLUMNS, "nfs_server.reads"),
+    column_index(&COLUMNS, "nfs_server.writes"),
+    column_index(&COLUMNS, "nfs_server.commits"),
+];
+const PACKETS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.packets");
+const THREADS_WOKEN_COLUMN: usize = column_index(&COLUMNS, "nfs_server.threads_woken");
 
 /// Positions of READ, WRITE and COMMIT among the numbers of a version's line (fs/nfsd/stats.c: after their count, in
 /// the order of the protocol's numbers).
@@ -55,15 +67,17 @@ pub fn parse_statistics(text: &[u8], values: &mut [u64]) {
         let mut words = WordIter::new(line);
         let Some(key) = words.next_word() else { continue };
         match key {
-            b"th" => read_columns(&mut words, values, &[0]),
-            b"rpc" => read_columns(&mut words, values, &[1, 2]),
-            b"io" => read_columns(&mut words, values, &[3, 4]),
+            b"th" => read_columns(&mut words, values, &[THREADS_COLUMN]),
+            b"rpc" => read_columns(&mut words, values, &[CALLS_COLUMN, BAD_CALLS_COLUMN]),
+            b"io" => read_columns(&mut words, values, &[READ_BYTES_COLUMN, WRITE_BYTES_COLUMN]),
             b"proc3" => add_operations(&mut words, &mut operations, V3_POSITIONS),
             b"proc4ops" => add_operations(&mut words, &mut operations, V4_POSITIONS),
             _ => {}
         }
     }
-    values[READS_COLUMN..READS_COLUMN + 3].copy_from_slice(&operations);
+    for (column, count) in OPERATION_COLUMNS.into_iter().zip(operations) {
+        values[column] = count;
+    }
 }
 
 fn read_columns(words: &mut WordIter, values: &mut [u64], columns: &[usize]) {
@@ -95,7 +109,7 @@ pub fn add_pools(text: &[u8], values: &mut [u64]) {
         let (Some(_pool), Some(packets), Some(_queued), Some(woken)) = (next(), next(), next(), next()) else {
             continue;
         };
-        for (column, number) in [(PACKETS_COLUMN, packets), (PACKETS_COLUMN + 1, woken)] {
+        for (column, number) in [(PACKETS_COLUMN, packets), (THREADS_WOKEN_COLUMN, woken)] {
             let before = if values[column] == ABSENT { 0 } else { values[column] };
             values[column] = before.saturating_add(number);
         }
@@ -126,7 +140,7 @@ impl CounterSource for NfsServer {
         let mut values = [ABSENT; COLUMNS.len()];
         parse_statistics(text, &mut values);
         // the client's module creates the file too; only a server has threads
-        if matches!(values[0], 0 | ABSENT) && table.len() == 0 {
+        if matches!(values[THREADS_COLUMN], 0 | ABSENT) && table.len() == 0 {
             return;
         }
         if let Some(text) = self.pools.read(context) {

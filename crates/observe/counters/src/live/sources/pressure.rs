@@ -6,7 +6,7 @@
 
 use std::hint::black_box;
 
-use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, total_column};
+use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, column_index, total_column};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 use crate::live::tick_context::TickContext;
@@ -49,9 +49,20 @@ const COLUMNS: [TableColumn; 6] = [
     total_column("pressure.irq_full_s", 1e-6),
 ];
 
+const CPU_SOME_COLUMN: usize = column_index(&COLUMNS, "pressure.cpu_some_s");
+const IO_SOME_COLUMN: usize = column_index(&COLUMNS, "pressure.io_some_s");
+const IO_FULL_COLUMN: usize = column_index(&COLUMNS, "pressure.io_full_s");
+const MEMORY_SOME_COLUMN: usize = column_index(&COLUMNS, "pressure.memory_some_s");
+const MEMORY_FULL_COLUMN: usize = column_index(&COLUMNS, "pressure.memory_full_s");
+const IRQ_FULL_COLUMN: usize = column_index(&COLUMNS, "pressure.irq_full_s");
+
 /// Files, and the columns of their two lines.
-const FILE_COLUMNS: [(&str, Option<usize>, Option<usize>); 4] =
-    [("cpu", Some(0), None), ("io", Some(1), Some(2)), ("memory", Some(3), Some(4)), ("irq", None, Some(5))];
+const FILE_COLUMNS: [(&str, Option<usize>, Option<usize>); 4] = [
+    ("cpu", Some(CPU_SOME_COLUMN), None),
+    ("io", Some(IO_SOME_COLUMN), Some(IO_FULL_COLUMN)),
+    ("memory", Some(MEMORY_SOME_COLUMN), Some(MEMORY_FULL_COLUMN)),
+    ("irq", None, Some(IRQ_FULL_COLUMN)),
+];
 
 /// Share of the tick in which some tasks waited, above which processes are scanned at once.
 const TROUBLE_SHARE: f64 = 0.10;
@@ -95,7 +106,8 @@ impl CounterSource for Pressure {
         table.row_mut(0).copy_from_slice(&values);
         table.compute_cells(context);
         let limit = TROUBLE_SHARE * context.elapsed_ns as f64 * 1e-3;
-        if [0, 1, 3].into_iter().any(|column| table.cell(0, column) > limit) {
+        let waits = |column: usize| table.cell(0, column) > limit;
+        if [CPU_SOME_COLUMN, IO_SOME_COLUMN, MEMORY_SOME_COLUMN].into_iter().any(waits) {
             context.processes_due = true;
         }
     }

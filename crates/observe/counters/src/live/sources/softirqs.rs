@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use crate::live::counter_table::{CounterTable, TableColumn, sum32_column};
+use crate::live::counter_table::{CounterTable, TableColumn, column_index, sum32_column};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
@@ -40,13 +40,20 @@ pub fn parse_row(line: &[u8]) -> Option<(&[u8], u64)> {
     Some((trim_blanks(&line[..colon]), sum))
 }
 
+const TOTAL_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_total");
+const BLOCK_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_block");
+const NET_RX_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_net_rx");
+const NET_TX_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_net_tx");
+const TIMER_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_timer");
+const SCHED_COLUMN: usize = column_index(&COLUMNS, "interrupts.softirq_sched");
+
 fn column_of_kind(name: &[u8]) -> Option<usize> {
     match name {
-        b"BLOCK" | b"IRQ_POLL" => Some(1),
-        b"NET_RX" => Some(2),
-        b"NET_TX" => Some(3),
-        b"TIMER" | b"HRTIMER" => Some(4),
-        b"SCHED" => Some(5),
+        b"BLOCK" | b"IRQ_POLL" => Some(BLOCK_COLUMN),
+        b"NET_RX" => Some(NET_RX_COLUMN),
+        b"NET_TX" => Some(NET_TX_COLUMN),
+        b"TIMER" | b"HRTIMER" => Some(TIMER_COLUMN),
+        b"SCHED" => Some(SCHED_COLUMN),
         _ => None,
     }
 }
@@ -79,7 +86,7 @@ impl CounterSource for Softirqs {
         }
         let mut sums = [0u64; COLUMNS.len()];
         for (name, sum) in lines.filter_map(parse_row) {
-            sums[0] = sums[0].wrapping_add(sum);
+            sums[TOTAL_COLUMN] = sums[TOTAL_COLUMN].wrapping_add(sum);
             if let Some(column) = column_of_kind(name) {
                 sums[column] = sums[column].wrapping_add(sum);
             }

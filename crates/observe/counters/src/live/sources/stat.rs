@@ -6,7 +6,9 @@
 
 use std::hint::black_box;
 
-use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
+};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, split_key_and_number, text_lines};
 use crate::live::tick_context::TickContext;
@@ -50,9 +52,13 @@ const SYSTEM_COLUMNS: [TableColumn; 7] = [
     level_column("system.processors", 1.0),
     level_column("system.uptime_s", 1.0),
 ];
-const BLOCKED_COLUMN: usize = 4;
-const PROCESSORS_COLUMN: usize = 5;
-const UPTIME_COLUMN: usize = 6;
+const CONTEXT_SWITCHES_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.context_switches");
+const FORKS_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.forks");
+const INTERRUPTS_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.interrupts");
+const RUNNING_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.running");
+const BLOCKED_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.blocked");
+const PROCESSORS_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.processors");
+const UPTIME_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.uptime_s");
 
 /// Parses a `cpu…` line into its name (`cpu` is all of them) and its times in hundredths
 /// of a second; `None` where an older kernel has no such time.
@@ -104,7 +110,8 @@ impl CounterSource for StatSource {
         for line in text_lines(text) {
             if line.starts_with(b"cpu") {
                 let Some((name, times)) = parse_processor(line) else { continue };
-                online += u64::from(name.len() > 3);
+                // `cpu` alone is all of them
+                online += u64::from(name != b"cpu");
                 row = processor_row(processors, row, name);
                 for (to, from) in processors.row_mut(row).iter_mut().zip(times) {
                     *to = from.unwrap_or(ABSENT);
@@ -146,12 +153,12 @@ fn processor_row(table: &mut CounterTable, cursor: usize, name: &[u8]) -> usize 
 
 fn system_column(line: &[u8]) -> Option<usize> {
     match line {
-        [b'c', b't', b'x', b't', b' ', ..] => Some(0),
-        [b'i', b'n', b't', b'r', b' ', ..] => Some(2),
+        [b'c', b't', b'x', b't', b' ', ..] => Some(CONTEXT_SWITCHES_COLUMN),
+        [b'i', b'n', b't', b'r', b' ', ..] => Some(INTERRUPTS_COLUMN),
         [b'p', b'r', b'o', b'c', rest @ ..] => match rest {
-            [b'e', b's', b's', b'e', b's', b' ', ..] => Some(1),
-            [b's', b'_', b'r', b'u', b'n', b'n', b'i', b'n', b'g', b' ', ..] => Some(3),
-            [b's', b'_', b'b', b'l', b'o', b'c', b'k', b'e', b'd', b' ', ..] => Some(4),
+            [b'e', b's', b's', b'e', b's', b' ', ..] => Some(FORKS_COLUMN),
+            [b's', b'_', b'r', b'u', b'n', b'n', b'i', b'n', b'g', b' ', ..] => Some(RUNNING_COLUMN),
+            [b's', b'_', b'b', b'l', b'o', b'c', b'k', b'e', b'd', b' ', ..] => Some(BLOCKED_COLUMN),
             _ => None,
         },
         _ => None,

@@ -8,7 +8,7 @@
 
 use std::hint::black_box;
 
-use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, column_index, level_column, total_column};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{LineLayout, WordIter, split_key_and_number, text_lines};
 use crate::live::tick_context::TickContext;
@@ -51,29 +51,36 @@ const PAGING_COLUMNS: [TableColumn; 18] = [
     total_column("paging.oom_kills", 1.0),
     total_column("paging.compact_stalls", 1.0),
 ];
-const SCANNED_COLUMN: usize = 8;
-const SCANNED_DIRECT_COLUMN: usize = 9;
+
+const fn paging_column(counter: &str) -> usize {
+    column_index(&PAGING_COLUMNS, counter)
+}
+
+const SCANNED_COLUMN: usize = paging_column("paging.scanned_pages");
+const SCANNED_DIRECT_COLUMN: usize = paging_column("paging.scanned_direct_pages");
+const STOLEN_COLUMN: usize = paging_column("paging.stolen_pages");
+const ALLOCATION_STALLS_COLUMN: usize = paging_column("paging.allocation_stalls");
 /// First of the two columns of limits, which follow the totals.
 const LIMITS_COLUMN: usize = PAGING_COLUMNS.len();
 
 /// Columns of exact names; [`column_of_key`] adds those of reclaim.
 const KEY_COLUMNS: [(&str, usize); 17] = [
-    ("pgfault", 0),
-    ("pgmajfault", 1),
-    ("pswpin", 2),
-    ("pswpout", 3),
-    ("workingset_refault_file", 4),
+    ("pgfault", paging_column("paging.faults")),
+    ("pgmajfault", paging_column("paging.major_faults")),
+    ("pswpin", paging_column("paging.swap_in_pages")),
+    ("pswpout", paging_column("paging.swap_out_pages")),
+    ("workingset_refault_file", paging_column("paging.refaults_file")),
     // before 5.9 only file pages refaulted
-    ("workingset_refault", 4),
-    ("workingset_refault_anon", 5),
-    ("pgpgin", 6),
-    ("pgpgout", 7),
-    ("nr_dirtied", 12),
-    ("nr_written", 13),
-    ("zswpin", 14),
-    ("zswpout", 15),
-    ("oom_kill", 16),
-    ("compact_stall", 17),
+    ("workingset_refault", paging_column("paging.refaults_file")),
+    ("workingset_refault_anon", paging_column("paging.refaults_anon")),
+    ("pgpgin", paging_column("paging.block_in_bytes")),
+    ("pgpgout", paging_column("paging.block_out_bytes")),
+    ("nr_dirtied", paging_column("paging.dirtied_pages")),
+    ("nr_written", paging_column("paging.written_pages")),
+    ("zswpin", paging_column("paging.zswap_in_pages")),
+    ("zswpout", paging_column("paging.zswap_out_pages")),
+    ("oom_kill", paging_column("paging.oom_kills")),
+    ("compact_stall", paging_column("paging.compact_stalls")),
     ("nr_dirty_threshold", LIMITS_COLUMN),
     ("nr_dirty_background_threshold", LIMITS_COLUMN + 1),
 ];
@@ -89,9 +96,9 @@ fn column_of_key(key: &[u8]) -> Option<usize> {
     } else if starts("pgscan_kswapd") || starts("pgscan_khugepaged") || starts("pgscan_proactive") {
         Some(SCANNED_COLUMN)
     } else if ["pgsteal_kswapd", "pgsteal_direct", "pgsteal_khugepaged", "pgsteal_proactive"].into_iter().any(starts) {
-        Some(10)
+        Some(STOLEN_COLUMN)
     } else if starts("allocstall") {
-        Some(11)
+        Some(ALLOCATION_STALLS_COLUMN)
     } else {
         None
     }

@@ -254,6 +254,7 @@ impl PlainCodec {
         if head & GAPS_FLAG != 0 {
             spread_cells(&self.gaps, &mut self.cells, changed, f64::NAN);
         }
+        debug_assert_eq!(self.cells.len(), changed, "the cells that differ from the one before are here");
         if head & CHANGES_FLAG == 0 {
             cells.copy_from_slice(&self.cells);
             return Some(());
@@ -298,10 +299,12 @@ fn remove_marked(places: &BitPositions, cells: &mut Vec<f64>) {
 /// Expands the cells to `length`: `filler` where a bit is set, else the next
 /// cell. Works from the end, so that it can be done in place.
 fn spread_cells(places: &BitPositions, cells: &mut Vec<f64>, length: usize, filler: f64) {
+    debug_assert_eq!(cells.len() + places.count_ones(), length, "each bit that is not set has its cell");
     let mut from = cells.len();
     cells.resize(length, 0.0);
     places.for_each_bit_reversed(|index, bit| {
         from -= usize::from(!bit);
+        debug_assert!(from <= index, "a cell is not overwritten before it is moved");
         let cell = cells[from.min(length - 1)];
         cells[index] = if bit { filler } else { cell };
     });

@@ -1,4 +1,4 @@
-//! Streams of 64-bit numbers, in groups of [`MAX_GROUP_COLUMNS`]: each group with its
+//! Streams of 64-bit numbers, in groups of [`GROUP_NUMBERS`]: each group with its
 //! smallest number, the low bits that all share, and as many bits per number as its
 //! range needs; or, if that is shorter, as differences from number to number.
 //!
@@ -63,14 +63,16 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) 
     pack_bits(out, group.iter().map(|number| (number.wrapping_sub(min) as u64) >> shift), width);
 }
 
-/// Appends the low `width` bits of each of at most [`MAX_GROUP_COLUMNS`] numbers, whose
+/// Appends the low `width` bits of each of at most [`GROUP_NUMBERS`] numbers, whose
 /// other bits must be 0.
 #[inline(always)]
 fn pack_bits(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, width: u32) {
+    assert!(numbers.len() <= GROUP_NUMBERS && width <= 64, "{} numbers of {width} bits", numbers.len());
     let bytes = (numbers.len() * width as usize).div_ceil(8);
     let mut words = [0u64; GROUP_NUMBERS + 1];
     let (mut word, mut filled, mut index) = (0u64, 0u32, 0usize);
     for number in numbers {
+        debug_assert_eq!(number.checked_shr(width).unwrap_or(0), 0, "{number:#x} has at most {width} bits");
         word |= number << (filled & 63);
         filled += width;
         // Written each time, counted only when full: no branch to mispredict.
@@ -81,6 +83,7 @@ fn pack_bits(out: &mut Vec<u8>, numbers: impl ExactSizeIterator<Item = u64>, wid
         let rest = number.checked_shr(width.wrapping_sub(filled)).unwrap_or(0);
         word = if full { rest } else { word };
     }
+    debug_assert!(index <= GROUP_NUMBERS, "a word for each number, at most");
     words[index.min(GROUP_NUMBERS)] = word;
     let start = out.len();
     out.resize(start + bytes.next_multiple_of(8), 0);
@@ -132,6 +135,7 @@ pub(super) fn read_numbers(code: &mut ByteCursor, numbers: &mut [i64]) -> Option
 /// Reads `width` bits for each number of the group and converts them with `each`.
 #[inline(always)]
 fn unpack_bits(packed: &[u8; GROUP_NUMBERS * 8 + 16], width: u32, group: &mut [i64], mut each: impl FnMut(u64) -> i64) {
+    debug_assert!(width <= 64 && group.len() <= GROUP_NUMBERS, "{} numbers of {width} bits", group.len());
     let mask = u64::MAX.checked_shr(64 - width).unwrap_or(0);
     let word = |index: usize| {
         let eight = packed.get(index..).and_then(|rest| rest.first_chunk::<8>());

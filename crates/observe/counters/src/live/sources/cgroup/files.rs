@@ -22,6 +22,7 @@ pub(super) enum Hierarchy {
 }
 
 impl Hierarchy {
+    /// All hierarchies.
     pub const ALL: [Hierarchy; 5] =
         [Hierarchy::Unified, Hierarchy::Blkio, Hierarchy::Memory, Hierarchy::Cpu, Hierarchy::Cpuacct];
 
@@ -45,30 +46,60 @@ pub(super) enum ReadInterval {
     Slow,
 }
 
+/// What it means that an open file cannot be read any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadFailure {
+    /// The group was removed, or is about to be.
+    GroupIsGone,
+    /// Possibly only that the kernel's accounting of pressure was switched off.
+    Nothing,
+}
+
 /// Numbers of a group, in the order of its columns.
 pub(super) mod group_column {
+    /// Memory in use, bytes.
     pub const MEMORY: usize = 0;
+    /// Part of it that caches files, bytes.
     pub const FILE: usize = 1;
+    /// Part of it that belongs to processes, bytes.
     pub const ANONYMOUS: usize = 2;
+    /// Times that the memory limit was hit.
     pub const LIMIT_HITS: usize = 3;
+    /// Faults that read from a disk.
     pub const MAJOR_FAULTS: usize = 4;
+    /// Pages of files that were needed again soon after they were dropped.
     pub const REFAULTS_FILE: usize = 5;
+    /// Pages of processes that were needed again soon after they were swapped out.
     pub const REFAULTS_ANON: usize = 6;
+    /// Swap space in use, bytes.
     pub const SWAP: usize = 7;
+    /// Processes that were killed for lack of memory.
     pub const OOM_KILLS: usize = 8;
+    /// Time in which some task waited for I/O, microseconds.
     pub const IO_SOME: usize = 9;
+    /// Time in which all tasks waited for I/O, microseconds.
     pub const IO_FULL: usize = 10;
+    /// Time in which some task waited for memory, microseconds.
     pub const MEMORY_SOME: usize = 11;
+    /// Time in which all tasks waited for memory, microseconds.
     pub const MEMORY_FULL: usize = 12;
+    /// Time in which some task waited for a processor, microseconds.
     pub const CPU_SOME: usize = 13;
+    /// Time in which the processor limit held tasks back, microseconds.
     pub const CPU_THROTTLED: usize = 14;
+    /// Periods of the processor limit.
     pub const CPU_PERIODS: usize = 15;
+    /// Periods in which the limit held tasks back.
     pub const CPU_THROTTLED_PERIODS: usize = 16;
+    /// Processor time, microseconds.
     pub const CPU_TIME: usize = 17;
     /// First of the columns that are read at slow ticks.
     pub const LIMITS: usize = 18;
+    /// Memory limit, bytes.
     pub const MEMORY_LIMIT: usize = 18;
+    /// Memory above which tasks are slowed down, bytes.
     pub const MEMORY_HIGH: usize = 19;
+    /// Number of columns.
     pub const COUNT: usize = 20;
 }
 
@@ -95,6 +126,7 @@ pub(super) struct CgroupValues {
 }
 
 impl CgroupValues {
+    /// Creates values of a group of which nothing was read.
     pub fn new() -> CgroupValues {
         CgroupValues { group: [ABSENT; group_column::COUNT], io: Vec::new() }
     }
@@ -133,6 +165,7 @@ pub(super) struct FileKind {
     pub hierarchy: Hierarchy,
     pub name: &'static str,
     pub interval: ReadInterval,
+    pub failure: ReadFailure,
     pub read: fn(&[u8], &mut CgroupValues),
 }
 
@@ -142,7 +175,11 @@ const fn file_kind(
     beat: ReadInterval,
     read: fn(&[u8], &mut CgroupValues),
 ) -> FileKind {
-    FileKind { hierarchy, name, interval: beat, read }
+    FileKind { hierarchy, name, interval: beat, failure: ReadFailure::GroupIsGone, read }
+}
+
+const fn pressure_kind(name: &'static str, read: fn(&[u8], &mut CgroupValues)) -> FileKind {
+    FileKind { hierarchy: Hierarchy::Unified, name, interval: ReadInterval::Tick, failure: ReadFailure::Nothing, read }
 }
 
 use Hierarchy::{Blkio, Cpu, Cpuacct, Memory, Unified};
@@ -158,13 +195,11 @@ pub(super) const FILES: &[FileKind] = &[
     file_kind(Unified, "memory.swap.current", Tick, |t, v| v.group[group_column::SWAP] = parse_single_number(t)),
     file_kind(Unified, "memory.stat", Tick, read_memory_stat),
     file_kind(Unified, "memory.events", Tick, read_memory_events),
-    file_kind(Unified, "io.pressure", Tick, |t, v| {
-        read_pressure(t, v, group_column::IO_SOME, Some(group_column::IO_FULL))
-    }),
-    file_kind(Unified, "memory.pressure", Tick, |t, v| {
+    pressure_kind("io.pressure", |t, v| read_pressure(t, v, group_column::IO_SOME, Some(group_column::IO_FULL))),
+    pressure_kind("memory.pressure", |t, v| {
         read_pressure(t, v, group_column::MEMORY_SOME, Some(group_column::MEMORY_FULL))
     }),
-    file_kind(Unified, "cpu.pressure", Tick, |t, v| read_pressure(t, v, group_column::CPU_SOME, None)),
+    pressure_kind("cpu.pressure", |t, v| read_pressure(t, v, group_column::CPU_SOME, None)),
     file_kind(Unified, "cpu.stat", Tick, read_cpu_stat),
     file_kind(Blkio, "blkio.throttle.io_serviced", Tick, |t, v| read_throttle_counts(t, v, 0)),
     file_kind(Blkio, "blkio.throttle.io_service_bytes", Tick, |t, v| read_throttle_counts(t, v, 2)),

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use diskwright_base::Note;
 
-use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, column_index, level_column, total_column};
 use crate::live::open_file::{OpenFile, read_bytes};
 use crate::live::text_scan::text_lines;
 use crate::live::tick_context::TickContext;
@@ -29,7 +29,9 @@ use crate::live::{Roots, SamplerOptions};
 use super::diskstats;
 use super::{CounterSource, SourceInfo};
 
-use files::{CgroupValues, FILES, FileKind, Hierarchy, IO_COUNT, ReadInterval, group_column};
+use files::{
+    CgroupValues, FILES, FileKind, Hierarchy, IO_COUNT, IO_LIMITS_COLUMN, ReadFailure, ReadInterval, group_column,
+};
 use survey::{CgroupMounts, Surveyor};
 
 /// This source.
@@ -82,6 +84,31 @@ const IO: [TableColumn; IO_COUNT] = [
     level_column("cgroup.read_limit_bytes_per_s", 1.0),
     level_column("cgroup.write_limit_bytes_per_s", 1.0),
 ];
+
+/// The readers of the files know the columns by their numbers.
+const _: () = {
+    assert!(column_index(&GROUP, "cgroup.memory_bytes") == group_column::MEMORY);
+    assert!(column_index(&GROUP, "cgroup.memory_file_bytes") == group_column::FILE);
+    assert!(column_index(&GROUP, "cgroup.memory_anonymous_bytes") == group_column::ANONYMOUS);
+    assert!(column_index(&GROUP, "cgroup.memory_limit_hits") == group_column::LIMIT_HITS);
+    assert!(column_index(&GROUP, "cgroup.major_faults") == group_column::MAJOR_FAULTS);
+    assert!(column_index(&GROUP, "cgroup.refaults_file") == group_column::REFAULTS_FILE);
+    assert!(column_index(&GROUP, "cgroup.refaults_anon") == group_column::REFAULTS_ANON);
+    assert!(column_index(&GROUP, "cgroup.swap_bytes") == group_column::SWAP);
+    assert!(column_index(&GROUP, "cgroup.oom_kills") == group_column::OOM_KILLS);
+    assert!(column_index(&GROUP, "cgroup.io_some_s") == group_column::IO_SOME);
+    assert!(column_index(&GROUP, "cgroup.io_full_s") == group_column::IO_FULL);
+    assert!(column_index(&GROUP, "cgroup.memory_some_s") == group_column::MEMORY_SOME);
+    assert!(column_index(&GROUP, "cgroup.memory_full_s") == group_column::MEMORY_FULL);
+    assert!(column_index(&GROUP, "cgroup.cpu_some_s") == group_column::CPU_SOME);
+    assert!(column_index(&GROUP, "cgroup.cpu_throttled_s") == group_column::CPU_THROTTLED);
+    assert!(column_index(&GROUP, "cgroup.cpu_periods") == group_column::CPU_PERIODS);
+    assert!(column_index(&GROUP, "cgroup.cpu_throttled_periods") == group_column::CPU_THROTTLED_PERIODS);
+    assert!(column_index(&GROUP, "cgroup.cpu_time_s") == group_column::CPU_TIME);
+    assert!(column_index(&GROUP, "cgroup.memory_limit_bytes") == group_column::MEMORY_LIMIT);
+    assert!(column_index(&GROUP, "cgroup.memory_high_bytes") == group_column::MEMORY_HIGH);
+    assert!(column_index(&IO, "cgroup.read_limit_per_s") == IO_LIMITS_COLUMN);
+};
 
 /// Most files that stay open; those of further groups are opened for each read.
 /// The usual limit of a process is 1024 descriptors.
@@ -225,9 +252,7 @@ fn read_group(followed: &mut CgroupState, context: &mut TickContext, text: &mut 
         }
         match file.read_into(context, text) {
             Some(length) => (kind.read)(&text[..length], &mut followed.values),
-            // pressure can be switched off, so a failure does not mean that the group is gone
-            None if kind.name.ends_with(".pressure") => {}
-            None => followed.is_gone = true,
+            None => followed.is_gone |= kind.failure == ReadFailure::GroupIsGone,
         }
     }
 }

@@ -51,6 +51,7 @@ impl CgroupMounts {
         found
     }
 
+    /// Returns true if no hierarchy is mounted.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
@@ -134,6 +135,7 @@ struct Interest {
 }
 
 impl Surveyor {
+    /// Creates a surveyor that knows no group yet.
     pub fn new(roots: &Roots) -> Surveyor {
         Surveyor {
             counts: OpenFile::in_one_read(roots.proc.join("cgroups"), "").without_notes(),

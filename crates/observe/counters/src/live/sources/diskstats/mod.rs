@@ -11,7 +11,7 @@
 use std::hint::black_box;
 
 use crate::live::counter_table::{
-    ABSENT, CellRule, CounterReset, CounterTable, TableColumn, level_column, total_column, total32_column,
+    ABSENT, CellRule, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column, total32_column,
 };
 use crate::live::open_file::{OpenFile, read_number};
 use crate::live::text_scan::{WordIter, parse_number, text_lines, trim_blanks};
@@ -58,6 +58,15 @@ const DISK_COLUMNS: [TableColumn; MAX_NUMBERS + 1] = {
         place += 1;
     }
     columns
+};
+
+const _: () = {
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.current_queue_length") == IN_FLIGHT_POSITION);
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.reads") == COMPLETED_POSITIONS[0]);
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.writes") == COMPLETED_POSITIONS[1]);
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.discards") == COMPLETED_POSITIONS[2]);
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.flushes") == COMPLETED_POSITIONS[3]);
+    assert!(column_index(&DISK_COLUMNS, "physical_disk.stalled") == STALLED_COLUMN);
 };
 
 const PARTITION_COLUMNS: [TableColumn; PARTITION_FIELDS.len()] = {
@@ -365,15 +374,17 @@ impl Diskstats {
         for row in 0..table.len() {
             let in_flight = table.cell(row, IN_FLIGHT_POSITION);
             // absent fields (no discards on this kernel) add nothing; a gap in the reads is a gap in the result
-            let mut completed = table.cell(row, 0);
+            let mut completed = table.cell(row, COMPLETED_POSITIONS[0]);
             for column in &COMPLETED_POSITIONS[1..] {
                 let cell = table.cell(row, *column);
                 completed += if cell.is_nan() { 0.0 } else { cell };
             }
-            let value = match () {
-                () if in_flight.is_nan() || completed.is_nan() => f64::NAN,
-                () if in_flight > 0.0 && completed == 0.0 => 1.0,
-                () => 0.0,
+            let value = if in_flight.is_nan() || completed.is_nan() {
+                f64::NAN
+            } else if in_flight > 0.0 && completed == 0.0 {
+                1.0
+            } else {
+                0.0
             };
             if value == 1.0 {
                 context.processes_due = true;

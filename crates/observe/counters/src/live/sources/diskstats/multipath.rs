@@ -4,8 +4,8 @@
 
 use diskwright_base::diskstats::{COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsNumber, MAX_NUMBERS, parse_nvme_path};
 
-use super::DiskstatsLine;
-use crate::live::counter_table::{ABSENT, CounterTable};
+use super::{DISK_COLUMNS, DiskstatsLine};
+use crate::live::counter_table::{ABSENT, CounterTable, column_index};
 
 /// A path with the numbers of its line at this tick.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct DiskPath {
 }
 
 /// Position of the busy time, the only number that cannot be summed: paths are busy at the same time.
-const BUSY_POSITION: usize = 9;
+const BUSY_POSITION: usize = column_index(&DISK_COLUMNS, "physical_disk.busy_time_s");
 
 /// Stores the line of a path; returns false for all other lines.
 pub(super) fn record_path_line(paths: &mut Vec<DiskPath>, line: &DiskstatsLine) -> bool {

@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, channel};
 
 use diskwright_base::Note;
 
-use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
+};
 use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
@@ -58,11 +60,25 @@ pub(super) const PART_COLUMNS: [TableColumn; 13] = [
     total_column("hardware.energy_used", 1e-6),
     level_column("hardware.power_cap", 1e-6),
 ];
-const POWER_COLUMN: usize = 8;
-const THROTTLES_COLUMN: usize = 10;
-const ENERGY_COLUMN: usize = 11;
-#[cfg(test)]
-const CAP_COLUMN: usize = 12;
+
+const fn part_column(counter: &str) -> usize {
+    column_index(&PART_COLUMNS, counter)
+}
+
+const CORRECTED_MEMORY_COLUMN: usize = part_column("hardware.corrected_memory_errors");
+const UNCORRECTED_MEMORY_COLUMN: usize = part_column("hardware.uncorrected_memory_errors");
+const CORRECTED_PCIE_COLUMN: usize = part_column("hardware.pcie_corrected_errors");
+const UNCORRECTED_PCIE_COLUMN: usize = part_column("hardware.pcie_uncorrected_errors");
+const LINK_WIDTH_COLUMN: usize = part_column("hardware.link_width_share");
+const LINK_SPEED_COLUMN: usize = part_column("hardware.link_speed_share");
+const TEMPERATURE_COLUMN: usize = part_column("hardware.temperature");
+const TEMPERATURE_LIMIT_COLUMN: usize = part_column("hardware.temperature_limit");
+const POWER_COLUMN: usize = part_column("hardware.power");
+const FAN_COLUMN: usize = part_column("hardware.fan_speed");
+const THROTTLES_COLUMN: usize = part_column("hardware.thermal_throttles");
+const ENERGY_COLUMN: usize = part_column("hardware.energy_used");
+const CAP_COLUMN: usize = part_column("hardware.power_cap");
+
 /// A part's name and its readings.
 type PartReadings = (String, [u64; PART_COLUMNS.len()]);
 const DISK_COLUMNS: [TableColumn; 2] =

@@ -10,7 +10,11 @@ use crate::live::mountinfo;
 use crate::live::open_file::{read_bytes, read_number, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
 
-use super::PART_COLUMNS;
+use super::{
+    CAP_COLUMN, CORRECTED_MEMORY_COLUMN, CORRECTED_PCIE_COLUMN, ENERGY_COLUMN, FAN_COLUMN, LINK_SPEED_COLUMN,
+    LINK_WIDTH_COLUMN, PART_COLUMNS, POWER_COLUMN, TEMPERATURE_COLUMN, TEMPERATURE_LIMIT_COLUMN,
+    UNCORRECTED_MEMORY_COLUMN, UNCORRECTED_PCIE_COLUMN,
+};
 
 /// Sensors that are drives: reading them is a command to the drive, which may wake it.
 const DRIVE_SENSORS: &[&str] = &["drivetemp", "nvme"];
@@ -74,7 +78,8 @@ type AddPart<'a> = dyn FnMut(String, &[(usize, Option<u64>)]) + 'a;
 fn read_memory_errors(sys: &Path, add: &mut AddPart) {
     for (name, folder) in sorted_entries(&sys.join("devices/system/edac/mc")) {
         let count = |file: &str| read_number(&folder.join(file));
-        add(name, &[(0, count("ce_count")), (1, count("ue_count"))]);
+        let (corrected, uncorrected) = (count("ce_count"), count("ue_count"));
+        add(name, &[(CORRECTED_MEMORY_COLUMN, corrected), (UNCORRECTED_MEMORY_COLUMN, uncorrected)]);
     }
 }
 
@@ -123,7 +128,16 @@ fn read_links(sys: &Path, add: &mut AddPart) {
             true => (of_both(&read_lanes, "width"), of_both(&read_lane_speed, "speed")),
             false => (None, None),
         };
-        add(name, &[(2, errors("aer_dev_correctable")), (3, lost), (4, width), (5, speed)]);
+        let corrected = errors("aer_dev_correctable");
+        add(
+            name,
+            &[
+                (CORRECTED_PCIE_COLUMN, corrected),
+                (UNCORRECTED_PCIE_COLUMN, lost),
+                (LINK_WIDTH_COLUMN, width),
+                (LINK_SPEED_COLUMN, speed),
+            ],
+        );
     }
 }
 
@@ -147,10 +161,10 @@ fn read_sensors(sys: &Path, add: &mut AddPart) {
             match sensor.trim_end_matches(|c: char| c.is_ascii_digit()) {
                 "temp" if value.is_some() => {
                     let limit = read_number(&folder.join(format!("{sensor}_crit"))).filter(|limit| *limit > 0);
-                    add(name, &[(6, value), (7, limit)]);
+                    add(name, &[(TEMPERATURE_COLUMN, value), (TEMPERATURE_LIMIT_COLUMN, limit)]);
                 }
-                "power" => add(name, &[(8, value)]),
-                "fan" => add(name, &[(9, value)]),
+                "power" => add(name, &[(POWER_COLUMN, value)]),
+                "fan" => add(name, &[(FAN_COLUMN, value)]),
                 _ => {}
             }
         }
@@ -188,7 +202,7 @@ fn read_powercap(sys: &Path, add: &mut AddPart) {
         // a limit that is switched off, or 0 (psys), limits nothing
         let is_on = number("enabled") != Some(0);
         let limit = number("constraint_0_power_limit_uw").filter(|limit| is_on && *limit > 0);
-        add(name, &[(11, number("energy_uj")), (12, limit)]);
+        add(name, &[(ENERGY_COLUMN, number("energy_uj")), (CAP_COLUMN, limit)]);
     }
 }
 

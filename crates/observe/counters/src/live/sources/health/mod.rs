@@ -13,7 +13,9 @@ use diskwright_base::Note;
 use diskwright_health::volume::VolumeHistogram;
 use diskwright_health::{DriveAccess, DriveHealth, HealthReport, VolumeLimits, access, ata, nvme, scsi, volume};
 
-use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
+use crate::live::counter_table::{
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
+};
 use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
@@ -69,7 +71,7 @@ const COLUMNS: [TableColumn; 28] = [
     level_column("physical_disk.volume_read_p99_s", 1e-6),
     level_column("physical_disk.volume_write_p99_s", 1e-6),
 ];
-const VOLUME_COLUMNS: usize = 21;
+const VOLUME_COLUMNS: usize = column_index(&COLUMNS, "physical_disk.volume_iops_limited");
 
 const NS_PER_S: u64 = 1_000_000_000;
 

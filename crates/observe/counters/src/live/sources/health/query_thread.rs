@@ -23,6 +23,7 @@ pub(super) struct QueryThread {
 }
 
 impl QueryThread {
+    /// Starts no thread yet; `ask` queries a drive.
     pub fn new(ask: fn(&Path, &DriveAccess) -> HealthReport) -> QueryThread {
         let (sender, receiver) = channel();
         QueryThread { query: ask, sender, receiver, thread: None }

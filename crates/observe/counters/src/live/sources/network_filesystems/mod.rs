@@ -15,7 +15,8 @@ use std::path::Path;
 use diskwright_base::Note;
 
 use crate::live::counter_table::{
-    ABSENT, CounterReset, CounterTable, TableColumn, level_column, sum32_column, total_column, total32_column,
+    ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, sum32_column, total_column,
+    total32_column,
 };
 use crate::live::mountinfo::{self, Mount, PolledMounts, unescape_path};
 use crate::live::open_file::OpenFile;
@@ -91,11 +92,39 @@ const COLUMNS: [TableColumn; 4 * CLASS_WIDTH + 15] = [
     total32_column("network_filesystem.network_retransmissions", 1.0),
     level_column("network_filesystem.waiting", 1.0),
 ];
-const OTHER_COLUMNS: usize = 4 * CLASS_WIDTH;
-const UNANSWERED_COLUMN: usize = OTHER_COLUMNS + 11;
-const ROUND_TRIP_COLUMN: usize = OTHER_COLUMNS + 12;
-const RETRANSMISSIONS_COLUMN: usize = OTHER_COLUMNS + 13;
-const WAITING_COLUMN: usize = OTHER_COLUMNS + 14;
+
+/// Returns the first column of a class of operations, which counts them.
+const fn class_column(class: NfsClass) -> usize {
+    class as usize * CLASS_WIDTH
+}
+
+/// Place of the bytes among the columns of a class.
+const BYTES_IN_CLASS: usize = 1;
+
+const _: () = assert!(
+    class_column(NfsClass::Read) == column_index(&COLUMNS, "network_filesystem.reads")
+        && class_column(NfsClass::Write) == column_index(&COLUMNS, "network_filesystem.writes")
+        && class_column(NfsClass::Commit) == column_index(&COLUMNS, "network_filesystem.commits")
+        && class_column(NfsClass::Metadata) == column_index(&COLUMNS, "network_filesystem.metadata_operations")
+        && BYTES_IN_CLASS == column_index(&COLUMNS, "network_filesystem.read_bytes"),
+    "classes are in the order of NfsClass"
+);
+
+const MAJOR_TIMEOUTS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.major_timeouts");
+const ERRORS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.errors");
+const DELAYS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.server_delays");
+const APPLICATION_READ_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.application_read_bytes");
+const APPLICATION_WRITE_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.application_write_bytes");
+const SENDS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.sends");
+const REPLIES_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.replies");
+const BAD_REPLIES_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.bad_replies");
+const CONNECTS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.connects");
+const BACKLOG_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.backlog");
+const SLOTS_USED_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.slots_used");
+const UNANSWERED_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.unanswered");
+const ROUND_TRIP_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.network_round_trip_s");
+const RETRANSMISSIONS_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.network_retransmissions");
+const WAITING_COLUMN: usize = column_index(&COLUMNS, "network_filesystem.waiting");
 
 /// Number of retransmitted requests. The kernel counts operations and transmissions; an operation that was given up
 /// before it was sent makes the difference smaller, which must not count as a reset.
@@ -270,6 +299,7 @@ impl NetworkFilesystems {
         if !same || count != self.slots.len() {
             self.rebuild_slots(text, context);
         }
+        assert_eq!(self.slots.len(), count, "each mount in the file has its slot, in the same order");
         let (table, diagnosis, mounts) = (&mut self.tables[0], &self.diagnosis, &self.mounts);
         let mut slots = self.slots.iter_mut();
         mountstats::parse_mounts(text, |mount| {
@@ -295,11 +325,8 @@ impl NetworkFilesystems {
                 values[UNANSWERED_COLUMN] = slot.unanswered.update_level(sends, replies, context.running_ns);
             }
             if let (Some(diagnosis), Some(way)) = (diagnosis, slot.route) {
-                values[ROUND_TRIP_COLUMN..=RETRANSMISSIONS_COLUMN].copy_from_slice(&query_network(
-                    diagnosis,
-                    way,
-                    &mount.transports.ports,
-                ));
+                [values[ROUND_TRIP_COLUMN], values[RETRANSMISSIONS_COLUMN]] =
+                    query_network(diagnosis, way, &mount.transports.ports);
             }
         });
     }
@@ -347,28 +374,30 @@ fn fill_mount(values: &mut [u64], mount: &MountStats, again: &mut [Retransmissio
     if mount.has_operations {
         for (class, sums) in NfsClass::ALL.into_iter().zip(&mount.operations) {
             let bytes = match class {
-                NfsClass::Read => mount.bytes.map_or(sums.received_bytes, |bytes| bytes[4]),
-                NfsClass::Write => mount.bytes.map_or(sums.sent_bytes, |bytes| bytes[5]),
+                NfsClass::Read => mount.bytes.map_or(sums.received_bytes, |[.., from_server, _]| from_server),
+                NfsClass::Write => mount.bytes.map_or(sums.sent_bytes, |[.., to_server]| to_server),
                 _ => sums.sent_bytes.saturating_add(sums.received_bytes),
             };
             let again = again[class as usize].add_since_last(sums);
             let columns = [sums.operations, bytes, sums.round_trip_ms, sums.execution_ms, sums.queue_ms, again];
-            values[class as usize * CLASS_WIDTH..][..CLASS_WIDTH].copy_from_slice(&columns);
+            values[class_column(class)..][..CLASS_WIDTH].copy_from_slice(&columns);
         }
-        values[OTHER_COLUMNS] = mount.operations.iter().map(|o| o.major_timeouts).fold(0, u64::saturating_add);
-        values[OTHER_COLUMNS + 1] = mount.operations.iter().map(|o| o.errors).fold(0, u64::saturating_add);
+        values[MAJOR_TIMEOUTS_COLUMN] = mount.operations.iter().map(|o| o.major_timeouts).fold(0, u64::saturating_add);
+        values[ERRORS_COLUMN] = mount.operations.iter().map(|o| o.errors).fold(0, u64::saturating_add);
     }
-    values[OTHER_COLUMNS + 2] = mount.delays.unwrap_or(ABSENT);
+    values[DELAYS_COLUMN] = mount.delays.unwrap_or(ABSENT);
     if let Some([read, written, direct_read, direct_written, ..]) = mount.bytes {
-        values[OTHER_COLUMNS + 3] = read.saturating_add(direct_read);
-        values[OTHER_COLUMNS + 4] = written.saturating_add(direct_written);
+        values[APPLICATION_READ_COLUMN] = read.saturating_add(direct_read);
+        values[APPLICATION_WRITE_COLUMN] = written.saturating_add(direct_written);
     }
     let transports = &mount.transports;
     if transports.count > 0 {
-        let sums = [transports.sends, transports.replies, transports.bad_replies, transports.connects];
-        values[OTHER_COLUMNS + 5..OTHER_COLUMNS + 9].copy_from_slice(&sums);
-        values[OTHER_COLUMNS + 9] = transports.backlog;
-        values[OTHER_COLUMNS + 10] = transports.max_slots.unwrap_or(ABSENT);
+        values[SENDS_COLUMN] = transports.sends;
+        values[REPLIES_COLUMN] = transports.replies;
+        values[BAD_REPLIES_COLUMN] = transports.bad_replies;
+        values[CONNECTS_COLUMN] = transports.connects;
+        values[BACKLOG_COLUMN] = transports.backlog;
+        values[SLOTS_USED_COLUMN] = transports.max_slots.unwrap_or(ABSENT);
     }
 }
 
@@ -385,8 +414,8 @@ fn fill_share(values: &mut [u64], share: &ShareStats) {
         (NfsClass::Commit, share.flushes, None),
         (NfsClass::Metadata, share.metadata_operations(), None),
     ] {
-        add(&mut values[class as usize * CLASS_WIDTH], operations);
-        add(&mut values[class as usize * CLASS_WIDTH + 1], bytes);
+        add(&mut values[class_column(class)], operations);
+        add(&mut values[class_column(class) + BYTES_IN_CLASS], bytes);
     }
 }
 

@@ -152,11 +152,8 @@ fn keep_busiest(rows: &mut Vec<(ProcessRow, u64)>) {
             keep[*i] = true;
         }
     }
-    let mut index = 0;
-    rows.retain(|_| {
-        index += 1;
-        keep[index - 1]
-    });
+    let kept = std::mem::take(rows).into_iter().zip(keep).filter_map(|(row, is_kept)| is_kept.then_some(row));
+    *rows = kept.collect();
 }
 
 /// Adds the fields that are read only for reported rows.

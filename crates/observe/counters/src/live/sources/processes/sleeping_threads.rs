@@ -35,6 +35,7 @@ pub(super) fn sleep_rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, te
     let mut counts: HashMap<(&[u8], Box<str>), u32> = HashMap::new();
     let mut left = MAX_THREADS;
     for (pid, state) in examined {
+        debug_assert!(left > 0, "no thread is examined beyond the limit");
         let ProcessState { stat, run_account: runs, sleep_place: place, .. } = state;
         let mut count = |function: &str| {
             if !function.is_empty() && function != "0" {

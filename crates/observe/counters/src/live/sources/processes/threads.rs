@@ -86,6 +86,7 @@ fn thread_stat_files(proc: &Path, pid: u32) -> Vec<(u32, PathBuf)> {
 }
 
 impl ThreadTracker {
+    /// Creates a tracker that follows no thread.
     pub fn new() -> ThreadTracker {
         ThreadTracker {
             followed: Vec::new(),

@@ -125,14 +125,18 @@ fn read_whole_device(name: &str, folder: &Path) -> BlockDevice {
 
 fn device_kind(name: &str, folder: &Path) -> DeviceKind {
     let uuid = || read_text(&folder.join("dm/uuid")).unwrap_or_default();
-    match () {
-        () if folder.join("md").is_dir() => DeviceKind::Md,
-        () if folder.join("dm").is_dir() && uuid().starts_with("mpath-") => DeviceKind::Multipath,
-        () if folder.join("dm").is_dir() => DeviceKind::Dm,
-        () if folder.join("multipath").is_dir() => DeviceKind::Multipath,
-        () if name.starts_with("loop") => DeviceKind::Loop,
-        () if name.starts_with("zram") => DeviceKind::Zram,
-        () => DeviceKind::Disk,
+    if folder.join("md").is_dir() {
+        DeviceKind::Md
+    } else if folder.join("dm").is_dir() {
+        if uuid().starts_with("mpath-") { DeviceKind::Multipath } else { DeviceKind::Dm }
+    } else if folder.join("multipath").is_dir() {
+        DeviceKind::Multipath
+    } else if name.starts_with("loop") {
+        DeviceKind::Loop
+    } else if name.starts_with("zram") {
+        DeviceKind::Zram
+    } else {
+        DeviceKind::Disk
     }
 }
 

@@ -16,13 +16,20 @@ pub(super) fn link_bytes_per_s(device: &Path) -> Option<f64> {
             // the link of a controller with many disks is not the link of one of them
             return if nvme { pcie_bytes_per_s(folder) } else { None };
         }
-        let found = match () {
-            () if name == "devices" => return None,
-            () if name.starts_with("port-") => sas_bytes_per_s(folder),
-            () if is_numbered(name, "ata") => sata_bytes_per_s(folder),
-            () if is_numbered(name, "host") => fibre_channel_bytes_per_s(folder, name),
-            () if folder.join("busnum").exists() => usb_bytes_per_s(folder),
-            () => None,
+        // the top of the tree of devices
+        if name == "devices" {
+            return None;
+        }
+        let found = if name.starts_with("port-") {
+            sas_bytes_per_s(folder)
+        } else if is_numbered(name, "ata") {
+            sata_bytes_per_s(folder)
+        } else if is_numbered(name, "host") {
+            fibre_channel_bytes_per_s(folder, name)
+        } else if folder.join("busnum").exists() {
+            usb_bytes_per_s(folder)
+        } else {
+            None
         };
         if found.is_some() {
             return found;
