@@ -275,7 +275,10 @@ pub(crate) fn sample_verdict() -> Verdict {
                     .into(),
         }],
         ruled_out: sample_exclusions(),
-        missing: MissingCounters::from_unjudged(&unjudged_rules(), LogOrigin::Perfmon),
+        missing: MissingCounters::from_counters(
+            unjudged_rules().iter().flat_map(UnjudgedRule::unrecorded_counters),
+            LogOrigin::Perfmon,
+        ),
         unjudged: unjudged_rules(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
@@ -317,11 +320,13 @@ fn unjudged_rules() -> Vec<UnjudgedRule> {
             rule: "controller.full".into(),
             bottleneck: Bottleneck::Controller,
             missing: missing(&["physical_disk.ceiling.bytes_per_s"]),
+            has_only_gaps: false,
         },
         UnjudgedRule {
             rule: "memory.low".into(),
             bottleneck: Bottleneck::Memory,
             missing: missing(&["memory.available_bytes", "pressure.memory_some"]),
+            has_only_gaps: false,
         },
     ]
 }

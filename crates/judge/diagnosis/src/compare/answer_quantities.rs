@@ -7,8 +7,8 @@ use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
 use serde::Serialize;
 
 use super::{ALL_INSTANCES, ComparisonRow, CounterWindow, TestedDifference};
-use crate::rule::Bottleneck;
-use crate::verdict::{Finding, Verdict};
+use crate::answer::{Finding, Verdict};
+use crate::rules::Bottleneck;
 
 /// Direction in which a quantity changed between the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -4,6 +4,8 @@
 //! A comparison has an error rate of 5 %: half of it for the tests that its answer depends on (the load, the response
 //! time, the response time at equal load, the blamed counters), half for all other counters. Each interval has the
 //! level at which its own difference was tested, so that it excludes 0 exactly where the difference is significant.
+//!
+//! Uses `rules`, `sums`, `compile` and the verdicts of `answer`.
 
 mod answer_quantities;
 mod change_outcome;
@@ -17,7 +19,7 @@ use diskwright_statistics::multiple_tests::{TestResult, test_by_holm};
 use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast};
 use serde::Serialize;
 
-use crate::verdict::Verdict;
+use crate::answer::Verdict;
 pub use answer_quantities::{ChangeDirection, QuantityChange};
 pub use change_outcome::ChangeOutcome;
 use counter_window::WindowMean;
