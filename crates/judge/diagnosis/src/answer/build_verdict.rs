@@ -6,6 +6,9 @@ use diskwright_base::units::format_duration;
 
 use std::collections::BTreeMap;
 
+use crate::answer::ceiling_remarks::describe_ceilings;
+use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::phases::find_phases;
 use crate::answer::ranking::{
     MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
 };
@@ -17,8 +20,9 @@ use crate::answer::sentences::{Approach, describe_approach, one_thread_sentence,
 use crate::answer::verdict::*;
 use crate::compile::split_cgroup_device;
 use crate::culprits::BlamedDisk;
-use crate::rules::{Advice, Bottleneck, LoadFacts, MissingCounters, Rule};
-use crate::run::{Judge, Observation};
+use crate::rules::{Advice, Bottleneck, LoadFacts, MissingCounters, Pack, Rule};
+use crate::run::{Judge, NoteCount, Observation};
+use crate::trends::{Trend, find_trends};
 
 /// Largest number of rules named when a bottleneck is ruled out.
 const MAX_REASONS: usize = 3;
@@ -29,98 +33,310 @@ impl Judge {
     /// Verdicts on the ticks so far, one for each pack, in the packs' order.
     pub fn finish(&self) -> Vec<Verdict> {
         let observed = self.observation();
-        (0..observed.packs.len()).map(|pack| build_verdict(observed, pack)).collect()
+        (0..observed.packs.len()).map(|pack| PackAnswer::decide(observed, pack).into_verdict()).collect()
     }
 }
 
-/// Builds the verdict of one pack on an observed window.
-pub(crate) fn build_verdict(observed: &Observation, pack_index: usize) -> Verdict {
-    let pack = &observed.packs[pack_index];
-    let all = rule_outcomes(observed, pack_index);
-    let (held, aside) = separate_explained(observed, &all);
-    let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
-    sort_findings(&mut findings);
-    let ranking =
-        rank_bottlenecks(findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), rule_score(f.weight, f.share))));
-    let unjudged = unjudged_rules(observed, pack_index, &all);
-    let apart =
-        is_memory_unrelated_to_disk(held.iter().copied(), |memory, disk| is_unrelated_to_disk(observed, memory, disk));
-    let is_open = || crate::answer::confidence::is_inconclusive(observed, pack_index, &findings, &unjudged);
-    let bottleneck = Some(choose_bottleneck(&ranking, apart)).filter(|b| *b != Bottleneck::None || !is_open());
-    let bottleneck = bottleneck.unwrap_or(Bottleneck::Unknown);
-    findings.sort_by_key(|f| f.bottleneck != bottleneck);
-    let first = findings.first().filter(|f| f.bottleneck == bottleneck && bottleneck != Bottleneck::None);
-    let instance = first.map_or(String::new(), |first| verdict_instance(observed, first, &findings));
-    let set_aside: Vec<SetAsideFinding> = aside.iter().map(|(o, by)| set_aside_finding(o, by)).collect();
-    let confidence =
-        crate::answer::confidence::verdict_confidence(observed, pack_index, bottleneck, &ranking, &unjudged);
-    let told = first.map(|first| (first.rule.as_str(), first.title.as_str()));
-    let whole = WindowVerdict { bottleneck, instance: &instance, confidence, unjudged: &unjudged, leading_rule: told };
-    let phases = if pack_index == 0 {
-        crate::answer::phases::find_phases(observed, pack_index, &all, &whole)
-    } else {
-        Vec::new()
-    };
-    let ruled_out = exclusions(observed, pack_index, &all, (bottleneck, apart), &ranking, &set_aside);
-    let mut certainty_limits = crate::answer::confidence::certainty_limits(observed, pack_index, &unjudged, bottleneck);
-    if pack.rules.iter().any(Rule::needs_ceiling) {
-        certainty_limits.extend(crate::answer::ceiling_remarks::describe_ceilings(observed, &disks_near_limits(&all)));
-    }
-    let (trends, trend_questions) = trends_of_first_pack(observed, pack_index);
-    let culprits = find_culprits(observed, bottleneck, first);
-    let first_label = first.and_then(|first| finding_label(pack.find_rule(&first.rule)?, first, &all));
-    Verdict {
-        schema: SCHEMA,
-        pack: pack.id.clone(),
-        pack_title: pack.title.clone(),
-        host: observed.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
-        bottleneck,
-        confidence,
-        sentence: match first {
-            Some(first) => blaming_sentence(observed, &instance, first, &first_label.unwrap_or_default(), &culprits),
-            None => no_bottleneck_sentence(observed, pack_index, &unjudged, bottleneck),
-        },
-        phases,
-        culprits,
-        requesters: requesters_of_blamed_disk(observed, first),
-        programs: if bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
-        advice: select_advice(observed, pack_index, bottleneck, &findings),
-        instance,
-        findings,
-        episodes: find_episodes(observed, &all),
-        set_aside,
-        ruled_out,
-        missing: MissingCounters::from_counters(
-            unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
-            observed.notes.source,
-        ),
-        unjudged,
-        ranking,
-        ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
-        notes: log_remarks(observed),
-        certainty_limits,
-        trends,
-        trend_questions,
-        window: watch_window(observed),
-    }
+/// One pack's answer on an observed window: what its rules found, and the bottleneck that was decided on. The rest of
+/// the verdict follows from it.
+struct PackAnswer<'a> {
+    observed: &'a Observation,
+    /// Position of the pack among those that judge. Only the first pack has phases and trends: further packs are judged
+    /// only to compare their verdicts.
+    pack_index: usize,
+    pack: &'a Pack,
+    /// Outcomes of all rules at all instances.
+    outcomes: Vec<RuleOutcome<'a>>,
+    /// Those that held and that nothing else explains; those of the bottleneck first, then the strongest.
+    findings: Vec<Finding>,
+    set_aside: Vec<SetAsideFinding>,
+    ranking: Vec<Rank>,
+    unjudged: Vec<UnjudgedRule>,
+    /// Memory is short only in cgroups that do not use the blamed disk.
+    is_memory_apart: bool,
+    bottleneck: Bottleneck,
 }
 
-/// Trends of the first pack; further packs are judged only to compare their verdicts, and have none.
-fn trends_of_first_pack(observed: &Observation, pack_index: usize) -> (Vec<crate::trends::Trend>, usize) {
-    if pack_index == 0 { crate::trends::find_trends(observed, pack_index) } else { (Vec::new(), 0) }
-}
+impl<'a> PackAnswer<'a> {
+    /// Judges the rules of a pack and decides on the bottleneck.
+    fn decide(observed: &'a Observation, pack_index: usize) -> PackAnswer<'a> {
+        let outcomes = rule_outcomes(observed, pack_index);
+        let (held, explained) = separate_explained(observed, &outcomes);
+        let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
+        sort_findings(&mut findings);
+        let set_aside = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
+        let is_elsewhere =
+            |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(observed, memory, disk);
+        let is_memory_apart = is_memory_unrelated_to_disk(held.iter().copied(), is_elsewhere);
+        let scores = findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), rule_score(f.weight, f.share)));
+        let ranking = rank_bottlenecks(scores);
+        let unjudged = unjudged_rules(observed, pack_index, &outcomes);
+        let mut bottleneck = choose_bottleneck(&ranking, is_memory_apart);
+        if bottleneck == Bottleneck::None && is_inconclusive(observed, pack_index, &findings, &unjudged) {
+            bottleneck = Bottleneck::Unknown;
+        }
+        findings.sort_by_key(|f| f.bottleneck != bottleneck);
+        let pack = &observed.packs[pack_index];
+        PackAnswer {
+            observed,
+            pack_index,
+            pack,
+            outcomes,
+            findings,
+            set_aside,
+            ranking,
+            unjudged,
+            is_memory_apart,
+            bottleneck,
+        }
+    }
 
-fn blaming_sentence(
-    observed: &Observation,
-    instance: &str,
-    first: &Finding,
-    label: &str,
-    culprits: &[Culprit],
-) -> String {
-    let window_s = observed.window.seconds();
-    match first.counter.as_str() {
-        BUSIEST_THREAD_COUNTER => one_thread_sentence(first, culprits.first(), window_s),
-        _ => verdict_sentence(instance, first, label, window_s),
+    fn into_verdict(self) -> Verdict {
+        let observed = self.observed;
+        let instance = self.instance();
+        let confidence = verdict_confidence(observed, self.pack_index, self.bottleneck, &self.ranking, &self.unjudged);
+        let (trends, trend_questions) = self.trends();
+        let culprits = self.culprits();
+        Verdict {
+            schema: SCHEMA,
+            pack: self.pack.id.clone(),
+            pack_title: self.pack.title.clone(),
+            host: observed.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
+            bottleneck: self.bottleneck,
+            confidence,
+            sentence: self.sentence(&instance, &culprits),
+            phases: self.phases(&instance, confidence),
+            culprits,
+            requesters: self.requesters(),
+            programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
+            advice: self.advice(),
+            instance,
+            episodes: find_episodes(observed, &self.outcomes),
+            ruled_out: self.exclusions(),
+            missing: MissingCounters::from_counters(
+                self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
+                observed.notes.source,
+            ),
+            ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
+            notes: log_remarks(observed),
+            certainty_limits: self.certainty_limits(),
+            trends,
+            trend_questions,
+            window: watch_window(observed),
+            findings: self.findings,
+            set_aside: self.set_aside,
+            unjudged: self.unjudged,
+            ranking: self.ranking,
+        }
+    }
+
+    /// The first finding of the bottleneck; `None` where there is none.
+    fn leading_finding(&self) -> Option<&Finding> {
+        let is_leading = |f: &&Finding| f.bottleneck == self.bottleneck && self.bottleneck != Bottleneck::None;
+        self.findings.first().filter(is_leading)
+    }
+
+    /// Instance that the verdict names; empty for the machine as a whole.
+    fn instance(&self) -> String {
+        let Some(first) = self.leading_finding() else { return String::new() };
+        let same = self.findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
+        bottleneck_instance(self.observed, first.bottleneck, &first.object, &first.instance, same)
+    }
+
+    fn phases(&self, instance: &str, confidence: f64) -> Vec<VerdictPhase> {
+        if self.pack_index > 0 {
+            return Vec::new();
+        }
+        let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
+        let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
+        let whole = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
+        find_phases(self.observed, self.pack_index, &self.outcomes, &whole)
+    }
+
+    /// Trends, and the number of tests made to find them.
+    fn trends(&self) -> (Vec<Trend>, usize) {
+        if self.pack_index == 0 { find_trends(self.observed, self.pack_index) } else { (Vec::new(), 0) }
+    }
+
+    fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
+        let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
+        let window_s = self.observed.window.seconds();
+        if first.counter == BUSIEST_THREAD_COUNTER {
+            return one_thread_sentence(first, culprits.first(), window_s);
+        }
+        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window_s)
+    }
+
+    /// Label of the leading quantity of a finding.
+    fn quantity_label(&self, finding: &Finding) -> Option<String> {
+        let rule = self.pack.find_rule(&finding.rule)?;
+        let is_same = |o: &&RuleOutcome<'_>| o.rule.id == rule.id && o.stream.instance == finding.instance;
+        let outcome = self.outcomes.iter().find(is_same)?;
+        rule.conditions().nth(leading_condition(rule, outcome.stream)).map(quantity_label)
+    }
+
+    fn no_bottleneck_sentence(&self) -> String {
+        let pack = &self.pack.id;
+        if self.observed.window.elapsed_ns == 0 {
+            return "Not enough data: the window is empty.".into();
+        }
+        let window = format_duration(self.observed.window.seconds());
+        let judged = judged_rule_count(self.observed, self.pack_index);
+        let rules = judged + self.unjudged.len();
+        if judged == 0 {
+            return format!("Not enough data: the log has none of the counters that the {pack} pack needs.");
+        }
+        if self.bottleneck == Bottleneck::Unknown {
+            return format!(
+                "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none that \
+                 names a bottleneck fired in {window}."
+            );
+        }
+        if judged * 2 < rules {
+            return format!(
+                "No bottleneck found, but only {judged} of {rules} rules of the {pack} pack could be evaluated; none \
+                 that names a bottleneck fired in {window}."
+            );
+        }
+        format!("No bottleneck found: no rule of the {pack} pack that names one fired in {window}.")
+    }
+
+    fn certainty_limits(&self) -> Vec<String> {
+        let mut limits = certainty_limits(self.observed, self.pack_index, &self.unjudged, self.bottleneck);
+        if self.pack.rules.iter().any(Rule::needs_ceiling) {
+            limits.extend(describe_ceilings(self.observed, &disks_near_limits(&self.outcomes)));
+        }
+        limits
+    }
+
+    /// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
+    fn requesters(&self) -> Vec<OperationRequesters> {
+        let observed = self.observed;
+        let disk = self.leading_finding().filter(|finding| finding.object == "physical_disk");
+        let Some(finding) = disk else { return Vec::new() };
+        let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
+        let node = device.filter(|device| device.kind == DeviceKind::Multipath);
+        let paths = node.map_or(&[][..], |node| node.below.as_slice());
+        observed.requesters.operations_on_paths(&finding.instance, paths, &observed.culprits.written_bytes_by_name())
+    }
+
+    /// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
+    fn culprits(&self) -> Vec<Culprit> {
+        let first = self.leading_finding();
+        if first.is_some_and(|f| f.counter == BUSIEST_THREAD_COUNTER) {
+            return self.observed.culprits.with_busiest_threads();
+        }
+        let cgroup = first.filter(|f| f.object == "cgroup").map(|f| cgroup_path(&f.instance));
+        let disk = first.filter(|f| f.object == "physical_disk" && self.bottleneck != Bottleneck::Memory);
+        let blamed = disk.and_then(|finding| self.blamed_disk(finding));
+        // a quota of processor time holds back processes that compute, not those that use disks
+        let matter = match first {
+            Some(first) if first.counter.starts_with(CPU_QUOTA_PREFIX) => Bottleneck::Cpu,
+            _ => self.bottleneck,
+        };
+        self.observed.culprits.for_bottleneck(matter, cgroup, blamed.as_ref())
+    }
+
+    /// The disk of a finding with its rates; `None` where it is the only one.
+    fn blamed_disk(&self, finding: &Finding) -> Option<BlamedDisk> {
+        let facts = self.load_facts(finding);
+        // a stalled disk moves nothing, so its rates do not limit how much a process can have done on it
+        let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
+        (self.observed.disk_count() > 1).then(|| BlamedDisk {
+            name: finding.instance.clone(),
+            read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
+            write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
+            cgroup_shares: self.observed.cgroup_shares_on(&finding.instance),
+        })
+    }
+
+    /// Reasons against each other bottleneck that the pack could judge.
+    fn exclusions(&self) -> Vec<Exclusion> {
+        let mut list = Vec::new();
+        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames()) {
+            if !self.is_kept_open(bottleneck)
+                && let Some(because) = self.exclusion_reason(bottleneck)
+            {
+                list.push(Exclusion { bottleneck, because });
+            }
+        }
+        list
+    }
+
+    /// True for bottlenecks of disks where the queue on a disk is unexplained: that rules none of them out.
+    fn is_kept_open(&self, bottleneck: Bottleneck) -> bool {
+        let is_unexplained =
+            |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine";
+        let of_disks = matches!(
+            bottleneck,
+            Bottleneck::Disk
+                | Bottleneck::Channel
+                | Bottleneck::Controller
+                | Bottleneck::Application
+                | Bottleneck::Throttle
+        );
+        of_disks && self.bottleneck == Bottleneck::Unknown && self.outcomes.iter().any(is_unexplained)
+    }
+
+    /// Reason against a bottleneck; `None` where the pack could not judge it.
+    fn exclusion_reason(&self, bottleneck: Bottleneck) -> Option<String> {
+        let blames_it = |o: &&RuleOutcome<'_>| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0;
+        let judged: Vec<&RuleOutcome<'_>> =
+            self.outcomes.iter().filter(blames_it).filter(|o| o.share.is_some()).collect();
+        if judged.is_empty() {
+            return None;
+        }
+        if let Some(aside) = self.set_aside.iter().find(|s| s.bottleneck == bottleneck) {
+            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            return Some(format!("{place}{}, but {}", aside.title, aside.because));
+        }
+        Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
+            Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_apart),
+            None => nearest_rules_text(self.observed, &judged),
+        })
+    }
+
+    /// Remedies of the findings behind the verdict (of all findings where nothing is blamed) that fit their load and
+    /// device: cheapest first, and in the authority's order at equal cost.
+    fn advice(&self) -> Vec<Advice> {
+        let is_behind = |f: &&Finding| !self.bottleneck.blames() || f.bottleneck == self.bottleneck;
+        let mut list: Vec<Advice> = Vec::new();
+        for finding in self.findings.iter().filter(is_behind) {
+            let facts = self.load_facts(finding);
+            for id in &finding.advice {
+                if let Some(advice) = self.pack.advice.iter().find(|a| a.id == *id)
+                    && advice.when.matches_facts(&facts)
+                    && !list.contains(advice)
+                {
+                    list.push(advice.clone());
+                }
+            }
+        }
+        list.sort_by_key(|a| a.cost);
+        list
+    }
+
+    /// Load and device of a finding, from its evidence and the topology.
+    fn load_facts<'f>(&self, finding: &'f Finding) -> LoadFacts<'f> {
+        let of = |name: &str| {
+            let is = |counter: &str| {
+                counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name)
+            };
+            finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
+        };
+        let device = self.observed.topology.as_ref().and_then(|t| t.find_device(&finding.instance));
+        LoadFacts {
+            object: &finding.object,
+            class: device.map(|d| d.class),
+            reads_per_s: of("reads_per_s"),
+            writes_per_s: of("writes_per_s"),
+            read_bytes_per_s: of("read_bytes_per_s"),
+            write_bytes_per_s: of("write_bytes_per_s"),
+            transfers_per_s: of("transfers_per_s"),
+            bytes_per_s: of("bytes_per_s"),
+            in_flight: of("avg_queue_length"),
+            write_cache_on: device.is_some_and(|d| d.write_cache.as_deref() == Some("write back")),
+        }
     }
 }
 
@@ -132,44 +348,6 @@ fn watch_window(observed: &Observation) -> WatchWindow {
         ticks: observed.window.ticks,
         gaps: observed.notes.gaps,
     }
-}
-
-/// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
-fn requesters_of_blamed_disk(observed: &Observation, first: Option<&Finding>) -> Vec<OperationRequesters> {
-    let disk = first.filter(|finding| finding.object == "physical_disk");
-    let of = |finding: &Finding| {
-        let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
-        let node = device.filter(|device| device.kind == DeviceKind::Multipath);
-        let paths = node.map_or(&[][..], |node| node.below.as_slice());
-        observed.requesters.operations_on_paths(&finding.instance, paths, &observed.culprits.written_bytes_by_name())
-    };
-    disk.map(of).unwrap_or_default()
-}
-
-/// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
-fn find_culprits(observed: &Observation, bottleneck: Bottleneck, first: Option<&Finding>) -> Vec<Culprit> {
-    if first.is_some_and(|f| f.counter == BUSIEST_THREAD_COUNTER) {
-        return observed.culprits.with_busiest_threads();
-    }
-    let cgroup = first.filter(|f| f.object == "cgroup").map(|f| cgroup_path(&f.instance));
-    let disk = first.filter(|f| f.object == "physical_disk" && bottleneck != Bottleneck::Memory);
-    let blamed = disk.and_then(|finding| {
-        let facts = load_facts(observed, finding);
-        // a stalled disk moves nothing, so its rates do not limit how much a process can have done on it
-        let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
-        (observed.disk_count() > 1).then(|| BlamedDisk {
-            name: finding.instance.clone(),
-            read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
-            write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
-            cgroup_shares: observed.cgroup_shares_on(&finding.instance),
-        })
-    });
-    // a quota of processor time holds back processes that compute, not those that use disks
-    let matter = match first {
-        Some(first) if first.counter.starts_with(CPU_QUOTA_PREFIX) => Bottleneck::Cpu,
-        _ => bottleneck,
-    };
-    observed.culprits.for_bottleneck(matter, cgroup, blamed.as_ref())
 }
 
 /// A cgroup's path, without the device that follows in I/O instances.
@@ -203,48 +381,6 @@ fn sort_findings(findings: &mut [Finding]) {
         let by_place = || depth(b).cmp(&depth(a)).then_with(|| limit_excess(b).total_cmp(&limit_excess(a)));
         by_score.then_with(by_rule).then_with(by_place).then_with(|| a.instance.cmp(&b.instance))
     });
-}
-
-/// Instance that the verdict names for its first finding.
-fn verdict_instance(observed: &Observation, first: &Finding, findings: &[Finding]) -> String {
-    let same = findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
-    bottleneck_instance(observed, first.bottleneck, &first.object, &first.instance, same)
-}
-
-fn finding_label(rule: &Rule, finding: &Finding, all: &[RuleOutcome<'_>]) -> Option<String> {
-    let outcome = all.iter().find(|o| o.rule.id == rule.id && o.stream.instance == finding.instance)?;
-    rule.conditions().nth(leading_condition(rule, outcome.stream)).map(quantity_label)
-}
-
-fn no_bottleneck_sentence(
-    observed: &Observation,
-    pack_index: usize,
-    unjudged: &[UnjudgedRule],
-    bottleneck: Bottleneck,
-) -> String {
-    let pack = &observed.packs[pack_index].id;
-    if observed.window.elapsed_ns == 0 {
-        return "Not enough data: the window is empty.".into();
-    }
-    let window = format_duration(observed.window.seconds());
-    let judged = crate::answer::confidence::judged_rule_count(observed, pack_index);
-    let rules = judged + unjudged.len();
-    if judged == 0 {
-        return format!("Not enough data: the log has none of the counters that the {pack} pack needs.");
-    }
-    if bottleneck == Bottleneck::Unknown {
-        return format!(
-            "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none that \
-             names a bottleneck fired in {window}."
-        );
-    }
-    if judged * 2 < rules {
-        return format!(
-            "No bottleneck found, but only {judged} of {rules} rules of the {pack} pack could be evaluated; none \
-             that names a bottleneck fired in {window}."
-        );
-    }
-    format!("No bottleneck found: no rule of the {pack} pack that names one fired in {window}.")
 }
 
 fn set_aside_finding(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
@@ -289,43 +425,6 @@ fn unjudged_rules(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) 
         if !missing.is_empty() {
             list.push(UnjudgedRule { rule: rule.id.clone(), bottleneck: rule.bottleneck, missing, has_only_gaps });
         }
-    }
-    list
-}
-
-/// Reasons against each other bottleneck that the pack could judge.
-fn exclusions(
-    observed: &Observation,
-    pack: usize,
-    all: &[RuleOutcome<'_>],
-    (chosen, apart): (Bottleneck, bool),
-    ranking: &[Rank],
-    set_aside: &[SetAsideFinding],
-) -> Vec<Exclusion> {
-    let mut list = Vec::new();
-    // an unexplained queue on a disk rules out no bottleneck of disks
-    let open = chosen == Bottleneck::Unknown
-        && all.iter().any(|o| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine");
-    let of_disks = [Bottleneck::Disk, Bottleneck::Channel, Bottleneck::Controller, Bottleneck::Application];
-    let others = Bottleneck::ALL.into_iter().filter(|b| *b != chosen && b.blames());
-    for bottleneck in others.filter(|b| !(open && (of_disks.contains(b) || *b == Bottleneck::Throttle))) {
-        let of = |rule: &Rule| rule.bottleneck == bottleneck && rule.weight > 0.0;
-        if !observed.packs[pack].rules.iter().any(of) {
-            continue;
-        }
-        let judged: Vec<&RuleOutcome> = all.iter().filter(|o| of(o.rule) && o.share.is_some()).collect();
-        if judged.is_empty() {
-            continue;
-        }
-        let mut because = match ranking.iter().find(|r| r.bottleneck == bottleneck) {
-            Some(rank) => weaker_reason(rank, ranking, chosen, apart),
-            None => nearest_rules_text(observed, &judged),
-        };
-        if let Some(aside) = set_aside.iter().find(|s| s.bottleneck == bottleneck) {
-            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
-            because = format!("{place}{}, but {}", aside.title, aside.because);
-        }
-        list.push(Exclusion { bottleneck, because });
     }
     list
 }
@@ -375,49 +474,8 @@ fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> St
     if texts.is_empty() { "no sign of it".into() } else { texts.join("; ") }
 }
 
-/// Selects the remedies of the findings behind the verdict (of all findings where nothing is blamed) that fit their
-/// load and device: cheapest first, and in the authority's order at equal cost.
-fn select_advice(observed: &Observation, pack: usize, bottleneck: Bottleneck, findings: &[Finding]) -> Vec<Advice> {
-    let mut list: Vec<Advice> = Vec::new();
-    for finding in findings.iter().filter(|f| !bottleneck.blames() || f.bottleneck == bottleneck) {
-        let facts = load_facts(observed, finding);
-        for id in &finding.advice {
-            if let Some(advice) = observed.packs[pack].advice.iter().find(|a| a.id == *id)
-                && advice.when.matches_facts(&facts)
-                && !list.contains(advice)
-            {
-                list.push(advice.clone());
-            }
-        }
-    }
-    list.sort_by_key(|a| a.cost);
-    list
-}
-
-/// Load and device of a finding, from its evidence and the topology.
-fn load_facts<'a>(observed: &Observation, finding: &'a Finding) -> LoadFacts<'a> {
-    let of = |name: &str| {
-        let is =
-            |counter: &str| counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name);
-        finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
-    };
-    let device = observed.topology.as_ref().and_then(|t| t.find_device(&finding.instance));
-    LoadFacts {
-        object: &finding.object,
-        class: device.map(|d| d.class),
-        reads_per_s: of("reads_per_s"),
-        writes_per_s: of("writes_per_s"),
-        read_bytes_per_s: of("read_bytes_per_s"),
-        write_bytes_per_s: of("write_bytes_per_s"),
-        transfers_per_s: of("transfers_per_s"),
-        bytes_per_s: of("bytes_per_s"),
-        in_flight: of("avg_queue_length"),
-        write_cache_on: device.is_some_and(|d| d.write_cache.as_deref() == Some("write back")),
-    }
-}
-
 fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
-    let remark = |r: &crate::run::NoteCount| LogRemark {
+    let remark = |r: &NoteCount| LogRemark {
         time: format_rfc3339(r.time_ns),
         kind: r.kind.clone(),
         text: r.text.clone(),
