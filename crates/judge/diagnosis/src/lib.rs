@@ -27,9 +27,9 @@ pub mod trends;
 
 pub use answer::verdict;
 pub use diskwright_base::{Ceiling, Problem};
+pub use rules::DeviceLoad;
 pub use rules::{advice, counter_names, packs, pseudo_counters, recording_hints, rule};
 pub use run::{Judge, JudgeOptions, RuleMonitor, RuleTick};
-pub use sums::DeviceLoad;
 
 pub use advice::Advice;
 pub use rule::{Bottleneck, Pack, Rule, Severity};
@@ -47,6 +47,6 @@ pub fn physical_disks<'a>(
 /// Share of a device's ceiling that a load uses, by the utilization law over reads and writes; `None` where unmeasured
 /// kinds of requests could add to it.
 pub fn ceiling_used(ceiling: &Ceiling, class: diskwright_base::DeviceClass, load: DeviceLoad) -> Option<f64> {
-    let used = sums::DeviceCeiling::for_device(ceiling, class).used_share(&load);
+    let used = rules::DeviceCeiling::for_device(ceiling, class).used_share(&load);
     used.is_finite().then_some(used)
 }

@@ -275,10 +275,7 @@ pub(crate) fn sample_verdict() -> Verdict {
                     .into(),
         }],
         ruled_out: sample_exclusions(),
-        missing: MissingCounters::from_counters(
-            unjudged_rules().iter().flat_map(UnjudgedRule::unrecorded_counters),
-            LogOrigin::Perfmon,
-        ),
+        missing: missing_counters(),
         unjudged: unjudged_rules(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
@@ -311,6 +308,11 @@ pub(crate) fn sample_verdict() -> Verdict {
             gaps: 1,
         },
     }
+}
+
+fn missing_counters() -> MissingCounters {
+    let unjudged = unjudged_rules();
+    MissingCounters::from_counters(unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters), LogOrigin::Perfmon)
 }
 
 fn unjudged_rules() -> Vec<UnjudgedRule> {

@@ -4,9 +4,8 @@ use diskwright_base::timestamp::parse_leading_day;
 use diskwright_base::{Ceiling, DeviceClass};
 
 use crate::answer::verdict::Evidence;
-use crate::rules::{LogOrigin, Pseudo, Rule};
+use crate::rules::{DeviceCeiling, DeviceLoad, LogOrigin, Pseudo, Rule};
 use crate::run::Observation;
-use crate::sums::{DeviceCeiling, DeviceLoad};
 
 /// Age in days after which a measurement is called old. Our choice: flash wears and fills, volumes are resized,
 /// firmware and kernels change within half a year.

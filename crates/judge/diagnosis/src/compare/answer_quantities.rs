@@ -164,12 +164,17 @@ impl AnswerQuantities {
         };
         let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(turned).collect();
         let any = |change: ChangeDirection| changes.contains(&change);
-        let goal = match () {
-            () if any(ChangeDirection::Up) && any(ChangeDirection::Down) => ChangeDirection::Unknown,
-            () if any(ChangeDirection::Down) => ChangeDirection::Down,
-            () if any(ChangeDirection::Up) => ChangeDirection::Up,
-            () if any(ChangeDirection::Same) => ChangeDirection::Same,
-            () => ChangeDirection::Unknown,
+        let (up, down) = (any(ChangeDirection::Up), any(ChangeDirection::Down));
+        let goal = if up && down {
+            ChangeDirection::Unknown
+        } else if down {
+            ChangeDirection::Down
+        } else if up {
+            ChangeDirection::Up
+        } else if any(ChangeDirection::Same) {
+            ChangeDirection::Same
+        } else {
+            ChangeDirection::Unknown
         };
         let mut mix: Vec<QuantityChange> = picked.size.map(of).into_iter().collect();
         mix.extend(share.contrast.as_ref().map(|c| read_share_change(c, share)));

@@ -11,7 +11,7 @@ use diskwright_statistics::{BlockMean, MeanVariance};
 use crate::compile::{NodeBuilder, SchemaIndex};
 use crate::sums::{
     BucketPoint, CHUNK_TICKS, Chunk, ClockBucketTicks, ClockBuckets, ClockTimeline, NodeColumn, NodeColumns, NodeId,
-    ProgramNode,
+    ProgramNode, pass_gap,
 };
 
 /// Largest number of buckets of a series: a few for each block that its uncertainty is computed from.
@@ -185,7 +185,7 @@ impl CounterWindow {
                     values.clear();
                     values.extend(cells.iter().zip(seconds.iter()).map(|(&cell, &time)| of(cell, time)));
                     weights.clear();
-                    weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + value * 0.0));
+                    weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + pass_gap(*value)));
                 };
             match feed.source {
                 FeedSource::Node(node) => {

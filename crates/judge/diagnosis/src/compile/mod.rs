@@ -5,6 +5,7 @@
 
 mod logical_stand_ins;
 mod node_builder;
+mod node_slots;
 mod paging_nodes;
 mod rule_program;
 mod schema_index;

@@ -7,8 +7,8 @@ use diskwright_base::catalogue::OverInstances;
 use diskwright_base::{Catalogue, Ceiling, CounterKind, DeviceClass, RaidLevel};
 
 use crate::compile::schema_index::{SchemaIndex, instance_aggregation, split_cgroup_device};
-use crate::rules::{Operand, Pseudo, QuantityDivisor, RuleCounter, RuleQuantity, SPINDLES_COUNTER};
-use crate::sums::{CeilingNodes, DeviceCeiling, Formula, NodeFactor, NodeId, ProgramNode};
+use crate::rules::{DeviceCeiling, Operand, Pseudo, QuantityDivisor, RuleCounter, RuleQuantity, SPINDLES_COUNTER};
+use crate::sums::{CeilingNodes, Formula, NodeFactor, NodeId, ProgramNode};
 
 /// Scope at which a rule is judged.
 #[derive(Clone, Debug)]
@@ -432,7 +432,7 @@ impl<'a> NodeBuilder<'a> {
     fn member_ratio(&mut self, scope: &RuleScope<'a>, latency: bool) -> Result<NodeId, Absence> {
         let device = scope.instance();
         let set = self.schema_index.array_over(device).filter(|set| *set != device).ok_or(Absence::Nowhere)?;
-        let (counter, floor, least) = if latency {
+        let (counter, floor, min_weight) = if latency {
             ("physical_disk.avg_s_per_transfer", MIN_MEDIAN_LATENCY_S, MIN_OPERATIONS)
         } else {
             ("physical_disk.avg_queue_length", MIN_MEDIAN_QUEUE, f64::MIN_POSITIVE)
@@ -441,8 +441,9 @@ impl<'a> NodeBuilder<'a> {
         let own = self.counter_node(counter, device).ok_or_else(missing)?;
         let members = self.schema_index.measured_members(set);
         let members: Vec<NodeId> = members.iter().filter_map(|m| self.counter_node(counter, m)).collect();
-        let order = self.push(format!("order {counter}@{set}"), ProgramNode::MemberMedian { members, least });
-        Ok(self.push(format!("ratio {counter}@{device}"), ProgramNode::MemberRatio { own, order, floor, least }))
+        let median = self.push(format!("median {counter}@{set}"), ProgramNode::MemberMedian { members, min_weight });
+        let ratio = ProgramNode::MemberRatio { own, median, floor, min_weight };
+        Ok(self.push(format!("ratio {counter}@{device}"), ratio))
     }
 
     /// Arrays whose background work affects a scope.

@@ -1,9 +1,11 @@
-//! Rules as data: packs and their loader, counters that rules name, advice, and how to record counters that a log lacks.
+//! Rules as data: packs and their loader, counters that rules name, measured ceilings that they compare with, advice,
+//! and how to record counters that a log lacks.
 //!
 //! Uses no other room.
 
 pub mod advice;
 pub mod counter_names;
+mod device_ceiling;
 mod log_origin;
 mod pack_reader;
 pub mod packs;
@@ -13,6 +15,8 @@ pub mod rule;
 
 pub(crate) use advice::{Advice, LoadFacts};
 pub(crate) use counter_names::{RuleCounter, rule_objects};
+pub(crate) use device_ceiling::DeviceCeiling;
+pub use device_ceiling::DeviceLoad;
 pub(crate) use log_origin::{LogOrigin, MissingCounters};
 #[cfg(test)]
 pub(crate) use packs::builtin_pack;

@@ -235,7 +235,7 @@ impl Judge {
         if let Some(timeline) = timeline {
             timeline.cut_ticks(frame, range.clone(), &mut room.clock_ticks);
         }
-        fill_times(frame, range.clone(), window.from_ns, number, &mut room.times);
+        room.times.fill_from(frame, range.clone(), window.from_ns, number);
         room.times.expected = options.expected;
         room.times.grid_cells.clear();
         room.times.grid_cells.extend(frame.ticks()[range.clone()].iter().map(|tick| grid.add_tick(tick)));
@@ -276,40 +276,6 @@ impl Judge {
         }
         room.times.seconds = seconds;
     }
-}
-
-/// Time without a tick from which a recording counts as interrupted; where ticks are longer, one missing tick.
-const MIN_PAUSE_NS: i64 = 60_000_000_000;
-
-pub(crate) fn fill_times(
-    frame: &Frame,
-    range: std::ops::Range<usize>,
-    origin_ns: i64,
-    number: usize,
-    times: &mut ChunkTimes,
-) {
-    let ticks = &frame.ticks()[range];
-    // end of the last tick of the previous chunk
-    let mut end = times.ends_ns.last().copied();
-    times.pauses.clear();
-    for list in [&mut times.starts_ns, &mut times.ends_ns] {
-        list.clear();
-    }
-    times.lengths_ns.clear();
-    times.seconds.clear();
-    for tick in ticks {
-        let longest = i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX).max(MIN_PAUSE_NS);
-        times.pauses.push(end.is_some_and(|end| tick.start_ns().saturating_sub(end) > longest));
-        end = Some(tick.time_ns);
-        times.lengths_ns.push(tick.elapsed_ns);
-        times.starts_ns.push(tick.start_ns());
-        times.ends_ns.push(tick.time_ns);
-        let seconds = if tick.elapsed_ns == 0 { f64::NAN } else { tick.elapsed_ns as f64 * 1e-9 };
-        times.seconds.push(seconds);
-    }
-    times.total_ns = times.lengths_ns.iter().sum();
-    times.origin_ns = origin_ns;
-    times.first_tick = number;
 }
 
 /// Requests in flight above which a device counts as busy.

@@ -7,7 +7,6 @@ use diskwright_base::{Ceiling, Frame, Note, Schema, Topology, ceiling};
 
 use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, compile_rules};
 use crate::rules::Pack;
-use crate::run::judge::fill_times;
 use crate::sums::{Chunk, ChunkTimes, MaskScratch, NodeColumn, NodeColumns, States, WindowGrid};
 
 /// A rule at an instance at a tick.
@@ -81,7 +80,7 @@ impl RuleMonitor {
         self.prepare_program(frame.schema());
         let RuleMonitor { program, states, grid, slots, times, scratch, ticks, .. } = self;
         let range = index..index + 1;
-        fill_times(frame, range.clone(), frame.ticks()[index].start_ns(), *ticks, times);
+        times.fill_from(frame, range.clone(), frame.ticks()[index].start_ns(), *ticks);
         *ticks += 1;
         times.grid_cells.clear();
         times.grid_cells.push(grid.add_tick(&frame.ticks()[index]));

@@ -39,6 +39,8 @@ pub(crate) struct ClockBucketTicks {
     /// Number of the bucket, counted from 1970 in the present width.
     pub bucket: i64,
     pub doublings: u32,
+    /// Limit of the timeline that cut them.
+    pub max_buckets: i64,
 }
 
 impl Default for ClockTimeline {
@@ -94,7 +96,13 @@ impl ClockTimeline {
             let doublings = self.doublings;
             match stretches.last_mut() {
                 Some(last) if last.bucket == bucket && last.doublings == doublings => last.end = index + 1,
-                _ => stretches.push(ClockBucketTicks { start: index, end: index + 1, bucket, doublings }),
+                _ => stretches.push(ClockBucketTicks {
+                    start: index,
+                    end: index + 1,
+                    bucket,
+                    doublings,
+                    max_buckets: self.max_buckets,
+                }),
             }
         }
     }
@@ -129,6 +137,7 @@ impl ClockBuckets {
             if self.bucket != Some(stretch.bucket) || self.doublings != stretch.doublings {
                 self.flush_current();
                 self.widen_buckets(stretch.doublings);
+                assert!(self.cells.len() as i64 <= stretch.max_buckets, "{} buckets of a series", self.cells.len());
                 self.bucket = Some(stretch.bucket);
             }
             let range = stretch.start..stretch.end;

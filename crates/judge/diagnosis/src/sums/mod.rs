@@ -3,8 +3,8 @@
 //!
 //! Uses `rules`.
 
+mod chunk_times;
 mod clock_buckets;
-mod device_ceiling;
 mod hold_intervals;
 mod lane_sums;
 mod node;
@@ -15,17 +15,17 @@ mod window_buckets;
 mod window_parts;
 mod window_states;
 
+pub(crate) use chunk_times::ChunkTimes;
 pub use clock_buckets::MIN_WINDOW_S;
 pub(crate) use clock_buckets::{BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline, is_long_enough};
-pub(crate) use device_ceiling::DeviceCeiling;
-pub use device_ceiling::DeviceLoad;
 pub(crate) use lane_sums::LaneSums;
 pub(crate) use node::{
     CHUNK_TICKS, CeilingNodes, Chunk, Formula, NodeColumn, NodeColumns, NodeFactor, NodeId, ProgramNode, SwapNodes,
+    pass_gap,
 };
 pub(crate) use rule_progress::{
-    ChangeReference, ChunkTimes, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState,
-    RuleProgress, StreamPlan, WindowPlan,
+    ChangeReference, ConditionPlan, ConditionState, EvidenceState, LimitPlan, MaskScratch, OperandState, RuleProgress,
+    StreamPlan, WindowPlan,
 };
 pub(crate) use window_buckets::{WindowBucketTicks, WindowState};
 pub(crate) use window_parts::{HeldTimes, WindowGrid};

@@ -3,13 +3,13 @@
 //!
 //! A node gives two columns: values, and weights for means over ticks. A weight of `NaN` is a gap. A weight of 0 means
 //! that there was no event to measure (no reads, no read latency); the value is then `NaN` and no comparison holds.
-//! Expressions such as `weight * 0.0` pass a gap on: they are `NaN` for a gap and 0 otherwise.
+//! [`pass_gap`] passes a gap on.
 
 use std::ops::Range;
 
 use diskwright_base::{CounterPlan, Frame};
 
-use crate::sums::device_ceiling::{DeviceCeiling, DeviceLoad};
+use crate::rules::{DeviceCeiling, DeviceLoad};
 
 /// Position of a node in its program.
 pub(crate) type NodeId = usize;
@@ -37,11 +37,11 @@ pub(crate) enum ProgramNode {
     Formula(Box<Formula>),
     /// Operations a second on each member of an array (NT Magazine 1998).
     MemberLoad { reads: NodeId, writes: NodeId, factor: f64, members: f64 },
-    /// The middle values of an array's members, for [`ProgramNode::MemberRatio`]; members of less weight than `least`
-    /// do not count.
-    MemberMedian { members: Vec<NodeId>, least: f64 },
+    /// The median of an array's members and its neighbors, for [`ProgramNode::MemberRatio`]; members of less weight
+    /// than `min_weight` do not count.
+    MemberMedian { members: Vec<NodeId>, min_weight: f64 },
     /// A member's value over the median of the other members, of at least `floor`.
-    MemberRatio { own: NodeId, order: NodeId, floor: f64, least: f64 },
+    MemberRatio { own: NodeId, median: NodeId, floor: f64, min_weight: f64 },
     /// 1 where the node is above 0, else 0.
     Positive(NodeId),
     /// A device's load compared with its measured ceiling.
@@ -142,7 +142,7 @@ impl ProgramNode {
             }
             ProgramNode::MemberLoad { reads, writes, .. } => vec![*reads, *writes],
             ProgramNode::MemberMedian { members, .. } => members.clone(),
-            ProgramNode::MemberRatio { own, order, .. } => vec![*own, *order],
+            ProgramNode::MemberRatio { own, median, .. } => vec![*own, *median],
             ProgramNode::Positive(of) => vec![*of],
             ProgramNode::CeilingUse(m) => {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
@@ -174,11 +174,39 @@ impl Chunk<'_> {
 pub(crate) struct NodeColumn {
     pub values: Vec<f64>,
     pub weights: Vec<f64>,
-    /// Middle value of the members; used, like `sorted`, only by [`ProgramNode::MemberMedian`].
-    middle: Vec<f64>,
-    sorted: Vec<f64>,
+    /// Filled only by [`ProgramNode::MemberMedian`], whose values and weights are gaps.
+    members: MemberMedians,
     /// True where any weight is a gap.
     pub gap: bool,
+}
+
+/// Values around the median of an array's members at each tick; `NaN` where too few of them count.
+#[derive(Clone, Debug, Default)]
+struct MemberMedians {
+    /// The greatest value below the median.
+    below: Vec<f64>,
+    /// The median where the number of members is odd, else `NaN`.
+    middle: Vec<f64>,
+    /// The least value above the median.
+    above: Vec<f64>,
+    /// Scratch space.
+    sorted: Vec<f64>,
+}
+
+impl MemberMedians {
+    /// The median of the other members than the one of this value: it follows from the neighbors of the median of all.
+    fn median_without(&self, value: f64, tick: usize) -> f64 {
+        let (below, middle, above) = (self.below[tick], self.middle[tick], self.above[tick]);
+        if middle.is_nan() {
+            if value <= below { above } else { below }
+        } else if value < middle {
+            (middle + above) / 2.0
+        } else if value > middle {
+            (below + middle) / 2.0
+        } else {
+            (below + above) / 2.0
+        }
+    }
 }
 
 impl NodeColumn {
@@ -220,7 +248,7 @@ impl NodeColumns<'_> {
                     &mut out.weights,
                 );
                 if *is_total {
-                    out.weights.iter_mut().for_each(|w| *w = *w * 0.0 + 1.0);
+                    out.weights.iter_mut().for_each(|w| *w = pass_gap(*w) + 1.0);
                 }
             }
             ProgramNode::Constant(value) => {
@@ -236,12 +264,12 @@ impl NodeColumns<'_> {
                 let (reads, writes) = (self.node_column(*reads), self.node_column(*writes));
                 for tick in 0..chunk.len() {
                     out.values[tick] = (reads.values[tick] + factor * writes.values[tick]) / members;
-                    out.weights[tick] = chunk.seconds[tick] + (reads.weights[tick] + writes.weights[tick]) * 0.0;
+                    out.weights[tick] = chunk.seconds[tick] + pass_gap(reads.weights[tick] + writes.weights[tick]);
                 }
             }
-            ProgramNode::MemberMedian { members, least } => self.find_member_median(members, *least, out),
-            ProgramNode::MemberRatio { own, order, floor, least } => {
-                self.ratio_to_member_median(*own, *order, *floor, *least, chunk, out)
+            ProgramNode::MemberMedian { members, min_weight } => self.find_member_median(members, *min_weight, out),
+            ProgramNode::MemberRatio { own, median, floor, min_weight } => {
+                self.ratio_to_member_median((*own, *median), *floor, *min_weight, chunk, out)
             }
             ProgramNode::Positive(of) => {
                 let of = self.node_column(*of);
@@ -255,7 +283,7 @@ impl NodeColumns<'_> {
                 let of = swapping.node_ids().map(|node| node.map(|node| self.node_column(node)));
                 for tick in 0..chunk.len() {
                     out.values[tick] = swapping.swap_share(of.map(|slot| slot.map(|slot| slot.values[tick])));
-                    let gaps: f64 = of.iter().flatten().map(|slot| slot.weights[tick] * 0.0).sum();
+                    let gaps: f64 = of.iter().flatten().map(|slot| pass_gap(slot.weights[tick])).sum();
                     out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
             }
@@ -265,7 +293,7 @@ impl NodeColumns<'_> {
                     let share = part.values[tick] / whole.values[tick];
                     let share = if share > 1.0 { 1.0 } else { share };
                     out.values[tick] = if whole.values[tick] > 0.0 { share } else { 0.0 };
-                    out.weights[tick] = chunk.seconds[tick] + (part.weights[tick] + whole.weights[tick]) * 0.0;
+                    out.weights[tick] = chunk.seconds[tick] + pass_gap(part.weights[tick] + whole.weights[tick]);
                 }
             }
         }
@@ -289,7 +317,7 @@ impl NodeColumns<'_> {
             };
             let gaps =
                 reads.weights[tick] + writes.weights[tick] + read_bytes.weights[tick] + write_bytes.weights[tick];
-            out.weights[tick] = chunk.seconds[tick] + gaps * 0.0;
+            out.weights[tick] = chunk.seconds[tick] + pass_gap(gaps);
         }
         clear_weights_of_nan(out);
     }
@@ -303,7 +331,7 @@ impl NodeColumns<'_> {
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
                 *sum += v * factor;
-                *weight += w * 0.0;
+                *weight += pass_gap(*w);
             }
         }
         // an instance without operations makes the sum `NaN`
@@ -336,7 +364,7 @@ impl NodeColumns<'_> {
                 out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
             {
                 *largest = if v > largest { *v } else { *largest };
-                *weight += w * 0.0;
+                *weight += pass_gap(*w);
             }
         }
         out.values.iter_mut().filter(|v| **v == f64::NEG_INFINITY).for_each(|v| *v = f64::NAN);
@@ -352,7 +380,7 @@ impl NodeColumns<'_> {
             out.weights.copy_from_slice(&first.weights);
         } else {
             for ((weight, w), time) in out.weights.iter_mut().zip(&first.weights).zip(chunk.seconds) {
-                *weight = time + w * 0.0;
+                *weight = time + pass_gap(*w);
             }
         }
         for &id in &formula.plus {
@@ -377,7 +405,7 @@ impl NodeColumns<'_> {
                 self.apply_operand(id, out, divide_or_nan);
                 // weighted by the divisor, the mean of the ratios is the ratio of the means
                 for (weight, divisor) in out.weights.iter_mut().zip(&self.node_column(id).values) {
-                    *weight = if *divisor > 0.0 { *weight * divisor } else { *weight * 0.0 };
+                    *weight = if *divisor > 0.0 { *weight * divisor } else { pass_gap(*weight) };
                 }
             }
         }
@@ -395,59 +423,64 @@ impl NodeColumns<'_> {
             out.values.iter_mut().zip(&mut out.weights).zip(slot.values.iter().zip(&slot.weights))
         {
             *value = of(*value, *v);
-            *weight += w * 0.0;
+            *weight += pass_gap(*w);
         }
     }
 
-    /// Finds the members around the median of each tick: `values` holds the one below, `weights` the one above, and
-    /// `middle` the median itself where their number is odd (else `NaN`).
-    fn find_member_median(&self, members: &[NodeId], least: f64, out: &mut NodeColumn) {
-        out.middle.resize(out.values.len(), 0.0);
-        let sorted = &mut out.sorted;
+    /// Finds the members around the median of each tick.
+    fn find_member_median(&self, members: &[NodeId], min_weight: f64, out: &mut NodeColumn) {
+        out.values.fill(f64::NAN);
+        out.weights.fill(f64::NAN);
+        let MemberMedians { below, middle, above, sorted } = &mut out.members;
+        for list in [&mut *below, &mut *middle, &mut *above] {
+            list.clear();
+            list.resize(out.values.len(), f64::NAN);
+        }
         for tick in 0..out.values.len() {
             sorted.clear();
-            let busy = members.iter().map(|&id| self.node_column(id)).filter(|s| s.weights[tick] >= least);
+            let busy = members.iter().map(|&id| self.node_column(id)).filter(|s| s.weights[tick] >= min_weight);
             sorted.extend(busy.map(|s| s.values[tick]).filter(|v| !v.is_nan()));
             sorted.sort_unstable_by(f64::total_cmp);
             let (count, half) = (sorted.len(), sorted.len() / 2);
             // at least two members, and at least half of a member's peers, must count
-            let enough = count >= 2 && 2 * (count - 1) >= members.len() - 1;
-            (out.values[tick], out.middle[tick], out.weights[tick]) = match count % 2 {
-                _ if !enough => (f64::NAN, f64::NAN, f64::NAN),
-                0 => (sorted[half - 1], f64::NAN, sorted[half]),
-                _ => (sorted[half - 1], sorted[half], sorted[half + 1]),
-            };
+            if count < 2 || 2 * (count - 1) < members.len() - 1 {
+                continue;
+            }
+            below[tick] = sorted[half - 1];
+            if count % 2 == 0 {
+                above[tick] = sorted[half];
+            } else {
+                (middle[tick], above[tick]) = (sorted[half], sorted[half + 1]);
+                assert!(below[tick] <= middle[tick] && middle[tick] <= above[tick], "the median lies between both");
+            }
+            assert!(below[tick] <= above[tick], "neighbors of a median are in order");
         }
     }
 
     fn ratio_to_member_median(
         &self,
-        own: NodeId,
-        order: NodeId,
+        (own, median): (NodeId, NodeId),
         floor: f64,
-        least: f64,
+        min_weight: f64,
         chunk: &Chunk<'_>,
         out: &mut NodeColumn,
     ) {
-        let (own, order) = (self.node_column(own), self.node_column(order));
+        let (own, members) = (self.node_column(own), &self.node_column(median).members);
         for tick in 0..chunk.len() {
             let (value, weight) = (own.values[tick], own.weights[tick]);
-            let (below, middle, above) = (order.values[tick], order.middle[tick], order.weights[tick]);
-            // the median of the other members follows from the neighbours of the median of all
-            let fellows = if middle.is_nan() {
-                if value <= below { above } else { below }
-            } else if value < middle {
-                (middle + above) / 2.0
-            } else if value > middle {
-                (below + middle) / 2.0
-            } else {
-                (below + above) / 2.0
-            };
-            let some = weight >= least && !fellows.is_nan();
-            out.values[tick] = if some { value / if fellows < floor { floor } else { fellows } } else { f64::NAN };
-            out.weights[tick] = if some { chunk.seconds[tick] } else { weight * 0.0 };
+            let others = members.median_without(value, tick);
+            let is_known = weight >= min_weight && !others.is_nan();
+            let divisor = if others < floor { floor } else { others };
+            out.values[tick] = if is_known { value / divisor } else { f64::NAN };
+            out.weights[tick] = if is_known { chunk.seconds[tick] } else { pass_gap(weight) };
         }
     }
+}
+
+/// `NaN` for the weight of a gap, else 0. Added to another weight, it makes that a gap too.
+#[inline(always)]
+pub(crate) fn pass_gap(weight: f64) -> f64 {
+    weight * 0.0
 }
 
 /// `a / b`; `NaN` where `b` is not above 0.
@@ -458,7 +491,7 @@ fn divide_or_nan(a: f64, b: f64) -> f64 {
 /// Sets the weight to 0 where the value is `NaN`; a gap stays a gap.
 fn clear_weights_of_nan(out: &mut NodeColumn) {
     for (value, weight) in out.values.iter().zip(&mut out.weights) {
-        *weight = if value.is_nan() { *weight * 0.0 } else { *weight };
+        *weight = if value.is_nan() { pass_gap(*weight) } else { *weight };
     }
 }
 

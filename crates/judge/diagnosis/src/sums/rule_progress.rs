@@ -2,12 +2,13 @@
 //! quantities meanwhile. It outlives schemas and is fed a chunk of ticks at a time.
 
 use crate::rules::Comparator;
+use crate::sums::chunk_times::ChunkTimes;
 use crate::sums::hold_intervals::HoldIntervals;
 use crate::sums::lane_sums::LaneSums;
 use crate::sums::node::{NodeColumn, NodeColumns, NodeId};
 use crate::sums::norm_and_depletion::{DepletionTrend, OwnNorm};
 use crate::sums::steadiness::TrendMoments;
-use crate::sums::window_parts::{GridCell, HeldTimes};
+use crate::sums::window_parts::HeldTimes;
 
 /// State that a rule collects at an instance.
 #[derive(Clone, Debug)]
@@ -146,35 +147,6 @@ pub(crate) struct WindowPlan {
     pub means: Vec<(usize, NodeId)>,
 }
 
-/// Times of a chunk's ticks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ChunkTimes {
-    /// Length; `NaN` where unknown.
-    pub seconds: Vec<f64>,
-    pub lengths_ns: Vec<u64>,
-    pub starts_ns: Vec<i64>,
-    pub ends_ns: Vec<i64>,
-    /// True for ticks that follow a long pause of the recording: no stretch continues over a pause.
-    pub pauses: Vec<bool>,
-    pub total_ns: u64,
-    /// Start of the window.
-    pub origin_ns: i64,
-    /// Start and end of the window, where known beforehand.
-    pub expected: Option<(i64, i64)>,
-    /// Number of the first tick in the whole log.
-    pub first_tick: usize,
-    /// The part of the window that each tick belongs to.
-    pub grid_cells: Vec<GridCell>,
-}
-
-impl ChunkTimes {
-    /// End of the window's first part; `i64::MIN` for a window of unknown length, for which no rule compares with it.
-    fn part_end_ns(&self, share: f64) -> i64 {
-        let Some((from, to)) = self.expected else { return i64::MIN };
-        from.saturating_add((to.saturating_sub(from) as f64 * share) as i64)
-    }
-}
-
 /// Reused buffers for masks and ratios.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MaskScratch {
@@ -215,6 +187,7 @@ impl ConditionView<'_> {
     /// Sets `out` to 1 where it holds and `gap` to 1 where that is unknown, never both.
     fn fill_known(&self, out: &mut [u8], gap: &mut [u8]) {
         self.fill_holds(out);
+        assert_eq!(gap.len(), self.weights.len(), "a mask for each tick");
         for (gap, weight) in gap.iter_mut().zip(self.weights) {
             *gap = u8::from(weight.is_nan());
         }
@@ -226,6 +199,7 @@ impl ConditionView<'_> {
 
     /// Sets `out` to 1 where it holds, without regard to gaps.
     fn fill_holds(&self, out: &mut [u8]) {
+        assert_eq!(out.len(), self.values.len(), "a mask for each tick");
         match self.compare {
             Comparator::Above => self.fill_with(out, |v, limit| v > limit),
             Comparator::AtLeast => self.fill_with(out, |v, limit| v >= limit),
@@ -265,10 +239,12 @@ impl StreamPlan {
 impl ConditionPlan {
     fn condition_view<'a>(&self, columns: &'a NodeColumns<'_>, ratios: &'a [NodeColumn]) -> ConditionView<'a> {
         let slot = if self.change.is_some() { &ratios[self.index] } else { columns.node_column(self.node) };
+        assert_eq!(slot.values.len(), slot.weights.len(), "a value and a weight for each tick");
         let (limit, limit_gap) = match self.limit {
             LimitPlan::Number(limit) => (LimitColumn::Number(limit), false),
             LimitPlan::Node(id, times) => {
                 let limit = columns.node_column(id);
+                assert!([limit.values.len(), limit.weights.len()] == [slot.values.len(); 2], "a limit for each tick");
                 (LimitColumn::Column { values: &limit.values, weights: &limit.weights, times }, limit.gap)
             }
         };
@@ -321,6 +297,7 @@ impl RuleProgress {
         times: &ChunkTimes,
         scratch: &mut MaskScratch,
     ) -> bool {
+        times.check_lengths();
         let count = times.lengths_ns.len();
         for masks in [&mut scratch.held, &mut scratch.judged, &mut scratch.one] {
             masks.resize(count, 0);

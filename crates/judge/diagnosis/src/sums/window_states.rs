@@ -111,17 +111,9 @@ impl States {
     }
 
     fn drop_streams(&mut self, gone: &BTreeSet<usize>) {
-        let mut kept = Vec::new();
-        let mut number = vec![0; self.streams.len()];
-        for (index, stream) in std::mem::take(&mut self.streams).into_iter().enumerate() {
-            if !gone.contains(&index) {
-                number[index] = kept.len();
-                kept.push(stream);
-            }
-        }
-        self.streams = kept;
+        let new_indices = retain_by_index(&mut self.streams, |index| !gone.contains(&index));
         self.stream_of.retain(|_, stream| !gone.contains(stream));
-        self.stream_of.values_mut().for_each(|stream| *stream = number[*stream]);
+        self.stream_of.values_mut().for_each(|stream| new_indices.update(stream));
     }
 
     /// Drops the tracks that no state uses any more.
@@ -130,18 +122,10 @@ impl States {
         let mut wanted: BTreeSet<usize> = conditions.flat_map(|c| [c.track, c.limit_track]).flatten().collect();
         wanted.extend(self.confidence_tracks.values());
         wanted.extend(self.cgroup_tracks.values().flatten());
-        let mut number = vec![0; self.tracks.len()];
-        let mut kept = Vec::new();
-        for (index, track) in std::mem::take(&mut self.tracks).into_iter().enumerate() {
-            if wanted.contains(&index) {
-                number[index] = kept.len();
-                kept.push(track);
-            }
-        }
-        self.tracks = kept;
+        let new_indices = retain_by_index(&mut self.tracks, |index| wanted.contains(&index));
         self.track_of.retain(|_, track| wanted.contains(track));
-        self.track_of.values_mut().for_each(|track| *track = number[*track]);
-        let renumber = |track: &mut usize| *track = number[*track];
+        self.track_of.values_mut().for_each(|track| new_indices.update(track));
+        let renumber = |track: &mut usize| new_indices.update(track);
         for condition in self.streams.iter_mut().flat_map(|s| &mut s.conditions) {
             condition.track.iter_mut().chain(&mut condition.limit_track).for_each(renumber);
         }
@@ -168,4 +152,36 @@ impl States {
         }
         state
     }
+}
+
+/// Indices of the entries that a list kept, by their index before.
+struct NewIndices {
+    of: Vec<Option<usize>>,
+    kept: usize,
+}
+
+impl NewIndices {
+    /// Replaces the index of a kept entry by its new one.
+    fn update(&self, index: &mut usize) {
+        let new = self.of[*index];
+        assert!(new.is_some_and(|new| new < self.kept), "entry {index} is still used but was dropped");
+        *index = new.unwrap_or_default();
+    }
+}
+
+/// Keeps the entries whose index `is_kept` accepts.
+fn retain_by_index<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) -> NewIndices {
+    let mut new = NewIndices { of: vec![None; list.len()], kept: 0 };
+    let mut index = 0;
+    list.retain(|_| {
+        let keep = is_kept(index);
+        if keep {
+            new.of[index] = Some(new.kept);
+            new.kept += 1;
+        }
+        index += 1;
+        keep
+    });
+    assert_eq!(list.len(), new.kept, "each kept entry has one index");
+    new
 }

@@ -3,7 +3,8 @@
 use diskwright_base::units::{format_significant, format_value};
 use diskwright_base::{Ceiling, DeviceClass};
 
-use crate::rules::{Absent, Pseudo, Rule};
+use crate::rules::pseudo_counters::Pseudo;
+use crate::rules::rule::{Absent, Rule};
 
 /// Largest share of a load that may be of an unmeasured kind.
 const NEGLIGIBLE_SHARE: f64 = 0.1;
