@@ -28,6 +28,7 @@ pub struct StepFit {
 
 /// Smallest number of blocks on each side.
 const MIN_SIDE_BLOCKS: usize = 3;
+const _: () = assert!(MIN_SIDE_BLOCKS >= 2, "the place of a step is searched up to two blocks before the cut");
 
 /// Weighted sum of points, from which the gain of a cut is computed.
 #[derive(Clone, Copy, Default)]

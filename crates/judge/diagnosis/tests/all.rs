@@ -12,6 +12,7 @@ mod mutants;
 mod packs;
 mod pairs;
 mod ranking;
+mod rooms;
 mod stand_ins;
 mod streaming;
 mod threads;

@@ -275,7 +275,7 @@ pub(crate) fn sample_verdict() -> Verdict {
                     .into(),
         }],
         ruled_out: sample_exclusions(),
-        missing: MissingCounters::from_unjudged(&unjudged_rules(), LogOrigin::Perfmon),
+        missing: missing_counters(),
         unjudged: unjudged_rules(),
         ranking: vec![Rank { bottleneck: Bottleneck::Disk, score: 1.1, findings: Vec::new() }],
         ceilings: Vec::new(),
@@ -310,6 +310,11 @@ pub(crate) fn sample_verdict() -> Verdict {
     }
 }
 
+fn missing_counters() -> MissingCounters {
+    let unjudged = unjudged_rules();
+    MissingCounters::from_counters(unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters), LogOrigin::Perfmon)
+}
+
 fn unjudged_rules() -> Vec<UnjudgedRule> {
     let missing = |ids: &[&str]| ids.iter().map(|id| id.to_string()).collect();
     vec![
@@ -317,11 +322,13 @@ fn unjudged_rules() -> Vec<UnjudgedRule> {
             rule: "controller.full".into(),
             bottleneck: Bottleneck::Controller,
             missing: missing(&["physical_disk.ceiling.bytes_per_s"]),
+            has_only_gaps: false,
         },
         UnjudgedRule {
             rule: "memory.low".into(),
             bottleneck: Bottleneck::Memory,
             missing: missing(&["memory.available_bytes", "pressure.memory_some"]),
+            has_only_gaps: false,
         },
     ]
 }

@@ -144,6 +144,9 @@ impl AlertEngine {
                 watched.rules.push(Rule { id, all: clear, any: Vec::new(), ..rule.clone() });
             }
         }
+        assert!([clear_of.len(), beside_of.len()] == [rules.len(); 2], "an entry for each alert rule");
+        let further = clear_of.iter().chain(&beside_of).flatten();
+        assert!(further.copied().all(|place| (rules.len()..watched.rules.len()).contains(&place)), "behind the alerts");
         AlertEngine {
             trackers: vec![BTreeMap::new(); watched.rules.len()],
             monitor: RuleMonitor::new(watched, ceilings.clone()),

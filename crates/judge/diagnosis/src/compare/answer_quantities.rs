@@ -7,8 +7,8 @@ use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
 use serde::Serialize;
 
 use super::{ALL_INSTANCES, ComparisonRow, CounterWindow, TestedDifference};
-use crate::rule::Bottleneck;
-use crate::verdict::{Finding, Verdict};
+use crate::answer::{Finding, Verdict};
+use crate::rules::Bottleneck;
 
 /// Direction in which a quantity changed between the windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -164,12 +164,17 @@ impl AnswerQuantities {
         };
         let changes: Vec<ChangeDirection> = goals.iter().zip(&picked.goals).map(turned).collect();
         let any = |change: ChangeDirection| changes.contains(&change);
-        let goal = match () {
-            () if any(ChangeDirection::Up) && any(ChangeDirection::Down) => ChangeDirection::Unknown,
-            () if any(ChangeDirection::Down) => ChangeDirection::Down,
-            () if any(ChangeDirection::Up) => ChangeDirection::Up,
-            () if any(ChangeDirection::Same) => ChangeDirection::Same,
-            () => ChangeDirection::Unknown,
+        let (up, down) = (any(ChangeDirection::Up), any(ChangeDirection::Down));
+        let goal = if up && down {
+            ChangeDirection::Unknown
+        } else if down {
+            ChangeDirection::Down
+        } else if up {
+            ChangeDirection::Up
+        } else if any(ChangeDirection::Same) {
+            ChangeDirection::Same
+        } else {
+            ChangeDirection::Unknown
         };
         let mut mix: Vec<QuantityChange> = picked.size.map(of).into_iter().collect();
         mix.extend(share.contrast.as_ref().map(|c| read_share_change(c, share)));

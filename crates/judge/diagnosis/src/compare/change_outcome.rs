@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::answer_quantities::{AnswerQuantities, ChangeDirection, QuantityChange};
 use super::equal_load::EqualLoad;
-use crate::verdict::Verdict;
+use crate::answer::Verdict;
 
 /// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

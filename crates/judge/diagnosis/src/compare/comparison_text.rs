@@ -6,8 +6,8 @@ use super::answer_quantities::{
     ChangeDirection, MIN_CHANGE, QuantityChange, READ_SHARE_QUOTIENT, REQUESTS_COUNTER, SIZE_COUNTER,
 };
 use super::{ChangeOutcome, WindowComparison};
-use crate::rule::Bottleneck;
-use crate::verdict::Verdict;
+use crate::answer::Verdict;
+use crate::rules::Bottleneck;
 
 /// The answer: differences of the load, the effect of the change, the response time at equal load, the numbers, the
 /// present bottleneck.
@@ -232,7 +232,7 @@ fn current_bottleneck_sentence(before: &Verdict, after: &Verdict) -> String {
 mod tests {
     use super::super::CounterWindow;
     use super::*;
-    use crate::judge::{Judge, JudgeOptions};
+    use crate::run::{Judge, JudgeOptions};
 
     fn quantity(counter: &str, (before, after): (f64, f64), change: ChangeDirection) -> QuantityChange {
         let (counter, unit) = (counter.to_owned(), "per_s".to_owned());
@@ -243,7 +243,7 @@ mod tests {
 
     /// A comparison of nothing with these quantities.
     fn comparison(outcome: ChangeOutcome, load: QuantityChange, goals: Vec<QuantityChange>) -> WindowComparison {
-        let pack = crate::packs::builtin_pack("default").unwrap().unwrap();
+        let pack = crate::rules::builtin_pack("default").unwrap().unwrap();
         let verdict = Judge::new(vec![pack], JudgeOptions::default()).finish().remove(0);
         let window = CounterWindow::new((0, 1));
         let nothing = super::super::compare_windows(&window, &window, verdict.clone(), verdict);

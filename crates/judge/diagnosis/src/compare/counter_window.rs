@@ -8,10 +8,11 @@ use diskwright_base::catalogue::FormulaDivisor;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Topology};
 use diskwright_statistics::{BlockMean, MeanVariance};
 
-use crate::node::{CHUNK_TICKS, Chunk, NodeColumn, NodeColumns, NodeId, ProgramNode};
-use crate::node_builder::NodeBuilder;
-use crate::schema_index::SchemaIndex;
-use crate::trends::clock_buckets::{BucketPoint, ClockBucketTicks, ClockBuckets, ClockTimeline};
+use crate::compile::{NodeBuilder, SchemaIndex};
+use crate::sums::{
+    BucketPoint, CHUNK_TICKS, Chunk, ClockBucketTicks, ClockBuckets, ClockTimeline, NodeColumn, NodeColumns, NodeId,
+    ProgramNode, pass_gap,
+};
 
 /// Largest number of buckets of a series: a few for each block that its uncertainty is computed from.
 const MAX_BUCKETS: i64 = 256;
@@ -184,7 +185,7 @@ impl CounterWindow {
                     values.clear();
                     values.extend(cells.iter().zip(seconds.iter()).map(|(&cell, &time)| of(cell, time)));
                     weights.clear();
-                    weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + value * 0.0));
+                    weights.extend(values.iter().zip(seconds.iter()).map(|(value, time)| time + pass_gap(*value)));
                 };
             match feed.source {
                 FeedSource::Node(node) => {

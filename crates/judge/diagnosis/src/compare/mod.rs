@@ -4,6 +4,8 @@
 //! A comparison has an error rate of 5 %: half of it for the tests that its answer depends on (the load, the response
 //! time, the response time at equal load, the blamed counters), half for all other counters. Each interval has the
 //! level at which its own difference was tested, so that it excludes 0 exactly where the difference is significant.
+//!
+//! Uses `rules`, `sums`, `compile` and the verdicts of `answer`.
 
 mod answer_quantities;
 mod change_outcome;
@@ -11,13 +13,13 @@ mod comparison_text;
 mod counter_window;
 mod equal_load;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use diskwright_statistics::multiple_tests::{TestResult, test_by_holm};
 use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast};
 use serde::Serialize;
 
-use crate::verdict::Verdict;
+use crate::answer::Verdict;
 pub use answer_quantities::{ChangeDirection, QuantityChange};
 pub use change_outcome::ChangeOutcome;
 use counter_window::WindowMean;
@@ -231,36 +233,44 @@ pub fn compare_windows(
     comparison
 }
 
-/// Tests all differences, leading ones separately from the others, and returns the number of tests. The same difference
-/// under two names is tested once; two are the same where their p-values are bit-identical.
+/// Index of the first question that asks the same as each question. A difference under two names, or in two units, is
+/// one question: its p-value, which has no unit, is exactly the same. P-values of 0 and 1 tell nothing apart.
+fn first_of_same(questions: &[TestedDifference]) -> Vec<usize> {
+    let p_value = |index: usize| questions[index].p_value();
+    let mut first_of: Vec<usize> = (0..questions.len()).collect();
+    let mut sorted: Vec<usize> = first_of.iter().copied().filter(|&q| p_value(q) > 0.0 && p_value(q) < 1.0).collect();
+    // stable, so that of equal ones the first comes first
+    sorted.sort_by(|&a, &b| p_value(a).total_cmp(&p_value(b)));
+    for pair in sorted.windows(2) {
+        if p_value(pair[0]) == p_value(pair[1]) {
+            first_of[pair[1]] = first_of[pair[0]];
+        }
+    }
+    first_of
+}
+
+/// Tests all differences, leading ones separately from the others, and returns the number of tests. The same question
+/// is tested once, among the leading ones where any of its names leads.
 fn test_differences(questions: &mut [TestedDifference]) -> usize {
-    let key = |q: &TestedDifference| q.contrast.as_ref().map(|c| c.p_value().to_bits());
-    let same = |q: &TestedDifference| q.p_value() > 0.0 && q.p_value() < 1.0;
-    let leading: HashSet<u64> = questions.iter().filter(|q| q.is_leading && same(q)).filter_map(key).collect();
-    for question in questions.iter_mut().filter(|q| same(q)) {
-        question.is_leading |= key(question).is_some_and(|k| leading.contains(&k));
+    let first_of = first_of_same(questions);
+    let mut leads = vec![false; questions.len()];
+    for (question, &first) in questions.iter().zip(&first_of) {
+        leads[first] |= question.is_leading;
+    }
+    for (question, &first) in questions.iter_mut().zip(&first_of) {
+        question.is_leading = leads[first];
     }
     let mut count = 0;
-    for leads in [true, false] {
-        let mut place_of: HashMap<u64, usize> = HashMap::new();
-        let mut chances: Vec<f64> = Vec::new();
-        let places: Vec<usize> = questions
-            .iter()
-            .map(|q| {
-                let chance = if q.is_leading == leads { q.p_value() } else { f64::NAN };
-                let known = place_of.get(&chance.to_bits()).copied().filter(|_| same(q) && !chance.is_nan());
-                known.unwrap_or_else(|| {
-                    chances.push(chance);
-                    place_of.insert(chance.to_bits(), chances.len() - 1);
-                    chances.len() - 1
-                })
-            })
+    for leading in [true, false] {
+        let is_tested = |index: usize| first_of[index] == index && leads[index] == leading;
+        let p_values: Vec<f64> = (0..questions.len())
+            .map(|index| if is_tested(index) { questions[index].p_value() } else { f64::NAN })
             .collect();
-        let results = test_by_holm(&chances, HALF_ERROR_RATE);
-        for (question, place) in questions.iter_mut().zip(places).filter(|(q, _)| q.is_leading == leads) {
-            question.test_result = results[place];
+        let results = test_by_holm(&p_values, HALF_ERROR_RATE);
+        for (question, &first) in questions.iter_mut().zip(&first_of).filter(|(q, _)| q.is_leading == leading) {
+            question.test_result = results[first];
         }
-        count += chances.iter().filter(|c| !c.is_nan()).count();
+        count += p_values.iter().filter(|p| !p.is_nan()).count();
     }
     count
 }
@@ -318,10 +328,12 @@ fn comparison_rows(first: &CounterWindow, second: &CounterWindow) -> (Vec<Compar
 /// that was never above 1 cannot exceed 1.
 fn counter_bounds(unit: &str, a: &WindowMean, b: &WindowMean) -> Bounds {
     let (low, high) = (a.range.0.min(b.range.0), a.range.1.max(b.range.1));
-    match () {
-        () if low < 0.0 => Bounds::NONE,
-        () if unit == "fraction" && high <= 1.0 => Bounds::SHARE,
-        () => Bounds::POSITIVE,
+    if low < 0.0 {
+        Bounds::NONE
+    } else if unit == "fraction" && high <= 1.0 {
+        Bounds::SHARE
+    } else {
+        Bounds::POSITIVE
     }
 }
 

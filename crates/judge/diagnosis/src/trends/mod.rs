@@ -1,33 +1,28 @@
 //! Trends of the judged quantities: a slope with its interval, the time at which it would cross the rule's limit, a
 //! step, rhythms. Two guards against noise: intervals take the autocorrelation of samples into account
 //! ([`diskwright_statistics`]), and significance is adjusted for the number of tests made on the whole log.
+//!
+//! Uses `rules`, `sums` and `run`.
 
-pub(crate) mod clock_buckets;
 mod series_analysis;
 mod subjects;
-pub(crate) mod trend;
+mod trend;
 
 use diskwright_statistics::{ERROR_RATE, Period, Rhythm, multiple_tests};
 
-use crate::observation::Observation;
-use crate::rule_outcome::condition_unit;
+use crate::run::Observation;
+pub use crate::sums::MIN_WINDOW_S;
+use crate::sums::is_long_enough;
 use diskwright_base::timestamp::format_rfc3339;
 use series_analysis::{SeriesAnalysis, SeriesModel};
 use subjects::{TrendCondition, TrendSubject, trend_subjects};
 pub use trend::{Trend, TrendRhythm, TrendShape, TrendStep};
 
-/// Windows shorter than this have no trends, seconds.
-pub const MIN_WINDOW_S: f64 = 3600.0;
 /// Number of points of a shown series.
 const SERIES_POINTS: usize = 60;
 const DAY_S: f64 = 86_400.0;
 /// A crossing further in the future than this many windows is not reported as important.
 const MAX_HORIZON_WINDOWS: f64 = 10.0;
-
-/// True where a window, nanoseconds since 1970, is long enough for trends. A recording of an hour may lack a tick.
-pub(crate) fn is_long_enough((from_ns, to_ns): (i64, i64)) -> bool {
-    (to_ns as f64 - from_ns as f64) / 1e9 >= MIN_WINDOW_S * 0.99
-}
 
 /// Finds all trends of a pack, important ones first, and the number of tests that significance is adjusted for. Empty
 /// for windows under an hour.
@@ -85,7 +80,7 @@ fn build_trend(subject: &TrendSubject<'_>, analysis: &SeriesAnalysis, adjusted: 
         counter: judged.condition.quantity.counter.id.clone(),
         quantity: judged.condition.quantity.formula_text(),
         instance: subject.instance.clone(),
-        unit: condition_unit(judged.condition),
+        unit: judged.condition.unit(),
         rule: judged.rule.id.clone(),
         title: judged.rule.title.clone(),
         bottleneck: judged.rule.bottleneck,

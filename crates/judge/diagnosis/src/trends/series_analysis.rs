@@ -2,7 +2,7 @@
 
 use diskwright_statistics::{BlockMean, LineFit, Rhythm, StepFit, blocks, rhythm, step};
 
-use super::clock_buckets::BucketPoint;
+use crate::sums::BucketPoint;
 
 /// Smallest number of points of a series that is analysed: with fewer, autocorrelated noise cannot be distinguished
 /// from a trend.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::clock_buckets::BucketPoint;
 use super::{Trend, TrendShape};
-use crate::observation::Observation;
-use crate::rule::{Condition, ConditionSpan, Rule, RuleLimit};
+use crate::rules::{Condition, ConditionSpan, Rule, RuleLimit};
+use crate::run::Observation;
+use crate::sums::BucketPoint;
 
 /// A condition of a rule at an instance.
 #[derive(Clone, Debug)]
@@ -83,11 +83,7 @@ pub(crate) fn trend_subjects(observed: &Observation, pack: usize) -> Vec<TrendSu
     by_track.into_iter().filter_map(subject).collect()
 }
 
-fn limit_value(
-    observed: &Observation,
-    condition: &Condition,
-    state: &crate::rule_progress::ConditionState,
-) -> Option<f64> {
+fn limit_value(observed: &Observation, condition: &Condition, state: &crate::sums::ConditionState) -> Option<f64> {
     let limit = match &condition.limit {
         RuleLimit::Number(number) => *number,
         RuleLimit::Counter { times, .. } => observed.states.tracks[state.limit_track?].mean()? * times,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::rule::Bottleneck;
+use crate::rules::Bottleneck;
 
 /// Trend of a judged quantity of an instance.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,0 +1,522 @@
+//! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
+
+use diskwright_base::DeviceKind;
+use diskwright_base::timestamp::format_rfc3339;
+use diskwright_base::units::format_duration;
+
+use std::collections::BTreeMap;
+
+use crate::answer::ceiling_remarks::describe_ceilings;
+use crate::answer::confidence::{certainty_limits, is_inconclusive, judged_rule_count, verdict_confidence};
+use crate::answer::phases::find_phases;
+use crate::answer::ranking::{
+    MIN_SCORE, WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score,
+};
+use crate::answer::rule_outcome::{
+    CPU_QUOTA_PREFIX, RuleOutcome, build_finding, find_episodes, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+    leading_condition, rule_outcomes, separate_explained,
+};
+use crate::answer::sentences::{Approach, describe_approach, one_thread_sentence, quantity_label, verdict_sentence};
+use crate::answer::verdict::*;
+use crate::compile::split_cgroup_device;
+use crate::culprits::BlamedDisk;
+use crate::rules::{Advice, Bottleneck, LoadFacts, MissingCounters, Pack, Rule};
+use crate::run::{Judge, NoteCount, Observation};
+use crate::trends::{Trend, find_trends};
+
+/// Largest number of rules named when a bottleneck is ruled out.
+const MAX_REASONS: usize = 3;
+/// Counter of the processor share of the busiest thread.
+const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
+
+impl Judge {
+    /// Verdicts on the ticks so far, one for each pack, in the packs' order.
+    pub fn finish(&self) -> Vec<Verdict> {
+        let observed = self.observation();
+        (0..observed.packs.len()).map(|pack| PackAnswer::decide(observed, pack).into_verdict()).collect()
+    }
+}
+
+/// One pack's answer on an observed window: what its rules found, and the bottleneck that was decided on. The rest of
+/// the verdict follows from it.
+struct PackAnswer<'a> {
+    observed: &'a Observation,
+    /// Position of the pack among those that judge. Only the first pack has phases and trends: further packs are judged
+    /// only to compare their verdicts.
+    pack_index: usize,
+    pack: &'a Pack,
+    /// Outcomes of all rules at all instances.
+    outcomes: Vec<RuleOutcome<'a>>,
+    /// Those that held and that nothing else explains; those of the bottleneck first, then the strongest.
+    findings: Vec<Finding>,
+    set_aside: Vec<SetAsideFinding>,
+    ranking: Vec<Rank>,
+    unjudged: Vec<UnjudgedRule>,
+    /// Memory is short only in cgroups that do not use the blamed disk.
+    is_memory_apart: bool,
+    bottleneck: Bottleneck,
+}
+
+impl<'a> PackAnswer<'a> {
+    /// Judges the rules of a pack and decides on the bottleneck.
+    fn decide(observed: &'a Observation, pack_index: usize) -> PackAnswer<'a> {
+        let outcomes = rule_outcomes(observed, pack_index);
+        let (held, explained) = separate_explained(observed, &outcomes);
+        let mut findings: Vec<Finding> = held.iter().filter_map(|o| build_finding(observed, o)).collect();
+        sort_findings(&mut findings);
+        let set_aside = explained.iter().map(|(outcome, by)| set_aside_finding(outcome, by)).collect();
+        let is_elsewhere =
+            |memory: &RuleOutcome<'_>, disk: &RuleOutcome<'_>| is_unrelated_to_disk(observed, memory, disk);
+        let is_memory_apart = is_memory_unrelated_to_disk(held.iter().copied(), is_elsewhere);
+        let scores = findings.iter().map(|f| (f.bottleneck, f.rule.as_str(), rule_score(f.weight, f.share)));
+        let ranking = rank_bottlenecks(scores);
+        let unjudged = unjudged_rules(observed, pack_index, &outcomes);
+        let mut bottleneck = choose_bottleneck(&ranking, is_memory_apart);
+        if bottleneck == Bottleneck::None && is_inconclusive(observed, pack_index, &findings, &unjudged) {
+            bottleneck = Bottleneck::Unknown;
+        }
+        findings.sort_by_key(|f| f.bottleneck != bottleneck);
+        let pack = &observed.packs[pack_index];
+        PackAnswer {
+            observed,
+            pack_index,
+            pack,
+            outcomes,
+            findings,
+            set_aside,
+            ranking,
+            unjudged,
+            is_memory_apart,
+            bottleneck,
+        }
+    }
+
+    fn into_verdict(self) -> Verdict {
+        let observed = self.observed;
+        let instance = self.instance();
+        let confidence = verdict_confidence(observed, self.pack_index, self.bottleneck, &self.ranking, &self.unjudged);
+        let (trends, trend_questions) = self.trends();
+        let culprits = self.culprits();
+        Verdict {
+            schema: SCHEMA,
+            pack: self.pack.id.clone(),
+            pack_title: self.pack.title.clone(),
+            host: observed.topology.as_ref().map_or(String::new(), |t| t.host.clone()),
+            bottleneck: self.bottleneck,
+            confidence,
+            sentence: self.sentence(&instance, &culprits),
+            phases: self.phases(&instance, confidence),
+            culprits,
+            requesters: self.requesters(),
+            programs: if self.bottleneck.blames() { Vec::new() } else { observed.culprits.program_activities() },
+            advice: self.advice(),
+            instance,
+            episodes: find_episodes(observed, &self.outcomes),
+            ruled_out: self.exclusions(),
+            missing: MissingCounters::from_counters(
+                self.unjudged.iter().flat_map(UnjudgedRule::unrecorded_counters),
+                observed.notes.source,
+            ),
+            ceilings: observed.ceilings.iter().filter(|c| observed.has_seen(&c.device)).cloned().collect(),
+            notes: log_remarks(observed),
+            certainty_limits: self.certainty_limits(),
+            trends,
+            trend_questions,
+            window: watch_window(observed),
+            findings: self.findings,
+            set_aside: self.set_aside,
+            unjudged: self.unjudged,
+            ranking: self.ranking,
+        }
+    }
+
+    /// The first finding of the bottleneck; `None` where there is none.
+    fn leading_finding(&self) -> Option<&Finding> {
+        let is_leading = |f: &&Finding| f.bottleneck == self.bottleneck && self.bottleneck != Bottleneck::None;
+        self.findings.first().filter(is_leading)
+    }
+
+    /// Instance that the verdict names; empty for the machine as a whole.
+    fn instance(&self) -> String {
+        let Some(first) = self.leading_finding() else { return String::new() };
+        let same = self.findings.iter().filter(|f| f.rule == first.rule).map(|f| f.instance.as_str()).collect();
+        bottleneck_instance(self.observed, first.bottleneck, &first.object, &first.instance, same)
+    }
+
+    fn phases(&self, instance: &str, confidence: f64) -> Vec<VerdictPhase> {
+        if self.pack_index > 0 {
+            return Vec::new();
+        }
+        let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
+        let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
+        let whole = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
+        find_phases(self.observed, self.pack_index, &self.outcomes, &whole)
+    }
+
+    /// Trends, and the number of tests made to find them.
+    fn trends(&self) -> (Vec<Trend>, usize) {
+        if self.pack_index == 0 { find_trends(self.observed, self.pack_index) } else { (Vec::new(), 0) }
+    }
+
+    fn sentence(&self, instance: &str, culprits: &[Culprit]) -> String {
+        let Some(first) = self.leading_finding() else { return self.no_bottleneck_sentence() };
+        let window_s = self.observed.window.seconds();
+        if first.counter == BUSIEST_THREAD_COUNTER {
+            return one_thread_sentence(first, culprits.first(), window_s);
+        }
+        verdict_sentence(instance, first, &self.quantity_label(first).unwrap_or_default(), window_s)
+    }
+
+    /// Label of the leading quantity of a finding.
+    fn quantity_label(&self, finding: &Finding) -> Option<String> {
+        let rule = self.pack.find_rule(&finding.rule)?;
+        let is_same = |o: &&RuleOutcome<'_>| o.rule.id == rule.id && o.stream.instance == finding.instance;
+        let outcome = self.outcomes.iter().find(is_same)?;
+        rule.conditions().nth(leading_condition(rule, outcome.stream)).map(quantity_label)
+    }
+
+    fn no_bottleneck_sentence(&self) -> String {
+        let pack = &self.pack.id;
+        if self.observed.window.elapsed_ns == 0 {
+            return "Not enough data: the window is empty.".into();
+        }
+        let window = format_duration(self.observed.window.seconds());
+        let judged = judged_rule_count(self.observed, self.pack_index);
+        let rules = judged + self.unjudged.len();
+        if judged == 0 {
+            return format!("Not enough data: the log has none of the counters that the {pack} pack needs.");
+        }
+        if self.bottleneck == Bottleneck::Unknown {
+            return format!(
+                "Not enough data: only {judged} of {rules} rules of the {pack} pack could be evaluated; none that \
+                 names a bottleneck fired in {window}."
+            );
+        }
+        if judged * 2 < rules {
+            return format!(
+                "No bottleneck found, but only {judged} of {rules} rules of the {pack} pack could be evaluated; none \
+                 that names a bottleneck fired in {window}."
+            );
+        }
+        format!("No bottleneck found: no rule of the {pack} pack that names one fired in {window}.")
+    }
+
+    fn certainty_limits(&self) -> Vec<String> {
+        let mut limits = certainty_limits(self.observed, self.pack_index, &self.unjudged, self.bottleneck);
+        if self.pack.rules.iter().any(Rule::needs_ceiling) {
+            limits.extend(describe_ceilings(self.observed, &disks_near_limits(&self.outcomes)));
+        }
+        limits
+    }
+
+    /// Programs that sent requests to the blamed disk, by operation; empty without a trace of requests.
+    fn requesters(&self) -> Vec<OperationRequesters> {
+        let observed = self.observed;
+        let disk = self.leading_finding().filter(|finding| finding.object == "physical_disk");
+        let Some(finding) = disk else { return Vec::new() };
+        let device = observed.topology.as_ref().and_then(|topology| topology.find_device(&finding.instance));
+        let node = device.filter(|device| device.kind == DeviceKind::Multipath);
+        let paths = node.map_or(&[][..], |node| node.below.as_slice());
+        observed.requesters.operations_on_paths(&finding.instance, paths, &observed.culprits.written_bytes_by_name())
+    }
+
+    /// Culprits of the verdict; for a blamed disk those that use it, as far as the log shows.
+    fn culprits(&self) -> Vec<Culprit> {
+        let first = self.leading_finding();
+        if first.is_some_and(|f| f.counter == BUSIEST_THREAD_COUNTER) {
+            return self.observed.culprits.with_busiest_threads();
+        }
+        let cgroup = first.filter(|f| f.object == "cgroup").map(|f| cgroup_path(&f.instance));
+        let disk = first.filter(|f| f.object == "physical_disk" && self.bottleneck != Bottleneck::Memory);
+        let blamed = disk.and_then(|finding| self.blamed_disk(finding));
+        // a quota of processor time holds back processes that compute, not those that use disks
+        let matter = match first {
+            Some(first) if first.counter.starts_with(CPU_QUOTA_PREFIX) => Bottleneck::Cpu,
+            _ => self.bottleneck,
+        };
+        self.observed.culprits.for_bottleneck(matter, cgroup, blamed.as_ref())
+    }
+
+    /// The disk of a finding with its rates; `None` where it is the only one.
+    fn blamed_disk(&self, finding: &Finding) -> Option<BlamedDisk> {
+        let facts = self.load_facts(finding);
+        // a stalled disk moves nothing, so its rates do not limit how much a process can have done on it
+        let moves = [facts.read_bytes_per_s, facts.write_bytes_per_s].iter().flatten().any(|bytes| *bytes > 0.0);
+        (self.observed.disk_count() > 1).then(|| BlamedDisk {
+            name: finding.instance.clone(),
+            read_bytes_per_s: facts.read_bytes_per_s.filter(|_| moves),
+            write_bytes_per_s: facts.write_bytes_per_s.filter(|_| moves),
+            cgroup_shares: self.observed.cgroup_shares_on(&finding.instance),
+        })
+    }
+
+    /// Reasons against each other bottleneck that the pack could judge.
+    fn exclusions(&self) -> Vec<Exclusion> {
+        let mut list = Vec::new();
+        for bottleneck in Bottleneck::ALL.into_iter().filter(|b| *b != self.bottleneck && b.blames()) {
+            if !self.is_kept_open(bottleneck)
+                && let Some(because) = self.exclusion_reason(bottleneck)
+            {
+                list.push(Exclusion { bottleneck, because });
+            }
+        }
+        list
+    }
+
+    /// True for bottlenecks of disks where the queue on a disk is unexplained: that rules none of them out.
+    fn is_kept_open(&self, bottleneck: Bottleneck) -> bool {
+        let is_unexplained =
+            |o: &RuleOutcome<'_>| o.holds && o.rule.bottleneck == Bottleneck::Unknown && o.rule.object != "machine";
+        let of_disks = matches!(
+            bottleneck,
+            Bottleneck::Disk
+                | Bottleneck::Channel
+                | Bottleneck::Controller
+                | Bottleneck::Application
+                | Bottleneck::Throttle
+        );
+        of_disks && self.bottleneck == Bottleneck::Unknown && self.outcomes.iter().any(is_unexplained)
+    }
+
+    /// Reason against a bottleneck; `None` where the pack could not judge it.
+    fn exclusion_reason(&self, bottleneck: Bottleneck) -> Option<String> {
+        let blames_it = |o: &&RuleOutcome<'_>| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0;
+        let judged: Vec<&RuleOutcome<'_>> =
+            self.outcomes.iter().filter(blames_it).filter(|o| o.share.is_some()).collect();
+        if judged.is_empty() {
+            return None;
+        }
+        if let Some(aside) = self.set_aside.iter().find(|s| s.bottleneck == bottleneck) {
+            let place = if aside.instance.is_empty() { String::new() } else { format!("{}: ", aside.instance) };
+            return Some(format!("{place}{}, but {}", aside.title, aside.because));
+        }
+        Some(match self.ranking.iter().find(|r| r.bottleneck == bottleneck) {
+            Some(rank) => weaker_reason(rank, &self.ranking, self.bottleneck, self.is_memory_apart),
+            None => nearest_rules_text(self.observed, &judged),
+        })
+    }
+
+    /// Remedies of the findings behind the verdict (of all findings where nothing is blamed) that fit their load and
+    /// device: cheapest first, and in the authority's order at equal cost.
+    fn advice(&self) -> Vec<Advice> {
+        let is_behind = |f: &&Finding| !self.bottleneck.blames() || f.bottleneck == self.bottleneck;
+        let mut list: Vec<Advice> = Vec::new();
+        for finding in self.findings.iter().filter(is_behind) {
+            let facts = self.load_facts(finding);
+            for id in &finding.advice {
+                if let Some(advice) = self.pack.advice.iter().find(|a| a.id == *id)
+                    && advice.when.matches_facts(&facts)
+                    && !list.contains(advice)
+                {
+                    list.push(advice.clone());
+                }
+            }
+        }
+        list.sort_by_key(|a| a.cost);
+        list
+    }
+
+    /// Load and device of a finding, from its evidence and the topology.
+    fn load_facts<'f>(&self, finding: &'f Finding) -> LoadFacts<'f> {
+        let of = |name: &str| {
+            let is = |counter: &str| {
+                counter.split_once('.').is_some_and(|(object, n)| object == finding.object && n == name)
+            };
+            finding.evidence.iter().find(|e| is(&e.counter)).and_then(|e| e.value)
+        };
+        let device = self.observed.topology.as_ref().and_then(|t| t.find_device(&finding.instance));
+        LoadFacts {
+            object: &finding.object,
+            class: device.map(|d| d.class),
+            reads_per_s: of("reads_per_s"),
+            writes_per_s: of("writes_per_s"),
+            read_bytes_per_s: of("read_bytes_per_s"),
+            write_bytes_per_s: of("write_bytes_per_s"),
+            transfers_per_s: of("transfers_per_s"),
+            bytes_per_s: of("bytes_per_s"),
+            in_flight: of("avg_queue_length"),
+            write_cache_on: device.is_some_and(|d| d.write_cache.as_deref() == Some("write back")),
+        }
+    }
+}
+
+fn watch_window(observed: &Observation) -> WatchWindow {
+    WatchWindow {
+        from: format_rfc3339(observed.window.from_ns),
+        to: format_rfc3339(observed.window.to_ns),
+        seconds: observed.window.seconds(),
+        ticks: observed.window.ticks,
+        gaps: observed.notes.gaps,
+    }
+}
+
+/// A cgroup's path, without the device that follows in I/O instances.
+fn cgroup_path(instance: &str) -> &str {
+    split_cgroup_device(instance).map_or(instance, |(path, _)| path)
+}
+
+/// Sort key: how far a finding's value is beyond its limit. Zero of a quantity that must not be low is furthest.
+fn limit_excess(finding: &Finding) -> f64 {
+    excess_ratio(finding.compare, finding.value, finding.limit)
+}
+
+fn excess_ratio(compare: &str, value: f64, limit: f64) -> f64 {
+    let ratio = match compare {
+        "above" | "at_least" => value / limit,
+        // a trend below a negative limit: the steeper fall is further beyond
+        _ if limit < 0.0 => value / limit,
+        _ => limit / value,
+    };
+    if ratio.is_nan() { 0.0 } else { ratio }
+}
+
+/// Sorts findings, strongest first; of one rule the instance furthest beyond the limit, and a cgroup before its
+/// parents, whose figures include it.
+fn sort_findings(findings: &mut [Finding]) {
+    let rough = |f: &Finding| (rule_score(f.weight, f.share) * 50.0).round() as i64;
+    let depth = |f: &Finding| if f.object == "cgroup" { cgroup_path(&f.instance).matches('/').count() } else { 0 };
+    findings.sort_by(|a, b| {
+        let by_score = rough(b).cmp(&rough(a));
+        let by_rule = || a.bottleneck.cmp(&b.bottleneck).then_with(|| a.rule.cmp(&b.rule));
+        let by_place = || depth(b).cmp(&depth(a)).then_with(|| limit_excess(b).total_cmp(&limit_excess(a)));
+        by_score.then_with(by_rule).then_with(by_place).then_with(|| a.instance.cmp(&b.instance))
+    });
+}
+
+fn set_aside_finding(outcome: &RuleOutcome<'_>, by: &str) -> SetAsideFinding {
+    SetAsideFinding {
+        rule: outcome.rule.id.clone(),
+        title: outcome.rule.title.clone(),
+        bottleneck: outcome.rule.bottleneck,
+        instance: outcome.stream.instance.clone(),
+        because: format!("{by} explains it"),
+    }
+}
+
+/// The disks that the verdict is about, or nearly is.
+fn disks_near_limits<'a>(outcomes: &'a [RuleOutcome<'_>]) -> Vec<&'a str> {
+    let near = |o: &&RuleOutcome<'_>| {
+        let blames = matches!(o.rule.bottleneck, Bottleneck::Disk | Bottleneck::Application) && o.rule.weight > 0.0;
+        let half = o.share.is_some_and(|share| share > 0.0 && share >= o.rule.sustained.share / 2.0);
+        o.rule.object == "physical_disk" && blames && half
+    };
+    let names = outcomes.iter().filter(near).map(|o| o.stream.instance.as_str());
+    let mut disks: Vec<&str> = names.filter(|instance| !instance.is_empty()).collect();
+    disks.sort_unstable();
+    disks.dedup();
+    disks
+}
+
+/// Rules that apply but could not be judged at any instance.
+fn unjudged_rules(observed: &Observation, pack: usize, all: &[RuleOutcome<'_>]) -> Vec<UnjudgedRule> {
+    let mut list = Vec::new();
+    for (index, rule) in observed.packs[pack].rules.iter().enumerate() {
+        let state = &observed.states.rules[pack][index];
+        let mut here = all.iter().filter(|o| o.rule_index == index).peekable();
+        let applied = here.peek().map_or(rule, |o| o.rule);
+        let has_only_gaps = state.judged && here.peek().is_some() && here.all(|o| o.share.is_none());
+        let missing: Vec<String> = if !state.judged {
+            state.missing.iter().cloned().collect()
+        } else if has_only_gaps {
+            applied.conditions().map(|c| format!("{} (gaps only)", c.quantity.counter.id)).collect()
+        } else {
+            Vec::new()
+        };
+        if !missing.is_empty() {
+            list.push(UnjudgedRule { rule: rule.id.clone(), bottleneck: rule.bottleneck, missing, has_only_gaps });
+        }
+    }
+    list
+}
+
+fn weaker_reason(rank: &Rank, ranking: &[Rank], chosen: Bottleneck, apart: bool) -> String {
+    let rules = rank.findings.join(", ");
+    // not always the best score: memory is chosen before a stronger disk, and of equal scores the first suspect
+    let own = ranking.iter().find(|r| r.bottleneck == chosen).map_or(0.0, |r| r.score);
+    match chosen {
+        Bottleneck::None | Bottleneck::Unknown => {
+            format!("too weak to blame: {rules} ({:.2}, at least {MIN_SCORE} needed)", rank.score)
+        }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk && apart => {
+            format!("a bottleneck of its own, on a disk that the cgroup short of memory hardly uses: {rules}")
+        }
+        Bottleneck::Memory if rank.bottleneck == Bottleneck::Disk => {
+            format!("paging looks like this: {rules} held too, but memory is judged first")
+        }
+        _ if rank.score >= own => {
+            format!("{} is judged first: {rules} held too ({:.2} against {own:.2})", chosen.name(), rank.score)
+        }
+        _ => format!("weaker than {}: {rules} ({:.2} against {own:.2})", chosen.name(), rank.score),
+    }
+}
+
+/// Text on the rules that came nearest to holding, each with the condition that failed.
+fn nearest_rules_text(observed: &Observation, judged: &[&RuleOutcome<'_>]) -> String {
+    let mut by_rule: BTreeMap<usize, Approach> = BTreeMap::new();
+    for outcome in judged {
+        let Some(approach) = describe_approach(observed, outcome) else { continue };
+        match by_rule.get(&outcome.rule_index) {
+            Some(known) if known.closeness >= approach.closeness => {}
+            _ => {
+                by_rule.insert(outcome.rule_index, approach);
+            }
+        }
+    }
+    let mut approaches: Vec<Approach> = by_rule.into_values().collect();
+    approaches.sort_by(|a, b| b.closeness.total_cmp(&a.closeness));
+    let mut chosen: Vec<Approach> = Vec::new();
+    for approach in approaches {
+        if chosen.len() < MAX_REASONS && !chosen.iter().any(|t| t.subject == approach.subject) {
+            chosen.push(approach);
+        }
+    }
+    let texts: Vec<String> = chosen.into_iter().map(|t| t.text).collect();
+    if texts.is_empty() { "no sign of it".into() } else { texts.join("; ") }
+}
+
+fn log_remarks(observed: &Observation) -> Vec<LogRemark> {
+    let remark = |r: &NoteCount| LogRemark {
+        time: format_rfc3339(r.time_ns),
+        kind: r.kind.clone(),
+        text: r.text.clone(),
+        times: r.times,
+    };
+    observed.notes.remarks.iter().chain(&observed.notes.bookmarks).map(remark).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bottleneck, Rank, cgroup_path, excess_ratio, weaker_reason};
+
+    #[test]
+    fn a_bottleneck_stronger_than_the_answer_is_not_called_weaker() {
+        let rank = |bottleneck, score, rule: &str| Rank { bottleneck, score, findings: vec![rule.to_owned()] };
+        // memory is the answer though the disk scores higher and the processors score between them
+        let ranking = [
+            rank(Bottleneck::Disk, 0.9, "disk.saturated"),
+            rank(Bottleneck::Cpu, 0.6, "cpu.full"),
+            rank(Bottleneck::Memory, 0.5, "memory.paging"),
+            rank(Bottleneck::Network, 0.4, "network.full"),
+        ];
+        assert_eq!(crate::answer::ranking::choose_bottleneck(&ranking, false), Bottleneck::Memory);
+        let said = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
+        assert_eq!(said(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
+        assert_eq!(said(3), "weaker than memory: network.full (0.40 against 0.50)");
+    }
+
+    #[test]
+    fn culprits_of_a_unit_with_an_instance_are_those_of_its_whole_path() {
+        let unit = "/system.slice/postgresql@15-main.service";
+        assert_eq!([cgroup_path(unit), cgroup_path(&format!("{unit}@sda"))], [unit; 2]);
+        assert_eq!(cgroup_path("/jobs"), "/jobs");
+    }
+
+    #[test]
+    fn zero_is_furthest_beyond_a_lower_limit() {
+        assert!(excess_ratio("below", 0.0, 0.1) > excess_ratio("below", 0.01, 0.1));
+        assert!(excess_ratio("below", 0.01, 0.1) > excess_ratio("below", 0.09, 0.1));
+        assert!(excess_ratio("below", -1000.0, -1.0) > excess_ratio("below", -2.0, -1.0), "a trend");
+        assert!(excess_ratio("above", 3.0, 1.0) > excess_ratio("above", 2.0, 1.0));
+        assert_eq!(excess_ratio("above", f64::NAN, 1.0), 0.0);
+    }
+}

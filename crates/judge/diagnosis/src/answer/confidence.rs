@@ -1,0 +1,304 @@
+//! Confidence of a verdict, and the limits of its certainty.
+
+use diskwright_base::Note;
+use diskwright_base::units::{format_count, format_value};
+
+use crate::answer::verdict::{Finding, Rank, UnjudgedRule};
+use crate::rules::{Bottleneck, LogOrigin, Rule};
+use crate::run::Observation;
+
+/// Share of steal time above which latencies and processor figures are uncertain.
+const MAX_STEAL_SHARE: f64 = 0.05;
+/// Smallest number of ticks of a window that is not called short.
+const MIN_TICKS: u64 = 10;
+
+/// Limits of the certainty, a sentence each.
+pub(crate) fn certainty_limits(
+    observed: &Observation,
+    pack: usize,
+    unjudged: &[UnjudgedRule],
+    bottleneck: Bottleneck,
+) -> Vec<String> {
+    let mut list = Vec::new();
+    let seconds = observed.window.seconds();
+    let rules: Vec<&Rule> = active_rules(observed, pack).collect();
+    list.extend(short_window(&rules, seconds));
+    if observed.window.ticks < MIN_TICKS {
+        list.push(format!("the window has only {}", format_count(observed.window.ticks, "tick", "ticks")));
+    }
+    if let Some(steal) = mean_steal_share(observed).filter(|s| *s > MAX_STEAL_SHARE) {
+        let steal = format_value(steal, "fraction");
+        list.push(format!(
+            "the hypervisor withheld {steal} of the processor time: latencies and processor figures are uncertain"
+        ));
+    }
+    if observed.window.ticks > 0 && !observed.states.has_pressure {
+        list.push("the log has no pressure data; waiting is inferred".into());
+    }
+    if observed.notes.source == LogOrigin::Perfmon {
+        list.push("the commands in the advice are for Linux; use the equivalent Windows tools".into());
+    }
+    list.extend(stand_ins_text(observed, pack));
+    if observed.notes.gaps > 0 {
+        list.push(format!("the log has {}", format_count(observed.notes.gaps, "gap", "gaps")));
+    }
+    if observed.notes.remarks.iter().any(|r| r.kind == Note::CLOCK) {
+        list.push("the clock was stepped or the machine slept during the window".into());
+    }
+    for suspect in unjudged_suspects(observed, pack, unjudged, bottleneck) {
+        let missing: Vec<&str> =
+            unjudged.iter().filter(|u| u.bottleneck == suspect).flat_map(|u| &u.missing).map(String::as_str).collect();
+        list.push(format!("{} could not be judged: {} missing", suspect.name(), first_few(&missing)));
+    }
+    if let (Bottleneck::None, Some((_, waited))) = (bottleneck, strongest_waiting(observed)) {
+        list.push(format!("no rule explains why {waited}"));
+    }
+    list.extend(unreadable_processes_text(observed));
+    if observed.states.forgotten > 0 {
+        list.push(
+            "too many instances appeared and disappeared to keep all; those dropped did not affect the verdict".into(),
+        );
+    }
+    list
+}
+
+/// Sentence on a window that is shorter than rules normally need.
+fn short_window(rules: &[&Rule], seconds: f64) -> Option<String> {
+    let longest = rules.iter().map(|r| r.sustained.longest_s()).fold(0.0, f64::max);
+    let count = rules.iter().filter(|r| r.sustained.longest_s() > seconds / 2.0).count();
+    let (longest, window) = (format_value(longest, "s"), format_value(seconds, "s"));
+    let need = match count {
+        0 => return None,
+        1 => format!("one rule normally has to hold for {longest}"),
+        _ => format!("{count} rules normally have to hold for up to {longest}"),
+    };
+    Some(format!("the window of {window} is short: {need}; here half of the window was enough"))
+}
+
+/// Sentence on processes whose I/O was unreadable.
+fn unreadable_processes_text(observed: &Observation) -> Option<String> {
+    match observed.culprits.unreadable {
+        0 => None,
+        1 => Some("the I/O of one process was unreadable; the list of processes may be incomplete".into()),
+        count => Some(format!("the I/O of {count} processes was unreadable; the list of processes may be incomplete")),
+    }
+}
+
+/// Rules of a pack that apply: those that need a ceiling only where there are ceilings, those on optional objects only
+/// where they were judged.
+pub(crate) fn active_rules(observed: &Observation, pack: usize) -> impl Iterator<Item = &Rule> {
+    let measured = !observed.ceilings.is_empty();
+    let rules = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    // the absence of network mounts makes a verdict neither more nor less certain
+    let is_there = |rule: &Rule, judged: bool| judged || !OPTIONAL_OBJECTS.contains(&rule.object.as_str());
+    let awake = rules.filter(move |(rule, state)| (measured || !rule.needs_ceiling()) && is_there(rule, state.judged));
+    awake.map(|(rule, _)| rule)
+}
+
+/// Sentence on rules that were judged by logical disks for lack of physical ones.
+fn stand_ins_text(observed: &Observation, pack: usize) -> Option<String> {
+    let rules = observed.states.stand_ins.keys().filter(|(of, _)| *of == pack).count();
+    let rules = match rules {
+        0 => return None,
+        1 => "a rule was".to_owned(),
+        n => format!("{n} rules were"),
+    };
+    Some(format!(
+        "{rules} judged by logical disks, because the log lacks counters of physical disks; drive letters may share \
+         a disk, and an array looks like one disk"
+    ))
+}
+
+fn first_few(names: &[&str]) -> String {
+    let mut few: Vec<&str> = Vec::new();
+    for name in names {
+        if !few.contains(name) {
+            few.push(name);
+        }
+    }
+    let more = few.len().saturating_sub(4);
+    few.truncate(4);
+    let text = few.join(", ");
+    if more > 0 { format!("{text} and {more} more") } else { text }
+}
+
+/// Mean share of processor time that the hypervisor withheld.
+fn mean_steal_share(observed: &Observation) -> Option<f64> {
+    observed.states.tracks[*observed.states.confidence_tracks.get("processor.steal")?].mean()
+}
+
+/// Bottlenecks that are suspected before this one and of which no blaming rule could be judged.
+fn unjudged_suspects(
+    observed: &Observation,
+    pack: usize,
+    unjudged: &[UnjudgedRule],
+    bottleneck: Bottleneck,
+) -> Vec<Bottleneck> {
+    let suspected = Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames());
+    let none_judged = |suspect: &Bottleneck| {
+        let blaming = active_rules(observed, pack).filter(|r| r.bottleneck == *suspect && r.weight > 0.0);
+        let mut blaming = blaming.peekable();
+        blaming.peek().is_some() && blaming.all(|r| unjudged.iter().any(|u| u.rule == r.id))
+    };
+    suspected.filter(none_judged).collect()
+}
+
+/// Share, by weight, of a bottleneck's rules that could not be judged.
+fn share_unjudged(observed: &Observation, pack: usize, suspect: Bottleneck, unjudged: &[UnjudgedRule]) -> f64 {
+    let blaming = || active_rules(observed, pack).filter(move |r| r.bottleneck == suspect);
+    let all: f64 = blaming().map(|r| r.weight).sum();
+    let open: f64 = blaming().filter(|r| unjudged.iter().any(|u| u.rule == r.id)).map(|r| r.weight).sum();
+    if all > 0.0 { open / all } else { 0.0 }
+}
+
+/// Number of rules of a pack that could be judged at any instance.
+pub(crate) fn judged_rule_count(observed: &Observation, pack: usize) -> usize {
+    observed.states.rules[pack].iter().filter(|state| state.judged).count()
+}
+
+/// Share, by weight, of the blaming rules that could be judged; rules for other kinds of logs do not count.
+fn share_judged(observed: &Observation, pack: usize, unjudged: &[UnjudgedRule]) -> f64 {
+    let all = || observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+    let rules = || all().filter(|(r, _)| r.bottleneck.blames());
+    let is_open = |rule: &Rule| unjudged.iter().any(|u| u.rule == rule.id);
+    let done: f64 = rules().filter(|(r, state)| state.judged && !is_open(r)).map(|(r, _)| r.weight).sum();
+    let open: f64 = rules().filter(|(r, _)| is_open(r)).map(|(r, _)| r.weight).sum();
+    if done + open > 0.0 { done / (done + open) } else { 1.0 }
+}
+
+/// Objects that most machines lack.
+const OPTIONAL_OBJECTS: [&str; 3] = ["hardware", "network_filesystem", "nfs_server"];
+
+/// Smallest share of judged rules for the answer "no bottleneck".
+const MIN_JUDGED_SHARE: f64 = 0.1;
+/// Suspects of which at least one must have been judged for the answer "no bottleneck".
+const FIRST_SUSPECTS: [Bottleneck; 3] = [Bottleneck::Memory, Bottleneck::Disk, Bottleneck::Cpu];
+
+/// True where the log does not allow the answer "no bottleneck": too few rules could be judged, or one found something
+/// that the log cannot decide.
+pub(crate) fn is_inconclusive(
+    observed: &Observation,
+    pack: usize,
+    findings: &[Finding],
+    unjudged: &[UnjudgedRule],
+) -> bool {
+    observed.window.elapsed_ns == 0
+        || share_judged(observed, pack, unjudged) < MIN_JUDGED_SHARE
+        // pressure counts every wait, whatever it is for
+        || (!observed.states.has_pressure && no_suspect_seen(observed, pack))
+        || findings.iter().any(|f| f.bottleneck == Bottleneck::Unknown)
+}
+
+/// True where the pack has rules on the first suspects and none of them could be judged.
+fn no_suspect_seen(observed: &Observation, pack: usize) -> bool {
+    let rules = || {
+        let all = observed.packs[pack].rules.iter().zip(&observed.states.rules[pack]);
+        all.filter(|(rule, _)| rule.weight > 0.0 && FIRST_SUSPECTS.contains(&rule.bottleneck))
+    };
+    rules().next().is_some() && !rules().any(|(_, state)| state.judged)
+}
+
+/// Smallest share of waiting that needs an explanation.
+const MIN_WAITING_SHARE: f64 = 0.02;
+
+/// The strongest sign of waiting, graded from 0 to 1, and in words. Where no rule blames anything it is unexplained.
+pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)> {
+    let signs = &observed.states.confidence_tracks;
+    let mean = |name: &str| observed.states.tracks[*signs.get(name)?].mean();
+    let processors = mean("processors").unwrap_or(2.0).max(1.0);
+    let percent = |share: f64| format_value(share, "fraction");
+    let sign = |name: &str, grade: fn(f64, f64) -> f64, words: &dyn Fn(f64) -> String| {
+        let value = mean(name)?;
+        let grade = grade(value, processors).clamp(0.0, 1.0);
+        (grade >= MIN_WAITING_SHARE).then(|| (grade, words(value)))
+    };
+    let some = [
+        sign("pressure.io_some", |v, _| v, &|v| format!("tasks waited for I/O for {} of the time", percent(v))),
+        sign("pressure.memory_some", |v, _| v, &|v| format!("tasks waited for memory for {} of the time", percent(v))),
+        sign("pressure.cpu_some", |v, _| 0.7 * (v - 0.1), &|v| {
+            format!("tasks waited for a processor for {} of the time", percent(v))
+        }),
+        sign("processor.iowait", |v, n| v * n, &|v| {
+            format!("processors were in iowait for {} of the time", percent(v))
+        }),
+        sign("system.blocked", |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", format_value(v, ""))),
+        sign("system.running", |v, n| v / n - 1.0, &|v| {
+            format!("tasks were runnable ({} on average)", format_value(v, ""))
+        }),
+    ];
+    some.into_iter().flatten().max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
+/// Confidence from 0 to 1: the strength of the verdict and its margin over the next one, lowered by few ticks, by
+/// suspects that could not be judged, by steal time and by gaps.
+pub(crate) fn verdict_confidence(
+    observed: &Observation,
+    pack: usize,
+    bottleneck: Bottleneck,
+    ranking: &[Rank],
+    unjudged: &[UnjudgedRule],
+) -> f64 {
+    if observed.window.elapsed_ns == 0 {
+        return 0.0;
+    }
+    let score = ranking.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
+    let rival = ranking.iter().filter(|r| r.bottleneck != bottleneck).map(|r| r.score).fold(0.0, f64::max);
+    let ticks = match bottleneck {
+        // three quiet seconds say little, however many ticks they have
+        Bottleneck::None => observed.window.ticks.min(observed.window.seconds().ceil() as u64),
+        _ => observed.window.ticks,
+    };
+    let mut confidence =
+        remaining_confidence(observed, pack, bottleneck, unjudged) * score_confidence(bottleneck, score, rival, ticks);
+    if bottleneck == Bottleneck::None {
+        if let Some((grade, _)) = strongest_waiting(observed) {
+            confidence *= 1.0 - 0.8 * grade.powf(0.7);
+        }
+        // limited by the share of judged rules: 0 where no rule could be judged
+        confidence = confidence.min(share_judged(observed, pack, unjudged).max(0.0).sqrt());
+    }
+    round_confidence(confidence)
+}
+
+/// Rounds off the last bits, which depend on how a log is cut into frames.
+pub(crate) fn round_confidence(confidence: f64) -> f64 {
+    (confidence.clamp(0.0, 1.0) * 1e6).round() / 1e6
+}
+
+/// Confidence from the scores alone, over this number of ticks.
+pub(crate) fn score_confidence(bottleneck: Bottleneck, score: f64, rival: f64, ticks: u64) -> f64 {
+    let ticks = ticks as f64;
+    let sure = match bottleneck {
+        Bottleneck::Unknown => 0.0,
+        // the closer a bottleneck came to being blamed, the lower the confidence
+        Bottleneck::None => 0.95 - 0.6 * rival.min(1.0),
+        _ => {
+            let strength = score.min(1.0);
+            let margin = ((strength - rival) / strength).clamp(0.0, 1.0);
+            strength.sqrt() * (0.75 + 0.22 * margin)
+        }
+    };
+    sure * ticks / (ticks + 2.0)
+}
+
+/// Factor that unjudged suspects, steal time and gaps leave of the confidence.
+pub(crate) fn remaining_confidence(
+    observed: &Observation,
+    pack: usize,
+    bottleneck: Bottleneck,
+    unjudged: &[UnjudgedRule],
+) -> f64 {
+    let mut left = 1.0;
+    for suspect in Bottleneck::ALL.into_iter().filter(|b| *b < bottleneck && b.blames()) {
+        // memory must be ruled out first, so an unjudged memory weighs most
+        let weight = if suspect == Bottleneck::Memory { 0.25 } else { 0.05 };
+        left *= 1.0 - weight * share_unjudged(observed, pack, suspect, unjudged);
+    }
+    if mean_steal_share(observed).is_some_and(|s| s > MAX_STEAL_SHARE) {
+        left *= 0.85;
+    }
+    if observed.notes.gaps > 0 {
+        left *= 0.95;
+    }
+    left
+}

@@ -1,0 +1,14 @@
+//! From an observation to the verdict: outcomes of rules, ranking, confidence, phases, sentences.
+//!
+//! Uses all rooms but `compare`.
+
+mod build_verdict;
+mod ceiling_remarks;
+mod confidence;
+mod phases;
+mod ranking;
+mod rule_outcome;
+mod sentences;
+pub mod verdict;
+
+pub(crate) use verdict::{Finding, Verdict};

@@ -1,0 +1,347 @@
+//! Phases of a recording: the window cut at changes of the bottleneck and at bookmarks, with one answer for each phase.
+//!
+//! A span of ten seconds (or three parts of the window, where those are longer) slides over the parts. The rules that
+//! hold in it by their own shares are ranked like those of the whole window. Neighbours with the same answer form one
+//! phase, and a piece shorter than the span goes to its longer neighbour.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::answer::confidence::{remaining_confidence, round_confidence, score_confidence};
+use crate::answer::ranking::{WindowVerdict, bottleneck_instance, choose_bottleneck, rank_bottlenecks, rule_score};
+use crate::answer::rule_outcome::{
+    RuleOutcome, are_related, is_cgroup_shortage, is_memory_unrelated_to_disk, is_unrelated_to_disk,
+};
+use crate::answer::verdict::{Rank, VerdictPhase};
+use crate::rules::{Bottleneck, Rule};
+use crate::run::Observation;
+use crate::sums::WindowGrid;
+use diskwright_base::timestamp::format_rfc3339;
+
+/// Length of the sliding span, seconds.
+const SPAN_S: f64 = 10.0;
+/// Smallest number of parts in the span.
+const MIN_SPAN_PARTS: usize = 3;
+/// Smallest share of the span at which a rule must hold, where the rule itself requires less.
+const MIN_SHARE: f64 = 0.1;
+
+/// Smallest confidence of a phase that blames something; less would be printed as 0 %.
+const MIN_CONFIDENCE: f64 = 0.01;
+
+/// A rule at an instance, with the prefix sums of the seconds for which it held in each part.
+struct RuleTrack<'a> {
+    outcome: &'a RuleOutcome<'a>,
+    sums: Vec<f64>,
+}
+
+/// Parts `from..to` with one answer.
+#[derive(Clone, Debug, PartialEq)]
+struct PhaseRange {
+    from: usize,
+    to: usize,
+    bottleneck: Bottleneck,
+    instance: String,
+}
+
+struct PhaseTimeline<'a> {
+    seen: &'a Observation,
+    tracks: Vec<RuleTrack<'a>>,
+    /// Prefix sums of the parts' lengths, seconds.
+    time: Vec<f64>,
+    /// Rules on cgroups with their instances, and the disks that they cannot be the reason for.
+    unrelated: HashSet<(&'a str, &'a str, &'a str)>,
+}
+
+/// Finds the phases of a window; at least one unless the window is empty.
+pub(crate) fn find_phases(
+    seen: &Observation,
+    pack: usize,
+    outcomes: &[RuleOutcome<'_>],
+    whole: &WindowVerdict<'_>,
+) -> Vec<VerdictPhase> {
+    let grid = &seen.grid;
+    if grid.parts.is_empty() || seen.window.elapsed_ns == 0 {
+        return Vec::new();
+    }
+    let line = PhaseTimeline::new(seen, grid, outcomes);
+    let cuts = phase_borders(seen, grid);
+    let mut pieces: Vec<PhaseRange> = Vec::new();
+    for cut in cuts.windows(2) {
+        pieces.extend(line.split_range(cut[0], cut[1]));
+    }
+    // equal answers on both sides of a bookmark stay two phases unless the whole window has that answer
+    let alike = pieces.iter().all(|p| p.bottleneck == pieces[0].bottleneck && p.instance == pieces[0].instance);
+    if alike {
+        pieces.truncate(1);
+        pieces[0].to = grid.parts.len();
+    }
+    pieces.iter().map(|piece| line.build_phase(pack, piece, whole, alike)).collect()
+}
+
+/// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
+fn phase_borders(seen: &Observation, grid: &WindowGrid) -> Vec<usize> {
+    let count = grid.parts.len();
+    let marks = seen.notes.bookmarks.iter().map(|mark| grid.parts.partition_point(|p| p.from_ns < mark.time_ns));
+    let mut cuts: Vec<usize> = marks.filter(|mark| *mark > 0 && *mark < count).chain([0, count]).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+/// Joins neighbours with the same answer.
+fn merge_equal_neighbours(pieces: &mut Vec<PhaseRange>) {
+    pieces.dedup_by(|next, last| {
+        let same = next.bottleneck == last.bottleneck && next.instance == last.instance;
+        if same {
+            last.to = next.to;
+        }
+        same
+    });
+}
+
+fn prefix_sums(of: impl Iterator<Item = f64>) -> Vec<f64> {
+    let add = |sum: &mut f64, value: f64| {
+        *sum += value;
+        Some(*sum)
+    };
+    std::iter::once(0.0).chain(of.scan(0.0, add)).collect()
+}
+
+impl<'a> PhaseTimeline<'a> {
+    fn new(seen: &'a Observation, grid: &WindowGrid, outcomes: &'a [RuleOutcome<'a>]) -> PhaseTimeline<'a> {
+        let speaks = |o: &&RuleOutcome<'_>| {
+            // a condition on the whole window holds for all of it or not at all
+            let settled = o.holds || o.rule.all.iter().all(|c| !c.is_window_value());
+            settled && o.stream.held_ns > 0
+        };
+        let tracks = outcomes.iter().filter(speaks).filter_map(|outcome| {
+            let seconds = outcome.stream.held_times.as_ref()?.held_seconds(grid);
+            Some(RuleTrack { outcome, sums: prefix_sums(seconds.into_iter()) })
+        });
+        let tracks: Vec<RuleTrack<'a>> = tracks.collect();
+        let mut apart = HashSet::new();
+        for group in tracks.iter().map(|t| t.outcome).filter(|o| is_cgroup_shortage(o)) {
+            for disk in tracks.iter().map(|t| t.outcome).filter(|o| o.rule.object == "physical_disk") {
+                let places = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+                let found = (group.rule.id.as_str(), places.0, places.1);
+                if !apart.contains(&found) && is_unrelated_to_disk(seen, group, disk) {
+                    apart.insert(found);
+                }
+            }
+        }
+        let time = prefix_sums(grid.parts.iter().map(|p| p.elapsed_ns as f64 / 1e9));
+        PhaseTimeline { seen, tracks, time, unrelated: apart }
+    }
+
+    /// Like [`is_elsewhere`], from the set that was computed once for all parts.
+    fn is_unrelated_to_disk(&self, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+        let (group_at, disk_at) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+        is_cgroup_shortage(group)
+            && disk.rule.object == "physical_disk"
+            && self.unrelated.contains(&(group.rule.id.as_str(), group_at, disk_at))
+    }
+
+    /// Share of the parts' time at which a rule held.
+    fn held_share(&self, track: &RuleTrack<'_>, from: usize, to: usize) -> f64 {
+        let seconds = self.time[to] - self.time[from];
+        if seconds > 0.0 { (track.sums[to] - track.sums[from]) / seconds } else { 0.0 }
+    }
+
+    /// Rules that hold in the parts, each with its share.
+    fn holding_rules(&self, from: usize, to: usize) -> Vec<(&RuleTrack<'a>, f64)> {
+        let enough =
+            |(track, share): &(&RuleTrack<'_>, f64)| *share >= track.outcome.rule.sustained.share.max(MIN_SHARE) - 1e-9;
+        let shares = self.tracks.iter().map(|track| (track, self.held_share(track, from, to)));
+        let held: Vec<(&RuleTrack<'a>, f64)> = shares.filter(enough).collect();
+        let rules: HashMap<&str, &Rule> =
+            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.rule)).collect();
+        let places: HashSet<(&str, &str)> =
+            held.iter().map(|(t, _)| (t.outcome.rule.id.as_str(), t.outcome.stream.instance.as_str())).collect();
+        let reaches = |by: &Rule, of: &RuleOutcome<'_>| {
+            let mut of_rule = held.iter().map(|(t, _)| t.outcome).filter(|o| o.rule.id == by.id);
+            let is_everywhere = by.object != "cgroup" && by.object != of.rule.object;
+            is_everywhere || of_rule.any(|o| are_related(self.seen, o, of) && !self.is_unrelated_to_disk(o, of))
+        };
+        let explained = |of: &RuleOutcome<'_>| {
+            of.rule.none.iter().filter_map(|id| rules.get(id.as_str()).copied()).any(|by| {
+                let same_object = by.object == of.rule.object && by.which == of.rule.which;
+                let here = || places.contains(&(by.id.as_str(), of.stream.instance.as_str()));
+                if same_object { here() } else { reaches(by, of) }
+            })
+        };
+        let speaks = |o: &RuleOutcome<'_>| o.rule.bottleneck != Bottleneck::None && o.rule.weight > 0.0;
+        held.iter().filter(|(t, _)| speaks(t.outcome) && !explained(t.outcome)).copied().collect()
+    }
+
+    /// Ranking and bottleneck of the parts, with the leading outcome and the instance.
+    fn judge_parts(&self, from: usize, to: usize) -> (Vec<Rank>, Bottleneck, Option<&'a RuleOutcome<'a>>, String) {
+        let holding = self.holding_rules(from, to);
+        let of = |(track, share): &(&RuleTrack<'a>, f64)| rule_score(track.outcome.rule.weight, *share);
+        let ranks = rank_bottlenecks(
+            holding.iter().map(|h| (h.0.outcome.rule.bottleneck, h.0.outcome.rule.id.as_str(), of(h))),
+        );
+        let held = holding.iter().map(|(t, _)| t.outcome);
+        let apart = is_memory_unrelated_to_disk(held, |memory, disk| self.is_unrelated_to_disk(memory, disk));
+        let mut bottleneck = choose_bottleneck(&ranks, apart);
+        let unknown = holding.iter().any(|(t, _)| t.outcome.rule.bottleneck == Bottleneck::Unknown);
+        if bottleneck == Bottleneck::None && unknown {
+            bottleneck = Bottleneck::Unknown;
+        }
+        let speaking = holding.iter().filter(|(t, _)| t.outcome.rule.bottleneck == bottleneck);
+        let depth =
+            |o: &RuleOutcome<'_>| if o.rule.object == "cgroup" { o.stream.instance.matches('/').count() } else { 0 };
+        let first = speaking.max_by(|a, b| {
+            let by_score = of(a).total_cmp(&of(b));
+            let (a, b) = (a.0.outcome, b.0.outcome);
+            by_score.then_with(|| depth(a).cmp(&depth(b))).then_with(|| b.stream.instance.cmp(&a.stream.instance))
+        });
+        let Some((first, _)) = first else { return (ranks, bottleneck, None, String::new()) };
+        let rule = first.outcome.rule;
+        let same = holding.iter().filter(|(t, _)| t.outcome.rule.id == rule.id);
+        let same = same.map(|(t, _)| t.outcome.stream.instance.as_str()).collect();
+        let instance = bottleneck_instance(self.seen, bottleneck, &rule.object, &first.outcome.stream.instance, same);
+        (ranks, bottleneck, Some(first.outcome), instance)
+    }
+
+    /// Splits the parts between two borders into pieces.
+    fn split_range(&self, start: usize, end: usize) -> Vec<PhaseRange> {
+        let mut pieces: Vec<PhaseRange> = Vec::new();
+        for index in start..end {
+            let (from, to) = self.sliding_span(index, start, end);
+            let (_, bottleneck, _, instance) = self.judge_parts(from, to);
+            match pieces.last_mut() {
+                Some(last) if last.bottleneck == bottleneck && last.instance == instance => last.to = index + 1,
+                _ => pieces.push(PhaseRange { from: index, to: index + 1, bottleneck, instance }),
+            }
+        }
+        self.absorb_short_pieces(&mut pieces);
+        self.align_edges(&mut pieces);
+        self.judge_until_stable(&mut pieces);
+        pieces
+    }
+
+    /// Judges a piece again by all its parts.
+    fn judge_piece(&self, piece: &mut PhaseRange) {
+        let (_, bottleneck, _, instance) = self.judge_parts(piece.from, piece.to);
+        (piece.bottleneck, piece.instance) = (bottleneck, instance);
+    }
+
+    /// Judges all blaming pieces again until nothing changes: after their ends moved, a rule may no longer hold in the
+    /// whole piece.
+    fn judge_until_stable(&self, pieces: &mut Vec<PhaseRange>) {
+        loop {
+            let before = pieces.clone();
+            pieces.iter_mut().filter(|p| p.bottleneck != Bottleneck::None).for_each(|piece| self.judge_piece(piece));
+            merge_equal_neighbours(pieces);
+            if *pieces == before {
+                break;
+            }
+        }
+    }
+
+    /// The sliding span around a part, within two borders.
+    fn sliding_span(&self, index: usize, start: usize, end: usize) -> (usize, usize) {
+        let (mut from, mut to) = (index, index + 1);
+        while (self.time[to] - self.time[from] < SPAN_S || to - from < MIN_SPAN_PARTS) && (from > start || to < end) {
+            let grow_left = from > start && (to >= end || index - from < to - index);
+            if grow_left { from -= 1 } else { to += 1 }
+        }
+        (from, to)
+    }
+
+    /// Joins pieces that are too short with their longer neighbour. The result is judged again, because a rule that
+    /// held in one piece need not hold in both.
+    fn absorb_short_pieces(&self, pieces: &mut Vec<PhaseRange>) {
+        let length = |p: &PhaseRange| self.time[p.to] - self.time[p.from];
+        let too_short = |p: &PhaseRange| length(p) < SPAN_S * 0.8 || p.to - p.from < 2;
+        loop {
+            let short = (0..pieces.len()).filter(|index| too_short(&pieces[*index]));
+            let shortest = short.min_by(|a, b| length(&pieces[*a]).total_cmp(&length(&pieces[*b])));
+            let Some(index) = shortest.filter(|_| pieces.len() > 1) else { break };
+            let before = index.checked_sub(1).map(|index| length(&pieces[index]));
+            let after = pieces.get(index + 1).map(length);
+            let into = if before >= after { index - 1 } else { index + 1 };
+            let (from, to) = (pieces[index].from.min(pieces[into].from), pieces[index].to.max(pieces[into].to));
+            (pieces[into].from, pieces[into].to) = (from, to);
+            self.judge_piece(&mut pieces[into]);
+            pieces.remove(index);
+            merge_equal_neighbours(pieces);
+        }
+    }
+
+    /// Moves the ends of blaming pieces to where their rule started and ceased to hold: the sliding span sees it too
+    /// early and too late.
+    fn align_edges(&self, pieces: &mut [PhaseRange]) {
+        for index in 1..pieces.len() {
+            let edge = pieces[index].from;
+            let (left, right) = (pieces[index - 1].clone(), pieces[index].clone());
+            let blamed = |p: &PhaseRange| p.bottleneck != Bottleneck::None;
+            let of = if blamed(&right) { &right } else { &left };
+            let first = self.judge_parts(of.from, of.to).2;
+            let Some(track) = first.and_then(|f| self.tracks.iter().find(|t| std::ptr::eq(t.outcome, f))) else {
+                continue;
+            };
+            let held = |part: usize| self.held_share(track, part, part + 1) >= 0.5;
+            let reach = MIN_SPAN_PARTS.max(self.span_parts_before(edge));
+            let (low, high) = (edge.saturating_sub(reach).max(left.from + 1), (edge + reach).min(right.to - 1));
+            let new = match (blamed(&left), blamed(&right)) {
+                (false, true) => (low..high).find(|part| held(*part)),
+                (true, false) => (low..high).rev().find(|part| held(*part)).map(|part| part + 1),
+                _ => None,
+            };
+            let Some(new) = new.filter(|new| *new > left.from && *new < right.to) else { continue };
+            pieces[index - 1].to = new;
+            pieces[index].from = new;
+        }
+    }
+
+    /// Number of parts before `edge` that make up the length of a span.
+    fn span_parts_before(&self, edge: usize) -> usize {
+        (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
+    }
+
+    fn build_phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
+        let grid = &self.seen.grid;
+        let (ranks, _, _, _) = self.judge_parts(piece.from, piece.to);
+        let of_piece =
+            |bottleneck: Bottleneck| ranks.iter().find(|r| r.bottleneck == bottleneck).map_or(0.0, |r| r.score);
+        let rival = ranks.iter().filter(|r| r.bottleneck != piece.bottleneck).map(|r| r.score).fold(0.0, f64::max);
+        let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
+        // where too little could be judged in the window, a part of it says no more
+        let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
+        if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
+            bottleneck = Bottleneck::Unknown;
+        }
+        let mut confidence = remaining_confidence(self.seen, pack, bottleneck, whole.unjudged)
+            * score_confidence(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
+        if alike {
+            (bottleneck, instance) = (whole.bottleneck, whole.instance.to_owned());
+            confidence = whole.confidence;
+        } else if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::None {
+            confidence = confidence.min(whole.confidence);
+        }
+        let first = self.judge_parts(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
+        let told = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
+        // a single phase takes the finding of the whole window
+        let (rule, title) = told.or(whole.leading_rule.filter(|_| alike)).unwrap_or_default();
+        let confidence = round_confidence(confidence);
+        debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
+        debug_assert!(!bottleneck.blames() || alike || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");
+        let (from_ns, to_ns) = (grid.parts[piece.from].from_ns, grid.parts[piece.to - 1].to_ns);
+        let marks = &self.seen.notes.bookmarks;
+        let mark = marks.iter().rfind(|mark| {
+            let next = grid.parts.partition_point(|p| p.from_ns < mark.time_ns);
+            next == piece.from && next > 0
+        });
+        VerdictPhase {
+            from: format_rfc3339(from_ns),
+            to: format_rfc3339(to_ns),
+            seconds: self.time[piece.to] - self.time[piece.from],
+            bottleneck,
+            instance,
+            confidence,
+            rule: rule.to_owned(),
+            title: title.to_owned(),
+            bookmark: mark.map_or(String::new(), |mark| mark.text.clone()),
+        }
+    }
+}

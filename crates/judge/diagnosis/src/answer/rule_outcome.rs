@@ -1,0 +1,319 @@
+//! Decides from the collected progress whether a rule held at an instance, and builds the finding.
+
+use crate::answer::verdict::{Episode, Evidence, Finding, HoldInterval};
+use crate::compile::split_cgroup_device;
+use crate::rules::{Bottleneck, Condition, ConditionSpan, Rule, RuleCounter, RuleLimit};
+use crate::run::Observation;
+use crate::sums::{ConditionState, EvidenceState, OperandState, RuleProgress};
+use diskwright_base::Topology;
+use diskwright_base::timestamp::format_rfc3339;
+
+/// Outcome of a rule at an instance.
+#[derive(Clone, Debug)]
+pub(crate) struct RuleOutcome<'a> {
+    pub rule: &'a Rule,
+    pub rule_index: usize,
+    pub stream: &'a RuleProgress,
+    /// Share of the judged time at which it held; `None` where nothing could be judged.
+    pub share: Option<f64>,
+    /// Seconds for which it had to hold.
+    pub needed_s: f64,
+    /// True where it held often enough, and its conditions on the whole window hold.
+    pub holds: bool,
+}
+
+/// A condition's value over the window, and what it was compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ConditionValue {
+    pub value: f64,
+    pub limit: f64,
+}
+
+/// Outcomes of all rules of a pack at all instances, in the rules' order.
+pub(crate) fn rule_outcomes(observed: &Observation, pack: usize) -> Vec<RuleOutcome<'_>> {
+    let streams = observed.states.streams.iter().filter(|s| s.pack == pack);
+    let mut list: Vec<RuleOutcome> =
+        streams.map(|stream| rule_outcome(observed, observed.rule_for_stream(stream), stream)).collect();
+    list.sort_by_key(|o| o.rule_index);
+    list
+}
+
+fn rule_outcome<'a>(observed: &'a Observation, rule: &'a Rule, stream: &'a RuleProgress) -> RuleOutcome<'a> {
+    let half_s = observed.window.seconds() / 2.0;
+    let needed_s = rule.sustained.longest_s().min(half_s);
+    let share = (stream.judged_ns > 0).then(|| stream.held_ns as f64 / stream.judged_ns as f64);
+    let often = share.is_some_and(|share| share >= rule.sustained.share - 1e-9);
+    // a nanosecond of tolerance for the rounding of the cap
+    let enough = |ns: u64, asked_s: f64| ns > 0 && ns as f64 / 1e9 >= asked_s.min(half_s) - 1e-9;
+    let long =
+        enough(stream.held_ns, rule.sustained.at_least_s) && enough(stream.longest_ns, rule.sustained.in_a_row_s);
+    let again = stream.runs >= rule.sustained.times;
+    let mut of_window = rule.all.iter().enumerate().filter(|(_, c)| c.is_window_value());
+    let windows = of_window.all(|(index, condition)| {
+        whole_window_value(observed, condition, &stream.conditions[index])
+            .is_some_and(|m| condition.compare.holds(m.value, m.limit))
+    });
+    RuleOutcome { rule, rule_index: stream.rule, stream, share, needed_s, holds: often && long && windows && again }
+}
+
+/// Mean of a condition's quantity and limit over the window, whether the rule held or not.
+pub(crate) fn window_value(
+    observed: &Observation,
+    condition: &Condition,
+    state: &ConditionState,
+) -> Option<ConditionValue> {
+    if condition.is_window_value() {
+        return whole_window_value(observed, condition, state);
+    }
+    let tracks = &observed.states.tracks;
+    let mean = tracks[state.track?].mean()?;
+    let value = match condition.over {
+        ConditionSpan::Change { .. } => mean / state.baseline.sums.mean().filter(|base| *base != 0.0)?,
+        // over a whole window, rises and falls from tick to tick cancel out
+        ConditionSpan::Step => 1.0,
+        ConditionSpan::Norm | ConditionSpan::RunsOut => return None,
+        _ => mean,
+    };
+    let limit = match &condition.limit {
+        RuleLimit::Number(number) => *number,
+        RuleLimit::Counter { times, .. } => tracks[state.limit_track?].mean()? * times,
+    };
+    Some(ConditionValue { value, limit })
+}
+
+/// Mean of a condition's quantity and limit over the ticks at which the rule held.
+fn held_value(observed: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+    if condition.is_window_value() {
+        return whole_window_value(observed, condition, state);
+    }
+    let value = if state.adds_up { state.value.weighted_sum() } else { state.value.mean()? };
+    let limit = match &condition.limit {
+        RuleLimit::Number(number) => *number,
+        RuleLimit::Counter { times, .. } => state.limit.mean()? * times,
+    };
+    Some(ConditionValue { value, limit })
+}
+
+/// Value and limit of a condition on the whole window.
+fn whole_window_value(observed: &Observation, condition: &Condition, state: &ConditionState) -> Option<ConditionValue> {
+    let RuleLimit::Number(limit) = condition.limit else { return None };
+    let value = match condition.over {
+        ConditionSpan::Steadiness => state.spread.coefficient_of_variation()?,
+        ConditionSpan::Trend => state.spread.relative_slope_per_day()?,
+        _ => {
+            let [first, times, over, per] = &**state.operands.as_ref()?;
+            let of = |operand: &OperandState| match operand {
+                OperandState::Number(number) => Some(*number),
+                OperandState::Mean(sums) => sums.mean(),
+                OperandState::Statistic(index) => observed.states.statistics[*index].value(),
+            };
+            of(first)? * of(times)? / of(over)? / of(per)?
+        }
+    };
+    value.is_finite().then_some(ConditionValue { value, limit })
+}
+
+/// Position of the condition that a finding reports: the first that is compared at each tick; for a rule of `any` only,
+/// the one that held longest.
+pub(crate) fn leading_condition(rule: &Rule, stream: &RuleProgress) -> usize {
+    let in_all = rule.all.iter().position(|c| !c.is_window_value());
+    let of_any = || {
+        let any = rule.all.len()..rule.all.len() + rule.any.len();
+        // `max_by_key` returns the last of equals; reversed, that is the first
+        any.rev().max_by_key(|index| stream.conditions[*index].held_ns)
+    };
+    in_all.or_else(of_any).unwrap_or(0)
+}
+
+/// Builds the finding of an outcome that holds; `None` where a number is unknown, which cannot be for a rule that held.
+pub(crate) fn build_finding(observed: &Observation, outcome: &RuleOutcome<'_>) -> Option<Finding> {
+    let (rule, stream) = (outcome.rule, outcome.stream);
+    let index = leading_condition(rule, stream);
+    let condition = rule.conditions().nth(index)?;
+    let state = &stream.conditions[index];
+    let ConditionValue { value, limit } = held_value(observed, condition, state)?;
+    let evidence = collect_evidence(observed, rule, stream);
+    Some(Finding {
+        rule: rule.id.clone(),
+        title: rule.title.clone(),
+        bottleneck: rule.bottleneck,
+        severity: rule.severity,
+        weight: rule.weight,
+        object: rule.object.clone(),
+        instance: stream.instance.clone(),
+        counter: condition.quantity.counter.id.clone(),
+        quantity: condition.quantity_text(),
+        value,
+        compare: condition.compare.name(),
+        limit,
+        unit: condition.unit(),
+        limit_from: crate::answer::ceiling_remarks::measured_limit_text(observed, rule, &stream.instance, &evidence),
+        share: outcome.share?,
+        judged_s: stream.judged_ns as f64 / 1e9,
+        mean: window_value(observed, condition, state).map(|m| round_mean(m.value)),
+        seconds: stream.held_ns as f64 / 1e9,
+        times: stream.runs,
+        stretches: stream.stretches.intervals().iter().map(|(from, to)| hold_interval(*from, *to)).collect(),
+        longest_from: format_rfc3339(stream.longest_span.0),
+        longest_s: stream.longest_ns as f64 / 1e9,
+        from: format_rfc3339(stream.first_ns),
+        to: format_rfc3339(stream.last_ns),
+        explain: rule.explain.trim().to_owned(),
+        source: rule.source.clone(),
+        evidence,
+        advice: rule.advice.clone(),
+        series: state.track.map_or_else(Vec::new, |track| observed.states.tracks[track].part_means()),
+    })
+}
+
+/// Rounds off the last bits of a mean over the window: it is summed part by part, so they depend on how a log is cut
+/// into frames.
+fn round_mean(value: f64) -> f64 {
+    format!("{value:.10e}").parse().unwrap_or(value)
+}
+
+fn hold_interval(from_ns: i64, to_ns: i64) -> HoldInterval {
+    HoldInterval { from: format_rfc3339(from_ns), to: format_rfc3339(to_ns) }
+}
+
+/// Shortest episode, seconds.
+const MIN_EPISODE_S: f64 = 60.0;
+
+/// Finds episodes: rules that blame something and once held long enough, but not for their share of the window, as in a
+/// bad hour of a quiet day.
+pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]) -> Vec<Episode> {
+    let stretch_s = |o: &RuleOutcome<'_>| o.stream.longest_ns as f64 / 1e9;
+    let worth_telling = |o: &&RuleOutcome<'_>| {
+        let at_all_times = o.rule.all.iter().all(|c| !c.is_window_value());
+        let long = stretch_s(o) >= o.rule.sustained.longest_s().max(MIN_EPISODE_S);
+        let explains = |other: &RuleOutcome<'_>| {
+            o.rule.none.contains(&other.rule.id) && longest_spans_overlap(o, other) && can_explain(observed, other, o)
+        };
+        let explained = || outcomes.iter().any(explains);
+        !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
+    };
+    let mut told: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
+    told.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
+    let episode = |o: &&RuleOutcome<'_>| Episode {
+        rule: o.rule.id.clone(),
+        title: o.rule.title.clone(),
+        bottleneck: o.rule.bottleneck,
+        object: o.rule.object.clone(),
+        instance: o.stream.instance.clone(),
+        share: o.share.unwrap_or(0.0),
+        judged_s: o.stream.judged_ns as f64 / 1e9,
+        longest_s: stretch_s(o),
+        from: format_rfc3339(o.stream.longest_span.0),
+        to: format_rfc3339(o.stream.longest_span.1),
+    };
+    told.iter().map(episode).collect()
+}
+
+/// True where the longest stretches of two outcomes overlap for most of the first one's time.
+fn longest_spans_overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
+    let ((a, b), (c, d)) = (of.stream.longest_span, with.stream.longest_span);
+    (b.min(d) - a.max(c)).saturating_mul(2) > b - a
+}
+
+fn collect_evidence(observed: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
+    let of = |state: &EvidenceState| match state {
+        EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
+        EvidenceState::Statistic(index) => (observed.states.statistics[*index].value(), None),
+    };
+    let told = |(name, state): (&RuleCounter, &EvidenceState)| {
+        let (value, max) = of(state);
+        Evidence { counter: name.id.clone(), value, max, unit: name.unit.clone() }
+    };
+    rule.evidence.iter().zip(&stream.evidence).map(told).collect()
+}
+
+/// Separates the outcomes that are findings from those that another rule explains, with that rule's id.
+pub(crate) fn separate_explained<'a, 'b>(
+    observed: &Observation,
+    outcomes: &'b [RuleOutcome<'a>],
+) -> (Vec<&'b RuleOutcome<'a>>, Vec<(&'b RuleOutcome<'a>, String)>) {
+    let mut findings = Vec::new();
+    let mut set_aside = Vec::new();
+    for outcome in outcomes.iter().filter(|o| o.holds) {
+        match explaining_rule(observed, outcomes, outcome) {
+            Some(rule) => set_aside.push((outcome, rule)),
+            None => findings.push(outcome),
+        }
+    }
+    (findings, set_aside)
+}
+
+/// The first rule of `none` that is a finding itself and can explain this one. The recursion ends because the loader
+/// refuses circles.
+fn explaining_rule(observed: &Observation, outcomes: &[RuleOutcome<'_>], outcome: &RuleOutcome<'_>) -> Option<String> {
+    let explains = |other: &&RuleOutcome<'_>| {
+        other.holds && can_explain(observed, other, outcome) && explaining_rule(observed, outcomes, other).is_none()
+    };
+    let named = |id: &&String| outcomes.iter().filter(|o| o.rule.id == **id).any(|o| explains(&o));
+    outcome.rule.none.iter().find(named).cloned()
+}
+
+/// True where one rule at its instance can be why another holds at its own. Rules on the same object explain each other
+/// only at the same instance; otherwise the two must have a disk in common and the cgroup must not be unrelated to the
+/// disk.
+fn can_explain(observed: &Observation, other: &RuleOutcome<'_>, outcome: &RuleOutcome<'_>) -> bool {
+    if other.rule.object == outcome.rule.object && other.rule.which == outcome.rule.which {
+        return other.stream.instance == outcome.stream.instance;
+    }
+    are_related(observed, other, outcome) && !is_unrelated_to_disk(observed, other, outcome)
+}
+
+/// False for rules on disks and arrays whose instances have no disk in common.
+pub(crate) fn are_related(observed: &Observation, one: &RuleOutcome<'_>, other: &RuleOutcome<'_>) -> bool {
+    let of_disks = [one, other].iter().all(|outcome| outcome.rule.object == "physical_disk");
+    !of_disks || have_common_disk(observed, &one.stream.instance, &other.stream.instance)
+}
+
+/// False for two devices that are known to have no disk in common; an empty name stands for all devices.
+fn have_common_disk(observed: &Observation, a: &str, b: &str) -> bool {
+    let known = |topology: &&Topology| [a, b].iter().all(|name| topology.find_device(name).is_some());
+    let Some(topology) = observed.topology.as_ref().filter(known) else { return true };
+    topology.disks_under(a).iter().any(|disk| topology.stands_on(b, disk)) || topology.stands_on(a, b)
+}
+
+/// Prefix of the counters of a cgroup's processor quota.
+pub(crate) const CPU_QUOTA_PREFIX: &str = "cgroup.cpu_";
+
+/// True for a finding on a cgroup that cannot be why a disk is busy: memory is short in a cgroup that does not use the
+/// disk, a limit holds back its requests to another disk, or its processor quota is used up.
+pub(crate) fn is_unrelated_to_disk(observed: &Observation, group: &RuleOutcome<'_>, disk: &RuleOutcome<'_>) -> bool {
+    if group.rule.object != "cgroup" || disk.rule.object != "physical_disk" {
+        return false;
+    }
+    let (instance, disk) = (group.stream.instance.as_str(), disk.stream.instance.as_str());
+    match group.rule.bottleneck {
+        Bottleneck::Memory => observed.cgroup_avoids_disk(instance, disk),
+        Bottleneck::Throttle
+            if group.rule.conditions().any(|c| c.quantity.counter.id.starts_with(CPU_QUOTA_PREFIX)) =>
+        {
+            true
+        }
+        Bottleneck::Throttle => {
+            split_cgroup_device(instance).is_some_and(|(_, device)| !have_common_disk(observed, device, disk))
+        }
+        _ => false,
+    }
+}
+
+/// True for a shortage of memory or a limit in a cgroup, which may or may not be why disks are busy.
+pub(crate) fn is_cgroup_shortage(outcome: &RuleOutcome<'_>) -> bool {
+    outcome.rule.object == "cgroup" && matches!(outcome.rule.bottleneck, Bottleneck::Memory | Bottleneck::Throttle)
+}
+
+/// True where memory is short only in cgroups, and a disk that none of them uses is blamed too: then paging does not
+/// explain that disk.
+pub(crate) fn is_memory_unrelated_to_disk<'a: 'b, 'b>(
+    outcomes: impl Iterator<Item = &'b RuleOutcome<'a>> + Clone,
+    elsewhere: impl Fn(&RuleOutcome<'_>, &RuleOutcome<'_>) -> bool,
+) -> bool {
+    let of = |bottleneck: Bottleneck| {
+        outcomes.clone().filter(move |o| o.rule.bottleneck == bottleneck && o.rule.weight > 0.0)
+    };
+    of(Bottleneck::Memory).next().is_some()
+        && of(Bottleneck::Disk).any(|disk| of(Bottleneck::Memory).all(|memory| elsewhere(memory, disk)))
+}

@@ -1,0 +1,303 @@
+//! The answer: the JSON contract `diskwright.verdict/1`, field by field.
+
+use serde::Serialize;
+
+use diskwright_base::Ceiling;
+
+pub use crate::culprits::{Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+use crate::rules::{Advice, Bottleneck, MissingCounters, Severity};
+use crate::trends::Trend;
+
+/// Verdict of one pack on a window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// `diskwright.verdict/1`.
+    pub schema: &'static str,
+    /// Id of the pack that judged.
+    pub pack: String,
+    /// Its title.
+    pub pack_title: String,
+    /// Host, where the log says; else empty.
+    pub host: String,
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// The instance that is the bottleneck; empty for the machine as a whole.
+    pub instance: String,
+    /// From 0 to 1.
+    pub confidence: f64,
+    /// The verdict in one sentence.
+    pub sentence: String,
+    /// Rules that held, those of the bottleneck first.
+    pub findings: Vec<Finding>,
+    /// Rules that held for a stretch, but for too little of the window to be findings; longest first.
+    pub episodes: Vec<Episode>,
+    /// Timeline of the bottleneck. One phase where it did not change; empty for all packs but the first.
+    pub phases: Vec<VerdictPhase>,
+    /// Rules that held but are explained by another.
+    pub set_aside: Vec<SetAsideFinding>,
+    /// Every other bottleneck that the pack could judge, and why it is not this one.
+    pub ruled_out: Vec<Exclusion>,
+    /// Rules that could not be judged.
+    pub unjudged: Vec<UnjudgedRule>,
+    /// The counters that they lack, and how to record them next time.
+    pub missing: MissingCounters,
+    /// The bottlenecks that findings speak for, most first.
+    pub ranking: Vec<Rank>,
+    /// Ceilings that probes measured of the devices in the window.
+    pub ceilings: Vec<Ceiling>,
+    /// Processes and cgroups that cause it, where the log shows them.
+    pub culprits: Vec<Culprit>,
+    /// Programs that sent requests to the blamed disk, by operation, from a trace of single requests; empty without
+    /// one.
+    #[serde(rename = "asked", default, skip_serializing_if = "Vec::is_empty")]
+    pub requesters: Vec<OperationRequesters>,
+    /// Activity and waits of programs, with the next step to take; only where nothing is blamed.
+    pub programs: Vec<ProgramActivity>,
+    /// Remedies, cheapest first.
+    pub advice: Vec<Advice>,
+    /// Remarks of the log.
+    pub notes: Vec<LogRemark>,
+    /// Limits of the verdict's certainty, a sentence each.
+    pub certainty_limits: Vec<String>,
+    /// Trends of the judged quantities, important ones first; empty for windows under an hour.
+    pub trends: Vec<Trend>,
+    /// Number of tests made to find the trends; significance is adjusted for that number.
+    pub trend_questions: usize,
+    /// The window.
+    pub window: WatchWindow,
+}
+
+/// Name of the contract.
+pub const SCHEMA: &str = "diskwright.verdict/1";
+
+/// A rule that held at an instance.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: String,
+    /// Statement of the rule, without the instance.
+    pub title: String,
+    /// Bottleneck that the rule points at.
+    pub bottleneck: Bottleneck,
+    /// Severity.
+    pub severity: Severity,
+    /// Weight in the ranking.
+    pub weight: f64,
+    /// Object of the rule.
+    pub object: String,
+    /// Instance; empty for the machine.
+    pub instance: String,
+    /// The leading counter's id.
+    pub counter: String,
+    /// The leading quantity in full, such as `physical_disk.avg_queue_length per spindle`.
+    pub quantity: String,
+    /// Its mean over the ticks at which the rule held, weighted by its kind.
+    pub value: f64,
+    /// Its mean over the whole window, held or not; `null` where there is none.
+    pub mean: Option<f64>,
+    /// `above`, `at_least`, `below` or `at_most`.
+    pub compare: &'static str,
+    /// Limit that the value is compared with.
+    pub limit: f64,
+    /// Unit of value and limit.
+    pub unit: String,
+    /// Origin of a limit that a probe measured, in words with numbers; `null` where the limit is the rule's own.
+    pub limit_from: Option<String>,
+    /// Share of the judged time at which the rule held.
+    pub share: f64,
+    /// The judged time: the window without the time for which the log has no data on this rule.
+    pub judged_s: f64,
+    /// The time at which it held, in sum.
+    pub seconds: f64,
+    /// The longest stretch of it.
+    pub longest_s: f64,
+    /// Start of that stretch, RFC 3339.
+    pub longest_from: String,
+    /// Stretches without a break.
+    pub times: u64,
+    /// Those stretches, in order; of more than 64 the closest are joined.
+    pub stretches: Vec<HoldInterval>,
+    /// Start of the first tick at which it held, RFC 3339.
+    pub from: String,
+    /// End of the last tick at which it held, RFC 3339.
+    pub to: String,
+    /// Explanation of the rule.
+    pub explain: String,
+    /// Source of the rule.
+    pub source: String,
+    /// Further counters while it held.
+    pub evidence: Vec<Evidence>,
+    /// Advice ids, in the authority's order.
+    pub advice: Vec<String>,
+    /// The leading quantity over the whole window in at most 60 points, `null` for a gap.
+    pub series: Vec<Option<f64>>,
+}
+
+/// Smallest judged share of a window at which shares of the judged time are reported as shares of the window.
+const MIN_WHOLE_WINDOW_SHARE: f64 = 0.95;
+
+impl Finding {
+    /// The judged time, where it is clearly less than the window: the share is of that time only.
+    pub fn seen_s(&self, window_s: f64) -> Option<f64> {
+        seen_s(self.judged_s, window_s)
+    }
+}
+
+/// See [`Finding::seen_s`].
+pub fn seen_s(judged_s: f64, window_s: f64) -> Option<f64> {
+    (judged_s < MIN_WHOLE_WINDOW_SHARE * window_s).then_some(judged_s)
+}
+
+/// A stretch of time at which a rule held.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HoldInterval {
+    /// Start, RFC 3339.
+    pub from: String,
+    /// End, RFC 3339.
+    pub to: String,
+}
+
+/// A counter shown with a finding.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Its id.
+    pub counter: String,
+    /// Mean while the rule held; `null` where the log lacks it.
+    pub value: Option<f64>,
+    /// Its largest value of a tick meanwhile.
+    pub max: Option<f64>,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// A stretch in which a rule held that did not hold for enough of the window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Episode {
+    /// The rule's id.
+    pub rule: String,
+    /// Statement of the rule.
+    pub title: String,
+    /// Bottleneck that the rule points at.
+    pub bottleneck: Bottleneck,
+    /// The object.
+    pub object: String,
+    /// Its instance.
+    pub instance: String,
+    /// Share of the judged time at which it held in all.
+    pub share: f64,
+    /// The judged time.
+    pub judged_s: f64,
+    /// The longest stretch of it, seconds.
+    pub longest_s: f64,
+    /// Start of that stretch, RFC 3339 in UTC.
+    pub from: String,
+    /// Its end.
+    pub to: String,
+}
+
+/// A part of the window with one bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VerdictPhase {
+    /// Start, RFC 3339.
+    pub from: String,
+    /// End, RFC 3339.
+    pub to: String,
+    /// Running time covered, seconds.
+    pub seconds: f64,
+    /// Bottleneck of that time.
+    pub bottleneck: Bottleneck,
+    /// Its instance; empty for the machine as a whole.
+    pub instance: String,
+    /// From 0 to 1.
+    pub confidence: f64,
+    /// Id of the leading rule; empty where nothing was blamed.
+    pub rule: String,
+    /// Statement of that rule; empty where nothing was blamed.
+    pub title: String,
+    /// The bookmark at its start; empty where there is none.
+    pub bookmark: String,
+}
+
+/// A rule that held but is explained by another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SetAsideFinding {
+    /// The rule's id.
+    pub rule: String,
+    /// Statement of the rule.
+    pub title: String,
+    /// Bottleneck that the rule points at.
+    pub bottleneck: Bottleneck,
+    /// Instance; empty for the machine.
+    pub instance: String,
+    /// Reason for setting it aside.
+    pub because: String,
+}
+
+/// A bottleneck that was ruled out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exclusion {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// Reason, in numbers against limits.
+    pub because: String,
+}
+
+/// A rule that could not be judged.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct UnjudgedRule {
+    /// The rule's id.
+    pub rule: String,
+    /// Bottleneck that the rule points at.
+    pub bottleneck: Bottleneck,
+    /// Counters that the log lacks, or that have only gaps, each with a remark that says so.
+    pub missing: Vec<String>,
+    /// True where the counters were recorded and have only gaps.
+    #[serde(skip)]
+    pub has_only_gaps: bool,
+}
+
+impl UnjudgedRule {
+    /// Counters that were not recorded.
+    pub fn unrecorded_counters(&self) -> impl Iterator<Item = &str> {
+        self.missing.iter().map(String::as_str).filter(|_| !self.has_only_gaps)
+    }
+}
+
+/// Score of a bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rank {
+    /// The bottleneck.
+    pub bottleneck: Bottleneck,
+    /// The strongest finding's weight and share, and a tenth of each further rule's.
+    pub score: f64,
+    /// Rules that point at it, strongest first.
+    pub findings: Vec<String>,
+}
+
+/// A note of the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogRemark {
+    /// Time of the first one, RFC 3339.
+    pub time: String,
+    /// `gap`, `clock`, `warning`, `unseen` or `bookmark`.
+    pub kind: String,
+    /// The text.
+    pub text: String,
+    /// Number of occurrences.
+    pub times: u64,
+}
+
+/// The judged window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WatchWindow {
+    /// Start, RFC 3339.
+    pub from: String,
+    /// End, RFC 3339.
+    pub to: String,
+    /// Running time covered, without suspension.
+    pub seconds: f64,
+    /// Ticks.
+    pub ticks: u64,
+    /// Gaps noted in the log.
+    pub gaps: u64,
+}

@@ -1,0 +1,15 @@
+//! Compiles rules for the series of a schema and for the topology: which nodes to compute, in which order, and which
+//! states they feed.
+//!
+//! Uses `rules` and `sums`.
+
+mod logical_stand_ins;
+mod node_builder;
+mod node_slots;
+mod paging_nodes;
+mod rule_program;
+mod schema_index;
+
+pub(crate) use node_builder::NodeBuilder;
+pub(crate) use rule_program::{JudgeProgram, MAX_CGROUPS, ProgramOptions, StatisticPlan, compile_rules};
+pub(crate) use schema_index::{SchemaIndex, split_cgroup_device};

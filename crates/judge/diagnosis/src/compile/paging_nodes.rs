@@ -1,0 +1,156 @@
+//! Nodes for the share of a disk's work that is paging: swap traffic and page reads over the disk's own transfers,
+//! refaults over the bytes read.
+
+use diskwright_base::topology::DEFAULT_PAGE_BYTES;
+use diskwright_base::{DeviceClass, Topology};
+
+use crate::compile::node_builder::{Absence, NodeBuilder, RuleScope};
+use crate::sums::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
+
+/// Transfers per second of a quick disk by the NT Resource Kit, for logs that do not count transfers.
+const QUICK_DISK_TRANSFERS_PER_S: f64 = 40.0;
+
+const SWAP_IN_COUNTER: &str = "paging.swap_in_pages_per_s";
+const SWAP_OUT_COUNTER: &str = "paging.swap_out_pages_per_s";
+
+impl<'a> NodeBuilder<'a> {
+    /// Share of swapping in the traffic of the disks that hold the swap space.
+    pub(crate) fn swap_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        let missing = |counter: &str| Absence::Missing(counter.to_owned());
+        let (object, disks) = self.swap_disks(scope)?;
+        let (pages_in, pages_out) = (self.total_node(SWAP_IN_COUNTER), self.total_node(SWAP_OUT_COUNTER));
+        if pages_in.is_none() && pages_out.is_none() {
+            return Err(missing(SWAP_IN_COUNTER));
+        }
+        let bytes = self.combined_node(&format!("{object}.bytes_per_s"), &disks);
+        let transfers = self.transfers_node(object, &disks);
+        if bytes.is_none() && transfers.is_none() {
+            return Err(missing(&format!("{object}.bytes_per_s")));
+        }
+        let memory: Vec<&str> = self.schema_index.instances("physical_disk").to_vec();
+        let memory: Vec<&str> =
+            memory.into_iter().filter(|d| self.schema_index.device_class(d) == DeviceClass::Memory).collect();
+        let in_memory = self.combined_node("physical_disk.bytes_per_s", &memory);
+        let faults = self.total_node("paging.major_faults_per_s");
+        let page_bytes = self.page_size();
+        let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
+        Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::SwapShare(Box::new(swapping))))
+    }
+
+    /// The disks that may hold the swap space, and their object.
+    fn swap_disks(&self, scope: &RuleScope<'a>) -> Result<(&'static str, Vec<&'a str>), Absence> {
+        let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
+        let on_disks = swaps
+            .iter()
+            .filter(|s| self.schema_index.device_class(&s.device) != DeviceClass::Memory && !s.device.is_empty());
+        let mut bearing: Vec<&str> = on_disks.flat_map(|s| self.schema_index.measured_members(&s.device)).collect();
+        bearing.sort_unstable();
+        bearing.dedup();
+        let all_in_memory =
+            !swaps.is_empty() && swaps.iter().all(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
+        if all_in_memory {
+            return Err(Absence::Nowhere);
+        }
+        match scope {
+            RuleScope::Instance("logical_disk", drive) => Ok(("logical_disk", vec![drive])),
+            RuleScope::Instance(_, disk) | RuleScope::Array(disk) if !bearing.is_empty() => {
+                let below = self.schema_index.measured_members(disk);
+                let bears = bearing.contains(disk) || below.iter().any(|d| bearing.contains(d));
+                if bears { Ok(("physical_disk", bearing)) } else { Err(Absence::Nowhere) }
+            }
+            RuleScope::Instance(_, disk) | RuleScope::Array(disk) => Ok(("physical_disk", vec![disk])),
+            RuleScope::Machine | RuleScope::Combined(..) if !bearing.is_empty() => Ok(("physical_disk", bearing)),
+            RuleScope::Machine | RuleScope::Combined(..) => Ok(("physical_disk", self.schema_index.disks().to_vec())),
+        }
+    }
+
+    /// Share of a disk's transfers that are page reads and writes (Windows).
+    pub(crate) fn page_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
+        if self.total_node(SWAP_IN_COUNTER).is_some() {
+            return Err(Absence::Nowhere);
+        }
+        let (object, disk) = match scope {
+            RuleScope::Instance(object @ ("physical_disk" | "logical_disk"), disk) => (*object, *disk),
+            RuleScope::Array(disk) => ("physical_disk", *disk),
+            _ => return Err(Absence::Nowhere),
+        };
+        let transfers = self.transfers_node(object, &[disk]);
+        let key = format!("page share@{object}:{disk}");
+        let reads = self.total_node("paging.page_reads_per_s");
+        if let Some(reads) = reads {
+            let whole = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
+            let writes = self.total_node("paging.page_writes_per_s");
+            let part =
+                self.push("page operations@".into(), ProgramNode::Sum([reads].into_iter().chain(writes).collect()));
+            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+        }
+        let pages = self.total_node("paging.pages_per_s").or_else(|| self.total_node("paging.pages_input_per_s"));
+        let pages = pages.ok_or_else(|| Absence::Missing("paging.page_reads_per_s".into()))?;
+        if let Some(whole) = self.counter_node(&format!("{object}.bytes_per_s"), disk) {
+            let part = self.page_bytes(pages);
+            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+        }
+        let whole = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
+        Ok(self.push(key, ProgramNode::Share { part: pages, whole }))
+    }
+
+    /// Transfers per second; by Little's law where the log has only queue and latency.
+    fn transfers_node(&mut self, object: &str, disks: &[&str]) -> Option<NodeId> {
+        let mut of = |name: &str| self.combined_node(&format!("{object}.{name}"), disks);
+        if let Some(counted) = of("transfers_per_s") {
+            return Some(counted);
+        }
+        let (queue, latency) = (of("avg_queue_length")?, of("avg_s_per_transfer")?);
+        let formula = Formula {
+            first: queue,
+            plus: Vec::new(),
+            minus: Vec::new(),
+            times: NodeFactor::One,
+            over: NodeFactor::Node(latency),
+            per: NodeFactor::One,
+        };
+        Some(self.push(
+            format!("transfers by Little's law@{object}:{}", disks.join("+")),
+            ProgramNode::Formula(Box::new(formula)),
+        ))
+    }
+
+    /// Share of the bytes read that were in memory shortly before.
+    pub(crate) fn refault_share(&mut self) -> Result<NodeId, Absence> {
+        let missing = |counter: &str| Absence::Missing(counter.to_owned());
+        let refaults = "paging.refaults_per_s";
+        let pages = self.total_node(refaults).ok_or_else(|| missing(refaults))?;
+        let read = "physical_disk.read_bytes_per_s";
+        let whole = self.total_node(read).or_else(|| self.total_node("paging.block_in_bytes_per_s"));
+        let whole = whole.ok_or_else(|| missing(read))?;
+        // pages that return from zram were not read from a disk
+        let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
+        let in_memory = swaps.iter().any(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
+        let of_files = if in_memory { self.total_node("paging.refaults_file_per_s") } else { None };
+        let part = self.page_bytes(of_files.unwrap_or(pages));
+        Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
+    }
+
+    /// Constant 1 where the log lacks swap traffic or refaults, else 0.
+    pub(crate) fn paging_unseen(&mut self) -> NodeId {
+        let seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node("paging.refaults_per_s").is_some();
+        self.push_constant(f64::from(u8::from(!seen)))
+    }
+
+    /// Page size of this machine, bytes.
+    fn page_size(&self) -> f64 {
+        self.schema_index.topology.map_or(DEFAULT_PAGE_BYTES, Topology::page_size_bytes)
+    }
+
+    fn page_bytes(&mut self, pages: NodeId) -> NodeId {
+        let formula = Formula {
+            first: pages,
+            plus: Vec::new(),
+            minus: Vec::new(),
+            times: NodeFactor::Number(self.page_size()),
+            over: NodeFactor::One,
+            per: NodeFactor::One,
+        };
+        self.push(format!("bytes of {}", self.keys[pages]), ProgramNode::Formula(Box::new(formula)))
+    }
+}

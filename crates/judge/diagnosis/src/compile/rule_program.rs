@@ -1,0 +1,513 @@
+//! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
+use crate::compile::node_builder::{Absence, NodeBuilder, RuleScope};
+use crate::compile::node_slots::assign_slots;
+use crate::compile::schema_index::{SchemaIndex, split_cgroup_device};
+use crate::rules::{
+    Absent, Condition, ConditionSpan, InstanceFilter, Operand, Pack, Pseudo, Rule, RuleCounter, RuleLimit,
+    SPINDLES_COUNTER,
+};
+use crate::sums::{
+    ChangeReference, ConditionPlan, ConditionState, EvidenceState, HeldTimes, LaneSums, LimitPlan, NodeFactor, NodeId,
+    OperandState, ProgramNode, RuleProgress, States, StreamPlan, WindowPlan,
+};
+
+/// A program for a schema.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JudgeProgram {
+    pub nodes: Vec<ProgramNode>,
+    pub slot_of: Vec<usize>,
+    pub slot_count: usize,
+    /// Nodes that several groups read, computed first.
+    pub shared: Vec<NodeId>,
+    pub groups: Vec<ProgramGroup>,
+}
+
+/// Everything that is judged at one scope, with the nodes that only this group reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProgramGroup {
+    pub order: Vec<NodeId>,
+    pub tracks: Vec<(NodeId, usize)>,
+    pub statistics: Vec<StatisticPlan>,
+    pub streams: Vec<StreamPlan>,
+}
+
+/// Nodes of a schema that feed a statistic.
+#[derive(Clone, Debug)]
+pub(crate) struct StatisticPlan {
+    pub state: usize,
+    pub queue: NodeId,
+    pub value: NodeId,
+}
+
+/// Counters of the machine that affect the confidence of any verdict.
+const CONFIDENCE_COUNTERS: [&str; 8] = [
+    "processor.steal",
+    "processors",
+    "pressure.io_some",
+    "pressure.memory_some",
+    "pressure.cpu_some",
+    "processor.iowait",
+    "system.blocked",
+    "system.running",
+];
+
+/// Largest number of cgroup instances with a device that are followed to find out which cgroup uses it.
+pub(crate) const MAX_CGROUPS: usize = 256;
+/// Objects that a machine may not have, so that a log without them lacks nothing.
+const OPTIONAL_OBJECTS: [&str; 6] = ["array", "channel", "controller", "hardware", "network_filesystem", "nfs_server"];
+
+/// Options of the caller on which the program depends.
+pub(crate) struct ProgramOptions<'a> {
+    pub role: Option<&'a str>,
+    /// Start and end of the window are known beforehand.
+    pub knows_window: bool,
+}
+
+/// Compiles the program for a schema and finds or creates the states that it feeds.
+pub(crate) fn compile_rules(
+    packs: &[Pack],
+    scene: &SchemaIndex<'_>,
+    wanted: &ProgramOptions<'_>,
+    states: &mut States,
+) -> JudgeProgram {
+    let mut maker = ProgramBuilder {
+        builder: NodeBuilder::new(scene),
+        states,
+        knows_window: wanted.knows_window,
+        groups: Vec::new(),
+        group_of: HashMap::new(),
+        fed_tracks: BTreeSet::new(),
+    };
+    for (pack, rules) in packs.iter().enumerate() {
+        for (index, rule) in rules.rules.iter().enumerate() {
+            let applies = rule.roles.is_empty() || wanted.role.is_some_and(|r| rule.roles.iter().any(|w| w == r));
+            if applies {
+                maker.add_rule(pack, index, rule, rules.stand_ins);
+            }
+        }
+    }
+    maker.add_confidence_tracks();
+    let ProgramBuilder { builder, groups, .. } = maker;
+    assign_slots(builder.nodes, groups)
+}
+
+/// A rule to be compiled, and the key of its states.
+struct RuleRequest<'r> {
+    pack: usize,
+    index: usize,
+    rule: &'r Rule,
+    stands_in: bool,
+}
+
+struct ProgramBuilder<'a, 's> {
+    builder: NodeBuilder<'a>,
+    states: &'s mut States,
+    knows_window: bool,
+    groups: Vec<ProgramGroup>,
+    group_of: HashMap<String, usize>,
+    /// Tracks that a group feeds already.
+    fed_tracks: BTreeSet<usize>,
+}
+
+impl<'a> ProgramBuilder<'a, '_> {
+    fn add_rule(&mut self, pack: usize, index: usize, rule: &Rule, stand_ins: bool) {
+        if rule.needs_ceiling() && self.builder.schema_index.ceilings.is_empty() {
+            return;
+        }
+        if !rule.without.is_empty() {
+            let places = rule_scopes(self.builder.schema_index, rule);
+            let never = !places.is_empty() && places.iter().all(|scope| self.has_any(&rule.without, scope));
+            self.states.rules[pack][index].not_for_this_log = never;
+            if never {
+                return;
+            }
+        }
+        let request = RuleRequest { pack, index, rule, stands_in: false };
+        let (mut judged, mut missing) = self.add_rule_at_all_scopes(&request);
+        let has_object = rule.object == "machine" || !self.builder.schema_index.instances(&rule.object).is_empty();
+        // A machine without arrays or network mounts has nothing to judge there, and no tool shows the busy time of a
+        // real machine's controller or channel. But a log without any disks cannot be judged by its disks.
+        if !has_object && !OPTIONAL_OBJECTS.contains(&rule.object.as_str()) {
+            missing.extend(rule.conditions().flat_map(|c| c.quantity.counters()).map(|name| name.id.clone()));
+        }
+        if rule.absent == Absent::Inapplicable && has_object {
+            missing.clear();
+        }
+        // another tool's log does not show which disks are arrays either
+        if !judged && has_object && rule.which == InstanceFilter::Set && self.builder.schema_index.hides_spindles() {
+            missing.insert(SPINDLES_COUNTER.to_owned());
+        }
+        if stand_ins && !judged && missing.iter().any(|counter| may_stand_in(counter)) {
+            judged = self.add_stand_in(pack, index, rule);
+        }
+        let state = &mut self.states.rules[pack][index];
+        state.judged |= judged;
+        state.missing.append(&mut missing);
+    }
+
+    /// Compiles a rule at all scopes. Returns whether it can be judged anywhere, and the counters missing elsewhere.
+    fn add_rule_at_all_scopes(&mut self, request: &RuleRequest<'_>) -> (bool, BTreeSet<String>) {
+        let mut judged = false;
+        let mut missing: BTreeSet<String> = BTreeSet::new();
+        for scope in &rule_scopes(self.builder.schema_index, request.rule) {
+            if self.has_any(&request.rule.without, scope) {
+                continue;
+            }
+            match self.add_stream(request, scope) {
+                Ok(()) => judged = true,
+                Err(Absence::Missing(counter)) => {
+                    missing.insert(counter);
+                    missing.append(&mut self.missing_counters(request.rule, scope));
+                }
+                Err(Absence::Nowhere) => {}
+            }
+        }
+        (judged, missing)
+    }
+
+    /// True where the log has one of these counters.
+    fn has_any(&mut self, names: &[RuleCounter], scope: &RuleScope<'a>) -> bool {
+        names.iter().any(|name| self.builder.resolve_counter(name, scope).is_ok())
+    }
+
+    /// All counters that a rule lacks at a scope, so that all of them can be recorded next time.
+    fn missing_counters(&mut self, rule: &Rule, scope: &RuleScope<'a>) -> BTreeSet<String> {
+        let mut of = |condition: &Condition| -> BTreeSet<String> {
+            let limit = match &condition.limit {
+                RuleLimit::Counter { counter, .. } => Some(counter),
+                RuleLimit::Number(_) => None,
+            };
+            // values of the whole window are computed from counters that other conditions name
+            let names = condition.quantity.counters().chain(limit).filter(|name| !name.is_window_value());
+            let absent = |name: &RuleCounter| match self.builder.resolve_counter(name, scope) {
+                Err(Absence::Missing(counter)) => Some(counter),
+                _ => None,
+            };
+            let mut found: BTreeSet<String> = names.filter_map(absent).collect();
+            if let Err(Absence::Missing(members)) = self.builder.divisor_factor(condition.quantity.per, scope) {
+                found.insert(members);
+            }
+            found
+        };
+        let mut lacking: BTreeSet<String> = rule.all.iter().flat_map(&mut of).collect();
+        let ways: Vec<BTreeSet<String>> = rule.any.iter().map(of).collect();
+        // one of several ways to hold is enough to judge
+        if ways.iter().all(|way| !way.is_empty()) {
+            lacking.extend(ways.into_iter().flatten());
+        }
+        lacking
+    }
+
+    /// Compiles the rule for logical disks, where the log lacks the counters of physical ones.
+    fn add_stand_in(&mut self, pack: usize, index: usize, rule: &Rule) -> bool {
+        let Some(other) = on_logical_disks(rule) else { return false };
+        let (judged, _) = self.add_rule_at_all_scopes(&RuleRequest { pack, index, rule: &other, stands_in: true });
+        if judged {
+            self.states.stand_ins.insert((pack, index), other);
+        }
+        judged
+    }
+
+    fn add_stream(&mut self, request: &RuleRequest<'_>, scope: &RuleScope<'a>) -> Result<(), Absence> {
+        let rule = request.rule;
+        let mut group = ProgramGroup::default();
+        let mut plan = StreamPlan {
+            state: 0,
+            all: Vec::new(),
+            any: Vec::new(),
+            window: Vec::new(),
+            evidence: Vec::new(),
+            lazy: Vec::new(),
+        };
+        let mut conditions = vec![ConditionState::default(); rule.all.len() + rule.any.len()];
+        for (index, condition) in rule.all.iter().enumerate() {
+            if condition.is_window_value() {
+                let window = self.plan_window_condition(index, condition, scope, &mut conditions[index], &mut group)?;
+                plan.window.push(window);
+            } else {
+                plan.all.push(self.plan_condition(index, condition, scope, &mut conditions[index], &mut group)?);
+            }
+        }
+        let mut absence = None;
+        for (index, condition) in rule.any.iter().enumerate() {
+            let index = rule.all.len() + index;
+            match self.plan_condition(index, condition, scope, &mut conditions[index], &mut group) {
+                Ok(condition) => plan.any.push(condition),
+                Err(missing) => absence = Some(missing),
+            }
+        }
+        // one of several ways to hold is enough to judge
+        if let (true, Some(missing)) = (plan.any.is_empty(), absence) {
+            return Err(missing);
+        }
+        let mut evidence = Vec::new();
+        for (position, name) in rule.evidence.iter().enumerate() {
+            match name.pseudo.filter(|p| p.is_window_value()) {
+                Some(kind) => {
+                    let statistic = self.add_statistic(kind, scope, &mut group);
+                    evidence.push(
+                        statistic.map_or(
+                            EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY),
+                            EvidenceState::Statistic,
+                        ),
+                    );
+                }
+                None => {
+                    if let Ok(node) = self.builder.resolve_counter(name, scope) {
+                        plan.evidence.push((position, node));
+                    }
+                    evidence.push(EvidenceState::Mean(LaneSums::default(), f64::NEG_INFINITY));
+                }
+            }
+        }
+        plan.state = self.stream_state(request, scope, conditions, evidence);
+        group.streams.push(plan);
+        self.merge_group(scope, group);
+        Ok(())
+    }
+
+    /// Index of the state of a rule at a scope; created where the instance is new.
+    fn stream_state(
+        &mut self,
+        request: &RuleRequest<'_>,
+        scope: &RuleScope<'_>,
+        conditions: Vec<ConditionState>,
+        evidence: Vec<EvidenceState>,
+    ) -> usize {
+        let RuleRequest { pack, index: rule, stands_in, .. } = *request;
+        // combined instances share one state, whichever instances there are at the moment
+        let key = match scope {
+            RuleScope::Combined(..) if stands_in => "stands in".into(),
+            RuleScope::Combined(..) => String::new(),
+            RuleScope::Machine if stands_in => "stands in".into(),
+            other => other.key(),
+        };
+        let fresh = || {
+            let mut stream = RuleProgress::new(pack, rule, scope.instance(), conditions, evidence);
+            stream.stands_in = stands_in;
+            // only the first pack has phases, as it has trends
+            stream.held_times = (pack == 0).then(HeldTimes::default);
+            stream
+        };
+        self.states.stream_index((pack, rule, key), fresh)
+    }
+
+    fn merge_group(&mut self, scope: &RuleScope<'_>, part: ProgramGroup) {
+        let next = self.groups.len();
+        let number = *self.group_of.entry(scope.key()).or_insert(next);
+        if number == next {
+            self.groups.push(ProgramGroup::default());
+        }
+        let group = &mut self.groups[number];
+        for (node, track) in part.tracks {
+            // a track is fed only once, however many groups read it
+            if self.fed_tracks.insert(track) {
+                group.tracks.push((node, track));
+            }
+        }
+        for plan in part.statistics {
+            if !group.statistics.iter().any(|s| s.state == plan.state) {
+                group.statistics.push(plan);
+            }
+        }
+        group.streams.extend(part.streams);
+    }
+
+    fn track_node(&mut self, node: NodeId, group: &mut ProgramGroup) -> usize {
+        let key = self.builder.keys[node].clone();
+        let track = self.states.track_index(&key);
+        group.tracks.push((node, track));
+        track
+    }
+
+    fn plan_condition(
+        &mut self,
+        index: usize,
+        condition: &Condition,
+        scope: &RuleScope<'a>,
+        state: &mut ConditionState,
+        group: &mut ProgramGroup,
+    ) -> Result<ConditionPlan, Absence> {
+        let node = self.builder.quantity_node(&condition.quantity, scope)?;
+        let limit = match &condition.limit {
+            RuleLimit::Number(number) => LimitPlan::Number(*number),
+            RuleLimit::Counter { counter, times } => {
+                LimitPlan::Node(self.builder.resolve_counter(counter, scope)?, *times)
+            }
+        };
+        let change = match condition.over {
+            ConditionSpan::Change { share } if self.knows_window => Some(ChangeReference::FirstPart(share)),
+            ConditionSpan::Change { .. } => return Err(Absence::Missing("length of the window".into())),
+            ConditionSpan::Step => Some(ChangeReference::Previous),
+            ConditionSpan::Norm => Some(ChangeReference::Norm),
+            ConditionSpan::RunsOut => Some(ChangeReference::Depletion),
+            _ => None,
+        };
+        state.known = true;
+        state.adds_up = matches!(self.builder.nodes[node], ProgramNode::Counter { is_total: true, .. });
+        state.track = Some(self.track_node(node, group));
+        if let LimitPlan::Node(id, _) = limit {
+            state.limit_track = Some(self.track_node(id, group));
+        }
+        Ok(ConditionPlan { index, node, compare: condition.compare, limit, change })
+    }
+
+    fn plan_window_condition(
+        &mut self,
+        index: usize,
+        condition: &Condition,
+        scope: &RuleScope<'a>,
+        state: &mut ConditionState,
+        group: &mut ProgramGroup,
+    ) -> Result<WindowPlan, Absence> {
+        state.known = true;
+        let quantity = &condition.quantity;
+        if matches!(condition.over, ConditionSpan::Steadiness | ConditionSpan::Trend) {
+            let node = self.builder.quantity_node(quantity, scope)?;
+            state.track = Some(self.track_node(node, group));
+            return Ok(WindowPlan { index, spread: Some(node), means: Vec::new() });
+        }
+        let mut plan = WindowPlan { index, spread: None, means: Vec::new() };
+        let first = self.plan_operand(&Operand::Counter(quantity.counter.clone()), 0, scope, &mut plan, group)?;
+        let times = quantity.times.as_ref().map(|o| self.plan_operand(o, 1, scope, &mut plan, group)).transpose()?;
+        let over = quantity.over.as_ref().map(|o| self.plan_operand(o, 2, scope, &mut plan, group)).transpose()?;
+        let per = match self.builder.divisor_factor(quantity.per, scope)? {
+            NodeFactor::One => OperandState::Number(1.0),
+            NodeFactor::Number(number) => OperandState::Number(number),
+            NodeFactor::Node(node) => {
+                plan.means.push((3, node));
+                OperandState::Mean(LaneSums::default())
+            }
+        };
+        let one = OperandState::Number(1.0);
+        let operands = [first, times.unwrap_or(one.clone()), over.unwrap_or(one), per];
+        state.operands = Some(Box::new(operands));
+        Ok(plan)
+    }
+
+    fn plan_operand(
+        &mut self,
+        operand: &Operand,
+        position: usize,
+        scope: &RuleScope<'a>,
+        plan: &mut WindowPlan,
+        group: &mut ProgramGroup,
+    ) -> Result<OperandState, Absence> {
+        let name = match operand {
+            Operand::Number(number) => return Ok(OperandState::Number(*number)),
+            Operand::Counter(name) => name,
+        };
+        match name.pseudo.filter(|p| p.is_window_value()) {
+            Some(kind) => Ok(OperandState::Statistic(self.add_statistic(kind, scope, group)?)),
+            None => {
+                plan.means.push((position, self.builder.resolve_counter(name, scope)?));
+                Ok(OperandState::Mean(LaneSums::default()))
+            }
+        }
+    }
+
+    /// Adds the counters that affect the confidence of every verdict, whichever rules there are.
+    fn add_confidence_tracks(&mut self) {
+        for sign in CONFIDENCE_COUNTERS {
+            let Ok(name) = RuleCounter::resolve_name("machine", sign) else { continue };
+            if let Ok(node) = self.builder.resolve_counter(&name, &RuleScope::Machine) {
+                let mut group = ProgramGroup::default();
+                let track = self.track_node(node, &mut group);
+                self.states.confidence_tracks.insert(sign, track);
+                self.merge_group(&RuleScope::Machine, group);
+            }
+        }
+        self.add_cgroup_tracks();
+        self.states.has_pressure |= !self.builder.schema_index.instances("pressure").is_empty();
+    }
+
+    /// Adds tracks of the bytes of cgroups on each device, to find out which cgroup uses a disk.
+    fn add_cgroup_tracks(&mut self) {
+        let scene = self.builder.schema_index;
+        for instance in scene.instances("cgroup").iter().copied().filter(|i| split_cgroup_device(i).is_some()) {
+            let known = self.states.cgroup_tracks.contains_key(instance);
+            if !known && self.states.cgroup_tracks.len() >= MAX_CGROUPS {
+                continue;
+            }
+            let mut group = ProgramGroup::default();
+            let counters = ["cgroup.read_bytes_per_s", "cgroup.write_bytes_per_s"];
+            let nodes: Vec<NodeId> = counters.iter().filter_map(|c| self.builder.counter_node(c, instance)).collect();
+            let tracks: Vec<usize> = nodes.into_iter().map(|node| self.track_node(node, &mut group)).collect();
+            self.states.cgroup_tracks.insert(instance.to_owned(), tracks);
+            self.merge_group(&RuleScope::Instance("cgroup", instance), group);
+        }
+    }
+
+    fn add_statistic(
+        &mut self,
+        kind: Pseudo,
+        scope: &RuleScope<'a>,
+        group: &mut ProgramGroup,
+    ) -> Result<usize, Absence> {
+        let value = match kind {
+            Pseudo::LightLoad => "avg_s_per_transfer",
+            Pseudo::LightLoadBytes => "avg_bytes_per_transfer",
+            _ => "transfers_per_s",
+        };
+        let mut node = |short: &str| {
+            let name =
+                RuleCounter::resolve_name("physical_disk", short).map_err(|_| Absence::Missing(short.to_owned()))?;
+            self.builder.resolve_counter(&name, scope)
+        };
+        let (queue, value) = (node("avg_queue_length")?, node(value)?);
+        let state = self.states.statistic_index(kind, scope.key());
+        group.statistics.push(StatisticPlan { state, queue, value });
+        Ok(state)
+    }
+}
+
+/// Scopes at which a rule is judged.
+fn rule_scopes<'a>(scene: &SchemaIndex<'a>, rule: &Rule) -> Vec<RuleScope<'a>> {
+    if rule.object == "machine" {
+        return vec![RuleScope::Machine];
+    }
+    let fits = |device: &&str| {
+        let class = scene.device_class(device);
+        (rule.classes.is_empty() || rule.classes.contains(&class)) && !rule.except_classes.contains(&class)
+    };
+    let devices = matches!(rule.object.as_str(), "physical_disk" | "array");
+    let keep = |names: Vec<&'a str>| -> Vec<&'a str> {
+        if devices { names.into_iter().filter(fits).collect() } else { names }
+    };
+    // the object's text must live as long as the schema index
+    let Some(&object) = crate::rules::rule_objects().get(rule.object.as_str()) else { return Vec::new() };
+    let one = |names: Vec<&'a str>| names.into_iter().map(|name| RuleScope::Instance(object, name)).collect();
+    match rule.which {
+        InstanceFilter::Total => {
+            let all = keep(scene.representative_instances(object));
+            if all.is_empty() { Vec::new() } else { vec![RuleScope::Combined(object, all)] }
+        }
+        InstanceFilter::Set => keep(scene.array_names().collect()).into_iter().map(RuleScope::Array).collect(),
+        InstanceFilter::Leaf if object == "physical_disk" => {
+            let fits = |d: &&str| scene.is_leaf(d) || is_judged_by_path(scene, rule, d);
+            one(keep(scene.single_instances(object).into_iter().filter(fits).collect()))
+        }
+        InstanceFilter::Stacked => {
+            let fits = |d: &&str| !scene.is_leaf(d) && scene.multipath_node(d).is_none();
+            one(keep(scene.single_instances(object).into_iter().filter(fits).collect()))
+        }
+        InstanceFilter::Leaf | InstanceFilter::All => one(keep(scene.single_instances(object))),
+    }
+}
+
+/// True for a path to a disk where the rule reads a counter that only paths have: health, errors, the speed of a link.
+/// The load belongs to the disk, whichever paths it takes.
+fn is_judged_by_path(scene: &SchemaIndex<'_>, rule: &Rule, path: &str) -> bool {
+    let Some(node) = scene.multipath_node(path) else { return false };
+    let has = |name: &RuleCounter, device: &str| match name.pseudo {
+        None => scene.plan_counter(&name.id, device).is_some(),
+        Some(Pseudo::LinkUsed) => scene.find_device(device).is_some_and(|d| d.link_bytes_per_s.is_some()),
+        Some(_) => false,
+    };
+    let mut own = rule.conditions().flat_map(|c| c.quantity.counters()).filter(|name| name.object == rule.object);
+    own.any(|name| has(name, path) && !has(name, node))
+}

@@ -1,0 +1,102 @@
+//! Culprits, requesters and program activities as the verdict shows them: fields of its JSON contract.
+
+use diskwright_base::{FileRow, ThreadRow};
+use serde::{Deserialize, Serialize};
+
+/// A process or cgroup that causes the bottleneck.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Culprit {
+    /// `process` or `cgroup`.
+    pub kind: String,
+    /// Process id; `null` for a cgroup.
+    pub pid: Option<u32>,
+    /// Command name, or the cgroup's path.
+    pub name: String,
+    /// The process's cgroup.
+    pub cgroup: String,
+    /// Number of processes of this name in this cgroup; `pid` is that of the most active one. 0 for a cgroup.
+    pub processes: u32,
+    /// Share of the blamed activity of all processes; `null` for a cgroup.
+    pub share: Option<f64>,
+    /// Its busiest thread; `null` where it never used nearly a whole processor.
+    #[serde(default)]
+    pub thread: Option<ThreadRow>,
+    /// Open files on the blamed disk, or on unknown disks; empty where that was not recorded.
+    #[serde(default)]
+    pub files: Vec<FileRow>,
+    /// Activity in words with numbers.
+    #[serde(rename = "what")]
+    pub description: String,
+}
+
+/// One operation on a disk, and the programs that requested it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationRequesters {
+    /// The disk.
+    pub device: String,
+    /// `read`, `write`, `sync_write`, `flush`, `flush_call` or `discard`.
+    pub operation: String,
+    /// Number of programs that requested it, counted by name.
+    pub programs: usize,
+    /// Requests of all of them.
+    pub requests: u64,
+    /// Sum of their times at the device, seconds.
+    pub device_s: f64,
+    /// The programs, most time at the device first.
+    pub askers: Vec<RequestingProgram>,
+    /// Programs that dirtied memory meanwhile, where kernel threads wrote for others.
+    pub dirtied_by: Vec<RequestingProgram>,
+    /// Certainty of the attribution. `sure`: the programs sent the requests themselves; `likely`: one program dirtied
+    /// nearly all pages; `guess`: several did, by their shares; `unknown`.
+    #[serde(rename = "sure")]
+    pub certainty: String,
+}
+
+/// A program that sent requests to a disk, or dirtied pages that were written to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RequestingProgram {
+    /// Its name.
+    pub name: String,
+    /// Its share of the operation's time at the device, or of the bytes dirtied.
+    pub share: f64,
+    /// Requests; 0 for a program that dirtied pages.
+    pub requests: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// A kernel thread, which sends requests for others.
+    pub kernel: bool,
+}
+
+/// Activity and waits of a program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramActivity {
+    /// Command name.
+    pub name: String,
+    /// Id of the most active process.
+    pub pid: u32,
+    /// Number of active processes of this name.
+    pub processes: u32,
+    /// Processors used on average: 1 is one full processor.
+    pub processor: f64,
+    /// Share of the time in uninterruptible sleep or waiting for block I/O.
+    pub blocked: f64,
+    /// Kernel functions in which its threads slept when they were sampled, the most telling first.
+    pub sleeps: Vec<Sleep>,
+    /// The same in words.
+    #[serde(rename = "what")]
+    pub description: String,
+    /// Next step of the investigation.
+    #[serde(rename = "next")]
+    pub next_step: String,
+}
+
+/// Threads of a program that sleep in one kernel function. Idle threads do so too.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sleep {
+    /// `lock`, `disk`, `network`, `peer` (another process), `timer`, `child`, `events` or `other`.
+    pub kind: String,
+    /// The kernel function.
+    pub waits_in: String,
+    /// Number of threads, on average over the samples.
+    pub threads: u32,
+}

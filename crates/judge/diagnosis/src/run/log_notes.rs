@@ -1,0 +1,93 @@
+//! Notes of the log that limit the verdict's certainty, each text once.
+
+use diskwright_base::Note;
+
+use crate::rules::LogOrigin;
+
+/// Largest number of different texts kept of each kind; further ones are only counted.
+const MAX_TEXTS_PER_KIND: usize = 50;
+
+/// Largest number of bookmarks kept: people set them, and look for each of them.
+const MAX_BOOKMARKS: usize = 100_000;
+
+/// Notes collected so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogNotes {
+    pub remarks: Vec<NoteCount>,
+    /// Bookmarks, each at its own time, in order of time.
+    pub bookmarks: Vec<NoteCount>,
+    /// Number of gap notes, repeated ones included.
+    pub gaps: u64,
+    /// Notes beyond those kept.
+    pub left_out: u64,
+    /// The program that made the log; of several, the first that was not ours.
+    pub source: LogOrigin,
+}
+
+/// A note's text and the number of its occurrences.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NoteCount {
+    /// Time of the first one, nanoseconds since 1970.
+    pub time_ns: i64,
+    pub kind: String,
+    pub text: String,
+    pub times: u64,
+}
+
+impl LogNotes {
+    /// Adds a note; notes that do not limit certainty are ignored.
+    pub fn add_note(&mut self, note: &Note) {
+        if note.kind == Note::SOURCE {
+            if self.source == LogOrigin::Live {
+                self.source = LogOrigin::from_format(&note.text);
+            }
+            return;
+        }
+        if note.kind == Note::GAP {
+            self.gaps += 1;
+        }
+        if matches!(note.kind.as_str(), Note::IMPORT | Note::ALERT | Note::END) {
+            return;
+        }
+        if note.kind == Note::BOOKMARK && self.bookmarks.len() < MAX_BOOKMARKS {
+            let (kind, text) = (note.kind.clone(), note.text.clone());
+            let index = self.bookmarks.partition_point(|remark| remark.time_ns <= note.time_ns);
+            return self.bookmarks.insert(index, NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
+        }
+        let same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text;
+        if let Some(remark) = self.remarks.iter_mut().find(same) {
+            remark.times += 1;
+        } else if self.remarks.iter().filter(|r| r.kind == note.kind).count() < MAX_TEXTS_PER_KIND {
+            let (kind, text) = (note.kind.clone(), note.text.clone());
+            self.remarks.push(NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_bookmark_is_kept() {
+        let mut notes = LogNotes::default();
+        (0..500).for_each(|i| notes.add_note(&Note::new(i, Note::BOOKMARK, "backup")));
+        assert_eq!((notes.bookmarks.len(), notes.remarks.len(), notes.left_out), (500, 0, 0));
+        assert!(notes.bookmarks.iter().enumerate().all(|(i, r)| r.time_ns == i as i64 && r.times == 1));
+    }
+
+    #[test]
+    fn a_text_is_kept_once_and_all_of_them_only_so_many() {
+        let mut notes = LogNotes::default();
+        for i in 0..1000 {
+            notes.add_note(&Note::new(i, Note::GAP, "sda vanished"));
+            notes.add_note(&Note::new(i, Note::WARNING, format!("warning {i}")));
+        }
+        assert_eq!(notes.gaps, 1000);
+        assert_eq!(notes.remarks.len(), 1 + MAX_TEXTS_PER_KIND);
+        assert_eq!(notes.remarks[0].times, 1000);
+        assert_eq!(notes.left_out, 1000 - MAX_TEXTS_PER_KIND as u64);
+    }
+}

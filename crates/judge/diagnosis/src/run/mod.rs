@@ -1,0 +1,15 @@
+//! Runs compiled rules over frames and notes: the judge of a window, whose observation holds sums and not samples, and
+//! the monitor of single ticks for alerts.
+//!
+//! Uses `rules`, `sums`, `compile` and `culprits`.
+
+mod judge;
+mod log_notes;
+mod observation;
+mod program_cache;
+mod rule_monitor;
+
+pub use judge::{Judge, JudgeOptions};
+pub(crate) use log_notes::NoteCount;
+pub(crate) use observation::Observation;
+pub use rule_monitor::{RuleMonitor, RuleTick};

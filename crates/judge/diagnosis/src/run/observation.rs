@@ -1,0 +1,108 @@
+//! Observation of a window by a judge: sums, not samples. The judge fills it; ranking, confidence, outcomes, phases and
+//! trends only read it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use diskwright_base::{Ceiling, Schema, Topology};
+
+use crate::compile::{MAX_CGROUPS, SchemaIndex, split_cgroup_device};
+use crate::culprits::{Culprits, Requesters};
+use crate::rules::{Pack, Rule};
+use crate::run::log_notes::LogNotes;
+use crate::sums::{RuleProgress, States, WindowGrid, WindowState};
+
+/// Smallest share of a cgroup's bytes at which it counts as using a disk. Our choice.
+const MIN_DISK_SHARE: f64 = 0.05;
+
+/// An observed window, with the packs that judge it.
+pub(crate) struct Observation {
+    pub packs: Vec<Pack>,
+    pub topology: Option<Topology>,
+    /// The ceilings of the devices that the topology shows, by their names there.
+    pub ceilings: Vec<Ceiling>,
+    pub states: States,
+    pub window: WindowState,
+    pub grid: WindowGrid,
+    pub notes: LogNotes,
+    pub culprits: Culprits,
+    /// Programs that sent requests, from traces.
+    pub requesters: Requesters,
+    /// The series of the last frame.
+    pub schema: Option<Arc<Schema>>,
+}
+
+impl Observation {
+    /// The rule of a progress state, rewritten to logical disks where they stand in.
+    pub fn rule_for_stream(&self, stream: &RuleProgress) -> &Rule {
+        let other = self.states.stand_ins.get(&(stream.pack, stream.rule)).filter(|_| stream.stands_in);
+        other.unwrap_or(&self.packs[stream.pack].rules[stream.rule])
+    }
+
+    /// True where the last frame had series of this instance.
+    pub fn has_seen(&self, instance: &str) -> bool {
+        self.schema.as_ref().is_some_and(|schema| schema.series.iter().any(|s| s.instance == instance))
+    }
+
+    /// Number of measured disks that are not stacked on others and are not memory.
+    pub fn disk_count(&self) -> usize {
+        let Some(schema) = &self.schema else { return 0 };
+        SchemaIndex::new(schema, self.topology.as_ref(), &self.ceilings).disks().len()
+    }
+
+    /// Share of each cgroup's bytes that goes to a device, or to a device stacked on it, for cgroups whose I/O is
+    /// accounted by device.
+    pub fn cgroup_shares_on(&self, device: &str) -> BTreeMap<String, f64> {
+        self.shares_on_device(device, self.states.cgroup_tracks.iter())
+    }
+
+    fn shares_on_device<'a>(
+        &self,
+        device: &str,
+        groups: impl Iterator<Item = (&'a String, &'a Vec<usize>)>,
+    ) -> BTreeMap<String, f64> {
+        let mut sums: BTreeMap<String, (f64, f64)> = BTreeMap::new();
+        let stands_on = |upper: &str, lower: &str| {
+            upper != lower && self.topology.as_ref().is_some_and(|t| t.stands_on(upper, lower))
+        };
+        let stacked = |name: &str| {
+            let device = self.topology.as_ref().and_then(|t| t.find_device(name));
+            device.is_some_and(|d| !d.below.is_empty())
+        };
+        for (instance, tracks) in groups {
+            let Some((path, of)) = split_cgroup_device(instance) else { continue };
+            let bytes: f64 = tracks.iter().filter_map(|track| self.states.tracks[*track].mean()).sum();
+            let same = of == device || stands_on(of, device) || stands_on(device, of);
+            let sum = sums.entry(path.to_owned()).or_default();
+            // a stacked device counts what its disks count, too
+            if same || !stacked(of) {
+                sum.1 += bytes;
+            }
+            sum.0 += if same { bytes } else { 0.0 };
+        }
+        sums.into_iter()
+            .filter(|(_, (_, all))| *all > 0.0)
+            .map(|(path, (on, all))| (path, (on / all).min(1.0)))
+            .collect()
+    }
+
+    /// True where the log shows that a cgroup does not use a disk: its reads and writes go to other disks, and there is
+    /// no swap space on this one. I/O to an unknown device may go to the disk.
+    pub fn cgroup_avoids_disk(&self, group: &str, disk: &str) -> bool {
+        let Some(topology) = self.topology.as_ref().filter(|_| self.states.cgroup_tracks.len() < MAX_CGROUPS) else {
+            return false;
+        };
+        let on_disk =
+            |device: &str| device == disk || topology.stands_on(device, disk) || topology.stands_on(disk, device);
+        let may_swap = topology.swaps.iter().any(|swap| swap.device.is_empty() || on_disk(&swap.device));
+        let path = split_cgroup_device(group).map_or(group, |(path, _)| path);
+        let start = format!("{path}@");
+        let near = || self.states.cgroup_tracks.range(start.clone()..).take_while(|(name, _)| name.starts_with(&start));
+        let own = || near().filter(|(name, _)| split_cgroup_device(name).is_some_and(|(of, _)| of == path));
+        let is_unknown =
+            |name: &str| split_cgroup_device(name).is_some_and(|(_, of)| topology.find_device(of).is_none());
+        !may_swap
+            && !own().any(|(name, _)| is_unknown(name))
+            && self.shares_on_device(disk, own()).get(path).is_some_and(|share| *share < MIN_DISK_SHARE)
+    }
+}

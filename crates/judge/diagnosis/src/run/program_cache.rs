@@ -1,0 +1,73 @@
+//! Cache of a compiled program from one window to the next. Compiling the rules for a machine's series costs more than
+//! judging a minute of them, and a screen that judges every few seconds has the same series and topology each time.
+
+use std::sync::Arc;
+
+use diskwright_base::{Ceiling, Note, Schema, Topology};
+
+use crate::compile::JudgeProgram;
+use crate::run::observation::Observation;
+use crate::sums::States;
+
+/// A program, the inputs that it was compiled from, and the states that it feeds, as they were before any tick.
+pub(crate) struct CachedProgram {
+    schema: Arc<Schema>,
+    topology: Option<Topology>,
+    ceilings: Vec<Ceiling>,
+    is_foreign: bool,
+    knows_window: bool,
+    program: Arc<JudgeProgram>,
+    states: States,
+}
+
+impl CachedProgram {
+    /// Keeps the program for the first schema of a window.
+    pub fn new(
+        seen: &Observation,
+        schema: &Arc<Schema>,
+        (is_foreign, knows_window): (bool, bool),
+        program: &Arc<JudgeProgram>,
+    ) -> CachedProgram {
+        CachedProgram {
+            schema: Arc::clone(schema),
+            topology: seen.topology.clone(),
+            ceilings: seen.ceilings.clone(),
+            is_foreign,
+            knows_window,
+            program: Arc::clone(program),
+            states: seen.states.clone(),
+        }
+    }
+
+    /// The program and fresh states, where the inputs are the same.
+    pub fn reuse_for(
+        &self,
+        seen: &Observation,
+        schema: &Arc<Schema>,
+        (is_foreign, knows_window): (bool, bool),
+    ) -> Option<(Arc<JudgeProgram>, States)> {
+        let is_same = (Arc::ptr_eq(&self.schema, schema) || self.schema == *schema)
+            && (self.is_foreign, self.knows_window) == (is_foreign, knows_window)
+            && self.topology == seen.topology
+            && self.ceilings == seen.ceilings;
+        is_same.then(|| (Arc::clone(&self.program), self.states.clone()))
+    }
+}
+
+/// Parses notes of the topology and keeps the last one: each window has the same note.
+#[derive(Default)]
+pub(crate) struct TopologyReader {
+    last: Option<(String, Topology)>,
+}
+
+impl TopologyReader {
+    /// Topology of a note.
+    pub fn read(&mut self, note: &Note) -> Result<Topology, serde_json::Error> {
+        if let Some((_, topology)) = self.last.as_ref().filter(|(text, _)| *text == note.text) {
+            return Ok(topology.clone());
+        }
+        let topology: Topology = serde_json::from_str(&note.text)?;
+        self.last = Some((note.text.clone(), topology.clone()));
+        Ok(topology)
+    }
+}
