@@ -237,18 +237,10 @@ fn rate_per_s(amount: f64, totals: &StationTotals) -> f64 {
 }
 
 /// Returns the utilization and the bytes/s of a controller: those of the busiest of its processor, its port and its
-/// parity engine, which carry its name.
+/// parity engine.
 fn controller_cells(report: &SimulationReport, controller: &Component) -> [f64; 2] {
-    let own = |part: &&Component| {
-        let rest = part.name.strip_prefix(&controller.name);
-        match part.kind {
-            ComponentKind::Controller => rest == Some(""),
-            ComponentKind::Port => rest == Some(" port"),
-            ComponentKind::Parity => rest == Some(" parity"),
-            _ => false,
-        }
-    };
-    let parts = report.components.iter().filter(own);
+    debug_assert!(controller.controller.is_some(), "`{}` belongs to no controller", controller.name);
+    let parts = report.components.iter().filter(|part| part.controller == controller.controller);
     let (busy, moved) = parts.fold((0.0, 0), |(busy, moved): (f64, u64), part| {
         (busy.max(part.utilisation()), moved.max(part.counts.byte_count()))
     });

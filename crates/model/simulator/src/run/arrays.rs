@@ -1,25 +1,40 @@
-//! Arrays at work: requests become member I/Os, parity is computed at a cost, failed members are rebuilt.
+//! Arrays at work: requests become member I/Os, and parity is computed at a cost. `array_orders.rs` has flushes and
+//! trims, `array_repair.rs` members that fail and are rebuilt, `row_gathering.rs` small writes that become large ones.
 
-use super::job::{ArrayPhase, Job, Parent};
-use super::latency::transfer_operation;
+use super::array_repair::BackgroundRun;
+use super::job::{ArrayPhase, Job, JobFlow, Parent};
+use super::latency::{ResponseSteps, transfer_operation};
 use super::path::PathStart;
+use super::report::ArrayReport;
 use super::row_gathering::RowGathering;
-use super::{Event, Simulation};
+use super::{Event, IoCounts};
 use crate::Ns;
 use crate::array::{
     ArrayGeometry, ArrayProgress, ArrayRequest, ArrayState, CopyChoice, MemberIo, MemberIoPlan, MemberSet, ParityWork,
-    PassKind, Planner, RepairPass, RequestsInFlight, pause_ns,
+    Planner, RequestsInFlight,
 };
 use crate::io::{BLOCK_BYTES, Io};
-use crate::station::Meter;
+use crate::station::{Meter, StationTotals};
 use crate::system::{ArraySpec, BackgroundWork};
 
 /// Response time of a request that fails because nothing is left to read or write: our own choice. With an immediate
 /// answer, users without think time would issue requests forever at one moment.
 const ERROR_RESPONSE_NS: Ns = 1_000_000;
 
+/// The part that computes an array's parity.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ParityEngine {
+    pub station: u16,
+    /// Cost of XOR, ps a byte.
+    pub xor_byte_ps: u64,
+    /// Cost of a multiplication in GF(256), ps a byte.
+    pub gf_mul_byte_ps: u64,
+}
+
 /// An array in the system.
 pub(super) struct ArrayRun {
+    pub number: u16,
+    pub name: String,
     pub planner: Planner,
     /// A plan for reuse; `None` while it is being carried out.
     pub plan: Option<Box<MemberIoPlan>>,
@@ -36,11 +51,12 @@ pub(super) struct ArrayRun {
     pub members: Vec<PathStart>,
     /// The unused spares: drive number and path.
     pub spares: Vec<(u32, PathStart)>,
-    /// The station that computes parity, and the cost of a byte there, ps: XOR, and multiplication in GF(256).
-    pub parity: (u16, u64, u64),
+    pub parity: ParityEngine,
     pub background: Option<BackgroundRun>,
     pub meter: Meter,
-    pub counts: super::IoCounts,
+    pub counts: IoCounts,
+    /// Response times of this interval.
+    pub responses: ResponseSteps,
     /// Member I/Os of requests (not of the background).
     pub member_ios: u64,
     /// Blocks of requests that could not be served.
@@ -61,37 +77,56 @@ pub(super) struct ArrayRun {
     pub pending_ios: Vec<u32>,
 }
 
-/// A running rebuild or scrub.
-pub(super) struct BackgroundRun {
-    pub task: PassKind,
-    /// The members being rebuilt.
-    pub targets: MemberSet,
-    pub pass: RepairPass,
-    pub settings: BackgroundWork,
-    /// Steps in flight, by their first member block.
-    pub in_flight: Vec<u64>,
-    /// Earliest start of the next step.
-    pub next_step_ns: Ns,
-    /// The latest time for which a wake-up is scheduled.
-    pub wake_scheduled_ns: Ns,
-    /// Time at which it ended.
-    pub ended_ns: Option<Ns>,
-    /// Member block below which all blocks are done.
-    pub done_blocks: u64,
+/// An array's counters at a point in time.
+#[derive(Clone, Debug)]
+pub(super) struct ArraySnapshot {
+    totals: StationTotals,
+    counts: IoCounts,
+    member_ios: u64,
+    lost_blocks: u64,
+    /// Blocks of each member that the rebuild or the scrub has done.
+    background_blocks: u64,
+}
+
+/// What a request of an array does next.
+pub(super) enum ArrayStep {
+    /// It waits for something that is in flight or scheduled.
+    Wait,
+    /// It computes parity at a station for a time.
+    ComputeParity { station: u16, time_ns: Ns },
+    /// It sends the first phase of a plan, which the array gets back ([`ArrayRun::recycle_plan`]).
+    SendPlan { flight: u32, plan: Box<MemberIoPlan> },
+    /// It sends its second phase, which the array gets back ([`ArrayRun::recycle_writes`]).
+    SendWrites { flight: u32, writes: Vec<MemberIo> },
+    /// It completes.
+    Complete,
+}
+
+/// What follows from the completion of a request of an array.
+pub(super) enum ArrayCompletion {
+    /// Its job continues.
+    Request,
+    /// The writes that were combined into it complete.
+    Gathered(Vec<u32>),
+    /// The next background steps may begin.
+    Background,
 }
 
 impl ArrayRun {
     /// An idle array.
     pub fn new(
+        number: u16,
         array: ArrayGeometry,
         set: &ArraySpec,
         members: Vec<PathStart>,
         spares: Vec<(u32, PathStart)>,
-        parity: (u16, u64, u64),
+        parity: ParityEngine,
     ) -> ArrayRun {
         let mut planner = Planner::new(array, set.policy);
         planner.set_state(ArrayState::with_failed(set.failed.iter().copied()));
         ArrayRun {
+            number,
+            name: set.name.clone(),
             gathering: RowGathering::new(&planner),
             planner,
             plan: None,
@@ -105,7 +140,8 @@ impl ArrayRun {
             parity,
             background: None,
             meter: Meter::default(),
-            counts: super::IoCounts::default(),
+            counts: IoCounts::default(),
+            responses: ResponseSteps::default(),
             member_ios: 0,
             lost_blocks: 0,
             lost: set.failed.iter().copied().collect(),
@@ -120,8 +156,8 @@ impl ArrayRun {
 
     /// Time to compute parity, ns.
     fn parity_time_ns(&self, work: ParityWork) -> Ns {
-        let (_, xor, galois) = self.parity;
-        (work.xor_blocks * xor + work.gf_mul_blocks * galois) * BLOCK_BYTES / 1000
+        let ParityEngine { xor_byte_ps, gf_mul_byte_ps, .. } = self.parity;
+        (work.xor_blocks * xor_byte_ps + work.gf_mul_blocks * gf_mul_byte_ps) * BLOCK_BYTES / 1000
     }
 }
 
@@ -130,276 +166,193 @@ fn needs_member_state(read_from: CopyChoice) -> bool {
     matches!(read_from, CopyChoice::LeastBusy | CopyChoice::Nearest | CopyChoice::IdleOrNearest)
 }
 
-impl Simulation {
-    /// Advances a request at an array: a new one, or one whose computation has ended.
-    pub(super) fn advance_at_array(&mut self, now: Ns, array: u16, job: u32) {
-        match self.jobs[job].phase {
-            _ if !self.jobs[job].purpose.moves_data() => self.submit_order_to_array(now, array, job),
+impl ArrayRun {
+    /// Advances a request that moves data: a new one, or one whose computation has ended.
+    pub fn advance_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> ArrayStep {
+        match flow.jobs[job].phase {
             ArrayPhase::New => {
-                self.arrays[usize::from(array)].meter.record_arrival(now);
-                self.arrays[usize::from(array)].meter.record_start(now);
-                self.jobs[job].arrived_at_array_ns = now;
-                if !self.hold_for_row(now, array, job) {
-                    self.plan_array_request(now, array, job);
+                self.meter.record_arrival(now);
+                self.meter.record_start(now);
+                flow.jobs[job].arrived_at_array_ns = now;
+                if self.hold_for_row(now, job, flow) {
+                    return ArrayStep::Wait;
                 }
+                self.plan_request(now, job, flow)
             }
-            ArrayPhase::ParityComputed => self.plan_array_request(now, array, job),
-            ArrayPhase::UpdateComputed => {
-                let run = &mut self.arrays[usize::from(array)];
-                let number = self.jobs[job].parts;
-                let after = run.flights.take_second_phase(number);
-                self.send_member_ios(now, array, number, &after);
-                self.arrays[usize::from(array)].flights.recycle_list(number, after);
+            ArrayPhase::ParityComputed => self.plan_request(now, job, flow),
+            ArrayPhase::UpdateComputed { flight } => {
+                ArrayStep::SendWrites { flight, writes: self.flights.take_second_phase(flight) }
             }
-            ArrayPhase::Finishing => self.complete_array_request(now, array, job),
+            ArrayPhase::Finishing => ArrayStep::Complete,
         }
     }
 
-    /// Plans a request and starts its member I/Os; a full-row write computes its parity first.
-    pub(super) fn plan_array_request(&mut self, now: Ns, array: u16, job: u32) {
-        let run = &mut self.arrays[usize::from(array)];
-        let mut plan = run.plan.take().unwrap_or_default();
-        let io = self.jobs[job].io;
-        let user = match self.jobs[job].parent {
+    /// Plans a request; a full-row write computes its parity first.
+    pub fn plan_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> ArrayStep {
+        let mut plan = self.plan.take().unwrap_or_default();
+        let request = &mut flow.jobs[job];
+        let io = request.io;
+        let user = match request.parent {
             Parent::Load { user, .. } => user,
             _ => 0,
         };
-        run.planner.plan_request(ArrayRequest { process_id: user, ..ArrayRequest::from(io) }, &mut plan);
-        let first = self.jobs[job].phase == ArrayPhase::New;
-        if first {
-            run.lost_blocks += plan.lost_blocks;
-            let time = if io.write && plan.reads.is_empty() { run.parity_time_ns(plan.work) } else { 0 };
+        self.planner.plan_request(ArrayRequest { process_id: user, ..ArrayRequest::from(io) }, &mut plan);
+        if request.phase == ArrayPhase::New {
+            self.lost_blocks += plan.lost_blocks;
+            let time = if io.write && plan.reads.is_empty() { self.parity_time_ns(plan.work) } else { 0 };
             if time > 0 {
                 // a write of full rows computes the parity first and then writes all members
-                let station = run.parity.0;
-                run.plan = Some(plan);
-                self.jobs[job].phase = ArrayPhase::ParityComputed;
-                self.visit_station(now, station, job, time);
-                return;
+                self.plan = Some(plan);
+                request.phase = ArrayPhase::ParityComputed;
+                return ArrayStep::ComputeParity { station: self.parity.station, time_ns: time };
             }
         }
-        run.member_ios += plan.io_count() as u64;
-        self.start_member_ios(now, array, job, plan);
+        self.member_ios += plan.io_count() as u64;
+        self.begin_plan(now, job, plan, flow)
     }
 
-    /// Starts a plan's member I/Os on behalf of a job.
-    fn start_member_ios(&mut self, now: Ns, array: u16, job: u32, mut plan: Box<MemberIoPlan>) {
-        let run = &mut self.arrays[usize::from(array)];
-        let at_end = if plan.writes_after_reads.is_empty() && plan.writes.is_empty() {
+    /// Begins a plan on behalf of a job.
+    pub fn begin_plan(&mut self, now: Ns, job: u32, mut plan: Box<MemberIoPlan>, flow: &mut JobFlow) -> ArrayStep {
+        let work_at_end = if plan.writes_after_reads.is_empty() && plan.writes.is_empty() {
             plan.work
         } else {
             ParityWork::default()
         };
-        let Some(number) = run.flights.begin_plan(&mut plan) else {
+        let Some(flight) = self.flights.begin_plan(&mut plan) else {
             let is_lost = plan.lost_blocks > 0;
-            run.plan = Some(plan);
+            self.recycle_plan(plan);
             if is_lost {
-                self.jobs[job].phase = ArrayPhase::Finishing;
-                self.events.schedule(now.saturating_add(ERROR_RESPONSE_NS), Event::JobReady { job });
-                return;
+                flow.jobs[job].phase = ArrayPhase::Finishing;
+                flow.events.schedule(now.saturating_add(ERROR_RESPONSE_NS), Event::JobReady { job });
+                return ArrayStep::Wait;
             }
-            self.complete_array_request(now, array, job);
-            return;
+            return ArrayStep::Complete;
         };
-        if run.flight_owners.len() <= number as usize {
-            run.flight_owners.resize(number as usize + 1, (0, ParityWork::default()));
+        if self.flight_owners.len() <= flight as usize {
+            self.flight_owners.resize(flight as usize + 1, (0, ParityWork::default()));
         }
-        run.flight_owners[number as usize] = (job, at_end);
-        self.send_member_ios(now, array, number, &plan.reads);
-        self.send_member_ios(now, array, number, &plan.writes);
-        self.arrays[usize::from(array)].plan = Some(plan);
+        self.flight_owners[flight as usize] = (job, work_at_end);
+        ArrayStep::SendPlan { flight, plan }
     }
 
-    fn send_member_ios(&mut self, now: Ns, array: u16, number: u32, ios: &[MemberIo]) {
-        for io in ios {
-            let run = &mut self.arrays[usize::from(array)];
-            let member_start = run.members[usize::from(io.member)];
-            if run.tracks_members {
-                run.pending_ios[usize::from(io.member)] += 1;
-                run.planner.set_pending_ios(io.member, run.pending_ios[usize::from(io.member)]);
-            }
-            let parent = Parent::MemberIo { array, number, member: io.member };
-            let job = self.jobs.insert(Job::new(io.to_io(), member_start, parent));
-            self.advance_job(now, job);
+    /// Creates the job of a member I/O.
+    #[inline]
+    pub fn create_member_io(&mut self, flight: u32, io: &MemberIo, flow: &mut JobFlow) -> u32 {
+        let member = usize::from(io.member);
+        if self.tracks_members {
+            self.pending_ios[member] += 1;
+            self.planner.set_pending_ios(io.member, self.pending_ios[member]);
         }
+        let parent = Parent::MemberIo { array: self.number, flight, member: io.member };
+        flow.jobs.insert(Job::new(io.to_io(), self.members[member], parent))
     }
 
-    /// Completes a member I/O; the last one of a flight advances its request.
-    pub(super) fn complete_member_io(&mut self, now: Ns, array: u16, number: u32, member: u16, io: Io) {
-        let run = &mut self.arrays[usize::from(array)];
-        if run.tracks_members {
-            run.planner.set_arm_position(member, io.end());
-            let pending = &mut run.pending_ios[usize::from(member)];
-            *pending = pending.saturating_sub(1);
-            run.planner.set_pending_ios(member, run.pending_ios[usize::from(member)]);
+    /// Takes a plan back for reuse.
+    pub fn recycle_plan(&mut self, plan: Box<MemberIoPlan>) {
+        self.plan = Some(plan);
+    }
+
+    /// Takes the list of a second phase back for reuse.
+    pub fn recycle_writes(&mut self, flight: u32, writes: Vec<MemberIo>) {
+        self.flights.recycle_list(flight, writes);
+    }
+
+    /// Completes a member I/O. Returns its request, and what that does next.
+    pub fn complete_member_io(
+        &mut self,
+        now: Ns,
+        (flight, member): (u32, u16),
+        io: Io,
+        flow: &mut JobFlow,
+    ) -> (u32, ArrayStep) {
+        if self.tracks_members {
+            self.planner.set_arm_position(member, io.end());
+            let pending = &mut self.pending_ios[usize::from(member)];
+            debug_assert!(*pending > 0, "an I/O completes at member {member}, where none is in flight");
+            *pending -= 1;
+            self.planner.set_pending_ios(member, *pending);
         }
-        if !io.write && !run.lost.is_empty() {
-            run.note_stale_read(number, member, &io);
+        if !io.write && !self.lost.is_empty() {
+            self.note_stale_read(flight, member, &io);
         }
-        let spoilt = run.stale_flights.contains(&number);
-        let (job, at_end) = run.flight_owners[number as usize];
-        match run.flights.complete_io(number, io.write) {
-            ArrayProgress::Waiting => {}
-            ArrayProgress::Send(..) if spoilt => {
-                if run.flights.cancel_second_phase(number) {
-                    self.restart_array_request(now, array, number);
-                }
-            }
+        let is_stale = self.stale_flights.contains(&flight);
+        let (job, work_at_end) = self.flight_owners[flight as usize];
+        let step = match self.flights.complete_io(flight, io.write) {
+            ArrayProgress::Waiting => ArrayStep::Wait,
+            ArrayProgress::Send(..) if is_stale => match self.flights.cancel_second_phase(flight) {
+                true => self.restart_request(now, flight, flow),
+                false => ArrayStep::Wait,
+            },
             ArrayProgress::Send(_, work) => {
-                let (time, station) = (run.parity_time_ns(work), run.parity.0);
-                self.finish_row_read(now, array, job);
-                self.jobs[job].parts = number;
-                self.jobs[job].phase = ArrayPhase::UpdateComputed;
-                if time > 0 {
-                    self.visit_station(now, station, job, time);
-                } else {
-                    self.advance_at_array(now, array, job);
-                }
+                let phase = ArrayPhase::UpdateComputed { flight };
+                self.finish_row_read(now, job, flow);
+                self.compute_parity(now, job, work, phase, flow)
             }
-            ArrayProgress::Done if spoilt => self.restart_array_request(now, array, number),
-            ArrayProgress::Done => {
-                let time = run.parity_time_ns(at_end);
-                if time > 0 {
-                    let station = run.parity.0;
-                    self.jobs[job].phase = ArrayPhase::Finishing;
-                    self.visit_station(now, station, job, time);
-                } else {
-                    self.complete_array_request(now, array, job);
-                }
-            }
+            ArrayProgress::Done if is_stale => self.restart_request(now, flight, flow),
+            ArrayProgress::Done => self.compute_parity(now, job, work_at_end, ArrayPhase::Finishing, flow),
+        };
+        (job, step)
+    }
+
+    /// Lets a request compute parity, after which it is in another phase; at once if that takes no time.
+    fn compute_parity(
+        &mut self,
+        now: Ns,
+        job: u32,
+        work: ParityWork,
+        then: ArrayPhase,
+        flow: &mut JobFlow,
+    ) -> ArrayStep {
+        let time_ns = self.parity_time_ns(work);
+        flow.jobs[job].phase = then;
+        match time_ns {
+            0 => self.advance_request(now, job, flow),
+            _ => ArrayStep::ComputeParity { station: self.parity.station, time_ns },
         }
     }
 
-    /// Completes a request of an array.
-    pub(super) fn complete_array_request(&mut self, now: Ns, array: u16, job: u32) {
-        if let Parent::Background { round, .. } = self.jobs[job].parent {
-            let from = self.jobs[job].io.first;
-            self.jobs.remove(job);
-            self.complete_background_step(now, array, round, from);
-            return;
+    /// Completes a request; `None` if it was a background step of an earlier pass, from which nothing follows.
+    pub fn complete_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> Option<ArrayCompletion> {
+        let Job { io, parent, arrived_at_array_ns, .. } = flow.jobs[job];
+        if let Parent::Background { round, .. } = parent {
+            flow.jobs.remove(job);
+            return self.complete_background_step(round, io.first).then_some(ArrayCompletion::Background);
         }
-        self.finish_row_read(now, array, job);
-        if let Parent::Gathered { group, .. } = self.jobs[job].parent {
-            return self.complete_gathered_write(now, array, job, group);
+        self.finish_row_read(now, job, flow);
+        if let Parent::Gathered { group, .. } = parent {
+            flow.jobs.remove(job);
+            return self.gathering.as_mut().map(|gathering| ArrayCompletion::Gathered(gathering.take_group(group)));
         }
-        let run = &mut self.arrays[usize::from(array)];
-        run.meter.record_completion(now, self.jobs[job].arrived_at_array_ns);
-        let (io, response) = (&self.jobs[job].io, now - self.jobs[job].arrived_at_array_ns);
-        run.counts.add_transfer(io, response);
-        self.latency.record_array(array, transfer_operation(io.write), response);
-        self.complete_step(now, job);
+        self.meter.record_completion(now, arrived_at_array_ns);
+        let response = now - arrived_at_array_ns;
+        self.counts.add_transfer(&io, response);
+        self.responses.record_response(transfer_operation(io.write), response);
+        Some(ArrayCompletion::Request)
     }
 
-    /// Starts as many steps of a rebuild or a scrub as may be in flight.
-    pub(super) fn start_background_steps(&mut self, now: Ns, array: u16) {
-        loop {
-            let run = &mut self.arrays[usize::from(array)];
-            let Some(running) = &mut run.background else { return };
-            if running.in_flight.len() as u64 >= u64::from(running.settings.depth.max(1)) || running.ended_ns.is_some()
-            {
-                return;
-            }
-            if running.next_step_ns > now {
-                // schedule one event per point in time: each event that finds nothing to do would otherwise schedule
-                // another
-                if running.wake_scheduled_ns < running.next_step_ns {
-                    running.wake_scheduled_ns = running.next_step_ns;
-                    self.events.schedule(running.next_step_ns, Event::BackgroundStep { array });
-                }
-                return;
-            }
-            let from = running.pass.planned_blocks();
-            let mut plan = run.plan.take().unwrap_or_default();
-            if !running.pass.plan_next_step(&run.planner, &mut plan) {
-                run.plan = Some(plan);
-                if running.in_flight.is_empty() {
-                    running.ended_ns = Some(now);
-                    self.finish_background(now, array);
-                }
-                return;
-            }
-            let bytes = (running.pass.planned_blocks() - from) * BLOCK_BYTES;
-            running.in_flight.push(from);
-            running.next_step_ns = now + pause_ns(bytes, running.settings.rate.map_or(0.0, |rate| rate as f64));
-            if plan.io_count() == 0 {
-                // no member completes this step, and recursing once for each such step would have no bound
-                run.plan = Some(plan);
-                run.finish_background_step(from);
-                continue;
-            }
-            let parent = Parent::Background { array, round: run.background_round };
-            let job =
-                Job { phase: ArrayPhase::ParityComputed, ..Job::new(Io::read(from, 1), run.background_path, parent) };
-            let job = self.jobs.insert(job);
-            self.start_member_ios(now, array, job, plan);
+    /// Takes a snapshot of the counters.
+    pub fn take_snapshot(&mut self, now: Ns) -> ArraySnapshot {
+        ArraySnapshot {
+            totals: self.meter.totals(now),
+            counts: self.counts,
+            member_ios: self.member_ios,
+            lost_blocks: self.lost_blocks,
+            background_blocks: self.background.as_ref().map_or(0, |running| running.done_blocks),
         }
     }
 
-    /// Completes the background step that begins at member block `from`, unless it belongs to an earlier pass.
-    fn complete_background_step(&mut self, now: Ns, array: u16, round: u32, from: u64) {
-        let run = &mut self.arrays[usize::from(array)];
-        if round != run.background_round {
-            return;
-        }
-        run.finish_background_step(from);
-        self.start_background_steps(now, array);
-    }
-}
-
-impl ArrayRun {
-    /// Marks the step of a rebuild or a scrub that begins at `from` as done.
-    fn finish_background_step(&mut self, from: u64) {
-        let Some(running) = &mut self.background else { return };
-        running.in_flight.retain(|step| *step != from);
-        // steps that complete out of order count once all earlier ones are done
-        let first = running.in_flight.iter().min().copied();
-        running.done_blocks = first.unwrap_or(running.pass.planned_blocks());
-        if running.task == PassKind::Rebuild {
-            let all = running.pass.state_after(&self.planner);
-            let state = first.map_or(all, |first| ArrayState { good_below: first, ..self.planner.state() });
-            self.planner.set_state(state);
-        }
-    }
-
-    /// Assigns spares to the failed members, as far as there are any, and begins to rebuild them, as for members
-    /// that fail during a run.
-    pub fn start_rebuild(&mut self, settings: BackgroundWork) {
-        // nothing can be rebuilt onto a spare once data are lost
-        if !self.planner.array().survives_failures(self.lost) {
-            return;
-        }
-        for member in self.lost.iter() {
-            if let Some((drive, path)) = self.spares.pop() {
-                self.drives[usize::from(member)] = drive;
-                self.members[usize::from(member)] = path;
-                self.replaced = self.replaced.with_member(member);
-            }
-        }
-        self.rebuild_settings = settings;
-        self.begin_rebuild();
-    }
-
-    /// Starts a scrub.
-    pub fn start_scrub(&mut self, settings: BackgroundWork) {
-        let pass = RepairPass::new(PassKind::Scrub, &self.planner, u64::from(settings.step_blocks));
-        self.background = Some(BackgroundRun::new(PassKind::Scrub, MemberSet::NONE, pass, settings));
-    }
-}
-
-impl BackgroundRun {
-    /// A pass at its beginning, with no step in flight.
-    pub fn new(task: PassKind, targets: MemberSet, pass: RepairPass, settings: BackgroundWork) -> BackgroundRun {
-        let done = pass.planned_blocks();
-        BackgroundRun {
-            task,
-            targets,
-            pass,
-            settings,
-            in_flight: Vec::new(),
-            next_step_ns: 0,
-            wake_scheduled_ns: 0,
-            ended_ns: None,
-            done_blocks: done,
+    /// Reports the time between two snapshots.
+    pub fn report(&self, from: &ArraySnapshot, to: &ArraySnapshot) -> ArrayReport {
+        ArrayReport {
+            name: self.name.clone(),
+            totals: to.totals.delta_since(&from.totals),
+            counts: to.counts.delta_since(&from.counts),
+            member_ios: to.member_ios - from.member_ios,
+            lost_blocks: to.lost_blocks - from.lost_blocks,
+            members: self.drives.clone(),
+            failed: self.lost.count(),
+            background: self.background.as_ref().map(BackgroundRun::report),
+            background_bytes: to.background_blocks.saturating_sub(from.background_blocks) * BLOCK_BYTES,
         }
     }
 }
@@ -409,6 +362,7 @@ mod tests {
     use super::*;
     use crate::array::ArrayLevel;
     use crate::device::{DeviceModel, PlainSpec};
+    use crate::run::Simulation;
     use crate::service_time::ServiceTimeDistribution;
     use crate::system::{ArraySpec, DriveGroupSpec, System, WorkloadTarget};
 
@@ -433,6 +387,6 @@ mod tests {
         let done = simulation.arrays[0].background.as_ref().expect("a rebuild").done_blocks * BLOCK_BYTES;
         assert!((done as f64 / 500e6 - 1.0).abs() < 0.01, "{done} bytes");
         // two steps in flight, and the next one
-        assert!(simulation.events.len() <= 4, "{} events wait", simulation.events.len());
+        assert!(simulation.flow.events.len() <= 4, "{} events wait", simulation.flow.events.len());
     }
 }

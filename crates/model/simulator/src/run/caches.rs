@@ -1,121 +1,144 @@
 //! Caches at work: the host's file cache in front of all volumes, or a controller's cache in front of its own.
 
-use super::job::{Job, JobPurpose, Parent};
-use super::path::{PathStart, PathStep};
-use super::{Event, Simulation};
+use super::Event;
+use super::job::{Job, JobFlow, JobPurpose, Parent};
+use super::path::{END_PATH, PathStart};
+use super::report::CacheReport;
 use crate::Ns;
-use crate::cache::{Cache, CacheActions, SubmitResult};
+use crate::cache::{Cache, CacheActions, CacheCounters, SubmitResult};
 use crate::io::Io;
+
+/// A volume in a cache's address space.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VolumeInCache {
+    /// Its first block there.
+    pub base: u64,
+    pub blocks: u64,
+    /// The path of the cache's I/Os to it.
+    pub path: PathStart,
+}
 
 /// A cache in the system. Its address space holds its volumes one after the other.
 pub(super) struct CacheRun {
-    pub cache: Cache,
+    number: u16,
+    name: String,
+    cache: Cache,
     /// Buffers for the cache's actions, reused; several are in use where one call leads to another.
     action_buffers: Vec<CacheActions>,
-    /// By volume: its first block in the cache's address space, its blocks, and the path of the cache's I/Os to it.
-    pub volumes: Vec<(u64, u64, PathStart)>,
+    volumes: Vec<VolumeInCache>,
     /// Time of the next scheduled wake-up.
     wake_due_ns: Option<Ns>,
 }
 
+/// The jobs that may go on after a call of a cache, which gets them back ([`CacheRun::recycle`]).
+#[must_use = "jobs that are ready wait to be advanced"]
+pub(super) struct ReadyJobs(CacheActions);
+
+impl ReadyJobs {
+    /// The jobs, in their order.
+    pub fn jobs(&self) -> &[u32] {
+        &self.0.ready
+    }
+}
+
 impl CacheRun {
-    /// A cache with nothing scheduled.
-    pub fn new(cache: Cache, volumes: Vec<(u64, u64, PathStart)>) -> CacheRun {
-        CacheRun { cache, action_buffers: Vec::new(), volumes, wake_due_ns: None }
+    /// A cache with nothing scheduled, above volumes in the order of their addresses.
+    pub fn new(number: u16, name: String, cache: Cache, volumes: Vec<VolumeInCache>) -> CacheRun {
+        debug_assert!(
+            volumes.windows(2).all(|pair| pair[0].base + pair[0].blocks <= pair[1].base),
+            "the volumes of a cache overlap"
+        );
+        CacheRun { number, name, cache, action_buffers: Vec::new(), volumes, wake_due_ns: None }
     }
 
     /// Finds the volume of an address, and clips a request to it.
     fn locate_on_volume(&self, io: &Io) -> Option<(Io, PathStart)> {
-        let index = self.volumes.partition_point(|volume| volume.0 <= io.first).checked_sub(1)?;
-        let (base, blocks, path) = self.volumes[index];
+        let index = self.volumes.partition_point(|volume| volume.base <= io.first).checked_sub(1)?;
+        let VolumeInCache { base, blocks, path } = self.volumes[index];
         let first = io.first - base;
         let left = blocks.checked_sub(first).filter(|left| *left > 0)?;
         Some((Io { first, blocks: u64::from(io.blocks).min(left) as u32, ..*io }, path))
     }
-}
 
-impl Simulation {
-    /// Submits a request to a cache. True if it can proceed at once.
-    pub(super) fn submit_to_cache(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
-        let run = &mut self.caches[usize::from(cache)];
-        let mut out = run.action_buffers.pop().unwrap_or_default();
-        let io = self.jobs[job].io;
-        let answer = run.cache.submit(now, job, &Io { first: io.first + base, ..io }, &mut out);
-        self.apply_cache_actions(now, cache, out);
-        answer == SubmitResult::Done
+    /// Returns the path to the volume that begins at `base`.
+    pub fn path_below(&self, base: u64) -> PathStart {
+        self.volumes.iter().find(|volume| volume.base == base).map_or(END_PATH, |volume| volume.path)
     }
 
-    /// Submits a flush or trim to a cache. True if it can proceed at once, because all that was posted here is safe.
-    pub(super) fn submit_order_to_cache(&mut self, now: Ns, cache: u16, base: u64, job: u32) -> bool {
-        let run = &mut self.caches[usize::from(cache)];
-        if self.jobs[job].purpose == JobPurpose::Flush && !run.cache.is_write_through() {
-            if run.cache.survives_power_loss() {
-                return true;
-            }
-            let mut out = run.action_buffers.pop().unwrap_or_default();
-            let answer = run.cache.submit_flush(now, job, base, &mut out);
-            self.apply_cache_actions(now, cache, out);
-            if answer == SubmitResult::Wait {
-                return false;
-            }
+    /// Submits a request. True if it can proceed at once.
+    pub fn submit(&mut self, now: Ns, base: u64, job: u32, flow: &mut JobFlow) -> (bool, ReadyJobs) {
+        let mut out = self.action_buffers.pop().unwrap_or_default();
+        let io = flow.jobs[job].io;
+        let answer = self.cache.submit(now, job, &Io { first: io.first + base, ..io }, &mut out);
+        (answer == SubmitResult::Done, self.apply_actions(now, out, flow))
+    }
+
+    /// True if a flush is complete in this cache, which survives a loss of power: nothing below needs to see it.
+    pub fn completes_order(&self, purpose: JobPurpose) -> bool {
+        purpose == JobPurpose::Flush && !self.cache.is_write_through() && self.cache.survives_power_loss()
+    }
+
+    /// Submits a flush or a trim. True if it can be sent below at once, because all that was posted here is there.
+    pub fn submit_order(&mut self, now: Ns, base: u64, job: u32, flow: &mut JobFlow) -> (bool, ReadyJobs) {
+        let mut out = self.action_buffers.pop().unwrap_or_default();
+        if flow.jobs[job].purpose != JobPurpose::Flush || self.cache.is_write_through() {
+            out.ready.clear();
+            return (true, ReadyJobs(out));
         }
-        self.send_order_below_cache(now, cache, base, job);
-        false
+        let answer = self.cache.submit_flush(now, job, base, &mut out);
+        (answer == SubmitResult::Done, self.apply_actions(now, out, flow))
     }
 
-    /// Sends an order on to the volume below, once the cache itself has carried it out.
-    fn send_order_below_cache(&mut self, now: Ns, cache: u16, base: u64, job: u32) {
-        let volume = self.caches[usize::from(cache)].volumes.iter().find(|volume| volume.0 == base);
-        let below = volume.map_or(self.end_path, |volume| volume.2);
-        self.jobs[job].parts = 1;
-        self.send_order(now, job, self.jobs[job].io, below);
+    /// Completes an I/O that the cache sent.
+    pub fn complete_io(&mut self, now: Ns, number: u32, flow: &mut JobFlow) -> ReadyJobs {
+        let mut out = self.action_buffers.pop().unwrap_or_default();
+        self.cache.complete_io(now, number, &mut out);
+        self.apply_actions(now, out, flow)
     }
 
-    /// Completes an I/O that a cache sent.
-    pub(super) fn complete_cache_io(&mut self, now: Ns, cache: u16, number: u32) {
-        let run = &mut self.caches[usize::from(cache)];
-        let mut out = run.action_buffers.pop().unwrap_or_default();
-        run.cache.complete_io(now, number, &mut out);
-        self.apply_cache_actions(now, cache, out);
-    }
-
-    /// Wakes a cache at the time that it asked for, unless a later call has replaced that.
-    pub(super) fn wake_cache(&mut self, now: Ns, cache: u16) {
-        let run = &mut self.caches[usize::from(cache)];
-        if run.wake_due_ns.is_none_or(|due| due > now) {
-            return;
+    /// Wakes the cache at the time that it asked for, unless a later call has replaced that.
+    pub fn wake(&mut self, now: Ns, flow: &mut JobFlow) -> Option<ReadyJobs> {
+        if self.wake_due_ns.is_none_or(|due| due > now) {
+            return None;
         }
-        run.wake_due_ns = None;
-        let mut out = run.action_buffers.pop().unwrap_or_default();
-        run.cache.handle_wake(now, &mut out);
-        self.apply_cache_actions(now, cache, out);
+        self.wake_due_ns = None;
+        let mut out = self.action_buffers.pop().unwrap_or_default();
+        self.cache.handle_wake(now, &mut out);
+        Some(self.apply_actions(now, out, flow))
     }
 
-    /// Carries out a cache's actions: wake-up, I/Os to the volumes below, requests that are ready.
-    fn apply_cache_actions(&mut self, now: Ns, cache: u16, mut out: CacheActions) {
-        if let Some(time) = out.wake_at.take() {
-            let run = &mut self.caches[usize::from(cache)];
-            if run.wake_due_ns.is_none_or(|due| time < due) {
-                run.wake_due_ns = Some(time);
-                self.events.schedule(time, Event::CacheWake { cache });
-            }
+    /// Schedules the wake-up and the I/Os to the volumes below.
+    fn apply_actions(&mut self, now: Ns, mut out: CacheActions, flow: &mut JobFlow) -> ReadyJobs {
+        if let Some(time) = out.wake_at.take()
+            && self.wake_due_ns.is_none_or(|due| time < due)
+        {
+            self.wake_due_ns = Some(time);
+            flow.events.schedule(time, Event::CacheWake { cache: self.number });
         }
         for below in &out.send {
-            let parent = Parent::CacheIo { cache, number: below.flight_number };
+            let parent = Parent::CacheIo { cache: self.number, number: below.flight_number };
             // beyond the end of a volume there is nothing to read
-            let (io, path) =
-                self.caches[usize::from(cache)].locate_on_volume(&below.io).unwrap_or((below.io, self.end_path));
-            let job = self.jobs.insert(Job::new(io, path, parent));
+            let (io, path) = self.locate_on_volume(&below.io).unwrap_or((below.io, END_PATH));
+            let job = flow.jobs.insert(Job::new(io, path, parent));
             // as an event: below may be another cache that completes one I/O after the other in no time, and each would
             // recurse into the one before
-            self.events.schedule(now, Event::JobReady { job });
+            flow.events.schedule(now, Event::JobReady { job });
         }
-        for job in &out.ready {
-            match (self.jobs[*job].purpose.moves_data(), *self.paths.step_at(self.jobs[*job].step)) {
-                (false, PathStep::Cache { cache, base }) => self.send_order_below_cache(now, cache, base, *job),
-                _ => self.complete_step(now, *job),
-            }
-        }
-        self.caches[usize::from(cache)].action_buffers.push(out);
+        ReadyJobs(out)
+    }
+
+    /// Takes the list of the jobs that were ready back for reuse.
+    pub fn recycle(&mut self, ready: ReadyJobs) {
+        self.action_buffers.push(ready.0);
+    }
+
+    /// Takes a snapshot of the counters.
+    pub fn take_snapshot(&self, now: Ns) -> CacheCounters {
+        self.cache.counters(now)
+    }
+
+    /// Reports the time between two snapshots.
+    pub fn report(&self, from: &CacheCounters, to: &CacheCounters) -> CacheReport {
+        CacheReport { name: self.name.clone(), counters: to.added_since(from) }
     }
 }

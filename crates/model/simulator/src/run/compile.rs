@@ -1,22 +1,24 @@
 //! Compiles a system to paths, stations and drives.
 
-use diskwright_base::{Histogram, Rng};
+use diskwright_base::Rng;
 
-use super::arrays::ArrayRun;
-use super::caches::CacheRun;
+use super::Simulation;
+use super::arrays::{ArrayRun, ParityEngine};
+use super::caches::{CacheRun, VolumeInCache};
+use super::changes::ScheduledChanges;
 use super::channels::ChannelRun;
 use super::drives::DriveRun;
-use super::external::ExternalQueue;
-use super::loads::{LoadRun, PendingRequests};
+use super::external::{ExternalRequests, ExternalTarget};
+use super::gates::AdmissionGate;
+use super::job::JobFlow;
+use super::loads::{LoadRun, Loads, TargetPaths};
 use super::path::{PathStart, PathStep, Paths, StepCondition, VisitCost};
-use super::report::{ComponentKind, ComponentNames};
-use super::{AdmissionGate, IoCounts, Simulation};
+use super::report::{ComponentKind, OtherInterrupts};
+use super::stations::{PROCESSORS, Stations};
 use crate::array::ArrayError;
-use crate::cache::{Cache, CacheSpecError};
+use crate::cache::{BlockCacheSpec, Cache, CacheSpecError};
 use crate::device::DeviceModel;
-use crate::event_queue::EventQueue;
 use crate::load::{Load, LoadError};
-use crate::station::Station;
 use crate::system::{ArraySpec, Controller, RunBy, System, TransferMode, WorkloadTarget};
 
 /// Reasons why a system cannot be simulated.
@@ -53,19 +55,26 @@ const VOLUME_GAP_BLOCKS: u64 = 1 << 21;
 struct Compiler<'a> {
     system: &'a System,
     paths: Paths,
-    stations: Vec<Station>,
-    names: ComponentNames,
+    stations: Stations,
     admission_gates: Vec<AdmissionGate>,
     memory: Option<u16>,
     buses: Vec<u16>,
     controllers: Vec<ControllerParts>,
-    /// By cache: its volumes.
-    cache_volumes: Vec<Vec<(u64, u64, PathStart)>>,
+    caches: Vec<CacheParts<'a>>,
     host_cache: Option<u16>,
 }
 
-/// The paths to a volume past the file cache and through it, and its blocks.
-type VolumePaths = (PathStart, PathStart, u64);
+/// A cache while its volumes are added.
+struct CacheParts<'a> {
+    name: String,
+    /// Name of the part that it belongs to.
+    owner: &'a str,
+    spec: &'a BlockCacheSpec,
+    volumes: Vec<VolumeInCache>,
+}
+
+/// The paths to a volume, and its blocks.
+type VolumePaths = (TargetPaths, u64);
 
 /// Volumes that already have their paths.
 type Volumes = Vec<(WorkloadTarget, VolumePaths)>;
@@ -98,70 +107,45 @@ impl Simulation {
         let drives = compiler.build_drives()?;
         let channels = compiler.build_channels();
         let mut arrays = Vec::new();
-        for set in &system.arrays {
-            arrays.push(compiler.build_array(set, &drives)?);
+        for (number, set) in (0..).zip(&system.arrays) {
+            arrays.push(compiler.build_array(number, set, &drives)?);
         }
         let mut known = Volumes::new();
         let loads = compiler.build_loads(&arrays, &mut known)?;
         let served = compiler.build_external_targets(targets, &arrays, &mut known)?;
-        let Compiler {
-            mut paths,
-            stations,
-            names,
-            admission_gates: gates,
-            cache_volumes: regions,
-            host_cache,
-            controllers,
-            ..
-        } = compiler;
-        let end = paths.add_path(&[]);
-        let mut caches = Vec::new();
-        for (index, volumes) in regions.into_iter().enumerate() {
-            let index = index as u16;
-            let owner = controllers.iter().position(|parts| parts.cache == Some(index));
-            let (name, spec) = match owner {
-                Some(controller) => (&system.controllers[controller].name, &system.controllers[controller].cache),
-                None => (&system.name, &system.host.cache),
-            };
-            debug_assert!(owner.is_some() || host_cache == Some(index));
-            let parts: Vec<(u64, u64)> = volumes.iter().map(|(base, blocks, _)| (*base, *blocks)).collect();
-            let Some(spec) = spec else { continue };
-            spec.check_limits().map_err(|e| CompileError::Cache(name.clone(), e))?;
-            let cache = Cache::above_volumes(spec, &parts);
-            caches.push(CacheRun::new(cache, volumes));
-        }
-        let host = &system.host;
+        let Compiler { paths, stations, admission_gates, caches, .. } = compiler;
+        let caches = (0..).zip(caches).map(|(number, parts)| parts.build(number)).collect::<Result<_, _>>()?;
         let mut simulation = Simulation {
-            events: EventQueue::new(),
-            jobs: Default::default(),
+            flow: JobFlow::default(),
             paths,
-            end_path: end,
-            station_bytes: vec![0; stations.len()],
             stations,
-            gates,
+            gates: admission_gates,
             caches,
             arrays,
             drives,
             channels,
-            loads,
-            pending_requests: PendingRequests::default(),
-            processors: 0,
-            interrupts: 0,
-            interrupt_ns: 0,
-            compute_ns: 0,
-            other_interrupts_per_s: host.other_interrupts_per_s,
-            other_interrupt_ns: host.interrupt_ns,
-            external: served,
-            latency: Default::default(),
-            scheduled_changes: system.events.clone(),
-            refused: Vec::new(),
+            loads: Loads::new(loads),
+            external: ExternalRequests::new(served),
+            changes: ScheduledChanges::new(system.events.clone()),
+            other_interrupts: OtherInterrupts {
+                rate_per_s: system.host.other_interrupts_per_s,
+                time_ns: system.host.interrupt_ns,
+            },
             watch: system.watch,
-            names,
-            started: false,
-            is_finished: false,
+            last_report: None,
+            is_started: false,
         };
         simulation.report_interval();
         Ok(simulation)
+    }
+}
+
+impl CacheParts<'_> {
+    /// Builds the cache with all its volumes.
+    fn build(self, number: u16) -> Result<CacheRun, CompileError> {
+        self.spec.check_limits().map_err(|e| CompileError::Cache(self.owner.to_owned(), e))?;
+        let regions: Vec<(u64, u64)> = self.volumes.iter().map(|volume| (volume.base, volume.blocks)).collect();
+        Ok(CacheRun::new(number, self.name, Cache::above_volumes(self.spec, &regions), self.volumes))
     }
 }
 
@@ -170,65 +154,56 @@ impl<'a> Compiler<'a> {
         let mut compiler = Compiler {
             system,
             paths: Paths::default(),
-            stations: Vec::new(),
-            names: ComponentNames::default(),
+            stations: Stations::default(),
             admission_gates: Vec::new(),
             memory: None,
             buses: Vec::new(),
             controllers: Vec::new(),
-            cache_volumes: Vec::new(),
+            caches: Vec::new(),
             host_cache: None,
         };
-        compiler.add_station(ComponentKind::Processor, "processors", system.host.processors);
+        let processors = compiler.stations.add_station(ComponentKind::Processor, "processors", system.host.processors);
+        assert_eq!(processors, PROCESSORS, "the processors are the first station");
         if system.host.memory_rate.is_some() {
-            compiler.memory = Some(compiler.add_station(ComponentKind::Bus, "memory bus", 1));
+            compiler.memory = Some(compiler.stations.add_station(ComponentKind::Bus, "memory bus", 1));
         }
         for bus in &system.buses {
-            let station = compiler.add_station(ComponentKind::Bus, &bus.name, 1);
+            let station = compiler.stations.add_station(ComponentKind::Bus, &bus.name, 1);
             compiler.buses.push(station);
         }
-        if system.host.cache.is_some() {
-            compiler.host_cache = Some(compiler.add_cache("file cache"));
+        if let Some(spec) = &system.host.cache {
+            compiler.host_cache = Some(compiler.add_cache("file cache".to_owned(), &system.name, spec));
         }
-        for controller in &system.controllers {
-            let parts = compiler.add_controller(controller);
+        for (index, controller) in system.controllers.iter().enumerate() {
+            let parts = compiler.add_controller(index, controller);
             compiler.controllers.push(parts);
         }
         compiler
     }
 
-    fn add_station(&mut self, kind: ComponentKind, name: &str, servers: u32) -> u16 {
-        self.stations.push(Station::new(servers));
-        self.names.stations.push((kind, name.to_owned()));
-        (self.stations.len() - 1) as u16
+    fn add_cache(&mut self, name: String, owner: &'a str, spec: &'a BlockCacheSpec) -> u16 {
+        self.caches.push(CacheParts { name, owner, spec, volumes: Vec::new() });
+        (self.caches.len() - 1) as u16
     }
 
-    fn add_cache(&mut self, name: &str) -> u16 {
-        self.cache_volumes.push(Vec::new());
-        self.names.caches.push(name.to_owned());
-        (self.cache_volumes.len() - 1) as u16
-    }
-
-    fn add_controller(&mut self, controller: &Controller) -> ControllerParts {
+    fn add_controller(&mut self, index: usize, controller: &'a Controller) -> ControllerParts {
         let name = &controller.name;
         let gate = controller.max_outstanding.map(|max_inside| {
-            self.admission_gates.push(AdmissionGate {
-                max_inside: max_inside.max(1),
-                inside: 0,
-                waiting: Default::default(),
-            });
+            self.admission_gates.push(AdmissionGate::new(max_inside));
             (self.admission_gates.len() - 1) as u16
         });
+        let cache = controller.cache.as_ref().map(|spec| self.add_cache(format!("{name} cache"), name, spec));
+        let mut add = |kind, name: &str| self.stations.add_controller_part(kind, name, index);
         ControllerParts {
-            command: self.add_station(ComponentKind::Controller, name, 1),
-            port: controller.rate.map(|_| self.add_station(ComponentKind::Port, &format!("{name} port"), 1)),
-            parity: self.add_station(ComponentKind::Parity, &format!("{name} parity"), 1),
+            command: add(ComponentKind::Controller, name),
+            port: controller.rate.map(|_| add(ComponentKind::Port, &format!("{name} port"))),
+            parity: add(ComponentKind::Parity, &format!("{name} parity")),
             gate,
-            cache: controller.cache.is_some().then(|| self.add_cache(&format!("{name} cache"))),
+            cache,
         }
     }
 
-    fn build_drives(&mut self) -> Result<Vec<DriveRun>, CompileError> {
+    fn build_drives(&self) -> Result<Vec<DriveRun>, CompileError> {
         let mut drives = Vec::new();
         for group in &self.system.drives {
             let channel = match group.channel {
@@ -239,20 +214,16 @@ impl<'a> Compiler<'a> {
             for _ in 0..group.count {
                 let number = drives.len() as u32;
                 let (seed, channel_index) = (self.system.watch.seed, channel.map(|(index, _)| index as u16));
-                let Some(run) = DriveRun::new(device.clone(), (seed, number), group, channel_index) else { continue };
-                drives.push(run);
-                self.names.drives.push(self.system.drive_name(number));
+                let name = self.system.drive_name(number);
+                let run = DriveRun::new((number, name), device.clone(), seed, group, channel_index);
+                drives.extend(run);
             }
         }
         Ok(drives)
     }
 
-    fn build_channels(&mut self) -> Vec<ChannelRun> {
-        self.names.channels = self.system.channels.iter().map(|channel| channel.name.clone()).collect();
-        let run = |channel: &crate::system::Channel| {
-            ChannelRun::new(channel.overhead_ns, channel.rate.map_or(0, |rate| rate.max(1)), channel.disconnects)
-        };
-        self.system.channels.iter().map(run).collect()
+    fn build_channels(&self) -> Vec<ChannelRun> {
+        (0..).zip(&self.system.channels).map(|(number, channel)| ChannelRun::new(number, channel)).collect()
     }
 
     /// Returns the steps on a drive's own channel.
@@ -307,11 +278,11 @@ impl<'a> Compiler<'a> {
 
     /// Adds a volume to a cache and returns the step that enters the cache.
     fn add_cache_volume(&mut self, cache: u16, blocks: u64, below: PathStart) -> PathStep {
-        let regions = &mut self.cache_volumes[usize::from(cache)];
-        let base = regions
+        let volumes = &mut self.caches[usize::from(cache)].volumes;
+        let base = volumes
             .last()
-            .map_or(0, |(base, blocks, _)| (base + blocks + VOLUME_GAP_BLOCKS).next_multiple_of(VOLUME_GAP_BLOCKS));
-        regions.push((base, blocks, below));
+            .map_or(0, |last| (last.base + last.blocks + VOLUME_GAP_BLOCKS).next_multiple_of(VOLUME_GAP_BLOCKS));
+        volumes.push(VolumeInCache { base, blocks, path: below });
         PathStep::Cache { cache, base }
     }
 
@@ -359,7 +330,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles an array with the paths to its members and spares.
-    fn build_array(&mut self, set: &ArraySpec, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
+    fn build_array(&mut self, number: u16, set: &ArraySpec, drives: &[DriveRun]) -> Result<ArrayRun, CompileError> {
         let system = self.system;
         let mut sizes = Vec::new();
         for drive in set.members.iter().chain(&set.spares) {
@@ -385,15 +356,19 @@ impl<'a> Compiler<'a> {
         // reversed, so that `pop` takes the first spare first
         let spares = set.spares.iter().copied().zip(spares).rev().collect();
         let parity = match set.run_by {
-            RunBy::Host => (0, system.host.xor_byte_ps, system.host.gf_mul_byte_ps),
-            RunBy::Controller(index) => {
-                let controller = &system.controllers[index];
-                (self.controllers[index].parity, controller.xor_byte_ps, controller.gf_mul_byte_ps)
-            }
+            RunBy::Host => ParityEngine {
+                station: PROCESSORS,
+                xor_byte_ps: system.host.xor_byte_ps,
+                gf_mul_byte_ps: system.host.gf_mul_byte_ps,
+            },
+            RunBy::Controller(index) => ParityEngine {
+                station: self.controllers[index].parity,
+                xor_byte_ps: system.controllers[index].xor_byte_ps,
+                gf_mul_byte_ps: system.controllers[index].gf_mul_byte_ps,
+            },
         };
-        let own = self.paths.add_path(&[PathStep::Array(self.names.arrays.len() as u16)]);
-        self.names.arrays.push(set.name.clone());
-        let mut run = ArrayRun { background_path: own, ..ArrayRun::new(array, set, paths, spares, parity) };
+        let own = self.paths.add_path(&[PathStep::Array(number)]);
+        let mut run = ArrayRun { background_path: own, ..ArrayRun::new(number, array, set, paths, spares, parity) };
         match (set.rebuild, set.scrub) {
             (Some(settings), _) if !set.failed.is_empty() => run.start_rebuild(settings),
             (_, Some(settings)) => run.start_scrub(settings),
@@ -413,7 +388,7 @@ impl<'a> Compiler<'a> {
         let request = VisitCost { fixed_ns: host.request_ns, ..VisitCost::default() };
         let mut steps: Vec<PathStep> =
             host.transfer_blocks.map(|max_blocks| PathStep::Split(max_blocks.max(1))).into_iter().collect();
-        steps.push(PathStep::Visit { station: 0, when: StepCondition::Always, cost: request });
+        steps.push(PathStep::Visit { station: PROCESSORS, when: StepCondition::Always, cost: request });
         match target {
             WorkloadTarget::Drive(drive) => {
                 let (group, _) = system
@@ -451,11 +426,11 @@ impl<'a> Compiler<'a> {
         targets: &[WorkloadTarget],
         arrays: &[ArrayRun],
         known: &mut Volumes,
-    ) -> Result<ExternalQueue, CompileError> {
-        let mut served = ExternalQueue::default();
+    ) -> Result<Vec<ExternalTarget>, CompileError> {
+        let mut served = Vec::new();
         for target in targets {
-            let (past, _, blocks) = self.find_volume_paths("export", *target, arrays, known)?;
-            served.targets.push((past, blocks));
+            let (paths, blocks) = self.find_volume_paths("export", *target, arrays, known)?;
+            served.push(ExternalTarget { path: paths.past_file_cache, blocks });
         }
         Ok(served)
     }
@@ -465,21 +440,19 @@ impl<'a> Compiler<'a> {
         for (position, workload) in self.system.workloads.iter().enumerate() {
             let (mut paths, mut sizes) = (Vec::new(), Vec::new());
             for target in &workload.targets {
-                let (past, through, blocks) = self.find_volume_paths(&workload.name, *target, arrays, known)?;
-                paths.push((past, through));
+                let (target_paths, blocks) = self.find_volume_paths(&workload.name, *target, arrays, known)?;
+                paths.push(target_paths);
                 sizes.push(blocks);
             }
             let rng = Rng::new(self.system.watch.seed, position as u64 + 1);
             let load =
                 Load::new(&workload.load, &sizes, rng).map_err(|e| CompileError::Load(workload.name.clone(), e))?;
-            let name = workload.name.clone();
-            let (counts, recent, all) = (IoCounts::default(), Histogram::new(), Histogram::new());
-            loads.push(LoadRun { name, load, paths, counts, interval_responses: recent, all_responses: all });
+            loads.push(LoadRun::new(workload.name.clone(), load, paths));
         }
         Ok(loads)
     }
 
-    /// Returns the paths to a volume past the file cache and through it, and its blocks; builds them on first use.
+    /// Returns the paths to a volume, and its blocks; builds the paths on first use.
     fn find_volume_paths(
         &mut self,
         of: &str,
@@ -491,9 +464,9 @@ impl<'a> Compiler<'a> {
             return Ok(*volume);
         }
         let (steps, blocks) = self.steps_to_target(of, target, arrays)?;
-        let past = self.paths.add_path(&[vec![PathStep::Compute], steps.clone()].concat());
-        let through = match self.host_cache {
-            None => past,
+        let past_file_cache = self.paths.add_path(&[vec![PathStep::Compute], steps.clone()].concat());
+        let through_file_cache = match self.host_cache {
+            None => past_file_cache,
             Some(cache) => {
                 let below = self.paths.add_path(&steps);
                 let enter_cache = self.add_cache_volume(cache, blocks, below);
@@ -501,12 +474,13 @@ impl<'a> Compiler<'a> {
                 self.paths.add_path(&[
                     PathStep::Compute,
                     enter_cache,
-                    PathStep::Visit { station: 0, when: StepCondition::Always, cost: copy },
+                    PathStep::Visit { station: PROCESSORS, when: StepCondition::Always, cost: copy },
                 ])
             }
         };
-        known.push((target, (past, through, blocks)));
-        Ok((past, through, blocks))
+        let volume = (TargetPaths { past_file_cache, through_file_cache }, blocks);
+        known.push((target, volume));
+        Ok(volume)
     }
 }
 

@@ -1,19 +1,22 @@
-//! Drives at work: the queue at each drive, and its use of the channel.
+//! Drives at work: requests in service, and the use of the channel. `drive_admission.rs` has the requests that a drive
+//! does not see yet, `drive_changes.rs` what happens to drives during a run.
 
 use std::collections::VecDeque;
 
 use diskwright_base::{LatencyOperation, Rng};
 
-use super::changes::{DriveClock, DriveHealth};
-use super::job::JobPurpose;
-use super::latency::transfer_operation;
-use super::parallel_device::ParallelDevice;
-use super::{Event, Simulation};
+use super::channels::{ChannelRun, ChannelUser};
+use super::drive_changes::{DriveClock, DriveHealth};
+use super::job::{JobFlow, JobPurpose};
+use super::latency::{ResponseSteps, transfer_operation};
+use super::parallel_device::{CapacityUse, ParallelDevice};
+use super::report::{Component, ComponentKind};
+use super::{Event, IoCounts};
 use crate::Ns;
 use crate::device::DeviceModel;
 use crate::drive::{CacheOutcome, DriveQueue, MechanicalDrive, ServiceBreakdown};
 use crate::io::{BLOCK_BYTES, Io};
-use crate::station::Meter;
+use crate::station::{Meter, StationTotals};
 use crate::system::DriveGroupSpec;
 
 /// The kind of a drive.
@@ -79,6 +82,8 @@ impl MechanicalRun {
 
 /// A drive in the system.
 pub(super) struct DriveRun {
+    number: u32,
+    pub name: String,
     pub kind: DriveKind,
     /// Requests that the drive does not see yet.
     pub waiting: VecDeque<u32>,
@@ -86,7 +91,8 @@ pub(super) struct DriveRun {
     pub visible: u32,
     /// Largest number of requests that the drive can see.
     pub depth: u32,
-    /// The current limit: `depth`, or 0 while new requests must wait for a flush, a trim or a change (`flush_trim.rs`).
+    /// The current limit: `depth`, or 0 while new requests must wait for a flush, a trim or a change
+    /// (`drive_admission.rs`).
     pub admit_limit: u32,
     /// Flushes and trims among the waiting requests.
     pub waiting_orders: u32,
@@ -96,6 +102,8 @@ pub(super) struct DriveRun {
     channel: Option<u16>,
     pub meter: Meter,
     pub counts: IoCounts,
+    /// Its response times of this interval.
+    pub responses: ResponseSteps,
     /// Its own clock.
     pub clock: DriveClock,
     pub health: DriveHealth,
@@ -104,108 +112,35 @@ pub(super) struct DriveRun {
     pub held_events: Vec<Event>,
     /// Number of requests queued during the hang that count as in service.
     pub counted_in_service: u32,
-    /// Its model, for a replacement; the seed and number of its random stream; and how often it was replaced.
+    /// Its model, for a replacement; the seed of its random stream; and how often it was replaced.
     pub device: DeviceModel,
-    seed: (u64, u32),
+    seed: u64,
     pub replacements: u32,
 }
 
-/// Counters besides [`crate::station::StationTotals`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IoCounts {
-    /// Reads done.
-    pub reads: u64,
-    /// Writes done.
-    pub writes: u64,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Bytes written.
-    pub bytes_written: u64,
-    /// Sum of the response times of the reads, ns.
-    pub read_ns: u64,
-    /// Sum of the response times of the writes, ns.
-    pub write_ns: u64,
-    /// Flushes completed by a drive.
-    pub flushes: u64,
-    /// Sum of the response times of the flushes, ns.
-    pub flush_ns: u64,
-    /// Seek time, ns.
-    pub seek_ns: u64,
-    /// Rotational latency, ns.
-    pub rotation_ns: u64,
-    /// Media transfer time, ns.
-    pub media_ns: u64,
-    /// Requests served or accepted by the drive's own cache.
-    pub hits: u64,
-}
-
-impl IoCounts {
-    /// Adds a completed transfer.
-    #[inline]
-    pub(super) fn add_transfer(&mut self, io: &Io, response: Ns) {
-        let bytes = u64::from(io.blocks) * BLOCK_BYTES;
-        if io.write {
-            self.writes += 1;
-            self.bytes_written += bytes;
-            self.write_ns += response;
-        } else {
-            self.reads += 1;
-            self.bytes_read += bytes;
-            self.read_ns += response;
-        }
-    }
-
-    /// Adds the parts of a mechanical service.
-    #[inline]
-    fn add_service(&mut self, service: &ServiceBreakdown) {
-        self.seek_ns += service.seek;
-        self.rotation_ns += service.rotation;
-        self.media_ns += service.media;
-        self.hits += u64::from(service.outcome != CacheOutcome::Miss);
-    }
-
-    /// Returns the difference from an earlier snapshot.
-    pub fn delta_since(&self, earlier: &IoCounts) -> IoCounts {
-        IoCounts {
-            reads: self.reads - earlier.reads,
-            writes: self.writes - earlier.writes,
-            bytes_read: self.bytes_read - earlier.bytes_read,
-            bytes_written: self.bytes_written - earlier.bytes_written,
-            read_ns: self.read_ns - earlier.read_ns,
-            write_ns: self.write_ns - earlier.write_ns,
-            flushes: self.flushes - earlier.flushes,
-            flush_ns: self.flush_ns - earlier.flush_ns,
-            seek_ns: self.seek_ns - earlier.seek_ns,
-            rotation_ns: self.rotation_ns - earlier.rotation_ns,
-            media_ns: self.media_ns - earlier.media_ns,
-            hits: self.hits - earlier.hits,
-        }
-    }
-
-    /// Requests completed.
-    pub fn request_count(&self) -> u64 {
-        self.reads + self.writes
-    }
-
-    /// Bytes read and written.
-    pub fn byte_count(&self) -> u64 {
-        self.bytes_read + self.bytes_written
-    }
+/// A drive's counters at a point in time.
+#[derive(Clone, Debug)]
+pub(super) struct DriveSnapshot {
+    totals: StationTotals,
+    counts: IoCounts,
+    /// The use of its resources, and its own time.
+    capacity_use: Option<(CapacityUse, Ns)>,
 }
 
 impl DriveRun {
-    /// An idle drive of a group; `seed` is the seed of the random stream, and the drive's number. `None` for a device
-    /// that is neither mechanical nor parallel, which does not occur.
+    /// An idle drive of a group; `seed` is that of all random streams. `None` for a device that is neither mechanical
+    /// nor parallel, which does not occur.
     pub fn new(
+        (number, name): (u32, String),
         device: DeviceModel,
-        seed: (u64, u32),
+        seed: u64,
         group: &DriveGroupSpec,
         channel: Option<u16>,
     ) -> Option<DriveRun> {
-        let mut rng = device_rng(seed, 0);
+        let mut rng = device_rng(seed, number, 0);
         let (machine, clock, slots, channel) = match (&device, ParallelDevice::new(&device, rng.clone())) {
             (DeviceModel::Mechanical(model), _) => {
-                let clock = DriveClock::new(if seed.1 == 0 { 0 } else { rng.next_below(model.revolution_ns().max(1)) });
+                let clock = DriveClock::new(if number == 0 { 0 } else { rng.next_below(model.revolution_ns().max(1)) });
                 let (drive, queue) = (MechanicalDrive::new(model), DriveQueue::new(group.order));
                 let service = ServiceBreakdown::for_outcome(CacheOutcome::Miss);
                 let mechanical = MechanicalRun { drive, queue, serving: None, service, clock, last_done_ns: 0 };
@@ -219,6 +154,8 @@ impl DriveRun {
         };
         let depth = group.depth.min(slots).max(1);
         Some(DriveRun {
+            number,
+            name,
             kind: machine,
             waiting: VecDeque::new(),
             visible: 0,
@@ -229,6 +166,7 @@ impl DriveRun {
             channel,
             meter: Meter::default(),
             counts: IoCounts::default(),
+            responses: ResponseSteps::default(),
             clock,
             health: DriveHealth::Working,
             is_hung: false,
@@ -242,7 +180,7 @@ impl DriveRun {
 
     /// Random stream of the drive after `round` replacements.
     pub fn replacement_rng(&self, round: u32) -> Rng {
-        device_rng(self.seed, round)
+        device_rng(self.seed, self.number, round)
     }
 
     /// True if it serves one request at a time.
@@ -263,75 +201,99 @@ impl DriveRun {
         }
     }
 
-    /// Returns the use of its resources (see [`ParallelDevice::capacity_use`]) and its own time.
-    pub fn capacity_use(&self, now: Ns) -> Option<([f64; 5], [f64; 5], Ns)> {
-        match &self.kind {
+    /// Takes a snapshot of the counters.
+    pub fn take_snapshot(&mut self, now: Ns) -> DriveSnapshot {
+        let capacity_use = match &self.kind {
             DriveKind::Mechanical(_) => None,
-            DriveKind::Parallel(device) => {
-                device.capacity_use().map(|(given, rates)| (given, rates, self.clock.drive_time(now)))
-            }
+            DriveKind::Parallel(device) => device.capacity_use().map(|used| (used, self.clock.drive_time(now))),
+        };
+        DriveSnapshot { totals: self.meter.totals(now), counts: self.counts, capacity_use }
+    }
+
+    /// Reports the time between two snapshots.
+    pub fn report(&self, from: &DriveSnapshot, to: &DriveSnapshot) -> Component {
+        let scarcest_share =
+            from.capacity_use.as_ref().zip(to.capacity_use.as_ref()).map(|((before, began_ns), (after, ended_ns))| {
+                after.scarcest_share(before, ended_ns.saturating_sub(*began_ns))
+            });
+        Component {
+            kind: ComponentKind::Drive,
+            name: self.name.clone(),
+            controller: None,
+            servers: self.server_count(),
+            totals: to.totals.delta_since(&from.totals),
+            counts: to.counts.delta_since(&from.counts),
+            scarcest_share,
+            flash: match &self.kind {
+                DriveKind::Parallel(device) => device.flash_totals(),
+                DriveKind::Mechanical(_) => None,
+            },
         }
     }
 }
 
 /// Each device has its own random stream, so that adding others does not change it.
-fn device_rng((seed, number): (u64, u32), round: u32) -> Rng {
+fn device_rng(seed: u64, number: u32, round: u32) -> Rng {
     Rng::new(seed, (1 << 32) + u64::from(number) + (u64::from(round) << 33))
 }
 
-impl Simulation {
-    /// A request arrives at a drive.
-    pub(super) fn arrive_at_drive(&mut self, now: Ns, drive: u32, job: u32) {
-        let run = &mut self.drives[drive as usize];
-        run.meter.record_arrival(now);
-        self.jobs[job].arrived_ns = now;
-        if run.visible >= run.admit_limit || !self.jobs[job].purpose.moves_data() {
-            return self.queue_at_drive(now, drive, job);
+impl DriveRun {
+    /// A request arrives.
+    #[inline]
+    pub fn arrive(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) {
+        self.meter.record_arrival(now);
+        flow.jobs[job].arrived_ns = now;
+        if self.visible >= self.admit_limit || !flow.jobs[job].purpose.moves_data() {
+            return self.queue_request(now, job, channels, flow);
         }
-        self.submit_to_drive(now, drive, job);
+        self.submit_request(now, job, channels, flow);
     }
 
-    /// Makes a request visible to a drive.
+    /// Makes a request visible to the drive.
     #[inline]
-    pub(super) fn submit_to_drive(&mut self, now: Ns, drive: u32, job: u32) {
-        let run = &mut self.drives[drive as usize];
-        run.visible += 1;
-        let io = self.jobs[job].io;
-        match &mut run.kind {
+    pub fn submit_request(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) {
+        self.count_visible();
+        let io = flow.jobs[job].io;
+        match &mut self.kind {
             DriveKind::Mechanical(mechanical) => {
                 mechanical.queue.push(&mechanical.drive, io, job);
                 if mechanical.serving.is_none() {
-                    self.start_next_request(now, drive);
+                    self.start_next_request(now, channels, flow);
                 }
             }
             DriveKind::Parallel(device) => {
-                run.meter.record_start(now);
-                let own = run.clock.drive_time(now);
-                let done = match self.jobs[job].purpose {
+                self.meter.record_start(now);
+                let own = self.clock.drive_time(now);
+                let done = match flow.jobs[job].purpose {
                     JobPurpose::Transfer | JobPurpose::FuaWrite => device.submit_request(own, &io),
                     what => device.submit_order(own, what, &io),
                 };
-                let done = run.clock.simulation_time(done);
-                self.events.schedule(done, Event::DriveComplete { drive, job });
+                let done = self.clock.simulation_time(done);
+                flow.events.schedule(done, Event::DriveComplete { drive: self.number, job });
             }
         }
+    }
+
+    /// Counts a request that becomes visible to the drive.
+    #[inline]
+    pub fn count_visible(&mut self) {
+        self.visible += 1;
+        debug_assert!(self.visible <= self.depth, "a drive sees {} of {} requests", self.visible, self.depth);
     }
 
     /// An idle mechanical drive starts its next request.
     #[inline]
-    pub(super) fn start_next_request(&mut self, now: Ns, drive: u32) {
-        let run = &mut self.drives[drive as usize];
-        let DriveKind::Mechanical(mechanical) = &mut run.kind else { return };
+    pub fn start_next_request(&mut self, now: Ns, channels: &mut [ChannelRun], flow: &mut JobFlow) {
+        let DriveKind::Mechanical(mechanical) = &mut self.kind else { return };
         let Some((io, job)) = mechanical.pop_request(now) else { return };
-        self.start_service(now, drive, job, |mechanical| mechanical.start_request(now, &io));
+        self.start_service(now, job, channels, flow, |mechanical| mechanical.start_request(now, &io));
     }
 
     /// An idle mechanical drive writes the data that it acknowledged from its cache, and starts nothing else.
-    pub(super) fn start_drive_flush(&mut self, now: Ns, drive: u32, job: u32) {
-        let run = &mut self.drives[drive as usize];
-        run.visible += 1;
-        (run.is_flushing, run.admit_limit) = (true, 0);
-        self.start_service(now, drive, job, |mechanical| mechanical.start_flush(now));
+    pub fn start_flush(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) {
+        self.count_visible();
+        (self.is_flushing, self.admit_limit) = (true, 0);
+        self.start_service(now, job, channels, flow, |mechanical| mechanical.start_flush(now));
     }
 
     /// A mechanical drive starts to serve a request as its channel allows.
@@ -339,124 +301,143 @@ impl Simulation {
     fn start_service(
         &mut self,
         now: Ns,
-        drive: u32,
         job: u32,
+        channels: &mut [ChannelRun],
+        flow: &mut JobFlow,
         serve: impl FnOnce(&mut MechanicalRun) -> ServiceBreakdown,
     ) {
-        let run = &mut self.drives[drive as usize];
-        let DriveKind::Mechanical(mechanical) = &mut run.kind else { return };
-        run.meter.record_start(now);
-        match run.channel {
+        let drive = self.number;
+        let DriveKind::Mechanical(mechanical) = &mut self.kind else { return };
+        debug_assert!(mechanical.serving.is_none(), "a mechanical drive serves one request at a time");
+        self.meter.record_start(now);
+        mechanical.serving = Some(job);
+        let channel = self.channel.map(|channel| &mut channels[usize::from(channel)]);
+        match channel {
             None => {
                 let service = serve(mechanical);
-                run.counts.add_service(&service);
-                mechanical.serving = Some(job);
-                self.events.schedule(service.done_at, Event::DriveComplete { drive, job });
+                self.counts.add_service(&service);
+                flow.events.schedule(service.done_at, Event::DriveComplete { drive, job });
             }
-            Some(channel) if self.channels[usize::from(channel)].disconnects => {
+            Some(channel) if channel.disconnects => {
                 let service = serve(mechanical);
-                run.counts.add_service(&service);
-                (mechanical.serving, mechanical.service) = (Some(job), service);
-                self.events.schedule(service.channel_start, Event::DriveNeedsChannel { drive });
+                self.counts.add_service(&service);
+                mechanical.service = service;
+                flow.events.schedule(service.channel_start, Event::DriveNeedsChannel { drive });
             }
-            Some(channel) => {
-                // it holds the channel from the command on
-                mechanical.serving = Some(job);
-                self.request_channel(now, channel, super::channels::Holder::Drive(drive));
-            }
+            // it holds the channel from the command on
+            Some(channel) => self.request_from(now, channel, flow),
         }
     }
 
-    /// Returns the job that a mechanical drive serves.
-    pub(super) fn job_in_service(&self, drive: u32) -> Option<u32> {
-        match &self.drives[drive as usize].kind {
-            DriveKind::Mechanical(mechanical) => mechanical.serving,
+    /// Holds an event back if the drive hangs. True if it does.
+    pub fn hold_back(&mut self, event: Event) -> bool {
+        if self.is_hung {
+            self.held_events.push(event);
+        }
+        self.is_hung
+    }
+
+    /// Requests the channel to transfer data, unless the drive hangs.
+    pub fn request_channel(&mut self, now: Ns, channels: &mut [ChannelRun], flow: &mut JobFlow) {
+        if self.hold_back(Event::DriveNeedsChannel { drive: self.number }) {
+            return;
+        }
+        if let Some(channel) = self.channel {
+            self.request_from(now, &mut channels[usize::from(channel)], flow);
+        }
+    }
+
+    fn request_from(&mut self, now: Ns, channel: &mut ChannelRun, flow: &mut JobFlow) {
+        if channel.request(now, ChannelUser::Drive(self.number)) {
+            self.hold_channel(now, channel, flow);
+        }
+    }
+
+    /// Holds the channel, which was just granted to the drive, as long as its request needs it.
+    pub fn hold_channel(&mut self, now: Ns, channel: &mut ChannelRun, flow: &mut JobFlow) {
+        let overhead = channel.overhead_ns;
+        let serving = match &mut self.kind {
+            DriveKind::Mechanical(mechanical) => mechanical.serving.map(|job| (mechanical, job)),
             DriveKind::Parallel(_) => None,
-        }
+        };
+        let Some((mechanical, job)) = serving else { return channel.hold(now, 0, overhead, flow) };
+        let bytes = u64::from(flow.jobs[job].transferred_io().blocks) * BLOCK_BYTES;
+        let time = if channel.disconnects {
+            overhead + mechanical.service.channel_time
+        } else if flow.jobs[job].purpose == JobPurpose::Flush {
+            mechanical.start_flush(now + overhead).done_at - now
+        } else {
+            let service = mechanical.start_request(now + overhead, &flow.jobs[job].io);
+            self.counts.add_service(&service);
+            service.done_at - now
+        };
+        channel.hold(now, bytes, time, flow);
     }
 
-    /// Requests the channel for a drive that has data for it or needs data.
-    pub(super) fn request_drive_channel(&mut self, now: Ns, drive: u32) {
-        let run = &mut self.drives[drive as usize];
-        if run.is_hung {
-            return run.held_events.push(Event::DriveNeedsChannel { drive });
-        }
-        if let Some(channel) = self.drives[drive as usize].channel {
-            self.request_channel(now, channel, super::channels::Holder::Drive(drive));
-        }
-    }
-
-    /// A drive gets its channel; returns how long it holds it.
-    pub(super) fn hold_channel_for_drive(&mut self, now: Ns, drive: u32, disconnects: bool, overhead: Ns) -> Ns {
-        let run = &mut self.drives[drive as usize];
-        let DriveKind::Mechanical(mechanical) = &mut run.kind else { return overhead };
-        let Some(job) = mechanical.serving else { return overhead };
-        if disconnects {
-            return overhead + mechanical.service.channel_time;
-        }
-        if self.jobs[job].purpose == JobPurpose::Flush {
-            return mechanical.start_flush(now + overhead).done_at - now;
-        }
-        let service = mechanical.start_request(now + overhead, &self.jobs[job].io);
-        run.counts.add_service(&service);
-        service.done_at - now
-    }
-
-    /// Schedules a drive's completion when it releases the channel, granted `late` ns after it was requested.
-    pub(super) fn schedule_drive_completion(&mut self, now: Ns, drive: u32, disconnects: bool, late: Ns) {
-        let run = &self.drives[drive as usize];
-        let DriveKind::Mechanical(mechanical) = &run.kind else { return };
+    /// Schedules the completion of the request for which the drive has used the channel, which delayed it by
+    /// `delay_ns`.
+    pub fn finish_transfer(&mut self, now: Ns, disconnects: bool, delay_ns: Ns, flow: &mut JobFlow) {
+        let DriveKind::Mechanical(mechanical) = &self.kind else { return };
         let Some(job) = mechanical.serving else { return };
         let service = &mechanical.service;
         let done = if disconnects {
-            service.done_at + channel_delay_ns(&mechanical.drive, service, &self.jobs[job].io, late)
+            service.done_at + channel_delay_ns(&mechanical.drive, service, &flow.jobs[job].io, delay_ns)
         } else {
             now
         };
-        self.events.schedule(done.max(now), Event::DriveComplete { drive, job });
+        flow.events.schedule(done.max(now), Event::DriveComplete { drive: self.number, job });
     }
 
-    /// Completes a request at a drive.
-    pub(super) fn complete_drive_request(&mut self, now: Ns, drive: u32, job: u32) {
-        let run = &mut self.drives[drive as usize];
-        if run.admit_limit != run.depth && run.is_hung {
-            return run.held_events.push(Event::DriveComplete { drive, job });
+    /// Completes a request and starts the next one. False if the drive hangs, and holds the completion back.
+    #[inline]
+    pub fn complete_request(&mut self, now: Ns, job: u32, channels: &mut [ChannelRun], flow: &mut JobFlow) -> bool {
+        if self.admit_limit != self.depth && self.hold_back(Event::DriveComplete { drive: self.number, job }) {
+            return false;
         }
-        run.meter.record_completion(now, self.jobs[job].arrived_ns);
-        let response = now - self.jobs[job].arrived_ns;
-        match self.jobs[job].purpose {
-            JobPurpose::Transfer | JobPurpose::FuaWrite => {
-                run.counts.add_transfer(&self.jobs[job].io, response);
-                self.latency.record_drive(drive, transfer_operation(self.jobs[job].io.write), response);
-            }
-            JobPurpose::Flush => {
-                run.counts.flushes += 1;
-                run.counts.flush_ns += response;
-                self.latency.record_drive(drive, LatencyOperation::Flush, response);
-            }
-            JobPurpose::Trim => self.latency.record_drive(drive, LatencyOperation::Discard, response),
+        self.count_completion(now, job, flow);
+        debug_assert!(self.visible > 0, "a drive completes a request that it does not see");
+        self.visible -= 1;
+        if self.admit_limit != self.depth {
+            self.admit_after_completion(now, channels, flow);
+            return true;
         }
-        run.visible -= 1;
-        if run.admit_limit != run.depth {
-            return self.complete_and_admit(now, drive, job);
-        }
-        let next = run.waiting.pop_front();
-        match &mut run.kind {
+        let next = self.waiting.pop_front();
+        match &mut self.kind {
             DriveKind::Mechanical(mechanical) => {
                 mechanical.serving = None;
                 if let Some(next) = next {
-                    run.visible += 1;
-                    mechanical.queue.push(&mechanical.drive, self.jobs[next].io, next);
+                    mechanical.queue.push(&mechanical.drive, flow.jobs[next].io, next);
+                    self.count_visible();
                 }
-                self.start_next_request(now, drive);
+                self.start_next_request(now, channels, flow);
             }
             DriveKind::Parallel(_) => {
                 if let Some(next) = next {
-                    self.submit_to_drive(now, drive, next);
+                    self.submit_request(now, next, channels, flow);
                 }
             }
         }
-        self.complete_step(now, job);
+        true
+    }
+
+    /// Counts a completed request.
+    #[inline]
+    fn count_completion(&mut self, now: Ns, job: u32, flow: &JobFlow) {
+        let job = &flow.jobs[job];
+        self.meter.record_completion(now, job.arrived_ns);
+        let response = now - job.arrived_ns;
+        match job.purpose {
+            JobPurpose::Transfer | JobPurpose::FuaWrite => {
+                self.counts.add_transfer(&job.io, response);
+                self.responses.record_response(transfer_operation(job.io.write), response);
+            }
+            JobPurpose::Flush => {
+                self.counts.flushes += 1;
+                self.counts.flush_ns += response;
+                self.responses.record_response(LatencyOperation::Flush, response);
+            }
+            JobPurpose::Trim => self.responses.record_response(LatencyOperation::Discard, response),
+        }
     }
 }
 

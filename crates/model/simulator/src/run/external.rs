@@ -1,11 +1,11 @@
 //! External requests: from programs that use a virtual disk. The caller sets the start time of each request and
 //! collects the completions when virtual time has reached them.
 
-use super::job::{Job, JobPurpose, Parent};
-use super::path::PathStart;
-use super::{Event, Simulation, SimulationReport, report};
+use super::Event;
+use super::job::{Job, JobFlow, JobPurpose, Parent};
+use super::path::{END_PATH, PathStart};
+use super::slots::Slots;
 use crate::Ns;
-use crate::array::ArrayGeometry;
 use crate::io::Io;
 
 /// A request from outside the simulation.
@@ -30,125 +30,78 @@ pub struct ExternalCompletion {
     pub done_ns: Ns,
 }
 
-/// The targets that serve external requests, with their pending requests and completions.
-#[derive(Default)]
-pub(super) struct ExternalQueue {
-    /// The path to each target and its blocks.
-    pub targets: Vec<(PathStart, u64)>,
-    /// Requests that have not begun, by number.
-    pending: Vec<(JobPurpose, ExternalRequest)>,
-    free_numbers: Vec<u32>,
-    completions: Vec<ExternalCompletion>,
-    /// Snapshot at the end of the last interval.
-    last_snapshot: Option<report::Snapshot>,
+/// A target of external requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ExternalTarget {
+    pub path: PathStart,
+    pub blocks: u64,
 }
 
-impl Simulation {
-    /// Blocks of a served target.
+/// The targets that serve external requests, with their pending requests and completions.
+#[derive(Default)]
+pub(super) struct ExternalRequests {
+    targets: Vec<ExternalTarget>,
+    /// Requests that have not begun.
+    pending: Slots<(JobPurpose, ExternalRequest)>,
+    completions: Vec<ExternalCompletion>,
+}
+
+impl ExternalRequests {
+    /// Targets without requests.
+    pub fn new(targets: Vec<ExternalTarget>) -> ExternalRequests {
+        ExternalRequests { targets, ..ExternalRequests::default() }
+    }
+
+    /// Blocks of a target.
     pub fn target_blocks(&self, target: u16) -> Option<u64> {
-        self.external.targets.get(usize::from(target)).map(|(_, blocks)| *blocks)
+        self.targets.get(usize::from(target)).map(|target| target.blocks)
     }
 
-    /// Geometry of an array.
-    pub fn array_geometry(&self, array: usize) -> Option<&ArrayGeometry> {
-        self.arrays.get(array).map(|run| run.planner.array())
+    /// Schedules a request.
+    pub fn submit(&mut self, time: Ns, purpose: JobPurpose, request: ExternalRequest, flow: &mut JobFlow) {
+        let number = self.pending.insert((purpose, request));
+        flow.events.schedule(time, Event::ExternalArrive { number });
     }
 
-    /// Numbers of the drives that currently serve an array's members.
-    pub fn array_drives(&self, array: usize) -> Option<&[u32]> {
-        self.arrays.get(array).map(|run| run.drives.as_slice())
+    /// Creates the job of a request whose time has come.
+    pub fn begin(&mut self, now: Ns, number: u32, flow: &mut JobFlow) -> u32 {
+        let (purpose, ExternalRequest { target, io, tag }) = self.pending.take(number);
+        // a flush has no position, and no data to transfer first
+        let io = if purpose == JobPurpose::Flush { Io::read(0, 0) } else { io };
+        self.create_job(now, now, (purpose, io), Parent::External { tag, target }, flow)
     }
 
-    /// Submits a read or a write at a point in time; a past time counts as now. A request to a target that is not
-    /// served completes at once.
-    pub fn submit_at(&mut self, time: Ns, request: ExternalRequest) {
-        self.submit_with_purpose(time, JobPurpose::Transfer, request);
-    }
-
-    /// Submits a request of any purpose. A flush ignores `request.io`, a trim uses its range. Writing zeroes is a write
-    /// of as many blocks, or a trim where the client allows it.
-    pub fn submit_with_purpose(&mut self, time: Ns, what: JobPurpose, request: ExternalRequest) {
-        let request = (what, request);
-        let number = match self.external.free_numbers.pop() {
-            Some(number) => {
-                self.external.pending[number as usize] = request;
-                number
-            }
-            None => {
-                self.external.pending.push(request);
-                (self.external.pending.len() - 1) as u32
-            }
+    /// Creates a job on its target's path.
+    fn create_job(
+        &self,
+        now: Ns,
+        began_ns: Ns,
+        (purpose, io): (JobPurpose, Io),
+        parent: Parent,
+        flow: &mut JobFlow,
+    ) -> u32 {
+        let path = match parent {
+            Parent::External { target, .. } => self.targets.get(usize::from(target)).map(|target| target.path),
+            _ => None,
         };
-        self.events.schedule(time, Event::ExternalArrive { number });
+        let job = Job::new(io, path.unwrap_or(END_PATH), parent);
+        flow.jobs.insert(Job { began_ns, arrived_ns: now, purpose, ..job })
     }
 
-    /// Time of the next event; `None` if nothing is scheduled.
-    pub fn next_event_time(&mut self) -> Option<Ns> {
-        if !self.started {
-            self.schedule_initial_events();
+    /// Completes a request, whose job has been removed. A forced-unit-access write is followed by its flush: returns
+    /// the flush's job.
+    pub fn complete(&mut self, now: Ns, tag: u32, done: &Job, flow: &mut JobFlow) -> Option<u32> {
+        if done.purpose == JobPurpose::FuaWrite && done.io.write {
+            let flush = (JobPurpose::Flush, Io::read(0, 0));
+            return Some(self.create_job(now, done.began_ns, flush, done.parent, flow));
         }
-        self.events.next_time()
-    }
-
-    /// Advances virtual time to `until`, whether or not events occur.
-    pub fn advance_until(&mut self, until: Ns) {
-        if !self.started {
-            self.schedule_initial_events();
-        }
-        while self.events.next_time().is_some_and(|time| time <= until) {
-            let Some((now, event)) = self.events.pop() else { break };
-            self.handle_event(now, event);
-        }
-        self.events.advance_to(until);
+        self.completions.push(ExternalCompletion { tag, began_ns: done.began_ns, done_ns: now });
+        None
     }
 
     /// Takes the completions since the last call, in the order of time.
     pub fn drain_completions(&mut self) -> std::vec::Drain<'_, ExternalCompletion> {
-        self.external.completions.drain(..)
-    }
-
-    /// Reports the time since the last call, or since the beginning.
-    pub fn report_interval(&mut self) -> SimulationReport {
-        let now = self.take_snapshot();
-        let before = self.external.last_snapshot.replace(now.clone()).unwrap_or_else(|| now.clone());
-        let report = self.build_report(&before, &now, None);
-        self.merge_interval_responses();
-        self.latency.is_enabled = true;
-        report
-    }
-
-    /// Begins an external request whose time has come.
-    pub(super) fn begin_external_request(&mut self, now: Ns, number: u32) {
-        let (what, ExternalRequest { target, io, tag }) = self.external.pending[number as usize];
-        self.external.free_numbers.push(number);
-        // a flush has no position, and no data to transfer first
-        let io = if what == JobPurpose::Flush { Io::read(0, 0) } else { io };
-        self.start_external_job(
-            now,
-            Job { began_ns: now, purpose: what, ..Job::new(io, self.end_path, Parent::External { tag, target }) },
-        );
-    }
-
-    /// Starts a job from outside on its target's path.
-    fn start_external_job(&mut self, now: Ns, job: Job) {
-        let Parent::External { target, .. } = job.parent else { return };
-        let step = self.external.targets.get(usize::from(target)).map_or(self.end_path, |(path, _)| *path);
-        let job = self.jobs.insert(Job { arrived_ns: now, step, ..job });
-        self.advance_job(now, job);
-    }
-
-    /// Completes an external request; a forced-unit-access write is followed by its flush.
-    pub(super) fn complete_external_request(&mut self, now: Ns, tag: u32, target: u16, job: &Job) {
-        if job.purpose == JobPurpose::FuaWrite && job.io.write {
-            let parent = Parent::External { tag, target };
-            let flush = Job {
-                began_ns: job.began_ns,
-                purpose: JobPurpose::Flush,
-                ..Job::new(Io::read(0, 0), self.end_path, parent)
-            };
-            return self.start_external_job(now, flush);
-        }
-        self.external.completions.push(ExternalCompletion { tag, began_ns: job.began_ns, done_ns: now });
+        self.completions.drain(..)
     }
 }
 
@@ -156,6 +109,7 @@ impl Simulation {
 mod tests {
     use super::*;
     use crate::device::{DeviceModel, PlainSpec};
+    use crate::run::{Simulation, SimulationReport};
     use crate::service_time::ServiceTimeDistribution;
     use crate::system::{DriveGroupSpec, System, WorkloadTarget};
 

@@ -1,7 +1,25 @@
 //! Jobs: requests in flight, their parts, and the parents that wait for them.
 
+use super::Event;
 use crate::Ns;
+use crate::event_queue::EventQueue;
 use crate::io::Io;
+
+/// The jobs in flight and the events that move them: the part of a simulation's state that its components share.
+#[derive(Default)]
+pub(super) struct JobFlow {
+    pub jobs: Jobs,
+    pub events: EventQueue<Event>,
+}
+
+impl JobFlow {
+    /// Lets a job whose current step is done continue with the next one as an event of its own, for callers in whose
+    /// midst it must not continue.
+    pub fn schedule_next_step(&mut self, now: Ns, job: u32) {
+        self.jobs[job].step += 1;
+        self.events.schedule(now, Event::JobReady { job });
+    }
+}
 
 /// The parent that waits for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +31,7 @@ pub(super) enum Parent {
     /// A cache, with its own number for the I/O.
     CacheIo { cache: u16, number: u32 },
     /// An array: a member I/O of a flight.
-    MemberIo { array: u16, number: u32, member: u16 },
+    MemberIo { array: u16, flight: u32, member: u16 },
     /// A request that was split into parts.
     Part { job: u32 },
     /// An external client of one of the served targets, with the client's tag.
@@ -55,8 +73,7 @@ pub(super) struct Job {
     pub io: Io,
     /// Its current step, or the next one.
     pub step: u32,
-    /// Parts that it still waits for, if it was split; its flight number while its array computes between reads and
-    /// writes.
+    /// Parts that it still waits for, if it was split or is an order that was sent to several targets.
     pub parts: u32,
     /// Start of its response time.
     pub began_ns: Ns,
@@ -81,8 +98,8 @@ pub(super) enum ArrayPhase {
     New,
     /// Its parity was computed before any write.
     ParityComputed,
-    /// Its parity was computed from the data read.
-    UpdateComputed,
+    /// Its parity was computed from the data that this flight has read.
+    UpdateComputed { flight: u32 },
     /// Lost data were computed from the data read, or it failed.
     Finishing,
 }
@@ -112,6 +129,9 @@ impl Job {
     }
 }
 
+/// Step of a number without a job. No path is that long.
+const NO_STEP: u32 = u32::MAX;
+
 /// Jobs by number. Numbers are reused, so nothing is allocated once the largest number of concurrent jobs was reached.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Jobs {
@@ -138,7 +158,19 @@ impl Jobs {
     /// Removes a job.
     #[inline]
     pub fn remove(&mut self, number: u32) {
+        let job = &mut self.jobs[number as usize];
+        debug_assert!(job.step != NO_STEP, "job {number} was removed already");
+        job.step = NO_STEP;
         self.free.push(number);
+    }
+
+    /// Reports that one part of a job is complete. True if that was the last one.
+    #[inline]
+    pub fn complete_part(&mut self, number: u32) -> bool {
+        let job = &mut self[number];
+        debug_assert!(job.parts > 0, "job {number} waits for no part");
+        job.parts -= 1;
+        job.parts == 0
     }
 
     /// Number of jobs.
@@ -151,6 +183,7 @@ impl std::ops::Index<u32> for Jobs {
     type Output = Job;
     #[inline]
     fn index(&self, number: u32) -> &Job {
+        debug_assert!(self.jobs[number as usize].step != NO_STEP, "job {number} is not in flight");
         &self.jobs[number as usize]
     }
 }
@@ -158,6 +191,7 @@ impl std::ops::Index<u32> for Jobs {
 impl std::ops::IndexMut<u32> for Jobs {
     #[inline]
     fn index_mut(&mut self, number: u32) -> &mut Job {
+        debug_assert!(self.jobs[number as usize].step != NO_STEP, "job {number} is not in flight");
         &mut self.jobs[number as usize]
     }
 }

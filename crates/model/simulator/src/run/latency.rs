@@ -20,14 +20,22 @@ pub struct DiskLatency {
 /// One disk's response times of the current interval.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResponseSteps {
+    /// True if samples are taken.
+    pub is_enabled: bool,
     /// By operation; empty until the first request.
     counts: [Vec<u64>; LatencyOperation::ALL.len()],
 }
 
 impl ResponseSteps {
-    /// Counts a response.
+    /// Counts a response, if samples are taken.
     #[inline]
     pub fn record_response(&mut self, operation: LatencyOperation, response: Ns) {
+        if self.is_enabled {
+            self.count_response(operation, response);
+        }
+    }
+
+    fn count_response(&mut self, operation: LatencyOperation, response: Ns) {
         let counts = &mut self.counts[operation as usize];
         if counts.is_empty() {
             counts.resize(STEP_COUNT, 0);
@@ -48,45 +56,6 @@ impl ResponseSteps {
             (!steps.is_empty()).then(|| DiskLatency { disk: disk.to_owned(), operation, steps })
         })
     }
-}
-
-/// Latency distributions of all disks.
-#[derive(Debug, Default)]
-pub(super) struct LatencyRecorder {
-    /// True if samples are taken.
-    pub is_enabled: bool,
-    pub drives: Vec<ResponseSteps>,
-    pub arrays: Vec<ResponseSteps>,
-}
-
-impl LatencyRecorder {
-    /// Records a response of a drive.
-    #[inline]
-    pub fn record_drive(&mut self, drive: u32, operation: LatencyOperation, response: Ns) {
-        if self.is_enabled {
-            record_disk(&mut self.drives, drive as usize, operation, response);
-        }
-    }
-
-    /// Records a response of an array.
-    #[inline]
-    pub fn record_array(&mut self, array: u16, operation: LatencyOperation, response: Ns) {
-        if self.is_enabled {
-            record_disk(&mut self.arrays, usize::from(array), operation, response);
-        }
-    }
-
-    /// Sets the counts of all disks to 0.
-    pub fn clear(&mut self) {
-        self.drives.iter_mut().chain(&mut self.arrays).for_each(ResponseSteps::clear);
-    }
-}
-
-fn record_disk(disks: &mut Vec<ResponseSteps>, index: usize, operation: LatencyOperation, response: Ns) {
-    if disks.len() <= index {
-        disks.resize_with(index + 1, ResponseSteps::default);
-    }
-    disks[index].record_response(operation, response);
 }
 
 /// Returns the operation of a transfer.

@@ -16,6 +16,24 @@ pub(super) enum ParallelDevice {
     Plain { spec: std::sync::Arc<PlainSpec>, rng: Rng },
 }
 
+/// The use of a device's resources since the beginning.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CapacityUse {
+    /// By resource: what it delivered.
+    delivered: [f64; 5],
+    /// By resource: its capacity per second of the device's own time.
+    rates_per_s: [f64; 5],
+}
+
+impl CapacityUse {
+    /// Used share of the scarcest resource, 0 to 1, since an earlier time `elapsed_ns` ago.
+    pub fn scarcest_share(&self, before: &CapacityUse, elapsed_ns: Ns) -> f64 {
+        let parts = self.delivered.iter().zip(&before.delivered).zip(&self.rates_per_s);
+        let shares = parts.map(|((after, before), rate)| (after - before) / (rate * elapsed_ns as f64 * 1e-9));
+        shares.fold(0.0, f64::max).min(1.0)
+    }
+}
+
 impl ParallelDevice {
     /// An idle device; `None` for a mechanical drive.
     pub fn new(device: &DeviceModel, rng: Rng) -> Option<ParallelDevice> {
@@ -36,11 +54,12 @@ impl ParallelDevice {
         }
     }
 
-    /// Returns what each resource delivered since the beginning, and its capacity per second. `None` for plain servers,
-    /// whose service time is their only resource.
-    pub fn capacity_use(&self) -> Option<([f64; 5], [f64; 5])> {
+    /// Returns the use of the device's resources. `None` for plain servers, whose service time is their only resource.
+    pub fn capacity_use(&self) -> Option<CapacityUse> {
         match self {
-            ParallelDevice::Flash(flash) => Some((flash.busy_times_s(), [1.0; 5])),
+            ParallelDevice::Flash(flash) => {
+                Some(CapacityUse { delivered: flash.busy_times_s(), rates_per_s: [1.0; 5] })
+            }
             ParallelDevice::Volume(volume) => {
                 let (totals, [operations, bytes, writes, written]) = (volume.totals(), volume.allowed_rates());
                 // writes with their own limits draw nothing from the others
@@ -49,14 +68,14 @@ impl ParallelDevice {
                     None => (0, 0),
                 };
                 let thousandths = |count: u64| count as f64 / 1000.0;
-                let given = [
+                let delivered = [
                     thousandths(totals.charged_thousandths - by_writes),
                     (totals.drawn_bytes - drawn_by_writes) as f64,
                     thousandths(by_writes),
                     drawn_by_writes as f64,
                     0.0,
                 ];
-                Some((given, [operations, bytes, writes, written, 1.0]))
+                Some(CapacityUse { delivered, rates_per_s: [operations, bytes, writes, written, 1.0] })
             }
             ParallelDevice::Plain { .. } => None,
         }

@@ -103,10 +103,19 @@ pub(super) enum PathStep {
 /// Index of a path's first step in the list of all steps.
 pub(super) type PathStart = u32;
 
-/// The steps of all paths, one after the other.
-#[derive(Clone, Debug, Default)]
+/// The path that consists of its end only.
+pub(super) const END_PATH: PathStart = 0;
+
+/// The steps of all paths, one after the other; [`END_PATH`] is the first.
+#[derive(Clone, Debug)]
 pub(super) struct Paths {
     steps: Vec<PathStep>,
+}
+
+impl Default for Paths {
+    fn default() -> Paths {
+        Paths { steps: vec![PathStep::End] }
+    }
 }
 
 impl Paths {
@@ -149,8 +158,9 @@ mod tests {
     fn visits_that_cost_nothing_are_left_out() {
         let mut paths = Paths::default();
         let free = PathStep::Visit { station: 0, when: StepCondition::Always, cost: VisitCost::default() };
-        assert_eq!(paths.add_path(&[free, PathStep::Drive(3)]), 0);
-        assert_eq!((paths.step_at(0), paths.step_at(1)), (&PathStep::Drive(3), &PathStep::End));
-        assert_eq!(paths.add_path(&[PathStep::Array(0)]), 2);
+        assert_eq!(paths.step_at(END_PATH), &PathStep::End);
+        assert_eq!(paths.add_path(&[free, PathStep::Drive(3)]), 1);
+        assert_eq!((paths.step_at(1), paths.step_at(2)), (&PathStep::Drive(3), &PathStep::End));
+        assert_eq!(paths.add_path(&[PathStep::Array(0)]), 3);
     }
 }

@@ -5,8 +5,10 @@
 //! Writes that arrive at the same time are gathered. Those that do not fill their row wait further while the array
 //! reads for other such writes, as in md (IO_THRESHOLD is 1).
 
-use super::job::{Job, Parent};
-use super::{Event, Simulation};
+use super::Event;
+use super::arrays::ArrayRun;
+use super::job::{Job, JobFlow, Parent};
+use super::slots::Slots;
 use crate::Ns;
 use crate::array::{ArrayLevel, ParityUpdate, Planner};
 use crate::io::Io;
@@ -25,8 +27,18 @@ pub(super) struct RowGathering {
     /// Partial-row writes that are still reading.
     reading: Vec<u32>,
     /// By group number: the writes that are combined into one.
-    groups: Vec<Vec<u32>>,
-    free_groups: Vec<u32>,
+    groups: Slots<Vec<u32>>,
+}
+
+/// Writes that have waited, while they are combined and begin one group after the other.
+pub(super) struct GatheredWrites {
+    /// In the order of their places; those before `next` have begun or wait on.
+    jobs: Vec<u32>,
+    next: usize,
+    /// Those that wait on.
+    kept: Vec<u32>,
+    /// True if no write of part of a row was reading, so that these may.
+    may_read: bool,
 }
 
 impl RowGathering {
@@ -40,8 +52,7 @@ impl RowGathering {
             last_replaced: 0,
             waiting: Vec::new(),
             reading: Vec::new(),
-            groups: Vec::new(),
-            free_groups: Vec::new(),
+            groups: Slots::default(),
         })
     }
 
@@ -57,99 +68,96 @@ impl RowGathering {
         stream.is_some() && one_row && u64::from(io.blocks) < self.row_blocks
     }
 
-    fn store_group(&mut self, group: Vec<u32>) -> u32 {
-        let number = self.free_groups.pop().unwrap_or(self.groups.len() as u32);
-        if number as usize == self.groups.len() {
-            self.groups.push(Vec::new());
-        }
-        self.groups[number as usize] = group;
-        number
+    /// Takes the writes of a group that is complete.
+    pub fn take_group(&mut self, group: u32) -> Vec<u32> {
+        let jobs = self.groups.take(group);
+        assert!(jobs.len() > 1, "a single write is not gathered");
+        jobs
     }
 }
 
-impl Simulation {
+/// Combines the first of some writes, in the order of their places, with those that continue it within its row.
+/// Returns the combined write and the number of its parts.
+fn combine_first(jobs: &[u32], row_blocks: u64, flow: &JobFlow) -> Option<(Io, usize)> {
+    let mut combined = flow.jobs[*jobs.first()?].io;
+    let row = combined.first / row_blocks;
+    let mut count = 1;
+    for io in jobs[1..].iter().map(|job| flow.jobs[*job].io) {
+        if io.first != combined.end() || io.first / row_blocks != row {
+            break;
+        }
+        combined.blocks += io.blocks;
+        count += 1;
+    }
+    debug_assert!((combined.end() - 1) / row_blocks == row, "a combined write leaves its row");
+    Some((combined, count))
+}
+
+impl ArrayRun {
     /// Holds a write of a stream back at least until all events of this time are handled. False if it may begin.
-    pub(super) fn hold_for_row(&mut self, now: Ns, array: u16, job: u32) -> bool {
-        let io = self.jobs[job].io;
-        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return false };
+    pub fn hold_for_row(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> bool {
+        let io = flow.jobs[job].io;
+        let Some(gathering) = &mut self.gathering else { return false };
         if !io.write || io.blocks == 0 || !gathering.continues_stream(&io) {
             return false;
         }
         gathering.waiting.push(job);
-        self.events.schedule(now, Event::GatheredWrites { array });
+        flow.events.schedule(now, Event::GatheredWrites { array: self.number });
         true
     }
 
-    /// Combines the gathered writes that are contiguous within a row into single writes, and starts them.
-    pub(super) fn start_gathered_writes(&mut self, now: Ns, array: u16) {
-        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
-        let row_blocks = gathering.row_blocks;
-        let may_read = gathering.reading.is_empty();
-        let mut waiting = std::mem::take(&mut gathering.waiting);
-        waiting.sort_by_key(|job| self.jobs[*job].io.first);
-        let (mut rest, mut kept) = (waiting.as_slice(), Vec::new());
-        while let Some(first) = rest.first() {
-            let mut combined = self.jobs[*first].io;
-            let row = combined.first / row_blocks;
-            let mut count = 1;
-            for io in rest[1..].iter().map(|job| self.jobs[*job].io) {
-                if io.first != combined.end() || io.first / row_blocks != row {
-                    break;
+    /// Takes the writes that wait, so that they begin ([`ArrayRun::begin_gathered_write`]) or wait on
+    /// ([`ArrayRun::keep_gathered`]).
+    pub fn take_gathered(&mut self, flow: &JobFlow) -> Option<GatheredWrites> {
+        let gathering = self.gathering.as_mut()?;
+        let mut jobs = std::mem::take(&mut gathering.waiting);
+        jobs.sort_by_key(|job| flow.jobs[*job].io.first);
+        Some(GatheredWrites { jobs, next: 0, kept: Vec::new(), may_read: gathering.reading.is_empty() })
+    }
+
+    /// Combines the next writes that are contiguous within a row into a single write, and returns its job, which is to
+    /// be planned. `None` if no other may begin.
+    pub fn begin_gathered_write(&mut self, writes: &mut GatheredWrites, flow: &mut JobFlow) -> Option<u32> {
+        let gathering = self.gathering.as_mut()?;
+        loop {
+            let rest = &writes.jobs[writes.next..];
+            let (combined, count) = combine_first(rest, gathering.row_blocks, flow)?;
+            let group = &rest[..count];
+            writes.next += count;
+            let fills_row = u64::from(combined.blocks) == gathering.row_blocks;
+            if !fills_row && !writes.may_read {
+                writes.kept.extend_from_slice(group);
+                continue;
+            }
+            let job = match group {
+                [job] => *job,
+                _ => {
+                    let parent =
+                        Parent::Gathered { array: self.number, group: gathering.groups.insert(group.to_vec()) };
+                    flow.jobs.insert(Job::new(combined, self.background_path, parent))
                 }
-                combined.blocks += io.blocks;
-                count += 1;
+            };
+            if !fills_row {
+                gathering.reading.push(job);
             }
-            let (group, others) = rest.split_at(count);
-            let fills = u64::from(combined.blocks) == row_blocks;
-            if fills || may_read {
-                self.start_gathered_write(now, array, group, combined, !fills);
-            } else {
-                kept.extend_from_slice(group);
-            }
-            rest = others;
-        }
-        // writes that arrived meanwhile have scheduled their own event
-        if let Some(gathering) = &mut self.arrays[usize::from(array)].gathering {
-            gathering.waiting.extend(kept);
+            return Some(job);
         }
     }
 
-    fn start_gathered_write(&mut self, now: Ns, array: u16, group: &[u32], combined: Io, reads: bool) {
-        let run = &mut self.arrays[usize::from(array)];
-        let own = run.background_path;
-        let Some(gathering) = &mut run.gathering else { return };
-        let job = match group {
-            [job] => *job,
-            _ => {
-                let parent = Parent::Gathered { array, group: gathering.store_group(group.to_vec()) };
-                self.jobs.insert(Job::new(combined, own, parent))
-            }
-        };
-        if reads {
-            gathering.reading.push(job);
+    /// Lets the writes that could not begin wait on. Writes that arrived meanwhile have scheduled their own event.
+    pub fn keep_gathered(&mut self, writes: GatheredWrites) {
+        if let Some(gathering) = &mut self.gathering {
+            gathering.waiting.extend(writes.kept);
         }
-        self.plan_array_request(now, array, job);
     }
 
     /// Marks a write's reads as done; the writes that wait for that may begin.
-    pub(super) fn finish_row_read(&mut self, now: Ns, array: u16, job: u32) {
-        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
+    pub fn finish_row_read(&mut self, now: Ns, job: u32, flow: &mut JobFlow) {
+        let Some(gathering) = &mut self.gathering else { return };
         let Some(index) = gathering.reading.iter().position(|reading| *reading == job) else { return };
         gathering.reading.swap_remove(index);
         if gathering.reading.is_empty() && !gathering.waiting.is_empty() {
-            self.events.schedule(now, Event::GatheredWrites { array });
-        }
-    }
-
-    /// Completes a combined write and all the writes in it.
-    pub(super) fn complete_gathered_write(&mut self, now: Ns, array: u16, job: u32, group: u32) {
-        self.jobs.remove(job);
-        let Some(gathering) = &mut self.arrays[usize::from(array)].gathering else { return };
-        let jobs = std::mem::take(&mut gathering.groups[group as usize]);
-        gathering.free_groups.push(group);
-        assert!(jobs.len() > 1, "a single write is not gathered");
-        for job in jobs {
-            self.complete_array_request(now, array, job);
+            flow.events.schedule(now, Event::GatheredWrites { array: self.number });
         }
     }
 }
