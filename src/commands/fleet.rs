@@ -1,5 +1,6 @@
 //! `why --prometheus URL --fleet`: ranks all machines of a store, worst first.
 
+use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -223,7 +224,7 @@ fn summary_line(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String
         format_count(fleet.grid.count as u64, "tick", "ticks"),
         fleet.grid.step_ms as f64 / 1e3,
         took.seconds,
-        format_value(bytes as f64, "bytes"),
+        ByteSize::capacity(bytes as f64),
     )
 }
 
@@ -263,11 +264,11 @@ fn leading_evidence(verdict: &Verdict) -> (String, String) {
         Some(f) => {
             let compare = f.compare.replace('_', " ");
             // a unit that display does not scale is not repeated
-            let limit = match f.unit.as_str() {
-                "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => format_value(f.limit, &f.unit),
+            let limit = match f.display_unit() {
+                "s" | "bytes" | CAPACITY_UNIT | "bytes_per_s" | "per_s" | "fraction" => f.format_value(f.limit),
                 _ => format_significant(f.limit),
             };
-            let text = format!("{} {} ({compare} {limit})", f.quantity, format_value(f.value, &f.unit));
+            let text = format!("{} {} ({compare} {limit})", f.quantity, f.format_value(f.value));
             (text, percent(f.share))
         }
         None => Default::default(),

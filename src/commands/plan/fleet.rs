@@ -1,6 +1,7 @@
 //! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's demand and design, and one purchase list
 //! for all.
 
+use diskwright_base::byte_size::ByteSize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -189,7 +190,7 @@ fn fleet_text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseR
             format_value(demand.reads_per_s, "per_s"),
             format_value(demand.writes_per_s, "per_s"),
             format_value(demand.size_bytes(), "bytes"),
-            demand.capacity_bytes.map_or("no data".into(), |bytes| format_value(bytes, "bytes")),
+            demand.capacity_bytes.map_or("no data".into(), |bytes| ByteSize::capacity(bytes).to_string()),
             format!("{:.0} %", measured.summary.rating.confidence * 100.0),
         ]);
         match (first_design(machine), answer) {

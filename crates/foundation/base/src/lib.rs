@@ -3,6 +3,7 @@
 //! documents. Nothing here reads a file, a clock or a device.
 
 pub mod arithmetic;
+pub mod byte_size;
 pub mod catalogue;
 pub mod ceiling;
 pub mod counter_plan;

@@ -11,6 +11,7 @@ mod comparison_text;
 mod counter_window;
 mod equal_load;
 
+use diskwright_base::catalogue::display_unit;
 use std::collections::{HashMap, HashSet};
 
 use diskwright_statistics::multiple_tests::{TestResult, test_by_holm};
@@ -109,6 +110,13 @@ pub struct ComparisonRow {
     pub significance: Option<f64>,
     /// True where the difference may be noise; `null` where that is unknown.
     pub noise: Option<bool>,
+}
+
+impl ComparisonRow {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.counter, &self.unit)
+    }
 }
 
 /// A mean with its 95 % interval.
