@@ -1,6 +1,7 @@
 //! `why --prometheus URL --fleet`: ranks all machines of a store, worst first.
 
 use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
+use diskwright_base::counter_ids::{memory, physical_disk, processor, system};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,13 +122,10 @@ fn counters_of_packs(packs: &[Pack]) -> BTreeSet<String> {
         }
     }
     // inputs of pseudo counters (spindles, ceilings, light load) and of the machine's size
-    named.extend(
-        ["physical_disk.avg_s_per_transfer", "physical_disk.bytes_per_s", "physical_disk.busy"].map(Into::into),
-    );
-    named.extend(
-        ["physical_disk.current_queue_length", "physical_disk.flushes", "physical_disk.discards"].map(Into::into),
-    );
-    named.extend(["memory.total_bytes", "system.processors", "processor.busy"].map(Into::into));
+    named.extend([physical_disk::AVG_S_PER_TRANSFER, physical_disk::BYTES_PER_S, physical_disk::BUSY].map(Into::into));
+    named
+        .extend([physical_disk::CURRENT_QUEUE_LENGTH, physical_disk::FLUSHES, physical_disk::DISCARDS].map(Into::into));
+    named.extend([memory::TOTAL_BYTES, system::PROCESSORS, processor::BUSY].map(Into::into));
     let known = named.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
     stored_counters_for(known)
 }

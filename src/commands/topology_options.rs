@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use diskwright_base::byte_size::parse_memory_size;
+use diskwright_base::counter_ids::interrupts;
 use diskwright_base::toml_reader;
 use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
@@ -150,7 +151,7 @@ impl MachineDescription {
     /// Counters with a constant rate per second.
     fn constant_rates(&self) -> Vec<(&'static str, f64)> {
         let MachineOptions { clock, network_interrupts, .. } = &self.machine;
-        let all = [("interrupts.clock_per_s", clock), ("interrupts.network_per_s", network_interrupts)];
+        let all = [(interrupts::CLOCK_PER_S, clock), (interrupts::NETWORK_PER_S, network_interrupts)];
         all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
     }
 

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::counter_ids::request_latency;
 use crate::frame::{Frame, Schema, Series};
 use crate::latency::{LatencyHistogram, STEP_BITS, STEP_COUNT, step_edges, step_index};
 
@@ -40,11 +41,11 @@ impl LatencyOperation {
     /// Id of the counter that holds its requests.
     pub fn counter_id(self) -> &'static str {
         [
-            "request_latency.reads",
-            "request_latency.writes",
-            "request_latency.sync_writes",
-            "request_latency.flushes",
-            "request_latency.discards",
+            request_latency::READS,
+            request_latency::WRITES,
+            request_latency::SYNC_WRITES,
+            request_latency::FLUSHES,
+            request_latency::DISCARDS,
         ][self as usize]
     }
 

@@ -1,6 +1,7 @@
 //! Puts a verdict together from an observation: ranking, confidence, phases, trends, culprits, advice and the sentence.
 
 use diskwright_base::DeviceKind;
+use diskwright_base::counter_ids::system;
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_base::units::format_duration;
 
@@ -23,7 +24,7 @@ use crate::verdict::*;
 /// Largest number of rules named when a bottleneck is ruled out.
 const MAX_REASONS: usize = 3;
 /// Counter of the processor share of the busiest thread.
-const BUSIEST_THREAD_COUNTER: &str = "system.busiest_thread";
+const BUSIEST_THREAD_COUNTER: &str = system::BUSIEST_THREAD;
 
 /// Builds the verdict of one pack on an observed window.
 pub(crate) fn build_verdict(observed: &Observation, pack_index: usize) -> Verdict {

@@ -1,6 +1,7 @@
 //! Texts of the verdict: sentences, labels of quantities, reasons why a rule did not hold.
 
 use diskwright_base::catalogue::display_unit;
+use diskwright_base::counter_ids::processor;
 use diskwright_base::units::{format_amount, format_count, format_duration, format_significant, format_value};
 
 use crate::observation::Observation;
@@ -248,7 +249,7 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
         None => "a thread".into(),
     };
     let used = value_text(finding.value, finding.display_unit());
-    let busy = finding.evidence.iter().find(|e| e.counter == "processor.busy").and_then(|e| e.value);
+    let busy = finding.evidence.iter().find(|e| e.counter == processor::BUSY).and_then(|e| e.value);
     let idle = match busy {
         Some(busy) => {
             format!("while {} of the machine's processor time is unused", format_value(1.0 - busy, "fraction"))

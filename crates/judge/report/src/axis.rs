@@ -1,6 +1,7 @@
 //! Round values for an axis, and the words for units and counters.
 
 use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
+use diskwright_base::counter_ids::system;
 use diskwright_base::units;
 
 /// Round values from `low` to at least `high`, in steps of 1, 2, 2.5 or 5
@@ -95,7 +96,7 @@ pub fn counter_title(id: &str, instances: &[&str]) -> String {
 
 /// Counters whose ids say too little by themselves, with the words for them.
 const SPELLED_OUT_COUNTERS: &[(&str, &str)] =
-    &[("system.running", "tasks running or waiting for a processor"), ("system.blocked", "tasks blocked by I/O")];
+    &[(system::RUNNING, "tasks running or waiting for a processor"), (system::BLOCKED, "tasks blocked by I/O")];
 
 /// Puts a counter's id in words: `physical_disk.avg_s_per_transfer` becomes
 /// `time per transfer`, `paging.pages_per_s` becomes `pages per second`.

@@ -1,6 +1,7 @@
 //! Comparison of two windows: the answer in words and a table of the changes for
 //! the terminal, and a page with the same and charts.
 
+use diskwright_base::counter_ids::{physical_disk, pressure, processor};
 use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
@@ -20,14 +21,14 @@ use crate::verdict_words;
 
 /// Counters that are listed first, for all instances together.
 pub const MAIN_COUNTERS: &[&str] = &[
-    "physical_disk.transfers_per_s",
-    "physical_disk.avg_s_per_transfer",
-    "physical_disk.avg_queue_length",
-    "physical_disk.bytes_per_s",
-    "processor.busy",
-    "pressure.io_some",
-    "pressure.memory_some",
-    "pressure.cpu_some",
+    physical_disk::TRANSFERS_PER_S,
+    physical_disk::AVG_S_PER_TRANSFER,
+    physical_disk::AVG_QUEUE_LENGTH,
+    physical_disk::BYTES_PER_S,
+    processor::BUSY,
+    pressure::IO_SOME,
+    pressure::MEMORY_SOME,
+    pressure::CPU_SOME,
 ];
 
 /// Smallest factor of a change that is listed among the first.
