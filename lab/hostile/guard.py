@@ -123,7 +123,7 @@ def by_report(bench, target):
 
 def by_probe_output(bench, target):
     own = bench.image("measured", 4)
-    return bench.run("probe", "minread", own, "--size", "1M", "-o", target, *PROBE)
+    return bench.run("probe", "minread", own, "--size", "1MiB", "-o", target, *PROBE)
 
 
 # Which writer, what it is told, and whether it is tried on devices or on files. Nothing is ever put
@@ -204,7 +204,7 @@ def output_to_link(bench):
 def new_files_of_the_kernel(bench, place):
     """A name that is not there yet, where only the kernel makes names."""
     target = os.path.join(place, f"diskwright-hostile-{os.getpid()}")
-    tries = {"probe": lambda: bench.run("probe", "diskmax", target, "--size", "1M", *PROBE),
+    tries = {"probe": lambda: bench.run("probe", "diskmax", target, "--size", "1MiB", *PROBE),
              "backing": lambda: bench.run("disk", bench.write("s.toml", SYSTEM.format(bytes=1 << 20)), "--backing",
                                           target, "--socket", bench.path("s"), "--for", "200ms"),
              **{name: lambda write=write: write(bench, target) for name, write in OUTPUTS.items()},
@@ -258,7 +258,7 @@ def unused_beside_a_used(bench):
 def own_files(bench):
     """A file that is made, one whose name was typed, a page over an older page."""
     fresh, typed, page = bench.path("fresh"), bench.image("typed", 4), bench.write("page", "old")
-    tries = {"a new file": bench.run("probe", "minread", fresh, "--size", "1M", *PROBE),
+    tries = {"a new file": bench.run("probe", "minread", fresh, "--size", "1MiB", *PROBE),
              "a file typed twice": by_probe(bench, typed),
              "a new page": by_report(bench, bench.path("new.html")),
              "an older export": by_export(bench, page),

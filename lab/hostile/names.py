@@ -191,7 +191,7 @@ def fio_jobs(bench):
             f"[job]\nrw=read\nsize={NASTY}\n", f"[job]\nrw=read\nsize=1M\nfilename={NASTY}\n",
             f"[job]\nrw=read\nioengine={NASTY}\nsize=1M\n{NASTY}\n"]
     paths = [bench.write(f"{number}.fio", job) for number, job in enumerate(jobs)]
-    return raw_output(bench, [["probe", path, bench.path("target"), "--size", "1M", *SHORT] for path in paths])
+    return raw_output(bench, [["probe", path, bench.path("target"), "--size", "1MiB", *SHORT] for path in paths])
 
 
 def bookmarks(bench):
@@ -220,7 +220,7 @@ def store_errors(bench):
 def probe_results(bench):
     """A result of `probe` is a file from outside as well."""
     result = bench.path("result.json")
-    made = bench.run("probe", "minread", bench.path("t"), "--size", "1M", "--for", "50ms", "--ramp", "0", "--forget",
+    made = bench.run("probe", "minread", bench.path("t"), "--size", "1MiB", "--for", "50ms", "--ramp", "0", "--forget",
                      "-o", result)
     if made.code:
         raise Unavailable(made.said)

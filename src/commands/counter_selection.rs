@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{memory, network, paging, physical_disk, processor, system};
 use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 
 use super::log::Logs;
@@ -10,19 +11,19 @@ use super::{Failure, name_search, output};
 
 /// Counters shown if none is named: enough for an overview of a machine.
 const OVERVIEW_COUNTERS: &[&str] = &[
-    "processor.busy",
-    "system.running",
-    "memory.available_fraction",
-    "paging.swap_in_pages_per_s",
-    "paging.swap_out_pages_per_s",
+    processor::BUSY,
+    system::RUNNING,
+    memory::AVAILABLE_FRACTION,
+    paging::SWAP_IN_PAGES_PER_S,
+    paging::SWAP_OUT_PAGES_PER_S,
     "pressure.*_some",
-    "physical_disk.transfers_per_s",
-    "physical_disk.bytes_per_s",
-    "physical_disk.avg_s_per_transfer",
-    "physical_disk.avg_queue_length",
-    "physical_disk.busy",
-    "network.received_bytes_per_s",
-    "network.sent_bytes_per_s",
+    physical_disk::TRANSFERS_PER_S,
+    physical_disk::BYTES_PER_S,
+    physical_disk::AVG_S_PER_TRANSFER,
+    physical_disk::AVG_QUEUE_LENGTH,
+    physical_disk::BUSY,
+    network::RECEIVED_BYTES_PER_S,
+    network::SENT_BYTES_PER_S,
 ];
 
 /// Kinds of notes that are kept completely; process tables are too many.

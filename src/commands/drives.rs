@@ -1,6 +1,7 @@
 //! `list drives` and `explain DRIVE`: the catalogue of drives, published figures of each, and figures that the
 //! simulator computes.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_significant, format_value};
 use diskwright_report::{Align, Style, TextTable, explain};
 use diskwright_simulator::DeviceModel;
@@ -28,7 +29,7 @@ pub fn list_drives() -> (&'static str, Vec<Value>, TextTable) {
             entry.id.clone(),
             entry.year.to_string(),
             entry.class.name().to_owned(),
-            format_decimal_bytes(entry.capacity_bytes as f64, ""),
+            ByteSize::capacity(entry.capacity_bytes as f64).to_string(),
             entry.interface.clone(),
             entry.name.clone(),
         ]);
@@ -60,15 +61,6 @@ struct DriveFigure {
     size_kb: u32,
     queue_depth: u32,
     measurement: DriveMeasurement,
-}
-
-/// Formats bytes in decimal units, as drives are sold: `4.35 GB`.
-fn format_decimal_bytes(bytes: f64, per: &str) -> String {
-    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
-    match units.into_iter().find(|(size, _)| bytes >= *size) {
-        Some((size, unit)) => format!("{} {unit}{per}", format_significant(bytes / size)),
-        None => format!("{} B{per}", format_significant(bytes)),
-    }
 }
 
 /// Measures the same patterns on each drive: at queue depth 1, and with a queue.
@@ -132,7 +124,7 @@ pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failu
     let device = entry.build_device().map_err(Failure::Failed)?;
     let mut fields: Vec<(&str, String)> = vec![
         ("made by", format!("{}, {}", entry.vendor, entry.year)),
-        ("holds", format_decimal_bytes(entry.capacity_bytes as f64, "")),
+        ("holds", ByteSize::capacity(entry.capacity_bytes as f64).to_string()),
         ("interface", format!("{}; takes {} at a time", entry.interface, device.slot_count())),
     ];
     for figure in measure_figures(&device) {
@@ -142,16 +134,16 @@ pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failu
         let rate = format!(
             "{}/s, {}, {} each",
             format_significant(iops),
-            format_decimal_bytes(bytes_per_s, "/s"),
+            format_value(bytes_per_s, "bytes_per_s"),
             format_value(mean_s, "s")
         );
-        fields.push(("simulated", format!("{} of {} KB, {many}: {rate}", figure.pattern.name(), figure.size_kb)));
+        fields.push(("simulated", format!("{} of {} KiB, {many}: {rate}", figure.pattern.name(), figure.size_kb)));
     }
     for one in &entry.checks {
         let (found, holds) = evaluate_check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
         let word = if holds { "near enough" } else { "not close enough" };
-        let what = format!("{} of {} KB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
+        let what = format!("{} of {} KiB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
         fields.push((
             "print says",
             format!("{} ({what}); simulated {}{unit}, {word}", one.published, format_significant(found)),

@@ -1,5 +1,7 @@
 //! `why --prometheus URL --fleet`: ranks all machines of a store, worst first.
 
+use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
+use diskwright_base::counter_ids::{memory, physical_disk, processor, system};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -120,13 +122,10 @@ fn counters_of_packs(packs: &[Pack]) -> BTreeSet<String> {
         }
     }
     // inputs of pseudo counters (spindles, ceilings, light load) and of the machine's size
-    named.extend(
-        ["physical_disk.avg_s_per_transfer", "physical_disk.bytes_per_s", "physical_disk.busy"].map(Into::into),
-    );
-    named.extend(
-        ["physical_disk.current_queue_length", "physical_disk.flushes", "physical_disk.discards"].map(Into::into),
-    );
-    named.extend(["memory.total_bytes", "system.processors", "processor.busy"].map(Into::into));
+    named.extend([physical_disk::AVG_S_PER_TRANSFER, physical_disk::BYTES_PER_S, physical_disk::BUSY].map(Into::into));
+    named
+        .extend([physical_disk::CURRENT_QUEUE_LENGTH, physical_disk::FLUSHES, physical_disk::DISCARDS].map(Into::into));
+    named.extend([memory::TOTAL_BYTES, system::PROCESSORS, processor::BUSY].map(Into::into));
     let known = named.iter().map(String::as_str).filter(|id| Catalogue::builtin().get(id).is_some());
     stored_counters_for(known)
 }
@@ -223,7 +222,7 @@ fn summary_line(places: &[FleetRank], fleet: &Fleet, took: &FleetCost) -> String
         format_count(fleet.grid.count as u64, "tick", "ticks"),
         fleet.grid.step_ms as f64 / 1e3,
         took.seconds,
-        format_value(bytes as f64, "bytes"),
+        ByteSize::capacity(bytes as f64),
     )
 }
 
@@ -263,11 +262,11 @@ fn leading_evidence(verdict: &Verdict) -> (String, String) {
         Some(f) => {
             let compare = f.compare.replace('_', " ");
             // a unit that display does not scale is not repeated
-            let limit = match f.unit.as_str() {
-                "s" | "bytes" | "bytes_per_s" | "per_s" | "fraction" => format_value(f.limit, &f.unit),
+            let limit = match f.display_unit() {
+                "s" | "bytes" | CAPACITY_UNIT | "bytes_per_s" | "per_s" | "fraction" => f.format_value(f.limit),
                 _ => format_significant(f.limit),
             };
-            let text = format!("{} {} ({compare} {limit})", f.quantity, format_value(f.value, &f.unit));
+            let text = format!("{} {} ({compare} {limit})", f.quantity, f.format_value(f.value));
             (text, percent(f.share))
         }
         None => Default::default(),

@@ -38,8 +38,8 @@ pub fn predict_gains(verdict: &Verdict, series: &LoadSeries) -> Vec<PredictedGai
 
 fn predict_gain(verdict: &Verdict, series: &LoadSeries, advice: &'static str, change: &str) -> Option<PredictedGain> {
     let change = match (advice, series.swapped_out) {
-        // as much as is swapped out today, in whole GB
-        ("memory.add", Some(out)) if out > 0.0 => format!("memory +{}GB", (out / 1e9).ceil()),
+        // as much as is swapped out today, in whole GiB
+        ("memory.add", Some(out)) if out > 0.0 => format!("memory +{}GiB", (out / (1_u64 << 30) as f64).ceil()),
         ("memory.add", _) => return None,
         _ => change.to_owned(),
     };

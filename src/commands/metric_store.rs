@@ -1,5 +1,6 @@
 //! `--prometheus URL`: a metric store instead of a log.
 
+use diskwright_base::byte_size::ByteSize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -100,7 +101,7 @@ pub fn fetch_log(asking: &StoreArguments, window: &LogWindow, to: &Path) -> Resu
     foreign::report_skipped(Path::new(store.shown_address()), &summary);
     report_warnings(&store);
     let (queries, seconds, bytes) = store.request_statistics();
-    let size = diskwright_base::units::format_value(bytes as f64, "bytes");
+    let size = ByteSize::capacity(bytes as f64);
     output::print_warning(format_args!("{}: {queries} queries, {seconds:.2} s, {size}", store.shown_address()));
     Ok(summary)
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::process;
 use diskwright_base::units::format_count;
 use diskwright_base::{
     Catalogue, Frame, LogPiece, Note, ProcessRow, ProcessTable, Schema, Series, Tick, stable_task_name,
@@ -21,19 +22,19 @@ const MAX_PROCESSES: usize = 100;
 type RowValue = fn(&ProcessRow) -> Option<f64>;
 
 const PROCESS_COUNTERS: [(&str, RowValue); 13] = [
-    ("process.processor", |row| Some(row.processor)),
-    ("process.processor_system", |row| Some(row.processor_system)),
-    ("process.read_bytes_per_s", |row| row.read_bytes_per_s),
-    ("process.write_bytes_per_s", |row| row.write_bytes_per_s),
-    ("process.asked_read_bytes_per_s", |row| row.requested_read_bytes_per_s),
-    ("process.asked_write_bytes_per_s", |row| row.requested_write_bytes_per_s),
-    ("process.read_calls_per_s", |row| row.read_calls_per_s),
-    ("process.write_calls_per_s", |row| row.write_calls_per_s),
-    ("process.major_faults_per_s", |row| Some(row.major_faults_per_s)),
-    ("process.block_delay", |row| row.block_delay),
-    ("process.blocked_share", |row| Some(row.blocked_share)),
-    ("process.resident_bytes", |row| Some(row.resident_bytes)),
-    ("process.swapped_bytes", |row| row.swapped_bytes),
+    (process::PROCESSOR, |row| Some(row.processor)),
+    (process::PROCESSOR_SYSTEM, |row| Some(row.processor_system)),
+    (process::READ_BYTES_PER_S, |row| row.read_bytes_per_s),
+    (process::WRITE_BYTES_PER_S, |row| row.write_bytes_per_s),
+    (process::ASKED_READ_BYTES_PER_S, |row| row.requested_read_bytes_per_s),
+    (process::ASKED_WRITE_BYTES_PER_S, |row| row.requested_write_bytes_per_s),
+    (process::READ_CALLS_PER_S, |row| row.read_calls_per_s),
+    (process::WRITE_CALLS_PER_S, |row| row.write_calls_per_s),
+    (process::MAJOR_FAULTS_PER_S, |row| Some(row.major_faults_per_s)),
+    (process::BLOCK_DELAY, |row| row.block_delay),
+    (process::BLOCKED_SHARE, |row| Some(row.blocked_share)),
+    (process::RESIDENT_BYTES, |row| Some(row.resident_bytes)),
+    (process::SWAPPED_BYTES, |row| row.swapped_bytes),
 ];
 
 /// The busiest processes of a window and their columns.

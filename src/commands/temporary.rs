@@ -1,13 +1,13 @@
 //! Temporary folders and files that are removed with the command, also if a signal ends it. The lock in a folder shows
 //! whether its command still runs: folders of killed commands are removed when the next one is created.
 
+use diskwright_base::byte_size::ByteSize;
 use std::fs::{self, DirEntry, File, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, Once, PoisonError};
 
-use diskwright_base::units::format_value;
 use diskwright_hostfiles::disk_space::DiskSpace;
 use diskwright_hostfiles::private_files;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -68,7 +68,7 @@ impl TemporaryFolder {
         if !room.is_reserve_used() {
             return Ok(());
         }
-        let size = |bytes: u64| format_value(bytes as f64, "bytes");
+        let size = |bytes: u64| ByteSize::capacity(bytes as f64);
         let (free, reserve, folder) = (size(room.free_bytes), size(room.reserve_bytes), std::env::temp_dir());
         let what = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
         Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use diskwright_base::byte_size::parse_memory_size;
+use diskwright_base::counter_ids::interrupts;
 use diskwright_base::toml_reader;
-use diskwright_base::units::{format_count, parse_size};
+use diskwright_base::units::format_count;
 use diskwright_base::{Device, DeviceClass, DeviceKind, Frame, RaidLevel, Schema, Series, Topology};
 use serde::Deserialize;
 
@@ -149,7 +151,7 @@ impl MachineDescription {
     /// Counters with a constant rate per second.
     fn constant_rates(&self) -> Vec<(&'static str, f64)> {
         let MachineOptions { clock, network_interrupts, .. } = &self.machine;
-        let all = [("interrupts.clock_per_s", clock), ("interrupts.network_per_s", network_interrupts)];
+        let all = [(interrupts::CLOCK_PER_S, clock), (interrupts::NETWORK_PER_S, network_interrupts)];
         all.into_iter().filter_map(|(id, value)| Some((id, (*value)?))).collect()
     }
 
@@ -185,7 +187,7 @@ impl MachineDescription {
 
     /// Fills in what a topology does not know about the machine, and adds the devices.
     pub fn complete_topology(&self, topology: &mut Topology, devices: &[Device]) {
-        let memory = self.machine.memory.as_deref().and_then(|text| parse_size(text).ok());
+        let memory = self.machine.memory.as_deref().and_then(|text| parse_memory_size(text).ok());
         if topology.memory_bytes == 0 {
             topology.memory_bytes = memory.unwrap_or(0);
         }
@@ -199,7 +201,7 @@ impl MachineDescription {
 impl MachineOptions {
     fn check_values(&self) -> Result<(), Failure> {
         let wrong = |what: &str, because: String| Err(Failure::Usage(format!("{what}: {because}")));
-        match self.memory.as_deref().map(parse_size) {
+        match self.memory.as_deref().map(parse_memory_size) {
             Some(Err(error)) => return wrong("--memory", error.to_string()),
             Some(Ok(0)) => return wrong("--memory", "memory must be more than zero, such as 256MB".into()),
             _ => {}
@@ -275,7 +277,7 @@ fn check_disk_description(described: &DiskDescription) -> Result<(), Failure> {
             described.members
         ));
     }
-    if let Some(Err(error)) = described.stripe.as_deref().map(parse_size) {
+    if let Some(Err(error)) = described.stripe.as_deref().map(parse_memory_size) {
         return wrong(format!("stripe: {error}"));
     }
     Ok(())
@@ -329,7 +331,7 @@ pub fn resolve_devices(described: &MachineDescription, schemas: &[&Schema]) -> R
             name: set.name.clone(),
             kind: DeviceKind::Md,
             level: parse_raid_level(&set.level),
-            stripe_bytes: set.stripe.as_deref().and_then(|s| parse_size(s).ok()),
+            stripe_bytes: set.stripe.as_deref().and_then(|s| parse_memory_size(s).ok()),
             below,
             ..Device::default()
         });
@@ -352,7 +354,7 @@ fn device_from_description(described: &DiskDescription, name: &str) -> Device {
         class: described.class.unwrap_or_default(),
         level,
         members: Some(described.members),
-        stripe_bytes: described.stripe.as_deref().and_then(|s| parse_size(s).ok()),
+        stripe_bytes: described.stripe.as_deref().and_then(|s| parse_memory_size(s).ok()),
         ..Device::default()
     }
 }

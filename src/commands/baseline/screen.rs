@@ -169,7 +169,7 @@ fn saved_text(update: &BaselineUpdate) -> String {
 /// Curves of a baseline: throughput by threads, latency by working set.
 pub fn baseline_charts(document: &BaselineDocument) -> Vec<Curves> {
     let latency = |figure: &FigureResult| {
-        let bytes = diskwright_base::units::parse_size(figure.id.strip_prefix("memory.latency.")?).ok()?;
+        let bytes = diskwright_base::byte_size::parse_memory_size(figure.id.strip_prefix("memory.latency.")?).ok()?;
         Some(CurvePoint { x: bytes as f64, y: figure.median?, interval: None })
     };
     let points = document.figures.iter().filter_map(latency).collect();

@@ -1,6 +1,7 @@
 //! Contents of a tar or zip archive: logs are unpacked into a private temporary folder, other files are only counted.
 //! Names from an archive never lead out of that folder, and links in it are not created.
 
+use diskwright_base::byte_size::ByteSize;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Cursor, Read, Write};
@@ -9,7 +10,6 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use diskwright_base::timestamp;
-use diskwright_base::units::format_value;
 use diskwright_datastore::is_log;
 use diskwright_hostfiles::private_files;
 use diskwright_logs::{InputHead, LogInput, MAX_HEAD_BYTES, is_tar, spool_limit};
@@ -208,7 +208,7 @@ impl<'a> ArchiveUnpacker<'a> {
             let copied = io::copy(&mut Read::take(&mut *from, room), to)?;
             self.content.bytes += copied;
             if self.content.bytes > limit {
-                let limit = format_value(limit as f64, "bytes");
+                let limit = ByteSize::capacity(limit as f64);
                 return Err(io::Error::other(format!(
                     "its logs unpack to more than {limit}; unpack it yourself, or set DISKWRIGHT_SPOOL_LIMIT"
                 )));

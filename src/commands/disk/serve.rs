@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use diskwright_base::units::{parse_duration, parse_size};
+use diskwright_base::byte_size::{ByteSize, parse_capacity, parse_memory_size};
+use diskwright_base::units::parse_duration;
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_datastore::WriterOptions;
 use diskwright_simulator::system::read::Setting;
@@ -32,13 +33,13 @@ pub struct ServeArguments {
     #[arg(long, value_name = "HOST:PORT", value_parser = ListenAddress::parse_tcp)]
     listen: Option<ListenAddress>,
     /// Limit the default export to this many bytes
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_capacity, value_name = "SIZE")]
     size: Option<u64>,
     /// Where to keep the content: `memory`, or a sparse file
     #[arg(long, default_value = "memory", value_name = "memory|FILE")]
     backing: String,
     /// Memory limit for the content, in bytes; by default half of the memory available now
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_memory_size, value_name = "SIZE")]
     memory: Option<u64>,
     /// Run the described system's time this many times as fast
     #[arg(long, default_value_t = 1.0, value_parser = parse_speed, value_name = "N")]
@@ -167,7 +168,7 @@ fn announce_server(server: &DiskServer, as_json: bool) -> Result<(), Failure> {
     }
     let mut text = String::new();
     for (export, bytes) in server.exports() {
-        let size = diskwright_base::units::format_value(bytes as f64, "bytes");
+        let size = ByteSize::capacity(bytes as f64);
         let (name, uri) = (output::escape_name(&export.name), output::escape_name(server.address().uri(&export.name)));
         text += &format!("serving {name} ({}, {size}): {uri}\n", output::escape_name(&export.kind));
     }

@@ -1,5 +1,6 @@
 //! Status of a served disk, for people.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
 use diskwright_report::text::pad_right;
 use serde_json::Value;
@@ -51,7 +52,7 @@ fn format_array(array: &Value) -> String {
     {
         let share = 100.0 * done / all;
         let what = json_word(&array["background"], "task");
-        text += &format!("  {what}: {share:.1} % of {} per member\n", format_value(all, "bytes"));
+        text += &format!("  {what}: {share:.1} % of {} per member\n", ByteSize::capacity(all));
     }
     if let Some(trouble) = array["trouble"].as_str() {
         text += &format!("  {}\n", output::escape_name(trouble));
@@ -100,7 +101,7 @@ fn json_seconds(value: &Value, key: &str) -> String {
 }
 
 fn json_size(value: &Value, key: &str) -> String {
-    format_value(value[key].as_f64().unwrap_or(f64::NAN), "bytes")
+    ByteSize::capacity(value[key].as_f64().unwrap_or(f64::NAN)).to_string()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Charts of a plan: the frontier of cost against response, and the answer as a page.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
 use diskwright_planner::answer::{FrontierPoint, RejectedDesign, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
@@ -69,7 +70,7 @@ pub fn plan_sheet(answer: &PlanAnswer, limits: &PlanLimits) -> PageSheet {
         vec![
             design.rank.to_string(),
             screen::design_title(design),
-            format_value(design.usable_bytes, "bytes"),
+            ByteSize::capacity(design.usable_bytes).to_string(),
             format_value(design.response_s.mean, "s"),
             format_value(design.response_s.p95, "s"),
             format_value(design.response_s.p99, "s"),

@@ -1,6 +1,8 @@
 //! `plan --from LOG… --fleet`, `plan --prometheus URL --fleet`: each machine's demand and design, and one purchase list
 //! for all.
 
+use diskwright_base::byte_size::ByteSize;
+use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -20,19 +22,19 @@ use crate::commands::{Failure, output};
 const DEFAULT_WINDOW: Duration = Duration::from_secs(7 * 86_400);
 /// Counters that demands are computed from.
 const DEMAND_COUNTERS: [&str; 13] = [
-    "physical_disk.reads",
-    "physical_disk.writes",
-    "physical_disk.read_bytes",
-    "physical_disk.write_bytes",
-    "physical_disk.read_time_s",
-    "physical_disk.write_time_s",
-    "physical_disk.weighted_time_s",
-    "physical_disk.busy_time_s",
-    "logical_disk.total_bytes",
-    "logical_disk.free_bytes",
-    "paging.swap_in_pages",
-    "paging.swap_out_pages",
-    "memory.total_bytes",
+    physical_disk::READS,
+    physical_disk::WRITES,
+    physical_disk::READ_BYTES,
+    physical_disk::WRITE_BYTES,
+    physical_disk::READ_TIME_S,
+    physical_disk::WRITE_TIME_S,
+    physical_disk::WEIGHTED_TIME_S,
+    physical_disk::BUSY_TIME_S,
+    logical_disk::TOTAL_BYTES,
+    logical_disk::FREE_BYTES,
+    paging::SWAP_IN_PAGES,
+    paging::SWAP_OUT_PAGES,
+    memory::TOTAL_BYTES,
 ];
 
 /// One machine: its demand and design, or the reason why there is none.
@@ -189,7 +191,7 @@ fn fleet_text(planned: &[PlannedMachine], purchases: &BTreeMap<String, PurchaseR
             format_value(demand.reads_per_s, "per_s"),
             format_value(demand.writes_per_s, "per_s"),
             format_value(demand.size_bytes(), "bytes"),
-            demand.capacity_bytes.map_or("no data".into(), |bytes| format_value(bytes, "bytes")),
+            demand.capacity_bytes.map_or("no data".into(), |bytes| ByteSize::capacity(bytes).to_string()),
             format!("{:.0} %", measured.summary.rating.confidence * 100.0),
         ]);
         match (first_design(machine), answer) {

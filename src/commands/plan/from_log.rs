@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::{format_significant, format_value, parse_percentage, parse_size};
+use diskwright_base::byte_size::{ByteSize, parse_capacity};
+use diskwright_base::units::{format_significant, format_value, parse_percentage};
 use diskwright_base::user_input::did_you_mean;
 use diskwright_base::{Frame, LogPiece, Note};
 use diskwright_planner::bucket_replay::{self, BucketReplay};
@@ -314,7 +315,7 @@ fn load_from_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
     let mut series = load.into_series(&name);
     series.sequential_share = report.all.sequential_in_streams.or(report.all.sequential);
     if report.all.footprint.bytes > 0 {
-        let bytes = diskwright_base::units::format_value(report.all.footprint.bytes as f64, "bytes");
+        let bytes = ByteSize::capacity(report.all.footprint.bytes as f64);
         series.notes.push(format!("its requests touch {bytes}; give the capacity needed with --capacity"));
     }
     Ok(series)
@@ -375,7 +376,7 @@ fn parse_volume(text: &str, prices: &PriceList) -> Result<ReplayedVolume, Failur
         wrong(format!("unknown volume{near}; volumes: {}", ids.join(", ")))
     })?;
     let size = parts.next().ok_or_else(|| wrong("write a name and a size, such as gp2:500GiB".into()))?;
-    let gib = parse_size(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
+    let gib = parse_capacity(size).map_err(|error| wrong(error.to_string()))? as f64 / 1_073_741_824.0;
     if !(offer.gib[0]..=offer.gib[1]).contains(&gib) {
         return Err(wrong(format!("{gib:.0} GiB; it has {:.0} to {:.0}", offer.gib[0], offer.gib[1])));
     }
@@ -429,7 +430,7 @@ fn replay_buckets(
     if let Some(bytes) = measured.demand.capacity_bytes.filter(|bytes| *bytes > volume.gib * 1_073_741_824.0) {
         notes.push(format!(
             "{} are in use, more than the volume's {} GiB",
-            format_value(bytes, "bytes"),
+            ByteSize::capacity(bytes),
             format_significant(volume.gib)
         ));
     }

@@ -1,5 +1,6 @@
 //! The measured load, on a terminal.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::bucket_replay::{BucketReplay, BucketUnit};
 use diskwright_planner::series::measured_demand::LoadPercentiles;
@@ -114,14 +115,13 @@ fn load_lines(measured: &MeasuredDemand, options: &MeasureOptions) -> Vec<String
     }
     match (demand.capacity_bytes, demand.growth) {
         (None, _) => lines.push("space in use: no data; give --capacity".into()),
-        (Some(bytes), None) => lines.push(format!("space in use: {}", format_value(bytes, "bytes"))),
+        (Some(bytes), None) => lines.push(format!("space in use: {}", ByteSize::capacity(bytes))),
         (Some(bytes), Some(growth)) => {
             let interval = growth.interval_bytes_per_day.map_or(String::new(), |(low, high)| {
-                format!(" (95 %: {} to {})", format_value(low, "bytes"), format_value(high, "bytes"))
+                format!(" (95 %: {} to {})", ByteSize::capacity(low), ByteSize::capacity(high))
             });
-            let growth = format_value(growth.bytes_per_day, "bytes");
-            lines
-                .push(format!("space in use: {}, growing by {growth} per day{interval}", format_value(bytes, "bytes")));
+            let growth = ByteSize::capacity(growth.bytes_per_day);
+            lines.push(format!("space in use: {}, growing by {growth} per day{interval}", ByteSize::capacity(bytes)));
         }
     }
     if let Some(swap) = &summary.swap {

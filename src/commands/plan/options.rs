@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use diskwright_base::units::{parse_duration, parse_share, parse_size};
+use diskwright_base::byte_size::{parse_capacity, parse_memory_size};
+use diskwright_base::units::{parse_duration, parse_share};
 use diskwright_counters::live::{Clock, SystemClock};
 use diskwright_planner::arithmetic::front_end_from_member_io;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
@@ -29,13 +30,13 @@ pub struct DemandOptions {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     writes: Option<f64>,
     /// Size of a request [default: 8K]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size)]
     size: Option<u64>,
     /// Size of a write, if it differs from that of a read
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size)]
     write_size: Option<u64>,
     /// Capacity needed (36GB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_capacity)]
     capacity: Option<u64>,
     /// Longest acceptable response time (20ms)
     #[arg(long, value_name = "TIME")]
@@ -50,7 +51,7 @@ pub struct DemandOptions {
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     sequential: Option<f64>,
     /// Growth of the capacity per day (1GB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_capacity)]
     growth: Option<u64>,
     /// How long the capacity must last (365d)
     #[arg(long, value_name = "TIME")]
@@ -94,7 +95,7 @@ pub struct LimitOptions {
           value_parser = clap::value_parser!(u16).range(1..=16))]
     max_controllers: u16,
     /// Size of the controllers' battery-backed caches, instead of their own (1GB)
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "controllers")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_memory_size, requires = "controllers")]
     cache: Option<u64>,
     /// Keep the existing drives and add to them: their number and name (3:compaq-4gb); with --from,
     /// you may omit the number
@@ -107,7 +108,7 @@ pub struct LimitOptions {
     #[arg(long, value_name = "N")]
     spares: Option<u16>,
     /// Stripe units to try [default: 16K,64K,256K,1M]
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_size)]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_memory_size)]
     stripe_unit: Vec<u64>,
     /// Years of use, for costs and losses
     #[arg(long, value_name = "N", default_value_t = 5.0, allow_negative_numbers = true)]

@@ -1,5 +1,6 @@
 //! The answer of `plan` on a terminal: the list, the figures of each design, rejected designs, the frontier.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_amount, format_count, format_significant, format_value};
 use diskwright_planner::answer::{HorizonFigures, PricePeriod, ResponseFigures};
 use diskwright_planner::{PlanAnswer, PlanLimits, PlannedDesign};
@@ -105,7 +106,7 @@ pub fn describe_demand(answer: &PlanAnswer) -> String {
         _ => format!(" of {}", format_value(demand.size_bytes(), "bytes")),
     };
     words += &match demand.capacity_bytes {
-        Some(bytes) => format!(", {}", format_value(bytes, "bytes")),
+        Some(bytes) => format!(", {}", ByteSize::capacity(bytes)),
         None => ", no capacity given".into(),
     };
     if let Some(target) = demand.response {
@@ -168,7 +169,7 @@ fn design_table(answer: &PlanAnswer, style: &Style) -> TextTable {
         let cells = [
             (design.rank.to_string(), false),
             (design_title(design), false),
-            (format_value(design.usable_bytes, "bytes"), true),
+            (ByteSize::capacity(design.usable_bytes).to_string(), true),
             (format_value(mean, "s"), false),
             (format_value(p95, "s"), true),
             (format_value(p99, "s"), false),
@@ -287,8 +288,8 @@ fn format_fill_time(days: f64) -> String {
 
 fn horizon_line(found: &HorizonFigures) -> String {
     let free = match found.free_bytes {
-        free if free < 0.0 => format!("{} too little", format_value(-free, "bytes")),
-        free => format!("{} free", format_value(free, "bytes")),
+        free if free < 0.0 => format!("{} too little", ByteSize::capacity(-free)),
+        free => format!("{} free", ByteSize::capacity(free)),
     };
     let upper = match found.holds_upper_end {
         Some(false) => "; growth at its upper bound would not fit",
@@ -298,7 +299,7 @@ fn horizon_line(found: &HorizonFigures) -> String {
     format!(
         "in {}: {} needed, {free}{upper}; {}x the load, if load grows with the data",
         format_amount(found.days, "day", "days"),
-        format_value(found.capacity_bytes, "bytes"),
+        ByteSize::capacity(found.capacity_bytes),
         format_significant(found.headroom)
     )
 }

@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use diskwright_base::units::{parse_duration, parse_share_of_whole, parse_size};
+use diskwright_base::byte_size::parse_capacity;
+use diskwright_base::units::{parse_duration, parse_share_of_whole};
 use diskwright_counters::live::sources::topology;
 use diskwright_counters::live::{Clock, Roots, SystemClock};
 use diskwright_probe::ProbeError;
@@ -51,7 +52,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "TIMES", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: u32,
     /// Size of the file to create; of an existing target, use only this much
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_capacity, value_name = "SIZE")]
     size: Option<u64>,
     /// Keep the file that was created
     #[arg(long)]
@@ -89,7 +90,7 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_name = "DEVICE,…")]
     members: Vec<PathBuf>,
     /// For each run, print how long it would take to move this many bytes
-    #[arg(long, alias = "moving", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, alias = "moving", value_parser = parse_capacity, value_name = "SIZE")]
     time_to_move: Option<u64>,
     /// Write the result to this JSON file, for `compare` and `report`
     #[arg(short, long, value_name = "FILE.json")]

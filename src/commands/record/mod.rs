@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::Note;
-use diskwright_base::units::{UnitError, format_count, parse_duration, parse_size};
+use diskwright_base::byte_size::parse_capacity;
+use diskwright_base::units::{UnitError, format_count, parse_duration};
 use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, find_log_device};
 use diskwright_diagnosis::packs;
@@ -96,7 +97,7 @@ fn parse_keep(text: &str) -> Result<RetentionArgument, UnitError> {
     match parse_duration(text) {
         Ok(age) => Ok(RetentionArgument::Age(age)),
         Err(error @ UnitError::DurationRange(_)) => Err(error),
-        Err(_) => parse_size(text).map(RetentionArgument::Bytes),
+        Err(_) => parse_capacity(text).map(RetentionArgument::Bytes),
     }
 }
 

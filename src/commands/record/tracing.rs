@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::note::{RequesterRow, RequesterTable};
 use diskwright_base::units::format_count;
@@ -326,15 +327,15 @@ fn is_kernel_thread(pid: i32) -> Option<bool> {
 
 /// Counters of a device's sums.
 const SUM_COUNTERS: [&str; 3] =
-    ["physical_disk.traced_requests", "physical_disk.traced_device_s", "physical_disk.traced_before_s"];
+    [physical_disk::TRACED_REQUESTS, physical_disk::TRACED_DEVICE_S, physical_disk::TRACED_BEFORE_S];
 const SINGLE_COUNTERS: [&str; 7] = [
-    "physical_disk.traced_tag_wait_s",
-    "physical_disk.traced_placed",
-    "physical_disk.traced_sequential",
-    "physical_disk.reads_beside_flush",
-    "physical_disk.reads_beside_flush_s",
-    "physical_disk.reads_apart_from_flush",
-    "physical_disk.reads_apart_from_flush_s",
+    physical_disk::TRACED_TAG_WAIT_S,
+    physical_disk::TRACED_PLACED,
+    physical_disk::TRACED_SEQUENTIAL,
+    physical_disk::READS_BESIDE_FLUSH,
+    physical_disk::READS_BESIDE_FLUSH_S,
+    physical_disk::READS_APART_FROM_FLUSH,
+    physical_disk::READS_APART_FROM_FLUSH_S,
 ];
 
 /// The trace's columns in the sampler's rows.

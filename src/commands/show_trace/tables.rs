@@ -1,5 +1,6 @@
 //! A request trace for people: tables and histograms of bars.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
 use diskwright_base::{Histogram, Operation, units};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
@@ -105,17 +106,13 @@ fn format_rate(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".into(), |v| units::format_value(v, "per_s"))
 }
 
+/// Formats an amount of data, or a distance on the disk.
 fn format_bytes(value: u64) -> String {
-    units::format_value(value as f64, "bytes")
+    ByteSize::capacity(value as f64).to_string()
 }
 
-/// Formats whole powers of two in binary units, as request sizes are known.
 fn format_size(bytes: u64) -> String {
-    let (unit, scale) = [("GiB", 30), ("MiB", 20), ("KiB", 10)]
-        .into_iter()
-        .find(|(_, bits)| bytes >= 1 << bits && bytes.is_multiple_of(1 << bits))
-        .unwrap_or(("B", 0));
-    format!("{} {unit}", bytes >> scale)
+    ByteSize::memory(bytes as f64).to_string()
 }
 
 /// Builds the table with one row per device.

@@ -13,7 +13,7 @@ pub mod system;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use diskwright_base::units::parse_size;
+use diskwright_base::byte_size::parse_byte_rate;
 use diskwright_report::curves::{self, Curves};
 use diskwright_report::sheet::{self, PageSheet};
 
@@ -37,7 +37,7 @@ pub struct Arguments {
     drive: Option<PathBuf>,
     /// Bytes per second of the channel (10MB), if the drive's file gives none; by default derived from the cache
     /// hits in the trace
-    #[arg(long, value_parser = parse_size, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
+    #[arg(long, value_parser = parse_byte_rate, value_name = "SIZE", requires = "replay", help_heading = "Replay")]
     channel: Option<u64>,
     #[command(flatten)]
     calibration: CalibrateOptions,

@@ -1,6 +1,7 @@
 //! The screen of a simulated system: workloads, then the path from processors to drives with the utilization of each
 //! part, then the bottleneck.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
@@ -46,7 +47,7 @@ pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
             out += &format!("; {task} {} done", format_value(share, "fraction"));
         }
         if array.lost_blocks > 0 {
-            let lost = format_value(array.lost_blocks as f64 * 512.0, "bytes");
+            let lost = ByteSize::capacity(array.lost_blocks as f64 * 512.0);
             out += &format!("; {lost} could not be served: too many members have failed");
         }
         out.push('\n');

@@ -1,5 +1,6 @@
 //! A live trace for people, at its end.
 
+use diskwright_base::byte_size::ByteSize;
 use std::collections::HashMap;
 
 use diskwright_base::units::{self, format_count};
@@ -185,17 +186,16 @@ fn place_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable
         table = table.with_column(title, Align::Right);
     }
     for (operation, sum) in operations {
-        let bytes = |value: f64| units::format_value(value, "bytes");
         let or = |value: Option<String>| value.unwrap_or_else(|| "-".into());
-        let moved = (sum.bytes > 0).then(|| bytes(sum.bytes as f64));
-        let mean = (sum.bytes > 0).then(|| bytes(sum.bytes as f64 / sum.requests as f64));
+        let moved = (sum.bytes > 0).then(|| ByteSize::capacity(sum.bytes as f64).to_string());
+        let mean = (sum.bytes > 0).then(|| ByteSize::memory(sum.bytes as f64 / sum.requests as f64).to_string());
         table.add_row([
             operation.title().to_owned(),
             or(moved),
             or(mean),
             or(most_common_size(sum)),
             or(sum.sequential_share().map(|share| units::format_value(share, "fraction"))),
-            or(sum.mean_distance_bytes().map(bytes)),
+            or(sum.mean_distance_bytes().map(|distance| ByteSize::capacity(distance).to_string())),
             or(sum.mean_depth().map(units::format_significant)),
             or((sum.depth_count > 0).then(|| sum.max_depth.to_string())),
             sum.errors.to_string(),
@@ -207,10 +207,7 @@ fn place_table(operations: &[(TracedOperation, &OperationSummary)]) -> TextTable
 /// The most common size class.
 fn most_common_size(sum: &OperationSummary) -> Option<String> {
     let class = (0..SIZE_CLASSES).filter(|class| sum.sizes[*class] > 0).max_by_key(|class| sum.sizes[*class])?;
-    let size = 512u64 << class;
-    let (unit, bits) =
-        [("GiB", 30), ("MiB", 20), ("KiB", 10)].into_iter().find(|(_, b)| size >> b > 0).unwrap_or(("B", 0));
-    Some(format!("to {} {unit}", size >> bits))
+    Some(format!("to {}", ByteSize::memory((512u64 << class) as f64)))
 }
 
 fn draw_heat_maps(session: &TraceSession, device: u32, from_ns: u64, to_ns: u64, style: &Style) -> String {
@@ -251,7 +248,7 @@ fn draw_askers(session: &TraceSession, device: u32, style: &Style) -> String {
             if asker.pid > 0 { asker.pid.to_string() } else { String::new() },
             asker.operation.title().to_owned(),
             asker.requests.to_string(),
-            units::format_value(asker.bytes as f64, "bytes"),
+            ByteSize::capacity(asker.bytes as f64).to_string(),
             units::format_value(asker.device_ns as f64 / 1e9, "s"),
             attribution_doubt(asker.pid, &asker.comm, asker.operation).unwrap_or_default().to_owned(),
         ]);
@@ -317,8 +314,8 @@ fn draw_worst(session: &mut TraceSession, clock: TraceClock, style: &Style) -> S
             },
             session.names.name(request.device),
             request.operation.title().to_owned(),
-            units::format_value(request.sector as f64 * 512.0, "bytes"),
-            units::format_value(f64::from(request.sectors) * 512.0, "bytes"),
+            ByteSize::capacity(request.sector as f64 * 512.0).to_string(),
+            ByteSize::memory(f64::from(request.sectors) * 512.0).to_string(),
             format_ns(request.device_ns().map(|ns| ns as f64)),
             if request.depth > 0 { request.depth.to_string() } else { String::new() },
             thread,

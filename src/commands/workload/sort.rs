@@ -1,10 +1,10 @@
 //! `workload sort`: one sort, several by amount of memory, or several by placement.
 
+use diskwright_base::byte_size::{ByteSize, parse_memory_size};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use clap::Args;
-use diskwright_base::units::parse_size;
 use diskwright_workload::files::find_shared_filesystem;
 use diskwright_workload::sort::merge_plan::{ENTRY_BYTES, MAX_THREADS, MergePlan, SortSize, published_memory};
 use diskwright_workload::sort::rows::RowShape;
@@ -22,13 +22,13 @@ pub struct SortArguments {
     #[arg(long, value_parser = parse_row_count, value_name = "ROWS")]
     rows: Option<u64>,
     /// Size of a row, including its line end
-    #[arg(long, default_value = "100", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "100", value_parser = parse_memory_size, value_name = "SIZE")]
     row_size: u64,
     /// Size of the key at the beginning of each row
-    #[arg(long, default_value = "10", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "10", value_parser = parse_memory_size, value_name = "SIZE")]
     key_size: u64,
     /// Memory for rows and buffers; several sizes (16M,64M,256M) are sorted one after another
-    #[arg(long, default_value = "128M", value_parser = parse_size, value_delimiter = ',', value_name = "SIZE,…")]
+    #[arg(long, default_value = "128M", value_parser = parse_memory_size, value_delimiter = ',', value_name = "SIZE,…")]
     memory: Vec<u64>,
     /// Folder in which to create the source, or an existing file of rows of equal length; by
     /// default the current folder
@@ -54,10 +54,10 @@ pub struct SortArguments {
     #[arg(long)]
     direct: bool,
     /// Size of requests that read the source and that write; by default a sixteenth of the memory, at most 1 MiB
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_memory_size, value_name = "SIZE")]
     request: Option<u64>,
     /// Size of requests that read runs; by default the largest that still allows a merge in one pass
-    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_memory_size, value_name = "SIZE")]
     merge_request: Option<u64>,
     /// Do not wait for the result to reach its device
     #[arg(long)]
@@ -137,7 +137,7 @@ impl SortArguments {
 
     /// Returns all requested sorts, with their names.
     fn planned_sorts(&self) -> Result<Vec<(String, SortOptions)>, Failure> {
-        let sizes = self.memory.iter().map(|&bytes| (sort_screen::format_binary_bytes(bytes as f64), bytes));
+        let sizes = self.memory.iter().map(|&bytes| (ByteSize::memory(bytes as f64).to_string(), bytes));
         if self.places.is_empty() {
             return sizes.map(|(name, bytes)| Ok((name, self.sort_options(bytes)?))).collect();
         }

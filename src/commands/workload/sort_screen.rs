@@ -1,9 +1,10 @@
 //! Sorts for people: one in detail, several as a table and a chart with the knee and the value of SAS 1998's formula.
 
+use diskwright_base::byte_size::ByteSize;
 use std::fmt::Write as _;
 
 use diskwright_base::units::{format_count, format_value};
-use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves, format_binary_size};
+use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 use diskwright_workload::sort::merge_plan::{memory_in_place, published_memory};
 use diskwright_workload::sort::rows::RowShape;
@@ -12,15 +13,6 @@ use diskwright_workload::sort::{SortOutcome, StageTime};
 use super::sort::PlacedSort;
 use crate::commands::output;
 
-/// Formats bytes in binary units, as for memory: `8 MiB`.
-pub fn format_binary_bytes(bytes: f64) -> String {
-    let text = format_binary_size(bytes);
-    match text.strip_suffix(['K', 'M', 'G']) {
-        Some(number) => format!("{number} {}iB", &text[number.len()..]),
-        None => format_value(bytes, "bytes"),
-    }
-}
-
 /// Draws the screen.
 pub fn draw_sorts(runs: &[PlacedSort]) -> String {
     let style = output::stdout_style();
@@ -28,7 +20,7 @@ pub fn draw_sorts(runs: &[PlacedSort]) -> String {
     let outcome = &first.outcome;
     let data = (outcome.rows * outcome.row_bytes) as f64;
     let rows = format_count(outcome.rows, "row", "rows");
-    let mut out = style.paint(Ink::Bold, &format!("Sort of {rows}, {}", format_value(data, "bytes")));
+    let mut out = style.paint(Ink::Bold, &format!("Sort of {rows}, {}", ByteSize::capacity(data)));
     let _ = writeln!(
         out,
         "\n{} of {} with a key of {}; {}, {}",
@@ -53,8 +45,8 @@ pub fn draw_sorts(runs: &[PlacedSort]) -> String {
 fn describe_formula(run: &PlacedSort) -> String {
     format!(
         "In memory, the formula of SAS 1998 requires {}; this sort needs {}.\n",
-        format_binary_bytes(formula_memory_bytes(&run.outcome) as f64),
-        format_binary_bytes(needed_memory_bytes(run) as f64)
+        ByteSize::memory(formula_memory_bytes(&run.outcome) as f64),
+        ByteSize::memory(needed_memory_bytes(run) as f64)
     )
 }
 
@@ -90,7 +82,7 @@ fn describe_knee(runs: &[PlacedSort]) -> String {
     let largest = runs.iter().map(|run| run.outcome.memory_bytes).max();
     match largest == Some(knee) {
         true => "No knee: the most memory that was measured was the best by more than 10 %.\n".into(),
-        false => format!("Knee at {}: more memory saved at most 10 % of the time.\n", format_binary_bytes(knee as f64)),
+        false => format!("Knee at {}: more memory saved at most 10 % of the time.\n", ByteSize::memory(knee as f64)),
     }
 }
 
@@ -107,14 +99,12 @@ fn draw_single_sort(outcome: &SortOutcome) -> String {
         out,
         "  {}\n",
         match (outcome.runs, outcome.passes) {
-            (1, _) => format!("everything fits into {} of memory", format_binary_bytes(outcome.memory_bytes as f64)),
-            (runs, 1) => format!(
-                "{} of memory: {runs} runs, merged in one pass",
-                format_binary_bytes(outcome.memory_bytes as f64)
-            ),
+            (1, _) => format!("everything fits into {} of memory", ByteSize::memory(outcome.memory_bytes as f64)),
+            (runs, 1) =>
+                format!("{} of memory: {runs} runs, merged in one pass", ByteSize::memory(outcome.memory_bytes as f64)),
             (runs, passes) => format!(
                 "{} of memory: {runs} runs, merged {} at a time in {passes} passes",
-                format_binary_bytes(outcome.memory_bytes as f64),
+                ByteSize::memory(outcome.memory_bytes as f64),
                 outcome.fan_in
             ),
         }
@@ -145,8 +135,8 @@ fn stage_table(outcome: &SortOutcome) -> TextTable {
         table.add_row([
             name.clone(),
             format_value(*wall_s, "s"),
-            format_value(steps.read.bytes as f64, "bytes"),
-            format_value(steps.write.bytes as f64, "bytes"),
+            ByteSize::capacity(steps.read.bytes as f64).to_string(),
+            ByteSize::capacity(steps.write.bytes as f64).to_string(),
             each(steps.compute.thread_s),
             each(steps.read.thread_s),
             each(steps.write.thread_s),

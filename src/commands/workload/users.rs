@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use diskwright_base::Histogram;
-use diskwright_base::units::{format_count, format_value, parse_duration, parse_share_of_whole, parse_size};
+use diskwright_base::byte_size::{parse_capacity, parse_memory_size};
+use diskwright_base::units::{format_count, format_value, parse_duration, parse_share_of_whole};
 use diskwright_report::{Align, Ink, TextTable};
 use diskwright_workload::WorkError;
 use diskwright_workload::files::check_free_space;
@@ -58,7 +59,7 @@ pub struct TransactionArguments {
     #[command(flatten)]
     common: UserArguments,
     /// Size of the database
-    #[arg(long, default_value = "256M", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "256MiB", value_parser = parse_capacity, value_name = "SIZE")]
     size: u64,
     /// Folder of the log; by default that of the pages
     #[arg(long, value_name = "DIR")]
@@ -80,10 +81,10 @@ pub struct TableArguments {
     #[command(flatten)]
     common: UserArguments,
     /// Size of the table
-    #[arg(long, default_value = "1G", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "1GiB", value_parser = parse_capacity, value_name = "SIZE")]
     size: u64,
     /// Size of a committed batch, or of a read
-    #[arg(long, default_value = "1M", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "1M", value_parser = parse_memory_size, value_name = "SIZE")]
     batch: u64,
 }
 
@@ -99,7 +100,7 @@ pub struct TreeArguments {
     #[arg(long, default_value_t = 50, value_name = "FOLDERS")]
     folders: u64,
     /// Mean size of a file
-    #[arg(long, default_value = "32K", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "32K", value_parser = parse_memory_size, value_name = "SIZE")]
     mean_size: u64,
 }
 
@@ -109,7 +110,7 @@ pub struct MailArguments {
     #[command(flatten)]
     common: UserArguments,
     /// Mean size of a message
-    #[arg(long, default_value = "8K", value_parser = parse_size, value_name = "SIZE")]
+    #[arg(long, default_value = "8K", value_parser = parse_memory_size, value_name = "SIZE")]
     mean_size: u64,
 }
 

@@ -13,6 +13,8 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::byte_size::{CAPACITY_UNIT, SizeMeaning};
+
 /// Behaviour of a counter over time, which decides how it is aggregated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,6 +156,9 @@ pub struct Counter {
     pub id: String,
     /// Unit of its values, one of [`UNITS`].
     pub unit: String,
+    /// The meaning of a size: present if and only if the unit is `bytes`.
+    #[serde(default)]
+    pub size: Option<SizeMeaning>,
     /// Behaviour over time.
     pub kind: CounterKind,
     /// Aggregation over instances.
@@ -203,6 +208,14 @@ impl Counter {
             *text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         }
     }
+}
+
+/// Returns the unit in which screens show values of a counter: `unit`, or [`CAPACITY_UNIT`] if it is `bytes` and the
+/// built-in catalogue says that the counter's bytes are a capacity.
+pub fn display_unit<'unit>(counter_id: &str, unit: &'unit str) -> &'unit str {
+    let size =
+        if unit == "bytes" { Catalogue::builtin().get(counter_id).and_then(|counter| counter.size) } else { None };
+    if size == Some(SizeMeaning::Capacity) { CAPACITY_UNIT } else { unit }
 }
 
 #[derive(Deserialize)]
@@ -269,6 +282,9 @@ impl Catalogue {
                 }
                 if !UNITS.contains(&counter.unit.as_str()) {
                     return Err(format!("{name}.toml: {} has the unknown unit {}", counter.id, counter.unit));
+                }
+                if (counter.unit == "bytes") != counter.size.is_some() {
+                    return Err(format!("{name}.toml: {}: `size` belongs to each counter of bytes only", counter.id));
                 }
                 counter.spell_out();
                 counters.push(counter);

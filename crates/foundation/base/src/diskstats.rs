@@ -31,40 +31,41 @@ const fn new_field(counter: &'static str, scale: f64, number: DiskstatsNumber) -
     DiskstatsField { counter, scale, number }
 }
 
+use crate::counter_ids::{logical_disk, physical_disk};
 use DiskstatsNumber::{Level, Total, Total32};
 
 /// Fields of a disk, in the order of the line.
 pub const DISK_FIELDS: [DiskstatsField; MAX_NUMBERS] = [
-    new_field("physical_disk.reads", 1.0, Total),
-    new_field("physical_disk.reads_merged", 1.0, Total),
-    new_field("physical_disk.read_bytes", 512.0, Total),
-    new_field("physical_disk.read_time_s", 1e-3, Total32),
-    new_field("physical_disk.writes", 1.0, Total),
-    new_field("physical_disk.writes_merged", 1.0, Total),
-    new_field("physical_disk.write_bytes", 512.0, Total),
-    new_field("physical_disk.write_time_s", 1e-3, Total32),
-    new_field("physical_disk.current_queue_length", 1.0, Level),
-    new_field("physical_disk.busy_time_s", 1e-3, Total32),
-    new_field("physical_disk.weighted_time_s", 1e-3, Total32),
-    new_field("physical_disk.discards", 1.0, Total),
-    new_field("physical_disk.discards_merged", 1.0, Total),
-    new_field("physical_disk.discard_bytes", 512.0, Total),
-    new_field("physical_disk.discard_time_s", 1e-3, Total32),
-    new_field("physical_disk.flushes", 1.0, Total),
-    new_field("physical_disk.flush_time_s", 1e-3, Total32),
+    new_field(physical_disk::READS, 1.0, Total),
+    new_field(physical_disk::READS_MERGED, 1.0, Total),
+    new_field(physical_disk::READ_BYTES, 512.0, Total),
+    new_field(physical_disk::READ_TIME_S, 1e-3, Total32),
+    new_field(physical_disk::WRITES, 1.0, Total),
+    new_field(physical_disk::WRITES_MERGED, 1.0, Total),
+    new_field(physical_disk::WRITE_BYTES, 512.0, Total),
+    new_field(physical_disk::WRITE_TIME_S, 1e-3, Total32),
+    new_field(physical_disk::CURRENT_QUEUE_LENGTH, 1.0, Level),
+    new_field(physical_disk::BUSY_TIME_S, 1e-3, Total32),
+    new_field(physical_disk::WEIGHTED_TIME_S, 1e-3, Total32),
+    new_field(physical_disk::DISCARDS, 1.0, Total),
+    new_field(physical_disk::DISCARDS_MERGED, 1.0, Total),
+    new_field(physical_disk::DISCARD_BYTES, 512.0, Total),
+    new_field(physical_disk::DISCARD_TIME_S, 1e-3, Total32),
+    new_field(physical_disk::FLUSHES, 1.0, Total),
+    new_field(physical_disk::FLUSH_TIME_S, 1e-3, Total32),
 ];
 
 /// Fields of a partition that are kept.
 pub const PARTITION_FIELDS: [DiskstatsField; 9] = [
-    new_field("logical_disk.reads", 1.0, Total),
-    new_field("logical_disk.read_bytes", 512.0, Total),
-    new_field("logical_disk.read_time_s", 1e-3, Total32),
-    new_field("logical_disk.writes", 1.0, Total),
-    new_field("logical_disk.write_bytes", 512.0, Total),
-    new_field("logical_disk.write_time_s", 1e-3, Total32),
-    new_field("logical_disk.current_queue_length", 1.0, Level),
-    new_field("logical_disk.busy_time_s", 1e-3, Total32),
-    new_field("logical_disk.weighted_time_s", 1e-3, Total32),
+    new_field(logical_disk::READS, 1.0, Total),
+    new_field(logical_disk::READ_BYTES, 512.0, Total),
+    new_field(logical_disk::READ_TIME_S, 1e-3, Total32),
+    new_field(logical_disk::WRITES, 1.0, Total),
+    new_field(logical_disk::WRITE_BYTES, 512.0, Total),
+    new_field(logical_disk::WRITE_TIME_S, 1e-3, Total32),
+    new_field(logical_disk::CURRENT_QUEUE_LENGTH, 1.0, Level),
+    new_field(logical_disk::BUSY_TIME_S, 1e-3, Total32),
+    new_field(logical_disk::WEIGHTED_TIME_S, 1e-3, Total32),
 ];
 /// Position on the line of each of [`PARTITION_FIELDS`].
 pub const PARTITION_POSITIONS: [usize; 9] = [0, 2, 3, 4, 6, 7, 8, 9, 10];

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::counter_ids::request_latency;
 use crate::frame::{Frame, Schema, Series};
 use crate::latency::{LatencyHistogram, STEP_BITS, STEP_COUNT, step_edges, step_index};
 
@@ -40,11 +41,11 @@ impl LatencyOperation {
     /// Id of the counter that holds its requests.
     pub fn counter_id(self) -> &'static str {
         match self {
-            LatencyOperation::Read => "request_latency.reads",
-            LatencyOperation::Write => "request_latency.writes",
-            LatencyOperation::SyncWrite => "request_latency.sync_writes",
-            LatencyOperation::Flush => "request_latency.flushes",
-            LatencyOperation::Discard => "request_latency.discards",
+            LatencyOperation::Read => request_latency::READS,
+            LatencyOperation::Write => request_latency::WRITES,
+            LatencyOperation::SyncWrite => request_latency::SYNC_WRITES,
+            LatencyOperation::Flush => request_latency::FLUSHES,
+            LatencyOperation::Discard => request_latency::DISCARDS,
         }
     }
 

@@ -3,8 +3,10 @@
 //! documents. Nothing here reads a file, a clock or a device.
 
 pub mod arithmetic;
+pub mod byte_size;
 pub mod catalogue;
 pub mod ceiling;
+pub mod counter_ids;
 pub mod counter_plan;
 pub mod diskstats;
 pub mod frame;

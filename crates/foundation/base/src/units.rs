@@ -1,8 +1,10 @@
-//! Parsing of durations, sizes and shares that people type, and formatting of values for people.
+//! Parsing of durations and shares that people type, and formatting of values for people.
 
 use std::fmt::Display;
 
 use thiserror::Error;
+
+use crate::byte_size::{ByteSize, CAPACITY_UNIT};
 
 /// Size of a block, bytes: disks are addressed in units of 512, whatever the size of their sectors.
 pub const BLOCK_BYTES: u64 = 512;
@@ -29,7 +31,8 @@ pub enum UnitError {
     Percentage(String),
 }
 
-fn split_number_and_unit(text: &str) -> Option<(f64, &str)> {
+/// Splits a text into number and unit: `64 KiB`.
+pub(crate) fn split_number_and_unit(text: &str) -> Option<(f64, &str)> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
@@ -61,32 +64,6 @@ pub fn parse_duration(text: &str) -> Result<std::time::Duration, UnitError> {
     Ok(std::time::Duration::from_secs_f64(seconds))
 }
 
-/// Parses `512`, `8K`, `64KiB`, `4GB` as bytes. `K`, `KiB` are 1024; `KB` is
-/// 1000, as drives are sold.
-pub fn parse_size(text: &str) -> Result<u64, UnitError> {
-    let wrong = || UnitError::Size(text.to_owned());
-    let (number, unit) = split_number_and_unit(text).ok_or_else(wrong)?;
-    let unit_bytes: f64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kib" => 1024.0,
-        "kb" => 1e3,
-        "m" | "mib" => 1_048_576.0,
-        "mb" => 1e6,
-        "g" | "gib" => 1_073_741_824.0,
-        "gb" => 1e9,
-        "t" | "tib" => 1_099_511_627_776.0,
-        "tb" => 1e12,
-        "p" | "pib" => 1_125_899_906_842_624.0,
-        "pb" => 1e15,
-        _ => return Err(wrong()),
-    };
-    let bytes = number * unit_bytes;
-    if bytes.fract() != 0.0 || bytes > 2f64.powi(63) {
-        return Err(wrong());
-    }
-    Ok(bytes as u64)
-}
-
 /// Parses `5%` or `0.05` as 0.05, for every option that is a share. It is at least 0; the caller limits it at the top,
 /// because a share of some quantities may exceed 1.
 pub fn parse_share(text: &str) -> Result<f64, UnitError> {
@@ -108,7 +85,8 @@ pub fn parse_percentage(text: &str) -> Result<f64, UnitError> {
     percent.ok_or_else(|| UnitError::Percentage(text.to_owned()))
 }
 
-/// Formats a value with its unit for people.
+/// Formats a value with its unit for people. `bytes` are sizes of memory and requests, so KiB;
+/// capacities are of [`CAPACITY_UNIT`].
 ///
 /// ```
 /// use diskwright_base::units::format_value;
@@ -121,7 +99,8 @@ pub fn format_value(value: f64, unit: &str) -> String {
     }
     match unit {
         "s" => format_seconds(value),
-        "bytes" => format!("{}B", format_with_prefix(value)),
+        "bytes" => ByteSize::memory(value).to_string(),
+        CAPACITY_UNIT => ByteSize::capacity(value).to_string(),
         "bytes_per_s" => format!("{}B/s", format_with_prefix(value)),
         "fraction" => format!("{} %", format_significant(value * 100.0)),
         "per_s" => format!("{}/s", format_with_prefix(value).trim_end()),
@@ -229,17 +208,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_parsed_with_their_units() {
-        assert_eq!(parse_size("8K"), Ok(8192));
-        assert_eq!(parse_size("64KiB"), Ok(65_536));
-        assert_eq!(parse_size("4GB"), Ok(4_000_000_000));
-        assert_eq!(parse_size("512"), Ok(512));
-        for wrong in ["K", "4X", "0.3B", "-1K"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
     fn shares_and_percentages_are_parsed() {
         for (text, share) in
             [("5%", 0.05), ("0.05", 0.05), (" 99.5 % ", 0.995), ("0", 0.0), ("150%", 1.5), ("1e-3", 1e-3)]
@@ -264,6 +232,8 @@ mod tests {
     fn values_are_formatted_with_their_units() {
         assert_eq!(format_value(0.0012, "s"), "1.2 ms");
         assert_eq!(format_value(35e6, "bytes_per_s"), "35 MB/s");
+        assert_eq!(format_value(65_536.0, "bytes"), "64 KiB");
+        assert_eq!(format_value(36e9, CAPACITY_UNIT), "36 GB");
         assert_eq!(format_value(0.87, "fraction"), "87 %");
         assert_eq!(format_value(97.6, "per_s"), "97.6/s");
         assert_eq!(format_value(2.5e3, "per_s"), "2.5 k/s");

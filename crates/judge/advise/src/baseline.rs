@@ -1,5 +1,6 @@
 //! A host's saved state, and the changes since: the first question of every incident.
 
+use diskwright_base::byte_size::ByteSize;
 use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::path::Path;
@@ -138,7 +139,7 @@ fn has_disk(tree: &HostTree, disk: &str) -> bool {
 fn describe_disk(tree: &HostTree, disk: &str) -> String {
     let model = tree.get(&format!("sys/block/{disk}/device/model")).unwrap_or_default();
     let bytes = tree.number_in(&format!("sys/block/{disk}/size")).unwrap_or_default() * 512.0;
-    format!("{model} {}", diskwright_base::units::format_value(bytes, "bytes")).trim().to_owned()
+    format!("{model} {}", ByteSize::capacity(bytes)).trim().to_owned()
 }
 
 fn change_kind(path: &str) -> &'static str {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::counter_plan::CounterPlan;
 use diskwright_base::{Catalogue, Frame, Schema};
 
@@ -29,13 +30,13 @@ pub struct HealthLoad {
 }
 
 const HEALTH_COUNTERS: [&str; 7] = [
-    "physical_disk.media_errors",
-    "physical_disk.pending_sectors",
-    "physical_disk.link_errors",
-    "physical_disk.failing",
-    "physical_disk.wear_used",
-    "physical_disk.temperature",
-    "physical_disk.temperature_limit",
+    physical_disk::MEDIA_ERRORS,
+    physical_disk::PENDING_SECTORS,
+    physical_disk::LINK_ERRORS,
+    physical_disk::FAILING,
+    physical_disk::WEAR_USED,
+    physical_disk::TEMPERATURE,
+    physical_disk::TEMPERATURE_LIMIT,
 ];
 
 /// Sums over the ticks so far.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{array, cgroup, logical_disk, memory, paging, physical_disk, pressure, processor};
 use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
 use diskwright_base::{Catalogue, Frame, Schema};
 
@@ -57,24 +58,24 @@ pub struct HostLoad {
 
 /// Counters whose mean is kept.
 const MEAN_COUNTERS: &[&str] = &[
-    "paging.swap_in_pages_per_s",
-    "paging.swap_out_pages_per_s",
-    "paging.refaults_per_s",
-    "paging.allocation_stalls_per_s",
-    "paging.compact_stalls_per_s",
-    "paging.major_faults_per_s",
-    "memory.dirty_bytes",
-    "memory.writeback_bytes",
-    "memory.available_fraction",
-    "pressure.memory_some",
-    "pressure.io_full",
-    "processor.steal",
-    "processor.busy",
-    "cgroup.cpu_throttled",
-    "cgroup.memory_limit_hits_per_s",
-    "cgroup.memory_some",
-    "physical_disk.stalled",
-    "array.background",
+    paging::SWAP_IN_PAGES_PER_S,
+    paging::SWAP_OUT_PAGES_PER_S,
+    paging::REFAULTS_PER_S,
+    paging::ALLOCATION_STALLS_PER_S,
+    paging::COMPACT_STALLS_PER_S,
+    paging::MAJOR_FAULTS_PER_S,
+    memory::DIRTY_BYTES,
+    memory::WRITEBACK_BYTES,
+    memory::AVAILABLE_FRACTION,
+    pressure::MEMORY_SOME,
+    pressure::IO_FULL,
+    processor::STEAL,
+    processor::BUSY,
+    cgroup::CPU_THROTTLED,
+    cgroup::MEMORY_LIMIT_HITS_PER_S,
+    cgroup::MEMORY_SOME,
+    physical_disk::STALLED,
+    array::BACKGROUND,
 ];
 
 /// Mean reads in flight up to which a reader is assumed to wait for each read.
@@ -86,7 +87,7 @@ const SATURATED_SHARE: f64 = 0.9;
 
 /// Counters whose last value is kept for each filesystem.
 const SPACE_COUNTERS: [&str; 4] =
-    ["logical_disk.free_bytes", "logical_disk.total_bytes", "logical_disk.inodes_free", "logical_disk.inodes_total"];
+    [logical_disk::FREE_BYTES, logical_disk::TOTAL_BYTES, logical_disk::INODES_FREE, logical_disk::INODES_TOTAL];
 
 /// Collects a load from frames.
 #[derive(Default)]
@@ -104,14 +105,14 @@ pub struct HostLoadReader {
 struct DiskPlans([Option<CounterPlan>; 8]);
 
 const DISK_COUNTERS: [&str; 8] = [
-    "physical_disk.reads_per_s",
-    "physical_disk.writes_per_s",
-    "physical_disk.read_bytes_per_s",
-    "physical_disk.write_bytes_per_s",
-    "physical_disk.avg_read_queue_length",
-    "physical_disk.avg_write_queue_length",
-    "physical_disk.busy",
-    "physical_disk.avg_queue_length",
+    physical_disk::READS_PER_S,
+    physical_disk::WRITES_PER_S,
+    physical_disk::READ_BYTES_PER_S,
+    physical_disk::WRITE_BYTES_PER_S,
+    physical_disk::AVG_READ_QUEUE_LENGTH,
+    physical_disk::AVG_WRITE_QUEUE_LENGTH,
+    physical_disk::BUSY,
+    physical_disk::AVG_QUEUE_LENGTH,
 ];
 
 impl HostLoadReader {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::{Catalogue, Ceiling, CounterPlan, CounterSummary, DeviceClass, Frame, Schema, Topology};
 use diskwright_diagnosis::DeviceLoad;
 use serde::Serialize;
@@ -133,10 +134,10 @@ pub(crate) fn device_names(
 
 /// Counters from which the share of a ceiling is computed.
 const LOAD_COUNTERS: [&str; 4] = [
-    "physical_disk.reads_per_s",
-    "physical_disk.writes_per_s",
-    "physical_disk.read_bytes_per_s",
-    "physical_disk.write_bytes_per_s",
+    physical_disk::READS_PER_S,
+    physical_disk::WRITES_PER_S,
+    physical_disk::READ_BYTES_PER_S,
+    physical_disk::WRITE_BYTES_PER_S,
 ];
 
 /// Counters of a device's row: its columns, then the load that is compared with a ceiling.

@@ -1,5 +1,7 @@
 //! Round values for an axis, and the words for units and counters.
 
+use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
+use diskwright_base::counter_ids::system;
 use diskwright_base::units;
 
 /// Round values from `low` to at least `high`, in steps of 1, 2, 2.5 or 5
@@ -30,7 +32,13 @@ pub fn value_axis(low: f64, high: f64, unit: &str, max_count: usize) -> Vec<f64>
         let step = if max_count >= 5 { 0.25 } else { 0.5 };
         return (0..=(1.0 / step) as usize).map(|i| i as f64 * step).collect();
     }
-    let mut values = round_values(low, if high > low { high } else { low + 1.0 }, max_count);
+    let high = if high > low { high } else { low + 1.0 };
+    if unit == "bytes" {
+        // round in KiB or MiB
+        let scale = high / ByteSize::memory(high).scale().0;
+        return round_values(low / scale, high / scale, max_count).into_iter().map(|value| value * scale).collect();
+    }
+    let mut values = round_values(low, high, max_count);
     if unit == "fraction" && high <= 1.0 {
         values.retain(|v| *v <= 1.0 + 1e-9);
     }
@@ -44,7 +52,7 @@ pub fn axis_label(value: f64, unit: &str) -> String {
     let value = if value.abs() < 1e-12 { 0.0 } else { value };
     match unit {
         _ if value == 0.0 => "0".into(),
-        "s" | "bytes" | "bytes_per_s" | "fraction" => units::format_value(value, unit),
+        "s" | "bytes" | CAPACITY_UNIT | "bytes_per_s" | "fraction" => units::format_value(value, unit),
         "per_s" | "count" => units::format_value(value, "per_s").trim_end_matches("/s").trim_end().to_owned(),
         _ => units::format_significant(value),
     }
@@ -57,6 +65,7 @@ pub fn unit_words(unit: &str) -> String {
         "per_s" => "per second".into(),
         "bytes_per_s" => "bytes per second".into(),
         "fraction" => "share".into(),
+        CAPACITY_UNIT => "bytes".into(),
         "" => "number".into(),
         other => other.replace("_per_s", " per second").replace('_', " "),
     }
@@ -67,7 +76,7 @@ pub fn unit_words(unit: &str) -> String {
 pub fn unit_caption(unit: &str, title: &str) -> String {
     let words = unit_words(unit);
     match unit {
-        "s" | "bytes" | "bytes_per_s" | "fraction" => String::new(),
+        "s" | "bytes" | CAPACITY_UNIT | "bytes_per_s" | "fraction" => String::new(),
         "count" | "" => String::new(),
         _ if title.ends_with(&words) => String::new(),
         _ => words,
@@ -87,7 +96,7 @@ pub fn counter_title(id: &str, instances: &[&str]) -> String {
 
 /// Counters whose ids say too little by themselves, with the words for them.
 const SPELLED_OUT_COUNTERS: &[(&str, &str)] =
-    &[("system.running", "tasks running or waiting for a processor"), ("system.blocked", "tasks blocked by I/O")];
+    &[(system::RUNNING, "tasks running or waiting for a processor"), (system::BLOCKED, "tasks blocked by I/O")];
 
 /// Puts a counter's id in words: `physical_disk.avg_s_per_transfer` becomes
 /// `time per transfer`, `paging.pages_per_s` becomes `pages per second`.
@@ -154,6 +163,10 @@ mod tests {
     #[test]
     fn labels_carry_short_units() {
         assert_eq!(axis_label(2e7, "bytes_per_s"), "20 MB/s");
+        let sizes = value_axis(0.0, 3.1e9, "bytes", 5);
+        let labels: Vec<String> = sizes.iter().map(|size| axis_label(*size, "bytes")).collect();
+        assert_eq!(labels, ["0", "1 GiB", "2 GiB", "3 GiB"]);
+        assert_eq!(axis_label(36e9, CAPACITY_UNIT), "36 GB");
         assert_eq!(axis_label(0.0, "bytes_per_s"), "0");
         assert_eq!(axis_label(0.25, "fraction"), "25 %");
         assert_eq!(axis_label(2.0, "requests"), "2");

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{memory, network, paging, physical_disk, pressure, process, processor, system};
 use diskwright_base::{Catalogue, CounterPlan, Frame, Schema};
 use diskwright_diagnosis::verdict::HoldInterval;
 use diskwright_diagnosis::{Finding, Verdict};
@@ -22,30 +23,30 @@ const MAX_INSTANCES: usize = 64;
 
 /// Counters of the appendix, if the log has them.
 const MAIN_COUNTERS: &[&str] = &[
-    "processor.busy",
-    "processor.iowait",
-    "pressure.cpu_some",
-    "pressure.io_some",
-    "pressure.memory_some",
-    "system.running",
-    "system.blocked",
-    "memory.available_fraction",
-    "memory.dirty_fraction",
-    "paging.swap_in_pages_per_s",
-    "paging.swap_out_pages_per_s",
-    "paging.major_faults_per_s",
-    "physical_disk.transfers_per_s",
-    "physical_disk.bytes_per_s",
-    "physical_disk.avg_s_per_transfer",
-    "physical_disk.avg_queue_length",
-    "physical_disk.busy",
-    "network.received_bytes_per_s",
-    "network.sent_bytes_per_s",
+    processor::BUSY,
+    processor::IOWAIT,
+    pressure::CPU_SOME,
+    pressure::IO_SOME,
+    pressure::MEMORY_SOME,
+    system::RUNNING,
+    system::BLOCKED,
+    memory::AVAILABLE_FRACTION,
+    memory::DIRTY_FRACTION,
+    paging::SWAP_IN_PAGES_PER_S,
+    paging::SWAP_OUT_PAGES_PER_S,
+    paging::MAJOR_FAULTS_PER_S,
+    physical_disk::TRANSFERS_PER_S,
+    physical_disk::BYTES_PER_S,
+    physical_disk::AVG_S_PER_TRANSFER,
+    physical_disk::AVG_QUEUE_LENGTH,
+    physical_disk::BUSY,
+    network::RECEIVED_BYTES_PER_S,
+    network::SENT_BYTES_PER_S,
 ];
 
 /// Counters of processes, which are sampled more rarely than all others.
 const PROCESS_COUNTERS: &[&str] =
-    &["process.read_bytes_per_s", "process.write_bytes_per_s", "process.blocked_share", "process.processor"];
+    &[process::READ_BYTES_PER_S, process::WRITE_BYTES_PER_S, process::BLOCKED_SHARE, process::PROCESSOR];
 
 /// Usual time between two samples of the processes.
 const PROCESS_INTERVAL_NS: i64 = 5_000_000_000;

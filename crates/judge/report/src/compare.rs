@@ -1,6 +1,7 @@
 //! Comparison of two windows: the answer in words and a table of the changes for
 //! the terminal, and a page with the same and charts.
 
+use diskwright_base::counter_ids::{physical_disk, pressure, processor};
 use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
@@ -20,14 +21,14 @@ use crate::verdict_words;
 
 /// Counters that are listed first, for all instances together.
 pub const MAIN_COUNTERS: &[&str] = &[
-    "physical_disk.transfers_per_s",
-    "physical_disk.avg_s_per_transfer",
-    "physical_disk.avg_queue_length",
-    "physical_disk.bytes_per_s",
-    "processor.busy",
-    "pressure.io_some",
-    "pressure.memory_some",
-    "pressure.cpu_some",
+    physical_disk::TRANSFERS_PER_S,
+    physical_disk::AVG_S_PER_TRANSFER,
+    physical_disk::AVG_QUEUE_LENGTH,
+    physical_disk::BYTES_PER_S,
+    processor::BUSY,
+    pressure::IO_SOME,
+    pressure::MEMORY_SOME,
+    pressure::CPU_SOME,
 ];
 
 /// Smallest factor of a change that is listed among the first.
@@ -115,7 +116,7 @@ fn change_ratio(row: &ComparisonRow) -> f64 {
 /// lie unevenly; the mean alone if the interval is unknown. `second` selects the window after.
 fn format_estimate(row: &ComparisonRow, second: bool) -> String {
     let side = if second { &row.after } else { &row.before };
-    let show = |v: f64| units::format_value(v, &row.unit);
+    let show = |v: f64| units::format_value(v, row.display_unit());
     match (side.low, side.high) {
         (Some(low), Some(high)) if high > low => {
             let (below, above) = (side.mean - low, high - side.mean);
@@ -145,11 +146,11 @@ pub(crate) fn format_signed(v: f64, unit: &str) -> String {
 fn format_interval(row: &ComparisonRow) -> String {
     match (row.difference_low, row.difference_high) {
         (Some(low), Some(high)) if high > low => {
-            join_values(&format_signed(low, &row.unit), " to ", &format_signed(high, &row.unit))
+            join_values(&format_signed(low, row.display_unit()), " to ", &format_signed(high, row.display_unit()))
         }
         (Some(_), Some(_)) => String::new(),
-        (Some(low), None) => format!("{} or more", format_signed(low, &row.unit)),
-        (None, Some(high)) => format!("{} or less", format_signed(high, &row.unit)),
+        (Some(low), None) => format!("{} or more", format_signed(low, row.display_unit())),
+        (None, Some(high)) => format!("{} or less", format_signed(high, row.display_unit())),
         (None, None) => "unknown".into(),
     }
 }
@@ -301,7 +302,7 @@ pub fn comparison_chart(
         ALL_INSTANCES | "" | "_total" => crate::axis::counter_title(&row.counter, &[]),
         instance => format!("{} of {instance}", crate::axis::counter_words(&row.counter)),
     };
-    chart.unit = row.unit.clone();
+    chart.unit = row.display_unit().to_owned();
     Some(chart)
 }
 
@@ -348,7 +349,7 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
 fn table_cells(row: &ComparisonRow) -> Vec<String> {
     let difference = format!(
         "{} <span class=\"dim\">{}</span>",
-        value_html(row.difference, &row.unit),
+        value_html(row.difference, row.display_unit()),
         escape(&format_interval(row))
     );
     vec![

@@ -2,6 +2,7 @@
 //! record size, latency by percentile. They are drawn with the parts of
 //! [`crate::svg`], on a page or as a separate file.
 
+use diskwright_base::byte_size::CAPACITY_UNIT;
 use diskwright_base::units;
 
 use crate::axis;
@@ -115,21 +116,10 @@ impl Ruler {
     }
 }
 
-/// Formats a size in binary units, as programs accept it: `4K`, `1M`.
-pub fn format_binary_size(bytes: f64) -> String {
-    let whole = |unit: f64| bytes >= unit && (bytes / unit * 2.0).fract() == 0.0;
-    [(30, "G"), (20, "M"), (10, "K")]
-        .into_iter()
-        .map(|(power, letter)| (f64::from(1u32 << power), letter))
-        .find(|(unit, _)| whole(*unit))
-        .map_or_else(|| units::format_significant(bytes), |(unit, letter)| format!("{}{letter}", bytes / unit))
-}
-
 /// Formats a value for a label of the axis.
 fn point_label(value: f64, axis: &Axis) -> String {
     match axis.unit.as_str() {
-        "request_bytes" => format_binary_size(value),
-        "s" | "bytes" | "bytes_per_s" | "fraction" => axis::axis_label(value, &axis.unit),
+        "s" | "bytes" | CAPACITY_UNIT | "bytes_per_s" | "fraction" => axis::axis_label(value, &axis.unit),
         _ => axis::axis_label(value, "count"),
     }
 }
@@ -511,11 +501,5 @@ mod tests {
         two.lines = vec![line(&names[0], 1.0), line(&names[1], 9.0)];
         let alone = render_svg_file("t", &[two]);
         assert!(alone.contains(&format!("Lines: a: {};", names[0])), "{alone}");
-    }
-
-    #[test]
-    fn formats_request_sizes_in_binary_units() {
-        let told = [512.0, 2048.0, 1536.0, 65_536.0, 1_048_576.0, 8_388_608.0].map(format_binary_size);
-        assert_eq!(told, ["512", "2K", "1.5K", "64K", "1M", "8M"]);
     }
 }

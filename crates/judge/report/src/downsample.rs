@@ -2,6 +2,7 @@
 //! memory. Means are weighted as the counter's kind requires: each bucket sums
 //! numerators and denominators ([`CounterSummary`]) and divides once.
 
+use diskwright_base::catalogue::display_unit;
 use std::sync::Arc;
 
 use diskwright_base::{Catalogue, CounterKind, CounterPlan, CounterSummary, Frame, Schema, Tick};
@@ -250,14 +251,14 @@ fn sum_range(plan: &CounterPlan, frame: &Frame, range: std::ops::Range<usize>, v
     sum
 }
 
-/// Returns the unit of a counter's buckets; totals are given per second.
+/// Returns the unit in which screens show a counter's buckets; totals are given per second.
 pub fn bucket_unit(catalogue: &Catalogue, counter: &str) -> String {
     match catalogue.get(counter) {
         Some(entry) if entry.kind == CounterKind::Total => match entry.unit.as_str() {
             "count" => "per_s".into(),
             unit => format!("{unit}_per_s"),
         },
-        Some(entry) => entry.unit.clone(),
+        Some(entry) => display_unit(counter, &entry.unit).to_owned(),
         None => String::new(),
     }
 }

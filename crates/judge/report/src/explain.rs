@@ -1,6 +1,6 @@
 //! Explanations of counters, rules, packs and glossary terms, for `explain`.
 
-use diskwright_base::catalogue::{Formula, FormulaDivisor, OverInstances};
+use diskwright_base::catalogue::{Formula, FormulaDivisor, OverInstances, display_unit};
 use diskwright_base::glossary::GlossaryTerm;
 use diskwright_base::{Counter, CounterKind, units};
 use diskwright_diagnosis::rule::{Comparator, Condition, ConditionSpan, Pack, Rule, RuleLimit};
@@ -259,7 +259,7 @@ pub fn condition_text(condition: &Condition) -> String {
     };
     let unit = if condition.over == ConditionSpan::Tick { condition.quantity.unit.as_str() } else { "" };
     let limit = match &condition.limit {
-        RuleLimit::Number(number) => units::format_value(*number, unit),
+        RuleLimit::Number(number) => units::format_value(*number, display_unit(&condition.quantity.counter.id, unit)),
         RuleLimit::Counter { counter, times } if *times == 1.0 => counter.id.clone(),
         RuleLimit::Counter { counter, times } => format!("{} x {}", units::format_significant(*times), counter.id),
     };

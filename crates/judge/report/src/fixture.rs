@@ -1,6 +1,7 @@
 //! A made-up machine for the tests: an overloaded disk, and names that try to
 //! break out of the page.
 
+use diskwright_base::counter_ids::{memory, physical_disk, pressure};
 use diskwright_base::{Device, DeviceClass, DeviceKind, Filesystem, Note, RaidLevel, Topology};
 use diskwright_diagnosis::recording_hints::{LogOrigin, MissingCounters};
 use diskwright_diagnosis::trends::{Trend, TrendShape, TrendStep};
@@ -70,9 +71,9 @@ fn sample_finding(rule: &str, title: &str, instance: &str, counter: &str, number
             .into(),
         source: "NT Resource Kit, Recognizing Disk Bottlenecks".into(),
         evidence: vec![
-            evidence("physical_disk.busy", 0.98, "fraction"),
-            evidence("physical_disk.avg_s_per_transfer", 0.0482, "s"),
-            evidence("pressure.io_full", f64::NAN, "fraction"),
+            evidence(physical_disk::BUSY, 0.98, "fraction"),
+            evidence(physical_disk::AVG_S_PER_TRANSFER, 0.0482, "s"),
+            evidence(pressure::IO_FULL, f64::NAN, "fraction"),
         ],
         advice: vec!["disk.spread".into()],
         series: sample_points(value),
@@ -123,7 +124,7 @@ fn sample_findings() -> Vec<Finding> {
             "disk.queue-per-spindle",
             "more than two requests wait for each disk",
             "sda",
-            "physical_disk.avg_queue_length",
+            physical_disk::AVG_QUEUE_LENGTH,
             [6.21, 2.0, 0.93],
             "requests",
         ),
@@ -133,7 +134,7 @@ fn sample_findings() -> Vec<Finding> {
                 "disk.latency-for-class",
                 "each transfer takes longer than its class of disk should need",
                 "sda",
-                "physical_disk.avg_s_per_transfer",
+                physical_disk::AVG_S_PER_TRANSFER,
                 [0.0482, 0.02, 0.88],
                 "s",
             )
@@ -147,7 +148,7 @@ fn sample_findings() -> Vec<Finding> {
                 "application.small-records",
                 "requests are small",
                 "",
-                "physical_disk.bytes_per_s",
+                physical_disk::BYTES_PER_S,
                 [7800.0, 16384.0, 0.9],
                 "bytes",
             )
@@ -203,8 +204,8 @@ fn sample_episode() -> Episode {
 fn sample_trends() -> Vec<Trend> {
     let time = |text: &str| Some(text.to_owned());
     let memory = Trend {
-        counter: "memory.available_fraction".into(),
-        quantity: "memory.available_fraction".into(),
+        counter: memory::AVAILABLE_FRACTION.into(),
+        quantity: memory::AVAILABLE_FRACTION.into(),
         instance: String::new(),
         unit: "fraction".into(),
         rule: "memory.low".into(),
@@ -244,8 +245,8 @@ fn sample_trends() -> Vec<Trend> {
         series: sample_points(after),
         ..memory.clone()
     };
-    let queue = stepped("physical_disk.avg_queue_length", "requests", [0.4, 6.2, 2.0]);
-    let latency = stepped("physical_disk.avg_s_per_transfer", "s", [0.009, 0.0482, 0.02]);
+    let queue = stepped(physical_disk::AVG_QUEUE_LENGTH, "requests", [0.4, 6.2, 2.0]);
+    let latency = stepped(physical_disk::AVG_S_PER_TRANSFER, "s", [0.009, 0.0482, 0.02]);
     vec![memory, queue, latency]
 }
 
@@ -327,7 +328,7 @@ fn unjudged_rules() -> Vec<UnjudgedRule> {
         UnjudgedRule {
             rule: "memory.low".into(),
             bottleneck: Bottleneck::Memory,
-            missing: missing(&["memory.available_bytes", "pressure.memory_some"]),
+            missing: missing(&[memory::AVAILABLE_BYTES, pressure::MEMORY_SOME]),
             has_only_gaps: false,
         },
     ]

@@ -143,7 +143,7 @@ pub fn other_packs_table(verdicts: &[Verdict], style: &Style) -> String {
         let instance = if verdict.instance.is_empty() { String::new() } else { format!(" ({})", verdict.instance) };
         let because = match verdict.findings.first() {
             Some(finding) => {
-                let value = units::format_value(finding.value, &finding.unit);
+                let value = finding.format_value(finding.value);
                 format!(
                     "{} ({value}, {})",
                     verdict_words::finding_title(finding),
@@ -316,8 +316,7 @@ impl<'a> Screen<'a> {
         }
         self.add_heading("Evidence");
         let shown = &verdict.findings[..verdict.findings.len().min(detail.findings)];
-        let values: Vec<String> =
-            shown.iter().map(|f| self.style.clean_text(&units::format_value(f.value, &f.unit))).collect();
+        let values: Vec<String> = shown.iter().map(|f| self.style.clean_text(&f.format_value(f.value))).collect();
         let column = values.iter().map(|v| text::display_width(v)).max().unwrap_or(0);
         let held: Vec<String> = shown
             .iter()

@@ -1,8 +1,9 @@
 //! Sections of the page below the evidence. Each function returns the content of a
 //! section, or an empty string if there is none.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
-use diskwright_base::{Device, Note, Topology, units};
+use diskwright_base::{Device, Note, Topology};
 use diskwright_diagnosis::verdict::{
     Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
 };
@@ -142,11 +143,7 @@ pub(crate) fn packs_section(verdicts: &[Verdict]) -> String {
         let (because, source) = match v.findings.first() {
             Some(f) => {
                 let than = verdict_words::comparison_words(f);
-                let numbers = format!(
-                    "{}, {than} {}",
-                    units::format_value(f.value, &f.unit),
-                    units::format_value(f.limit, &f.unit)
-                );
+                let numbers = format!("{}, {than} {}", f.format_value(f.value), f.format_value(f.limit));
                 (format!("{} ({})", escape(&verdict_words::finding_title(f)), escape(&numbers)), escape(&f.source))
             }
             None => ("none of its rules fired".to_owned(), String::new()),
@@ -240,7 +237,7 @@ pub(crate) fn machine_section(topology: Option<&Topology>) -> String {
         facts.push(format_count(topology.processors, "processor", "processors"));
     }
     if topology.memory_bytes > 0 {
-        facts.push(format!("{} of memory", units::format_value(topology.memory_bytes as f64, "bytes")));
+        facts.push(format!("{} of memory", ByteSize::memory(topology.memory_bytes as f64)));
     }
     let mut out = String::new();
     if !facts.is_empty() {
@@ -294,12 +291,12 @@ fn device_row(topology: &Topology, device: &Device) -> Vec<String> {
     remarks.extend(device.background.as_ref().map(|b| format!("{b} is running")));
     remarks.extend(device.write_cache.as_ref().map(|w| format!("cache: {w}")));
     remarks.extend(device.scheduler.as_ref().map(|s| format!("scheduler: {s}")));
-    let stripe = device.stripe_bytes.map(|b| format!("stripe unit {} KiB", b / 1024));
+    let stripe = device.stripe_bytes.map(|b| format!("stripe unit {}", ByteSize::memory(b as f64)));
     remarks.extend(stripe);
     if device.level.is_some() {
         remarks.push(format_count(topology.spindle_count(&device.name), "disk", "disks"));
     }
-    let size = device.bytes.map_or(String::new(), |b| units::format_value(b as f64, "bytes"));
+    let size = device.bytes.map_or(String::new(), |b| ByteSize::capacity(b as f64).to_string());
     let (below, remarks) = (device.below.join(", "), remarks.join("; "));
     vec![escape(&device.name), escape(&description), escape(&below), size, escape(&remarks)]
 }

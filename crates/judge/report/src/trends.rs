@@ -31,7 +31,7 @@ pub(crate) fn trend_name(trend: &Trend) -> String {
 /// Puts a slope with its interval in words: `falls by 1.5 % per day (1.2 % to 1.8 %)`.
 fn slope_text(trend: &Trend) -> String {
     let (verb, sign) = if trend.slope_per_day < 0.0 { ("falls", -1.0) } else { ("grows", 1.0) };
-    let show = |v: f64| units::format_value(sign * v, &trend.unit);
+    let show = |v: f64| units::format_value(sign * v, trend.display_unit());
     let (near, far) =
         if sign < 0.0 { (trend.slope_high, trend.slope_low) } else { (trend.slope_low, trend.slope_high) };
     let range = match (near, far) {
@@ -61,7 +61,7 @@ fn seconds_between(from: &Option<String>, to: &Option<String>) -> f64 {
 /// Describes the time at which the limit is crossed: `crosses 2 requests about
 /// 2026-12-03 (2026-11-30 to 2026-12-07)`.
 pub(crate) fn crossing_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
-    let limit = units::format_value(trend.limit, &trend.unit);
+    let limit = units::format_value(trend.limit, trend.display_unit());
     let wide = seconds_between(&trend.crosses_earliest, &trend.crosses_latest);
     let shown = |time: &String| format_moment(time, zone, wide);
     match (&trend.crosses, &trend.crosses_earliest, &trend.crosses_latest) {
@@ -82,7 +82,7 @@ fn step_text(step: &TrendStep, unit: &str) -> String {
 
 /// Describes the change in words; `None` if nothing changed.
 fn change_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
-    let show = |v: f64| units::format_value(v, &trend.unit);
+    let show = |v: f64| units::format_value(v, trend.display_unit());
     if trend.shape == TrendShape::Line {
         let when = crossing_text(trend, zone).map_or(String::new(), |w| format!(": {w}"));
         return Some(format!("{}, now {}{when}", slope_text(trend), show(trend.now)));
@@ -91,7 +91,7 @@ fn change_text(trend: &Trend, zone: &DisplayZone) -> Option<String> {
         let verb = if step.after > step.before { "rose" } else { "fell" };
         return Some(format!(
             "{verb} from {} at {}",
-            step_text(step, &trend.unit),
+            step_text(step, trend.display_unit()),
             format_moment(&step.time, zone, 0.0)
         ));
     }
@@ -147,7 +147,7 @@ pub(crate) fn trend_lines(verdict: &Verdict, zone: &DisplayZone) -> Vec<String> 
 }
 
 fn name_with_step(trend: &Trend) -> String {
-    let change = trend.step.as_ref().map_or(String::new(), |s| format!(" ({})", step_text(s, &trend.unit)));
+    let change = trend.step.as_ref().map_or(String::new(), |s| format!(" ({})", step_text(s, trend.display_unit())));
     format!("{}{change}", trend_name(trend))
 }
 
@@ -197,16 +197,20 @@ pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> String {
 
 fn table_row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
     let interval = match (trend.slope_low, trend.slope_high) {
-        (Some(low), Some(high)) => format!("{} to {}", value_html(low, &trend.unit), value_html(high, &trend.unit)),
+        (Some(low), Some(high)) => {
+            format!("{} to {}", value_html(low, trend.display_unit()), value_html(high, trend.display_unit()))
+        }
         _ => "unknown".to_owned(),
     };
-    let slope = format!("{} <span class=\"dim\">({interval})</span>", value_html(trend.slope_per_day, &trend.unit));
+    let slope =
+        format!("{} <span class=\"dim\">({interval})</span>", value_html(trend.slope_per_day, trend.display_unit()));
     let changed =
         if trend.shape == TrendShape::Line { String::new() } else { change_text(trend, zone).unwrap_or_default() };
-    let limit = format!("{} <span class=\"id\">{}</span>", value_html(trend.limit, &trend.unit), escape(&trend.rule));
+    let limit =
+        format!("{} <span class=\"id\">{}</span>", value_html(trend.limit, trend.display_unit()), escape(&trend.rule));
     vec![
         escape(&trend_name(trend)),
-        value_html(trend.now, &trend.unit),
+        value_html(trend.now, trend.display_unit()),
         slope,
         limit,
         escape(&crossing_text(trend, zone).unwrap_or_default()),
@@ -222,7 +226,7 @@ fn trend_chart(verdict: &Verdict, trend: &Trend) -> Option<Chart> {
     line.summary()?;
     let mut chart = Chart::new(&trend.counter, from_ns, to_ns, vec![line]);
     chart.title = trend_name(trend);
-    chart.unit = trend.unit.clone();
+    chart.unit = trend.display_unit().to_owned();
     chart.limit = Some(trend.limit);
     Some(chart)
 }

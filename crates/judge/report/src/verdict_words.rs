@@ -71,7 +71,7 @@ pub(crate) fn comparison_words(finding: &Finding) -> &'static str {
 
 /// Describes the limit and how long it was exceeded: `more than 2 for 93 % of the time`.
 pub(crate) fn limit_text(finding: &Finding, window_s: f64) -> String {
-    let limit = axis::axis_label(finding.limit, &finding.unit);
+    let limit = axis::axis_label(finding.limit, finding.display_unit());
     let share = units::format_value(finding.share, "fraction");
     format!("{} {limit} for {share} of {}", comparison_words(finding), observed_time_text(finding.seen_s(window_s)))
 }
@@ -107,7 +107,7 @@ pub(crate) fn evidence_values(finding: &Finding) -> Vec<(String, f64, &str)> {
         let own = object == finding.object || object == "pressure";
         if own { axis::counter_words(&e.counter) } else { axis::counter_title(&e.counter, &[]) }
     };
-    finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.unit.as_str()))).collect()
+    finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.display_unit()))).collect()
 }
 
 /// Returns the series of a finding with gaps as `NaN`.

@@ -306,6 +306,7 @@ impl HostState {
             "heat": self.has_heat.load(Ordering::Relaxed),
             "columns": panels.devices.columns.iter().map(reduced_json::counter_document).collect::<Vec<_>>(),
             "timeline": panels.timeline.iter().map(reduced_json::counter_document).collect::<Vec<_>>(),
+            "capacities": reduced_json::capacity_counters(),
             "series": series.unwrap_or_default(),
         })
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use diskwright_base::Catalogue;
+use diskwright_base::byte_size::SizeMeaning;
+use diskwright_base::{Catalogue, Counter};
 use diskwright_dashboard::panels::PanelCounter;
 use diskwright_dashboard::{DashboardView, ProcessOrder, ProcessSummary};
 use diskwright_diagnosis::Verdict;
@@ -22,6 +23,12 @@ pub fn counter_document(shown: &PanelCounter) -> Value {
         "unit": counter.map_or("", |counter| counter.unit.as_str()),
         "explain": counter.map_or("", |counter| counter.explain.as_str()),
     })
+}
+
+/// Ids of the counters whose bytes are a capacity, so that the page shows them in GB, not in GiB.
+pub fn capacity_counters() -> Vec<&'static str> {
+    let is_capacity = |counter: &&Counter| counter.size == Some(SizeMeaning::Capacity);
+    Catalogue::builtin().counters().iter().filter(is_capacity).map(|counter| counter.id.as_str()).collect()
 }
 
 /// Reduced JSON of a view: `diskwright.view/1`, with the verdict of [`verdict_document`].

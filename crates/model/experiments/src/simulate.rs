@@ -1,5 +1,6 @@
 //! Runs experiments on the built-in systems with the simulator, and extracts the numbers of its report by path.
 
+use diskwright_base::counter_ids::processor;
 use diskwright_simulator::run::{Component, ComponentKind, IoCounts, Simulation, SimulationReport, WorkloadReport};
 use diskwright_simulator::station::StationTotals;
 use diskwright_simulator::system::read::{Setting, read};
@@ -41,7 +42,7 @@ fn report_numbers(report: &SimulationReport, others: f64) -> Numbers {
     numbers.insert("interrupts_per_s", report.interrupts / elapsed_s);
     let processors = report.components.iter().find(|c| c.kind == ComponentKind::Processor);
     if let Some(processors) = processors {
-        numbers.insert("processor.busy", (processors.utilisation() + others).min(1.0));
+        numbers.insert(processor::BUSY, (processors.utilisation() + others).min(1.0));
         let interrupts_s = report.interrupt_ns * 1e-9 / elapsed_s;
         numbers.insert("interrupt_busy", (interrupts_s / f64::from(processors.servers)).min(1.0));
     }

@@ -5,6 +5,7 @@
 //! sufficient number is found by bisection, and all others of the family are judged by it. Mirrors of more copies are
 //! the exception (each copy writes everything); they are judged one by one.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_simulator::ArrayLevel;
 use diskwright_simulator::DeviceModel;
 use diskwright_simulator::catalogue::DriveClass;
@@ -288,8 +289,8 @@ impl DesignFamily<'_> {
         let (need, have) = (self.needed_bytes(), self.design_of_size(max_count).usable_bytes());
         let because = format!(
             "{max_count} of them hold {}, but {} are needed",
-            diskwright_base::units::format_value(have, "bytes"),
-            diskwright_base::units::format_value(need, "bytes")
+            ByteSize::capacity(have),
+            ByteSize::capacity(need)
         );
         DesignFailure { limit: "capacity".into(), reason: because, factor: need / have.max(1.0) }
     }

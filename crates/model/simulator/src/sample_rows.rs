@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{self, channel, controller, interrupts, physical_disk, processor};
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::topology::{Device as Seen, DeviceClass, DeviceKind, RaidLevel as SeenLevel, Topology};
 use diskwright_base::{Schema, Series, Tick};
@@ -160,39 +161,44 @@ impl SampleRows {
 
 /// Counters of the host: `(counter, instance)`. Kinds of processor time that are 0 do not occur in a simulated host.
 const HOST_COUNTERS: [(&str, &str); 14] = [
-    ("processor.user_s", "_total"),
-    ("processor.system_s", "_total"),
-    ("processor.irq_s", "_total"),
-    ("processor.idle_s", "_total"),
-    ("processor.nice_s", "_total"),
-    ("processor.iowait_s", "_total"),
-    ("processor.softirq_s", "_total"),
-    ("processor.steal_s", "_total"),
-    ("system.running", ""),
-    ("system.processors", ""),
-    ("system.interrupts", ""),
-    ("interrupts.total", ""),
-    ("interrupts.clock", ""),
-    ("interrupts.disk", ""),
+    (processor::USER_S, "_total"),
+    (processor::SYSTEM_S, "_total"),
+    (processor::IRQ_S, "_total"),
+    (processor::IDLE_S, "_total"),
+    (processor::NICE_S, "_total"),
+    (processor::IOWAIT_S, "_total"),
+    (processor::SOFTIRQ_S, "_total"),
+    (processor::STEAL_S, "_total"),
+    (counter_ids::system::RUNNING, ""),
+    (counter_ids::system::PROCESSORS, ""),
+    (counter_ids::system::INTERRUPTS, ""),
+    (interrupts::TOTAL, ""),
+    (interrupts::CLOCK, ""),
+    (interrupts::DISK, ""),
 ];
 
 /// Counters of a disk, in the order of [`push_disk_cells`].
 const DISK_COUNTERS: [&str; 8] = [
-    "physical_disk.reads",
-    "physical_disk.read_bytes",
-    "physical_disk.read_time_s",
-    "physical_disk.writes",
-    "physical_disk.write_bytes",
-    "physical_disk.write_time_s",
-    "physical_disk.busy_time_s",
-    "physical_disk.weighted_time_s",
+    physical_disk::READS,
+    physical_disk::READ_BYTES,
+    physical_disk::READ_TIME_S,
+    physical_disk::WRITES,
+    physical_disk::WRITE_BYTES,
+    physical_disk::WRITE_TIME_S,
+    physical_disk::BUSY_TIME_S,
+    physical_disk::WEIGHTED_TIME_S,
 ];
 /// Counters of drives only: arrays have no resources of their own to be utilized, and pass flushes on.
-const DRIVE_COUNTERS: [&str; 3] = ["physical_disk.utilisation", "physical_disk.flushes", "physical_disk.flush_time_s"];
-const CHANNEL_COUNTERS: [&str; 3] = ["channel.busy", "channel.bytes_per_s", "channel.link_bytes_per_s"];
-const CONTROLLER_COUNTERS: [&str; 2] = ["controller.busy", "controller.bytes_per_s"];
-const ARRAY_COUNTERS: [&str; 5] =
-    ["array.members", "array.failed", "array.degraded", "array.background", "array.sync_bytes"];
+const DRIVE_COUNTERS: [&str; 3] = [physical_disk::UTILISATION, physical_disk::FLUSHES, physical_disk::FLUSH_TIME_S];
+const CHANNEL_COUNTERS: [&str; 3] = [channel::BUSY, channel::BYTES_PER_S, channel::LINK_BYTES_PER_S];
+const CONTROLLER_COUNTERS: [&str; 2] = [controller::BUSY, controller::BYTES_PER_S];
+const ARRAY_COUNTERS: [&str; 5] = [
+    counter_ids::array::MEMBERS,
+    counter_ids::array::FAILED,
+    counter_ids::array::DEGRADED,
+    counter_ids::array::BACKGROUND,
+    counter_ids::array::SYNC_BYTES,
+];
 
 /// Lists the columns of a system.
 fn build_series(system: &System) -> Vec<Series> {

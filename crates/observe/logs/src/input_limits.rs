@@ -6,7 +6,7 @@ use std::io::{self, Read, Seek, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use diskwright_base::units::{format_value, parse_size};
+use diskwright_base::byte_size::{ByteSize, parse_capacity};
 use diskwright_hostfiles::disk_space::DiskSpace;
 use diskwright_hostfiles::holes;
 
@@ -22,7 +22,7 @@ const SPOOL_LIMIT_VARIABLE: &str = "DISKWRIGHT_SPOOL_LIMIT";
 const DEFAULT_SPOOL_LIMIT_BYTES: u64 = 4 << 30;
 
 fn format_bytes(count: u64) -> String {
-    format_value(count as f64, "bytes")
+    ByteSize::capacity(count as f64).to_string()
 }
 
 fn invalid_data(because: String) -> io::Error {
@@ -82,7 +82,7 @@ impl Read for FileHole {
 /// When the variable holds no size.
 pub fn spool_limit() -> io::Result<u64> {
     match std::env::var(SPOOL_LIMIT_VARIABLE) {
-        Ok(text) => parse_size(&text).map_err(|e| invalid_data(format!("{SPOOL_LIMIT_VARIABLE}: {e}"))),
+        Ok(text) => parse_capacity(&text).map_err(|e| invalid_data(format!("{SPOOL_LIMIT_VARIABLE}: {e}"))),
         Err(_) => Ok(DEFAULT_SPOOL_LIMIT_BYTES),
     }
 }

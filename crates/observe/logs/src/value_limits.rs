@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use diskwright_base::catalogue::CounterKind;
+use diskwright_base::counter_ids::memory;
 use diskwright_base::{Catalogue, Counter, Frame, Schema};
 
 use crate::Skips;
@@ -143,7 +144,7 @@ impl ValueLimits {
             limits.max_values.push(if is_added { f64::INFINITY } else { max });
         }
         let column = |id: &str| schema.series.iter().position(|s| s.counter == id);
-        let memory = ["memory.available_bytes", "memory.free_bytes", "memory.cached_bytes"].map(column);
+        let memory = [memory::AVAILABLE_BYTES, memory::FREE_BYTES, memory::CACHED_BYTES].map(column);
         if let [Some(available), Some(free), Some(cached)] = memory {
             limits.memory = Some([available, free, cached]);
         }

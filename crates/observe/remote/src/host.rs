@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use diskwright_base::Schema;
+use diskwright_base::counter_ids::processor;
 use diskwright_base::units::format_count;
 use diskwright_logs::prometheus::{MachineFacts, MetricConversion, MetricSource, MetricVocabulary, SeriesTargets};
 use diskwright_logs::{FrameBatch, PieceSink, ReadSummary};
@@ -466,7 +467,7 @@ impl HostTable {
             Some(value * schema.series[column].scale)
         };
         let singles = |counter| self.targets.counter_instances(counter).filter(|i| *i != "_total").count();
-        let counted = singles("processor.idle_s").max(singles("processor.idle"));
+        let counted = singles(processor::IDLE_S).max(singles(processor::IDLE));
         let processors = first_value(&facts.processors).or((counted > 0).then_some(counted as f64));
         machine.topology(host, processors, first_value(&facts.memory))
     }

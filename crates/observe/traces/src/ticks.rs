@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::latency::{STEP_COUNT, step_index};
 use diskwright_base::latency_series::LatencyTable;
 use diskwright_base::topology::{Device, Topology};
@@ -26,18 +27,18 @@ const MIN_GAP_TICKS: i64 = 3600;
 
 /// Counters of a device, in the order of [`DeviceTick::append_cells`].
 const COUNTER_IDS: [&str; 12] = [
-    "physical_disk.reads",
-    "physical_disk.read_bytes",
-    "physical_disk.read_time_s",
-    "physical_disk.writes",
-    "physical_disk.write_bytes",
-    "physical_disk.write_time_s",
-    "physical_disk.discards",
-    "physical_disk.discard_bytes",
-    "physical_disk.flushes",
-    "physical_disk.flush_time_s",
-    "physical_disk.busy_time_s",
-    "physical_disk.weighted_time_s",
+    physical_disk::READS,
+    physical_disk::READ_BYTES,
+    physical_disk::READ_TIME_S,
+    physical_disk::WRITES,
+    physical_disk::WRITE_BYTES,
+    physical_disk::WRITE_TIME_S,
+    physical_disk::DISCARDS,
+    physical_disk::DISCARD_BYTES,
+    physical_disk::FLUSHES,
+    physical_disk::FLUSH_TIME_S,
+    physical_disk::BUSY_TIME_S,
+    physical_disk::WEIGHTED_TIME_S,
 ];
 
 /// Completed requests of one operation in a tick.

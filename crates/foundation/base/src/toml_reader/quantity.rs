@@ -1,5 +1,6 @@
 //! Parsing of quantities as people write them: a number and its unit in one text.
 
+use crate::byte_size::{CAPACITY_UNITS, MEMORY_UNITS};
 use crate::units::BLOCK_BYTES;
 
 /// Longest time, seconds: a hundred years.
@@ -47,21 +48,7 @@ pub const TIME: QuantityKind = QuantityKind {
 pub const SIZE: QuantityKind = QuantityKind {
     description: "a size",
     example: "\"64KB\" or \"16MB\"",
-    units: &[
-        ("b", 1.0),
-        ("k", KI),
-        ("kb", KI),
-        ("kib", KI),
-        ("m", KI * KI),
-        ("mb", KI * KI),
-        ("mib", KI * KI),
-        ("g", KI * KI * KI),
-        ("gb", KI * KI * KI),
-        ("gib", KI * KI * KI),
-        ("t", KI * KI * KI * KI),
-        ("tb", KI * KI * KI * KI),
-        ("tib", KI * KI * KI * KI),
-    ],
+    units: MEMORY_UNITS,
     range: (0.0, MAX_BYTES),
 };
 
@@ -70,21 +57,7 @@ pub const SIZE: QuantityKind = QuantityKind {
 pub const CAPACITY: QuantityKind = QuantityKind {
     description: "a capacity",
     example: "\"9.1GB\" or \"4TB\"",
-    units: &[
-        ("b", 1.0),
-        ("kb", 1e3),
-        ("k", KI),
-        ("kib", KI),
-        ("mb", 1e6),
-        ("m", KI * KI),
-        ("mib", KI * KI),
-        ("gb", 1e9),
-        ("g", KI * KI * KI),
-        ("gib", KI * KI * KI),
-        ("tb", 1e12),
-        ("t", KI * KI * KI * KI),
-        ("tib", KI * KI * KI * KI),
-    ],
+    units: CAPACITY_UNITS,
     range: (0.0, MAX_BYTES),
 };
 
@@ -115,7 +88,8 @@ pub const FREQUENCY: QuantityKind = QuantityKind {
     range: (0.0, 1e12),
 };
 
-/// Time per byte; the base unit is the picosecond. A byte rate is accepted too.
+/// Time per byte; the base unit is the picosecond. A byte rate is accepted too. The KB in `us/KB` is that of a
+/// request's size, so binary.
 pub const TIME_PER_BYTE: QuantityKind = QuantityKind {
     description: "a time per byte",
     example: "\"5ns/B\" or \"200MB/s\"",
@@ -257,7 +231,7 @@ mod tests {
 
     #[test]
     fn quantities_are_parsed_as_people_write_them() {
-        let cases: [(&QuantityKind, &str, f64); 16] = [
+        let cases: [(&QuantityKind, &str, f64); 17] = [
             (&TIME, "0.3ms", 300_000.0),
             (&TIME, "7s", 7e9),
             (&TIME, "250 µs", 250_000.0),
@@ -267,6 +241,7 @@ mod tests {
             (&SIZE, "512 B", 512.0),
             (&SIZE, "8k", 8192.0),
             (&CAPACITY, "9.1GB", 9.1e9),
+            (&CAPACITY, "16M", 16e6),
             (&CAPACITY, "1TiB", 1_099_511_627_776.0),
             (&RATE, "20MB/s", 20e6),
             (&RATE, "6Gbit/s", 750e6),

@@ -5,6 +5,7 @@ use crate::advice::quote_for_shell;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::filesystem_space::{self, FilesystemSpace};
 use crate::host_scene::{HostScene, sysfs_name};
+use diskwright_base::byte_size::ByteSize;
 
 const GIB: f64 = 1_073_741_824.0;
 /// Free space that can be used up in a moment. Our choice.
@@ -29,7 +30,7 @@ pub(super) fn judge_space(scene: &HostScene, point: &str) -> CheckOutcome {
     }
     let is_full = used >= 0.97 && free < LOW_SPACE_BYTES;
     let severity = if is_full { AdviceSeverity::Critical } else { AdviceSeverity::Warning };
-    Proposal::new(format!("{} used, {} free", format_fill_level(used), super::format_bytes(free)))
+    Proposal::new(format!("{} used, {} free", format_fill_level(used), ByteSize::capacity(free)))
         .with_severity(severity)
         .into_outcome()
 }

@@ -1,6 +1,7 @@
 //! Memory, swap and the limits of dirty pages.
 
 use diskwright_base::DeviceClass;
+use diskwright_base::counter_ids::paging;
 
 use super::{absent_or_unknown, format_bytes, format_percent, format_rate, lower_to_info, unknown_fact};
 use crate::advice::active_choice;
@@ -160,7 +161,7 @@ pub(super) fn judge_swappiness(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs are swapped in".into());
     };
-    let swapped = load.mean_of("paging.swap_in_pages_per_s", "").unwrap_or(0.0);
+    let swapped = load.mean_of(paging::SWAP_IN_PAGES_PER_S, "").unwrap_or(0.0);
     let good = if scene.role == ServerRole::Database { 10.0 } else { 30.0 };
     if in_memory || swapped < NOTABLE_SWAP_INS_PER_S || now <= good {
         return CheckOutcome::Good;
@@ -232,7 +233,7 @@ pub(super) fn judge_swap_placement(scene: &HostScene, _: &str) -> CheckOutcome {
         return CheckOutcome::Unknown("only a log shows whether the swap area is used".into());
     };
     let pages = |counter: &str| load.mean_of(counter, "").unwrap_or(0.0);
-    let swapped = pages("paging.swap_in_pages_per_s") + pages("paging.swap_out_pages_per_s");
+    let swapped = pages(paging::SWAP_IN_PAGES_PER_S) + pages(paging::SWAP_OUT_PAGES_PER_S);
     if swapped < NOTABLE_SWAP_INS_PER_S {
         return CheckOutcome::Good;
     }
@@ -256,7 +257,7 @@ pub(super) fn judge_huge_pages(scene: &HostScene, _: &str) -> CheckOutcome {
             "what is right depends on MongoDB's version: `never` before 8.0, then `always`".into(),
         );
     }
-    let stalls = scene.load.as_ref().and_then(|load| load.mean_of("paging.compact_stalls_per_s", ""));
+    let stalls = scene.load.as_ref().and_then(|load| load.mean_of(paging::COMPACT_STALLS_PER_S, ""));
     let evidence = stalls.filter(|stalls| *stalls >= 0.1).map(|stalls| {
         (format!("programs waited {stalls:.1} times per second for memory to be compacted"), (stalls / 10.0).min(1.0))
     });
@@ -272,7 +273,7 @@ pub(super) fn judge_reserve(scene: &HostScene, _: &str) -> CheckOutcome {
     let Some(load) = &scene.load else {
         return CheckOutcome::Unknown("only a log shows whether programs wait for free memory".into());
     };
-    let Some(stalls) = load.mean_of("paging.allocation_stalls_per_s", "") else {
+    let Some(stalls) = load.mean_of(paging::ALLOCATION_STALLS_PER_S, "") else {
         return CheckOutcome::Unknown("the log has no allocation stalls".into());
     };
     // 0.1 % of memory between the watermarks is the kernel's default

@@ -15,6 +15,7 @@ mod stack;
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
 use crate::host_scene::HostScene;
 use crate::host_tree::TreeGap;
+use diskwright_base::counter_ids::processor;
 
 /// Judges one instance.
 pub(crate) type CheckJudge = fn(&HostScene, &str) -> CheckOutcome;
@@ -67,7 +68,7 @@ pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("mapped.crypt-sectors", stack::judge_crypt_sectors),
     ("array.stripe-cache", stack::judge_stripe_cache),
     ("filesystem.xfs-unmount", stack::judge_xfs_unmount),
-    ("processor.idle", processors::judge_idle),
+    (processor::IDLE, processors::judge_idle),
     ("interrupts.spread", processors::judge_interrupts),
     ("health.media", health::judge_media),
     ("health.link", health::judge_link),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use diskwright_base::DeviceClass;
+use diskwright_base::counter_ids::processor;
 
 use super::{format_percent, unknown_fact};
 use crate::check::{CheckOutcome, Proposal};
@@ -56,7 +57,7 @@ pub(super) fn judge_idle(scene: &HostScene, _: &str) -> CheckOutcome {
     };
     // a busy processor does not sleep
     let is_calm =
-        scene.load.as_ref().is_some_and(|load| load.mean_of("processor.busy", "").is_none_or(|busy| busy < 0.5));
+        scene.load.as_ref().is_some_and(|load| load.mean_of(processor::BUSY, "").is_none_or(|busy| busy < 0.5));
     let is_quick = |name: &str| matches!(scene.device_class(name), DeviceClass::Nvme | DeviceClass::Flash);
     let disks = scene.load.iter().flat_map(|load| &load.disks).filter(|(name, _)| is_calm && is_quick(name));
     let felt = |response: f64| deepest.latency_us * 1e-6 >= NOTABLE_WAKE_SHARE * response;

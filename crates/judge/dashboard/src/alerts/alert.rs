@@ -1,6 +1,7 @@
 //! An alert: time, bottleneck, culprits, next step. The JSON contract `diskwright.alert/1`.
 
 use diskwright_base::Note;
+use diskwright_base::catalogue::display_unit;
 use diskwright_base::timestamp::format_rfc3339;
 use diskwright_diagnosis::{Bottleneck, Culprit, Severity};
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,13 @@ pub struct AlertPeak {
     pub unit: String,
     /// Time of that value, RFC 3339 in UTC.
     pub time: String,
+}
+
+impl AlertPeak {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.quantity, &self.unit)
+    }
 }
 
 impl Alert {

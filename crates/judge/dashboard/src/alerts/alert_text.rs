@@ -96,8 +96,9 @@ fn own_advice<'p>(pack: &'p Pack, rule: &Rule) -> Option<&'p Advice> {
 /// Sentence of a rule without a verdict: `sda: it stalls (physical_disk.stalled 100 %, limit 50 %)`.
 fn rule_sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
     let place = if instance.is_empty() { String::new() } else { format!("{instance}: ") };
-    let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| format_value(value, &peak.unit));
-    let limit = peak.limit.map_or_else(String::new, |limit| format!(", limit {}", format_value(limit, &peak.unit)));
+    let value = peak.value.map_or_else(|| "not measured".to_owned(), |value| format_value(value, peak.display_unit()));
+    let limit =
+        peak.limit.map_or_else(String::new, |limit| format!(", limit {}", format_value(limit, peak.display_unit())));
     format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
 }
 

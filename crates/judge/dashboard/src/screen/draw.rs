@@ -1,5 +1,6 @@
 //! Draws the view into cells.
 
+use diskwright_base::catalogue::display_unit;
 use diskwright_base::units::format_value;
 use diskwright_diagnosis::{Bottleneck, Severity, Verdict};
 use diskwright_report::DisplayZone;
@@ -210,7 +211,7 @@ fn draw_strips(pen: &mut Pen<'_>, view: &DashboardView, layout: &ScreenLayout) {
         for (title, value) in &strip.values {
             let waits = title.counter.starts_with("pressure.") && value.is_some_and(|value| value >= 0.1);
             let sign = if waits { "!" } else { "" };
-            let shown = format!("{}{sign}", format_figure(*value, &title.unit));
+            let shown = format!("{}{sign}", format_figure(*value, display_unit(&title.counter, &title.unit)));
             let room = if title.unit == "fraction" { 5 } else { figures::MAX_WIDTH };
             let text = format!("{} {shown:<room$}", pen.clean_text(&title.title));
             let columns = u16::try_from(diskwright_report::text::display_width(&text)).unwrap_or(u16::MAX);

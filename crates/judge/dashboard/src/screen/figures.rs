@@ -1,5 +1,7 @@
 //! Numbers in tables: three digits and a letter, so that they have a fixed small width.
 
+use diskwright_base::byte_size::ByteSize;
+
 /// The widest that [`format_figure`] gives.
 pub(super) const MAX_WIDTH: usize = 6;
 
@@ -7,12 +9,13 @@ pub(super) const MAX_WIDTH: usize = 6;
 const THOUSANDS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
 
 /// Formats a value in at most six columns. The column's title has its unit: seconds are shown as `us`, `ms` and `s`,
-/// fractions as percent, everything else with a letter for thousands. A missing value is a dash, never 0.
+/// fractions as percent, sizes as `Ki` and `Mi`, everything else with a letter for thousands. A missing value is a dash, never 0.
 pub(super) fn format_figure(value: Option<f64>, unit: &str) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     match unit {
         "fraction" => format_percent(value),
         "s" => format_seconds(value),
+        "bytes" => format_binary(value),
         _ => format_thousands(value),
     }
 }
@@ -53,6 +56,18 @@ fn format_thousands(value: f64) -> String {
     "much".into()
 }
 
+/// Formats a size of memory or of requests: `4.00Ki`. The column's title says bytes, so it has no B.
+fn format_binary(value: f64) -> String {
+    let (scaled, unit) = ByteSize::memory(value).scale();
+    let prefix = unit.trim_end_matches('B');
+    match scaled.abs() {
+        none if none < 0.05 => "0".into(),
+        small if prefix.is_empty() && small < 99.95 => format!("{scaled:.1}"),
+        usual if usual < 9999.0 => format!("{}{prefix}", format_three_digits(scaled)),
+        _ => "much".into(),
+    }
+}
+
 /// Formats a value with three digits.
 fn format_three_digits(value: f64) -> String {
     match value.abs() {
@@ -64,6 +79,8 @@ fn format_three_digits(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_base::byte_size::CAPACITY_UNIT;
+
     use super::*;
 
     #[test]
@@ -76,7 +93,9 @@ mod tests {
             (1234.0, "per_s", "1.23k"),
             (999_600.0, "bytes_per_s", "1.00M"),
             (35e6, "bytes_per_s", "35.0M"),
-            (4096.0, "bytes", "4.10k"),
+            (4096.0, "bytes", "4.00Ki"),
+            (4096.0, CAPACITY_UNIT, "4.10k"),
+            (1023.6 * 1024.0, "bytes", "1.00Mi"),
             (0.000_85, "s", "850us"),
             (0.001_234, "s", "1.23ms"),
             (0.9996, "s", "1.00s"),
@@ -95,7 +114,7 @@ mod tests {
     fn no_value_is_wider_than_its_column() {
         for exponent in -12..18 {
             for digit in [1.0, 2.345, 9.94, 9.9949, 9.9951, 9.9999] {
-                for unit in ["per_s", "s", "fraction", "bytes", ""] {
+                for unit in ["per_s", "s", "fraction", "bytes", CAPACITY_UNIT, ""] {
                     for sign in [1.0, -1.0] {
                         let value = sign * digit * 10_f64.powi(exponent);
                         let shown = format_figure(Some(value), unit);

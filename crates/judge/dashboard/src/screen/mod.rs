@@ -454,7 +454,7 @@ fn alert_list(view: &DashboardView) -> String {
             format!(
                 "  worst: {} {} at {}\n",
                 alert.peak.quantity,
-                format_value(value, &alert.peak.unit),
+                format_value(value, alert.peak.display_unit()),
                 alert.peak.time
             )
         });

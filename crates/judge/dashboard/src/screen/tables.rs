@@ -1,5 +1,6 @@
 //! The tables of devices and processes: selection and order of their rows, and their cells.
 
+use diskwright_base::catalogue::display_unit;
 use diskwright_report::sparkline::sparkline;
 use diskwright_report::text::{cut_text, pad_left, pad_right};
 
@@ -81,7 +82,7 @@ fn column_title(view: &DashboardView, column: usize) -> &str {
 }
 
 fn column_unit(view: &DashboardView, column: usize) -> &str {
-    view.columns.get(column).map_or("fraction", |column| &column.unit)
+    view.columns.get(column).map_or("fraction", |column| display_unit(&column.counter, &column.unit))
 }
 
 /// Draws the heading and the rows of devices around the selected one.

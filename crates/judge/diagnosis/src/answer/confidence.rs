@@ -1,6 +1,7 @@
 //! Confidence of a verdict, and the limits of its certainty.
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::{pressure, processor, system};
 use diskwright_base::units::{format_count, format_value};
 
 use crate::answer::verdict::{Finding, Rank, UnjudgedRule};
@@ -124,7 +125,7 @@ fn first_few(names: &[&str]) -> String {
 
 /// Mean share of processor time that the hypervisor withheld.
 fn mean_steal_share(observed: &Observation) -> Option<f64> {
-    observed.states.tracks[*observed.states.confidence_tracks.get("processor.steal")?].mean()
+    observed.states.tracks[*observed.states.confidence_tracks.get(processor::STEAL)?].mean()
 }
 
 /// Bottlenecks that are suspected before this one and of which no blaming rule could be judged.
@@ -213,16 +214,14 @@ pub(crate) fn strongest_waiting(observed: &Observation) -> Option<(f64, String)>
         (grade >= MIN_WAITING_SHARE).then(|| (grade, words(value)))
     };
     let some = [
-        sign("pressure.io_some", |v, _| v, &|v| format!("tasks waited for I/O for {} of the time", percent(v))),
-        sign("pressure.memory_some", |v, _| v, &|v| format!("tasks waited for memory for {} of the time", percent(v))),
-        sign("pressure.cpu_some", |v, _| 0.7 * (v - 0.1), &|v| {
+        sign(pressure::IO_SOME, |v, _| v, &|v| format!("tasks waited for I/O for {} of the time", percent(v))),
+        sign(pressure::MEMORY_SOME, |v, _| v, &|v| format!("tasks waited for memory for {} of the time", percent(v))),
+        sign(pressure::CPU_SOME, |v, _| 0.7 * (v - 0.1), &|v| {
             format!("tasks waited for a processor for {} of the time", percent(v))
         }),
-        sign("processor.iowait", |v, n| v * n, &|v| {
-            format!("processors were in iowait for {} of the time", percent(v))
-        }),
-        sign("system.blocked", |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", format_value(v, ""))),
-        sign("system.running", |v, n| v / n - 1.0, &|v| {
+        sign(processor::IOWAIT, |v, n| v * n, &|v| format!("processors were in iowait for {} of the time", percent(v))),
+        sign(system::BLOCKED, |v, _| v / 2.0, &|v| format!("tasks were blocked ({} on average)", format_value(v, ""))),
+        sign(system::RUNNING, |v, n| v / n - 1.0, &|v| {
             format!("tasks were runnable ({} on average)", format_value(v, ""))
         }),
     ];

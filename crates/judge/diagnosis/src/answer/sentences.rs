@@ -1,5 +1,7 @@
 //! Texts of the verdict: sentences, labels of quantities, reasons why a rule did not hold.
 
+use diskwright_base::catalogue::display_unit;
+use diskwright_base::counter_ids::processor;
 use diskwright_base::units::{format_amount, format_count, format_duration, format_significant, format_value};
 
 use crate::answer::rule_outcome::{ConditionValue, RuleOutcome, window_value};
@@ -186,9 +188,10 @@ fn at_instance(instance: &str) -> String {
 
 fn measured_text(condition: &Condition, measured: ConditionValue, instance: &str) -> String {
     let unit = condition.unit();
-    let limit = limit_text(measured.limit, &unit);
+    let unit = display_unit(&condition.quantity.counter.id, &unit);
+    let limit = limit_text(measured.limit, unit);
     let limit = if condition.compare.is_upper() { format!("limit {limit}") } else { format!("only below {limit}") };
-    format!("{} {}{} ({limit})", quantity_label(condition), value_text(measured.value, &unit), at_instance(instance))
+    format!("{} {}{} ({limit})", quantity_label(condition), value_text(measured.value, unit), at_instance(instance))
 }
 
 /// Names the bottleneck in the phrase before the colon.
@@ -245,8 +248,8 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
         }
         None => "a thread".into(),
     };
-    let used = value_text(finding.value, &finding.unit);
-    let busy = finding.evidence.iter().find(|e| e.counter == "processor.busy").and_then(|e| e.value);
+    let used = value_text(finding.value, finding.display_unit());
+    let busy = finding.evidence.iter().find(|e| e.counter == processor::BUSY).and_then(|e| e.value);
     let idle = match busy {
         Some(busy) => {
             format!("while {} of the machine's processor time is unused", format_value(1.0 - busy, "fraction"))
@@ -268,12 +271,12 @@ fn measurement_text(finding: &Finding, label: &str) -> String {
     if finding.counter.ends_with(".stalled") {
         return stall_text(finding);
     }
-    let value = value_text(finding.value, &finding.unit);
-    let limit = limit_text(finding.limit, &finding.unit);
+    let value = value_text(finding.value, finding.display_unit());
+    let limit = limit_text(finding.limit, finding.display_unit());
     let differs = |mean: &f64| (mean - finding.value).abs() > 0.05 * finding.value.abs();
     match finding.mean.filter(differs).filter(|_| finding.share < 0.995) {
         Some(mean) => {
-            let mean = value_text(mean, &finding.unit);
+            let mean = value_text(mean, finding.display_unit());
             format!("{label} {value} in that time, {mean} over the whole window, limit {limit}")
         }
         None => format!("{label} {value}, limit {limit}"),

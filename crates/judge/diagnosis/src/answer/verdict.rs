@@ -1,5 +1,7 @@
 //! The answer: the JSON contract `diskwright.verdict/1`, field by field.
 
+use diskwright_base::catalogue::display_unit;
+use diskwright_base::units::format_value;
 use serde::Serialize;
 
 use diskwright_base::Ceiling;
@@ -137,6 +139,16 @@ pub struct Finding {
 const MIN_WHOLE_WINDOW_SHARE: f64 = 0.95;
 
 impl Finding {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.counter, &self.unit)
+    }
+
+    /// Formats a value of the finding's unit for screens.
+    pub fn format_value(&self, value: f64) -> String {
+        format_value(value, self.display_unit())
+    }
+
     /// The judged time, where it is clearly less than the window: the share is of that time only.
     pub fn seen_s(&self, window_s: f64) -> Option<f64> {
         seen_s(self.judged_s, window_s)
@@ -168,6 +180,13 @@ pub struct Evidence {
     pub max: Option<f64>,
     /// Its unit.
     pub unit: String,
+}
+
+impl Evidence {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.counter, &self.unit)
+    }
 }
 
 /// A stretch in which a rule held that did not hold for enough of the window.

@@ -1,6 +1,7 @@
 //! The quantities that the answer depends on, in both windows: the load, the response time, and the counters that the
 //! verdicts blame.
 
+use diskwright_base::counter_ids::{network, physical_disk};
 use std::collections::HashMap;
 
 use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
@@ -61,14 +62,14 @@ const MIN_REQUESTS_PER_S: f64 = 1.0;
 /// Smallest byte rate at which links count as loaded.
 const MIN_BYTES_PER_S: f64 = 10_000.0;
 
-pub(super) const REQUESTS_COUNTER: &str = "physical_disk.transfers_per_s";
-pub(super) const RESPONSE_COUNTER: &str = "physical_disk.avg_s_per_transfer";
-pub(super) const SIZE_COUNTER: &str = "physical_disk.avg_bytes_per_transfer";
-pub(super) const READS_COUNTER: &str = "physical_disk.reads_per_s";
+pub(super) const REQUESTS_COUNTER: &str = physical_disk::TRANSFERS_PER_S;
+pub(super) const RESPONSE_COUNTER: &str = physical_disk::AVG_S_PER_TRANSFER;
+pub(super) const SIZE_COUNTER: &str = physical_disk::AVG_BYTES_PER_TRANSFER;
+pub(super) const READS_COUNTER: &str = physical_disk::READS_PER_S;
 /// Counter text of the share of reads in changes.
 pub(super) const READ_SHARE_QUOTIENT: &str = "physical_disk.reads_per_s/physical_disk.transfers_per_s";
 /// Load counters where the disks are not loaded, best first.
-const TRAFFIC_COUNTERS: [&str; 2] = ["network.bytes_per_s", "network.received_bytes_per_s"];
+const TRAFFIC_COUNTERS: [&str; 2] = [network::BYTES_PER_S, network::RECEIVED_BYTES_PER_S];
 /// Largest number of blamed counters that are compared.
 const MAX_GOALS: usize = 3;
 

@@ -15,6 +15,8 @@ mod equal_load;
 
 use std::collections::HashSet;
 
+use diskwright_base::catalogue::display_unit;
+
 use diskwright_statistics::multiple_tests::{TestResult, test_by_holm};
 use diskwright_statistics::{Bounds, Contrast, ERROR_RATE, MeanVariance, contrast};
 use serde::Serialize;
@@ -111,6 +113,13 @@ pub struct ComparisonRow {
     pub significance: Option<f64>,
     /// True where the difference may be noise; `null` where that is unknown.
     pub noise: Option<bool>,
+}
+
+impl ComparisonRow {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.counter, &self.unit)
+    }
 }
 
 /// A mean with its 95 % interval.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use diskwright_base::arithmetic::member_load;
 use diskwright_base::catalogue::OverInstances;
+use diskwright_base::counter_ids::{array, memory, physical_disk, pressure, processor, system};
 use diskwright_base::{Catalogue, Ceiling, CounterKind, DeviceClass, RaidLevel};
 
 use crate::compile::schema_index::{SchemaIndex, instance_aggregation, split_cgroup_device};
@@ -233,7 +234,7 @@ impl<'a> NodeBuilder<'a> {
                     ProgramNode::Constant(number) => NodeFactor::Number(number),
                     _ => NodeFactor::Node(id),
                 },
-                None => return Err(Absence::Missing("system.processors".into())),
+                None => return Err(Absence::Missing(system::PROCESSORS.into())),
             },
         })
     }
@@ -260,7 +261,7 @@ impl<'a> NodeBuilder<'a> {
                     .iter()
                     .filter(|i| !i.eq_ignore_ascii_case("_total"))
                     .count();
-                let counted = self.total_node("system.processors");
+                let counted = self.total_node(system::PROCESSORS);
                 counted.or_else(|| (seen > 0).then(|| self.push_constant(seen as f64)))
             }
         }
@@ -276,7 +277,7 @@ impl<'a> NodeBuilder<'a> {
             Pseudo::Processors => self.processors_node().ok_or_else(missing),
             Pseudo::MemoryBytes => match self.schema_index.topology {
                 Some(t) if t.memory_bytes > 0 => Ok(self.push_constant(t.memory_bytes as f64)),
-                _ => self.total_node("memory.total_bytes").ok_or_else(missing),
+                _ => self.total_node(memory::TOTAL_BYTES).ok_or_else(missing),
             },
             Pseudo::BackEndLoad => self.back_end_load(scope, false).ok_or_else(missing),
             Pseudo::MemberLoad => {
@@ -322,13 +323,13 @@ impl<'a> NodeBuilder<'a> {
             RuleScope::Array(device) => reads("physical_disk", device),
             RuleScope::Machine | RuleScope::Combined(..) => true,
         };
-        let pressure = self.total_node("pressure.io_some").is_some();
+        let pressure = self.total_node(pressure::IO_SOME).is_some();
         self.push_constant(f64::from(u8::from(!seen && !pressure)))
     }
 
     fn mean_transfers(&mut self, disks: &[&str]) -> Option<NodeId> {
         let of: Vec<NodeId> =
-            disks.iter().filter_map(|d| self.counter_node("physical_disk.transfers_per_s", d)).collect();
+            disks.iter().filter_map(|d| self.counter_node(physical_disk::TRANSFERS_PER_S, d)).collect();
         (!of.is_empty()).then(|| self.push(format!("load@{}", disks.join("+")), ProgramNode::Mean(of)))
     }
 
@@ -338,7 +339,7 @@ impl<'a> NodeBuilder<'a> {
         let set = self.schema_index.find_device(device).filter(|d| d.level.is_some())?;
         let members = self.schema_index.measured_members(&set.name);
         let all = self.schema_index.spindle_count(&set.name) == Some(members.len());
-        let counted = members.iter().all(|d| self.counter_node("physical_disk.transfers_per_s", d).is_some());
+        let counted = members.iter().all(|d| self.counter_node(physical_disk::TRANSFERS_PER_S, d).is_some());
         if all && counted { self.mean_transfers(&members) } else { None }
     }
 
@@ -351,10 +352,10 @@ impl<'a> NodeBuilder<'a> {
             RuleScope::Combined(_, disks) => self.mean_transfers(disks),
             RuleScope::Instance(_, device) | RuleScope::Array(device) => {
                 let set = self.schema_index.find_device(device).filter(|d| d.level.is_some());
-                let Some(set) = set else { return self.counter_node("physical_disk.transfers_per_s", device) };
+                let Some(set) = set else { return self.counter_node(physical_disk::TRANSFERS_PER_S, device) };
                 let members = self.schema_index.measured_members(&set.name);
-                let reads = self.counter_node("physical_disk.reads_per_s", device);
-                let writes = self.counter_node("physical_disk.writes_per_s", device);
+                let reads = self.counter_node(physical_disk::READS_PER_S, device);
+                let writes = self.counter_node(physical_disk::WRITES_PER_S, device);
                 let (Some(reads), Some(writes)) = (reads, writes) else { return self.mean_transfers(&members) };
                 let level = set.level.unwrap_or(RaidLevel::Linear);
                 let count = self.schema_index.spindle_count(&set.name).unwrap_or(1);
@@ -415,7 +416,7 @@ impl<'a> NodeBuilder<'a> {
 
     /// Node of the bytes on a device's link: on a full-duplex link the busier direction, else both.
     fn link_bytes_node(&mut self, device: &str) -> Option<NodeId> {
-        let both = self.counter_node("physical_disk.bytes_per_s", device);
+        let both = self.counter_node(physical_disk::BYTES_PER_S, device);
         let known = self.schema_index.find_device(device);
         let path = known.and_then(|d| d.path.as_deref()).unwrap_or_default();
         let duplex = known.is_some_and(|d| d.class == DeviceClass::Nvme)
@@ -433,9 +434,9 @@ impl<'a> NodeBuilder<'a> {
         let device = scope.instance();
         let set = self.schema_index.array_over(device).filter(|set| *set != device).ok_or(Absence::Nowhere)?;
         let (counter, floor, min_weight) = if latency {
-            ("physical_disk.avg_s_per_transfer", MIN_MEDIAN_LATENCY_S, MIN_OPERATIONS)
+            (physical_disk::AVG_S_PER_TRANSFER, MIN_MEDIAN_LATENCY_S, MIN_OPERATIONS)
         } else {
-            ("physical_disk.avg_queue_length", MIN_MEDIAN_QUEUE, f64::MIN_POSITIVE)
+            (physical_disk::AVG_QUEUE_LENGTH, MIN_MEDIAN_QUEUE, f64::MIN_POSITIVE)
         };
         let missing = || Absence::Missing(counter.to_owned());
         let own = self.counter_node(counter, device).ok_or_else(missing)?;
@@ -460,7 +461,7 @@ impl<'a> NodeBuilder<'a> {
 
     fn background_node(&mut self, scope: &RuleScope<'a>) -> Option<NodeId> {
         let arrays = self.affecting_arrays(scope);
-        let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.counter_node("array.background", a)).collect();
+        let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.counter_node(array::BACKGROUND, a)).collect();
         if !measured.is_empty() {
             return Some(self.push(format!("background@{}", arrays.join("+")), ProgramNode::Max(measured)));
         }
@@ -471,13 +472,13 @@ impl<'a> NodeBuilder<'a> {
 
     fn background_share(&mut self, scope: &RuleScope<'a>) -> Result<NodeId, Absence> {
         let arrays = self.affecting_arrays(scope);
-        let sync = "array.sync_bytes_per_s";
+        let sync = array::SYNC_BYTES_PER_S;
         let measured: Vec<NodeId> = arrays.iter().filter_map(|a| self.counter_node(sync, a)).collect();
         if measured.is_empty() {
             // a disk outside of arrays has no such work; an array without the counter hides it
             return if arrays.is_empty() { Ok(self.push_constant(0.0)) } else { Err(Absence::Missing(sync.into())) };
         }
-        let bytes = "physical_disk.bytes_per_s";
+        let bytes = physical_disk::BYTES_PER_S;
         let missing = || Absence::Missing(bytes.to_owned());
         let whole = match scope {
             RuleScope::Array(set) => self.array_node(bytes, set),
@@ -489,12 +490,12 @@ impl<'a> NodeBuilder<'a> {
     }
 
     fn waiting_node(&mut self) -> Option<NodeId> {
-        if let Some(pressure) = self.total_node("pressure.io_some") {
+        if let Some(pressure) = self.total_node(pressure::IO_SOME) {
             return Some(pressure);
         }
-        match self.total_node("system.blocked") {
+        match self.total_node(system::BLOCKED) {
             Some(blocked) => Some(self.push("waiting@".into(), ProgramNode::Positive(blocked))),
-            None => self.total_node("processor.iowait"),
+            None => self.total_node(processor::IOWAIT),
         }
     }
 

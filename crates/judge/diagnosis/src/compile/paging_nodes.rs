@@ -1,6 +1,7 @@
 //! Nodes for the share of a disk's work that is paging: swap traffic and page reads over the disk's own transfers,
 //! refaults over the bytes read.
 
+use diskwright_base::counter_ids::{paging, physical_disk};
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{DeviceClass, Topology};
 
@@ -10,8 +11,8 @@ use crate::sums::{Formula, NodeFactor, NodeId, ProgramNode, SwapNodes};
 /// Transfers per second of a quick disk by the NT Resource Kit, for logs that do not count transfers.
 const QUICK_DISK_TRANSFERS_PER_S: f64 = 40.0;
 
-const SWAP_IN_COUNTER: &str = "paging.swap_in_pages_per_s";
-const SWAP_OUT_COUNTER: &str = "paging.swap_out_pages_per_s";
+const SWAP_IN_COUNTER: &str = paging::SWAP_IN_PAGES_PER_S;
+const SWAP_OUT_COUNTER: &str = paging::SWAP_OUT_PAGES_PER_S;
 
 impl<'a> NodeBuilder<'a> {
     /// Share of swapping in the traffic of the disks that hold the swap space.
@@ -30,8 +31,8 @@ impl<'a> NodeBuilder<'a> {
         let memory: Vec<&str> = self.schema_index.instances("physical_disk").to_vec();
         let memory: Vec<&str> =
             memory.into_iter().filter(|d| self.schema_index.device_class(d) == DeviceClass::Memory).collect();
-        let in_memory = self.combined_node("physical_disk.bytes_per_s", &memory);
-        let faults = self.total_node("paging.major_faults_per_s");
+        let in_memory = self.combined_node(physical_disk::BYTES_PER_S, &memory);
+        let faults = self.total_node(paging::MAJOR_FAULTS_PER_S);
         let page_bytes = self.page_size();
         let swapping = SwapNodes { pages_in, pages_out, faults, bytes, transfers, in_memory, page_bytes };
         Ok(self.push(format!("swap share@{object}:{}", disks.join("+")), ProgramNode::SwapShare(Box::new(swapping))))
@@ -76,16 +77,16 @@ impl<'a> NodeBuilder<'a> {
         };
         let transfers = self.transfers_node(object, &[disk]);
         let key = format!("page share@{object}:{disk}");
-        let reads = self.total_node("paging.page_reads_per_s");
+        let reads = self.total_node(paging::PAGE_READS_PER_S);
         if let Some(reads) = reads {
             let whole = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
-            let writes = self.total_node("paging.page_writes_per_s");
+            let writes = self.total_node(paging::PAGE_WRITES_PER_S);
             let part =
                 self.push("page operations@".into(), ProgramNode::Sum([reads].into_iter().chain(writes).collect()));
             return Ok(self.push(key, ProgramNode::Share { part, whole }));
         }
-        let pages = self.total_node("paging.pages_per_s").or_else(|| self.total_node("paging.pages_input_per_s"));
-        let pages = pages.ok_or_else(|| Absence::Missing("paging.page_reads_per_s".into()))?;
+        let pages = self.total_node(paging::PAGES_PER_S).or_else(|| self.total_node(paging::PAGES_INPUT_PER_S));
+        let pages = pages.ok_or_else(|| Absence::Missing(paging::PAGE_READS_PER_S.into()))?;
         if let Some(whole) = self.counter_node(&format!("{object}.bytes_per_s"), disk) {
             let part = self.page_bytes(pages);
             return Ok(self.push(key, ProgramNode::Share { part, whole }));
@@ -118,22 +119,22 @@ impl<'a> NodeBuilder<'a> {
     /// Share of the bytes read that were in memory shortly before.
     pub(crate) fn refault_share(&mut self) -> Result<NodeId, Absence> {
         let missing = |counter: &str| Absence::Missing(counter.to_owned());
-        let refaults = "paging.refaults_per_s";
+        let refaults = paging::REFAULTS_PER_S;
         let pages = self.total_node(refaults).ok_or_else(|| missing(refaults))?;
-        let read = "physical_disk.read_bytes_per_s";
-        let whole = self.total_node(read).or_else(|| self.total_node("paging.block_in_bytes_per_s"));
+        let read = physical_disk::READ_BYTES_PER_S;
+        let whole = self.total_node(read).or_else(|| self.total_node(paging::BLOCK_IN_BYTES_PER_S));
         let whole = whole.ok_or_else(|| missing(read))?;
         // pages that return from zram were not read from a disk
         let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
         let in_memory = swaps.iter().any(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
-        let of_files = if in_memory { self.total_node("paging.refaults_file_per_s") } else { None };
+        let of_files = if in_memory { self.total_node(paging::REFAULTS_FILE_PER_S) } else { None };
         let part = self.page_bytes(of_files.unwrap_or(pages));
         Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
     }
 
     /// Constant 1 where the log lacks swap traffic or refaults, else 0.
     pub(crate) fn paging_unseen(&mut self) -> NodeId {
-        let seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node("paging.refaults_per_s").is_some();
+        let seen = self.total_node(SWAP_IN_COUNTER).is_some() && self.total_node(paging::REFAULTS_PER_S).is_some();
         self.push_constant(f64::from(u8::from(!seen)))
     }
 

@@ -1,5 +1,6 @@
 //! Compiles the rules of all packs for one schema: the nodes to compute, their order, and the states that they feed.
 
+use diskwright_base::counter_ids::{cgroup, pressure, processor, system};
 use std::collections::{BTreeSet, HashMap};
 
 use crate::compile::logical_stand_ins::{may_stand_in, on_logical_disks};
@@ -45,14 +46,14 @@ pub(crate) struct StatisticPlan {
 
 /// Counters of the machine that affect the confidence of any verdict.
 const CONFIDENCE_COUNTERS: [&str; 8] = [
-    "processor.steal",
+    processor::STEAL,
     "processors",
-    "pressure.io_some",
-    "pressure.memory_some",
-    "pressure.cpu_some",
-    "processor.iowait",
-    "system.blocked",
-    "system.running",
+    pressure::IO_SOME,
+    pressure::MEMORY_SOME,
+    pressure::CPU_SOME,
+    processor::IOWAIT,
+    system::BLOCKED,
+    system::RUNNING,
 ];
 
 /// Largest number of cgroup instances with a device that are followed to find out which cgroup uses it.
@@ -434,7 +435,7 @@ impl<'a> ProgramBuilder<'a, '_> {
                 continue;
             }
             let mut group = ProgramGroup::default();
-            let counters = ["cgroup.read_bytes_per_s", "cgroup.write_bytes_per_s"];
+            let counters = [cgroup::READ_BYTES_PER_S, cgroup::WRITE_BYTES_PER_S];
             let nodes: Vec<NodeId> = counters.iter().filter_map(|c| self.builder.counter_node(c, instance)).collect();
             let tracks: Vec<usize> = nodes.into_iter().map(|node| self.track_node(node, &mut group)).collect();
             self.states.cgroup_tracks.insert(instance.to_owned(), tracks);

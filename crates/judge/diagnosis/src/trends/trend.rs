@@ -1,5 +1,6 @@
 //! The trend of a quantity, as verdicts report it.
 
+use diskwright_base::catalogue::display_unit;
 use serde::Serialize;
 
 use crate::rules::Bottleneck;
@@ -54,6 +55,13 @@ pub struct Trend {
     /// The quantity over the window in at most 60 points, `null` for a gap;
     /// empty where nothing significant was found.
     pub series: Vec<Option<f64>>,
+}
+
+impl Trend {
+    /// Unit in which screens show the values; see [`display_unit`].
+    pub fn display_unit(&self) -> &str {
+        display_unit(&self.counter, &self.unit)
+    }
 }
 
 /// Shape that describes a series best.

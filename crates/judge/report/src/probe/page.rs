@@ -1,5 +1,6 @@
 //! HTML page on results of the probe: facts, conclusions, charts, and tables run by run.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::document::ProbeDocument;
 use diskwright_results::facts::SuiteText;
@@ -99,11 +100,11 @@ pub(super) fn append_section(out: &mut String, id: &str, title: &str, content: &
 fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
     type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
-        ("Target", |d| Some(format!("{} ({})", d.target, format_value(d.target_bytes as f64, "bytes")))),
+        ("Target", |d| Some(format!("{} ({})", d.target, ByteSize::capacity(d.target_bytes as f64)))),
         ("Device", |d| Some(d.device.name.clone())),
         ("Model", |d| d.device.model.clone()),
         ("Serial number", |d| d.device.serial.clone()),
-        ("Size", |d| d.device.bytes.map(|b| format_value(b as f64, "bytes"))),
+        ("Size", |d| d.device.bytes.map(|b| ByteSize::capacity(b as f64).to_string())),
         ("Class", |d| Some(d.device.class.clone())),
         ("Scheduler", |d| d.device.scheduler.clone()),
         ("Write cache", |d| d.device.write_cache.clone()),
@@ -186,7 +187,7 @@ pub(super) fn draw_charts(charts: &[curves::Curves], id: &str) -> String {
 const MAX_TABLE_ROWS: usize = 500;
 
 fn runs_table(document: &ProbeDocument) -> String {
-    let moving = document.moving_bytes.map(|b| format!("Moving {}", format_value(b as f64, "bytes")));
+    let moving = document.moving_bytes.map(|b| format!("Moving {}", ByteSize::capacity(b as f64)));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
     titles.extend(moving.as_deref());

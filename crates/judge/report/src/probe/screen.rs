@@ -2,6 +2,7 @@
 //! cost, and the conclusions. Columns that do not fit or have no values are left
 //! out; repeats of a run share one row.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_value;
 use diskwright_results::compare::estimate_from_values;
 use diskwright_results::document::ProbeDocument;
@@ -115,7 +116,7 @@ fn screen_head(suite: Option<SuiteText>, document: &ProbeDocument, style: &Style
     let words = [
         Some(device.name.clone()).filter(|n| !n.is_empty()),
         device.model.clone(),
-        device.bytes.map(|b| format_value(b as f64, "bytes")),
+        device.bytes.map(|b| ByteSize::capacity(b as f64).to_string()),
         Some(device.class.clone()).filter(|c| !c.is_empty()),
         device.scheduler.as_ref().map(|s| format!("scheduler {s}")),
         device.filesystem.as_ref().map(|f| format!("{f} on {}", device.mount.as_deref().unwrap_or("?"))),
@@ -310,7 +311,7 @@ fn cost_columns(groups: &[Vec<&RunResult>], moving: Option<u64>) -> Vec<ScreenCo
     if let Some(bytes) = moving {
         let cell = |runs: &Vec<&RunResult>| mean_value(runs, |r| r.moving_s).map_or("-".into(), format_duration);
         let cells = groups.iter().map(cell).collect();
-        let title = format!("moving {}", format_value(bytes as f64, "bytes"));
+        let title = format!("moving {}", ByteSize::capacity(bytes as f64));
         columns.push(ScreenColumn { title, cells, drop_priority: 0, kind: ScreenColumnKind::Number });
     }
     columns.retain(is_known);

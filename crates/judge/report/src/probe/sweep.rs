@@ -1,12 +1,13 @@
 //! Detection of sweeps: runs that differ in one quantity and in nothing else, found
 //! among a result's runs regardless of its suite.
 
+use diskwright_base::byte_size::{ByteSize, CAPACITY_UNIT};
 use diskwright_results::compare::estimate_from_values;
 use diskwright_results::pattern::{Durability, Pace, Placement};
 use diskwright_results::result::RunResult;
 
 use super::NamedResult;
-use crate::curves::{AxisScale, CurvePoint, format_binary_size};
+use crate::curves::{AxisScale, CurvePoint};
 
 /// A quantity that runs may differ in.
 pub(super) struct Dimension {
@@ -25,10 +26,7 @@ const fn new_dimension(id: &'static str, words: &'static str, unit: &'static str
 
 /// All dimensions, the usual ones first.
 pub(super) const DIMENSIONS: &[Dimension] = &[
-    Dimension {
-        extract: |r| Some(r.size_bytes),
-        ..new_dimension("size", "record size, bytes", "request_bytes", AxisScale::Log)
-    },
+    Dimension { extract: |r| Some(r.size_bytes), ..new_dimension("size", "record size", "bytes", AxisScale::Log) },
     Dimension {
         extract: |r| r.depth.map(f64::from),
         ..new_dimension("depth", "requests in flight", "count", AxisScale::Log)
@@ -48,11 +46,11 @@ pub(super) const DIMENSIONS: &[Dimension] = &[
     },
     Dimension {
         extract: |r| r.pattern.as_ref()?.range_bytes.map(|b| b as f64),
-        ..new_dimension("range", "range that is read", "bytes", AxisScale::Log)
+        ..new_dimension("range", "range that is read", CAPACITY_UNIT, AxisScale::Log)
     },
     Dimension {
         extract: |r| r.pattern.as_ref().map(|p| p.from_bytes as f64),
-        ..new_dimension("from", "place on the target", "bytes", AxisScale::Linear)
+        ..new_dimension("from", "place on the target", CAPACITY_UNIT, AxisScale::Linear)
     },
     Dimension { extract: stream_count, ..new_dimension("streams", "streams", "count", AxisScale::Log) },
 ];
@@ -80,8 +78,11 @@ fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
         share => format!("{} % reads", (share * 100.0).round()),
     };
     let place = if run.place == "uniform" { "random" } else { &run.place };
-    let mut parts =
-        vec![("place", place.to_owned()), ("writes", direction), ("size", format_binary_size(run.size_bytes))];
+    let mut parts = vec![
+        ("place", place.to_owned()),
+        ("writes", direction),
+        ("size", ByteSize::memory(run.size_bytes).to_string()),
+    ];
     let count = |n: Option<u32>, word: &str| n.map(|n| format!("{word} {n}"));
     parts.extend(count(run.depth, "depth").map(|w| ("depth", w)));
     parts.extend(count(run.users, "users").map(|w| ("users", w)));
@@ -93,7 +94,7 @@ fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
         Durability::Fsync => "fsync",
         Durability::Dsync => "O_DSYNC",
     };
-    let bytes = |b: u64| diskwright_base::units::format_value(b as f64, "bytes");
+    let bytes = |b: u64| ByteSize::capacity(b as f64);
     parts.push(("durable", durable.into()));
     parts.push(("buffered", if pattern.buffered { "buffered".into() } else { String::new() }));
     parts.push(("range", pattern.range_bytes.map_or(String::new(), |b| format!("within {}", bytes(b)))));
@@ -102,7 +103,9 @@ fn pattern_parts(run: &RunResult) -> Vec<(&'static str, String)> {
         if pattern.from_bytes > 0 { format!("from {}", bytes(pattern.from_bytes)) } else { String::new() },
     ));
     match pattern.placement {
-        Placement::Strided { stride_bytes } => parts.push(("stride", format!("every {}", bytes(stride_bytes)))),
+        Placement::Strided { stride_bytes } => {
+            parts.push(("stride", format!("every {}", ByteSize::memory(stride_bytes as f64))))
+        }
         Placement::Sequential { streams } => parts.push(("streams", format!("{streams} streams"))),
         Placement::Normal { mean, deviation } => parts.push(("around", format!("around {mean} ± {deviation:.3}"))),
         Placement::Zipf { theta } => parts.push(("theta", format!("theta {theta}"))),

@@ -51,13 +51,14 @@ function timeAxis(c, wide, high, labels) {
 function nice(most, unit) {
   if (unit === "fraction") return most <= 0.012 ? 0.012 : most <= 0.06 ? 0.06 : most <= 0.3 ? 0.3 : most <= 1.0001 ? 1 : most;
   if (!(most > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(most));
+  const scale = unit === "bytes" ? 1024 ** Math.max(0, Math.floor(Math.log2(most) / 10)) : 1;
+  const power = scale * 10 ** Math.floor(Math.log10(most / scale));
   return [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].map(by => by * power).find(top => top >= most * 1.0001);
 }
 const shownLines = which => which === 0
   ? S.lines.filter(line => !line.instance && machine().includes(line.counter))
   : S.lines.filter(line => line.instance && line.counter === S.quantity);
-const unitOf = counter => [...(S.info?.columns || []), ...(S.info?.timeline || [])].find(one => one.counter === counter)?.unit || "";
+const unitOf = counter => unitShown(counter, [...(S.info?.columns || []), ...(S.info?.timeline || [])].find(one => one.counter === counter)?.unit || "");
 const titleOf = line => line.instance || S.info.timeline.find(one => one.counter === line.counter)?.title || line.counter;
 
 function drawLines(which) {

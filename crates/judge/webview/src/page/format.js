@@ -45,14 +45,18 @@ const scaled = (value, steps) => {
   const [by, unit] = steps.find(([by]) => size >= by * 0.9995) || steps[steps.length - 1];
   return `${digits(value / by)} ${unit}`;
 };
+const SIZES = [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"], [1, "B"]];
 const BYTES = [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]];
 const COUNTS = [[1e9, "G"], [1e6, "M"], [1e4, "k"]];
+// Sizes of memory and requests are binary; counters of capacities are listed by the server.
+const unitShown = (id, unit) => unit === "bytes" && S.info?.capacities.includes(id) ? "capacity_bytes" : unit;
 function show(value, unit) {
   if (value == null || !isFinite(value)) return "–";
   switch (unit) {
     case "s": return value === 0 ? "0 ms" : scaled(value, [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "µs"]]);
     case "fraction": return `${digits(value * 100)} %`;
-    case "bytes": return scaled(value, BYTES);
+    case "bytes": return scaled(value, SIZES);
+    case "capacity_bytes": return scaled(value, BYTES);
     case "bytes_per_s": return `${scaled(value, BYTES)}/s`;
     default: {
       const named = { per_s: "/s", pages_per_s: " pages/s", count: "", requests: "" }[unit];

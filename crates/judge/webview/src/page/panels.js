@@ -135,7 +135,7 @@ function panelWho() {
   }
   if (!culprits.length) parts.push(el("p", { className: "dim" }, found?.blames ? "The log does not name the process." : "No bottleneck, so no culprits."));
   if (found?.findings.length) list("Evidence", found.findings.map(one => el("li", { title: one.explain },
-    `${titled(one)} — ${show(one.value, one.unit)} (${one.compare.replaceAll("_", " ")} ${show(one.limit, one.unit)}), ${pct(one.share)} of the ${one.seen_s ? `${long(one.seen_s * 1000)} it was seen` : "time"}`)));
+    `${titled(one)} — ${show(one.value, unitShown(one.quantity, one.unit))} (${one.compare.replaceAll("_", " ")} ${show(one.limit, unitShown(one.quantity, one.unit))}), ${pct(one.share)} of the ${one.seen_s ? `${long(one.seen_s * 1000)} it was seen` : "time"}`)));
   if (found?.episodes.length) list("At times", found.episodes.map(one => el("li", {}, `${titled(one)}, ${pct(one.share)} `, stretch("from ", one))));
   if (found?.phases.length > 1) list("Timeline", found.phases.slice(0, 12).map(one => el("li", {},
     stretch("", one), `${long(one.seconds * 1000)}: ${blamed(one.bottleneck)} ${one.instance}`)));
@@ -177,7 +177,7 @@ function panelDevices() {
     bar.firstChild.style.width = `${Math.min(1, use || 0) * 100}%`;
     return el("tr", { className: row.name === S.device ? "on" : "" },
       el("td", {}, button(row.name, () => setDevice(row.name), { ...PLAIN, "aria-pressed": String(row.name === S.device) })),
-      ...row.values.map((value, i) => cell(value, columns[i].unit)),
+      ...row.values.map((value, i) => cell(value, unitShown(columns[i].counter, columns[i].unit))),
       el("td", { className: use === null ? "none" : "" }, ...(use === null ? ["–"] : [bar, show(use, "fraction")])),
       el("td", {}, el("canvas", { "aria-hidden": "true" })));
   });
@@ -193,7 +193,7 @@ const STRIPS = {
 };
 function panelStrips() {
   fill($("strips"), ...S.view.strips.map(strip => el("section", { className: "card", "aria-label": strip.title }, el("h2", {}, strip.title),
-    el("dl", {}, ...strip.values.map(([one, value]) => el("div", {}, el("dt", { title: one.counter }, STRIPS[`${one.counter} ${one.title}`] || one.title), el("dd", {}, show(value, one.unit))))))));
+    el("dl", {}, ...strip.values.map(([one, value]) => el("div", {}, el("dt", { title: one.counter }, STRIPS[`${one.counter} ${one.title}`] || one.title), el("dd", {}, show(value, unitShown(one.counter, one.unit)))))))));
 }
 const ORDERS = {
   bytes: ["I/O", row => (row.read_bytes_per_s ?? 0) + (row.write_bytes_per_s ?? 0)],
@@ -215,7 +215,7 @@ function panelProcesses() {
   if (!rows.length) fill($("processes"), el("tbody", {}, el("tr", {}, el("td", {}, "No process was recorded for this moment."))));
 }
 const worst = peak => !peak || peak.value === null ? "" : /verdict_confidence/.test(peak.quantity)
-  ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, peak.unit)}`;
+  ? `confidence up to ${show(peak.value, peak.unit)}` : `worst ${peak.quantity} ${show(peak.value, unitShown(peak.quantity, peak.unit))}`;
 let noted = "";
 function panelLists() {
   if (isHeld($("alerts"), panelLists) || isHeld($("notes"), panelLists)) return;
@@ -245,7 +245,7 @@ const compare = tried(async () => {
   const [first, second] = [S.kept, S.chosen];
   const found = await ask("compare", "api/compare", { from: first[0], to: first[1], from2: second[0], to2: second[1] });
   const rows = found.counters.slice(0, 40).map(one => el("tr", {}, el("td", {}, `${one.counter}${one.instance ? ` ${one.instance}` : ""}`),
-    cell(one.before.mean, one.unit), cell(one.after.mean, one.unit), el("td", {}, one.ratio === null ? "–" : `× ${digits(one.ratio)}`),
+    cell(one.before.mean, unitShown(one.counter, one.unit)), cell(one.after.mean, unitShown(one.counter, one.unit)), el("td", {}, one.ratio === null ? "–" : `× ${digits(one.ratio)}`),
     el("td", { className: "text dim" }, one.noise === false ? "more than noise" : one.noise ? "may be noise" : "not known")));
   const t = el("table", {});
   table(t, titles(["counter", "first", "second", "ratio", "certainty"], 4), rows);

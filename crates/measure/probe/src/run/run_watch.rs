@@ -1,5 +1,6 @@
 //! Processor time and the kernel's counts while a run measures.
 
+use diskwright_base::counter_ids::{interrupts, system};
 use std::time::{Duration, Instant};
 
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
@@ -61,12 +62,12 @@ impl RunWatch {
             let column = schema.column(counter, "")?;
             Some(row[column] * schema.series[column].scale).filter(|v| v.is_finite())
         };
-        let disk = || Some(of("interrupts.total")? - of("interrupts.clock")? - of("interrupts.network")?);
+        let disk = || Some(of(interrupts::TOTAL)? - of(interrupts::CLOCK)? - of(interrupts::NETWORK)?);
         self.kernel = KernelCounts {
             seconds: self.sampler.tick_stamp().elapsed_ns as f64 * 1e-9,
             interrupts: disk(),
-            all_interrupts: of("interrupts.total"),
-            context_switches: of("system.context_switches"),
+            all_interrupts: of(interrupts::TOTAL),
+            context_switches: of(system::CONTEXT_SWITCHES),
         };
     }
 

@@ -1,11 +1,10 @@
 //! Basic suites, taken from the documents: largest throughput, smallest reads, sizes, reading
 //! against writing, random against sequential, both at once.
 
-use super::{
-    DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, format_size, knee_run,
-};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, knee_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pattern, Placement};
+use diskwright_base::byte_size::ByteSize;
 
 /// NT Resource Kit's Diskmax.
 pub const DISKMAX: Suite = Suite {
@@ -39,8 +38,8 @@ fn report_elapsed(session: &mut SuiteSession<'_>, run: usize, bytes: f64) {
         let seconds = bytes / run.size_bytes / run.requests_per_s;
         let text = format!(
             "time for a file of {} in records of {}",
-            format_quantity(bytes, "bytes"),
-            format_size(run.size_bytes)
+            ByteSize::capacity(bytes),
+            ByteSize::memory(run.size_bytes)
         );
         session.report_value("elapsed_s", seconds, "s", text);
     }
@@ -106,7 +105,7 @@ fn report_plateau(session: &mut SuiteSession<'_>) {
     if let Some((knee_bytes, rate)) =
         knee_run(&session.runs, 0.9, |r| r.bytes_per_s).map(|r| (r.size_bytes, r.bytes_per_s))
     {
-        let (at_size, rate) = (format_size(knee_bytes), format_quantity(rate, "bytes_per_s"));
+        let (at_size, rate) = (ByteSize::memory(knee_bytes), format_quantity(rate, "bytes_per_s"));
         let text = format!("{at_size}: the smallest record with 90 % of the best throughput ({rate})");
         session.report_value("knee_bytes", knee_bytes, "bytes", text);
     }
@@ -117,7 +116,7 @@ fn report_plateau(session: &mut SuiteSession<'_>) {
     {
         let text = format!(
             "of the best throughput (at {}) with the largest records: they are split or queue",
-            format_size(size_bytes)
+            ByteSize::memory(size_bytes)
         );
         session.report_value("largest_to_best", last / max_rate, "fraction", text);
     }
@@ -189,7 +188,7 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
                 let pattern = session.build_pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
-            let text = format!("sequential {what}s per random one, {}", format_size(f64::from(bytes)));
+            let text = format!("sequential {what}s per random one, {}", ByteSize::memory(f64::from(bytes)));
             let id = format!("{}sequential_to_random_{bytes}", prefix.replace('-', "_"));
             session.report_value(&id, rates[0] / rates[2], "times", text);
         }

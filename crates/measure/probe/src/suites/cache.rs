@@ -1,9 +1,10 @@
 //! Caches of the device or controller: determines whether they hold reads, read ahead, hold writes,
 //! and how much.
 
+use diskwright_base::byte_size::ByteSize;
 use std::time::Duration;
 
-use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, format_quantity, format_size};
+use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, format_quantity};
 use crate::bench::{RequestSeries, RequestTimes, SeriesStep};
 use crate::error::ProbeError;
 use diskwright_base::Rng;
@@ -109,7 +110,7 @@ fn measure_read_ahead(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f64)
             let end = if is_all { "nothing further was tried" } else { "twice that is not" };
             let text = format!(
                 "read-ahead of a stream: {} ahead is in the cache after 0.1 s, {end}",
-                format_size(reach as f64)
+                ByteSize::memory(reach as f64)
             );
             session.report_value("read_ahead_bytes", reach as f64, "bytes", text);
         }
@@ -180,7 +181,8 @@ fn measure_cached_stream(session: &mut SuiteSession<'_>, rng: &mut Rng, limit: f
     }
     let end = if ended { "twice that is not" } else { "its size was not reached in this time" };
     if kept > 0 {
-        let text = format!("one stream of {} is kept and read again from the cache; {end}", format_size(kept as f64));
+        let text =
+            format!("one stream of {} is kept and read again from the cache; {end}", ByteSize::memory(kept as f64));
         session.report_value("read_cache_bytes", kept as f64, "bytes", text);
     } else if ended {
         session.report_text("read_cache_bytes", "less than 75 % of a 64 KiB stream is kept");

@@ -1,11 +1,12 @@
 //! Loads of applications, as data (`mixes.toml`): a file server's mix by number of clients, a
 //! database's reads and writes by limit of requests in flight.
 
+use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
 use diskwright_base::{Problems, toml_reader};
 use serde::Deserialize;
 
-use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, format_quantity, knee_run};
+use super::{DEFAULT_RUN_TIME, SEQUENTIAL, Suite, SuiteSession, Writes, best_run, knee_run};
 use crate::error::ProbeError;
 use crate::pattern::{Pace, Pattern, Placement};
 
@@ -111,10 +112,8 @@ pub const NETBENCH_MIX: Suite = Suite {
         session.report_text("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
         let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));
         if largest > session.settings.target_bytes {
-            let (have, want) = (
-                format_quantity(session.settings.target_bytes as f64, "bytes"),
-                format_quantity(largest as f64, "bytes"),
-            );
+            let (have, want) =
+                (ByteSize::capacity(session.settings.target_bytes as f64), ByteSize::capacity(largest as f64));
             session
                 .report_text("work_space", format!("60 clients need {want}; the target has {have}, which they share"));
         }

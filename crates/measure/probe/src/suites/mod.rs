@@ -135,15 +135,7 @@ pub fn knee_run(runs: &[RunResult], share: f64, value: impl Fn(&RunResult) -> f6
     runs.iter().find(|r| value(r) >= share * max_value)
 }
 
-/// Formats a quantity: `4.1 kB`, `12 ms`.
+/// Formats a quantity: `4 KiB`, `12 ms`.
 fn format_quantity(value: f64, unit: &str) -> String {
     diskwright_base::units::format_value(value, unit)
-}
-
-/// Formats a record size in binary units: `64 KiB`, `2 MiB`.
-fn format_size(bytes: f64) -> String {
-    let units = [("B", 1.0), ("KiB", 1024.0), ("MiB", 1024.0 * 1024.0), ("GiB", 1024.0 * 1024.0 * 1024.0)];
-    let (unit, one) = units.into_iter().rev().find(|(_, one)| bytes >= *one).unwrap_or(units[0]);
-    let many = (bytes / one * 10.0).round() / 10.0;
-    format!("{many} {unit}")
 }

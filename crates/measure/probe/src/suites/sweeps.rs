@@ -1,9 +1,10 @@
 //! Sweeps of one quantity, to find the knee.
 
-use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, best_run, format_quantity, format_size};
+use super::{DEFAULT_RUN_TIME, Suite, SuiteSession, Writes, best_run, format_quantity};
 use crate::error::ProbeError;
 use crate::pattern::Placement;
 use crate::result::RunResult;
+use diskwright_base::byte_size::ByteSize;
 
 /// Queue depths, 1 to 256.
 const DEPTHS: &[u32] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
@@ -118,7 +119,7 @@ fn run_record_sizes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
             "knee_bytes",
             both,
             "bytes",
-            format!("size at which both take the same time, about {}", format_size(both)),
+            format!("size at which both take the same time, about {}", ByteSize::memory(both)),
         );
         report_bend(session, fixed, per_byte);
     } else {
@@ -145,7 +146,7 @@ fn report_bend(session: &mut SuiteSession<'_>, fixed: f64, per_byte: f64) {
         let way = if off > 0.0 { "slower" } else { "quicker" };
         let text = format!(
             "off the line: reads of {} are that much {way}; a limit on the request size, read-ahead, or other load",
-            format_size(size_bytes)
+            ByteSize::memory(size_bytes)
         );
         session.report_value("off_the_line", off.abs(), "fraction", text);
     }

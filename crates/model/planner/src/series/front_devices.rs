@@ -1,6 +1,7 @@
 //! Devices of a log that count: those that programs use, each I/O once. Arrays represent their members, leaves
 //! themselves, and partitions beside those of an array count too.
 
+use diskwright_base::counter_ids::logical_disk;
 use diskwright_base::diskstats::disk_of_partition;
 use diskwright_base::{Catalogue, CounterPlan, DeviceClass, DeviceKind, RaidLevel, Schema, Topology};
 
@@ -225,7 +226,7 @@ pub(super) fn find_front_devices(schema: &Schema, topology: Option<&Topology>) -
 }
 
 fn counts_requests(schema: &Schema, instance: &str) -> bool {
-    let names = ["logical_disk.reads", "logical_disk.reads_per_s", "logical_disk.transfers_per_s"];
+    let names = [logical_disk::READS, logical_disk::READS_PER_S, logical_disk::TRANSFERS_PER_S];
     names.iter().any(|name| schema.column(name, instance).is_some())
 }
 
@@ -307,7 +308,7 @@ fn distinct_filesystems(schema: &Schema, topology: Option<&Topology>) -> Vec<Str
     // a partition that is counted is a logical disk, too, by its own name and without the filesystem's space
     let has_room = |mount: &str| {
         let catalogue = Catalogue::builtin();
-        CounterPlan::resolve_counter(catalogue, schema, "logical_disk.total_bytes", mount).is_some()
+        CounterPlan::resolve_counter(catalogue, schema, logical_disk::TOTAL_BYTES, mount).is_some()
     };
     let all = schema.instances("logical_disk").into_iter().filter(|i| !i.eq_ignore_ascii_case("_total"));
     for mount in all.filter(|mount| has_room(mount)) {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
 use diskwright_base::topology::DEFAULT_PAGE_BYTES;
 use diskwright_base::{Catalogue, CounterPlan, Frame, Histogram, RaidLevel, Schema, Topology};
 
@@ -154,18 +155,18 @@ impl LoadCollector {
             .collect();
         self.used_now = vec![f64::NAN; filesystems.len()];
         let pair = |a: &str, b: &str, instance: &str| plan(a, instance).zip(plan(b, instance));
-        let bytes = ["physical_disk.read_bytes_per_s", "physical_disk.write_bytes_per_s"];
+        let bytes = [physical_disk::READ_BYTES_PER_S, physical_disk::WRITE_BYTES_PER_S];
         SchemaPlans {
             fronts,
-            swap: ["paging.swap_in_pages_per_s", "paging.swap_out_pages_per_s"]
+            swap: [paging::SWAP_IN_PAGES_PER_S, paging::SWAP_OUT_PAGES_PER_S]
                 .map(|id| plan(id, "").filter(|_| !swaps_elsewhere)),
             in_memory: in_memory.iter().map(|device| bytes.map(|id| plan(id, device))).collect(),
             filesystems: filesystems
                 .iter()
-                .map(|mount| pair("logical_disk.total_bytes", "logical_disk.free_bytes", mount))
+                .map(|mount| pair(logical_disk::TOTAL_BYTES, logical_disk::FREE_BYTES, mount))
                 .collect(),
-            swapped: pair("memory.swap_total_bytes", "memory.swap_free_bytes", ""),
-            refaults: ["paging.refaults_file_per_s", "paging.refaults_anon_per_s"].map(|id| plan(id, "")),
+            swapped: pair(memory::SWAP_TOTAL_BYTES, memory::SWAP_FREE_BYTES, ""),
+            refaults: [paging::REFAULTS_FILE_PER_S, paging::REFAULTS_ANON_PER_S].map(|id| plan(id, "")),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Parsing of a change, as people write it.
 
 use diskwright_base::RaidLevel;
-use diskwright_base::units::parse_size;
+use diskwright_base::byte_size::parse_memory_size;
 
 /// A change to a machine or its load.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ pub fn parse_change(text: &str) -> Result<Change, String> {
 }
 
 fn parse_memory(more: &str) -> Option<Change> {
-    let bytes = parse_size(more.strip_prefix('+')?).ok().filter(|bytes| *bytes > 0)?;
+    let bytes = parse_memory_size(more.strip_prefix('+')?).ok().filter(|bytes| *bytes > 0)?;
     Some(Change::Memory(bytes as f64))
 }
 
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn parses_changes() {
         let right = [
-            ("memory +16GB", Change::Memory(parse_size("16GB").unwrap() as f64)),
+            ("memory +16GB", Change::Memory(parse_memory_size("16GB").unwrap() as f64)),
             ("move swap to its own disk", Change::MoveSwap),
             ("RAID5 to RAID10", Change::Level(Some(RaidLevel::Raid5), RaidLevel::Raid10)),
             ("controller +1", Change::Controller(1)),

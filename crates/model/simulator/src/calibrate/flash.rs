@@ -57,7 +57,7 @@ pub(super) fn flash_forms(known: &KnownCells) -> Vec<ModelForm> {
                     choices: vec![parts, page, u32::from(buffer)],
                     numbers,
                     chosen_count: 2,
-                    description: format!("{} of {} KB, {words}", format_count(parts, "part", "parts"), page >> 10),
+                    description: format!("{} of {} KiB, {words}", format_count(parts, "part", "parts"), page >> 10),
                 });
             }
         }

@@ -91,7 +91,7 @@ impl DatasheetCheck {
             return Err(format!("checks: a depth of {}; expected 1 to {MAX_DEPTH}", self.depth));
         }
         if !(0.5..=65_536.0).contains(&self.kb) {
-            return Err(format!("checks: requests of {} KB; expected 0.5 to 65,536", self.kb));
+            return Err(format!("checks: requests of {} KiB; expected 0.5 to 65,536", self.kb));
         }
         match (self.iops, self.mb_s) {
             (Some(_), None) | (None, Some(_)) => Ok(()),

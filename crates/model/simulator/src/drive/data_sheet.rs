@@ -182,7 +182,7 @@ impl DataSheet {
             return Err(spec_error(item, format!("{ms} ms; expected 0 to 1000")));
         }
         if !(1e3..=1e12).contains(&self.interface_bytes_per_s) {
-            let right = format!("{} bytes/s; expected 1 KB/s to 1 TB/s", self.interface_bytes_per_s);
+            let right = format!("{} bytes/s; expected 1 kB/s to 1 TB/s", self.interface_bytes_per_s);
             return Err(spec_error("interface", right));
         }
         let cylinders = self.cylinders.unwrap_or(1);

@@ -118,7 +118,7 @@ impl FlashSpec {
         let rates = [("link", self.link_bytes_per_s), ("channel", self.channel_bytes_per_s)];
         let fold = self.slc.map(|slc| ("fold", slc.fold_bytes_per_s));
         if let Some((item, rate)) = rates.into_iter().chain(fold).find(|(_, rate)| !(1e3..=1e13).contains(rate)) {
-            return Err(format!("{item}: {rate} bytes/s; expected 1 KB/s to 10 TB/s"));
+            return Err(format!("{item}: {rate} bytes/s; expected 1 kB/s to 10 TB/s"));
         }
         let times = [
             ("read", self.read_ns, 1),

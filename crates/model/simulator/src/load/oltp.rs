@@ -135,7 +135,7 @@ impl Oltp {
         let (log_first, log_blocks) = spec.log.resolve_blocks(target_blocks, "log")?;
         let pages = data_blocks / PAGE_BLOCKS;
         if !(1..=MAX_PAGES).contains(&pages) {
-            return Err(LoadError::new("data", format!("{pages} pages of 8 KB; expected 1 to {MAX_PAGES}")));
+            return Err(LoadError::new("data", format!("{pages} pages of 8 KiB; expected 1 to {MAX_PAGES}")));
         }
         if log_blocks * BLOCK_BYTES < spec.most_log_bytes {
             return Err(LoadError::new("log", "the area must hold the longest log write"));

@@ -2,6 +2,7 @@
 //! totals, and levels unchanged.
 
 use crate::tool::tick_row::TickRow;
+use diskwright_base::counter_ids::{logical_disk, memory, network, paging, physical_disk, pressure, processor, system};
 
 /// A field of a line.
 #[derive(Clone, Copy, Debug)]
@@ -35,82 +36,82 @@ const fn unit_field(place: usize, counter: &'static str, unit: FieldUnit) -> Lab
 }
 
 const PROCESSOR: [LabelField; 8] = [
-    unit_field(2, "processor.system_s", FieldUnit::PerFirstField),
-    unit_field(3, "processor.user_s", FieldUnit::PerFirstField),
-    unit_field(4, "processor.nice_s", FieldUnit::PerFirstField),
-    unit_field(5, "processor.idle_s", FieldUnit::PerFirstField),
-    unit_field(6, "processor.iowait_s", FieldUnit::PerFirstField),
-    unit_field(7, "processor.irq_s", FieldUnit::PerFirstField),
-    unit_field(8, "processor.softirq_s", FieldUnit::PerFirstField),
-    unit_field(9, "processor.steal_s", FieldUnit::PerFirstField),
+    unit_field(2, processor::SYSTEM_S, FieldUnit::PerFirstField),
+    unit_field(3, processor::USER_S, FieldUnit::PerFirstField),
+    unit_field(4, processor::NICE_S, FieldUnit::PerFirstField),
+    unit_field(5, processor::IDLE_S, FieldUnit::PerFirstField),
+    unit_field(6, processor::IOWAIT_S, FieldUnit::PerFirstField),
+    unit_field(7, processor::IRQ_S, FieldUnit::PerFirstField),
+    unit_field(8, processor::SOFTIRQ_S, FieldUnit::PerFirstField),
+    unit_field(9, processor::STEAL_S, FieldUnit::PerFirstField),
 ];
 const LOAD: [LabelField; 6] = [
-    plain_field(0, "system.processors", 1.0),
-    plain_field(1, "system.load_1", 1.0),
-    plain_field(2, "system.load_5", 1.0),
-    plain_field(3, "system.load_15", 1.0),
-    plain_field(4, "system.context_switches", 1.0),
-    plain_field(5, "system.interrupts", 1.0),
+    plain_field(0, system::PROCESSORS, 1.0),
+    plain_field(1, system::LOAD_1, 1.0),
+    plain_field(2, system::LOAD_5, 1.0),
+    plain_field(3, system::LOAD_15, 1.0),
+    plain_field(4, system::CONTEXT_SWITCHES, 1.0),
+    plain_field(5, system::INTERRUPTS, 1.0),
 ];
 const MEMORY: [LabelField; 9] = [
-    unit_field(1, "memory.total_bytes", FieldUnit::PerFirstField),
-    unit_field(2, "memory.free_bytes", FieldUnit::PerFirstField),
-    unit_field(3, "memory.cached_bytes", FieldUnit::PerFirstField),
-    unit_field(4, "memory.buffers_bytes", FieldUnit::PerFirstField),
-    unit_field(5, "memory.slab_bytes", FieldUnit::PerFirstField),
-    unit_field(6, "memory.dirty_bytes", FieldUnit::PerFirstField),
-    unit_field(7, "memory.slab_reclaimable_bytes", FieldUnit::PerFirstField),
-    unit_field(9, "memory.shared_bytes", FieldUnit::PerFirstField),
-    unit_field(20, "memory.page_tables_bytes", FieldUnit::PerFirstField),
+    unit_field(1, memory::TOTAL_BYTES, FieldUnit::PerFirstField),
+    unit_field(2, memory::FREE_BYTES, FieldUnit::PerFirstField),
+    unit_field(3, memory::CACHED_BYTES, FieldUnit::PerFirstField),
+    unit_field(4, memory::BUFFERS_BYTES, FieldUnit::PerFirstField),
+    unit_field(5, memory::SLAB_BYTES, FieldUnit::PerFirstField),
+    unit_field(6, memory::DIRTY_BYTES, FieldUnit::PerFirstField),
+    unit_field(7, memory::SLAB_RECLAIMABLE_BYTES, FieldUnit::PerFirstField),
+    unit_field(9, memory::SHARED_BYTES, FieldUnit::PerFirstField),
+    unit_field(20, memory::PAGE_TABLES_BYTES, FieldUnit::PerFirstField),
 ];
 const SWAP: [LabelField; 4] = [
-    unit_field(1, "memory.swap_total_bytes", FieldUnit::PerFirstField),
-    unit_field(2, "memory.swap_free_bytes", FieldUnit::PerFirstField),
-    unit_field(4, "memory.committed_bytes", FieldUnit::PerFirstField),
-    unit_field(5, "memory.commit_limit_bytes", FieldUnit::PerFirstField),
+    unit_field(1, memory::SWAP_TOTAL_BYTES, FieldUnit::PerFirstField),
+    unit_field(2, memory::SWAP_FREE_BYTES, FieldUnit::PerFirstField),
+    unit_field(4, memory::COMMITTED_BYTES, FieldUnit::PerFirstField),
+    unit_field(5, memory::COMMIT_LIMIT_BYTES, FieldUnit::PerFirstField),
 ];
 const PAGING: [LabelField; 6] = [
-    plain_field(1, "paging.scanned_pages", 1.0),
-    plain_field(2, "paging.allocation_stalls", 1.0),
-    plain_field(4, "paging.swap_in_pages", 1.0),
-    plain_field(5, "paging.swap_out_pages", 1.0),
-    plain_field(6, "paging.oom_kills", 1.0),
-    plain_field(7, "paging.compact_stalls", 1.0),
+    plain_field(1, paging::SCANNED_PAGES, 1.0),
+    plain_field(2, paging::ALLOCATION_STALLS, 1.0),
+    plain_field(4, paging::SWAP_IN_PAGES, 1.0),
+    plain_field(5, paging::SWAP_OUT_PAGES, 1.0),
+    plain_field(6, paging::OOM_KILLS, 1.0),
+    plain_field(7, paging::COMPACT_STALLS, 1.0),
 ];
 const PRESSURE: [LabelField; 5] = [
-    plain_field(4, "pressure.cpu_some_s", 1e-6),
-    plain_field(8, "pressure.memory_some_s", 1e-6),
-    plain_field(12, "pressure.memory_full_s", 1e-6),
-    plain_field(16, "pressure.io_some_s", 1e-6),
-    plain_field(20, "pressure.io_full_s", 1e-6),
+    plain_field(4, pressure::CPU_SOME_S, 1e-6),
+    plain_field(8, pressure::MEMORY_SOME_S, 1e-6),
+    plain_field(12, pressure::MEMORY_FULL_S, 1e-6),
+    plain_field(16, pressure::IO_SOME_S, 1e-6),
+    plain_field(20, pressure::IO_FULL_S, 1e-6),
 ];
 const DISK: [LabelField; 9] = [
-    plain_field(1, "physical_disk.busy_time_s", 0.001),
-    plain_field(2, "physical_disk.reads", 1.0),
-    plain_field(3, "physical_disk.read_bytes", 512.0),
-    plain_field(4, "physical_disk.writes", 1.0),
-    plain_field(5, "physical_disk.write_bytes", 512.0),
-    plain_field(6, "physical_disk.discards", 1.0),
-    plain_field(7, "physical_disk.discard_bytes", 512.0),
-    plain_field(8, "physical_disk.current_queue_length", 1.0),
-    LabelField { index: 9, counter: "physical_disk.weighted_time_s", scale: 0.001, unit: FieldUnit::TimesBusy },
+    plain_field(1, physical_disk::BUSY_TIME_S, 0.001),
+    plain_field(2, physical_disk::READS, 1.0),
+    plain_field(3, physical_disk::READ_BYTES, 512.0),
+    plain_field(4, physical_disk::WRITES, 1.0),
+    plain_field(5, physical_disk::WRITE_BYTES, 512.0),
+    plain_field(6, physical_disk::DISCARDS, 1.0),
+    plain_field(7, physical_disk::DISCARD_BYTES, 512.0),
+    plain_field(8, physical_disk::CURRENT_QUEUE_LENGTH, 1.0),
+    LabelField { index: 9, counter: physical_disk::WEIGHTED_TIME_S, scale: 0.001, unit: FieldUnit::TimesBusy },
 ];
 /// Volumes and software arrays stand on disks.
 const VOLUME: [LabelField; 7] = [
-    plain_field(1, "logical_disk.busy_time_s", 0.001),
-    plain_field(2, "logical_disk.reads", 1.0),
-    plain_field(3, "logical_disk.read_bytes", 512.0),
-    plain_field(4, "logical_disk.writes", 1.0),
-    plain_field(5, "logical_disk.write_bytes", 512.0),
-    plain_field(8, "logical_disk.current_queue_length", 1.0),
-    LabelField { index: 9, counter: "logical_disk.weighted_time_s", scale: 0.001, unit: FieldUnit::TimesBusy },
+    plain_field(1, logical_disk::BUSY_TIME_S, 0.001),
+    plain_field(2, logical_disk::READS, 1.0),
+    plain_field(3, logical_disk::READ_BYTES, 512.0),
+    plain_field(4, logical_disk::WRITES, 1.0),
+    plain_field(5, logical_disk::WRITE_BYTES, 512.0),
+    plain_field(8, logical_disk::CURRENT_QUEUE_LENGTH, 1.0),
+    LabelField { index: 9, counter: logical_disk::WEIGHTED_TIME_S, scale: 0.001, unit: FieldUnit::TimesBusy },
 ];
 const NETWORK: [LabelField; 5] = [
-    plain_field(1, "network.received_packets", 1.0),
-    plain_field(2, "network.received_bytes", 1.0),
-    plain_field(3, "network.sent_packets", 1.0),
-    plain_field(4, "network.sent_bytes", 1.0),
-    LabelField { index: 5, counter: "network.link_bytes_per_s", scale: 125_000.0, unit: FieldUnit::Megabits },
+    plain_field(1, network::RECEIVED_PACKETS, 1.0),
+    plain_field(2, network::RECEIVED_BYTES, 1.0),
+    plain_field(3, network::SENT_PACKETS, 1.0),
+    plain_field(4, network::SENT_BYTES, 1.0),
+    LabelField { index: 5, counter: network::LINK_BYTES_PER_S, scale: 125_000.0, unit: FieldUnit::Megabits },
 ];
 
 /// Returns the fields of a label, and whether its first field (of `cpu` its second) is the instance; `None` where it is

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use diskwright_base::Topology;
+use diskwright_base::counter_ids::{memory, system};
 use diskwright_base::text::is_same_host;
 
 use super::labels::{LABELS, LabelColumns};
@@ -200,8 +201,8 @@ impl AtopLog<'_, '_> {
             let number = |counter: &str| self.row.cell_value(counter, "").unwrap_or(0.0);
             let machine = Topology {
                 host: self.host.clone(),
-                processors: number("system.processors") as u32,
-                memory_bytes: number("memory.total_bytes") as u64,
+                processors: number(system::PROCESSORS) as u32,
+                memory_bytes: number(memory::TOTAL_BYTES) as u64,
                 ..Topology::default()
             };
             self.batch.push_topology(time_ns, &machine);

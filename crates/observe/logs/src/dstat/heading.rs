@@ -7,6 +7,7 @@ use super::title::DstatTitle;
 use crate::tool::cells::CellPlan;
 use crate::tool::tick_row::TickRow;
 use crate::tool::tool_names::{ColumnTarget, ToolNames};
+use diskwright_base::counter_ids::memory;
 use diskwright_base::diskstats::disk_of_partition;
 
 /// Number of the text with the time of day.
@@ -117,8 +118,8 @@ impl DstatHeading {
 /// Adds the size of swap space as the sum of its two parts.
 fn add_swap_total(row: &mut TickRow) {
     let used = row.find_column("foreign.swap.used", "");
-    if let (Some(free), Some(used)) = (row.find_column("memory.swap_free_bytes", ""), used) {
-        row.add_sum_column("memory.swap_total_bytes", "", 1.0, &[free, used]);
+    if let (Some(free), Some(used)) = (row.find_column(memory::SWAP_FREE_BYTES, ""), used) {
+        row.add_sum_column(memory::SWAP_TOTAL_BYTES, "", 1.0, &[free, used]);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reader of titles, headings and rows as they come; a file that was appended to holds several runs.
 
+use diskwright_base::counter_ids::memory;
 use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
@@ -161,7 +162,7 @@ impl DstatLog<'_, '_> {
         if !self.is_announced {
             self.is_announced = true;
             let host = self.title.host.clone();
-            let memory_bytes = self.row.cell_value("memory.total_bytes", "").map_or(0, |bytes| bytes as u64);
+            let memory_bytes = self.row.cell_value(memory::TOTAL_BYTES, "").map_or(0, |bytes| bytes as u64);
             self.batch.push_topology(time_ns, &Topology { host, memory_bytes, ..Topology::default() });
         }
         // the time between two runs is a gap, which no row covers

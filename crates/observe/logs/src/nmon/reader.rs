@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use diskwright_base::counter_ids::memory;
 use diskwright_base::text::is_same_host;
 use diskwright_base::{ProcessRow, Topology};
 
@@ -333,7 +334,7 @@ impl NmonLog<'_, '_> {
         let seconds = self.covered_seconds(time_ns);
         if !self.is_announced {
             self.is_announced = true;
-            let memory = self.row.cell_value("memory.total_bytes", "");
+            let memory = self.row.cell_value(memory::TOTAL_BYTES, "");
             self.machine.memory_bytes = memory.map_or(0, |bytes| bytes as u64);
             self.batch.push_topology(time_ns, &self.machine);
         }

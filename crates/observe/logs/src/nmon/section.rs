@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use crate::tool::cells::CellPlan;
 use crate::tool::tick_row::TickRow;
 use crate::tool::tool_names::{ColumnTarget, ToolNames};
+use diskwright_base::counter_ids::{logical_disk, network, physical_disk};
 use diskwright_base::diskstats::disk_of_partition;
 
 fn tool_names() -> &'static ToolNames {
@@ -15,20 +16,20 @@ fn tool_names() -> &'static ToolNames {
 
 /// Sections whose columns are instances: counter, factor, and whether the value is the rest to 100.
 const BY_INSTANCE: [(&str, &str, f64, bool); 13] = [
-    ("DISKBUSY", "physical_disk.busy", 0.01, false),
-    ("DISKREAD", "physical_disk.read_bytes_per_s", 1024.0, false),
-    ("DISKWRITE", "physical_disk.write_bytes_per_s", 1024.0, false),
-    ("DISKXFER", "physical_disk.transfers_per_s", 1.0, false),
-    ("DISKRXFER", "physical_disk.reads_per_s", 1.0, false),
-    ("DISKRIO", "physical_disk.reads_per_s", 1.0, false),
-    ("DISKWIO", "physical_disk.writes_per_s", 1.0, false),
-    ("DISKBSIZE", "physical_disk.avg_bytes_per_transfer", 1024.0, false),
+    ("DISKBUSY", physical_disk::BUSY, 0.01, false),
+    ("DISKREAD", physical_disk::READ_BYTES_PER_S, 1024.0, false),
+    ("DISKWRITE", physical_disk::WRITE_BYTES_PER_S, 1024.0, false),
+    ("DISKXFER", physical_disk::TRANSFERS_PER_S, 1.0, false),
+    ("DISKRXFER", physical_disk::READS_PER_S, 1.0, false),
+    ("DISKRIO", physical_disk::READS_PER_S, 1.0, false),
+    ("DISKWIO", physical_disk::WRITES_PER_S, 1.0, false),
+    ("DISKBSIZE", physical_disk::AVG_BYTES_PER_TRANSFER, 1024.0, false),
     // AIX counts the wait in the driver's queue and the service time separately
     ("DISKSERV", SERVICE, 0.001, false),
     ("DISKWAIT", WAIT, 0.001, false),
-    ("JFSFILE", "logical_disk.free_fraction", 0.01, true),
-    ("JFSINODE", "logical_disk.inodes_free_fraction", 0.01, true),
-    ("DISKINFLIGHT", "physical_disk.current_queue_length", 1.0, false),
+    ("JFSFILE", logical_disk::FREE_FRACTION, 0.01, true),
+    ("JFSINODE", logical_disk::INODES_FREE_FRACTION, 0.01, true),
+    ("DISKINFLIGHT", physical_disk::CURRENT_QUEUE_LENGTH, 1.0, false),
 ];
 const SERVICE: &str = "foreign.DISKSERV";
 const WAIT: &str = "foreign.DISKWAIT";
@@ -74,14 +75,14 @@ fn find_target(tag: &str, name: &str) -> ColumnTarget {
     let (reads, writes) = (["-read-KB/s", "-read/s", "-reads/s"], ["-write-KB/s", "-write/s", "-writes/s"]);
     let found = match family {
         "NET" => strip_ending(name, &reads[..1])
-            .map(|face| new_target("network.received_bytes_per_s", face, 1024.0, false))
+            .map(|face| new_target(network::RECEIVED_BYTES_PER_S, face, 1024.0, false))
             .or_else(|| {
-                strip_ending(name, &writes[..1]).map(|face| new_target("network.sent_bytes_per_s", face, 1024.0, false))
+                strip_ending(name, &writes[..1]).map(|face| new_target(network::SENT_BYTES_PER_S, face, 1024.0, false))
             }),
         "NETPACKET" => strip_ending(name, &reads[1..])
-            .map(|face| new_target("network.received_packets_per_s", face, 1.0, false))
+            .map(|face| new_target(network::RECEIVED_PACKETS_PER_S, face, 1.0, false))
             .or_else(|| {
-                strip_ending(name, &writes[1..]).map(|face| new_target("network.sent_packets_per_s", face, 1.0, false))
+                strip_ending(name, &writes[1..]).map(|face| new_target(network::SENT_PACKETS_PER_S, face, 1.0, false))
             }),
         _ if family.starts_with("DISK") => Some(new_target(&format!("foreign.{family}"), name, 1.0, false)),
         _ => processor_instance(tag).map(|cpu| tool_names().find_target(&cpu, name)),
@@ -124,7 +125,7 @@ impl NmonSection {
 /// Adds the time that a transfer takes including its wait: the sum of wait and service time.
 fn add_response_time(disk: &str, row: &mut TickRow) {
     if let (Some(service), Some(wait)) = (row.find_column(SERVICE, disk), row.find_column(WAIT, disk)) {
-        row.add_sum_column("physical_disk.avg_s_per_transfer", disk, 0.001, &[service, wait]);
+        row.add_sum_column(physical_disk::AVG_S_PER_TRANSFER, disk, 0.001, &[service, wait]);
     }
 }
 

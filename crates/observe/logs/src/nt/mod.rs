@@ -10,6 +10,7 @@ mod products;
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
+use diskwright_base::counter_ids::{interrupts, processor};
 use diskwright_base::toml_reader;
 use diskwright_base::{Catalogue, Series};
 use serde::Deserialize;
@@ -53,8 +54,8 @@ pub fn resolve_counter(object: &str, instance: &str, counter: &str) -> NtColumn 
     let known = names.counters.get(&counter_key(object, counter));
     match known.and_then(|known| Some((known, catalogue_instance(names, object, instance, &known.id)?))) {
         // the sum of the interrupts of all processors is the machine's counter
-        Some((known, total)) if known.id == "processor.interrupts_per_s" && total == "_total" => {
-            NtColumn { counter: "interrupts.total_per_s".into(), instance: String::new(), scale: known.scale }
+        Some((known, total)) if known.id == processor::INTERRUPTS_PER_S && total == "_total" => {
+            NtColumn { counter: interrupts::TOTAL_PER_S.into(), instance: String::new(), scale: known.scale }
         }
         Some((known, instance)) => NtColumn { counter: known.id.clone(), instance, scale: known.scale },
         None => foreign_column(object, instance, counter),

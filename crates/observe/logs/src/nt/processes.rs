@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::process;
 use diskwright_base::{Frame, Note, ProcessRow, ProcessTable, Schema};
 
 use crate::value_limits as limits;
@@ -17,13 +18,13 @@ const MAX_RANKED: usize = 5;
 
 /// Counters of a process, in the order of [`NtProcess::columns`].
 const COUNTERS: [&str; 8] = [
-    "process.processor",
-    "process.processor_system",
-    "process.asked_read_bytes_per_s",
-    "process.asked_write_bytes_per_s",
-    "process.read_calls_per_s",
-    "process.write_calls_per_s",
-    "process.working_set_bytes",
+    process::PROCESSOR,
+    process::PROCESSOR_SYSTEM,
+    process::ASKED_READ_BYTES_PER_S,
+    process::ASKED_WRITE_BYTES_PER_S,
+    process::READ_CALLS_PER_S,
+    process::WRITE_CALLS_PER_S,
+    process::WORKING_SET_BYTES,
     r"foreign.Process\ID Process",
 ];
 const PROCESSOR: usize = 0;

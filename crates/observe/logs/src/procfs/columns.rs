@@ -1,6 +1,7 @@
 //! Counters of the numbers in each file, by position or by name, and their conversion. `crates/observe/counters` reads
 //! the same files live.
 
+use diskwright_base::counter_ids::{memory, paging, physical_disk, processor, system};
 use diskwright_base::diskstats::{self, DiskstatsField, DiskstatsNumber, MAX_NUMBERS, PARTITION_FIELDS};
 
 /// Conversion of the numbers of two dumps to a cell.
@@ -49,7 +50,7 @@ const fn from_diskstats(field: DiskstatsField) -> DumpColumn {
 
 /// Numbers of a line of diskstats behind the name, followed by the column that is computed from them.
 pub(super) const DISK: [DumpColumn; MAX_NUMBERS + 1] = {
-    let stalled = DumpColumn { counter: "physical_disk.stalled", scale: 1.0, rule: DumpRule::Stall };
+    let stalled = DumpColumn { counter: physical_disk::STALLED, scale: 1.0, rule: DumpRule::Stall };
     let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
     while place < MAX_NUMBERS {
@@ -83,78 +84,78 @@ pub(super) const VMSTAT_DISK: [DumpColumn; 10] = [
     DISK[6],
     DISK[7],
     DISK[8],
-    DumpColumn { counter: "physical_disk.busy_time_s", scale: 1.0, rule: DumpRule::AddedSeconds },
+    DumpColumn { counter: physical_disk::BUSY_TIME_S, scale: 1.0, rule: DumpRule::AddedSeconds },
 ];
 
 /// Times of a `cpu` line, in hundredths of a second on every known architecture.
 pub(super) const PROCESSOR: [DumpColumn; 9] = [
-    total("processor.user_s", 0.01),
-    total("processor.nice_s", 0.01),
-    total("processor.system_s", 0.01),
-    total("processor.idle_s", 0.01),
-    total("processor.iowait_s", 0.01),
-    total("processor.irq_s", 0.01),
-    total("processor.softirq_s", 0.01),
-    total("processor.steal_s", 0.01),
-    total("processor.guest_s", 0.01),
+    total(processor::USER_S, 0.01),
+    total(processor::NICE_S, 0.01),
+    total(processor::SYSTEM_S, 0.01),
+    total(processor::IDLE_S, 0.01),
+    total(processor::IOWAIT_S, 0.01),
+    total(processor::IRQ_S, 0.01),
+    total(processor::SOFTIRQ_S, 0.01),
+    total(processor::STEAL_S, 0.01),
+    total(processor::GUEST_S, 0.01),
 ];
 
 /// Three numbers of /proc/loadavg, in hundredths.
 pub(super) const LOAD: [DumpColumn; 3] =
-    [level("system.load_1", 0.01), level("system.load_5", 0.01), level("system.load_15", 0.01)];
+    [level(system::LOAD_1, 0.01), level(system::LOAD_5, 0.01), level(system::LOAD_15, 0.01)];
 
 /// Single numbers of /proc/stat, /proc/meminfo (with a colon) and /proc/vmstat by name. Several numbers of one counter
 /// are added up.
 const NAMED_NUMBERS: &[(&str, DumpColumn)] = &[
-    ("ctxt", total("system.context_switches", 1.0)),
-    ("intr", total("system.interrupts", 1.0)),
-    ("processes", total("system.forks", 1.0)),
-    ("procs_running", level("system.running", 1.0)),
-    ("procs_blocked", level("system.blocked", 1.0)),
-    ("MemTotal:", level("memory.total_bytes", 1024.0)),
-    ("MemAvailable:", level("memory.available_bytes", 1024.0)),
-    ("MemFree:", level("memory.free_bytes", 1024.0)),
-    ("Buffers:", level("memory.buffers_bytes", 1024.0)),
-    ("Cached:", level("memory.cached_bytes", 1024.0)),
-    ("SwapCached:", level("memory.swap_cached_bytes", 1024.0)),
-    ("Active:", level("memory.active_bytes", 1024.0)),
-    ("Inactive:", level("memory.inactive_bytes", 1024.0)),
-    ("Dirty:", level("memory.dirty_bytes", 1024.0)),
-    ("Writeback:", level("memory.writeback_bytes", 1024.0)),
-    ("AnonPages:", level("memory.anonymous_bytes", 1024.0)),
-    ("Mapped:", level("memory.mapped_bytes", 1024.0)),
-    ("Shmem:", level("memory.shared_bytes", 1024.0)),
-    ("Slab:", level("memory.slab_bytes", 1024.0)),
-    ("SReclaimable:", level("memory.slab_reclaimable_bytes", 1024.0)),
-    ("KernelStack:", level("memory.kernel_stack_bytes", 1024.0)),
-    ("PageTables:", level("memory.page_tables_bytes", 1024.0)),
-    ("CommitLimit:", level("memory.commit_limit_bytes", 1024.0)),
-    ("Committed_AS:", level("memory.committed_bytes", 1024.0)),
-    ("SwapTotal:", level("memory.swap_total_bytes", 1024.0)),
-    ("SwapFree:", level("memory.swap_free_bytes", 1024.0)),
-    ("Zswap:", level("memory.zswap_bytes", 1024.0)),
-    ("pgfault", total("paging.faults", 1.0)),
-    ("pgmajfault", total("paging.major_faults", 1.0)),
-    ("pswpin", total("paging.swap_in_pages", 1.0)),
-    ("pswpout", total("paging.swap_out_pages", 1.0)),
-    ("workingset_refault_file", total("paging.refaults_file", 1.0)),
+    ("ctxt", total(system::CONTEXT_SWITCHES, 1.0)),
+    ("intr", total(system::INTERRUPTS, 1.0)),
+    ("processes", total(system::FORKS, 1.0)),
+    ("procs_running", level(system::RUNNING, 1.0)),
+    ("procs_blocked", level(system::BLOCKED, 1.0)),
+    ("MemTotal:", level(memory::TOTAL_BYTES, 1024.0)),
+    ("MemAvailable:", level(memory::AVAILABLE_BYTES, 1024.0)),
+    ("MemFree:", level(memory::FREE_BYTES, 1024.0)),
+    ("Buffers:", level(memory::BUFFERS_BYTES, 1024.0)),
+    ("Cached:", level(memory::CACHED_BYTES, 1024.0)),
+    ("SwapCached:", level(memory::SWAP_CACHED_BYTES, 1024.0)),
+    ("Active:", level(memory::ACTIVE_BYTES, 1024.0)),
+    ("Inactive:", level(memory::INACTIVE_BYTES, 1024.0)),
+    ("Dirty:", level(memory::DIRTY_BYTES, 1024.0)),
+    ("Writeback:", level(memory::WRITEBACK_BYTES, 1024.0)),
+    ("AnonPages:", level(memory::ANONYMOUS_BYTES, 1024.0)),
+    ("Mapped:", level(memory::MAPPED_BYTES, 1024.0)),
+    ("Shmem:", level(memory::SHARED_BYTES, 1024.0)),
+    ("Slab:", level(memory::SLAB_BYTES, 1024.0)),
+    ("SReclaimable:", level(memory::SLAB_RECLAIMABLE_BYTES, 1024.0)),
+    ("KernelStack:", level(memory::KERNEL_STACK_BYTES, 1024.0)),
+    ("PageTables:", level(memory::PAGE_TABLES_BYTES, 1024.0)),
+    ("CommitLimit:", level(memory::COMMIT_LIMIT_BYTES, 1024.0)),
+    ("Committed_AS:", level(memory::COMMITTED_BYTES, 1024.0)),
+    ("SwapTotal:", level(memory::SWAP_TOTAL_BYTES, 1024.0)),
+    ("SwapFree:", level(memory::SWAP_FREE_BYTES, 1024.0)),
+    ("Zswap:", level(memory::ZSWAP_BYTES, 1024.0)),
+    ("pgfault", total(paging::FAULTS, 1.0)),
+    ("pgmajfault", total(paging::MAJOR_FAULTS, 1.0)),
+    ("pswpin", total(paging::SWAP_IN_PAGES, 1.0)),
+    ("pswpout", total(paging::SWAP_OUT_PAGES, 1.0)),
+    ("workingset_refault_file", total(paging::REFAULTS_FILE, 1.0)),
     // before 5.9 only file pages refaulted
-    ("workingset_refault", total("paging.refaults_file", 1.0)),
-    ("workingset_refault_anon", total("paging.refaults_anon", 1.0)),
-    ("pgpgin", total("paging.block_in_bytes", 1024.0)),
-    ("pgpgout", total("paging.block_out_bytes", 1024.0)),
-    ("nr_dirtied", total("paging.dirtied_pages", 1.0)),
-    ("nr_written", total("paging.written_pages", 1.0)),
-    ("zswpin", total("paging.zswap_in_pages", 1.0)),
-    ("zswpout", total("paging.zswap_out_pages", 1.0)),
-    ("oom_kill", total("paging.oom_kills", 1.0)),
-    ("compact_stall", total("paging.compact_stalls", 1.0)),
+    ("workingset_refault", total(paging::REFAULTS_FILE, 1.0)),
+    ("workingset_refault_anon", total(paging::REFAULTS_ANON, 1.0)),
+    ("pgpgin", total(paging::BLOCK_IN_BYTES, 1024.0)),
+    ("pgpgout", total(paging::BLOCK_OUT_BYTES, 1024.0)),
+    ("nr_dirtied", total(paging::DIRTIED_PAGES, 1.0)),
+    ("nr_written", total(paging::WRITTEN_PAGES, 1.0)),
+    ("zswpin", total(paging::ZSWAP_IN_PAGES, 1.0)),
+    ("zswpout", total(paging::ZSWAP_OUT_PAGES, 1.0)),
+    ("oom_kill", total(paging::OOM_KILLS, 1.0)),
+    ("compact_stall", total(paging::COMPACT_STALLS, 1.0)),
 ];
 
-const STOLEN: DumpColumn = total("paging.stolen_pages", 1.0);
-const SCANNED: DumpColumn = total("paging.scanned_pages", 1.0);
-const SCANNED_DIRECT: DumpColumn = total("paging.scanned_direct_pages", 1.0);
-const ALLOCATION_STALLS: DumpColumn = total("paging.allocation_stalls", 1.0);
+const STOLEN: DumpColumn = total(paging::STOLEN_PAGES, 1.0);
+const SCANNED: DumpColumn = total(paging::SCANNED_PAGES, 1.0);
+const SCANNED_DIRECT: DumpColumn = total(paging::SCANNED_DIRECT_PAGES, 1.0);
+const ALLOCATION_STALLS: DumpColumn = total(paging::ALLOCATION_STALLS, 1.0);
 
 /// Returns the columns of a name. Pages that direct reclaim scanned are part of all that were scanned.
 pub(super) fn columns_by_name(key: &str) -> &'static [DumpColumn] {
@@ -180,15 +181,15 @@ pub(super) fn columns_by_name(key: &str) -> &'static [DumpColumn] {
 
 /// Lines of `vmstat -s` (vmstat(8)): the words behind the number. `K` stands for the unit of sizes.
 const SUMMARY_LINES: &[(&str, DumpColumn)] = &[
-    ("K total memory", level("memory.total_bytes", 1.0)),
-    ("K active memory", level("memory.active_bytes", 1.0)),
-    ("K inactive memory", level("memory.inactive_bytes", 1.0)),
-    ("K free memory", level("memory.free_bytes", 1.0)),
-    ("K buffer memory", level("memory.buffers_bytes", 1.0)),
+    ("K total memory", level(memory::TOTAL_BYTES, 1.0)),
+    ("K active memory", level(memory::ACTIVE_BYTES, 1.0)),
+    ("K inactive memory", level(memory::INACTIVE_BYTES, 1.0)),
+    ("K free memory", level(memory::FREE_BYTES, 1.0)),
+    ("K buffer memory", level(memory::BUFFERS_BYTES, 1.0)),
     // vmstat calls the page cache "swap cache"
-    ("K swap cache", level("memory.cached_bytes", 1.0)),
-    ("K total swap", level("memory.swap_total_bytes", 1.0)),
-    ("K free swap", level("memory.swap_free_bytes", 1.0)),
+    ("K swap cache", level(memory::CACHED_BYTES, 1.0)),
+    ("K total swap", level(memory::SWAP_TOTAL_BYTES, 1.0)),
+    ("K free swap", level(memory::SWAP_FREE_BYTES, 1.0)),
     ("non-nice user cpu ticks", PROCESSOR[0]),
     ("nice user cpu ticks", PROCESSOR[1]),
     ("system cpu ticks", PROCESSOR[2]),
@@ -198,15 +199,15 @@ const SUMMARY_LINES: &[(&str, DumpColumn)] = &[
     ("softirq cpu ticks", PROCESSOR[6]),
     ("stolen cpu ticks", PROCESSOR[7]),
     // named pages but counted in KiB: the numbers are pgpgin and pgpgout
-    ("pages paged in", total("paging.block_in_bytes", 1024.0)),
-    ("pages paged out", total("paging.block_out_bytes", 1024.0)),
-    ("K paged in", total("paging.block_in_bytes", 1024.0)),
-    ("K paged out", total("paging.block_out_bytes", 1024.0)),
-    ("pages swapped in", total("paging.swap_in_pages", 1.0)),
-    ("pages swapped out", total("paging.swap_out_pages", 1.0)),
-    ("interrupts", total("system.interrupts", 1.0)),
-    ("CPU context switches", total("system.context_switches", 1.0)),
-    ("forks", total("system.forks", 1.0)),
+    ("pages paged in", total(paging::BLOCK_IN_BYTES, 1024.0)),
+    ("pages paged out", total(paging::BLOCK_OUT_BYTES, 1024.0)),
+    ("K paged in", total(paging::BLOCK_IN_BYTES, 1024.0)),
+    ("K paged out", total(paging::BLOCK_OUT_BYTES, 1024.0)),
+    ("pages swapped in", total(paging::SWAP_IN_PAGES, 1.0)),
+    ("pages swapped out", total(paging::SWAP_OUT_PAGES, 1.0)),
+    ("interrupts", total(system::INTERRUPTS, 1.0)),
+    ("CPU context switches", total(system::CONTEXT_SWITCHES, 1.0)),
+    ("forks", total(system::FORKS, 1.0)),
 ];
 
 /// Lines of `vmstat -s` that are known and not read.

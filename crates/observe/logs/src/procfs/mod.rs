@@ -14,6 +14,7 @@ mod line;
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::memory;
 use diskwright_base::diskstats::{COMPLETED_POSITIONS, PARTITION_POSITIONS};
 use diskwright_base::{Note, Topology};
 
@@ -348,7 +349,7 @@ impl<'b, 'c> DumpLog<'b, 'c> {
         let elapsed_ns = self.last_ns.map_or(0, |_| since.unsigned_abs());
         if !self.is_announced {
             self.is_announced = true;
-            let memory = self.cells.counter_value("memory.total_bytes", "").unwrap_or(0.0);
+            let memory = self.cells.counter_value(memory::TOTAL_BYTES, "").unwrap_or(0.0);
             let (processors, memory_bytes) = (self.processors, memory as u64);
             self.batch.push_topology(time_ns, &Topology { processors, memory_bytes, ..Topology::default() });
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use diskwright_base::counter_ids::processor;
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema};
 
@@ -358,8 +359,8 @@ impl<'b, 'a> ExpositionPages<'b, 'a> {
             let fact_value = |id: &str| self.targets.find_column(id, "").map(|c| row[c] * self.schema.series[c].scale);
             let counted = self
                 .targets
-                .counter_instances("processor.idle_s")
-                .chain(self.targets.counter_instances("processor.idle"));
+                .counter_instances(processor::IDLE_S)
+                .chain(self.targets.counter_instances(processor::IDLE));
             let processors = fact_value(&facts.processors).unwrap_or(counted.count() as f64);
             let topology = self.machine.topology("", Some(processors), fact_value(&facts.memory));
             self.batch.push_topology(time_ns, &topology);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::{Schema, Series};
 
 use super::metric_names::{MetricSource, MetricVocabulary};
@@ -33,10 +34,10 @@ struct StallColumns {
     column: usize,
 }
 
-const STALLED: &str = "physical_disk.stalled";
-const IN_FLIGHT: &str = "physical_disk.current_queue_length";
+const STALLED: &str = physical_disk::STALLED;
+const IN_FLIGHT: &str = physical_disk::CURRENT_QUEUE_LENGTH;
 const COMPLETED: [&str; 4] =
-    ["physical_disk.reads", "physical_disk.writes", "physical_disk.discards", "physical_disk.flushes"];
+    [physical_disk::READS, physical_disk::WRITES, physical_disk::DISCARDS, physical_disk::FLUSHES];
 
 impl SeriesTargets {
     /// Returns the columns of a series; new ones are made as needed. It is empty where the vocabulary does not know the

@@ -1,6 +1,7 @@
 //! sysstat's own data files (`saDD`). Their layout changes from release to release, so the installed `sadf` reads them,
 //! and its JSON is read as it comes out of the pipe.
 
+use diskwright_base::byte_size::ByteSize;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::ExitStatusExt;
@@ -291,7 +292,7 @@ fn describe_limit_hit(complaint: &SadfComplaint, status: Option<ExitStatus>) -> 
     } else if ended_by(Signal::XCPU) || ended_by(Signal::KILL) {
         format!("{processor_s} s of processor time")
     } else if ended_by(Signal::XFSZ) {
-        format_value(input_limits::spool_limit().unwrap_or(file_bytes) as f64, "bytes") + " for its copy"
+        format!("{} for its copy", ByteSize::capacity(input_limits::spool_limit().unwrap_or(file_bytes) as f64))
     } else {
         return None;
     };

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use diskwright_base::Series;
+use diskwright_base::counter_ids::{logical_disk, memory, paging, physical_disk};
 
 /// A cell that is computed from others of the row.
 #[derive(Clone, Debug)]
@@ -83,14 +84,14 @@ impl MemoryColumns {
 
 /// Pairs of counters of one instance, and their result: counter, first, second, whether it is their product.
 const COMPUTED_PAIRS: [(&str, &str, &str, bool); 8] = [
-    ("physical_disk.avg_read_queue_length", "physical_disk.reads_per_s", "physical_disk.avg_s_per_read", true),
-    ("physical_disk.avg_write_queue_length", "physical_disk.writes_per_s", "physical_disk.avg_s_per_write", true),
-    ("physical_disk.flush_queue_length", "physical_disk.flushes_per_s", "physical_disk.avg_s_per_flush", true),
-    ("logical_disk.avg_read_queue_length", "logical_disk.reads_per_s", "logical_disk.avg_s_per_read", true),
-    ("logical_disk.avg_write_queue_length", "logical_disk.writes_per_s", "logical_disk.avg_s_per_write", true),
-    ("logical_disk.total_bytes", "logical_disk.free_bytes", "foreign.filesystem.MBfsused", false),
-    ("logical_disk.inodes_total", "logical_disk.inodes_free", "foreign.filesystem.Iused", false),
-    ("paging.scanned_pages_per_s", "paging.scanned_direct_pages_per_s", "foreign.paging.pgscank", false),
+    (physical_disk::AVG_READ_QUEUE_LENGTH, physical_disk::READS_PER_S, physical_disk::AVG_S_PER_READ, true),
+    (physical_disk::AVG_WRITE_QUEUE_LENGTH, physical_disk::WRITES_PER_S, physical_disk::AVG_S_PER_WRITE, true),
+    (physical_disk::FLUSH_QUEUE_LENGTH, physical_disk::FLUSHES_PER_S, physical_disk::AVG_S_PER_FLUSH, true),
+    (logical_disk::AVG_READ_QUEUE_LENGTH, logical_disk::READS_PER_S, logical_disk::AVG_S_PER_READ, true),
+    (logical_disk::AVG_WRITE_QUEUE_LENGTH, logical_disk::WRITES_PER_S, logical_disk::AVG_S_PER_WRITE, true),
+    (logical_disk::TOTAL_BYTES, logical_disk::FREE_BYTES, "foreign.filesystem.MBfsused", false),
+    (logical_disk::INODES_TOTAL, logical_disk::INODES_FREE, "foreign.filesystem.Iused", false),
+    (paging::SCANNED_PAGES_PER_S, paging::SCANNED_DIRECT_PAGES_PER_S, "foreign.paging.pgscank", false),
 ];
 
 /// Lists the series that can be computed from these and are not there yet.
@@ -121,16 +122,16 @@ pub fn computable_series(by_target: &HashMap<(String, String), u32>, series: &[S
     let either = |a: &str, b: &str| column_of(a, "").or_else(|| column_of(b, ""));
     let used = either("foreign.memory.kbmemused", "foreign.memory.memused");
     let percent = either("foreign.memory.%memused", "foreign.memory.memused-percent");
-    if let (Some(free), Some(used), Some(percent)) = (column_of("memory.free_bytes", ""), used, percent) {
-        let others = ["memory.buffers_bytes", "memory.cached_bytes", "memory.slab_bytes"];
+    if let (Some(free), Some(used), Some(percent)) = (column_of(memory::FREE_BYTES, ""), used, percent) {
+        let others = [memory::BUFFERS_BYTES, memory::CACHED_BYTES, memory::SLAB_BYTES];
         let others = others.into_iter().filter_map(|c| column_of(c, "")).collect();
         let memory =
             MemoryColumns { free_column: free, used_column: used, percent_column: percent, other_columns: others };
-        add_missing("memory.total_bytes", "", 1024.0, CellRecipe::Memory(Box::new(memory)));
+        add_missing(memory::TOTAL_BYTES, "", 1024.0, CellRecipe::Memory(Box::new(memory)));
     }
     let swap_used = either("foreign.memory.kbswpused", "foreign.memory.swpused");
-    if let (Some(free), Some(used)) = (column_of("memory.swap_free_bytes", ""), swap_used) {
-        add_missing("memory.swap_total_bytes", "", 1024.0, CellRecipe::Sum(free, used));
+    if let (Some(free), Some(used)) = (column_of(memory::SWAP_FREE_BYTES, ""), swap_used) {
+        add_missing(memory::SWAP_TOTAL_BYTES, "", 1024.0, CellRecipe::Sum(free, used));
     }
     found
 }

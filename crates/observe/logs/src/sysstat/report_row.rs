@@ -1,6 +1,7 @@
 //! Row of a tick for the tools' reports: every value has a report, a name and an instance, which determine its column;
 //! a row of columns becomes a tick.
 
+use diskwright_base::counter_ids::{interrupts, processor, system};
 use diskwright_base::diskstats::disk_of_partition;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -272,10 +273,10 @@ fn map_interrupt(name: &str, instance: &str) -> Option<(String, String, f64)> {
     let is_sum = matches!(instance, "sum" | "");
     let processor = name.strip_prefix("CPU").filter(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     match (processor, is_sum) {
-        (Some(number), true) => Some(("processor.interrupts_per_s".into(), format!("cpu{number}"), 1.0)),
+        (Some(number), true) => Some((processor::INTERRUPTS_PER_S.into(), format!("cpu{number}"), 1.0)),
         (Some(_), false) => None,
-        (None, true) => Some(("system.interrupts_per_s".into(), String::new(), 1.0)),
-        (None, false) if instance == "LOC" => Some(("interrupts.clock_per_s".into(), String::new(), 1.0)),
+        (None, true) => Some((system::INTERRUPTS_PER_S.into(), String::new(), 1.0)),
+        (None, false) if instance == "LOC" => Some((interrupts::CLOCK_PER_S.into(), String::new(), 1.0)),
         (None, false) => Some(("foreign.interrupts".into(), instance.to_owned(), 1.0)),
     }
 }

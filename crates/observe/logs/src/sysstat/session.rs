@@ -1,6 +1,7 @@
 //! Session of the readers of JSON and XML: times of samples, the machine they belong to, and restarts.
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::memory;
 use diskwright_base::text::is_same_host;
 
 use super::calendar;
@@ -291,7 +292,7 @@ impl SysstatSession<'_, '_> {
             host: &self.host.name,
             kernel: &self.host.kernel,
             processors: self.host.processors,
-            memory_bytes: self.row.series_value("memory.total_bytes", ""),
+            memory_bytes: self.row.series_value(memory::TOTAL_BYTES, ""),
             date: "",
         };
         self.batch.push_topology(time_ns, &machine.to_topology());

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::memory;
 
 use super::idle_devices::{self, IdleDevices, IdleTable, TABLE_COUNT};
 use super::machine::SysstatMachine;
@@ -145,7 +146,7 @@ impl Collector {
             if !self.is_announced {
                 self.is_announced = true;
                 self.row.update_row(batch);
-                let memory_bytes = self.row.series_value("memory.total_bytes", "");
+                let memory_bytes = self.row.series_value(memory::TOTAL_BYTES, "");
                 batch.push_topology(time_ns, &SysstatMachine { memory_bytes, ..*machine }.to_topology());
             }
             if self.idle_devices.fill_omitted(&mut self.row, last.map(|last| last.is_some_and(|last| time_ns <= last)))

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::{logical_disk, physical_disk, processor};
 use diskwright_base::{Catalogue, CounterKind, Schema, Series};
 
 use super::tool_names::ColumnTarget;
@@ -28,10 +29,10 @@ const PROCESSOR_SHARES: [&str; 9] =
 
 /// Counters that are the product of two others of their instance.
 const PRODUCTS: [(&str, &str, &str); 4] = [
-    ("physical_disk.avg_read_queue_length", "physical_disk.reads_per_s", "physical_disk.avg_s_per_read"),
-    ("physical_disk.avg_write_queue_length", "physical_disk.writes_per_s", "physical_disk.avg_s_per_write"),
-    ("logical_disk.avg_read_queue_length", "logical_disk.reads_per_s", "logical_disk.avg_s_per_read"),
-    ("logical_disk.avg_write_queue_length", "logical_disk.writes_per_s", "logical_disk.avg_s_per_write"),
+    (physical_disk::AVG_READ_QUEUE_LENGTH, physical_disk::READS_PER_S, physical_disk::AVG_S_PER_READ),
+    (physical_disk::AVG_WRITE_QUEUE_LENGTH, physical_disk::WRITES_PER_S, physical_disk::AVG_S_PER_WRITE),
+    (logical_disk::AVG_READ_QUEUE_LENGTH, logical_disk::READS_PER_S, logical_disk::AVG_S_PER_READ),
+    (logical_disk::AVG_WRITE_QUEUE_LENGTH, logical_disk::WRITES_PER_S, logical_disk::AVG_S_PER_WRITE),
 ];
 
 /// A cell that is computed from others: their sum or product, each multiplied by its scale.
@@ -223,7 +224,7 @@ impl TickRow {
             }
         }
         self.shares.clear();
-        for (suffix, idle) in [("", "processor.idle"), ("_s", "processor.idle_s")] {
+        for (suffix, idle) in [("", processor::IDLE), ("_s", processor::IDLE_S)] {
             for base in self.series.iter().filter(|s| s.counter == idle) {
                 let share_column = |name: &str| self.find_column(&format!("processor.{name}{suffix}"), &base.instance);
                 self.shares.push((PROCESSOR_SHARES.into_iter().filter_map(share_column).collect(), suffix.is_empty()));

@@ -1,6 +1,7 @@
 //! Lines above top's processes, of every generation of procps.
 
 use crate::sysstat::time::parse_time_of_day;
+use diskwright_base::counter_ids::{memory, processor};
 
 /// First line: `top - 17:48:41 up 54 min,  1 user,  load average: 7.93, 5.37, 3.95`.
 pub(super) struct TopFirstLine {
@@ -37,14 +38,14 @@ pub(super) fn parse_tasks(text: &str) -> Option<TopTasks> {
 
 /// Shares of a processor's time by their letters (top(1)); `sy` is without interrupts.
 const SHARE_LETTERS: &[(&str, &str)] = &[
-    ("us", "processor.user"),
-    ("sy", "processor.system"),
-    ("ni", "processor.nice"),
-    ("id", "processor.idle"),
-    ("wa", "processor.iowait"),
-    ("hi", "processor.irq"),
-    ("si", "processor.softirq"),
-    ("st", "processor.steal"),
+    ("us", processor::USER),
+    ("sy", processor::SYSTEM),
+    ("ni", processor::NICE),
+    ("id", processor::IDLE),
+    ("wa", processor::IOWAIT),
+    ("hi", processor::IRQ),
+    ("si", processor::SOFTIRQ),
+    ("st", processor::STEAL),
 ];
 
 /// Parses a processor and its shares, percent.
@@ -93,14 +94,14 @@ pub(super) fn parse_memory(text: &str) -> Option<Vec<(&'static str, f64)>> {
     for pair in words.windows(2) {
         let word = pair[1].trim_end_matches([',', '.']);
         let counter = match (is_swap, word) {
-            (false, "total") => "memory.total_bytes",
-            (false, "free") => "memory.free_bytes",
-            (false, "buffers") => "memory.buffers_bytes",
-            (true, "total") => "memory.swap_total_bytes",
-            (true, "free") => "memory.swap_free_bytes",
+            (false, "total") => memory::TOTAL_BYTES,
+            (false, "free") => memory::FREE_BYTES,
+            (false, "buffers") => memory::BUFFERS_BYTES,
+            (true, "total") => memory::SWAP_TOTAL_BYTES,
+            (true, "free") => memory::SWAP_FREE_BYTES,
             // these two are in the line of the swap space
-            (true, "avail") => "memory.available_bytes",
-            (true, "cached") => "memory.cached_bytes",
+            (true, "avail") => memory::AVAILABLE_BYTES,
+            (true, "cached") => memory::CACHED_BYTES,
             _ => continue,
         };
         has_cut_size |= pair[0].ends_with('+');

@@ -12,6 +12,7 @@
 mod frame;
 mod process_table;
 
+use diskwright_base::counter_ids::{memory, system};
 use diskwright_base::{Note, Topology};
 
 use crate::batch::FrameBatch;
@@ -126,7 +127,7 @@ impl TopLog<'_, '_> {
             if self.is_first_frame {
                 self.add_skip("shares of the first frame of a run of top cover the time since boot");
             }
-            for (counter, load) in ["system.load_1", "system.load_5", "system.load_15"].iter().zip(first.loads) {
+            for (counter, load) in [system::LOAD_1, system::LOAD_5, system::LOAD_15].iter().zip(first.loads) {
                 self.row.put_value(counter, "", load);
             }
             self.clock_s = Some(first.clock_s);
@@ -231,7 +232,7 @@ impl TopLog<'_, '_> {
         }
         if !self.is_announced {
             self.is_announced = true;
-            let memory_bytes = self.row.counter_value("memory.total_bytes", "").unwrap_or(0.0) as u64;
+            let memory_bytes = self.row.counter_value(memory::TOTAL_BYTES, "").unwrap_or(0.0) as u64;
             self.batch.push_topology(time_ns, &Topology { memory_bytes, ..Topology::default() });
             if !is_dated {
                 self.batch.push_note(Note::new(time_ns, Note::WARNING, NO_DATE_NOTE));

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use diskwright_base::counter_ids::processor;
 use diskwright_base::{Note, Topology};
 
 use super::columns::{self, UnixSystem};
@@ -301,10 +302,10 @@ impl UnixIostatLog<'_, '_> {
 
     fn read_processors(&mut self, names: &[String], before: usize, words: &[&str]) {
         const SHARE_COLUMNS: [(&str, &str); 4] = [
-            ("%user", "processor.user"),
-            ("%sys", "processor.privileged"),
-            ("%idle", "processor.idle"),
-            ("%iowait", "processor.iowait"),
+            ("%user", processor::USER),
+            ("%sys", processor::PRIVILEGED),
+            ("%idle", processor::IDLE),
+            ("%iowait", processor::IOWAIT),
         ];
         let Some(cells) = words.get(before..).filter(|cells| cells.len() >= names.len()) else {
             return self.add_skip("a row with fewer cells than its table has headings");

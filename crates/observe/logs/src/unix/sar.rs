@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use diskwright_base::counter_ids::{memory, paging, physical_disk, processor, system};
 use diskwright_base::text::is_same_host;
 use diskwright_base::{Note, Topology};
 
@@ -372,7 +373,7 @@ impl UnixSarLog<'_, '_> {
 }
 
 /// Counter of a run queue's length.
-const QUEUE_COUNTER: &str = "system.processor_queue_length";
+const QUEUE_COUNTER: &str = system::PROCESSOR_QUEUE_LENGTH;
 
 /// Returns the index behind each word of a line.
 fn word_ends(line: &str) -> Vec<usize> {
@@ -426,11 +427,11 @@ type SarValues = Vec<(&'static str, f64)>;
 /// Returns the shares of a processor; integers whose sum misses 100 by at most one each are accepted as rounded.
 fn processor_values(cells: &[(&str, f64)]) -> Result<SarValues, &'static str> {
     const SHARE_COLUMNS: [(&str, &str); 4] = [
-        ("%usr", "processor.user"),
+        ("%usr", processor::USER),
         // all time of the system, interrupts included
-        ("%sys", "processor.privileged"),
-        ("%wio", "processor.iowait"),
-        ("%idle", "processor.idle"),
+        ("%sys", processor::PRIVILEGED),
+        ("%wio", processor::IOWAIT),
+        ("%idle", processor::IDLE),
     ];
     let share = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, share)| *share);
     let found: SarValues = SHARE_COLUMNS.iter().filter_map(|(name, counter)| Some((*counter, share(name)?))).collect();
@@ -453,14 +454,14 @@ fn disk_values(cells: &[(&str, f64)], system: SarSystem) -> SarValues {
             found.push((counter, value));
         }
     };
-    put("physical_disk.busy", value("%busy").map(|share| share / 100.0));
-    put("physical_disk.transfers_per_s", value("r+w/s"));
-    put("physical_disk.bytes_per_s", value("blks/s").map(|blocks| blocks * 512.0).or(value("Kbs/s").map(|k| k * KIB)));
+    put(physical_disk::BUSY, value("%busy").map(|share| share / 100.0));
+    put(physical_disk::TRANSFERS_PER_S, value("r+w/s"));
+    put(physical_disk::BYTES_PER_S, value("blks/s").map(|blocks| blocks * 512.0).or(value("Kbs/s").map(|k| k * KIB)));
     let is_idle = value("r+w/s") == Some(0.0);
     let response = value("avwait").zip(value("avserv")).map(|(wait, service)| (wait + service) * 1e-3);
-    put("physical_disk.avg_s_per_transfer", response.filter(|_| !is_idle));
+    put(physical_disk::AVG_S_PER_TRANSFER, response.filter(|_| !is_idle));
     let queue = system == SarSystem::Solaris;
-    let queue_counter = if queue { "physical_disk.avg_queue_length" } else { "foreign.sar.avque" };
+    let queue_counter = if queue { physical_disk::AVG_QUEUE_LENGTH } else { "foreign.sar.avque" };
     put(queue_counter, value("avque"));
     found
 }
@@ -469,16 +470,16 @@ fn single_values(table: UnixSarTable, cells: &[(&str, f64)]) -> SarValues {
     let columns: &[(&str, &'static str, f64)] = match table {
         UnixSarTable::Queue => &[("runq-sz", QUEUE_COUNTER, 1.0)],
         // freemem counts pages, whose size the text does not give; freeswap blocks of 512 bytes
-        UnixSarTable::Memory => &[("freeswap", "memory.swap_free_bytes", 512.0)],
+        UnixSarTable::Memory => &[("freeswap", memory::SWAP_FREE_BYTES, 512.0)],
         UnixSarTable::PagingOut => {
-            &[("pgscan/s", "paging.scanned_pages_per_s", 1.0), ("pgfree/s", "paging.stolen_pages_per_s", 1.0)]
+            &[("pgscan/s", paging::SCANNED_PAGES_PER_S, 1.0), ("pgfree/s", paging::STOLEN_PAGES_PER_S, 1.0)]
         }
-        UnixSarTable::PagingIn => &[("vflt/s", "paging.faults_per_s", 1.0)],
-        UnixSarTable::AixPaging => &[("fault/s", "paging.faults_per_s", 1.0)],
+        UnixSarTable::PagingIn => &[("vflt/s", paging::FAULTS_PER_S, 1.0)],
+        UnixSarTable::AixPaging => &[("fault/s", paging::FAULTS_PER_S, 1.0)],
         UnixSarTable::Switches => {
-            &[("cswch/s", "system.context_switches_per_s", 1.0), ("pswch/s", "system.context_switches_per_s", 1.0)]
+            &[("cswch/s", system::CONTEXT_SWITCHES_PER_S, 1.0), ("pswch/s", system::CONTEXT_SWITCHES_PER_S, 1.0)]
         }
-        UnixSarTable::Calls => &[("scall/s", "system.system_calls_per_s", 1.0), ("fork/s", "system.forks_per_s", 1.0)],
+        UnixSarTable::Calls => &[("scall/s", system::SYSTEM_CALLS_PER_S, 1.0), ("fork/s", system::FORKS_PER_S, 1.0)],
         UnixSarTable::Processors | UnixSarTable::Disks | UnixSarTable::Other => &[],
     };
     let value = |wanted: &str| cells.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);

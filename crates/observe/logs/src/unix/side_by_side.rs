@@ -9,6 +9,7 @@
 
 use crate::sysstat::heading_table::parse_cell;
 use crate::value_limits::{ShareFault, find_percent_fault};
+use diskwright_base::counter_ids::{physical_disk, processor, system};
 
 /// Names of the disks and of the columns below them.
 #[derive(Clone, Default)]
@@ -77,18 +78,18 @@ impl SideBySide {
                 ("KB/t" | "tps" | "MB/s", None) => {}
                 // 0 means that nothing was transferred
                 ("KB/t", Some(disk)) if *cell > 0.0 => {
-                    found.push(("physical_disk.avg_bytes_per_transfer", disk, cell * 1024.0));
+                    found.push((physical_disk::AVG_BYTES_PER_TRANSFER, disk, cell * 1024.0));
                 }
-                ("tps", Some(disk)) => found.push(("physical_disk.transfers_per_s", disk, *cell)),
-                ("MB/s", Some(disk)) => found.push(("physical_disk.bytes_per_s", disk, cell * 1_048_576.0)),
-                ("us", _) => shares.push(("processor.user", *cell)),
-                ("ni", _) => shares.push(("processor.nice", *cell)),
-                ("sy", _) => shares.push(("processor.system", *cell)),
-                ("in", _) => shares.push(("processor.irq", *cell)),
-                ("id", _) => shares.push(("processor.idle", *cell)),
-                ("1m", _) => found.push(("system.load_1", String::new(), *cell)),
-                ("5m", _) => found.push(("system.load_5", String::new(), *cell)),
-                ("15m", _) => found.push(("system.load_15", String::new(), *cell)),
+                ("tps", Some(disk)) => found.push((physical_disk::TRANSFERS_PER_S, disk, *cell)),
+                ("MB/s", Some(disk)) => found.push((physical_disk::BYTES_PER_S, disk, cell * 1_048_576.0)),
+                ("us", _) => shares.push((processor::USER, *cell)),
+                ("ni", _) => shares.push((processor::NICE, *cell)),
+                ("sy", _) => shares.push((processor::SYSTEM, *cell)),
+                ("in", _) => shares.push((processor::IRQ, *cell)),
+                ("id", _) => shares.push((processor::IDLE, *cell)),
+                ("1m", _) => found.push((system::LOAD_1, String::new(), *cell)),
+                ("5m", _) => found.push((system::LOAD_5, String::new(), *cell)),
+                ("15m", _) => found.push((system::LOAD_15, String::new(), *cell)),
                 _ => {}
             }
         }

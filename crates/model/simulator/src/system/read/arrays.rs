@@ -10,6 +10,7 @@ use crate::array::{
 use crate::description_toml::{DescriptionFields, did_you_mean};
 use crate::io::BLOCK_BYTES;
 use crate::system::{ArraySpec, BackgroundWork, DriveGroupSpec, RunBy};
+use diskwright_base::byte_size::ByteSize;
 
 /// Largest number of members of an array; one more is read, to report that there are too many.
 const MAX_MEMBERS: usize = 128;
@@ -267,7 +268,7 @@ fn check_geometry(fields: &DescriptionFields<'_, '_>, set: &ArraySpec, drives: &
     let (min, max) = (own.iter().copied().min().unwrap_or(0), own.iter().copied().max().unwrap_or(0));
     let info = set.level.info();
     if min != max && info.form != LevelForm::Linear {
-        let size = |blocks: u64| diskwright_base::units::format_value((blocks * BLOCK_BYTES) as f64, "bytes");
+        let size = |blocks: u64| ByteSize::capacity((blocks * BLOCK_BYTES) as f64);
         let message = format!("members hold {} to {}; the size of the smallest counts", size(min), size(max));
         fields.report_key_note("drives", message);
     }

@@ -5,6 +5,7 @@
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
+use diskwright_base::counter_ids::array;
 use diskwright_base::{Device, DeviceKind, RaidLevel};
 
 use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
@@ -113,11 +114,11 @@ pub fn sum_errors(text: &[u8]) -> Option<u64> {
 }
 
 const COLUMNS: [TableColumn; 5] = [
-    level_column("array.members", 1.0),
-    level_column("array.missing", 1.0),
-    level_column("array.degraded", 1.0),
-    level_column("array.background", 1.0),
-    total_column("array.device_errors", 1.0),
+    level_column(array::MEMBERS, 1.0),
+    level_column(array::MISSING, 1.0),
+    level_column(array::DEGRADED, 1.0),
+    level_column(array::BACKGROUND, 1.0),
+    total_column(array::DEVICE_ERRORS, 1.0),
 ];
 
 struct BtrfsState {

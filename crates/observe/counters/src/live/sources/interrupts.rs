@@ -6,6 +6,7 @@
 //! that wraps separately, so sums are compared modulo 2^32, and a processor or
 //! row that appears or disappears makes the tick a gap.
 
+use diskwright_base::counter_ids::interrupts;
 use std::fs;
 use std::hint::black_box;
 
@@ -47,12 +48,12 @@ pub enum InterruptPurpose {
 }
 
 const COLUMNS: [TableColumn; 6] = [
-    sum32_column("interrupts.total"),
-    sum32_column("interrupts.clock"),
-    sum32_column("interrupts.network"),
-    sum32_column("interrupts.disk"),
-    sum32_column("interrupts.inter_processor"),
-    sum32_column("interrupts.other"),
+    sum32_column(interrupts::TOTAL),
+    sum32_column(interrupts::CLOCK),
+    sum32_column(interrupts::NETWORK),
+    sum32_column(interrupts::DISK),
+    sum32_column(interrupts::INTER_PROCESSOR),
+    sum32_column(interrupts::OTHER),
 ];
 
 const TOTAL_COLUMN: usize = column_index(&COLUMNS, "interrupts.total");

@@ -8,6 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::diskstats::parse_nvme_path;
 
 use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, total_column};
@@ -26,7 +27,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
     open: |_: &Roots, _: &SamplerOptions| Some(Box::new(KernelMessages::default())),
 };
 
-const COLUMNS: [TableColumn; 1] = [total_column("physical_disk.kernel_messages", 1.0)];
+const COLUMNS: [TableColumn; 1] = [total_column(physical_disk::KERNEL_MESSAGES, 1.0)];
 /// Most messages that a tick reads; a flood is read over several ticks.
 const MAX_MESSAGES_PER_TICK: usize = 512;
 

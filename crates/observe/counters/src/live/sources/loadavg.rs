@@ -2,6 +2,7 @@
 //! because people know it; nothing is judged by it alone, because it mixes tasks
 //! that wait for a processor with tasks that wait for a disk.
 
+use diskwright_base::counter_ids::system;
 use std::hint::black_box;
 
 use crate::live::counter_table::{ABSENT, CounterTable, level_column};
@@ -35,9 +36,9 @@ struct Loadavg {
 impl Loadavg {
     fn new(roots: &Roots) -> Loadavg {
         let columns = [
-            level_column("system.load_1", 0.01),
-            level_column("system.load_5", 0.01),
-            level_column("system.load_15", 0.01),
+            level_column(system::LOAD_1, 0.01),
+            level_column(system::LOAD_5, 0.01),
+            level_column(system::LOAD_15, 0.01),
         ];
         Loadavg {
             file: OpenFile::in_one_read(roots.proc.join("loadavg"), "load averages are not shown"),

@@ -2,6 +2,7 @@
 //! the check, resync, recovery or reshape that runs on them. A DELAYED or
 //! PENDING one waits and causes no load.
 
+use diskwright_base::counter_ids::array;
 use std::hint::black_box;
 
 use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn, level_column, total_column};
@@ -22,12 +23,12 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 6] = [
-    level_column("array.members", 1.0),
-    level_column("array.missing", 1.0),
-    level_column("array.degraded", 1.0),
-    level_column("array.background", 1.0),
-    total_column("array.sync_bytes", 1024.0),
-    level_column("array.mismatches", 1.0),
+    level_column(array::MEMBERS, 1.0),
+    level_column(array::MISSING, 1.0),
+    level_column(array::DEGRADED, 1.0),
+    level_column(array::BACKGROUND, 1.0),
+    total_column(array::SYNC_BYTES, 1024.0),
+    level_column(array::MISMATCHES, 1.0),
 ];
 
 /// An active array.

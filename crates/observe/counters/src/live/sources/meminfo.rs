@@ -3,6 +3,7 @@
 //! Thrashing inside one memory control group leaves MemAvailable high: see the
 //! `cgroup` sources and `pressure` before trusting it.
 
+use diskwright_base::counter_ids::memory;
 use std::hint::black_box;
 
 use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column};
@@ -23,28 +24,28 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const KEY_COLUMNS: [(&str, TableColumn); 22] = [
-    ("MemTotal", level_column("memory.total_bytes", 1024.0)),
-    ("MemAvailable", level_column("memory.available_bytes", 1024.0)),
-    ("MemFree", level_column("memory.free_bytes", 1024.0)),
-    ("Buffers", level_column("memory.buffers_bytes", 1024.0)),
-    ("Cached", level_column("memory.cached_bytes", 1024.0)),
-    ("SwapCached", level_column("memory.swap_cached_bytes", 1024.0)),
-    ("Active", level_column("memory.active_bytes", 1024.0)),
-    ("Inactive", level_column("memory.inactive_bytes", 1024.0)),
-    ("Dirty", level_column("memory.dirty_bytes", 1024.0)),
-    ("Writeback", level_column("memory.writeback_bytes", 1024.0)),
-    ("AnonPages", level_column("memory.anonymous_bytes", 1024.0)),
-    ("Mapped", level_column("memory.mapped_bytes", 1024.0)),
-    ("Shmem", level_column("memory.shared_bytes", 1024.0)),
-    ("Slab", level_column("memory.slab_bytes", 1024.0)),
-    ("SReclaimable", level_column("memory.slab_reclaimable_bytes", 1024.0)),
-    ("KernelStack", level_column("memory.kernel_stack_bytes", 1024.0)),
-    ("PageTables", level_column("memory.page_tables_bytes", 1024.0)),
-    ("CommitLimit", level_column("memory.commit_limit_bytes", 1024.0)),
-    ("Committed_AS", level_column("memory.committed_bytes", 1024.0)),
-    ("SwapTotal", level_column("memory.swap_total_bytes", 1024.0)),
-    ("SwapFree", level_column("memory.swap_free_bytes", 1024.0)),
-    ("Zswap", level_column("memory.zswap_bytes", 1024.0)),
+    ("MemTotal", level_column(memory::TOTAL_BYTES, 1024.0)),
+    ("MemAvailable", level_column(memory::AVAILABLE_BYTES, 1024.0)),
+    ("MemFree", level_column(memory::FREE_BYTES, 1024.0)),
+    ("Buffers", level_column(memory::BUFFERS_BYTES, 1024.0)),
+    ("Cached", level_column(memory::CACHED_BYTES, 1024.0)),
+    ("SwapCached", level_column(memory::SWAP_CACHED_BYTES, 1024.0)),
+    ("Active", level_column(memory::ACTIVE_BYTES, 1024.0)),
+    ("Inactive", level_column(memory::INACTIVE_BYTES, 1024.0)),
+    ("Dirty", level_column(memory::DIRTY_BYTES, 1024.0)),
+    ("Writeback", level_column(memory::WRITEBACK_BYTES, 1024.0)),
+    ("AnonPages", level_column(memory::ANONYMOUS_BYTES, 1024.0)),
+    ("Mapped", level_column(memory::MAPPED_BYTES, 1024.0)),
+    ("Shmem", level_column(memory::SHARED_BYTES, 1024.0)),
+    ("Slab", level_column(memory::SLAB_BYTES, 1024.0)),
+    ("SReclaimable", level_column(memory::SLAB_RECLAIMABLE_BYTES, 1024.0)),
+    ("KernelStack", level_column(memory::KERNEL_STACK_BYTES, 1024.0)),
+    ("PageTables", level_column(memory::PAGE_TABLES_BYTES, 1024.0)),
+    ("CommitLimit", level_column(memory::COMMIT_LIMIT_BYTES, 1024.0)),
+    ("Committed_AS", level_column(memory::COMMITTED_BYTES, 1024.0)),
+    ("SwapTotal", level_column(memory::SWAP_TOTAL_BYTES, 1024.0)),
+    ("SwapFree", level_column(memory::SWAP_FREE_BYTES, 1024.0)),
+    ("Zswap", level_column(memory::ZSWAP_BYTES, 1024.0)),
 ];
 
 struct Meminfo {

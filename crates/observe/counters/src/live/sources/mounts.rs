@@ -14,6 +14,7 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
+use diskwright_base::counter_ids::logical_disk;
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -25,10 +26,10 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 4] = [
-    level_column("logical_disk.free_bytes", 1.0),
-    level_column("logical_disk.total_bytes", 1.0),
-    level_column("logical_disk.inodes_free", 1.0),
-    level_column("logical_disk.inodes_total", 1.0),
+    level_column(logical_disk::FREE_BYTES, 1.0),
+    level_column(logical_disk::TOTAL_BYTES, 1.0),
+    level_column(logical_disk::INODES_FREE, 1.0),
+    level_column(logical_disk::INODES_TOTAL, 1.0),
 ];
 
 /// Most filesystems that are followed.

@@ -7,6 +7,7 @@
 //! counts it, and has hardware behind it, too.
 //! In a container, where there is no hardware, all interfaces except the loopback are followed.
 
+use diskwright_base::counter_ids::network;
 use std::hint::black_box;
 
 use crate::live::counter_table::{
@@ -29,15 +30,15 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 9] = [
-    total_column("network.received_bytes", 1.0),
-    total_column("network.received_packets", 1.0),
-    total_column("network.received_errors", 1.0),
-    total_column("network.received_dropped", 1.0),
-    total_column("network.sent_bytes", 1.0),
-    total_column("network.sent_packets", 1.0),
-    total_column("network.sent_errors", 1.0),
-    total_column("network.sent_dropped", 1.0),
-    level_column("network.link_bytes_per_s", 1.0),
+    total_column(network::RECEIVED_BYTES, 1.0),
+    total_column(network::RECEIVED_PACKETS, 1.0),
+    total_column(network::RECEIVED_ERRORS, 1.0),
+    total_column(network::RECEIVED_DROPPED, 1.0),
+    total_column(network::SENT_BYTES, 1.0),
+    total_column(network::SENT_PACKETS, 1.0),
+    total_column(network::SENT_ERRORS, 1.0),
+    total_column(network::SENT_DROPPED, 1.0),
+    level_column(network::LINK_BYTES_PER_S, 1.0),
 ];
 const LINK_COLUMN: usize = column_index(&COLUMNS, "network.link_bytes_per_s");
 /// Positions on the line of the totals: four received, four sent.

@@ -1,6 +1,7 @@
 //! `/proc/net/rpc/nfsd` and `/proc/fs/nfsd/pool_stats`: load of this machine's own NFS server, and
 //! signs that its threads do not suffice.
 
+use diskwright_base::counter_ids::nfs_server;
 use std::hint::black_box;
 
 use crate::live::counter_table::{
@@ -30,16 +31,16 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 /// Before Linux 5.13 bytes and operations are 32-bit numbers (fs/nfsd/stats.h); each version counts its own operations.
 const COLUMNS: [TableColumn; 10] = [
-    level_column("nfs_server.threads", 1.0),
-    total32_column("nfs_server.calls", 1.0),
-    total32_column("nfs_server.bad_calls", 1.0),
-    total32_column("nfs_server.read_bytes", 1.0),
-    total32_column("nfs_server.write_bytes", 1.0),
-    sum32_column("nfs_server.reads"),
-    sum32_column("nfs_server.writes"),
-    sum32_column("nfs_server.commits"),
-    total_column("nfs_server.packets", 1.0),
-    total_column("nfs_server.threads_woken", 1.0),
+    level_column(nfs_server::THREADS, 1.0),
+    total32_column(nfs_server::CALLS, 1.0),
+    total32_column(nfs_server::BAD_CALLS, 1.0),
+    total32_column(nfs_server::READ_BYTES, 1.0),
+    total32_column(nfs_server::WRITE_BYTES, 1.0),
+    sum32_column(nfs_server::READS),
+    sum32_column(nfs_server::WRITES),
+    sum32_column(nfs_server::COMMITS),
+    total_column(nfs_server::PACKETS, 1.0),
+    total_column(nfs_server::THREADS_WOKEN, 1.0),
 ];
 const THREADS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.threads");
 const CALLS_COLUMN: usize = column_index(&COLUMNS, "nfs_server.calls");

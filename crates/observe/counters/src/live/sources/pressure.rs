@@ -4,6 +4,7 @@
 //! A page that is swapped in raises both I/O and memory pressure. A kernel
 //! can have pressure compiled in and switched off; a note reports that.
 
+use diskwright_base::counter_ids::pressure;
 use std::hint::black_box;
 
 use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, column_index, total_column};
@@ -41,12 +42,12 @@ pub fn parse_pressure(text: &[u8]) -> (Option<u64>, Option<u64>) {
 }
 
 const COLUMNS: [TableColumn; 6] = [
-    total_column("pressure.cpu_some_s", 1e-6),
-    total_column("pressure.io_some_s", 1e-6),
-    total_column("pressure.io_full_s", 1e-6),
-    total_column("pressure.memory_some_s", 1e-6),
-    total_column("pressure.memory_full_s", 1e-6),
-    total_column("pressure.irq_full_s", 1e-6),
+    total_column(pressure::CPU_SOME_S, 1e-6),
+    total_column(pressure::IO_SOME_S, 1e-6),
+    total_column(pressure::IO_FULL_S, 1e-6),
+    total_column(pressure::MEMORY_SOME_S, 1e-6),
+    total_column(pressure::MEMORY_FULL_S, 1e-6),
+    total_column(pressure::IRQ_FULL_S, 1e-6),
 ];
 
 const CPU_SOME_COLUMN: usize = column_index(&COLUMNS, "pressure.cpu_some_s");

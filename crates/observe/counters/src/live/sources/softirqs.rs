@@ -1,6 +1,7 @@
 //! `/proc/softirqs`: deferred interrupt work,
 //! by kind. Each processor's count is a 32-bit number that wraps separately.
 
+use diskwright_base::counter_ids::interrupts;
 use std::hint::black_box;
 
 use crate::live::counter_table::{CounterTable, TableColumn, column_index, sum32_column};
@@ -21,12 +22,12 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 6] = [
-    sum32_column("interrupts.softirq_total"),
-    sum32_column("interrupts.softirq_block"),
-    sum32_column("interrupts.softirq_net_rx"),
-    sum32_column("interrupts.softirq_net_tx"),
-    sum32_column("interrupts.softirq_timer"),
-    sum32_column("interrupts.softirq_sched"),
+    sum32_column(interrupts::SOFTIRQ_TOTAL),
+    sum32_column(interrupts::SOFTIRQ_BLOCK),
+    sum32_column(interrupts::SOFTIRQ_NET_RX),
+    sum32_column(interrupts::SOFTIRQ_NET_TX),
+    sum32_column(interrupts::SOFTIRQ_TIMER),
+    sum32_column(interrupts::SOFTIRQ_SCHED),
 ];
 
 /// Parses a row into its name and the sum over processors.

@@ -4,6 +4,7 @@
 //! Idle and iowait are estimates that may step back a little; then that
 //! cell is a gap. `user` includes `guest`.
 
+use diskwright_base::counter_ids::{processor, system};
 use std::hint::black_box;
 
 use crate::live::counter_table::{
@@ -32,25 +33,25 @@ const STATE_COUNT: usize = 9;
 const TICK_S: f64 = 0.01;
 
 const PROCESSOR_COLUMNS: [TableColumn; STATE_COUNT] = [
-    total_column("processor.user_s", TICK_S),
-    total_column("processor.nice_s", TICK_S),
-    total_column("processor.system_s", TICK_S),
-    total_column("processor.idle_s", TICK_S),
-    total_column("processor.iowait_s", TICK_S),
-    total_column("processor.irq_s", TICK_S),
-    total_column("processor.softirq_s", TICK_S),
-    total_column("processor.steal_s", TICK_S),
-    total_column("processor.guest_s", TICK_S),
+    total_column(processor::USER_S, TICK_S),
+    total_column(processor::NICE_S, TICK_S),
+    total_column(processor::SYSTEM_S, TICK_S),
+    total_column(processor::IDLE_S, TICK_S),
+    total_column(processor::IOWAIT_S, TICK_S),
+    total_column(processor::IRQ_S, TICK_S),
+    total_column(processor::SOFTIRQ_S, TICK_S),
+    total_column(processor::STEAL_S, TICK_S),
+    total_column(processor::GUEST_S, TICK_S),
 ];
 
 const SYSTEM_COLUMNS: [TableColumn; 7] = [
-    total_column("system.context_switches", 1.0),
-    total_column("system.forks", 1.0),
-    total_column("system.interrupts", 1.0),
-    level_column("system.running", 1.0),
-    level_column("system.blocked", 1.0),
-    level_column("system.processors", 1.0),
-    level_column("system.uptime_s", 1.0),
+    total_column(system::CONTEXT_SWITCHES, 1.0),
+    total_column(system::FORKS, 1.0),
+    total_column(system::INTERRUPTS, 1.0),
+    level_column(system::RUNNING, 1.0),
+    level_column(system::BLOCKED, 1.0),
+    level_column(system::PROCESSORS, 1.0),
+    level_column(system::UPTIME_S, 1.0),
 ];
 const CONTEXT_SWITCHES_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.context_switches");
 const FORKS_COLUMN: usize = column_index(&SYSTEM_COLUMNS, "system.forks");

@@ -6,6 +6,7 @@
 //! counts as swap here but is not disk traffic; zswap is counted separately.
 //! Kernels before 4.8 kept one number per zone; these are added up.
 
+use diskwright_base::counter_ids::{memory, paging};
 use std::hint::black_box;
 
 use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, column_index, level_column, total_column};
@@ -32,24 +33,24 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const PAGING_COLUMNS: [TableColumn; 18] = [
-    total_column("paging.faults", 1.0),
-    total_column("paging.major_faults", 1.0),
-    total_column("paging.swap_in_pages", 1.0),
-    total_column("paging.swap_out_pages", 1.0),
-    total_column("paging.refaults_file", 1.0),
-    total_column("paging.refaults_anon", 1.0),
-    total_column("paging.block_in_bytes", 1024.0),
-    total_column("paging.block_out_bytes", 1024.0),
-    total_column("paging.scanned_pages", 1.0),
-    total_column("paging.scanned_direct_pages", 1.0),
-    total_column("paging.stolen_pages", 1.0),
-    total_column("paging.allocation_stalls", 1.0),
-    total_column("paging.dirtied_pages", 1.0),
-    total_column("paging.written_pages", 1.0),
-    total_column("paging.zswap_in_pages", 1.0),
-    total_column("paging.zswap_out_pages", 1.0),
-    total_column("paging.oom_kills", 1.0),
-    total_column("paging.compact_stalls", 1.0),
+    total_column(paging::FAULTS, 1.0),
+    total_column(paging::MAJOR_FAULTS, 1.0),
+    total_column(paging::SWAP_IN_PAGES, 1.0),
+    total_column(paging::SWAP_OUT_PAGES, 1.0),
+    total_column(paging::REFAULTS_FILE, 1.0),
+    total_column(paging::REFAULTS_ANON, 1.0),
+    total_column(paging::BLOCK_IN_BYTES, 1024.0),
+    total_column(paging::BLOCK_OUT_BYTES, 1024.0),
+    total_column(paging::SCANNED_PAGES, 1.0),
+    total_column(paging::SCANNED_DIRECT_PAGES, 1.0),
+    total_column(paging::STOLEN_PAGES, 1.0),
+    total_column(paging::ALLOCATION_STALLS, 1.0),
+    total_column(paging::DIRTIED_PAGES, 1.0),
+    total_column(paging::WRITTEN_PAGES, 1.0),
+    total_column(paging::ZSWAP_IN_PAGES, 1.0),
+    total_column(paging::ZSWAP_OUT_PAGES, 1.0),
+    total_column(paging::OOM_KILLS, 1.0),
+    total_column(paging::COMPACT_STALLS, 1.0),
 ];
 
 const fn paging_column(counter: &str) -> usize {
@@ -120,8 +121,8 @@ impl Vmstat {
     fn new(roots: &Roots) -> Vmstat {
         let page = rustix::param::page_size() as f64;
         let limits = [
-            level_column("memory.dirty_threshold_bytes", page),
-            level_column("memory.dirty_background_threshold_bytes", page),
+            level_column(memory::DIRTY_THRESHOLD_BYTES, page),
+            level_column(memory::DIRTY_BACKGROUND_THRESHOLD_BYTES, page),
         ];
         Vmstat {
             file: OpenFile::in_pieces(roots.proc.join("vmstat"), "without it paging cannot be judged"),

@@ -19,6 +19,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::cgroup;
 
 use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, column_index, level_column, total_column};
 use crate::live::open_file::{OpenFile, read_bytes};
@@ -52,37 +53,37 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const GROUP: [TableColumn; group_column::COUNT] = [
-    level_column("cgroup.memory_bytes", 1.0),
-    level_column("cgroup.memory_file_bytes", 1.0),
-    level_column("cgroup.memory_anonymous_bytes", 1.0),
-    total_column("cgroup.memory_limit_hits", 1.0),
-    total_column("cgroup.major_faults", 1.0),
-    total_column("cgroup.refaults_file", 1.0),
-    total_column("cgroup.refaults_anon", 1.0),
-    level_column("cgroup.swap_bytes", 1.0),
-    total_column("cgroup.oom_kills", 1.0),
-    total_column("cgroup.io_some_s", 1e-6),
-    total_column("cgroup.io_full_s", 1e-6),
-    total_column("cgroup.memory_some_s", 1e-6),
-    total_column("cgroup.memory_full_s", 1e-6),
-    total_column("cgroup.cpu_some_s", 1e-6),
-    total_column("cgroup.cpu_throttled_s", 1e-6),
-    total_column("cgroup.cpu_periods", 1.0),
-    total_column("cgroup.cpu_throttled_periods", 1.0),
-    total_column("cgroup.cpu_time_s", 1e-6),
-    level_column("cgroup.memory_limit_bytes", 1.0),
-    level_column("cgroup.memory_high_bytes", 1.0),
+    level_column(cgroup::MEMORY_BYTES, 1.0),
+    level_column(cgroup::MEMORY_FILE_BYTES, 1.0),
+    level_column(cgroup::MEMORY_ANONYMOUS_BYTES, 1.0),
+    total_column(cgroup::MEMORY_LIMIT_HITS, 1.0),
+    total_column(cgroup::MAJOR_FAULTS, 1.0),
+    total_column(cgroup::REFAULTS_FILE, 1.0),
+    total_column(cgroup::REFAULTS_ANON, 1.0),
+    level_column(cgroup::SWAP_BYTES, 1.0),
+    total_column(cgroup::OOM_KILLS, 1.0),
+    total_column(cgroup::IO_SOME_S, 1e-6),
+    total_column(cgroup::IO_FULL_S, 1e-6),
+    total_column(cgroup::MEMORY_SOME_S, 1e-6),
+    total_column(cgroup::MEMORY_FULL_S, 1e-6),
+    total_column(cgroup::CPU_SOME_S, 1e-6),
+    total_column(cgroup::CPU_THROTTLED_S, 1e-6),
+    total_column(cgroup::CPU_PERIODS, 1.0),
+    total_column(cgroup::CPU_THROTTLED_PERIODS, 1.0),
+    total_column(cgroup::CPU_TIME_S, 1e-6),
+    level_column(cgroup::MEMORY_LIMIT_BYTES, 1.0),
+    level_column(cgroup::MEMORY_HIGH_BYTES, 1.0),
 ];
 
 const IO: [TableColumn; IO_COUNT] = [
-    total_column("cgroup.reads", 1.0),
-    total_column("cgroup.writes", 1.0),
-    total_column("cgroup.read_bytes", 1.0),
-    total_column("cgroup.write_bytes", 1.0),
-    level_column("cgroup.read_limit_per_s", 1.0),
-    level_column("cgroup.write_limit_per_s", 1.0),
-    level_column("cgroup.read_limit_bytes_per_s", 1.0),
-    level_column("cgroup.write_limit_bytes_per_s", 1.0),
+    total_column(cgroup::READS, 1.0),
+    total_column(cgroup::WRITES, 1.0),
+    total_column(cgroup::READ_BYTES, 1.0),
+    total_column(cgroup::WRITE_BYTES, 1.0),
+    level_column(cgroup::READ_LIMIT_PER_S, 1.0),
+    level_column(cgroup::WRITE_LIMIT_PER_S, 1.0),
+    level_column(cgroup::READ_LIMIT_BYTES_PER_S, 1.0),
+    level_column(cgroup::WRITE_LIMIT_BYTES_PER_S, 1.0),
 ];
 
 /// The readers of the files know the columns by their numbers.

@@ -20,6 +20,7 @@ use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
 use diskwright_base::Note;
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_base::diskstats::{
     COMPLETED_POSITIONS, DISK_FIELDS, DiskstatsField, DiskstatsNumber, IN_FLIGHT_POSITION, MAX_NUMBERS,
     PARTITION_FIELDS, PARTITION_POSITIONS,
@@ -50,7 +51,7 @@ const fn table_column(field: DiskstatsField) -> TableColumn {
 
 /// Columns of a disk in the order of the file, then the computed one.
 const DISK_COLUMNS: [TableColumn; MAX_NUMBERS + 1] = {
-    let stalled = TableColumn { counter: "physical_disk.stalled", scale: 1.0, rule: CellRule::Computed };
+    let stalled = TableColumn { counter: physical_disk::STALLED, scale: 1.0, rule: CellRule::Computed };
     let mut columns = [stalled; MAX_NUMBERS + 1];
     let mut place = 0;
     while place < MAX_NUMBERS {

@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::sync::mpsc::{Receiver, channel};
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::{hardware, logical_disk, network, physical_disk};
 
 use crate::live::counter_table::{
     ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
@@ -46,19 +47,19 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 pub(super) const PART_COLUMNS: [TableColumn; 13] = [
-    total_column("hardware.corrected_memory_errors", 1.0),
-    total_column("hardware.uncorrected_memory_errors", 1.0),
-    total_column("hardware.pcie_corrected_errors", 1.0),
-    total_column("hardware.pcie_uncorrected_errors", 1.0),
-    level_column("hardware.link_width_share", 1e-6),
-    level_column("hardware.link_speed_share", 1e-6),
-    level_column("hardware.temperature", 1e-3),
-    level_column("hardware.temperature_limit", 1e-3),
-    level_column("hardware.power", 1e-6),
-    level_column("hardware.fan_speed", 1.0),
-    total_column("hardware.thermal_throttles", 1.0),
-    total_column("hardware.energy_used", 1e-6),
-    level_column("hardware.power_cap", 1e-6),
+    total_column(hardware::CORRECTED_MEMORY_ERRORS, 1.0),
+    total_column(hardware::UNCORRECTED_MEMORY_ERRORS, 1.0),
+    total_column(hardware::PCIE_CORRECTED_ERRORS, 1.0),
+    total_column(hardware::PCIE_UNCORRECTED_ERRORS, 1.0),
+    level_column(hardware::LINK_WIDTH_SHARE, 1e-6),
+    level_column(hardware::LINK_SPEED_SHARE, 1e-6),
+    level_column(hardware::TEMPERATURE, 1e-3),
+    level_column(hardware::TEMPERATURE_LIMIT, 1e-3),
+    level_column(hardware::POWER, 1e-6),
+    level_column(hardware::FAN_SPEED, 1.0),
+    total_column(hardware::THERMAL_THROTTLES, 1.0),
+    total_column(hardware::ENERGY_USED, 1e-6),
+    level_column(hardware::POWER_CAP, 1e-6),
 ];
 
 const fn part_column(counter: &str) -> usize {
@@ -82,13 +83,13 @@ const CAP_COLUMN: usize = part_column("hardware.power_cap");
 /// A part's name and its readings.
 type PartReadings = (String, [u64; PART_COLUMNS.len()]);
 const DISK_COLUMNS: [TableColumn; 2] =
-    [total_column("physical_disk.io_errors", 1.0), total_column("physical_disk.io_timeouts", 1.0)];
+    [total_column(physical_disk::IO_ERRORS, 1.0), total_column(physical_disk::IO_TIMEOUTS, 1.0)];
 const ADAPTER_COLUMNS: [TableColumn; 3] = [
-    total_column("network.received_missed", 1.0),
-    total_column("network.received_damaged", 1.0),
-    total_column("network.link_changes", 1.0),
+    total_column(network::RECEIVED_MISSED, 1.0),
+    total_column(network::RECEIVED_DAMAGED, 1.0),
+    total_column(network::LINK_CHANGES, 1.0),
 ];
-const FILESYSTEM_COLUMNS: [TableColumn; 1] = [level_column("logical_disk.errors_recorded", 1.0)];
+const FILESYSTEM_COLUMNS: [TableColumn; 1] = [level_column(logical_disk::ERRORS_RECORDED, 1.0)];
 
 /// Interval at which the files are read, nanoseconds.
 const READ_INTERVAL_NS: u64 = 60_000_000_000;

@@ -10,6 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use diskwright_base::Note;
+use diskwright_base::counter_ids::physical_disk;
 use diskwright_health::volume::VolumeHistogram;
 use diskwright_health::{DriveAccess, DriveHealth, HealthReport, VolumeLimits, access, ata, nvme, scsi, volume};
 
@@ -42,34 +43,34 @@ pub const SOURCE: SourceInfo = SourceInfo {
 };
 
 const COLUMNS: [TableColumn; 28] = [
-    level_column("physical_disk.failing", 1.0),
-    level_column("physical_disk.wear_used", 0.01),
-    level_column("physical_disk.spare_left", 0.01),
-    level_column("physical_disk.spare_limit", 0.01),
-    level_column("physical_disk.temperature", 1.0),
-    level_column("physical_disk.temperature_limit", 1.0),
-    total_column("physical_disk.hot_s", 1.0),
-    total_column("physical_disk.thermal_throttles", 1.0),
-    total_column("physical_disk.media_errors", 1.0),
-    level_column("physical_disk.media_errors_ever", 1.0),
-    total_column("physical_disk.link_errors", 1.0),
-    level_column("physical_disk.link_errors_ever", 1.0),
-    level_column("physical_disk.reallocated_sectors", 1.0),
-    level_column("physical_disk.pending_sectors", 1.0),
-    level_column("physical_disk.self_test_failed", 1.0),
-    level_column("physical_disk.self_test_age_s", 3600.0),
-    level_column("physical_disk.power_on_s", 3600.0),
-    total_column("physical_disk.unsafe_shutdowns", 1.0),
-    total_column("physical_disk.load_cycles", 1.0),
-    level_column("physical_disk.lifetime_written_bytes", 1.0),
-    level_column("physical_disk.lifetime_read_bytes", 1.0),
-    level_column("physical_disk.volume_iops_limited", 1e-6),
-    level_column("physical_disk.volume_throughput_limited", 1e-6),
-    level_column("physical_disk.instance_iops_limited", 1e-6),
-    level_column("physical_disk.instance_throughput_limited", 1e-6),
-    level_column("physical_disk.volume_queue_length", 1.0),
-    level_column("physical_disk.volume_read_p99_s", 1e-6),
-    level_column("physical_disk.volume_write_p99_s", 1e-6),
+    level_column(physical_disk::FAILING, 1.0),
+    level_column(physical_disk::WEAR_USED, 0.01),
+    level_column(physical_disk::SPARE_LEFT, 0.01),
+    level_column(physical_disk::SPARE_LIMIT, 0.01),
+    level_column(physical_disk::TEMPERATURE, 1.0),
+    level_column(physical_disk::TEMPERATURE_LIMIT, 1.0),
+    total_column(physical_disk::HOT_S, 1.0),
+    total_column(physical_disk::THERMAL_THROTTLES, 1.0),
+    total_column(physical_disk::MEDIA_ERRORS, 1.0),
+    level_column(physical_disk::MEDIA_ERRORS_EVER, 1.0),
+    total_column(physical_disk::LINK_ERRORS, 1.0),
+    level_column(physical_disk::LINK_ERRORS_EVER, 1.0),
+    level_column(physical_disk::REALLOCATED_SECTORS, 1.0),
+    level_column(physical_disk::PENDING_SECTORS, 1.0),
+    level_column(physical_disk::SELF_TEST_FAILED, 1.0),
+    level_column(physical_disk::SELF_TEST_AGE_S, 3600.0),
+    level_column(physical_disk::POWER_ON_S, 3600.0),
+    total_column(physical_disk::UNSAFE_SHUTDOWNS, 1.0),
+    total_column(physical_disk::LOAD_CYCLES, 1.0),
+    level_column(physical_disk::LIFETIME_WRITTEN_BYTES, 1.0),
+    level_column(physical_disk::LIFETIME_READ_BYTES, 1.0),
+    level_column(physical_disk::VOLUME_IOPS_LIMITED, 1e-6),
+    level_column(physical_disk::VOLUME_THROUGHPUT_LIMITED, 1e-6),
+    level_column(physical_disk::INSTANCE_IOPS_LIMITED, 1e-6),
+    level_column(physical_disk::INSTANCE_THROUGHPUT_LIMITED, 1e-6),
+    level_column(physical_disk::VOLUME_QUEUE_LENGTH, 1.0),
+    level_column(physical_disk::VOLUME_READ_P99_S, 1e-6),
+    level_column(physical_disk::VOLUME_WRITE_P99_S, 1e-6),
 ];
 const VOLUME_COLUMNS: usize = column_index(&COLUMNS, "physical_disk.volume_iops_limited");
 

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use diskwright_base::ThreadRow;
+use diskwright_base::counter_ids::system;
 
 use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column};
 use crate::live::open_file::read_bytes;
@@ -32,7 +33,7 @@ const MAX_FOLLOWED_PER_PROCESS: usize = 2;
 /// Factor from the counter's cell to a fraction.
 const CELL_SCALE: f64 = 1e-4;
 
-const COLUMNS: [TableColumn; 1] = [level_column("system.busiest_thread", CELL_SCALE)];
+const COLUMNS: [TableColumn; 1] = [level_column(system::BUSIEST_THREAD, CELL_SCALE)];
 
 /// A thread that is read at every tick.
 #[derive(Debug)]
