@@ -10,8 +10,7 @@ use std::path::PathBuf;
 use diskwright_base::Request;
 use diskwright_traces::statistics::TraceReport;
 use diskwright_traces::{
-    CSV_HEADING, FORMATS, Statistics, Trace, TraceSummary, open,
-    open_with_format, write_csv_line,
+    CSV_HEADING, FORMATS, Statistics, Trace, TraceSummary, open, open_with_format, write_csv_line,
 };
 
 use super::csv_cells::CsvCells;
