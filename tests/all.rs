@@ -10,6 +10,7 @@ mod cli;
 mod common;
 mod compare;
 mod compare_results;
+mod counter_ids;
 mod counter_means;
 mod devices;
 mod disk_attach;

@@ -203,7 +203,7 @@ fn replays_volume_credits_along_the_log() {
     // small random requests count as 1 MiB each on st1 and exceed its 5 MiB/s
     let slow = success(&ask("st1:125GiB", &[]));
     assert!(number_at(&slow, "/buckets/1/throttled_s") > 100.0, "{slow}");
-    assert!(slow["load"]["notes"].to_string().contains("so each counts as 1.05 MB"), "{slow}");
+    assert!(slow["load"]["notes"].to_string().contains("so each counts as 1 MiB"), "{slow}");
     // with --sequential they count as sequential
     let stream = success(&ask("st1:125GiB", &["--sequential", "100%"]));
     assert!(

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use diskwright_base::counter_ids::{memory, network, paging, physical_disk, processor, system};
 use diskwright_base::{Catalogue, CounterPlan, LogPiece, Note, Schema};
 
+use super::instance_patterns::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
-use super::{Failure, name_search, output};
+use super::{Failure, name_search};
 
 /// Counters shown if none is named: enough for an overview of a machine.
 const OVERVIEW_COUNTERS: &[&str] = &[
@@ -114,37 +115,9 @@ pub fn unknown_counter_failure(name: &str) -> Failure {
     Failure::Usage(format!("there is no counter `{name}`{near}; `diskwright list counters` prints all"))
 }
 
-/// Maximum number of instances named in a message.
-const MAX_NAMED_INSTANCES: usize = 12;
-
-/// Failure if the counters do not have the given instances; `None` if they have none.
-pub fn unknown_instance_failure(typed: &[String], known: &BTreeSet<&str>) -> Option<Failure> {
-    let known = || known.iter().copied().filter(|name| !name.is_empty());
-    known().next()?;
-    let near = typed
-        .iter()
-        .map(|name| name_search::suggestion_hint(name, known()))
-        .find(|hint| !hint.is_empty())
-        .unwrap_or_default();
-    let mut names: Vec<String> = known().take(MAX_NAMED_INSTANCES).map(output::escape_name).collect();
-    if known().count() > MAX_NAMED_INSTANCES {
-        names.push("...".into());
-    }
-    let (typed, names) = (typed.join("` or `"), names.join(", "));
-    Some(Failure::Failed(format!("these counters have no instance `{typed}` in the log{near}; instances: {names}")))
-}
-
 /// Distinct instances of pairs of counter and instance.
 pub fn distinct_instances(pairs: &[(String, String)]) -> BTreeSet<&str> {
     pairs.iter().map(|(_, instance)| instance.as_str()).collect()
-}
-
-/// Failure for a given instance that was not found, even if others were. A pattern may match nothing.
-pub fn missing_instance_failure(typed: &[String], found: &BTreeSet<&str>, others: &BTreeSet<&str>) -> Option<Failure> {
-    let is_wrong = |name: &&String| !name.contains('*') && !found.contains(name.as_str());
-    let wrong: Vec<String> = typed.iter().filter(is_wrong).cloned().collect();
-    let known: BTreeSet<&str> = found.iter().chain(others.iter()).copied().collect();
-    if wrong.is_empty() { None } else { unknown_instance_failure(&wrong, &known) }
 }
 
 /// Failure if no selected series exists.
@@ -191,18 +164,10 @@ pub fn matches_counter_id(pattern: &str, id: &str) -> bool {
     matches_pattern(&pattern.to_ascii_lowercase(), &id.to_ascii_lowercase())
 }
 
-/// Matches a name against a pattern in which `*` stands for anything.
-pub fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(tail) = name.strip_prefix(head) else { return false };
-    (0..=tail.len())
-        .filter(|&position| tail.is_char_boundary(position))
-        .any(|position| matches_pattern(rest, &tail[position..]))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{matches_counter_id, matches_pattern};
+    use super::matches_counter_id;
+    use crate::commands::instance_patterns::matches_pattern;
 
     #[test]
     fn star_matches_anything() {

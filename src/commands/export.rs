@@ -13,9 +13,9 @@ use diskwright_export::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 
+use super::csv_cells::CsvCells;
 use super::export_columns::{self, ColumnSource, ColumnSurvey};
 use super::log::{LogWindow, Logs};
-use super::show::CsvCells;
 use super::{Failure, output, output_file, process_series, time_argument};
 
 /// Arguments of `export`.

@@ -9,10 +9,8 @@ use diskwright_base::{Catalogue, CounterPlan, Frame, LogPiece, Schema, prometheu
 use diskwright_export::ExportColumn;
 
 use super::Failure;
-use super::counter_selection::{
-    distinct_instances, matches_counter_id, matches_pattern, missing_instance_failure, unknown_counter_failure,
-    unknown_instance_failure,
-};
+use super::counter_selection::{distinct_instances, matches_counter_id, unknown_counter_failure};
+use super::instance_patterns::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
 
 /// Result of the first pass over the logs.

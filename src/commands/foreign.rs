@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::file_fingerprint::FileFingerprint;
 use super::temporary::TemporaryFolder;
-use super::{Failure, first_given_option, output, show_trace};
+use super::{Failure, first_given_option, output, trace_input};
 
 /// Facts that a log of another tool may lack.
 #[derive(Args, Clone, Default)]
@@ -146,7 +146,7 @@ pub fn read_pieces(
 ) -> Result<ReadSummary, Failure> {
     match read_with_progress(&mut input, reading, sink) {
         Err(LogError::UnknownFormat { .. } | LogError::UnsupportedFormat { .. })
-            if show_trace::may_be_trace(&input.head()) =>
+            if trace_input::may_be_trace(&input.head()) =>
         {
             // a trace has one file per processor, in the same folder
             let is_file = file.is_file();

@@ -12,7 +12,7 @@ use diskwright_report::{Align, Style, TextTable};
 use serde_json::{Value, json};
 
 use super::Failure;
-use super::counter_selection::{matches_pattern, missing_instance_failure, unknown_instance_failure};
+use super::instance_patterns::{matches_pattern, missing_instance_failure, unknown_instance_failure};
 use super::log::Logs;
 use super::trace::heat_map;
 use diskwright_base::units;

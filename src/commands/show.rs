@@ -1,6 +1,5 @@
 //! `show LOG`: counters of a log as a chart, a table or CSV; statistics of a request trace.
 
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,9 +13,13 @@ use diskwright_report::{
 };
 use serde_json::{Value, json};
 
+use super::csv_cells::CsvCells;
 use super::latency::LatencyWindow;
 use super::log::{LogWindow, Logs};
-use super::{Failure, counter_selection, damage, output, process_series, show_trace, time_argument};
+use super::{
+    Failure, counter_selection, damage, instance_patterns, output, process_series, show_trace, time_argument,
+    trace_input,
+};
 
 /// Arguments of `show`.
 #[derive(Args)]
@@ -52,36 +55,6 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Escaping of names in CSV cells.
-#[derive(Args, Clone, Copy)]
-pub struct CsvCells {
-    /// For CSV: put an apostrophe before names that a spreadsheet would run as a formula (those that begin with = +
-    /// - @)
-    #[arg(long, value_name = "yes|no", default_value = "yes", default_missing_value = "yes", num_args = 0..=1,
-          require_equals = true, value_parser = parse_yes_or_no)]
-    spreadsheet_safe: bool,
-}
-
-fn parse_yes_or_no(text: &str) -> Result<bool, String> {
-    match text {
-        "yes" => Ok(true),
-        "no" => Ok(false),
-        _ => Err("write yes or no".to_owned()),
-    }
-}
-
-impl CsvCells {
-    /// A CSV cell of text.
-    pub fn csv_cell<'a>(&self, word: &'a str) -> Cow<'a, str> {
-        if self.spreadsheet_safe { text::escape_formula(word) } else { Cow::Borrowed(word) }
-    }
-
-    /// Text for people: characters that a terminal would act on are replaced too.
-    pub fn terminal_cell(&self, word: &str) -> String {
-        self.csv_cell(&text::printable_line(word)).into_owned()
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
 enum ShowForm {
     /// A chart of each counter; for a request trace, all histograms
@@ -101,7 +74,7 @@ const MIN_POINTS: usize = 12;
 
 /// Runs `show`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
-    if arguments.trace_format.is_some() || show_trace::is_request_trace(&arguments.log) {
+    if arguments.trace_format.is_some() || trace_input::is_request_trace(&arguments.log) {
         return show_request_trace(arguments);
     }
     let logs = Logs::open(&arguments.log, &arguments.window)?
@@ -194,7 +167,7 @@ fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> 
     if own.is_empty() {
         return Err(counter_selection::no_series_failure(schemas));
     }
-    if let Some(failure) = counter_selection::missing_instance_failure(
+    if let Some(failure) = instance_patterns::missing_instance_failure(
         instances,
         &counter_selection::distinct_instances(&own),
         &BTreeSet::new(),

@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::super::simulate::sample_log::SimulationLog;
-use super::super::simulate::system::{parse_setting, read_system};
+use super::super::simulate::system::parse_setting;
+use super::super::simulate::system_run::read_system;
 use super::super::{Failure, output};
 
 /// Options for serving a system.

@@ -29,7 +29,7 @@ use crate::commands::log::{LogWindow, Logs};
 use crate::commands::metric_store::{self, StoreArguments};
 use crate::commands::simulate::ChartArguments;
 use crate::commands::topology_options::TopologyOptions;
-use crate::commands::{Failure, output, show_trace, simulate};
+use crate::commands::{Failure, output, simulate, trace_input};
 
 /// Sources of a demand.
 #[derive(Args)]
@@ -255,7 +255,7 @@ fn load_series(from: &FromOptions) -> Result<LoadSeries, Failure> {
         return load_from_workload(path);
     }
     let window = from.log_window();
-    if window.is_whole() && from.devices.is_empty() && show_trace::is_request_trace(&from.logs) {
+    if window.is_whole() && from.devices.is_empty() && trace_input::is_request_trace(&from.logs) {
         return load_from_trace(&from.logs);
     }
     let logs = match from.asking.is_given()? {
@@ -322,12 +322,12 @@ fn load_from_trace(paths: &[PathBuf]) -> Result<LoadSeries, Failure> {
 }
 
 fn load_from_workload(path: &Path) -> Result<LoadSeries, Failure> {
-    let (system, notes) = simulate::system::read_system(path, &[])?;
+    let (system, notes) = simulate::system_run::read_system(path, &[])?;
     let mut samples = SampleRows::new(&system);
     let mut collector = LoadCollector::default();
     collector.set_topology(samples.topology().clone());
     let (mut frame, mut row) = (Frame::default(), Vec::new());
-    let outcome = simulate::system::simulate_system(system, notes, |report| {
+    let outcome = simulate::system_run::simulate_system(system, notes, |report| {
         let tick = samples.build_row(report, &mut row);
         frame.reset(samples.schema().clone(), 1);
         frame.push(tick, &row);

@@ -5,18 +5,17 @@ mod histogram_steps;
 mod tables;
 
 use std::collections::HashMap;
-use std::io::BufRead;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use diskwright_base::Request;
 use diskwright_traces::statistics::TraceReport;
 use diskwright_traces::{
-    CSV_HEADING, FORMATS, InputHead, LogInput, Statistics, Trace, TraceSummary, ambiguous_formats, open,
-    open_with_format, recognise_format, write_csv_line,
+    CSV_HEADING, FORMATS, Statistics, Trace, TraceSummary, open, open_with_format, write_csv_line,
 };
 
-use super::show::CsvCells;
-use super::{Failure, counter_selection, name_search, output, pacer};
+use super::csv_cells::CsvCells;
+use super::instance_patterns::matches_pattern;
+use super::{Failure, name_search, output, pacer};
 
 /// Options for showing a trace.
 #[derive(Clone, Copy)]
@@ -33,31 +32,6 @@ pub struct TraceView<'a> {
     pub json: bool,
     /// Id of the trace's format; detected from its content if missing.
     pub format: Option<&'a str>,
-}
-
-/// True when the first of the paths is a request trace. Standard input is only
-/// peeked at.
-pub fn is_request_trace(paths: &[PathBuf]) -> bool {
-    match paths.first() {
-        Some(path) if path == Path::new("-") => {
-            let mut input = std::io::stdin().lock();
-            input.fill_buf().is_ok_and(|bytes| may_be_trace(&InputHead { name: "-", bytes }))
-        }
-        // bytes read from another pipe would be lost to its reader: it is taken for a log
-        Some(path) if is_pipe(path) => false,
-        Some(path) => LogInput::open(path).is_ok_and(|input| may_be_trace(&input.head())),
-        None => false,
-    }
-}
-
-/// True for a file that can be read only once, such as `/dev/stdin` behind a pipe.
-fn is_pipe(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
-}
-
-/// True for a request trace, even if its format must be given by the user.
-pub fn may_be_trace(head: &InputHead<'_>) -> bool {
-    recognise_format(head).is_some() || ambiguous_formats(head).is_some()
 }
 
 fn open_trace(paths: &[PathBuf], format: Option<&str>) -> Result<Trace, Failure> {
@@ -127,8 +101,7 @@ fn for_each_request(
     while let Some(request) = trace.next() {
         let request = request?;
         let name = trace.devices().get(usize::from(request.device)).map_or("", String::as_str);
-        let matches =
-            || wanted.is_empty() || wanted.iter().any(|pattern| counter_selection::matches_pattern(pattern, name));
+        let matches = || wanted.is_empty() || wanted.iter().any(|pattern| matches_pattern(pattern, name));
         if *known.entry(request.device).or_insert_with(matches) {
             take(&request, name)?;
         }

@@ -8,9 +8,8 @@ use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves}
 use diskwright_report::sheet::{PageSheet, SheetSection, SheetTable};
 use diskwright_simulator::{Component, ComponentKind, SimulationReport};
 
-use super::screen::{self, component_name};
+use super::outcome::{self, SimulationOutcome, component_name};
 use super::sweep::{self, SweepRun};
-use super::system::SimulationOutcome;
 
 fn new_axis(words: &str, unit: &str, scale: AxisScale) -> Axis {
     Axis { words: words.to_owned(), unit: unit.to_owned(), scale }
@@ -171,7 +170,7 @@ pub fn run_sheet(outcome: &SimulationOutcome, charts: Vec<Curves>) -> PageSheet 
     PageSheet {
         title: outcome.system.name.clone(),
         made: format!("Simulated: {}, seed {}", format_value(report.elapsed_s(), "s"), outcome.system.watch.seed),
-        lead: vec![screen::describe_bottleneck(outcome)],
+        lead: vec![outcome::describe_bottleneck(outcome)],
         sections,
         version: env!("CARGO_PKG_VERSION").into(),
     }

@@ -9,7 +9,7 @@ use diskwright_simulator::run::{ArrayReport, CacheReport, Component, WorkloadRep
 use diskwright_simulator::station::StationTotals;
 use serde_json::{Value, json};
 
-use super::system::SimulationOutcome;
+use super::outcome::{self, SimulationOutcome};
 
 /// Returns the document on a run.
 pub fn simulation_document(outcome: &SimulationOutcome) -> Value {
@@ -36,7 +36,7 @@ pub fn run_json(outcome: &SimulationOutcome) -> Value {
         "arrays": report.arrays.iter().map(|a| array_json(a, outcome)).collect::<Vec<_>>(),
         "caches": report.caches.iter().map(cache_json).collect::<Vec<_>>(),
         "interrupts_per_s": json_number(report.interrupts / elapsed_s),
-        "interrupt_share": json_number(interrupt_share(outcome)),
+        "interrupt_share": json_number(outcome::interrupt_share(outcome)),
         "bottleneck": bottleneck_json(outcome),
         "analytic": analytic_json(&outcome.system),
         "notes": outcome.notes,
@@ -46,12 +46,6 @@ pub fn run_json(outcome: &SimulationOutcome) -> Value {
 /// Returns a number, or null if it is not finite.
 fn json_number(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
-}
-
-/// Share of the processors' time spent on interrupts, including programmed I/O.
-pub fn interrupt_share(outcome: &SimulationOutcome) -> f64 {
-    let processors = f64::from(outcome.system.host.processors);
-    outcome.report.interrupt_ns / (outcome.report.elapsed_s() * 1e9 * processors)
 }
 
 /// Returns mean value analysis of the same system; `because` if it has no solution.
@@ -74,12 +68,12 @@ fn analytic_json(system: &System) -> Value {
 
 /// Returns the component with the highest utilization.
 fn bottleneck_json(outcome: &SimulationOutcome) -> Value {
-    super::screen::busiest_component(outcome).map_or(Value::Null, |component| {
+    outcome::busiest_component(outcome).map_or(Value::Null, |component| {
         json!({
             "kind": component.kind.name(),
             "name": component.name,
             "utilisation": json_number(component.utilisation()),
-            "words": super::screen::describe_bottleneck(outcome),
+            "words": outcome::describe_bottleneck(outcome),
         })
     })
 }

@@ -1,14 +1,16 @@
-//! `simulate`: predicts a described system under its workloads (`system.rs`, with output in `document.rs`, `screen.rs`
+//! `simulate`: predicts a described system under its workloads (`system.rs` and `system_run.rs`, with output in `document.rs`, `screen.rs`
 //! and `charts.rs`), or replays a measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive
 //! (`../calibrate/mod.rs`).
 
 mod charts;
 mod document;
+mod outcome;
 mod replay;
 pub mod sample_log;
 mod screen;
 mod sweep;
 pub mod system;
+pub mod system_run;
 
 use std::path::{Path, PathBuf};
 

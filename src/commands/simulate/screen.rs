@@ -5,20 +5,17 @@ use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_report::{Align, Ink, Style, TextTable, text};
 use diskwright_simulator::analytic::solve;
-use diskwright_simulator::load::{LoadSpec, Operations, Timing};
-use diskwright_simulator::system::Workload;
-use diskwright_simulator::{Component, ComponentKind, SimulationReport, System};
+use diskwright_simulator::load::Operations;
+use diskwright_simulator::{Component, ComponentKind, SimulationReport};
 
-use super::document;
-use super::system::SimulationOutcome;
+use super::outcome::{
+    self, FULL_UTILIZATION, HIGH_UTILIZATION, SimulationOutcome, busiest_component, component_name, describe_bottleneck,
+};
 
 /// Columns of a bar.
 const BAR_COLUMNS: usize = 20;
 /// Maximum number of drives listed; of more, those that differ most are shown.
 const MAX_DRIVES: usize = 12;
-/// Utilization from which a part counts as full, and as highly used.
-pub const FULL_UTILIZATION: f64 = 0.9;
-const HIGH_UTILIZATION: f64 = 0.7;
 
 /// Draws the screen.
 pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
@@ -56,7 +53,7 @@ pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
         let share = format_value(cache.counters.hit_share(), "fraction");
         out += &format!("\ncache of {}: {share} of the reads\n", style.clean_text(&cache.name));
     }
-    let share = document::interrupt_share(outcome);
+    let share = outcome::interrupt_share(outcome);
     if report.interrupt_ns > 0.0 {
         let rate = format_value(report.interrupts / report.elapsed_s(), "per_s");
         out += &format!("\ninterrupts: {rate}, {} of the processors' time\n", format_value(share, "fraction"));
@@ -77,86 +74,6 @@ pub fn draw_simulation(outcome: &SimulationOutcome, style: &Style) -> String {
 
 fn format_seconds(value: f64) -> String {
     format_value(value, "s")
-}
-
-/// Finds the part of the path with the highest utilization, of those that did anything. A channel that a drive holds
-/// while it positions is as busy as the drive, but requests wait for the drive.
-pub fn busiest_component(outcome: &SimulationOutcome) -> Option<&Component> {
-    let report = &outcome.report;
-    let found = report.bottleneck().filter(|found| found.utilisation() > 0.0)?;
-    let channel = outcome.system.channels.iter().position(|channel| channel.name == found.name);
-    let held = channel
-        .filter(|channel| found.kind == ComponentKind::Channel && !outcome.system.channels[*channel].disconnects);
-    let drives = report.components.iter().filter(|component| component.kind == ComponentKind::Drive);
-    let own = drives.enumerate().filter(|(number, _)| {
-        let group = outcome.system.find_drive_group(*number as u32).map(|(group, _)| &outcome.system.drives[group]);
-        group.is_some_and(|group| group.channel == held)
-    });
-    let busiest = own.map(|(_, drive)| drive).max_by(|a, b| a.utilisation().total_cmp(&b.utilisation()));
-    let drive = busiest.filter(|drive| held.is_some() && drive.utilisation() >= found.utilisation() - 0.02);
-    Some(drive.unwrap_or(found))
-}
-
-/// Name of a part: `drive disk0`, `processors`, `raid port`.
-pub fn component_name(component: &Component) -> String {
-    let kind = component.kind.name();
-    match component.name.contains(kind) {
-        true => component.name.clone(),
-        false => format!("{kind} {}", component.name),
-    }
-}
-
-/// Describes the bottleneck of the path in one line.
-pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
-    let Some(component) = busiest_component(outcome) else {
-        return outcome.unmeasured_reason().unwrap_or_else(|| "no part of the path was busy".to_owned());
-    };
-    let share = component.utilisation();
-    let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
-    let many = outcome.report.components.iter().filter(alike).count();
-    let what = match many {
-        0 | 1 => component_name(component),
-        n => format!("{n} {} like {}", plural_kind(component.kind), component.name),
-    };
-    let busy = format_value(share, "fraction");
-    match share {
-        s if s >= FULL_UTILIZATION => format!("bottleneck: {what}, busy {busy} of the time"),
-        s if s >= HIGH_UTILIZATION => {
-            format!("highest utilization: {what}, busy {busy} of the time; little capacity is left")
-        }
-        _ => {
-            let lost = |of: &Operations| of.totals.lost > 0;
-            let refused = outcome.report.workloads.iter().any(|workload| workload.operations.iter().any(lost));
-            // rejected requests did not arrive at the rate of the load
-            let pace = rate_limiter(&outcome.system).filter(|_| !refused);
-            let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
-            format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
-        }
-    }
-}
-
-/// Plural of a kind of part: `drives`, `buses`.
-fn plural_kind(kind: ComponentKind) -> String {
-    match kind {
-        ComponentKind::Bus => "buses".to_owned(),
-        ComponentKind::Parity => "parity engines".to_owned(),
-        other => format!("{}s", other.name()),
-    }
-}
-
-/// Describes what limits the rate if no part does; `None` if loads differ.
-fn rate_limiter(system: &System) -> Option<&'static str> {
-    let of = |workload: &Workload| match &workload.load {
-        LoadSpec::Open(_) => "the given rate is the limit",
-        LoadSpec::Trace(trace) if matches!(trace.timing, Timing::Open { .. }) => "the trace sets the rate",
-        LoadSpec::Trace(_) | LoadSpec::Sort(_) => "the program limits the rate",
-        LoadSpec::Closed(_) | LoadSpec::Netbench(_) | LoadSpec::Scan(_) | LoadSpec::Oltp(_) => {
-            "the users limit the rate"
-        }
-    };
-    let mut paces = system.workloads.iter().map(of);
-    let first = paces.next()?;
-    paces.all(|pace| pace == first).then_some(first)
 }
 
 fn workload_table(report: &SimulationReport) -> TextTable {

@@ -9,8 +9,9 @@ use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 use diskwright_simulator::system::read::Setting;
 use serde_json::{Value, json};
 
-use super::system::{SimulationOutcome, read_loaded_system, simulate_system, simulation_progress_bar};
-use super::{ChartArguments, charts, document, screen};
+use super::outcome::{self, SimulationOutcome};
+use super::system_run::{read_loaded_system, simulate_system, simulation_progress_bar};
+use super::{ChartArguments, charts, document};
 use crate::commands::{Failure, output};
 
 /// Maximum number of runs of one sweep.
@@ -175,8 +176,8 @@ fn sweep_table(key: &str, runs: &[SweepRun]) -> TextTable {
 
 /// Describes the part of a run's path with the highest utilization.
 pub fn describe_bottleneck(run: &SweepRun) -> String {
-    match screen::busiest_component(&run.outcome) {
-        Some(part) => format!("{} {}", screen::component_name(part), format_value(part.utilisation(), "fraction")),
+    match outcome::busiest_component(&run.outcome) {
+        Some(part) => format!("{} {}", outcome::component_name(part), format_value(part.utilisation(), "fraction")),
         None if run.outcome.is_measured() => String::new(),
         None => "nothing measured: the load ended within the warm-up".to_owned(),
     }
