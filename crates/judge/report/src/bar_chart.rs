@@ -2,9 +2,10 @@
 //! SVG whose lengths are shares of the surrounding box.
 
 use diskwright_base::units;
+use maud::{Markup, html};
 
-use crate::markup::{escape, format_coordinate};
-use crate::svg::{MAX_LINES, format_percent};
+use crate::markup::format_coordinate;
+use crate::svg::{MAX_LINES, format_percent, title_drawing};
 use crate::text;
 
 /// A bar chart.
@@ -55,62 +56,68 @@ fn describe_bars(bars: &Bars) -> String {
     bars.groups.iter().take(MAX_GROUPS).map(group).collect::<Vec<_>>().join(" ")
 }
 
-/// Draws the chart as a `figure`. `id` must be unique on the page. Returns an
-/// empty string if there is nothing to draw.
-pub fn bars_figure(bars: &Bars, id: &str) -> String {
+/// Draws the chart as a `figure`. `id` must be unique on the page. Returns
+/// empty markup if there is nothing to draw.
+pub(crate) fn bars_figure(bars: &Bars, id: &str) -> Markup {
     let max_value =
         bars.groups.iter().flat_map(|(_, values)| measured_values(values)).map(|(_, v)| v).fold(0.0, f64::max);
     let full = bars.full_value.filter(|full| *full > 0.0).unwrap_or(max_value);
     if bars.groups.is_empty() || full <= 0.0 {
-        return String::new();
+        return Markup::default();
     }
-    let mut inside = String::new();
     let mut top = 0.0;
+    let mut groups = Vec::new();
     for (part, values) in bars.groups.iter().take(MAX_GROUPS) {
-        let count = values.len().clamp(1, MAX_LINES) as f64;
-        inside.push_str(&format!(
-            "<text class=\"y\" x=\"-8\" y=\"{}\" dy=\"4\">{}</text>\n",
-            format_coordinate(top + count * BAR_HEIGHT_PX / 2.0),
-            escape(&text::cut_text(part, NAME_COLUMNS, "…"))
-        ));
-        for (index, value) in measured_values(values) {
-            let y = top + index as f64 * BAR_HEIGHT_PX;
-            let width = format_percent(value / full);
-            inside.push_str(&format!(
-                "<rect class=\"k{index}\" fill=\"currentColor\" x=\"0\" y=\"{}\" width=\"{width}\" height=\"{}\"/>\
-                 <text x=\"{width}\" dx=\"5\" y=\"{}\" dy=\"4\">{}</text>\n",
-                format_coordinate(y + 1.0),
-                format_coordinate(BAR_HEIGHT_PX - 2.0),
-                format_coordinate(y + BAR_HEIGHT_PX / 2.0),
-                escape(&units::format_value(value, &bars.unit))
-            ));
-        }
-        top += count * BAR_HEIGHT_PX + GROUP_GAP_PX;
+        let height = values.len().clamp(1, MAX_LINES) as f64 * BAR_HEIGHT_PX;
+        groups.push(html! {
+            text.y x="-8" y=(format_coordinate(top + height / 2.0)) dy="4" { (short_name(part)) }
+            @for (index, value) in measured_values(values) {
+                (draw_bar(bars, index, value / full, value, top + index as f64 * BAR_HEIGHT_PX))
+            }
+        });
+        top += height + GROUP_GAP_PX;
     }
-    let widest = bars
-        .groups
-        .iter()
-        .take(MAX_GROUPS)
-        .map(|(part, _)| text::display_width(&text::cut_text(part, NAME_COLUMNS, "…")))
-        .max();
-    wrap_figure(bars, id, &inside, top, widest.unwrap_or(0) * 7 + 14)
+    let names = bars.groups.iter().take(MAX_GROUPS).map(|(part, _)| text::display_width(&short_name(part)));
+    wrap_figure(bars, id, &groups, top, names.max().unwrap_or(0) * 7 + 14)
+}
+
+fn short_name(part: &str) -> String {
+    text::cut_text(part, NAME_COLUMNS, "…")
+}
+
+/// Draws one bar with its value; `y` is its upper edge, pixels.
+fn draw_bar(bars: &Bars, index: usize, share: f64, value: f64, y: f64) -> Markup {
+    let width = format_percent(share);
+    html! {
+        rect class={ "k" (index) } fill="currentColor" x="0" y=(format_coordinate(y + 1.0)) width=(width)
+            height=(format_coordinate(BAR_HEIGHT_PX - 2.0)) {}
+        text x=(width) dx="5" y=(format_coordinate(y + BAR_HEIGHT_PX / 2.0)) dy="4" {
+            (units::format_value(value, &bars.unit))
+        }
+    }
 }
 
 /// Wraps the bars into a figure, with a key of their colours.
-fn wrap_figure(bars: &Bars, id: &str, inside: &str, height: f64, left: usize) -> String {
-    let key = |(index, name): (usize, &String)| format!("<span class=\"k{index}\">\u{25a0}</span> {}", escape(name));
-    let keys: Vec<String> = bars.names.iter().take(MAX_LINES).enumerate().map(key).collect();
-    format!(
-        "<figure>\n<figcaption><b>{title}</b></figcaption>\n\
-         <div class=\"plot\" style=\"margin-left:{left}px;margin-right:80px\">\n\
-         <svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" height=\"{}\">\n\
-         <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{}</desc>\n{inside}</svg>\n</div>\n\
-         <p class=\"key\">{}</p>\n</figure>\n",
-        format_coordinate(height),
-        escape(&describe_bars(bars)),
-        keys.join(" \u{a0} "),
-        title = escape(&bars.title),
-    )
+fn wrap_figure(bars: &Bars, id: &str, groups: &[Markup], height: f64, left: usize) -> Markup {
+    html! {
+        "\n"
+        figure {
+            figcaption { b { (bars.title) } }
+            div.plot style={ "margin-left:" (left) "px;margin-right:80px" } {
+                svg.chart role="img" aria-labelledby={ (id) "-t " (id) "-d" } width="100%"
+                    height=(format_coordinate(height)) {
+                    (title_drawing(id, &bars.title, &describe_bars(bars)))
+                    @for group in groups { (group) }
+                }
+            }
+            p.key {
+                @for (index, name) in bars.names.iter().take(MAX_LINES).enumerate() {
+                    @if index > 0 { " \u{a0} " }
+                    span class={ "k" (index) } { "\u{25a0}" } " " (name)
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -129,17 +136,17 @@ mod tests {
 
     #[test]
     fn bar_length_is_the_share_of_the_full_value() {
-        let drawn = bars_figure(&sample_bars(vec![Some(0.98), Some(0.25)]), "b");
+        let drawn = bars_figure(&sample_bars(vec![Some(0.98), Some(0.25)]), "b").0;
         assert!(drawn.contains("width=\"98%\"") && drawn.contains("width=\"25%\""), "{drawn}");
         assert!(drawn.contains("disk0: 98 % three, 25 % ten."), "{drawn}");
         let free = Bars { full_value: None, ..sample_bars(vec![Some(0.5), Some(0.25)]) };
-        assert!(bars_figure(&free, "b").contains("width=\"100%\""));
+        assert!(bars_figure(&free, "b").0.contains("width=\"100%\""));
     }
 
     #[test]
     fn unmeasured_values_have_no_bar_but_a_note() {
-        let drawn = bars_figure(&sample_bars(vec![None, Some(f64::NAN)]), "b");
+        let drawn = bars_figure(&sample_bars(vec![None, Some(f64::NAN)]), "b").0;
         assert!(!drawn.contains("<rect") && drawn.contains("disk0: not measured."), "{drawn}");
-        assert_eq!(bars_figure(&Bars::default(), "b"), "");
+        assert_eq!(bars_figure(&Bars::default(), "b").0, "");
     }
 }

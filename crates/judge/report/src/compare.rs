@@ -5,12 +5,13 @@ use diskwright_base::counter_ids::{physical_disk, pressure, processor};
 use diskwright_base::units::{self, format_count};
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::compare::{ALL_INSTANCES, ChangeOutcome, ComparisonRow, WindowComparison};
+use maud::{Markup, Render, html};
 
 use crate::beside_document::BesideDocument;
 use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
-use crate::html::{self, HtmlReport, chart_figure};
-use crate::markup::{escape, escape_code, value_html};
+use crate::html::{self, HtmlReport, chart_figure, page_section};
+use crate::markup::{format_unbroken, mark_code, mark_id};
 use crate::sections::html_table;
 use crate::sheet;
 use crate::style::{Ink, Style};
@@ -308,7 +309,7 @@ pub fn comparison_chart(
 
 /// Renders the comparison as an HTML page.
 pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
-    let class = if comparison.outcome == ChangeOutcome::Worse { "" } else { " none" };
+    let is_worse = comparison.outcome == ChangeOutcome::Worse;
     let beside = &page.beside;
     // if the user's file brings a heading, the comparison's sentence moves to the section on the windows
     let (first, rest) = comparison.sentence.split_once(". ").unwrap_or((&comparison.sentence, ""));
@@ -316,64 +317,59 @@ pub fn render_page(comparison: &WindowComparison, page: ComparePage) -> String {
         "" => (first.trim_end_matches('.'), None),
         title => (title, Some(&comparison.sentence)),
     };
-    let rest = Some(rest).filter(|rest| own.is_none() && !rest.is_empty());
-    let rest = rest.map(|rest| format!("<p class=\"first\">{}</p>\n", escape(rest)));
-    let lead = beside.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).chain(rest);
-    let mut out = format!(
-        "<header>\n<p class=\"made\"><b>Before and after</b></p>\n<div class=\"card verdict{class}\">\n\
-         <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
-        escape(title),
-        lead.collect::<String>()
-    );
-    out.push_str(&sheet::render_sections(&beside.sections));
-    let windows = describe_windows(comparison, &page.zone);
-    let [before, after] = beside.names.clone().unwrap_or_else(|| ["Before".to_owned(), "After".to_owned()]);
-    let rows: Vec<Vec<String>> = [(before, &comparison.before), (after, &comparison.after)]
-        .iter()
-        .zip(&windows)
-        .map(|((name, verdict), line)| vec![escape(name), escape(line), escape_code(&verdict.sentence)])
-        .collect();
-    let own = own.map(|sentence| format!("<p>{}</p>\n", escape(sentence))).unwrap_or_default();
-    let windows = html_table(&["", "When, and which bottleneck", "In words"], &rows);
-    append_section(&mut out, "windows", "The windows", &(own + &windows));
-    append_section(&mut out, "charts", "Charts", &charts_section(&page));
-    let rows: Vec<Vec<String>> = rank_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
+    let windows = html! {
+        @if let Some(sentence) = own { p { (sentence) } }
+        (windows_table(comparison, &page))
+    };
+    let rows: Vec<Vec<Markup>> = rank_rows(comparison).into_iter().take(MAX_TABLE_ROWS).map(table_cells).collect();
     let titles = ["Counter", "Instance", "Before", "After", "Difference", "Ratio", ""];
-    append_section(&mut out, "counters", "Counter by counter", &html_table(&titles, &rows));
-    let remarks: String = comparison_remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
-    append_section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{remarks}</ul>\n"));
-    out.push_str("</main>\n");
-    html::wrap_document("before and after", &out, &page.version)
+    let remarks = html! { ul { @for remark in comparison_remarks(comparison) { li { (remark) } } } };
+    let body = html! {
+        header {
+            p.made { b { "Before and after" } }
+            div.card.verdict.none[!is_worse] {
+                h1 { (title) }
+                @for line in &beside.lead { p.dim { (mark_code(line)) } }
+                @if own.is_none() && !rest.is_empty() { p.first { (rest) } }
+            }
+        }
+        main {
+            (sheet::render_sections(&beside.sections))
+            (page_section("windows", "The windows", &windows))
+            (page_section("charts", "Charts", &charts_section(&page)))
+            (page_section("counters", "Counter by counter", &html_table(&titles, &rows)))
+            (page_section("trust", "How far to trust this", &remarks))
+        }
+    };
+    html::wrap_document("before and after", body, &page.version)
 }
 
-fn table_cells(row: &ComparisonRow) -> Vec<String> {
-    let difference = format!(
-        "{} <span class=\"dim\">{}</span>",
-        value_html(row.difference, row.display_unit()),
-        escape(&format_interval(row))
-    );
+fn windows_table(comparison: &WindowComparison, page: &ComparePage) -> Markup {
+    let windows = describe_windows(comparison, &page.zone);
+    let names = page.beside.names.clone().unwrap_or_else(|| ["Before".to_owned(), "After".to_owned()]);
+    let verdicts = [&comparison.before, &comparison.after];
+    let row = |side: usize| vec![names[side].render(), windows[side].render(), mark_code(&verdicts[side].sentence)];
+    html_table(&["", "When, and which bottleneck", "In words"], &[row(0), row(1)])
+}
+
+fn table_cells(row: &ComparisonRow) -> Vec<Markup> {
+    let difference = html! {
+        (format_unbroken(row.difference, row.display_unit())) " " span.dim { (format_interval(row)) }
+    };
     vec![
-        format!("<span class=\"id\">{}</span>", escape(&row.counter)),
-        escape(instance_name(row)),
-        escape(&format_estimate(row, false)),
-        escape(&format_estimate(row, true)),
+        mark_id(&row.counter),
+        instance_name(row).render(),
+        format_estimate(row, false).render(),
+        format_estimate(row, true).render(),
         difference,
-        escape(&format_ratio(row)).replace(' ', "\u{a0}"),
-        noise_word(row).to_owned(),
+        format_ratio(row).replace(' ', "\u{a0}").render(),
+        noise_word(row).render(),
     ]
 }
 
-fn append_section(out: &mut String, id: &str, title: &str, content: &str) {
-    if !content.is_empty() {
-        out.push_str(&format!(
-            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{title}</h2>\n{content}</section>\n"
-        ));
-    }
-}
-
-fn charts_section(page: &ComparePage) -> String {
+fn charts_section(page: &ComparePage) -> Markup {
     if page.charts.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let bare = HtmlReport {
         verdicts: Vec::new(),
@@ -384,15 +380,11 @@ fn charts_section(page: &ComparePage) -> String {
         zone: page.zone.clone(),
         version: String::new(),
     };
-    let mut out = String::from(
-        "<p>Both windows are aligned at their start; the times are those of the second.</p>\n<div class=\"small\">\n",
-    );
-    for (number, chart) in page.charts.iter().enumerate() {
-        let drawn = chart_figure(chart, &bare, &format!("c{number}"), "");
-        out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
+    let figures = page.charts.iter().enumerate();
+    html! {
+        p { "Both windows are aligned at their start; the times are those of the second." }
+        (sheet::chart_cards(figures.map(|(number, chart)| chart_figure(chart, &bare, &format!("c{number}"), ""))))
     }
-    out.push_str("</div>\n");
-    out
 }
 
 #[cfg(test)]

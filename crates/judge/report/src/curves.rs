@@ -4,12 +4,13 @@
 
 use diskwright_base::byte_size::CAPACITY_UNIT;
 use diskwright_base::units;
+use maud::{Markup, PreEscaped, html};
 
 use crate::axis;
 use crate::html::PALETTE_CSS;
-use crate::markup::{escape, format_coordinate};
+use crate::markup::{finish_page, format_coordinate};
 use crate::palette;
-use crate::svg::{self, FOOT_HEIGHT_PX, HEAD_HEIGHT_PX, MAX_LINES, PLOT_HEIGHT_PX, STRETCHED_BOX, format_percent};
+use crate::svg::{self, ChartPlace, FOOT_HEIGHT_PX, HEAD_HEIGHT_PX, MAX_LINES, PLOT_HEIGHT_PX, format_percent};
 use crate::text;
 
 /// Mapping of values to positions along an axis.
@@ -229,13 +230,14 @@ fn visible_labels(marks: &[(f64, &str)]) -> (Vec<bool>, Vec<bool>) {
     (narrow, wide)
 }
 
-/// Appends the marks below the plot; a value whose label does not fit keeps its tick.
-fn append_x_marks(out: &mut String, along: &Ruler) {
+/// Draws the marks below the plot; a value whose label does not fit keeps its tick.
+fn draw_x_marks(along: &Ruler) -> Markup {
     let marks: Vec<(f64, &str)> = along.marks.iter().map(|(v, label)| (along.share(*v), label.as_str())).collect();
     let (narrow, wide) = visible_labels(&marks);
-    for (index, (share, label)) in marks.iter().enumerate() {
-        let label = if wide[index] { label } else { "" };
-        svg::append_column(out, *share, label, !narrow[index]);
+    html! {
+        @for (index, (share, label)) in marks.iter().enumerate() {
+            (svg::draw_column(*share, if wide[index] { label } else { "" }, !narrow[index]))
+        }
     }
 }
 
@@ -244,7 +246,7 @@ fn append_x_marks(out: &mut String, along: &Ruler) {
 struct ChartParts {
     left_px: usize,
     right_px: usize,
-    body: String,
+    body: Markup,
     names: Vec<String>,
 }
 
@@ -253,25 +255,6 @@ fn draw_parts(chart: &Curves, max_label_columns: usize) -> Option<ChartParts> {
     let lines: Vec<Vec<CurvePoint>> = chart.lines.iter().take(MAX_LINES).map(|l| drawable_points(chart, l)).collect();
     let all: Vec<CurvePoint> = lines.iter().flatten().copied().collect();
     let (along, up) = (make_x_ruler(chart, &all)?, make_y_ruler(chart, &all)?);
-    let mut out = String::new();
-    svg::append_rows(&mut out, up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str())));
-    append_x_marks(&mut out, &along);
-    out.push_str(STRETCHED_BOX);
-    for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
-        let place = |p: &CurvePoint| {
-            format!(
-                "{} {}",
-                format_coordinate(along.share(p.x) * 1000.0),
-                format_coordinate((1.0 - up.share(p.y)) * 1000.0)
-            )
-        };
-        let path: Vec<String> = points.iter().map(place).collect();
-        out.push_str(&format!("<path class=\"mean s{number}\" d=\"M{}\"/>\n", path.join("L")));
-    }
-    out.push_str("</svg>\n");
-    for (number, points) in lines.iter().enumerate() {
-        append_dots(&mut out, chart, points, number, &along, &up);
-    }
     let full: Vec<&str> = chart.lines.iter().take(MAX_LINES).map(|l| l.name.as_str()).collect();
     let mut short = palette::shorten_names(&full, MAX_FILE_LABEL_COLUMNS, "…");
     let mut names = Vec::new();
@@ -281,33 +264,50 @@ fn draw_parts(chart: &Curves, max_label_columns: usize) -> Option<ChartParts> {
         short = letters().take(full.len()).collect();
     }
     let name = |number: usize| short[number].clone();
-    if full.iter().any(|name| !name.is_empty()) {
-        let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
-        svg::append_names(&mut out, ends, name, |number| number);
-    }
+    let ends = lines.iter().enumerate().filter_map(|(n, points)| Some((up.y(points.last()?.y), n))).collect();
+    let paths = html! {
+        @for (number, points) in lines.iter().enumerate().filter(|(_, points)| points.len() > 1) {
+            path class={ "mean s" (number) } d=(path_text(points, &along, &up)) {}
+        }
+    };
+    let body = html! {
+        (svg::draw_rows(up.marks.iter().map(|(v, label)| (up.y(*v), label.as_str()))))
+        (draw_x_marks(&along))
+        (svg::stretch_paths(paths))
+        @for (number, points) in lines.iter().enumerate() { (draw_dots(chart, points, number, &along, &up)) }
+        @if full.iter().any(|name| !name.is_empty()) { (svg::draw_names(ends, name, |number| number)) }
+    };
     let widest = |labels: &mut dyn Iterator<Item = usize>| labels.max().unwrap_or(0);
     let left = widest(&mut up.marks.iter().map(|(_, l)| text::display_width(l))) * 7 + 14;
     let right = widest(&mut (0..lines.len()).map(|n| text::display_width(&name(n)))) * 7 + 22;
-    Some(ChartParts { left_px: left, right_px: right, body: out, names })
+    Some(ChartParts { left_px: left, right_px: right, body, names })
 }
 
-/// Appends a dot for each point, with its values as a tooltip, and its interval.
-fn append_dots(out: &mut String, chart: &Curves, points: &[CurvePoint], number: usize, along: &Ruler, up: &Ruler) {
-    for p in points.iter().filter(|_| points.len() <= MAX_DOTTED_POINTS) {
-        let (x, y) = (format_percent(along.share(p.x)), format_coordinate(up.y(p.y)));
-        if let Some((low, high)) = p.interval.filter(|(low, high)| high > low) {
-            out.push_str(&format!(
-                "<line class=\"spread k{number}\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\"/>",
-                format_coordinate(up.y(low.max(up.low))),
-                format_coordinate(up.y(high))
-            ));
+/// Writes the path through the points, as its attribute `d`.
+fn path_text(points: &[CurvePoint], along: &Ruler, up: &Ruler) -> String {
+    let place = |p: &CurvePoint| {
+        format!(
+            "{} {}",
+            format_coordinate(along.share(p.x) * 1000.0),
+            format_coordinate((1.0 - up.share(p.y)) * 1000.0)
+        )
+    };
+    format!("M{}", points.iter().map(place).collect::<Vec<_>>().join("L"))
+}
+
+/// Draws a dot for each point, with its values as a tooltip, and its interval.
+fn draw_dots(chart: &Curves, points: &[CurvePoint], number: usize, along: &Ruler, up: &Ruler) -> Markup {
+    let y = |value: f64| format_coordinate(up.y(value));
+    html! {
+        @for p in points.iter().filter(|_| points.len() <= MAX_DOTTED_POINTS) {
+            @let x = format_percent(along.share(p.x));
+            @if let Some((low, high)) = p.interval.filter(|(low, high)| high > low) {
+                line class={ "spread k" (number) } x1=(x) x2=(x) y1=(y(low.max(up.low))) y2=(y(high)) {}
+            }
+            circle class={ "k" (number) } cx=(x) cy=(y(p.y)) r="3" {
+                title { (point_label(p.x, &chart.x)) ": " (units::format_value(p.y, &chart.y.unit)) }
+            }
         }
-        let value = units::format_value(p.y, &chart.y.unit);
-        out.push_str(&format!(
-            "<circle class=\"k{number}\" cx=\"{x}\" cy=\"{y}\" r=\"3\"><title>{}: {}</title></circle>\n",
-            escape(&point_label(p.x, &chart.x)),
-            escape(&value)
-        ));
     }
 }
 
@@ -330,22 +330,22 @@ pub fn describe_curves(chart: &Curves) -> String {
     words
 }
 
-/// Draws the chart as a `figure` for a page. `id` must be unique there. Returns an
-/// empty string if nothing of it can be drawn.
-pub fn curves_figure(chart: &Curves, id: &str) -> String {
-    let Some(drawing) = draw_parts(chart, MAX_PAGE_LABEL_COLUMNS) else { return String::new() };
-    let mut out = format!(
-        "<figure>\n<figcaption><b>{}</b></figcaption>\n\
-         <div class=\"plot\" style=\"margin-left:{}px;margin-right:{}px\">\n",
-        escape(&chart.title),
-        drawing.left_px,
-        drawing.right_px
-    );
-    svg::open_svg(&mut out, "width=\"100%\"", id, &chart.title, &describe_curves(chart));
-    out.push_str(&drawing.body);
-    out.push_str("</svg>\n</div>\n");
-    out.push_str(&format!("<p class=\"key\">{}</p>\n</figure>\n", escape(&axes_key(chart, &drawing))));
-    out
+/// Draws the chart as a `figure` for a page. `id` must be unique there. Returns
+/// empty markup if nothing of it can be drawn.
+pub(crate) fn curves_figure(chart: &Curves, id: &str) -> Markup {
+    let Some(drawing) = draw_parts(chart, MAX_PAGE_LABEL_COLUMNS) else { return Markup::default() };
+    let key = axes_key(chart, &drawing);
+    let margins = format!("margin-left:{}px;margin-right:{}px", drawing.left_px, drawing.right_px);
+    html! {
+        "\n"
+        figure {
+            figcaption { b { (chart.title) } }
+            div.plot style=(margins) {
+                (svg::chart_svg(None, id, &chart.title, &describe_curves(chart), drawing.body))
+            }
+            p.key { (key) }
+        }
+    }
 }
 
 /// Explains the axes and the letters beside the lines.
@@ -369,6 +369,9 @@ const KEY_LINE_HEIGHT_PX: f64 = 16.0;
 /// Width of a line of the key, columns.
 const KEY_COLUMNS: usize = 115;
 
+/// Colours of what stands beside the charts in such a file.
+const FILE_CSS: &str = ".ground { fill: var(--card); } .title { fill: var(--ink); }\n";
+
 /// Draws charts below each other as a self-contained SVG file. `title` stands
 /// above them.
 pub fn render_svg_file(title: &str, charts: &[Curves]) -> String {
@@ -381,41 +384,41 @@ pub fn render_svg_file(title: &str, charts: &[Curves]) -> String {
     }
     let tall = |lines: &[String]| FILE_CHART_HEIGHT_PX + KEY_LINE_HEIGHT_PX * lines.len() as f64;
     let height = format_coordinate(48.0 + drawings.iter().map(|(.., lines)| tall(lines)).sum::<f64>());
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
-         viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\">\n<title>{title}</title>\n<style>\n{palette}{}\
-         .ground {{ fill: var(--card); }} .title {{ fill: var(--ink); }}\n</style>\n\
-         <rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n\
-         <text class=\"title\" x=\"20\" y=\"30\" font-size=\"18\" font-weight=\"600\">{title}</text>\n",
-        svg::STYLE_SHEET,
-        title = escape(title),
-        width = FILE_WIDTH_PX,
-        palette = PALETTE_CSS,
-    );
     let mut top = 48.0;
-    for (number, (chart, drawing, lines)) in drawings.iter().enumerate() {
-        out.push_str(&format!(
-            "<text class=\"title\" x=\"20\" y=\"{}\" font-size=\"14\" font-weight=\"600\">{}</text>\n",
-            format_coordinate(top + 18.0),
-            escape(&chart.title)
-        ));
-        let left = 20.0 + drawing.left_px as f64;
-        let width = FILE_WIDTH_PX - left - 20.0 - drawing.right_px as f64;
-        let place =
-            format!("x=\"{left}\" y=\"{}\" width=\"{}\"", format_coordinate(top + 26.0), format_coordinate(width));
-        svg::open_svg(&mut out, &place, &format!("c{number}"), &chart.title, &describe_curves(chart));
-        out.push_str(&drawing.body);
-        out.push_str("</svg>\n");
-        let below = top + 26.0 + HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + FOOT_HEIGHT_PX + KEY_LINE_HEIGHT_PX;
-        for (line, words) in lines.iter().enumerate() {
-            let y = format_coordinate(below + KEY_LINE_HEIGHT_PX * line as f64);
-            let words = escape(words);
-            out.push_str(&format!("<text class=\"title\" x=\"20\" y=\"{y}\" font-size=\"12\">{words}</text>\n"));
-        }
-        top += tall(lines);
+    let mut drawn = Vec::new();
+    for (number, (chart, parts, lines)) in drawings.into_iter().enumerate() {
+        let height = tall(&lines);
+        drawn.push(file_chart(chart, parts, &lines, top, &format!("c{number}")));
+        top += height;
     }
-    out.push_str("</svg>\n");
-    out
+    finish_page(html! {
+        svg xmlns="http://www.w3.org/2000/svg" width=(FILE_WIDTH_PX) height=(height)
+            viewBox={ "0 0 " (FILE_WIDTH_PX) " " (height) } font-family="sans-serif" {
+            title { (title) }
+            style { (PreEscaped(PALETTE_CSS)) (PreEscaped(svg::STYLE_SHEET)) (PreEscaped(FILE_CSS)) }
+            rect.ground width="100%" height="100%" {}
+            text.title x="20" y="30" font-size="18" font-weight="600" { (title) }
+            @for chart in &drawn { (chart) }
+        }
+        "\n"
+    })
+}
+
+/// Draws a chart of a separate file: its title, the chart, and its key in lines. `top` is its upper edge, pixels.
+fn file_chart(chart: &Curves, parts: ChartParts, key: &[String], top: f64, id: &str) -> Markup {
+    let left = 20.0 + parts.left_px as f64;
+    let width = FILE_WIDTH_PX - left - 20.0 - parts.right_px as f64;
+    let place = ChartPlace { left, top: top + 26.0, width };
+    let below = top + 26.0 + HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + FOOT_HEIGHT_PX + KEY_LINE_HEIGHT_PX;
+    let line_y = |line: usize| format_coordinate(below + KEY_LINE_HEIGHT_PX * line as f64);
+    html! {
+        "\n"
+        text.title x="20" y=(format_coordinate(top + 18.0)) font-size="14" font-weight="600" { (chart.title) }
+        (svg::chart_svg(Some(&place), id, &chart.title, &describe_curves(chart), parts.body))
+        @for (line, words) in key.iter().enumerate() {
+            text.title x="20" y=(line_y(line)) font-size="12" { (words) }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -451,9 +454,9 @@ mod tests {
         let odd = [(1.0, 0.0), (2.0, f64::NAN), (4.0, f64::INFINITY), (0.0, 1.0), (8.0, -1.0), (1e300, 1.0)];
         assert!(
             x_positions(AxisScale::Log, &[(1.0, 1.0)]).len() == 1
-                && curves_figure(&sample_chart(AxisScale::Log, &odd), "a").is_empty()
+                && curves_figure(&sample_chart(AxisScale::Log, &odd), "a").0.is_empty()
         );
-        assert!(curves_figure(&sample_chart(AxisScale::Log, &[]), "a").is_empty());
+        assert!(curves_figure(&sample_chart(AxisScale::Log, &[]), "a").0.is_empty());
     }
 
     #[test]
@@ -467,7 +470,7 @@ mod tests {
             let kept = |shown: &[bool]| -> Vec<String> {
                 marks.iter().zip(shown).filter(|(_, shown)| **shown).map(|((_, label), _)| label.clone()).collect()
             };
-            (kept(&narrow), kept(&wide), curves_figure(&axis, "a"))
+            (kept(&narrow), kept(&wide), curves_figure(&axis, "a").0)
         };
         // a knee is looked for between doublings
         let (narrow, wide, drawn) = of(&[1.0, 4.0, 16.0, 64.0, 104.0, 112.0, 160.0, 256.0]);
@@ -486,10 +489,10 @@ mod tests {
         };
         let mut two = sample_chart(AxisScale::Linear, &[]);
         two.lines = vec![line("mean", 1.0), line("99 %", 9.0)];
-        let drawn = curves_figure(&two, "a");
+        let drawn = curves_figure(&two, "a").0;
         assert!(drawn.contains(">99 %</text>") && !drawn.contains("Lines:"), "{drawn}");
         two.lines = vec![line("random-read-4k-depth-1", 1.0), line("random-read-4k-depth-256", 9.0)];
-        let drawn = curves_figure(&two, "a");
+        let drawn = curves_figure(&two, "a").0;
         assert!(drawn.contains(">a</text>") && drawn.contains(">b</text>"), "{drawn}");
         assert!(drawn.contains("Lines: a: random-read-4k-depth-1; b: random-read-4k-depth-256."), "{drawn}");
         // a file is wide enough for them

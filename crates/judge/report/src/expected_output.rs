@@ -3,6 +3,11 @@
 
 use std::path::Path;
 
+/// Asserts the same of a page, with each opening tag on a line of its own, so that differences are easy to see.
+pub(crate) fn assert_expected_page(name: &str, page: &str) {
+    assert_expected(name, &page.replace("><", ">\n<").replace(">\n</", "></"));
+}
+
 /// Asserts that `actual` equals the file `tests/expected/NAME`.
 pub(crate) fn assert_expected(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expected").join(name);

@@ -2,8 +2,10 @@
 //! more requests. The shade is logarithmic, because the few slow requests matter most.
 
 use diskwright_base::units;
+use maud::{Markup, PreEscaped, html};
 
-use crate::markup::{escape, format_coordinate};
+use crate::markup::format_coordinate;
+use crate::svg::title_drawing;
 use crate::time::DisplayZone;
 
 /// Height of a row, which is a doubling of latency.
@@ -49,28 +51,42 @@ fn describe_heat_map(chart: &HeatChart, zone: &DisplayZone) -> String {
     )
 }
 
-/// Draws the map as a `figure` with one `svg`; `id` must be unique in the page. Returns an empty string if there
-/// was no request.
-pub fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String {
-    let counts = || chart.columns.iter().flatten().copied();
-    let densest = counts().max().unwrap_or(0);
+/// Draws the map as a `figure` with one `svg`; `id` must be unique in the page. Returns empty markup if there was no
+/// request.
+pub(crate) fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> Markup {
     let has = |row: &usize| chart.columns.iter().any(|column| column.get(*row).is_some_and(|count| *count > 0));
     let rows = || (0..chart.labels.len()).filter(has);
-    let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return String::new() };
+    let (Some(first), Some(last)) = (rows().next(), rows().next_back()) else { return Markup::default() };
     let height = (last - first + 1) as f64 * ROW_HEIGHT_PX;
     let words = describe_heat_map(chart, zone);
-    let mut out = format!(
-        "<figure class=\"heat\"><figcaption>{}</figcaption>\n<svg class=\"chart\" role=\"img\" \
-         aria-labelledby=\"{id}-t {id}-d\" width=\"100%\" viewBox=\"{} 0 {} {}\">\n\
-         <title id=\"{id}-t\">{}</title>\n<desc id=\"{id}-d\">{}</desc>\n",
-        escape(&format!("{}. {words}", chart.title)),
-        format_coordinate(-LABEL_WIDTH_PX),
-        format_coordinate(LABEL_WIDTH_PX + MAP_WIDTH),
-        format_coordinate(height + 20.0),
-        escape(&chart.title),
-        escape(&words),
-    );
+    let view = [-LABEL_WIDTH_PX, 0.0, LABEL_WIDTH_PX + MAP_WIDTH, height + 20.0].map(format_coordinate).join(" ");
+    let row_y = |row: usize| format_coordinate((last - row + 1) as f64 * ROW_HEIGHT_PX);
+    let span = (chart.to_ns - chart.from_ns).max(1) as f64;
+    let time_x = |time_ns: i64| format_coordinate((time_ns - chart.from_ns) as f64 / span * MAP_WIDTH);
+    html! {
+        "\n"
+        figure.heat {
+            figcaption { (chart.title) ". " (words) }
+            svg.chart role="img" aria-labelledby={ (id) "-t " (id) "-d" } width="100%" viewBox=(view) {
+                (title_drawing(id, &chart.title, &words))
+                (draw_cells(chart, last))
+                @for row in (first..=last).step_by((last - first) / 8 + 1) {
+                    text.y x="-6" y=(row_y(row)) { (chart.labels[row]) }
+                }
+                @for mark in zone.axis_marks(chart.from_ns, chart.to_ns, 8) {
+                    text.x x=(time_x(mark.time_ns)) y=(format_coordinate(height + 15.0)) { (mark.label) }
+                }
+            }
+        }
+    }
+}
+
+/// Draws a cell for each column and row that has requests; `last` is the row at the top. There are thousands of them,
+/// of numbers alone, so they are written without a template.
+fn draw_cells(chart: &HeatChart, last: usize) -> Markup {
+    let densest = chart.columns.iter().flatten().copied().max().unwrap_or(0);
     let width = MAP_WIDTH / chart.columns.len().max(1) as f64;
+    let mut out = String::new();
     for (index, column) in chart.columns.iter().enumerate() {
         for (row, count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
             // a single request must be visible too
@@ -85,20 +101,7 @@ pub fn draw_heat_map(chart: &HeatChart, zone: &DisplayZone, id: &str) -> String 
             ));
         }
     }
-    out.push('\n');
-    for row in (first..=last).step_by((last - first) / 8 + 1) {
-        let y = format_coordinate((last - row + 1) as f64 * ROW_HEIGHT_PX);
-        let label = escape(&chart.labels[row]);
-        out.push_str(&format!("<text class=\"y\" x=\"-6\" y=\"{y}\">{label}</text>\n"));
-    }
-    let span = (chart.to_ns - chart.from_ns).max(1) as f64;
-    for mark in zone.axis_marks(chart.from_ns, chart.to_ns, 8) {
-        let x = format_coordinate((mark.time_ns - chart.from_ns) as f64 / span * MAP_WIDTH);
-        let (y, label) = (format_coordinate(height + 15.0), escape(&mark.label));
-        out.push_str(&format!("<text class=\"x\" x=\"{x}\" y=\"{y}\">{label}</text>\n"));
-    }
-    out.push_str("</svg></figure>\n");
-    out
+    PreEscaped(out)
 }
 
 #[cfg(test)]
@@ -125,7 +128,8 @@ mod tests {
             &sample_chart(vec![vec![0, 100, 0, 0], vec![0, 1, 0, 2], vec![0; 4]]),
             &DisplayZone::utc(),
             "h",
-        );
+        )
+        .0;
         assert_eq!(svg.matches("class=\"cell\"").count(), 3);
         let opacities: Vec<f64> =
             svg.split("opacity=\"").skip(1).filter_map(|part| part.split('"').next()?.parse().ok()).collect();
@@ -139,7 +143,7 @@ mod tests {
 
     #[test]
     fn draws_nothing_without_requests() {
-        assert_eq!(draw_heat_map(&sample_chart(vec![vec![0; 4]; 3]), &DisplayZone::utc(), "h"), "");
-        assert_eq!(draw_heat_map(&sample_chart(vec![]), &DisplayZone::utc(), "h"), "");
+        assert_eq!(draw_heat_map(&sample_chart(vec![vec![0; 4]; 3]), &DisplayZone::utc(), "h").0, "");
+        assert_eq!(draw_heat_map(&sample_chart(vec![]), &DisplayZone::utc(), "h").0, "");
     }
 }

@@ -1,14 +1,15 @@
 //! HTML page of `report`: one file without scripts that loads nothing from elsewhere.
-//! It is readable on a phone, on paper and in dark mode; all foreign text is escaped.
+//! It is readable on a phone, on paper and in dark mode. `maud` escapes all text, so that foreign text stays text.
 
 use diskwright_base::{Note, Topology, units};
 use diskwright_diagnosis::{Finding, Verdict};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::axis;
 use crate::chart_book::{self, finding_id};
 use crate::chart_model::Chart;
 use crate::heat_map::{self, HeatChart};
-use crate::markup::{escape, escape_code, value_html};
+use crate::markup::{finish_page, format_unbroken, mark_code, mark_id};
 use crate::palette::Palette;
 use crate::sections;
 use crate::svg;
@@ -18,6 +19,11 @@ use crate::verdict_words;
 
 /// Style sheet with colours and fonts, for light and dark mode.
 pub const PALETTE_CSS: &str = include_str!("page/palette.css");
+
+/// Tags that a browser reads before the rest. Closed as in XML, they keep the page well-formed: tests read it as XML.
+const META_TAGS: &str = "\n<meta charset=\"utf-8\"/>\n\
+    <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+    <meta name=\"color-scheme\" content=\"light dark\"/>\n";
 
 /// Content of the page.
 #[derive(Clone, Debug)]
@@ -55,48 +61,53 @@ pub fn render_page(report: &HtmlReport) -> String {
         let host = if v.host.is_empty() { String::new() } else { format!(" ({})", v.host) };
         format!("{}{host}", verdict_words::bottleneck_name(v.bottleneck))
     });
-    let mut out = html_head(&title);
-    match report.verdicts.first() {
-        Some(verdict) => append_body(&mut out, report, verdict),
-        None => out.push_str("<main><p>There is no verdict to report.</p></main>\n"),
-    }
-    append_footer(&mut out, report);
-    out.push_str("</body>\n</html>\n");
-    out
+    let body = html! {
+        @match report.verdicts.first() {
+            Some(verdict) => (verdict_body(report, verdict)),
+            None => main { p { "There is no verdict to report." } },
+        }
+    };
+    finish_document(&title, body, cited_list(report), &report.version)
 }
 
 /// Wraps the body of any other page in head and foot.
-pub(crate) fn wrap_document(title: &str, body: &str, version: &str) -> String {
-    format!("{}{body}<footer>\n{}</footer>\n</body>\n</html>\n", html_head(title), made_by(version))
+pub(crate) fn wrap_document(title: &str, body: Markup, version: &str) -> String {
+    finish_document(title, body, Markup::default(), version)
 }
 
-fn html_head(title: &str) -> String {
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <title>Diskwright: {}</title>\n<style>\n{}{}{}</style>\n</head>\n<body>\n",
-        escape(title),
-        PALETTE_CSS,
-        include_str!("page/page.css"),
-        svg::STYLE_SHEET
-    )
+fn finish_document(title: &str, body: Markup, foot: Markup, version: &str) -> String {
+    finish_page(html! {
+        (DOCTYPE) "\n"
+        html lang="en" {
+            head {
+                (PreEscaped(META_TAGS))
+                title { "Diskwright: " (title) }
+                style {
+                    (PreEscaped(PALETTE_CSS)) (PreEscaped(include_str!("page/page.css"))) (PreEscaped(svg::STYLE_SHEET))
+                }
+            }
+            body {
+                (body)
+                footer {
+                    (foot)
+                    p {
+                        "Made by Diskwright " (version) ". This page is complete in itself: it loads nothing and runs "
+                        "nothing."
+                    }
+                }
+            }
+        }
+        "\n"
+    })
 }
 
-fn made_by(version: &str) -> String {
-    format!(
-        "<p>Made by Diskwright {}. This page is complete in itself: it loads nothing and runs nothing.</p>\n",
-        escape(version)
-    )
-}
-
-/// Appends headline, table of contents and all sections that have content.
-fn append_body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
+/// Renders headline, table of contents and all sections that have content.
+fn verdict_body(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let mut used = Vec::new();
     let evidence = evidence_section(report, verdict, &mut used);
     let rest: Vec<&Chart> =
         report.charts.iter().enumerate().filter(|(index, _)| !used.contains(index)).map(|(_, chart)| chart).collect();
-    let parts: [(&str, &str, String); 14] = [
+    let mut parts: Vec<(&str, &str, Markup)> = vec![
         ("evidence", "Evidence", evidence),
         ("phases", "Timeline", sections::phases_section(report, verdict)),
         ("episodes", "At times", sections::episodes_section(report, verdict)),
@@ -112,75 +123,85 @@ fn append_body(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
         ("latency", "Latency of single requests", heat_maps(report)),
         ("charts", "Main counters", sections::charts_section(report, &rest)),
     ];
-    append_headline(out, report, verdict);
-    let filled_parts = || parts.iter().filter(|(_, _, content)| !content.is_empty());
-    out.push_str("<main>\n<nav aria-label=\"Contents\">");
-    for (id, title, _) in filled_parts() {
-        out.push_str(&format!("<a href=\"#{id}\">{}</a> ", escape(title)));
+    parts.retain(|(_, _, content)| !content.0.is_empty());
+    html! {
+        (headline(report, verdict))
+        main {
+            nav aria-label="Contents" {
+                @for (id, title, _) in &parts { a href={ "#" (id) } { (title) } " " }
+            }
+            @for (id, title, content) in &parts { (page_section(id, title, content)) }
+        }
     }
-    out.push_str("</nav>\n");
-    for (id, title, content) in filled_parts() {
-        out.push_str(&format!(
-            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
-            escape(title)
-        ));
+}
+
+/// Renders a section with its heading; nothing if it has no content.
+pub(crate) fn page_section(id: &str, title: &str, content: &Markup) -> Markup {
+    html! {
+        @if !content.0.is_empty() {
+            "\n"
+            section id=(id) aria-labelledby={ (id) "-h" } {
+                h2 id={ (id) "-h" } { (title) }
+                (content)
+            }
+        }
     }
-    out.push_str("</main>\n");
 }
 
 /// Draws the heat map of each operation on each device.
-fn heat_maps(report: &HtmlReport) -> String {
-    let maps = report.heat.iter().enumerate();
-    maps.map(|(number, chart)| heat_map::draw_heat_map(chart, &report.zone, &format!("heat{number}"))).collect()
+fn heat_maps(report: &HtmlReport) -> Markup {
+    html! {
+        @for (number, chart) in report.heat.iter().enumerate() {
+            (heat_map::draw_heat_map(chart, &report.zone, &format!("heat{number}")))
+        }
+    }
 }
 
-/// Appends the list of cited documents and the program's version.
-fn append_footer(out: &mut String, report: &HtmlReport) {
+/// Lists the cited documents.
+fn cited_list(report: &HtmlReport) -> Markup {
     let rules = report.verdicts.iter().flat_map(|v| v.findings.iter().map(|f| f.source.as_str()));
     let advice = report.verdicts.iter().take(1).flat_map(|v| v.advice.iter().map(|a| a.source.as_str()));
     let sources: Vec<&str> = rules.chain(advice).collect();
-    out.push_str("<footer>\n");
     let cited = verdict_words::cited_documents(&sources.join("\n"));
-    if !cited.is_empty() {
-        out.push_str("<ul class=\"cited\">\n");
-        for (id, title) in cited {
-            out.push_str(&format!("<li>{id}: {}</li>\n", escape(title)));
+    html! {
+        @if !cited.is_empty() {
+            ul.cited { @for (id, title) in cited { li { (id) ": " (title) } } }
         }
-        out.push_str("</ul>\n");
     }
-    out.push_str(&made_by(&report.version));
-    out.push_str("</footer>\n");
 }
 
-fn append_headline(out: &mut String, report: &HtmlReport, verdict: &Verdict) {
+fn headline(report: &HtmlReport, verdict: &Verdict) -> Markup {
     let window = &verdict.window;
     let host = if verdict.host.is_empty() { "an unnamed machine" } else { &verdict.host };
-    let class = if verdict.bottleneck.blames() { "" } else { " none" };
+    let blames = verdict.bottleneck.blames();
     let subject = match verdict.instance.as_str() {
         "" => verdict_words::bottleneck_name(verdict.bottleneck).to_owned(),
         instance => format!("{}: {instance}", verdict_words::bottleneck_name(verdict.bottleneck)),
     };
     let percent = verdict_words::confidence_percent(verdict).replace(' ', "\u{a0}");
-    out.push_str(&format!(
-        "<header>\n<p class=\"made\"><b>{}</b>, {}, {}</p>\n<div class=\"card verdict{class}\">\n\
-         <p class=\"kicker\">{}</p>\n<h1>{}</h1>\n\
-         <p class=\"sure\"><span class=\"meter\" aria-hidden=\"true\"><i style=\"width:{:.0}%\"></i></span>\
-         <span>{} (confidence {percent})</span></p>\n",
-        escape(host),
-        escape(&report.zone.format_range_between(&window.from, &window.to)),
-        escape(&verdict_words::observation_text(verdict)),
-        escape(&sentence_case(&subject)),
-        escape_code(&verdict.sentence),
-        verdict.confidence.clamp(0.0, 1.0) * 100.0,
-        confidence_words(verdict.confidence),
-    ));
-    if let Some(first) = verdict.advice.first().filter(|_| verdict.bottleneck.blames()) {
-        out.push_str(&format!("<p class=\"first\"><b>First:</b> {}</p>\n", escape_code(&first.text)));
+    let meter = format!("width:{:.0}%", verdict.confidence.clamp(0.0, 1.0) * 100.0);
+    html! {
+        header {
+            p.made {
+                b { (host) } ", " (report.zone.format_range_between(&window.from, &window.to)) ", "
+                (verdict_words::observation_text(verdict))
+            }
+            div.card.verdict.none[!blames] {
+                p.kicker { (sentence_case(&subject)) }
+                h1 { (mark_code(&verdict.sentence)) }
+                p.sure {
+                    span.meter aria-hidden="true" { i style=(meter) {} }
+                    span { (confidence_words(verdict.confidence)) " (confidence " (percent) ")" }
+                }
+                @if let Some(first) = verdict.advice.first().filter(|_| blames) {
+                    p.first { b { "First:" } " " (mark_code(&first.text)) }
+                }
+                @for limit in verdict.certainty_limits.iter().take(2) {
+                    p.dim { (mark_code(&sentence_case(limit))) }
+                }
+            }
+        }
     }
-    for limit in verdict.certainty_limits.iter().take(2) {
-        out.push_str(&format!("<p class=\"dim\">{}</p>\n", escape_code(&sentence_case(limit))));
-    }
-    out.push_str("</div>\n</header>\n");
 }
 
 /// Puts a confidence in words.
@@ -195,70 +216,58 @@ fn confidence_words(confidence: f64) -> &'static str {
 }
 
 /// Renders a card for each finding; adds the positions of the charts shown here to `used`.
-fn evidence_section(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> String {
-    let mut out = String::new();
-    for (number, finding) in verdict.findings.iter().enumerate() {
+fn evidence_section(report: &HtmlReport, verdict: &Verdict, used: &mut Vec<usize>) -> Markup {
+    if verdict.findings.is_empty() {
+        return html! { p { "No rule of this pack held long enough to be a finding." } };
+    }
+    let mut card = |number: usize, finding: &Finding| {
         let chart = report.charts.iter().position(|c| c.finding.as_deref() == Some(&*finding_id(finding)));
         used.extend(chart);
         let drawn =
             chart.map(|index| report.charts[index].clone()).or_else(|| chart_book::finding_chart(verdict, finding));
-        append_finding_card(&mut out, report, (finding, verdict.window.seconds), drawn.as_ref(), number);
-    }
-    if verdict.findings.is_empty() {
-        out.push_str("<p>No rule of this pack held long enough to be a finding.</p>\n");
-    }
-    out
+        let figure = drawn.map(|chart| chart_figure(&chart, report, &format!("f{number}"), &chart_key(&chart)));
+        finding_card(report, (finding, verdict.window.seconds), figure)
+    };
+    html! { @for (number, finding) in verdict.findings.iter().enumerate() { (card(number, finding)) } }
 }
 
-fn append_finding_card(
-    out: &mut String,
-    report: &HtmlReport,
-    (finding, window_s): (&Finding, f64),
-    chart: Option<&Chart>,
-    number: usize,
-) {
+fn finding_card(report: &HtmlReport, (finding, window_s): (&Finding, f64), figure: Option<Markup>) -> Markup {
     let severity = finding.severity.name();
-    let than = verdict_words::comparison_words(finding);
-    out.push_str(&format!(
-        "<article class=\"card finding\">\n\
-         <header><h3><span class=\"pill {severity}\">{severity}</span> {}</h3></header>\n\
-         <p class=\"numbers\"><strong>{}</strong><span>{than} {} for {} of {}</span>\
-         <span class=\"dim\">{}</span></p>\n",
-        escape(&verdict_words::finding_title(finding)),
-        value_html(finding.value, &finding.unit),
-        value_html(finding.limit, &finding.unit),
-        value_html(finding.share, "fraction"),
-        verdict_words::observed_time_text(finding.seen_s(window_s)),
-        escape(&report.zone.format_range_between(&finding.from, &finding.to)),
-    ));
-    if let Some(from) = &finding.limit_from {
-        out.push_str(&format!("<p>{}</p>\n", escape(&sentence_case(from))));
-    }
-    if let Some(chart) = chart {
-        out.push_str(&chart_figure(chart, report, &format!("f{number}"), &chart_key(chart)));
-    }
-    if !finding.explain.is_empty() {
-        out.push_str(&format!("<p>{}</p>\n", escape_code(&finding.explain)));
-    }
     let beside = verdict_words::evidence_values(finding);
-    if !beside.is_empty() {
-        out.push_str("<dl class=\"beside\">");
-        for (name, measured, unit) in beside {
-            out.push_str(&format!("<div><dt>{}</dt><dd>{}</dd></div>", escape(&name), value_html(measured, unit)));
+    html! {
+        "\n"
+        article.card.finding {
+            header {
+                h3 { span class={ "pill " (severity) } { (severity) } " " (verdict_words::finding_title(finding)) }
+            }
+            p.numbers {
+                strong { (format_unbroken(finding.value, &finding.unit)) }
+                span {
+                    (verdict_words::comparison_words(finding)) " " (format_unbroken(finding.limit, &finding.unit))
+                    " for " (format_unbroken(finding.share, "fraction")) " of "
+                    (verdict_words::observed_time_text(finding.seen_s(window_s)))
+                }
+                span.dim { (report.zone.format_range_between(&finding.from, &finding.to)) }
+            }
+            @if let Some(from) = &finding.limit_from { p { (sentence_case(from)) } }
+            @if let Some(figure) = figure { (figure) }
+            @if !finding.explain.is_empty() { p { (mark_code(&finding.explain)) } }
+            @if !beside.is_empty() {
+                dl.beside {
+                    @for (name, measured, unit) in beside {
+                        div { dt { (name) } dd { (format_unbroken(measured, unit)) } }
+                    }
+                }
+            }
+            p.source {
+                "Rule " (mark_id(&finding.rule)) ": " (mark_id(&finding.quantity)) ". Source: " (finding.source)
+            }
         }
-        out.push_str("</dl>\n");
     }
-    out.push_str(&format!(
-        "<p class=\"source\">Rule <span class=\"id\">{}</span>: \
-         <span class=\"id\">{}</span>. Source: {}</p>\n</article>\n",
-        escape(&finding.rule),
-        escape(&finding.quantity),
-        escape(&finding.source)
-    ));
 }
 
 /// Renders a chart with its caption and key, if any.
-pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> String {
+pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &str) -> Markup {
     let unit = axis::unit_caption(&chart.unit, &chart.title);
     // a title that starts with a device name keeps the case of that name
     let named = chart.lines.len() == 1 && {
@@ -266,17 +275,14 @@ pub(crate) fn chart_figure(chart: &Chart, report: &HtmlReport, id: &str, key: &s
         !instance.is_empty() && chart.title.starts_with(instance)
     };
     let title = if named { chart.title.clone() } else { sentence_case(&chart.title) };
-    let mut out = format!(
-        "<figure>\n<figcaption><b>{}</b> <span class=\"dim\">{}</span></figcaption>\n{}",
-        escape(&title),
-        escape(&unit),
-        svg::draw_chart(chart, &report.palette().line_styles(chart), &report.notes, &report.zone, id)
-    );
-    if !key.is_empty() {
-        out.push_str(&format!("<p class=\"key\">{}</p>\n", escape(key)));
+    html! {
+        "\n"
+        figure {
+            figcaption { b { (title) } " " span.dim { (unit) } }
+            (svg::draw_chart(chart, &report.palette().line_styles(chart), &report.notes, &report.zone, id))
+            @if !key.is_empty() { p.key { (key) } }
+        }
     }
-    out.push_str("</figure>\n");
-    out
 }
 
 /// Explains the marks that a chart has.
@@ -354,7 +360,7 @@ pub(crate) mod tests {
 
     #[test]
     fn the_page_stays_as_expected() {
-        expected_output::assert_expected("page/disk.html", &render_page(&sample_report()));
+        expected_output::assert_expected_page("page/disk.html", &render_page(&sample_report()));
     }
 
     /// Element names, attribute values and text of the page, read as XML.

@@ -17,7 +17,7 @@ pub mod explain;
 mod fixture;
 pub mod heat_map;
 pub mod html;
-pub mod markup;
+mod markup;
 mod palette;
 pub mod probe;
 pub mod screen;

@@ -1,51 +1,57 @@
-//! Escaping and formatting of text for HTML and SVG. All text that comes from a
-//! machine (host and process names, bookmarks, mount points) goes through [`escape`].
+//! Markup of HTML and SVG. `maud` escapes every text that stands in a page, and [`finish_page`] makes the
+//! finished page safe to show, wherever its text comes from (host and process names, bookmarks, mount points).
 
 use diskwright_base::text::is_control;
+use maud::{Markup, html};
 
-/// Escapes text to stand between tags or in a quoted attribute. Control
-/// characters, which neither HTML nor XML allows, become U+FFFD.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' | '\t' | '\r' => out.push(' '),
-            c if is_control(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
+/// Turns a page into text. Control characters, which neither HTML nor XML allows, and marks that change the
+/// direction of text become U+FFFD. This is the only way out of [`Markup`] (`clippy.toml` bans `into_string`),
+/// so that no template can forget it.
+pub(crate) fn finish_page(page: Markup) -> String {
+    #[expect(clippy::disallowed_methods, reason = "this is the gate that all pages leave by")]
+    let page = page.into_string();
+    if !page.contains(is_unprintable) {
+        return page;
     }
-    out
+    let shown = |c: char| match c {
+        '\t' | '\r' => ' ',
+        c if is_unprintable(c) => '\u{fffd}',
+        c => c,
+    };
+    page.chars().map(shown).collect()
 }
 
-/// Escapes text as [`escape`] does and sets text in backquotes as `code`.
-pub fn escape_code(text: &str) -> String {
-    let escaped = escape(text);
-    if escaped.matches('`').count() % 2 == 1 {
-        return escaped;
-    }
-    let mut out = String::with_capacity(escaped.len() + 16);
-    for (index, part) in escaped.split('`').enumerate() {
-        if index % 2 == 1 {
-            out.push_str(&format!("<code>{part}</code>"));
-        } else {
-            out.push_str(part);
+/// Returns true if a character may not stand in a page. A line end may: it is shown as a blank.
+fn is_unprintable(c: char) -> bool {
+    c != '\n' && is_control(c) || matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Sets text in backquotes as `code`; if one is left over, all of them stay.
+pub(crate) fn mark_code(text: &str) -> Markup {
+    let is_paired = text.matches('`').count().is_multiple_of(2);
+    html! {
+        @if is_paired {
+            @for (index, part) in text.split('`').enumerate() {
+                @if index % 2 == 1 { code { (part) } } @else { (part) }
+            }
+        } @else {
+            (text)
         }
     }
-    out
+}
+
+/// Sets the name of a rule, a counter or another thing that users type.
+pub(crate) fn mark_id(name: &str) -> Markup {
+    html! { span.id { (name) } }
 }
 
 /// Formats a value with its unit, joined by a no-break space.
-pub fn value_html(value: f64, unit: &str) -> String {
-    escape(&diskwright_base::units::format_value(value, unit)).replace(' ', "\u{a0}")
+pub(crate) fn format_unbroken(value: f64, unit: &str) -> String {
+    diskwright_base::units::format_value(value, unit).replace(' ', "\u{a0}")
 }
 
 /// Formats a coordinate with one decimal and no trailing zero.
-pub fn format_coordinate(value: f64) -> String {
+pub(crate) fn format_coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }
@@ -55,13 +61,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_text_is_escaped() {
-        let evil = "<script>alert('x')</script> & \"\u{0}\u{1b}\u{202e}";
-        let safe = escape(evil);
-        assert!(!safe.contains(['<', '>', '"', '\'', '\u{0}', '\u{1b}', '\u{202e}']));
-        assert!(safe.starts_with("&lt;script&gt;"));
-        assert_eq!(escape_code("run `a<b` now"), "run <code>a&lt;b</code> now");
-        assert_eq!(escape_code("a ` alone"), "a ` alone");
+    fn foreign_text_cannot_leave_its_place() {
+        let evil = "<script>alert(\"x\")</script> & \u{0}\u{1b}\u{202e}\u{fffe}\t\n";
+        let page = finish_page(html! { p title=(evil) { (evil) (mark_code(evil)) } });
+        let safe = "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; \u{fffd}\u{fffd}\u{fffd}\u{fffd} \n";
+        assert_eq!(page, format!("<p title=\"{safe}\">{safe}{safe}</p>"));
+    }
+
+    #[test]
+    fn code_is_marked_in_pairs_of_backquotes() {
+        assert_eq!(mark_code("run `a<b` now").0, "run <code>a&lt;b</code> now");
+        assert_eq!(mark_code("a ` alone").0, "a ` alone");
     }
 
     #[test]

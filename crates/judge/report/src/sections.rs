@@ -1,129 +1,140 @@
 //! Sections of the page below the evidence. Each function returns the content of a
-//! section, or an empty string if there is none.
+//! section, or empty markup if there is none.
 
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::format_count;
-use diskwright_base::{Device, Note, Topology};
+use diskwright_base::{Device, Filesystem, Note, Topology};
+use diskwright_diagnosis::Advice;
 use diskwright_diagnosis::verdict::{
-    Culprit, Episode, Exclusion, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
+    Culprit, Episode, Exclusion, Finding, ProgramActivity, SetAsideFinding, Verdict, VerdictPhase,
 };
+use maud::{Markup, Render, html};
 
 use crate::chart_model::{self, Chart};
 use crate::html::{HtmlReport, chart_figure, rare_key, sentence_case};
-use crate::markup::{escape, escape_code};
+use crate::markup::{mark_code, mark_id};
 use crate::time;
 use crate::verdict_words;
 
 /// Renders a table in a card. The first cell names the row; on a phone the title
 /// of its column stands before each cell.
-pub(crate) fn html_table(titles: &[&str], rows: &[Vec<String>]) -> String {
-    let mut out = String::from("<div class=\"card\"><table>\n");
+pub(crate) fn html_table(titles: &[&str], rows: &[Vec<Markup>]) -> Markup {
     // without any title the row of titles is left out
-    if titles.iter().any(|title| !title.is_empty()) {
-        out.push_str("<thead><tr>");
-        for title in titles {
-            out.push_str(&format!("<th scope=\"col\">{}</th>", escape(title)));
+    let has_titles = titles.iter().any(|title| !title.is_empty());
+    html! {
+        "\n"
+        div.card {
+            table {
+                @if has_titles {
+                    thead { tr { @for title in titles { th scope="col" { (title) } } } }
+                }
+                tbody {
+                    @for row in rows {
+                        "\n"
+                        tr {
+                            @for (index, (cell, title)) in row.iter().zip(titles).enumerate() {
+                                td class=[cell_class(index, title)] data-is=[cell_label(index, title)] { (cell) }
+                            }
+                        }
+                    }
+                }
+            }
         }
-        out.push_str("</tr></thead>\n");
     }
-    out.push_str("<tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
-        for (index, (cell, title)) in row.iter().zip(titles).enumerate() {
-            let class = match (index, *title) {
-                (0, _) => " class=\"name\"",
-                (_, "Size") => " class=\"number\"",
-                _ => "",
-            };
-            let label =
-                if index == 0 || title.is_empty() { String::new() } else { format!(" data-is=\"{}\"", escape(title)) };
-            out.push_str(&format!("<td{class}{label}>{cell}</td>"));
-        }
-        out.push_str("</tr>\n");
+}
+
+fn cell_class(index: usize, title: &str) -> Option<&'static str> {
+    match (index, title) {
+        (0, _) => Some("name"),
+        (_, "Size") => Some("number"),
+        _ => None,
     }
-    out.push_str("</tbody>\n</table></div>\n");
-    out
+}
+
+fn cell_label(index: usize, title: &str) -> Option<&str> {
+    (index > 0 && !title.is_empty()).then_some(title)
 }
 
 /// Renders the bottlenecks that were ruled out, and the findings that were set aside.
-pub(crate) fn ruled_out_section(verdict: &Verdict) -> String {
-    let mut out = String::new();
-    if !verdict.ruled_out.is_empty() {
-        let row = |r: &Exclusion| {
-            vec![escape(&sentence_case(verdict_words::bottleneck_name(r.bottleneck))), escape_code(&r.because)]
-        };
-        let rows: Vec<Vec<String>> = verdict.ruled_out.iter().map(row).collect();
-        out.push_str(&html_table(&["Suspect", "Why not"], &rows));
+pub(crate) fn ruled_out_section(verdict: &Verdict) -> Markup {
+    let suspect = |r: &Exclusion| {
+        vec![sentence_case(verdict_words::bottleneck_name(r.bottleneck)).render(), mark_code(&r.because)]
+    };
+    let set_aside = |a: &SetAsideFinding| {
+        let rule = html! { (mark_id(&a.rule)) @if !a.instance.is_empty() { " (" (a.instance) ")" } };
+        vec![rule, mark_code(&a.because)]
+    };
+    let suspects: Vec<Vec<Markup>> = verdict.ruled_out.iter().map(suspect).collect();
+    let rules: Vec<Vec<Markup>> = verdict.set_aside.iter().map(set_aside).collect();
+    html! {
+        @if !suspects.is_empty() {
+            (html_table(&["Suspect", "Why not"], &suspects))
+        }
+        @if !rules.is_empty() {
+            p { "These rules held too, but another rule explains them better:" }
+            (html_table(&["Rule", "Set aside because"], &rules))
+        }
     }
-    if !verdict.set_aside.is_empty() {
-        out.push_str("<p>These rules held too, but another rule explains them better:</p>\n");
-        let row = |a: &SetAsideFinding| {
-            let instance = if a.instance.is_empty() { String::new() } else { format!(" ({})", escape(&a.instance)) };
-            vec![format!("<span class=\"id\">{}</span>{instance}", escape(&a.rule)), escape_code(&a.because)]
-        };
-        let rows: Vec<Vec<String>> = verdict.set_aside.iter().map(row).collect();
-        out.push_str(&html_table(&["Rule", "Set aside because"], &rows));
-    }
-    out
 }
 
 /// Renders the processes and cgroups that cause the bottleneck.
-pub(crate) fn culprits_section(verdict: &Verdict) -> String {
+pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
     if verdict.culprits.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let row = |c: &Culprit| {
-        let pid = c.pid.map_or(String::new(), |pid| format!(" <span class=\"dim\">({pid})</span>"));
-        let cgroup = if c.cgroup.is_empty() {
-            String::new()
-        } else {
-            format!("<span class=\"id\">{}</span>", escape(&c.cgroup))
-        };
-        vec![format!("{}{pid}", escape(&c.name)), escape(&c.description), cgroup]
+        let name = html! { (c.name) @if let Some(pid) = c.pid { " " span.dim { "(" (pid) ")" } } };
+        let cgroup = html! { @if !c.cgroup.is_empty() { (mark_id(&c.cgroup)) } };
+        vec![name, c.description.render(), cgroup]
     };
-    let mut out =
-        html_table(&["Process", "What it does", "Cgroup"], &verdict.culprits.iter().map(row).collect::<Vec<_>>());
-    for asked in &verdict.requesters {
-        out.push_str(&format!("<p>{}</p>\n", escape(&verdict_words::requesters_text(asked))));
+    let rows: Vec<Vec<Markup>> = verdict.culprits.iter().map(row).collect();
+    html! {
+        (html_table(&["Process", "What it does", "Cgroup"], &rows))
+        @for asked in &verdict.requesters { p { (verdict_words::requesters_text(asked)) } }
     }
-    out
 }
 
 /// Renders the activity and waits of programs, if no bottleneck is blamed.
-pub(crate) fn programs_section(verdict: &Verdict) -> String {
+pub(crate) fn programs_section(verdict: &Verdict) -> Markup {
     if verdict.programs.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let row = |p: &ProgramActivity| {
-        let pid = format!(" <span class=\"dim\">({})</span>", p.pid);
-        vec![format!("{}{pid}", escape(&p.name)), escape(&p.description), escape_code(&p.next_step)]
+        let name = html! { (p.name) " " span.dim { "(" (p.pid) ")" } };
+        vec![name, p.description.render(), mark_code(&p.next_step)]
     };
-    let rows: Vec<Vec<String>> = verdict.programs.iter().map(row).collect();
+    let rows: Vec<Vec<Markup>> = verdict.programs.iter().map(row).collect();
     html_table(&["Program", "What it does and waits for", "Where to look next"], &rows)
 }
 
 /// Renders the remedies in order.
-pub(crate) fn advice_section(verdict: &Verdict) -> String {
+pub(crate) fn advice_section(verdict: &Verdict) -> Markup {
     if verdict.advice.is_empty() {
-        return String::new();
+        return Markup::default();
     }
-    let mut out = String::from("<div class=\"card\"><ol class=\"advice\">\n");
-    for remedy in &verdict.advice {
-        let modern = if remedy.modern.is_empty() { String::new() } else { format!(" {}", remedy.modern) };
-        out.push_str(&format!(
-            "<li><p>{}</p><p class=\"source\">{}</p></li>\n",
-            escape_code(&(remedy.text.clone() + &modern)),
-            escape(&remedy.source)
-        ));
+    let words = |remedy: &Advice| match remedy.modern.as_str() {
+        "" => remedy.text.clone(),
+        modern => format!("{} {modern}", remedy.text),
+    };
+    html! {
+        div.card {
+            ol.advice {
+                @for remedy in &verdict.advice {
+                    "\n"
+                    li {
+                        p { (mark_code(&words(remedy))) }
+                        p.source { (remedy.source) }
+                    }
+                }
+            }
+        }
     }
-    out.push_str("</ol></div>\n");
-    out
 }
 
 /// Renders the verdict of each pack with its leading finding; disagreement is marked.
-pub(crate) fn packs_section(verdicts: &[Verdict]) -> String {
+pub(crate) fn packs_section(verdicts: &[Verdict]) -> Markup {
     let Some((first, others)) = verdicts.split_first().filter(|(_, others)| !others.is_empty()) else {
-        return String::new();
+        return Markup::default();
     };
     let differing = others.iter().filter(|v| v.bottleneck != first.bottleneck).count();
     let summary = match differing {
@@ -132,49 +143,93 @@ pub(crate) fn packs_section(verdicts: &[Verdict]) -> String {
         n if n == others.len() => "All other packs disagree.".to_owned(),
         n => format!("{n} of the {} other packs {}.", others.len(), if n == 1 { "disagrees" } else { "disagree" }),
     };
-    let row = |(index, v): (usize, &Verdict)| {
-        let agreement = match (index, v.bottleneck == first.bottleneck) {
-            (0, _) => String::new(),
-            (_, true) => " <span class=\"agrees\">agrees</span>".into(),
-            (_, false) => " <span class=\"differs\">differs</span>".into(),
-        };
-        let instance = if v.instance.is_empty() { String::new() } else { format!(" ({})", escape(&v.instance)) };
-        let says = format!("{}{instance}{agreement}", escape(verdict_words::bottleneck_name(v.bottleneck)));
-        let (because, source) = match v.findings.first() {
-            Some(f) => {
-                let than = verdict_words::comparison_words(f);
-                let numbers = format!("{}, {than} {}", f.format_value(f.value), f.format_value(f.limit));
-                (format!("{} ({})", escape(&verdict_words::finding_title(f)), escape(&numbers)), escape(&f.source))
-            }
-            None => ("none of its rules fired".to_owned(), String::new()),
-        };
-        let title = format!("<span class=\"source\">{}</span>", escape(&v.pack_title));
-        vec![format!("<span class=\"id\">{}</span> {title}", escape(&v.pack)), says, because, source]
+    let rows: Vec<Vec<Markup>> = verdicts.iter().enumerate().map(|(index, v)| pack_row(index, v, first)).collect();
+    html! {
+        p { (summary) }
+        (html_table(&["Pack", "Says", "Because", "Source"], &rows))
+    }
+}
+
+/// Renders the row of one pack; all but the one at index 0 are compared with `first`.
+fn pack_row(index: usize, verdict: &Verdict, first: &Verdict) -> Vec<Markup> {
+    let agreement = match (index, verdict.bottleneck == first.bottleneck) {
+        (0, _) => None,
+        (_, true) => Some("agrees"),
+        (_, false) => Some("differs"),
     };
-    let rows: Vec<Vec<String>> = verdicts.iter().enumerate().map(row).collect();
-    format!("<p>{summary}</p>\n{}", html_table(&["Pack", "Says", "Because", "Source"], &rows))
+    let numbers = |f: &Finding| {
+        let than = verdict_words::comparison_words(f);
+        format!("{}, {than} {}", f.format_value(f.value), f.format_value(f.limit))
+    };
+    let finding = verdict.findings.first();
+    let says = html! {
+        (verdict_words::bottleneck_name(verdict.bottleneck))
+        @if !verdict.instance.is_empty() { " (" (verdict.instance) ")" }
+        @if let Some(word) = agreement { " " span class=(word) { (word) } }
+    };
+    let because = html! {
+        @match finding {
+            Some(f) => { (verdict_words::finding_title(f)) " (" (numbers(f)) ")" },
+            None => "none of its rules fired",
+        }
+    };
+    let pack = html! { (mark_id(&verdict.pack)) " " span.source { (verdict.pack_title) } };
+    vec![pack, says, because, finding.map_or("", |f| f.source.as_str()).render()]
 }
 
 /// Renders the episodes: bottlenecks that were too short to be the answer.
-pub(crate) fn episodes_section(report: &HtmlReport, verdict: &Verdict) -> String {
-    let item = |e: &Episode| {
-        format!("<li>{}</li>\n", escape_code(&verdict_words::episode_text(e, verdict.window.seconds, &report.zone)))
-    };
-    let items: String = verdict.episodes.iter().map(item).collect();
-    if items.is_empty() { String::new() } else { format!("<ul>\n{items}</ul>\n") }
+pub(crate) fn episodes_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
+    let words = |e: &Episode| verdict_words::episode_text(e, verdict.window.seconds, &report.zone);
+    html! {
+        @if !verdict.episodes.is_empty() {
+            ul { @for episode in &verdict.episodes { li { (mark_code(&words(episode))) } } }
+        }
+    }
 }
 
 /// Renders the bottlenecks over time, if the bottleneck changed.
-pub(crate) fn phases_section(report: &HtmlReport, verdict: &Verdict) -> String {
-    let item = |p: &VerdictPhase| format!("<li>{}</li>\n", escape_code(&verdict_words::phase_text(p, &report.zone)));
-    let items: String = verdict.phases.iter().map(item).collect();
-    if verdict.phases.len() < 2 { String::new() } else { format!("<ol>\n{items}</ol>\n") }
+pub(crate) fn phases_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
+    let words = |p: &VerdictPhase| verdict_words::phase_text(p, &report.zone);
+    html! {
+        @if verdict.phases.len() > 1 {
+            ol { @for phase in &verdict.phases { li { (mark_code(&words(phase))) } } }
+        }
+    }
 }
 
 /// Renders the limits of the answer: gaps, missing data, rules that could not be judged.
-pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> String {
-    let mut items: Vec<String> = verdict.certainty_limits.iter().map(|w| escape_code(&sentence_case(w))).collect();
-    // rules that lack the same counters share an item
+pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
+    let mut items: Vec<Markup> = verdict.certainty_limits.iter().map(|w| mark_code(&sentence_case(w))).collect();
+    items.extend(unjudged_items(verdict));
+    let missing = &verdict.missing;
+    if !missing.instructions.is_empty() {
+        items.push(html! {
+            "To judge them next time, record what is missing:"
+            ul { @for line in &missing.instructions { li { (mark_code(line)) } } }
+        });
+    }
+    items.extend(missing.unavailable.iter().map(|line| mark_code(&format!("Not available: {line}."))));
+    for remark in &verdict.notes {
+        let Some(kind) = verdict_words::remark_kind(&remark.kind) else { continue };
+        if remark.kind == Note::UNSEEN {
+            items.push(html! { (kind) ": " (mark_code(&remark.text)) });
+            continue;
+        }
+        let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.format_moment(t));
+        let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
+        items.push(html! { (kind) ": " (remark.text) " " span.dim { "(" (often) ")" } });
+    }
+    html! {
+        @if !items.is_empty() {
+            div.card {
+                ul.plain { @for item in &items { "\n" li { (item) } } }
+            }
+        }
+    }
+}
+
+/// Names the rules that could not be judged; those that lack the same counters share an item.
+fn unjudged_items(verdict: &Verdict) -> Vec<Markup> {
     let mut lacking: Vec<(&[String], Vec<&str>)> = Vec::new();
     for unjudged in &verdict.unjudged {
         match lacking.iter_mut().find(|(missing, _)| *missing == unjudged.missing) {
@@ -182,53 +237,37 @@ pub(crate) fn trust_section(report: &HtmlReport, verdict: &Verdict) -> String {
             None => lacking.push((&unjudged.missing, vec![&unjudged.rule])),
         }
     }
-    let id = |word: &str| format!("<span class=\"id\">{}</span>", escape(word));
-    for (missing, rules) in lacking {
-        let missing: Vec<String> = missing.iter().map(|m| id(m)).collect();
-        let named: Vec<String> = rules.iter().map(|r| id(r)).collect();
-        let noun = if rules.len() == 1 { "Rule" } else { "Rules" };
-        items.push(format!("{noun} {} could not be judged; missing: {}.", named.join(", "), missing.join(", ")));
-    }
-    let missing = &verdict.missing;
-    if !missing.instructions.is_empty() {
-        let lines: Vec<String> =
-            missing.instructions.iter().map(|line| format!("<li>{}</li>", escape_code(line))).collect();
-        items.push(format!("To judge them next time, record what is missing:<ul>{}</ul>", lines.join("")));
-    }
-    items.extend(missing.unavailable.iter().map(|line| escape_code(&format!("Not available: {line}."))));
-    for remark in &verdict.notes {
-        let Some(kind) = verdict_words::remark_kind(&remark.kind) else { continue };
-        if remark.kind == Note::UNSEEN {
-            items.push(format!("{kind}: {}", escape_code(&remark.text)));
-            continue;
+    let item = |(missing, rules): (&[String], Vec<&str>)| {
+        let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+        html! {
+            @if rules.len() == 1 { "Rule " } @else { "Rules " }
+            (id_list(&rules)) " could not be judged; missing: " (id_list(&missing)) "."
         }
-        let when = time::parse_rfc3339(&remark.time).map_or(remark.time.clone(), |t| report.zone.format_moment(t));
-        let often = if remark.times > 1 { format!("first {when}, {} times", remark.times) } else { when };
-        items.push(format!("{kind}: {} <span class=\"dim\">({})</span>", escape(&remark.text), escape(&often)));
+    };
+    lacking.into_iter().map(item).collect()
+}
+
+fn id_list(names: &[&str]) -> Markup {
+    html! {
+        @for (index, name) in names.iter().enumerate() {
+            @if index > 0 { ", " }
+            (mark_id(name))
+        }
     }
-    if items.is_empty() {
-        return String::new();
-    }
-    let items: Vec<String> = items.iter().map(|i| format!("<li>{i}</li>")).collect();
-    format!("<div class=\"card\"><ul class=\"plain\">\n{}\n</ul></div>\n", items.join("\n"))
 }
 
 /// Renders all bookmarks, oldest first.
-pub(crate) fn bookmarks_section(report: &HtmlReport) -> String {
+pub(crate) fn bookmarks_section(report: &HtmlReport) -> Markup {
     let row = |(number, n): (usize, &Note)| {
-        vec![
-            number.to_string(),
-            format!("<time>{}</time>", escape(&report.zone.format_moment(n.time_ns))),
-            escape(&n.text),
-        ]
+        vec![number.render(), html! { time { (report.zone.format_moment(n.time_ns)) } }, n.text.render()]
     };
-    let rows: Vec<Vec<String>> = chart_model::all_bookmarks(&report.notes).into_iter().map(row).collect();
-    if rows.is_empty() { String::new() } else { html_table(&["", "When", "What"], &rows) }
+    let rows: Vec<Vec<Markup>> = chart_model::all_bookmarks(&report.notes).into_iter().map(row).collect();
+    if rows.is_empty() { Markup::default() } else { html_table(&["", "When", "What"], &rows) }
 }
 
 /// Renders the machine, its devices and filesystems.
-pub(crate) fn machine_section(topology: Option<&Topology>) -> String {
-    let Some(topology) = topology else { return String::new() };
+pub(crate) fn machine_section(topology: Option<&Topology>) -> Markup {
+    let Some(topology) = topology else { return Markup::default() };
     let mut facts = Vec::new();
     if !topology.kernel.is_empty() {
         facts.push(format!("Linux {}", topology.kernel));
@@ -239,23 +278,23 @@ pub(crate) fn machine_section(topology: Option<&Topology>) -> String {
     if topology.memory_bytes > 0 {
         facts.push(format!("{} of memory", ByteSize::memory(topology.memory_bytes as f64)));
     }
-    let mut out = String::new();
-    if !facts.is_empty() {
-        out.push_str(&format!("<p>{}.</p>\n", escape(&facts.join(", "))));
+    let mounted = |f: &Filesystem| [&f.mount, &f.kind, &f.device].map(|word| word.render()).to_vec();
+    let devices: Vec<Vec<Markup>> = topology.devices.iter().map(|d| device_row(topology, d)).collect();
+    let filesystems: Vec<Vec<Markup>> = topology.filesystems.iter().map(mounted).collect();
+    html! {
+        @if !facts.is_empty() {
+            p { (facts.join(", ")) "." }
+        }
+        @if !devices.is_empty() {
+            (html_table(&["Device", "What it is", "Stands on", "Size", "Remarks"], &devices))
+        }
+        @if !filesystems.is_empty() {
+            (html_table(&["Mounted at", "Filesystem", "On"], &filesystems))
+        }
     }
-    if !topology.devices.is_empty() {
-        let rows: Vec<Vec<String>> = topology.devices.iter().map(|d| device_row(topology, d)).collect();
-        out.push_str(&html_table(&["Device", "What it is", "Stands on", "Size", "Remarks"], &rows));
-    }
-    if !topology.filesystems.is_empty() {
-        let row = |f: &diskwright_base::Filesystem| vec![escape(&f.mount), escape(&f.kind), escape(&f.device)];
-        let rows: Vec<Vec<String>> = topology.filesystems.iter().map(row).collect();
-        out.push_str(&html_table(&["Mounted at", "Filesystem", "On"], &rows));
-    }
-    out
 }
 
-fn device_row(topology: &Topology, device: &Device) -> Vec<String> {
+fn device_row(topology: &Topology, device: &Device) -> Vec<Markup> {
     use diskwright_base::{DeviceClass, DeviceKind};
     let kind = match device.kind {
         DeviceKind::Disk => "disk",
@@ -298,26 +337,27 @@ fn device_row(topology: &Topology, device: &Device) -> Vec<String> {
     }
     let size = device.bytes.map_or(String::new(), |b| ByteSize::capacity(b as f64).to_string());
     let (below, remarks) = (device.below.join(", "), remarks.join("; "));
-    vec![escape(&device.name), escape(&description), escape(&below), size, escape(&remarks)]
+    [&device.name, &description, &below, &size, &remarks].map(|word| word.render()).to_vec()
 }
 
 /// Renders the charts that belong to no finding.
-pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> String {
+pub(crate) fn charts_section(report: &HtmlReport, charts: &[&Chart]) -> Markup {
     if charts.is_empty() {
-        return String::new();
+        return Markup::default();
     }
-    let measured: Vec<&&Chart> = charts.iter().filter(|c| c.mean_span().is_some()).collect();
-    let is_zero = |c: &Chart| c.full_span() == Some((0.0, 0.0));
-    let mut out = String::from("<p>A line is the mean; the band behind a single line shows minimum to maximum.</p>\n");
-    out.push_str("<div class=\"small\">\n");
-    for (number, chart) in measured.iter().filter(|c| !is_zero(c)).enumerate() {
-        let drawn = chart_figure(chart, report, &format!("c{number}"), &rare_key(chart));
-        out.push_str(&format!("<div class=\"card\">{drawn}</div>\n"));
+    let measured: Vec<&Chart> = charts.iter().copied().filter(|c| c.mean_span().is_some()).collect();
+    let (still, moving): (Vec<&Chart>, Vec<&Chart>) =
+        measured.into_iter().partition(|c| c.full_span() == Some((0.0, 0.0)));
+    let titles: Vec<&str> = still.iter().map(|c| c.title.as_str()).collect();
+    html! {
+        p { "A line is the mean; the band behind a single line shows minimum to maximum." }
+        div.small {
+            @for (number, chart) in moving.into_iter().enumerate() {
+                div.card { (chart_figure(chart, report, &format!("c{number}"), &rare_key(chart))) }
+            }
+        }
+        @if !titles.is_empty() {
+            p { "Always 0: " (titles.join("; ")) "." }
+        }
     }
-    out.push_str("</div>\n");
-    let still: Vec<&str> = measured.iter().filter(|c| is_zero(c)).map(|c| c.title.as_str()).collect();
-    if !still.is_empty() {
-        out.push_str(&format!("<p>Always 0: {}.</p>\n", escape(&still.join("; "))));
-    }
-    out
 }

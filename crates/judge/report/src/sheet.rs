@@ -1,10 +1,12 @@
 //! A plain page of sections with words, charts of one quantity over another, and
 //! tables. For answers that are not verdicts, such as a simulation's.
 
+use maud::{Markup, html};
+
 use crate::bar_chart::{self, Bars};
 use crate::curves::{Curves, curves_figure};
-use crate::html;
-use crate::markup::{escape, escape_code};
+use crate::html::{self, page_section};
+use crate::markup::mark_code;
 use crate::sections::html_table;
 
 /// Content of a page.
@@ -51,58 +53,60 @@ const MAX_TABLE_ROWS: usize = 500;
 
 /// Renders the page.
 pub fn render_page(sheet: &PageSheet) -> String {
-    let lead: String = sheet.lead.iter().map(|l| format!("<p class=\"dim\">{}</p>\n", escape_code(l))).collect();
-    let mut out = format!(
-        "<header>\n<p class=\"made\"><b>{}</b></p>\n<div class=\"card verdict none\">\n<h1>{}</h1>\n{lead}</div>\n\
-         </header>\n<main>\n",
-        escape(&sheet.made),
-        escape(&sheet.title)
-    );
-    out.push_str(&render_sections(&sheet.sections));
-    out.push_str("</main>\n");
-    html::wrap_document(&sheet.title, &out, &sheet.version)
+    let body = html! {
+        header {
+            p.made { b { (sheet.made) } }
+            div.card.verdict.none {
+                h1 { (sheet.title) }
+                @for line in &sheet.lead { p.dim { (mark_code(line)) } }
+            }
+        }
+        main { (render_sections(&sheet.sections)) }
+    };
+    html::wrap_document(&sheet.title, body, &sheet.version)
 }
 
 /// Renders the sections one after the other, without empty ones.
-pub(crate) fn render_sections(sections: &[SheetSection]) -> String {
-    let mut out = String::new();
-    for (number, section) in sections.iter().enumerate() {
-        let content = section_content(section, number);
-        if !content.is_empty() {
-            out.push_str(&format!(
-                "<section id=\"s{number}\" aria-labelledby=\"s{number}-h\">\n<h2 id=\"s{number}-h\">{}</h2>\n\
-                 {content}</section>\n",
-                escape(&section.title)
-            ));
+pub(crate) fn render_sections(sections: &[SheetSection]) -> Markup {
+    html! {
+        @for (number, section) in sections.iter().enumerate() {
+            (page_section(&format!("s{number}"), &section.title, &section_content(section, number)))
         }
     }
-    out
 }
 
-fn section_content(section: &SheetSection, number: usize) -> String {
-    let mut out: String = section.words.iter().map(|w| format!("<p>{}</p>\n", escape_code(w))).collect();
-    let figures =
-        section.charts.iter().enumerate().map(|(index, chart)| curves_figure(chart, &format!("s{number}c{index}")));
-    let bar_figures = section
-        .bars
-        .iter()
-        .enumerate()
-        .map(|(index, chart)| bar_chart::bars_figure(chart, &format!("s{number}b{index}")));
-    let figures = figures.chain(bar_figures);
-    let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
-    if !cards.is_empty() {
-        out.push_str(&format!("<div class=\"small\">\n{cards}</div>\n"));
+fn section_content(section: &SheetSection, number: usize) -> Markup {
+    let curves = section.charts.iter().enumerate();
+    let bars = section.bars.iter().enumerate();
+    let figures = curves
+        .map(|(index, chart)| curves_figure(chart, &format!("s{number}c{index}")))
+        .chain(bars.map(|(index, chart)| bar_chart::bars_figure(chart, &format!("s{number}b{index}"))));
+    html! {
+        @for words in &section.words { p { (mark_code(words)) } }
+        (chart_cards(figures))
+        @for table in section.tables.iter().filter(|t| !t.rows.is_empty()) { (sheet_table(table)) }
     }
-    for rows in section.tables.iter().filter(|t| !t.rows.is_empty()) {
-        let titles: Vec<&str> = rows.titles.iter().map(String::as_str).collect();
-        let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_code(cell)).collect::<Vec<_>>();
-        let cells: Vec<Vec<String>> = rows.rows.iter().take(MAX_TABLE_ROWS).map(escaped).collect();
-        out.push_str(&format!("<div class=\"scroll\">{}</div>\n", html_table(&titles, &cells)));
-        if rows.rows.len() > MAX_TABLE_ROWS {
-            out.push_str(&format!("<p>And {} more.</p>\n", rows.rows.len() - MAX_TABLE_ROWS));
+}
+
+/// Puts figures on cards, two beside each other if they fit; empty ones are left out.
+pub(crate) fn chart_cards(figures: impl Iterator<Item = Markup>) -> Markup {
+    let drawn: Vec<Markup> = figures.filter(|figure| !figure.0.is_empty()).collect();
+    html! {
+        @if !drawn.is_empty() {
+            div.small { @for figure in &drawn { div.card { (figure) } } }
         }
     }
-    out
+}
+
+fn sheet_table(table: &SheetTable) -> Markup {
+    let titles: Vec<&str> = table.titles.iter().map(String::as_str).collect();
+    let cells = |row: &Vec<String>| row.iter().map(|cell| mark_code(cell)).collect();
+    let rows: Vec<Vec<Markup>> = table.rows.iter().take(MAX_TABLE_ROWS).map(cells).collect();
+    let more = table.rows.len() - rows.len();
+    html! {
+        div.scroll { (html_table(&titles, &rows)) }
+        @if more > 0 { p { "And " (more) " more." } }
+    }
 }
 
 #[cfg(test)]

@@ -3,11 +3,13 @@
 //! phone and on a wide screen. Colours are the page's CSS variables ([`STYLE_SHEET`]),
 //! which follow light mode, dark mode and print.
 
+use diskwright_base::text::printable_line;
 use diskwright_base::{Note, units};
+use maud::{Markup, html};
 
 use crate::axis;
 use crate::chart_model::{Chart, ChartLine};
-use crate::markup::{escape, format_coordinate};
+use crate::markup::format_coordinate;
 use crate::palette;
 use crate::text;
 use crate::time::{DisplayZone, format_duration};
@@ -47,11 +49,11 @@ impl HeightScale {
 
 /// Draws the chart as a `div` with one `svg`. `id` must be unique in the page.
 /// Bookmarks among `notes` are marked. `styles` are the styles of its lines.
-pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> String {
+pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: &DisplayZone, id: &str) -> Markup {
     let single = chart.lines.len() == 1;
     let span = if single { chart.full_span() } else { chart.mean_span() };
     let Some((low, high)) = span else {
-        return "<p class=\"blank\">This was not recorded in the window.</p>\n".into();
+        return html! { p.blank { "This was not recorded in the window." } };
     };
     let values = axis::value_axis(low, high, &chart.unit, 5);
     let scale = HeightScale { low: values[0], high: values[values.len() - 1] };
@@ -60,68 +62,97 @@ pub(crate) fn draw_chart(chart: &Chart, styles: &[usize], notes: &[Note], zone: 
     let named = short_line_names(chart);
     let widest = named.iter().map(|n| text::display_width(n)).max().unwrap_or(0);
     let right = if single { 12 } else { widest * 7 + 14 };
-    let mut out = format!("<div class=\"plot\" style=\"margin-left:{left}px;margin-right:{right}px\">\n");
-    open_svg(&mut out, "width=\"100%\"", id, &chart.title, &describe_chart(chart, zone));
-    append_shaded_intervals(&mut out, chart);
-    append_rows(&mut out, values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str())));
-    out.push_str(STRETCHED_BOX);
     let style = |number: usize| styles.get(number).copied().unwrap_or(number);
-    for (number, line) in chart.lines.iter().take(MAX_LINES).enumerate() {
-        append_paths(&mut out, line, style(number), single, &scale);
-    }
-    out.push_str("</svg>\n");
-    append_limit(&mut out, chart, &scale);
-    append_bookmarks(&mut out, chart, notes, zone);
-    append_times(&mut out, chart, zone);
-    if !single {
-        append_line_names(&mut out, chart, &scale, &named, style);
-    }
-    out.push_str("</svg>\n</div>\n");
-    out
-}
-
-/// Opening tag of a box of 1000 by 1000 over the whole plot, in which paths are drawn.
-pub(crate) const STRETCHED_BOX: &str = "<svg viewBox=\"0 0 1000 1000\" preserveAspectRatio=\"none\" \
-    x=\"0\" y=\"16\" width=\"100%\" height=\"150\">\n";
-
-/// Opens a chart's `svg` with its description for users who cannot see it. `place`
-/// holds the attributes of its width and position.
-pub(crate) fn open_svg(out: &mut String, place: &str, id: &str, title: &str, description: &str) {
-    out.push_str(&format!(
-        "<svg class=\"chart\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\" {place} height=\"{}\">\n",
-        format_coordinate(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + FOOT_HEIGHT_PX)
-    ));
-    out.push_str(&format!("<title id=\"{id}-t\">{}</title>\n", escape(title)));
-    out.push_str(&format!("<desc id=\"{id}-d\">{}</desc>\n", escape(description)));
-}
-
-/// Appends horizontal lines across the plot with their values at the left.
-pub(crate) fn append_rows<'a>(out: &mut String, rows: impl Iterator<Item = (f64, &'a str)>) {
-    for (y, label) in rows {
-        let y = format_coordinate(y);
-        out.push_str(&format!("<line class=\"grid\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>"));
-        out.push_str(&format!("<text class=\"y\" x=\"-8\" y=\"{y}\" dy=\"4\">{}</text>\n", escape(label)));
+    let rows = values.iter().zip(&labels).map(|(value, label)| (scale.y(*value), label.as_str()));
+    let paths = html! {
+        @for (number, line) in chart.lines.iter().take(MAX_LINES).enumerate() {
+            (draw_paths(line, style(number), single, &scale))
+        }
+    };
+    let drawing = html! {
+        (draw_shaded_intervals(chart))
+        (draw_rows(rows))
+        (stretch_paths(paths))
+        (draw_limit(chart, &scale))
+        (draw_bookmarks(chart, notes, zone))
+        (draw_times(chart, zone))
+        @if !single { (draw_line_names(chart, &scale, &named, style)) }
+    };
+    html! {
+        div.plot style={ "margin-left:" (left) "px;margin-right:" (right) "px" } {
+            (chart_svg(None, id, &chart.title, &describe_chart(chart, zone), drawing))
+        }
     }
 }
 
-/// Appends marks under the plot, at shares of its width. Every second label is
-/// hidden on a narrow screen.
-pub(crate) fn append_columns<'a>(out: &mut String, columns: impl Iterator<Item = (f64, &'a str)>) {
-    for (number, (share, label)) in columns.enumerate() {
-        append_column(out, share, label, number % 2 == 1);
+/// Puts paths into a box of 1000 by 1000 over the whole plot.
+pub(crate) fn stretch_paths(paths: Markup) -> Markup {
+    html! {
+        svg viewBox="0 0 1000 1000" preserveAspectRatio="none" x="0" y=(HEAD_HEIGHT_PX) width="100%"
+            height=(PLOT_HEIGHT_PX) { (paths) }
     }
 }
 
-/// Appends one such mark; an empty label is left out. `is_wide` hides the label on a narrow screen.
-pub(crate) fn append_column(out: &mut String, share: f64, label: &str, is_wide: bool) {
+/// Place of a chart's `svg` in a larger drawing, pixels.
+pub(crate) struct ChartPlace {
+    /// Left edge.
+    pub left: f64,
+    /// Top edge.
+    pub top: f64,
+    /// Width.
+    pub width: f64,
+}
+
+/// Wraps a drawing in a chart's `svg` with its description for users who cannot see it. Without a place it is as wide
+/// as the surrounding box.
+pub(crate) fn chart_svg(
+    place: Option<&ChartPlace>,
+    id: &str,
+    title: &str,
+    description: &str,
+    drawing: Markup,
+) -> Markup {
+    let width = place.map_or_else(|| "100%".to_owned(), |place| format_coordinate(place.width));
+    let height = format_coordinate(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX + FOOT_HEIGHT_PX);
+    html! {
+        "\n"
+        svg.chart role="img" aria-labelledby={ (id) "-t " (id) "-d" } x=[place.map(|place| place.left)]
+            y=[place.map(|place| format_coordinate(place.top))] width=(width) height=(height) {
+            (title_drawing(id, title, description))
+            (drawing)
+        }
+    }
+}
+
+/// Titles a drawing, and describes it for users who cannot see it.
+pub(crate) fn title_drawing(id: &str, title: &str, description: &str) -> Markup {
+    html! {
+        // the title is a tooltip, which would show line ends
+        title id={ (id) "-t" } { (printable_line(title)) }
+        desc id={ (id) "-d" } { (description) }
+    }
+}
+
+/// Draws horizontal lines across the plot with their values at the left.
+pub(crate) fn draw_rows<'a>(rows: impl Iterator<Item = (f64, &'a str)>) -> Markup {
+    html! {
+        @for (y, label) in rows.map(|(y, label)| (format_coordinate(y), label)) {
+            line.grid x1="0" x2="100%" y1=(y) y2=(y) {}
+            text.y x="-8" y=(y) dy="4" { (label) }
+        }
+    }
+}
+
+/// Draws a mark under the plot, at a share of its width; an empty label is left out. `is_wide` hides the label on a
+/// narrow screen.
+pub(crate) fn draw_column(share: f64, label: &str, is_wide: bool) -> Markup {
     let (x, bottom) = (format_percent(share), HEAD_HEIGHT_PX + PLOT_HEIGHT_PX);
-    out.push_str(&format!("<line class=\"tick\" x1=\"{x}\" x2=\"{x}\" y1=\"{bottom}\" y2=\"{}\"/>", bottom + 5.0));
-    if !label.is_empty() {
-        let class = if is_wide { "x wide" } else { "x" };
-        let y = bottom + 18.0;
-        out.push_str(&format!("<text class=\"{class}\" x=\"{x}\" y=\"{y}\">{}</text>", escape(label)));
+    html! {
+        line.tick x1=(x) x2=(x) y1=(bottom) y2=(bottom + 5.0) {}
+        @if !label.is_empty() {
+            text.x.wide[is_wide] x=(x) y=(bottom + 18.0) { (label) }
+        }
     }
-    out.push('\n');
 }
 
 /// Returns names of the drawn lines, shortened so that they still differ.
@@ -136,9 +167,9 @@ pub(crate) fn format_percent(share: f64) -> String {
     format!("{}%", format_coordinate(share.clamp(0.0, 1.0) * 100.0))
 }
 
-/// Appends the line of the means and, for a single line, the band from minimum to
+/// Draws the line of the means and, for a single line, the band from minimum to
 /// maximum. Each run of data is a separate path; unrecorded time stays empty.
-fn append_paths(out: &mut String, line: &ChartLine, number: usize, single: bool, scale: &HeightScale) {
+fn draw_paths(line: &ChartLine, number: usize, single: bool, scale: &HeightScale) -> Markup {
     let count = line.buckets.len() as f64;
     let (mut means, mut band) = (String::new(), String::new());
     for run in line.data_runs() {
@@ -157,30 +188,26 @@ fn append_paths(out: &mut String, line: &ChartLine, number: usize, single: bool,
         lower.reverse();
         band.push_str(&format!("M{}L{}Z", along(|b| b.max).join("L"), lower.join("L")));
     }
-    if single {
-        out.push_str(&format!("<path class=\"band s{number}\" d=\"{band}\"/>\n"));
+    html! {
+        @if single { path class={ "band s" (number) } d=(band) {} }
+        path class={ "mean s" (number) } d=(means) {}
     }
-    out.push_str(&format!("<path class=\"mean s{number}\" d=\"{means}\"/>\n"));
 }
 
-/// Appends the intervals in which the finding held.
-fn append_shaded_intervals(out: &mut String, chart: &Chart) {
-    for (from, to) in &chart.shaded_intervals {
-        let (start, end) = (chart.time_share(*from).clamp(0.0, 1.0), chart.time_share(*to).clamp(0.0, 1.0));
-        if end > start {
-            out.push_str(&format!(
-                "<rect class=\"held\" x=\"{}\" width=\"{}\" y=\"{head}\" height=\"{plot}\"/>\n",
-                format_percent(start),
-                format_percent(end - start),
-                head = HEAD_HEIGHT_PX,
-                plot = PLOT_HEIGHT_PX,
-            ));
+/// Shades the intervals in which the finding held.
+fn draw_shaded_intervals(chart: &Chart) -> Markup {
+    let share = |time_ns: i64| chart.time_share(time_ns).clamp(0.0, 1.0);
+    let ends = chart.shaded_intervals.iter().map(|(from, to)| (share(*from), share(*to)));
+    html! {
+        @for (start, end) in ends.filter(|(start, end)| end > start) {
+            rect.held x=(format_percent(start)) width=(format_percent(end - start)) y=(HEAD_HEIGHT_PX)
+                height=(PLOT_HEIGHT_PX) {}
         }
     }
 }
 
-fn append_limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
-    let Some(limit) = chart.drawn_limit() else { return };
+fn draw_limit(chart: &Chart, scale: &HeightScale) -> Markup {
+    let Some(limit) = chart.drawn_limit() else { return Markup::default() };
     let y = scale.y(limit);
     // the text stands on the side of the line with fewer values, within the plot
     let ends = chart.lines.iter().flat_map(|l| l.buckets.iter().skip(l.buckets.len() * 3 / 4));
@@ -188,65 +215,58 @@ fn append_limit(out: &mut String, chart: &Chart, scale: &HeightScale) {
     let crowd = |from: f64, to: f64| heights.iter().filter(|h| (from..to).contains(h)).count();
     let below = y < HEAD_HEIGHT_PX + 14.0
         || (crowd(y - 18.0, y) > crowd(y, y + 18.0) && y < HEAD_HEIGHT_PX + PLOT_HEIGHT_PX - 18.0);
-    out.push_str(&format!(
-        "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
-         <text class=\"limit\" x=\"100%\" y=\"{y}\" dx=\"-4\" dy=\"{dy}\">limit {words}</text>\n",
-        y = format_coordinate(y),
-        dy = if below { 14 } else { -5 },
-        words = escape(&units::format_value(limit, &chart.unit)),
-    ));
-}
-
-/// Appends a vertical mark for each bookmark with its number, and its text if it
-/// fits before the next one.
-fn append_bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &DisplayZone) {
-    let found = chart.bookmarks(notes);
-    for (index, (number, note)) in found.iter().enumerate() {
-        let place = chart.time_share(note.time_ns);
-        let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
-        let room = ((next - place) * 90.0) as usize;
-        let words = if room >= 8 { text::cut_text(&note.text, room.min(30), "…") } else { String::new() };
-        let x = format_percent(place);
-        out.push_str(&format!(
-            "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{head}\" y2=\"{}\"/>\
-             <text x=\"{x}\" y=\"11\" dx=\"-3\">{}<tspan class=\"wide\"> {}</tspan></text></g>\n",
-            zone.format_clock(note.time_ns),
-            escape(&note.text),
-            HEAD_HEIGHT_PX + PLOT_HEIGHT_PX,
-            number,
-            escape(&words),
-            head = HEAD_HEIGHT_PX,
-        ));
+    let (y, dy) = (format_coordinate(y), if below { 14 } else { -5 });
+    html! {
+        line.limit x1="0" x2="100%" y1=(y) y2=(y) {}
+        text.limit x="100%" y=(y) dx="-4" dy=(dy) { "limit " (units::format_value(limit, &chart.unit)) }
     }
 }
 
-/// Appends the times under the plot.
-fn append_times(out: &mut String, chart: &Chart, zone: &DisplayZone) {
-    let marks = zone.axis_marks(chart.from_ns, chart.to_ns, 8);
-    append_columns(out, marks.iter().map(|mark| (chart.time_share(mark.time_ns), mark.label.as_str())));
+/// Draws a vertical mark for each bookmark with its number, and its text if it
+/// fits before the next one.
+fn draw_bookmarks(chart: &Chart, notes: &[Note], zone: &DisplayZone) -> Markup {
+    let found = chart.bookmarks(notes);
+    let words = |index: usize, note: &Note| {
+        let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
+        let room = ((next - chart.time_share(note.time_ns)) * 90.0) as usize;
+        if room >= 8 { text::cut_text(&note.text, room.min(30), "…") } else { String::new() }
+    };
+    html! {
+        @for (index, (number, note)) in found.iter().enumerate() {
+            @let x = format_percent(chart.time_share(note.time_ns));
+            g.mark {
+                title { (zone.format_clock(note.time_ns)) " " (printable_line(&note.text)) }
+                line x1=(x) x2=(x) y1=(HEAD_HEIGHT_PX) y2=(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX) {}
+                text x=(x) y="11" dx="-3" { (number) tspan.wide { " " (words(index, note)) } }
+            }
+        }
+    }
 }
 
-fn append_line_names(
-    out: &mut String,
-    chart: &Chart,
-    scale: &HeightScale,
-    named: &[String],
-    style: impl Fn(usize) -> usize,
-) {
+/// Draws the times under the plot. Every second label is hidden on a narrow screen.
+fn draw_times(chart: &Chart, zone: &DisplayZone) -> Markup {
+    let marks = zone.axis_marks(chart.from_ns, chart.to_ns, 8);
+    html! {
+        @for (index, mark) in marks.iter().enumerate() {
+            (draw_column(chart.time_share(mark.time_ns), &mark.label, index % 2 == 1))
+        }
+    }
+}
+
+fn draw_line_names(chart: &Chart, scale: &HeightScale, named: &[String], style: impl Fn(usize) -> usize) -> Markup {
     let last = |l: &ChartLine| l.buckets.iter().rev().find(|b| !b.is_gap()).map(|b| scale.y(b.mean));
     let shown = chart.lines.iter().take(MAX_LINES).enumerate();
     let places = shown.filter_map(|(n, l)| Some((last(l)?, n))).collect();
-    append_names(out, places, |number| named[number].clone(), style);
+    draw_names(places, |number| named[number].clone(), style)
 }
 
-/// Appends the names of lines at their ends, moved apart where they would touch.
+/// Draws the names of lines at their ends, moved apart where they would touch.
 /// `places` holds the heights of the ends with the lines' numbers.
-pub(crate) fn append_names(
-    out: &mut String,
+pub(crate) fn draw_names(
     mut places: Vec<(f64, usize)>,
     name: impl Fn(usize) -> String,
     style: impl Fn(usize) -> usize,
-) {
+) -> Markup {
     const APART: f64 = 14.0;
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     for index in 1..places.len() {
@@ -258,10 +278,10 @@ pub(crate) fn append_names(
         place.0 = place.0.min(floor);
         floor = place.0 - APART;
     }
-    for (y, number) in places {
-        let words = escape(&name(number));
-        let (y, style) = (format_coordinate(y), style(number));
-        out.push_str(&format!("<text class=\"name s{style}\" x=\"100%\" dx=\"6\" y=\"{y}\" dy=\"4\">{words}</text>\n"));
+    html! {
+        @for (y, number) in places {
+            text class={ "name s" (style(number)) } x="100%" dx="6" y=(format_coordinate(y)) dy="4" { (name(number)) }
+        }
     }
 }
 
@@ -295,7 +315,7 @@ mod tests {
     use crate::fixture;
 
     fn draw_sample(chart: &Chart) -> String {
-        draw_chart(chart, &[], &fixture::sample_notes(), &DisplayZone::utc(), "x")
+        draw_chart(chart, &[], &fixture::sample_notes(), &DisplayZone::utc(), "x").0
     }
 
     /// The `d` of the paths of a class.

@@ -3,12 +3,13 @@
 use diskwright_base::units;
 use diskwright_diagnosis::Verdict;
 use diskwright_diagnosis::trends::{Trend, TrendRhythm, TrendShape, TrendStep};
+use maud::{Markup, Render, html};
 
 use crate::axis;
 use crate::chart_model::{Chart, ChartLine};
 use crate::downsample::ChartBucket;
 use crate::html::{HtmlReport, chart_figure, rare_key};
-use crate::markup::{escape, value_html};
+use crate::markup::{format_unbroken, mark_id};
 use crate::sections::html_table;
 use crate::time::{DisplayZone, format_duration, parse_rfc3339};
 
@@ -167,54 +168,49 @@ pub(crate) fn noise_caution(verdict: &Verdict) -> String {
 }
 
 /// Renders the page's section: charts of the changes, and a table of all trends.
-pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> String {
+pub(crate) fn trends_section(report: &HtmlReport, verdict: &Verdict) -> Markup {
     if verdict.trends.is_empty() {
-        return String::new();
+        return Markup::default();
     }
     let zone = &report.zone;
-    let mut out = format!("<p>{}</p>\n", escape(&noise_caution(verdict)));
-    let lines: String = trend_lines(verdict, zone).iter().map(|l| format!("<li>{}</li>\n", escape(l))).collect();
-    if !lines.is_empty() {
-        out.push_str(&format!("<ul>\n{lines}</ul>\n"));
-    }
+    let lines = trend_lines(verdict, zone);
     let drawn: Vec<Chart> = verdict.trends.iter().filter_map(|t| trend_chart(verdict, t)).take(MAX_CHARTS).collect();
-    if !drawn.is_empty() {
-        out.push_str("<div class=\"small\">\n");
-        for (number, chart) in drawn.iter().enumerate() {
-            let figure = chart_figure(chart, report, &format!("t{number}"), &rare_key(chart));
-            out.push_str(&format!("<div class=\"card\">{figure}</div>\n"));
+    let rows: Vec<Vec<Markup>> = verdict.trends.iter().take(MAX_TABLE_ROWS).map(|t| table_row(t, zone)).collect();
+    let more = verdict.trends.len() - rows.len();
+    html! {
+        p { (noise_caution(verdict)) }
+        @if !lines.is_empty() {
+            ul { @for line in &lines { li { (line) } } }
         }
-        out.push_str("</div>\n");
+        @if !drawn.is_empty() {
+            div.small {
+                @for (number, chart) in drawn.iter().enumerate() {
+                    div.card { (chart_figure(chart, report, &format!("t{number}"), &rare_key(chart))) }
+                }
+            }
+        }
+        (html_table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows))
+        @if more > 0 {
+            p.dim { (more) " more: see " code { "why --json" } "." }
+        }
     }
-    let rows: Vec<Vec<String>> = verdict.trends.iter().take(MAX_TABLE_ROWS).map(|t| table_row(t, zone)).collect();
-    out.push_str(&html_table(&["Quantity", "Now", "A day", "Limit", "When", "What changed"], &rows));
-    if verdict.trends.len() > MAX_TABLE_ROWS {
-        let more = verdict.trends.len() - MAX_TABLE_ROWS;
-        out.push_str(&format!("<p class=\"dim\">{more} more: see <code>why --json</code>.</p>\n"));
-    }
-    out
 }
 
-fn table_row(trend: &Trend, zone: &DisplayZone) -> Vec<String> {
+fn table_row(trend: &Trend, zone: &DisplayZone) -> Vec<Markup> {
+    let show = |v: f64| format_unbroken(v, trend.display_unit());
     let interval = match (trend.slope_low, trend.slope_high) {
-        (Some(low), Some(high)) => {
-            format!("{} to {}", value_html(low, trend.display_unit()), value_html(high, trend.display_unit()))
-        }
+        (Some(low), Some(high)) => format!("{} to {}", show(low), show(high)),
         _ => "unknown".to_owned(),
     };
-    let slope =
-        format!("{} <span class=\"dim\">({interval})</span>", value_html(trend.slope_per_day, trend.display_unit()));
     let changed =
         if trend.shape == TrendShape::Line { String::new() } else { change_text(trend, zone).unwrap_or_default() };
-    let limit =
-        format!("{} <span class=\"id\">{}</span>", value_html(trend.limit, trend.display_unit()), escape(&trend.rule));
     vec![
-        escape(&trend_name(trend)),
-        value_html(trend.now, trend.display_unit()),
-        slope,
-        limit,
-        escape(&crossing_text(trend, zone).unwrap_or_default()),
-        escape(&changed),
+        trend_name(trend).render(),
+        show(trend.now).render(),
+        html! { (show(trend.slope_per_day)) " " span.dim { "(" (interval) ")" } },
+        html! { (show(trend.limit)) " " (mark_id(&trend.rule)) },
+        crossing_text(trend, zone).unwrap_or_default().render(),
+        changed.render(),
     ]
 }
 

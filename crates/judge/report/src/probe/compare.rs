@@ -3,14 +3,15 @@
 use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::circumstances::Circumstance;
 use diskwright_results::compare::{
-    RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, quantity_label, repeats_request_rate,
+    RepeatEstimate, ResultComparison, ResultOutcome, ResultRow, ResultSide, quantity_label, repeats_request_rate,
 };
+use maud::{Markup, Render, html};
 
-use super::page::{append_section, draw_charts};
+use super::page::draw_charts;
 use super::{NamedResult, charts};
 use crate::compare::{format_signed, join_values};
-use crate::html;
-use crate::markup::escape;
+use crate::html::{self, page_section};
+use crate::markup::mark_id;
 use crate::sections::html_table;
 use crate::style::{Ink, Style};
 use crate::table::{Align, TextTable};
@@ -61,7 +62,7 @@ fn comparison_remarks(comparison: &ResultComparison) -> Vec<String> {
             "{} judged; noise alone would show any of them in fewer than 1 of 20 comparisons.",
             format_count(comparison.questions, "difference was", "differences were")
         ));
-        let few = |side: &diskwright_results::compare::ResultSide| side.files.len() == 1;
+        let few = |side: &ResultSide| side.files.len() == 1;
         if few(&comparison.before) || few(&comparison.after) {
             remarks.push(
                 "Noise is measured among the repeats of one file and does not include changes from day to day. Give \
@@ -195,69 +196,66 @@ fn build_table(shown: &[&ResultRow]) -> TextTable {
 
 /// Renders the page; `results` are those of both sides, named `before` and `after`, for the charts.
 pub fn render_page(comparison: &ResultComparison, results: &[NamedResult<'_>], version: &str) -> String {
-    let class = if comparison.outcome == ResultOutcome::Worse { "" } else { " none" };
-    let mut out = format!(
-        "<header>\n<p class=\"made\"><b>Results of the probe, side by side</b></p>\n\
-         <div class=\"card verdict{class}\">\n<h1>{}</h1>\n</div>\n</header>\n<main>\n",
-        escape(&comparison.sentence)
-    );
-    let side = |word: &str, side: &diskwright_results::compare::ResultSide| {
-        let cells = [&side.files, &side.suites, &side.targets, &side.devices, &side.started];
-        [word.to_owned()].into_iter().chain(cells.map(|c| escape(&c.join(", ")))).collect::<Vec<_>>()
+    let is_worse = comparison.outcome == ResultOutcome::Worse;
+    let remarks = comparison_remarks(comparison);
+    let remarks = html! { @if !remarks.is_empty() { ul { @for remark in &remarks { li { (remark) } } } } };
+    let body = html! {
+        header {
+            p.made { b { "Results of the probe, side by side" } }
+            div.card.verdict.none[!is_worse] { h1 { (comparison.sentence) } }
+        }
+        main {
+            (page_section("sides", "The sides", &sides_table(comparison)))
+            (page_section("differs", "What else differs", &circumstances_table(comparison)))
+            (page_section("charts", "Charts", &draw_charts(&charts::result_charts(results), "c")))
+            (page_section("figures", "Figure by figure", &figures_table(comparison)))
+            (page_section("trust", "How far to trust this", &remarks))
+        }
     };
-    let sides = [side("Before", &comparison.before), side("After", &comparison.after)];
-    append_section(
-        &mut out,
-        "sides",
-        "The sides",
-        &html_table(&["", "Files", "Suite", "Target", "Device", "Begun"], &sides),
-    );
-    let circumstances: Vec<Vec<String>> = comparison
-        .circumstances
-        .iter()
-        .map(|c| {
-            vec![
-                format!("<span class=\"id\">{}</span>", escape(&c.name)),
-                escape(&c.before),
-                escape(&c.after),
-                escape(&first_run_names(&c.runs)),
-            ]
-        })
-        .collect();
-    if !circumstances.is_empty() {
-        let content = html_table(&["What", "Before", "After", "Runs"], &circumstances);
-        append_section(&mut out, "differs", "What else differs", &content);
-    }
-    append_section(&mut out, "charts", "Charts", &draw_charts(&charts::result_charts(results), "c"));
-    let figures: Vec<Vec<String>> = comparison.counters.iter().take(MAX_FIGURES).map(table_cells).collect();
-    if !figures.is_empty() {
-        let titles = ["Run", "Figure", "Before", "After", "Difference", "Ratio", ""];
-        append_section(&mut out, "figures", "Figure by figure", &html_table(&titles, &figures));
-    }
-    let items: String = comparison_remarks(comparison).iter().map(|r| format!("<li>{}</li>\n", escape(r))).collect();
-    if !items.is_empty() {
-        append_section(&mut out, "trust", "How far to trust this", &format!("<ul>\n{items}</ul>\n"));
-    }
-    out.push_str("</main>\n");
-    html::wrap_document("results side by side", &out, version)
+    html::wrap_document("results side by side", body, version)
+}
+
+fn sides_table(comparison: &ResultComparison) -> Markup {
+    let row = |word: &str, side: &ResultSide| {
+        let cells = [&side.files, &side.suites, &side.targets, &side.devices, &side.started];
+        [word.render()].into_iter().chain(cells.map(|c| c.join(", ").render())).collect()
+    };
+    let sides = [row("Before", &comparison.before), row("After", &comparison.after)];
+    html_table(&["", "Files", "Suite", "Target", "Device", "Begun"], &sides)
+}
+
+/// Renders the circumstances that differ; nothing if there are none.
+fn circumstances_table(comparison: &ResultComparison) -> Markup {
+    let row = |c: &Circumstance| {
+        vec![mark_id(&c.name), c.before.render(), c.after.render(), first_run_names(&c.runs).render()]
+    };
+    let rows: Vec<Vec<Markup>> = comparison.circumstances.iter().map(row).collect();
+    if rows.is_empty() { Markup::default() } else { html_table(&["What", "Before", "After", "Runs"], &rows) }
+}
+
+/// Renders the compared figures; nothing if there are none.
+fn figures_table(comparison: &ResultComparison) -> Markup {
+    let rows: Vec<Vec<Markup>> = comparison.counters.iter().take(MAX_FIGURES).map(table_cells).collect();
+    let titles = ["Run", "Figure", "Before", "After", "Difference", "Ratio", ""];
+    if rows.is_empty() { Markup::default() } else { html_table(&titles, &rows) }
 }
 
 /// Largest number of rows of the page's table.
 const MAX_FIGURES: usize = 1000;
 
-fn table_cells(row: &ResultRow) -> Vec<String> {
+fn table_cells(row: &ResultRow) -> Vec<Markup> {
     let class = match (row.noise, row.better) {
         (Some(false), true) => "agrees",
         (Some(false), false) => "differs",
         _ => "dim",
     };
     vec![
-        format!("<span class=\"id\">{}</span>", escape(&row.instance)),
-        escape(quantity_label(row.counter)),
-        escape(&format_estimate(&row.before, row.unit)),
-        escape(&format_estimate(&row.after, row.unit)),
-        escape(&format_interval(row)),
-        escape(&format_ratio(row)).replace(' ', "\u{a0}"),
-        format!("<span class=\"{class}\">{}</span>", verdict_word(row)),
+        mark_id(&row.instance),
+        quantity_label(row.counter).render(),
+        format_estimate(&row.before, row.unit).render(),
+        format_estimate(&row.after, row.unit).render(),
+        format_interval(row).render(),
+        format_ratio(row).replace(' ', "\u{a0}").render(),
+        html! { span class=(class) { (verdict_word(row)) } },
     ]
 }

@@ -3,15 +3,17 @@
 use diskwright_base::byte_size::ByteSize;
 use diskwright_base::units::{self, format_count, format_value};
 use diskwright_results::document::ProbeDocument;
-use diskwright_results::facts::SuiteText;
+use diskwright_results::facts::{SuiteRemark, SuiteText};
 use diskwright_results::result::RunResult;
+use maud::{Markup, Render, html};
 
 use super::NamedResult;
 use super::charts::result_charts;
 use crate::curves;
-use crate::html;
-use crate::markup::{escape, escape_code, value_html};
+use crate::html::{self, page_section};
+use crate::markup::{format_unbroken, mark_code, mark_id};
 use crate::sections::html_table;
+use crate::sheet::chart_cards;
 use crate::time::{self, DisplayZone};
 
 /// Content of the page.
@@ -39,24 +41,26 @@ pub fn render_page(page: &ProbePage<'_>) -> String {
         [one] => format!("{} of {}", one.document.suite, one.document.target),
         _ => format_count(results.len(), "result", "results"),
     };
-    let mut out = format!(
-        "<header>\n<p class=\"made\"><b>Measured by the probe</b>, {}</p>\n<div class=\"card verdict none\">\n\
-         <h1>{}</h1>\n{}</div>\n</header>\n<main>\n",
-        escape(&start_times_text(page)),
-        escape(&title),
-        lead_remarks(results)
-    );
-    for (number, id) in suites.iter().enumerate() {
-        let of_suite: Vec<NamedResult<'_>> = results.iter().filter(|r| r.document.suite == *id).copied().collect();
-        let known = (page.suite)(id);
-        let heading = known.map_or_else(|| (*id).to_owned(), |s| format!("{}: {}", s.id, s.title));
-        let id = format!("suite{number}");
-        append_section(&mut out, &id, &heading, &suite_body(known, &of_suite, &id));
-    }
-    append_section(&mut out, "facts", "What was measured, and how", &facts_table(results, &page.zone));
-    append_section(&mut out, "trust", "How far to trust this", &trust_list(results));
-    out.push_str("</main>\n");
-    html::wrap_document(&title, &out, &page.version)
+    let body = html! {
+        header {
+            p.made { b { "Measured by the probe" } ", " (start_times_text(page)) }
+            div.card.verdict.none {
+                h1 { (title) }
+                // the first remarks of a single result
+                @if let [one] = results.as_slice() {
+                    @for remark in one.document.remarks.iter().take(2) { p.dim { (remark_words(remark)) } }
+                }
+            }
+        }
+        main {
+            @for (number, suite) in suites.iter().enumerate() {
+                (suite_section(page, suite, &format!("suite{number}")))
+            }
+            (page_section("facts", "What was measured, and how", &facts_table(results, &page.zone)))
+            (page_section("trust", "How far to trust this", &trust_list(results)))
+        }
+    };
+    html::wrap_document(&title, body, &page.version)
 }
 
 /// Returns the start time of the result, or the first and last start times.
@@ -71,33 +75,17 @@ fn start_times_text(page: &ProbePage<'_>) -> String {
     }
 }
 
-/// Renders the first remarks of a single result; empty for several results.
-fn lead_remarks(results: &[NamedResult<'_>]) -> String {
-    let [one] = results else { return String::new() };
-    let remarks = one.document.remarks.iter().take(2);
-    remarks.map(|r| format!("<p class=\"dim\">{}</p>\n", format_remark(r))).collect()
-}
-
-fn format_remark(remark: &diskwright_results::facts::SuiteRemark) -> String {
-    match (remark.value, &remark.unit) {
-        (Some(number), Some(unit)) => {
-            format!("<b>{}</b>{}{}", value_html(number, unit), remark.separator(), escape_code(&remark.text))
+fn remark_words(remark: &SuiteRemark) -> Markup {
+    html! {
+        @if let (Some(number), Some(unit)) = (remark.value, &remark.unit) {
+            b { (format_unbroken(number, unit)) } (remark.separator())
         }
-        _ => escape_code(&remark.text),
-    }
-}
-
-pub(super) fn append_section(out: &mut String, id: &str, title: &str, content: &str) {
-    if !content.is_empty() {
-        out.push_str(&format!(
-            "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{}</h2>\n{content}</section>\n",
-            escape(title)
-        ));
+        (mark_code(&remark.text))
     }
 }
 
 /// Renders a table of facts: a row for each fact that any result has, a column for each result.
-fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
+fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> Markup {
     type Fact = (&'static str, fn(&ProbeDocument) -> Option<String>);
     let facts: &[Fact] = &[
         ("Target", |d| Some(format!("{} ({})", d.target, ByteSize::capacity(d.target_bytes as f64)))),
@@ -122,21 +110,20 @@ fn facts_table(results: &[NamedResult<'_>], zone: &DisplayZone) -> String {
         ("Made by", |d| Some(format!("Diskwright {}", d.version))),
         ("Again", |d| Some(format!("`{}`", d.command.join(" ").replace('`', "'")))),
     ];
-    let mut rows = Vec::new();
+    let begun = results.iter().map(|r| {
+        time::parse_rfc3339(&r.document.started).map_or_else(Markup::default, |t| zone.format_moment(t).render())
+    });
+    let mut rows: Vec<Vec<Markup>> = vec![["Begun".render()].into_iter().chain(begun).collect()];
     for (name, extract) in facts {
         let cells: Vec<String> = results.iter().map(|r| extract(r.document).unwrap_or_default()).collect();
         if cells.iter().any(|c| !c.is_empty()) {
-            rows.push([(*name).to_owned()].into_iter().chain(cells.iter().map(|c| escape_code(c))).collect());
+            rows.push([name.render()].into_iter().chain(cells.iter().map(|c| mark_code(c))).collect());
         }
     }
-    let begun = |r: &NamedResult<'_>| {
-        time::parse_rfc3339(&r.document.started).map_or_else(String::new, |t| escape(&zone.format_moment(t)))
-    };
-    rows.insert(0, ["Begun".to_owned()].into_iter().chain(results.iter().map(begun)).collect());
     // a single result needs no name
     let names = results.iter().map(|r| if results.len() > 1 { r.name } else { "" });
     let titles: Vec<&str> = [""].into_iter().chain(names).collect();
-    format!("<div class=\"facts\">{}</div>", html_table(&titles, &rows))
+    html! { div.facts { (html_table(&titles, &rows)) } }
 }
 
 fn thread_count_text(document: &ProbeDocument) -> String {
@@ -152,41 +139,39 @@ fn processor_text(document: &ProbeDocument) -> String {
 }
 
 /// Renders charts, remarks and tables of the results of one suite.
-fn suite_body(known: Option<SuiteText>, results: &[NamedResult<'_>], id: &str) -> String {
-    let mut out = String::new();
-    if let Some(suite) = known {
-        out.push_str(&format!("<p>{}</p>\n", escape_code(suite.explain)));
-    }
-    out.push_str(&draw_charts(&result_charts(results), id));
-    for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
-        let items: String =
-            result.document.remarks.iter().map(|r| format!("<li>{}</li>\n", format_remark(r))).collect();
-        let heading =
-            if results.len() > 1 { format!("{}: what it shows", result.name) } else { "What it shows".into() };
-        out.push_str(&format!("<h3>{}</h3>\n<ul>\n{items}</ul>\n", escape(&heading)));
-    }
-    if let Some(suite) = known {
-        out.push_str(&format!("<p><b>A good result:</b> {}</p>\n", escape_code(suite.good_result)));
-    }
-    for result in results {
-        let heading = if results.len() > 1 { format!("{}: run by run", result.name) } else { "Run by run".into() };
-        out.push_str(&format!("<h3>{}</h3>\n{}", escape(&heading), runs_table(result.document)));
-    }
-    out
+fn suite_section(page: &ProbePage<'_>, suite: &str, id: &str) -> Markup {
+    let results: Vec<NamedResult<'_>> = page.results.iter().filter(|r| r.document.suite == suite).copied().collect();
+    let known = (page.suite)(suite);
+    let title = known.map_or_else(|| suite.to_owned(), |s| format!("{}: {}", s.id, s.title));
+    let heading = |result: &NamedResult<'_>, several: &str, single: &str| {
+        if results.len() > 1 { format!("{}: {several}", result.name) } else { single.to_owned() }
+    };
+    let content = html! {
+        @if let Some(known) = known { p { (mark_code(known.explain)) } }
+        (draw_charts(&result_charts(&results), id))
+        @for result in results.iter().filter(|r| !r.document.remarks.is_empty()) {
+            h3 { (heading(result, "what it shows", "What it shows")) }
+            ul { @for remark in &result.document.remarks { li { (remark_words(remark)) } } }
+        }
+        @if let Some(known) = known { p { b { "A good result:" } " " (mark_code(known.good_result)) } }
+        @for result in &results {
+            h3 { (heading(result, "run by run", "Run by run")) }
+            (runs_table(result.document))
+        }
+    };
+    page_section(id, &title, &content)
 }
 
-/// Renders the charts, two beside each other if they fit.
-pub(super) fn draw_charts(charts: &[curves::Curves], id: &str) -> String {
-    let figures =
-        charts.iter().enumerate().map(|(number, chart)| curves::curves_figure(chart, &format!("{id}c{number}")));
-    let cards: String = figures.filter(|f| !f.is_empty()).map(|f| format!("<div class=\"card\">{f}</div>\n")).collect();
-    if cards.is_empty() { String::new() } else { format!("<div class=\"small\">\n{cards}</div>\n") }
+/// Draws the charts on cards.
+pub(super) fn draw_charts(charts: &[curves::Curves], id: &str) -> Markup {
+    let figures = charts.iter().enumerate();
+    chart_cards(figures.map(|(number, chart)| curves::curves_figure(chart, &format!("{id}c{number}"))))
 }
 
 /// Largest number of rows of a table.
 const MAX_TABLE_ROWS: usize = 500;
 
-fn runs_table(document: &ProbeDocument) -> String {
+fn runs_table(document: &ProbeDocument) -> Markup {
     let moving = document.moving_bytes.map(|b| format!("Moving {}", ByteSize::capacity(b as f64)));
     let mut titles = vec!["Run", "Requests/s", "Bytes/s", "Mean", "50 %", "95 %", "99 %", "99.9 %", "Longest"];
     titles.extend(["CPU a request", "Interrupts per request", "Bytes per interrupt"]);
@@ -194,27 +179,29 @@ fn runs_table(document: &ProbeDocument) -> String {
     // usually there are no remarks, and no column is needed
     let remarked = document.runs.iter().any(|run| !run_remarks(run).is_empty());
     titles.extend(remarked.then_some("Remarks"));
-    let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| value_html(v, unit));
+    let cell = |v: Option<f64>, unit: &str| v.map_or(String::new(), |v| format_unbroken(v, unit)).render();
     let row = |run: &RunResult| {
         let latency = &run.latency_s;
         let mut cells = vec![
-            format!("<span class=\"id\">{}</span>", escape(&run.name)),
-            value_html(run.requests_per_s, "per_s"),
-            value_html(run.bytes_per_s, "bytes_per_s"),
+            mark_id(&run.name),
+            cell(Some(run.requests_per_s), "per_s"),
+            cell(Some(run.bytes_per_s), "bytes_per_s"),
         ];
         let times = [latency.mean, latency.p50, latency.p95, latency.p99, latency.p999, latency.max];
         cells.extend(times.map(|t| cell(t, "s")));
         cells.push(cell(run.cpu_s_per_request, "s"));
-        cells.push(run.interrupts_per_request.map_or(String::new(), units::format_significant));
+        cells.push(run.interrupts_per_request.map_or(String::new(), units::format_significant).render());
         cells.push(cell(run.bytes_per_interrupt, "bytes"));
-        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), |s| escape(&format_duration(s)))));
-        cells.extend(remarked.then(|| escape(&run_remarks(run).join(", "))));
+        cells.extend(moving.as_ref().map(|_| run.moving_s.map_or(String::new(), format_duration).render()));
+        cells.extend(remarked.then(|| run_remarks(run).join(", ").render()));
         cells
     };
-    let rows: Vec<Vec<String>> = document.runs.iter().take(MAX_TABLE_ROWS).map(row).collect();
-    let more = document.runs.len().saturating_sub(MAX_TABLE_ROWS);
-    let more = if more > 0 { format!("<p>And {more} more.</p>\n") } else { String::new() };
-    format!("<div class=\"scroll\">{}</div>{more}", html_table(&titles, &rows))
+    let rows: Vec<Vec<Markup>> = document.runs.iter().take(MAX_TABLE_ROWS).map(row).collect();
+    let more = document.runs.len() - rows.len();
+    html! {
+        div.scroll { (html_table(&titles, &rows)) }
+        @if more > 0 { p { "And " (more) " more." } }
+    }
 }
 
 /// Formats a duration readably, from microseconds to days.
@@ -237,7 +224,7 @@ pub fn run_remarks(run: &RunResult) -> Vec<String> {
 }
 
 /// Renders the list of facts that limit how far the figures can be trusted.
-fn trust_list(results: &[NamedResult<'_>]) -> String {
+fn trust_list(results: &[NamedResult<'_>]) -> Markup {
     let mut items = Vec::new();
     for result in results {
         let document = result.document;
@@ -265,8 +252,7 @@ fn trust_list(results: &[NamedResult<'_>]) -> String {
         }
     }
     items.push("Interrupts are those of the whole machine, without clock and network.".into());
-    let items: String = items.iter().map(|i| format!("<li>{}</li>\n", escape_code(i))).collect();
-    format!("<ul>\n{items}</ul>\n")
+    html! { ul { @for item in &items { li { (mark_code(item)) } } } }
 }
 
 /// Describes the run in which closed arrivals hid the most waiting requests; `None` if no run had a pause of more

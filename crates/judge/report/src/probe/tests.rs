@@ -163,7 +163,7 @@ fn the_page_and_the_screen_stay_as_expected() {
     let (a, b) = (depth_sweep_result(4), depth_sweep_result(8));
     let results = vec![NamedResult { name: "before", document: &a }, NamedResult { name: "after", document: &b }];
     let drawn_page = page::render_page(&sample_page(results, "0.1.0"));
-    crate::expected_output::assert_expected("probe/depths.html", &drawn_page);
+    crate::expected_output::assert_expected_page("probe/depths.html", &drawn_page);
     for (name, document, width) in [("wide", &a, 120), ("narrow", &b, 72)] {
         let screen = super::render_screen(suite_text("depth"), document, &Style::plain(width));
         assert!(screen.lines().all(|l| crate::text::display_width(l) <= width), "{screen}");
