@@ -357,9 +357,8 @@ impl<'a> Screen<'a> {
         let [evidence, explain] = more;
         let beside = verdict_words::evidence_values(finding);
         if evidence > 0 && !beside.is_empty() {
-            let counter_text =
-                |(name, value, unit): &(String, f64, &str)| format!("{name} {}", units::format_value(*value, unit));
-            let counters: Vec<String> = beside.iter().take(6).map(counter_text).collect();
+            let text = |(name, value, unit): &(String, f64, &str)| verdict_words::measurement_text(name, *value, unit);
+            let counters: Vec<String> = beside.iter().take(6).map(text).collect();
             self.add_words("", 4, &format!("with {}", counters.join(", ")), Some(Ink::Dim), evidence);
         }
         if explain > 0 && !finding.explain.is_empty() {

@@ -110,6 +110,16 @@ pub(crate) fn evidence_values(finding: &Finding) -> Vec<(String, f64, &str)> {
     finding.evidence.iter().filter_map(|e| Some((name(e), e.value?, e.display_unit()))).collect()
 }
 
+/// Describes a measurement without saying its rate twice: `125 transfers/s`, `512 kB/s`, `busy 100 %`.
+pub(crate) fn measurement_text(name: &str, value: f64, unit: &str) -> String {
+    let shown = units::format_value(value, unit);
+    match (unit, name.strip_suffix("bytes per second"), name.strip_suffix(" per second")) {
+        ("bytes_per_s", Some(direction), _) => format!("{direction}{shown}"),
+        ("per_s", _, Some(noun)) if shown.ends_with("/s") => format!("{} {noun}/s", shown.trim_end_matches("/s")),
+        _ => format!("{name} {shown}"),
+    }
+}
+
 /// Returns the series of a finding with gaps as `NaN`.
 pub(crate) fn finding_series(finding: &Finding) -> Vec<f64> {
     finding.series.iter().map(|v| v.unwrap_or(f64::NAN)).collect()
@@ -212,6 +222,14 @@ pub(crate) fn requesters_text(operation: &OperationRequesters) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_measurement_says_its_rate_once() {
+        assert_eq!(measurement_text("transfers per second", 125.0, "per_s"), "125 transfers/s");
+        assert_eq!(measurement_text("bytes per second", 512e3, "bytes_per_s"), "512 kB/s");
+        assert_eq!(measurement_text("read bytes per second", 5e6, "bytes_per_s"), "read 5 MB/s");
+        assert_eq!(measurement_text("busy", 1.0, "fraction"), "busy 100 %");
+    }
 
     #[test]
     fn shares_refer_to_the_observed_time() {

@@ -252,7 +252,7 @@ impl<E: IoEngine> Worker<'_, E> {
         let shelf = || self.plan.parked_tally.lock().unwrap_or_else(PoisonError::into_inner);
         *shelf() = Some(std::mem::take(&mut self.tally));
         let turned = self.engine.submit_and_wait(wait, &mut self.completions);
-        self.tally = shelf().take().ok_or_else(|| io::Error::other("the lane was given up"))?;
+        self.tally = shelf().take().ok_or_else(|| io::Error::other("the worker was abandoned"))?;
         turned
     }
 

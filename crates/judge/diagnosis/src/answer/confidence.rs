@@ -73,7 +73,7 @@ fn short_window(rules: &[&Rule], seconds: f64) -> Option<String> {
         1 => format!("one rule normally has to hold for {longest}"),
         _ => format!("{count} rules normally have to hold for up to {longest}"),
     };
-    Some(format!("the window of {window} is short: {need}; here half of the window was enough"))
+    Some(format!("the window of {window} is short: {need}; rules were accepted after half of it"))
 }
 
 /// Sentence on processes whose I/O was unreadable.
