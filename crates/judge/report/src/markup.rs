@@ -8,7 +8,7 @@ use maud::{Markup, html};
 const STYLE_PLACE: &str = "<style></style>";
 
 /// Characters besides control characters that XML does not allow.
-const NONCHARACTERS: [char; 2] = ['\u{fffe}', '\u{ffff}'];
+const NONCHARACTERS: [&str; 2] = ["\u{fffe}", "\u{ffff}"];
 
 /// Turns a page into text, and puts the style sheets into its empty `style` element. Control characters, which neither
 /// HTML nor XML allows, and marks that change the direction of text become U+FFFD; only a tag begins a line. Every page
@@ -23,9 +23,14 @@ pub(crate) fn finish_page(page: Markup, styles: &[&'static str]) -> String {
             // text has no `<`: a line end before one is ours, any other may come from outside
             out.push(if line.starts_with('<') { '\n' } else { ' ' });
         }
-        out.push_str(&printable_line(line).replace(NONCHARACTERS, "\u{fffd}"));
+        out.push_str(&printable_line(line));
     }
     out.push('\n');
+    for character in NONCHARACTERS {
+        if out.contains(character) {
+            out = out.replace(character, "\u{fffd}");
+        }
+    }
     out.replacen(STYLE_PLACE, &format!("<style>\n{}</style>", styles.concat()), 1)
 }
 
