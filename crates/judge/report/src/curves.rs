@@ -4,7 +4,7 @@
 
 use diskwright_base::byte_size::CAPACITY_UNIT;
 use diskwright_base::units;
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 
 use crate::axis;
 use crate::html::PALETTE_CSS;
@@ -391,17 +391,17 @@ pub fn render_svg_file(title: &str, charts: &[Curves]) -> String {
         drawn.push(file_chart(chart, parts, &lines, top, &format!("c{number}")));
         top += height;
     }
-    finish_page(html! {
+    let file = html! {
         svg xmlns="http://www.w3.org/2000/svg" width=(FILE_WIDTH_PX) height=(height)
             viewBox={ "0 0 " (FILE_WIDTH_PX) " " (height) } font-family="sans-serif" {
             title { (title) }
-            style { (PreEscaped(PALETTE_CSS)) (PreEscaped(svg::STYLE_SHEET)) (PreEscaped(FILE_CSS)) }
+            style {}
             rect.ground width="100%" height="100%" {}
             text.title x="20" y="30" font-size="18" font-weight="600" { (title) }
             @for chart in &drawn { (chart) }
         }
-        "\n"
-    })
+    };
+    finish_page(file, &[PALETTE_CSS, svg::STYLE_SHEET, FILE_CSS])
 }
 
 /// Draws a chart of a separate file: its title, the chart, and its key in lines. `top` is its upper edge, pixels.

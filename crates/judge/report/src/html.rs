@@ -76,16 +76,15 @@ pub(crate) fn wrap_document(title: &str, body: Markup, version: &str) -> String 
 }
 
 fn finish_document(title: &str, body: Markup, foot: Markup, version: &str) -> String {
-    finish_page(html! {
+    let page = html! {
         (DOCTYPE) "\n"
         html lang="en" {
             head {
                 (PreEscaped(META_TAGS))
                 title { "Diskwright: " (title) }
-                style {
-                    (PreEscaped(PALETTE_CSS)) (PreEscaped(include_str!("page/page.css"))) (PreEscaped(svg::STYLE_SHEET))
-                }
+                style {}
             }
+            "\n"
             body {
                 (body)
                 footer {
@@ -97,8 +96,8 @@ fn finish_document(title: &str, body: Markup, foot: Markup, version: &str) -> St
                 }
             }
         }
-        "\n"
-    })
+    };
+    finish_page(page, &[PALETTE_CSS, include_str!("page/page.css"), svg::STYLE_SHEET])
 }
 
 /// Renders headline, table of contents and all sections that have content.

@@ -1,29 +1,37 @@
 //! Markup of HTML and SVG. `maud` escapes every text that stands in a page, and [`finish_page`] makes the
 //! finished page safe to show, wherever its text comes from (host and process names, bookmarks, mount points).
 
-use diskwright_base::text::is_control;
+use diskwright_base::text::printable_line;
 use maud::{Markup, html};
 
-/// Turns a page into text. Control characters, which neither HTML nor XML allows, and marks that change the
-/// direction of text become U+FFFD. This is the only way out of [`Markup`] (`clippy.toml` bans `into_string`),
-/// so that no template can forget it.
-pub(crate) fn finish_page(page: Markup) -> String {
+/// Element that [`finish_page`] fills with the style sheets.
+const STYLE_PLACE: &str = "<style></style>";
+
+/// Characters besides control characters that XML does not allow.
+const NONCHARACTERS: [&str; 2] = ["\u{fffe}", "\u{ffff}"];
+
+/// Turns a page into text, and puts the style sheets into its empty `style` element. Control characters, which neither
+/// HTML nor XML allows, and marks that change the direction of text become U+FFFD; only a tag begins a line. Every page
+/// and file leaves through here (`clippy.toml` bans `into_string` elsewhere), so that no template has to think of it.
+pub(crate) fn finish_page(page: Markup, styles: &[&'static str]) -> String {
     #[expect(clippy::disallowed_methods, reason = "this is the gate that all pages leave by")]
     let page = page.into_string();
-    if !page.contains(is_unprintable) {
-        return page;
+    debug_assert!(page.contains(STYLE_PLACE), "a page has a place for its style sheets");
+    let mut out = String::with_capacity(page.len());
+    for (index, line) in page.split('\n').enumerate() {
+        if index > 0 {
+            // text has no `<`: a line end before one is ours, any other may come from outside
+            out.push(if line.starts_with('<') { '\n' } else { ' ' });
+        }
+        out.push_str(&printable_line(line));
     }
-    let shown = |c: char| match c {
-        '\t' | '\r' => ' ',
-        c if is_unprintable(c) => '\u{fffd}',
-        c => c,
-    };
-    page.chars().map(shown).collect()
-}
-
-/// Returns true if a character may not stand in a page. A line end may: it is shown as a blank.
-fn is_unprintable(c: char) -> bool {
-    c != '\n' && is_control(c) || matches!(c, '\u{fffe}' | '\u{ffff}')
+    out.push('\n');
+    for character in NONCHARACTERS {
+        if out.contains(character) {
+            out = out.replace(character, "\u{fffd}");
+        }
+    }
+    out.replacen(STYLE_PLACE, &format!("<style>\n{}</style>", styles.concat()), 1)
 }
 
 /// Sets text in backquotes as `code`; if one is left over, all of them stay.
@@ -62,10 +70,11 @@ mod tests {
 
     #[test]
     fn foreign_text_cannot_leave_its_place() {
-        let evil = "<script>alert(\"x\")</script> & \u{0}\u{1b}\u{202e}\u{fffe}\t\n";
-        let page = finish_page(html! { p title=(evil) { (evil) (mark_code(evil)) } });
-        let safe = "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; \u{fffd}\u{fffd}\u{fffd}\u{fffd} \n";
-        assert_eq!(page, format!("<p title=\"{safe}\">{safe}{safe}</p>"));
+        let evil = "\nwell: <script>alert(\"x\")</script> & <style></style>\u{0}\u{1b}\u{202e}\u{fffe}\t\n\nwell";
+        let page = finish_page(html! { p { style {} "\n" b title=(evil) { (evil) (mark_code(evil)) } } }, &["p {}\n"]);
+        let safe = " well: &lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt; &amp; &lt;style&gt;&lt;/style&gt;\
+                    \u{fffd}\u{fffd}\u{fffd}\u{fffd}   well";
+        assert_eq!(page, format!("<p><style>\np {{}}\n</style>\n<b title=\"{safe}\">{safe}{safe}</b></p>\n"));
     }
 
     #[test]

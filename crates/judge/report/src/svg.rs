@@ -3,7 +3,6 @@
 //! phone and on a wide screen. Colours are the page's CSS variables ([`STYLE_SHEET`]),
 //! which follow light mode, dark mode and print.
 
-use diskwright_base::text::printable_line;
 use diskwright_base::{Note, units};
 use maud::{Markup, html};
 
@@ -127,8 +126,7 @@ pub(crate) fn chart_svg(
 /// Titles a drawing, and describes it for users who cannot see it.
 pub(crate) fn title_drawing(id: &str, title: &str, description: &str) -> Markup {
     html! {
-        // the title is a tooltip, which would show line ends
-        title id={ (id) "-t" } { (printable_line(title)) }
+        title id={ (id) "-t" } { (title) }
         desc id={ (id) "-d" } { (description) }
     }
 }
@@ -235,7 +233,7 @@ fn draw_bookmarks(chart: &Chart, notes: &[Note], zone: &DisplayZone) -> Markup {
         @for (index, (number, note)) in found.iter().enumerate() {
             @let x = format_percent(chart.time_share(note.time_ns));
             g.mark {
-                title { (zone.format_clock(note.time_ns)) " " (printable_line(&note.text)) }
+                title { (zone.format_clock(note.time_ns)) " " (note.text) }
                 line x1=(x) x2=(x) y1=(HEAD_HEIGHT_PX) y2=(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX) {}
                 text x=(x) y="11" dx="-3" { (number) tspan.wide { " " (words(index, note)) } }
             }
