@@ -95,7 +95,12 @@ pub enum RowUse {
 impl RowUse {
     /// Returns `fit`, `predict`, `shape` or `none`.
     pub fn name(self) -> &'static str {
-        ["fit", "predict", "shape", "none"][self as usize]
+        match self {
+            RowUse::Fit => "fit",
+            RowUse::Predict => "predict",
+            RowUse::Shape => "shape",
+            RowUse::None => "none",
+        }
     }
 }
 

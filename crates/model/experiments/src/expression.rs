@@ -21,8 +21,43 @@ const MAX_LENGTH_BYTES: usize = 4096;
 enum ExpressionNode {
     Number(f64),
     Name(String, String),
-    Binary(char, Box<ExpressionNode>, Box<ExpressionNode>),
+    Binary(ArithmeticOperator, Box<ExpressionNode>, Box<ExpressionNode>),
     Call(Function, Vec<ExpressionNode>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ArithmeticOperator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+}
+
+impl ArithmeticOperator {
+    /// Operators of sums, with their signs.
+    const OF_SUMS: [(ArithmeticOperator, &str); 2] =
+        [(ArithmeticOperator::Add, "+"), (ArithmeticOperator::Subtract, "-")];
+    /// Operators of products, with their signs.
+    const OF_PRODUCTS: [(ArithmeticOperator, &str); 2] =
+        [(ArithmeticOperator::Multiply, "*"), (ArithmeticOperator::Divide, "/")];
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum ComparisonOperator {
+    AtMost,
+    AtLeast,
+    Less,
+    Greater,
+}
+
+impl ComparisonOperator {
+    /// All, with their signs; a sign stands before those that it begins with.
+    const ALL: [(ComparisonOperator, &str); 4] = [
+        (ComparisonOperator::AtMost, "<="),
+        (ComparisonOperator::AtLeast, ">="),
+        (ComparisonOperator::Less, "<"),
+        (ComparisonOperator::Greater, ">"),
+    ];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,7 +83,7 @@ pub struct Expression {
 pub struct Comparison {
     text: String,
     left: ExpressionNode,
-    operator: String,
+    operator: ComparisonOperator,
     right: ExpressionNode,
 }
 
@@ -72,11 +107,11 @@ impl TryFrom<String> for Comparison {
     fn try_from(text: String) -> Result<Comparison, String> {
         let mut reader = ExpressionReader::new(&text)?;
         let left = reader.parse_sum()?;
-        let how = ["<=", ">=", "<", ">"].into_iter().find(|sign| reader.accept_token(sign));
-        let how = how.ok_or_else(|| reader.expected_message("one of < <= > >="))?.to_owned();
+        let operator = reader.accept_operator(ComparisonOperator::ALL);
+        let operator = operator.ok_or_else(|| reader.expected_message("one of < <= > >="))?;
         let right = reader.parse_sum()?;
         reader.expect_end()?;
-        Ok(Comparison { left, operator: how, right, text })
+        Ok(Comparison { left, operator, right, text })
     }
 }
 
@@ -116,11 +151,11 @@ impl Comparison {
     /// Returns the lookup's error.
     pub fn is_true(&self, lookup: Lookup) -> Result<bool, String> {
         let (left, right) = (self.left.evaluate(lookup)?, self.right.evaluate(lookup)?);
-        Ok(match self.operator.as_str() {
-            "<" => left < right,
-            "<=" => left <= right,
-            ">" => left > right,
-            _ => left >= right,
+        Ok(match self.operator {
+            ComparisonOperator::Less => left < right,
+            ComparisonOperator::AtMost => left <= right,
+            ComparisonOperator::Greater => left > right,
+            ComparisonOperator::AtLeast => left >= right,
         })
     }
 
@@ -150,13 +185,13 @@ impl ExpressionNode {
         Ok(match self {
             ExpressionNode::Number(value) => *value,
             ExpressionNode::Name(run, path) => lookup(run, path)?,
-            ExpressionNode::Binary(sign, left, right) => {
+            ExpressionNode::Binary(operator, left, right) => {
                 let (left, right) = (left.evaluate(lookup)?, right.evaluate(lookup)?);
-                match sign {
-                    '+' => left + right,
-                    '-' => left - right,
-                    '*' => left * right,
-                    _ => left / right,
+                match operator {
+                    ArithmeticOperator::Add => left + right,
+                    ArithmeticOperator::Subtract => left - right,
+                    ArithmeticOperator::Multiply => left * right,
+                    ArithmeticOperator::Divide => left / right,
                 }
             }
             ExpressionNode::Call(function, arguments) => {
@@ -214,6 +249,11 @@ impl<'a> ExpressionReader<'a> {
         is
     }
 
+    /// Accepts the first of some operators whose sign comes next.
+    fn accept_operator<T, const N: usize>(&mut self, operators: [(T, &str); N]) -> Option<T> {
+        operators.into_iter().find(|(_, sign)| self.accept_token(sign)).map(|(operator, _)| operator)
+    }
+
     fn expected_message(&mut self, wanted: &str) -> String {
         let found = self.skip_spaces().chars().take(12).collect::<String>();
         format!("`{}`: expected {wanted} at `{found}`", self.text)
@@ -232,16 +272,16 @@ impl<'a> ExpressionReader<'a> {
 
     fn parse_sum(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.parse_product()?;
-        while let Some(sign) = ['+', '-'].into_iter().find(|s| self.accept_token(s.encode_utf8(&mut [0; 4]))) {
-            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.parse_product()?));
+        while let Some(operator) = self.accept_operator(ArithmeticOperator::OF_SUMS) {
+            left = ExpressionNode::Binary(operator, Box::new(left), Box::new(self.parse_product()?));
         }
         Ok(left)
     }
 
     fn parse_product(&mut self) -> Result<ExpressionNode, String> {
         let mut left = self.parse_operand()?;
-        while let Some(sign) = ['*', '/'].into_iter().find(|s| self.accept_token(s.encode_utf8(&mut [0; 4]))) {
-            left = ExpressionNode::Binary(sign, Box::new(left), Box::new(self.parse_operand()?));
+        while let Some(operator) = self.accept_operator(ArithmeticOperator::OF_PRODUCTS) {
+            left = ExpressionNode::Binary(operator, Box::new(left), Box::new(self.parse_operand()?));
         }
         Ok(left)
     }
@@ -262,7 +302,8 @@ impl<'a> ExpressionReader<'a> {
             }
             Some('-') => {
                 self.position += 1;
-                ExpressionNode::Binary('-', Box::new(ExpressionNode::Number(0.0)), Box::new(self.parse_operand()?))
+                let zero = Box::new(ExpressionNode::Number(0.0));
+                ExpressionNode::Binary(ArithmeticOperator::Subtract, zero, Box::new(self.parse_operand()?))
             }
             Some(c) if c.is_ascii_digit() => {
                 let word = self.read_word(|c| c.is_ascii_digit() || c == '.');

@@ -32,7 +32,8 @@ pub struct RowOutcome {
 /// the published value. For a bound, only the shortfall counts.
 ///
 /// ```
-/// use diskwright_experiments::judge::published_error; assert_eq!(published_error(57.0, None, true, 53.0), 4.0);
+/// use diskwright_experiments::judge::published_error;
+/// assert_eq!(published_error(57.0, None, true, 53.0), 4.0);
 /// assert_eq!(published_error(80.0, None, false, 76.0), 0.05);
 /// ```
 pub fn published_error(published: f64, bound: Option<Bound>, gain: bool, value: f64) -> f64 {

@@ -34,7 +34,7 @@ pub struct PlanAnswer {
     pub notes: Vec<String>,
 }
 
-pub use crate::judged_design::RESPONSE_LIMIT;
+pub use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 
 /// A design of the short list.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -57,8 +57,8 @@ pub struct PlannedDesign {
     pub stripe_unit_bytes: Option<u64>,
     /// Capacity for data, bytes.
     pub usable_bytes: f64,
-    /// Requirement that determined its size: `capacity`, `response`, `load`, `queue`, `level`, `offer`.
-    pub sized_by: String,
+    /// Requirement that determined its size.
+    pub sized_by: SizedBy,
     /// I/Os per second on each member, by this planner's write costs.
     pub member_load_per_s: f64,
     /// The same by the factors of NT Magazine 1998.

@@ -154,6 +154,7 @@ impl CreditLevel {
             let until_empty = if drain > 0.0 { self.balance / drain } else { f64::INFINITY };
             let until_done = if grows < 0.0 { self.backlog / -grows } else { f64::INFINITY };
             let step = left.min(until_empty).min(until_done);
+            debug_assert!(step >= 0.0, "time goes back by {step} s");
             let waited = self.backlog;
             self.balance = (self.balance - drain * step).clamp(0.0, bucket.credits);
             self.backlog = (self.backlog + grows * step).max(0.0);
@@ -173,6 +174,7 @@ impl CreditLevel {
             }
             left -= step;
         }
+        debug_assert!(left <= 1e-9, "{left} s of a tick of {seconds} s were not replayed");
         self.throttled_s += throttled;
         throttled
     }

@@ -64,7 +64,11 @@ impl ResponseStatistic {
 
     /// `mean`, `p95` or `p99`.
     pub fn name(self) -> &'static str {
-        ["mean", "p95", "p99"][self as usize]
+        match self {
+            ResponseStatistic::Mean => "mean",
+            ResponseStatistic::P95 => "p95",
+            ResponseStatistic::P99 => "p99",
+        }
     }
 }
 

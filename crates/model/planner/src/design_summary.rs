@@ -5,6 +5,7 @@ use diskwright_simulator::DeviceModel;
 use crate::analysis::{DesignResponse, MEMBERS_PART, StorageDesign};
 use crate::answer::{
     LossFigures, PartUtilization, PlannedController, PlannedDesign, RESPONSE_LIMIT, ResponseFigures, RuleFigures,
+    SizedBy,
 };
 use crate::arithmetic::{front_end_blend, front_end_per_s, with_surplus, write_cost};
 use crate::arithmetic_steps;
@@ -50,7 +51,7 @@ pub(crate) fn describe_design(context: &PlanContext<'_>, judged: &JudgedDesign) 
         spares: judged.spares.into(),
         stripe_unit_bytes: design.is_striped().then_some(judged.unit_bytes),
         usable_bytes: design.usable_bytes(),
-        sized_by: judged.sized_by.to_owned(),
+        sized_by: judged.sized_by,
         member_load_per_s: member_load,
         member_load_published_per_s: judged.level.member_iops(judged.count, demand.reads_per_s, demand.writes_per_s),
         member_sustains_per_s: member_load * sustainable,
@@ -167,7 +168,7 @@ fn recommended_members(judged: &JudgedDesign, part: &DesignPart, limits: &PlanLi
     if judged.failure.is_some()
         || part.volume.is_some()
         || judged.level == ArrayLevel::Raid1
-        || judged.sized_by == "level"
+        || judged.sized_by == SizedBy::Level
     {
         return count;
     }

@@ -1,6 +1,7 @@
 //! Judged designs, and the limits at which they fail.
 
 use diskwright_simulator::ArrayLevel;
+use serde::Serialize;
 
 use crate::analysis::DesignResponse;
 use crate::controller_path::JudgedPath;
@@ -8,8 +9,25 @@ use crate::simulation::SimulatedResponse;
 
 /// Name of the response limit.
 pub const RESPONSE_LIMIT: &str = "response";
-/// Sizing by load: fewer members would hold the data and could not keep up.
-pub(crate) const SIZED_BY_LOAD: &str = "load";
+
+/// Requirement that determines the size of a design.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SizedBy {
+    /// Fewer members would not hold the data.
+    #[default]
+    Capacity,
+    /// Fewer would respond too late.
+    Response,
+    /// Fewer could not keep up.
+    Load,
+    /// Fewer would have too many requests in flight each.
+    Queue,
+    /// The level has no fewer members.
+    Level,
+    /// A volume is as large and fast as needed.
+    Offer,
+}
 
 /// A design that was judged.
 #[derive(Clone, Debug)]
@@ -37,7 +55,7 @@ pub struct JudgedDesign {
     /// Cost over the mission.
     pub cost: Option<f64>,
     /// Requirement that determined its size.
-    pub sized_by: &'static str,
+    pub sized_by: SizedBy,
     /// Simulated behaviour; `None` if it was not simulated.
     pub simulated: Option<SimulatedResponse>,
     /// Its failure; `None` if it meets everything.

@@ -13,7 +13,7 @@ use crate::demand::Demand;
 use crate::design_part::list_parts;
 use crate::design_summary;
 use crate::doubtful_designs::{MAX_SIMULATED, decide_by_simulation, simulate_doubtful};
-use crate::judged_design::{RESPONSE_LIMIT, SIZED_BY_LOAD};
+use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 use crate::limits::PlanLimits;
 use crate::notes;
 use crate::plan_context::{PlanContext, compare_by_cost, find_missed_target};
@@ -106,14 +106,22 @@ struct ShortList<'a> {
     /// Designs that meet the demand only in the analysis, with what they miss.
     refused_by_simulation: Vec<JudgedDesign>,
     /// Kind, level and medium of each design.
-    kinds_taken: Vec<(&'a str, &'a str, &'a str)>,
+    kinds_taken: Vec<(&'a str, &'a str, Medium)>,
+}
+
+/// Medium of a design's part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Medium {
+    Cloud,
+    Hdd,
+    Ssd,
 }
 
 impl<'a> ShortList<'a> {
     /// True if the list accepts the design: alternatives differ in kind or in level.
     fn has_room(&self, context: &PlanContext<'a>, judged: &JudgedDesign, max_of_media: usize) -> bool {
-        let (kind, level, medium) = (part_kind(context, judged), judged.level.name(), medium_name(context, judged));
-        let max_of_kind = if medium == "cloud" { 1 } else { MAX_OF_A_KIND };
+        let (kind, level, medium) = (part_kind(context, judged), judged.level.name(), part_medium(context, judged));
+        let max_of_kind = if medium == Medium::Cloud { 1 } else { MAX_OF_A_KIND };
         let of_kind = self.kinds_taken.iter().filter(|taken| taken.0 == kind);
         let title = context.design_title(judged);
         of_kind.clone().count() < max_of_kind
@@ -129,7 +137,7 @@ impl<'a> ShortList<'a> {
             self.refused_by_simulation.push(JudgedDesign { failure, ..judged });
             return;
         }
-        self.kinds_taken.push((part_kind(context, &judged), judged.level.name(), medium_name(context, &judged)));
+        self.kinds_taken.push((part_kind(context, &judged), judged.level.name(), part_medium(context, &judged)));
         let pressed_by =
             self.refused_by_simulation.iter().rev().find(|fewer| fewer.is_same_family(&judged)).map(binding_limit);
         self.list.push(JudgedDesign { sized_by: pressed_by.unwrap_or(judged.sized_by), ..judged });
@@ -137,17 +145,17 @@ impl<'a> ShortList<'a> {
 }
 
 /// Returns the reason for more members of a design that the simulation refused.
-fn binding_limit(refused: &JudgedDesign) -> &'static str {
+fn binding_limit(refused: &JudgedDesign) -> SizedBy {
     let is_late = refused.failure.as_ref().is_some_and(|failure| failure.limit == RESPONSE_LIMIT);
-    if is_late { RESPONSE_LIMIT } else { SIZED_BY_LOAD }
+    if is_late { SizedBy::Response } else { SizedBy::Load }
 }
 
-/// Returns `hdd`, `ssd` or `cloud`.
-fn medium_name(context: &PlanContext<'_>, judged: &JudgedDesign) -> &'static str {
+/// Returns the medium of a design's part.
+fn part_medium(context: &PlanContext<'_>, judged: &JudgedDesign) -> Medium {
     match context.parts[judged.part_index].class {
-        DriveClass::Cloud => "cloud",
-        DriveClass::Hdd => "hdd",
-        _ => "ssd",
+        DriveClass::Cloud => Medium::Cloud,
+        DriveClass::Hdd => Medium::Hdd,
+        _ => Medium::Ssd,
     }
 }
 
@@ -306,13 +314,13 @@ fn explain_ranks(answer: &mut PlanAnswer) {
     let (cost, response, currency) = (first.cost, first.response_s.mean, first.currency.clone());
     let feasible = answer.feasible;
     for design in &mut answer.designs {
-        let sized = match design.sized_by.as_str() {
-            "level" => "the minimum of the level".to_owned(),
-            "offer" => "as large and fast as needed".to_owned(),
-            "capacity" => "sized by capacity".to_owned(),
-            "queue" => "sized by the requests in flight".to_owned(),
-            SIZED_BY_LOAD => "sized by the load: fewer cannot keep up".to_owned(),
-            _ => "sized by the response time".to_owned(),
+        let sized = match design.sized_by {
+            SizedBy::Level => "the minimum of the level",
+            SizedBy::Offer => "as large and fast as needed",
+            SizedBy::Capacity => "sized by capacity",
+            SizedBy::Queue => "sized by the requests in flight",
+            SizedBy::Load => "sized by the load: fewer cannot keep up",
+            SizedBy::Response => "sized by the response time",
         };
         let carries = format!("it sustains {}", design.describe_headroom());
         design.why = match (feasible, design.rank, design.cost, cost) {

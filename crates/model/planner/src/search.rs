@@ -21,7 +21,7 @@ use crate::price_period::PricePeriod;
 use crate::purchase::{BoughtItem, list_purchases};
 
 pub use crate::judged_design::{DesignFailure, JudgedDesign, SearchOutcome};
-use crate::judged_design::{RESPONSE_LIMIT, SIZED_BY_LOAD};
+use crate::judged_design::{RESPONSE_LIMIT, SizedBy};
 
 /// Maximum number of copies of a mirror.
 const MAX_COPIES: u16 = 4;
@@ -168,7 +168,13 @@ impl DesignFamily<'_> {
         let (room, queue) = (self.min_for_capacity(min_count, max_count), self.min_for_queue(min_count));
         let Some(room) = room else {
             let failure = self.capacity_failure(max_count);
-            outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, "capacity", Some(failure)));
+            outcome.failing.push(self.judged_design(
+                max_count,
+                self.min_spares(),
+                None,
+                SizedBy::Capacity,
+                Some(failure),
+            ));
             return;
         };
         let start = room.max(queue);
@@ -178,7 +184,7 @@ impl DesignFamily<'_> {
             let because =
                 format!("{needed:.0} drives are needed for the requests in flight, but {max_count} are allowed");
             let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
-            outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, "queue", Some(failure)));
+            outcome.failing.push(self.judged_design(max_count, self.min_spares(), None, SizedBy::Queue, Some(failure)));
             return;
         }
         let found = match self.min_for_response(start, max_count, outcome) {
@@ -193,19 +199,19 @@ impl DesignFamily<'_> {
         self.add_failing(room, queue, found.as_ref().map(|(count, _)| *count), max_count, outcome);
         let Some((count, response)) = found else { return };
         let sized_by = match count {
-            _ if self.part.volume.is_some() => "offer",
-            n if n == min_count => "level",
-            n if n == room => "capacity",
-            n if n == queue => "queue",
+            _ if self.part.volume.is_some() => SizedBy::Offer,
+            n if n == min_count => SizedBy::Level,
+            n if n == room => SizedBy::Capacity,
+            n if n == queue => SizedBy::Queue,
             n => self.binding_limit(n - self.member_step()),
         };
         self.add_feasible(count, response, sized_by, max_count, outcome);
     }
 
     /// Returns why this many are too few, although they hold the data: they respond too late, or cannot keep up at all.
-    fn binding_limit(&self, count: u16) -> &'static str {
+    fn binding_limit(&self, count: u16) -> SizedBy {
         let keeps_up = || matches!(self.design_of_size(count).predict_response(self.demand), Ok(Some(_)));
-        if self.demand.response.is_some() && keeps_up() { RESPONSE_LIMIT } else { SIZED_BY_LOAD }
+        if self.demand.response.is_some() && keeps_up() { SizedBy::Response } else { SizedBy::Load }
     }
 
     /// Adds the designs with a number of members that meets the demand, one for each allowed number of spares, and some
@@ -214,7 +220,7 @@ impl DesignFamily<'_> {
         &self,
         count: u16,
         response: DesignResponse,
-        sized_by: &'static str,
+        sized_by: SizedBy,
         max_count: u16,
         outcome: &mut SearchOutcome,
     ) {
@@ -264,12 +270,12 @@ impl DesignFamily<'_> {
                 self.limits.queue_each
             );
             let failure = DesignFailure { limit: "queue per spindle".into(), reason: because, factor };
-            outcome.failing.push(self.judged_design(fails_at, self.min_spares(), None, "queue", Some(failure)));
+            outcome.failing.push(self.judged_design(fails_at, self.min_spares(), None, SizedBy::Queue, Some(failure)));
             return;
         }
         let response = self.design_of_size(fails_at).predict_response(self.demand).ok().flatten();
         let failure = self.response_failure(fails_at, response.as_ref());
-        let pressed_by = if response.is_some() { RESPONSE_LIMIT } else { SIZED_BY_LOAD };
+        let pressed_by = if response.is_some() { SizedBy::Response } else { SizedBy::Load };
         outcome.failing.push(self.judged_design(fails_at, self.min_spares(), response, pressed_by, failure));
     }
 
@@ -341,8 +347,10 @@ impl DesignFamily<'_> {
         };
         let (mut fails, mut works) = (start, (max_count, response));
         let step = self.member_step();
+        assert!((max_count - start).is_multiple_of(step), "{start} and {max_count} members are steps of {step} apart");
         while works.0 - fails > step {
             let middle = fails + (works.0 - fails) / 2 / step * step;
+            debug_assert!(fails < middle && middle < works.0, "bisection narrows {fails} to {}", works.0);
             match self.response_in_time(middle)? {
                 Some(response) => works = (middle, response),
                 None => fails = middle,
@@ -356,7 +364,7 @@ impl DesignFamily<'_> {
         count: u16,
         spares: u16,
         response: Option<DesignResponse>,
-        sized_by: &'static str,
+        sized_by: SizedBy,
         failure: Option<DesignFailure>,
     ) -> JudgedDesign {
         let bought = self.list_purchases(count + spares);
@@ -567,6 +575,7 @@ pub fn largest_factor(holds: impl Fn(f64) -> bool) -> f64 {
     }
     while high - low > 0.005 * high {
         let middle = 0.5 * (low + high);
+        debug_assert!(low < middle && middle < high, "bisection narrows {low} to {high}");
         if holds(middle) {
             low = middle
         } else {

@@ -1,5 +1,6 @@
 //! Complete answers of the planner.
 
+use diskwright_planner::answer::SizedBy;
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::prices::built_in_prices;
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanError, PlanLimits, plan};
@@ -24,9 +25,9 @@ fn doc_002_array_is_replaced_as_described() {
     let limits = PlanLimits { levels: vec![ArrayLevel::Raid5], drives, spares: vec![0], ..limits() };
     let found = answer(&within(80.0, demand), &limits);
     let large = found.designs.iter().find(|d| d.part == "compaq-9gb").expect("nine GB");
-    assert_eq!((large.count, large.recommended_count, large.sized_by.as_str()), (8, 10, "queue"));
+    assert_eq!((large.count, large.recommended_count, large.sized_by), (8, 10, SizedBy::Queue));
     let small = found.designs.iter().find(|d| d.part == "compaq-4gb").expect("four GB");
-    assert_eq!((small.count, small.sized_by.as_str(), small.simulated), (10, "capacity", true));
+    assert_eq!((small.count, small.sized_by, small.simulated), (10, SizedBy::Capacity, true));
     let five = found.rejected.iter().find(|r| r.design == "raid5 of 5 x compaq-9gb").expect("five hold the data");
     assert!(five.limit == "queue per spindle" && five.because.contains("3.2"), "{five:?}");
     // nobody knows what they cost
@@ -62,8 +63,8 @@ fn lists_cheaper_failing_designs_and_break_even_prices() {
     let found = answer(&within(30.0, demand), &limits);
     let first = &found.designs[0];
     assert_eq!(
-        (first.sized_by.as_str(), limits.prices.find_group(&first.part).map(|g| g.id.as_str())),
-        ("response", Some("nearline"))
+        (first.sized_by, limits.prices.find_group(&first.part).map(|g| g.id.as_str())),
+        (SizedBy::Response, Some("nearline"))
     );
     // smaller kinds do not hold the data; of the first's kind and level, fewer do, and do not carry the load
     let cheaper = found.rejected.iter().filter(|r| r.price.is_some_and(|p| p < first.price.expect("a price")));

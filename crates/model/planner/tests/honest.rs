@@ -1,6 +1,6 @@
 //! Regression tests for answers that contradicted themselves or lacked information.
 
-use diskwright_planner::answer::PricePeriod;
+use diskwright_planner::answer::{PricePeriod, SizedBy};
 use diskwright_planner::demand::{CapacityGrowth, ResponseStatistic, ResponseTarget};
 use diskwright_planner::prices::{built_in_prices, read_price_list};
 use diskwright_planner::{Demand, PartFilter, PlanAnswer, PlanLimits, plan};
@@ -82,7 +82,7 @@ fn more_drives_than_an_array_can_have_are_no_reason_to_drop_a_level() {
         answer(&demand, &PlanLimits { max_drives: 500, levels, drives: vec!["hus726t6tale6l4".into()], ..limits() });
     assert!(found.feasible && (70..=128).contains(&found.designs[0].count), "{found:?}");
     // whether the least number or one more: no response was asked for
-    assert_eq!(found.designs[0].sized_by, "load", "{found:?}");
+    assert_eq!(found.designs[0].sized_by, SizedBy::Load, "{found:?}");
     assert!(!notes(&found).contains("not checked"), "{}", notes(&found));
     let more = Demand { capacity_bytes: Some(1e15), ..demand };
     let found = answer(&more, &PlanLimits { max_drives: 500, drives: vec!["hus726t6tale6l4".into()], ..limits() });
@@ -107,7 +107,7 @@ fn mirrors_of_stripe_sets_are_recommended_in_pairs() {
     let drives = vec!["hus726t6tale6l4".to_owned()];
     let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid01], drives, ..limits() });
     let design = &found.designs[0];
-    assert_eq!((design.sized_by.as_str(), design.count, design.recommended_count), ("capacity", 10, 14), "{design:?}");
+    assert_eq!((design.sized_by, design.count, design.recommended_count), (SizedBy::Capacity, 10, 14), "{design:?}");
 }
 
 #[test]
@@ -255,7 +255,7 @@ fn nearest_design_may_be_refused_by_the_simulation_alone() {
 #[test]
 fn names_the_limit_that_sizes_a_design() {
     let demand = Demand { capacity_bytes: Some(4e12), ..Demand::from_rates(1800.0, 500.0, 8192.0) };
-    let sized = |demand: &Demand| -> Vec<(String, String)> {
+    let sized = |demand: &Demand| -> Vec<(SizedBy, String)> {
         let drives = vec!["hus726t6tale6l4".to_owned()];
         let levels = vec![ArrayLevel::Raid10, ArrayLevel::Raid5];
         let found = answer(demand, &PlanLimits { max_drives: 60, drives, levels, ..limits() });
@@ -265,10 +265,16 @@ fn names_the_limit_that_sizes_a_design() {
     // without a limit of the response, and with one that is far away
     for demand in [demand.clone(), within(60_000.0, demand.clone())] {
         let sized = sized(&demand);
-        assert!(sized.iter().all(|(by, why)| by == "load" && why.contains("fewer cannot keep up")), "{sized:?}");
+        assert!(
+            sized.iter().all(|(by, why)| *by == SizedBy::Load && why.contains("fewer cannot keep up")),
+            "{sized:?}"
+        );
     }
     let sized = sized(&within(35.0, demand));
-    assert!(sized.iter().all(|(by, why)| by == "response" && why.contains("by the response time")), "{sized:?}");
+    assert!(
+        sized.iter().all(|(by, why)| *by == SizedBy::Response && why.contains("by the response time")),
+        "{sized:?}"
+    );
 }
 
 #[test]

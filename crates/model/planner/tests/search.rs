@@ -1,5 +1,6 @@
 //! Designs that the search finds and refuses.
 
+use diskwright_planner::answer::SizedBy;
 use diskwright_planner::controller_path::find_controllers;
 use diskwright_planner::demand::{ResponseStatistic, ResponseTarget};
 use diskwright_planner::design_part::list_parts;
@@ -32,7 +33,7 @@ fn doc_002s_example_is_found_and_five_large_disks_are_not() {
     limits.drives = vec!["compaq-9gb".into()];
     let outcome = found(&within(60.0, demand.clone()), &limits);
     // eight disks for 16 in flight, though five hold the data
-    assert_eq!(least(&outcome).map(|d| (d.count, d.sized_by)), Some((8, "queue")));
+    assert_eq!(least(&outcome).map(|d| (d.count, d.sized_by)), Some((8, SizedBy::Queue)));
     let fails = outcome.failing.iter().find(|d| d.count == 5).expect("five of 9 GB");
     let failure = fails.failure.as_ref().expect("a reason");
     assert_eq!(failure.limit, "queue per spindle");
@@ -43,7 +44,7 @@ fn doc_002s_example_is_found_and_five_large_disks_are_not() {
     // ten of 4 GB for 36 GB, by room
     limits.drives = vec!["compaq-4gb".into()];
     let outcome = found(&within(60.0, Demand { capacity_bytes: Some(36e9), ..demand }), &limits);
-    assert_eq!(least(&outcome).map(|d| (d.count, d.sized_by)), Some((10, "capacity")));
+    assert_eq!(least(&outcome).map(|d| (d.count, d.sized_by)), Some((10, SizedBy::Capacity)));
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn finds_the_minimum_number_of_members() {
         let first = (level.info().min_members.max(2)..=60).find(|count| meets(*count));
         assert_eq!(Some(best.count), first, "{level}");
         assert!((best.count..=60).all(meets), "{level}: more are not slower");
-        assert!(best.count > 8 && best.sized_by == "response", "{best:?}");
+        assert!(best.count > 8 && best.sized_by == SizedBy::Response, "{best:?}");
     }
 }
 

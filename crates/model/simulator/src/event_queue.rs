@@ -70,8 +70,12 @@ impl<T: Copy> EventQueue<T> {
 
     /// Time of the next event.
     pub fn next_time(&self) -> Option<Ns> {
-        let first = usize::from(self.vacant);
-        self.heap.iter().skip(first).take(CHILDREN_PER_NODE).map(|entry| entry.time).min()
+        if !self.vacant {
+            return self.heap.first().map(|entry| entry.time);
+        }
+        debug_assert!(!self.heap.is_empty(), "an empty heap has no vacant root");
+        let children = 1..self.heap.len().min(1 + CHILDREN_PER_NODE);
+        self.heap[children].iter().map(|entry| entry.time).min()
     }
 
     /// Schedules an event. A past time is taken as now: time never goes back.
@@ -80,6 +84,7 @@ impl<T: Copy> EventQueue<T> {
         let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, payload: what };
         self.sequence += 1;
         if self.vacant {
+            debug_assert!(!self.heap.is_empty(), "an empty heap has no vacant root");
             self.vacant = false;
             self.sift_down(entry);
         } else {
@@ -98,6 +103,7 @@ impl<T: Copy> EventQueue<T> {
     #[inline]
     pub fn pop(&mut self) -> Option<(Ns, T)> {
         if self.vacant {
+            debug_assert!(!self.heap.is_empty(), "an empty heap has no vacant root");
             self.vacant = false;
             let last = self.heap.pop()?;
             if !self.heap.is_empty() {

@@ -131,6 +131,7 @@ fn pause_ratio(rho: f64) -> Option<f64> {
     if rho < of(high) {
         return None;
     }
+    debug_assert!(rho <= of(low), "the correlation {rho} is beyond the shortest tick of the search");
     for _ in 0..60 {
         let middle = 0.5 * (low + high);
         if of(middle) > rho { low = middle } else { high = middle }
@@ -182,6 +183,7 @@ fn queue_autocorrelation(front: &FrontLoad) -> Option<(f64, f64)> {
     let mean = ticks.iter().map(|t| f64::from(t.queue)).sum::<f64>() / ticks.len() as f64;
     let off = |index: usize| f64::from(ticks[index].queue) - mean;
     let variance = (0..ticks.len()).map(|index| off(index).powi(2)).sum::<f64>() / ticks.len() as f64;
+    debug_assert!(ticks.is_sorted_by(|a, b| a.number < b.number), "ticks are kept in their order, each once");
     let follows = |index: &usize| ticks[*index].number == ticks[index - 1].number + 1;
     let pairs: Vec<usize> = (1..ticks.len()).filter(follows).collect();
     if pairs.len() < MIN_TICKS || variance <= 0.0 {

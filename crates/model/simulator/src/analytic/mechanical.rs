@@ -37,8 +37,15 @@ static TRAVEL_TABLE: LazyLock<TravelTable> = LazyLock::new(|| {
             *to = field.parse().unwrap_or(f64::NAN);
         }
         match TABULATED_POLICIES.iter().position(|sweep| Some(*sweep) == order) {
-            Some(sweep) => travel.sweeps[sweep][(depth.max(2).ilog2() as usize).min(DEPTHS - 1) - 1] = row,
-            None => travel.first_come = row,
+            Some(sweep) => {
+                let power = depth.checked_ilog2().unwrap_or(0) as usize;
+                assert!((1..DEPTHS).contains(&power), "a row of depth {depth} is not in the table");
+                travel.sweeps[sweep][power - 1] = row;
+            }
+            None => {
+                assert!(order == Some(QueuePolicy::FirstComeFirstServed), "the row `{line}` is of no tabulated policy");
+                travel.first_come = row;
+            }
         }
     }
     travel
@@ -330,6 +337,7 @@ impl ArmTimes<'_> {
             let depth = depth as f64;
             let row = 2.0 * if depth < 1.0 { depth } else { 1.0 + 0.85 * (depth - 1.0) };
             let (low, share) = (row as usize, row.fract());
+            debug_assert!(low <= 2 * DEPTHS - 2, "row {row} of {} rows", 2 * DEPTHS - 1);
             let (a, b) = (halves[low], halves[(low + 1).min(2 * DEPTHS - 2)]);
             Moments {
                 mean: a.mean + (b.mean - a.mean) * share,

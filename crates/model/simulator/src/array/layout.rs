@@ -101,6 +101,7 @@ impl ParityRow {
     /// Builds the row whose number modulo `n` is `rest`.
     #[inline]
     pub(super) fn new(layout: ArrayLayout, rest: u64, n: u16, p: u16) -> ParityRow {
+        debug_assert!(rest < u64::from(n) && p < n, "row {rest} of {n} members with {p} parities");
         let rest = rest as u16;
         let (first, continues) = match layout {
             ArrayLayout::LeftSymmetric => (n - 1 - rest, true),
@@ -130,9 +131,20 @@ impl ParityRow {
         if d >= self.first_parity { d + self.parities } else { d }
     }
 
-    /// Returns the unit on a member: parity unit j as `Err(j)`, data unit d as `Ok(d)`.
+    /// Returns the unit on a member: parity unit j as `Err(j)`, data unit d as `Ok(d)`. The inverse of
+    /// [`ParityRow::parity_member`] and [`ParityRow::data_member`].
     #[inline]
     pub(super) fn unit_on_member(self, member: u16) -> Result<u16, u16> {
+        let unit = self.find_unit(member);
+        debug_assert!(
+            member == unit.map_or_else(|j| self.parity_member(j), |d| self.data_member(d)),
+            "member {member} does not hold {unit:?}"
+        );
+        unit
+    }
+
+    #[inline]
+    fn find_unit(self, member: u16) -> Result<u16, u16> {
         let after = wrap_member(member + self.members - self.first_parity, self.members);
         if after < self.parities {
             return Err(after);

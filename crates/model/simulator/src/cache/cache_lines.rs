@@ -65,6 +65,12 @@ pub(super) struct FlushQueueLink {
 }
 
 impl LruOrder {
+    /// Returns the entry whose use is at a position.
+    #[inline]
+    fn slot_at(&self, position: u32) -> Option<u32> {
+        self.uses.get(position.wrapping_sub(self.first_position) as usize).copied()
+    }
+
     /// Drops the oldest use.
     #[inline]
     fn drop_oldest_use(&mut self) {
@@ -194,6 +200,7 @@ impl CacheLines {
 
     /// Removes an entry that is neither busy nor queued.
     pub fn remove_entry(&mut self, slot: u32) {
+        debug_assert!(!self[slot].is_busy() && !self[slot].is_flush_queued, "entry {slot} is busy or queued");
         self.held_pages -= u64::from(self.held_mask(slot).count_ones());
         let CacheLineHead { line_number: number, next_in_bucket: next, .. } = *self.head(slot);
         let bucket = self.bucket_index(number);
@@ -204,6 +211,7 @@ impl CacheLines {
             while self.head(before).next_in_bucket != slot && before != NO_ENTRY {
                 before = self.head(before).next_in_bucket;
             }
+            debug_assert!(before != NO_ENTRY, "entry {slot} is not in its bucket");
             self.head_mut(before).next_in_bucket = next;
         }
         *self.head_mut(slot) = CacheLineHead { next_in_bucket: self.first_free, ..CacheLineHead::default() };
@@ -229,6 +237,7 @@ impl CacheLines {
                 break Some(slot);
             }
         };
+        debug_assert!(found != Some(excluded), "the entry {excluded} is excluded");
         if skipped_excluded {
             // the excluded entry stays the oldest
             self.insert_use(excluded, false);
@@ -240,6 +249,10 @@ impl CacheLines {
     #[inline]
     pub fn mark_used(&mut self, slot: u32) {
         let (head, order) = (self.head(slot), &self.lru);
+        debug_assert!(
+            !head.is_in_use_order || order.slot_at(head.use_position) == Some(slot),
+            "the last use of entry {slot} is not at its position"
+        );
         if !head.is_in_use_order
             || head.use_position != order.first_position.wrapping_add(order.uses.len() as u32).wrapping_sub(1)
         {
@@ -259,6 +272,7 @@ impl CacheLines {
             order.first_position = order.first_position.wrapping_sub(1);
             order.first_position
         };
+        debug_assert!(order.slot_at(place) == Some(slot), "the last use of entry {slot} is not at its position");
         let head = &mut self.heads[slot as usize];
         (head.is_in_use_order, head.use_position) = (true, place);
         if order.uses.len() > MAX_USES_PER_ENTRY * self.entries.len() + 64 {

@@ -6,9 +6,9 @@ use crate::Ns;
 /// Queue of entries to be flushed. Every queued entry is in the list by age, and if `by_address` also in the heap.
 #[derive(Clone, Debug)]
 pub(super) struct FlushQueue {
-    /// Heap of (sweep, line, entry); empty if only age counts. Entries know their position in it, so that any can be
+    /// Heap by sweep, then line; empty if only age counts. Entries know their position in it, so that any can be
     /// removed.
-    heap: Vec<(u64, u64, u32)>,
+    heap: Vec<HeapEntry>,
     by_address: bool,
     /// Number of sweeps from the lowest address so far, and the line that the sweep has reached.
     sweep: u64,
@@ -16,6 +16,21 @@ pub(super) struct FlushQueue {
     /// Ends of the list by age: the entry dirty for longest, and for shortest.
     oldest: u32,
     newest: u32,
+}
+
+/// A queued entry in the heap.
+#[derive(Clone, Copy, Debug)]
+struct HeapEntry {
+    sweep: u64,
+    line: u64,
+    slot: u32,
+}
+
+impl HeapEntry {
+    /// Flushing goes sweep by sweep, and line by line in each.
+    fn order_key(&self) -> (u64, u64) {
+        (self.sweep, self.line)
+    }
 }
 
 impl FlushQueue {
@@ -28,6 +43,7 @@ impl FlushQueue {
     #[inline]
     pub fn push_entry(&mut self, lines: &mut CacheLines, slot: u32, now: Ns) {
         let last = self.newest;
+        debug_assert!(!lines[slot].is_flush_queued, "entry {slot} is queued already");
         lines[slot].is_flush_queued = true;
         let number = lines.head(slot).line_number;
         lines.flush_links[slot as usize] =
@@ -39,13 +55,14 @@ impl FlushQueue {
         self.newest = slot;
         if self.by_address {
             let sweep = self.sweep + u64::from(number < self.arm_line);
-            self.heap.push((sweep, number, slot));
+            self.heap.push(HeapEntry { sweep, line: number, slot });
             self.sift_up(lines, self.heap.len() - 1);
         }
     }
 
     /// Removes an entry.
     pub fn remove_entry(&mut self, lines: &mut CacheLines, slot: u32) {
+        debug_assert!(lines[slot].is_flush_queued, "entry {slot} is not queued");
         lines[slot].is_flush_queued = false;
         let FlushQueueLink { older: before, newer: after, heap_position: place, .. } = lines.flush_links[slot as usize];
         let place = place as usize;
@@ -60,12 +77,16 @@ impl FlushQueue {
         if !self.by_address {
             return;
         }
+        debug_assert!(
+            self.heap.get(place).is_some_and(|entry| entry.slot == slot),
+            "entry {slot} is not at its place {place} in the heap"
+        );
         let Some(last) = self.heap.pop() else { return };
         if place < self.heap.len() {
             self.heap[place] = last;
             // the former last entry may have to move in either direction
             self.sift_up(lines, place);
-            self.sift_down(lines, lines.flush_links[last.2 as usize].heap_position as usize);
+            self.sift_down(lines, lines.flush_links[last.slot as usize].heap_position as usize);
         }
     }
 
@@ -84,9 +105,10 @@ impl FlushQueue {
         if !self.by_address {
             return self.oldest_entry(lines).map(|(slot, _)| slot);
         }
-        let (sweep, number, slot) = self.heap.first().copied()?;
-        (self.sweep, self.arm_line) = (sweep, number);
-        Some(slot)
+        let first = self.heap.first()?;
+        debug_assert!(first.sweep >= self.sweep, "the arm goes back to sweep {}", first.sweep);
+        (self.sweep, self.arm_line) = (first.sweep, first.line);
+        Some(first.slot)
     }
 
     /// Advances the arm to a line.
@@ -96,20 +118,21 @@ impl FlushQueue {
 
     fn sift_up(&mut self, lines: &mut CacheLines, mut place: usize) {
         let entry = self.heap[place];
-        while place > 0 && (entry.0, entry.1) < (self.heap[(place - 1) / 2].0, self.heap[(place - 1) / 2].1) {
+        while place > 0 && entry.order_key() < self.heap[(place - 1) / 2].order_key() {
             self.set_heap_entry(lines, place, self.heap[(place - 1) / 2]);
             place = (place - 1) / 2;
         }
         self.set_heap_entry(lines, place, entry);
+        self.check_order(place);
     }
 
     fn sift_down(&mut self, lines: &mut CacheLines, mut place: usize) {
         let entry = self.heap[place];
         loop {
             let children = place * 2 + 1..(place * 2 + 3).min(self.heap.len());
-            let smallest = children.min_by_key(|child| (self.heap[*child].0, self.heap[*child].1));
+            let smallest = children.min_by_key(|child| self.heap[*child].order_key());
             match smallest {
-                Some(child) if (self.heap[child].0, self.heap[child].1) < (entry.0, entry.1) => {
+                Some(child) if self.heap[child].order_key() < entry.order_key() => {
                     self.set_heap_entry(lines, place, self.heap[child]);
                     place = child;
                 }
@@ -117,11 +140,20 @@ impl FlushQueue {
             }
         }
         self.set_heap_entry(lines, place, entry);
+        self.check_order(place);
     }
 
-    fn set_heap_entry(&mut self, lines: &mut CacheLines, place: usize, entry: (u64, u64, u32)) {
+    /// Checks that an entry is not before its parent.
+    fn check_order(&self, place: usize) {
+        debug_assert!(
+            place == 0 || self.heap[(place - 1) / 2].order_key() <= self.heap[place].order_key(),
+            "the heap is not in order at {place}"
+        );
+    }
+
+    fn set_heap_entry(&mut self, lines: &mut CacheLines, place: usize, entry: HeapEntry) {
         self.heap[place] = entry;
-        lines.flush_links[entry.2 as usize].heap_position = place as u32;
+        lines.flush_links[entry.slot as usize].heap_position = place as u32;
     }
 }
 

@@ -379,7 +379,11 @@ impl Cache {
         {
             return self.flights.extend_by_page(*run);
         }
-        // never sends a write, whose clipping would be missing here: the pages of a write are contiguous
+        // the pages of a write are contiguous; it could not be sent here, where its clipping is not known
+        debug_assert!(
+            self.flights.get(*run).is_none_or(|flight| !flight.write),
+            "a write is sent without its clipping"
+        );
         self.send_run(run, None, out);
         *run = self.flights.begin_io(page, write);
     }
@@ -392,6 +396,7 @@ impl Cache {
         if let Some(clip) = clip {
             (first, end) = (first.max(clip.first), end.min(clip.end()));
         }
+        debug_assert!(first < end, "an I/O from {first} to {end} is empty");
         let io = Io { first, blocks: (end - first) as u32, write: flight.write };
         let (ios, blocks) = match io.write {
             true => (&mut self.counters.write_ios, &mut self.counters.blocks_written),

@@ -81,7 +81,9 @@ impl SequentialStreams {
         };
         let index = known.unwrap_or_else(|| self.least_recent());
         self.mark_recent(index);
-        self.hash_counts[hash_block(self.next_blocks[index])] -= 1;
+        let count = &mut self.hash_counts[hash_block(self.next_blocks[index])];
+        debug_assert!(*count > 0, "a stream is not counted under its hash");
+        *count -= 1;
         self.hash_counts[hash_block(end)] += 1;
         self.next_blocks[index] = end;
         let stream = &mut self.streams[index];
@@ -125,6 +127,11 @@ impl SequentialStreams {
     fn mark_recent(&mut self, index: usize) {
         let end = self.streams.len();
         let (before, after) = self.lru_ring[index];
+        // each stream is in the ring once, so every link has its counterpart
+        debug_assert!(
+            self.lru_ring[before as usize].1 == index as u32 && self.lru_ring[after as usize].0 == index as u32,
+            "the ring is broken at stream {index}"
+        );
         self.lru_ring[before as usize].1 = after;
         self.lru_ring[after as usize].0 = before;
         let last = self.lru_ring[end].0;

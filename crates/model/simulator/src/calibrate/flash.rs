@@ -68,6 +68,8 @@ pub(super) fn flash_forms(known: &KnownCells) -> Vec<ModelForm> {
 /// Returns the SSD.
 pub(super) fn flash_spec(form: &ModelForm, numbers: &[f64], known: &KnownCells) -> FlashSpec {
     let [parts, page, buffer] = [0, 1, 2].map(|index| form.choices.get(index).copied().unwrap_or(1));
+    // those of reads, those of writes, and the time of a suspension
+    debug_assert!(matches!(numbers.len(), 5 | 8 | 9), "an SSD has no {} numbers", numbers.len());
     let number = |index: usize| numbers.get(index).copied();
     let ns = |index: usize, fallback: usize| (number(index).or(number(fallback)).unwrap_or(0.0) * 1e9).round() as u64;
     let link = number(3).unwrap_or(1e9);

@@ -110,6 +110,7 @@ pub(super) fn limited_volume(form: &ModelForm, numbers: &[f64], known: &KnownCel
     };
     let (operations, bytes) = (limits(choices.operations), limits(choices.bytes));
     let stream = if choices.stream { next_number() } else { f64::INFINITY };
+    debug_assert!(next.next().is_none(), "the form has more numbers than the volume");
     let time = |s: f64| ServiceTimeDistribution::Constant((s * 1e9).round() as u64);
     let steady_limits =
         |index: usize| [RateLimit::constant_rate(operations[index]), RateLimit::constant_rate(bytes[index])];

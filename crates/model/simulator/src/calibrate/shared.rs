@@ -60,6 +60,7 @@ pub(super) fn shared_volume(form: &ModelForm, numbers: &[f64], known: &KnownCell
     let (alone, each_s, bytes_per_s) = (pair(), pair(), pair());
     let stream = if on(0) { next.next().unwrap_or(f64::INFINITY) } else { f64::INFINITY };
     let knee = if on(1) { 1.0 + next.next().unwrap_or(1.0) } else { SHARP_KNEE };
+    debug_assert!(next.next().is_none(), "the form has more numbers than the volume");
     let [read, write] = alone.map(|s| ServiceTimeDistribution::Constant((s * 1e9).round() as u64));
     VolumeSpec {
         name: known.device.name.clone(),

@@ -11,18 +11,12 @@ use crate::volume::VolumeSpec;
 
 /// Returns the file's text. Numbers have six digits, more than the accuracy of the measurements.
 pub(super) fn catalogue_toml(device: &CalibratedDevice, kind: &EntryKind, form: &str, notes: &[String]) -> String {
-    let (class, table) = match kind {
-        EntryKind::Volume(spec) => (DriveClass::Plain, volume_keys(spec)),
-        EntryKind::Flash(spec) => (DriveClass::NvmeSsd, flash_keys(spec)),
-        EntryKind::Mechanical(sheet) => (DriveClass::Hdd, mechanical_keys(sheet)),
-        EntryKind::Plain(_) => (DriveClass::Plain, Vec::new()),
+    let (sort, class, table) = match kind {
+        EntryKind::Volume(spec) => ("volume", DriveClass::Plain, volume_keys(spec)),
+        EntryKind::Flash(spec) => ("flash", DriveClass::NvmeSsd, flash_keys(spec)),
+        EntryKind::Mechanical(sheet) => ("mechanical", DriveClass::Hdd, mechanical_keys(sheet)),
+        EntryKind::Plain(_) => ("plain", DriveClass::Plain, Vec::new()),
     };
-    let sort = ["mechanical", "flash", "volume", "plain"][match kind {
-        EntryKind::Mechanical(_) => 0,
-        EntryKind::Flash(_) => 1,
-        EntryKind::Volume(_) => 2,
-        EntryKind::Plain(_) => 3,
-    }];
     let mut text = String::from("[[drive]]\n");
     let quoted = |value: &str| toml::Value::from(value).to_string();
     let mut line = |key: &str, value: String| writeln!(text, "{key} = {value}").unwrap_or_default();

@@ -43,7 +43,12 @@ impl DrivePattern {
 
     /// Returns `random read` and so on.
     pub fn name(self) -> &'static str {
-        ["random read", "random write", "sequential read", "sequential write"][self as usize]
+        match self {
+            DrivePattern::RandomRead => "random read",
+            DrivePattern::RandomWrite => "random write",
+            DrivePattern::SequentialRead => "sequential read",
+            DrivePattern::SequentialWrite => "sequential write",
+        }
     }
 }
 

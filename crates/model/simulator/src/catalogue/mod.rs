@@ -89,7 +89,14 @@ impl DriveClass {
 
     /// Returns `hdd`, `sata-ssd` and so on.
     pub fn name(self) -> &'static str {
-        ["hdd", "sata-ssd", "sas-ssd", "nvme-ssd", "cloud", "plain"][self as usize]
+        match self {
+            DriveClass::Hdd => "hdd",
+            DriveClass::SataSsd => "sata-ssd",
+            DriveClass::SasSsd => "sas-ssd",
+            DriveClass::NvmeSsd => "nvme-ssd",
+            DriveClass::Cloud => "cloud",
+            DriveClass::Plain => "plain",
+        }
     }
 }
 

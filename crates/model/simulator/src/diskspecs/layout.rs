@@ -114,7 +114,7 @@ fn zone_blocks<'a>(fields: &mut FieldReader<'a>, kind: &str) -> Result<Vec<&'a S
     let position = fields.require_entry("Zones")?.position.clone();
     let zones = fields.read_list("Zones")?;
     if zones.is_empty() {
-        return Err(position.error("`Zones` is empty; a drive needs position least one"));
+        return Err(position.error("`Zones` is empty; a drive needs at least one"));
     }
     let block = |(position, value): &'a (SourcePosition, SpecValue)| match value {
         SpecValue::Block(block) if block.kind == kind => Ok(block),

@@ -63,7 +63,12 @@ impl CacheOutcome {
 
     /// Returns `miss`, `hit`, `part` or `early`.
     pub fn name(self) -> &'static str {
-        ["miss", "hit", "part", "early"][self as usize]
+        match self {
+            CacheOutcome::Miss => "miss",
+            CacheOutcome::Full => "hit",
+            CacheOutcome::Partial => "part",
+            CacheOutcome::Early => "early",
+        }
     }
 }
 

@@ -51,7 +51,13 @@ impl QueuePolicy {
 
     /// Returns `first-come`, `elevator`, `c-look`, `shortest-seek` or `shortest-positioning`.
     pub fn name(self) -> &'static str {
-        ["first-come", "elevator", "c-look", "shortest-seek", "shortest-positioning"][self as usize]
+        match self {
+            QueuePolicy::FirstComeFirstServed => "first-come",
+            QueuePolicy::Elevator => "elevator",
+            QueuePolicy::CircularLook => "c-look",
+            QueuePolicy::ShortestSeek => "shortest-seek",
+            QueuePolicy::ShortestPositioning => "shortest-positioning",
+        }
     }
 
     /// Returns the policy with this [`QueuePolicy::name`].

@@ -173,7 +173,8 @@ impl Segments {
             let worth = if query.write & segment.overlaps(query.start, query.end) { 0 } else { worth };
             let worth = if query.reading == Some(index) { 3 } else { worth };
             let worth: u64 = if segment.clean_at > query.now { 4 } else { worth };
-            // the key orders by worth, then by last use; `last_use` is a counter and never reaches 2^60
+            // the key orders by worth, then by last use
+            debug_assert!(segment.last_use < 1 << 60, "the counter of uses runs into the worth");
             let key = worth << 60 | segment.last_use;
             best = if key < best.0 { (key, Some(index)) } else { best };
         }

@@ -80,12 +80,21 @@ impl FlashMap {
 
     /// Invalidates a unit that the host no longer needs.
     pub fn trim_unit(&mut self, unit: u32) {
+        debug_assert!(
+            self.slot_of_unit.get(unit as usize).is_none_or(|slot| *slot == NO_SLOT || self.is_at(unit, *slot)),
+            "unit {unit} is not in its slot"
+        );
         let Some(slot) = self.slot_of_unit.get_mut(unit as usize) else { return };
         if *slot != NO_SLOT {
             self.valid_slots[(*slot / SLOTS_PER_BLOCK) as usize] -= 1;
             self.unit_of_slot[*slot as usize] = NO_SLOT;
             *slot = NO_SLOT;
         }
+    }
+
+    /// Returns true if a unit and a slot refer to each other.
+    fn is_at(&self, unit: u32, slot: u32) -> bool {
+        self.slot_of_unit[unit as usize] == slot && self.unit_of_slot[slot as usize] == unit
     }
 
     /// Writes a unit for the host.
@@ -107,11 +116,14 @@ impl FlashMap {
     }
 
     fn open_block(&mut self) -> u32 {
-        // never empty: the callers ensure it, and there are more blocks than the units fill
-        self.free_blocks.pop().map_or(0, |block| block * SLOTS_PER_BLOCK)
+        // the callers ensure that one is free, and there are more blocks than the units fill
+        let block = self.free_blocks.pop();
+        assert!(block.is_some(), "no block of the flash map is free");
+        block.map_or(NO_SLOT, |block| block * SLOTS_PER_BLOCK)
     }
 
     fn place_unit(&mut self, unit: u32, slot: u32) {
+        debug_assert!(self.unit_of_slot[slot as usize] == NO_SLOT, "slot {slot} is in use");
         self.slot_of_unit[unit as usize] = slot;
         self.unit_of_slot[slot as usize] = unit;
         self.valid_slots[(slot / SLOTS_PER_BLOCK) as usize] += 1;
@@ -131,6 +143,7 @@ impl FlashMap {
             }
         }
         let (valid, block) = victim;
+        assert!(valid <= SLOTS_PER_BLOCK, "no block of the flash map can be collected");
         self.valid_slots[block as usize] = 0;
         for slot in block * SLOTS_PER_BLOCK..(block + 1) * SLOTS_PER_BLOCK {
             let unit = std::mem::replace(&mut self.unit_of_slot[slot as usize], NO_SLOT);

@@ -186,10 +186,12 @@ impl Netbench {
         }
         self.requests_left -= 1;
         let time = now.saturating_add(self.spec.think.draw_ns(&mut self.rng));
-        let class = match () {
-            () if self.rng.next_bool(self.directory_share) => DIRECTORY_CLASS,
-            () if self.rng.next_bool(self.write_share) => WRITE_CLASS,
-            () => READ_CLASS,
+        let class = if self.rng.next_bool(self.directory_share) {
+            DIRECTORY_CLASS
+        } else if self.rng.next_bool(self.write_share) {
+            WRITE_CLASS
+        } else {
+            READ_CLASS
         };
         let io = if class == DIRECTORY_CLASS { self.directory_write(agent) } else { self.draw_transfer(class, agent) };
         let durable = class == WRITE_CLASS && self.rng.next_bool(self.flush_share);

@@ -181,10 +181,15 @@ impl Oltp {
             Some(0) => self.finish_log_write(now, requests),
             Some(1) => self.begin_checkpoint(now, requests),
             Some(2) => {
+                debug_assert!(self.sweep_in_flight > 0, "a checkpoint's write completes that was not in flight");
                 self.sweep_in_flight -= 1;
                 self.write_dirty_pages(now, requests);
             }
-            Some(_) => self.lazy_in_flight -= 1,
+            Some(other) => {
+                debug_assert!(other == 3, "there is no agent {agent}");
+                debug_assert!(self.lazy_in_flight > 0, "a lazy write completes that was not in flight");
+                self.lazy_in_flight -= 1;
+            }
         }
     }
 
@@ -210,6 +215,7 @@ impl Oltp {
         let first = self.places.draw(agent, PAGE_BLOCKS, &mut self.rng);
         let page = (first - self.data_first_block) / PAGE_BLOCKS;
         let user = &mut self.users[agent as usize];
+        debug_assert!(user.pages_left > 0, "user {agent} accesses a page too many");
         // selection sampling: each remaining page is changed with probability changes left / pages left
         if self.rng.next_below(u64::from(user.pages_left)) < u64::from(user.changes_left) {
             user.changes_left -= 1;

@@ -148,6 +148,7 @@ impl OperationRunner {
     #[inline]
     pub(super) fn resolve_agent(&mut self, agent: u32, cause: Cause) -> Option<u32> {
         if agent & POSTED_FLAG != 0 && cause == Cause::Done {
+            debug_assert!(self.posted_in_flight > 0, "a posted request completes that was not in flight");
             self.posted_in_flight -= 1;
             return None;
         }

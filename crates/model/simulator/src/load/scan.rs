@@ -152,6 +152,7 @@ impl Scan {
     pub(super) fn next(&mut self, now: Ns, agent: u32, cause: Cause, requests: &mut Vec<LoadRequest>) {
         if let Some(thread) = agent.checked_sub(self.spec.users) {
             let agents_per_worker = self.files.len() as u32 + 1;
+            debug_assert!(thread / agents_per_worker < self.spec.workers, "there is no agent {agent}");
             match (thread / agents_per_worker, (thread % agents_per_worker) as usize) {
                 (worker, file) if file < self.files.len() => self.finish_read(now, worker, file, requests),
                 (worker, _) => self.finish_compute(now, worker, requests),
@@ -227,6 +228,7 @@ impl Scan {
 
     fn finish_read(&mut self, now: Ns, number: u32, file: usize, requests: &mut Vec<LoadRequest>) {
         let worker = &mut self.workers[number as usize];
+        debug_assert!(worker.reads_in_flight > 0, "a read of worker {number} completes that was not in flight");
         worker.reads_in_flight -= 1;
         worker.extents_ready += 1;
         self.files[file].in_flight -= 1;
@@ -276,6 +278,7 @@ impl Scan {
         let user = worker.user;
         self.free_workers.push(number);
         let query = &mut self.users[user as usize];
+        debug_assert!(query.busy_workers > 0, "the query of user {user} has no worker");
         query.busy_workers -= 1;
         if query.busy_workers == 0 {
             self.operations[0].record_done(query.begin_ns, now);

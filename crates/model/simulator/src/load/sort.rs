@@ -153,11 +153,16 @@ impl SortLoad {
                 self.operations[0].totals.begun += 1;
             }
             (_, READ_AGENT) => {
+                debug_assert!(self.reads_in_flight > 0, "a read completes that was not in flight");
                 self.reads_in_flight -= 1;
                 self.ready_blocks.extend(self.reading_blocks.pop_front());
             }
-            (_, WRITE_AGENT) => self.writes_in_flight -= 1,
+            (_, WRITE_AGENT) => {
+                debug_assert!(self.writes_in_flight > 0, "a write completes that was not in flight");
+                self.writes_in_flight -= 1;
+            }
             (_, PROCESSOR_AGENT) => {
+                debug_assert!(self.busy_processors > 0, "a processor completes work that it did not do");
                 self.busy_processors -= 1;
                 if self.busy_processors == 0 {
                     self.finish_compute();

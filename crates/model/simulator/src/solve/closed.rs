@@ -90,7 +90,7 @@ pub struct NetworkSolution {
 ///
 /// ```
 /// use diskwright_simulator::solve::{ClosedNetwork, MvaCenter, solve_exact};
-// two users, two equal centers of 1 s: each sees half a user, X = 2/3
+/// // two users, two equal centers of 1 s: each sees half a user, X = 2/3
 /// let network = ClosedNetwork { users: 2, think_s: 0.0, centers: vec![MvaCenter::Queue(1.0); 2] };
 /// assert!((solve_exact(&network).throughput_per_s - 2.0 / 3.0).abs() < 1e-12);
 /// ```
@@ -173,9 +173,10 @@ pub fn throughput_bounds(network: &ClosedNetwork) -> (f64, f64) {
 /// Kleinrock 1, 3.8).
 ///
 /// ```
-/// use diskwright_simulator::solve::machine_repairman; one machine never waits: 1 / (9 + 1) repairs a second, 1 s each
-/// let alone = machine_repairman(1, 9.0, 1.0, 1); assert!((alone.throughput_per_s - 0.1).abs() < 1e-12 &&
-/// (alone.response_s - 1.0).abs() < 1e-12);
+/// use diskwright_simulator::solve::machine_repairman;
+/// // one machine never waits: 1 / (9 + 1) repairs a second, 1 s each
+/// let alone = machine_repairman(1, 9.0, 1.0, 1);
+/// assert!((alone.throughput_per_s - 0.1).abs() < 1e-12 && (alone.response_s - 1.0).abs() < 1e-12);
 /// ```
 pub fn machine_repairman(machines: u32, think_s: f64, service_s: f64, servers: u32) -> NetworkSolution {
     let servers = servers.max(1);

@@ -11,7 +11,7 @@ pub fn harmonic_number(k: u32) -> f64 {
 ///
 /// ```
 /// use diskwright_simulator::solve::fork_join_two;
-// utilization 50 %: 11.5/8 of M/M/1's 2 s
+/// // utilization 50 %: 11.5/8 of M/M/1's 2 s
 /// assert!((fork_join_two(0.5, 1.0).unwrap() - 2.875).abs() < 1e-12);
 /// ```
 pub fn fork_join_two(arrivals_per_s: f64, service_s: f64) -> Option<f64> {
@@ -26,8 +26,9 @@ pub fn fork_join_two(arrivals_per_s: f64, service_s: f64) -> Option<f64> {
 /// = 32. Exact for K = 1 and 2.
 ///
 /// ```
-/// use diskwright_simulator::solve::fork_join; K = 4, utilization 50 %: H_4 = 25/12, (1.3889 - 0.3889 x 0.1818) x
-/// 1.4375 x 2 = 3.7898 assert!((fork_join(4, 0.5, 1.0).unwrap() - 3.7898).abs() < 1e-4);
+/// use diskwright_simulator::solve::fork_join;
+/// // K = 4, utilization 50 %: H_4 = 25/12, (1.3889 - 0.3889 x 0.1818) x 1.4375 x 2 = 3.7898
+/// assert!((fork_join(4, 0.5, 1.0).unwrap() - 3.7898).abs() < 1e-4);
 /// ```
 pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
     let two = fork_join_two(arrivals_per_s, service_s)?;
@@ -51,7 +52,7 @@ pub fn fork_join(k: u32, arrivals_per_s: f64, service_s: f64) -> Option<f64> {
 ///
 /// ```
 /// use diskwright_simulator::solve::fork_join_two_closed;
-// one user: the longer of two, 1.5 S
+/// // one user: the longer of two, 1.5 S
 /// assert!((fork_join_two_closed(1, 1.0) - 1.0 / 1.5).abs() < 1e-12);
 /// ```
 pub fn fork_join_two_closed(users: u32, service_s: f64) -> f64 {

@@ -24,9 +24,11 @@ fn queue_solution(arrivals_per_s: f64, service_s: f64, servers: f64, wait_s: f64
 /// 3.2).
 ///
 /// ```
-/// use diskwright_simulator::solve::mm1; 80 requests a second of 10 ms each: utilization 80 %, 50 ms, four jobs on
-/// average let queue = mm1(80.0, 0.010).unwrap(); assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs -
-/// 4.0).abs() < 1e-9); assert_eq!(mm1(100.0, 0.010), None);
+/// use diskwright_simulator::solve::mm1;
+/// // 80 requests a second of 10 ms each: utilization 80 %, 50 ms, four jobs on average
+/// let queue = mm1(80.0, 0.010).unwrap();
+/// assert!((queue.response_s - 0.050).abs() < 1e-12 && (queue.jobs - 4.0).abs() < 1e-9);
+/// assert_eq!(mm1(100.0, 0.010), None);
 /// ```
 pub fn mm1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
     mg1(arrivals_per_s, service_s, 1.0)
@@ -56,7 +58,7 @@ pub fn md1(arrivals_per_s: f64, service_s: f64) -> Option<QueueSolution> {
 ///
 /// ```
 /// use diskwright_simulator::solve::mmc;
-// two servers, 3 a second, 0.5 s each: utilization 75 %, R = S / (1 - rho²) = 8/7 s
+/// // two servers, 3 a second, 0.5 s each: utilization 75 %, R = S / (1 - rho²) = 8/7 s
 /// assert!((mmc(3.0, 0.5, 2).unwrap().response_s - 8.0 / 7.0).abs() < 1e-12);
 /// ```
 pub fn mmc(arrivals_per_s: f64, service_s: f64, servers: u32) -> Option<QueueSolution> {

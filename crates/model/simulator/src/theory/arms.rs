@@ -11,7 +11,8 @@
 /// and the nearer of two moves 0.162 of the stroke (`tests/arrays.rs`). Every write brings them together again.
 ///
 /// ```
-/// use diskwright_simulator::theory::nearest_arm; assert!((nearest_arm(2) - 5.0 / 24.0).abs() < 1e-15);
+/// use diskwright_simulator::theory::nearest_arm;
+/// assert!((nearest_arm(2) - 5.0 / 24.0).abs() < 1e-15);
 /// ```
 pub fn nearest_arm(arms: u32) -> f64 {
     let n = f64::from(arms.max(1));
@@ -22,7 +23,8 @@ pub fn nearest_arm(arms: u32) -> f64 {
 /// + 2)); 1/3 for one arm, 11/24 for two.
 ///
 /// ```
-/// use diskwright_simulator::theory::farthest_arm; assert!((farthest_arm(2) - 11.0 / 24.0).abs() < 1e-15);
+/// use diskwright_simulator::theory::farthest_arm;
+/// assert!((farthest_arm(2) - 11.0 / 24.0).abs() < 1e-15);
 /// ```
 pub fn farthest_arm(arms: u32) -> f64 {
     let n = f64::from(arms.max(1));
@@ -40,7 +42,7 @@ pub fn slowest_rotation(drives: u32) -> f64 {
 ///
 /// ```
 /// use diskwright_simulator::theory::rotational_latency_s;
-// W3: 4.17 ms at 7200
+/// // W3: 4.17 ms at 7200
 /// assert!((rotational_latency_s(7200.0) * 1e3 - 4.17).abs() < 0.005);
 /// ```
 pub fn rotational_latency_s(turns_per_minute: f64) -> f64 {

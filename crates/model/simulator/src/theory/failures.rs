@@ -25,7 +25,7 @@ pub struct FailureRates {
 ///
 /// ```
 /// use diskwright_simulator::theory::unreadable_probability;
-// 12.5 TB are 1e14 bits: 1 - 1/e at one error in 1e14
+/// // 12.5 TB are 1e14 bits: 1 - 1/e at one error in 1e14
 /// assert!((unreadable_probability(12.5e12, 1e-14) - 0.632).abs() < 0.001);
 /// ```
 pub fn unreadable_probability(bytes: f64, errors_per_bit: f64) -> f64 {
@@ -38,16 +38,16 @@ pub fn unreadable_probability(bytes: f64, errors_per_bit: f64) -> f64 {
 /// ```
 /// use diskwright_simulator::array::ArrayLevel;
 /// use diskwright_simulator::theory::{FailureRates, mttdl};
-// a million hours, a day to repair
+/// // a million hours, a day to repair
 /// let hours = FailureRates { mttf: 1e6, mttr: 24.0, member_bytes: 0.0, errors_per_bit: 0.0 };
 /// let mean_time = |level, members| mttdl(level, members, 2, &hours).unwrap();
-// MTTF² / (2 R)
+/// // MTTF² / (2 R)
 /// assert!((mean_time(ArrayLevel::Raid1, 2) / (1e12 / 48.0) - 1.0).abs() < 1e-9);
-// over the pairs
+/// // over the pairs
 /// assert!((mean_time(ArrayLevel::Raid10, 8) / (1e12 / 48.0 / 4.0) - 1.0).abs() < 1e-9);
-// MTTF² / (N (N-1) R)
+/// // MTTF² / (N (N-1) R)
 /// assert!((mean_time(ArrayLevel::Raid5, 8) / (1e12 / (56.0 * 24.0)) - 1.0).abs() < 1e-9);
-// MTTF³ / (N (N-1) (N-2) R²)
+/// // MTTF³ / (N (N-1) (N-2) R²)
 /// assert!((mean_time(ArrayLevel::Raid6, 8) / (1e18 / (336.0 * 576.0)) - 1.0).abs() < 1e-9);
 /// ```
 pub fn mttdl(level: ArrayLevel, members: u16, copies: u16, failures: &FailureRates) -> Option<f64> {

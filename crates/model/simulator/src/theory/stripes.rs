@@ -11,9 +11,11 @@
 /// times (concurrency - 1), plus a sector.
 ///
 /// ```
-/// use diskwright_simulator::theory::stripe_unit_bytes; 15 ms to position, 10 MB/s, 5 concurrent requests: 150,000
-/// bytes and a sector assert_eq!(stripe_unit_bytes(0.015, 10e6, 5.0, 512.0), 150_512.0); one request: every drive
-/// should work on it assert_eq!(stripe_unit_bytes(0.015, 10e6, 1.0, 512.0), 512.0);
+/// use diskwright_simulator::theory::stripe_unit_bytes;
+/// // 15 ms to position, 10 MB/s, 5 concurrent requests: 150,000 bytes and a sector
+/// assert_eq!(stripe_unit_bytes(0.015, 10e6, 5.0, 512.0), 150_512.0);
+/// // one request: every drive should work on it
+/// assert_eq!(stripe_unit_bytes(0.015, 10e6, 1.0, 512.0), 512.0);
 /// ```
 pub fn stripe_unit_bytes(positioning_s: f64, bytes_per_s: f64, concurrency: f64, sector_bytes: f64) -> f64 {
     0.25 * positioning_s * bytes_per_s * (concurrency - 1.0).max(0.0) + sector_bytes

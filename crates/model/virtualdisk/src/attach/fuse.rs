@@ -142,11 +142,14 @@ pub fn loop_devices(entry: &JournalEntry) -> Vec<String> {
     let file = disk_path(entry);
     let names = fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|e| e.file_name());
     let names = names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("loop"));
-    let over = |name: &String| {
-        let backing = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).unwrap_or_default();
-        Path::new(backing.trim_end_matches('\n')) == file
-    };
+    let over = |name: &String| backing_file(name).is_some_and(|backing| backing == file);
     names.filter(over).map(|name| format!("/dev/{name}")).collect()
+}
+
+/// Returns the file behind a loop device such as `loop0`; `None` if none is attached to it.
+fn backing_file(name: &str) -> Option<PathBuf> {
+    let path = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()?;
+    Some(PathBuf::from(path.trim_end_matches('\n')))
 }
 
 /// Undoes everything that was made: loop device, mount, the file's process. The entry's folder
@@ -190,12 +193,10 @@ pub fn undo_attach(entry: &JournalEntry, by_force: bool) -> Result<(), AttachErr
 /// # Errors
 /// With the message of losetup, or that it does not end.
 pub fn detach_loop(device: &str) -> Result<(), AttachError> {
-    match run_with_limit(
-        programs::command_without_secrets(find_program("losetup", "util-linux")?).arg("--detach").arg(device),
-        EXIT_TIMEOUT,
-    ) {
+    let mut command = programs::command_without_secrets(find_program("losetup", "util-linux")?);
+    match run_with_limit(command.arg("--detach").arg(device), EXIT_TIMEOUT) {
         // someone else detached it first
-        Err(AttachError::Step { why, .. }) if why.contains("No such device") => Ok(()),
+        Err(AttachError::Step { .. }) if backing_file(device.trim_start_matches("/dev/")).is_none() => Ok(()),
         done => done.map(|_| ()),
     }
 }

@@ -60,7 +60,9 @@ pub fn append_block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: 
     output.extend_from_slice(&wire::ALLOCATION_CONTEXT.to_be_bytes());
     let max_extents = if request.flags.has(CommandFlags::REQ_ONE) { 1 } else { wire::MAX_EXTENTS };
     let (mut extent_count, mut rest, mut current) = (0, request.length, (0_u32, true));
+    let mut covered_bytes = 0_u64;
     let mut append_extent = |output: &mut Vec<u8>, (bytes, allocated): (u32, bool)| {
+        covered_bytes += u64::from(bytes);
         output.extend_from_slice(&bytes.to_be_bytes());
         output.extend_from_slice(&(if allocated { 0 } else { extent::HOLE | extent::ZERO }).to_be_bytes());
         extent_count += 1;
@@ -87,6 +89,7 @@ pub fn append_block_status(output: &mut Vec<u8>, request: &NbdRequest, extents: 
     } else if output.len() == start + 24 {
         append_extent(output, (request.length, true));
     }
+    debug_assert!(covered_bytes <= request.length.into(), "extents of {covered_bytes} of {} bytes", request.length);
     let length = (output.len() - start - 20) as u32;
     output[start + 16..start + 20].copy_from_slice(&length.to_be_bytes());
 }

@@ -235,6 +235,7 @@ impl DiskEngine {
     fn add_pending(&mut self, pending: PendingRequest) -> u32 {
         match self.free.pop() {
             Some(tag) => {
+                debug_assert!(self.pending[tag as usize].remaining_parts == 0, "the tag {tag} is free and in use");
                 self.pending[tag as usize] = pending;
                 tag
             }
@@ -301,8 +302,10 @@ impl DiskEngine {
 
     fn finish_part(&mut self, due: Ns, tag: u32) {
         let pending = &mut self.pending[tag as usize];
+        assert!(pending.remaining_parts > 0, "request {tag} is complete and completes again");
         pending.remaining_parts -= 1;
         if pending.remaining_parts == 0 {
+            debug_assert!(!self.free.contains(&tag), "the tag {tag} is free already");
             self.due_replies.push(DueReply { client_request: pending.client_request, due });
             self.free.push(tag);
         }

@@ -198,6 +198,7 @@ impl Merge {
     /// Returns the next read: first block and number of blocks.
     pub(super) fn next_read(&mut self, plan: &SortPlan) -> (u64, u32) {
         let width = self.group_width as u64;
+        assert!(self.blocks_read < self.group_blocks, "all of the group is read");
         loop {
             // a different order each round: a step coprime to the width reaches every run, from a shifted start
             let (round, place) = (self.next_turn / width, self.next_turn % width);

@@ -33,6 +33,7 @@ impl ArrayContent {
         len: u64,
         lost: MemberSet,
     ) -> (RowStretch<'_>, &mut ParityScratch) {
+        debug_assert!(from + len <= self.unit_bytes(), "{len} bytes from {from} on leave their units");
         let len = len.min(CHUNK_BYTES) as usize;
         let promises = self.journals_writes();
         (
@@ -145,6 +146,7 @@ impl ArrayContent {
         } else {
             [0, start_in_unit.min(end_in_unit), start_in_unit.max(end_in_unit), unit]
         };
+        debug_assert!(cuts.is_sorted() && cuts[3] <= unit, "the cuts {cuts:?} do not ascend within a unit of {unit}");
         for (from, to) in cuts.iter().zip(&cuts[1..]) {
             let (first, last) =
                 (first + u64::from(*from < start_in_unit), last - u64::from(*from >= end_in_unit && last > 0));

@@ -174,6 +174,7 @@ impl RowStretch<'_> {
 
     /// Returns a data unit from the scratch memory.
     pub fn gathered_unit<'s>(&self, scratch: &'s ParityScratch, unit: u16) -> &'s [u8] {
+        debug_assert!(unit < self.data_unit_count(), "unit {unit} of {}", self.data_unit_count());
         &scratch.data[usize::from(unit) * self.len..(usize::from(unit) + 1) * self.len]
     }
 

@@ -214,6 +214,9 @@ fn record_coverage(slot: &mut ClientSlot, offset: u64, length: u32) -> Result<u3
     let joined = [one, two].into_iter().flatten().fold((start, end), |(a, b), (c, d)| (a.min(c), b.max(d)));
     let gone = usize::from(one.is_some()) + usize::from(two.is_some());
     slot.covered.splice(index..index + gone, [joined]);
+    // those next to the changed one; the others were in order before
+    let neighbors = &slot.covered[index.saturating_sub(1)..(index + 2).min(slot.covered.len())];
+    debug_assert!(neighbors.is_sorted_by(|a, b| a.1 < b.0), "the parts {neighbors:?} of a read overlap or touch");
     if slot.covered.len() > MAX_READ_PIECES {
         return Err(protocol_error("a read has too many pieces"));
     }
