@@ -122,6 +122,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         ShowForm::Chart => print_charts(lines, logs.range_ns, &bookmarks),
         _ => output::print_text(&counters_table(&lines, logs.range_ns)),
     }?;
+    print_left_out(&logs, idle)
+}
+
+/// Prints what the output lacks: ticks that `--keep` removed, and the series of `idle` devices.
+fn print_left_out(logs: &Logs, idle: usize) -> Result<(), Failure> {
     if let Some(trimmed) = logs.trim_summary() {
         let segments = units::format_count(trimmed.segments, "segment", "segments");
         let (one, many) = (format!("older tick ({segments}) was"), format!("older ticks ({segments}) were"));

@@ -6,7 +6,7 @@ use diskwright_traces::{PassedOn, TraceFormat, TraceSummary};
 use serde_json::{Value, json};
 
 use super::super::time_argument;
-use super::histogram_steps;
+use super::histogram_steps::{self, HistogramStep};
 
 /// Maximum number of exact sizes listed.
 const MAX_SIZES: usize = 20;
@@ -103,7 +103,7 @@ fn distribution_json(histogram: &Histogram, scale: f64) -> Value {
     let quantile = |share: f64| of(histogram.quantile(share));
     let steps = histogram_steps::histogram_steps(histogram);
     let edge = |value: &u64| *value as f64 * scale;
-    let step = |(from, to, count): &histogram_steps::HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
+    let step = |(from, to, count): &HistogramStep| json!({ "from": edge(from), "to": edge(to), "count": count });
     json!({
         "count": histogram.count(),
         "mean": of(histogram.mean()),

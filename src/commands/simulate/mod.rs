@@ -1,6 +1,6 @@
-//! `simulate`: predicts a described system under its workloads (`system.rs` and `system_run.rs`, with output in `document.rs`, `screen.rs`
-//! and `charts.rs`), or replays a measured trace on a described drive (`replay.rs`). `--calibrate` describes a drive
-//! (`../calibrate/mod.rs`).
+//! `simulate`: predicts a described system under its workloads (`system.rs` and `system_run.rs`, with output in
+//! `document.rs`, `screen.rs` and `charts.rs`), or replays a measured trace on a described drive (`replay.rs`).
+//! `--calibrate` describes a drive (`../calibrate/mod.rs`).
 
 mod charts;
 mod document;

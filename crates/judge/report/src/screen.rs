@@ -3,7 +3,7 @@
 //! The rows below give the timeline, the exclusions, and the limits of the answer. Each
 //! half shows as much as fits; the less important parts shrink first.
 
-use diskwright_base::{Note, units};
+use diskwright_base::Note;
 use diskwright_diagnosis::verdict::{Culprit, LogRemark, ProgramActivity};
 use diskwright_diagnosis::{Bottleneck, Finding, Severity, Verdict};
 

@@ -9,7 +9,8 @@ pub(super) const MAX_WIDTH: usize = 6;
 const THOUSANDS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
 
 /// Formats a value in at most six columns. The column's title has its unit: seconds are shown as `us`, `ms` and `s`,
-/// fractions as percent, sizes as `Ki` and `Mi`, everything else with a letter for thousands. A missing value is a dash, never 0.
+/// fractions as percent, sizes as `Ki` and `Mi`, everything else with a letter for thousands. A missing value is a
+/// dash, never 0.
 pub(super) fn format_figure(value: Option<f64>, unit: &str) -> String {
     let Some(value) = value.filter(|value| value.is_finite()) else { return "-".into() };
     match unit {

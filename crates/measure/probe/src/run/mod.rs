@@ -165,10 +165,8 @@ pub fn run_jobs(
             return Err(ProbeError::Pattern { name: pattern.name.clone(), because });
         }
         let paces = split_pace(&pattern.pace, worker_thread::worker_count(pattern, config, jobs.len() as u32));
-        let mut files = Vec::new();
-        for _ in &paces {
-            files.push(target.open(pattern.has_writes(), pattern.buffered, pattern.durable == Durability::Dsync)?);
-        }
+        let open = |_: &_| target.open(pattern.has_writes(), pattern.buffered, pattern.durable == Durability::Dsync);
+        let files = paces.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         work.push(paces.into_iter().zip(files).collect::<Vec<_>>());
     }
     let views: Vec<Arc<JobView>> = work.iter().map(|workers| Arc::new(JobView::new(workers.len()))).collect();

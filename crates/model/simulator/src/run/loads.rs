@@ -2,9 +2,10 @@
 
 use diskwright_base::Histogram;
 
+use super::batches::Batches;
 use super::job::{Job, JobFlow, Parent};
 use super::path::{END_PATH, PathStart};
-use super::report::{Batches, WorkloadReport};
+use super::report::WorkloadReport;
 use super::slots::Slots;
 use super::{Event, IoCounts};
 use crate::Ns;

@@ -28,6 +28,7 @@ mod path;
 mod report;
 mod row_gathering;
 mod slots;
+mod snapshot;
 mod stations;
 
 use crate::Ns;
@@ -35,6 +36,7 @@ use crate::array::ArrayGeometry;
 use crate::load::Cause;
 use crate::system::WatchSpec;
 use arrays::ArrayRun;
+use batches::Batches;
 use caches::CacheRun;
 use changes::ScheduledChanges;
 use channels::ChannelRun;
@@ -44,7 +46,7 @@ use gates::AdmissionGate;
 use job::JobFlow;
 use loads::Loads;
 use path::Paths;
-use report::{Batches, OtherInterrupts, Snapshot};
+use snapshot::{OtherInterrupts, Snapshot};
 use stations::Stations;
 
 pub use crate::system::SystemChange;

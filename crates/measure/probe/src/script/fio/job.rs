@@ -134,6 +134,15 @@ fn job_file_name(options: &SectionOptions<'_>, job: &str, number: u64) -> Result
     }
 }
 
+/// Length of the range of a job: the rest of its file, else its `size`; `None` for all of the target.
+fn range_length(file_bytes: Option<u64>, from: TargetAmount, size: Option<TargetAmount>) -> Option<TargetAmount> {
+    match (file_bytes, from) {
+        (Some(bytes), TargetAmount::Bytes(from)) => Some(TargetAmount::Bytes(bytes.saturating_sub(from))),
+        (Some(_), TargetAmount::Share(_)) => None,
+        (None, _) => size,
+    }
+}
+
 fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> {
     let name = options.option_text("name").unwrap_or(&options.section.name).to_owned();
     let mode = parse_read_write_mode(options)?;
@@ -167,11 +176,7 @@ fn build_job(options: &mut SectionOptions<'_>) -> Result<ScriptJob, ProbeError> 
     let amount = |text: &str| numbers::parse_amount(text, base);
     let (size, file_bytes) = (options.get("size", amount)?, options.get("filesize", |t| numbers::parse_size(t, base))?);
     let from = options.get("offset", amount)?.unwrap_or(TargetAmount::Bytes(0));
-    let range = match (file_bytes, from) {
-        (Some(bytes), TargetAmount::Bytes(from)) => Some(TargetAmount::Bytes(bytes.saturating_sub(from))),
-        (Some(_), TargetAmount::Share(_)) => None,
-        (None, _) => size,
-    };
+    let range = range_length(file_bytes, from, size);
     let runtime = options.get("runtime", |t| numbers::parse_time(t, 1.0))?.filter(|d| !d.is_zero());
     let time_based = options.parse_flag("time_based")?;
     if time_based && runtime.is_none() {
