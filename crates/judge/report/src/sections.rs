@@ -222,7 +222,7 @@ pub(crate) fn bookmarks_section(report: &HtmlReport) -> String {
         vec![
             number.to_string(),
             format!("<time>{}</time>", escape(&report.zone.format_moment(n.time_ns))),
-            escape(&n.text),
+            escape(n.text()),
         ]
     };
     let rows: Vec<Vec<String>> = chart_model::all_bookmarks(&report.notes).into_iter().map(row).collect();

@@ -205,13 +205,13 @@ fn append_bookmarks(out: &mut String, chart: &Chart, notes: &[Note], zone: &Disp
         let place = chart.time_share(note.time_ns);
         let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
         let room = ((next - place) * 90.0) as usize;
-        let words = if room >= 8 { text::cut_text(&note.text, room.min(30), "…") } else { String::new() };
+        let words = if room >= 8 { text::cut_text(note.text(), room.min(30), "…") } else { String::new() };
         let x = format_percent(place);
         out.push_str(&format!(
             "<g class=\"mark\"><title>{} {}</title><line x1=\"{x}\" x2=\"{x}\" y1=\"{head}\" y2=\"{}\"/>\
              <text x=\"{x}\" y=\"11\" dx=\"-3\">{}<tspan class=\"wide\"> {}</tspan></text></g>\n",
             zone.format_clock(note.time_ns),
-            escape(&note.text),
+            escape(note.text()),
             HEAD_HEIGHT_PX + PLOT_HEIGHT_PX,
             number,
             escape(&words),
