@@ -139,7 +139,7 @@ impl Note {
         let own = match &self.content {
             NoteContent::Text(text) => text.len(),
             NoteContent::Topology(topology) => topology.devices.len() * size_of::<crate::Device>(),
-            NoteContent::Processes(table) => table.rows.len() * size_of::<ProcessRow>(),
+            NoteContent::Processes(table) => table.rows.iter().map(ProcessRow::held_bytes).sum(),
             NoteContent::Requesters(table) => table.rows.len() * size_of::<RequesterRow>(),
             NoteContent::Ceilings(list) => list.len() * size_of::<Ceiling>(),
         };
@@ -340,6 +340,14 @@ pub struct ProcessRow {
     /// Number of further open files that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_files: u32,
+}
+
+impl ProcessRow {
+    /// Memory that the row takes with its long texts, bytes.
+    fn held_bytes(&self) -> usize {
+        let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + files
+    }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
