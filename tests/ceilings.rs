@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::common::{folder, json, text};
 
-use diskwright_base::{Ceiling, Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology, ceiling};
+use diskwright_base::{Device, DeviceClass, Frame, Note, Schema, Series, Tick, Topology, ceiling};
 use diskwright_counters::live::{Roots, sources::topology};
 use diskwright_datastore::{LogItem, LogReader, LogWriter, WriterOptions};
 use diskwright_probe::profile::{Profile, ProfileFigure, SCHEMA, save_profile};
@@ -147,7 +147,7 @@ fn record_stores_the_ceilings_of_its_host() {
         if let LogItem::Note(note) = item
             && note.kind == Note::CEILINGS
         {
-            found.extend(serde_json::from_str::<Vec<Ceiling>>(&note.text).expect("ceilings"));
+            found.extend(note.read_ceilings().expect("ceilings").iter().cloned());
         }
     }
     assert!(!found.is_empty() && found.iter().all(|c| c.key == *key), "{device}: {found:?}");

@@ -216,7 +216,7 @@ fn a_stopped_recorder_leaves_a_noted_gap_and_no_long_tick() {
     assert_eq!(recorder.interrupt_and_wait().status.code(), Some(0));
     let (_, notes, longest) = read_ticks_and_notes(&log);
     let gaps: Vec<&Note> = notes.iter().filter(|note| note.kind == Note::GAP).collect();
-    assert!(gaps.iter().any(|gap| gap.text.contains("this process was stopped")), "{gaps:?}");
+    assert!(gaps.iter().any(|gap| gap.text().contains("this process was stopped")), "{gaps:?}");
     assert!(longest < 2_900_000_000, "a tick of {longest} ns has values");
     let verdict = json(&diskwright(&["why", text(&log), "--json"]));
     let notes = verdict["notes"].as_array().expect("a list");
@@ -233,7 +233,7 @@ fn recorder_reports_and_recreates_a_removed_folder() {
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     assert!(stderr(&done).contains("was removed or moved"), "{}", stderr(&done));
     let (_, notes, _) = read_ticks_and_notes(&log);
-    assert!(notes.iter().any(|note| note.kind == Note::GAP && note.text.contains("removed or moved")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.kind == Note::GAP && note.text().contains("removed or moved")), "{notes:?}");
     assert!(notes.iter().any(|note| note.kind == Note::TOPOLOGY), "the new log describes the machine");
 }
 

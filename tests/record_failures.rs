@@ -160,7 +160,7 @@ fn keeps_every_tick_while_its_disk_is_frozen() {
     let meanwhile: Vec<i64> = times.iter().copied().filter(|time| (from..to).contains(time)).collect();
     let late = answer["ticks_late"].as_u64().expect("a number") as usize;
     assert!(meanwhile.len() + 10 * late >= 14 && meanwhile.len() > 5, "{} ticks, {late} late", meanwhile.len());
-    assert!(notes.iter().all(|note| !note.text.contains("were lost")), "{notes:?}");
+    assert!(notes.iter().all(|note| !note.text().contains("were lost")), "{notes:?}");
     for (name, field) in [("why", "/window/ticks"), ("show", "/ticks")] {
         let done = diskwright(&[name, text(&log), "--json"]);
         let document = json(&done);
@@ -225,7 +225,7 @@ fn counts_every_tick_lost_to_a_full_disk() {
     assert_eq!(answer["ticks"], Value::from(times.len()));
     let lost = answer["ticks_lost"].as_u64().expect("a number");
     assert!(lost > 0, "{answer}");
-    let losses = |text: &'static str| notes.iter().filter_map(move |note| note.text.split_once(text));
+    let losses = |text: &'static str| notes.iter().filter_map(move |note| note.text().split_once(text));
     let noted = losses(" ticks are lost").chain(losses(" tick is lost")).map(|(before, _)| {
         let number = before.rsplit(' ').next().expect("a word");
         number.parse::<u64>().expect("a number")

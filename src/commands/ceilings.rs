@@ -151,11 +151,11 @@ pub fn known_ceilings() -> &'static [Ceiling] {
 /// Returns a note with the ceilings of the devices in a topology note, so that a log can be judged on another machine.
 /// `None` if there are none.
 pub fn ceilings_note(topology: &Note) -> Option<Note> {
-    let shown: Topology = serde_json::from_str(&topology.text).ok()?;
+    let shown = topology.read_topology().ok()?;
     let keys = ceiling::device_keys(&shown);
-    let here: Vec<&Ceiling> = known_ceilings().iter().filter(|c| keys.values().any(|key| *key == c.key)).collect();
-    let text = serde_json::to_string(&here).ok().filter(|_| !here.is_empty())?;
-    Some(Note::new(topology.time_ns, Note::CEILINGS, text))
+    let is_here = |c: &&Ceiling| keys.values().any(|key| *key == c.key);
+    let here: Vec<Ceiling> = known_ceilings().iter().filter(is_here).cloned().collect();
+    (!here.is_empty()).then(|| Note::ceilings(topology.time_ns, here))
 }
 
 fn warn_unreadable_profile(damaged: &UnreadableProfile) {

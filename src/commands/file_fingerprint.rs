@@ -74,7 +74,7 @@ fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<
         if note.kind != Note::IMPORT {
             continue;
         }
-        let read = serde_json::from_str::<FileFingerprint>(&note.text).ok();
+        let read = serde_json::from_str::<FileFingerprint>(note.text()).ok();
         if let Some(earlier) = read.filter(|earlier| earlier.matches_start_of(&file, now.bytes)) {
             return Ok(Some(earlier));
         }

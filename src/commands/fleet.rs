@@ -191,8 +191,7 @@ fn judge_member(member: FleetMember, judging: &JudgingArguments, packs: &[Pack])
         let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return Err("no sample".to_owned()) };
         let mut judge = judging.new_judge(packs.to_vec(), Some((first.start_ns(), last.time_ns)));
         judge.add_note(&Note::new(first.time_ns, Note::SOURCE, diskwright_remote::host::SOURCE));
-        let topology = serde_json::to_string(&samples.topology).map_err(|e| e.to_string())?;
-        judge.add_note(&Note::new(first.time_ns, Note::TOPOLOGY, topology));
+        judge.add_note(&Note::topology(first.time_ns, samples.topology));
         judge.add_frame(&samples.frame);
         judge.finish().into_iter().next().ok_or_else(|| "no rule pack gave a verdict".to_owned())
     });

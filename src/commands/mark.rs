@@ -36,7 +36,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     write_note(&arguments.dir, &note)?;
     if arguments.json {
         let time = super::time_argument::rfc3339(note.time_ns);
-        let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": time, "text": note.text });
+        let answer = serde_json::json!({ "schema": "diskwright.mark/1", "at": time, "text": note.text() });
         return output::print_json(&answer);
     }
     Ok(())

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use diskwright_base::Note;
 use diskwright_base::units::format_count;
-use diskwright_base::{Note, Topology};
 use diskwright_counters::live::Sampler;
 use diskwright_remote::feed::SeriesFeed;
 use diskwright_remote::{LastTick, MetricStore, MetricsServer, RemoteWriter, ServerLimits};
@@ -89,8 +89,8 @@ impl Feeds {
             && self.writer.is_none()
             && let Some(url) = &self.options.remote_write
         {
-            let topology: Topology = serde_json::from_str(&note.text).unwrap_or_default();
-            let name = self.options.instance.clone().unwrap_or(topology.host);
+            let topology = note.read_topology().unwrap_or_default();
+            let name = self.options.instance.clone().unwrap_or_else(|| topology.host.clone());
             let labels = vec![("instance".to_owned(), name), ("job".to_owned(), "diskwright".to_owned())];
             self.writer = Some(RemoteWriter::start(open_store(url, &self.options)?, labels)?);
         }

@@ -71,8 +71,8 @@ pub fn report_left_out(logs: &Logs) {
     }
 }
 
-fn process_table(note: &Note) -> Option<ProcessTable> {
-    (note.kind == Note::PROCESSES).then(|| serde_json::from_str(&note.text).ok()).flatten()
+fn process_table(note: &Note) -> Option<Arc<ProcessTable>> {
+    (note.kind == Note::PROCESSES).then(|| note.read_processes().ok()).flatten()
 }
 
 /// Identifies a process by its id and its stable name: a kernel worker's current work changes all the time.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use diskwright_base::{LogPiece, Note, Schema, Topology};
+use diskwright_base::{LogPiece, Note, Schema};
 use diskwright_diagnosis::Verdict;
 use diskwright_probe::suites;
 use diskwright_report::probe::{self, NamedResult};
@@ -63,7 +63,7 @@ pub fn log_page(logs: Logs, verdicts: Vec<Verdict>) -> Result<(String, Logs), Fa
     let logs = logs.with_steps(traced);
     let heat = if traced { LatencyWindow::read(&logs, &[])?.heat_charts() } else { Vec::new() };
     let newest = notes.iter().rev().find(|n| n.kind == Note::TOPOLOGY);
-    let topology: Option<Topology> = newest.map(|n| serde_json::from_str(&n.text)).transpose()?;
+    let topology = newest.map(Note::read_topology).transpose()?.map(Arc::unwrap_or_clone);
     let notes: Vec<Note> = notes.into_iter().filter(|n| n.kind != Note::TOPOLOGY).collect();
     let version = env!("CARGO_PKG_VERSION").to_owned();
     let zone = DisplayZone::local();

@@ -297,7 +297,7 @@ fn counters_document(lines: &[(String, ChartLine)], logs: &Logs, bookmarks: &[No
         })
         .collect();
     let marks: Vec<Value> =
-        bookmarks.iter().map(|b| json!({ "at": time_argument::rfc3339(b.time_ns), "text": b.text })).collect();
+        bookmarks.iter().map(|b| json!({ "at": time_argument::rfc3339(b.time_ns), "text": b.text() })).collect();
     json!({
         "schema": "diskwright.show/1",
         "window": { "from": time_argument::rfc3339(range.0), "to": time_argument::rfc3339(range.1) },

@@ -6,6 +6,7 @@ mod screen;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use diskwright_advise::{
@@ -281,9 +282,9 @@ impl RecordedHost {
     /// The last note of each kind counts: the host as it was at the end.
     fn handle_note(&mut self, note: &Note) -> Result<(), Failure> {
         match note.kind.as_str() {
-            Note::TOPOLOGY => self.topology = serde_json::from_str(&note.text)?,
-            Note::HOST => self.tree = Some(serde_json::from_str(&note.text)?),
-            Note::CEILINGS => self.ceilings = serde_json::from_str(&note.text)?,
+            Note::TOPOLOGY => self.topology = Arc::unwrap_or_clone(note.read_topology()?),
+            Note::HOST => self.tree = Some(serde_json::from_str(note.text())?),
+            Note::CEILINGS => self.ceilings = Arc::unwrap_or_clone(note.read_ceilings()?),
             _ => {}
         }
         Ok(())

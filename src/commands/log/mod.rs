@@ -248,7 +248,7 @@ impl Logs {
     ) -> Result<(), Failure> {
         if !self.machine.is_empty() {
             // a log without a topology has at least the given facts
-            each(LogPiece::Note(self.topology_note(range.0, Topology::default())?))?;
+            each(LogPiece::Note(self.topology_note(range.0, Topology::default())))?;
         }
         for source in &self.sources {
             if source.range_ns.0 <= range.1 && range.0 <= source.range_ns.1 {
@@ -294,9 +294,9 @@ impl Logs {
         let _ = self.read_between((self.range_ns.0, until), |piece| {
             if let LogPiece::Note(note) = piece
                 && note.kind == Note::TOPOLOGY
-                && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+                && let Ok(topology) = note.read_topology()
             {
-                host = topology.host;
+                host.clone_from(&topology.host);
             }
             Ok(())
         });
@@ -335,7 +335,7 @@ impl Logs {
             return self.read_between((from_ns, self.range_ns.1), each).map(|()| position);
         }
         if !self.machine.is_empty() {
-            each(LogPiece::Note(self.topology_note(from_ns, Topology::default())?))?;
+            each(LogPiece::Note(self.topology_note(from_ns, Topology::default())))?;
         }
         let mut reader = LogReader::open(&source.path)?;
         let mut from_ns = from_ns;
@@ -382,9 +382,9 @@ impl Logs {
         sum_trims(&self.sources)
     }
 
-    fn topology_note(&self, time_ns: i64, mut topology: Topology) -> Result<Note, Failure> {
+    fn topology_note(&self, time_ns: i64, mut topology: Topology) -> Note {
         self.machine.complete_topology(&mut topology, &self.described_disks);
-        Ok(Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&topology)?))
+        Note::topology(time_ns, topology)
     }
 
     fn read_one(
@@ -412,8 +412,8 @@ impl Logs {
                     each(LogPiece::Frame(extended.as_ref().unwrap_or(frame)))?;
                 }
                 LogItem::Note(note) if note.kind == Note::TOPOLOGY && !self.machine.is_empty() => {
-                    let topology = serde_json::from_str(&note.text)?;
-                    each(LogPiece::Note(self.topology_note(note.time_ns, topology)?))?;
+                    let topology = Arc::unwrap_or_clone(note.read_topology()?);
+                    each(LogPiece::Note(self.topology_note(note.time_ns, topology)))?;
                 }
                 LogItem::Note(note) => {
                     let frame = self.processes.as_ref().and_then(|processes| processes.frame_from_note(&note));

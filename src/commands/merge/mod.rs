@@ -121,7 +121,7 @@ pub fn find_host(path: &Path) -> Result<Option<String>, Failure> {
     while let Some(item) = reader.next(&mut frame)? {
         match item {
             LogItem::Note(note) if note.kind == Note::TOPOLOGY => {
-                let host = serde_json::from_str::<Topology>(&note.text).map(|t| t.host).unwrap_or_default();
+                let host = note.read_topology().map(|t| t.host.clone()).unwrap_or_default();
                 if !host.is_empty() {
                     return Ok(Some(host));
                 }
@@ -245,7 +245,7 @@ fn outline_member(path: &Path, window: (i64, i64)) -> Result<MemberOutline, Fail
                 }
             }
             LogItem::Note(note) if note.kind == Note::TOPOLOGY && outline.topology.is_none() => {
-                outline.topology = serde_json::from_str(&note.text).ok();
+                outline.topology = note.read_topology().ok().map(Arc::unwrap_or_clone);
             }
             _ => {}
         }
@@ -464,7 +464,7 @@ impl Topologies {
         if self.known.iter().all(Option::is_none) || self.written.as_ref() == Some(&all) {
             return Ok(());
         }
-        writer.add_note(&Note::new(time_ns, Note::TOPOLOGY, serde_json::to_string(&all)?))?;
+        writer.add_note(&Note::topology(time_ns, all.clone()))?;
         self.written = Some(all);
         Ok(())
     }
@@ -569,7 +569,7 @@ impl MergeCursor {
                     }
                 }
                 Some(LogItem::Note(note)) if note.kind == Note::TOPOLOGY => {
-                    topologies.known[self.rank] = serde_json::from_str(&note.text).ok();
+                    topologies.known[self.rank] = note.read_topology().ok().map(Arc::unwrap_or_clone);
                 }
                 Some(LogItem::Note(note)) => drop(writer.add_note(&note)?),
                 Some(LogItem::Damage(damage)) => {

@@ -294,7 +294,7 @@ pub fn collect_piece(collector: &mut LoadCollector, piece: LogPiece<'_>) -> Resu
     match piece {
         LogPiece::Frame(frame) => collector.add_frame(frame),
         LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
-            collector.set_topology(serde_json::from_str(&note.text)?);
+            collector.set_topology(std::sync::Arc::unwrap_or_clone(note.read_topology()?));
         }
         LogPiece::Note(_) => {}
     }

@@ -38,7 +38,7 @@ impl LogQueueEntry {
         let own = size_of::<LogQueueEntry>();
         match self {
             LogQueueEntry::Tick { row, .. } => own + size_of_val(row.as_slice()),
-            LogQueueEntry::Note(note) => own + note.text.len() + note.kind.len(),
+            LogQueueEntry::Note(note) => own + note.content_bytes() + note.kind.len(),
         }
     }
 }
@@ -238,7 +238,7 @@ mod tests {
             goes.recv().map_err(|e| e.to_string())?;
             written.lock().unwrap().push(match entry {
                 LogQueueEntry::Tick { tick, row, .. } => format!("{}: {row:?}", tick.time_ns),
-                LogQueueEntry::Note(note) => note.text.clone(),
+                LogQueueEntry::Note(note) => note.text().to_owned(),
             });
             Ok(())
         };

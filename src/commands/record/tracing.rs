@@ -220,9 +220,7 @@ impl TraceWorker {
         shared.notes.extend(loss.map(|text| Note::new(clock.wall_ns, Note::TRACE, text)));
         let dirtied = dirtied_rows(&mut running.session);
         let table = asker_table(std::mem::take(&mut running.askers), dirtied, seconds);
-        if let Some(text) = table.and_then(|table| serde_json::to_string(&table).ok()) {
-            shared.notes.push(Note::new(clock.wall_ns, Note::REQUESTERS, text));
-        }
+        shared.notes.extend(table.map(|table| Note::requesters(clock.wall_ns, table)));
         drop(shared);
         // histograms in the kernel cover the disks that existed when they started
         let is_short =

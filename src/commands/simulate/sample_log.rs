@@ -32,7 +32,7 @@ impl SimulationLog {
         let mut writer = LogWriter::create_or_append(dir, options)?;
         let begin = epoch_ns.saturating_add(i64::try_from(system.watch.warm_up).unwrap_or(i64::MAX));
         writer.add_note(&Note::new(begin, Note::SOURCE, source))?;
-        writer.add_note(&Note::new(begin, Note::TOPOLOGY, serde_json::to_string(samples.topology())?))?;
+        writer.add_note(&Note::topology(begin, samples.topology().clone()))?;
         let nothing = vec![f64::NAN; samples.schema().series.len()];
         writer.push(samples.schema(), Tick { time_ns: begin, elapsed_ns: 0 }, &nothing)?;
         Ok(SimulationLog { writer, samples, row: nothing })

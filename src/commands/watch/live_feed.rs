@@ -199,6 +199,6 @@ mod tests {
         let sent = backlog.attach_to(tick(vec![note(Note::BOOKMARK)], Vec::new()));
         let kinds: Vec<&str> = sent.notes.iter().map(|note| note.kind.as_str()).collect();
         assert_eq!((kinds, sent.alerts.len()), (vec![Note::TOPOLOGY, Note::CLOCK, Note::BOOKMARK], 2));
-        assert!(sent.skipped.is_some_and(|note| note.text.starts_with("2 ticks were skipped")));
+        assert!(sent.skipped.is_some_and(|note| note.text().starts_with("2 ticks were skipped")));
     }
 }

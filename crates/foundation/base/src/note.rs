@@ -1,18 +1,55 @@
-//! Notes in a log beside its numbers: bookmarks, reasons for gaps, the
-//! topology, the process table. A note is a time, a kind and a text; the
-//! datastore keeps it without interpreting it.
+//! Notes in a log beside its numbers: bookmarks, reasons for gaps, the topology, the process table. A note is a time, a
+//! kind and a content. A content that has a type travels as it is, from the sampler or the reader of a log to the
+//! judge; its JSON is made only where a log is written or an API prints it. A note that was read from a log is text
+//! until somebody asks for its content.
 
+use std::sync::{Arc, OnceLock};
+
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// A text with a time. The kinds in use are the constants below.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+use crate::{Ceiling, Topology};
+
+/// A content with a time. The kinds in use are the constants below.
+#[derive(Clone, Debug)]
 pub struct Note {
     /// Wall-clock time, nanoseconds since 1970 UTC.
     pub time_ns: i64,
     /// One of the constants of this type.
     pub kind: String,
-    /// Plain text, or JSON where the constant says so.
-    pub text: String,
+    content: NoteContent,
+    /// JSON of a content that is no text, once somebody asked for it.
+    json: OnceLock<String>,
+}
+
+/// Content of a note.
+#[derive(Clone, Debug, PartialEq)]
+enum NoteContent {
+    /// Plain text, or JSON that was read from a log.
+    Text(String),
+    Topology(Arc<Topology>),
+    Processes(Arc<ProcessTable>),
+    Requesters(Arc<RequesterTable>),
+    Ceilings(Arc<Vec<Ceiling>>),
+}
+
+impl NoteContent {
+    fn to_json(&self) -> String {
+        let written = match self {
+            NoteContent::Text(text) => return text.clone(),
+            NoteContent::Topology(topology) => serde_json::to_string(topology.as_ref()),
+            NoteContent::Processes(table) => serde_json::to_string(table.as_ref()),
+            NoteContent::Requesters(table) => serde_json::to_string(table.as_ref()),
+            NoteContent::Ceilings(list) => serde_json::to_string(list.as_ref()),
+        };
+        written.expect("structs with keys of text are JSON")
+    }
+}
+
+impl PartialEq for Note {
+    fn eq(&self, other: &Note) -> bool {
+        self.time_ns == other.time_ns && self.kind == other.kind && self.has_same_content(other)
+    }
 }
 
 impl Note {
@@ -47,9 +84,114 @@ impl Note {
     /// Requests of each thread to each device, by a trace: a [`RequesterTable`] as JSON, at the slow interval.
     pub const REQUESTERS: &'static str = "askers";
 
-    /// A note of one of the kinds above.
+    /// A note of one of the kinds above, with plain text or JSON.
     pub fn new(time_ns: i64, kind: &str, text: impl Into<String>) -> Note {
-        Note { time_ns, kind: kind.into(), text: text.into() }
+        Note::with_content(time_ns, kind, NoteContent::Text(text.into()))
+    }
+
+    /// A note of the machine's topology.
+    pub fn topology(time_ns: i64, topology: impl Into<Arc<Topology>>) -> Note {
+        Note::with_content(time_ns, Note::TOPOLOGY, NoteContent::Topology(topology.into()))
+    }
+
+    /// A note of what processes did.
+    pub fn processes(time_ns: i64, table: impl Into<Arc<ProcessTable>>) -> Note {
+        Note::with_content(time_ns, Note::PROCESSES, NoteContent::Processes(table.into()))
+    }
+
+    /// A note of the requests of each thread.
+    pub fn requesters(time_ns: i64, table: impl Into<Arc<RequesterTable>>) -> Note {
+        Note::with_content(time_ns, Note::REQUESTERS, NoteContent::Requesters(table.into()))
+    }
+
+    /// A note of measured ceilings.
+    pub fn ceilings(time_ns: i64, ceilings: impl Into<Arc<Vec<Ceiling>>>) -> Note {
+        Note::with_content(time_ns, Note::CEILINGS, NoteContent::Ceilings(ceilings.into()))
+    }
+
+    fn with_content(time_ns: i64, kind: &str, content: NoteContent) -> Note {
+        Note { time_ns, kind: kind.into(), content, json: OnceLock::new() }
+    }
+
+    /// The text, or the content as JSON, which is made at the first call.
+    pub fn text(&self) -> &str {
+        match &self.content {
+            NoteContent::Text(text) => text,
+            content => self.json.get_or_init(|| content.to_json()),
+        }
+    }
+
+    /// See [`Note::text`].
+    pub fn into_text(self) -> String {
+        match self.content {
+            NoteContent::Text(text) => text,
+            content => self.json.into_inner().unwrap_or_else(|| content.to_json()),
+        }
+    }
+
+    /// True where both say the same; a content does not equal its JSON.
+    pub fn has_same_content(&self, other: &Note) -> bool {
+        self.content == other.content
+    }
+
+    /// Approximate memory of the content, bytes.
+    pub fn content_bytes(&self) -> usize {
+        let own = match &self.content {
+            NoteContent::Text(text) => text.len(),
+            NoteContent::Topology(topology) => topology.devices.len() * size_of::<crate::Device>(),
+            NoteContent::Processes(table) => table.rows.iter().map(ProcessRow::held_bytes).sum(),
+            NoteContent::Requesters(table) => table.rows.len() * size_of::<RequesterRow>(),
+            NoteContent::Ceilings(list) => list.len() * size_of::<Ceiling>(),
+        };
+        own + self.json.get().map_or(0, String::len)
+    }
+
+    /// The topology of a note of that kind.
+    ///
+    /// # Errors
+    /// Where a text is no topology in JSON.
+    pub fn read_topology(&self) -> serde_json::Result<Arc<Topology>> {
+        if let NoteContent::Topology(topology) = &self.content {
+            return Ok(Arc::clone(topology));
+        }
+        self.parse_text()
+    }
+
+    /// The table of a note of processes.
+    ///
+    /// # Errors
+    /// Where a text is no such table in JSON.
+    pub fn read_processes(&self) -> serde_json::Result<Arc<ProcessTable>> {
+        if let NoteContent::Processes(table) = &self.content {
+            return Ok(Arc::clone(table));
+        }
+        self.parse_text()
+    }
+
+    /// The table of a note of requesters.
+    ///
+    /// # Errors
+    /// Where a text is no such table in JSON.
+    pub fn read_requesters(&self) -> serde_json::Result<Arc<RequesterTable>> {
+        if let NoteContent::Requesters(table) = &self.content {
+            return Ok(Arc::clone(table));
+        }
+        self.parse_text()
+    }
+
+    /// The list of a note of ceilings.
+    ///
+    /// # Errors
+    /// Where a text is no such list in JSON.
+    pub fn read_ceilings(&self) -> serde_json::Result<Arc<Vec<Ceiling>>> {
+        if let NoteContent::Ceilings(list) = &self.content {
+            return Ok(Arc::clone(list));
+        }
+        self.parse_text()
+    }
+
+    fn parse_text<T: DeserializeOwned>(&self) -> serde_json::Result<Arc<T>> {
+        serde_json::from_str(self.text()).map(Arc::new)
     }
 }
 
@@ -200,7 +342,42 @@ pub struct ProcessRow {
     pub more_files: u32,
 }
 
+impl ProcessRow {
+    /// Memory that the row takes with its long texts, bytes.
+    fn held_bytes(&self) -> usize {
+        let files: usize = self.files.iter().map(|file| size_of::<FileRow>() + file.path.len()).sum();
+        size_of::<ProcessRow>() + self.name.len() + self.cgroup.len() + files
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_content_and_its_json_read_alike() {
+        let row = ProcessRow { pid: 7, name: "kworker/0:1".into(), ..ProcessRow::default() };
+        let table = ProcessTable { elapsed_s: 10.0, unreadable: 2, rows: vec![row], sleepers: Vec::new() };
+        let typed = Note::processes(5, table.clone());
+        let stored = Note::new(5, Note::PROCESSES, typed.text());
+        assert_eq!(typed.text(), serde_json::to_string(&table).expect("JSON"));
+        for note in [&typed, &stored] {
+            assert_eq!((note.kind.as_str(), note.time_ns), (Note::PROCESSES, 5));
+            assert_eq!(*note.read_processes().expect("a table"), table);
+        }
+        assert!(typed.has_same_content(&Note::processes(6, table)) && !typed.has_same_content(&stored));
+        assert_eq!(typed.clone().into_text(), stored.into_text());
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_a_text_of_its_kind() {
+        let note = Note::new(1, Note::CEILINGS, "{ no list");
+        assert!(note.read_ceilings().is_err() && note.read_topology().is_err());
+        assert_eq!((note.kind.as_str(), note.text(), note.content_bytes()), (Note::CEILINGS, "{ no list", 9));
+    }
 }

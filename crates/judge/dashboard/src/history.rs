@@ -123,7 +123,7 @@ impl RecentHistory {
     /// Bytes of cells and notes.
     pub fn memory_bytes(&self) -> usize {
         let cells: usize = self.blocks.iter().map(|block| block.schema().series.len() * BLOCK_TICKS * 8).sum();
-        cells + self.notes.iter().map(|note| note.text.len()).sum::<usize>()
+        cells + self.notes.iter().map(Note::content_bytes).sum::<usize>()
     }
 
     /// Drops the oldest blocks until the memory limit is kept.
@@ -260,7 +260,7 @@ mod tests {
                 let cells = frame.column(0).iter().map(|cell| format!("{cell}"));
                 found.push(cells.collect::<Vec<_>>().join(" "));
             }
-            LogPiece::Note(note) => found.push(format!("{}:{}", note.kind, note.text)),
+            LogPiece::Note(note) => found.push(format!("{}:{}", note.kind, note.text())),
         };
         history.read(from * 1_000_000_000, to * 1_000_000_000, each).expect("memory can be read");
         found

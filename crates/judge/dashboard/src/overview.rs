@@ -137,7 +137,7 @@ impl SeriesReducer {
     /// Adds a note; only the topology matters, which shows the disks.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY {
-            self.topology = serde_json::from_str(&note.text).ok();
+            self.topology = note.read_topology().ok().map(Arc::unwrap_or_clone);
             self.schema = None;
         }
     }
@@ -364,7 +364,7 @@ impl LogOverview {
                 let marked = timeline::mark_from_note(note).filter(|mark| !self.marks.contains(mark));
                 self.marks.extend(marked);
                 if note.kind == ALERT {
-                    serde_json::from_str(&note.text)
+                    serde_json::from_str(note.text())
                         .into_iter()
                         .for_each(|alert| merge_alert_value(&mut self.alerts, alert));
                 }

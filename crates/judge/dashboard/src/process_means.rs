@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use diskwright_base::{ProcessRow, ProcessTable, stable_task_name};
+use diskwright_base::{Note, ProcessRow, stable_task_name};
 use serde::Serialize;
 
 /// Means of a process over the shown stretch.
@@ -90,9 +90,9 @@ pub(crate) struct ProcessMeans {
 }
 
 impl ProcessMeans {
-    /// Adds the text of a process table. An unreadable one is ignored here and remarked on by the verdict.
-    pub fn add_table(&mut self, text: &str) {
-        let Ok(table) = serde_json::from_str::<ProcessTable>(text) else { return };
+    /// Adds a note of processes. An unreadable one is ignored here and remarked on by the verdict.
+    pub fn add_table(&mut self, note: &Note) {
+        let Ok(table) = note.read_processes() else { return };
         let is_timed = table.elapsed_s > 0.0;
         if is_timed && !self.is_timed {
             // tables without a length count only where no table has one
@@ -160,6 +160,8 @@ fn add_row(sum: &mut ProcessSummary, row: &ProcessRow, weight: f64) {
 
 #[cfg(test)]
 mod tests {
+    use diskwright_base::ProcessTable;
+
     use super::*;
 
     #[test]
@@ -175,7 +177,7 @@ mod tests {
         let table = |elapsed_s: f64, rows: Vec<ProcessRow>| ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
         let means = |tables: &[ProcessTable]| {
             let mut means = ProcessMeans::default();
-            tables.iter().for_each(|table| means.add_table(&serde_json::to_string(table).expect("JSON")));
+            tables.iter().for_each(|table| means.add_table(&Note::processes(0, table.clone())));
             means.finish()
         };
         let tables = [table(1.0, vec![row(1, Some(400.0)), row(2, None)]), table(3.0, vec![row(1, Some(0.0))])];
@@ -208,7 +210,7 @@ mod tests {
         for name in names {
             let rows = vec![row(13_554, name), row(7, if name.contains('+') { "dd" } else { "sh" })];
             let table = ProcessTable { elapsed_s: 1.0, rows, ..ProcessTable::default() };
-            means.add_table(&serde_json::to_string(&table).expect("JSON"));
+            means.add_table(&Note::processes(0, table));
         }
         let found: Vec<_> = means.finish().into_iter().map(|row| (row.pid, row.name, row.processor)).collect();
         let expected = [(13_554, "kworker/1:2H", 0.5), (7, "sh", 0.375), (7, "dd", 0.125)];

@@ -44,6 +44,6 @@ pub(crate) fn mark_from_note(note: &Note) -> Option<TimelineMark> {
     [Note::BOOKMARK, Note::GAP, Note::CLOCK, Note::WARNING].contains(&note.kind.as_str()).then(|| TimelineMark {
         time_ns: note.time_ns,
         kind: note.kind.clone(),
-        text: note.text.clone(),
+        text: note.text().to_owned(),
     })
 }

@@ -102,7 +102,7 @@ pub struct Viewer {
     /// The schema of the last view, and the indices of the timeline quantities that it has.
     recorded: Option<(Arc<Schema>, Vec<usize>)>,
     /// The newest topology, with its text.
-    topology: Option<(String, Arc<Topology>)>,
+    topology: Option<(Note, Arc<Topology>)>,
 }
 
 /// Part of a view from the stretch of the timeline.
@@ -206,15 +206,13 @@ impl Viewer {
         let (mut before, mut tables) = (None, ProcessMeans::default());
         history.read_around((judged.0.min(shown.0), shown.1), Some(shown.0), &mut |piece| match piece {
             LogPiece::Frame(frame) => sums.add_frame(frame, shown.0),
-            LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => {
-                tables.add_table(&note.text)
-            }
+            LogPiece::Note(note) if note.kind == Note::PROCESSES && note.time_ns > shown.0 => tables.add_table(&note),
             LogPiece::Note(note) if note.kind == Note::PROCESSES => before = Some(note),
             LogPiece::Note(_) => {}
         })?;
         // where the shown stretch has no process table, the newest before it is used
         if let (true, Some(note)) = (tables.is_empty(), before) {
-            tables.add_table(&note.text);
+            tables.add_table(&note);
         }
         let values = sums.values();
         let (names, topology) = (query.names.clone(), topology.as_deref());
@@ -236,13 +234,13 @@ impl Viewer {
         let (mut schema, mut topology, mut ceilings) = (None, None, Vec::new());
         history.read_around(stretch, None, &mut |piece| match piece {
             LogPiece::Frame(frame) => schema = Some(frame.schema().clone()),
-            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = Some(note.text),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => topology = Some(note),
             LogPiece::Note(note) if note.kind == Note::CEILINGS => {
-                ceilings = serde_json::from_str(&note.text).unwrap_or_default();
+                ceilings = note.read_ceilings().map(Arc::unwrap_or_clone).unwrap_or_default();
             }
             LogPiece::Note(_) => {}
         })?;
-        Ok((schema, topology.and_then(|text| self.parse_topology(text)), ceilings))
+        Ok((schema, topology.and_then(|note| self.read_topology(note)), ceilings))
     }
 
     /// Finds the timeline quantities that a schema has.
@@ -263,11 +261,10 @@ impl Viewer {
         self.panels.timeline.get(index)
     }
 
-    /// Parses the text of a topology; that of the last view is cached.
-    fn parse_topology(&mut self, text: String) -> Option<Arc<Topology>> {
-        if self.topology.as_ref().is_none_or(|(known, _)| *known != text) {
-            let read = serde_json::from_str(&text).ok().map(Arc::new);
-            self.topology = read.map(|topology| (text, topology));
+    /// The topology of a note; that of the last view is cached.
+    fn read_topology(&mut self, note: Note) -> Option<Arc<Topology>> {
+        if self.topology.as_ref().is_none_or(|(known, _)| !known.has_same_content(&note)) {
+            self.topology = note.read_topology().ok().map(|topology| (note, topology));
         }
         self.topology.as_ref().map(|(_, topology)| Arc::clone(topology))
     }

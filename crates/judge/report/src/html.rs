@@ -447,7 +447,7 @@ pub(crate) mod tests {
             verdict.certainty_limits = vec![evil.into()];
         }
         for note in &mut report.notes {
-            note.text = evil.into();
+            *note = Note::new(note.time_ns, &note.kind, evil);
         }
         for chart in &mut report.charts {
             (chart.title, chart.unit) = (evil.into(), evil.into());

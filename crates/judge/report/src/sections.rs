@@ -259,7 +259,7 @@ fn id_list(names: &[&str]) -> Markup {
 /// Renders all bookmarks, oldest first.
 pub(crate) fn bookmarks_section(report: &HtmlReport) -> Markup {
     let row = |(number, n): (usize, &Note)| {
-        vec![number.render(), html! { time { (report.zone.format_moment(n.time_ns)) } }, n.text.render()]
+        vec![number.render(), html! { time { (report.zone.format_moment(n.time_ns)) } }, n.text().render()]
     };
     let rows: Vec<Vec<Markup>> = chart_model::all_bookmarks(&report.notes).into_iter().map(row).collect();
     if rows.is_empty() { Markup::default() } else { html_table(&["", "When", "What"], &rows) }

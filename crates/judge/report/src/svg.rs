@@ -227,13 +227,13 @@ fn draw_bookmarks(chart: &Chart, notes: &[Note], zone: &DisplayZone) -> Markup {
     let words = |index: usize, note: &Note| {
         let next = found.get(index + 1).map_or(1.0, |(_, n)| chart.time_share(n.time_ns));
         let room = ((next - chart.time_share(note.time_ns)) * 90.0) as usize;
-        if room >= 8 { text::cut_text(&note.text, room.min(30), "…") } else { String::new() }
+        if room >= 8 { text::cut_text(note.text(), room.min(30), "…") } else { String::new() }
     };
     html! {
         @for (index, (number, note)) in found.iter().enumerate() {
             @let x = format_percent(chart.time_share(note.time_ns));
             g.mark {
-                title { (zone.format_clock(note.time_ns)) " " (note.text) }
+                title { (zone.format_clock(note.time_ns)) " " (note.text()) }
                 line x1=(x) x2=(x) y1=(HEAD_HEIGHT_PX) y2=(HEAD_HEIGHT_PX + PLOT_HEIGHT_PX) {}
                 text x=(x) y="11" dx="-3" { (number) tspan.wide { " " (words(index, note)) } }
             }

@@ -278,7 +278,7 @@ fn append_legend(out: &mut String, chart: &Chart, bookmarks: &[(usize, &Note)], 
         add(format!("  {} while the finding held", style.glyph("━", "=")));
     }
     for (number, note) in bookmarks {
-        let bookmark = format!("{}  {}", zone.format_clock(note.time_ns), style.clean_text(&note.text));
+        let bookmark = format!("{}  {}", zone.format_clock(note.time_ns), style.clean_text(note.text()));
         let bookmark = text::cut_text(&bookmark, style.width.saturating_sub(4), style.glyph("…", "..."));
         add(format!("  {} {bookmark}", style.paint(Ink::Warn, &bookmark_sign(*number).to_string())));
     }

@@ -8,6 +8,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use diskwright_base::{Device, Note, Topology};
@@ -104,7 +105,7 @@ impl Watch {
         self.sampler.tick();
         for note in self.sampler.take_notes() {
             if note.kind.as_str() == Note::TOPOLOGY {
-                self.topology = serde_json::from_str(&note.text).expect("a topology");
+                self.topology = Arc::unwrap_or_clone(note.read_topology().expect("a topology"));
             }
         }
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::disallowed_macros, reason = "what a test prints is shown when it fails")]
 
-use diskwright_base::{Catalogue, Note, ProcessTable, Topology};
+use diskwright_base::{Catalogue, Note};
 use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
 
 #[test]
@@ -25,10 +25,10 @@ fn two_ticks_of_this_machine() {
         assert!(cell.is_nan() || *cell >= 0.0, "{series:?} is {cell}");
     }
     for note in sampler.take_notes() {
-        println!("{}: {}", note.kind, note.text);
+        println!("{}: {}", note.kind, note.text());
         match note.kind.as_str() {
-            Note::TOPOLOGY => drop(serde_json::from_str::<Topology>(&note.text).unwrap()),
-            Note::PROCESSES => drop(serde_json::from_str::<ProcessTable>(&note.text).unwrap()),
+            Note::TOPOLOGY => drop(note.read_topology().unwrap()),
+            Note::PROCESSES => drop(note.read_processes().unwrap()),
             _ => {}
         }
     }

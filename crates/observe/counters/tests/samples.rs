@@ -92,7 +92,7 @@ fn a_complete_proc_and_sys_is_sampled() {
     let mut watch = machine.watch_default();
     watch.tick().tick_after(1.0).tick_after(10.0);
     for note in watch.notes.iter().filter(|n| n.kind != Note::TOPOLOGY) {
-        println!("{}: {}", note.kind, note.text);
+        println!("{}: {}", note.kind, note.text());
     }
     let objects: std::collections::BTreeSet<&str> =
         watch.sampler.schema().series.iter().filter_map(|s| s.counter.split('.').next()).collect();

@@ -32,12 +32,11 @@ pub fn add_bookmark(dir: &Path, note: &Note) -> Result<(), StoreError> {
         // Two simultaneous first bookmarks both write a head; readers skip the second.
         write_marks_head(&mut record);
     }
-    let mut note = note.clone();
-    let mut end = note.text.len().min(notes::MAX_PLAIN_BYTES / 2);
-    while !note.text.is_char_boundary(end) {
+    let mut end = note.text().len().min(notes::MAX_PLAIN_BYTES / 2);
+    while !note.text().is_char_boundary(end) {
         end -= 1;
     }
-    note.text.truncate(end);
+    let note = Note::new(note.time_ns, &note.kind, &note.text()[..end]);
     notes::write(&mut record, &mut notes::NoteScratch::default(), 0, &[StoredNote { flags: 0, note }]);
     file.write_all(&record).and_then(|()| file.sync_data()).map_err(wrap)
 }

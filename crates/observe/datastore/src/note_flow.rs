@@ -71,7 +71,7 @@ impl NoteFlow {
                 if known && is_repeated {
                     continue;
                 }
-                self.standing_notes.retain(|s| s.note.kind != note.kind || !latest && s.note.text != note.text);
+                self.standing_notes.retain(|s| s.note.kind != note.kind || !latest && s.note.text() != note.text());
                 if self.standing_notes.len() == MAX_STANDING_NOTES {
                     self.standing_notes.remove(0);
                 }

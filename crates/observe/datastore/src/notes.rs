@@ -26,17 +26,18 @@ pub(crate) const MAX_TEXT_BYTES: usize = 32 << 20;
 /// Returns the note in a form that fits into a record. A text that is too long is truncated;
 /// a JSON document, which would no longer parse, is replaced by a warning.
 pub(crate) fn fit_note(note: &Note) -> Note {
-    if note.text.len() <= MAX_TEXT_BYTES {
-        return note.clone();
+    if note.text().len() <= MAX_TEXT_BYTES {
+        // a log keeps text, so that a note equals itself when it is read back
+        return Note::new(note.time_ns, &note.kind, note.text());
     }
-    if note.text.starts_with(['{', '[']) {
-        let (kind, length, limit) = (&note.kind, note.text.len(), MAX_TEXT_BYTES);
+    if note.text().starts_with(['{', '[']) {
+        let (kind, length, limit) = (&note.kind, note.text().len(), MAX_TEXT_BYTES);
         let text = format!("a note ({kind}) of {length} bytes exceeds the limit of {limit} and is omitted");
         return Note::new(note.time_ns, Note::WARNING, text);
     }
-    let limit = note.text.len().min(MAX_TEXT_BYTES);
-    let end = (0..=limit).rev().find(|end| note.text.is_char_boundary(*end)).unwrap_or(0);
-    Note::new(note.time_ns, &note.kind, &note.text[..end])
+    let limit = note.text().len().min(MAX_TEXT_BYTES);
+    let end = (0..=limit).rev().find(|end| note.text().is_char_boundary(*end)).unwrap_or(0);
+    Note::new(note.time_ns, &note.kind, &note.text()[..end])
 }
 
 /// A note with its flags (`KEEP_LATEST`, `KEEP_EACH`, `REPEATED`).
@@ -48,7 +49,7 @@ pub(crate) struct StoredNote {
 
 /// Returns an upper bound of a note's size before compression, bytes.
 pub(crate) fn plain_length(note: &Note) -> usize {
-    note.kind.len() + note.text.len() + 32
+    note.kind.len() + note.text().len() + 32
 }
 
 /// Reusable buffers for writing notes.
@@ -67,7 +68,7 @@ pub(crate) fn write(out: &mut Vec<u8>, scratch: &mut NoteScratch, first: u64, no
         plain.push(*flags);
         put_varint(plain, zigzag(note.time_ns.wrapping_sub(before)));
         put_text(plain, &note.kind);
-        put_text(plain, &note.text);
+        put_text(plain, note.text());
         before = note.time_ns;
     }
     let start = open_record(out);
@@ -91,9 +92,9 @@ pub(crate) fn parse(payload: &[u8], unpacker: &mut Unpacker) -> Option<(u64, Vec
     while !cursor.is_empty() {
         let flags = cursor.read_byte()?;
         before = before.wrapping_add(unzigzag(cursor.read_varint()?));
-        let kind = cursor.read_text()?.to_owned();
-        let text = cursor.read_text()?.to_owned();
-        notes.push(StoredNote { flags, note: Note { time_ns: before, kind, text } });
+        let kind = cursor.read_text()?;
+        let text = cursor.read_text()?;
+        notes.push(StoredNote { flags, note: Note::new(before, kind, text) });
     }
     Some((first, notes))
 }
@@ -123,12 +124,12 @@ mod tests {
     fn documents_are_stored_whole_or_not_at_all() {
         let document = format!("[{}0]", "\"ä disk\",".repeat(400_000));
         let kept = fit_note(&Note::new(5, Note::TOPOLOGY, document.clone()));
-        assert!(kept.text == document && kept.kind == Note::TOPOLOGY);
+        assert!(kept.text() == document && kept.kind == Note::TOPOLOGY);
         let left_out = fit_note(&Note::new(5, Note::TOPOLOGY, format!("[{}]", " ".repeat(MAX_TEXT_BYTES))));
         assert_eq!((left_out.kind.as_str(), left_out.time_ns), (Note::WARNING, 5));
-        assert!(left_out.text.contains("note (topology) of 33554434 bytes"));
+        assert!(left_out.text().contains("note (topology) of 33554434 bytes"));
         let plain = fit_note(&Note::new(5, Note::BOOKMARK, "ä".repeat(MAX_TEXT_BYTES / 2) + "ä"));
-        assert_eq!((plain.kind.as_str(), plain.text.len()), (Note::BOOKMARK, MAX_TEXT_BYTES));
+        assert_eq!((plain.kind.as_str(), plain.text().len()), (Note::BOOKMARK, MAX_TEXT_BYTES));
     }
 
     #[test]

@@ -91,7 +91,11 @@ fn a_full_disk_pauses_recording_until_there_is_space() {
     assert_eq!(kept[kept.len() - 250..], tick_numbers(650..900)[..]);
     let gaps: Vec<_> = seen.notes.iter().filter(|n| n.kind == Note::GAP).collect();
     assert_eq!(gaps.len(), 2, "{:?}", seen.notes);
-    assert!(gaps[0].text.contains("ticks are lost") && gaps[0].text.contains("No space left"), "{}", gaps[0].text);
+    assert!(
+        gaps[0].text().contains("ticks are lost") && gaps[0].text().contains("No space left"),
+        "{}",
+        gaps[0].text()
+    );
     let first_lost = (0..).find(|i| !kept.contains(i)).expect("some were lost");
     assert_eq!(gaps[0].time_ns, tick(first_lost).time_ns);
     assert_eq!(seen.damages, []);

@@ -353,7 +353,7 @@ fn a_follower_gets_every_tick_and_note_once_whatever_the_clock_does() {
         let seen = LogContents::read_from(&mut reader);
         assert_eq!(seen.damages, []);
         found.extend(seen.checked_numbers());
-        texts.extend(seen.notes.into_iter().map(|note| note.text));
+        texts.extend(seen.notes.into_iter().map(|note| note.into_text()));
         *position = reader.position();
         end
     };

@@ -18,7 +18,7 @@ fn with_syncs() -> WriterOptions {
 }
 
 fn gap_notes(seen: &LogContents) -> Vec<&str> {
-    seen.notes.iter().filter(|note| note.kind == Note::GAP).map(|note| note.text.as_str()).collect()
+    seen.notes.iter().filter(|note| note.kind == Note::GAP).map(Note::text).collect()
 }
 
 #[test]

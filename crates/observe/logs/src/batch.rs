@@ -115,9 +115,7 @@ impl<'a> FrameBatch<'a> {
             topology.to_mut().host.clone_from(&self.default_host);
         }
         self.summary.host.clone_from(&topology.host);
-        if let Ok(text) = serde_json::to_string(topology.as_ref()) {
-            self.push_note(Note::new(time_ns, Note::TOPOLOGY, text));
-        }
+        self.push_note(Note::topology(time_ns, topology.into_owned()));
     }
 
     /// Notes where times of the log come from; the least certain source counts for all of it.

@@ -40,8 +40,8 @@ fn read_content(name: &str, bytes: Vec<u8>) -> LogContent {
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
             LogPiece::Note(note) if note.kind == Note::WARNING => {
-                found.is_counted |= note.text.contains("counted");
-                *found.reports.entry(note.text).or_default() += 1;
+                found.is_counted |= note.text().contains("counted");
+                *found.reports.entry(note.into_text()).or_default() += 1;
             }
             LogPiece::Note(_) => {}
             LogPiece::Frame(frame) => {

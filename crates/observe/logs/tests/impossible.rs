@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use diskwright_base::counter_plan::{CounterPlan, CounterSummary};
-use diskwright_base::{Catalogue, Note, ProcessTable};
+use diskwright_base::{Catalogue, Note};
 use diskwright_logs::{FrameBatch, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
 use crate::pcp_encoder::{
@@ -206,8 +206,8 @@ fn read_processes(text: &str) -> (Vec<(String, f64)>, Vec<String>) {
         if let LogPiece::Note(note) = piece
             && note.kind == Note::PROCESSES
         {
-            let table: ProcessTable = serde_json::from_str(&note.text).unwrap();
-            found.extend(table.rows.into_iter().map(|row| (row.name, row.processor)));
+            let table = note.read_processes().unwrap();
+            found.extend(table.rows.iter().map(|row| (row.name.clone(), row.processor)));
         }
         ControlFlow::Continue(())
     });

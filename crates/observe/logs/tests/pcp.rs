@@ -11,7 +11,7 @@ use std::process::Command;
 
 use crate::pcp_encoder::{Archive, START, example};
 use crate::sweep::sweep;
-use diskwright_base::{Note, Topology};
+use diskwright_base::Note;
 use diskwright_logs::{FrameBatch, LogError, LogInput, LogOptions, LogPiece, ReadSummary, pcp};
 
 /// Output of an archive's reading.
@@ -154,7 +154,7 @@ fn both_versions_give_the_same_values() {
 fn the_machine_is_known_from_the_first_records() {
     let example = example(3);
     let (got, _) = read_bytes(&example.meta, &[&example.volume]);
-    let topology: Topology = serde_json::from_str(&got.notes[1].text).expect("JSON");
+    let topology = got.notes[1].read_topology().expect("JSON");
     assert_eq!((topology.host.as_str(), topology.kernel.as_str()), ("db1", "6.1.0"));
     assert_eq!((topology.processors, topology.memory_bytes), (4, 8 << 30));
     assert!(topology.find_device("sda").is_some() && topology.is_leaf("sda"));

@@ -6,6 +6,7 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use diskwright_base::{DeviceKind, Note, Topology};
 use diskwright_logs::{LogInput, LogOptions, LogPiece, ReadSummary};
@@ -23,7 +24,7 @@ fn read_sample(name: &str, wanted: &[(&str, &str)]) -> Option<(ReadSummary, Topo
     let mut sink = |piece: LogPiece<'_>| {
         match piece {
             LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
-                topology = serde_json::from_str(&note.text).expect("JSON");
+                topology = Arc::unwrap_or_clone(note.read_topology().expect("JSON"));
             }
             LogPiece::Note(_) => {}
             LogPiece::Frame(frame) => {

@@ -3,7 +3,7 @@
 
 use std::ops::ControlFlow;
 
-use diskwright_base::{Note, Topology};
+use diskwright_base::Note;
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, read};
 
 /// Output of a reading: counter, instance and scaled cells in order of columns; times in seconds; notes.
@@ -76,7 +76,7 @@ fn reads_a_plain_log() {
     assert_eq!(log.format_cells("memory.available_bytes"), "[104857600.0, 209715200.0, NaN]");
     assert_eq!(log.times, [START, START + 1.0, START + 2.0]);
     let topology = log.notes.iter().find(|n| n.kind == Note::TOPOLOGY).expect("a topology");
-    let topology: Topology = serde_json::from_str(&topology.text).unwrap();
+    let topology = topology.read_topology().unwrap();
     assert_eq!((topology.host.as_str(), topology.devices[0].name.as_str()), ("H", "0 C:"));
     assert_eq!((topology.filesystems[0].mount.as_str(), topology.filesystems[0].device.as_str()), ("C:", "0 C:"));
     assert!(!log.has_note(Note::WARNING));

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use crate::blg_encoder::{Log, SECOND, START, of_lists, of_objects};
-use diskwright_base::{Note, ProcessTable, Topology};
+use diskwright_base::Note;
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary};
 
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ fn reads_raw_counters_of_a_list() {
     assert_eq!(got.skip_reasons(), ["counters of type 0x77770000, which is not understood"]);
     let summary = got.summary.as_ref().expect("read");
     assert_eq!((summary.host.as_str(), summary.format, summary.foreign), ("WEB1", "perfmon-blg", 0));
-    let topology: Topology = serde_json::from_str(&got.notes[1].text).expect("JSON");
+    let topology = got.notes[1].read_topology().expect("JSON");
     assert_eq!(topology.processors, 2);
 }
 
@@ -121,7 +121,7 @@ fn emits_process_tables() {
     }
     let got = read_plain(log.finish());
     let note = got.notes.iter().find(|n| n.kind == Note::PROCESSES).expect("a table after ten seconds");
-    let table: ProcessTable = serde_json::from_str(&note.text).expect("JSON");
+    let table = note.read_processes().expect("JSON");
     assert_eq!((table.rows[0].name.as_str(), table.rows[0].pid), ("sql", 77));
     assert!((table.rows[0].processor - 0.5).abs() < 1e-9);
 }

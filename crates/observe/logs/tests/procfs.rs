@@ -102,7 +102,7 @@ fn reads_all_files_of_a_dump_with_several_times() {
     assert_eq!(read.column_values("system.load_1", ""), [0.1, 0.2, 0.3]);
     assert_eq!(read.column_values("system.running", ""), [3.0; 3]);
     let topology = read.notes.iter().find(|note| note.kind == Note::TOPOLOGY).expect("a machine");
-    assert!(topology.text.contains("\"processors\":1") && topology.text.contains("1024000"), "{}", topology.text);
+    assert!(topology.text().contains("\"processors\":1") && topology.text().contains("1024000"), "{}", topology.text());
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn dumps_without_times_need_an_interval() {
     let read = read_with_options(&text, &options);
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 5.0, 5.0, 5.0]);
     assert_eq!(read.growth_values("physical_disk.reads", "sda"), [1000.0; 3]);
-    assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("no times")));
+    assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("no times")));
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn reads_times_behind_dumps_and_clocks_without_a_day() {
     let text: String = clocks.iter().zip(1..).map(|(clock, n)| format!("{clock}\n{}", make_diskstats(14, n))).collect();
     let read = read_loop(&text);
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0]);
-    assert!(read.notes.iter().any(|note| note.text.contains("no date")));
+    assert!(read.notes.iter().any(|note| note.text().contains("no date")));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_restart_is_a_gap() {
     let read = read_loop(&text);
     let reads = read.growth_values("physical_disk.reads", "sda");
     assert!(reads[0] == 1000.0 && reads[1].is_nan() && reads[2] == 1000.0, "{reads:?}");
-    assert!(read.notes.iter().any(|note| note.kind == Note::GAP && note.text.contains("restart")));
+    assert!(read.notes.iter().any(|note| note.kind == Note::GAP && note.text().contains("restart")));
 }
 
 #[test]

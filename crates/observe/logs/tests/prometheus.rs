@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use diskwright_base::{Catalogue, CounterPlan, Frame, Note, Topology};
+use diskwright_base::{Catalogue, CounterPlan, Frame, Note};
 use diskwright_logs::{LogError, LogInput, LogOptions, LogPiece, ReadSummary, prometheus, read};
 
 /// Output of a reading.
@@ -115,7 +115,7 @@ fn reads_rates_and_levels_from_several_pages() {
     // two of go, the info series of disk and machine, and the clock
     assert_eq!(summary.foreign, 5);
     let topology = got.notes.iter().find(|n| n.kind == Note::TOPOLOGY).unwrap();
-    let topology: Topology = serde_json::from_str(&topology.text).unwrap();
+    let topology = topology.read_topology().unwrap();
     assert_eq!((topology.processors, topology.memory_bytes), (1, 16_000_000_000));
     assert_eq!(topology.devices[0].rotational, Some(true));
 }
@@ -125,7 +125,7 @@ fn reads_levels_from_one_page_and_reports_that_rates_need_two() {
     let got = read_pages(&make_timed_page(0), &LogOptions::default());
     got.assert_near("memory.available_fraction", "", 0.25);
     assert_eq!(got.mean_of("physical_disk.reads_per_s", "sda"), None);
-    assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text.contains("rates need two")));
+    assert!(got.notes.iter().any(|n| n.kind == Note::WARNING && n.text().contains("rates need two")));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn pages_without_times_need_an_interval() {
     let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
     let got = read_pages(&pages, &interval);
     got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
-    let counted = |note: &&Note| note.kind == Note::WARNING && note.text.contains("counted with the given interval");
+    let counted = |note: &&Note| note.kind == Note::WARNING && note.text().contains("counted with the given interval");
     assert_eq!(got.notes.iter().filter(counted).count(), 1);
     assert_eq!(
         read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(counted).count(),

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use diskwright_base::{Note, Topology};
+use diskwright_base::Note;
 use diskwright_logs::{LogInput, LogOptions, LogPiece, read};
 
 fn sample_folder() -> Option<PathBuf> {
@@ -29,7 +29,7 @@ fn page_facts(file: &str) -> Option<(u64, usize, usize)> {
         if let LogPiece::Note(note) = piece
             && note.kind == Note::TOPOLOGY
         {
-            disks = serde_json::from_str::<Topology>(&note.text).unwrap().devices.len();
+            disks = note.read_topology().unwrap().devices.len();
         }
         ControlFlow::Continue(())
     })

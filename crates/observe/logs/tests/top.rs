@@ -3,6 +3,7 @@
 use crate::text_log::{ReadLog, read_as_format};
 use diskwright_base::{Note, ProcessTable};
 use diskwright_logs::LogOptions;
+use std::sync::Arc;
 
 fn read_top(text: &str) -> ReadLog {
     read_as_format("top-text", text, &LogOptions::default())
@@ -24,7 +25,7 @@ fn make_frame(clock: &str, idle: f64, rows: &str) -> String {
 
 fn process_tables(read: &ReadLog) -> Vec<ProcessTable> {
     let notes = read.notes.iter().filter(|note| note.kind == Note::PROCESSES);
-    notes.map(|note| serde_json::from_str(&note.text).expect("a table")).collect()
+    notes.map(|note| Arc::unwrap_or_clone(note.read_processes().expect("a table"))).collect()
 }
 
 #[test]
@@ -59,7 +60,7 @@ fn frames_of_short_intervals_share_a_table() {
     let tables = process_tables(&read);
     assert_eq!(tables.iter().map(|t| t.elapsed_s).collect::<Vec<_>>(), [10.0, 10.0, 5.0]);
     assert!(tables.iter().all(|t| (t.rows[0].processor - 0.5).abs() < 1e-9));
-    assert!(read.notes.iter().any(|note| note.text.contains("no date")));
+    assert!(read.notes.iter().any(|note| note.text().contains("no date")));
 }
 
 /// `top -b -n 1` in a loop: each frame is the first of its run.

@@ -74,7 +74,7 @@ fn runs_below_the_times_of_a_loop_lose_their_first_report() {
     let spaced = read_iostat(&text);
     assert_eq!(disk_column(&spaced, "reads_per_s", "c1t0d0"), [1.0, 2.0, 3.0]);
     assert_eq!(spaced.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1.0; 3]);
-    assert!(spaced.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("--interval")));
+    assert!(spaced.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("--interval")));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn reads_separate_freebsd_times_of_reads_and_writes() {
         }
         assert_eq!(disk_column(&read, "avg_s_per_read", "ada0")[0] == 0.004, apart);
         assert!(disk_column(&read, "busy", "pass0")[0].is_nan());
-        assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text.contains("no times")));
+        assert!(read.notes.iter().any(|note| note.kind == Note::WARNING && note.text().contains("no times")));
     }
 }
 
@@ -111,7 +111,7 @@ fn disks_that_are_left_out_are_idle() {
     let nas = "    1.0    0.0    4.0    0.0  0.0  0.1    0.0   10.0   0   1 nas:/export\n";
     let ada0 = "ada0        10       0     80.0      0.0    10     0     0    10    0   5\n";
     let ada1 = "ada1         5       0     40.0      0.0    10     0     0    10    0   5\n";
-    let note_count = |read: &ReadLog| read.notes.iter().filter(|note| note.text.contains("taken as idle")).count();
+    let note_count = |read: &ReadLog| read.notes.iter().filter(|note| note.text().contains("taken as idle")).count();
     for (head, first, second) in [(solaris, c1, c2), (freebsd, ada0, ada1)] {
         let both = format!("{first}{second}");
         let of_solaris = |rows: &str| if head == solaris { format!("{nas}{rows}") } else { rows.to_owned() };
@@ -302,7 +302,7 @@ fn puts_tables_of_sar_side_by_side() {
         cells.keys().filter(|(counter, _)| counter == "physical_disk.busy").count()
     };
     assert!(read.cells.iter().all(|cells| disks(cells) == 1));
-    assert!(read.notes.iter().any(|note| note.kind == Note::TOPOLOGY && note.text.contains("db1")));
+    assert!(read.notes.iter().any(|note| note.kind == Note::TOPOLOGY && note.text().contains("db1")));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn intervals_of_sar_restart_at_restarts_and_files() {
     };
     let read = read_sar(&(day("11/23/2026") + &day("11/24/2026")));
     assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [300.0, 180.0, 300.0, 180.0]);
-    let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text.contains(text)).count();
+    let gaps = |text: &str| read.notes.iter().filter(|n| n.kind == Note::GAP && n.text().contains(text)).count();
     assert_eq!((gaps("restarted"), gaps("next file")), (2, 1), "{:?}", read.notes);
 }
 

@@ -57,10 +57,10 @@ impl SeriesFeed {
     /// Reads the topology from a note of that kind; ignores other notes.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
-            && let Ok(topology) = serde_json::from_str(&note.text)
-            && topology != self.topology
+            && let Ok(topology) = note.read_topology()
+            && *topology != self.topology
         {
-            self.topology = topology;
+            self.topology = Arc::unwrap_or_clone(topology);
             self.is_stale = true;
         }
     }

@@ -181,7 +181,9 @@ fn round_trip(store: &RunningStore, flush: &str) {
     let summary = host::read(&store.connect_store(), &wanted, &mut |piece| {
         match piece {
             LogPiece::Frame(frame) => frames.push(frame.clone()),
-            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => read = serde_json::from_str(&note.text).unwrap(),
+            LogPiece::Note(note) if note.kind == Note::TOPOLOGY => {
+                read = Arc::unwrap_or_clone(note.read_topology().unwrap())
+            }
             LogPiece::Note(_) => {}
         }
         ControlFlow::Continue(())

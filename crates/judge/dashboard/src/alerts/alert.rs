@@ -111,5 +111,5 @@ pub fn merge_alert(alerts: &mut Vec<Alert>, alert: Alert) {
 
 /// The alert of a note; `None` for other notes and for an unreadable one.
 pub fn alert_from_note(note: &Note) -> Option<Alert> {
-    (note.kind == Note::ALERT).then(|| serde_json::from_str(&note.text).ok()).flatten()
+    (note.kind == Note::ALERT).then(|| serde_json::from_str(note.text()).ok()).flatten()
 }

@@ -91,9 +91,9 @@ impl CounterWindow {
     /// Adds a topology; other notes are ignored. An unreadable one is reported by the judge.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
-            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
+            && let Ok(topology) = note.read_topology()
         {
-            self.topology = Some(topology);
+            self.topology = Some(Arc::unwrap_or_clone(topology));
             self.schema = None;
         }
     }

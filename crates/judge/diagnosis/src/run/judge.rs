@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use diskwright_base::{Ceiling, Frame, Note, ProcessTable, RequesterTable, Schema, ceiling};
+use diskwright_base::{Ceiling, Frame, Note, Schema, ceiling};
 
 use crate::compile::{JudgeProgram, ProgramOptions, SchemaIndex, StatisticPlan, compile_rules};
 use crate::culprits::{Culprits, Requesters};
@@ -135,26 +135,26 @@ impl Judge {
         match note.kind.as_str() {
             Note::TOPOLOGY => match self.topologies.read(note) {
                 Ok(topology) => {
-                    if self.observation.topology.as_ref() != Some(&topology) {
-                        self.observation.topology = Some(topology);
+                    if self.observation.topology.as_ref() != Some(topology.as_ref()) {
+                        self.observation.topology = Some(Arc::unwrap_or_clone(topology));
                         self.match_ceilings();
                     }
                 }
                 Err(error) => self.note_unreadable(note, &error),
             },
-            Note::PROCESSES => match serde_json::from_str::<ProcessTable>(&note.text) {
+            Note::PROCESSES => match note.read_processes() {
                 Ok(table) => self.observation.culprits.add_table(&table),
                 Err(error) => self.note_unreadable(note, &error),
             },
-            Note::REQUESTERS => match serde_json::from_str::<RequesterTable>(&note.text) {
+            Note::REQUESTERS => match note.read_requesters() {
                 Ok(table) => self.observation.requesters.add_table(&table),
                 Err(error) => self.note_unreadable(note, &error),
             },
-            Note::CEILINGS => match serde_json::from_str::<Vec<Ceiling>>(&note.text) {
+            Note::CEILINGS => match note.read_ceilings() {
                 Ok(ceilings) => {
                     let is_known = |c: &Ceiling| self.options.ceilings.contains(c) || self.noted_ceilings.contains(c);
-                    let new = ceilings.into_iter().filter(|c| !is_known(c)).take(MAX_CEILINGS);
-                    let new: Vec<Ceiling> = new.collect();
+                    let new = ceilings.iter().filter(|c| !is_known(c)).take(MAX_CEILINGS);
+                    let new: Vec<Ceiling> = new.cloned().collect();
                     let room = MAX_CEILINGS.saturating_sub(self.options.ceilings.len() + self.noted_ceilings.len());
                     if !new.is_empty() && room > 0 {
                         self.noted_ceilings.extend(new.into_iter().take(room));

@@ -39,7 +39,7 @@ impl LogNotes {
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::SOURCE {
             if self.source == LogOrigin::Live {
-                self.source = LogOrigin::from_format(&note.text);
+                self.source = LogOrigin::from_format(note.text());
             }
             return;
         }
@@ -50,15 +50,15 @@ impl LogNotes {
             return;
         }
         if note.kind == Note::BOOKMARK && self.bookmarks.len() < MAX_BOOKMARKS {
-            let (kind, text) = (note.kind.clone(), note.text.clone());
+            let (kind, text) = (note.kind.clone(), note.text().to_owned());
             let index = self.bookmarks.partition_point(|remark| remark.time_ns <= note.time_ns);
             return self.bookmarks.insert(index, NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
         }
-        let same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text;
+        let same = |r: &&mut NoteCount| r.kind == note.kind && r.text == note.text();
         if let Some(remark) = self.remarks.iter_mut().find(same) {
             remark.times += 1;
         } else if self.remarks.iter().filter(|r| r.kind == note.kind).count() < MAX_TEXTS_PER_KIND {
-            let (kind, text) = (note.kind.clone(), note.text.clone());
+            let (kind, text) = (note.kind.clone(), note.text().to_owned());
             self.remarks.push(NoteCount { time_ns: note.time_ns, kind, text, times: 1 });
         } else {
             self.left_out += 1;

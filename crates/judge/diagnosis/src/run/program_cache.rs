@@ -54,20 +54,20 @@ impl CachedProgram {
     }
 }
 
-/// Parses notes of the topology and keeps the last one: each window has the same note.
+/// Reads notes of the topology and keeps the last one: each window has the same note.
 #[derive(Default)]
 pub(crate) struct TopologyReader {
-    last: Option<(String, Topology)>,
+    last: Option<(Note, Arc<Topology>)>,
 }
 
 impl TopologyReader {
     /// Topology of a note.
-    pub fn read(&mut self, note: &Note) -> Result<Topology, serde_json::Error> {
-        if let Some((_, topology)) = self.last.as_ref().filter(|(text, _)| *text == note.text) {
-            return Ok(topology.clone());
+    pub fn read(&mut self, note: &Note) -> Result<Arc<Topology>, serde_json::Error> {
+        if let Some((_, topology)) = self.last.as_ref().filter(|(known, _)| known.has_same_content(note)) {
+            return Ok(Arc::clone(topology));
         }
-        let topology: Topology = serde_json::from_str(&note.text)?;
-        self.last = Some((note.text.clone(), topology.clone()));
+        let topology = note.read_topology()?;
+        self.last = Some((note.clone(), Arc::clone(&topology)));
         Ok(topology)
     }
 }

@@ -66,11 +66,11 @@ impl RuleMonitor {
     /// Adds a note; only the topology matters here.
     pub fn add_note(&mut self, note: &Note) {
         if note.kind == Note::TOPOLOGY
-            && let Ok(topology) = serde_json::from_str::<Topology>(&note.text)
-            && self.topology.as_ref() != Some(&topology)
+            && let Ok(topology) = note.read_topology()
+            && self.topology.as_ref() != Some(topology.as_ref())
         {
             self.matched_ceilings = ceiling::ceilings_for_topology(Some(&topology), &self.ceilings);
-            self.topology = Some(topology);
+            self.topology = Some(Arc::unwrap_or_clone(topology));
             self.schema = None;
         }
     }

@@ -214,7 +214,7 @@ impl FakeWatch {
 
     /// Texts of the notes of a kind.
     pub fn notes_of_kind(&self, kind: &str) -> Vec<&str> {
-        self.notes.iter().filter(|n| n.kind == kind).map(|n| n.text.as_str()).collect()
+        self.notes.iter().filter(|n| n.kind == kind).map(|n| n.text()).collect()
     }
 
     /// Returns true if a note of the kind contains the text.
@@ -227,13 +227,17 @@ impl FakeWatch {
     /// # Panics
     /// Where there is none.
     pub fn last_topology(&self) -> Topology {
-        let notes = self.notes_of_kind(Note::TOPOLOGY);
-        serde_json::from_str(notes.last().expect("a topology note")).expect("a topology")
+        let note = self.last_note(Note::TOPOLOGY).expect("a topology note");
+        Arc::unwrap_or_clone(note.read_topology().expect("a topology"))
     }
 
     /// The last table of processes.
     pub fn last_processes(&self) -> Option<ProcessTable> {
-        serde_json::from_str(self.notes_of_kind(Note::PROCESSES).last()?).ok()
+        self.last_note(Note::PROCESSES)?.read_processes().ok().map(Arc::unwrap_or_clone)
+    }
+
+    fn last_note(&self, kind: &str) -> Option<&Note> {
+        self.notes.iter().rfind(|note| note.kind == kind)
     }
 }
 

@@ -28,7 +28,12 @@ struct NoteHistory {
 impl NoteCollector {
     /// Adds a note without a limit on repetitions.
     pub fn push(&mut self, time_ns: i64, kind: &str, text: impl Into<String>) {
-        self.list.push(Note::new(time_ns, kind, text));
+        self.push_note(Note::new(time_ns, kind, text));
+    }
+
+    /// Adds a note without a limit on repetitions.
+    pub fn push_note(&mut self, note: Note) {
+        self.list.push(note);
     }
 
     /// Adds a note unless one with this key was added within the last minute.
@@ -72,7 +77,7 @@ mod tests {
         for second in 0..=60 {
             notes.push_limited(second * 1_000_000_000, Note::GAP, "k", || "trouble".into());
         }
-        let texts: Vec<String> = notes.take_notes().into_iter().map(|n| n.text).collect();
+        let texts: Vec<String> = notes.take_notes().into_iter().map(Note::into_text).collect();
         assert_eq!(texts, ["trouble", "trouble (and 59 more times since the last note)"]);
         assert!(notes.take_notes().is_empty());
     }

@@ -113,7 +113,7 @@ impl Sampler {
         }
         if let Some(attached) = &mut self.attached {
             changed |= attached.measure_tick(self.tick_stamp);
-            attached.take_notes().into_iter().for_each(|note| self.notes.push(note.time_ns, &note.kind, note.text));
+            attached.take_notes().into_iter().for_each(|note| self.notes.push_note(note));
         }
         if changed {
             self.rebuild_schema();

@@ -254,7 +254,10 @@ mod tests {
             }
             std::fs::remove_dir_all(&dir).expect("was there");
             assert_eq!((ticks, lost), (11, 5));
-            assert!(notes[0].text.contains("the machine went down") && notes[0].text.contains("5 ticks"), "{notes:?}");
+            assert!(
+                notes[0].text().contains("the machine went down") && notes[0].text().contains("5 ticks"),
+                "{notes:?}"
+            );
             assert_eq!(notes[0].time_ns, 20, "it stands where recording goes on");
         }
     }

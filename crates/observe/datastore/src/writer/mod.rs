@@ -517,7 +517,7 @@ impl LogWriter {
         let flags = self.note_flags(note);
         match flags {
             KEEP_LATEST => self.standing_notes.retain(|n| n.kind != note.kind),
-            KEEP_EACH => self.standing_notes.retain(|n| n.kind != note.kind || n.text != note.text),
+            KEEP_EACH => self.standing_notes.retain(|n| n.kind != note.kind || n.text() != note.text()),
             _ => return flags,
         }
         if self.standing_notes.len() == MAX_STANDING_NOTES {

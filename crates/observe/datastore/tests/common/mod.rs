@@ -114,7 +114,7 @@ impl LogContents {
     }
 
     pub fn note_texts(&self) -> Vec<&str> {
-        self.notes.iter().map(|n| n.text.as_str()).collect()
+        self.notes.iter().map(|n| n.text()).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whole outputs, and broken ones.
 
-use diskwright_base::{Note, ProcessTable};
+use diskwright_base::Note;
 
 use crate::LogOptions;
 use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
@@ -77,7 +77,7 @@ fn reads_an_output_of_all_labels() {
     expect(&read);
     assert_eq!(read.ticks, [(1_795_244_720_000_000_000, 10_000_000_000), (1_795_244_730_000_000_000, 10_000_000_000)]);
     let table = read.notes.iter().find(|n| n.kind == Note::PROCESSES).unwrap();
-    let table: ProcessTable = serde_json::from_str(&table.text).unwrap();
+    let table = table.read_processes().unwrap();
     assert_eq!(table.rows.len(), 1, "threads are no processes");
     let row = &table.rows[0];
     assert_eq!((row.pid, row.name.as_str(), row.processor, row.processor_system), (42, "post gres", 0.5, 0.2));

@@ -1,6 +1,6 @@
 //! Whole tables and recordings, and broken ones.
 
-use diskwright_base::{Note, ProcessTable};
+use diskwright_base::Note;
 
 use crate::LogOptions;
 use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
@@ -140,7 +140,7 @@ fn reads_the_growth_of_totals_in_each_tick() {
     }
     assert!(read.series_values("physical_disk.reads", "sda")[0].is_nan(), "nothing is known before the first");
     let table = read.notes.iter().find(|n| n.kind == Note::PROCESSES).unwrap();
-    let table: ProcessTable = serde_json::from_str(&table.text).unwrap();
+    let table = table.read_processes().unwrap();
     let row = &table.rows[0];
     assert_eq!((row.name.as_str(), row.processor, row.read_bytes_per_s), ("a ) b", 0.1, Some(4096.0)));
     let summary = read.summary.unwrap();

@@ -104,7 +104,7 @@ fn reads_epochs_and_counts_missing_times() {
     let without = "\n\"load avg\",,\n\"1m\",\"5m\",\"15m\"\n1,2,3\n1,2,3\n4,5,6\n";
     let read = read_text(&format!("{title}\n{without}"));
     assert_eq!((seconds(&read), read.ticks[0].1), (vec![51, 56], 5_000_000_000));
-    assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("no timestamps")));
+    assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("no timestamps")));
     let options = LogOptions { interval: Some(Duration::from_secs(60)), ..LogOptions::default() };
     assert_eq!(seconds(&read_bytes(format!("{title}\n{without}").as_bytes(), &options)), [106, 166]);
 }

@@ -1,6 +1,6 @@
 //! Whole recordings of Linux and AIX, and broken ones.
 
-use diskwright_base::{Note, ProcessTable};
+use diskwright_base::Note;
 
 use crate::LogOptions;
 use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
@@ -58,7 +58,7 @@ fn expect_linux(read: &ReadOutcome) {
     let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
     assert_eq!(lengths, [0, 10, 10]);
     let tables: Vec<&Note> = read.notes.iter().filter(|n| n.kind == Note::PROCESSES).collect();
-    let table: ProcessTable = serde_json::from_str(&tables[0].text).unwrap();
+    let table = tables[0].read_processes().unwrap();
     let row = &table.rows[0];
     assert_eq!((row.pid, row.name.as_str(), row.processor, row.resident_bytes), (42, "postgres", 1.5, 1_048_576.0));
 }
@@ -68,7 +68,7 @@ fn reads_a_recording_of_linux() {
     let read = read_text(&recording(3));
     expect_linux(&read);
     assert_eq!(read.ticks[0].0, 1_795_244_710_000_000_000);
-    assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("--utc-offset")));
+    assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("--utc-offset")));
     let summary = read.summary.unwrap();
     assert_eq!((summary.format, summary.host.as_str(), summary.skipped.len()), ("nmon", "db1", 0));
 }

@@ -171,7 +171,7 @@ impl NtProcesses {
         if table.rows.is_empty() {
             return None;
         }
-        serde_json::to_string(&table).ok().map(|text| Note::new(time_ns, Note::PROCESSES, text))
+        Some(Note::processes(time_ns, table))
     }
 }
 
@@ -249,7 +249,7 @@ mod tests {
         let mut processes = NtProcesses::for_schema(&schema);
         let notes = processes.add_frame(&frame);
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20, 30]);
-        let table: ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
+        let table = notes[0].read_processes().unwrap();
         assert_eq!(table.elapsed_s, 10.0);
         let table_rows: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.pid, r.processor)).collect();
         assert_eq!(table_rows, [("sqlservr", 1234, 1.0), ("svchost", 77, 0.1)]);
@@ -276,7 +276,7 @@ mod tests {
         }
         assert_eq!(notes.iter().map(|n| n.time_ns / 1_000_000_000).collect::<Vec<_>>(), [10, 20]);
         for note in &notes {
-            let table: ProcessTable = serde_json::from_str(&note.text).unwrap();
+            let table = note.read_processes().unwrap();
             let table_rows: Vec<_> = table.rows.iter().map(|r| (r.name.as_str(), r.processor)).collect();
             assert_eq!(table.elapsed_s, 10.0);
             assert_eq!(table_rows, [("sqlservr", 0.75)]);

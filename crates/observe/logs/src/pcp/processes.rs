@@ -102,8 +102,8 @@ impl PcpProcesses {
         rows.truncate(MAX_TABLE_ROWS);
         let elapsed_s = self.last_table_ns.map_or(0.0, |last_ns| (time_ns - last_ns) as f64 * 1e-9);
         let table = ProcessTable { elapsed_s, rows, ..ProcessTable::default() };
-        if let (false, Ok(text)) = (table.rows.is_empty(), serde_json::to_string(&table)) {
-            batch.push_note(Note::new(time_ns, Note::PROCESSES, text));
+        if !table.rows.is_empty() {
+            batch.push_note(Note::processes(time_ns, table));
         }
         // processes that were not seen since the last table have ended
         self.processes.retain(|_, p| std::mem::take(&mut p.was_seen));

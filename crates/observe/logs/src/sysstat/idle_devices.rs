@@ -131,7 +131,7 @@ mod tests {
     const HEAD: &str = "Linux 6.1.0 (db1) \t2026-11-21 \t_x86_64_\t(4 CPU)\n\n";
 
     fn has_omitted_note(read: &ReadOutcome) -> usize {
-        read.notes.iter().filter(|note| note.text.contains("taken as idle")).count()
+        read.notes.iter().filter(|note| note.text().contains("taken as idle")).count()
     }
 
     /// Makes sar's output from 13:20:09 on, every ten seconds: a processor at each time, and these rows of disks.

@@ -475,7 +475,7 @@ mod tests {
         let options = LogOptions { interval: Some(Duration::from_secs(5)), ..LogOptions::default() };
         let read = read_bytes(text.as_bytes(), &options);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [5_000_000_000; 3]);
-        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("counted from midnight")));
+        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("counted from midnight")));
         assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0; 3]);
         let summary = read.summary.unwrap();
         assert_eq!(summary.series, 3);
@@ -518,7 +518,7 @@ mod tests {
         // an average over nothing is not 0, nor is what a broken row or the cut end may have had
         assert!(column("avg_s_per_read", "sdb")[1].is_nan());
         assert!(column("reads_per_s", "sdb")[3].is_nan() && column("reads_per_s", "sdb")[4].is_nan());
-        assert_eq!(read.notes.iter().filter(|n| n.text.contains("taken as idle")).count(), 1);
+        assert_eq!(read.notes.iter().filter(|n| n.text().contains("taken as idle")).count(), 1);
         // another start may have other disks
         let again = text + HEAD + &report(10, HEADINGS, "sda 1 1 1 1 1") + &report(11, HEADINGS, "sda 9 36 3 1 5");
         let read = read_text(&(again + &report(12, HEADINGS, "sda 9 36 3 1 5")));
@@ -565,7 +565,7 @@ mod tests {
         let at = |second: i64| 1_795_287_900_000_000_000 + second * 1_000_000_000;
         assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [at(1), at(2), at(31), at(32)]);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
-        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("one second apart")));
+        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("one second apart")));
         // without the head of each start only this line shows that iostat was restarted
         let read = read_text(&text.replace(HEAD, "\n"));
         assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);

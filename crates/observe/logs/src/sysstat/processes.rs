@@ -125,9 +125,7 @@ impl SysstatProcesses {
         };
         rows.sort_by(order);
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
-        if let Ok(text) = serde_json::to_string(&table) {
-            to.add_note(Note::new(time_ns, Note::PROCESSES, text));
-        }
+        to.add_note(Note::processes(time_ns, table));
     }
 }
 
@@ -144,7 +142,7 @@ mod tests {
                     13:20:19 0 7 10.0% 20.0% 1.5G 2.0M 512.0B db\n";
         let notes = read_text(text).notes;
         let of_processes = notes.iter().find(|note| note.kind == Note::PROCESSES).unwrap();
-        let table: ProcessTable = serde_json::from_str(&of_processes.text).unwrap();
+        let table = of_processes.read_processes().unwrap();
         let row = &table.rows[0];
         assert_eq!((row.read_bytes_per_s, row.write_bytes_per_s), (Some(2_097_152.0), Some(512.0)));
         assert_eq!((row.resident_bytes, row.name.as_str()), (1_610_612_736.0, "db"));
@@ -163,7 +161,7 @@ mod tests {
         let tables: Vec<ProcessTable> = notes
             .iter()
             .filter(|note| note.kind == Note::PROCESSES)
-            .map(|note| serde_json::from_str(&note.text).unwrap())
+            .map(|note| std::sync::Arc::unwrap_or_clone(note.read_processes().unwrap()))
             .collect();
         assert!(!tables.is_empty());
         for table in &tables {

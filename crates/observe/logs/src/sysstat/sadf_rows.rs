@@ -353,8 +353,8 @@ mod tests {
         assert_eq!(read.series_values("physical_disk.avg_s_per_transfer", "sda")[..2], [0.002, 0.003]);
         assert_eq!(read.series_values("system.interrupts_per_s", "")[2], 70.0);
         assert_eq!(read.ticks[0].1, 10_000_000_000);
-        assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text.contains("restarted")));
-        assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
+        assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text().contains("restarted")));
+        assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text() == "went off"));
         assert_eq!(read.summary.unwrap().format, "sadf-rows");
     }
 

@@ -457,8 +457,8 @@ mod tests {
         let summary = read.summary.unwrap();
         assert_eq!((summary.format, summary.host.as_str(), summary.gaps), ("sar-text", "db1", 0));
         assert!(summary.skipped.is_empty(), "{:?}", summary.skipped);
-        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text.contains("names no time zone")));
-        assert!(read.notes.iter().any(|n| n.kind == "topology" && n.text.contains("\"processors\":4")));
+        assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("names no time zone")));
+        assert!(read.notes.iter().any(|n| n.kind == "topology" && n.text().contains("\"processors\":4")));
     }
 
     #[test]
@@ -543,7 +543,7 @@ mod tests {
         assert_eq!(read.ticks.len(), 30);
         let notes: Vec<_> = read.notes.iter().filter(|n| n.kind == "processes").collect();
         assert_eq!(notes.len(), 3);
-        let table: diskwright_base::ProcessTable = serde_json::from_str(&notes[0].text).unwrap();
+        let table = notes[0].read_processes().unwrap();
         let row = &table.rows[0];
         assert_eq!((table.elapsed_s, row.pid, row.name.as_str()), (10.0, 77, "my prog"));
         assert_eq!((row.read_bytes_per_s, row.block_delay), (Some(9.0 * 1024.0), Some(0.5)));

@@ -87,7 +87,7 @@ impl Collector {
 
     /// Adds a note, to be emitted after the ticks up to its time.
     pub fn add_note(&mut self, note: Note) {
-        self.held_cells += note.text.len() / 16;
+        self.held_cells += note.content_bytes() / 16;
         self.pending_notes.entry(note.time_ns).or_default().push(note);
     }
 

@@ -351,8 +351,12 @@ mod tests {
         }
         assert_eq!((read.summary.unwrap().format, read.ticks.len()), ("sadf-xml", 2));
         let topology = read.notes.iter().find(|n| n.kind == "topology").unwrap();
-        assert!(topology.text.contains("db1") && topology.text.contains("\"memory_bytes\":40960"), "{}", topology.text);
-        assert!(read.notes.iter().any(|n| n.text.contains("restarted")));
+        assert!(
+            topology.text().contains("db1") && topology.text().contains("\"memory_bytes\":40960"),
+            "{}",
+            topology.text()
+        );
+        assert!(read.notes.iter().any(|n| n.text().contains("restarted")));
     }
 
     #[test]

@@ -100,7 +100,7 @@ fn the_delimiter_tells_groups_of_digits_from_decimal_commas() {
     assert_eq!(reads(long), [12.345, 0.5]);
     // with tabs, commas before three digits may mean both, unless another number shows what they mean
     let tabs = "time\tReadIOPS\n2026-11-21 07:05:00\t1,234\n2026-11-21 07:06:00\t99\n";
-    let warned = |text: &str| read_text(text).notes.iter().filter(|note| note.text.contains("1,234")).count();
+    let warned = |text: &str| read_text(text).notes.iter().filter(|note| note.text().contains("1,234")).count();
     assert_eq!((reads(tabs), warned(tabs)), (vec![1.234, 99.0], 1));
     assert_eq!(warned(&tabs.replace("99", "0,5")), 0);
     assert_eq!(warned(wide), 0);

@@ -82,8 +82,6 @@ impl ProcessTables {
             bytes(b).total_cmp(&bytes(a)).then(b.processor.total_cmp(&a.processor)).then(a.pid.cmp(&b.pid))
         });
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
-        if let Ok(text) = serde_json::to_string(&table) {
-            batch.push_note(Note::new(time_ns, Note::PROCESSES, text));
-        }
+        batch.push_note(Note::processes(time_ns, table));
     }
 }

@@ -117,8 +117,6 @@ impl TopTable {
         let mut rows: Vec<ProcessRow> = self.sums.drain().map(row).collect();
         rows.sort_by(|a, b| b.processor.total_cmp(&a.processor).then(a.pid.cmp(&b.pid)));
         let table = ProcessTable { elapsed_s: seconds, rows, ..ProcessTable::default() };
-        if let Ok(text) = serde_json::to_string(&table) {
-            batch.push_note(Note::new(time_ns, Note::PROCESSES, text));
-        }
+        batch.push_note(Note::processes(time_ns, table));
     }
 }

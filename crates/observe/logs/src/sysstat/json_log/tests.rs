@@ -26,9 +26,9 @@ fn samples_become_ticks_with_their_own_length() {
     assert_eq!(read.ticks[0], (1_795_287_901_000_000_000, 1_000_000_000));
     let summary = read.summary.as_ref().unwrap();
     assert_eq!((summary.format, summary.host.as_str(), summary.foreign), ("sadf-json", "db1", 0));
-    assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text.contains("restarted")), "{:?}", read.notes);
+    assert!(read.notes.iter().any(|n| n.kind == "gap" && n.text().contains("restarted")), "{:?}", read.notes);
     let topology = read.notes.iter().find(|n| n.kind == "topology").unwrap();
-    assert!(topology.text.contains("\"processors\":4") && topology.text.contains("6.1.0"));
+    assert!(topology.text().contains("\"processors\":4") && topology.text().contains("6.1.0"));
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn an_unreachable_drive_is_noted_once() {
     bench.tick(0);
     bench.tick(60);
     bench.tick(60);
-    let notes: Vec<String> = bench.notes.take_notes().into_iter().map(|note| note.text).collect();
+    let notes: Vec<String> = bench.notes.take_notes().into_iter().map(Note::into_text).collect();
     assert_eq!(
         notes.iter().filter(|text| text.contains("the health of nvme0n1 is not known: no permission")).count(),
         1

@@ -192,9 +192,7 @@ impl CounterSource for ProcessSource {
                 Vec::new()
             };
             let table = ProcessTable { elapsed_s, unreadable, rows, sleepers };
-            if let Ok(text) = serde_json::to_string(&table) {
-                context.notes.push(context.time_ns, Note::PROCESSES, text);
-            }
+            context.notes.push_note(Note::processes(context.time_ns, table));
         }
         self.scanned_ns = context.running_ns;
         self.scanned_since_boot_ns = context.since_boot_ns;

@@ -13,6 +13,7 @@ mod links;
 
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 
 use diskwright_base::{Note, Topology};
 
@@ -35,7 +36,7 @@ pub const SOURCE: SourceInfo = SourceInfo {
 
 #[derive(Default)]
 struct TopologySource {
-    last: Option<Topology>,
+    last: Option<Arc<Topology>>,
     read_ns: u64,
     pending: bool,
     missing_noted: bool,
@@ -62,10 +63,9 @@ impl CounterSource for TopologySource {
             );
             context.notes.push(context.time_ns, Note::UNSEEN, text);
         }
-        if self.last.as_ref() != Some(&now) {
-            if let Ok(text) = serde_json::to_string(&now) {
-                context.notes.push(context.time_ns, Note::TOPOLOGY, text);
-            }
+        if self.last.as_deref() != Some(&now) {
+            let now = Arc::new(now);
+            context.notes.push_note(Note::topology(context.time_ns, Arc::clone(&now)));
             self.last = Some(now);
         }
     }

@@ -15,9 +15,9 @@ fn reads_midnights_half_day_clocks_and_restarts() {
     let read = read_text(&text);
     assert_eq!(seconds(&read), [(86_390, 10), (86_400, 10), (86_400 + 780, 60)]);
     assert_eq!(read.series_values("foreign.io.tps", "")[..2], [1.0, 2.0]);
-    let gap = read.notes.iter().find(|n| n.text.contains("restarted")).unwrap();
+    let gap = read.notes.iter().find(|n| n.text().contains("restarted")).unwrap();
     assert_eq!(gap.time_ns / 1_000_000_000, 20_778 * 86_400 + 86_400 + 600);
-    assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text == "went off"));
+    assert!(read.notes.iter().any(|n| n.kind == "bookmark" && n.text() == "went off"));
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn reads_pidstat_with_headings_behind_a_hash() {
         let read = read_text(&text);
         let moments: Vec<i64> = seconds(&read).iter().map(|(moment, _)| *moment).collect();
         assert_eq!(moments, [48_019, 48_029], "{heading}");
-        assert!(read.notes.iter().any(|n| n.kind == "processes" && n.text.contains("prog")), "{heading}");
+        assert!(read.notes.iter().any(|n| n.kind == "processes" && n.text().contains("prog")), "{heading}");
     }
 }
 
