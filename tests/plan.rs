@@ -247,7 +247,7 @@ fn screen_agrees_with_the_json_fields() {
     let large = [&large[..], &["--only", "hdd", "--max-drives", "200", "--list", "1"]].concat();
     assert_eq!(run_json(&large)["demand"]["capacity_bytes"], 2e15);
     let screen = run_text(&large);
-    assert!(screen.starts_with("50 reads/s and 10 writes/s of 8 KiB and 64 KiB, 2000 TB"), "{screen}");
+    assert!(screen.starts_with("50 reads/s and 10 writes/s of 8 KiB and 64 KiB, 2 PB"), "{screen}");
     assert!(screen.contains("--max-loss excludes such designs"), "{screen}");
     // designs that fail and cost more are not called cheaper
     let first = ["plan", "--reads", "126", "--writes", "73", "--capacity", "36GB", "--response", "20ms"];

@@ -51,7 +51,7 @@ pub fn escape_name(name: impl Display) -> String {
     disarm::printable_line(&name.to_string()).into_owned()
 }
 
-/// Prints a warning on standard error. It may get lost: nobody has to read there.
+/// Prints a warning on standard error. Write errors are ignored: standard error may be closed.
 pub fn print_warning(message: impl Display) {
     write_message("diskwright: ", &message.to_string());
 }

@@ -430,7 +430,7 @@ mod tests {
         let mut known = Topology { processors: 4, ..Topology::default() };
         let said = TopologyOptions { memory: Some("256MB".into()), processors: Some(2), ..TopologyOptions::default() };
         said.describe_machine().unwrap().complete_topology(&mut known, &[]);
-        assert_eq!((known.processors, known.memory_bytes), (4, 256_000_000));
+        assert_eq!((known.processors, known.memory_bytes), (4, 268_435_456));
     }
 
     #[test]

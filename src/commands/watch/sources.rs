@@ -146,7 +146,7 @@ impl WatchSource {
 
     /// Returns opened logs as a source.
     pub fn from_logs(logs: Logs, paths: &[PathBuf]) -> WatchSource {
-        let interval_ns = most_common_interval(&logs);
+        let interval_ns = median_interval_ns(&logs);
         let grows = WatchSource::is_recorded(&logs);
         let paths = paths.to_vec();
         WatchSource::Logged(Box::new(LoggedHistory {
@@ -171,7 +171,7 @@ impl WatchSource {
 
     /// True for a log that is being recorded: its last tick is recent, and its recorder is not known to have gone.
     pub fn is_recorded(logs: &Logs) -> bool {
-        let interval_ns = most_common_interval(logs);
+        let interval_ns = median_interval_ns(logs);
         let age = SystemClock.read_clocks().wall_ns - logs.last_ns();
         let is_young = (-interval_ns..(interval_ns * MAX_AGE_INTERVALS).max(MAX_AGE_NS)).contains(&age);
         let may_run = || match logs.recorder_state() {
@@ -254,8 +254,8 @@ impl WatchSource {
     }
 }
 
-/// Most common length of the last ticks.
-fn most_common_interval(logs: &Logs) -> i64 {
+/// Median length of the last ticks, ns; a second if there is none.
+fn median_interval_ns(logs: &Logs) -> i64 {
     let mut lengths: Vec<i64> = Vec::new();
     // ticks are a quarter of an hour at most, so that some are found in every log
     let from = logs.range_ns.1.saturating_sub(3_600_000_000_000);

@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn panic_of_any_thread_restores_the_terminal_first() {
         let program = std::env::current_exe().expect("this program").display().to_string();
-        let name = "commands::watch::terminal::tests::panics_on_the_screen";
+        let name = "commands::watch::terminal::tests::panics_while_the_screen_is_shown";
         let words = format!("stty cols 80 rows 24; '{program}' --exact {name} --ignored --nocapture; stty -a");
         let mut script = Command::new("script");
         script.args(["-qec", &words, "/dev/null"]).env("TERM", "xterm-256color").stdin(Stdio::null());

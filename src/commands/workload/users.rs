@@ -36,7 +36,7 @@ pub struct UserArguments {
     think: Duration,
     /// Operations per second of all users together, started on schedule (open arrivals); by
     /// default, each user waits for the previous operation (closed arrivals)
-    #[arg(long, conflicts_with = "parse_think_time", value_name = "NUMBER")]
+    #[arg(long, conflicts_with = "think", value_name = "NUMBER")]
     rate: Option<f64>,
     /// How long
     #[arg(long = "for", default_value = "30s", value_parser = parse_duration, value_name = "DURATION")]

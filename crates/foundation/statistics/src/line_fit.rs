@@ -3,7 +3,7 @@
 //!
 //! Sources: least squares as in any text; its variance with the number of
 //! independent values in place of the number of values as Santer et al. (2000,
-//! see [`crate::memory`]) do for trends; the time of a crossing as the stretch
+//! see [`crate::autocorrelation`]) do for trends; the time of a crossing as the stretch
 //! in which the line's band meets the limit (Fieller, "Some problems in
 //! interval estimation", Journal of the Royal Statistical Society B 16, 1954).
 

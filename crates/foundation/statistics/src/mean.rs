@@ -2,7 +2,7 @@
 //!
 //! Sources: the mean is a ratio (sum of amounts over sum of weights), its
 //! variance that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
-//! the blocks' remaining dependence is taken in as [`crate::memory`] says;
+//! the blocks' remaining dependence is taken in as [`crate::autocorrelation`] says;
 //! two means are compared as by Welch, "The generalization of Student's problem
 //! when several different population variances are involved", Biometrika 34
 //! (1947).

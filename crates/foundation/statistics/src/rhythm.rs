@@ -13,7 +13,7 @@
 //! theorems on quadratic forms … II", Annals of Mathematical Statistics 25 (1954),
 //! and Greenhouse and Geisser, "On methods in the analysis of profile data",
 //! Psychometrika 24 (1959), do; the dependence is estimated as in
-//! [`crate::memory`]. The share is corrected for what chance explains (omega
+//! [`crate::autocorrelation`]. The share is corrected for what chance explains (omega
 //! squared, Hays, "Statistics", 1963).
 
 use crate::distribution::fisher_p_value;

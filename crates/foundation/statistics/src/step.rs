@@ -5,7 +5,7 @@
 //! location of normal populations", Journal of the American Statistical
 //! Association 74 (1979); its chance is at most the sum of the single places'
 //! (Bonferroni's inequality, which Worsley finds close). Degrees of freedom
-//! count independent values ([`crate::memory`]).
+//! count independent values ([`crate::autocorrelation`]).
 
 use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
 use crate::distribution::student_p_value;

@@ -1,5 +1,5 @@
-//! xz, unpacked as its bytes come. The library's own reader reads a whole chunk first, and of a log that was cut within
-//! its first one, which holds up to two megabytes, would return nothing.
+//! Streaming decoder of xz. The library's own reader returns nothing until a whole chunk (up to 2 MB) has arrived, so a
+//! log truncated in its first chunk would read as empty.
 
 use std::io::{self, Read};
 

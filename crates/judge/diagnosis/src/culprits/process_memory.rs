@@ -87,7 +87,7 @@ mod tests {
         };
         let (processes, what) = named(Bottleneck::Memory, "php");
         assert_eq!(processes, 20);
-        assert!(what.contains("50 MB resident") && !what.contains("grew"), "{what}");
+        assert!(what.contains("47.7 MiB resident") && !what.contains("grew"), "{what}");
         // it waited for a twentieth of the window, not all of the time
         assert!(what.contains("waits for I/O for 5 % of the time"), "{what}");
         let (processes, what) = named(Bottleneck::Disk, "postgres");

@@ -19,8 +19,8 @@ pub const ROTATION: Suite = Suite {
               to 16) empty it in between, and if writing is allowed, durable writes bypass it. (Worthington and \
               others, SIGMETRICS 1995, and Talagala and others' Skippy, 1999, measure rotation by whole rotations \
               between completions; the alignment is tested with Rayleigh's test.)",
-    good: "8.33 ms at 7,200 rpm, 11.1 ms at 5,400, 6 ms at 10,000, 4 ms at 15,000, to within 1 %. No disk on sale has \
-           any other period, and flash shows none.",
+    good: "8.33 ms at 7,200 rpm, 11.1 ms at 5,400, 6 ms at 10,000, 4 ms at 15,000, to within 1 %. Other periods \
+           are rare, and flash shows none.",
     writes: Writes::IfAllowed,
     time: DEFAULT_RUN_TIME,
     run: run_rotation,
