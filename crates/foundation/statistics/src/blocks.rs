@@ -4,9 +4,9 @@
 //! Source: the method of batch means, Schmeiser, "Batch size effects in the
 //! analysis of simulation output", Operations Research 30 (1982), which finds
 //! 10 to 30 independent batches enough whatever the length of the series. We
-//! take more, because the remaining correlation of neighbours must be estimated from them ([`crate::autocorrelation`]): on noise
-//! with an autocorrelation of 0.9 per point, 24 blocks gave up to ten times too many slopes at a p-value of 1 in
-//! 10,000, and 48 did not.
+//! take more, because the remaining correlation of neighbours must be estimated from them
+//! ([`crate::autocorrelation`]): on noise with an autocorrelation of 0.9 per point, 24 blocks gave up to ten times
+//! too many slopes at a p-value of 1 in 10,000, and 48 did not.
 
 use crate::{BlockMean, is_positive};
 

@@ -7,7 +7,7 @@
 //!   judges their spread; [`sustained_load`] runs for minutes and looks for heat.
 //! - [`machine`] and [`circumstances`]: the measured machine, and the conditions during the measurement.
 //! - [`document`]: the stored document; [`profile_store`] keeps one file per machine, [`compare`] compares two
-//! documents.
+//!   documents.
 //!
 //! The crate is always compiled with optimization, in development builds too (`Cargo.toml` of the workspace): figures
 //! of unoptimized loops would measure the compiler.
