@@ -118,7 +118,7 @@ impl BackingFile {
             _ => {}
         }
         if let (Some(own), Some(others)) = (&self.opened, &other.opened) {
-            return compare_extents(own, others);
+            return compare_open_files(own, others);
         }
         // sizes in whole sectors, as devices have them
         let sectors = |file: &BackingFile| file.bytes.map(|bytes| bytes / crate::loop_devices::SECTOR_BYTES);
@@ -136,7 +136,7 @@ impl BackingFile {
             return false;
         }
         // only regular files come here: opening one has no effect
-        File::open(link).is_ok_and(|other| compare_extents(own, &other) != FileMatch::No)
+        File::open(link).is_ok_and(|other| compare_open_files(own, &other) != FileMatch::No)
     }
 
     /// Returns whether its number may be another filesystem's view of it.
@@ -201,13 +201,16 @@ impl FileFingerprint {
     }
 }
 
-/// Compares two files by their extents on the disk.
-fn compare_extents(own: &File, others: &File) -> FileMatch {
-    if let (Some(own), Some(others)) =
-        (FileFingerprint::read_fingerprint(own), FileFingerprint::read_fingerprint(others))
-        && own.differs_from(&others)
-    {
-        return FileMatch::No;
+/// Compares two open files: by the attributes of [`FileFingerprint`], by size, then by their extents on the disk.
+fn compare_open_files(own: &File, others: &File) -> FileMatch {
+    let looks = [own, others, own].map(FileFingerprint::read_fingerprint);
+    if let [Some(before), Some(other), Some(after)] = looks {
+        // files of the same tick of the kernel's clock share a birth time. A size that is the same before and after
+        // the look at the other file was not about to change.
+        let sizes_differ = before.bytes == after.bytes && before.bytes != other.bytes;
+        if before.differs_from(&other) || sizes_differ {
+            return FileMatch::No;
+        }
     }
     match (extent_offsets(own), extent_offsets(others)) {
         (Some(own), Some(others)) if !own.is_empty() && !others.is_empty() => {
@@ -325,6 +328,21 @@ mod tests {
     }
 
     #[test]
+    fn files_of_one_clock_tick_are_told_apart_by_size() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let file = |index: usize| {
+            let path = folder.path().join(index.to_string());
+            // not written back yet, so that it has no place on the disk
+            std::fs::write(&path, vec![7; 4096 * index]).unwrap();
+            File::open(path).unwrap()
+        };
+        let files: Vec<File> = (1..=100).map(file).collect();
+        for pair in files.windows(2) {
+            assert_eq!(compare_open_files(&pair[0], &pair[1]), FileMatch::No);
+        }
+    }
+
+    #[test]
     fn open_files_are_compared_by_their_place_on_the_disk() {
         let folder = tempfile::Builder::new().tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let file = |name: &str| {
@@ -338,8 +356,8 @@ mod tests {
         let again = File::open(path).unwrap();
         match extent_offsets(&first) {
             Some(found) if !found.is_empty() => {
-                assert_eq!(compare_extents(&first, &again), FileMatch::Yes);
-                assert_eq!(compare_extents(&first, &second), FileMatch::No);
+                assert_eq!(compare_open_files(&first, &again), FileMatch::Yes);
+                assert_eq!(compare_open_files(&first, &second), FileMatch::No);
             }
             _ => eprintln!("skipped: the filesystem does not tell where files lie"),
         }
