@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -188,15 +188,6 @@ pub fn proc_fd_path(file: impl AsFd) -> PathBuf {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()).into()
 }
 
-/// Removes the rights of group and others from an existing file.
-///
-/// # Errors
-/// Where the system refuses.
-pub fn remove_other_access(file: &File) -> io::Result<()> {
-    let mode = file.metadata()?.mode() & 0o700;
-    file.set_permissions(fs::Permissions::from_mode(mode))
-}
-
 fn check_owner(path: &Path, owner: u32) -> Result<(), PrivateFileError> {
     let ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
     if ours { Ok(()) } else { Err(PrivateFileError::Owner { path: path.to_owned(), owner }) }
@@ -204,9 +195,10 @@ fn check_owner(path: &Path, owner: u32) -> Result<(), PrivateFileError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
 
     #[test]
     fn new_files_and_folders_are_private() {

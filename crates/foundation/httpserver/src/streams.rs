@@ -33,12 +33,6 @@ impl StreamHub {
         self.update_and_wake(|state| state.deliveries.events.insert(channel, event.into()));
     }
 
-    /// Number of readers of a channel.
-    pub fn viewer_count(&self, channel: usize) -> usize {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.viewers.get(&channel).copied().unwrap_or(0)
-    }
-
     pub(crate) fn deliver_response(&self, connection: u64, answer: HttpResponse) {
         self.update_and_wake(|state| state.deliveries.answers.push((connection, answer)));
     }

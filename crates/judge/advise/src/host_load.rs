@@ -30,8 +30,6 @@ pub struct DiskLoad {
     pub busy_s: f64,
     /// Of those, seconds with one request in flight on average.
     pub single_request_s: f64,
-    /// Bytes written per second in each tick with writes, for percentiles.
-    write_rates: Vec<f32>,
     /// Ticks with almost only reads and few requests in flight: reads, bytes, time of the reads.
     lone_reads: Vec<[f64; 3]>,
     /// Busy seconds of the same ticks.
@@ -216,9 +214,6 @@ impl DiskLoad {
         if busy > 0.0 && queue / busy <= MAX_LONE_READS {
             self.single_request_s += busy * seconds;
         }
-        if write_bytes > 0.0 {
-            self.write_rates.push(write_bytes as f32);
-        }
         let nearly_only_reads = reads > 0.0 && known(write_bytes) < 0.02 * known(read_bytes);
         if nearly_only_reads && read_queue.is_finite() && read_queue <= 4.0 {
             self.lone_reads.push([reads * seconds, read_bytes * seconds, read_queue * seconds]);
@@ -256,14 +251,6 @@ impl DiskLoad {
     #[must_use]
     pub fn bytes_per_write(&self) -> Option<f64> {
         (self.writes > 0.0).then(|| self.write_bytes / self.writes)
-    }
-
-    /// Write rate that nine in ten of the ticks with writes do not exceed, bytes per second.
-    #[must_use]
-    pub fn high_write_rate(&self) -> Option<f64> {
-        let mut rates = self.write_rates.clone();
-        rates.sort_unstable_by(f32::total_cmp);
-        rates.get((rates.len() * 9 / 10).min(rates.len().saturating_sub(1))).map(|rate| f64::from(*rate))
     }
 
     /// Ticks in which readers waited for each read: reads, bytes and seconds of each.

@@ -87,12 +87,6 @@ impl ServerRole {
         ServerRole::ALL.into_iter().find(|role| role.name() == text)
     }
 
-    /// True for a host that serves requests of others. A host with an unknown role is not one.
-    #[must_use]
-    pub fn is_server(self) -> bool {
-        !matches!(self, ServerRole::Desktop | ServerRole::Unknown)
-    }
-
     /// Infers the role from a host's programs, with the program that indicates it. If several match, the role whose
     /// needs constrain the others comes first.
     #[must_use]

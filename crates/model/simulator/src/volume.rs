@@ -273,11 +273,6 @@ impl CloudVolume {
         self.totals
     }
 
-    /// Credits left for operations and for bytes at the last request.
-    pub fn credits_left(&self) -> (f64, f64) {
-        (self.buckets[0].credits, self.buckets[1].credits)
-    }
-
     /// Returns the operations and bytes per second that are currently allowed: the burst while there are credits, then
     /// the baseline; followed by those of writes, if they have their own limits.
     pub fn allowed_rates(&self) -> [f64; 4] {

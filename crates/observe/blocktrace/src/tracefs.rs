@@ -320,15 +320,6 @@ impl TraceInstance {
         self.write_file("tracing_on", "0")
     }
 
-    /// Opens the file that writes a text record into our buffers.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub fn open_marker(&self) -> Result<File, TracefsError> {
-        let open = OpenOptions::new().write(true).open(self.folder.join("trace_marker"));
-        open.map_err(|error| TracefsError::Refused { what: "trace_marker".into(), error })
-    }
-
     /// Reads the next page of a processor, if there is one, into `page`; returns its length.
     ///
     /// # Errors

@@ -35,11 +35,6 @@ impl QueryGrid {
         QueryGrid { first_ms, step_ms, count: usize::try_from(end - start).unwrap_or(0), shift_ms }
     }
 
-    /// Creates a grid of one time; stores may round it to a second.
-    pub fn single_moment(at_ms: i64) -> QueryGrid {
-        QueryGrid { first_ms: at_ms, step_ms: 3_600_000, count: 1, shift_ms: 0 }
-    }
-
     /// Time of a tick, milliseconds since 1970.
     pub fn at_ms(&self, tick: usize) -> i64 {
         self.first_ms + tick as i64 * self.step_ms

@@ -155,6 +155,7 @@ impl ArrayRun {
     }
 
     /// Time to compute parity, ns.
+    #[inline]
     fn parity_time_ns(&self, work: ParityWork) -> Ns {
         let ParityEngine { xor_byte_ps, gf_mul_byte_ps, .. } = self.parity;
         (work.xor_blocks * xor_byte_ps + work.gf_mul_blocks * gf_mul_byte_ps) * BLOCK_BYTES / 1000
@@ -168,6 +169,7 @@ fn needs_member_state(read_from: CopyChoice) -> bool {
 
 impl ArrayRun {
     /// Advances a request that moves data: a new one, or one whose computation has ended.
+    #[inline]
     pub fn advance_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> ArrayStep {
         match flow.jobs[job].phase {
             ArrayPhase::New => {
@@ -188,6 +190,7 @@ impl ArrayRun {
     }
 
     /// Plans a request; a full-row write computes its parity first.
+    #[inline]
     pub fn plan_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> ArrayStep {
         let mut plan = self.plan.take().unwrap_or_default();
         let request = &mut flow.jobs[job];
@@ -212,6 +215,7 @@ impl ArrayRun {
     }
 
     /// Begins a plan on behalf of a job.
+    #[inline]
     pub fn begin_plan(&mut self, now: Ns, job: u32, mut plan: Box<MemberIoPlan>, flow: &mut JobFlow) -> ArrayStep {
         let work_at_end = if plan.writes_after_reads.is_empty() && plan.writes.is_empty() {
             plan.work
@@ -248,16 +252,19 @@ impl ArrayRun {
     }
 
     /// Takes a plan back for reuse.
+    #[inline]
     pub fn recycle_plan(&mut self, plan: Box<MemberIoPlan>) {
         self.plan = Some(plan);
     }
 
     /// Takes the list of a second phase back for reuse.
+    #[inline]
     pub fn recycle_writes(&mut self, flight: u32, writes: Vec<MemberIo>) {
         self.flights.recycle_list(flight, writes);
     }
 
     /// Completes a member I/O. Returns its request, and what that does next.
+    #[inline]
     pub fn complete_member_io(
         &mut self,
         now: Ns,
@@ -295,6 +302,7 @@ impl ArrayRun {
     }
 
     /// Lets a request compute parity, after which it is in another phase; at once if that takes no time.
+    #[inline]
     fn compute_parity(
         &mut self,
         now: Ns,
@@ -312,6 +320,7 @@ impl ArrayRun {
     }
 
     /// Completes a request; `None` if it was a background step of an earlier pass, from which nothing follows.
+    #[inline]
     pub fn complete_request(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> Option<ArrayCompletion> {
         let Job { io, parent, arrived_at_array_ns, .. } = flow.jobs[job];
         if let Parent::Background { round, .. } = parent {

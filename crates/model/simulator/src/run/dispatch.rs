@@ -7,6 +7,7 @@ use super::array_orders::MemberOrders;
 use super::arrays::{ArrayCompletion, ArrayStep};
 use super::caches::ReadyJobs;
 use super::channels::ChannelUser;
+use super::external::ExternalRequest;
 use super::job::{Job, Parent};
 use super::path::{END_PATH, PathStart, PathStep};
 use super::{Event, Simulation};
@@ -140,24 +141,24 @@ impl Simulation {
 
     /// Finishes a job: its parent continues.
     fn finish_job(&mut self, now: Ns, job: u32) {
-        let done = self.flow.jobs[job];
+        let Job { io, began_ns, parent, purpose, .. } = self.flow.jobs[job];
         self.flow.jobs.remove(job);
-        match done.parent {
+        match parent {
             Parent::MemberIo { array, flight, member } => {
                 let run = &mut self.arrays[usize::from(array)];
-                let (job, step) = run.complete_member_io(now, (flight, member), done.io, &mut self.flow);
+                let (job, step) = run.complete_member_io(now, (flight, member), io, &mut self.flow);
                 self.take_array_step(now, array, job, step);
             }
             Parent::Load { load, user, .. } => {
-                self.loads.count_completion(now, load, &done.io, done.began_ns);
-                if now > done.began_ns {
+                self.loads.count_completion(now, load, &io, began_ns);
+                if now > began_ns {
                     self.advance_load_user(now, load, user, Cause::Done);
                 } else {
                     // a user who never waits would never let time pass
                     self.flow.events.schedule(now + 1, Event::UserReady { load, user });
                 }
             }
-            Parent::PostedLoad { load, .. } => self.loads.count_completion(now, load, &done.io, done.began_ns),
+            Parent::PostedLoad { load, .. } => self.loads.count_completion(now, load, &io, began_ns),
             Parent::CacheIo { cache, number } => {
                 let ready = self.caches[usize::from(cache)].complete_io(now, number, &mut self.flow);
                 self.advance_ready(now, cache, ready);
@@ -168,8 +169,9 @@ impl Simulation {
                     self.finish_job(now, whole);
                 }
             }
-            Parent::External { tag, .. } => {
-                if let Some(flush) = self.external.complete(now, tag, &done, &mut self.flow) {
+            Parent::External { tag, target } => {
+                let request = ExternalRequest { target, io, tag };
+                if let Some(flush) = self.external.complete(now, began_ns, purpose, request, &mut self.flow) {
                     self.advance_job(now, flush);
                 }
             }
@@ -303,6 +305,7 @@ impl Simulation {
 /// Arrays.
 impl Simulation {
     /// Advances a job at an array: a new one, or one whose computation has ended.
+    #[inline]
     fn advance_at_array(&mut self, now: Ns, array: u16, job: u32) {
         let run = &mut self.arrays[usize::from(array)];
         if self.flow.jobs[job].purpose.moves_data() {
@@ -314,6 +317,7 @@ impl Simulation {
     }
 
     /// Does what a request of an array does next.
+    #[inline]
     fn take_array_step(&mut self, now: Ns, array: u16, job: u32, step: ArrayStep) {
         match step {
             ArrayStep::Wait => {}
@@ -333,6 +337,7 @@ impl Simulation {
         }
     }
 
+    #[inline]
     fn send_member_ios(&mut self, now: Ns, array: u16, flight: u32, ios: &[MemberIo]) {
         for io in ios {
             let job = self.arrays[usize::from(array)].create_member_io(flight, io, &mut self.flow);
@@ -341,6 +346,7 @@ impl Simulation {
     }
 
     /// Completes a request of an array.
+    #[inline]
     fn complete_array_request(&mut self, now: Ns, array: u16, job: u32) {
         match self.arrays[usize::from(array)].complete_request(now, job, &mut self.flow) {
             Some(ArrayCompletion::Request) => self.complete_step(now, job),

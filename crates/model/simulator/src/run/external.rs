@@ -65,10 +65,10 @@ impl ExternalRequests {
 
     /// Creates the job of a request whose time has come.
     pub fn begin(&mut self, now: Ns, number: u32, flow: &mut JobFlow) -> u32 {
-        let (purpose, ExternalRequest { target, io, tag }) = self.pending.take(number);
+        let (purpose, request) = self.pending.take(number);
         // a flush has no position, and no data to transfer first
-        let io = if purpose == JobPurpose::Flush { Io::read(0, 0) } else { io };
-        self.create_job(now, now, (purpose, io), Parent::External { tag, target }, flow)
+        let io = if purpose == JobPurpose::Flush { Io::read(0, 0) } else { request.io };
+        self.create_job(now, now, purpose, ExternalRequest { io, ..request }, flow)
     }
 
     /// Creates a job on its target's path.
@@ -76,26 +76,31 @@ impl ExternalRequests {
         &self,
         now: Ns,
         began_ns: Ns,
-        (purpose, io): (JobPurpose, Io),
-        parent: Parent,
+        purpose: JobPurpose,
+        request: ExternalRequest,
         flow: &mut JobFlow,
     ) -> u32 {
-        let path = match parent {
-            Parent::External { target, .. } => self.targets.get(usize::from(target)).map(|target| target.path),
-            _ => None,
-        };
-        let job = Job::new(io, path.unwrap_or(END_PATH), parent);
+        let ExternalRequest { target, io, tag } = request;
+        let path = self.targets.get(usize::from(target)).map_or(END_PATH, |target| target.path);
+        let job = Job::new(io, path, Parent::External { tag, target });
         flow.jobs.insert(Job { began_ns, arrived_ns: now, purpose, ..job })
     }
 
     /// Completes a request, whose job has been removed. A forced-unit-access write is followed by its flush: returns
     /// the flush's job.
-    pub fn complete(&mut self, now: Ns, tag: u32, done: &Job, flow: &mut JobFlow) -> Option<u32> {
-        if done.purpose == JobPurpose::FuaWrite && done.io.write {
-            let flush = (JobPurpose::Flush, Io::read(0, 0));
-            return Some(self.create_job(now, done.began_ns, flush, done.parent, flow));
+    pub fn complete(
+        &mut self,
+        now: Ns,
+        began_ns: Ns,
+        purpose: JobPurpose,
+        request: ExternalRequest,
+        flow: &mut JobFlow,
+    ) -> Option<u32> {
+        if purpose == JobPurpose::FuaWrite && request.io.write {
+            let flush = ExternalRequest { io: Io::read(0, 0), ..request };
+            return Some(self.create_job(now, began_ns, JobPurpose::Flush, flush, flow));
         }
-        self.completions.push(ExternalCompletion { tag, began_ns: done.began_ns, done_ns: now });
+        self.completions.push(ExternalCompletion { tag: request.tag, began_ns, done_ns: now });
         None
     }
 

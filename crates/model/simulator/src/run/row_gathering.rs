@@ -95,6 +95,7 @@ fn combine_first(jobs: &[u32], row_blocks: u64, flow: &JobFlow) -> Option<(Io, u
 
 impl ArrayRun {
     /// Holds a write of a stream back at least until all events of this time are handled. False if it may begin.
+    #[inline]
     pub fn hold_for_row(&mut self, now: Ns, job: u32, flow: &mut JobFlow) -> bool {
         let io = flow.jobs[job].io;
         let Some(gathering) = &mut self.gathering else { return false };
@@ -152,6 +153,7 @@ impl ArrayRun {
     }
 
     /// Marks a write's reads as done; the writes that wait for that may begin.
+    #[inline]
     pub fn finish_row_read(&mut self, now: Ns, job: u32, flow: &mut JobFlow) {
         let Some(gathering) = &mut self.gathering else { return };
         let Some(index) = gathering.reading.iter().position(|reading| *reading == job) else { return };
