@@ -6,7 +6,8 @@
 OLD and NEW are two programs. Every file (and every folder that is one log) of the fixtures, examples and experiments
 of this checkout, and of the FOLDERs, goes through `why`, `show`, `export`, `report`, `compare` and `plan --from`, each
 also with `--json` where there is one; described systems go through `simulate`; then come fixed `plan`, `explain`,
-`list` and `experiments` commands. Exit code, standard output and standard error must be the same, byte for byte.
+`list` and `experiments` commands. Exit code, standard output and standard error must be the same, byte for byte; pages
+must have the same elements, attributes and texts, however they are written, and are counted where only that differs.
 
 Prints each kind of difference once, with its number of places and its first example: lines that differ in numbers alone
 are of one kind. What differs between two runs of OLD is counted as unstable. Exit codes: 0 all the same, 1 otherwise.
@@ -16,6 +17,7 @@ import argparse
 import collections
 import concurrent.futures
 import difflib
+import html.parser
 import os
 import pathlib
 import re
@@ -101,14 +103,46 @@ def answer(program, command, home):
     return done.returncode, done.stdout, done.stderr
 
 
+class Page(html.parser.HTMLParser):
+    """A page as lines: one for each element that begins, with its attributes, and for each text."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.lines, self.text = [], ""
+        self.feed(text)
+        self.close()
+        self.end_text()
+
+    def end_text(self):
+        self.lines += [" ".join(self.text.split())] if self.text.strip() else []
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.end_text()
+        self.lines.append(" ".join([tag, *(f"{name}={value}" for name, value in sorted(attrs))]))
+
+    def handle_endtag(self, tag):
+        self.end_text()
+
+    def handle_data(self, data):
+        self.text += data
+
+
 def compare(arguments, command, home):
-    """None where both answer the same, else what differs: "unstable" or pairs of lines."""
+    """None where both answer the same, else what differs: "unstable", "markup" or pairs of lines."""
     old, new = answer(arguments.old, command, home), answer(arguments.new, command, home)
     if old == new:
         return None
     if answer(arguments.old, command, home) != old:
         return "unstable"
-    return list(differences(old, new))
+    return list(differences(old, new)) or "markup"
+
+
+def lines_of(output):
+    text = output.decode(errors="replace")
+    if text.lstrip()[:9].lower() == "<!doctype":
+        return Page(text).lines
+    return text.splitlines()
 
 
 def differences(old, new):
@@ -116,10 +150,9 @@ def differences(old, new):
     if old[0] != new[0]:
         yield f"exit code {old[0]}", f"exit code {new[0]}"
     for before, after in zip(old[1:], new[1:]):
-        texts = [re.sub(r"([>,;])(?=[<{\"])", r"\1\n", part.decode(errors="replace")).splitlines()
-                 for part in (before, after)]
-        for tag, a, b, c, d in difflib.SequenceMatcher(None, *texts, autojunk=False).get_opcodes() \
-                if max(map(len, texts)) < 4000 else [("replace", 0, len(texts[0]), 0, len(texts[1]))]:
+        texts = [lines_of(part) for part in (before, after)]
+        is_long = max(map(len, texts)) >= 4000
+        for tag, a, b, c, d in difflib.SequenceMatcher(None, *texts, autojunk=is_long).get_opcodes():
             if tag == "equal":
                 continue
             lines = [texts[0][a:b], texts[1][c:d]]
@@ -145,12 +178,14 @@ def main():
     arguments.old, arguments.new = os.path.abspath(arguments.old), os.path.abspath(arguments.new)
     work = list(commands(*inputs([folder.resolve() for folder in arguments.folders])))
     work = [command for command in work if not arguments.only or command[0] == arguments.only]
-    kinds, examples, unstable, different = collections.Counter(), {}, 0, 0
+    kinds, examples, unstable, markup, different = collections.Counter(), {}, 0, 0, 0
     with tempfile.TemporaryDirectory() as home, concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
         for command, found in zip(work, pool.map(lambda one: compare(arguments, one, home), work)):
             if found == "unstable":
                 unstable += 1
                 print("unstable:", " ".join(command), file=sys.stderr)
+            elif found == "markup":
+                markup += 1
             elif found:
                 different += 1
                 for pair in found:
@@ -159,7 +194,8 @@ def main():
     for one, count in kinds.most_common(arguments.show):
         command, (before, after) = examples[one]
         print(f"{count} x, first in `{' '.join(command)}`:\n  - {before[:300]}\n  + {after[:300]}")
-    print(f"{len(work)} commands: {different} differ in {len(kinds)} kinds, {unstable} are unstable")
+    print(f"{len(work)} commands: {different} differ in {len(kinds)} kinds, "
+          f"{markup} pages in their markup alone, {unstable} are unstable")
     return 1 if different else 0
 
 
