@@ -314,9 +314,9 @@ fn an_attached_device_keeps_the_requested_queue_depth_in_flight() {
     disk.bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
     let Some(device) = attach_device(&disk) else { return };
     let socket = text(&disk.path("s"));
-    let order = |what: &str| {
+    let order = |subcommand: &str| {
         for member in ["disk0", "disk1", "disk2"] {
-            run_if_installed(PROGRAM, &["disk", what, "--socket", &socket, member]).expect("done");
+            run_if_installed(PROGRAM, &["disk", subcommand, "--socket", &socket, member]).expect("done");
         }
     };
     order("hang");
@@ -331,7 +331,7 @@ fn an_attached_device_keeps_the_requested_queue_depth_in_flight() {
     });
     order("release");
     assert!(all_there.is_some());
-    wait_up_to_10_s(|| fs::read_to_string(disk.path("read")).is_ok_and(|said| said.contains("READ: bw")))
+    wait_up_to_10_s(|| fs::read_to_string(disk.path("read")).is_ok_and(|output| output.contains("READ: bw")))
         .expect("all are read");
     detach_devices(&disk, false);
 }

@@ -160,13 +160,13 @@ fn probe_results_take_anything() {
 
 #[test]
 fn figures_beside_logs_take_anything() {
-    let whole = br#"{"schema": "diskwright.beside/1", "title": "t", "lead": ["a"], "names": ["three", "ten"],
+    let document = br#"{"schema": "diskwright.beside/1", "title": "t", "lead": ["a"], "names": ["three", "ten"],
         "sections": [{"title": "s", "words": ["w"], "charts": [{"title": "c", "x": {"words": "x", "unit": "s"},
         "y": {"words": "y", "unit": "per_s", "log": true},
         "lines": [{"name": "l", "points": [[0, 1.5], [1e3, 2e-9]]}]}],
         "bars": [{"title": "b", "unit": "fraction", "full": 1.0, "names": ["n"], "groups": [["g", [0.5]]]}],
         "tables": [{"titles": ["a"], "rows": [["1"]]}]}]}"#;
-    run_target(targets::beside, &[whole.to_vec()]);
+    run_target(targets::beside, &[document.to_vec()]);
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn files_of_drives_take_anything() {
 fn drive_files_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/model/simulator/tests/drives");
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");
-    let whole = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
-    run_target(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
+    let text = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
+    run_target(targets::drive_files, &[text.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
 }
 
 #[test]
@@ -254,12 +254,12 @@ fn loops_and_other_systems_take_anything() {
 #[test]
 fn prometheus_takes_anything() {
     run_target(targets::prometheus_text, &foreign_log_fixtures(&["prometheus"]));
-    let whole = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
+    let answer = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
         {"metric":{"instance":"a","device":"s\"da"},"values":[[1700000000,"1.5"],[1700000015,"NaN"]]},
         {"metric":{},"value":[1700000030.123,"+Inf"]}]}}"#;
     let names = br#"{"status":"success","data":["node_load1","node_\u00e4"]}"#;
     let series = br#"{"status":"success","data":[{"__name__":"node_load1","instance":"a"}]}"#;
-    run_target(targets::prometheus_json, &[whole.to_vec(), names.to_vec(), series.to_vec()]);
+    run_target(targets::prometheus_json, &[answer.to_vec(), names.to_vec(), series.to_vec()]);
 }
 
 #[test]

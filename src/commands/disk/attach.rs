@@ -162,12 +162,12 @@ pub fn attach_device(arguments: &AttachArguments) -> Result<(), Failure> {
         command.args(["disk", "keep"]).arg(entry);
         command
     })?;
-    let mut said = String::new();
+    let mut text = String::new();
     for note in &notes {
-        let _ = writeln!(said, "note: {note}");
+        let _ = writeln!(text, "note: {note}");
     }
-    let _ = write!(said, "{}", describe_attachment(&made));
-    output::print_to_stderr(&said);
+    let _ = write!(text, "{}", describe_attachment(&made));
+    output::print_to_stderr(&text);
     if arguments.json { output::print_json(&made) } else { output::print_text(&format!("{}\n", made.device)) }
 }
 
@@ -180,11 +180,11 @@ fn describe_attachment(made: &AttachReport) -> String {
     };
     let (kind, many) = (if made.read_only { "read-only, " } else { "" }, made.connections);
     let connections = if many == 1 { "1 connection".to_owned() } else { format!("{many} connections") };
-    let mut said = format!("{} is {} by {way}, {kind}{connections}\n", made.device, made.uri);
+    let mut text = format!("{} is {} by {way}, {kind}{connections}\n", made.device, made.uri);
     for limit in &made.limits {
-        let _ = writeln!(said, "limit: {limit}");
+        let _ = writeln!(text, "limit: {limit}");
     }
-    said
+    text
 }
 
 /// Detaches devices.
@@ -228,8 +228,8 @@ pub fn keep_device(arguments: &KeepArguments) -> Result<(), Failure> {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     let stop = OwnedFd::from(stop);
-    stay::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |told| {
-        let line = serde_json::to_string(told).map(|line| line + "\n");
+    stay::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |event| {
+        let line = serde_json::to_string(event).map(|line| line + "\n");
         line.is_ok_and(|line| output::print_text(&line).is_ok())
     })?;
     Ok(())

@@ -206,11 +206,11 @@ mod tests {
 
     #[test]
     fn ceilings_follow_the_device_and_the_newest_counts() {
-        let ceiling = |key: &str, measured: &str, most: f64| Ceiling {
+        let ceiling = |key: &str, measured: &str, max_per_s: f64| Ceiling {
             device: "sda".into(),
             key: key.into(),
             measured: measured.into(),
-            requests_per_s: Some(most),
+            requests_per_s: Some(max_per_s),
             ..Ceiling::default()
         };
         let topology = machine(vec![

@@ -59,8 +59,8 @@ fn nonsense_in_files_gives_no_advice() {
                 let advice = judged(broken, &topology);
                 let new: Vec<_> = advice.items.iter().filter(|item| !before.contains(&item.id)).collect();
                 wrong.extend(new.iter().map(|item| format!("{name}: {path} is {text:?}: {}: {}", item.id, item.seen)));
-                let said = serde_json::to_string(&advice).expect("JSON");
-                wrong.extend(said.contains("NaN").then(|| format!("{name}: {path} is {text:?}: says NaN")));
+                let advice_json = serde_json::to_string(&advice).expect("JSON");
+                wrong.extend(advice_json.contains("NaN").then(|| format!("{name}: {path} is {text:?}: says NaN")));
             }
         }
     }

@@ -451,9 +451,9 @@ fn missing_counters_of_a_log_are_named() {
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
         let silent =
             |rule: &Rule| rule.absent == Absent::Inapplicable && (of_ceiling(rule) || rule.object == "machine");
-        let asked =
+        let needs_counter =
             |rule: &&Rule| rule.roles.is_empty() && !nothing_to_lack.contains(&rule.object.as_str()) && !silent(rule);
-        for rule in pack(id).rules.iter().filter(asked) {
+        for rule in pack(id).rules.iter().filter(needs_counter) {
             let unjudged = verdict.unjudged.iter().find(|u| u.rule == rule.id);
             if unjudged.is_none_or(|u| u.missing.is_empty()) {
                 wrong.push(format!("{id}: {} names nothing that is missing", rule.id));

@@ -41,10 +41,10 @@ pub enum PlanError {
     #[error(transparent)]
     Demand(#[from] DemandError),
     /// An unknown name.
-    #[error("unknown {what} `{name}`{}", hint(near.as_deref()))]
+    #[error("unknown {kind} `{name}`{}", hint(near.as_deref()))]
     Unknown {
         /// Kind of the name: a drive, an instance.
-        what: &'static str,
+        kind: &'static str,
         /// As it was typed.
         name: String,
         /// The nearest existing name.

@@ -68,8 +68,8 @@ fn estimates_load_hidden_by_saturation() {
             "{workload:?} truth {truth:.1} plateau {:.1} queue {:.1} asked {:?} in {:?} ({}); with the users {:?}",
             load.plateau_per_s, load.queue, load.asked_per_s, load.interval_per_s, load.method, known.asked_per_s
         );
-        if let Some(asked) = load.asked_per_s {
-            errors.push((asked / truth - 1.0).abs());
+        if let Some(demand_per_s) = load.asked_per_s {
+            errors.push((demand_per_s / truth - 1.0).abs());
         }
         // the law with the users known: within 10 %
         let exact = known.asked_per_s.expect("users are known");

@@ -107,19 +107,19 @@ fn refuses_unknown_devices_and_unpredictable_changes() {
     }
     // RAID 5 has three disks at least; gp3 has 3,000 to 80,000 operations, and the size of gp2 decides
     let volumes = |change: &str| predict_change(&log, change, 90.0, None, &built_in_prices()).expect_err(change);
-    for (told, says) in [
+    for (error, says) in [
         (ask("disks -2"), "needs at least 3"),
         (volumes("gp3 iops 100000"), "3000 to 80000 operations"),
         (volumes("gp3 iops 1000"), "3000 to 80000 operations"),
         (volumes("gp2 iops 6000"), "its size decides"),
     ] {
-        assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains(says), "{told}");
+        assert!(matches!(error, WhatIfError::Names(..)) && error.to_string().contains(says), "{error}");
     }
     // so does RAID 4
     let mut log4 = log.clone();
     (log4.fronts[0].level, log4.fronts[0].members) = (Some(RaidLevel::Raid4), 3);
-    let told = predict_change(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
-    assert!(told.to_string().contains("needs at least 3"), "{told}");
+    let error = predict_change(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
+    assert!(error.to_string().contains("needs at least 3"), "{error}");
     // the log counts no swapping, and ten times the load is too much
     for change in ["memory +16GB", "load +900%"] {
         assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));
@@ -145,10 +145,10 @@ fn swapping_is_on_the_device_that_holds_its_area() {
     (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(true), Some(false));
     assert!((left(&log) - 0.9).abs() < 1e-9, "{}", left(&log));
     (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(false), Some(true));
-    let told = ask(&log).expect_err("it is on the other one");
-    assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains("holds no swap area"), "{told}");
-    let told = predict_change(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
-    assert!(matches!(told, WhatIfError::Refused(..)) && told.to_string().contains("holds no swap area"), "{told}");
+    let error = ask(&log).expect_err("it is on the other one");
+    assert!(matches!(error, WhatIfError::Names(..)) && error.to_string().contains("holds no swap area"), "{error}");
+    let error = predict_change(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
+    assert!(matches!(error, WhatIfError::Refused(..)) && error.to_string().contains("holds no swap area"), "{error}");
 }
 
 #[test]

@@ -56,8 +56,8 @@ pub(crate) fn identify_unread(head: &InputHead<'_>) -> Option<(String, &'static 
     }
     let kind = unread_kinds().iter().find(|kind| kind.matches_head(head))?;
     let version = kind.version.as_ref().and_then(|place| place.read_version(head));
-    let what = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
-    Some((what, &kind.instead))
+    let name = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
+    Some((name, &kind.instead))
 }
 
 impl UnreadKind {

@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn without_members_it_asks_for_them() {
         let mut dry = crate::bench::DryRun::default();
-        let said = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
-        assert!(said.contains("--members"), "{said}");
+        let message = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
+        assert!(message.contains("--members"), "{message}");
     }
 }

@@ -325,9 +325,9 @@ fn read_scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Res
     let position = fields.require_entry("Scheduling policy")?.position.clone();
     let policy = match policy_from_number(number) {
         Some((policy, "")) => policy,
-        Some((policy, what)) => {
+        Some((policy, note)) => {
             if slots > 1 {
-                notes.push(format!("{}:{}: scheduling policy {number} {what}", position.file, position.line));
+                notes.push(format!("{}:{}: scheduling policy {number} {note}", position.file, position.line));
             }
             policy
         }

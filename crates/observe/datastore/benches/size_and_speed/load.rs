@@ -18,7 +18,7 @@ const FIO_JOBS: &[&str] = &[
 
 /// A running fio; stops and cleans up when dropped.
 pub struct Load {
-    pub what: String,
+    pub description: String,
     fio: Child,
     loops: Vec<String>,
 }
@@ -45,7 +45,7 @@ impl Load {
         let spawned = Command::new("fio").arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let what = format!("fio, {disks} {}", if bound { "loop devices" } else { "files (not root: no loop devices)" });
         match spawned {
-            Ok(fio) => Some(Load { what, fio, loops }),
+            Ok(fio) => Some(Load { description: what, fio, loops }),
             Err(e) => {
                 println!("no load: fio: {e}");
                 loops.iter().for_each(|l| release_loop_device(l));
