@@ -61,7 +61,7 @@ enum Cell {
 
 impl Cell {
     /// The value at a tick of so many.
-    fn at(&self, tick: usize, ticks: usize) -> f64 {
+    fn value_at(&self, tick: usize, ticks: usize) -> f64 {
         match self {
             Cell::Constant(value) => *value,
             Cell::Step { step } => step[usize::from(tick >= ticks / 4)],
@@ -227,7 +227,7 @@ impl Recording {
         let ticks = self.ticks();
         let mut frame = Frame::new(Arc::new(schema), ticks);
         for index in 0..ticks {
-            let row: Vec<f64> = self.cells.values().map(|cell| cell.at(index, ticks)).collect();
+            let row: Vec<f64> = self.cells.values().map(|cell| cell.value_at(index, ticks)).collect();
             let tick = Tick { time_ns: START + (index as i64 + 1) * self.tick(), elapsed_ns: self.tick() as u64 };
             frame.push(tick, &row);
         }

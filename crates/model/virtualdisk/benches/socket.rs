@@ -62,12 +62,12 @@ fn main() {
     }
     println!("# requests a second over a Unix socket, queue {QUEUE}, {rounds} rounds of {count}, a tenth of long ones");
     let kinds = [(1, "reads", BLOCK), (1, "writes", BLOCK), (4, "reads", BLOCK), (4, "writes", BLOCK)];
-    for (connections, what, block) in kinds.into_iter().chain([(1, "writes", LONG), (4, "writes", LONG)]) {
+    for (connections, kind, block) in kinds.into_iter().chain([(1, "writes", LONG), (4, "writes", LONG)]) {
         let count = if block == LONG { count / 10 } else { count };
         let mut rates = vec![Vec::new(); servers.len()];
         for round in 0..=rounds {
             for (index, (_, socket, _)) in servers.iter().enumerate() {
-                let rate = measure_rate(socket, connections, (what == "writes", block), count);
+                let rate = measure_rate(socket, connections, (kind == "writes", block), count);
                 // the first one fills the memory
                 if round > 0 {
                     rates[index].push(rate);
@@ -79,7 +79,7 @@ fn main() {
             let (median, min_rate, max_rate) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
             let kib = block >> 10;
             println!(
-                "{connections} x random {what:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  ({min_rate:.0} to {max_rate:.0})"
+                "{connections} x random {kind:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  ({min_rate:.0} to {max_rate:.0})"
             );
         }
     }

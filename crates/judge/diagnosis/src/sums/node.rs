@@ -148,7 +148,7 @@ impl ProgramNode {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
             ProgramNode::SwapShare(swapping) => swapping.node_ids().into_iter().flatten().collect(),
-            ProgramNode::Share { part, total: whole } => vec![*part, *whole],
+            ProgramNode::Share { part, total } => vec![*part, *total],
         }
     }
 }

@@ -131,8 +131,8 @@ impl Content {
                 // the existing ledger is as good: the next server settles the note once more
                 Err(why) if existed && error::is_full(&why) => {}
                 kept => kept.map_err(|why| {
-                    let what = "the array metadata cannot be written";
-                    ContentError::File { path: path.clone(), operation: what, why }
+                    let operation = "the array metadata cannot be written";
+                    ContentError::File { path: path.clone(), operation, why }
                 })?,
             }
         }
@@ -151,7 +151,7 @@ impl Content {
         let (mut note, mut text) = ([0; 32], vec![0; (self.ledger_bytes - NOTE_BYTES) as usize]);
         file.read_ledger(0, &mut note).map_err(error)?;
         file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
-        let other = |what| ContentError::OtherArrays { path: path.to_owned(), difference: what };
+        let other = |difference| ContentError::OtherArrays { path: path.to_owned(), difference };
         let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_member_states(&entry.state);
