@@ -87,7 +87,8 @@ class Demo(Demonstration):
                 "bars": [bars("Transactions a second", "per_s", names, [["done", [one["per_s"] for one in summaries]]],
                               full=max([self.rate, *(one["per_s"] for one in summaries)])),
                          bars("Time of a transaction", "s", names,
-                              [["mean", [one["mean_s"] for one in summaries]], ["95 %", [one["p95_s"] for one in summaries]]])],
+                              [["mean", [one["mean_s"] for one in summaries]],
+                               ["95 %", [one["p95_s"] for one in summaries]]])],
                 "tables": [table(["PostgreSQL", *names], rows)]}
 
     def facts(self):

@@ -25,8 +25,8 @@ class Demo(sqlite.Commits):
         turns = ["the same in turns of the disk",
                  *(f"{one['mean_s'] / ROTATION_S:.1f}" if one["mean_s"] else "none" for one in summaries)]
         kernel = {"title": "What the kernel saw, outside", "words": [flushes(sides)], "tables": [kernel_section(sides)]}
-        application = sqlite.application(names, summaries, [(side.side.name, side.events, side.window) for side in sides],
-                                         [turns])
+        courses = [(side.side.name, side.events, side.window) for side in sides]
+        application = sqlite.application(names, summaries, courses, [turns])
         return {"title": conclusion(sides, summaries), "lead": lead(sides, summaries), "names": names[:2],
                 "sections": [application, inside_section(sides), kernel, verdict_section(sides),
                              setup_section(sides, [sqlite.facts(self.seconds, self.settle)])]}
@@ -42,8 +42,8 @@ def flushes(sides):
                                              "no flush was counted"))
     kinds = sorted({f"`{side.write_cache}`" for side in sides})
     return (f"The kernel takes the device's cache for {' or '.join(kinds)}, whatever is described below, and flushes "
-            f"one that is `write back` for every commit: {'; '.join(counts)}. What a flush costs is what the description "
-            "says.")
+            f"one that is `write back` for every commit: {'; '.join(counts)}. What a flush costs is what the "
+            "description says.")
 
 
 def conclusion(sides, summaries):

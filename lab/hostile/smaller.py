@@ -89,7 +89,8 @@ def twice(bench):
     page, log = devices_page(bench, 2), bench.path("log")
     first, second = (bench.run("import", page, "--to", log, "--json") for _ in range(2))
     words = [documents_of(done).get("skipped") for done in (first, second)]
-    is_refused = second.code == 1 and second.said or second.err.strip() and not first.err.strip() or words[0] != words[1]
+    is_refused = (second.code == 1 and second.said or second.err.strip() and not first.err.strip()
+                  or words[0] != words[1])
     if first.code or not is_refused:
         raise Broken(f"the second: exit {second.code}, and not a word")
     return f"the second: exit {second.code}, {second.said or words[1]}"

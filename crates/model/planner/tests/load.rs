@@ -7,7 +7,7 @@ use diskwright_planner::series::{FrontLoad, LoadSeries, LoadTick, LoadedTick, Me
 use diskwright_planner::what_if::predict_change;
 use diskwright_planner::{Demand, PlanLimits, plan};
 
-use crate::hidden::series;
+use crate::hidden::simulate_series;
 
 const DAY_S: i64 = 86_400;
 
@@ -24,7 +24,7 @@ fn disks_loaded_in_turn() -> LoadSeries {
              [[workload.phase]]\nlasts = \"300s\"\nfrom = {then}\nto = {then}\n"
         )
     };
-    series(&format!("[watch]\nduration = \"600s\"\n{}{}", disk("day", 1.0, 0.05), disk("night", 0.05, 1.0)))
+    simulate_series(&format!("[watch]\nduration = \"600s\"\n{}{}", disk("day", 1.0, 0.05), disk("night", 0.05, 1.0)))
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn disks_are_summed_before_percentiles_are_taken() {
 
 #[test]
 fn a_single_disk_has_the_percentile_of_all_requests() {
-    let alone = series(
+    let alone = simulate_series(
         "[watch]\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nrate = \"60/s\"\n\
          size = \"8KB\"\n",
     );
@@ -243,7 +243,7 @@ fn one_long_tick_among_short_ones_is_a_gap() {
 #[test]
 fn users_who_wait_are_served_faster_by_more_disks() {
     let of = |disks: u32, users: u32| {
-        series(&format!(
+        simulate_series(&format!(
             "[watch]\nwarm_up = \"10s\"\nduration = \"600s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {disks}\n\
              [[array]]\nlevel = 0\n[[workload]]\nusers = {users}\nthink = \"200ms\"\nsize = \"8KB\"\nread_share = 0.7\n"
         ))

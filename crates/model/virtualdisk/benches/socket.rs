@@ -79,7 +79,8 @@ fn main() {
             let (median, min_rate, max_rate) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
             let kib = block >> 10;
             println!(
-                "{connections} x random {kind:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  ({min_rate:.0} to {max_rate:.0})"
+                "{connections} x random {kind:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  \
+                 ({min_rate:.0} to {max_rate:.0})"
             );
         }
     }

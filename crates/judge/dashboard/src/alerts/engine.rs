@@ -211,7 +211,7 @@ impl AlertEngine {
         let mut events = Vec::new();
         self.check_arrival(&tick, &mut events);
         self.store_tick(frame, index, &tick);
-        let AlertEngine { monitor, trackers: trackers, tick_number: number, clear_rules: clear_of, .. } = self;
+        let AlertEngine { monitor, trackers, tick_number: number, clear_rules: clear_of, .. } = self;
         monitor.judge_tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
             let trackers = &mut trackers[rule_tick.rule];
             if !trackers.contains_key(rule_tick.instance) {

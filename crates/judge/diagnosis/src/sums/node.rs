@@ -300,7 +300,7 @@ impl NodeColumns<'_> {
     }
 
     fn compare_with_ceiling(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
-        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling: ceiling } = measured;
+        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling } = measured;
         let of = |node: &NodeId| self.node_column(*node);
         let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
         let latency = latency.as_ref().map(of);
