@@ -121,6 +121,6 @@ def setup_section(sides, facts):
              "machine."]
     max_share = max((side.others for side in sides if side.others is not None), default=0)
     if max_share > BUSY_SHARE:
-        words.append(f"Others used up to {format_share(max_share)} of this machine's processors meanwhile: the requests "
-                     "and the application waited for those too, and a quiet machine shows other figures.")
+        words.append(f"Others used up to {format_share(max_share)} of this machine's processors meanwhile: the "
+                     "requests and the application waited for those too, and a quiet machine shows other figures.")
     return {"title": "How it was made", "words": [*facts, *words], "tables": [table(["Side", "Served by"], rows)]}

@@ -268,7 +268,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "it was given up");
             std::thread::park_timeout(Duration::from_millis(20));
         }
-        assert!(faults > 0, "the page was told nothing");
+        assert!(faults > 0, "the page got no message");
         let description = hosts[0].host_document();
         assert!(description["fault"].is_null() && description["read"] == 1.0, "{description}");
         let tries = tries.lock().unwrap().clone();

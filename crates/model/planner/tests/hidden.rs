@@ -65,7 +65,7 @@ fn estimates_load_hidden_by_saturation() {
         let load = estimate_hidden_load(&text, None).unwrap_or_else(|| panic!("not seen as saturated: {text}"));
         let known = estimate_hidden_load(&text, Some(users)).expect("the same");
         println!(
-            "{workload:?} truth {truth:.1} plateau {:.1} queue {:.1} demand {:?} in {:?} ({}); with the users known {:?}",
+            "{workload:?} truth {truth:.1} plateau {:.1} queue {:.1} demand {:?} in {:?} ({}); users known: {:?}",
             load.plateau_per_s, load.queue, load.asked_per_s, load.interval_per_s, load.method, known.asked_per_s
         );
         if let Some(demand_per_s) = load.asked_per_s {

@@ -175,7 +175,7 @@ fn existing_drives_stay_and_cost_nothing() {
     // where enough is there nothing is bought, and that is no unknown price
     let found = plan(&demand, &keep(20)).expect("an answer");
     assert_eq!((found.designs[0].price, found.designs[0].bought.len()), (Some(0.0), 0));
-    assert!(found.designs[0].price.is_some_and(f64::is_sign_positive), "-0 is told as -0");
+    assert!(found.designs[0].price.is_some_and(f64::is_sign_positive), "-0 is reported as -0");
     let contradictions = [
         PlanLimits { only: vec![PartFilter::Cloud], ..keep(4) },
         PlanLimits { drives: vec!["st20000nm007d".into()], ..keep(4) },

@@ -105,7 +105,7 @@ fn ssds_match_published_and_measured_figures() {
         let bound = if row.fit { 3.0 } else { 15.0 };
         if error.abs() > bound || (error - row.error).abs() > 0.3 {
             let load = format!("{} KB, {} reads, depth {}", row.kb, row.reads, row.depth);
-            wrong += &format!("{}: {load}: {ours:.0}, print {print}: {error:+.1} %, told {}\n", row.drive, row.error);
+            wrong += &format!("{}: {load}: {ours:.0}, print {print}: {error:+.1} %, stated {}\n", row.drive, row.error);
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");

@@ -149,7 +149,7 @@ fn no_component_exceeds_its_capacity() {
         for drive in 0..system.drive_count() {
             let (group, _) = system.find_drive_group(drive).expect("it is there");
             let DeviceModel::Plain(spec) = &system.drives[group].device else { continue };
-            let component = report.find_component(&system.drive_name(drive)).expect("it is told of");
+            let component = report.find_component(&system.drive_name(drive)).expect("in the report");
             let ServiceTimeDistribution::Constant(each) = spec.service else { continue };
             if ran.left == 0 && spec.bytes_per_s.is_infinite() {
                 let service = component.totals.service_ns;

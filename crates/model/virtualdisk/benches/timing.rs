@@ -17,7 +17,7 @@
 //! numbers then mean nothing.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
-#![allow(clippy::disallowed_methods, reason = "nothing is to be told meanwhile")]
+#![allow(clippy::disallowed_methods, reason = "nothing is reported meanwhile")]
 
 #[path = "../tests/served/mod.rs"]
 mod served;

@@ -67,7 +67,7 @@ fn client_and_server_negotiate() {
         client.read(9, &mut back).expect("read");
         assert_eq!(&back, b"\0h\0\0l\0\0");
         if wishes.block_status {
-            let extents = client.block_status(0, 1 << 20).expect("told");
+            let extents = client.block_status(0, 1 << 20).expect("reported");
             let hole = NbdExtent { bytes: (1 << 20) - 4096, is_allocated: false };
             assert_eq!(extents, [NbdExtent { bytes: 4096, is_allocated: true }, hole]);
         } else {
@@ -321,7 +321,7 @@ fn our_client_works_with_nbdkit() {
         client.read(65_535, &mut back).expect("read");
         assert!(back[0] == 0 && back[1001] == 0 && back[1..1001].iter().all(|byte| *byte == 7));
         if wishes.block_status {
-            let extents = client.block_status(0, 1 << 20).expect("told");
+            let extents = client.block_status(0, 1 << 20).expect("reported");
             assert_eq!(extents[0], NbdExtent { bytes: 65_536, is_allocated: false });
         }
         let mut cookies = Vec::new();

@@ -97,7 +97,7 @@ fn common_changes_of_a_text_change_no_request() {
             let (requests, summary) = read_all(&[change(&text).into_bytes()]);
             assert_eq!(requests, unchanged, "{id}, {name}");
             // like blkparse's summary, a line before the events is ignored
-            assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is told");
+            assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is reported");
         }
     }
 }

@@ -258,8 +258,8 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
     };
     let held = held_text(finding.share, finding.judged_s, window_s);
     format!(
-        "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). More \
-         processors will not make this program faster."
+        "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
+         More processors will not make this program faster."
     )
 }
 

@@ -62,7 +62,10 @@ pub enum ContentError {
     )]
     NotOurs(PathBuf),
     /// A backing file with other arrays.
-    #[error("{}: {difference}; it belongs to another system: name another file, or remove it to start over", path.display())]
+    #[error(
+        "{}: {difference}; it belongs to another system: name another file, or remove it to start over",
+        path.display()
+    )]
     OtherArrays {
         /// The file.
         path: PathBuf,

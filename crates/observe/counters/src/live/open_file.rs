@@ -106,8 +106,8 @@ impl OpenFile {
         poll(&mut polled, Some(&now)).map_or(true, |events| events > 0)
     }
 
-    /// Reads the file; `None` if it cannot be read, which a note reports once. After a failure it is tried again only at
-    /// the slow interval.
+    /// Reads the file; `None` if it cannot be read, which a note reports once. After a failure it is tried again only
+    /// at the slow interval.
     pub fn read(&mut self, context: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let length = self.read_into(context, &mut buffer);

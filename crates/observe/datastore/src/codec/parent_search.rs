@@ -386,7 +386,7 @@ mod tests {
             .choose_models(&tables, &forms, ticks as usize, &mut magnitudes, |choice| choices.push(choice));
         let parents: usize = choices.iter().map(|c| c.parents.count).sum();
         assert!(parents >= 2, "{choices:?}");
-        let sum_index = choices.iter().position(|c| c.parents.count >= 2).expect("one is told from the others");
+        let sum_index = choices.iter().position(|c| c.parents.count >= 2).expect("a sum of columns");
         let last = &magnitudes[sum_index * 100..(sum_index + 1) * 100];
         assert!(last[1..].iter().all(|m| *m < 64), "{last:?}");
     }

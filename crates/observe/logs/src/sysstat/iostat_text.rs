@@ -562,11 +562,8 @@ mod tests {
         );
         let read = read_text(&text);
         assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
-        let time_ns = |second: i64| 1_795_287_900_000_000_000 + second * 1_000_000_000;
-        assert_eq!(
-            read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(),
-            [time_ns(1), time_ns(2), time_ns(31), time_ns(32)]
-        );
+        let times_ns = [1, 2, 31, 32].map(|second| 1_795_287_900_000_000_000 + second * 1_000_000_000);
+        assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), times_ns);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("one second apart")));
         // without the head of each start only this line shows that iostat was restarted
