@@ -228,7 +228,9 @@ fn read_disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<Str
     let last = layout.zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
     let cylinders = if last == stated_cylinders { stated_cylinders + 1 } else { stated_cylinders };
     if cylinders != stated_cylinders {
-        notes.push(format!("{stated_cylinders} cylinders are stated, but the last zone ends at number {last}: one more"));
+        notes.push(format!(
+            "{stated_cylinders} cylinders are stated, but the last zone ends at number {last}: one more"
+        ));
     }
     let mechanics = mechanics::read_mechanics(fields.require_block("Mechanical Model")?, load)?;
     fields.reject_unknown(&[
