@@ -18,8 +18,8 @@ class Log:
         self.path = path
         self.window = window
         words = [binary, "show", path, "--counter", "*", "--from", format_utc(window[0]), "--to", format_utc(window[1])]
-        told = json.loads(run([*words, "--json"], 120))["series"]
-        self.series = {(one["counter"], one["instance"]): one for one in told}
+        series = json.loads(run([*words, "--json"], 120))["series"]
+        self.series = {(one["counter"], one["instance"]): one for one in series}
         rows = list(csv.reader(io.StringIO(run([*words, "--as", "csv"], 120))))
         self.titles, self.rows = (rows[0], rows[1:]) if rows else ([], [])
 
@@ -46,8 +46,8 @@ def format_utc(seconds):
 
 
 def parse_time(text):
-    whole, _, rest = text.rstrip("Z").partition(".")
-    return calendar.timegm(time.strptime(whole, "%Y-%m-%dT%H:%M:%S")) + (float("0." + rest) if rest else 0.0)
+    seconds, _, rest = text.rstrip("Z").partition(".")
+    return calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) + (float("0." + rest) if rest else 0.0)
 
 
 # --- an application's own numbers -------------------------------------------

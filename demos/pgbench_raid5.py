@@ -59,35 +59,36 @@ class Demo(Demonstration):
         return window, postgres.transactions()
 
     def page(self, binary, sides):
-        said = self.summaries(sides)
+        summaries = self.summaries(sides)
         queue = "physical_disk.avg_queue_length"
         queues = [(side.side.name, side.outside.course(queue, side.device, side.window[0])) for side in sides]
         kernel = {"title": "What the kernel saw, outside", "tables": [kernel_section(sides)],
                   "charts": [chart("Requests under way", "requests", "requests", queues)]}
-        return {"title": conclusion(sides, said), "lead": [lead(side, one) for side, one in zip(sides, said)],
+        return {"title": conclusion(sides, summaries), "lead": [lead(side, one) for side, one in zip(sides, summaries)],
                 "names": [side.side.name for side in sides],
-                "sections": [self.application(sides, said), inside_section(sides), kernel, verdict_section(sides),
+                "sections": [self.application(sides, summaries), inside_section(sides), kernel, verdict_section(sides),
                              prediction(binary, sides, self.size_mib), setup_section(sides, self.facts())]}
 
-    def application(self, sides, said):
+    def application(self, sides, summaries):
         names = [side.side.name for side in sides]
         waited = [summary([(event[0], event[2]) for event in side.events], side.window) for side in sides]
         rows = [["asked for", *(format_rate(self.rate) for _ in sides)],
-                ["transactions done", *(format_rate(one["per_s"]) for one in said)],
-                ["time of a transaction, mean", *(format_seconds(one["mean_s"]) for one in said)],
-                ["half of them within", *(format_seconds(one["p50_s"]) for one in said)],
-                ["95 % within", *(format_seconds(one["p95_s"]) for one in said)],
-                ["longest", *(format_seconds(one["max_s"]) for one in said)],
+                ["transactions done", *(format_rate(one["per_s"]) for one in summaries)],
+                ["time of a transaction, mean", *(format_seconds(one["mean_s"]) for one in summaries)],
+                ["half of them within", *(format_seconds(one["p50_s"]) for one in summaries)],
+                ["95 % within", *(format_seconds(one["p95_s"]) for one in summaries)],
+                ["longest", *(format_seconds(one["max_s"]) for one in summaries)],
                 ["late before it began, mean", *(format_seconds(one["mean_s"]) for one in waited)]]
         curves = [chart("Transactions a second", "per_s", "transactions a second",
                         [(side.side.name, rate_curve(side.events, side.window)) for side in sides]),
                   chart("95 % of the transactions of each second took at most", "s", "time of a transaction",
                         [(side.side.name, latency_curve(side.events, side.window)) for side in sides])]
         return {"title": "What the application saw", "charts": curves,
-                "bars": [bars("Transactions a second", "per_s", names, [["done", [one["per_s"] for one in said]]],
-                              full=max([self.rate, *(one["per_s"] for one in said)])),
+                "bars": [bars("Transactions a second", "per_s", names, [["done", [one["per_s"] for one in summaries]]],
+                              full=max([self.rate, *(one["per_s"] for one in summaries)])),
                          bars("Time of a transaction", "s", names,
-                              [["mean", [one["mean_s"] for one in said]], ["95 %", [one["p95_s"] for one in said]]])],
+                              [["mean", [one["mean_s"] for one in summaries]],
+                               ["95 %", [one["p95_s"] for one in summaries]]])],
                 "tables": [table(["PostgreSQL", *names], rows)]}
 
     def facts(self):
@@ -97,11 +98,11 @@ class Demo(Demonstration):
                 "cache, so that pages come from the disks; every commit waits for its log."]
 
 
-def conclusion(sides, said):
+def conclusion(sides, summaries):
     """One sentence, from the numbers alone."""
-    (a, b), (before, after) = sides, said
+    (a, b), (before, after) = sides, summaries
     if not before["count"] or not after["count"]:
-        done = [side.side.name for side, one in zip(sides, said) if one["count"]]
+        done = [side.side.name for side, one in zip(sides, summaries) if one["count"]]
         return f"Too little was done to compare: transactions only on {', '.join(done) or 'neither side'}."
     more, quicker = after["per_s"] / before["per_s"], before["mean_s"] / after["mean_s"]
     rate = (f"{digits(more)} times the transactions of" if more > 1.05 else
@@ -115,9 +116,9 @@ def conclusion(sides, said):
             f"{format_rate(before['per_s'])}), {time}" + (f": {why}." if why else "."))
 
 
-def lead(side, said):
+def lead(side, summary):
     share, name = side.fullest_drive()
-    return (f"{side.side.name.capitalize()}: {format_rate(said['per_s'])}, "
-            f"95 % within {format_seconds(said['p95_s'])}; fullest "
+    return (f"{side.side.name.capitalize()}: {format_rate(summary['per_s'])}, "
+            f"95 % within {format_seconds(summary['p95_s'])}; fullest "
             f"drive {name}, {format_share(share)} busy; `why` says {side.why_inside['bottleneck']} of what went on "
             f"inside and {side.why_outside['bottleneck']} of what the kernel saw.")

@@ -98,18 +98,18 @@ def kernel_section(sides, more=()):
 
 def verdict_section(sides):
     """Section of the page with the verdicts of `why` on both views."""
-    told = []
+    sentences = []
     for side in sides:
         outside, inside = (f"{verdict_text(verdict)}. {first_finding(verdict)}."
                            for verdict in (side.why_outside, side.why_inside))
         named = side.why_outside.get("instance")
         # what else goes on on this machine is part of what the kernel counts
         other = "" if not named or side.device in named else f" That is not this load's device, {side.device}."
-        told += [f"{side.side.name.capitalize()}, from outside: {outside}{other}",
+        sentences += [f"{side.side.name.capitalize()}, from outside: {outside}{other}",
                  f"{side.side.name.capitalize()}, from inside: {inside}"]
     words = ("From outside are the kernel's counters of the one block device, as an administrator has them; from "
              "inside are those of the described parts, which only the simulation knows.")
-    return {"title": "The verdicts of why", "words": [*told, words]}
+    return {"title": "The verdicts of why", "words": [*sentences, words]}
 
 
 def setup_section(sides, facts):
@@ -119,8 +119,8 @@ def setup_section(sides, facts):
     words = [f"Made a block device by `disk attach` ({sides[0].attached_by}){': ' + limits if limits else ''}.",
              "All data lie in memory: what takes time is the description, and nothing is written to a disk of this "
              "machine."]
-    most = max((side.others for side in sides if side.others is not None), default=0)
-    if most > BUSY_SHARE:
-        words.append(f"Others used up to {format_share(most)} of this machine's processors meanwhile: the requests and "
-                     "the application waited for those too, and a quiet machine shows other figures.")
+    max_share = max((side.others for side in sides if side.others is not None), default=0)
+    if max_share > BUSY_SHARE:
+        words.append(f"Others used up to {format_share(max_share)} of this machine's processors meanwhile: the "
+                     "requests and the application waited for those too, and a quiet machine shows other figures.")
     return {"title": "How it was made", "words": [*facts, *words], "tables": [table(["Side", "Served by"], rows)]}

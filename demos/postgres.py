@@ -42,9 +42,9 @@ def installing():
 
 def programs():
     """The folder of the newest server's programs, which Debian keeps off the path."""
-    whole = [folder for folder in glob.glob("/usr/lib/postgresql/*/bin")
+    folders = [folder for folder in glob.glob("/usr/lib/postgresql/*/bin")
              if all(os.path.exists(os.path.join(folder, name)) for name in ("initdb", "postgres", "pgbench"))]
-    return max(whole, key=version_of, default=None)
+    return max(folders, key=version_of, default=None)
 
 
 def version_of(folder):

@@ -52,9 +52,9 @@ def prediction_row(binary, side, area_mib):
         file.write(described + load)
         file.flush()
         answer = json.loads(run([binary, "simulate", os.path.abspath(file.name), *side.side.words(), "--json"], 120))
-    told = answer["workloads"][0]
-    return [f"{digits(queue)} ({users} asked)", format_rate(told["requests_per_s"]),
-            format_rate(side.kernel("transfers_per_s")), format_seconds(told["response_s"]["mean"]),
+    workload = answer["workloads"][0]
+    return [f"{digits(queue)} ({users} asked)", format_rate(workload["requests_per_s"]),
+            format_rate(side.kernel("transfers_per_s")), format_seconds(workload["response_s"]["mean"]),
             format_seconds(side.kernel("avg_s_per_transfer"))]
 
 

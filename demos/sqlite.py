@@ -25,8 +25,8 @@ def start_commits(machine, folder, seconds):
 def read_commits(notes):
     """The commits: when each was done and how long it took, seconds."""
     with open(notes, encoding="ascii") as file:
-        whole = [line.split() for line in file if line.endswith("\n")]
-    return [(float(when), float(took)) for when, took in whole]
+        complete = [line.split() for line in file if line.endswith("\n")]
+    return [(float(when), float(took)) for when, took in complete]
 
 
 class Commits(Demonstration):
@@ -42,18 +42,18 @@ class Commits(Demonstration):
         return window, read_commits(notes)
 
 
-def application(names, said, courses, more=()):
+def application(names, summaries, courses, more=()):
     """The section of what the application saw: names of the cases, their summaries,
     and each one's events with its window."""
-    rows = [["commits", *(format_rate(one["per_s"]) for one in said)],
-            ["time of a commit, mean", *(format_seconds(one["mean_s"]) for one in said)],
-            ["half of them within", *(format_seconds(one["p50_s"]) for one in said)],
-            ["95 % within", *(format_seconds(one["p95_s"]) for one in said)],
-            ["longest", *(format_seconds(one["max_s"]) for one in said)]]
+    rows = [["commits", *(format_rate(one["per_s"]) for one in summaries)],
+            ["time of a commit, mean", *(format_seconds(one["mean_s"]) for one in summaries)],
+            ["half of them within", *(format_seconds(one["p50_s"]) for one in summaries)],
+            ["95 % within", *(format_seconds(one["p95_s"]) for one in summaries)],
+            ["longest", *(format_seconds(one["max_s"]) for one in summaries)]]
     return {"title": "What the application saw",
-            "bars": [bars("Commits a second", "per_s", names, [["commits", [one["per_s"] for one in said]]]),
-                     bars("Time of a commit", "s", names, [["mean", [one["mean_s"] for one in said]],
-                                                          ["95 %", [one["p95_s"] for one in said]]])],
+            "bars": [bars("Commits a second", "per_s", names, [["commits", [one["per_s"] for one in summaries]]]),
+                     bars("Time of a commit", "s", names, [["mean", [one["mean_s"] for one in summaries]],
+                                                          ["95 %", [one["p95_s"] for one in summaries]]])],
             "charts": [chart("Commits a second", "per_s", "commits a second",
                              [(name, rate_curve(events, window)) for name, events, window in courses], log=True),
                        chart("95 % of the commits of each second took at most", "s", "time of a commit",

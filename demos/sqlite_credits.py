@@ -37,11 +37,11 @@ class Demo(sqlite.Commits):
             load, _ = sqlite.start_commits(machine, stage.format(sqlite.SIZE_MIB), TRIAL + 4)
             window = stage.watch(load, 2, TRIAL)
             seen = Log(machine.binary, stage.outside, window)
-            asked = seen.mean("physical_disk.transfers_per_s", os.path.basename(stage.device)) or 0
-            if asked < 1.5 * CLEARLY * BASELINE:
-                raise LabError(f"commits come to {asked:.0f} requests a second here, too few to use up credits beyond "
+            rate = seen.mean("physical_disk.transfers_per_s", os.path.basename(stage.device)) or 0
+            if rate < 1.5 * CLEARLY * BASELINE:
+                raise LabError(f"commits come to {rate:.0f} requests a second here, too few to use up credits beyond "
                                f"{BASELINE}; this machine is too busy")
-            self.credits = round((asked - BASELINE) * (self.settle + 1 + self.seconds / 3))
+            self.credits = round((rate - BASELINE) * (self.settle + 1 + self.seconds / 3))
         settings["volume.volume.iops_credits"] = self.credits
 
     def seen(self, sides):
@@ -62,10 +62,10 @@ class Demo(sqlite.Commits):
         return [self.whole.paths[0], "--at", format_utc(self.end)]
 
     def page(self, binary, sides):
-        said = self.summaries(sides)
+        summaries = self.summaries(sides)
         names = [side.side.name for side in sides]
         since = self.whole.window[0]
-        application = sqlite.application(names, said, [])
+        application = sqlite.application(names, summaries, [])
         application["charts"] = [
             chart("Commits a second", "per_s", "commits a second",
                   split_curve(rate_curve(self.whole.events, self.whole.window), self.end - since)),
@@ -78,11 +78,11 @@ class Demo(sqlite.Commits):
                        split_curve(course, self.end - since))
         inside = inside_section(sides, charts=[served])
         kernel = {"title": "What the kernel saw, outside", "tables": [kernel_section(sides)]}
-        return {"title": conclusion(said), "lead": [lead(side) for side in sides], "names": names,
+        return {"title": conclusion(summaries), "lead": [lead(side) for side in sides], "names": names,
                 "sections": [application, inside, kernel, verdict_section(sides), setup_section(sides, [
-                    sqlite.facts(self.seconds, self.settle), self.arithmetic(said)])]}
+                    sqlite.facts(self.seconds, self.settle), self.arithmetic(summaries)])]}
 
-    def arithmetic(self, said):
+    def arithmetic(self, summaries):
         """The end that credits and rates alone would give."""
         served = self.whole.inside.course("physical_disk.transfers_per_s", "volume", self.whole.window[0])
         before = [rate for at, rate in served if at <= self.end - self.whole.window[0] - 1]
@@ -117,9 +117,9 @@ def split_curve(points, end):
             (AFTER, [point for point in points if point[0] > end])]
 
 
-def conclusion(said):
+def conclusion(summaries):
     """One sentence, from the numbers alone."""
-    before, after = said
+    before, after = summaries
     if not before["count"] or not after["count"]:
         return "Too few commits to compare."
     share = after["per_s"] / before["per_s"]

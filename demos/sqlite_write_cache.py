@@ -21,48 +21,48 @@ class Demo(sqlite.Commits):
 
     def page(self, binary, sides):
         names = [side.side.name for side in sides]
-        said = self.summaries(sides)
+        summaries = self.summaries(sides)
         turns = ["the same in turns of the disk",
-                 *(f"{one['mean_s'] / ROTATION_S:.1f}" if one["mean_s"] else "none" for one in said)]
+                 *(f"{one['mean_s'] / ROTATION_S:.1f}" if one["mean_s"] else "none" for one in summaries)]
         kernel = {"title": "What the kernel saw, outside", "words": [flushes(sides)], "tables": [kernel_section(sides)]}
-        application = sqlite.application(names, said, [(side.side.name, side.events, side.window) for side in sides],
-                                         [turns])
-        return {"title": conclusion(sides, said), "lead": lead(sides, said), "names": names[:2],
+        courses = [(side.side.name, side.events, side.window) for side in sides]
+        application = sqlite.application(names, summaries, courses, [turns])
+        return {"title": conclusion(sides, summaries), "lead": lead(sides, summaries), "names": names[:2],
                 "sections": [application, inside_section(sides), kernel, verdict_section(sides),
                              setup_section(sides, [sqlite.facts(self.seconds, self.settle)])]}
 
 
 def flushes(sides):
     """What the kernel did for a commit, as its counters tell."""
-    told = []
+    counts = []
     for side in sides:
         flush = side.kernel("flushes")
         commits = summary(side.events, side.window)["per_s"]
-        told.append(f"{side.side.name}: " + (f"{flush / commits:.1f} flushes a commit" if flush and commits else
+        counts.append(f"{side.side.name}: " + (f"{flush / commits:.1f} flushes a commit" if flush and commits else
                                              "no flush was counted"))
     kinds = sorted({f"`{side.write_cache}`" for side in sides})
     return (f"The kernel takes the device's cache for {' or '.join(kinds)}, whatever is described below, and flushes "
-            f"one that is `write back` for every commit: {'; '.join(told)}. What a flush costs is what the description "
-            "says.")
+            f"one that is `write back` for every commit: {'; '.join(counts)}. What a flush costs is what the "
+            "description says.")
 
 
-def conclusion(sides, said):
+def conclusion(sides, summaries):
     """One sentence, from the numbers alone."""
-    told = [f"{format_rate(one['per_s'])} with {side.side.name}" for side, one in zip(sides, said)]
-    plain, cached, battery = (one["per_s"] for one in said)
+    rates = [f"{format_rate(one['per_s'])} with {side.side.name}" for side, one in zip(sides, summaries)]
+    plain, cached, battery = (one["per_s"] for one in summaries)
     if not plain or not cached or not battery:
-        return f"Too few commits to compare: {', '.join(told)}."
+        return f"Too few commits to compare: {', '.join(rates)}."
     gain = cached / plain
     own = ("brings nothing" if 0.9 < gain < 1.1 else f"brings {gain:.1f} times as many" if gain > 1 else
            f"leaves {gain:.1f} of them")
-    return (f"Commits that are safe: {', '.join(told)}. The drive's own cache {own}, because every commit flushes it; "
+    return (f"Commits that are safe: {', '.join(rates)}. The drive's own cache {own}, because every commit flushes it; "
             f"one that survives a power failure brings {battery / plain:.0f} times as many.")
 
 
-def lead(sides, said):
+def lead(sides, summaries):
     return [f"{side.side.name.capitalize()}: a commit takes {format_seconds(one['mean_s'])}, 95 % within "
             f"{format_seconds(one['p95_s'])}; `why` says {side.why_inside['bottleneck']} inside and "
             f"{side.why_outside['bottleneck']} outside."
-            for side, one in zip(sides, said)] + [
+            for side, one in zip(sides, summaries)] + [
                 "A drive that reports flushes which it has not done would look like the one with the battery, until "
                 "the power fails."]

@@ -59,14 +59,14 @@ class Registered(unittest.TestCase):
 class Figures(unittest.TestCase):
     def test_only_the_window_counts(self):
         events = [(9.9, 5.0), (10.0, 0.1), (11.0, 0.2), (11.5, 0.3), (12.0, 9.0)]
-        told = figures.summary(events, (10, 12))
-        self.assertEqual((told["count"], told["per_s"], told["p50_s"], told["max_s"]), (3, 1.5, 0.2, 0.3))
+        summary = figures.summary(events, (10, 12))
+        self.assertEqual((summary["count"], summary["per_s"], summary["p50_s"], summary["max_s"]), (3, 1.5, 0.2, 0.3))
         self.assertEqual(figures.rate_curve(events, (10, 12)), [[0.5, 1.0], [1.5, 2.0]])
         self.assertEqual(figures.latency_curve(events, (10, 12), share=1), [[0.5, 0.1], [1.5, 0.3]])
 
     def test_nothing_done_is_not_zero_latency(self):
-        told = figures.summary([], (0, 10))
-        self.assertEqual((told["count"], told["mean_s"], told["p95_s"]), (0, None, None))
+        summary = figures.summary([], (0, 10))
+        self.assertEqual((summary["count"], summary["mean_s"], summary["p95_s"]), (0, None, None))
         self.assertEqual(figures.format_seconds(None), "not measured")
 
     def test_words(self):
@@ -78,24 +78,24 @@ class Figures(unittest.TestCase):
 class Sentences(unittest.TestCase):
     def test_pgbench_is_told_from_the_numbers(self):
         sides = [side("three disks", {"disk0": 0.97}), side("ten disks", {"disk3": 0.4})]
-        told = pgbench_raid5.conclusion(sides, [said(50, 0.4), said(100, 0.02)])
-        self.assertIn("Ten disks carry 2.00 times the transactions of three disks", told)
-        self.assertIn("20.0 ms instead of 400 ms", told)
-        self.assertIn("disk0 of the three disks was busy 97 %", told)
+        sentence = pgbench_raid5.conclusion(sides, [said(50, 0.4), said(100, 0.02)])
+        self.assertIn("Ten disks carry 2.00 times the transactions of three disks", sentence)
+        self.assertIn("20.0 ms instead of 400 ms", sentence)
+        self.assertIn("disk0 of the three disks was busy 97 %", sentence)
         self.assertIn("as many transactions", pgbench_raid5.conclusion(sides, [said(60), said(60)]))
         self.assertIn("only 0.500", pgbench_raid5.conclusion(sides, [said(60), said(30)]))
         self.assertIn("neither side", pgbench_raid5.conclusion(sides, [said(0, None, 0)] * 2))
 
     def test_a_cache_that_brings_nothing_is_told_so(self):
         sides = [side(name) for name in ("no write cache", "write cache", "battery")]
-        told = sqlite_write_cache.conclusion(sides, [said(40), said(41), said(800)])
-        self.assertIn("own cache brings nothing", told)
-        self.assertIn("brings 20 times", told)
+        sentence = sqlite_write_cache.conclusion(sides, [said(40), said(41), said(800)])
+        self.assertIn("own cache brings nothing", sentence)
+        self.assertIn("brings 20 times", sentence)
         self.assertIn("1.5 times as many", sqlite_write_cache.conclusion(sides, [said(40), said(60), said(80)]))
 
     def test_credits(self):
-        told = sqlite_credits.conclusion([said(300, 0.003), said(30, 0.033)])
-        self.assertIn("from 300/s to 30.0/s (10%)", told)
+        sentence = sqlite_credits.conclusion([said(300, 0.003), said(30, 0.033)])
+        self.assertIn("from 300/s to 30.0/s (10%)", sentence)
 
 
 class Disturbed(unittest.TestCase):

@@ -11,7 +11,7 @@ use diskwright_diagnosis::Pack;
 use diskwright_logs::{FORMATS, FrameBatch, LogInput, LogOptions};
 
 /// Any bytes as a segment file of a log, read to its end.
-pub fn log_reader(data: &[u8]) {
+pub fn read_log(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("diskwright-fuzz-{}.dwlog", std::process::id()));
     let written = std::fs::File::create(&path).and_then(|mut f| f.write_all(data));
     if written.is_err() {
@@ -26,21 +26,21 @@ pub fn log_reader(data: &[u8]) {
 }
 
 /// Any text as a rule pack.
-pub fn rule_loader(data: &[u8]) {
+pub fn load_rules(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = Pack::load("fuzz.toml", text);
     }
 }
 
 /// Any text as the experiments of a document.
-pub fn experiments(data: &[u8]) {
+pub fn read_experiments(data: &[u8]) {
     if let Ok(text) = std::str::from_utf8(data) {
         let _ = diskwright_experiments::document::ExperimentDocument::read("fuzz.toml", text);
     }
 }
 
 /// Any bytes as each file of the kernel that a source reads.
-pub fn proc_parsers(data: &[u8]) {
+pub fn parse_kernel_files(data: &[u8]) {
     for source in SOURCES {
         (source.parse_any)(data);
     }
@@ -48,14 +48,14 @@ pub fn proc_parsers(data: &[u8]) {
 }
 
 /// Any bytes as a stored profile.
-pub fn probe_profile(data: &[u8]) {
+pub fn parse_probe_profile(data: &[u8]) {
     if let Ok(profile) = diskwright_probe::profile::parse(data) {
         let _ = profile.ceiling();
     }
 }
 
 /// Any bytes as a result of `probe`.
-pub fn probe_result(data: &[u8]) {
+pub fn render_probe_result(data: &[u8]) {
     if let Ok(document) = diskwright_results::document::ProbeDocument::parse("fuzz.json", data) {
         let named = diskwright_report::probe::NamedResult { name: "fuzz", document: &document };
         let zone = diskwright_report::DisplayZone::utc();
@@ -71,7 +71,7 @@ pub fn probe_result(data: &[u8]) {
 }
 
 /// Any bytes as the application figures of `compare --beside`, shown on a page.
-pub fn beside(data: &[u8]) {
+pub fn render_beside_document(data: &[u8]) {
     if let Ok(beside) = diskwright_report::beside_document::parse(data) {
         let title = beside.title;
         let sheet = diskwright_report::sheet::PageSheet {
@@ -85,7 +85,7 @@ pub fn beside(data: &[u8]) {
 }
 
 /// Any bytes as a request trace of each format, without recognition by content.
-pub fn request_traces(data: &[u8]) {
+pub fn read_request_traces(data: &[u8]) {
     for format in diskwright_traces::FORMATS {
         let Ok(input) = LogInput::from_bytes("fuzz", data.to_vec()) else { return };
         let mut trace = diskwright_traces::with_format(format, vec![input]);
@@ -105,7 +105,7 @@ pub fn request_traces(data: &[u8]) {
 
 /// Any bytes as pages of the ring buffer of the kernel, and as descriptions of events: decoded, sorted, paired,
 /// summarized and written in the format of blktrace.
-pub fn trace_pages(data: &[u8]) {
+pub fn decode_trace_pages(data: &[u8]) {
     use diskwright_blocktrace::dirty_pages::{self, DirtyLayout};
     use diskwright_blocktrace::layout::{EventLayout, PageLayout};
     use diskwright_blocktrace::{BlktraceWriter, BlockEventKind, EventTable, RequestPairing, RequestSummary, reader};
@@ -136,7 +136,7 @@ pub fn trace_pages(data: &[u8]) {
 }
 
 /// Any bytes as a drive of DiskSim, and as every file that it includes; a drive that can be read serves a few requests.
-pub fn drive_files(data: &[u8]) {
+pub fn read_drive_files(data: &[u8]) {
     use diskwright_simulator::{diskspecs, drive, io::Io};
     let text = String::from_utf8_lossy(data);
     let curve = "Seek distances measured: 2\n1, 1.0\n100, 5.0\n";
@@ -152,7 +152,7 @@ pub fn drive_files(data: &[u8]) {
 }
 
 /// Any text as a description of a system whose other files are all empty.
-pub fn system_descriptions(data: &[u8]) {
+pub fn read_system_description(data: &[u8]) {
     use diskwright_simulator::system::read::{Setting, read};
     let text = String::from_utf8_lossy(data);
     let settings = [Setting { key: "workload.users".into(), value: text.chars().take(9).collect() }];
@@ -160,7 +160,7 @@ pub fn system_descriptions(data: &[u8]) {
 }
 
 /// Any text as a file of drives; drives that can be read serve a few requests.
-pub fn drive_catalogue(data: &[u8]) {
+pub fn read_drive_catalogue(data: &[u8]) {
     use diskwright_simulator::catalogue::{self, measure};
     let Ok(text) = std::str::from_utf8(data) else { return };
     for entry in catalogue::read("fuzz.toml", text).unwrap_or_default().iter().take(4) {
@@ -186,7 +186,7 @@ fn read_foreign_log(format: &str, data: &[u8]) {
 }
 
 /// Any bytes as a PCP archive: `.meta` and two volumes, each after its length in two bytes.
-pub fn pcp_archive(data: &[u8]) {
+pub fn read_pcp_archive(data: &[u8]) {
     let mut rest = data;
     let parts = [(); 3].map(|()| {
         let length = rest.split_first_chunk::<2>().map_or(0, |(l, _)| usize::from(u16::from_be_bytes(*l)));
@@ -202,43 +202,43 @@ pub fn pcp_archive(data: &[u8]) {
 }
 
 /// Any bytes as Performance Monitor text.
-pub fn perfmon_text(data: &[u8]) {
+pub fn read_perfmon_text(data: &[u8]) {
     read_foreign_log("perfmon-text", data);
 }
 
 /// Any bytes as one of the JSON documents of sysstat; their length chooses which.
-pub fn sysstat_json(data: &[u8]) {
+pub fn read_sysstat_json(data: &[u8]) {
     read_foreign_log(["sadf-json", "iostat-json", "mpstat-json"][data.len() % 3], data);
 }
 
 /// Any bytes as `sadf -x`.
-pub fn sysstat_xml(data: &[u8]) {
+pub fn read_sysstat_xml(data: &[u8]) {
     read_foreign_log("sadf-xml", data);
 }
 
 /// Any bytes as the text of sar, iostat, sadf or vmstat; their length chooses which.
-pub fn sysstat_text(data: &[u8]) {
+pub fn read_sysstat_text(data: &[u8]) {
     read_foreign_log(["sar-text", "iostat-text", "sadf-rows", "vmstat-text"][data.len() % 4], data);
 }
 
 /// Any bytes as output of dstat, nmon, collectl or atop, or as CSV of a dashboard; their length chooses which.
-pub fn tool_text(data: &[u8]) {
+pub fn read_tool_text(data: &[u8]) {
     read_foreign_log(["dstat-csv", "nmon", "collectl-table", "collectl-raw", "atop-text", "csv"][data.len() % 6], data);
 }
 
 /// Any bytes as output of shell loops over /proc, of top, or of tools of other systems; their length chooses which.
-pub fn system_text(data: &[u8]) {
+pub fn read_system_text(data: &[u8]) {
     const FORMATS: [&str; 4] = ["proc-loop", "top-text", "unix-iostat", "unix-sar"];
     read_foreign_log(FORMATS[data.len() % FORMATS.len()], data);
 }
 
 /// Any bytes as exposition pages of Prometheus.
-pub fn prometheus_text(data: &[u8]) {
+pub fn read_prometheus_text(data: &[u8]) {
     read_foreign_log("prometheus-text", data);
 }
 
 /// Any bytes as answers of a Prometheus store.
-pub fn prometheus_json(data: &[u8]) {
+pub fn read_prometheus_answers(data: &[u8]) {
     use diskwright_remote::answer::{QueryGrid, read_matrix, read_names, read_sample_times, read_series};
     let grid = QueryGrid { first_ms: 1_700_000_000_000, step_ms: 15_000, count: 100, shift_ms: 0 };
     let max_bytes = 1 << 20;
@@ -249,12 +249,12 @@ pub fn prometheus_json(data: &[u8]) {
 }
 
 /// Any bytes as a binary log of Windows Performance Monitor.
-pub fn perfmon_blg(data: &[u8]) {
+pub fn read_perfmon_blg(data: &[u8]) {
     read_foreign_log("perfmon-blg", data);
 }
 
 /// Any text as the ledger of the arrays in the file of a virtual disk.
-pub fn disk_ledger(data: &[u8]) {
+pub fn check_disk_ledger(data: &[u8]) {
     use diskwright_simulator::ArrayLevel;
     use diskwright_simulator::system::ArraySpec;
     let _ = diskwright_virtualdisk::content::check_ledger(
@@ -265,7 +265,7 @@ pub fn disk_ledger(data: &[u8]) {
 
 /// Any text as a script for the probe: as each kind by its file name, and recognized by content; files that it names
 /// have the same content.
-pub fn probe_scripts(data: &[u8]) {
+pub fn parse_probe_scripts(data: &[u8]) {
     use diskwright_probe::script::{Script, ScriptEnvironment, ScriptOptions};
     let Ok(text) = std::str::from_utf8(data) else { return };
     let read = |_: &std::path::Path| Ok(text.to_owned());
@@ -285,7 +285,7 @@ pub fn probe_scripts(data: &[u8]) {
 
 /// Any bytes on either side of the protocol of network block devices; the first byte chooses the side and the size of
 /// the pieces in which they arrive.
-pub fn nbd_protocol(data: &[u8]) {
+pub fn feed_nbd_protocol(data: &[u8]) {
     let Some((first, data)) = data.split_first() else { return };
     if first & 1 == 0 { feed_nbd_server(usize::from(first >> 1) + 1, data) } else { feed_nbd_client(data) }
 }
@@ -362,7 +362,7 @@ fn feed_nbd_client(data: &[u8]) {
 
 /// Any bytes as the URI of an export, and as the answer of the kernel to a netlink command of `disk attach`; the first
 /// byte chooses the attribute that is looked up.
-pub fn attach(data: &[u8]) {
+pub fn parse_attach_input(data: &[u8]) {
     use diskwright_virtualdisk::attach::{export_address::ExportAddress, netlink};
     if let Ok(export) = ExportAddress::parse(&String::from_utf8_lossy(data)) {
         assert_eq!(ExportAddress::parse(&export.to_string()).as_ref(), Ok(&export));

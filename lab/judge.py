@@ -78,11 +78,11 @@ def format_utc(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1000):03}Z"
 
 
-def same_device(told, truth):
+def same_device(device, truth):
     """`/dev/loop2`, `loop2` and `btrfs data/loop2` mean the same device."""
-    if not told or not truth:
+    if not device or not truth:
         return False
-    return str(told).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
+    return str(device).rsplit("/", 1)[-1] == str(truth).rsplit("/", 1)[-1]
 
 
 def missing_from_verdict(scenario, verdict, instance, traced=False):

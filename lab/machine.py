@@ -34,7 +34,7 @@ def log_tail(path):
         return file.read()[-400:].strip()
 
 
-def wait_for(condition, what, seconds=20, process=None):
+def wait_for(condition, event, seconds=20, process=None):
     """Waits for what a helper makes, and tells what it said if it dies before."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -42,9 +42,9 @@ def wait_for(condition, what, seconds=20, process=None):
             if condition():
                 return
         if process and process.poll() is not None:
-            raise LabError(f"waited for {what}, and its program ended: {log_tail(process.log)}")
+            raise LabError(f"waited for {event}, and its program ended: {log_tail(process.log)}")
         time.sleep(0.02)
-    raise LabError(f"waited {seconds} s for {what}")
+    raise LabError(f"waited {seconds} s for {event}")
 
 
 class Machine:
@@ -227,9 +227,9 @@ class Machine:
             write_text(os.path.join(group, f"{controller}.{name}"), str(value))
         return group
 
-    def limit(self, group, what, device, value):
+    def limit(self, group, quantity, device, value):
         """Sets one blkio limit: limit(group, "read_iops", disk, 300)."""
-        write_text(os.path.join(group, f"blkio.throttle.{what}_device"),
+        write_text(os.path.join(group, f"blkio.throttle.{quantity}_device"),
                    f"{device_number(device)} {value}")
 
     def limit_dirty_pages(self, background, limit):
@@ -309,9 +309,9 @@ class Machine:
         return done.stdout.strip()
 
 
-def need_root(what):
+def need_root(users):
     if os.geteuid() != 0:
-        raise Unavailable(f"{what} need root")
+        raise Unavailable(f"{users} need root")
 
 
 def read_text(path):

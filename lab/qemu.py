@@ -105,7 +105,7 @@ class Drive:
         self.model = model
 
     def words(self, number):
-        what = f"file={self.path},format=raw,cache={'none' if self.direct else 'unsafe'}"
+        options = f"file={self.path},format=raw,cache={'none' if self.direct else 'unsafe'}"
         cap = f",throttling.iops-total={self.iops}" if self.iops else ""
         cap += f",throttling.bps-total={self.bytes_per_s}" if self.bytes_per_s else ""
         # A queue and a thread of its own, so that one virtio drive does not wait for another.
@@ -116,7 +116,7 @@ class Drive:
             "sata": ["-device", f"ide-hd,id=disk{number},bus=ahci.{number},drive=drive{number}"],
             "scsi": ["-device", f"scsi-hd,id=disk{number},bus=scsi.0,drive=drive{number}"],
         }[self.model]
-        return ["-drive", f"if=none,id=drive{number},{what}{cap}", *device]
+        return ["-drive", f"if=none,id=drive{number},{options}{cap}", *device]
 
 
 def sparse(path, size_mib):
@@ -146,8 +146,8 @@ def _download():
     shutil.rmtree(fresh, ignore_errors=True)
     os.makedirs(fresh)
     try:
-        told = _output(["apt-cache", "depends", "linux-image-amd64"])
-        name = re.search(r"Depends: (linux-image-\S+)", told)
+        dependencies = _output(["apt-cache", "depends", "linux-image-amd64"])
+        name = re.search(r"Depends: (linux-image-\S+)", dependencies)
         if not name:
             raise GuestError("apt knows no kernel package; apt-get update?")
         # _apt may not write here, and apt says so at length.
@@ -238,9 +238,9 @@ class Archive:
 
 def libraries(program, environment=None):
     """The libraries that a program is started with."""
-    told = subprocess.run(["ldd", program], capture_output=True, text=True, check=False,
+    output = subprocess.run(["ldd", program], capture_output=True, text=True, check=False,
                           env=environment).stdout
-    return re.findall(r"(/\S+) \(0x", told)
+    return re.findall(r"(/\S+) \(0x", output)
 
 
 def build_initramfs(path, modules, programs, files, packages=()):
@@ -328,13 +328,13 @@ class Guest:
         with open(os.path.join(self.folder, name), encoding="utf-8", errors="replace") as file:
             return file.read()[-400:].strip()
 
-    def _answer(self, patience, what):
+    def _answer(self, patience, action):
         """What the guest's shell wrote until a command was done, and its exit code."""
         end = time.monotonic() + patience
         while not (done := re.search(DONE + rb"(\d+)\r?\n", self.read)):
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.shell], [], [], left)[0]:
-                raise GuestError(f"waited {patience} s for the guest {what}; {self._tail('console')}")
+                raise GuestError(f"waited {patience} s for the guest {action}; {self._tail('console')}")
             some = self.shell.recv(1 << 16)
             if not some:
                 raise GuestError(f"the guest ended: {self._tail('console')} {self._tail('qemu.log')}")
@@ -366,11 +366,11 @@ class Guest:
     @staticmethod
     def _answer_of(lines):
         for line in lines:
-            told = json.loads(line)
-            if "error" in told:
-                raise GuestError(f"QEMU: {told['error'].get('desc')}")
-            if "return" in told:
-                return told["return"]
+            answer = json.loads(line)
+            if "error" in answer:
+                raise GuestError(f"QEMU: {answer['error'].get('desc')}")
+            if "return" in answer:
+                return answer["return"]
         raise GuestError("QEMU closed its protocol's socket")
 
     def end(self):

@@ -22,12 +22,12 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def build(who):
+def build(caller):
     """The release binary, built."""
     say("cargo build --release")
     done = subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=ROOT, check=False)
     if done.returncode != 0:
-        sys.exit(f"{who}: the build failed")
+        sys.exit(f"{caller}: the build failed")
     return BINARY
 
 

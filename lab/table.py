@@ -26,28 +26,28 @@ def verdicts(results):
 
 def traced_verdict(result):
     """The verdict with single requests, and the first rule that it stands on."""
-    told = result.get("traced")
-    if not told:
+    traced = result.get("traced")
+    if not traced:
         return "-"
-    rule = next(iter(told["rules"]), "no finding")
-    return f"{'right' if told['right'] else 'WRONG'}: {told['verdict']} ({rule})"
+    rule = next(iter(traced["rules"]), "no finding")
+    return f"{'right' if traced['right'] else 'WRONG'}: {traced['verdict']} ({rule})"
 
 
 def inside_verdict(result):
     """The verdict of what the served system recorded of itself, and the part that it names."""
-    told = result.get("inside")
-    if not told:
+    verdicts = result.get("inside")
+    if not verdicts:
         return "-"
-    return ", ".join(f"{one['verdict']} {one['instance'] or ''}".rstrip() for one in told)
+    return ", ".join(f"{one['verdict']} {one['instance'] or ''}".rstrip() for one in verdicts)
 
 
 def short_instance(result):
-    told, truth = result.get("instance"), result.get("expected_instance")
-    if not told:
+    instance, truth = result.get("instance"), result.get("expected_instance")
+    if not instance:
         return "-"
     if result.get("instance_right") is False:
-        return f"{told} (is {truth})"
-    return str(told)
+        return f"{instance} (is {truth})"
+    return str(instance)
 
 
 def confidence(result):

@@ -30,14 +30,14 @@ def reading(moment, reads, ms, writes):
 class Counting(unittest.TestCase):
     def test_rates_are_the_median_of_the_windows(self):
         # 100 a second in two windows, and nothing in the one between
-        told = load.outcome("md0", [reading(10, 500, 100, 50), reading(12, 650, 1600, 100),
+        outcome = load.outcome("md0", [reading(10, 500, 100, 50), reading(12, 650, 1600, 100),
                                     reading(14, 650, 1600, 100), reading(16, 800, 3100, 150)], levels.Load(67))
-        self.assertEqual(told["windows"], [100, 0, 100])
-        self.assertEqual(told["iops"], 100)
-        self.assertEqual(told["read_iops"], 50)
-        self.assertEqual(told["read_ms"], 5)
-        self.assertIsNone(told["write_ms"])
-        self.assertEqual(told["members"]["vda"], {"read_iops": 50, "read_bytes_per_s": 50 * 4096,
+        self.assertEqual(outcome["windows"], [100, 0, 100])
+        self.assertEqual(outcome["iops"], 100)
+        self.assertEqual(outcome["read_iops"], 50)
+        self.assertEqual(outcome["read_ms"], 5)
+        self.assertIsNone(outcome["write_ms"])
+        self.assertEqual(outcome["members"]["vda"], {"read_iops": 50, "read_bytes_per_s": 50 * 4096,
                                                   "write_iops": 100 / 6, "write_bytes_per_s": 100 / 6 * 4096})
 
     def test_an_emulated_clock_at_a_pace_of_its_own_changes_no_rate(self):
@@ -70,17 +70,17 @@ class Counting(unittest.TestCase):
             late.late += 1.0 if late.runs < 3 else 0.0
             return {"iops": late.runs, "windows": [late.runs] * 5}
 
-        told = late.steady(measure)
-        self.assertEqual((told["iops"], told["tries"], told["late_share"]), (3, 3, 0))
-        self.assertFalse(told["disturbed"])
+        outcome = late.steady(measure)
+        self.assertEqual((outcome["iops"], outcome["tries"], outcome["late_share"]), (3, 3, 0))
+        self.assertFalse(outcome["disturbed"])
 
     def test_what_scatters_is_disturbed_whatever_it_says(self):
         class Quiet(clock.Clock):
             def __init__(self):
                 self.late = 0.0
 
-        told = Quiet().steady(lambda: {"iops": 100.0, "windows": [100, 100, 100, 60, 100]})
-        self.assertEqual((told["tries"], told["disturbed"]), (clock.TRIES, True))
+        outcome = Quiet().steady(lambda: {"iops": 100.0, "windows": [100, 100, 100, 60, 100]})
+        self.assertEqual((outcome["tries"], outcome["disturbed"]), (clock.TRIES, True))
 
 
 class Levels(unittest.TestCase):

@@ -79,16 +79,16 @@ class Ticks(unittest.TestCase):
 class Damaging(unittest.TestCase):
     def test_every_way_changes_the_log_and_is_the_same_again(self):
         for way in dict.fromkeys(damage.WAYS):
-            told = []
+            damages = []
             for _ in range(2):
                 with tempfile.TemporaryDirectory() as log:
                     for number in range(1, 5):
                         with open(os.path.join(log, f"{number:08}.dwlog"), "wb") as file:
                             file.write(bytes([number]) * 5000)
                     before = self.content(log)
-                    told.append(way(log, random.Random(3)))
+                    damages.append(way(log, random.Random(3)))
                     self.assertNotEqual(self.content(log), before, way.__name__)
-            self.assertEqual(told[0], told[1])
+            self.assertEqual(damages[0], damages[1])
 
     def content(self, log):
         found = {}
@@ -125,10 +125,10 @@ class Sectors(unittest.TestCase):
         self.assertEqual(oracle.judge(bytes(1024)), ([], [0]))
 
     def test_no_two_writes_are_under_way_at_one_place(self):
-        chance, under_way = random.Random(1), []
+        chance, in_flight = random.Random(1), []
         for _ in range(8):
-            under_way.append((sectors.free_place(chance, 1024, under_way), 1024, 1))
-        spans = sorted((at, at + count) for at, count, _ in under_way)
+            in_flight.append((sectors.free_place(chance, 1024, in_flight), 1024, 1))
+        spans = sorted((at, at + count) for at, count, _ in in_flight)
         self.assertTrue(all(one[1] <= two[0] for one, two in zip(spans, spans[1:])))
 
 
@@ -164,7 +164,7 @@ class Files(unittest.TestCase):
     def test_bytes_and_names_that_changed_are_told(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "data")
-            for change, told in (("", 0), ("bytes", 1), ("name", 1)):
+            for change, count in (("", 0), ("bytes", 1), ("name", 1)):
                 with open(path, "wb") as file:
                     file.write(b"before")
                 kept = guard.Snapshot([path], [path])
@@ -175,7 +175,7 @@ class Files(unittest.TestCase):
                     os.rename(path, path + ".old")
                     with open(path, "wb") as file:
                         file.write(b"before")
-                self.assertEqual(len(kept.changed()), told, change)
+                self.assertEqual(len(kept.changed()), count, change)
 
     def test_a_refusal_is_no_attempt(self):
         self.assertEqual(guard.refusal_faults(Done(1, b"", b"is in use", 0)), [])

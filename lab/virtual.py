@@ -52,7 +52,7 @@ class VirtualDisk:
             control.connect(self.socket + ".control")
             control.sendall((json.dumps({"do": do} | words) + "\n").encode())
             answer = control.makefile("r", encoding="utf-8").readline()
-        told = json.loads(answer or "{}")
-        if not answer or "error" in told:
-            raise OSError(f"{self.name}: {do}: {told.get('error', 'no answer')}")
-        return told
+        document = json.loads(answer or "{}")
+        if not answer or "error" in document:
+            raise OSError(f"{self.name}: {do}: {document.get('error', 'no answer')}")
+        return document

@@ -92,7 +92,7 @@ fn compares_baselines_of_two_machines() {
     }
     let screen = run_with_state(&folder, &["compare", text(&first), text(&second)]);
     let screen = String::from_utf8_lossy(&screen.stdout).into_owned();
-    assert!(screen.contains("The second is 50 % slower, one thread; 50 % slower, all threads."), "{screen}");
+    assert!(screen.contains("The second is 50 % slower with one thread; 50 % slower with all threads."), "{screen}");
     // a result of another kind is no baseline
     let other =
         write("c.json", &BaselineDocument { schema: "diskwright.probe/1".into(), ..BaselineDocument::default() });
@@ -142,7 +142,7 @@ fn why_reports_a_machine_slower_than_its_baseline() {
     };
     let slow = answer("slow");
     let sentence = slow["machine"]["sentence"].as_str().expect("a sentence").to_owned();
-    let expected = "this machine is 22 % slower than on the day of its baseline (2026-02-01), at one thread";
+    let expected = "this machine is 22 % slower than on the day of its baseline (2026-02-01) with one thread";
     assert!(sentence.starts_with(expected), "{sentence}");
     let limits = slow["certainty_limits"].as_array().expect("limits");
     let is_there = |words: &str| limits.iter().any(|limit| limit.as_str().is_some_and(|text| text.contains(words)));

@@ -116,10 +116,10 @@ fn survives_truncated_archives_and_escaping_paths() {
     let top = folder.join("top");
     write_support_tree(&top);
     let [tar, _] = pack_tar_and_zip(&top, &folder);
-    let whole = zstd::decode_all(File::open(&tar).unwrap()).unwrap();
+    let archive = zstd::decode_all(File::open(&tar).unwrap()).unwrap();
     // cut within the last file: the files before it are read
     let cut = folder.join("cut.tar");
-    fs::write(&cut, &whole[..whole.len() - 3000]).unwrap();
+    fs::write(&cut, &archive[..archive.len() - 3000]).unwrap();
     let done = diskwright(&["why", cut.to_str().unwrap(), "--json"]);
     assert_eq!(success(&done)["bottleneck"], "disk");
     // a name that leads out of the folder

@@ -228,10 +228,10 @@ fn probe_reports_saved_profiles_and_replaces_them_on_request() {
     fs::write(path, serde_json::to_string(&huge).unwrap()).unwrap();
     let less = probe(&[]);
     let because: Vec<&str> = less["profile"]["because"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
-    assert!(because.iter().any(|said| said.contains(" is kept")), "{because:?}");
+    assert!(because.iter().any(|reason| reason.contains(" is kept")), "{because:?}");
     // each reason stands once, however many figures it applies to
     for once in ["--replace-profile", "through a file"] {
-        assert_eq!(because.iter().filter(|said| said.contains(once)).count(), 1, "{once}: {because:?}");
+        assert_eq!(because.iter().filter(|reason| reason.contains(once)).count(), 1, "{once}: {because:?}");
     }
     assert_eq!(stored()["figures"][0]["value"], 1e12);
     // `--anew` is the older name of the option

@@ -213,7 +213,10 @@ fn accepts_output_names_that_are_not_utf8() {
     ] {
         let done = command(words).arg(file(name)).output().expect("runs");
         assert_eq!(done.status.code(), Some(0), "{words:?}: {}", stderr(&done));
-        assert!(json(&done)["file"].as_str().is_some_and(|told| told.contains('\u{fffd}')), "{words:?}");
+        assert!(
+            json(&done)["file"].as_str().is_some_and(|printed_name| printed_name.contains('\u{fffd}')),
+            "{words:?}"
+        );
         assert!(file(name).is_file(), "{words:?}");
     }
     // on machines that can be traced and on others
@@ -232,9 +235,9 @@ fn reports_a_folder_without_permission_in_one_line() {
     let root = is_root();
     let arguments = ["record", text(&log), "--for", "1s"];
     let done = if root {
-        let mut nobody = Command::new("setpriv");
-        nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_diskwright")]);
-        nobody.args(arguments).output()
+        let mut unprivileged = Command::new("setpriv");
+        unprivileged.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_diskwright")]);
+        unprivileged.args(arguments).output()
     } else {
         command(&arguments).output()
     };
@@ -277,8 +280,8 @@ fn judges_or_refuses_a_truncated_log_without_a_panic() {
         .map(|e| e.expect("entry").path())
         .find(|p| p.extension().is_some_and(|e| e == "dwlog") && text(p).contains("0000"))
         .expect("a segment");
-    let whole = fs::read(&segment).expect("readable");
-    fs::write(&segment, &whole[..whole.len() - 40]).expect("writable");
+    let segment_bytes = fs::read(&segment).expect("readable");
+    fs::write(&segment, &segment_bytes[..segment_bytes.len() - 40]).expect("writable");
     let done = diskwright(&["why", text(&log), "--json"]);
     // either ticks are left and are judged, or the answer is an error; never a panic
     assert!(matches!(done.status.code(), Some(0 | 1)), "{}", stderr(&done));
@@ -309,10 +312,10 @@ fn counters_are_explained_by_any_of_their_names() {
 
 #[test]
 fn every_registry_is_listed() {
-    for what in ["counters", "rules", "packs", "sources", "formats", "levels", "drives"] {
-        let listed = json(&diskwright(&["list", what, "--json"]));
+    for registry in ["counters", "rules", "packs", "sources", "formats", "levels", "drives"] {
+        let listed = json(&diskwright(&["list", registry, "--json"]));
         assert_eq!(listed["schema"], "diskwright.list/1");
-        assert!(listed["entries"].as_array().is_some_and(|e| !e.is_empty()), "{what}");
-        assert_eq!(diskwright(&["list", what]).status.code(), Some(0));
+        assert!(listed["entries"].as_array().is_some_and(|e| !e.is_empty()), "{registry}");
+        assert_eq!(diskwright(&["list", registry]).status.code(), Some(0));
     }
 }

@@ -137,16 +137,16 @@ fn page_shows_application_figures_given_by_beside() {
 #[test]
 fn compares_two_windows_of_one_log() {
     let place = folder("compare-one");
-    let whole = write_log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
+    let full_log = write_log(&place.join("log"), 1200, 1, |i| if i < 600 { 200.0 } else { 20.0 }, |_| 0.002, |_| 0.5);
     let change = "2026-01-05T00:10:00Z";
-    let cut = json(&diskwright(&["compare", text(&whole), "--at", change, "--json"]));
+    let cut = json(&diskwright(&["compare", text(&full_log), "--at", change, "--json"]));
     assert_eq!(cut["outcome"], "less_asked", "{}", cut["sentence"]);
     assert_eq!((&cut["before"]["window"]["ticks"], &cut["after"]["window"]["ticks"]), (&600.into(), &600.into()));
-    let named = ["compare", text(&whole), "--to", change, "--against-from", change, "--json"];
+    let named = ["compare", text(&full_log), "--to", change, "--against-from", change, "--json"];
     let windows = json(&diskwright(&named));
     assert_eq!((&windows["sentence"], &windows["before"]["window"]), (&cut["sentence"], &cut["before"]["window"]));
     // the windows exchanged
-    let back = ["compare", text(&whole), "--from", change, "--against-to", change, "--json"];
+    let back = ["compare", text(&full_log), "--from", change, "--against-to", change, "--json"];
     assert_eq!(json(&diskwright(&back))["outcome"], "more_asked");
 }
 

@@ -134,7 +134,7 @@ fn nbdcopy_reads_back_what_it_wrote() {
     }
     let taken = fs::metadata(&back).expect("there").blocks() * 512;
     assert!(taken < 64 << 20, "holes come back as holes: {taken} bytes are taken");
-    let map = run_if_installed("nbdinfo", &["--map", &disk.uri()]).expect("told");
+    let map = run_if_installed("nbdinfo", &["--map", &disk.uri()]).expect("reported");
     assert!(map.contains("hole,zero") && map.contains("data"), "{map}");
 }
 
@@ -314,9 +314,9 @@ fn an_attached_device_keeps_the_requested_queue_depth_in_flight() {
     disk.bench.run_at_end(PROGRAM, &["disk", "detach", "--all", "--force", "--journal", &journal]);
     let Some(device) = attach_device(&disk) else { return };
     let socket = text(&disk.path("s"));
-    let order = |what: &str| {
+    let order = |subcommand: &str| {
         for member in ["disk0", "disk1", "disk2"] {
-            run_if_installed(PROGRAM, &["disk", what, "--socket", &socket, member]).expect("done");
+            run_if_installed(PROGRAM, &["disk", subcommand, "--socket", &socket, member]).expect("done");
         }
     };
     order("hang");
@@ -325,13 +325,13 @@ fn an_attached_device_keeps_the_requested_queue_depth_in_flight() {
     let log = format!("--output={}", disk.path("read").display());
     disk.bench.start_program("fio", &[&words[..], &["--number_ios=100", &log]].concat()).expect("fio");
     let all_there = wait_up_to_10_s(|| {
-        let status = run_if_installed(PROGRAM, &["disk", "status", "--socket", &socket, "--json"]).expect("told");
+        let status = run_if_installed(PROGRAM, &["disk", "status", "--socket", &socket, "--json"]).expect("reported");
         let status: serde_json::Value = serde_json::from_str(&status).expect("JSON");
         status["under_way"] == 100
     });
     order("release");
     assert!(all_there.is_some());
-    wait_up_to_10_s(|| fs::read_to_string(disk.path("read")).is_ok_and(|said| said.contains("READ: bw")))
+    wait_up_to_10_s(|| fs::read_to_string(disk.path("read")).is_ok_and(|output| output.contains("READ: bw")))
         .expect("all are read");
     detach_devices(&disk, false);
 }

@@ -67,7 +67,7 @@ fn proc_parsers_take_anything() {
     let more = ["self/io", "self/cgroup", "self/status", "interrupts", "softirqs", "net/dev", "pressure/io"];
     let read = |f: &&str| fs::read(format!("/proc/{f}")).ok();
     let seeds: Vec<Vec<u8>> = files.iter().chain(&more).filter_map(read).collect();
-    run_target(targets::proc_parsers, &seeds);
+    run_target(targets::parse_kernel_files, &seeds);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn attach_parsers_take_anything() {
     // an attribute, and its acknowledgement
     let head = |length: u32, kind: u16| [&length.to_ne_bytes()[..], &kind.to_ne_bytes(), &[0; 10]].concat();
     let answer = [&[1][..], &head(28, 30), &[1, 1, 0, 0, 8, 0, 1, 0, 5, 0, 0, 0], &head(36, 2), &[0; 20]].concat();
-    run_target(targets::attach, &[&uris[..], &[answer]].concat());
+    run_target(targets::parse_attach_input, &[&uris[..], &[answer]].concat());
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn rule_loader_takes_anything() {
     let texts = fs::read_dir(folder).expect("rules").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     // the first rules of each pack are enough: the loader works rule by rule
     let seeds: Vec<Vec<u8>> = texts.map(|t| t[..t.len().min(3000)].to_vec()).collect();
-    run_target(targets::rule_loader, &seeds);
+    run_target(targets::load_rules, &seeds);
 }
 
 #[test]
@@ -112,7 +112,7 @@ baseline = { value = 100.0, because = "ideal" }
 measure = "max(one:rate, 2) * (1 - plateau(0.1, 2, one:a.b, 4, 7))"
 holds = ["one:rate > -3"]
 "#;
-    run_target(targets::experiments, &[seed.as_bytes().to_vec()]);
+    run_target(targets::read_experiments, &[seed.as_bytes().to_vec()]);
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn trace_pages_take_anything() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/observe/blocktrace/tests/fixtures/");
         fs::read(format!("{folder}{name}")).expect("a fixture")
     };
-    run_target(targets::trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
+    run_target(targets::decode_trace_pages, &["6.1/cpu0", "6.1-dm/cpu0", "6.1/header_page"].map(fixture));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn request_traces_take_anything() {
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
     // 40 whole records of 48 bytes of binary traces, and enough lines of text
     let seeds: Vec<Vec<u8>> = files.map(|f| f[..f.len().min(48 * 40)].to_vec()).collect();
-    run_target(targets::request_traces, &seeds);
+    run_target(targets::read_request_traces, &seeds);
 }
 
 #[test]
@@ -148,32 +148,32 @@ fn probe_profiles_take_anything() {
         figures: vec![figure],
         ..Default::default()
     };
-    run_target(targets::probe_profile, &[serde_json::to_vec(&profile).expect("JSON"), b"{}".to_vec()]);
+    run_target(targets::parse_probe_profile, &[serde_json::to_vec(&profile).expect("JSON"), b"{}".to_vec()]);
 }
 
 #[test]
 fn probe_results_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/results/tests/fixtures");
     let files = fs::read_dir(folder).expect("fixtures").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run_target(targets::probe_result, &files.collect::<Vec<_>>());
+    run_target(targets::render_probe_result, &files.collect::<Vec<_>>());
 }
 
 #[test]
 fn figures_beside_logs_take_anything() {
-    let whole = br#"{"schema": "diskwright.beside/1", "title": "t", "lead": ["a"], "names": ["three", "ten"],
+    let document = br#"{"schema": "diskwright.beside/1", "title": "t", "lead": ["a"], "names": ["three", "ten"],
         "sections": [{"title": "s", "words": ["w"], "charts": [{"title": "c", "x": {"words": "x", "unit": "s"},
         "y": {"words": "y", "unit": "per_s", "log": true},
         "lines": [{"name": "l", "points": [[0, 1.5], [1e3, 2e-9]]}]}],
         "bars": [{"title": "b", "unit": "fraction", "full": 1.0, "names": ["n"], "groups": [["g", [0.5]]]}],
         "tables": [{"titles": ["a"], "rows": [["1"]]}]}]}"#;
-    run_target(targets::beside, &[whole.to_vec()]);
+    run_target(targets::render_beside_document, &[document.to_vec()]);
 }
 
 #[test]
 fn probe_scripts_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/measure/probe/tests/scripts");
     let files = fs::read_dir(folder).expect("scripts").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run_target(targets::probe_scripts, &files.collect::<Vec<_>>());
+    run_target(targets::parse_probe_scripts, &files.collect::<Vec<_>>());
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn ledgers_of_disks_take_anything() {
     let ledger = br#"{"schema":"diskwright.content/1","arrays":[{"shape":{"name":"data","level":"raid5","layout":null,
         "copies":null,"unit_blocks":128,"member_blocks":null,"members":[0,1,2]},"state":{"lost":[[1,512]],
         "rebuilding":[1],"torn":[7],"all_torn":false}}]}"#;
-    run_target(targets::disk_ledger, &[ledger.to_vec()]);
+    run_target(targets::check_disk_ledger, &[ledger.to_vec()]);
 }
 
 #[test]
@@ -195,22 +195,22 @@ fn files_of_drives_take_anything() {
         rest.as_bytes()[..end].to_vec()
     };
     let seeds = [("disks.toml", 1), ("ssds.toml", 0), ("cloud.toml", 0), ("plain.toml", 2)];
-    run_target(targets::drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
+    run_target(targets::read_drive_catalogue, &seeds.map(|(file, number)| drive(file, number)));
 }
 
 #[test]
 fn drive_files_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/model/simulator/tests/drives");
     let read = |name: &str| fs::read_to_string(format!("{folder}/{name}")).expect("fixture");
-    let whole = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
-    run_target(targets::drive_files, &[whole.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
+    let text = read("disk7200.diskspecs").replace("source disk7200.model", &read("disk7200.model"));
+    run_target(targets::read_drive_files, &[text.into_bytes(), read("disk7200.diskspecs").into_bytes()]);
 }
 
 #[test]
 fn system_descriptions_take_anything() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/systems");
     let files = fs::read_dir(folder).expect("examples").map(|e| fs::read(e.expect("entry").path()).expect("readable"));
-    run_target(targets::system_descriptions, &files.collect::<Vec<_>>());
+    run_target(targets::read_system_description, &files.collect::<Vec<_>>());
 }
 
 /// Fixtures of foreign logs whose file names begin with one of these formats.
@@ -228,14 +228,17 @@ fn foreign_log_fixtures(formats: &[&str]) -> Vec<Vec<u8>> {
 fn perfmon_text_takes_anything() {
     // two or three rows of each log cover the parser
     let seeds = foreign_log_fixtures(&["perfmon-text"]).into_iter().map(|log| log[..log.len().min(1600)].to_vec());
-    run_target(targets::perfmon_text, &seeds.collect::<Vec<_>>());
+    run_target(targets::read_perfmon_text, &seeds.collect::<Vec<_>>());
 }
 
 #[test]
 fn sysstat_takes_anything() {
-    run_target(targets::sysstat_json, &foreign_log_fixtures(&["sadf-json", "iostat-json", "mpstat-json"]));
-    run_target(targets::sysstat_xml, &foreign_log_fixtures(&["sadf-xml"]));
-    run_target(targets::sysstat_text, &foreign_log_fixtures(&["sar-text", "iostat-text", "sadf-rows", "vmstat-text"]));
+    run_target(targets::read_sysstat_json, &foreign_log_fixtures(&["sadf-json", "iostat-json", "mpstat-json"]));
+    run_target(targets::read_sysstat_xml, &foreign_log_fixtures(&["sadf-xml"]));
+    run_target(
+        targets::read_sysstat_text,
+        &foreign_log_fixtures(&["sar-text", "iostat-text", "sadf-rows", "vmstat-text"]),
+    );
 }
 
 #[test]
@@ -243,23 +246,23 @@ fn tool_text_takes_anything() {
     // the length chooses the format: each seed is cut to six lengths, one for each format
     let seeds = foreign_log_fixtures(&["dstat-csv", "nmon", "collectl-", "atop-text", "csv"]).into_iter();
     let seeds = seeds.flat_map(|log| (0..6).map(move |less| log[..log.len().min(1800) - less].to_vec()));
-    run_target(targets::tool_text, &seeds.collect::<Vec<_>>());
+    run_target(targets::read_tool_text, &seeds.collect::<Vec<_>>());
 }
 
 #[test]
 fn loops_and_other_systems_take_anything() {
-    run_target(targets::system_text, &foreign_log_fixtures(&["proc-loop", "top-text", "unix-"]));
+    run_target(targets::read_system_text, &foreign_log_fixtures(&["proc-loop", "top-text", "unix-"]));
 }
 
 #[test]
 fn prometheus_takes_anything() {
-    run_target(targets::prometheus_text, &foreign_log_fixtures(&["prometheus"]));
-    let whole = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
+    run_target(targets::read_prometheus_text, &foreign_log_fixtures(&["prometheus"]));
+    let answer = br#"{"status":"success","warnings":["half"],"data":{"resultType":"matrix","result":[
         {"metric":{"instance":"a","device":"s\"da"},"values":[[1700000000,"1.5"],[1700000015,"NaN"]]},
         {"metric":{},"value":[1700000030.123,"+Inf"]}]}}"#;
     let names = br#"{"status":"success","data":["node_load1","node_\u00e4"]}"#;
     let series = br#"{"status":"success","data":[{"__name__":"node_load1","instance":"a"}]}"#;
-    run_target(targets::prometheus_json, &[whole.to_vec(), names.to_vec(), series.to_vec()]);
+    run_target(targets::read_prometheus_answers, &[answer.to_vec(), names.to_vec(), series.to_vec()]);
 }
 
 #[test]
@@ -277,7 +280,7 @@ fn log_reader_takes_anything() {
         .map(|p| fs::read(p).expect("readable"))
         .filter(|d| !d.is_empty())
         .collect();
-    run_target(targets::log_reader, &seeds);
+    run_target(targets::read_log, &seeds);
 }
 
 #[test]
@@ -288,12 +291,12 @@ fn pcp_archive_takes_anything() {
         [&(bytes.len() as u16).to_be_bytes(), bytes.as_slice()].concat()
     };
     let seed = |name: &str| [part(&format!("{name}.meta")), part(&format!("{name}.0"))].concat();
-    run_target(targets::pcp_archive, &[seed("pcp_v2"), seed("pcp_v3")]);
+    run_target(targets::read_pcp_archive, &[seed("pcp_v2"), seed("pcp_v3")]);
 }
 
 #[test]
 fn perfmon_blg_takes_anything() {
-    run_target(targets::perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
+    run_target(targets::read_perfmon_blg, &[blg_encoder::of_lists(5), blg_encoder::of_objects(5)]);
 }
 
 #[test]
@@ -342,5 +345,5 @@ fn nbd_protocol_takes_anything() {
     ];
     let exports = option_reply(option::LIST, answer::SERVER, b"\0\0\0\x01a and more");
     let listing = [greeting, exports, option_reply(option::LIST, answer::ACK, &[])].concat();
-    run_target(targets::nbd_protocol, &[client(254), client(6), server.concat(), listing]);
+    run_target(targets::feed_nbd_protocol, &[client(254), client(6), server.concat(), listing]);
 }

@@ -198,7 +198,7 @@ fn reads_a_password_from_a_file_or_the_environment() {
     let heads = heads.lock().expect("no panic");
     // a command sends two requests: for names, then for series
     let firsts = || heads.iter().filter(|head| head.starts_with("GET "));
-    let with = |what: &str| firsts().filter(|head| head.to_lowercase().contains(what)).count();
+    let with = |header: &str| firsts().filter(|head| head.to_lowercase().contains(header)).count();
     assert_eq!((with(basic), with(&format!("authorization: bearer {SECRET}"))), (3, 1), "{heads:?}");
     for wrong in [
         ["--password-file", "/nowhere", &url],
@@ -256,10 +256,10 @@ fn rejects_wrong_listen_addresses_and_warns_of_open_ones() {
 }
 
 /// Waits up to a minute for a condition.
-fn wait_for(what: &str, is_so: impl Fn() -> bool) {
+fn wait_for(condition: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what} does not come");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{condition} does not come");
         let _ = rustix::thread::nanosleep(&rustix::thread::Timespec { tv_sec: 0, tv_nsec: 20_000_000 });
     }
 }

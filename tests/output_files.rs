@@ -100,7 +100,7 @@ fn start_endless_read(folder: &Path) -> (Child, PathBuf) {
 /// True if this process, and so its children, ignore the signal with this bit in the mask.
 fn is_signal_ignored(bit: u32) -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("readable");
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("told");
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect("reported");
     u64::from_str_radix(mask.trim(), 16).expect("a number") >> bit & 1 == 1
 }
 

@@ -174,14 +174,14 @@ fn writes_to_a_device_with_data_only_by_name() {
     let Some(mut bench) = Bench::new("devices-marks") else { return };
     let disk = bench.exact_sparse_file("disk", 4 << 20);
     let Some(device) = bench.attach_loop_device(&disk, &[]) else { return };
-    for (what, offset, bytes) in SIGNATURES {
+    for (content, offset, bytes) in SIGNATURES {
         write_at(&device, 0, &vec![0; 4 << 20]);
         write_at(&device, *offset, bytes);
-        bench.expect_refused(&[WRITE_SUITE, &device], &device, &[what, &format!("use --destroy-data-on {device}")]);
+        bench.expect_refused(&[WRITE_SUITE, &device], &device, &[content, &format!("use --destroy-data-on {device}")]);
         // reading is harmless and needs no option
         let before = md5_sum(&device);
         bench.measure(&[READ_SUITE, &device]);
-        assert_eq!(md5_sum(&device), before, "{what}");
+        assert_eq!(md5_sum(&device), before, "{content}");
     }
     let wrong = bench.path("other").display().to_string();
     for typed in [&wrong, &device[1..], &device[..device.len() - 1], "", "yes"] {
@@ -208,10 +208,10 @@ fn recognizes_real_filesystems() {
         ("mkswap", 16, &[], "swap"),
         ("pvcreate", 16, &["-q", "-ff", "-y"], "an LVM volume"),
     ];
-    for (number, (maker, mib, options, what)) in makers.iter().enumerate() {
+    for (number, (maker, mib, options, content)) in makers.iter().enumerate() {
         let Some(device) = bench.new_loop_device(&format!("disk{number}"), *mib) else { return };
         if run_tool(maker, &[options, &[device.as_str()][..]].concat()).is_some() {
-            bench.expect_refused(&[WRITE_SUITE, &device], &device, &[what]);
+            bench.expect_refused(&[WRITE_SUITE, &device], &device, &[content]);
         }
     }
 }

@@ -114,8 +114,8 @@ impl Recorder {
     /// Waits for the exit; returns exit code, JSON answer and standard error.
     fn wait_for_exit(mut self) -> (Option<i32>, Value, String) {
         let code = self.child.wait().expect("ends").code();
-        let said = fs::read_to_string(&self.err).expect("readable");
-        (code, self.answer_json().unwrap_or_else(|| panic!("no answer: {said}")), said)
+        let message = fs::read_to_string(&self.err).expect("readable");
+        (code, self.answer_json().unwrap_or_else(|| panic!("no answer: {message}")), message)
     }
 }
 
@@ -187,8 +187,8 @@ fn record_and_mark_report_losses_while_the_disk_is_frozen() {
     recorder.interrupt();
     // both answer while the disk is still frozen
     wait_until("the recorder's answer", || recorder.answer_json().is_some());
-    let said = || fs::read_to_string(&words).unwrap_or_default();
-    wait_until("the word of mark", || !said().is_empty());
+    let messages = || fs::read_to_string(&words).unwrap_or_default();
+    wait_until("the word of mark", || !messages().is_empty());
     disk.thaw();
     let (code, answer, err) = recorder.wait_for_exit();
     let lost = answer["ticks_lost"].as_u64().expect("a number");
@@ -196,7 +196,7 @@ fn record_and_mark_report_losses_while_the_disk_is_frozen() {
     assert!(err.contains(&format!("its disk does not respond; at the end {lost} ticks are lost")), "{err}");
     assert!(err.contains("waiting up to 10 s for its disk; "), "{err}");
     assert_eq!(mark.wait().expect("ends").code(), Some(1));
-    assert!(said().contains("its disk does not respond; the bookmark is not written"), "{}", said());
+    assert!(messages().contains("its disk does not respond; the bookmark is not written"), "{}", messages());
     drop(disk);
     let _ = fs::remove_dir_all(&folder);
 }

@@ -82,10 +82,10 @@ impl Pane {
         self.run_tmux(&["capture-pane", "-p"])
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn(&str) -> bool) {
+    fn wait_until(&self, condition: &str, holds: impl Fn(&str) -> bool) {
         let begin = Instant::now();
         while !holds(&self.screen_text()) {
-            assert!(begin.elapsed() < Duration::from_secs(120), "waited for {what}:\n{}", self.screen_text());
+            assert!(begin.elapsed() < Duration::from_secs(120), "waited for {condition}:\n{}", self.screen_text());
             std::thread::park_timeout(Duration::from_millis(50));
         }
     }

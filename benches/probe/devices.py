@@ -134,8 +134,8 @@ class Stalls:
 
 def versions():
     """What the runs were made with."""
-    said = {}
+    outputs = {}
     for argv in (["fio", "--version"], ["nbdkit", "--version"], ["uname", "-r"]):
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
-        said[argv[0]] = done.stdout.strip()
-    return said
+        outputs[argv[0]] = done.stdout.strip()
+    return outputs

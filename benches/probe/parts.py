@@ -106,18 +106,18 @@ def agreement_paced_file(devices, options):
     return compare_on_paced(options, devices.paced_file(2), "a paced export as a file")
 
 
-def compare_on_paced(options, target, what):
+def compare_on_paced(options, target, title):
     jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | OPEN
-    what += f", 2 ms; medians of {options.repeats} runs of {options.seconds} s; goal {PACED:.0%}"
-    return {"what": what} | compare_jobs(options, target, jobs, PACED)
+    title += f", 2 ms; medians of {options.repeats} runs of {options.seconds} s; goal {PACED:.0%}"
+    return {"what": title} | compare_jobs(options, target, jobs, PACED)
 
 
 def agreement_fast(devices, options):
     """Both on this machine's disk, past the page cache; goal within 10 %."""
     path, disk = devices.real_file(64 if options.tiny else 1024)
     jobs = {"4k random read, depth 4": CORE["4k random read, depth 4"]} if options.tiny else CORE | faster(OPEN)
-    what = f"a written file on {disk}, direct; goal {FAST:.0%}"
-    return {"what": what} | compare_jobs(options, path, jobs, FAST)
+    title = f"a written file on {disk}, direct; goal {FAST:.0%}"
+    return {"what": title} | compare_jobs(options, path, jobs, FAST)
 
 
 def agreement_loop(devices, options):
@@ -178,8 +178,8 @@ def recover_times(devices, options, make):
             rows.append([f"{delay} ms", str(depth), f"{true * 1e3:.3f} ms", *row])
             if abs(missed) > (ROBUST if options.tiny else KNOWN):
                 wrong.append(f"{delay} ms at depth {depth} is missed by {missed:+.1%}")
-    what = f"medians of {options.repeats} runs of {options.seconds} s; goal {KNOWN:.0%} of the true time"
-    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": wrong}
+    title = f"medians of {options.repeats} runs of {options.seconds} s; goal {KNOWN:.0%} of the true time"
+    return {"what": title, "table": aligned(rows), "raw": raw, "wrong": wrong}
 
 
 def recovery_row(runs, true, depth):
@@ -214,18 +214,18 @@ def stalls(devices, options):
         jobs = {name: jobs[name] for name in ("diskwright, open loop", "diskwright, closed loop")}
     rows = [["run", "requests/s", "mean", "50 %", "99 %", "max", "longest silence", "hidden requests"]]
     raw = {}
-    for name, (who, job) in jobs.items():
+    for name, (contender, job) in jobs.items():
         print_progress(f"  {name}")
         with Stalls(devices.servers[device][0], period, lasts) as stalled:
-            raw[name] = run = contenders(options.program)[who](device, job, 0.0, seconds)
+            raw[name] = run = contenders(options.program)[contender](device, job, 0.0, seconds)
         run["stalls"] = stalled.stalls
         silence, hidden = run.get("longest_silence_s"), run.get("hidden_requests")
         cell = lambda value: "too few" if value is None else format_value("mean_s", value)  # noqa: E731
         rows.append([name, format_value("requests_per_s", run["requests_per_s"]),
                      *(cell(run[m]) for m in ("mean_s", "p50_s", "p99_s", "max_s")),
                      "-" if silence is None else f"{silence:.3f} s", "-" if hidden is None else f"{hidden:,.0f}"])
-    what = f"no answer for {lasts} s in every {period} s; {seconds} s a run"
-    return {"what": what, "table": aligned(rows), "raw": raw, "wrong": check_stall_figures(raw, lasts)}
+    title = f"no answer for {lasts} s in every {period} s; {seconds} s a run"
+    return {"what": title, "table": aligned(rows), "raw": raw, "wrong": check_stall_figures(raw, lasts)}
 
 
 def check_stall_figures(raw, lasts):
@@ -271,8 +271,8 @@ def filling(devices, options):
     rows.append(["pages (4 KiB) that stand there twice", str(twice)])
     wrong = [f"{name} leaves {share:.1%}" for name, share in shares.items() if share < 1]
     wrong += [f"{twice} pages stand there twice"] if twice else []
-    what = f"a file of {mib} MiB on {devices.disks[-1]}, flushed"
-    return {"what": what, "table": aligned(rows), "raw": runs, "wrong": wrong}
+    title = f"a file of {mib} MiB on {devices.disks[-1]}, flushed"
+    return {"what": title, "table": aligned(rows), "raw": runs, "wrong": wrong}
 
 
 def compressed_share(path):

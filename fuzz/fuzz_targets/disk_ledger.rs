@@ -4,4 +4,4 @@
 #[allow(dead_code, reason = "each target uses one function of the file")]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::disk_ledger(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::check_disk_ledger(data));

@@ -4,4 +4,4 @@
 #[allow(dead_code, reason = "each target uses one function of the file")]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::proc_parsers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::parse_kernel_files(data));

@@ -4,4 +4,4 @@
 #[allow(dead_code, reason = "each target uses one function of the file")]
 mod targets;
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::system_text(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| targets::read_system_text(data));

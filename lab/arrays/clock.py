@@ -38,18 +38,18 @@ class Clock:
         """Measures until it was not disturbed, so often at most; the steadiest counts.
         Only other work of the machine and the scatter within a measurement say so,
         never what the figure is."""
-        best, least = None, None
+        best, min_disturbed = None, None
         for tried in range(1, TRIES + 1):
             start, late = time.monotonic(), self.late
             got = measure()
             share = (self.late - late) / (time.monotonic() - start)
             spread = (max(got["windows"]) - min(got["windows"])) / max(got["iops"], 1e-9)
             disturbed = max(share / LATE, spread / SPREAD)
-            if best is None or disturbed < least:
-                best, least = got | {"late_share": share, "spread": spread}, disturbed
+            if best is None or disturbed < min_disturbed:
+                best, min_disturbed = got | {"late_share": share, "spread": spread}, disturbed
             if disturbed <= 1:
                 break
-        return best | {"tries": tried, "disturbed": least > 1}
+        return best | {"tries": tried, "disturbed": min_disturbed > 1}
 
 
 def raise_priority():

@@ -103,9 +103,9 @@ class Emulated:
         script = COUNT.format(names="|".join(dict.fromkeys(names)))
 
         def count():
-            asked = time.monotonic()
+            sent_s = time.monotonic()
             text = self.guest.sh(script)
-            return (asked + time.monotonic()) / 2, text
+            return (sent_s + time.monotonic()) / 2, text
 
         def done():
             return sum(read_counters(*count())[1][names[0]][::3])

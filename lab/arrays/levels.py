@@ -69,8 +69,8 @@ class Load:
     @property
     def name(self):
         sizes = "+".join(f"{kb}K" for kb, _ in self.sizes)
-        what = {100: "read", 0: "write"}.get(self.reads, f"{self.reads} %")
-        return f"{what} {sizes}{' in sequence' if self.sequential else ''}"
+        mix = {100: "read", 0: "write"}.get(self.reads, f"{self.reads} %")
+        return f"{mix} {sizes}{' in sequence' if self.sequential else ''}"
 
     @property
     def mean_bytes(self):

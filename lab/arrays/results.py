@@ -34,7 +34,7 @@ def part_lines(part):
         alone = calibration["one_outstanding_ms"]
         lines.append(f"one member, nominally {calibration['nominal_iops']}/s: {rates}"
                      + (f"; one request at a time {alone:.1f} ms" if alone else ""))
-    lines += [f"{what.upper()}: {part[what]}" for what in ("skipped", "failed") if what in part]
+    lines += [f"{outcome.upper()}: {part[outcome]}" for outcome in ("skipped", "failed") if outcome in part]
     return lines + (["", *table(part["results"])] if part["results"] else [])
 
 
@@ -54,13 +54,13 @@ def table(results):
 
 
 def summary(results):
-    told = [one for one in results if not is_disturbed(one)]
-    if not told:
+    undisturbed = [one for one in results if not is_disturbed(one)]
+    if not undisturbed:
         return "nothing was measured"
-    errors = [abs(error_of(one)) for one in told]
-    worst = max(told, key=lambda one: abs(error_of(one)))
+    errors = [abs(error_of(one)) for one in undisturbed]
+    worst = max(undisturbed, key=lambda one: abs(error_of(one)))
     text = (f"{sum(error <= 0.1 for error in errors)} of {len(errors)} within 10 %;"
             f" mean error {sum(errors) / len(errors):.1%}; worst {error_of(worst):+.1%}"
             f" ({worst['level']}, {worst['load']})")
-    spoiled = len(results) - len(told)
+    spoiled = len(results) - len(undisturbed)
     return text + (f"; {spoiled} spoiled by other work on this machine" if spoiled else "")

@@ -24,11 +24,11 @@ def capped(machine):
     """A loop device over a file in memory, held by a version 1 cgroup."""
     disk = machine.fast_disk(FILE_MIB)
     group = machine.cgroup("blkio")
-    for what, most in CAPS.items():
-        machine.limit(group, what, disk, most)
-    told = ", ".join(f"{what} {most}" for what, most in CAPS.items())
+    for quantity, maximum in CAPS.items():
+        machine.limit(group, quantity, disk, maximum)
+    limits = ", ".join(f"{quantity} {maximum}" for quantity, maximum in CAPS.items())
     into = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', group]
-    return Target(disk, f"a loop device over memory, held to {told}", into)
+    return Target(disk, f"a loop device over memory, held to {limits}", into)
 
 
 def served(model, about):

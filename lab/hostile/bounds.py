@@ -113,10 +113,10 @@ def grown_sadf(bench):
         raise Unavailable(f"no count makes this sadf grow beyond {SUSPECT // MIB} MiB")
     plain, path = grown(bench, content, at, 6 * RAISED)
     done = bench.run("why", path, patience=120, memory=6 << 30)
-    what = f"byte {at}: a plain sadf takes {plain // MIB} MiB or more; {describe_usage(done)}"
+    finding = f"byte {at}: a plain sadf takes {plain // MIB} MiB or more; {describe_usage(done)}"
     if done.peak > MOST_BYTES or done.ended or (done.code and not done.said):
-        raise Broken(what)
-    return what
+        raise Broken(finding)
+    return finding
 
 
 RAISED, SUSPECT = 4_000_000, 256 * MIB
@@ -157,16 +157,16 @@ def bomb(bench, kind, mib):
     else:
         bench.output(["zstd", "-q", bench.write("sa", plain), "-o", packed])
     temporary = bench.mount("tmpfs", "temporary", "-t", "tmpfs", "-o", f"size={SPOOL_MIB}m")
-    least = MinFreeSpace(temporary)
+    min_free = MinFreeSpace(temporary)
     done = bench.run("why", packed, env={"TMPDIR": temporary}, patience=180)
-    least.over.set()
-    least.join()
-    what = (f"{os.path.getsize(packed) >> 10} KiB of {mib} MiB; {describe_usage(done)}; "
-            f"least room {least.least / MIB:.1f} MiB")
+    min_free.over.set()
+    min_free.join()
+    finding = (f"{os.path.getsize(packed) >> 10} KiB of {mib} MiB; {describe_usage(done)}; "
+            f"least room {min_free.least / MIB:.1f} MiB")
     left = os.listdir(temporary)
-    if done.ended or done.peak > MOST_BYTES or least.least < MIB or left or (done.code and not done.said):
-        raise Broken(what + (f"; left {left}" if left else ""))
-    return what
+    if done.ended or done.peak > MOST_BYTES or min_free.least < MIB or left or (done.code and not done.said):
+        raise Broken(finding + (f"; left {left}" if left else ""))
+    return finding
 
 
 # --- holes -------------------------------------------------------------------------------------------------------
@@ -213,10 +213,10 @@ def endless_stdin(bench):
         finally:
             source.kill()
     with open(process.err, encoding="utf-8", errors="replace") as err:
-        said = err.read().strip()
+        message = err.read().strip()
     if not ended or process.returncode != 1 or os.listdir(temporary):
-        raise Broken(f"ended {ended}, exit {process.returncode}, left {os.listdir(temporary)}: {said}")
-    return f"exit 1: {said.splitlines()[-1]}"
+        raise Broken(f"ended {ended}, exit {process.returncode}, left {os.listdir(temporary)}: {message}")
+    return f"exit 1: {message.splitlines()[-1]}"
 
 
 CASES = [

@@ -42,9 +42,9 @@ def cut_hard(log, chance):
     return f"{os.path.basename(path)} cut to {left} bytes"
 
 
-def change_bytes(path, size, chance, most, make):
+def change_bytes(path, size, chance, max_bytes, make):
     at = chance.randrange(size or 1)
-    length = min(chance.randrange(1, most + 1), size - at)
+    length = min(chance.randrange(1, max_bytes + 1), size - at)
     with open(path, "r+b") as file:
         file.seek(at)
         old = file.read(length)
@@ -118,11 +118,11 @@ def make_logs(bench):
     process = record(bench, killed)
     time.sleep(0.5)
     bench.end(process, signal.SIGKILL)
-    whole = [(place, Read(bench, place)) for place in (log, killed)]
-    for place, read in whole:
+    undamaged = [(place, Read(bench, place)) for place in (log, killed)]
+    for place, read in undamaged:
         if len(file_names_of(place, True)) < 3 or read.lost or not read.times:
             raise ValueError(f"{file_names_of(place)}, {len(read.times)} ticks, {read.lost} lost before any damage")
-    return [(place, read.times) for place, read in whole]
+    return [(place, read.times) for place, read in undamaged]
 
 
 def damaged_copy(bench, source, chance, ways):
@@ -139,11 +139,11 @@ def count(bench, rounds, tiny_rounds, ways):
     rounds = tiny_rounds if bench.tiny else rounds
     for number in range(rounds):
         source, written = logs[number % len(logs)]
-        damaged, what = damaged_copy(bench, source, chance, ways)
+        damaged, damage = damaged_copy(bench, source, chance, ways)
         try:
             outcomes[Read(bench, damaged).judged(written)] += 1
         except Broken as found:
-            silent.append(f"{what}: {found}")
+            silent.append(f"{damage}: {found}")
     if silent:
         raise Broken(f"{len(silent)} of {rounds} not right, such as: " + "; ".join(silent[:3]))
     return f"{rounds} damaged logs: " + ", ".join(f"{number} {outcome}" for outcome, number in outcomes.items())
@@ -190,16 +190,16 @@ def bookmarks(bench):
     (log, _), _ = make_logs(bench)
     damaged = bench.path("damaged")
     broken = []
-    for what, left in (("cut to nothing", 0), ("cut inside its head", 20), ("its end cut off", -3)):
+    for damage, left in (("cut to nothing", 0), ("cut inside its head", 20), ("its end cut off", -3)):
         shutil.rmtree(damaged, ignore_errors=True)
         shutil.copytree(log, damaged)
         path = os.path.join(damaged, "marks.dwlog")
         os.truncate(path, left if left >= 0 else os.path.getsize(path) + left)
         done = bench.run("show", damaged, "--json", *ONE)
         document = fields_of(done)
-        told = document.get("damage") or b"marks" in done.err
-        if len(document["bookmarks"]) < 1 and not told:
-            broken.append(what)
+        is_reported = document.get("damage") or b"marks" in done.err
+        if len(document["bookmarks"]) < 1 and not is_reported:
+            broken.append(damage)
     if broken:
         raise Broken(f"the bookmark is gone in silence: {', '.join(broken)}")
     return "a lost bookmark is told"

@@ -166,12 +166,12 @@ def run_command(*command, check=True):
     return subprocess.run(command, check=check, capture_output=True, text=True, timeout=60)
 
 
-def until(what, done, seconds=60):
+def until(action, done, seconds=60):
     """Tries again until it is done: what else looks at the device lets go of it soon."""
     end = time.monotonic() + seconds
     while not done():
         if time.monotonic() > end:
-            raise TimeoutError(f"{what} was not done within {seconds} s")
+            raise TimeoutError(f"{action} was not done within {seconds} s")
         time.sleep(0.05)
 
 

@@ -75,9 +75,9 @@ class Snapshot:
     def changed(self):
         for name in filter(os.path.exists, self.names):
             flush_to_backing(name)
-        told = [f"{os.path.basename(path)} was overwritten" for path, before in self.sums.items()
+        changes = [f"{os.path.basename(path)} was overwritten" for path, before in self.sums.items()
                 if checksum(path) != before]
-        return told + [f"{name} is another file now" for name, before in self.names.items()
+        return changes + [f"{name} is another file now" for name, before in self.names.items()
                        if not os.path.exists(name) or identity(name) != before]
 
 
@@ -144,7 +144,7 @@ def refused(bench, situation, writer, kind):
     names = getattr(used, kind)
     targets = [name if isinstance(name, str) else bench.loop(*name) for name in names]
     writers = {"": writer} if writer else OUTPUTS
-    went, said = [], ""
+    went, message = [], ""
     for target in targets:
         for name, write in writers.items():
             kept = Snapshot(used.data, [target])
@@ -152,16 +152,16 @@ def refused(bench, situation, writer, kind):
             through = kept.changed() + refusal_faults(done)
             if through:
                 went.append(f"{name} {target}: {', '.join(through)}".strip())
-            said = said or done.said
+            message = message or done.said
     if went:
         raise Broken("; ".join(went))
-    return f"refused ({len(targets)}): {said}"
+    return f"refused ({len(targets)}): {message}"
 
 
 def refusal_faults(done):
     """Returns what is wrong with a refusal: it must exit with 1 before any request."""
-    told = [] if done.code == 1 else [f"exit {done.code}"]
-    return told + ["it tried to write"] * (b"requests failed" in done.err)
+    faults = [] if done.code == 1 else [f"exit {done.code}"]
+    return faults + ["it tried to write"] * (b"requests failed" in done.err)
 
 
 # --- what -o must leave alone, whoever uses it -----------------------------------------------------
@@ -210,7 +210,7 @@ def new_files_of_the_kernel(bench, place):
              **{name: lambda write=write: write(bench, target) for name, write in OUTPUTS.items()},
              "record": lambda: bench.run("record", target, "--for", "200ms"),
              "import": lambda: bench.run("import", small_log(bench), "--to", target)}
-    broken, said = [], ""
+    broken, message = [], ""
     for name, tried in tries.items():
         done = tried()
         if done.code == 0:
@@ -218,10 +218,10 @@ def new_files_of_the_kernel(bench, place):
         if os.path.lexists(target):
             broken.append(f"{name} left {target}")
             bench.program(["rm", "-rf", target])
-        said = said or done.said
+        message = message or done.said
     if broken:
         raise Broken("; ".join(broken))
-    return f"refused by all {len(tries)}: {said}"
+    return f"refused by all {len(tries)}: {message}"
 
 
 # --- the neighbours, which are allowed ----------------------------------------------------------------
@@ -280,11 +280,11 @@ def special_outputs(bench):
 
 def table_cases():
     """Every situation with every writer that can come into it."""
-    for name, make, what, needs, tiny in SITUATIONS:
+    for name, make, description, needs, tiny in SITUATIONS:
         for writer, command, write, kind in WRITERS:
             if kind in NOT_THERE.get(name, ()):
                 continue
-            yield Case(f"guard/{name}: {writer}", f"{command} NAME: {what}", "exit 1, and not a byte changed",
+            yield Case(f"guard/{name}: {writer}", f"{command} NAME: {description}", "exit 1, and not a byte changed",
                        refused, (make, write, kind), frozenset({"losetup", "mkfs.ext4", *needs}),
                        tiny and (writer == "probe device" or name == "second loop"))
 

@@ -35,7 +35,7 @@ def log_writers(bench, log):
 
 def links(bench, owner, mode, how):
     """A log's folder in which every name that a writer opens leads elsewhere."""
-    broken, said = [], ""
+    broken, message = [], ""
     for number, command in enumerate(log_writers(bench, "")):
         log = bench.path(f"log{number}")
         bench.run("record", log, "--for", "200ms", "--every", "100ms")
@@ -57,10 +57,10 @@ def links(bench, owner, mode, how):
             broken.append(f"{command} hangs")
         if owner and done.code != 1:
             broken.append(f"{command} in a folder of somebody else: exit {done.code}")
-        said = said or done.said
+        message = message or done.said
     if broken:
         raise Broken("; ".join(broken))
-    return f"no target changed: {said}"
+    return f"no target changed: {message}"
 
 
 def fifo(bench):
@@ -126,7 +126,7 @@ def temporary_import(bench, sign):
     process = bench.begin("why", page, "--from=-10m", env=env, umask=0)
     wait_for(lambda: os.listdir(temporary) or process.poll() is not None, "the temporary log", 30)
     time.sleep(0.05)
-    found = [what for name in os.listdir(temporary) for what in open_to_others(os.path.join(temporary, name))]
+    found = [problem for name in os.listdir(temporary) for problem in open_to_others(os.path.join(temporary, name))]
     if process.poll() is not None:
         raise Unavailable("it had ended before it could be looked at")
     process.send_signal(sign)

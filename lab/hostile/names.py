@@ -83,9 +83,9 @@ def raw_output(bench, commands, env=None):
         found = {"standard error": controls(done.err), "a terminal": controls(out, terminal=True),
                  "a terminal's standard error": controls(err, terminal=True, moving=True)}
         name = " ".join(str(word) for word in words[:3] if "/" not in str(word))
-        found = {where: [one for one in what if (one == FORGED_LINE) == bench.lines] for where, what in found.items()}
-        broken += [f"{escape_controls(name, 40)} on {where}: {', '.join(what)}"
-                   for where, what in found.items() if what]
+        found = {where: [one for one in lines if (one == FORGED_LINE) == bench.lines] for where, lines in found.items()}
+        broken += [f"{escape_controls(name, 40)} on {where}: {', '.join(lines)}"
+                   for where, lines in found.items() if lines]
         if done.code not in (0, 1, 2) or code not in (0, 1, 2):
             broken.append(f"{escape_controls(name, 40)}: exit {done.code} and {code}")
     if broken:

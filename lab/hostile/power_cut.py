@@ -99,15 +99,15 @@ class Round:
         rows, damage = self.read()
         if rows < len(left):
             self.wrong.append(f"{rows} rows are read of {len(left)} ticks that are there")
-        told = sum(entry["ticks_lost"] or 0 for entry in damage)
-        return {"recorded": known, "on_device": durable, "left": max(left, default=-1) + 1, "told": told}
+        lost_ticks = sum(entry["ticks_lost"] or 0 for entry in damage)
+        return {"recorded": known, "on_device": durable, "left": max(left, default=-1) + 1, "told": lost_ticks}
 
     def run(self):
         recorder = self.record()
         time.sleep(self.random.uniform(1.0, 6.0))
         if recorder.poll() is not None:
-            said = recorder.stderr.read().decode().strip()
-            return {"recorded": 0, "on_device": None, "left": 0, "told": None, "wrong": [f"record ended: {said}"]}
+            message = recorder.stderr.read().decode().strip()
+            return {"recorded": 0, "on_device": None, "left": 0, "told": None, "wrong": [f"record ended: {message}"]}
         before = max(ticks_of(self.log), default=-1) + 1
         ledger = ledger_of(self.log)
         self.disk.disk.cut()
@@ -127,9 +127,9 @@ class Round:
     def go_on(self):
         """The next recorder begins on what is left, ends in order, and the power goes again."""
         recorder = self.record(lasts=0.5)
-        said = recorder.communicate()[1].decode()
+        message = recorder.communicate()[1].decode()
         if recorder.returncode != 0:
-            self.wrong.append(f"the next recorder failed: {said.strip()}")
+            self.wrong.append(f"the next recorder failed: {message.strip()}")
             return
         closed = ticks_of(self.log)
         self.disk.disk.cut(0.0)
@@ -161,12 +161,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--binary")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     why = forgetful.missing()
     if why:
         print(f"skipped: {why}", file=sys.stderr)
         return 0
-    rows = run(asked.binary, asked.rounds, asked.seed)
+    rows = run(options.binary, options.rounds, options.seed)
     print("round  recorded  on device  left  lost (s)  told")
     for number, row in enumerate(rows):
         lost = (row.get("recorded", 0) - row.get("left", 0)) * EVERY

@@ -32,8 +32,8 @@ def record(bench, log, *more, every="20ms", argv=()):
 
 def finished(process):
     with open(process.out, encoding="utf-8") as out, open(process.err, encoding="utf-8", errors="replace") as err:
-        text, said = out.read(), err.read()
-    return (json.loads(text) if text.strip() else {}), said
+        text, message = out.read(), err.read()
+    return (json.loads(text) if text.strip() else {}), message
 
 
 # --- kills ------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ TINY_FAULTS = [("pwrite64", "ENOSPC", "5+4"), ("pwrite64", "EIO", "9"), ("openat
 
 def faults(bench, chosen, tiny_chosen):
     """Each fault in a life of its own. Every tick is read, told to be lost, or ended the recorder with an error."""
-    broken, told, hit = [], 0, 0
+    broken, reported, hit = [], 0, 0
     for number, (call, error, when) in enumerate(tiny_chosen if bench.tiny else chosen):
         log = bench.path(f"log{number}")
         os.mkdir(log)
@@ -90,23 +90,23 @@ def faults(bench, chosen, tiny_chosen):
         with open(trace, encoding="utf-8", errors="replace") as file:
             hit += "(INJECTED)" in file.read()
         trouble, was_told = judge_fault(bench, log, process)
-        told += was_told
+        reported += was_told
         broken += [f"{call} {error} {when}: {trouble}"] if trouble else []
         shutil.rmtree(log)
     if broken:
         raise Broken("; ".join(broken[:6]) + (f" and {len(broken) - 6} more" if len(broken) > 6 else ""))
     if not hit:
         raise Unavailable("strace injected nothing")
-    return f"{hit} faults came, {told} were told of, no tick lost in silence"
+    return f"{hit} faults came, {reported} were told of, no tick lost in silence"
 
 
 def judge_fault(bench, log, process):
     """What is wrong, or None; and whether the recorder told of trouble."""
-    document, said = finished(process)
-    said = "\n".join(line for line in said.splitlines() if "the log is on" not in line)
+    document, message = finished(process)
+    message = "\n".join(line for line in message.splitlines() if "the log is on" not in line)
     if process.returncode not in (0, 1):
         return f"exit {process.returncode}", True
-    if process.returncode == 1 and not said.strip():
+    if process.returncode == 1 and not message.strip():
         return "ended with 1 without a word", True
     read = Read(bench, log)
     if process.returncode == 1:
@@ -114,8 +114,8 @@ def judge_fault(bench, log, process):
     trimmed = sum_fields(document, "trim")
     if document["ticks"] != len(read.times) + read.lost + trimmed:
         return (f"{document['ticks']} ticks by its own account, {len(read.times)} read, "
-                f"{read.lost + trimmed} told to be gone"), bool(said.strip())
-    return None, bool(said.strip() or document["ticks_lost"])
+                f"{read.lost + trimmed} told to be gone"), bool(message.strip())
+    return None, bool(message.strip() or document["ticks_lost"])
 
 
 def full_disk(bench):
@@ -130,11 +130,11 @@ def full_disk(bench):
     os.unlink(filler)
     time.sleep(1)
     bench.end(process)
-    document, said = finished(process)
+    document, message = finished(process)
     read = Read(bench, log)
     if process.returncode or document.get("ticks") != len(read.times):
         raise Broken(f"exit {process.returncode}, {document.get('ticks')} by its account, "
-                     f"{len(read.times)} read: {said}")
+                     f"{len(read.times)} read: {message}")
     if not document["ticks_lost"]:
         raise Unavailable("the disk was never full")
     return f"{document['ticks']} kept and read, {document['ticks_lost']} lost and counted"
@@ -162,10 +162,10 @@ def stopped(bench):
     verdict = fields_of(bench.run("why", log, "--json"))
     words = [note["text"] for note in verdict["notes"] if HOLE.search(note["text"])
              and begin - 1 < seconds(note["time"]) < end + SLACK_S]
-    told = words or verdict.get("damage")
-    if not told:
+    reported = words or verdict.get("damage")
+    if not reported:
         raise Broken(f"{asleep} s without a tick, and neither a note nor damage says so")
-    return f"{asleep} s stopped; told: {words[0] if words else told}"
+    return f"{asleep} s stopped; told: {words[0] if words else reported}"
 
 
 # --- a folder that goes -------------------------------------------------------------------------------------
@@ -190,11 +190,11 @@ def folder_goes(bench, how):
     ended = process.poll() is not None
     if not ended:
         bench.end(process)
-    document, said = finished(process)
-    if process.returncode == 1 and said.strip():
+    document, message = finished(process)
+    if process.returncode == 1 and message.strip():
         if not ended:
-            raise Broken(f"noticed only at the end: {said.strip().splitlines()[-1]}")
-        return f"ended with an error: {said.strip().splitlines()[-1]}"
+            raise Broken(f"noticed only at the end: {message.strip().splitlines()[-1]}")
+        return f"ended with an error: {message.strip().splitlines()[-1]}"
     times = [moment for place in (log, aside) if os.path.isdir(place)
              for moment in map(seconds, Read(bench, place).times)]
     after = [moment for moment in times if moment > gone]
@@ -240,8 +240,8 @@ def clock_steps(bench, days):
         raise Unavailable(str(reason)) from None
     text = guest.sh(CLOCK.format(step=days * 86400), patience=180)
     guest.end()
-    rows, _, told = text.partition("\n")
-    written, read = sum(document["ticks"] for document in documents(told)), int(rows)
+    rows, _, report = text.partition("\n")
+    written, read = sum(document["ticks"] for document in documents(report)), int(rows)
     if read != written:
         raise Broken(f"{read} of {written} ticks are left, and all of them are to be kept")
     return f"{read} of {written} ticks are left"

@@ -121,9 +121,9 @@ stripe_unit = "16KiB"
 LANE = (SIZE_MIB << 11) // 8
 
 
-def free_place(chance, count, under_way):
+def free_place(chance, count, in_flight):
     """Where the next write of so many sectors goes: into an eighth of the disk in which no other is under way."""
-    taken = {sector // LANE for sector, _, _ in under_way}
+    taken = {sector // LANE for sector, _, _ in in_flight}
     return chance.choice([n for n in range(8) if n not in taken]) * LANE + chance.randrange(LANE - count)
 
 
@@ -135,17 +135,17 @@ def kills(bench, system, rounds, tiny_rounds):
         client = disk.start()
         killer = threading.Timer(chance.uniform(0.01, 0.25), disk.process.kill)
         killer.start()
-        under_way = {}
+        in_flight = {}
         try:
             while True:
-                while len(under_way) < 8:
+                while len(in_flight) < 8:
                     count = chance.choice([1, 3, 8, 64, 256, 1024])
-                    sector, version = free_place(chance, count, under_way.values()), version + 1
+                    sector, version = free_place(chance, count, in_flight.values()), version + 1
                     oracle.send(sector, count, version)
                     sent = client.send(WRITE, sector * SECTOR, stamped_bytes(sector, version, count))
-                    under_way[sent] = (sector, count, version)
+                    in_flight[sent] = (sector, count, version)
                 answered, error, _ = client.answer()
-                done = under_way.pop(answered)
+                done = in_flight.pop(answered)
                 if not error:
                     oracle.acknowledge(*done)
                     acknowledged += 1

@@ -141,15 +141,15 @@ def remote_write(bench, way, with_log):
         time.sleep(lasts)
         memory = resident(process.pid)
         took = bench.end(process)
-    document, said = finished(process)
+    document, message = finished(process)
     broken = []
     if took > END_S:
         broken.append(f"Ctrl-C took {took:.1f} s")
     if memory > MOST_BYTES:
         broken.append(f"{memory >> 20} MiB")
     lost = (document.get("remote_write") or {}).get("samples_lost")
-    if not lost or str(lost) not in said:
-        broken.append(f"lost: {lost} in the document, said: {said.strip().splitlines()[-1:]}")
+    if not lost or str(lost) not in message:
+        broken.append(f"lost: {lost} in the document, said: {message.strip().splitlines()[-1:]}")
     if with_log:
         ticks = len(Read(bench, log).times)
         if process.returncode or ticks < lasts * 20 * 0.5:
@@ -157,7 +157,7 @@ def remote_write(bench, way, with_log):
     else:
         if process.returncode != 1:
             broken.append(f"exit {process.returncode}, and {lost} samples are nowhere")
-        if "the log has" in said:
+        if "the log has" in message:
             broken.append("it says that the log has them, and there is no log")
     if broken:
         raise Broken("; ".join(broken))
@@ -169,9 +169,9 @@ def full_url(bench):
     with stores.Store(stores.status(204)) as store:
         done = [bench.run("record", "--remote-write", f"http://127.0.0.1:{store.port}{path}", "--for", "500ms",
                           "--every", "100ms") for path in ("", "/", "/api/v1/write")]
-    asked = {line.split()[1] for line in store.requests}
-    if asked != {"/api/v1/write"} or any(one.code for one in done):
-        raise Broken(f"asked for {', '.join(sorted(asked))}; exits {[one.code for one in done]}")
+    paths = {line.split()[1] for line in store.requests}
+    if paths != {"/api/v1/write"} or any(one.code for one in done):
+        raise Broken(f"asked for {', '.join(sorted(paths))}; exits {[one.code for one in done]}")
     return "each address leads to /api/v1/write"
 
 
@@ -187,12 +187,12 @@ def store_answers(bench, way):
     with stores.Store(answer) as store:
         done = bench.run("why", "--prometheus", f"http://127.0.0.1:{store.port}", "--match",
                          '{instance="db1:9100"}', "--json", patience=240, memory=2 << 30)
-    what = f"exit {done.code} after {done.seconds:.1f} s, at most {done.peak >> 20} MiB"
+    summary = f"exit {done.code} after {done.seconds:.1f} s, at most {done.peak >> 20} MiB"
     if done.ended or done.peak > MOST_BYTES or done.code not in (0, 1) or (done.code and not done.said):
-        raise Broken(what + f": {done.said}")
+        raise Broken(summary + f": {done.said}")
     if way != "many series" and done.code == 0:
-        raise Broken(f"{what}: an answer was made of it")
-    return f"{what}: {done.said}"
+        raise Broken(f"{summary}: an answer was made of it")
+    return f"{summary}: {done.said}"
 
 
 def hanging_question(bench):
@@ -225,8 +225,8 @@ def passwords(bench):
                       ["import", "--timeout", "2s", "--prometheus", url, "--match", '{instance="x"}', "--to",
                        bench.path("imported")]):
             done = bench.run(*words)
-            told = done.out + done.err
-            if SECRET.encode() in told or encoded.encode() in told:
+            output = done.out + done.err
+            if SECRET.encode() in output or encoded.encode() in output:
                 broken.append(f"{words[0]} {address.format('…')}")
     for folder, _, names in os.walk(bench.path("log")):
         for name in names:

@@ -29,11 +29,11 @@ def hanging(bench, *words):
 
 def result_of(process):
     with open(process.out, encoding="utf-8") as out, open(process.err, encoding="utf-8", errors="replace") as err:
-        text, said = out.read(), err.read().strip()
+        text, message = out.read(), err.read().strip()
     try:
-        return json.loads(text), said
+        return json.loads(text), message
     except ValueError:
-        return {}, said
+        return {}, message
 
 
 def brake(bench):
@@ -47,10 +47,10 @@ def brake(bench):
         raise Broken("15 s after the disk hung it still waits") from None
     finally:
         system.order("release", member="disk")
-    document, said = result_of(process)
-    if took > 1.5 + SECONDS or not said and not document.get("because"):
-        raise Broken(f"ended after {took:.1f} s: {said}")
-    return f"ended {took:.1f} s after the disk hung: {said.splitlines()[-1:] or document['because']}"
+    document, message = result_of(process)
+    if took > 1.5 + SECONDS or not message and not document.get("because"):
+        raise Broken(f"ended after {took:.1f} s: {message}")
+    return f"ended {took:.1f} s after the disk hung: {message.splitlines()[-1:] or document['because']}"
 
 
 def first_ctrl_c(bench):
@@ -61,11 +61,11 @@ def first_ctrl_c(bench):
         took = bench.end(process, signal.SIGINT, patience=15)
     finally:
         system.order("release", member="disk")
-    document, said = result_of(process)
+    document, message = result_of(process)
     runs = len(document.get("runs", []))
     process.wait(20)
     if took > SECONDS or not runs:
-        raise Broken(f"ended after {took:.1f} s, {runs} runs kept, exit {process.returncode}: {said}")
+        raise Broken(f"ended after {took:.1f} s, {runs} runs kept, exit {process.returncode}: {message}")
     return f"ended after {took:.1f} s, {runs} runs kept, exit {process.returncode}"
 
 
@@ -89,8 +89,9 @@ def twice(bench):
     page, log = devices_page(bench, 2), bench.path("log")
     first, second = (bench.run("import", page, "--to", log, "--json") for _ in range(2))
     words = [documents_of(done).get("skipped") for done in (first, second)]
-    told = second.code == 1 and second.said or second.err.strip() and not first.err.strip() or words[0] != words[1]
-    if first.code or not told:
+    is_refused = (second.code == 1 and second.said or second.err.strip() and not first.err.strip()
+                  or words[0] != words[1])
+    if first.code or not is_refused:
         raise Broken(f"the second: exit {second.code}, and not a word")
     return f"the second: exit {second.code}, {second.said or words[1]}"
 

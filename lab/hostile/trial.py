@@ -60,10 +60,10 @@ class Done:
         return escape_controls(lines[-1] if lines else "")
 
 
-def escape_controls(text, most=160):
+def escape_controls(text, max_length=160):
     """Escapes every character of a text that is not a plain one, and cuts it to a length."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-    return shown if len(shown) <= most else shown[:most - 1] + "…"
+    return shown if len(shown) <= max_length else shown[:max_length - 1] + "…"
 
 
 def checksum(path):
@@ -253,8 +253,8 @@ def run_case(case, binary, tiny=False):
                     raise Unavailable(f"not installed: {need}")
             happened = case.check(bench, *case.arguments)
         row |= {"outcome": "held", "happened": happened}
-    except Broken as what:
-        row |= {"outcome": "broken", "happened": str(what)}
+    except Broken as broken:
+        row |= {"outcome": "broken", "happened": str(broken)}
     except Unavailable as reason:
         row |= {"outcome": "skipped", "happened": str(reason)}
     except Exception as error:  # whatever it is, the other cases go on and this one is told of

@@ -15,13 +15,13 @@ def errors(document):
 
 def part_lines(part):
     lines = [f"{part['set']}: {part.get('kernel', '')}"]
-    lines += [f"{what.upper()}: {part[what]}" for what in ("skipped", "failed") if what in part]
+    lines += [f"{kind.upper()}: {part[kind]}" for kind in ("skipped", "failed") if kind in part]
     if "member" in part:
         lines.append(f"a member as `probe quick` describes it: {part['member']}")
-    for what in ("arrivals", "users"):
-        if f"{what}_before" in part:
-            got = part[f"{what}_before"]
-            lines.append(f"3 disks, {what}: {got['requests_per_s']:.1f}/s in {got['response_s'] * 1e3:.1f} ms")
+    for kind in ("arrivals", "users"):
+        if f"{kind}_before" in part:
+            got = part[f"{kind}_before"]
+            lines.append(f"3 disks, {kind}: {got['requests_per_s']:.1f}/s in {got['response_s'] * 1e3:.1f} ms")
     if "model_error" in part:
         lines.append(f"the model of what there is was off by {part['model_error']:.1%}")
     for result in part["results"]:

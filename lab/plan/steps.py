@@ -126,8 +126,8 @@ def is_flowing(before, now, load):
     In an emulated machine, a job of fio 3.33 with Poisson arrivals sleeps in about a third of its starts until long
     after its next request is due, whatever its clock source, and only the other one flows."""
     done = (now.reads - before.reads, now.writes - before.writes)
-    asked = (load.reads > 0, load.writes > 0) if isinstance(load, Arrivals) else (True, False)
-    return sum(done) > 20 and all(count > 5 for count, is_asked in zip(done, asked) if is_asked)
+    expected = (load.reads > 0, load.writes > 0) if isinstance(load, Arrivals) else (True, False)
+    return sum(done) > 20 and all(count > 5 for count, is_asked in zip(done, expected) if is_asked)
 
 
 def measure(count, load, ramp, patience=240):

@@ -75,7 +75,7 @@ struct CompareSide {
 /// Runs `compare`.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.output.as_deref().map_or(Ok(()), output_file::check_writable)?;
-    if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::side_by_side::is_baseline_file(path)) {
+    if arguments.logs.iter().chain(&arguments.against).any(|path| baseline::comparison::is_baseline_file(path)) {
         return compare_baselines(arguments);
     }
     if arguments.logs.iter().chain(&arguments.against).any(|path| compare_results::is_probe_result(path)) {
@@ -166,7 +166,7 @@ fn compare_baselines(arguments: &Arguments) -> Result<(), Failure> {
     arguments.judging.refuse_without_logs()?;
     match arguments.logs.as_slice() {
         [first, second] if is_plain && arguments.output.is_none() => {
-            baseline::side_by_side::run(first, second, arguments.json)
+            baseline::comparison::run(first, second, arguments.json)
         }
         _ => Err(Failure::Usage("compare two results of `baseline`, without windows and pages".into())),
     }
@@ -224,7 +224,7 @@ fn read_side(logs: &Logs, packs: &[Pack], judging: &why::JudgingArguments) -> Re
 
 /// Reads a file of figures that an application measured at the same time.
 fn read_application_figures(path: &Path) -> Result<BesideDocument, Failure> {
-    let wrong = |what: String| Failure::Failed(format!("{}: {what}", path.display()));
+    let wrong = |message: String| Failure::Failed(format!("{}: {message}", path.display()));
     let mut text = Vec::new();
     let file = fs::File::open(path).map_err(|e| wrong(e.to_string()))?;
     file.take(beside_document::MAX_FILE_BYTES + 1).read_to_end(&mut text).map_err(|e| wrong(e.to_string()))?;

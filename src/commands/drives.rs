@@ -143,10 +143,11 @@ pub fn drive_page(entry: &CatalogueEntry, style: &Style) -> Result<String, Failu
         let (found, holds) = evaluate_check(&device, one);
         let unit = if one.iops.is_some() { "/s" } else { " MB/s" };
         let word = if holds { "near enough" } else { "not close enough" };
-        let what = format!("{} of {} KiB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
+        let pattern_text =
+            format!("{} of {} KiB, {} at a time", one.pattern.name(), format_significant(one.kb), one.depth);
         fields.push((
             "print says",
-            format!("{} ({what}); simulated {}{unit}, {word}", one.published, format_significant(found)),
+            format!("{} ({pattern_text}); simulated {}{unit}, {word}", one.published, format_significant(found)),
         ));
     }
     let mut by_source: Vec<(&str, Vec<&str>)> = Vec::new();

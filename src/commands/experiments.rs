@@ -369,8 +369,8 @@ pub fn list_experiments() -> Result<(&'static str, Vec<Value>, TextTable), Failu
     let mut entries = Vec::new();
     for document in data::load_documents()? {
         for row in &document.rows {
-            let (id, doc, what) = (row.id.clone(), document.doc.clone(), row.quantity.clone());
-            table.add_row([id, doc, what, format_published(row), row.unit.clone(), row.usage.name().to_owned()]);
+            let (id, doc, quantity) = (row.id.clone(), document.doc.clone(), row.quantity.clone());
+            table.add_row([id, doc, quantity, format_published(row), row.unit.clone(), row.usage.name().to_owned()]);
             entries.push(json!({
                 "id": row.id, "doc": document.doc, "what": row.quantity, "published": row.published,
                 "derived": row.derived, "unit": row.unit, "gain": row.gain, "use": row.usage.name(),

@@ -52,14 +52,14 @@ impl FileFingerprint {
 pub fn refuse_repeated_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<(), Failure> {
     let Some(earlier) = find_earlier_import(to, path, now)? else { return Ok(()) };
     let (file, to) = (&now.file, to.display());
-    let what = match earlier.bytes == now.bytes {
+    let finding = match earlier.bytes == now.bytes {
         true if earlier.file == now.file => format!("{file} is already in {to}"),
         true => format!("{file} is already in {to}: it was imported as {}", earlier.file),
         false => format!(
             "{file} has grown since it was imported into {to}: importing it again would duplicate its earlier content"
         ),
     };
-    Err(Failure::Failed(format!("{what}; import it into a new folder, or use --again")))
+    Err(Failure::Failed(format!("{finding}; import it into a new folder, or use --again")))
 }
 
 fn find_earlier_import(to: &Path, path: &Path, now: &FileFingerprint) -> Result<Option<FileFingerprint>, Failure> {

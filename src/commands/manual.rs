@@ -62,8 +62,8 @@ mod tests {
             let found = page(&format!("{PROGRAM}-{}", command.get_name()));
             assert_eq!(found.is_ok(), !command.is_hide_set(), "{}", command.get_name());
         }
-        let whole = page(PROGRAM).unwrap();
-        assert!(whole.contains(".TH") && whole.contains("why") && !whole.contains("disk\\-keep"));
+        let program_page = page(PROGRAM).unwrap();
+        assert!(program_page.contains(".TH") && program_page.contains("why") && !program_page.contains("disk\\-keep"));
         assert!(page("diskwright-disk-attach").unwrap().contains("NBD"));
     }
 

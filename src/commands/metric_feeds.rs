@@ -127,18 +127,18 @@ impl Feeds {
         }
         let trouble = writer.current_trouble().map_or_else(String::new, |text| format!(" ({text})"));
         let sent = format_count(sent, "sample", "samples");
-        let what = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
+        let summary = format!("--remote-write: {sent} sent, {lost} rejected or not delivered{trouble}");
         let done = match log {
             Some((dir, 0)) => {
-                output::print_warning(format_args!("{what}; {}", resend_hint(dir)));
+                output::print_warning(format_args!("{summary}; {}", resend_hint(dir)));
                 Ok(())
             }
             Some((dir, ticks)) => {
                 let (dir, ticks) = (dir.display(), format_count(ticks, "tick", "ticks"));
-                Err(Failure::Failed(format!("{what}; {dir} has all of them except {ticks} that it lost itself")))
+                Err(Failure::Failed(format!("{summary}; {dir} has all of them except {ticks} that it lost itself")))
             }
             None => Err(Failure::Failed(format!(
-                "{what}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"
+                "{summary}: permanently lost, because there is no log; use `record DIR --remote-write …` to keep one"
             ))),
         };
         (Some(document), done)
@@ -151,7 +151,7 @@ impl ReportedTrouble {
         match (writer.current_trouble(), &self.trouble) {
             (Some(text), before) => {
                 let is_due = before.as_ref().is_none_or(|(_, last)| last.elapsed() >= TROUBLE_REPORT_INTERVAL);
-                if is_due && before.as_ref().is_none_or(|(said, _)| *said != text) {
+                if is_due && before.as_ref().is_none_or(|(reported, _)| *reported != text) {
                     output::print_warning(format_args!("--remote-write: {text}"));
                     self.trouble = Some((text, Instant::now()));
                 }

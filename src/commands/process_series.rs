@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn reads_processes_only_on_request() {
-        let asked = |pattern: &str| are_processes_wanted(&[pattern.to_owned()]);
-        assert!(asked("process.processor") && asked("process.*") && asked("process*"));
-        assert!(asked("PROCESS.*") && asked("Process.Resident_Bytes") && asked("resident_bytes"));
-        assert!(!asked("read_bytes_per_s"));
-        assert!(!asked("processor.busy") && !asked("*"));
+        let wanted = |pattern: &str| are_processes_wanted(&[pattern.to_owned()]);
+        assert!(wanted("process.processor") && wanted("process.*") && wanted("process*"));
+        assert!(wanted("PROCESS.*") && wanted("Process.Resident_Bytes") && wanted("resident_bytes"));
+        assert!(!wanted("read_bytes_per_s"));
+        assert!(!wanted("processor.busy") && !wanted("*"));
     }
 }

@@ -193,12 +193,12 @@ fn choose_uncatalogued_series(schemas: &[Arc<Schema>], instances: &[String]) -> 
 /// Shows a request trace, which has requests and no counters.
 fn show_request_trace(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.counter.is_empty() || !arguments.window.is_whole() {
-        let what = "a request trace has no counters and is read whole";
-        return Err(Failure::Usage(format!("{what}; omit --counter, --from and --to")));
+        let reason = "a request trace has no counters and is read whole";
+        return Err(Failure::Usage(format!("{reason}; omit --counter, --from and --to")));
     }
     if arguments.latency {
-        let what = "--latency is for logs; a request trace shows its times without it";
-        return Err(Failure::Usage(what.into()));
+        let reason = "--latency is for logs; a request trace shows its times without it";
+        return Err(Failure::Usage(reason.into()));
     }
     arguments.window.refuse_log_options()?;
     let (charts, csv) = (arguments.form == ShowForm::Chart, arguments.form == ShowForm::Csv);

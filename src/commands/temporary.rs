@@ -70,8 +70,8 @@ impl TemporaryFolder {
         }
         let size = |bytes: u64| ByteSize::capacity(bytes as f64);
         let (free, reserve, folder) = (size(room.free_bytes), size(room.reserve_bytes), std::env::temp_dir());
-        let what = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
-        Err(format!("not enough space to read it into: {what}; set TMPDIR to another folder"))
+        let shortage = format!("{} has {free} free, of which {reserve} must stay free", folder.display());
+        Err(format!("not enough space to read it into: {shortage}; set TMPDIR to another folder"))
     }
 
     /// Path for writing a log.

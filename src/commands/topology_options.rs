@@ -200,7 +200,7 @@ impl MachineDescription {
 
 impl MachineOptions {
     fn check_values(&self) -> Result<(), Failure> {
-        let wrong = |what: &str, because: String| Err(Failure::Usage(format!("{what}: {because}")));
+        let wrong = |option: &str, because: String| Err(Failure::Usage(format!("{option}: {because}")));
         match self.memory.as_deref().map(parse_memory_size) {
             Some(Err(error)) => return wrong("--memory", error.to_string()),
             Some(Ok(0)) => return wrong("--memory", "memory must be more than zero, such as 256MB".into()),
@@ -236,8 +236,8 @@ fn check_array_set(set: &SetDescription) -> Result<(), Failure> {
 /// Reads `DISK=LEVEL[:MEMBERS[:CLASS]]`.
 fn parse_disk_description(text: &str) -> Result<DiskDescription, Failure> {
     let wrong = |because: &str| Failure::Usage(format!("--array `{text}`: {because}; write 'PhysicalDisk(0)=raid5:3'"));
-    let (disk, what) = text.rsplit_once('=').ok_or_else(|| wrong("no ="))?;
-    let mut parts = what.split(':');
+    let (disk, description) = text.rsplit_once('=').ok_or_else(|| wrong("no ="))?;
+    let mut parts = description.split(':');
     let level = parts.next().unwrap_or_default();
     let mut described =
         DiskDescription { disk: disk.trim().into(), level: Some(level.into()), members: 1, class: None, stripe: None };
@@ -399,8 +399,8 @@ mod tests {
     #[test]
     fn parses_array_descriptions() {
         let log = schema_with_disks(&["0 C: D:", "1 E:", "_Total"]);
-        let said = parse_descriptions(&["PhysicalDisk(0)=raid5:3", "1 E:=single:rotational"]).unwrap();
-        let devices = resolve_devices(&said, &[&log]).unwrap();
+        let descriptions = parse_descriptions(&["PhysicalDisk(0)=raid5:3", "1 E:=single:rotational"]).unwrap();
+        let devices = resolve_devices(&descriptions, &[&log]).unwrap();
         assert_eq!(
             (devices[0].name.as_str(), devices[0].level, devices[0].members),
             ("0 C: D:", Some(RaidLevel::Raid5), Some(3))
@@ -413,14 +413,15 @@ mod tests {
 
     #[test]
     fn adds_missing_machine_facts_and_keeps_recorded_ones() {
-        let said = TopologyOptions { clock: Some(100.0), network_interrupts: Some(20.0), ..TopologyOptions::default() };
-        let said = MachineDescription { ..said.describe_machine().unwrap() };
+        let given =
+            TopologyOptions { clock: Some(100.0), network_interrupts: Some(20.0), ..TopologyOptions::default() };
+        let given = MachineDescription { ..given.describe_machine().unwrap() };
         let one = |id: &str| Series { counter: id.into(), instance: String::new(), scale: 1.0 };
         let mut frame = Frame::new(Arc::new(Schema::new(vec![one("interrupts.clock"), one("a")])), 2);
         frame.push(diskwright_base::Tick { time_ns: 5, elapsed_ns: 1 }, &[7.0, 8.0]);
         let mut before = None;
-        let extended = said.add_missing_counters(&frame, &mut before).unwrap();
-        let again = said.add_missing_counters(&frame, &mut before).unwrap();
+        let extended = given.add_missing_counters(&frame, &mut before).unwrap();
+        let again = given.add_missing_counters(&frame, &mut before).unwrap();
         assert!(Arc::ptr_eq(extended.schema(), again.schema()), "one schema for all frames");
         assert_eq!(extended.schema().column("interrupts.clock_per_s", ""), None);
         let network = extended.schema().column("interrupts.network_per_s", "").unwrap();
@@ -428,16 +429,16 @@ mod tests {
         assert_eq!(extended.ticks(), frame.ticks());
         assert!(MachineDescription::default().add_missing_counters(&frame, &mut None).is_none());
         let mut known = Topology { processors: 4, ..Topology::default() };
-        let said = TopologyOptions { memory: Some("256MB".into()), processors: Some(2), ..TopologyOptions::default() };
-        said.describe_machine().unwrap().complete_topology(&mut known, &[]);
+        let given = TopologyOptions { memory: Some("256MB".into()), processors: Some(2), ..TopologyOptions::default() };
+        given.describe_machine().unwrap().complete_topology(&mut known, &[]);
         assert_eq!((known.processors, known.memory_bytes), (4, 268_435_456));
     }
 
     #[test]
     fn star_matches_every_disk_and_later_options_win() {
         let log = schema_with_disks(&["sda", "sdb"]);
-        let said = parse_descriptions(&["*=single", "sdb=raid10:8"]).unwrap();
-        let found = resolve_devices(&said, &[&log]).unwrap();
+        let descriptions = parse_descriptions(&["*=single", "sdb=raid10:8"]).unwrap();
+        let found = resolve_devices(&descriptions, &[&log]).unwrap();
         let members: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.members)).collect();
         assert_eq!(members, [("sda", Some(1)), ("sdb", Some(8))]);
     }
@@ -452,12 +453,12 @@ mod tests {
             ("sda=raid5:0", "at least 3"),
         ];
         for (text, expected) in cases {
-            let said = parse_descriptions(&[text]).unwrap_err();
-            assert_eq!(said.exit_code(), 2);
-            assert!(said.to_string().contains(expected), "{said}");
+            let message = parse_descriptions(&[text]).unwrap_err();
+            assert_eq!(message.exit_code(), 2);
+            assert!(message.to_string().contains(expected), "{message}");
         }
-        let said = resolve_devices(&parse_descriptions(&["sdz=raid1:2"]).unwrap(), &[&schema_with_disks(&["sda"])])
+        let message = resolve_devices(&parse_descriptions(&["sdz=raid1:2"]).unwrap(), &[&schema_with_disks(&["sda"])])
             .unwrap_err();
-        assert!(said.to_string().contains("sdz") && said.to_string().contains("sda"), "{said}");
+        assert!(message.to_string().contains("sdz") && message.to_string().contains("sda"), "{message}");
     }
 }

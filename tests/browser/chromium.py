@@ -123,7 +123,7 @@ class Page:
     def text(self, selector):
         return self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? null")
 
-    def until(self, script, what, seconds=25):
+    def until(self, script, event, seconds=25):
         end = time.monotonic() + seconds
         # the page may be on its way
         careful = f"(() => {{ try {{ return {script}; }} catch {{ return false; }} }})()"
@@ -132,7 +132,7 @@ class Page:
                 return
             time.sleep(0.05)
         state, fault = self.text("#state"), self.text("#fault")
-        raise AssertionError(f"waited {seconds} s for {what}; state: {state!r}, fault: {fault!r}")
+        raise AssertionError(f"waited {seconds} s for {event}; state: {state!r}, fault: {fault!r}")
 
     def box(self, selector):
         script = "(e => { e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"

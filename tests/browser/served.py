@@ -109,8 +109,8 @@ class BrowserCase(unittest.TestCase):
         strange = [url for url in page.requests() if not url.startswith((own, "data:", "about:"))]
         self.assertEqual(strange, [])
 
-    def wait(self, holds, what, seconds=40):
+    def wait(self, holds, event, seconds=40):
         end = time.monotonic() + seconds
         while not holds():
-            self.assertLess(time.monotonic(), end, f"waited for {what}")
+            self.assertLess(time.monotonic(), end, f"waited for {event}")
             time.sleep(0.05)

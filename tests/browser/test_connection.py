@@ -143,12 +143,12 @@ class ConnectionTest(BrowserCase):
         page.run("1")
         return sum("/api/range?" in url and "points=400" not in url for url in page.requests())
 
-    def goes_on(self, page, what, known):
+    def goes_on(self, page, event, known):
         """Frames come again, and the ticks between were asked for."""
         frames = page.run(FRAMES)
         calm = f"/live/.test({STATE}) && document.querySelector('#fault').hidden"
-        page.until(f"{FRAMES} > {frames + 2} && {calm}", what, 60)
-        self.wait(lambda: self.ranges(page) > known, f"the ticks before {what}")
+        page.until(f"{FRAMES} > {frames + 2} && {calm}", event, 60)
+        self.wait(lambda: self.ranges(page) > known, f"the ticks before {event}")
 
     def test_a_tab_that_slept_goes_on(self):
         page = self.shown(self.live)

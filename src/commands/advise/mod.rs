@@ -160,7 +160,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             &output::stdout_style(),
         ))?;
     }
-    let bad = arguments.fail_on.is_some_and(|least| advice.items.iter().any(|item| item.severity >= least));
+    let bad =
+        arguments.fail_on.is_some_and(|min_severity| advice.items.iter().any(|item| item.severity >= min_severity));
     if bad { Err(Failure::AlreadyReported(1)) } else { Ok(()) }
 }
 

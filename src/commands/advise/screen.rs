@@ -140,11 +140,11 @@ fn distinct_texts(group: &AdviceGroup<'_>, of: fn(&AdviceItem) -> Option<&str>) 
         }
     }
     let more = found.len().saturating_sub(MAX_NAMES);
-    let mut said: Vec<String> = found.into_iter().take(MAX_NAMES).map(str::to_owned).collect();
+    let mut shown: Vec<String> = found.into_iter().take(MAX_NAMES).map(str::to_owned).collect();
     if more > 0 {
-        said.push(format!("the same for {more} more; --json has all commands"));
+        shown.push(format!("the same for {more} more; --json has all commands"));
     }
-    said
+    shown
 }
 
 fn draw_foot(advice: &HostAdvice, ignored: usize, applied: &[SettingChange], all: bool, style: &Style) -> String {

@@ -227,11 +227,11 @@ pub fn event_line(event: &AlertEvent) -> String {
     let place = if alert.instance.is_empty() { String::new() } else { format!(" {}", alert.instance) };
     let culprits = alert.culprits.first().map_or_else(String::new, |culprit| format!(" Culprit: {}.", culprit.name));
     let next = if alert.next_step.is_empty() { String::new() } else { format!(" Next: {}", alert.next_step) };
-    let what = match event.change {
+    let event_text = match event.change {
         AlertChange::End => format!("it began at {}", alert.begin),
         AlertChange::Also => alert.also.last().cloned().unwrap_or_default(),
         AlertChange::Worse => format!("{}: {}{culprits}{next}", alert.also.last().unwrap_or(&alert.id), alert.sentence),
         AlertChange::Begin | AlertChange::Still => format!("{}{culprits}{next}", alert.sentence),
     };
-    output::escape_name(format!("alert {}{place} {change}: {what}", alert.id))
+    output::escape_name(format!("alert {}{place} {change}: {event_text}", alert.id))
 }

@@ -1,10 +1,10 @@
 //! `baseline`: measures the speed of this machine and saves it, so that a later run can tell whether it has become
 //! slower.
 
+pub mod comparison;
 mod disk;
 pub mod saved;
 mod screen;
-pub mod side_by_side;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub struct Arguments {
     /// Do not save the result
     #[arg(long)]
     no_save: bool,
-    /// Fail (exit code 1) if this machine is slower than its baseline by more than this, at one thread
+    /// Fail (exit code 1) if this machine is slower than its baseline by more than this with one thread
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]
     fail_if_slower: Option<f64>,
     /// Write the result to this JSON file, for `compare`

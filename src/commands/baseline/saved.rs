@@ -123,7 +123,7 @@ pub fn describe_slowdown(
     let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER_FROM)?;
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut words = format!(
-        "this machine is {} slower than on the day of its baseline ({day}), at one thread",
+        "this machine is {} slower than on the day of its baseline ({day}) with one thread",
         units::format_value(1.0 - speed, "fraction")
     );
     for (index, more) in describe_disturbances(&now.circumstances).iter().enumerate() {
@@ -190,9 +190,10 @@ mod tests {
             let figure = FigureResult::from_values(find_definition("memory.read").expect("known"), 1, &values);
             BaselineDocument { figures: vec![figure], ..BaselineDocument::default() }
         };
-        let said = |speed: f64| describe_slowdown(&compare_baselines(&of(1.0), &of(speed)), &of(1.0), &of(speed));
-        assert_eq!(said(0.94), None);
-        assert!(said(0.8).is_some_and(|words| words.contains("20 % slower")));
+        let slowdown_of =
+            |speed: f64| describe_slowdown(&compare_baselines(&of(1.0), &of(speed)), &of(1.0), &of(speed));
+        assert_eq!(slowdown_of(0.94), None);
+        assert!(slowdown_of(0.8).is_some_and(|words| words.contains("20 % slower")));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use diskwright_baseline::measurement::MAX_SPREAD;
 use diskwright_report::curves::{Axis, AxisScale, ChartCurve, CurvePoint, Curves};
 use diskwright_report::{Align, Ink, TextTable, terminal_curves};
 
+use super::Against;
+use super::comparison::describe_against_baseline;
 use super::saved::{self, BaselineUpdate};
-use super::{Against, side_by_side};
 use crate::commands::output;
 
 /// Draws the screen.
@@ -50,7 +51,7 @@ pub fn draw_baseline(document: &BaselineDocument, against: Option<&Against>, upd
         let _ = writeln!(out, "{}", style.paint(Ink::Dim, line.trim_end()));
     }
     if let Some((comparison, before)) = against {
-        out += &format!("\n{}", side_by_side::describe_against_baseline(comparison, before, document, &style));
+        out += &format!("\n{}", describe_against_baseline(comparison, before, document, &style));
     }
     out + &saved_text(update)
 }

@@ -91,7 +91,7 @@ fn describe_noise(noise: Option<&MeasurementNoise>) -> String {
                 `probe quick TARGET --repeat 3` shows it."
             .into();
     };
-    let [mean, worst, least] = [noise.mean, noise.worst, noise.min_error].map(|share| 100.0 * share);
+    let [mean, worst, min_error] = [noise.mean, noise.worst, noise.min_error].map(|share| 100.0 * share);
     let settings = if noise.settings == 1 { "setting" } else { "settings" };
     let mut text = format!(
         "The same setting measured twice differs by {mean:.1} % on average ({} {settings}; most: {}, {worst:.1} %). ",
@@ -100,9 +100,9 @@ fn describe_noise(noise: Option<&MeasurementNoise>) -> String {
     text += &match noise.min_error > TARGET_MEAN_ERROR {
         true => format!(
             "The device itself varies by more than a description may: against a single measurement, no error can be \
-             below {least:.1} %."
+             below {min_error:.1} %."
         ),
-        false => format!("That alone makes an error of {least:.1} % against a single measurement."),
+        false => format!("That alone makes an error of {min_error:.1} % against a single measurement."),
     };
     text + " Errors here are against the medians of repeated settings."
 }

@@ -7,13 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use diskwright_base::units::format_count;
 use diskwright_hostfiles::programs;
 use diskwright_virtualdisk::attach::export_address::{ExportAddress, NbdAddress};
 use diskwright_virtualdisk::attach::journal::{JOURNAL_FOLDER, JournalEntry};
 use diskwright_virtualdisk::attach::launcher::{self, AttachRequest};
-use diskwright_virtualdisk::attach::{
-    AttachError, AttachMethod, AttachReport, detach as back, fuse_file, keeper as stay,
-};
+use diskwright_virtualdisk::attach::{AttachError, AttachMethod, AttachReport, detach, fuse_file, keeper};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -110,8 +109,8 @@ enum AttachMethodArgument {
 }
 
 impl From<AttachMethodArgument> for AttachMethod {
-    fn from(path: AttachMethodArgument) -> AttachMethod {
-        match path {
+    fn from(argument: AttachMethodArgument) -> AttachMethod {
+        match argument {
             AttachMethodArgument::Nbd => AttachMethod::Nbd,
             AttachMethodArgument::Ublk => AttachMethod::Ublk,
             AttachMethodArgument::Fuse => AttachMethod::Fuse,
@@ -140,66 +139,65 @@ fn only_served_socket() -> Result<PathBuf, Failure> {
         return Ok(socket);
     }
     Err(Failure::Usage(format!(
-        "{} is not a Unix socket of a served disk; give the URI that `disk` \
-                                printed",
+        "{} is not a Unix socket of a served disk; give the URI that `disk` printed",
         control.display()
     )))
 }
 
 /// Attaches an export as a device.
 pub fn attach_device(arguments: &AttachArguments) -> Result<(), Failure> {
-    let wanted = AttachRequest {
+    let request = AttachRequest {
         export: arguments.export_address()?,
         by: arguments.by.map(AttachMethod::from),
         connections: arguments.connections,
         read_only: arguments.read_only,
         journal: arguments.journal.folder.clone(),
     };
-    diskwright_guard::check_new(&wanted.journal.join("entry"))?;
+    diskwright_guard::check_new(&request.journal.join("entry"))?;
     let program = env::current_exe()?;
-    let (made, notes) = launcher::attach_export(&wanted, |entry| {
+    let (attached, notes) = launcher::attach_export(&request, |entry| {
         let mut command = programs::command_without_secrets(program);
         command.args(["disk", "keep"]).arg(entry);
         command
     })?;
-    let mut said = String::new();
+    let mut text = String::new();
     for note in &notes {
-        let _ = writeln!(said, "note: {note}");
+        let _ = writeln!(text, "note: {note}");
     }
-    let _ = write!(said, "{}", describe_attachment(&made));
-    output::print_to_stderr(&said);
-    if arguments.json { output::print_json(&made) } else { output::print_text(&format!("{}\n", made.device)) }
+    let _ = write!(text, "{}", describe_attachment(&attached));
+    output::print_to_stderr(&text);
+    if arguments.json { output::print_json(&attached) } else { output::print_text(&format!("{}\n", attached.device)) }
 }
 
 /// Describes an attached device for people.
-fn describe_attachment(made: &AttachReport) -> String {
-    let way = match made.by {
+fn describe_attachment(attached: &AttachReport) -> String {
+    let way = match attached.by {
         AttachMethod::Nbd => "the kernel's NBD client",
         AttachMethod::Ublk => "ublk",
         AttachMethod::Fuse => "FUSE and a loop device",
     };
-    let (kind, many) = (if made.read_only { "read-only, " } else { "" }, made.connections);
-    let connections = if many == 1 { "1 connection".to_owned() } else { format!("{many} connections") };
-    let mut said = format!("{} is {} by {way}, {kind}{connections}\n", made.device, made.uri);
-    for limit in &made.limits {
-        let _ = writeln!(said, "limit: {limit}");
+    let access = if attached.read_only { "read-only, " } else { "" };
+    let connections = format_count(attached.connections, "connection", "connections");
+    let mut text = format!("{} is {} by {way}, {access}{connections}\n", attached.device, attached.uri);
+    for limit in &attached.limits {
+        let _ = writeln!(text, "limit: {limit}");
     }
-    said
+    text
 }
 
 /// Detaches devices.
 pub fn detach_devices(arguments: &DetachArguments) -> Result<(), Failure> {
     launcher::check_root()?;
     let folder = std::path::absolute(&arguments.journal.folder)?;
-    let (gone, failed) = match &arguments.device {
+    let (detached, failed) = match &arguments.device {
         Some(device) => detach_device(&folder, device, arguments.force),
-        None => back::detach_all_devices(&folder, arguments.force),
+        None => detach::detach_all_devices(&folder, arguments.force),
     };
     if arguments.json {
         let item = |a: &AttachReport| json!({ "device": a.device, "by": a.by, "uri": a.uri });
-        let gone: Vec<_> = gone.iter().map(item).collect();
+        let detached: Vec<_> = detached.iter().map(item).collect();
         let failed: Vec<_> = failed.iter().map(ToString::to_string).collect();
-        output::print_json(&json!({ "schema": "diskwright.detach/1", "detached": gone, "failed": failed }))?;
+        output::print_json(&json!({ "schema": "diskwright.detach/1", "detached": detached, "failed": failed }))?;
     }
     if failed.is_empty() {
         return Ok(());
@@ -208,8 +206,8 @@ pub fn detach_devices(arguments: &DetachArguments) -> Result<(), Failure> {
 }
 
 fn detach_device(folder: &Path, device: &Path, force: bool) -> (Vec<AttachReport>, Vec<AttachError>) {
-    match back::detach_device(folder, device, force) {
-        Ok(gone) => (vec![gone], Vec::new()),
+    match detach::detach_device(folder, device, force) {
+        Ok(report) => (vec![report], Vec::new()),
         Err(error) => (Vec::new(), vec![error]),
     }
 }
@@ -220,7 +218,7 @@ pub fn show_file(arguments: &FileArguments) -> Result<(), Failure> {
     Ok(fuse_file::serve_file(&export, &arguments.folder, arguments.connections, arguments.read_only)?)
 }
 
-/// Stays with a device and detaches it at the end; `attach` starts it.
+/// Runs the keeper of a device, which detaches it at the end; `attach` starts it.
 pub fn keep_device(arguments: &KeepArguments) -> Result<(), Failure> {
     launcher::check_root()?;
     let (stop, signalled) = UnixStream::pair()?;
@@ -228,8 +226,8 @@ pub fn keep_device(arguments: &KeepArguments) -> Result<(), Failure> {
         signal_hook::low_level::pipe::register(signal, signalled.try_clone()?)?;
     }
     let stop = OwnedFd::from(stop);
-    stay::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |told| {
-        let line = serde_json::to_string(told).map(|line| line + "\n");
+    keeper::run_keeper(&JournalEntry::from_folder(&arguments.entry), stop.as_fd(), |message| {
+        let line = serde_json::to_string(message).map(|line| line + "\n");
         line.is_ok_and(|line| output::print_text(&line).is_ok())
     })?;
     Ok(())

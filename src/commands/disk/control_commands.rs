@@ -104,12 +104,12 @@ pub fn slow_member(arguments: &SlowArguments) -> Result<(), Failure> {
 
 /// Makes a share of a member's requests fail.
 pub fn inject_errors(arguments: &ErrorArguments) -> Result<(), Failure> {
-    let what = match arguments.what {
+    let scope = match arguments.what {
         RequestKind::Reads => FailureScope::Reads,
         RequestKind::Writes => FailureScope::Writes,
         RequestKind::All => FailureScope::All,
     };
-    let order = DiskCommand::Error { member: arguments.member.member.clone(), share: arguments.share, what };
+    let order = DiskCommand::Error { member: arguments.member.member.clone(), share: arguments.share, what: scope };
     send_command(&arguments.member.which, &order)
 }
 

@@ -34,9 +34,9 @@ pub fn draw_status(status: &Value) -> String {
     if !busy.is_empty() {
         text += &format!("in the last {}\n{}", json_seconds(status, "interval_s"), busy.concat());
     }
-    let late = &status["late_s"];
-    if late["requests"].as_u64().is_some_and(|requests| requests > 0) {
-        let (mean, p99) = (json_seconds(late, "mean"), json_seconds(late, "p99"));
+    let reply_lateness = &status["late_s"];
+    if reply_lateness["requests"].as_u64().is_some_and(|requests| requests > 0) {
+        let (mean, p99) = (json_seconds(reply_lateness, "mean"), json_seconds(reply_lateness, "p99"));
         text += &format!("replies were {mean} late on average (99 %: within {p99})\n");
     }
     text
@@ -51,8 +51,8 @@ fn format_array(array: &Value) -> String {
         (array["background"]["done_bytes"].as_f64(), array["background"]["all_bytes"].as_f64())
     {
         let share = 100.0 * done / all;
-        let what = json_word(&array["background"], "task");
-        text += &format!("  {what}: {share:.1} % of {} per member\n", ByteSize::capacity(all));
+        let task = json_word(&array["background"], "task");
+        text += &format!("  {task}: {share:.1} % of {} per member\n", ByteSize::capacity(all));
     }
     if let Some(trouble) = array["trouble"].as_str() {
         text += &format!("  {}\n", output::escape_name(trouble));
@@ -72,9 +72,9 @@ fn format_changed_drive(drive: &Value) -> String {
     if drive["hangs"] == true {
         how.push("hangs".to_owned());
     }
-    for (key, what) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
+    for (key, operations) in [("failing_reads", "reads"), ("failing_writes", "writes")] {
         if number(key) > 0.0 {
-            how.push(format!("{} of its {what} fail", format_value(number(key), "fraction")));
+            how.push(format!("{} of its {operations} fail", format_value(number(key), "fraction")));
         }
     }
     format!("  {} {}\n", pad_right(&json_word(drive, "name"), 12), how.join(", "))

@@ -129,7 +129,11 @@ impl Logs {
         Logs::from_sources(vec![source], &LogWindow::default(), described)
     }
 
-    fn from_sources(sources: Vec<LogSource>, window: &LogWindow, said: MachineDescription) -> Result<Logs, Failure> {
+    fn from_sources(
+        sources: Vec<LogSource>,
+        window: &LogWindow,
+        description: MachineDescription,
+    ) -> Result<Logs, Failure> {
         let first = sources.iter().map(|s| s.range_ns.0).min();
         let last = sources.iter().map(|s| s.range_ns.1).max();
         let (Some(first), Some(last)) = (first, last) else {
@@ -151,7 +155,7 @@ impl Logs {
             starts_at_beginning: from_beginning,
             end: find_log_end(&sources)?,
             sources,
-            machine: said,
+            machine: description,
             described_disks: described,
             processes: None,
             losses,

@@ -68,13 +68,13 @@ fn device_table(measured: &MeasuredDemand, options: &MeasureOptions) -> TextTabl
         .with_column("per member, mean", Align::Right)
         .with_column("response", Align::Right);
     for device in measured.summary.devices.iter().take(MAX_DEVICES) {
-        let what = match device.level {
+        let description = match device.level {
             Some(level) => format!("{level} of {}", device.members),
             None => "disk".into(),
         };
         table.add_row([
             device.name.clone(),
-            if device.from_members { format!("{what}, from its members") } else { what },
+            if device.from_members { format!("{description}, from its members") } else { description },
             format_value(device.requests_per_s, "per_s"),
             format_value(device.member_load_per_s, "per_s"),
             device.response_s.map_or("no data".into(), |s| format_value(s, "s")),

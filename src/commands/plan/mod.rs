@@ -90,8 +90,8 @@ fn add_derived_fields(document: &mut Value, answer: &diskwright_planner::PlanAns
 fn plan_failure(error: PlanError) -> Failure {
     match error {
         PlanError::Drive { .. } => Failure::Failed(error.to_string()),
-        PlanError::Unknown { what, .. } => {
-            let list = match what {
+        PlanError::Unknown { kind, .. } => {
+            let list = match kind {
                 "instance" | "controller" => "docs/planner.md names them",
                 _ => "`diskwright list drives` shows all",
             };

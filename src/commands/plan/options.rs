@@ -400,10 +400,10 @@ impl LimitOptions {
     /// Returns the one currency of all typed prices.
     fn common_currency(&self, budget: Option<String>, own: Option<String>) -> Result<String, Failure> {
         let typed = self.currency.as_ref().map(|code| code.to_uppercase());
-        let said = [("--currency", &typed), ("--budget", &budget), ("--prices", &own)];
-        let mut said = said.into_iter().filter_map(|(option, code)| Some((option, code.as_ref()?)));
-        let Some((first, code)) = said.next() else { return Ok("USD".into()) };
-        match said.find(|(_, other)| *other != code) {
+        let currencies = [("--currency", &typed), ("--budget", &budget), ("--prices", &own)];
+        let mut currencies = currencies.into_iter().filter_map(|(option, code)| Some((option, code.as_ref()?)));
+        let Some((first, code)) = currencies.next() else { return Ok("USD".into()) };
+        match currencies.find(|(_, other)| *other != code) {
             Some((option, other)) => Err(usage_failure(format!(
                 "{first} is in {code}, but {option} in {other}: prices in different currencies cannot be compared"
             ))),

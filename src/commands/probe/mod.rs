@@ -321,9 +321,9 @@ fn open_suite_target(
         Writes::IfAllowed => allowed,
         Writes::Always => true,
     };
-    let said = arguments.consent_for(&path.display().to_string());
+    let consent = arguments.consent_for(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let take = TargetOptions { writes, consent: said, bytes: arguments.size, keep: arguments.keep, buffered };
+    let take = TargetOptions { writes, consent: consent, bytes: arguments.size, keep: arguments.keep, buffered };
     open_target(path, &take, stop)
 }
 

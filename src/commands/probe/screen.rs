@@ -11,10 +11,10 @@ use crate::commands::output;
 /// Formats the result of a suite or of a script.
 pub fn draw_result(suite: Option<&Suite>, document: &ProbeDocument) -> String {
     let style = output::wide_table_style();
-    let (said, more) = document.profile.describe_update();
-    let said = if said.is_empty() { String::new() } else { format!("\n{said}\n") };
+    let (profile_text, more) = document.profile.describe_update();
+    let profile_text = if profile_text.is_empty() { String::new() } else { format!("\n{profile_text}\n") };
     let more = more.iter().flat_map(|text| indent_item(text, &style)).map(|line| line + "\n");
-    render_screen(suite.map(Suite::text), document, &style) + &said + &more.collect::<String>()
+    render_screen(suite.map(Suite::text), document, &style) + &profile_text + &more.collect::<String>()
 }
 
 /// Formats the current rates and latencies for the progress line.

@@ -42,7 +42,7 @@ pub fn find_sort_suite(id: &str) -> Option<&'static SortSuite> {
 /// Runs a sweep.
 pub fn run_sort_suite(suite: &SortSuite, arguments: &Arguments) -> Result<(), Failure> {
     let id = suite.id;
-    let wrong = |what: String| Err(Failure::Usage(format!("`{id}` {what}")));
+    let wrong = |message: String| Err(Failure::Usage(format!("`{id}` {message}")));
     let foreign = [
         ("--for", arguments.lasts.is_some()),
         ("--ramp", arguments.ramp.is_some()),

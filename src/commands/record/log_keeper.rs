@@ -48,8 +48,8 @@ impl LogKeeper {
                 self.last_ns = Some(tick.time_ns);
                 self.update_totals(|sum| if paused { sum.lost_ticks += 1 } else { sum.ticks += 1 });
                 if paused != self.is_paused {
-                    let what = if paused { "paused: the disk accepts no more data (is it full?)" } else { "goes on" };
-                    output::print_warning(format_args!("recording {what}"));
+                    let state = if paused { "paused: the disk accepts no more data (is it full?)" } else { "goes on" };
+                    output::print_warning(format_args!("recording {state}"));
                     self.is_paused = paused;
                 }
             }

@@ -310,6 +310,6 @@ mod tests {
             log.end_thread(SLOW_END_AFTER + Duration::from_millis(500), |ticks| waiting = Some(ticks)),
             QueueEnd::Stuck(1)
         );
-        assert_eq!(waiting, Some(1), "waiting is told while it lasts");
+        assert_eq!(waiting, Some(1), "waiting is reported while it lasts");
     }
 }

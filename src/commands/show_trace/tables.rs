@@ -67,12 +67,13 @@ pub fn summary_remarks(summary: &TraceSummary, once: bool) -> Vec<String> {
     for passed in &summary.passed_on {
         let PassedOn { device, requests } = passed;
         let one = format!("request of {device} was passed on to another device");
-        let what = format_count(*requests, &one, &format!("requests of {device} were passed on to another device"));
+        let requests_text =
+            format_count(*requests, &one, &format!("requests of {device} were passed on to another device"));
         lines.push(match (once, *requests) {
-            (true, 1) => format!("{what} and counts there (--instance {device} shows it)"),
-            (true, _) => format!("{what} and count there (--instance {device} shows them)"),
-            (false, 1) => format!("{what}, which counts it too"),
-            (false, _) => format!("{what}, which counts them too"),
+            (true, 1) => format!("{requests_text} and counts there (--instance {device} shows it)"),
+            (true, _) => format!("{requests_text} and count there (--instance {device} shows them)"),
+            (false, 1) => format!("{requests_text}, which counts it too"),
+            (false, _) => format!("{requests_text}, which counts them too"),
         });
     }
     let mut counted = |count: u64, one: &str, many: &str| {

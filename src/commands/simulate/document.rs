@@ -161,7 +161,7 @@ fn array_json(array: &ArrayReport, outcome: &SimulationOutcome) -> Value {
     let members: Vec<String> = array.members.iter().map(|drive| outcome.system.drive_name(*drive)).collect();
     let background = array.background.map(|b| {
         json!({
-            "task": format!("{:?}", b.task).to_lowercase(),
+            "task": b.task.name(),
             "done_bytes": b.done_bytes,
             "all_bytes": b.all_bytes,
             "ended_s": b.ended_ns.map(|ns| ns as f64 / 1e9),

@@ -93,15 +93,15 @@ pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
     let share = component.utilisation();
     let alike = |other: &&Component| other.kind == component.kind && other.utilisation() >= share - 0.02;
     let many = outcome.report.components.iter().filter(alike).count();
-    let what = match many {
+    let component_text = match many {
         0 | 1 => component_name(component),
         n => format!("{n} {} like {}", plural_kind(component.kind), component.name),
     };
     let busy = format_value(share, "fraction");
     match share {
-        s if s >= FULL_UTILIZATION => format!("bottleneck: {what}, busy {busy} of the time"),
+        s if s >= FULL_UTILIZATION => format!("bottleneck: {component_text}, busy {busy} of the time"),
         s if s >= HIGH_UTILIZATION => {
-            format!("highest utilization: {what}, busy {busy} of the time; little capacity is left")
+            format!("highest utilization: {component_text}, busy {busy} of the time; little capacity is left")
         }
         _ => {
             let lost = |of: &Operations| of.totals.lost > 0;
@@ -109,7 +109,7 @@ pub fn describe_bottleneck(outcome: &SimulationOutcome) -> String {
             // rejected requests did not arrive at the rate of the load
             let pace = rate_limiter(&outcome.system).filter(|_| !refused);
             let limit = pace.map_or(String::new(), |pace| format!(", {pace}"));
-            format!("highest utilization: {what}, busy {busy} of the time; nothing is saturated{limit}")
+            format!("highest utilization: {component_text}, busy {busy} of the time; nothing is saturated{limit}")
         }
     }
 }

@@ -157,11 +157,11 @@ fn read_trace(path: &Path, notes: &mut Vec<String>) -> Result<(Vec<ReplayRequest
         return Err(Failure::Failed(format!("{}: no measured requests in it; {right}", path.display())));
     }
     if left > 0 {
-        let what = "without a response time, or neither read nor write,";
+        let reason = "without a response time, or neither read nor write,";
         notes.push(format_count(
             left,
-            &format!("request {what} was left out"),
-            &format!("requests {what} were left out"),
+            &format!("request {reason} was left out"),
+            &format!("requests {reason} were left out"),
         ));
     }
     if devices.len() > 1 {

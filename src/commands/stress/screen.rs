@@ -90,11 +90,11 @@ impl HeldLoad<'_> {
         );
         let mut out = format!("{}\n", style.paint(Ink::Bold, &head));
         if let Some(scale) = self.scale.filter(|_| class.unit != "fraction") {
-            let (most, reached) =
+            let (max_load, reached) =
                 (format_value(scale.max_per_s, &class.unit), format_value(outcome.per_s, &class.unit));
             let threads = if scale.workers == 1 { "1 thread".into() } else { format!("{} threads", scale.workers) };
             out += &output::wrap_paragraph(&format!(
-                "{reached} of {most} (100 % is {}; {threads})",
+                "{reached} of {max_load} (100 % is {}; {threads})",
                 class.full_level_description
             ));
         } else {
@@ -220,9 +220,10 @@ pub fn draw_trials(trials: &[StressTrial]) -> String {
         let judged = trial.judged_load();
         let reached = judged.map_or(String::new(), |judged| format_percent(judged.outcome.reached_share));
         let confidence = judged.map_or(String::new(), |judged| format!("{:.2}", judged.verdict.confidence));
-        let said = judged.map_or(String::new(), verdict_words);
-        let (asked, expected) = (format_percent(trial.requested_share()), trial.class.expected_verdicts.join(" or "));
-        let row = [trial.class.id.clone(), asked, reached, expected, said, confidence];
+        let verdict = judged.map_or(String::new(), verdict_words);
+        let (requested, expected) =
+            (format_percent(trial.requested_share()), trial.class.expected_verdicts.join(" or "));
+        let row = [trial.class.id.clone(), requested, reached, expected, verdict, confidence];
         table.add_row(row.into_iter().chain([trial.outcome_word().to_owned(), trial.trial_remark()]));
     }
     format!("{}\n{}", table.render(&style), draw_tally(trials, &style))

@@ -92,9 +92,9 @@ mod tests {
     fn describes_a_recorder_in_a_line() {
         let trace = json!({ "method": "bpf", "sampled": 2, "requests": 9, "lost_events": 0, "cost_share": 0.004 });
         let text = recorder_line(&json!({ "pid": 7, "log": "/a", "trace": trace }));
-        let told =
+        let expected =
             "traces single requests (bpf, 1 of 2 address ranges): 9 requests, 0 events lost, 0.40 % of the processors";
-        assert_eq!(text, format!("recorder 7 (/a): {told}\n"));
+        assert_eq!(text, format!("recorder 7 (/a): {expected}\n"));
         assert_eq!(recorder_line(&recorder_status(7, "/a").1), "recorder 7 (/a): does not trace single requests\n");
     }
 }

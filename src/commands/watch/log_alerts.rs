@@ -248,10 +248,10 @@ mod tests {
             .unwrap_or_else(|fault| panic!("{fault}"))
     }
 
-    fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    fn wait_until(condition: &str, mut holds: impl FnMut() -> bool) {
         let begun = Instant::now();
         while !holds() {
-            assert!(begun.elapsed() < Duration::from_secs(60), "waited for {what}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "waited for {condition}");
             std::thread::park_timeout(Duration::from_millis(20));
         }
     }

@@ -47,11 +47,11 @@ impl TakenTerminal {
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
         enter_screen()?;
         // a panic's message must be on the screen that stays
-        let (told, ended) = (std::panic::take_hook(), Arc::clone(ended));
+        let (previous_hook, ended) = (std::panic::take_hook(), Arc::clone(ended));
         std::panic::set_hook(Box::new(move |info| {
             ended.store(true, Ordering::Relaxed);
             leave_screen();
-            told(info);
+            previous_hook(info);
         }));
         Ok(TakenTerminal(terminal))
     }
@@ -344,7 +344,8 @@ mod tests {
         script.args(["-qec", &words, "/dev/null"]).env("TERM", "xterm-256color").stdin(Stdio::null());
         let Ok(done) = script.output() else { return eprintln!("skipped: no `script` here") };
         let text = String::from_utf8_lossy(&done.stdout);
-        let place = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what:?} is missing: {text:?}"));
+        let place =
+            |text_part: &str| text.find(text_part).unwrap_or_else(|| panic!("{text_part:?} is missing: {text:?}"));
         let (taken, back) = (place("\u{1b}[?1049h"), place("\u{1b}[?1049l"));
         assert!(taken < back && back < place("held back") && back < place("on purpose"), "{text:?}");
         assert!(place("\u{1b}[?25h") < place("on purpose"), "the cursor is back: {text:?}");

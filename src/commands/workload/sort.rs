@@ -377,7 +377,7 @@ mod tests {
             direct: true,
         };
         assert!(MergePlan::new(&size).is_err());
-        assert_eq!([4, 64].map(|most| max_threads_within(most, &size)), [Some(4), Some(13)]);
+        assert_eq!([4, 64].map(|limit| max_threads_within(limit, &size)), [Some(4), Some(13)]);
         assert_eq!(max_threads_within(64, &SortSize { memory_bytes: 1000, ..size }), None);
     }
 }

@@ -1,5 +1,4 @@
-//! Highest measured performance of a device, and the keys by which a device is
-//! recognized when its name has changed.
+//! Highest measured performance of a device, and the keys that identify a device when its name has changed.
 
 use std::collections::BTreeMap;
 
@@ -61,9 +60,8 @@ impl Ceiling {
 ///   disk from its replacement of the same model and size;
 /// - `name:NAME:MODEL:BYTES@HOST` where there is nothing better.
 ///
-/// Devices that share a key nevertheless (paths to one disk, adapters that
-/// give every disk the same number) are distinguished by their place or name.
-/// Partitions and memory have none.
+/// Devices that share a key nevertheless (paths to one disk, adapters that give every disk the same serial number) are
+/// distinguished by their place or name. Partitions and memory devices have no key.
 pub fn device_keys(topology: &Topology) -> BTreeMap<&str, String> {
     let is_whole_device = |d: &&Device| d.kind != DeviceKind::Partition && d.class != DeviceClass::Memory;
     let devices: Vec<&Device> = topology.devices.iter().filter(is_whole_device).collect();
@@ -72,11 +70,11 @@ pub fn device_keys(topology: &Topology) -> BTreeMap<&str, String> {
     let name = |d: &&Device| Some(d.name.clone());
     let place = |d: &&Device| d.path.clone();
     for distinguishing_mark in [&place as &dyn Fn(&&Device) -> Option<String>, &name] {
-        let mut times: BTreeMap<String, usize> = BTreeMap::new();
-        keys.values().for_each(|key| *times.entry(key.clone()).or_default() += 1);
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        keys.values().for_each(|key| *counts.entry(key.clone()).or_default() += 1);
         for device in &devices {
             if let (Some(key), Some(mark)) = (keys.get_mut(device.name.as_str()), distinguishing_mark(device))
-                && times.get(key).is_some_and(|n| *n > 1)
+                && counts.get(key).is_some_and(|n| *n > 1)
             {
                 *key = format!("{key}#{mark}@{}", topology.host);
             }
@@ -103,15 +101,13 @@ fn device_key(device: &Device, host: &str) -> String {
     }
 }
 
-/// Start of the reason in [`Ceiling::at_least`] where a disk takes the figures of a device over it. Only a
-/// device over a single disk lends them: figures of a set over several disks say nothing about one of them.
+/// Start of the reason in [`Ceiling::at_least`] if a disk has the figures of a device above it. Only a device on a
+/// single disk passes them down: figures of a set of disks say nothing about one of them.
 const MEASURED_THROUGH: &str = "measured through";
 
-/// Matches known ceilings to the devices of a topology, under their names
-/// there: by key, or by name where a ceiling has no key. Of two for
-/// one device the newer counts. A device that was measured only through
-/// another that stands on it alone (a volume, a loop device over its file) can
-/// do at least that.
+/// Matches known ceilings to the devices of a topology, under their names there: by key, or by name if a ceiling has no
+/// key. Of two ceilings for one device, the newer counts. A device that was measured only through another one that uses
+/// it alone (a volume, a loop device over its file) can do at least as much.
 pub fn ceilings_for_topology(topology: Option<&Topology>, known: &[Ceiling]) -> Vec<Ceiling> {
     let mut matched: BTreeMap<String, Ceiling> = BTreeMap::new();
     let mut add = |device: &str, ceiling: &Ceiling| {
@@ -126,15 +122,15 @@ pub fn ceilings_for_topology(topology: Option<&Topology>, known: &[Ceiling]) -> 
     for (device, key) in &keys {
         known.iter().filter(|c| c.key == *key).for_each(|c| add(device, c));
     }
-    let above: Vec<Ceiling> = matched.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
-    for over in above {
-        let leaves = topology.disks_under(&over.device);
+    let non_leaf: Vec<Ceiling> = matched.values().filter(|c| !topology.is_leaf(&c.device)).cloned().collect();
+    for upper in non_leaf {
+        let leaves = topology.disks_under(&upper.device);
         if let [leaf] = leaves.as_slice()
             && !matched.contains_key(*leaf)
         {
-            let mut lent = Ceiling { device: (*leaf).to_owned(), ..over.clone() };
-            lent.at_least.push(format!("{MEASURED_THROUGH} {}", over.device));
-            matched.insert((*leaf).to_owned(), lent);
+            let mut inherited = Ceiling { device: (*leaf).to_owned(), ..upper.clone() };
+            inherited.at_least.push(format!("{MEASURED_THROUGH} {}", upper.device));
+            matched.insert((*leaf).to_owned(), inherited);
         }
     }
     matched.into_values().collect()
@@ -189,7 +185,7 @@ mod tests {
             machine(vec![
                 disk(a, DeviceClass::Flash, None, Some("pci/ata1")),
                 disk(b, DeviceClass::Flash, None, Some("pci/ata2")),
-                // an adapter that gives every disk one number
+                // an adapter that gives every disk the same serial number
                 disk("sdx", DeviceClass::Flash, Some("0123"), Some("usb1/1")),
                 disk("sdy", DeviceClass::Flash, Some("0123"), Some("usb1/2")),
                 disk("sdz", DeviceClass::Flash, Some("0123"), Some("usb1/2")),
@@ -206,11 +202,11 @@ mod tests {
 
     #[test]
     fn ceilings_follow_the_device_and_the_newest_counts() {
-        let ceiling = |key: &str, measured: &str, most: f64| Ceiling {
+        let ceiling = |key: &str, measured: &str, max_per_s: f64| Ceiling {
             device: "sda".into(),
             key: key.into(),
             measured: measured.into(),
-            requests_per_s: Some(most),
+            requests_per_s: Some(max_per_s),
             ..Ceiling::default()
         };
         let topology = machine(vec![
@@ -227,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_disk_volume_lends_its_ceiling_and_an_array_does_not() {
+    fn a_volume_on_one_disk_passes_its_ceiling_down_and_an_array_does_not() {
         let over = |name: &str, below: &[&str], level| Device {
             kind: DeviceKind::Dm,
             below: below.iter().map(|s| s.to_string()).collect(),
@@ -244,7 +240,7 @@ mod tests {
         let found = ceilings_for_topology(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("uuid:dm-1@h")]);
         let names: Vec<_> = found.iter().map(|c| (c.device.as_str(), c.is_firm())).collect();
         assert_eq!(names, [("dm-0", true), ("dm-1", true), ("sda", false)]);
-        // the disk's own ceiling takes precedence over a lent one
+        // the disk's own ceiling takes precedence over an inherited one
         let found = ceilings_for_topology(Some(&topology), &[ceiling("uuid:dm-0@h"), ceiling("serial:M:a")]);
         assert!(found.iter().find(|c| c.device == "sda").unwrap().is_firm());
     }

@@ -29,12 +29,12 @@ pub enum PrivateFileError {
         mode: u32,
     },
     /// A link, a device or a pipe in place of a file or a folder.
-    #[error("{path} is {what}")]
+    #[error("{path} is {found}")]
     WrongKind {
         /// The path.
         path: PathBuf,
         /// Description of the object, worded to follow "is".
-        what: &'static str,
+        found: &'static str,
     },
     /// The system returned an error.
     #[error("{path}: {source}")]
@@ -75,7 +75,7 @@ pub fn create_folder(path: &Path) -> Result<(), PrivateFileError> {
 pub fn check_folder_trust(path: &Path) -> Result<(), PrivateFileError> {
     let found = fs::metadata(path).map_err(PrivateFileError::from_io(path))?;
     if !found.is_dir() {
-        return Err(PrivateFileError::WrongKind { path: path.to_owned(), what: "not a folder" });
+        return Err(PrivateFileError::WrongKind { path: path.to_owned(), found: "not a folder" });
     }
     check_owner(path, found.uid())?;
     let mode = found.mode() & 0o7777;
@@ -156,7 +156,7 @@ fn open_checked(path: &Path, options: &mut OpenOptions) -> Result<File, PrivateF
     if found.nlink() > 1 {
         return Err(PrivateFileError::WrongKind {
             path: path.to_owned(),
-            what: "a file with several names (hard links)",
+            found: "a file with several names (hard links)",
         });
     }
     Ok(file)
@@ -167,7 +167,7 @@ fn open_no_follow(path: &Path, options: &mut OpenOptions) -> Result<File, Privat
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
     options.custom_flags(flags as i32).open(path).map_err(|error| match fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_symlink() => {
-            PrivateFileError::WrongKind { path: path.to_owned(), what: "a link, and links are not followed here" }
+            PrivateFileError::WrongKind { path: path.to_owned(), found: "a link, and links are not followed here" }
         }
         _ => PrivateFileError::from_io(path)(error),
     })
@@ -177,7 +177,7 @@ fn check_regular_file(path: &Path, file: &File) -> Result<fs::Metadata, PrivateF
     let found = file.metadata().map_err(PrivateFileError::from_io(path))?;
     match found.is_file() {
         true => Ok(found),
-        false => Err(PrivateFileError::WrongKind { path: path.to_owned(), what: "not a regular file" }),
+        false => Err(PrivateFileError::WrongKind { path: path.to_owned(), found: "not a regular file" }),
     }
 }
 

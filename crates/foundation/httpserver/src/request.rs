@@ -160,7 +160,7 @@ fn find_head_end(input: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn whole(text: &str) -> (HttpRequest, bool, usize) {
+    fn parse_complete(text: &str) -> (HttpRequest, bool, usize) {
         match parse_request(text.as_bytes()) {
             HttpParse::Complete { request, stays, length } => (request, stays, length),
             other => panic!("{text}: {other:?}"),
@@ -169,14 +169,14 @@ mod tests {
 
     #[test]
     fn valid_requests_are_parsed_and_malformed_ones_refused() {
-        let (request, stays, length) = whole("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        let (request, stays, length) = parse_complete("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert_eq!((request.path.as_str(), request.header("host"), stays, length), ("/metrics", Some("x"), true, 34));
-        let (request, stays, length) = whole("HEAD /metrics?a=b&c=%2e%2e%2fd+e HTTP/1.0\r\n\r\nmore");
+        let (request, stays, length) = parse_complete("HEAD /metrics?a=b&c=%2e%2e%2fd+e HTTP/1.0\r\n\r\nmore");
         assert!(request.is_head() && !stays && length == 45, "{length}");
         assert_eq!(request.query_parameter("c").as_deref(), Some("../d e"));
         assert_eq!((request.query_parameter("b"), request.query_parameter("a").as_deref()), (None, Some("b")));
-        assert!(!whole("GET / HTTP/1.1\r\nConnection: Keep-Alive, Close\r\n\r\n").1);
-        assert_eq!(whole("GET / HTTP/1.1\n\n").0.path, "/");
+        assert!(!parse_complete("GET / HTTP/1.1\r\nConnection: Keep-Alive, Close\r\n\r\n").1);
+        assert_eq!(parse_complete("GET / HTTP/1.1\n\n").0.path, "/");
         for wrong in [
             "GET /metrics",
             "GET  /metrics HTTP/1.1",
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_parameter_that_is_not_utf8_is_none() {
-        let (request, ..) = whole("GET /?a=%ff&b=%2&c=%zz&d= HTTP/1.1\r\n\r\n");
+        let (request, ..) = parse_complete("GET /?a=%ff&b=%2&c=%zz&d= HTTP/1.1\r\n\r\n");
         assert_eq!(["a", "b", "c"].map(|name| request.query_parameter(name)), [None, None, None]);
         assert_eq!(request.query_parameter("d").as_deref(), Some(""));
     }
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn bodies_are_read_completely_or_refused() {
         let text = "POST /x HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET";
-        let (request, stays, length) = whole(text);
+        let (request, stays, length) = parse_complete(text);
         assert_eq!((request.body.as_slice(), stays, length), (b"abc".as_slice(), true, text.len() - 3));
         assert_eq!(parse_request(&text.as_bytes()[..text.len() - 4]), HttpParse::Partial);
         let refused = |line: &str| parse_request(format!("POST / HTTP/1.1\r\n{line}\r\n\r\n").as_bytes());

@@ -203,7 +203,7 @@ impl ServerLoop {
                 TurnOutcome::NeedsWork(work) => {
                     let busy =
                         || HttpResponse::plain_text("503 Service Unavailable\r\nRetry-After: 1", "too many requests\n");
-                    pool.submit_work(*number, work) || client.accept_response(&busy(), now)
+                    pool.submit_job(*number, work) || client.accept_response(&busy(), now)
                 }
             };
             stays && (client.ping_if_idle(now) || client.deadline(limits) > now)

@@ -1,4 +1,4 @@
-//! Worker threads for slow responses.
+//! Worker threads for responses that take time, beside the thread that serves the connections.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,7 +11,7 @@ use crate::NICENESS;
 use crate::response::{HttpResponse, ResponseJob};
 use crate::streams::StreamHub;
 
-/// Most jobs that may wait; more are refused.
+/// Largest number of waiting jobs; more are refused.
 const MAX_QUEUED_JOBS: usize = 64;
 
 /// The worker threads.
@@ -32,19 +32,19 @@ impl WorkerPool {
         Ok(WorkerPool(sender))
     }
 
-    /// Queues a job; returns false where too many wait.
-    pub fn submit_work(&self, connection: u64, work: ResponseJob) -> bool {
-        self.0.try_send((connection, work)).is_ok()
+    /// Queues a job; returns false if too many are waiting.
+    pub fn submit_job(&self, connection: u64, job: ResponseJob) -> bool {
+        self.0.try_send((connection, job)).is_ok()
     }
 }
 
 fn run_worker(receiver: &Mutex<Receiver<(u64, ResponseJob)>>, hub: &StreamHub) {
     loop {
-        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((connection, work)) = next else { return };
+        let received = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((connection, job)) = received else { return };
         // one request that panics must not end the thread
-        let answer = catch_unwind(AssertUnwindSafe(work))
+        let response = catch_unwind(AssertUnwindSafe(job))
             .unwrap_or_else(|_| HttpResponse::plain_text("500 Internal Server Error", "an error in this program\n"));
-        hub.deliver_response(connection, answer);
+        hub.deliver_response(connection, response);
     }
 }

@@ -8,7 +8,7 @@
 //! ([`crate::autocorrelation`]): on noise with an autocorrelation of 0.9 per point, 24 blocks gave up to ten times
 //! too many slopes at a p-value of 1 in 10,000, and 48 did not.
 
-use crate::{BlockMean, is_positive};
+use crate::{WeightedPoint, is_positive};
 
 /// Number of blocks that a series is cut into, where it has enough points.
 pub const BLOCK_COUNT: usize = 48;
@@ -18,7 +18,7 @@ pub const MIN_BLOCKS: usize = 8;
 /// Means of equal stretches of time, each at the mean time of its points and
 /// with the sum of their weights. Stretches without points are left out. Empty
 /// where there are too few points for [`MIN_BLOCKS`].
-pub fn block_means(points: &[BlockMean]) -> Vec<BlockMean> {
+pub fn block_means(points: &[WeightedPoint]) -> Vec<WeightedPoint> {
     let count = points.len().min(BLOCK_COUNT);
     if count < MIN_BLOCKS {
         return Vec::new();
@@ -27,7 +27,7 @@ pub fn block_means(points: &[BlockMean]) -> Vec<BlockMean> {
 }
 
 /// Means of `count` equal stretches of time. Stretches without points are left out.
-pub fn cut_into_blocks(points: &[BlockMean], count: usize) -> Vec<BlockMean> {
+pub fn cut_into_blocks(points: &[WeightedPoint], count: usize) -> Vec<WeightedPoint> {
     let (Some(first), Some(last)) = (first_time_s(points), last_time_s(points)) else { return Vec::new() };
     if !is_positive(last - first) || count == 0 {
         return Vec::new();
@@ -41,34 +41,34 @@ pub fn cut_into_blocks(points: &[BlockMean], count: usize) -> Vec<BlockMean> {
         *weight += p.weight;
     }
     let full = sums.iter().filter(|[_, _, weight]| *weight > 0.0);
-    full.map(|[value, time, weight]| BlockMean { time_s: time / weight, value: value / weight, weight: *weight })
+    full.map(|[value, time, weight]| WeightedPoint { time_s: time / weight, value: value / weight, weight: *weight })
         .collect()
 }
 
-fn first_time_s(points: &[BlockMean]) -> Option<f64> {
+fn first_time_s(points: &[WeightedPoint]) -> Option<f64> {
     points.iter().map(|p| p.time_s).min_by(f64::total_cmp)
 }
 
-fn last_time_s(points: &[BlockMean]) -> Option<f64> {
+fn last_time_s(points: &[WeightedPoint]) -> Option<f64> {
     points.iter().map(|p| p.time_s).max_by(f64::total_cmp)
 }
 
 /// Effective number of equally weighted points: `(sum of weights)² / sum of squares` (Kish, "Survey Sampling", 1965,
 /// 11.7).
-pub fn equal_count(points: &[BlockMean]) -> f64 {
+pub fn effective_sample_size(points: &[WeightedPoint]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     let squares: f64 = points.iter().map(|p| p.weight * p.weight).sum();
     if squares > 0.0 { sum * sum / squares } else { 0.0 }
 }
 
 /// Weighted mean.
-pub fn weighted_mean(points: &[BlockMean]) -> f64 {
+pub fn weighted_mean(points: &[WeightedPoint]) -> f64 {
     let sum: f64 = points.iter().map(|p| p.weight).sum();
     points.iter().map(|p| p.value * p.weight).sum::<f64>() / sum
 }
 
 /// True where all values are equal except for rounding.
-pub fn is_constant(points: &[BlockMean]) -> bool {
+pub fn is_constant(points: &[WeightedPoint]) -> bool {
     let size = points.iter().map(|p| p.value.abs()).fold(0.0, f64::max);
     let first = points.first().map_or(0.0, |p| p.value);
     points.iter().all(|p| (p.value - first).abs() <= 1e-9 * size)
@@ -80,21 +80,21 @@ mod tests {
 
     #[test]
     fn blocks_are_weighted_and_gaps_left_out() {
-        let point = |at_s: f64, value, weight| BlockMean { time_s: at_s, value, weight };
+        let point = |at_s: f64, value, weight| WeightedPoint { time_s: at_s, value, weight };
         // two blocks of four seconds; the first has weights 1 and 3
         let list = [point(0.0, 2.0, 1.0), point(1.0, 6.0, 3.0), point(8.0, 5.0, 2.0)];
         let cut = cut_into_blocks(&list, 2);
         assert_eq!(cut, [point(0.75, 5.0, 4.0), point(8.0, 5.0, 2.0)]);
         // 36 / 20
-        assert!((equal_count(&cut) - 1.8).abs() < 1e-12);
+        assert!((effective_sample_size(&cut) - 1.8).abs() < 1e-12);
         assert!((weighted_mean(&cut) - 5.0).abs() < 1e-12);
         assert!(is_constant(&cut) && !is_constant(&list));
     }
 
     #[test]
     fn few_points_make_no_blocks() {
-        let list: Vec<BlockMean> =
-            (0..15).map(|i| BlockMean { time_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
+        let list: Vec<WeightedPoint> =
+            (0..15).map(|i| WeightedPoint { time_s: f64::from(i), value: 1.0, weight: 1.0 }).collect();
         assert!(block_means(&list[..7]).is_empty());
         assert!(block_means(&[list[0]; 40]).is_empty(), "no length");
         assert_eq!(block_means(&list).len(), 15);

@@ -11,7 +11,7 @@
 //! using generalized linear models", Biometrika 73 (1986).
 
 use crate::mean::MeanVariance;
-use crate::{BlockMean, Contrast, blocks};
+use crate::{Contrast, WeightedPoint, blocks};
 
 /// A point of one series: the logarithm of its value, and its drivers on their scales.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,9 +110,9 @@ struct Regressor {
     squared: bool,
 }
 
-fn driver_regressors(driver: usize, what: Driver) -> Vec<Regressor> {
+fn driver_regressors(driver: usize, driver_kind: Driver) -> Vec<Regressor> {
     let term = |squared| Regressor { driver, squared };
-    if what.increases_value { vec![term(false), term(true)] } else { vec![term(false)] }
+    if driver_kind.increases_value { vec![term(false), term(true)] } else { vec![term(false)] }
 }
 
 /// Slopes that both series share.
@@ -220,7 +220,7 @@ impl RegressionFit {
             let left = |m: &SeriesPoint| {
                 m.value - self.regressor_values(m).iter().zip(&self.slopes).map(|(x, b)| x * b).sum::<f64>()
             };
-            let point = |m: &SeriesPoint| BlockMean { time_s: m.time_s, value: left(m), weight: m.weight };
+            let point = |m: &SeriesPoint| WeightedPoint { time_s: m.time_s, value: left(m), weight: m.weight };
             MeanVariance::from_blocks(&blocks::block_means(&series[index].iter().map(point).collect::<Vec<_>>()))
         });
         let apart: Vec<f64> = self
@@ -280,13 +280,13 @@ mod tests {
     /// Service of `level` that grows with the load as a queue's does, and loads
     /// about `load` requests a second of 500.
     fn series(noise: &mut Noise, load: f64, level: f64, count: usize) -> Vec<SeriesPoint> {
-        let (asked, off) = (noise.remembering(0.9, count), noise.remembering(0.5, count));
-        let moment = |(index, (asked, off)): (usize, (f64, f64))| {
-            let rate = (load * (0.25 * asked).exp()).min(450.0);
+        let (demand, off) = (noise.remembering(0.9, count), noise.remembering(0.5, count));
+        let moment = |(index, (demand, off)): (usize, (f64, f64))| {
+            let rate = (load * (0.25 * demand).exp()).min(450.0);
             let value = (level / (1.0 - rate / 500.0)).ln() + 0.1 * off;
             SeriesPoint { time_s: index as f64, value, drivers: vec![rate.ln()], weight: 1.0 }
         };
-        asked.into_iter().zip(off).enumerate().map(moment).collect()
+        demand.into_iter().zip(off).enumerate().map(moment).collect()
     }
 
     #[test]

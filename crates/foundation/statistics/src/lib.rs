@@ -1,5 +1,5 @@
 //! Statistics of noisy time series: means, slopes, steps and rhythms, with their uncertainty. Pure arithmetic on lists
-//! of [`BlockMean`]s; it knows no counter and reads no file.
+//! of [`WeightedPoint`]s; it knows no counter and reads no file.
 //!
 //! Samples of a server depend on their neighbours: a busy minute follows a busy
 //! minute. Formulas for independent samples would then find trends in noise. So
@@ -29,12 +29,12 @@ pub use mean::MeanVariance;
 pub use rhythm::{Period, Rhythm};
 pub use step::StepFit;
 
-/// A mean over a short stretch of time.
+/// A value of a series with its time and weight: one sample, or the mean of a block of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct BlockMean {
-    /// Its middle, in seconds since an origin common to the list.
+pub struct WeightedPoint {
+    /// Time of the sample or middle of the block, in seconds since an origin common to the list.
     pub time_s: f64,
-    /// The mean.
+    /// The sample, or the mean of the block.
     pub value: f64,
     /// Weight, in seconds or operations; more than 0.
     pub weight: f64,

@@ -9,7 +9,7 @@
 
 use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
 use crate::distribution::{student_limit, student_p_value};
-use crate::{BlockMean, ERROR_RATE, blocks, is_positive};
+use crate::{ERROR_RATE, WeightedPoint, blocks, is_positive};
 
 /// A line through means of blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,14 +42,14 @@ pub struct Crossing {
 
 impl LineFit {
     /// Fits a line through means of blocks; `None` where there are too few.
-    pub fn fit(points: &[BlockMean]) -> Option<LineFit> {
+    pub fn fit(points: &[WeightedPoint]) -> Option<LineFit> {
         if points.len() < 3 {
             return None;
         }
-        let count = blocks::equal_count(points);
+        let count = blocks::effective_sample_size(points);
         let sum: f64 = points.iter().map(|p| p.weight).sum();
         // weights scaled to sum to the effective number of points
-        let weight = |p: &BlockMean| p.weight * count / sum;
+        let weight = |p: &WeightedPoint| p.weight * count / sum;
         let middle_s = points.iter().map(|p| weight(p) * p.time_s).sum::<f64>() / count;
         let level = blocks::weighted_mean(points);
         let width: f64 = points.iter().map(|p| weight(p) * (p.time_s - middle_s).powi(2)).sum();
@@ -132,9 +132,9 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    fn points(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
+    fn points(values: impl IntoIterator<Item = f64>) -> Vec<WeightedPoint> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| WeightedPoint { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     /// NIST's Norris data (Statistical Reference Datasets, linear regression), x and y.
@@ -179,8 +179,8 @@ mod tests {
 
     #[test]
     fn the_slope_is_the_certified_one() {
-        let list: Vec<BlockMean> =
-            NORRIS.iter().map(|&(at_s, value)| BlockMean { time_s: at_s, value, weight: 1.0 }).collect();
+        let list: Vec<WeightedPoint> =
+            NORRIS.iter().map(|&(at_s, value)| WeightedPoint { time_s: at_s, value, weight: 1.0 }).collect();
         let line = LineFit::fit(&list).unwrap();
         assert!((line.slope - 1.002_116_818_020_45).abs() < 1e-12, "{}", line.slope);
         assert!((line.value_at(0.0) + 0.262_323_073_774_029).abs() < 1e-10);
@@ -235,13 +235,13 @@ mod tests {
         {
             let mut noise = Noise::new(3);
             let runs = 800;
-            let told = |noise: &mut Noise| {
+            let is_significant = |noise: &mut Noise| {
                 LineFit::fit(&blocks::block_means(&points(noise.remembering(r, count)))).unwrap().p_value < alpha
             };
-            let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
+            let false_ones = (0..runs).filter(|_| is_significant(&mut noise)).count() as f64 / f64::from(runs);
             // within three deviations of 800 runs
-            let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
-            assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
+            let max_share = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
+            assert!(false_ones <= max_share, "{r} {count} {alpha}: {false_ones}");
         }
     }
 
@@ -256,9 +256,9 @@ mod tests {
             }))
         };
         let runs = 500;
-        let told =
+        let false_slopes =
             (0..runs).filter(|_| LineFit::fit(&blocks::block_means(&walk(&mut noise))).unwrap().p_value < 0.05).count();
-        assert!(told <= 30, "{told} of {runs}");
+        assert!(false_slopes <= 30, "{false_slopes} of {runs}");
         let curve = LineFit::fit(&points((0..48).map(|i| f64::from(i) + 0.001 * f64::from(i * i)))).unwrap();
         assert!(curve.p_value < 0.05, "{curve:?}");
     }
@@ -273,8 +273,8 @@ mod tests {
             // gaps: every third hundred is missing; ticks of two lengths
             let series = noise.remembering(0.8, 1200).into_iter().enumerate();
             let kept = series.filter(|(i, _)| (i / 100) % 3 != 1 && (*i < 600 || i % 4 == 0));
-            let list: Vec<BlockMean> = kept
-                .map(|(i, v)| BlockMean {
+            let list: Vec<WeightedPoint> = kept
+                .map(|(i, v)| WeightedPoint {
                     time_s: i as f64,
                     value: v + slope * i as f64,
                     weight: if i < 600 { 1.0 } else { 4.0 },

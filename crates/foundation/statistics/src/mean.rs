@@ -2,14 +2,14 @@
 //!
 //! Sources: the mean is a ratio (sum of amounts over sum of weights), its
 //! variance that of Cochran, "Sampling Techniques", 3rd edition (1977), 2.11;
-//! the blocks' remaining dependence is taken in as [`crate::autocorrelation`] says;
+//! the blocks' remaining dependence is estimated as in [`crate::autocorrelation`];
 //! two means are compared as by Welch, "The generalization of Student's problem
 //! when several different population variances are involved", Biometrika 34
 //! (1947).
 
 use crate::autocorrelation::{degrees_of_freedom, effective_count, estimate_autocorrelation};
 use crate::distribution::{student_limit, student_p_value};
-use crate::{BlockMean, ERROR_RATE, blocks};
+use crate::{ERROR_RATE, WeightedPoint, blocks};
 
 /// A mean with its variance.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,26 +24,27 @@ pub struct MeanVariance {
 
 impl MeanVariance {
     /// Mean of a series; `None` where there are too few points for a variance.
-    pub fn from_points(points: &[BlockMean]) -> Option<MeanVariance> {
+    pub fn from_points(points: &[WeightedPoint]) -> Option<MeanVariance> {
         let blocks = blocks::block_means(points);
         (blocks.len() >= blocks::MIN_BLOCKS).then(|| MeanVariance::from_blocks(&blocks))
     }
 
     /// Mean of means of blocks.
-    pub fn from_blocks(blocks: &[BlockMean]) -> MeanVariance {
+    pub fn from_blocks(blocks: &[WeightedPoint]) -> MeanVariance {
         let count = blocks.len() as f64;
         let value = blocks::weighted_mean(blocks);
         if blocks::is_constant(blocks) {
             return MeanVariance { value, variance: 0.0, df: count - 1.0 };
         }
         let weight: f64 = blocks.iter().map(|b| b.weight).sum();
-        let off: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
-        let squares: f64 = blocks.iter().zip(&off).map(|(b, off)| (b.weight * off).powi(2)).sum();
-        let (alike, memory) = (blocks::equal_count(blocks), estimate_autocorrelation(&off, 1));
+        let deviations: Vec<f64> = blocks.iter().map(|b| b.value - value).collect();
+        let squares: f64 = blocks.iter().zip(&deviations).map(|(b, d)| (b.weight * d).powi(2)).sum();
+        let sample_size = blocks::effective_sample_size(blocks);
+        let correlation = estimate_autocorrelation(&deviations, 1);
         // a series that drifts all the time is worth at least two values: its ends
-        let shared = alike / effective_count(alike, memory).max(2.0);
-        let variance = squares / (weight * weight) * count / (count - 1.0) * shared.max(1.0);
-        let df = degrees_of_freedom(alike, memory, 1.0);
+        let inflation = sample_size / effective_count(sample_size, correlation).max(2.0);
+        let variance = squares / (weight * weight) * count / (count - 1.0) * inflation.max(1.0);
+        let df = degrees_of_freedom(sample_size, correlation, 1.0);
         MeanVariance { value, variance, df }
     }
 
@@ -86,8 +87,8 @@ fn interval_around(value: f64, variance: f64, df: f64) -> (f64, f64) {
     if variance <= 0.0 {
         return (value, value);
     }
-    let reach = student_limit(ERROR_RATE, df) * variance.sqrt();
-    (value - reach, value + reach)
+    let half_width = student_limit(ERROR_RATE, df) * variance.sqrt();
+    (value - half_width, value + half_width)
 }
 
 #[cfg(test)]
@@ -96,8 +97,8 @@ mod tests {
     use crate::noise::Noise;
     use crate::{Bounds, Contrast};
 
-    fn points(values: &[f64]) -> Vec<BlockMean> {
-        values.iter().enumerate().map(|(i, &value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
+    fn points(values: &[f64]) -> Vec<WeightedPoint> {
+        values.iter().enumerate().map(|(i, &value)| WeightedPoint { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     #[test]
@@ -132,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_mean_weighs_its_points() {
-        let list: Vec<BlockMean> = (0..16)
-            .map(|i| BlockMean {
+        let list: Vec<WeightedPoint> = (0..16)
+            .map(|i| WeightedPoint {
                 time_s: f64::from(i),
                 value: if i < 8 { 1.0 } else { 5.0 },
                 weight: if i < 8 { 3.0 } else { 1.0 },
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_drift_below_fast_noise_is_not_taken_for_a_difference() {
-        // half an hour: noise of 30 % that remembers 0.7, and a drift of 30 % that remembers 10 minutes,
+        // half an hour: noise of 30 % with an autocorrelation of 0.7, and a drift of 30 % with a memory of 10 minutes,
         // which 48 blocks do not see; a fifth more without the drift is found all the same
         let mut noise = Noise::new(9);
         let (runs, mut alarms, mut found) = (400, 0, 0);
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_that_remembers_is_covered() {
+    fn intervals_cover_the_mean_of_correlated_noise() {
         for (r, count) in [(0.0, 60), (0.5, 120), (0.9, 600), (0.9, 200), (0.99, 600), (0.999, 600)] {
             let mut noise = Noise::new(77);
             let runs = 600;

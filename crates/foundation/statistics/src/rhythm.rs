@@ -18,7 +18,7 @@
 
 use crate::distribution::fisher_p_value;
 use crate::spectrum::{self, Candidate};
-use crate::{BlockMean, is_positive, line_fit};
+use crate::{WeightedPoint, is_positive, line_fit};
 
 const DAY_S: f64 = 86_400.0;
 const WEEK_S: f64 = 604_800.0;
@@ -128,10 +128,11 @@ const MAX_STEPS: f64 = 30.0;
 /// Finds the rhythms of a series, shortest first. Its clock must start at midnight of a Monday; `spacing_s` is the
 /// distance of its points. The first element is returned wherever a rhythm could be tested, even if it is likely noise;
 /// further ones only where they are significant.
-pub fn find_rhythms(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
+pub fn find_rhythms(points: &[WeightedPoint], spacing_s: f64) -> Vec<Rhythm> {
     let line = line_fit::LineFit::fit(points);
     let level = |at_s: f64| line.as_ref().map_or(0.0, |l| l.value_at(at_s));
-    let points: Vec<BlockMean> = points.iter().map(|p| BlockMean { value: p.value - level(p.time_s), ..*p }).collect();
+    let points: Vec<WeightedPoint> =
+        points.iter().map(|p| WeightedPoint { value: p.value - level(p.time_s), ..*p }).collect();
     let points = points.as_slice();
     let Some(first) = best_rhythm(points, spacing_s) else { return Vec::new() };
     if first.p_value >= MAX_P_VALUE {
@@ -162,13 +163,13 @@ pub fn find_rhythms(points: &[BlockMean], spacing_s: f64) -> Vec<Rhythm> {
     }
 }
 
-fn squared_deviations(points: &[BlockMean]) -> f64 {
+fn squared_deviations(points: &[WeightedPoint]) -> f64 {
     let mean = points.iter().map(|p| p.value).sum::<f64>() / points.len() as f64;
     points.iter().map(|p| (p.value - mean).powi(2)).sum()
 }
 
-fn subtract_rhythm(points: &[BlockMean], rhythm: &Rhythm) -> Vec<BlockMean> {
-    points.iter().map(|p| BlockMean { value: p.value - rhythm.value_at(p.time_s), ..*p }).collect()
+fn subtract_rhythm(points: &[WeightedPoint], rhythm: &Rhythm) -> Vec<WeightedPoint> {
+    points.iter().map(|p| WeightedPoint { value: p.value - rhythm.value_at(p.time_s), ..*p }).collect()
 }
 
 /// True for a remnant of a subtracted rhythm, at its own period or two or three times it, where its parts and the
@@ -181,13 +182,13 @@ fn is_echo(second: &Rhythm, first: &Rhythm) -> bool {
 
 /// Number of distinguishable periods: one for each part of a period by which a fold may be off at the end of the
 /// series, down to four points a period.
-fn trial_count(points: &[BlockMean], spacing_s: f64) -> f64 {
+fn trial_count(points: &[WeightedPoint], spacing_s: f64) -> f64 {
     let span = points.last().map_or(0.0, |p| p.time_s) - points.first().map_or(0.0, |p| p.time_s) + spacing_s;
     (span / (4.0 * spacing_s) * MAX_PARTS / 2.0).max(1.0)
 }
 
 /// The rhythm that explains most, with its p-value adjusted for all periods.
-fn best_rhythm(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
+fn best_rhythm(points: &[WeightedPoint], spacing_s: f64) -> Option<Rhythm> {
     let span = points.last()?.time_s - points.first()?.time_s + spacing_s;
     let calendar = [Period::Day, Period::Week];
     let mut folds: Vec<Rhythm> = calendar.into_iter().filter_map(|p| fold_series(points, p, spacing_s)).collect();
@@ -214,7 +215,7 @@ fn best_rhythm(points: &[BlockMean], spacing_s: f64) -> Option<Rhythm> {
 }
 
 /// The best fold near a candidate.
-fn best_fold_near(points: &[BlockMean], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
+fn best_fold_near(points: &[WeightedPoint], candidate: Candidate, span: f64, spacing_s: f64) -> Option<Rhythm> {
     let step = 1.0 / (span * MAX_PARTS);
     let steps = (candidate.frequency_tolerance / step).ceil().min(MAX_STEPS) as i32;
     let seconds = |k: &i32| 1.0 / (candidate.frequency + f64::from(*k) * step);
@@ -231,7 +232,7 @@ fn best_fold_near(points: &[BlockMean], candidate: Candidate, span: f64, spacing
 }
 
 /// Variance explained by the parts of a period, for the search.
-fn explained_variance(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f64 {
+fn explained_variance(points: &[WeightedPoint], period_s: f64, spacing_s: f64) -> f64 {
     let parts = ((period_s / spacing_s).floor() as usize).clamp(1, MAX_PARTS as usize);
     let (mut sums, mut counts) = ([0.0; MAX_PARTS as usize], [0.0; MAX_PARTS as usize]);
     for p in points {
@@ -249,7 +250,7 @@ fn explained_variance(points: &[BlockMean], period_s: f64, spacing_s: f64) -> f6
 }
 
 /// Folds a series at one period. `None` where the period does not occur often enough or the points lie too far apart.
-fn fold_series(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<Rhythm> {
+fn fold_series(points: &[WeightedPoint], period: Period, spacing_s: f64) -> Option<Rhythm> {
     let (first, last) = (points.first()?.time_s, points.last()?.time_s);
     if last - first + spacing_s < period.min_repeats() * period.seconds() * 0.999 {
         return None;
@@ -272,7 +273,7 @@ fn fold_series(points: &[BlockMean], period: Period, spacing_s: f64) -> Option<R
 
 /// The points with outliers clipped to [`OUTLIER_DEVIATIONS`] standard deviations about the median, estimated from
 /// the median absolute deviation.
-fn clip_outliers(points: &[BlockMean]) -> Vec<BlockMean> {
+fn clip_outliers(points: &[WeightedPoint]) -> Vec<WeightedPoint> {
     let median = |mut list: Vec<f64>| {
         let middle = list.len() / 2;
         *list.select_nth_unstable_by(middle, f64::total_cmp).1
@@ -280,11 +281,11 @@ fn clip_outliers(points: &[BlockMean]) -> Vec<BlockMean> {
     let middle = median(points.iter().map(|p| p.value).collect());
     let far = OUTLIER_DEVIATIONS * 1.4826 * median(points.iter().map(|p| (p.value - middle).abs()).collect());
     let cut = |v: f64| if far > 0.0 { v.clamp(middle - far, middle + far) } else { v };
-    points.iter().map(|p| BlockMean { value: cut(p.value), ..*p }).collect()
+    points.iter().map(|p| WeightedPoint { value: cut(p.value), ..*p }).collect()
 }
 
 /// Means of the parts of each period.
-fn period_cells(points: &[BlockMean], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
+fn period_cells(points: &[WeightedPoint], first: f64, period: Period, parts: usize) -> Vec<PeriodCell> {
     let mut sums: Vec<(usize, usize, f64, f64)> = Vec::new();
     for p in points {
         let row = ((p.time_s - first) / period.seconds()) as usize;
@@ -400,9 +401,9 @@ mod tests {
 
     const HOUR: f64 = 3600.0;
 
-    fn hours(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
+    fn hours(values: impl IntoIterator<Item = f64>) -> Vec<WeightedPoint> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { time_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| WeightedPoint { time_s: (i as f64 + 0.5) * HOUR, value, weight: 1.0 }).collect()
     }
 
     #[test]
@@ -434,7 +435,7 @@ mod tests {
         let day = |i: usize| if (9..17).contains(&(i % 24)) { 4.0 } else { 0.0 };
         let series = noise.remembering(0.6, 24 * 6).into_iter().enumerate();
         let list = hours(series.map(|(i, v)| v + day(i) + 0.05 * i as f64));
-        let kept: Vec<BlockMean> =
+        let kept: Vec<WeightedPoint> =
             list.iter().enumerate().filter(|(i, _)| !(50..59).contains(i)).map(|(_, p)| *p).collect();
         let found = find_rhythms(&kept, HOUR);
         let rhythm = &found[0];
@@ -460,12 +461,12 @@ mod tests {
     fn significant_rhythms(count: usize, spacing_s: f64, value: impl Fn(f64) -> f64) -> Vec<(Period, f64)> {
         let mean =
             |from: f64| (0..10).map(|k| value(from + spacing_s * (f64::from(k) + 0.5) / 10.0)).sum::<f64>() / 10.0;
-        let point = |i: usize| BlockMean {
+        let point = |i: usize| WeightedPoint {
             time_s: (i as f64 + 0.5) * spacing_s,
             value: mean(i as f64 * spacing_s),
             weight: 1.0,
         };
-        let list: Vec<BlockMean> = (0..count).map(point).collect();
+        let list: Vec<WeightedPoint> = (0..count).map(point).collect();
         find_rhythms(&list, spacing_s)
             .into_iter()
             .filter(|r| r.p_value < MAX_P_VALUE)
@@ -527,11 +528,11 @@ mod tests {
         {
             let mut noise = Noise::new(31);
             let runs = 200;
-            let told = |noise: &mut Noise| {
+            let has_rhythm = |noise: &mut Noise| {
                 let list = if r < 1.0 { noise.remembering(r, count) } else { walk(noise, count) };
                 find_rhythms(&hours(list), HOUR).iter().any(|r| r.p_value < 0.05)
             };
-            let false_ones = (0..runs).filter(|_| told(&mut noise)).count() as f64 / f64::from(runs);
+            let false_ones = (0..runs).filter(|_| has_rhythm(&mut noise)).count() as f64 / f64::from(runs);
             assert!(false_ones <= 0.05 + 3.0 * (0.0475 / f64::from(runs)).sqrt(), "{r} {count}: {false_ones}");
         }
     }

@@ -2,12 +2,12 @@
 //! [`crate::rhythm`] tests them.
 //!
 //! Sources: fast Fourier transform, Cooley and Tukey, Mathematics of Computation
-//! 19 (1965); a spectrum held against the median of its neighbours, so that the
+//! 19 (1965); a spectrum compared with the median of its neighbours, so that the
 //! red noise of slow counters makes no peaks, Vaughan, Astronomy and Astrophysics
 //! 431 (2005); autocorrelation as the transform of the spectrum (Wiener and
 //! Khinchin).
 
-use crate::BlockMean;
+use crate::WeightedPoint;
 
 /// Largest number of candidates of each kind.
 const MAX_CANDIDATES: usize = 8;
@@ -28,7 +28,7 @@ pub struct Candidate {
 }
 
 /// Finds candidates among periods from four points up to a third of the series.
-pub fn candidate_periods(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate> {
+pub fn candidate_periods(points: &[WeightedPoint], spacing_s: f64) -> Vec<Candidate> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let count = ((last.time_s - first.time_s) / spacing_s).round() as usize + 1;
     if !(3 * MIN_PERIOD_POINTS..=1 << 16).contains(&count) {
@@ -47,31 +47,32 @@ pub fn candidate_periods(points: &[BlockMean], spacing_s: f64) -> Vec<Candidate>
     let span = size as f64 * spacing_s;
     // periods longer than a third of the series are excluded, with some tolerance for those between two lines
     let lines = (size as f64 / (count as f64 / 2.5)) as usize..=size / MIN_PERIOD_POINTS;
-    let beside = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
-    let mut found: Vec<Candidate> = highest_maxima(lines, beside)
+    let peak_height = |k: usize| power[k] / median_near(&power, k).max(f64::MIN_POSITIVE);
+    let mut found: Vec<Candidate> = highest_maxima(lines, peak_height)
         .into_iter()
         .map(|k| Candidate { frequency: k as f64 / span, frequency_tolerance: 0.5 / (count as f64 * spacing_s) })
         .collect();
-    let (mut like, mut nothing) = (power, vec![0.0; size]);
-    fourier_transform(&mut like, &mut nothing);
+    // the transform of the power spectrum is the autocorrelation; its imaginary part is 0
+    let (mut autocorrelation, mut imaginary) = (power, vec![0.0; size]);
+    fourier_transform(&mut autocorrelation, &mut imaginary);
     let lags = MIN_LAG_POINTS..=count / 3;
     // there are fewer pairs at large lags
-    let corrected = |lag: usize| like[lag] / (count - lag) as f64;
-    let of_lag = |lag: usize| {
+    let mean_product = |lag: usize| autocorrelation[lag] / (count - lag) as f64;
+    let candidate_of_lag = |lag: usize| {
         let period_s = lag as f64 * spacing_s;
         Candidate { frequency: 1.0 / period_s, frequency_tolerance: 0.6 * spacing_s / (period_s * period_s) }
     };
-    found.extend(highest_maxima(lags, corrected).into_iter().map(of_lag));
+    found.extend(highest_maxima(lags, mean_product).into_iter().map(candidate_of_lag));
     found
 }
 
 /// The highest local maxima of a function of whole numbers.
-fn highest_maxima(range: std::ops::RangeInclusive<usize>, of: impl Fn(usize) -> f64) -> Vec<usize> {
+fn highest_maxima(range: std::ops::RangeInclusive<usize>, value: impl Fn(usize) -> f64) -> Vec<usize> {
     let (low, high) = (*range.start(), *range.end());
     if low < 1 || high <= low {
         return Vec::new();
     }
-    let values: Vec<f64> = (low - 1..=high + 1).map(of).collect();
+    let values: Vec<f64> = (low - 1..=high + 1).map(value).collect();
     let is_top = |index: &usize| {
         values[*index] > 0.0 && values[*index] >= values[index - 1] && values[*index] > values[index + 1]
     };
@@ -134,8 +135,8 @@ mod tests {
         let is_near = |list: &[Candidate], period: f64| {
             list.iter().any(|c| (c.frequency - 1.0 / period).abs() <= c.frequency_tolerance)
         };
-        let points = |of: &dyn Fn(usize) -> f64| -> Vec<BlockMean> {
-            (0..700).map(|i| BlockMean { time_s: 60.0 * i as f64, value: of(i), weight: 1.0 }).collect()
+        let points = |value: &dyn Fn(usize) -> f64| -> Vec<WeightedPoint> {
+            (0..700).map(|i| WeightedPoint { time_s: 60.0 * i as f64, value: value(i), weight: 1.0 }).collect()
         };
         let wave = points(&|i| (std::f64::consts::TAU * i as f64 / 41.3).sin());
         assert!(is_near(&candidate_periods(&wave, 60.0), 60.0 * 41.3));

@@ -9,7 +9,7 @@
 
 use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remaining_count};
 use crate::distribution::student_p_value;
-use crate::{BlockMean, blocks, is_positive};
+use crate::{WeightedPoint, blocks, is_positive};
 
 /// A step of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +38,7 @@ struct StepSums {
 }
 
 impl StepSums {
-    fn add_point(&mut self, p: &BlockMean) {
+    fn add_point(&mut self, p: &WeightedPoint) {
         self.weight += p.weight;
         self.value += p.weight * p.value;
     }
@@ -57,7 +57,7 @@ impl StepSums {
     }
 }
 
-fn sum_points(points: &[BlockMean]) -> StepSums {
+fn sum_points(points: &[WeightedPoint]) -> StepSums {
     let mut sums = StepSums::default();
     points.iter().for_each(|p| sums.add_point(p));
     sums
@@ -73,21 +73,21 @@ struct Cut {
 }
 
 impl Cut {
-    fn from_blocks(blocks: &[BlockMean], left: usize, right: usize) -> Cut {
+    fn from_blocks(blocks: &[WeightedPoint], left: usize, right: usize) -> Cut {
         let sides = [sum_points(&blocks[..left]), sum_points(&blocks[right..])];
         let all = StepSums { weight: sides[0].weight + sides[1].weight, value: sides[0].value + sides[1].value };
         let mut cut = Cut { left, right, gain: sides[0].level_gain(&all), residual: 0.0 };
-        let scale = blocks::equal_count(&cut.kept_blocks(blocks)) / all.weight;
+        let scale = blocks::effective_sample_size(&cut.kept_blocks(blocks)) / all.weight;
         cut.residual = scale * cut.residual_squares(blocks);
         cut.gain *= scale;
         cut
     }
 
-    fn kept_blocks(&self, blocks: &[BlockMean]) -> Vec<BlockMean> {
+    fn kept_blocks(&self, blocks: &[WeightedPoint]) -> Vec<WeightedPoint> {
         [&blocks[..self.left], &blocks[self.right..]].concat()
     }
 
-    fn block_residuals(&self, blocks: &[BlockMean]) -> Vec<f64> {
+    fn block_residuals(&self, blocks: &[WeightedPoint]) -> Vec<f64> {
         let levels = [sum_points(&blocks[..self.left]).mean(), sum_points(&blocks[self.right..]).mean()];
         self.kept_blocks(blocks)
             .iter()
@@ -96,7 +96,7 @@ impl Cut {
             .collect()
     }
 
-    fn residual_squares(&self, blocks: &[BlockMean]) -> f64 {
+    fn residual_squares(&self, blocks: &[WeightedPoint]) -> f64 {
         self.block_residuals(blocks)
             .into_iter()
             .zip(self.kept_blocks(blocks))
@@ -109,12 +109,12 @@ impl Cut {
     }
 
     /// P-value: the probability that noise gains as much at this place.
-    fn p_value(&self, blocks: &[BlockMean]) -> f64 {
+    fn p_value(&self, blocks: &[WeightedPoint]) -> f64 {
         if !is_positive(self.gain) {
             return 1.0;
         }
         // two levels and the place are fitted
-        let count = blocks::equal_count(&self.kept_blocks(blocks));
+        let count = blocks::effective_sample_size(&self.kept_blocks(blocks));
         // rounding errors of an exact step are correlated and must not count
         let memory = if self.residual <= 1e-20 * self.gain {
             0.0
@@ -129,7 +129,7 @@ impl Cut {
 }
 
 /// Position of the first point after the best cut, among the `allowed` positions.
-fn find_best_position(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> Option<usize> {
+fn find_best_position(points: &[WeightedPoint], allowed: impl Fn(usize) -> bool) -> Option<usize> {
     let all = sum_points(points);
     let mut left = StepSums::default();
     let mut best: Option<(usize, f64)> = None;
@@ -147,7 +147,7 @@ fn find_best_position(points: &[BlockMean], allowed: impl Fn(usize) -> bool) -> 
 
 /// Finds the likeliest step of a series. Its significance is tested on the blocks, its position is found on the points
 /// (in the order of time). `None` where there are too few blocks.
-pub fn find_step(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> {
+pub fn find_step(points: &[WeightedPoint], blocks: &[WeightedPoint]) -> Option<StepFit> {
     if blocks.len() < 2 * MIN_SIDE_BLOCKS + 2 {
         return None;
     }
@@ -159,7 +159,7 @@ pub fn find_step(points: &[BlockMean], blocks: &[BlockMean]) -> Option<StepFit> 
     let best_cut = tried.iter().max_by(|a, b| a.gain_ratio().total_cmp(&b.gain_ratio()))?;
     let cut = best_cut.left;
     // scaled to all blocks; the block left out counts as explained by the place of the step
-    let share = blocks::equal_count(blocks) / sum_points(blocks).weight;
+    let share = blocks::effective_sample_size(blocks) / sum_points(blocks).weight;
     let residual = share * best_cut.residual_squares(blocks);
     let chance = (tried.len() as f64 * best_cut.p_value(blocks)).min(1.0);
     // one block to either side of the cut
@@ -181,9 +181,9 @@ mod tests {
     use super::*;
     use crate::noise::Noise;
 
-    fn points(values: impl IntoIterator<Item = f64>) -> Vec<BlockMean> {
+    fn points(values: impl IntoIterator<Item = f64>) -> Vec<WeightedPoint> {
         let values = values.into_iter().enumerate();
-        values.map(|(i, value)| BlockMean { time_s: i as f64, value, weight: 1.0 }).collect()
+        values.map(|(i, value)| WeightedPoint { time_s: i as f64, value, weight: 1.0 }).collect()
     }
 
     fn of(values: impl IntoIterator<Item = f64>) -> StepFit {
@@ -225,10 +225,10 @@ mod tests {
         {
             let mut noise = Noise::new(21);
             let runs = 800;
-            let told = (0..runs).filter(|_| of(noise.remembering(r, count)).p_value < alpha).count();
-            let false_ones = told as f64 / f64::from(runs);
-            let most = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
-            assert!(false_ones <= most, "{r} {count} {alpha}: {false_ones}");
+            let false_steps = (0..runs).filter(|_| of(noise.remembering(r, count)).p_value < alpha).count();
+            let false_ones = false_steps as f64 / f64::from(runs);
+            let max_share = alpha + 3.0 * (alpha * (1.0 - alpha) / f64::from(runs)).sqrt();
+            assert!(false_ones <= max_share, "{r} {count} {alpha}: {false_ones}");
         }
     }
 

@@ -116,7 +116,7 @@ impl HealthSums {
         if let Some((temperature, limit)) = temperature.zip(limit) {
             self.known_s += seconds;
             self.hot_s += if temperature >= limit { seconds } else { 0.0 };
-            let hottest = self.load.max_temperature_and_limit.map_or(temperature, |(most, _)| most.max(temperature));
+            let hottest = self.load.max_temperature_and_limit.map_or(temperature, |(max, _)| max.max(temperature));
             self.load.max_temperature_and_limit = Some((hottest, limit));
         }
     }

@@ -243,9 +243,12 @@ fn every_case_is_judged_as_expected() {
             wrong.push(format!("{name}: expected {expected:?}, found {seen:?}: {item:?}"));
             continue;
         }
-        let said = serde_json::to_string(&(item, &advice.unknown)).expect("serializable");
+        let advice_json = serde_json::to_string(&(item, &advice.unknown)).expect("serializable");
         wrong.extend(
-            case.says.iter().filter(|text| !said.contains(*text)).map(|text| format!("{name}: no `{text}` in {said}")),
+            case.says
+                .iter()
+                .filter(|text| !advice_json.contains(*text))
+                .map(|text| format!("{name}: no `{text}` in {advice_json}")),
         );
         if let Some(expected) = case.factor {
             let factor = item.and_then(|item| item.gain.as_ref()).map_or(f64::NAN, |gain| gain.factor);
@@ -279,13 +282,13 @@ fn every_check_has_a_good_a_bad_and_an_unreadable_case() {
     let mut missing = Vec::new();
     for check in CHECKS.iter() {
         let has = |expected: &[Expected]| cases.iter().any(|c| c.check == check.id && expected.contains(&c.expect));
-        for (what, expected) in [
+        for (case_kind, expected) in [
             ("advice", &[Expected::Advice][..]),
             ("good", &[Expected::Good]),
             ("unreadable", &[Expected::Unknown, Expected::Absent]),
         ] {
             if !has(expected) {
-                missing.push(format!("{}: no case {what}", check.id));
+                missing.push(format!("{}: no case {case_kind}", check.id));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Files that no kernel should write, one at a time: a good setting never becomes advice, and an unreadable one is
-//! reported as unknown.
+//! Replaces one file of a host at a time with content that no kernel writes: it must not lead to advice, and an
+//! unreadable file is reported as unknown.
 
 use std::collections::BTreeSet;
 
@@ -48,9 +48,9 @@ fn nonsense_in_files_gives_no_advice() {
     let mut wrong = Vec::new();
     for name in HOSTS {
         let (tree, topology, before) = host(name);
-        for path in tree.files.keys().filter(|path| !LISTS.iter().any(|end| path.ends_with(end))) {
+        for path in tree.files.keys().filter(|path| !LISTS.iter().any(|suffix| path.ends_with(suffix))) {
             for text in NONSENSE {
-                // what the kernel says of blocks that fit nowhere
+                // the kernel writes -1 for a device that cannot be aligned
                 if *text == "-1" && path.ends_with("alignment_offset") {
                     continue;
                 }
@@ -59,8 +59,8 @@ fn nonsense_in_files_gives_no_advice() {
                 let advice = judged(broken, &topology);
                 let new: Vec<_> = advice.items.iter().filter(|item| !before.contains(&item.id)).collect();
                 wrong.extend(new.iter().map(|item| format!("{name}: {path} is {text:?}: {}: {}", item.id, item.seen)));
-                let said = serde_json::to_string(&advice).expect("JSON");
-                wrong.extend(said.contains("NaN").then(|| format!("{name}: {path} is {text:?}: says NaN")));
+                let advice_json = serde_json::to_string(&advice).expect("JSON");
+                wrong.extend(advice_json.contains("NaN").then(|| format!("{name}: {path} is {text:?}: says NaN")));
             }
         }
     }
@@ -79,28 +79,29 @@ fn unreadable_file_gives_no_advice_and_an_unknown_limit() {
             let advice = judged(broken, &topology);
             let new = ids(&advice).difference(&before).cloned().collect::<Vec<_>>();
             wrong.extend(new.iter().map(|id| format!("{name}: {path} is refused: {id}")));
-            let is_said = advice.unknown.iter().any(|unknown| unknown.because.contains("made up"));
+            let is_reported = advice.unknown.iter().any(|unknown| unknown.because.contains("made up"));
             let file = path.rsplit('/').next().unwrap_or_default();
-            let of_limit = *name == "server" && path.starts_with("sys/block/s") && LIMITS.contains(&file);
-            wrong.extend((of_limit && !is_said).then(|| format!("{name}: {path} is refused, and nothing says so")));
+            let is_needed = *name == "server" && path.starts_with("sys/block/s") && NEEDED_FILES.contains(&file);
+            wrong
+                .extend((is_needed && !is_reported).then(|| format!("{name}: {path} is refused, and nothing says so")));
         }
     }
     assert!(wrong.is_empty(), "{} answers:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Without a disk nothing is wrong, and that is said.
+/// Without a disk nothing is wrong, and the reason is reported.
 #[test]
 fn host_without_disks_is_reported() {
     let (mut tree, _, _) = host("server");
     tree.files.retain(|path, _| !path.starts_with("sys/block"));
     tree.lacking.insert("sys/block".into(), "only root can read it".into());
     let advice = judged(tree, &Topology::default());
-    let disks = advice.unknown.iter().find(|unknown| unknown.id == "disks").expect("said");
+    let disks = advice.unknown.iter().find(|unknown| unknown.id == "disks").expect("reported");
     assert_eq!(disks.because, "/sys/block: only root can read it");
 }
 
 /// Files of a disk that a check reads, without a substitute.
-const LIMITS: &[&str] =
+const NEEDED_FILES: &[&str] =
     &["iostats", "nomerges", "rq_affinity", "read_ahead_kb", "max_sectors_kb", "zoned", "wbt_lat_usec", "state"];
 
 #[test]

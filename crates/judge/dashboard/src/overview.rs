@@ -165,8 +165,14 @@ impl SeriesReducer {
                 if value.is_nan() || weight.is_nan() || weight <= 0.0 {
                     continue;
                 }
-                let (least, most) = if part.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
-                one.cells[part.cell].add_cell(&ReducedCell { sum: value * weight, weight, min: least, max: most });
+                let (min_value, max_value) =
+                    if part.is_sliver { (f32::INFINITY, f32::NEG_INFINITY) } else { (value, value) };
+                one.cells[part.cell].add_cell(&ReducedCell {
+                    sum: value * weight,
+                    weight,
+                    min: min_value,
+                    max: max_value,
+                });
             }
         }
     }

@@ -67,9 +67,9 @@ fn schema(series: &[(&str, &str)]) -> Arc<Schema> {
 
 /// Changes of alerts as texts, without repetitions of lasting ones.
 fn words(events: &[AlertEvent]) -> Vec<String> {
-    let told = |event: &&AlertEvent| event.change != AlertChange::Still;
+    let is_change = |event: &&AlertEvent| event.change != AlertChange::Still;
     let word = |event: &AlertEvent| format!("{:?} {} {}", event.change, event.alert.id, event.alert.instance);
-    events.iter().filter(told).map(word).collect()
+    events.iter().filter(is_change).map(word).collect()
 }
 
 #[test]
@@ -126,20 +126,20 @@ fn a_filesystem_that_fills_up_within_a_day_is_told_and_a_slow_one_is_not() {
 
 #[test]
 fn a_full_filesystem_is_told_and_an_image_is_not() {
-    let told = |row: [f64; 4]| words(&Machine::new(SPACE).last(120, &row));
+    let alerts_of = |row: [f64; 4]| words(&Machine::new(SPACE).last(120, &row));
     // squashfs, ISO 9660 with and without a number of inodes
     for image in [[0.0, 6e7, 0.0, 5000.0], [0.0, 4e9, 0.0, 0.0], [0.0, 4e9, f64::NAN, f64::NAN]] {
-        assert_eq!(told(image), [""; 0], "{image:?}");
+        assert_eq!(alerts_of(image), [""; 0], "{image:?}");
     }
     // without a byte for users, and one that has no table of inodes
     for full in [[0.0, 1e11, 5e6, 6e6], [4096.0, 1e11, f64::NAN, f64::NAN], [4096.0, 1e11, 0.0, 0.0]] {
-        assert_eq!(told(full), ["Begin filesystem.full /srv"], "{full:?}");
+        assert_eq!(alerts_of(full), ["Begin filesystem.full /srv"], "{full:?}");
     }
-    assert_eq!(told([5e10, 1e11, 0.0, 6e6]), ["Begin filesystem.inodes-used /srv"]);
+    assert_eq!(alerts_of([5e10, 1e11, 0.0, 6e6]), ["Begin filesystem.inodes-used /srv"]);
     let almost = Machine::new(SPACE).last(120, &[9e9, 1e12, 5e6, 6e6]);
     assert!(almost[0].alert.sentence.contains("almost full"), "{}", almost[0].alert.sentence);
     // both at once are one alert
-    assert_eq!(told([4096.0, 1e11, 2.0, 6e6]), ["Begin filesystem.full /srv", "Also filesystem.full /srv"]);
+    assert_eq!(alerts_of([4096.0, 1e11, 2.0, 6e6]), ["Begin filesystem.full /srv", "Also filesystem.full /srv"]);
 }
 
 #[test]
@@ -469,9 +469,9 @@ fn a_healthy_week_gives_no_alert() {
         let row = part_of_a_week(f64::from(index) / 12.0 % 24.0, noise, free);
         events.extend(machine.tick(&row));
     }
-    let told: Vec<String> =
+    let alerts: Vec<String> =
         events.iter().map(|event| format!("{} {}", event.alert.begin, event.alert.sentence)).collect();
-    assert!(events.is_empty(), "{told:#?}");
+    assert!(events.is_empty(), "{alerts:#?}");
 }
 
 #[test]

@@ -302,11 +302,11 @@ fn a_history_read_in_other_pieces_gives_the_same_view() {
     }
     let mut watched = Watched::new((80, 24));
     let window = watched.screen.view_window(watched.range(), 80);
-    let whole = watched.viewer.build_view(&watched.history, &window).expect("a view");
+    let one_piece = watched.viewer.build_view(&watched.history, &window).expect("a view");
     let mut other = Watched::new((80, 24));
     let pieces = other.viewer.build_view(&TickByTick(machine()), &window).expect("a view");
-    let (whole, pieces) = (serde_json::to_string(&whole), serde_json::to_string(&pieces));
-    assert_eq!(whole.expect("JSON"), pieces.expect("JSON"));
+    let (one_piece, pieces) = (serde_json::to_string(&one_piece), serde_json::to_string(&pieces));
+    assert_eq!(one_piece.expect("JSON"), pieces.expect("JSON"));
 }
 
 /// An alert of `sda` that lasts from the fifth minute to the seventh.

@@ -157,8 +157,8 @@ fn waver(values: &[f64], gaps: bool, row: &mut Vec<f64>, state: &mut u64) {
 /// Seconds that this thread has run, so that whoever shares the machine does
 /// not count; the clock where the kernel does not tell.
 fn ran(since: Instant) -> f64 {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat");
-    let ns = told.ok().and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat");
+    let ns = schedstat.ok().and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
     ns.map_or_else(|| since.elapsed().as_secs_f64(), |ns| ns / 1e9)
 }
 

@@ -33,13 +33,13 @@ fn main() {
     println!("{:<44} {:>8} {:>8} {:>8} {:>8}", "kind", "answer", "counter", "either", "found");
     let only_kinds = after("--only").map_or("", String::as_str);
     for kind in SAME.iter().chain(&OTHER).chain(&EFFECTS).filter(|k| k.name.contains(only_kinds)) {
-        let (mut told, mut changed, mut either, mut found) = (0u64, 0u64, 0u64, 0u64);
+        let (mut answered, mut changed, mut either, mut found) = (0u64, 0u64, 0u64, 0u64);
         let pairs = if kind.truth == Truth::Same { pairs } else { others(pairs) };
         for seed in 0..pairs {
             let (result, _) = kind.run(&pack, seed);
-            told += u64::from(result.told);
+            answered += u64::from(result.is_answered);
             changed += u64::from(result.changed);
-            either += u64::from(result.told || result.changed);
+            either += u64::from(result.is_answered || result.changed);
             found += u64::from(result.found);
         }
         let percent = |n: u64| format!("{:.1} %", 100.0 * n as f64 / pairs as f64);
@@ -48,7 +48,7 @@ fn main() {
         let (same, other) = (*truth == Truth::Same, matches!(truth, Truth::Same | Truth::OtherLoad));
         println!(
             "{name:<44} {:>8} {:>8} {:>8} {:>8}",
-            only(other, told),
+            only(other, answered),
             only(same, changed),
             only(same, either),
             only(!other, found)

@@ -215,9 +215,9 @@ fn each_rule_holds_on_its_side_of_each_limit() {
 fn a_disk_at_its_ceiling_is_the_bottleneck_though_no_heuristic_says_so() {
     let verdict = full().verdict();
     assert_eq!((verdict.bottleneck, verdict.instance.as_str()), (Bottleneck::Disk, "vda"));
-    let told = "1,900 of at most 2,000 reads/s, measured by probe on 2025-12-01";
-    assert_eq!(verdict.findings[0].limit_from.as_deref(), Some(told));
-    assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+    let expected = "1,900 of at most 2,000 reads/s, measured by probe on 2025-12-01";
+    assert_eq!(verdict.findings[0].limit_from.as_deref(), Some(expected));
+    assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
     assert_eq!(verdict.ceilings.len(), 1);
     assert!((verdict.findings[0].value - 0.95).abs() < 1e-9);
     let without = with(full(), |c| c.ceiling = None).verdict();
@@ -229,13 +229,13 @@ fn a_disk_at_its_ceiling_is_the_bottleneck_though_no_heuristic_says_so() {
 fn mixed_loads_and_large_requests_are_held_against_what_limits_them() {
     // 1000 of 2000 reads and 450 of 1000 writes: 0.5 + 0.45
     let mixed = with(full(), |c| (c.reads, c.writes, c.seconds) = (1000.0, 450.0, 0.0007)).verdict();
-    let told = "1,000 of at most 2,000 reads/s and 450 of at most 1,000 writes/s, measured by probe on 2025-12-01";
-    assert_eq!(mixed.findings[0].limit_from.as_deref(), Some(told));
+    let expected = "1,000 of at most 2,000 reads/s and 450 of at most 1,000 writes/s, measured by probe on 2025-12-01";
+    assert_eq!(mixed.findings[0].limit_from.as_deref(), Some(expected));
     // 180 reads of 1 MiB a second: 9 % of the requests, 94 % of the bytes
     let large = with(full(), |c| (c.reads, c.size, c.seconds) = (180.0, 1048576.0, 0.005)).verdict();
     assert_eq!(large.findings[0].rule, "disk.at-ceiling");
-    let told = large.findings[0].limit_from.clone().unwrap();
-    assert!(told.starts_with("189 MB/s of at most 200 MB/s read, measured"), "{told}");
+    let expected = large.findings[0].limit_from.clone().unwrap();
+    assert!(expected.starts_with("189 MB/s of at most 200 MB/s read, measured"), "{expected}");
 }
 
 #[test]
@@ -244,10 +244,10 @@ fn a_lower_bound_says_so_and_weighs_less() {
     let lower = with(full(), |c| ceiling(c).at_least = through_file().at_least).verdict();
     assert_eq!(lower.bottleneck, Bottleneck::Disk);
     assert!(lower.confidence < firm.confidence);
-    let told = lower.findings[0].limit_from.clone().unwrap();
+    let limit_text = lower.findings[0].limit_from.clone().unwrap();
     assert!(
-        told.contains("of at least 2,000 reads/s") && told.ends_with("(measured through a file on ext4)"),
-        "{told}"
+        limit_text.contains("of at least 2,000 reads/s") && limit_text.ends_with("(measured through a file on ext4)"),
+        "{limit_text}"
     );
 }
 
@@ -324,9 +324,9 @@ fn without_a_ceiling_nothing_changes() {
 #[test]
 fn a_missing_ceiling_is_mentioned_with_the_command_that_measures_it() {
     let hint = |v: &Verdict| v.certainty_limits.iter().find(|l| l.contains("has no measured ceiling")).cloned();
-    let said = hint(&with(roomy(), |c| c.ceiling = None).verdict()).expect("a disk verdict");
+    let hint_text = hint(&with(roomy(), |c| c.ceiling = None).verdict()).expect("a disk verdict");
     let wanted = "vda has no measured ceiling; measure one with `diskwright probe quick /dev/vda --live`";
-    assert_eq!(said, wanted);
+    assert_eq!(hint_text, wanted);
     assert_eq!(hint(&roomy().verdict()), None);
     let quiet = with(roomy(), |c| (c.reads, c.ceiling) = (20.0, None));
     assert_eq!(hint(&quiet.verdict()), None, "no noise where no disk is concerned");
@@ -341,19 +341,19 @@ fn a_missing_ceiling_is_mentioned_with_the_command_that_measures_it() {
     };
     judge.add_note(&Note::new(START, Note::TOPOLOGY, serde_json::to_string(&topology).unwrap()));
     judge.add_frame(&recording.frame(0..60));
-    let said = hint(&judge.finish()[0]).expect("a disk verdict");
-    assert!(said.contains("`diskwright probe quick /data/probe.dat`"), "{said}");
+    let hint_text = hint(&judge.finish()[0]).expect("a disk verdict");
+    assert!(hint_text.contains("`diskwright probe quick /data/probe.dat`"), "{hint_text}");
 }
 
 #[test]
 fn an_old_profile_is_said_to_be_old() {
-    let said = |measured: &str| {
+    let limits_of = |measured: &str| {
         let verdict = with(full(), |c| ceiling(c).measured = measured.into()).verdict();
         verdict.certainty_limits.into_iter().find(|l| l.contains("days earlier"))
     };
-    assert!(said("2025-07-01T00:00:00Z").is_some_and(|l| l.contains("184 days earlier, on 2025-07-01")));
-    assert_eq!(said("2025-07-06T00:00:00Z"), None);
-    assert_eq!(said("yesterday"), None);
+    assert!(limits_of("2025-07-01T00:00:00Z").is_some_and(|l| l.contains("184 days earlier, on 2025-07-01")));
+    assert_eq!(limits_of("2025-07-06T00:00:00Z"), None);
+    assert_eq!(limits_of("yesterday"), None);
 }
 
 #[test]

@@ -112,17 +112,17 @@ fn a_higher_load_and_slower_service_are_distinguished() {
 
 #[test]
 fn the_same_again_is_noise() {
-    let mut told = 0;
+    let mut reported = 0;
     for seed in 0..24 {
         let both = compared(&disk("sda", 100.0, 0.002, seed), &disk("sda", 100.0, 0.002, seed + 1000));
-        told += usize::from(both.counters.iter().any(|r| r.noise == Some(false)));
+        reported += usize::from(both.counters.iter().any(|r| r.noise == Some(false)));
         if seed == 0 {
             assert_eq!(both.outcome, ChangeOutcome::Unchanged, "{}", both.sentence);
             assert!(both.questions > 3, "{}", both.questions);
         }
     }
     // 5 % of 24 are 1.2; more than 5 come by chance once in 650 times
-    assert!(told <= 5, "{told} of 24");
+    assert!(reported <= 5, "{reported} of 24");
 }
 
 #[test]
@@ -209,9 +209,9 @@ fn the_comparison_does_not_depend_on_frame_sizes() {
         let verdict = recording.judge(vec![pack.clone()], recording.options(), cut).remove(0);
         serde_json::to_string(&compare_windows(&watch, &watch, verdict.clone(), verdict)).unwrap()
     };
-    let whole = answer(TICKS);
+    let uncut = answer(TICKS);
     for cut in [1, 255, 256, 300] {
-        assert!(answer(cut) == whole, "cut into frames of {cut}");
+        assert!(answer(cut) == uncut, "cut into frames of {cut}");
     }
 }
 

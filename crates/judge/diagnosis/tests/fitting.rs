@@ -72,9 +72,9 @@ fn each_number_names_the_time_it_is_of() {
     let stretches: Vec<(&str, &str)> = finding.stretches.iter().map(|s| (&s.from[14..19], &s.to[14..19])).collect();
     assert_eq!(stretches, [("00:10", "00:30"), ("00:40", "00:50")]);
     assert_eq!(finding.times, 2);
-    let told = "average queue length 32 requests in that time, 16.5 requests over the whole window, limit 2; 50 % of \
-                60 s";
-    assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+    let expected = "average queue length 32 requests in that time, 16.5 requests over the whole window, limit 2; 50 % \
+                of 60 s";
+    assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
 }
 
 #[test]

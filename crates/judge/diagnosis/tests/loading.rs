@@ -137,7 +137,7 @@ fn all_mistakes_of_a_pack_are_told() {
     let first =
         format!("{}all = [{{ counter = 'buzy', abvoe = 1 }}, 3]\nweight = 9\n", RULE.replace("'critical'", "5"));
     let second = format!("{}{CONDITION}none = ['disk.z']\nadvice = ['nobody']\n", RULE.replace("disk.q", "disk.r"));
-    let told = error(&format!("{HEAD}titel = 1\n{first}{second}[[advice]]\nid = 'x'\ncost = 77\n"));
+    let message = error(&format!("{HEAD}titel = 1\n{first}{second}[[advice]]\nid = 'x'\ncost = 77\n"));
     let parts = [
         ":7: [pack]: unknown key `titel`; did you mean `title`?",
         ":13: rule disk.q: `severity` must be a string, not an integer",
@@ -150,10 +150,10 @@ fn all_mistakes_of_a_pack_are_told() {
         ":29: advice x: `text` is missing; example: text = \"Add a disk.\"",
         ":31: advice x: `cost` is 77; expected a whole number from 1 to 9",
     ];
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), parts.len(), "{told}");
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), parts.len(), "{message}");
     for part in parts {
-        assert!(lines.iter().any(|line| *line == format!("rules/x.toml{part}")), "{part}\n{told}");
+        assert!(lines.iter().any(|line| *line == format!("rules/x.toml{part}")), "{part}\n{message}");
     }
 }
 

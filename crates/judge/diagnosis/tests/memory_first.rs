@@ -65,12 +65,12 @@ fn memory(available: f64) -> [(&'static str, f64); 2] {
     [("memory.total_bytes", 8e9), ("memory.available_bytes", available * 8e9)]
 }
 
-fn says(what: &str, verdict: &Verdict, truth: Bottleneck) {
+fn says(context: &str, verdict: &Verdict, truth: Bottleneck) {
     let held: Vec<String> = verdict.findings.iter().map(|f| format!("{} {}", f.rule, f.instance)).collect();
-    assert_eq!(verdict.bottleneck, truth, "{what}: {held:?}");
+    assert_eq!(verdict.bottleneck, truth, "{context}: {held:?}");
     if truth == MEMORY {
-        assert!(verdict.instance.is_empty(), "{what}: {}", verdict.instance);
-        assert!(verdict.ruled_out.iter().all(|r| r.bottleneck != MEMORY), "{what}");
+        assert!(verdict.instance.is_empty(), "{context}: {}", verdict.instance);
+        assert!(verdict.ruled_out.iter().all(|r| r.bottleneck != MEMORY), "{context}");
     }
 }
 

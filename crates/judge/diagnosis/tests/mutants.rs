@@ -18,10 +18,10 @@ const UNSEEN: &[(&str, &str, &str)] = &[];
 /// A changed rule, and what was changed.
 type Mutant = (String, Rule);
 
-fn changed(rule: &Rule, what: String, change: impl FnOnce(&mut Rule)) -> Mutant {
+fn changed(rule: &Rule, description: String, change: impl FnOnce(&mut Rule)) -> Mutant {
     let mut other = rule.clone();
     change(&mut other);
-    (what, other)
+    (description, other)
 }
 
 fn condition(rule: &mut Rule, index: usize) -> &mut Condition {
@@ -58,12 +58,14 @@ fn swapped(compare: Comparator) -> Comparator {
 fn of_conditions(rule: &Rule) -> Vec<Mutant> {
     let mut mutants = Vec::new();
     for (index, of) in rule.conditions().enumerate() {
-        let told = format!("{} {} {}", of.quantity.formula_text(), of.compare.name(), limit_text(&of.limit));
+        let condition_text = format!("{} {} {}", of.quantity.formula_text(), of.compare.name(), limit_text(&of.limit));
         match of.quantity.counter.pseudo {
             // yes or no: there is nothing beside the limit
             Some(Pseudo::CeilingFirm | Pseudo::WaitingUnseen | Pseudo::PagingUnseen) => {
                 let opposite = if of.compare.is_upper() { Comparator::Below } else { Comparator::Above };
-                mutants.push(changed(rule, format!("{told}: reversed"), |r| condition(r, index).compare = opposite));
+                mutants.push(changed(rule, format!("{condition_text}: reversed"), |r| {
+                    condition(r, index).compare = opposite
+                }));
                 continue;
             }
             // a whole number
@@ -71,14 +73,18 @@ fn of_conditions(rule: &Rule) -> Vec<Mutant> {
             _ => {
                 for (up, word) in [(true, "up"), (false, "down")] {
                     let limit = moved(&of.limit, up);
-                    mutants.push(changed(rule, format!("{told}: {word}"), |r| condition(r, index).limit = limit));
+                    mutants.push(changed(rule, format!("{condition_text}: {word}"), |r| {
+                        condition(r, index).limit = limit
+                    }));
                 }
             }
         }
         // what is computed of the whole window meets its limit by chance alone
         if !of.is_window_value() {
             let other = swapped(of.compare);
-            mutants.push(changed(rule, format!("{told}: {}", other.name()), |r| condition(r, index).compare = other));
+            mutants.push(changed(rule, format!("{condition_text}: {}", other.name()), |r| {
+                condition(r, index).compare = other
+            }));
         }
     }
     mutants
@@ -111,8 +117,8 @@ fn explained_by(pack: &Pack, rule: &Rule) -> BTreeSet<String> {
     let entry = |id: &String| {
         let family = id.split_once('.').map_or("", |(family, _)| family).to_owned() + ".";
         let others = |r: &&Rule| r.weight > 0.0 && r.id.starts_with(&family) && r.id != rule.id;
-        let whole = pack.rules.iter().filter(others).all(|r| rule.none.contains(&r.id));
-        if whole { family } else { id.clone() }
+        let excludes_family = pack.rules.iter().filter(others).all(|r| rule.none.contains(&r.id));
+        if excludes_family { family } else { id.clone() }
     };
     rule.none.iter().map(entry).collect()
 }
@@ -123,12 +129,12 @@ fn of_lists(pack: &Pack, rule: &Rule) -> Vec<Mutant> {
         mutants.push(changed(rule, format!("classes: without {class:?}"), |r| r.classes.retain(|c| *c != class)));
     }
     for class in rule.except_classes.iter().copied() {
-        let what = format!("except_classes: without {class:?}");
-        mutants.push(changed(rule, what, |r| r.except_classes.retain(|c| *c != class)));
+        let description = format!("except_classes: without {class:?}");
+        mutants.push(changed(rule, description, |r| r.except_classes.retain(|c| *c != class)));
     }
     for counter in &rule.without {
-        let what = format!("without: without {}", counter.id);
-        mutants.push(changed(rule, what, |r| r.without.retain(|c| c.id != counter.id)));
+        let description = format!("without: without {}", counter.id);
+        mutants.push(changed(rule, description, |r| r.without.retain(|c| c.id != counter.id)));
     }
     for entry in explained_by(pack, rule) {
         let family = entry.ends_with('.');
@@ -164,7 +170,9 @@ fn a_changed_rule_fails_one_of_its_cases() {
                 recordings.push((case.recording.input(), true));
                 recordings.extend(case.not.iter().map(|not| (case.recording.with(&not.changes).input(), false)));
             }
-            for (what, changed) in of_conditions(rule).into_iter().chain(of_time(rule)).chain(of_lists(&pack, rule)) {
+            for (description, changed) in
+                of_conditions(rule).into_iter().chain(of_time(rule)).chain(of_lists(&pack, rule))
+            {
                 let around = around(&bare, &pack, &changed);
                 let fails = |(r, found): &(JudgeInput, bool)| r.findings(&around).contains(&rule.id) != *found;
                 if let Some(index) = recordings.iter().position(fails) {
@@ -172,15 +180,17 @@ fn a_changed_rule_fails_one_of_its_cases() {
                     recordings.swap(0, index);
                     continue;
                 }
-                match unseen.iter().position(|u| *u == (*id, rule.id.as_str(), what.as_str())) {
+                match unseen.iter().position(|u| *u == (*id, rule.id.as_str(), description.as_str())) {
                     Some(index) => {
                         unseen.remove(index);
                     }
-                    None => wrong.push(format!("{id}: {}: no case fails with {what}", rule.id)),
+                    None => wrong.push(format!("{id}: {}: no case fails with {description}", rule.id)),
                 }
             }
         }
     }
-    wrong.extend(unseen.iter().map(|(id, rule, what)| format!("{id}: {rule}: a case does fail with {what}")));
+    wrong.extend(
+        unseen.iter().map(|(id, rule, description)| format!("{id}: {rule}: a case does fail with {description}")),
+    );
     report(wrong);
 }

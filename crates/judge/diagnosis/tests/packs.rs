@@ -61,7 +61,7 @@ enum Cell {
 
 impl Cell {
     /// The value at a tick of so many.
-    fn at(&self, tick: usize, ticks: usize) -> f64 {
+    fn value_at(&self, tick: usize, ticks: usize) -> f64 {
         match self {
             Cell::Constant(value) => *value,
             Cell::Step { step } => step[usize::from(tick >= ticks / 4)],
@@ -227,7 +227,7 @@ impl Recording {
         let ticks = self.ticks();
         let mut frame = Frame::new(Arc::new(schema), ticks);
         for index in 0..ticks {
-            let row: Vec<f64> = self.cells.values().map(|cell| cell.at(index, ticks)).collect();
+            let row: Vec<f64> = self.cells.values().map(|cell| cell.value_at(index, ticks)).collect();
             let tick = Tick { time_ns: START + (index as i64 + 1) * self.tick(), elapsed_ns: self.tick() as u64 };
             frame.push(tick, &row);
         }
@@ -451,9 +451,9 @@ fn missing_counters_of_a_log_are_named() {
         let of_ceiling = |rule: &Rule| rule.all.iter().any(|c| c.quantity.counter.id.contains(".ceiling."));
         let silent =
             |rule: &Rule| rule.absent == Absent::Inapplicable && (of_ceiling(rule) || rule.object == "machine");
-        let asked =
+        let needs_counter =
             |rule: &&Rule| rule.roles.is_empty() && !nothing_to_lack.contains(&rule.object.as_str()) && !silent(rule);
-        for rule in pack(id).rules.iter().filter(asked) {
+        for rule in pack(id).rules.iter().filter(needs_counter) {
             let unjudged = verdict.unjudged.iter().find(|u| u.rule == rule.id);
             if unjudged.is_none_or(|u| u.missing.is_empty()) {
                 wrong.push(format!("{id}: {} names nothing that is missing", rule.id));

@@ -47,20 +47,20 @@ fn run(kinds: &[Kind], seeds: std::ops::Range<u64>, mut each: impl FnMut(&Kind, 
 
 #[test]
 fn unchanged_pairs_are_reported_as_unchanged() {
-    let (mut alarms, mut told, mut all) = (0, 0, 0);
+    let (mut alarms, mut answered, mut all) = (0, 0, 0);
     run(&SAME, 0..6, |_, result, _| {
         all += 1;
-        alarms += i32::from(result.told || result.changed);
-        told += i32::from(result.told);
+        alarms += i32::from(result.is_answered || result.changed);
+        answered += i32::from(result.is_answered);
     });
     // 5 % of 36 are 1.8
-    assert!(all == 36 && alarms <= 3 && told <= 1, "{alarms} alarms, {told} wrong answers of {all}");
+    assert!(all == 36 && alarms <= 3 && answered <= 1, "{alarms} alarms, {answered} wrong answers of {all}");
 }
 
 #[test]
 fn a_different_load_does_not_count_as_help() {
     run(&OTHER, 0..1, |kind, result, both| {
-        assert!(!result.told, "{}: {}", kind.name, both.sentence);
+        assert!(!result.is_answered, "{}: {}", kind.name, both.sentence);
         let differs = !kind.name.contains("drifts") && !kind.name.contains("wave");
         let says = ["The load differs", "The load was higher", "The load was lower"];
         assert!(!differs || says.iter().any(|s| both.sentence.starts_with(s)), "{}: {}", kind.name, both.sentence);

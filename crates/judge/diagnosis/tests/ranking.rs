@@ -118,8 +118,8 @@ fn an_unjudged_suspect_is_told_and_lowers_confidence() {
     let with = running().by(&format!("{}{memory}", rule("d", "disk", "")));
     let without = running().by(&rule("d", "disk", ""));
     assert!(with.confidence < without.confidence);
-    let told = "memory could not be judged: pressure.memory_some missing";
-    assert!(with.certainty_limits.iter().any(|l| l == told), "{:?}", with.certainty_limits);
+    let expected = "memory could not be judged: pressure.memory_some missing";
+    assert!(with.certainty_limits.iter().any(|l| l == expected), "{:?}", with.certainty_limits);
 }
 
 #[test]
@@ -195,8 +195,12 @@ fn notes_name_culprits_gaps_and_the_host() {
     assert_eq!((verdict.culprits[0].pid, verdict.culprits[0].description.as_str()), (Some(42), "reads 5 MB/s"));
     assert_eq!(verdict.window.gaps, 1);
     assert_eq!(verdict.notes.iter().filter(|n| n.kind == "warning").count(), 1);
-    for told in ["the log has 1 gap", "clock was stepped", "the I/O of 3 processes"] {
-        assert!(verdict.certainty_limits.iter().any(|l| l.contains(told)), "{told}: {:?}", verdict.certainty_limits);
+    for expected in ["the log has 1 gap", "clock was stepped", "the I/O of 3 processes"] {
+        assert!(
+            verdict.certainty_limits.iter().any(|l| l.contains(expected)),
+            "{expected}: {:?}",
+            verdict.certainty_limits
+        );
     }
 }
 
@@ -237,8 +241,8 @@ fn an_episode_is_not_hidden_by_another_disks() {
     let rules = "[[rule]]\nid = 'r'\nall = [{ counter = 'avg_queue_length', above = 2 }]\n\
                  [[rule]]\nid = 's'\nall = [{ counter = 'avg_queue_length', above = 1 }]\nnone = ['r']\n";
     let episodes = recording.by(rules).episodes;
-    let told: Vec<(&str, &str)> = episodes.iter().map(|e| (e.rule.as_str(), e.instance.as_str())).collect();
-    assert_eq!(told, [("r", "sda"), ("s", "sdb")]);
+    let found: Vec<(&str, &str)> = episodes.iter().map(|e| (e.rule.as_str(), e.instance.as_str())).collect();
+    assert_eq!(found, [("r", "sda"), ("s", "sdb")]);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn letters(object: &'static str) -> Recording {
     recording
 }
 
-fn said(verdict: &Verdict) -> bool {
+fn names_stand_ins(verdict: &Verdict) -> bool {
     verdict.certainty_limits.iter().any(|limit| limit.contains("logical disks"))
 }
 
@@ -34,7 +34,7 @@ fn a_log_of_letters_alone_is_judged_by_them_and_says_so() {
     assert_eq!(finding.counter, "logical_disk.avg_queue_length");
     assert!(finding.evidence.iter().any(|e| e.counter == "logical_disk.transfers_per_s" && e.value == Some(100.0)));
     assert!(verdict.findings.iter().all(|f| f.instance != "_Total"), "a sum is no disk");
-    assert!(said(&verdict), "{:?}", verdict.certainty_limits);
+    assert!(names_stand_ins(&verdict), "{:?}", verdict.certainty_limits);
     assert!(!verdict.unjudged.iter().any(|u| u.rule == "disk.saturated"));
     // what letters cannot have stays unjudged, and names the disk's counter
     let stuck = verdict.unjudged.iter().find(|u| u.rule == "disk.stalled").unwrap();
@@ -45,7 +45,7 @@ fn a_log_of_letters_alone_is_judged_by_them_and_says_so() {
 fn a_physical_disk_of_another_set_of_counters_does_not_stand_in_the_way() {
     let verdict = letters("logical_disk").with("physical_disk.current_queue_length", "0 C: D:", |_| 4.0).by_default();
     assert_eq!((verdict.bottleneck.name(), verdict.instance.as_str()), ("disk", "C:"));
-    assert!(said(&verdict));
+    assert!(names_stand_ins(&verdict));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn where_disks_can_be_judged_letters_are_left_alone() {
     assert!(verdict.confidence < 0.4, "{}", verdict.confidence);
     assert!(verdict.findings.iter().all(|f| f.object != "logical_disk"));
     let judged = letters("physical_disk").by_default();
-    assert_eq!((judged.instance.as_str(), said(&judged)), ("C:", false));
+    assert_eq!((judged.instance.as_str(), names_stand_ins(&judged)), ("C:", false));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_pack_may_forbid_stand_ins() {
     let verdict = recording.judge(vec![pal], recording.options(), 40).remove(0);
     assert!(verdict.findings.iter().any(|f| f.rule == "disk.logical-slow-25" && f.instance == "C:"));
     assert!(verdict.unjudged.iter().any(|u| u.rule == "disk.physical-queue"));
-    assert!(!said(&verdict));
+    assert!(!names_stand_ins(&verdict));
 }
 
 #[test]

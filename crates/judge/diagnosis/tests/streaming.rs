@@ -90,13 +90,13 @@ fn the_verdict_does_not_depend_on_frame_sizes() {
             let verdicts = recording.judge(all(), options.clone(), cut);
             serde_json::to_string(&verdicts).unwrap()
         };
-        let whole = answer(ticks);
-        assert!(whole.contains("\"rule\":\"e\"") || options.expected.is_none(), "{whole}");
+        let uncut = answer(ticks);
+        assert!(uncut.contains("\"rule\":\"e\"") || options.expected.is_none(), "{uncut}");
         for cut in [1, 7, 255, 256, 257] {
             let cut_up = answer(cut);
-            let differs = cut_up.bytes().zip(whole.bytes()).position(|(a, b)| a != b);
+            let differs = cut_up.bytes().zip(uncut.bytes()).position(|(a, b)| a != b);
             let change = differs.map(|change| &cut_up[change.saturating_sub(300)..(change + 60).min(cut_up.len())]);
-            assert!(cut_up == whole, "cut into frames of {cut}: {change:?}");
+            assert!(cut_up == uncut, "cut into frames of {cut}: {change:?}");
         }
     }
 }
@@ -121,9 +121,9 @@ fn a_schema_that_changes_keeps_what_was_collected() {
 fn a_first_tick_of_unknown_length_is_not_judged() {
     let recording = Recording::new(10).with("system.running", "", |_| 9.0);
     let rules = "[[rule]]\nid = 'r'\nobject = 'machine'\nall = [{ counter = 'system.running', above = 1 }]";
-    let whole = recording.frame(0..10);
-    let mut frame = Frame::new(whole.schema().clone(), 10);
-    frame.push(Tick { elapsed_ns: 0, ..whole.ticks()[0] }, &[9.0]);
+    let complete = recording.frame(0..10);
+    let mut frame = Frame::new(complete.schema().clone(), 10);
+    frame.push(Tick { elapsed_ns: 0, ..complete.ticks()[0] }, &[9.0]);
     let mut judge = Judge::new(vec![pack(rules)], recording.options());
     judge.add_frame(&frame);
     let verdict = judge.finish().remove(0);

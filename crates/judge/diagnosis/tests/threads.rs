@@ -5,9 +5,9 @@ use crate::common::*;
 use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, SleepRow, ThreadRow, Topology};
 use diskwright_diagnosis::{Bottleneck, Verdict};
 
-fn says(what: &str, verdict: &Verdict, truth: Bottleneck) {
+fn says(context: &str, verdict: &Verdict, truth: Bottleneck) {
     let held: Vec<String> = verdict.findings.iter().map(|f| format!("{} {}", f.rule, f.instance)).collect();
-    assert_eq!(verdict.bottleneck, truth, "{what}: {held:?} {}", verdict.sentence);
+    assert_eq!(verdict.bottleneck, truth, "{context}: {held:?} {}", verdict.sentence);
 }
 
 /// A live machine of so many processors, so busy, with a thread that uses `thread` of one.
@@ -63,8 +63,8 @@ fn one_thread_among_several_processors_is_named_with_its_process() {
         says("one thread", &verdict, Bottleneck::Cpu);
         assert_eq!(verdict.findings[0].rule, "cpu.one-thread");
         assert_eq!((verdict.culprits[0].pid, &verdict.culprits[0].thread), (Some(4711), &Some(thread)));
-        let told = "thread encoder (4713) of film (process 4711) uses 99 % of one processor";
-        assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+        let expected = "thread encoder (4713) of film (process 4711) uses 99 % of one processor";
+        assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
         assert!(verdict.sentence.contains("More processors will not"), "{}", verdict.sentence);
         assert!((0.6..0.8).contains(&verdict.confidence), "{}: who waits for it is not known", verdict.confidence);
         let advice: Vec<&str> = verdict.advice.iter().map(|a| a.id.as_str()).collect();
@@ -130,9 +130,9 @@ fn where_nothing_is_blamed_programs_tell_what_they_wait_for() {
     let sleepers = [("shop", "futex_wait_queue", 24), ("client", "sk_wait_data", 1), ("cron", "hrtimer_nanosleep", 1)];
     let verdict = recording.with_tables(&[table(rows(), &sleepers), table(rows(), &sleepers)]);
     says("a lock", &verdict, Bottleneck::None);
-    let told: Vec<(&str, &str, u32)> =
+    let programs: Vec<(&str, &str, u32)> =
         verdict.programs.iter().map(|p| (p.name.as_str(), p.sleeps[0].kind.as_str(), p.sleeps[0].threads)).collect();
-    assert_eq!(told, [("shop", "lock", 24), ("client", "network", 1)]);
+    assert_eq!(programs, [("shop", "lock", 24), ("client", "network", 1)]);
     assert_eq!(
         verdict.programs[0].description,
         "8 % of a processor, 24 threads wait for a lock, or for work (futex_wait_queue)"

@@ -108,11 +108,11 @@ fn a_step_is_against_the_tick_before_however_the_log_is_cut() {
     };
     let recording = busy(100, 1, values);
     let by = |cut| recording.judge(vec![pack(&step)], recording.options(), cut);
-    let whole = by(100);
-    assert_eq!(only(&whole[0]).seconds, 10.0);
-    assert_eq!(only(&whole[0]).value, 2.0);
+    let uncut = by(100);
+    assert_eq!(only(&uncut[0]).seconds, 10.0);
+    assert_eq!(only(&uncut[0]).value, 2.0);
     for cut in [1, 7, 10] {
-        assert_eq!(by(cut), whole, "frames of {cut}");
+        assert_eq!(by(cut), uncut, "frames of {cut}");
     }
 }
 

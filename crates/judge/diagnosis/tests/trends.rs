@@ -145,7 +145,7 @@ fn a_burst_every_two_hours_is_found_as_a_rhythm_of_two_hours() {
 fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, shaped: fn(f64) -> f64) -> u64 {
     let ticks = even(every_s, ticks);
     let names: Vec<String> = (0..disks).map(|d| format!("disk{d}")).collect();
-    let told = |log: &u64| {
+    let raises_alarm = |log: &u64| {
         let mut noise = Noise(log * 1000 + (r * 100.0) as u64);
         let series: Vec<(&str, &str, Vec<f64>)> = names
             .iter()
@@ -159,19 +159,19 @@ fn false_alarms(r: f64, every_s: f64, ticks: usize, disks: usize, logs: u64, sha
         assert!(verdict.trend_questions >= 2 * disks);
         verdict.trends.iter().any(|t| t.shape != TrendShape::Flat || t.rhythm.is_some())
     };
-    (0..logs).filter(told).count() as u64
+    (0..logs).filter(raises_alarm).count() as u64
 }
 
 #[test]
 fn noise_gives_false_alarms_no_more_often_than_the_error_rate() {
     // 5 % of 30 logs are 1.5; more than 6 come by chance once in 1,700 times
     for (r, every_s, ticks) in [(0.0, 60.0, 120), (0.5, 60.0, 300), (0.9, 30.0, 700), (0.9, 600.0, 600)] {
-        let told = false_alarms(r, every_s, ticks, 40, 30, |n| 5.0 + n);
-        assert!(told <= 6, "memory {r}, {ticks} ticks: {told} of 30 logs");
+        let alarms = false_alarms(r, every_s, ticks, 40, 30, |n| 5.0 + n);
+        assert!(alarms <= 6, "memory {r}, {ticks} ticks: {alarms} of 30 logs");
     }
     // bursts: most of the time little, now and then twenty times as much
-    let told = false_alarms(0.7, 60.0, 400, 40, 30, |n| (1.2 * n).exp());
-    assert!(told <= 6, "bursts: {told} of 30 logs");
+    let alarms = false_alarms(0.7, 60.0, 400, 40, 30, |n| (1.2 * n).exp());
+    assert!(alarms <= 6, "bursts: {alarms} of 30 logs");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use crate::common::*;
 use diskwright_base::{DeviceClass, Note, ProcessRow, ProcessTable, Topology};
 use diskwright_diagnosis::{Bottleneck, Judge, Verdict};
 
-fn says(what: &str, verdict: &Verdict, truth: Bottleneck) {
+fn says(context: &str, verdict: &Verdict, truth: Bottleneck) {
     let held: Vec<String> = verdict.findings.iter().map(|f| format!("{} {}", f.rule, f.instance)).collect();
-    assert_eq!(verdict.bottleneck, truth, "{what}: {held:?} {}", verdict.sentence);
+    assert_eq!(verdict.bottleneck, truth, "{context}: {held:?} {}", verdict.sentence);
 }
 
 /// Processors of a foreign log: busy, idle for I/O.
@@ -85,8 +85,8 @@ fn two_seconds_in_every_six_are_the_disk_with_what_they_caught() {
     assert_eq!(finding.stretches.len(), 10);
     let caught = finding.evidence.iter().find(|e| e.counter == "physical_disk.current_queue_length").unwrap();
     assert_eq!(caught.max, Some(5.0));
-    let told = "10 stalls, the longest 2 s at 00:00:00 UTC, up to 5 requests held up";
-    assert!(verdict.sentence.contains(told), "{}", verdict.sentence);
+    let expected = "10 stalls, the longest 2 s at 00:00:00 UTC, up to 5 requests held up";
+    assert!(verdict.sentence.contains(expected), "{}", verdict.sentence);
     // seen for one tick of two each time
     says("1 s in 6", &stalling(60, |tick| tick % 6 < 1).by_default(), Bottleneck::Disk);
     let rare = stalling(300, |tick| tick % 60 < 3).by_default();
@@ -208,10 +208,10 @@ fn unexplained_waiting_lowers_the_confidence_in_no_bottleneck() {
         says("quick", &verdict, Bottleneck::None);
         (verdict.confidence, verdict.certainty_limits.join("; "))
     };
-    let ((quiet, _), (some, told), (much, _)) = (sure(0.001, 0.0), sure(0.2, 0.0), sure(0.5, 0.0));
+    let ((quiet, _), (some, limits), (much, _)) = (sure(0.001, 0.0), sure(0.2, 0.0), sure(0.5, 0.0));
     assert!(quiet > some && some > much, "{quiet} {some} {much}");
     assert!(much < 0.5, "{much}");
-    assert!(told.contains("no rule explains why tasks waited for I/O for 20 % of the time"), "{told}");
+    assert!(limits.contains("no rule explains why tasks waited for I/O for 20 % of the time"), "{limits}");
     assert!(sure(0.001, 0.6).0 < 0.7 * quiet);
 }
 
@@ -294,12 +294,12 @@ fn a_constant_answer_is_one_phase_and_a_flicker_is_none() {
 fn phases_do_not_depend_on_frame_sizes() {
     let recording = full_between(1500, 600, 900, 0.1);
     let pack = || diskwright_diagnosis::packs::builtin_pack("default").unwrap().unwrap();
-    let whole = recording.judge(vec![pack()], recording.options(), 1500).remove(0);
-    assert_eq!(whole.phases.len(), 3);
+    let uncut = recording.judge(vec![pack()], recording.options(), 1500).remove(0);
+    assert_eq!(uncut.phases.len(), 3);
     for cut in [1, 7, 256, 1000] {
         let cut = recording.judge(vec![pack()], recording.options(), cut).remove(0);
-        assert_eq!(cut.phases, whole.phases);
-        assert_eq!(cut.findings, whole.findings);
+        assert_eq!(cut.phases, uncut.phases);
+        assert_eq!(cut.findings, uncut.findings);
     }
 }
 
@@ -315,8 +315,8 @@ fn a_phase_that_blames_has_a_rule_that_held_and_some_confidence() {
         let verdict = with_bookmarks(&full_when(50, 0.1, full), &[(19, "begins")]);
         for phase in verdict.phases.iter().filter(|phase| phase.bottleneck.blames()) {
             blamed += 1;
-            let said = !phase.rule.is_empty() && !phase.title.is_empty();
-            assert!(said && phase.confidence >= 0.01, "seed {seed}: {phase:?}");
+            let is_named = !phase.rule.is_empty() && !phase.title.is_empty();
+            assert!(is_named && phase.confidence >= 0.01, "seed {seed}: {phase:?}");
         }
         let ends = verdict.phases.windows(2).all(|pair| pair[0].to == pair[1].from);
         assert!(ends, "seed {seed}: {:#?}", verdict.phases);

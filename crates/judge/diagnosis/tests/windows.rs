@@ -87,15 +87,15 @@ fn a_restarted_judge_gives_the_verdicts_of_a_new_one() {
     for ceilings in [vec![], vec![ceiling(90.0)]] {
         let options = |expected| JudgeOptions { role: None, expected, ceilings: ceilings.clone() };
         let mut lasting = Judge::new(vec![pack()], options(None));
-        let mut told = 0;
+        let mut findings = 0;
         for (number, window) in windows().iter().enumerate() {
             lasting.restart(window.expected());
             let mut new = Judge::new(vec![pack()], options(window.expected()));
             let (again, fresh) = (window.feed(&mut lasting), window.feed(&mut new));
             assert_eq!(again, fresh, "window {number}");
-            told += fresh.iter().map(|verdict| verdict.findings.len()).sum::<usize>();
+            findings += fresh.iter().map(|verdict| verdict.findings.len()).sum::<usize>();
         }
-        assert!(told > 0, "verdicts without findings compare nothing");
+        assert!(findings > 0, "verdicts without findings compare nothing");
     }
 }
 

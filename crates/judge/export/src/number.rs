@@ -5,10 +5,10 @@ const MAX_PLAIN_NUMBER: f64 = 1e15;
 
 /// Appends a number that is neither a gap nor infinite.
 pub(crate) fn write_number(out: &mut Vec<u8>, value: f64) {
-    let whole = value as i64;
+    let integer = value as i64;
     // -0 has other bits than 0 and is written below, with its sign
-    if value.abs() < MAX_PLAIN_NUMBER && (whole as f64).to_bits() == value.to_bits() {
-        out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes());
+    if value.abs() < MAX_PLAIN_NUMBER && (integer as f64).to_bits() == value.to_bits() {
+        out.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
         return;
     }
     let mut buffer = zmij::Buffer::new();

@@ -145,9 +145,9 @@ mod tests {
         assert_eq!(round_values(0.0, 6.2, 5), [0.0, 2.0, 4.0, 6.0, 8.0]);
         assert_eq!(round_values(0.0, 100.0, 5), [0.0, 25.0, 50.0, 75.0, 100.0]);
         for high in [1e-7, 0.013, 0.7, 1.0, 3.3, 99.0, 101.0, 7.7e9] {
-            for most in 2..9 {
-                let values = round_values(0.0, high, most);
-                assert!(values.len() >= 2 && values.len() <= most.max(2), "{high} {most}: {values:?}");
+            for max_count in 2..9 {
+                let values = round_values(0.0, high, max_count);
+                assert!(values.len() >= 2 && values.len() <= max_count.max(2), "{high} {max_count}: {values:?}");
                 assert!(values[0] <= 0.0 && *values.last().unwrap() >= high * (1.0 - 1e-9));
             }
         }

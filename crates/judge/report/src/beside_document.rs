@@ -30,25 +30,25 @@ pub struct BesideDocument {
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum BesideError {
     /// Not JSON, or JSON of another shape than the format's.
-    #[error("line {line}, column {column}: {what}; the format is described in docs/json.md")]
+    #[error("line {line}, column {column}: {problem}; the format is described in docs/json.md")]
     Shape {
         /// Line, from 1.
         line: usize,
         /// Column, from 1.
         column: usize,
         /// Description of the mistake.
-        what: String,
+        problem: String,
     },
     /// An unknown schema.
     #[error("schema {0:?}, where `{SCHEMA}` is read")]
     Schema(String),
     /// A part with inconsistent lengths, which cannot be drawn.
-    #[error("section {section:?}: {what}")]
+    #[error("section {section:?}: {problem}")]
     Part {
         /// Title of the section.
         section: String,
         /// Description of the mistake and of the remedy.
-        what: String,
+        problem: String,
     },
 }
 
@@ -130,8 +130,8 @@ struct RawTable {
 pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
     let shape = |e: serde_json::Error| {
         let message = e.to_string();
-        let what = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what).to_owned();
-        BesideError::Shape { line: e.line(), column: e.column(), what }
+        let problem = message.rsplit_once(" at line ").map_or(message.as_str(), |(problem, _)| problem).to_owned();
+        BesideError::Shape { line: e.line(), column: e.column(), problem }
     };
     let raw: RawBeside = serde_json::from_slice(text).map_err(shape)?;
     if raw.schema != SCHEMA {
@@ -143,7 +143,7 @@ pub fn parse(text: &[u8]) -> Result<BesideDocument, BesideError> {
 
 /// Checks the lengths of rows and groups, then builds the section.
 fn build_section(raw: RawSection) -> Result<SheetSection, BesideError> {
-    let wrong = |what: String| BesideError::Part { section: raw.title.clone(), what };
+    let wrong = |problem: String| BesideError::Part { section: raw.title.clone(), problem };
     for table in &raw.tables {
         let columns = table.titles.len();
         if let Some(row) = table.rows.iter().position(|row| row.len() != columns) {
@@ -227,8 +227,8 @@ mod tests {
             (section(r#""charts": [{"title": "t", "lines": [{"points": [[1e999, 1]]}]}]"#), "number out of range"),
         ];
         for (text, wanted) in cases {
-            let told = parse(text.as_bytes()).expect_err(&text).to_string();
-            assert!(told.contains(wanted), "{text}: {told}");
+            let message = parse(text.as_bytes()).expect_err(&text).to_string();
+            assert!(message.contains(wanted), "{text}: {message}");
         }
     }
 }

@@ -97,9 +97,9 @@ impl ChartBook {
         // a bucket for each tick of a short window; the first tick covers no time of it
         let count = verdict.window.ticks.saturating_sub(1).clamp(20, MAX_BUCKETS) as usize;
         let sampler = Downsampler::new(from_ns, to_ns, count, &wanted);
-        let who = list_process_series(schemas);
+        let process_series = list_process_series(schemas);
         let process_buckets = ((to_ns - from_ns) / PROCESS_INTERVAL_NS).clamp(1, MAX_BUCKETS as i64) as usize;
-        let who_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &who);
+        let who_sampler = Downsampler::new(from_ns, to_ns, process_buckets, &process_series);
         ChartBook {
             from_ns,
             to_ns,
@@ -107,7 +107,7 @@ impl ChartBook {
             findings,
             main_counters: main,
             sampler,
-            process_series: who,
+            process_series: process_series,
             process_sampler: who_sampler,
         }
     }

@@ -223,8 +223,8 @@ impl Downsampler {
             };
             let gap_share = (1.0 - cell.covered_ns / width).clamp(0.0, 1.0);
             let Some(mean) = value else { return ChartBucket { gap_share, ..ChartBucket::GAP } };
-            let (least, most) = (sum.min.unwrap_or(mean), sum.max.unwrap_or(mean));
-            ChartBucket { min: least, mean, max: most, gap_share, weight: sum.denominator }
+            let (min_value, max_value) = (sum.min.unwrap_or(mean), sum.max.unwrap_or(mean));
+            ChartBucket { min: min_value, mean, max: max_value, gap_share, weight: sum.denominator }
         };
         let line = |line: DownsampleLine| match &line.final_plan {
             Some(plan) => line.cells.iter().map(|cell| bucket(plan, cell)).collect(),
@@ -354,18 +354,18 @@ mod tests {
         let rows: Vec<(f64, [f64; 3])> = (0..100)
             .map(|i| (0.7 + f64::from(i % 5) * 0.1, [f64::from(i), f64::from(i * 2), f64::from(i * i)]))
             .collect();
-        let whole = sample_frame(&rows);
+        let uncut = sample_frame(&rows);
         let pieces: Vec<Frame> = [0..13, 13..14, 14..77, 77..100]
             .into_iter()
             .map(|range| {
-                let mut piece = whole.clone();
+                let mut piece = uncut.clone();
                 piece.keep_ticks(range);
                 piece
             })
             .collect();
         for counter in ["reads", "avg_queue_length", "avg_s_per_read"] {
             let (one, many) = (
-                downsample_frame(std::slice::from_ref(&whole), 85, 7, counter),
+                downsample_frame(std::slice::from_ref(&uncut), 85, 7, counter),
                 downsample_frame(&pieces, 85, 7, counter),
             );
             for (a, b) in one.iter().zip(&many) {

@@ -168,7 +168,7 @@ fn sample_exclusions() -> Vec<Exclusion> {
 }
 
 fn sample_culprits() -> Vec<Culprit> {
-    let culprit = |pid: u32, name: &str, cgroup: &str, what: &str| Culprit {
+    let culprit = |pid: u32, name: &str, cgroup: &str, description: &str| Culprit {
         kind: "process".into(),
         pid: Some(pid),
         name: name.into(),
@@ -177,7 +177,7 @@ fn sample_culprits() -> Vec<Culprit> {
         share: Some(0.8),
         thread: None,
         files: Vec::new(),
-        description: what.into(),
+        description: description.into(),
     };
     let does = "reads 11 MB/s and writes 2.4 MB/s, blocked 81 % of the time";
     vec![

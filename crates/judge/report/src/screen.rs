@@ -402,8 +402,8 @@ impl<'a> Screen<'a> {
         for (culprit, name) in shown.iter().zip(names) {
             self.add_words(&format!("  {name}"), indent, &culprit.description, None, 2);
         }
-        for asked in verdict.requesters.iter().take(detail.culprits) {
-            let words = self.style.clean_text(&verdict_words::requesters_text(asked));
+        for requester in verdict.requesters.iter().take(detail.culprits) {
+            let words = self.style.clean_text(&verdict_words::requesters_text(requester));
             self.add_words("  ", 2, &words, None, 2);
         }
         self.add_more_line(verdict.culprits.len(), detail.culprits);

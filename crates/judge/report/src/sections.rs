@@ -90,7 +90,7 @@ pub(crate) fn culprits_section(verdict: &Verdict) -> Markup {
     let rows: Vec<Vec<Markup>> = verdict.culprits.iter().map(row).collect();
     html! {
         (html_table(&["Process", "What it does", "Cgroup"], &rows))
-        @for asked in &verdict.requesters { p { (verdict_words::requesters_text(asked)) } }
+        @for requester in &verdict.requesters { p { (verdict_words::requesters_text(requester)) } }
     }
 }
 

@@ -351,8 +351,8 @@ mod tests {
         assert!(svg.contains(">limit 2 requests</text>"));
         assert_eq!(svg.matches("class=\"held\"").count(), 2, "only what held is shaded");
         assert_eq!(svg.matches("class=\"mark\"").count(), 2);
-        let told = "Limit 2 requests. The 2 min 40 s in which the finding held are shaded.</desc>";
-        assert!(svg.contains(told), "{svg}");
+        let expected = "Limit 2 requests. The 2 min 40 s in which the finding held are shaded.</desc>";
+        assert!(svg.contains(expected), "{svg}");
         assert!(!draw_sample(&fixture::sample_chart("physical_disk.busy", &["sda"], 0.6)).contains("limit"));
     }
 

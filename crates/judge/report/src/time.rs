@@ -175,8 +175,8 @@ mod tests {
     /// 2026-11-21 22:20:11 UTC.
     const NOW_NS: i64 = 1_795_299_611 * SECOND_NS;
 
-    fn mark_labels(zone: &DisplayZone, from_ns: i64, to_ns: i64, most: usize) -> Vec<String> {
-        zone.axis_marks(from_ns, to_ns, most).into_iter().map(|m| m.label).collect()
+    fn mark_labels(zone: &DisplayZone, from_ns: i64, to_ns: i64, max_marks: usize) -> Vec<String> {
+        zone.axis_marks(from_ns, to_ns, max_marks).into_iter().map(|m| m.label).collect()
     }
 
     #[test]
@@ -232,9 +232,9 @@ mod tests {
     #[test]
     fn never_more_marks_than_fit() {
         for span in [1, 7, 31, 61, 3601, 90_000, 1_000_000, 40_000_000, 700_000_000] {
-            for most in 1..12 {
-                let marks = DisplayZone::utc().axis_marks(NOW_NS, NOW_NS + span * SECOND_NS, most);
-                assert!(marks.len() <= most, "{span} s, {most}");
+            for max_marks in 1..12 {
+                let marks = DisplayZone::utc().axis_marks(NOW_NS, NOW_NS + span * SECOND_NS, max_marks);
+                assert!(marks.len() <= max_marks, "{span} s, {max_marks}");
                 assert!(marks.iter().all(|m| m.time_ns >= NOW_NS && m.time_ns <= NOW_NS + span * SECOND_NS));
             }
         }

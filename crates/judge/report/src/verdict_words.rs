@@ -188,8 +188,8 @@ pub fn episode_text(episode: &Episode, window_s: f64, zone: &DisplayZone) -> Str
     // rounded to seconds, which are easier to type. A window includes the ticks that end in it, even the tick that ends
     // exactly at its start; that tick covers the time before, so the start is rounded up to the next second
     let second = |time: &str, more_ns: i64| {
-        let whole = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
-        parse_rfc3339(time).map_or_else(|| time.to_owned(), |ns| format_rfc3339(whole(ns)))
+        let whole_seconds_ns = |ns: i64| ns.saturating_add(more_ns).div_euclid(SECOND_NS) * SECOND_NS;
+        parse_rfc3339(time).map_or_else(|| time.to_owned(), |ns| format_rfc3339(whole_seconds_ns(ns)))
     };
     let look = format!("--from {} --to {}", second(&episode.from, SECOND_NS), second(&episode.to, SECOND_NS - 1));
     format!("{prefix}{title}, for {lasted} from {from} ({share} of {time} in total); look at it with {look}")
@@ -250,15 +250,15 @@ mod tests {
     #[test]
     fn episode_options_select_exactly_its_ticks() {
         let mut bad = crate::fixture::sample_verdict().episodes.remove(0);
-        let mut told = |from: &str, to: &str| {
+        let mut text_of = |from: &str, to: &str| {
             (bad.from, bad.to) = (from.into(), to.into());
             episode_text(&bad, 300.0, &DisplayZone::utc())
         };
         // sar's ticks of ten minutes: the one that ends at two o'clock is no part of it
-        let words = told("2026-11-21T02:00:00Z", "2026-11-21T02:10:00Z");
+        let words = text_of("2026-11-21T02:00:00Z", "2026-11-21T02:10:00Z");
         assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:10:00Z"), "{words}");
         // ticks of a second that end at nine tenths: the first ends at 01.9, the last at 10.9
-        let words = told("2026-11-21T02:00:00.900Z", "2026-11-21T02:02:10.900Z");
+        let words = text_of("2026-11-21T02:00:00.900Z", "2026-11-21T02:02:10.900Z");
         assert!(words.ends_with("--from 2026-11-21T02:00:01Z --to 2026-11-21T02:02:11Z"), "{words}");
     }
 

@@ -121,9 +121,9 @@ fn schema() -> Arc<Schema> {
 }
 
 /// A number that looks like noise, below `most`.
-fn noise(state: &mut u64, most: f64) -> f64 {
+fn noise(state: &mut u64, max_value: f64) -> f64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    ((*state >> 40) as f64 / (1u64 << 24) as f64 * most).floor()
+    ((*state >> 40) as f64 / (1u64 << 24) as f64 * max_value).floor()
 }
 
 fn row(state: &mut u64, row: &mut Vec<f64>) {
@@ -277,9 +277,11 @@ fn viewers(dir: &Path, seconds: u64) {
     let before = 300;
     let writer = write(dir, now - (before + 1) * SECOND, before, WriterOptions::default());
     let ends = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&ends);
-    let recorder =
-        std::thread::Builder::new().name("recorder".into()).spawn(move || record(writer, &told)).expect("begun");
+    let ends_recorder = Arc::clone(&ends);
+    let recorder = std::thread::Builder::new()
+        .name("recorder".into())
+        .spawn(move || record(writer, &ends_recorder))
+        .expect("begun");
     pause(Duration::from_secs(2));
     let view = view(dir, true);
     let cost = |seconds: u64| {

@@ -70,11 +70,11 @@ impl WebView {
         let (version, settings) = (settings.version.clone(), Arc::new(settings));
         let state = |source| Arc::new(HostState::new(source, Arc::clone(&settings)));
         let hosts: Arc<Vec<Arc<HostState>>> = Arc::new(sources.into_iter().map(state).collect());
-        let (hub, (begin, asked)) = (StreamHub::default(), mpsc::channel());
+        let (hub, (begin, requests)) = (StreamHub::default(), mpsc::channel());
         let (watched, events) = (Arc::downgrade(&hosts), hub.clone());
         std::thread::Builder::new()
             .name("overviews".into())
-            .spawn(move || threads::make_overviews(&asked, &watched, &events))?;
+            .spawn(move || threads::make_overviews(&requests, &watched, &events))?;
         // live hosts are followed from the start, so that the first client sees earlier ticks
         for (id, host) in hosts.iter().enumerate().filter(|(id, host)| host.source.is_live() || *id == 0) {
             threads::request_overview(&begin, host, id);

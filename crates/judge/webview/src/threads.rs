@@ -221,9 +221,9 @@ mod tests {
         let before = key();
         host.read().unwrap();
         assert_ne!(before, key());
-        let whole = key();
+        let full_key = key();
         host.forget_overview();
-        assert_ne!(whole, key());
+        assert_ne!(full_key, key());
     }
 
     #[test]
@@ -257,9 +257,9 @@ mod tests {
         let seconds = Arc::new(Mutex::new(vec![1, 2, 3, 4, 5]));
         let source = AwayAtFirst { tries: Arc::clone(&tries), fails: 2, seconds, ..AwayAtFirst::default() };
         let hosts = Arc::new(vec![Arc::new(state(source))]);
-        let (begin, asked) = mpsc::channel();
+        let (begin, requests) = mpsc::channel();
         let (watched, hub) = (Arc::downgrade(&hosts), StreamHub::default());
-        let maker = std::thread::spawn(move || make_overviews(&asked, &watched, &hub));
+        let maker = std::thread::spawn(move || make_overviews(&requests, &watched, &hub));
         let (mut faults, begun) = (0, Instant::now());
         while !hosts[0].is_read() {
             // a page asks several times a second
@@ -268,7 +268,7 @@ mod tests {
             assert!(begun.elapsed() < Duration::from_secs(60), "it was given up");
             std::thread::park_timeout(Duration::from_millis(20));
         }
-        assert!(faults > 0, "the page was told nothing");
+        assert!(faults > 0, "the page got no message");
         let description = hosts[0].host_document();
         assert!(description["fault"].is_null() && description["read"] == 1.0, "{description}");
         let tries = tries.lock().unwrap().clone();

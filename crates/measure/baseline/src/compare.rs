@@ -20,7 +20,7 @@ pub struct BaselineComparison {
     pub schema: &'static str,
     /// Figures that both baselines have.
     pub rows: Vec<BaselineRow>,
-    /// Speed of the second at one thread, as a multiple of the first; `null` without a figure in common.
+    /// Speed of the second with one thread, as a multiple of the first; `null` without a figure in common.
     pub speed_one_thread: Option<f64>,
     /// The same with as many threads as each machine has processors.
     pub speed_all_threads: Option<f64>,
@@ -153,7 +153,7 @@ fn machine_differences(first: &BaselineDocument, second: &BaselineDocument) -> V
         ("version", first.version.clone(), second.version.clone()),
     ];
     let differs = list.into_iter().filter(|(_, one, two)| one != two);
-    differs.map(|(what, one, two)| format!("{what}: {one} -> {two}")).collect()
+    differs.map(|(property, one, two)| format!("{property}: {one} -> {two}")).collect()
 }
 
 /// Compares two baselines.

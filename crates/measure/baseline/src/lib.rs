@@ -32,10 +32,10 @@ pub mod work_kernel;
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// The operating system refused.
-    #[error("{what}: {source}")]
+    #[error("{operation}: {source}")]
     Io {
         /// The operation that failed.
-        what: &'static str,
+        operation: &'static str,
         /// The system's error.
         source: std::io::Error,
     },
@@ -54,6 +54,6 @@ pub enum BaselineError {
 }
 
 /// Returns a converter that adds the failed operation to an error of the system.
-pub(crate) fn io_error<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> BaselineError {
-    move |source| BaselineError::Io { what, source: source.into() }
+pub(crate) fn io_error<E: Into<std::io::Error>>(operation: &'static str) -> impl FnOnce(E) -> BaselineError {
+    move |source| BaselineError::Io { operation, source: source.into() }
 }

@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn parts_of_an_array_are_equal_and_bytes_are_counted() {
         let sizes = WorkingSizes { array_bytes: 1 << 20, all_threads_bytes: 1 << 20, available_bytes: 1 << 30 };
-        let whole = make_triad_kernel(&sizes, ThreadShare { index: 0, threads: 1 }).expect("made");
+        let full = make_triad_kernel(&sizes, ThreadShare { index: 0, threads: 1 }).expect("made");
         let mut half = make_triad_kernel(&sizes, ThreadShare { index: 0, threads: 2 }).expect("made");
-        assert_eq!((whole.units_per_round, half.units_per_round), (3.0 * 1_048_576.0, 3.0 * 524_288.0));
+        assert_eq!((full.units_per_round, half.units_per_round), (3.0 * 1_048_576.0, 3.0 * 524_288.0));
         assert_eq!((half.run_rounds)(2).expect("right"), 2);
         let mut sum = make_read_kernel(&sizes, ThreadShare { index: 0, threads: 4096 }).expect("made");
         // 32 numbers, 0 to 31, doubled: their exclusive or is 0

@@ -29,9 +29,9 @@ const SET_SIGNAL: i32 = 10;
 pub(crate) fn has_writer(file: &File) -> bool {
     // a read lease is given if no one writes, and only to a reader
     let Ok(own) = File::open(proc_fd_path(file)) else { return false };
-    let call = |what: i32, value: i32| {
+    let call = |command: i32, value: i32| {
         // SAFETY: F_SETSIG and F_SETLEASE take integers and touch no memory of ours.
-        unsafe { libc::fcntl(own.as_raw_fd(), what, value) }
+        unsafe { libc::fcntl(own.as_raw_fd(), command, value) }
     };
     if call(SET_SIGNAL, HARMLESS_SIGNAL) != 0 {
         return false;

@@ -20,9 +20,9 @@ const EXPORTS: &[(&str, &str)] = &[
 /// Returns the exported paths, each with the name of the exporter.
 pub(crate) fn read_exports(roots: &Roots) -> Vec<(String, String)> {
     let config = roots.resolve_path("/sys/kernel/config");
-    let paths = |(pattern, what): &(&str, &str)| {
+    let paths = |(pattern, exporter): &(&str, &str)| {
         let files = expand_pattern(&config, pattern);
-        files.into_iter().filter_map(|file| Some((read_first_line(&file)?, (*what).to_owned()))).collect::<Vec<_>>()
+        files.into_iter().filter_map(|file| Some((read_first_line(&file)?, (*exporter).to_owned()))).collect::<Vec<_>>()
     };
     EXPORTS.iter().flat_map(paths).filter(|(path, _)| path.starts_with('/')).collect()
 }
@@ -86,7 +86,8 @@ mod tests {
         write("sys/kernel/config/target/core/alua/lu_gps/x", "");
         write("sys/kernel/config/usb_gadget/g/functions/mass_storage.0/lun.0/file", "\n");
         let found = read_exports(&Roots::from_root(folder.path()));
-        let found: Vec<(&str, &str)> = found.iter().map(|(path, what)| (path.as_str(), what.as_str())).collect();
+        let found: Vec<(&str, &str)> =
+            found.iter().map(|(path, exporter)| (path.as_str(), exporter.as_str())).collect();
         assert_eq!(found, [("/dev/sdb", "the NVMe target"), ("/srv/disk.img", "the SCSI target")]);
     }
 

@@ -1,5 +1,5 @@
-//! Files to which commands write their output: never a device, never through a link, never a file
-//! in use by the kernel.
+//! Checks on the files to which commands write their output: never a device, never through a link, never a file that
+//! the kernel uses.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ use crate::usage;
 
 /// /dev/null and /dev/full, which cannot be damaged.
 const HARMLESS_DEVICES: [DeviceNumber; 2] = [(1, 3), (1, 7)];
-/// Links of the kernel to files that a process has open already.
+/// Kernel links to files that this process has open.
 const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/stdin"];
 /// Folders of such links.
 const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
@@ -30,10 +30,10 @@ const STREAM_FOLDERS: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-sel
 /// Checks whether a command may write its output to this path, creating or replacing a file.
 ///
 /// # Errors
-/// With what is there: a device (other than /dev/null and standard output), a link, a folder, a
-/// file that is behind a loop device or is swap, or nothing in a folder of the kernel's.
+/// A refusal that describes the path: a device (other than /dev/null and standard output), a link, a folder, a socket,
+/// a file used by a loop device or as swap, or a missing file in a kernel filesystem.
 pub fn check_output(path: &Path) -> Result<(), Refusal> {
-    let refuse = |what: String| Err(Refusal::Output { path: path.to_owned(), what });
+    let refuse = |problem: String| Err(Refusal::Output { path: path.to_owned(), problem });
     let stream = is_open_stream(path);
     let metadata = if stream { fs::metadata(path) } else { fs::symlink_metadata(path) };
     let metadata = match metadata {
@@ -68,10 +68,10 @@ pub fn check_output(path: &Path) -> Result<(), Refusal> {
     }
 }
 
-/// Checks whether a file may be created at a path where there is none: not in /dev, /proc or /sys.
+/// Checks whether a file may be created at a path that does not exist: not in /dev, /proc or /sys.
 ///
 /// # Errors
-/// With [`Refusal::KernelFolder`].
+/// [`Refusal::KernelFolder`].
 pub fn check_new(path: &Path) -> Result<(), Refusal> {
     match kernel_filesystems::is_kernel_filesystem(path) {
         Ok(true) => Err(Refusal::KernelFolder { path: path.to_owned(), near: nearest_device_hint(path) }),
@@ -80,7 +80,7 @@ pub fn check_new(path: &Path) -> Result<(), Refusal> {
     }
 }
 
-/// Returns a hint with the block device whose name is nearest to a missing one.
+/// Returns a hint that names the block device most similar to a missing path.
 fn nearest_device_hint(path: &Path) -> String {
     let (Some(folder), Some(typed)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return String::new();
@@ -95,7 +95,7 @@ fn nearest_device_hint(path: &Path) -> String {
     }
 }
 
-/// Returns whether a path names something that this process or another has open already.
+/// Returns true for a path that stands for an open file of this process, such as `/dev/stdout`.
 fn is_open_stream(path: &Path) -> bool {
     let is_number = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
     let in_folder = || {
@@ -106,7 +106,7 @@ fn is_open_stream(path: &Path) -> bool {
     plain && (STREAMS.iter().any(|stream| path == Path::new(stream)) || in_folder().unwrap_or(false))
 }
 
-/// Returns how the kernel uses a regular file.
+/// Describes how the kernel uses a regular file; `None` if it does not.
 fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String> {
     if !metadata.is_file() {
         return None;
@@ -122,16 +122,15 @@ fn kernel_use(roots: &Roots, path: &Path, metadata: &Metadata) -> Option<String>
     let name = path.display().to_string();
     let own = match File::open(path).and_then(|file| BackingFile::from_open_file(&mounts, &file, name.clone())) {
         Ok(own) => own,
-        // it may be writable but not readable
+        // the file may be writable but not readable
         Err(_) => BackingFile::from_id(roots, &mounts, id, name, Some(metadata.len())),
     };
-    // a file that replaced it meanwhile is checked by the next command
     loop_devices::read_loop_devices(roots, &mounts).into_iter().find_map(|device| match &device.below {
         LoopBacking::File(below) => match own.compare_with(below, &mounts) {
             FileMatch::No => None,
             FileMatch::Yes => Some(format!("is the file behind /dev/{}", device.name)),
             FileMatch::Uncertain => Some(format!(
-                "may be the file behind /dev/{} ({}), to which no path leads any more",
+                "may be the file behind /dev/{} ({}), whose path has been removed",
                 device.name, below.path
             )),
         },
@@ -245,13 +244,13 @@ mod tests {
         write("sys/block/loop3/dev", "7:3\n");
         fs::hard_link(folder.path().join("disk.img"), folder.path().join("second name")).unwrap();
         let roots = Roots::from_root(folder.path());
-        let of = |name: &str| {
+        let use_of = |name: &str| {
             let path = folder.path().join(name);
             kernel_use(&roots, &path, &fs::metadata(&path).unwrap())
         };
-        assert_eq!(of("swap file").as_deref(), Some("is a swap file in use"));
-        assert_eq!(of("disk.img").as_deref(), Some("is the file behind /dev/loop3"));
-        assert_eq!(of("second name").as_deref(), Some("is the file behind /dev/loop3"));
-        assert_eq!(of("other.img"), None);
+        assert_eq!(use_of("swap file").as_deref(), Some("is a swap file in use"));
+        assert_eq!(use_of("disk.img").as_deref(), Some("is the file behind /dev/loop3"));
+        assert_eq!(use_of("second name").as_deref(), Some("is the file behind /dev/loop3"));
+        assert_eq!(use_of("other.img"), None);
     }
 }

@@ -56,8 +56,8 @@ pub fn check_permission(name: &str, findings: &Findings, writes: bool, consent: 
         Some(typed) => Err(Refusal::OtherName { typed: typed.clone(), name }),
         None => {
             let nothing = "no known signature, but perhaps data";
-            let what = if findings.carries.is_empty() { nothing.into() } else { findings.carries.join(", ") };
-            Err(Refusal::NeedsName { name, what })
+            let contents = if findings.carries.is_empty() { nothing.into() } else { findings.carries.join(", ") };
+            Err(Refusal::NeedsName { name, contents })
         }
     }
 }

@@ -22,12 +22,12 @@ pub enum Refusal {
         why: String,
     },
     /// Writing destroys what it holds.
-    #[error("writing to {name} destroys its content ({what}); to allow that, use --destroy-data-on {name}")]
+    #[error("writing to {name} destroys its content ({contents}); to allow that, use --destroy-data-on {name}")]
     NeedsName {
         /// The device.
         name: String,
         /// Its contents; the name is required even if nothing is known.
-        what: String,
+        contents: String,
     },
     /// The given name is not the target's.
     #[error("--destroy-data-on names {typed}, but the target is {name}; nothing was written")]
@@ -38,12 +38,12 @@ pub enum Refusal {
         name: String,
     },
     /// No output, result or log is written there.
-    #[error("{path}: {what}; give a new file, or a regular file to replace")]
+    #[error("{path}: {problem}; give a new file, or a regular file to replace")]
     Output {
         /// Path of the output.
         path: PathBuf,
         /// What is at that path.
-        what: String,
+        problem: String,
     },
     /// A new file in the kernel's folders would be in memory.
     #[error(

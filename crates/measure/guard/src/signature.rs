@@ -6,14 +6,14 @@ use std::os::fd::OwnedFd;
 
 /// A signature: its format, its offset, its bytes.
 struct SignatureMark {
-    what: &'static str,
+    content: &'static str,
     /// From the start, or from the end where negative, bytes.
     offset: i64,
     bytes: &'static [u8],
 }
 
-const fn mark(what: &'static str, offset: i64, bytes: &'static [u8]) -> SignatureMark {
-    SignatureMark { what, offset, bytes }
+const fn mark(content: &'static str, offset: i64, bytes: &'static [u8]) -> SignatureMark {
+    SignatureMark { content, offset, bytes }
 }
 
 /// Known signatures. An MBR's is also on boot sectors of FAT and NTFS; that is as good a reason to
@@ -84,9 +84,9 @@ const ZFS_MAGICS: [[u8; 8]; 2] = [[0x0c, 0xb1, 0xba, 0, 0, 0, 0, 0], [0, 0, 0, 0
 /// When it cannot be read.
 pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static str>> {
     let mut found = Vec::new();
-    let mut add = |what| {
-        if !found.contains(&what) {
-            found.push(what);
+    let mut add = |content| {
+        if !found.contains(&content) {
+            found.push(content);
         }
     };
     for mark in MARKS {
@@ -95,7 +95,7 @@ pub fn find_signatures(file: &OwnedFd, bytes: u64) -> io::Result<Vec<&'static st
         if let Some(offset) = offset
             && has_bytes_at(file, offset, mark.bytes)?
         {
-            add(mark.what);
+            add(mark.content);
         }
     }
     let end = bytes / 0x1_0000 * 0x1_0000;
@@ -152,7 +152,7 @@ mod tests {
             let from = if mark.offset < 0 { SeekFrom::End(mark.offset) } else { SeekFrom::Start(mark.offset as u64) };
             file.seek(from).unwrap();
             file.write_all(mark.bytes).unwrap();
-            assert!(signatures_of(file).contains(&mark.what), "{}", mark.what);
+            assert!(signatures_of(file).contains(&mark.content), "{}", mark.content);
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
             let mut file = image();
             file.seek(SeekFrom::Start(kib * 1024 - 10)).unwrap();
             file.write_all(b"SWAPSPACE2").unwrap();
-            assert!(signatures_of(file).iter().any(|what| what.starts_with("swap")), "{kib} KiB");
+            assert!(signatures_of(file).iter().any(|content| content.starts_with("swap")), "{kib} KiB");
         }
     }
 

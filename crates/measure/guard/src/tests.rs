@@ -163,15 +163,15 @@ fn volumes_are_neighbours_by_their_tables() {
     // encrypted, on the first
     tree.add_mapped_device("dm-3", "253:3", &[("dm-0", "253:0")], "0 4000 crypt aes-xts-plain64 :64:x 0 253:0 64\n");
     tree.add_mount("253:3", "/secret");
-    let said =
+    let expected =
         ["dm-0 is built on sdb, and sdb is held by dm-2", "dm-0 is held by dm-3, and dm-3 is mounted on /secret"];
-    assert_eq!(tree.device_users((253, 0)), said);
+    assert_eq!(tree.device_users((253, 0)), expected);
     assert_eq!(tree.device_users((253, 1)), NO_USERS, "it lies between the pieces of the first");
-    let said =
+    let expected =
         "dm-2 is built on sdb, and sdb is held by dm-0, and dm-0 is held by dm-3, and dm-3 is mounted on /secret";
-    assert_eq!(tree.device_users((253, 2)), [said], "it overlaps the first's second piece");
-    let said = tree.device_users((8, 16));
-    assert!(said.contains(&"sdb is held by dm-1".to_owned()) && said.iter().any(|s| s.ends_with("on /secret")));
+    assert_eq!(tree.device_users((253, 2)), [expected], "it overlaps the first's second piece");
+    let expected = tree.device_users((8, 16));
+    assert!(expected.contains(&"sdb is held by dm-1".to_owned()) && expected.iter().any(|s| s.ends_with("on /secret")));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn tells_paths_pools_and_snapshots_apart() {
     tree.add_mount("253:3", "/thin");
     assert_eq!(tree.device_users((253, 4)), NO_USERS, "volumes of a pool share no bytes");
     assert_eq!(tree.device_users((253, 3)), ["dm-3 is mounted on /thin"]);
-    assert!(tree.device_users((8, 48)).iter().any(|said| said.ends_with("dm-3 is mounted on /thin")));
+    assert!(tree.device_users((8, 48)).iter().any(|user| user.ends_with("dm-3 is mounted on /thin")));
     // an origin and its snapshot
     tree.add_mapped_device("dm-5", "253:5", &[("sdd", "8:48")], "0 100 linear 8:48 1000\n");
     tree.add_mapped_device("dm-6", "253:6", &[("dm-5", "253:5")], "0 100 snapshot-origin 253:5\n");
@@ -250,8 +250,8 @@ fn finds_loops_over_one_file_by_any_name() {
     assert_eq!(tree.device_users((7, 3)), NO_USERS);
     assert_eq!(tree.device_users((7, 1)), NO_USERS, "nobody uses the other");
     tree.add_mount("7:2", "/mnt");
-    let said = "loop1 uses the file /disk.img, which is also behind loop2, and loop2 is mounted on /mnt";
-    assert_eq!(tree.device_users((7, 1)), [said]);
+    let expected = "loop1 uses the file /disk.img, which is also behind loop2, and loop2 is mounted on /mnt";
+    assert_eq!(tree.device_users((7, 1)), [expected]);
     assert_eq!(tree.file_users("disk.img")[0], "it is the disk behind loop1");
     assert_eq!(tree.file_users("second")[1], "it is the disk behind loop2, and loop2 is mounted on /mnt");
     assert_eq!(tree.file_users("other.img"), ["it is the disk behind loop3"]);
@@ -280,8 +280,8 @@ fn files_to_which_no_path_leads_are_doubted_by_their_size() {
     let device = crate::node::FileId::from_metadata(&fs::metadata(tree.path("kept.img")).unwrap()).device;
     tree.write("proc/self/mountinfo", &format!("1 0 {}:{} / / rw - ext4 /dev/x rw\n", device.0, device.1));
     tree.add_loop(1, "/gone.img (deleted)", 0, 16);
-    let said = tree.file_users("kept.img");
-    assert_eq!(said, ["it may be the file behind loop1, to which no path leads any more"]);
+    let users = tree.file_users("kept.img");
+    assert_eq!(users, ["it may be the file behind loop1, to which no path leads any more"]);
     assert_eq!(tree.file_users("small.img"), NO_USERS);
 }
 
@@ -295,11 +295,11 @@ fn processes_count_by_what_they_may_do() {
     tree.add_process(4_000_002, "(udev-worker)", &file, "0100000");
     tree.add_process(4_000_004, "name", &file, "010000002");
     assert_eq!(tree.device_users((7, 1)), NO_USERS, "readers of what is below do no harm and take none");
-    let said = tree.file_users("disk.img");
-    assert_eq!(said, ["it is the disk behind loop1", "process 4000001 (postgres) has it open"]);
+    let users = tree.file_users("disk.img");
+    assert_eq!(users, ["it is the disk behind loop1", "process 4000001 (postgres) has it open"]);
     tree.add_process(4_000_003, "qemu", &file, "0100002");
-    let said = "loop1 uses the file /disk.img, and process 4000003 (qemu) has /disk.img open for writing";
-    assert_eq!(tree.device_users((7, 1)), [said]);
+    let users = "loop1 uses the file /disk.img, and process 4000003 (qemu) has /disk.img open for writing";
+    assert_eq!(tree.device_users((7, 1)), [users]);
 }
 
 #[test]

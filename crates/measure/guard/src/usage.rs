@@ -139,7 +139,7 @@ fn kernel_uses(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<
                 found.push(format!("{name} is a member of the btrfs {id}"));
             }
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
+            found.extend(out.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
             found
         }
         StorageNode::File(place) => {
@@ -150,7 +150,7 @@ fn kernel_uses(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<
             let mut found = Vec::new();
             found.extend(facts.swaps.iter().any(|path| is_it(path)).then(|| format!("{name} is swap")));
             let out = facts.exports.iter().filter(|(path, _)| is_it(path));
-            found.extend(out.map(|(_, what)| format!("{name} is exported by {what}")));
+            found.extend(out.map(|(_, exporter)| format!("{name} is exported by {exporter}")));
             let pool = || exports::find_imported_pool(roots, &fs::File::open(roots.resolve_path(file.name())).ok()?);
             let looks = step.is_below && !graph.mounts.may_hang(file.name());
             let pool = looks.then(pool).flatten();
@@ -205,11 +205,11 @@ fn has_exclusive_user(graph: &DeviceGraph, node: StorageNode) -> bool {
         && node::open_block_device(graph.roots, number, &name, OFlags::EXCL).is_none()
 }
 
-fn limit_list(mut found: Vec<String>, what: &str) -> Vec<String> {
+fn limit_list(mut found: Vec<String>, noun: &str) -> Vec<String> {
     let more = found.len().saturating_sub(MAX_NAMED);
     found.truncate(MAX_NAMED);
     if more > 0 {
-        found.push(format!("{more} {what}"));
+        found.push(format!("{more} {noun}"));
     }
     found
 }

@@ -190,12 +190,15 @@ fn list_contenders(fio: bool) -> Vec<Entry> {
     entries.push(Entry::new("fio", ring(&[])));
     entries.push(Entry::new("fio registered", ring(&registered)));
     for batch in [8, 16, 32, 64] {
-        for least in [1, batch] {
+        for batch_min in [1, batch] {
             let mut options = registered.clone();
             options.push(format!("--iodepth_batch={batch}"));
-            options.push(format!("--iodepth_batch_complete_min={least}"));
+            options.push(format!("--iodepth_batch_complete_min={batch_min}"));
             options.push(format!("--iodepth_batch_complete_max={QUEUE_DEPTH}"));
-            entries.push(Entry::new(&format!("fio registered, batches of {batch}, waits for {least}"), ring(&options)));
+            entries.push(Entry::new(
+                &format!("fio registered, batches of {batch}, waits for {batch_min}"),
+                ring(&options),
+            ));
         }
     }
     entries
@@ -222,12 +225,12 @@ fn run_and_compare(title: &str, path: &Path, entries: &mut Vec<Entry>, setting: 
         "", "requests/s", "user us", "sys us", "processor time us", "50 % us", "99 % us"
     );
     for entry in entries.iter() {
-        let (rate, least, most) = entry.median_and_range(|r| r.requests_per_s);
+        let (rate, min_rate, max_rate) = entry.median_and_range(|r| r.requests_per_s);
         let (sum, sum_least, sum_most) = entry.median_and_range(Round::sum_us);
         let [user, system, p50, p99] =
             [|r: &Round| r.user_us, |r: &Round| r.system_us, |r: &Round| r.p50_us, |r: &Round| r.p99_us]
                 .map(|figure| entry.median_and_range(figure).0);
-        let rates = format!("{rate:.0} ({least:.0} to {most:.0})");
+        let rates = format!("{rate:.0} ({min_rate:.0} to {max_rate:.0})");
         let sums = format!("{sum:.3} ({sum_least:.3} to {sum_most:.3})");
         println!("{:<46} {rates:>28} {user:>7.3} {system:>7.3} {sums:>22} {p50:>8.1} {p99:>8.1}", entry.name);
     }
@@ -264,10 +267,10 @@ fn print_distance_to_no_op(entries: &[Entry]) {
     if !matches!(bare.contender, Contender::NoOps(_)) {
         return;
     }
-    let (all, least) = (ours.median_and_range(Round::sum_us).0, bare.median_and_range(Round::sum_us).0);
+    let (all, min_us) = (ours.median_and_range(Round::sum_us).0, bare.median_and_range(Round::sum_us).0);
     let system = ours.median_and_range(|r| r.system_us).0;
-    let (times, share) = (all / least, system / all * 100.0);
-    println!("ours costs {all:.3} us a request, {times:.1} x one that does nothing ({least:.3} us)");
+    let (times, share) = (all / min_us, system / all * 100.0);
+    println!("ours costs {all:.3} us a request, {times:.1} x one that does nothing ({min_us:.3} us)");
     println!("the kernel's share of ours is {share:.0} %");
 }
 

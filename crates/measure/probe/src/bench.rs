@@ -285,8 +285,8 @@ impl Bench for TargetBench<'_> {
         }
         let names = jobs.iter().map(|j| j.pattern.name.as_str()).collect::<Vec<_>>().join(" + ");
         let lasts = jobs.iter().map(|j| (j.pattern.ramp + j.pattern.duration).as_secs_f64()).fold(0.0, f64::max);
-        let (before, told) = (page_cache::process_disk_read_bytes(), &mut *self.progress);
-        let mut outcomes = run_jobs(&all, self.config, &mut |share, stretch| told(&names, share, stretch, lasts))?;
+        let (before, progress) = (page_cache::process_disk_read_bytes(), &mut *self.progress);
+        let mut outcomes = run_jobs(&all, self.config, &mut |share, stretch| progress(&names, share, stretch, lasts))?;
         if let [outcome] = &mut outcomes.each[..] {
             outcome.disk_read_bytes =
                 page_cache::process_disk_read_bytes().zip(before).map(|(after, before)| after - before);
@@ -311,8 +311,8 @@ impl Bench for TargetBench<'_> {
         let file = target.open(writes, series.buffered, series.durable)?;
         let failed = |e| ProbeError::io(&target.name, "a request failed", e);
         let (live, begin) = (Arc::new(LiveCounters::default()), Instant::now());
-        let told = spawn_series(series.clone(), file, self.config, Arc::clone(&live), begin).map_err(failed)?;
-        let (timed, engine) = self.wait_for_series(&told, &live, begin, target)?;
+        let replies = spawn_series(series.clone(), file, self.config, Arc::clone(&live), begin).map_err(failed)?;
+        let (timed, engine) = self.wait_for_series(&replies, &live, begin, target)?;
         let timed = timed.map_err(failed)?;
         let limit = self.response_limit_s();
         if let Some(slow) = timed.iter().map(RequestTimes::duration_s).find(|s| *s > limit) {
@@ -359,8 +359,9 @@ impl Bench for DryRun {
             now = start_ns + if seen.insert(step.offset) { 20 * DRY_RESPONSE_NS } else { DRY_RESPONSE_NS };
             RequestTimes { start_ns, end_ns: now }
         };
-        let most = u64::try_from(series.max_duration.as_nanos()).unwrap_or(u64::MAX);
-        let timed: Vec<RequestTimes> = series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < most).collect();
+        let max_ns = u64::try_from(series.max_duration.as_nanos()).unwrap_or(u64::MAX);
+        let timed: Vec<RequestTimes> =
+            series.steps.iter().map(&mut answer).take_while(|t| t.start_ns < max_ns).collect();
         self.seconds += series.max_duration.as_secs_f64().min(now as f64 * 1e-9);
         Ok((timed, "none"))
     }

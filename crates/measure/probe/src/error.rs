@@ -20,12 +20,12 @@ pub enum ProbeError {
         because: String,
     },
     /// The system refused.
-    #[error("{target}: {what}: {source}")]
+    #[error("{target}: {operation}: {source}")]
     Io {
         /// The target.
         target: String,
         /// Failed operation.
-        what: &'static str,
+        operation: &'static str,
         /// The error of the system.
         source: io::Error,
     },
@@ -79,7 +79,7 @@ pub enum ProbeError {
 
 impl ProbeError {
     /// Makes an error from a refusal of the system.
-    pub fn io(target: &str, what: &'static str, source: impl Into<io::Error>) -> ProbeError {
-        ProbeError::Io { target: target.to_owned(), what, source: source.into() }
+    pub fn io(target: &str, operation: &'static str, source: impl Into<io::Error>) -> ProbeError {
+        ProbeError::Io { target: target.to_owned(), operation, source: source.into() }
     }
 }

@@ -147,12 +147,12 @@ mod tests {
         let path = folder.path().join("filled");
         let file = OwnedFd::from(File::options().read(true).write(true).create_new(true).open(&path).unwrap());
         let mut last = 0;
-        let whole = fill_file(&file, bytes, &mut |done, all| {
+        let outcome = fill_file(&file, bytes, &mut |done, all| {
             assert!(done >= last && all == bytes);
             last = done;
             true
         });
-        assert!(whole.unwrap() && last == bytes);
+        assert!(outcome.unwrap() && last == bytes);
         (file, fs::read(path).unwrap())
     }
 

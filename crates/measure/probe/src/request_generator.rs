@@ -1,5 +1,5 @@
-//! Generates requests (place, length, direction) and the random times between them. Seeded: the
-//! same pattern generates the same requests.
+//! Generates the requests of a pattern (offset, length, direction) and the random times between them. The generator is
+//! seeded: the same pattern generates the same requests.
 
 use diskwright_base::Rng;
 use diskwright_base::zipf::{Zipf, scatter_rank};
@@ -43,19 +43,20 @@ pub struct RequestGenerator {
     range_start: u64,
     range_bytes: u64,
     offsets: OffsetGenerator,
-    /// Separate sequence of places for writes, if the pattern keeps them apart from reads.
+    /// Separate sequence of offsets for writes, if the pattern keeps them apart from reads.
     write_offsets: Option<OffsetGenerator>,
     scattered: bool,
-    /// Contiguous requests from one place, how many of them remain, and where the next one lies.
+    /// Number of contiguous requests after each random offset.
     run_length: u32,
+    /// Number of them that remain.
     run_remaining: u32,
+    /// Offset of the next of them.
     run_offset: u64,
 }
 
 #[derive(Clone, Debug)]
 enum OffsetGenerator {
-    /// Next offset of each stream, each stream's part of the range, and the stream whose turn it
-    /// is.
+    /// Next offset of each stream, bytes of the range per stream, and the stream whose turn it is.
     Sequential {
         next: Vec<u64>,
         part: u64,
@@ -106,8 +107,8 @@ impl RequestGenerator {
             Placement::Pareto { power } => OffsetGenerator::Pareto { exponent: power.ln() / (1.0 - power).ln() },
             Placement::Strided { stride_bytes } => {
                 let stride = (*stride_bytes).max(align);
-                let of = |workers: u32| stride.saturating_mul(u64::from(workers));
-                OffsetGenerator::Strided { stride: of(workers), next: of(worker) }
+                let strides = |count: u32| stride.saturating_mul(u64::from(count));
+                OffsetGenerator::Strided { stride: strides(workers), next: strides(worker) }
             }
         };
         RequestGenerator {
@@ -146,8 +147,9 @@ impl RequestGenerator {
                 share => self.rng.next_f64() >= share,
             }
         } else {
+            let step = self.mix_steps[self.mix_index];
             self.mix_index = (self.mix_index + 1) % self.mix_steps.len();
-            self.mix_steps[(self.mix_index + self.mix_steps.len() - 1) % self.mix_steps.len()] == MixStep::Write
+            step == MixStep::Write
         };
         if write && !self.write_sizes.is_empty() {
             length = self.draw_size(true);
@@ -160,8 +162,8 @@ impl RequestGenerator {
     fn draw_size(&mut self, write: bool) -> u32 {
         let sizes = if write { &self.write_sizes } else { &self.sizes };
         let [(first, _)] = sizes[..] else {
-            let all: f64 = sizes.iter().map(|s| s.1).sum();
-            let mut left = self.rng.next_f64() * all;
+            let total_weight: f64 = sizes.iter().map(|s| s.1).sum();
+            let mut left = self.rng.next_f64() * total_weight;
             for &(size, weight) in sizes {
                 left -= weight;
                 if left < 0.0 {
@@ -176,10 +178,10 @@ impl RequestGenerator {
     #[inline]
     fn draw_offset(&mut self, length: u64, write: bool) -> u64 {
         if self.run_length == 1 {
-            return self.draw_place(length, write);
+            return self.draw_position(length, write);
         }
         if self.run_remaining == 0 || self.run_offset + length > self.range_bytes {
-            (self.run_offset, self.run_remaining) = (self.draw_place(length, write), self.run_length);
+            (self.run_offset, self.run_remaining) = (self.draw_position(length, write), self.run_length);
         }
         let position = self.run_offset;
         self.run_remaining -= 1;
@@ -188,7 +190,7 @@ impl RequestGenerator {
     }
 
     #[inline]
-    fn draw_place(&mut self, length: u64, write: bool) -> u64 {
+    fn draw_position(&mut self, length: u64, write: bool) -> u64 {
         // places at which a request of this length still fits
         let align = if write { self.write_align_bytes } else { self.align_bytes };
         let places = self.range_bytes.saturating_sub(length) / align + 1;
@@ -251,8 +253,8 @@ mod tests {
     }
 
     fn draw_requests(pattern: &Pattern, count: usize) -> Vec<PatternRequest> {
-        let mut draw = RequestGenerator::new(pattern, 64 * MIB, 0, 1);
-        (0..count).map(|_| draw.next_request()).collect()
+        let mut generator = RequestGenerator::new(pattern, 64 * MIB, 0, 1);
+        (0..count).map(|_| generator.next_request()).collect()
     }
 
     #[test]
@@ -308,7 +310,7 @@ mod tests {
         found.iter().for_each(|d| *counts.entry(d.offset).or_insert(0u32) += 1);
         let mut counts: Vec<u32> = counts.into_values().collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        // 16384 places, and the hash lays some on top of each other
+        // 16384 offsets, some of which the hash maps to the same place
         let wanted = counts[..16_384 / 5].iter().sum::<u32>();
         assert!((f64::from(wanted) / 2e5 - 0.8).abs() < 0.05, "{wanted}");
     }
@@ -331,7 +333,7 @@ mod tests {
         let mean = found.iter().sum::<f64>() / 1e5;
         let deviation = (found.iter().map(|f| (f - mean).powi(2)).sum::<f64>() / 1e5).sqrt();
         assert!((mean - 100.0).abs() < 0.2 && (deviation / (10.0 * (14.0f64 / 12.0).sqrt()) - 1.0).abs() < 0.01);
-        // what is negative is folded: a time of -16 is one of 16
+        // negative values are folded: a time of -16 becomes 16
         let spread = NormalSpread { mean: 0.0, deviation: 1.0 };
         assert!((0..1000).all(|_| draw_bell_curve(&mut rng, &spread) >= 0.0));
     }
@@ -371,14 +373,14 @@ mod tests {
         let one = Pattern { sizes, ..pattern(Placement::Strided { stride_bytes: stride }) };
         let one = Pattern { range_bytes: Some(4 * stride), ..one };
         let places = |worker| -> Vec<u64> {
-            let mut draw = RequestGenerator::new(&one, 64 * MIB, worker, 2);
-            (0..5).map(|_| draw.next_request().offset / stride).collect()
+            let mut generator = RequestGenerator::new(&one, 64 * MIB, worker, 2);
+            (0..5).map(|_| generator.next_request().offset / stride).collect()
         };
         assert_eq!((places(0), places(1)), (vec![0, 2, 0, 2, 0], vec![1, 3, 1, 3, 1]));
-        // however long it is
+        // a stride longer than the target stays at the start
         let huge = pattern(Placement::Strided { stride_bytes: u64::MAX });
-        let mut draw = RequestGenerator::new(&huge, 64 * MIB, 1, 2);
-        assert!((0..5).all(|_| draw.next_request().offset == 0));
+        let mut generator = RequestGenerator::new(&huge, 64 * MIB, 1, 2);
+        assert!((0..5).all(|_| generator.next_request().offset == 0));
     }
 
     #[test]

@@ -104,8 +104,8 @@ fn set_pace(run: &mut RunResult, pace: &Pace, hidden: f64) {
     }
 }
 
-fn finite_ratio(part: Option<f64>, whole: Option<f64>) -> Option<f64> {
-    Some(part? / whole?).filter(|s| s.is_finite())
+fn finite_ratio(part: Option<f64>, total: Option<f64>) -> Option<f64> {
+    Some(part? / total?).filter(|s| s.is_finite())
 }
 
 /// Shares at which the distribution is reported: even steps in the middle, then three for each
@@ -153,8 +153,8 @@ fn to_failure_count(&(number, count): &(i32, u64)) -> FailureCount {
 
 /// Summarizes a histogram of late starts in nanoseconds.
 fn late_start(lateness: &Histogram) -> Option<LateStart> {
-    let most = lateness.max()? as f64;
-    Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: most * 1e-9 })
+    let max_ns = lateness.max()? as f64;
+    Some(LateStart { mean: lateness.mean()? * 1e-9, p99: lateness.quantile(0.99)? * 1e-9, max: max_ns * 1e-9 })
 }
 
 /// Converts the intervals of a run into its timeline; `None` if there are few.

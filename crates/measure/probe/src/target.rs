@@ -95,8 +95,8 @@ fn target_error(name: &str, because: impl Into<String>) -> ProbeError {
 
 /// Returns a function that converts a system error, with the name of the target and the failed
 /// operation.
-fn io_error<E: Into<std::io::Error>>(name: &str, what: &'static str) -> impl Fn(E) -> ProbeError {
-    move |error| ProbeError::io(name, what, error)
+fn io_error<E: Into<std::io::Error>>(name: &str, operation: &'static str) -> impl Fn(E) -> ProbeError {
+    move |error| ProbeError::io(name, operation, error)
 }
 
 impl ProbeTarget {
@@ -190,7 +190,7 @@ pub fn reason_not_measurable(found: &Metadata) -> Option<&'static str> {
 }
 
 fn open_error(name: &str, error: Errno, buffered: bool) -> ProbeError {
-    let what = match error {
+    let operation = match error {
         Errno::INVAL | Errno::OPNOTSUPP if !buffered => {
             "the filesystem does not support direct I/O; --buffered measures its cache"
         }
@@ -199,7 +199,7 @@ fn open_error(name: &str, error: Errno, buffered: bool) -> ProbeError {
         Errno::BUSY => "is in use, and cannot be opened to write",
         _ => "cannot be opened",
     };
-    ProbeError::io(name, what, error)
+    ProbeError::io(name, operation, error)
 }
 
 fn device_number(packed: u64) -> DeviceNumber {
@@ -438,11 +438,11 @@ fn choose_file_bytes(name: &str, file: &OwnedFd, requested: Option<u64>) -> Resu
     } / CHUNK_BYTES as u64
         * CHUNK_BYTES as u64;
     if bytes == 0 {
-        let what = match requested {
+        let reason = match requested {
             Some(requested) => format!("{requested} bytes are requested"),
             None => format!("half of the free space is {max_bytes} bytes"),
         };
-        return Err(target_error(name, format!("a file of at least 1 MiB is needed, and {what}")));
+        return Err(target_error(name, format!("a file of at least 1 MiB is needed, and {reason}")));
     }
     Ok(bytes)
 }
@@ -459,8 +459,8 @@ mod tests {
     fn a_file_is_made_filled_and_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
-        let asked = TargetOptions { bytes: Some(3 << 20), writes: true, ..TargetOptions::default() };
-        let target = open_target(&path, &asked).unwrap();
+        let options = TargetOptions { bytes: Some(3 << 20), writes: true, ..TargetOptions::default() };
+        let target = open_target(&path, &options).unwrap();
         assert_eq!(target.bytes, 3 << 20);
         // it has no name, but a run can open it and nothing in it repeats
         let mut bytes = vec![0; 3 << 20];
@@ -470,10 +470,10 @@ mod tests {
         assert_eq!(target.findings, Findings::default());
         drop(target);
         assert!(!path.exists());
-        drop(open_target(&path, &TargetOptions { keep: true, ..asked.clone() }).unwrap());
+        drop(open_target(&path, &TargetOptions { keep: true, ..options.clone() }).unwrap());
         assert!(path.exists());
-        let said = open_target(&path, &asked).unwrap_err();
-        assert!(said.contains("an earlier probe filled"), "{said}");
+        let error = open_target(&path, &options).unwrap_err();
+        assert!(error.contains("an earlier probe filled"), "{error}");
     }
 
     #[test]
@@ -526,11 +526,11 @@ mod tests {
         assert!(open_target(&path, &destroy).is_ok());
         let reader = fs::File::open(&path).unwrap();
         let mut other = std::process::Command::new("sleep").arg("60").stdin(reader).spawn().unwrap();
-        let said = open_target(&path, &destroy);
+        let outcome = open_target(&path, &destroy);
         other.kill().unwrap();
         other.wait().unwrap();
-        let said = said.unwrap_err();
-        assert!(said.contains("(sleep) has it open") && said.contains("in use"), "{said}");
+        let outcome = outcome.unwrap_err();
+        assert!(outcome.contains("(sleep) has it open") && outcome.contains("in use"), "{outcome}");
     }
 
     #[test]
@@ -587,8 +587,8 @@ mod tests {
     fn an_interrupted_filling_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("probe.dat");
-        let asked = TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() };
-        assert!(ProbeTarget::open_or_create(&path, &asked, &mut |done, _| done < 2 << 20).is_err());
+        let options = TargetOptions { bytes: Some(8 << 20), ..TargetOptions::default() };
+        assert!(ProbeTarget::open_or_create(&path, &options, &mut |done, _| done < 2 << 20).is_err());
         assert!(!path.exists());
     }
 }

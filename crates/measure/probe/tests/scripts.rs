@@ -224,8 +224,8 @@ rw=write
 ");
     assert_eq!(script.format, ScriptFormat::Fio);
     let named = |round: usize| -> Vec<_> {
-        let told = |j: &ScriptJob| (j.name.clone(), j.file.clone(), j.pattern.sizes[0].0);
-        script.rounds[round].iter().map(told).collect()
+        let summary = |j: &ScriptJob| (j.name.clone(), j.file.clone(), j.pattern.sizes[0].0);
+        script.rounds[round].iter().map(summary).collect()
     };
     let one = |name: &str, file: &str, size| (name.to_owned(), file.to_owned(), size);
     assert_eq!(named(0), [one("a-1", "a.0.0", 8192), one("a-2", "a.1.0", 8192), one("b", "b.0.0", 16_384)]);
@@ -235,9 +235,9 @@ rw=write
     // clones have different seeds
     assert_ne!(script.rounds[0][0].pattern.seed, script.rounds[0][1].pattern.seed);
     let wanted = script.required_targets(None);
-    let told: Vec<_> = wanted.iter().map(|w| (w.path.display().to_string(), w.writes)).collect();
-    assert_eq!(told.len(), 5);
-    assert_eq!(told[4], ("/dev/sdz".to_owned(), true));
+    let summary: Vec<_> = wanted.iter().map(|w| (w.path.display().to_string(), w.writes)).collect();
+    assert_eq!(summary.len(), 5);
+    assert_eq!(summary[4], ("/dev/sdz".to_owned(), true));
     assert!(wanted.iter().all(|w| w.bytes == Some(4 * MIB) && !w.buffered));
     assert_eq!(script.required_targets(Some(Path::new("/dev/other"))).len(), 1);
     let script = fio("[a]\nsize=1m\nfilename=b.dat\ndirectory=/data\n");
@@ -285,9 +285,9 @@ fn refuses_options_that_change_the_load() {
         ("wait_for=nobody", 3, "no section above"),
         ("include other.fio", 3, "`include` is not supported"),
     ] {
-        let said = parse_error("a.fio", &format!("[one]\nsize=64m\n{options}\n"));
-        assert!(said.starts_with(&format!("a.fio:{line}: ")), "{options}: {said}");
-        assert!(said.contains(expected), "{options}: {said}");
+        let message = parse_error("a.fio", &format!("[one]\nsize=64m\n{options}\n"));
+        assert!(message.starts_with(&format!("a.fio:{line}: ")), "{options}: {message}");
+        assert!(message.contains(expected), "{options}: {message}");
     }
     for (text, expected) in [
         ("", "no section"),
@@ -387,8 +387,8 @@ fn broken_scripts_of_response_probe_say_where() {
         ("CYCLEREADS 10 3", "CYCLEREADS 0 0", "without requests"),
         ("FILEACCESS c:\\work\\workfile.dat", "FILEACCESS a b", ":8: FILEACCESS: expected one word"),
     ] {
-        let said = parse_error("a.sct", &THREAD.replace(from, to));
-        assert!(said.contains(expected), "{to}: {said}");
+        let message = parse_error("a.sct", &THREAD.replace(from, to));
+        assert!(message.contains(expected), "{to}: {message}");
     }
     for (path, text, expected) in [
         ("a.scr", "PROCESS nowhere.scp 1\n", "a.scr:1: nowhere.scp: "),
@@ -400,8 +400,8 @@ fn broken_scripts_of_response_probe_say_where() {
         ("a.txt", "hello\n", "not a known script"),
         ("a.txt", "", "not a known script"),
     ] {
-        let said = parse_error(path, text);
-        assert!(said.contains(expected), "{text}: {said}");
+        let message = parse_error(path, text);
+        assert!(message.contains(expected), "{text}: {message}");
     }
 }
 

@@ -131,14 +131,14 @@ fn pattern_differences([before, after]: [&RunsByName<'_>; 2]) -> Vec<Circumstanc
         }
         let names: BTreeSet<&String> = first.keys().chain(second.keys()).collect();
         for name in names.into_iter().filter(|n| first.get(*n) != second.get(*n)) {
-            let what = format!("pattern.{name}");
-            let key = (what, join_values(first.get(name)), join_values(second.get(name)));
+            let field = format!("pattern.{name}");
+            let key = (field, join_values(first.get(name)), join_values(second.get(name)));
             found.entry(key).or_default().push((*run).to_owned());
         }
     }
-    let circumstance = |((what, before, after), runs): ((String, String, String), Vec<String>)| {
+    let circumstance = |((field, before, after), runs): ((String, String, String), Vec<String>)| {
         let runs = if runs.len() == shared { Vec::new() } else { runs };
-        Circumstance { name: what, before, after, runs }
+        Circumstance { name: field, before, after, runs }
     };
     found.into_iter().map(circumstance).collect()
 }

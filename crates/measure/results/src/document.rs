@@ -317,19 +317,19 @@ pub(crate) mod tests {
             ("\u{0}\u{1}".into(), "a.json:1:1: expected value"),
         ];
         for (text, expected) in cases {
-            let said = error_message(&text);
-            assert!(said.starts_with("a.json") && said.contains(expected), "{said}");
+            let message = error_message(&text);
+            assert!(message.starts_with("a.json") && message.contains(expected), "{message}");
         }
-        let said = error_message(&with("\"suite\": \"minread\"", "\"suite\": 5"));
-        assert_eq!(said, "a.json:3:12: `suite`: invalid type: integer `5`, expected a string");
+        let message = error_message(&with("\"suite\": \"minread\"", "\"suite\": 5"));
+        assert_eq!(message, "a.json:3:12: `suite`: invalid type: integer `5`, expected a string");
     }
 
     #[test]
     fn errors_of_missing_files_and_folders_have_the_path() {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path().to_path_buf(), folder.path().join("none.json")] {
-            let said = ProbeDocument::read(&path).unwrap_err().to_string();
-            assert!(said.starts_with(&path.display().to_string()), "{said}");
+            let message = ProbeDocument::read(&path).unwrap_err().to_string();
+            assert!(message.starts_with(&path.display().to_string()), "{message}");
         }
     }
 }

@@ -154,12 +154,12 @@ pub struct ProfileUpdate {
 impl ProfileUpdate {
     /// Returns a sentence for users and the remarks; an empty sentence if there is nothing to report.
     pub fn describe_update(&self) -> (&'static str, &[String]) {
-        let said = match (&self.file, self.remarks.as_slice()) {
+        let text = match (&self.file, self.remarks.as_slice()) {
             (Some(_), []) => "Saved as the device profile that `why` uses.",
             (Some(_), _) => "Saved as the device profile that `why` uses:",
             (None, []) => "",
             (None, _) => "Not saved as the device profile:",
         };
-        (said, &self.remarks)
+        (text, &self.remarks)
     }
 }

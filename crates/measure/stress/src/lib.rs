@@ -31,12 +31,12 @@ pub enum StressError {
     #[error("{0}")]
     Unavailable(String),
     /// An operating system call failed.
-    #[error("{}: {what}: {source}", .path.display())]
+    #[error("{}: {operation}: {source}", .path.display())]
     Io {
         /// The file or folder, or a name in its place.
         path: PathBuf,
         /// Description of the failed operation.
-        what: &'static str,
+        operation: &'static str,
         /// Error of the system.
         source: std::io::Error,
     },
@@ -53,8 +53,8 @@ pub(crate) fn thread_error(source: std::io::Error) -> StressError {
 /// Adds the path and the failed operation to an error of the system.
 pub(crate) fn io_error<E: Into<std::io::Error>>(
     path: &Path,
-    what: &'static str,
+    operation: &'static str,
 ) -> impl FnOnce(E) -> StressError + use<E> {
     let path = path.to_path_buf();
-    move |source| StressError::Io { path, what, source: source.into() }
+    move |source| StressError::Io { path, operation, source: source.into() }
 }

@@ -44,12 +44,12 @@ pub enum WorkError {
         reserve: u64,
     },
     /// An operating system call failed.
-    #[error("{}: {what}: {source}", .path.display())]
+    #[error("{}: {operation}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// Description of the failed operation.
-        what: &'static str,
+        operation: &'static str,
         /// Error of the system.
         source: std::io::Error,
     },
@@ -74,8 +74,8 @@ pub(crate) fn thread_error(source: std::io::Error) -> WorkError {
 /// Adds the path and the failed operation to an error of the system.
 pub(crate) fn io_error<E: Into<std::io::Error>>(
     path: &std::path::Path,
-    what: &'static str,
+    operation: &'static str,
 ) -> impl FnOnce(E) -> WorkError + use<E> {
     let path = path.to_path_buf();
-    move |source| WorkError::Io { path, what, source: source.into() }
+    move |source| WorkError::Io { path, operation, source: source.into() }
 }

@@ -79,9 +79,9 @@ fn sorts_past_the_file_cache() {
     for (threads, memory) in [(1, 4 << 20), (2, 6 << 20), (2, 700 << 10), (2, 64 << 20)] {
         let options =
             SortOptions { direct: true, threads, memory_bytes: memory, ..sort_options(folder.path(), 70_001, 0) };
-        if let Err(WorkError::Io { what, .. }) = SortSource::create_or_open(&options, &Progress::default())
+        if let Err(WorkError::Io { operation, .. }) = SortSource::create_or_open(&options, &Progress::default())
             .and_then(|source| run_sort(&options, &source, &Progress::default()).map(|_| ()))
-            && what.contains("direct")
+            && operation.contains("direct")
         {
             println!("skipped: no direct I/O in {}", folder.path().display());
             // the error must come before the rows are made

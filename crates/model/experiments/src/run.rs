@@ -324,8 +324,8 @@ holds = ["two:rate > one:rate", "one:rate > two:rate"]
         assert!((found[0].after - 20.0).abs() < 0.05 && error < 0.003, "{found:?} {error}");
         assert_eq!(found[0].before, 3.0);
         // integer parameters are reported as integers
-        let whole = DOCUMENT.replacen("value = 3.0", "value = 3.0\nwhole = true", 1);
-        let (found, _) = search_parameters(&BENCH, &ExperimentDocument::read("009", &whole).unwrap(), 200).unwrap();
+        let text = DOCUMENT.replacen("value = 3.0", "value = 3.0\nwhole = true", 1);
+        let (found, _) = search_parameters(&BENCH, &ExperimentDocument::read("009", &text).unwrap(), 200).unwrap();
         assert_eq!(found[0].after.fract(), 0.0, "{found:?}");
     }
 

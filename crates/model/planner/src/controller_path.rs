@@ -125,7 +125,7 @@ pub fn find_controllers(limits: &PlanLimits) -> Result<Vec<ControllerOffer>, Pla
     for name in &limits.controllers {
         let Some(row) = known.iter().find(|row| row.id.eq_ignore_ascii_case(name)) else {
             let near = nearest_word(&name.to_lowercase(), known.iter().map(|row| row.id.as_str())).map(str::to_owned);
-            return Err(PlanError::Unknown { what: "controller", name: name.clone(), near });
+            return Err(PlanError::Unknown { kind: "controller", name: name.clone(), near });
         };
         if !found.iter().any(|other| other.id == row.id) {
             let cache_mib = limits.cache_bytes.map(|bytes| bytes / 1_048_576.0).or(row.cache_mib);
@@ -253,7 +253,7 @@ impl DesignPath<'_> {
 
     /// Name of a part of the system in an answer; `None` if it is not part of the path.
     pub(crate) fn part_name(&self, name: &str) -> Option<String> {
-        let of = |what: &str| Some(format!("{what} of {}", self.offer.id));
+        let of = |kind: &str| Some(format!("{kind} of {}", self.offer.id));
         match name {
             name if name.starts_with("channel") => of("channels"),
             name if name.starts_with("controller") && name.ends_with(" port") => of("host links"),

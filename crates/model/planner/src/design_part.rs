@@ -177,7 +177,7 @@ fn list_drives(limits: &PlanLimits) -> Result<Vec<&CatalogueEntry>, PlanError> {
             let short = prices.volumes.iter().filter_map(|offer| offer.id.split_once('-')).map(|(_, name)| name);
             let all = own.chain(prices.volumes.iter().map(|offer| offer.id.as_str())).chain(short);
             let near = nearest_word(&name.to_lowercase(), all).map(str::to_owned);
-            return Err(PlanError::Unknown { what: "drive or volume", name: name.clone(), near });
+            return Err(PlanError::Unknown { kind: "drive or volume", name: name.clone(), near });
         };
         if !entries.iter().any(|other| other.id == entry.id) {
             entries.push(entry);
@@ -251,7 +251,7 @@ fn volume_part(
     limits: &PlanLimits,
     instance: Option<(&InstanceCaps, f64)>,
 ) -> DesignPart {
-    let own = |what: &str| format!("{} {what}", offer.id);
+    let own = |limit: &str| format!("{} {limit}", offer.id);
     let (mut iops, mut rate) = ((choice.iops, own("IOPS")), (choice.rate * offer.unit.bytes(), own("throughput")));
     if let Some((caps, charged)) = instance {
         // all volumes share the instance's limits

@@ -214,9 +214,9 @@ fn response_at_light_load(design: &StorageDesign<'_>, demand: &Demand, sustainab
 /// Limit of the headroom: the response limit if a part could do more, else the part that saturates first.
 fn headroom_limit(planned: &PlannedDesign) -> Option<String> {
     match planned.headroom {
-        most if most >= MAX_LOAD_FACTOR => None,
+        factor if factor >= MAX_LOAD_FACTOR => None,
         // both are computed to half a percent
-        most if most < 0.99 * planned.saturates_at => Some(RESPONSE_LIMIT.to_owned()),
+        factor if factor < 0.99 * planned.saturates_at => Some(RESPONSE_LIMIT.to_owned()),
         _ => Some(planned.limit.clone()),
     }
 }

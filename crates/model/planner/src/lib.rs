@@ -2,6 +2,39 @@
 //!
 //! Pure functions over data: a [`Demand`] from any source, the drives of the simulator's catalogue and dated price
 //! lists go in; a [`PlanAnswer`] comes out. No clock, no files.
+//!
+//! Reading order. What goes in:
+//!
+//! - [`demand`]: requests per second, their sizes, the capacity, the acceptable response
+//! - [`series`]: the demand that a log shows
+//! - [`limits`]: the budget, and the levels, drives and instances that are allowed
+//! - [`prices`]: dated prices and limits with their sources
+//! - `price_period`: whether a price is paid once or every month
+//!
+//! From designs to the answer:
+//!
+//! - [`planning`]: the whole way from a demand to the answer
+//! - `plan_context`: its inputs, and the order of designs
+//! - [`design_part`]: the drives and volumes of which designs consist
+//! - [`controller_path`]: controllers, channels and the bus between host and drives
+//! - [`search`]: every combination of part, level, number and stripe unit
+//! - `judged_design`: a design with the limits at which it fails
+//! - [`analysis`]: a design under the demand, by formulas
+//! - `doubtful_designs`: designs that only a simulation can reject
+//! - [`simulation`]: a design healthy, degraded and rebuilding
+//! - `design_summary`: all figures of a design on the short list
+//! - [`answer`]: the ranked designs, the frontier, and the rejected
+//!
+//! What these use:
+//!
+//! - [`arithmetic`], [`arithmetic_steps`]: sizing as in the source documents, step by step
+//! - [`operation_rule`]: what a request costs at a volume
+//! - [`bucket_replay`]: when burst credits run out
+//! - [`purchase`]: the bill, item by item
+//! - [`reliability`], [`loss_chance`]: the chance of data loss
+//! - [`notes`]: caveats of an answer
+//!
+//! [`what_if`] is apart: it predicts a change to the machine of a log.
 
 pub mod analysis;
 pub mod answer;
@@ -41,10 +74,10 @@ pub enum PlanError {
     #[error(transparent)]
     Demand(#[from] DemandError),
     /// An unknown name.
-    #[error("unknown {what} `{name}`{}", hint(near.as_deref()))]
+    #[error("unknown {kind} `{name}`{}", hint(near.as_deref()))]
     Unknown {
         /// Kind of the name: a drive, an instance.
-        what: &'static str,
+        kind: &'static str,
         /// As it was typed.
         name: String,
         /// The nearest existing name.

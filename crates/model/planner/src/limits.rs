@@ -155,7 +155,7 @@ impl PlanLimits {
             known.dedup();
             if !known.contains(&provider.as_str()) {
                 let near = nearest_word(provider, known.iter().copied()).map(str::to_owned);
-                return Err(PlanError::Unknown { what: "cloud", name: provider.clone(), near });
+                return Err(PlanError::Unknown { kind: "cloud", name: provider.clone(), near });
             }
             if let Some(caps) = self.instance_caps()?.filter(|caps| caps.provider != *provider) {
                 return no(format!("instance {} is of {}, but --only selects {provider}", caps.id, caps.provider));
@@ -183,8 +183,8 @@ impl PlanLimits {
                 (None, None) => continue,
             };
             if !self.allows_kind(class, offer) {
-                let what = if self.instance.is_some() { "--instance" } else { "--only" };
-                return Err(PlanError::Contradiction(format!("{option} names {name}, which {what} excludes")));
+                let option_name = if self.instance.is_some() { "--instance" } else { "--only" };
+                return Err(PlanError::Contradiction(format!("{option} names {name}, which {option_name} excludes")));
             }
         }
         Ok(())
@@ -227,7 +227,7 @@ impl PlanLimits {
             Some(caps) => Ok(Some(caps)),
             None => {
                 let near = nearest_word(&name.to_lowercase(), all.iter().map(|row| row.id.as_str())).map(str::to_owned);
-                Err(PlanError::Unknown { what: "instance", name: name.clone(), near })
+                Err(PlanError::Unknown { kind: "instance", name: name.clone(), near })
             }
         }
     }

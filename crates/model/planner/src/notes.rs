@@ -31,7 +31,7 @@ pub(crate) fn collect_notes(context: &PlanContext<'_>, outcome: &SearchOutcome, 
     notes.extend(volume_notes(context.limits, answer));
     let mut seen = BTreeSet::new();
     notes.retain(|note| seen.insert(note.clone()));
-    notes.extend(outcome.unsolved.iter().map(|what| format!("not checked: {what}")));
+    notes.extend(outcome.unsolved.iter().map(|unsolved| format!("not checked: {unsolved}")));
     notes
 }
 

@@ -271,8 +271,11 @@ fn filesystem_sizes_are_sampled_evenly() {
     collector.add_frame(&frame);
     let used = collector.finish().used_space;
     let distances: Vec<i64> = used.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
-    let (least, most) = (distances.iter().min().copied(), distances.iter().max().copied());
-    assert!(used.len() > 1000 && most <= least.map(|least| 2 * least), "{least:?} to {most:?}");
+    let (min_distance, max_distance) = (distances.iter().min().copied(), distances.iter().max().copied());
+    assert!(
+        used.len() > 1000 && max_distance <= min_distance.map(|min_distance| 2 * min_distance),
+        "{min_distance:?} to {max_distance:?}"
+    );
 }
 
 #[test]

@@ -183,15 +183,15 @@ fn notes_risk_wear_machines_and_growth() {
     let found = answer(&demand, &many);
     let loss = found.designs[0].loss.spec.expect("data sheets");
     assert!(loss > 0.8 && notes(&found).contains("rank 1: the chance of losing data in 5 years is 8"), "{found:?}");
-    let asked = answer(&demand, &PlanLimits { max_loss: Some(1.0), ..many });
-    assert!(!notes(&asked).contains("--max-loss"), "{}", notes(&asked));
+    let limited = answer(&demand, &PlanLimits { max_loss: Some(1.0), ..many });
+    assert!(!notes(&limited).contains("--max-loss"), "{}", notes(&limited));
     // 200,000 writes of 4 KiB a second on RAID 10 of 10 TB: 70.8 TB a day, twice
     let demand = Demand { capacity_bytes: Some(10e12), ..Demand::from_rates(0.0, 200_000.0, 4096.0) };
     let found = answer(&demand, &PlanLimits { levels: vec![ArrayLevel::Raid10], ..only(&["ssd"]) });
     let design = &found.designs[0];
     let times = 2.0 * 200_000.0 * 4096.0 * 86_400.0 / (design.usable_bytes * 2.0);
-    let said = format!("is written {} times a day", diskwright_base::units::format_significant(times));
-    assert!(notes(&found).contains(&said), "{said}: {}", notes(&found));
+    let expected = format!("is written {} times a day", diskwright_base::units::format_significant(times));
+    assert!(notes(&found).contains(&expected), "{expected}: {}", notes(&found));
     // the machine of a volume
     let demand = Demand { capacity_bytes: Some(1e12), ..Demand::from_rates(100.0, 50.0, 8192.0) };
     let found = answer(&demand, &only(&["cloud:aws"]));

@@ -7,7 +7,7 @@ use diskwright_planner::series::{FrontLoad, LoadSeries, LoadTick, LoadedTick, Me
 use diskwright_planner::what_if::predict_change;
 use diskwright_planner::{Demand, PlanLimits, plan};
 
-use crate::hidden::series;
+use crate::hidden::simulate_series;
 
 const DAY_S: i64 = 86_400;
 
@@ -24,7 +24,7 @@ fn disks_loaded_in_turn() -> LoadSeries {
              [[workload.phase]]\nlasts = \"300s\"\nfrom = {then}\nto = {then}\n"
         )
     };
-    series(&format!("[watch]\nduration = \"600s\"\n{}{}", disk("day", 1.0, 0.05), disk("night", 0.05, 1.0)))
+    simulate_series(&format!("[watch]\nduration = \"600s\"\n{}{}", disk("day", 1.0, 0.05), disk("night", 0.05, 1.0)))
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn disks_are_summed_before_percentiles_are_taken() {
 
 #[test]
 fn a_single_disk_has_the_percentile_of_all_requests() {
-    let alone = series(
+    let alone = simulate_series(
         "[watch]\nduration = \"300s\"\n[[drive]]\nmodel = \"st32171w\"\n[[workload]]\nrate = \"60/s\"\n\
          size = \"8KB\"\n",
     );
@@ -114,8 +114,8 @@ fn hidden_load_counts_within_the_percentile_time() {
     assert!(is_near(together, 400.0), "{together}");
     // below the time in which one of them is saturated nothing is hidden
     let seldom = saturated(|number| if number < 360 { 105.0 } else { 20.0 }, [0..360, 0..0]);
-    let (middle, most) = (planned(&seldom, 50.0), planned(&seldom, 95.0));
-    assert!(is_near(middle, 20.0) && is_near(most, 205.0), "{middle} {most}");
+    let (middle, peak) = (planned(&seldom, 50.0), planned(&seldom, 95.0));
+    assert!(is_near(middle, 20.0) && is_near(peak, 205.0), "{middle} {peak}");
 }
 
 /// Ten days of one-minute ticks with a busy afternoon, and room that grows by so much a day.
@@ -192,8 +192,8 @@ fn busy_hours_follow_clock_changes() {
 fn reports_logs_that_give_no_demand() {
     let mut short = disks_loaded_in_turn();
     short.ticks.truncate(9);
-    let told = demand_from_series(&short, &options(95.0)).expect_err("nine ticks");
-    assert!(matches!(told, NoDemand::TooShort { ticks: 9, .. }), "{told}");
+    let error = demand_from_series(&short, &options(95.0)).expect_err("nine ticks");
+    assert!(matches!(error, NoDemand::TooShort { ticks: 9, .. }), "{error}");
     let mut idle = disks_loaded_in_turn();
     idle.ticks.iter_mut().for_each(|tick| (tick.reads, tick.writes) = (0.0, 0.0));
     assert_eq!(demand_from_series(&idle, &options(95.0)).expect_err("idle"), NoDemand::Idle);
@@ -203,8 +203,11 @@ fn reports_logs_that_give_no_demand() {
         let rate = if number < 43 { 500.0 } else { 0.0 };
         (tick.reads, tick.writes, tick.read_bytes, tick.write_bytes) = (rate, 0.0, rate * 8192.0, 0.0);
     }
-    let told = demand_from_series(&nightly, &options(95.0)).expect_err("idle at 95 %").to_string();
-    assert!(told.contains("idle for 95 %") && told.contains("2.99 %") && told.contains("--percentile 99"), "{told}");
+    let error = demand_from_series(&nightly, &options(95.0)).expect_err("idle at 95 %").to_string();
+    assert!(
+        error.contains("idle for 95 %") && error.contains("2.99 %") && error.contains("--percentile 99"),
+        "{error}"
+    );
     assert_eq!(demand_from_series(&nightly, &options(99.0)).expect("a load").demand.reads_per_s, 500.0);
     let none = LoadSeries::default();
     assert_eq!(demand_from_series(&none, &options(95.0)).expect_err("empty"), NoDemand::NoDisk);
@@ -240,7 +243,7 @@ fn one_long_tick_among_short_ones_is_a_gap() {
 #[test]
 fn users_who_wait_are_served_faster_by_more_disks() {
     let of = |disks: u32, users: u32| {
-        series(&format!(
+        simulate_series(&format!(
             "[watch]\nwarm_up = \"10s\"\nduration = \"600s\"\n[[drive]]\nmodel = \"st32171w\"\ncount = {disks}\n\
              [[array]]\nlevel = 0\n[[workload]]\nusers = {users}\nthink = \"200ms\"\nsize = \"8KB\"\nread_share = 0.7\n"
         ))
@@ -260,8 +263,8 @@ fn users_who_wait_are_served_faster_by_more_disks() {
     assert!((found.after.requests_per_s / rate - 1.0).abs() < 0.10, "{rate} {found:?}");
     assert!((found.after.response_s / response - 1.0).abs() < 0.15, "{response} {found:?}");
     // as many users as requests in flight do not pause; fewer cannot be
-    let told = predict_change(&log, "disks +3", 80.0, Some(2.0), &PriceList::default()).expect_err("two users");
-    assert!(told.to_string().contains("--users 2: at the highest loads"), "{told}");
+    let error = predict_change(&log, "disks +3", 80.0, Some(2.0), &PriceList::default()).expect_err("two users");
+    assert!(error.to_string().contains("--users 2: at the highest loads"), "{error}");
 }
 
 #[test]

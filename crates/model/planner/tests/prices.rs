@@ -151,10 +151,10 @@ fn reports_broken_lists_with_their_line() {
     let price = |text: &str| format!("\n[[drive]]\nid = \"x\"\nprice = {{ {text} }}\n");
     let rest = "region = \"US\", source = \"s\"";
     let group = |keys: &str| format!("\n[[group]]\nid = \"g\"\nname = \"g\"\ndrives = []\n{keys}\n");
-    let instance = |most: &str| {
+    let instance = |burst: &str| {
         format!(
             "\n[[instance]]\nid = \"i\"\nprovider = \"aws\"\nbaseline = {{ mb_s = 100, iops = 4000 }}\nmost = {{ \
-             {most} }}\ndate = \"2026-01-01\"\nsource = \"s\"\n"
+             {burst} }}\ndate = \"2026-01-01\"\nsource = \"s\"\n"
         )
     };
     let volume = |keys: &str| {
@@ -207,9 +207,9 @@ fn instances_have_the_limits_that_are_published() {
     ];
     let all = built_in_prices().instances;
     assert_eq!(all.len(), rows.len(), "a row without its published limits here");
-    for (id, rate, iops, most) in rows {
+    for (id, rate, iops, burst) in rows {
         let caps = all.iter().find(|caps| caps.id == id).expect(id);
         assert_eq!((caps.baseline.mb_s, caps.baseline.iops), (rate, iops), "{id}");
-        assert_eq!(caps.burst.as_ref().map(|most| (most.mb_s, most.iops)), most, "{id}");
+        assert_eq!(caps.burst.as_ref().map(|burst| (burst.mb_s, burst.iops)), burst, "{id}");
     }
 }

@@ -31,9 +31,9 @@ fn first_to_saturate(id: &str, boards: u16, drives: u16) -> (String, f64) {
     let offer = offer(id);
     let path = Some(DesignPath { offer: &offer, controllers: boards, write_back: false });
     let design = StorageDesign { part: &part, level: ArrayLevel::Raid0, count: drives, unit_bytes: 2 << 20, path };
-    let most = sustainable_factor(&design, &demand);
-    let response = design.predict_response(&demand.scaled_by(0.5 * most)).expect("solved").expect("it keeps up");
-    (response.utilization[0].0.clone(), most * demand.bytes_per_s() / 1e6)
+    let max_factor = sustainable_factor(&design, &demand);
+    let response = design.predict_response(&demand.scaled_by(0.5 * max_factor)).expect("solved").expect("it keeps up");
+    (response.utilization[0].0.clone(), max_factor * demand.bytes_per_s() / 1e6)
 }
 
 #[test]
@@ -41,14 +41,14 @@ fn names_saturated_channels_and_bus_of_doc_001() {
     // W9 and W10: drives fill a channel of 40 MB/s, three such controllers fit on PCI's 133 MB/s, a fourth does not
     let (name, rate) = first_to_saturate("ultra-wide-scsi", 1, 2);
     assert!(name == "members" && rate < 40.0, "{name} {rate}");
-    for (boards, name, most) in [
+    for (boards, name, max_rate) in [
         (1, "channels of ultra-wide-scsi", 40.0),
         (2, "channels of ultra-wide-scsi", 80.0),
         (3, "channels of ultra-wide-scsi", 120.0),
         (4, "PCI bus", 133.0),
     ] {
         let (found, rate) = first_to_saturate("ultra-wide-scsi", boards, 14 * boards);
-        assert!(found == name && (rate / most - 1.0).abs() < 0.02, "{boards}: {found} at {rate} MB/s");
+        assert!(found == name && (rate / max_rate - 1.0).abs() < 0.02, "{boards}: {found} at {rate} MB/s");
     }
     // W12: 14 drives of 2 GB or 4 GB on an adapter are 28 or 56 GB
     let drives = f64::from(offer("ultra-wide-scsi").drive_capacity(1));
@@ -63,7 +63,7 @@ fn sequential_requests_need_fewer_disks() {
     let random = Demand { sequential_share: None, ..demand.clone() };
     let limits = PlanLimits { drives: vec!["st24000nm002h".into()], ..limits() };
     let part = list_parts(&demand, &limits).expect("a drive").remove(0);
-    let mut told = Vec::new();
+    let mut report = Vec::new();
     for (level, count, reads, share) in [
         (ArrayLevel::Raid0, 1, 1.0, 0.5),
         (ArrayLevel::Raid0, 1, 1.0, 0.9),
@@ -79,21 +79,21 @@ fn sequential_requests_need_fewer_disks() {
             ..Demand::from_rates(30.0 * reads, 30.0 * (1.0 - reads), 16_384.0)
         };
         let (demand, random) = (mixed(Some(share)), mixed(None));
-        let most = sustainable_factor(&design, &demand);
-        let more = most / sustainable_factor(&design, &random);
-        let demand = demand.scaled_by(0.5 * most);
+        let max_factor = sustainable_factor(&design, &demand);
+        let more = max_factor / sustainable_factor(&design, &random);
+        let demand = demand.scaled_by(0.5 * max_factor);
         let analysis = design.predict_response(&demand).expect("solved").expect("it keeps up");
         let found = simulate_design(&design, &demand, ArrayCondition::Healthy, 10_000).expect("simulated");
         let mean = found.response_s.expect("what the analysis sustains half of keeps up")[0];
-        told.push(format!(
+        report.push(format!(
             "{level} of {count}, {reads} reads, {share}: {:+.3}, {more:.2}x",
             analysis.mean_s / mean - 1.0
         ));
         // with what the drive reads ahead it is quicker still, but never as slow as if all were random
-        assert!(analysis.mean_s > 0.85 * mean && more > 0.99, "{told:?}");
+        assert!(analysis.mean_s > 0.85 * mean && more > 0.99, "{report:?}");
     }
     let single = StorageDesign { part: &part, level: ArrayLevel::Raid0, count: 1, unit_bytes: 65_536, path: None };
-    assert!(sustainable_factor(&single, &demand) > 2.0 * sustainable_factor(&single, &random), "{told:?}");
+    assert!(sustainable_factor(&single, &demand) > 2.0 * sustainable_factor(&single, &random), "{report:?}");
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn existing_drives_stay_and_cost_nothing() {
     // where enough is there nothing is bought, and that is no unknown price
     let found = plan(&demand, &keep(20)).expect("an answer");
     assert_eq!((found.designs[0].price, found.designs[0].bought.len()), (Some(0.0), 0));
-    assert!(found.designs[0].price.is_some_and(f64::is_sign_positive), "-0 is told as -0");
+    assert!(found.designs[0].price.is_some_and(f64::is_sign_positive), "-0 is reported as -0");
     let contradictions = [
         PlanLimits { only: vec![PartFilter::Cloud], ..keep(4) },
         PlanLimits { drives: vec!["st20000nm007d".into()], ..keep(4) },

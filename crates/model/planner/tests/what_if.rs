@@ -7,7 +7,7 @@ use diskwright_planner::prices::{PriceList, built_in_prices};
 use diskwright_planner::series::{LoadSeries, MeasureOptions, demand_from_series};
 use diskwright_planner::what_if::{WhatIfError, predict_change};
 
-use crate::hidden::series;
+use crate::hidden::simulate_series;
 
 /// A system under a load that rises and falls, from a quarter to all of `rate`.
 fn system(count: u32, level: u32, rate: f64, read_share: f64) -> String {
@@ -24,7 +24,7 @@ fn system(count: u32, level: u32, rate: f64, read_share: f64) -> String {
 
 /// Response at the highest loads, as `what_if` measures it.
 fn measured(text: &str) -> f64 {
-    let log = series(text);
+    let log = simulate_series(text);
     predict_change(&log, "load +1%", 90.0, None, &PriceList::default()).expect("a model").before.response_s
 }
 
@@ -41,7 +41,7 @@ fn predictions_are_held_against_the_change_made() {
     ];
     let mut errors = Vec::new();
     for (count, level, rate, share, change, count_after, level_after, rate_after) in cases {
-        let log = series(&system(count, level, rate, share));
+        let log = simulate_series(&system(count, level, rate, share));
         let found = predict_change(&log, change, 90.0, None, &PriceList::default()).expect(change);
         let truth = measured(&system(count_after, level_after, rate_after, share));
         let error = found.after.response_s / truth - 1.0;
@@ -76,16 +76,16 @@ fn predicts_closed_load_with_more_disks() {
     let mut errors = Vec::new();
     for (level, members, more) in [(0, 3, 2), (0, 4, 4), (5, 3, 4), (10, 4, 4)] {
         // few, some and many of them, as in the laboratory
-        let mut log = series(&users(40, level, members));
+        let mut log = simulate_series(&users(40, level, members));
         for count in [4, 10] {
-            let other = series(&users(count, level, members));
+            let other = simulate_series(&users(count, level, members));
             log.fronts[0].curve.append_curve(&other.fronts[0].curve);
             let sums = other.fronts[0].sums;
             log.fronts[0].sums.add_sums(&sums);
         }
         let change = format!("disks +{more}");
         let found = predict_change(&log, &change, 67.0, Some(40.0), &PriceList::default()).expect("a model");
-        let truth = series(&users(40, level, members + more));
+        let truth = simulate_series(&users(40, level, members + more));
         let sums = truth.fronts[0].sums;
         let [rate, response] = [
             found.after.requests_per_s / sums.requests_per_s() - 1.0,
@@ -100,26 +100,26 @@ fn predicts_closed_load_with_more_disks() {
 
 #[test]
 fn refuses_unknown_devices_and_unpredictable_changes() {
-    let log = series(&system(4, 5, 60.0, 0.63));
+    let log = simulate_series(&system(4, 5, 60.0, 0.63));
     let ask = |change: &str| predict_change(&log, change, 90.0, None, &PriceList::default()).expect_err(change);
     for change in ["move swap to its own disk", "raid10 to raid5", "controller +1", "coffee +1", "gp9 iops 6000"] {
         assert!(matches!(ask(change), WhatIfError::Names(..)), "{change}: {}", ask(change));
     }
     // RAID 5 has three disks at least; gp3 has 3,000 to 80,000 operations, and the size of gp2 decides
     let volumes = |change: &str| predict_change(&log, change, 90.0, None, &built_in_prices()).expect_err(change);
-    for (told, says) in [
+    for (error, says) in [
         (ask("disks -2"), "needs at least 3"),
         (volumes("gp3 iops 100000"), "3000 to 80000 operations"),
         (volumes("gp3 iops 1000"), "3000 to 80000 operations"),
         (volumes("gp2 iops 6000"), "its size decides"),
     ] {
-        assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains(says), "{told}");
+        assert!(matches!(error, WhatIfError::Names(..)) && error.to_string().contains(says), "{error}");
     }
     // so does RAID 4
     let mut log4 = log.clone();
     (log4.fronts[0].level, log4.fronts[0].members) = (Some(RaidLevel::Raid4), 3);
-    let told = predict_change(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
-    assert!(told.to_string().contains("needs at least 3"), "{told}");
+    let error = predict_change(&log4, "disks -1", 90.0, None, &PriceList::default()).expect_err("two disks");
+    assert!(error.to_string().contains("needs at least 3"), "{error}");
     // the log counts no swapping, and ten times the load is too much
     for change in ["memory +16GB", "load +900%"] {
         assert!(matches!(ask(change), WhatIfError::Refused(..)), "{change}: {}", ask(change));
@@ -128,7 +128,7 @@ fn refuses_unknown_devices_and_unpredictable_changes() {
 
 #[test]
 fn swapping_is_on_the_device_that_holds_its_area() {
-    let mut log = series(&system(4, 5, 60.0, 0.63));
+    let mut log = simulate_series(&system(4, 5, 60.0, 0.63));
     let requests = log.fronts[0].sums.reads + log.fronts[0].sums.writes;
     log.swap = [0.0, 0.0, 0.1 * requests];
     let ask = |log: &LoadSeries| predict_change(log, "move swap to its own disk", 90.0, None, &PriceList::default());
@@ -145,15 +145,15 @@ fn swapping_is_on_the_device_that_holds_its_area() {
     (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(true), Some(false));
     assert!((left(&log) - 0.9).abs() < 1e-9, "{}", left(&log));
     (log.fronts[0].holds_swap, log.fronts[1].holds_swap) = (Some(false), Some(true));
-    let told = ask(&log).expect_err("it is on the other one");
-    assert!(matches!(told, WhatIfError::Names(..)) && told.to_string().contains("holds no swap area"), "{told}");
-    let told = predict_change(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
-    assert!(matches!(told, WhatIfError::Refused(..)) && told.to_string().contains("holds no swap area"), "{told}");
+    let error = ask(&log).expect_err("it is on the other one");
+    assert!(matches!(error, WhatIfError::Names(..)) && error.to_string().contains("holds no swap area"), "{error}");
+    let error = predict_change(&log, "memory +16GB", 90.0, None, &PriceList::default()).expect_err("the same");
+    assert!(matches!(error, WhatIfError::Refused(..)) && error.to_string().contains("holds no swap area"), "{error}");
 }
 
 #[test]
 fn a_simulated_array_is_a_demand_of_its_front_end() {
-    let log = series(&system(3, 5, 80.0, 0.63));
+    let log = simulate_series(&system(3, 5, 80.0, 0.63));
     let found =
         demand_from_series(&log, &MeasureOptions { percentile: 50.0, ..MeasureOptions::default() }).expect("load");
     let demand = &found.demand;
@@ -172,7 +172,7 @@ fn a_simulated_array_is_a_demand_of_its_front_end() {
 #[test]
 fn more_operations_of_a_volume_may_need_more_throughput() {
     let of = |users: u32| {
-        series(&format!(
+        simulate_series(&format!(
             "[watch]\nwarm_up = \"10s\"\nduration = \"300s\"\n[[drive]]\nmodel = \"aws-gp3\"\n[[workload]]\n\
              users = {users}\nthink = {{ exponential = \"2s\" }}\nsize = \"64K\"\n"
         ))

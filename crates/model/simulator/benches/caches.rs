@@ -54,10 +54,10 @@ fn main() {
     for (name, bytes) in [("4 MB", 4 << 20), ("64 MB", 64 << 20), ("1 GB", 1 << 30), ("64 GB", 64u64 << 30)] {
         let pages = if tiny { 1000 } else { (bytes / 4096).min(4 << 20) };
         let spec = BlockCacheSpec { bytes, ..BlockCacheSpec::default() };
-        for (what, read) in [("", CacheReadAhead::None), (", looking for sequences", spec.read_ahead)] {
+        for (label, read) in [("", CacheReadAhead::None), (", looking for sequences", spec.read_ahead)] {
             let mut world = DirectCache::new(&BlockCacheSpec { read_ahead: read, ..spec });
             (0..pages / 16).for_each(|run| world.submit(Io::read(run * 128, 128)));
-            let line = format!("a page hit, {name}, random{what}");
+            let line = format!("a page hit, {name}, random{label}");
             let io = |rng: &mut Rng, _| Io::read(rng.next_below(pages / 16 * 16) * 8, 8);
             print_best_time(&line, rounds, count, &mut world, io);
         }
@@ -90,13 +90,13 @@ fn main() {
 }
 
 /// Prints the shortest time of a round, ns per request.
-fn print_best_time(what: &str, rounds: u32, count: u64, world: &mut DirectCache, io: impl Fn(&mut Rng, u64) -> Io) {
+fn print_best_time(label: &str, rounds: u32, count: u64, world: &mut DirectCache, io: impl Fn(&mut Rng, u64) -> Io) {
     let mut rng = Rng::new(1, 0);
     let mut round = |round: u64| {
         let start = Instant::now();
         (0..count).for_each(|index| world.submit(io(&mut rng, round * count + index)));
         start.elapsed().as_secs_f64() * 1e9 / count as f64
     };
-    let least = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);
-    println!("{what:<56} {least:>8.1} ns");
+    let best_ns = (0..u64::from(rounds)).map(&mut round).fold(f64::MAX, f64::min);
+    println!("{label:<56} {best_ns:>8.1} ns");
 }

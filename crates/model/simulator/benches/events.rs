@@ -32,8 +32,8 @@ fn main() {
         let mut ios = 0;
         let ns = best_time_ns(rounds, count, || ios = run_raid5(count, writes));
         let per_io = ns * count as f64 / ios as f64;
-        let what = format!("RAID 5 of 8 simple drives, 32 users, {:.0} % writes", writes * 100.0);
-        println!("{what:<52} {per_io:>9.1} ns a member I/O, {:.1} million/s", 1e3 / per_io);
+        let label = format!("RAID 5 of 8 simple drives, 32 users, {:.0} % writes", writes * 100.0);
+        println!("{label:<52} {per_io:>9.1} ns a member I/O, {:.1} million/s", 1e3 / per_io);
     }
     let solves = if tiny { 10 } else { 20_000 };
     for users in [1, 8, 32, 200] {
@@ -42,17 +42,17 @@ fn main() {
         for (name, solve) in [("exact", solve_exact as fn(&ClosedNetwork) -> _), ("Schweitzer", solve_schweitzer)] {
             let ns =
                 best_time_ns(rounds, solves, || (0..solves).for_each(|_| _ = black_box(solve(black_box(&network)))));
-            let what = format!("{name}, {users} users, 16 centers");
-            println!("{what:<52} {:>9.2} us", ns * 1e-3);
+            let label = format!("{name}, {users} users, 16 centers");
+            println!("{label:<52} {:>9.2} us", ns * 1e-3);
         }
     }
 }
 
 /// Shortest time of a round, ns for each of `count`.
-fn best_time_ns(rounds: u32, count: usize, mut what: impl FnMut()) -> f64 {
+fn best_time_ns(rounds: u32, count: usize, mut action: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
-        what();
+        action();
         start.elapsed().as_secs_f64() * 1e9 / count as f64
     };
     (0..rounds).map(round).fold(f64::MAX, f64::min)
@@ -63,8 +63,8 @@ fn run_hold_model(waiting: u32, count: usize) {
     let (mut events, mut rng) = (EventQueue::new(), Rng::new(1, 0));
     (0..waiting).for_each(|i| events.schedule(rng.next_below(1 << 30), i));
     for _ in 0..count {
-        if let Some((_, what)) = events.pop() {
-            events.schedule_after(rng.next_below(1 << 30), black_box(what));
+        if let Some((_, payload)) = events.pop() {
+            events.schedule_after(rng.next_below(1 << 30), black_box(payload));
         }
     }
 }

@@ -103,12 +103,12 @@ fn print_table_row<'a>(name: &str, found: impl Iterator<Item = &'a (f64, f64, St
         let count = errors.len().max(1) as f64;
         let mean = errors.iter().sum::<f64>() / count;
         let within = errors.iter().filter(|error| **error <= 0.1).count() as f64 / count;
-        let most = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN);
+        let quantile = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN);
         columns += &format!(
             "  {:5.1} % {:5.1} % {:5.1} % {:6.1} %",
             mean * 100.0,
-            most(0.9) * 100.0,
-            most(1.0) * 100.0,
+            quantile(0.9) * 100.0,
+            quantile(1.0) * 100.0,
             within * 100.0
         );
     }

@@ -18,10 +18,10 @@ fn main() {
     let tiny = has("--tiny") || !has("--bench");
     let (rounds, requests) = if tiny { (1, 1000) } else { (5, 3_000_000) };
     println!("# loads, best of {rounds} rounds of {requests} requests");
-    for (what, spec) in named_loads() {
+    for (label, spec) in named_loads() {
         let round = |_| measure_load_ns(&spec, requests);
         let ns = (0..rounds).map(round).fold(f64::MAX, f64::min);
-        println!("{what:<48} {ns:>7.1} ns a request");
+        println!("{label:<48} {ns:>7.1} ns a request");
     }
 }
 
@@ -72,7 +72,7 @@ fn measure_load_ns(spec: &LoadSpec, requests: u64) -> f64 {
     let mut load = Load::new(spec, &[blocks], Rng::new(1, 1)).expect("a possible load");
     let (mut asks, mut out) = (Vec::new(), std::collections::VecDeque::new());
     let start = Instant::now();
-    (0..load.user_count()).for_each(|who| load.next(0, who, Cause::Start, &mut asks));
+    (0..load.user_count()).for_each(|user| load.next(0, user, Cause::Start, &mut asks));
     let (mut now, mut done) = (0, 0);
     while done < requests && !load.is_finished() {
         out.extend(asks.drain(..));

@@ -156,15 +156,15 @@ fn print_table_row(name: &str, refused: usize, mut errors: Vec<f64>) {
     errors.retain(|error| error.is_finite());
     errors.sort_by(f64::total_cmp);
     let count = errors.len().max(1) as f64;
-    let at = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN) * 100.0;
+    let quantile = |share: f64| errors.get((share * (count - 1.0)) as usize).copied().unwrap_or(f64::NAN) * 100.0;
     let within = errors.iter().filter(|error| **error <= 0.15).count();
     println!(
         "{name:<9} {:>4} {refused:>4} {within:>4} ({:5.1} %)  {:6.1} % {:6.1} % {:6.1} % {:7.1} %",
         errors.len() + refused,
         within as f64 / count * 100.0,
         errors.iter().sum::<f64>() / count * 100.0,
-        at(0.5),
-        at(0.9),
-        at(1.0),
+        quantile(0.5),
+        quantile(0.9),
+        quantile(1.0),
     );
 }

@@ -30,7 +30,7 @@ fn main() {
         let row = case.run(half);
         println!(
             "| {} | {:.4} | {:.4} | ± {:.2} % | {:+.2} % | {:.2} % | {} |",
-            row.what,
+            row.label,
             row.truth_s * 1e3,
             row.found.mean * 1e3,
             row.found.relative_half_width() * 1e2,
@@ -46,7 +46,7 @@ fn main() {
     // approximate formulas are not exact references
     for case in if tiny { vec![] } else { vec![fork_many(4, 0.5), fork_many(8, 0.3), fork_many(8, 0.6)] } {
         let row = case.run(MAX_RELATIVE_HALF_WIDTH);
-        println!("{}: formula {:+.2} % off what is found", row.what, (row.truth_s / row.found.mean - 1.0) * 1e2);
+        println!("{}: formula {:+.2} % off what is found", row.label, (row.truth_s / row.found.mean - 1.0) * 1e2);
     }
     assert!(tiny || worst < 0.01, "{worst}");
 }

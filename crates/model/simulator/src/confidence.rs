@@ -2,7 +2,7 @@
 //! t over them.
 
 use diskwright_statistics::distribution::student_limit;
-use diskwright_statistics::{BlockMean, ERROR_RATE, MeanVariance};
+use diskwright_statistics::{ERROR_RATE, MeanVariance, WeightedPoint};
 
 /// Means of runs or batches of equal length.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -72,12 +72,12 @@ pub fn interval_from_stretches(stretches: &[(f64, f64)]) -> Option<Interval> {
     if stretches.len() < 2 {
         return None;
     }
-    let to_block = |(index, (sum_s, count)): (usize, &(f64, f64))| BlockMean {
+    let to_block = |(index, (sum_s, count)): (usize, &(f64, f64))| WeightedPoint {
         time_s: index as f64,
         value: sum_s / count,
         weight: *count,
     };
-    let blocks: Vec<BlockMean> = stretches.iter().enumerate().map(to_block).collect();
+    let blocks: Vec<WeightedPoint> = stretches.iter().enumerate().map(to_block).collect();
     let MeanVariance { value, variance, df } = MeanVariance::from_blocks(&blocks);
     let half = if variance > 0.0 { student_limit(ERROR_RATE, df) * variance.sqrt() } else { 0.0 };
     Some(Interval { mean: value, half_width: half })

@@ -80,8 +80,8 @@ impl<T: Copy> EventQueue<T> {
 
     /// Schedules an event. A past time is taken as now: time never goes back.
     #[inline]
-    pub fn schedule(&mut self, time: Ns, what: T) {
-        let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, payload: what };
+    pub fn schedule(&mut self, time: Ns, payload: T) {
+        let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, payload: payload };
         self.sequence += 1;
         if self.vacant {
             debug_assert!(!self.heap.is_empty(), "an empty heap has no vacant root");
@@ -95,8 +95,8 @@ impl<T: Copy> EventQueue<T> {
 
     /// Schedules an event `delay` from now.
     #[inline]
-    pub fn schedule_after(&mut self, delay: Ns, what: T) {
-        self.schedule(self.now.saturating_add(delay), what);
+    pub fn schedule_after(&mut self, delay: Ns, payload: T) {
+        self.schedule(self.now.saturating_add(delay), payload);
     }
 
     /// Removes and returns the next event; its time becomes now.
@@ -208,9 +208,9 @@ mod tests {
             }
             if rng.next_bool(0.6) || round > 2900 {
                 let next = sorted.iter().filter(|e| !e.2).min().copied();
-                assert_eq!(events.pop(), next.map(|(time, what, _)| (time, what)));
-                if let Some((_, what, _)) = next {
-                    sorted[what].2 = true;
+                assert_eq!(events.pop(), next.map(|(time, payload, _)| (time, payload)));
+                if let Some((_, payload, _)) = next {
+                    sorted[payload].2 = true;
                 }
                 assert_eq!(events.len(), sorted.iter().filter(|e| !e.2).count());
             }

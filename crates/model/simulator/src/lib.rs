@@ -1,6 +1,41 @@
 //! The simulator: predicts the performance of a disk subsystem under a load.
 //!
 //! Everything here is pure: virtual time in integer nanoseconds ([`Ns`]), one seed, no clock and no files.
+//!
+//! Reading order. A request and what serves it:
+//!
+//! - [`io`]: a request to a drive, an array or a volume
+//! - [`event_queue`]: future events in the order of time
+//! - [`service_time`]: distributions of a service time
+//! - [`station`]: equal servers with one queue in front, and their statistics
+//! - [`drive`]: a mechanical drive
+//! - [`flash`]: an SSD
+//! - [`volume`]: a cloud volume with token buckets
+//! - [`device`]: any of these as the end point of requests
+//! - [`array`]: disk arrays, their address mapping and plans of member I/Os
+//! - [`cache`]: the block cache of a host or a controller
+//!
+//! A system and its run:
+//!
+//! - [`load`]: the requests that users and programs issue
+//! - [`system`]: the description of a system, as data
+//! - [`description_toml`]: how descriptions are read from TOML
+//! - [`run`]: the event loop
+//! - [`sample_rows`]: samples of a run, named like those of a real machine
+//! - [`confidence`]: the precision of a simulated mean
+//!
+//! Formulas instead of a run:
+//!
+//! - [`solve`]: single queues in closed form, and mean value analysis
+//! - [`analytic`]: a whole system, solved
+//! - [`theory`]: arms, stripes and failures in the literature
+//!
+//! Real devices:
+//!
+//! - [`catalogue`]: drives with published figures
+//! - [`diskspecs`]: the drive files of DiskSim 4.0
+//! - [`calibrate`]: a device described by measurements of it
+//! - [`replay`]: a measured trace on a simulated drive
 
 pub mod analytic;
 pub mod array;

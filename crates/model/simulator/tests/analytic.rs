@@ -130,8 +130,8 @@ fn matches_hand_computed_drive_costs() {
     assert_eq!((read.after_s, read.response_s()), (0.0, read.hold_s));
     // among very many requests, one is always just in time: the command, the arm and the sector
     let demand = DriveDemand { order: QueuePolicy::ShortestPositioning, depth: 256, ..demand };
-    let least = mechanical_costs(&model, &demand).read[8].hold_s * 1e3;
-    assert!(least > 3.5 && least < 3.9, "{least}");
+    let min_hold_ms = mechanical_costs(&model, &demand).read[8].hold_s * 1e3;
+    assert!(min_hold_ms > 3.5 && min_hold_ms < 3.9, "{min_hold_ms}");
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -354,13 +354,13 @@ fn solves_writes_acknowledged_early() {
     let printed =
         DataSheet { write_cache: true, queue_policy: QueuePolicy::FirstComeFirstServed, ..(**printed).clone() };
     let device = DeviceModel::Mechanical(Arc::new(Model::new(&printed.to_spec().expect("good")).expect("good")));
-    for (level, members, most) in
+    for (level, members, max_error) in
         [(ArrayLevel::Raid0, 4, 0.15), (ArrayLevel::Raid1, 2, 0.15), (ArrayLevel::Raid5, 5, 0.1)]
     {
         for (n, read_share) in [(1, 0.0), (1, 0.5), (16, 0.5)] {
             let (throughput, response) =
                 errors(&system(device.clone(), Some((level, members)), users(n, 0.0, read_share)));
-            assert!(response.abs() < most, "{level} {n} {read_share}: {throughput:+.3} {response:+.3}");
+            assert!(response.abs() < max_error, "{level} {n} {read_share}: {throughput:+.3} {response:+.3}");
         }
     }
 }

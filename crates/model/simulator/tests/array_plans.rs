@@ -75,7 +75,7 @@ struct Case<'a> {
     array: &'a ArrayGeometry,
     lost: &'a dyn Fn(u16, u64) -> bool,
     plan: &'a MemberIoPlan,
-    what: &'a dyn Fn() -> String,
+    context: &'a dyn Fn() -> String,
 }
 
 impl Case<'_> {
@@ -109,10 +109,10 @@ impl Case<'_> {
     fn assert_no_lost_member_is_used(&self) {
         for io in self.plan.iter() {
             for index in 0..u64::from(io.blocks) {
-                assert!(!(self.lost)(io.member, io.block + index), "{}: {io:?}", (self.what)());
+                assert!(!(self.lost)(io.member, io.block + index), "{}: {io:?}", (self.context)());
             }
         }
-        assert_eq!(self.plan.lost_blocks, 0, "{}", (self.what)());
+        assert_eq!(self.plan.lost_blocks, 0, "{}", (self.context)());
     }
 
     /// Checks a read or write of a level with copies (or one).
@@ -127,14 +127,14 @@ impl Case<'_> {
                 .collect();
             let alive = places.iter().filter(|(m, b)| !(self.lost)(*m, *b));
             if request.write {
-                assert!(alive.clone().all(|place| writes.get(place) == Some(&1)), "{}", (self.what)());
+                assert!(alive.clone().all(|place| writes.get(place) == Some(&1)), "{}", (self.context)());
                 written += alive.count();
             } else {
-                assert_eq!(places.iter().filter_map(|p| reads.get(p)).sum::<u32>(), 1, "{}", (self.what)());
+                assert_eq!(places.iter().filter_map(|p| reads.get(p)).sum::<u32>(), 1, "{}", (self.context)());
                 read += 1;
             }
         }
-        assert_eq!((reads.len(), writes.len()), (read, written), "{}: nothing else", (self.what)());
+        assert_eq!((reads.len(), writes.len()), (read, written), "{}: nothing else", (self.context)());
     }
 
     /// Checks a read or write of a level with parity.
@@ -144,8 +144,8 @@ impl Case<'_> {
         let (now, after) = (count_touches(&self.plan.writes), count_touches(&self.plan.writes_after_reads));
         let mut all = now.clone();
         after.iter().for_each(|(place, times)| *all.entry(*place).or_insert(0) += times);
-        assert!(all.values().chain(reads.values()).all(|times| *times == 1), "{}: once each", (self.what)());
-        assert_eq!(all.is_empty(), !request.write, "{}", (self.what)());
+        assert!(all.values().chain(reads.values()).all(|times| *times == 1), "{}: once each", (self.context)());
+        assert_eq!(all.is_empty(), !request.write, "{}", (self.context)());
         // wanted[member block][d]
         let mut wanted: HashMap<u64, Vec<bool>> = HashMap::new();
         for block in request.block..request.block + u64::from(request.blocks) {
@@ -157,7 +157,7 @@ impl Case<'_> {
             let known = self.known_after_reads(*member_block, &reads);
             if !request.write {
                 for d in (0..k).filter(|d| wanted[*d as usize]) {
-                    assert!(known.determines((0..k).map(|i| u64::from(i == d)).collect()), "{}", (self.what)());
+                    assert!(known.determines((0..k).map(|i| u64::from(i == d)).collect()), "{}", (self.context)());
                 }
                 continue;
             }
@@ -166,7 +166,11 @@ impl Case<'_> {
                     MemberBlock::Data { block, .. } => wanted[(block / unit % k) as usize],
                     _ => true,
                 };
-                assert!(!must || all.contains_key(&(member, *member_block)), "{}: {member} not written", (self.what)());
+                assert!(
+                    !must || all.contains_key(&(member, *member_block)),
+                    "{}: {member} not written",
+                    (self.context)()
+                );
             }
         }
         for (member, member_block) in all.keys() {
@@ -181,8 +185,8 @@ impl Case<'_> {
             let old = self.member_content(*member, *member_block).expect("nothing unused is written");
             let old: Vec<u64> = old.iter().zip(wanted).map(|(c, new)| if *new { 0 } else { *c }).collect();
             let data = matches!(array.content_of_member_block(*member, *member_block), MemberBlock::Data { .. });
-            assert!(!data || old.iter().all(|c| *c == 0), "{}: data nobody sent", (self.what)());
-            assert!(known.determines(old), "{}: {member} {member_block} cannot be known", (self.what)());
+            assert!(!data || old.iter().all(|c| *c == 0), "{}: data nobody sent", (self.context)());
+            assert!(known.determines(old), "{}: {member} {member_block} cannot be known", (self.context)());
         }
     }
 
@@ -210,9 +214,9 @@ fn random_policy(rng: &mut Rng) -> ArrayPolicy {
 }
 
 fn random_request(array: &ArrayGeometry, rng: &mut Rng) -> ArrayRequest {
-    let most = (array.row_blocks() * 3).min(array.capacity_blocks());
-    let most = if rng.next_bool(0.5) { array.unit_blocks().min(most) } else { most };
-    let mut blocks = 1 + rng.next_below(most);
+    let max_blocks = (array.row_blocks() * 3).min(array.capacity_blocks());
+    let max_blocks = if rng.next_bool(0.5) { array.unit_blocks().min(max_blocks) } else { max_blocks };
+    let mut blocks = 1 + rng.next_below(max_blocks);
     let mut block = rng.next_below(array.capacity_blocks() - blocks + 1);
     if array.level() == ArrayLevel::Raid3 {
         // its own blocks are full rows
@@ -254,8 +258,9 @@ fn every_plan_follows_from_what_it_read() {
             for _ in 0..8 {
                 let request = random_request(&array, &mut rng);
                 planner.plan_request(request, &mut plan);
-                let what = || format!("{array:?}\n{:?} failed {out:?}\n{request:?}\n{plan:?}", planner.policy());
-                Case { array: &array, lost: &|m, _| out.contains(m), plan: &plan, what: &what }.assert_plan(request);
+                let context = || format!("{array:?}\n{:?} failed {out:?}\n{request:?}\n{plan:?}", planner.policy());
+                Case { array: &array, lost: &|m, _| out.contains(m), plan: &plan, context: &context }
+                    .assert_plan(request);
             }
         }
     }
@@ -318,35 +323,35 @@ fn check_request_during_rebuild(
     request: ArrayRequest,
     plan: &MemberIoPlan,
 ) {
-    let what = || format!("{array:?}\nrebuilding {out:?} good below {good}\n{request:?}\n{plan:?}");
+    let context = || format!("{array:?}\nrebuilding {out:?} good below {good}\n{request:?}\n{plan:?}");
     // one long piece of a mirror or of RAID 3 may begin in the good part and end beyond:
     // then it is written to the new member too, and read elsewhere
-    let whole = array.unit_blocks() == 1 || array.level() == ArrayLevel::Raid1;
-    if whole {
+    let is_atomic = array.unit_blocks() == 1 || array.level() == ArrayLevel::Raid1;
+    if is_atomic {
         let io = |io: &MemberIo| io.block < good && io.write || io.block + u64::from(io.blocks) <= good;
-        assert!(plan.iter().filter(|io| out.contains(io.member)).all(io), "{}", what());
+        assert!(plan.iter().filter(|io| out.contains(io.member)).all(io), "{}", context());
         return;
     }
-    Case { array, lost: &|m, b| out.contains(m) && b >= good, plan, what: &what }.assert_plan(request);
+    Case { array, lost: &|m, b| out.contains(m) && b >= good, plan, context: &context }.assert_plan(request);
 }
 
 fn check_rebuild(array: &ArrayGeometry, out: MemberSet, from: u64, plan: &MemberIoPlan) {
-    let what = || format!("{array:?} rebuild of {out:?} at {from}\n{plan:?}");
+    let context = || format!("{array:?} rebuild of {out:?} at {from}\n{plan:?}");
     let reads = count_touches(&plan.reads);
-    assert!(plan.reads.iter().all(|io| !out.contains(io.member)), "{}", what());
-    assert!(plan.writes_after_reads.iter().all(|io| out.contains(io.member) && io.block >= from), "{}", what());
-    let case = Case { array, lost: &|_, _| false, plan, what: &what };
+    assert!(plan.reads.iter().all(|io| !out.contains(io.member)), "{}", context());
+    assert!(plan.writes_after_reads.iter().all(|io| out.contains(io.member) && io.block >= from), "{}", context());
+    let case = Case { array, lost: &|_, _| false, plan, context: &context };
     for (member, block) in count_touches(&plan.writes_after_reads).into_keys() {
         if array.parity_count() > 0 {
             let content = case.member_content(member, block).expect("nothing unused is written");
-            assert!(case.known_after_reads(block, &reads).determines(content), "{}", what());
+            assert!(case.known_after_reads(block, &reads).determines(content), "{}", context());
             continue;
         }
         let MemberBlock::Data { block, .. } = array.content_of_member_block(member, block) else {
-            panic!("{}", what())
+            panic!("{}", context())
         };
         let sources = (0..array.copy_count()).filter_map(|c| array.map_block(block, 1, c));
-        assert!(sources.into_iter().any(|s| reads.contains_key(&(s.member, s.block))), "{}", what());
+        assert!(sources.into_iter().any(|s| reads.contains_key(&(s.member, s.block))), "{}", context());
     }
 }
 

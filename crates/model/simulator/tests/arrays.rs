@@ -9,8 +9,8 @@ use diskwright_simulator::theory::nearest_arm;
 
 /// Each block of data lies where `map` says, once for each copy, no two blocks overlap, and `place` is the inverse.
 fn assert_bijection(array: &ArrayGeometry) {
-    let most = array.capacity_blocks() + 20;
-    let index = |member: u16, block: u64| (u64::from(member) * most + block) as usize;
+    let end_block = array.capacity_blocks() + 20;
+    let index = |member: u16, block: u64| (u64::from(member) * end_block + block) as usize;
     let mut held = vec![MemberBlock::Unused; index(array.member_count(), 0)];
     for block in 0..array.capacity_blocks() {
         for copy in 0..array.copy_count() {
@@ -25,7 +25,7 @@ fn assert_bijection(array: &ArrayGeometry) {
     assert_eq!(array.map_block(array.capacity_blocks(), 1, 0), None);
     let mut parity = HashMap::new();
     for member in 0..array.member_count() {
-        for block in 0..most {
+        for block in 0..end_block {
             let found = array.content_of_member_block(member, block);
             let data = held[index(member, block)];
             if let MemberBlock::Parity { parity: j, row } = found {
@@ -140,7 +140,7 @@ fn knows_which_failures_survive() {
     assert!(survives(&far, &[0, 2]) && !survives(&far, &[4, 0]));
     let mirror = array(ArrayLevel::Raid1, 3, None);
     assert!(survives(&mirror, &[0, 1]) && !survives(&mirror, &[0, 1, 2]));
-    for (level, most) in [
+    for (level, max_failures) in [
         (ArrayLevel::Linear, 0),
         (ArrayLevel::Raid0, 0),
         (ArrayLevel::Raid5, 1),
@@ -149,7 +149,8 @@ fn knows_which_failures_survive() {
     ] {
         let array = array(level, 7, None);
         assert!(
-            array.survives_failures((0..most).collect()) && !array.survives_failures((0..=most).collect()),
+            array.survives_failures((0..max_failures).collect())
+                && !array.survives_failures((0..=max_failures).collect()),
             "{level}"
         );
     }
@@ -275,8 +276,8 @@ fn writes_choose_by_fewest_ios() {
         for _ in 0..300 {
             let request = ArrayRequest::write(rng.next_below(4000), 1 + rng.next_below(1500) as u32);
             let ios = |by| plan_with(level, members, by, request).io_count();
-            let least = ios(ParityUpdate::ReadModifyWrite).min(ios(ParityUpdate::Reconstruct));
-            assert!(ios(ParityUpdate::Fewest) <= least, "{level} of {members}: {request:?}");
+            let min_ios = ios(ParityUpdate::ReadModifyWrite).min(ios(ParityUpdate::Reconstruct));
+            assert!(ios(ParityUpdate::Fewest) <= min_ios, "{level} of {members}: {request:?}");
         }
     }
     assert_eq!(ios(5, ParityUpdate::ReadModifyWrite), (6, 0, 6));
@@ -327,8 +328,8 @@ fn mirrors_choose_their_copy() {
     let mut plan = MemberIoPlan::new();
     let mut members = |planner: &mut Planner, requests: &[(u64, u32)]| {
         let mut chosen = Vec::new();
-        for (block, who) in requests {
-            planner.plan_request(ArrayRequest { process_id: *who, ..ArrayRequest::read(*block, 8) }, &mut plan);
+        for (block, process_id) in requests {
+            planner.plan_request(ArrayRequest { process_id: *process_id, ..ArrayRequest::read(*block, 8) }, &mut plan);
             chosen.push(plan.reads[0].member);
         }
         chosen
@@ -428,13 +429,13 @@ fn a_spare_takes_the_place_of_a_member() {
 fn a_plan_is_a_buffer_to_be_used_again() {
     for level in ArrayLevel::ALL {
         let array = ArrayGeometry::new(&ArrayDescription::new(level, 8, 1 << 20, 64)).expect("valid");
-        let most = array.capacity_blocks() - 4096;
+        let max_block = array.capacity_blocks() - 4096;
         let (mut planner, mut plan, mut rng) =
             (Planner::new(array, ArrayPolicy::default()), MemberIoPlan::new(), Rng::new(4, 4));
         let mut rooms = Vec::new();
         for round in 0..2 {
             for _ in 0..3000 {
-                let request = ArrayRequest::read(rng.next_below(most), 1 + rng.next_below(4096) as u32);
+                let request = ArrayRequest::read(rng.next_below(max_block), 1 + rng.next_below(4096) as u32);
                 planner.plan_request(ArrayRequest { write: rng.next_bool(0.5), ..request }, &mut plan);
             }
             let lists = [&plan.reads, &plan.writes, &plan.writes_after_reads];

@@ -188,9 +188,9 @@ fn names_missing_measurements() {
     let Err(CalibrationError::Missing(missing)) = calibrate_device(&some, &device(1 << 30)) else {
         panic!("too little")
     };
-    let said = missing.to_string();
-    assert!(said.contains("no random run with 16 and more requests at a time of reads"), "{said}");
-    assert!(said.contains("no run of requests eight times as large of reads"), "{said}");
+    let message = missing.to_string();
+    assert!(message.contains("no random run with 16 and more requests at a time of reads"), "{message}");
+    assert!(message.contains("no run of requests eight times as large of reads"), "{message}");
 }
 
 #[test]

@@ -89,8 +89,8 @@ fn table() {
 #[test]
 fn every_value_has_a_source() {
     for (file, text) in BUILT_IN_FILES {
-        let whole: toml::Table = text.parse().unwrap_or_else(|e| panic!("{file}: {e}"));
-        let drives = whole["drive"].as_array().expect("drives");
+        let table: toml::Table = text.parse().unwrap_or_else(|e| panic!("{file}: {e}"));
+        let drives = table["drive"].as_array().expect("drives");
         for drive in drives {
             let id = drive["id"].as_str().expect("an id");
             let kind = ["mechanical", "flash", "volume", "plain"].into_iter().find_map(|kind| drive.get(kind));
@@ -117,14 +117,14 @@ fn each_decade_and_class_has_its_drives() {
         let disks = count(&|e| e.class == DriveClass::Hdd && (decade..decade + 10).contains(&e.year));
         assert!(disks >= 3, "{disks} disks of the {decade}s");
     }
-    for (class, least) in [
+    for (class, min_count) in [
         (DriveClass::SataSsd, 3),
         (DriveClass::SasSsd, 2),
         (DriveClass::NvmeSsd, 6),
         (DriveClass::Cloud, 15),
         (DriveClass::Plain, 3),
     ] {
-        assert!(count(&|e| e.class == class) >= least, "{}", class.name());
+        assert!(count(&|e| e.class == class) >= min_count, "{}", class.name());
     }
     for id in
         ["st32171n", "st32171w", "st32272n", "hp97560", "compaq-9gb", "aws-gp2-100", "azure-p50", "gcp-pd-ssd-500"]
@@ -215,8 +215,8 @@ fn wrong_files_are_reported_with_line_and_remedy() {
 
 #[test]
 fn each_time_is_given_in_one_way() {
-    let spread = |told: &str| {
-        let plain = format!("[drive.plain]\nservers = 1\nservice = {told}\n");
+    let spread = |service: &str| {
+        let plain = format!("[drive.plain]\nservers = 1\nservice = {service}\n");
         let text = format!("{}{plain}", RIGHT.split("[drive.mechanical]").next().unwrap_or_default());
         catalogue::read("my.toml", &text).map(|_| ()).map_err(|e| e.to_string())
     };

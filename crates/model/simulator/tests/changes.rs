@@ -151,8 +151,11 @@ fn a_hung_drive_completes_when_it_is_released() {
         "whoever asks sees it at work"
     );
     disk.apply_change(hang(0, false)).expect("possible");
-    let at = |n: Ns| 2 * S + n * MS;
-    assert_eq!(complete_everything(&mut disk), [(0, at(0)), (1, at(1)), (2, at(2)), (3, at(3)), (4, at(4))]);
+    let done_ns = |n: Ns| 2 * S + n * MS;
+    assert_eq!(
+        complete_everything(&mut disk),
+        [(0, done_ns(0)), (1, done_ns(1)), (2, done_ns(2)), (3, done_ns(3)), (4, done_ns(4))]
+    );
     assert_eq!(disk.in_flight_count(), 0);
     // an idle drive that hangs counts as busy from its first request on
     disk.apply_change(hang(0, true)).expect("possible");
@@ -409,14 +412,14 @@ fn a_rebuild_of_several_steps_at_a_time_gets_on() {
 #[test]
 fn refuses_changes_to_missing_parts() {
     let mut raid = simulate_serving(&set(ArrayLevel::Raid5, 3, 0));
-    let said = |raid: &mut Simulation, change| raid.apply_change(change).expect_err("impossible").to_string();
-    assert_eq!(said(&mut raid, SystemChange::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
-    assert_eq!(said(&mut raid, fail(3)), "`set` has no member 3; it has 3");
-    assert_eq!(said(&mut raid, hang(3, true)), "there is no drive 3; there are 3");
-    assert!(said(&mut raid, replace(0)).starts_with("`disk0` has not failed"));
+    let error_of = |raid: &mut Simulation, change| raid.apply_change(change).expect_err("impossible").to_string();
+    assert_eq!(error_of(&mut raid, SystemChange::Fail { array: 1, member: 0 }), "there is no array 1; there are 1");
+    assert_eq!(error_of(&mut raid, fail(3)), "`set` has no member 3; it has 3");
+    assert_eq!(error_of(&mut raid, hang(3, true)), "there is no drive 3; there are 3");
+    assert!(error_of(&mut raid, replace(0)).starts_with("`disk0` has not failed"));
     let mut stripes = simulate_serving(&set(ArrayLevel::Raid0, 2, 0));
     stripes.apply_change(fail(0)).expect("possible");
-    assert!(said(&mut stripes, replace(0)).starts_with("`set` has lost data"));
+    assert!(error_of(&mut stripes, replace(0)).starts_with("`set` has lost data"));
 }
 
 #[test]
@@ -439,7 +442,7 @@ fn planned_changes_happen_and_samples_show_them() {
     system.workloads = read::read("load.toml", text, &[], &none).expect("valid").system.workloads;
     system.workloads[0].targets = vec![WorkloadTarget::Array(0)];
     system.watch = WatchSpec { warm_up: S, duration: 11 * S, interval: S, ..WatchSpec::default() };
-    let planned = |at: Ns, change| ScheduledChange { time_ns: at * S, change };
+    let planned = |second: Ns, change| ScheduledChange { time_ns: second * S, change };
     system.events =
         vec![planned(3, fail(0)), planned(3, fail(7)), planned(9, hang(2, true)), planned(10, hang(2, false))];
     let mut simulation = Simulation::new(&system).expect("possible");
@@ -531,7 +534,7 @@ fn no_request_is_lost_under_random_changes() {
                 let target = rng.next_below(targets.len() as u64) as u16;
                 let first = rng.next_below(simulation.target_blocks(target).expect("served") / 8) * 8;
                 let io = Io { first, blocks: 8 << rng.next_below(7), write: rng.next_bool(0.5) };
-                let what = pick_one(
+                let purpose = pick_one(
                     &mut rng,
                     &[
                         JobPurpose::Transfer,
@@ -542,7 +545,7 @@ fn no_request_is_lost_under_random_changes() {
                     ],
                 );
                 let time = simulation.now() + rng.next_below(3 * MS);
-                simulation.submit_with_purpose(time, what, ExternalRequest { target, io, tag: submitted });
+                simulation.submit_with_purpose(time, purpose, ExternalRequest { target, io, tag: submitted });
                 submitted += 1;
             }
             if rng.next_bool(0.15) {

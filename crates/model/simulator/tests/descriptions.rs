@@ -252,8 +252,8 @@ fn all_targets_are_used() {
         assert!(rates.len() == 2 && rates.iter().all(|rate| *rate > 40.0), "{load}: {rates:?}");
     }
     for rest in ["[[workload.class]]\non = \"disk0\"", "kind = \"netbench\"", "kind = \"oltp\"", "kind = \"sort\""] {
-        let told = problems_of(&format!("{two}{rest}\n"), &[]);
-        assert!(told.contains("no part of this workload uses `disk1`"), "{rest}: {told}");
+        let problems = problems_of(&format!("{two}{rest}\n"), &[]);
+        assert!(problems.contains("no part of this workload uses `disk1`"), "{rest}: {problems}");
     }
     let both = "[[workload.class]]\non = \"disk0\"\n[[workload.class]]\non = \"disk1\"\n";
     assert_eq!(problems_of(&format!("{two}{both}"), &[]), "");
@@ -290,12 +290,12 @@ fn workloads_of_the_documents_are_read() {
         match read_with_files("a.toml", &text, &[], &files) {
             Ok(found) => {
                 assert_eq!(expected, "", "{rest}");
-                let told = found.notes.iter().any(|note| note.to_string().contains("3 lines cannot be read"));
-                assert_eq!(told, rest.contains("day.csv"), "{rest}");
+                let is_noted = found.notes.iter().any(|note| note.to_string().contains("3 lines cannot be read"));
+                assert_eq!(is_noted, rest.contains("day.csv"), "{rest}");
             }
             Err(problems) => {
-                let told = problems.to_string();
-                assert!(!expected.is_empty() && told.contains(expected), "{rest}\n---\n{told}");
+                let is_noted = problems.to_string();
+                assert!(!expected.is_empty() && is_noted.contains(expected), "{rest}\n---\n{is_noted}");
             }
         }
     }
@@ -304,9 +304,9 @@ fn workloads_of_the_documents_are_read() {
 /// Checks that a description around [`DISK_COUNTERS`] with a single mistake gives the expected message.
 fn assert_one_mistake(rest: &str, expected: &str) {
     let text = format!("{DISK}{rest}\n[[workload]]\n");
-    let told = problems_of(&text, &[]);
-    assert!(told.starts_with("a.toml:") && told.contains(expected), "{text}\n---\n{told}");
-    assert_eq!(told.lines().count(), 1, "{text}\n---\n{told}");
+    let problems = problems_of(&text, &[]);
+    assert!(problems.starts_with("a.toml:") && problems.contains(expected), "{text}\n---\n{problems}");
+    assert_eq!(problems.lines().count(), 1, "{text}\n---\n{problems}");
 }
 
 #[test]
@@ -387,8 +387,8 @@ fn wrong_arrays_are_reported() {
     ];
     for (rest, expected) in cases {
         let text = format!("{many}{DISK}[[array]]\n{rest}\n[[workload]]\non = \"disk\"\n");
-        let told = problems_of(&text.replace("[[drive]]\ncapacity", "[[drive]]\nname = \"disk\"\ncapacity"), &[]);
-        assert!(told.contains(expected), "{rest}\n---\n{told}");
+        let problems = problems_of(&text.replace("[[drive]]\ncapacity", "[[drive]]\nname = \"disk\"\ncapacity"), &[]);
+        assert!(problems.contains(expected), "{rest}\n---\n{problems}");
     }
 }
 
@@ -414,8 +414,8 @@ fn wrong_drives_and_workloads_are_reported() {
         ("[[drive]]\nmodel = \"st32171w\"\ncount = 2\n[[workload]]", "`on` is missing; choose one of"),
     ];
     for (text, expected) in cases {
-        let told = problems_of(text, &[]);
-        assert!(told.contains(expected), "{text}\n---\n{told}");
+        let problems = problems_of(text, &[]);
+        assert!(problems.contains(expected), "{text}\n---\n{problems}");
     }
     let workloads = [
         ("users = 0", "`users` is 0; expected a whole number from 1"),
@@ -445,17 +445,17 @@ fn wrong_drives_and_workloads_are_reported() {
         ("[[workload.phase]]\nlasts = \"1s\"\nweights = [1, 2]", "`weights` must be a list of 1 numbers"),
     ];
     for (rest, expected) in workloads {
-        let told = problems_of(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
-        assert!(told.contains(expected), "{rest}\n---\n{told}");
+        let problems = problems_of(&format!("{DISK}[[workload]]\n{rest}\n"), &[]);
+        assert!(problems.contains(expected), "{rest}\n---\n{problems}");
     }
 }
 
 #[test]
 fn all_mistakes_of_a_file_are_reported_at_once() {
     let text = "[watch]\nseed = 1.5\n[[drive]]\nmodel = \"x\"\n[[workload]]\nusers = 0\ntihnk = \"1s\"\n";
-    let told = problems_of(text, &[]);
-    let lines: Vec<&str> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
-    assert_eq!(lines, ["a.toml:2", "a.toml:4", "a.toml:6", "a.toml:7"], "{told}");
+    let problems = problems_of(text, &[]);
+    let lines: Vec<&str> = problems.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(lines, ["a.toml:2", "a.toml:4", "a.toml:6", "a.toml:7"], "{problems}");
 }
 
 #[test]
@@ -468,8 +468,11 @@ fn every_drive_has_a_name_of_its_own() {
     let cases =
         [(("", 3), ("", 1), "disk2"), ((d, 13), (d1, 3), "d1"), ((d2, 1), (d, 3), "d2"), ((d1, 3), (d, 12), "d1")];
     for (first, second, same) in cases {
-        let told = problems_of(&groups(first, second, same), &[]);
-        assert!(told.contains(&format!("the name `{same}` is already used")), "{first:?} {second:?}\n---\n{told}");
+        let problems = problems_of(&groups(first, second, same), &[]);
+        assert!(
+            problems.contains(&format!("the name `{same}` is already used")),
+            "{first:?} {second:?}\n---\n{problems}"
+        );
     }
     // two groups without names are valid if the first has no third drive
     parse_description(&groups(("", 2), ("", 2), "disk1"));
@@ -558,7 +561,7 @@ fn impossible_events_are_reported() {
         ("at = \"1s\"\nslow = { drive = \"disk0\", factor = 2, for = \"1s\" }", "unknown key `for`"),
         ("at = \"1s\"\nfails = \"disk0\"", "unknown key `fails`; did you mean `fail`?"),
     ] {
-        let told = problems_of(&format!("{SET}[[event]]\n{event}\n"), &[]);
-        assert!(told.contains(expected), "{event}\n---\n{told}");
+        let problems = problems_of(&format!("{SET}[[event]]\n{event}\n"), &[]);
+        assert!(problems.contains(expected), "{event}\n---\n{problems}");
     }
 }

@@ -225,13 +225,13 @@ fn what_is_not_modelled_is_refused_where_it_matters() {
         ("Scheduler = disksim_ioqueue { Scheduling policy = 1, Sequential stream scheme = 1 }", queue, early),
         ("Scheduler = disksim_ioqueue { Scheduling policy = 1, Scheduling timeout scheme = 1 }", queue, early),
     ];
-    for (what, refused, taken) in cases {
-        let error = with(&format!("{what}, {refused}")).expect_err(what);
-        let key = what.trim_end_matches(" }").rsplit("{ Scheduling policy = 1, ").next().unwrap_or(what);
+    for (parameter, refused, taken) in cases {
+        let error = with(&format!("{parameter}, {refused}")).expect_err(parameter);
+        let key = parameter.trim_end_matches(" }").rsplit("{ Scheduling policy = 1, ").next().unwrap_or(parameter);
         let key = key.trim_start_matches("Scheduler = disksim_ioqueue { ");
-        assert!(error.message.contains(key) && error.message.contains("not modeled"), "{what}: {error}");
+        assert!(error.message.contains(key) && error.message.contains("not modeled"), "{parameter}: {error}");
         assert_eq!(error.line, 21, "{error}");
-        with(&format!("{what}, {taken}")).unwrap_or_else(|e| panic!("{e}"));
+        with(&format!("{parameter}, {taken}")).unwrap_or_else(|e| panic!("{e}"));
     }
     let error = with("Disconnect write if seek = 1").expect_err("refused");
     assert!(error.message.contains("Disconnect write if seek = 1"), "{error}");
@@ -249,10 +249,10 @@ fn what_cannot_be_together_is_refused() {
         ("Enable caching in buffer = 1, Use separate write segment = 1", "two segments"),
         ("Enable caching in buffer = 1, Maximum number of write segments = 2", "number of segments"),
     ];
-    for (what, why) in cases {
-        let text = SMALL.replace("Bulk sector", &format!("{what}, Bulk sector"));
-        let error = read(&text, &[]).expect_err(what);
-        assert!(error.message.contains(why), "{what}: {error}");
+    for (parameter, why) in cases {
+        let text = SMALL.replace("Bulk sector", &format!("{parameter}, Bulk sector"));
+        let error = read(&text, &[]).expect_err(parameter);
+        assert!(error.message.contains(why), "{parameter}: {error}");
     }
 }
 

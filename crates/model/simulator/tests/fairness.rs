@@ -104,17 +104,17 @@ fn run_mix(model: &Arc<Model>, seed: u64) -> (Ns, u64, String) {
         let io = askers[index].next_request(&mut rng, blocks, now);
         queue.push(&drive, io, index);
     }
-    let least = askers.iter().map(|asker| asker.served).min().unwrap_or(0);
-    (longest, least, format!("{streams} streams, {others} others, seed {seed}"))
+    let min_served = askers.iter().map(|asker| asker.served).min().unwrap_or(0);
+    (longest, min_served, format!("{streams} streams, {others} others, seed {seed}"))
 }
 
 #[test]
 fn no_stream_starves() {
     for (name, model) in [("file", from_file()), ("printed", printed())] {
         for seed in 0..30 {
-            let (longest, least, what) = run_mix(&model, seed);
-            assert!(longest <= MAX_WAIT, "{name}: {what}: {longest} ns");
-            assert!(least >= MIN_REQUESTS, "{name}: {what}: {least} requests");
+            let (longest, min_served, context) = run_mix(&model, seed);
+            assert!(longest <= MAX_WAIT, "{name}: {context}: {longest} ns");
+            assert!(min_served >= MIN_REQUESTS, "{name}: {context}: {min_served} requests");
         }
     }
 }

@@ -104,8 +104,8 @@ fn ssds_match_published_and_measured_figures() {
         let (ours, print, error) = compare(&flash_spec(&row.drive), row);
         let bound = if row.fit { 3.0 } else { 15.0 };
         if error.abs() > bound || (error - row.error).abs() > 0.3 {
-            let what = format!("{} KB, {} reads, depth {}", row.kb, row.reads, row.depth);
-            wrong += &format!("{}: {what}: {ours:.0}, print {print}: {error:+.1} %, told {}\n", row.drive, row.error);
+            let load = format!("{} KB, {} reads, depth {}", row.kb, row.reads, row.depth);
+            wrong += &format!("{}: {load}: {ours:.0}, print {print}: {error:+.1} %, stated {}\n", row.drive, row.error);
         }
     }
     assert!(wrong.is_empty(), "\n{wrong}");

@@ -48,8 +48,8 @@ fn simulate_serving(system: &System, target: WorkloadTarget) -> Simulation {
 /// Submits requests at once, tagged with their positions in the list; returns their response times, ns.
 fn response_times(simulation: &mut Simulation, wanted: &[(JobPurpose, Io)]) -> Vec<Ns> {
     let now = simulation.now();
-    for (tag, (what, io)) in (0..).zip(wanted) {
-        simulation.submit_with_purpose(now, *what, ExternalRequest { target: 0, io: *io, tag });
+    for (tag, (purpose, io)) in (0..).zip(wanted) {
+        simulation.submit_with_purpose(now, *purpose, ExternalRequest { target: 0, io: *io, tag });
     }
     while let Some(time) = simulation.next_event_time() {
         simulation.advance_until(time);

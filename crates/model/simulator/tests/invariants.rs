@@ -85,7 +85,7 @@ fn integrals_add_up() {
 #[test]
 fn samples_add_up_to_the_whole() {
     for_random_systems(20, |ran| {
-        for (index, whole) in ran.report.components.iter().enumerate() {
+        for (index, component) in ran.report.components.iter().enumerate() {
             let sum = |of: fn(&StationTotals) -> u128| -> u128 {
                 ran.samples.iter().map(|s| of(&s.components[index].totals)).sum()
             };
@@ -98,20 +98,25 @@ fn samples_add_up_to_the_whole() {
                 |t| t.response_ns,
             ];
             for of in fields {
-                assert_eq!(sum(of), of(&whole.totals), "seed {}, {}", ran.seed, whole.name);
+                assert_eq!(sum(of), of(&component.totals), "seed {}, {}", ran.seed, component.name);
             }
         }
-        for (index, whole) in ran.report.workloads.iter().enumerate() {
+        for (index, component) in ran.report.workloads.iter().enumerate() {
             let bytes: u64 = ran.samples.iter().map(|s| s.workloads[index].counts.byte_count()).sum();
-            assert_eq!(bytes, whole.counts.byte_count(), "seed {}", ran.seed);
+            assert_eq!(bytes, component.counts.byte_count(), "seed {}", ran.seed);
         }
-        for (index, whole) in ran.report.caches.iter().enumerate() {
+        for (index, component) in ran.report.caches.iter().enumerate() {
             let requested: u64 = ran
                 .samples
                 .iter()
                 .map(|s| s.caches[index].counters.total_reads() + s.caches[index].counters.total_writes())
                 .sum();
-            assert_eq!(requested, whole.counters.total_reads() + whole.counters.total_writes(), "seed {}", ran.seed);
+            assert_eq!(
+                requested,
+                component.counters.total_reads() + component.counters.total_writes(),
+                "seed {}",
+                ran.seed
+            );
         }
     });
 }
@@ -144,7 +149,7 @@ fn no_component_exceeds_its_capacity() {
         for drive in 0..system.drive_count() {
             let (group, _) = system.find_drive_group(drive).expect("it is there");
             let DeviceModel::Plain(spec) = &system.drives[group].device else { continue };
-            let component = report.find_component(&system.drive_name(drive)).expect("it is told of");
+            let component = report.find_component(&system.drive_name(drive)).expect("in the report");
             let ServiceTimeDistribution::Constant(each) = spec.service else { continue };
             if ran.left == 0 && spec.bytes_per_s.is_infinite() {
                 let service = component.totals.service_ns;
@@ -229,8 +234,8 @@ fn posted_writes_are_flushed_or_still_dirty() {
         // blocks of every write are as large as pages or a multiple, and lie on them
         let gone = counters.blocks_overwritten + counters.blocks_flushed;
         assert!(gone <= posted && posted <= gone + counters.dirty_blocks, "seed {seed}: {posted} {counters:?}");
-        let most = (back.dirty_limit * spec.bytes as f64 / 512.0).max(8.0);
-        assert!(counters.dirty_blocks as f64 <= most, "seed {seed}");
+        let max_dirty = (back.dirty_limit * spec.bytes as f64 / 512.0).max(8.0);
+        assert!(counters.dirty_blocks as f64 <= max_dirty, "seed {seed}");
         posted_in_all += posted;
     });
     assert!(posted_in_all > 5000);

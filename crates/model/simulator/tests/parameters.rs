@@ -146,9 +146,9 @@ fn reads_ahead_as_far_as_configured() {
     }
     // a segment that reaches back into the track before: to the end of the next one too
     assert_eq!(last_block_read_ahead(&with("Buffer continuous read", "4"), read(8, 3)), 29);
-    for (most, last) in [("5", 9), ("10", 14)] {
+    for (max_blocks, last) in [("5", 9), ("10", 14)] {
         let settings = [("Segment size (in blks)", "40"), ("Buffer continuous read", "3")];
-        let settings: Vec<_> = settings.into_iter().chain([("Maximum read-ahead (blks)", most)]).collect();
+        let settings: Vec<_> = settings.into_iter().chain([("Maximum read-ahead (blks)", max_blocks)]).collect();
         assert_eq!(last_block_read_ahead(&settings, read(3, 2)), last);
     }
     // eight blocks of a segment: four read and four more, or eight more over the four

@@ -92,11 +92,11 @@ fn processors_are_as_simulated() {
         ),
     ];
     let mut rows = Vec::new();
-    for (name, host, load, most) in cases {
+    for (name, host, load, max_error) in cases {
         let [reckoned, simulated] = solve_and_simulate(&format!("{host}{DISK}{load}"), 2000);
         let apart = [reckoned.0 / simulated.0 - 1.0, reckoned.1 / simulated.1 - 1.0];
         rows.push(format!("{name}: {:+.3} {:+.3}", apart[0], apart[1]));
-        assert!(apart.iter().all(|apart| apart.abs() < most), "{rows:?}");
+        assert!(apart.iter().all(|apart| apart.abs() < max_error), "{rows:?}");
     }
     // work shorter than a turn, where the processor is all that counts
     let nvme = "[[drive]]\nmodel = \"samsung-980pro-1tb\"\n[[workload]]\nusers = 4\ncompute = \"500us\"\n";

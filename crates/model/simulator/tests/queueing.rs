@@ -30,8 +30,8 @@ fn run_until_precise(mut batch: impl FnMut() -> f64) -> Interval {
     interval
 }
 
-fn assert_within_one_percent(found: f64, truth: f64, what: &str) {
-    assert!((found / truth - 1.0).abs() < 0.01, "{what}: {found} is not {truth}");
+fn assert_within_one_percent(found: f64, truth: f64, label: &str) {
+    assert!((found / truth - 1.0).abs() < 0.01, "{label}: {found} is not {truth}");
 }
 
 #[derive(Clone, Copy)]
@@ -88,17 +88,17 @@ impl OpenStation {
     }
 }
 
-fn check_open_queue(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, what: &str) {
+fn check_open_queue(servers: u32, per_s: f64, draw: Draw, truth: QueueSolution, label: &str) {
     let mut open = OpenStation::new(servers, per_s, draw);
     let found = run_until_precise(|| open.run_batch());
-    assert_within_one_percent(found.mean, truth.response_s, what);
+    assert_within_one_percent(found.mean, truth.response_s, label);
     let totals = open.station.totals(open.events.now());
-    assert_within_one_percent(totals.utilisation() / f64::from(servers), truth.utilisation, what);
-    assert_within_one_percent(totals.throughput_per_s(), per_s, what);
-    assert_within_one_percent(totals.mean_queue(), truth.jobs, what);
+    assert_within_one_percent(totals.utilisation() / f64::from(servers), truth.utilisation, label);
+    assert_within_one_percent(totals.throughput_per_s(), per_s, label);
+    assert_within_one_percent(totals.mean_queue(), truth.jobs, label);
     // Little's law holds in every run, whatever was drawn, but for who is still there
     let law = totals.mean_queue() / (totals.throughput_per_s() * totals.response_s());
-    assert!((law - 1.0).abs() < 1e-3, "{what}: {law}");
+    assert!((law - 1.0).abs() < 1e-3, "{label}: {law}");
 }
 
 /// Two kinds of service, 1/5 of the jobs long: squared coefficient of variation 4.
@@ -126,9 +126,9 @@ fn mg1_matches_pollaczek_and_khinchin() {
         (|rng| rng.draw_erlang(4, 1.0), 0.25, 0.5, "M/E4/1"),
         (hyper, hyper_cv2(), 0.3, "M/H2/1"),
     ];
-    for (draw, cv2, rho, what) in cases {
+    for (draw, cv2, rho, label) in cases {
         let truth = diskwright_simulator::solve::mg1(rho / SERVICE_S, SERVICE_S, cv2).expect("not full");
-        check_open_queue(1, rho / SERVICE_S, draw, truth, what);
+        check_open_queue(1, rho / SERVICE_S, draw, truth, label);
     }
 }
 
@@ -178,9 +178,9 @@ fn machine_repairmen_match_closed_forms() {
     for (count, think, servers) in [(5, 4.0, 1), (10, 9.0, 1), (20, 5.0, 4), (3, 0.5, 2)] {
         let truth = machine_repairman(count, think * SERVICE_S, SERVICE_S, servers);
         let (found, rate) = simulate_machines(count, think * SERVICE_S, servers);
-        let what = format!("{count} machines, {servers} repairmen");
-        assert_within_one_percent(found.mean, truth.response_s, &what);
-        assert_within_one_percent(rate, truth.throughput_per_s, &what);
+        let label = format!("{count} machines, {servers} repairmen");
+        assert_within_one_percent(found.mean, truth.response_s, &label);
+        assert_within_one_percent(rate, truth.throughput_per_s, &label);
     }
 }
 
@@ -194,7 +194,7 @@ fn simulate_forks(k: u32, rho: f64) -> Interval {
     let (mut events, mut rng) = (EventQueue::new(), Rng::new(3, u64::from(k)));
     let mut stations = vec![Station::new(1); k as usize];
     // jobs in flight by number: arrival time, remaining parts
-    let mut under_way: Vec<(Ns, u32)> = Vec::new();
+    let mut in_flight: Vec<(Ns, u32)> = Vec::new();
     let mut free: Vec<u32> = Vec::new();
     events.schedule(0, Part::Arrival);
     let mut batch = || {
@@ -203,11 +203,11 @@ fn simulate_forks(k: u32, rho: f64) -> Interval {
             match events.pop() {
                 Some((now, Part::Arrival)) => {
                     events.schedule_after(ns(rng.draw_exponential(SERVICE_S / rho)), Part::Arrival);
-                    let id = free.pop().unwrap_or(under_way.len() as u32);
-                    if id as usize == under_way.len() {
-                        under_way.push((0, 0));
+                    let id = free.pop().unwrap_or(in_flight.len() as u32);
+                    if id as usize == in_flight.len() {
+                        in_flight.push((0, 0));
                     }
-                    under_way[id as usize] = (now, k);
+                    in_flight[id as usize] = (now, k);
                     for (index, station) in stations.iter_mut().enumerate() {
                         let job = StationJob { id, arrived_ns: now, service_ns: ns(rng.draw_exponential(SERVICE_S)) };
                         if let Some(end) = station.add_job(now, job) {
@@ -219,7 +219,7 @@ fn simulate_forks(k: u32, rho: f64) -> Interval {
                     if let Some((end, next)) = stations[usize::from(index)].complete_job(now, &job) {
                         events.schedule(end, Part::Done(index, next));
                     }
-                    let (came, left) = &mut under_way[job.id as usize];
+                    let (came, left) = &mut in_flight[job.id as usize];
                     *left -= 1;
                     if *left == 0 {
                         sum += (now - *came) as f64 * 1e-9;

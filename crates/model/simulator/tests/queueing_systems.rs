@@ -16,17 +16,17 @@ fn check_cases(cases: &[Case]) {
         assert!(
             row.found.relative_half_width() < 2.0 * MAX_RELATIVE_HALF_WIDTH,
             "{}: {:?} is not sure",
-            row.what,
+            row.label,
             row.found
         );
         assert!(
             row.error.abs() < 2.0 * MAX_RELATIVE_HALF_WIDTH,
             "{}: {:?} where {} is right",
-            row.what,
+            row.label,
             row.found,
             row.truth_s
         );
-        assert!(row.others < 0.01, "{}: {}", row.what, row.others);
+        assert!(row.others < 0.01, "{}: {}", row.label, row.others);
         assert!(row.requests > 10_000, "{}", row.requests);
     }
 }

@@ -151,7 +151,7 @@ fn measured_drives_are_as_near_as_disksim() {
         if let Some(bus) = bus {
             let model = Arc::new(Model::new(&spec).expect("possible"));
             let (read, _) = channel_block_time(&model, &requests).expect("hits");
-            assert!(read.abs_diff(bus.0) * 15 < bus.0, "{trace}: {read} ns from hits, {} told", bus.0);
+            assert!(read.abs_diff(bus.0) * 15 < bus.0, "{trace}: {read} ns from hits, {} reported", bus.0);
             (spec.channel.read_block, spec.channel.write_block) = bus;
         }
         let model = Arc::new(Model::new(&spec).expect("possible"));

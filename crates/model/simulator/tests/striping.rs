@@ -81,8 +81,8 @@ fn the_rule_gets_nearly_the_best_for_any_size_of_request() {
 #[test]
 fn the_rule_for_unknown_loads_is_never_far_off() {
     let unit = stripe_unit_without_knowledge_bytes(POSITIONING_S, RATE);
-    for (concurrency, least) in [(1, 0.90), (2, 0.93), (4, 0.92), (8, 0.82), (16, 0.72)] {
+    for (concurrency, min_share) in [(1, 0.90), (2, 0.93), (4, 0.92), (8, 0.82), (16, 0.72)] {
         let share = worst_share(unit, concurrency);
-        assert!(share > least, "{concurrency}: {share}");
+        assert!(share > min_share, "{concurrency}: {share}");
     }
 }

@@ -78,10 +78,10 @@ fn system(level: ArrayLevel, members: u32, scale: &Scale) -> System {
 fn min_request_ns(scale: &Scale, mut request: impl FnMut(u64)) -> f64 {
     let mut best = f64::MAX;
     for round in 0..scale.rounds {
-        let mut dice = Rng::new(1, round as u64);
+        let mut rng = Rng::new(1, round as u64);
         let start = Instant::now();
         for _ in 0..scale.requests {
-            request(dice.next_below(scale.bytes / SIZE as u64) * SIZE as u64);
+            request(rng.next_below(scale.bytes / SIZE as u64) * SIZE as u64);
         }
         best = best.min(start.elapsed().as_nanos() as f64 / scale.requests as f64);
     }

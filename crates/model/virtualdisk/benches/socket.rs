@@ -62,12 +62,12 @@ fn main() {
     }
     println!("# requests a second over a Unix socket, queue {QUEUE}, {rounds} rounds of {count}, a tenth of long ones");
     let kinds = [(1, "reads", BLOCK), (1, "writes", BLOCK), (4, "reads", BLOCK), (4, "writes", BLOCK)];
-    for (connections, what, block) in kinds.into_iter().chain([(1, "writes", LONG), (4, "writes", LONG)]) {
+    for (connections, kind, block) in kinds.into_iter().chain([(1, "writes", LONG), (4, "writes", LONG)]) {
         let count = if block == LONG { count / 10 } else { count };
         let mut rates = vec![Vec::new(); servers.len()];
         for round in 0..=rounds {
             for (index, (_, socket, _)) in servers.iter().enumerate() {
-                let rate = measure_rate(socket, connections, (what == "writes", block), count);
+                let rate = measure_rate(socket, connections, (kind == "writes", block), count);
                 // the first one fills the memory
                 if round > 0 {
                     rates[index].push(rate);
@@ -76,10 +76,11 @@ fn main() {
         }
         for ((name, ..), mut rates) in servers.iter().zip(rates) {
             rates.sort_by(f64::total_cmp);
-            let (median, least, most) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
+            let (median, min_rate, max_rate) = (rates[rates.len() / 2], rates[0], rates[rates.len() - 1]);
             let kib = block >> 10;
             println!(
-                "{connections} x random {what:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  ({least:.0} to {most:.0})"
+                "{connections} x random {kind:<6} {kib:>3} KiB {name:<15} {median:>9.0} /s  \
+                 ({min_rate:.0} to {max_rate:.0})"
             );
         }
     }
@@ -139,12 +140,12 @@ fn measure_rate(socket: &Path, connections: usize, kind: (bool, u64), count: usi
 }
 
 fn send_request(client: &mut NbdClient<UnixStream>, seed: u64, (writes, bytes): (bool, u64), count: usize) {
-    let mut dice = Rng::new(seed, 0);
+    let mut rng = Rng::new(seed, 0);
     let block = vec![seed as u8; bytes as usize];
     let (mut sent, mut answered) = (0, 0);
     while answered < count {
         while sent < count && client.in_flight() < QUEUE {
-            let offset = dice.next_below(USED_BYTES / bytes) * bytes;
+            let offset = rng.next_below(USED_BYTES / bytes) * bytes;
             let ask = if writes {
                 ClientRequest::Write { offset, data: &block }
             } else {

@@ -17,7 +17,7 @@
 //! numbers then mean nothing.
 
 #![allow(clippy::disallowed_macros, reason = "a benchmark prints its table")]
-#![allow(clippy::disallowed_methods, reason = "nothing is to be told meanwhile")]
+#![allow(clippy::disallowed_methods, reason = "nothing is reported meanwhile")]
 
 #[path = "../tests/served/mod.rs"]
 mod served;
@@ -294,11 +294,11 @@ impl Meter {
         }
     }
 
-    fn sleep(&self, most: Duration) {
-        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+    fn sleep(&self, max_time: Duration) {
+        let max_time = Timespec { tv_sec: max_time.as_secs() as i64, tv_nsec: i64::from(max_time.subsec_nanos()) };
         let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
         // interrupted or not, the loop checks the time again
-        let _ = poll(&mut fds, Some(&most));
+        let _ = poll(&mut fds, Some(&max_time));
     }
 
     fn send(&mut self) {

@@ -40,18 +40,18 @@ fn system(level: ArrayLevel, blocks: &[u64], unit: u64) -> System {
 }
 
 /// Returns a random valid array.
-fn random_system(dice: &mut Rng) -> (System, ArrayGeometry) {
+fn random_system(rng: &mut Rng) -> (System, ArrayGeometry) {
     loop {
         let all = levels();
-        let info = &all[dice.next_below(all.len() as u64) as usize];
-        let members = u64::from(info.min_members) + dice.next_below(5);
-        let unit = 1 + dice.next_below(40);
-        let least = 1 + dice.next_below(400);
-        let blocks: Vec<u64> = (0..members).map(|_| least + dice.next_below(30)).collect();
+        let info = &all[rng.next_below(all.len() as u64) as usize];
+        let members = u64::from(info.min_members) + rng.next_below(5);
+        let unit = 1 + rng.next_below(40);
+        let min_blocks = 1 + rng.next_below(400);
+        let blocks: Vec<u64> = (0..members).map(|_| min_blocks + rng.next_below(30)).collect();
         let mut system = system(ArrayLevel::parse(&info.id).expect("a level"), &blocks, unit);
         let set = &mut system.arrays[0];
-        set.layout = info.layouts.get(dice.next_below(info.layouts.len() as u64) as usize).copied();
-        set.copies = dice.next_bool(0.5).then(|| 1 + dice.next_below(members) as u16);
+        set.layout = info.layouts.get(rng.next_below(info.layouts.len() as u64) as usize).copied();
+        set.copies = rng.next_bool(0.5).then(|| 1 + rng.next_below(members) as u16);
         if info.form != LevelForm::Copies {
             set.copies = None;
         }
@@ -66,28 +66,28 @@ struct Trial {
     content: Content,
     array: ArrayGeometry,
     model: Vec<u8>,
-    what: String,
+    context: String,
 }
 
 const ARRAY: WorkloadTarget = WorkloadTarget::Array(0);
 
 impl Trial {
     fn new(seed: u64, backing: &ContentBacking) -> Trial {
-        let mut dice = Rng::new(seed, 0);
-        let (system, array) = random_system(&mut dice);
+        let mut rng = Rng::new(seed, 0);
+        let (system, array) = random_system(&mut rng);
         let content = Content::new(&system, backing).expect("content");
         let bytes = content.target_bytes(ARRAY);
         assert_eq!(bytes, array.capacity_blocks() * BLOCK);
         let set = &system.arrays[0];
-        let what =
+        let context =
             format!("seed {seed}: {} {:?} copies {:?} of {}", set.level, set.layout, set.copies, array.member_count());
-        Trial { rng: dice, content, array, model: vec![0; bytes as usize], what }
+        Trial { rng, content, array, model: vec![0; bytes as usize], context }
     }
 
     fn random_range(&mut self) -> (usize, usize) {
         let bytes = self.model.len() as u64;
-        let most = [1, 600, 5000, 70_000, bytes][self.rng.next_below(5) as usize].min(bytes);
-        let len = 1 + self.rng.next_below(most);
+        let max_bytes = [1, 600, 5000, 70_000, bytes][self.rng.next_below(5) as usize].min(bytes);
+        let len = 1 + self.rng.next_below(max_bytes);
         let mut from = self.rng.next_below(bytes - len + 1);
         if self.rng.next_bool(0.3) {
             from -= from % (BLOCK * self.array.row_blocks()).min(bytes);
@@ -107,21 +107,21 @@ impl Trial {
 
     fn run_step(&mut self) {
         let (from, to) = self.random_range();
-        let what = self.what.clone();
+        let context = self.context.clone();
         match self.rng.next_below(16) {
             0..=4 => {
                 let seed = self.rng.next_u64() as u8;
                 let data: Vec<u8> = (from..to).map(|i| (i as u8).wrapping_mul(31) ^ (i >> 8) as u8 ^ seed).collect();
-                self.content.write(ARRAY, from as u64, &data).expect(&what);
+                self.content.write(ARRAY, from as u64, &data).expect(&context);
                 self.model[from..to].copy_from_slice(&data);
             }
             5 => {
                 let zero = if self.rng.next_bool(0.5) { Content::write_zeros } else { Content::trim };
-                zero(&mut self.content, ARRAY, from as u64, (to - from) as u64).expect(&what);
+                zero(&mut self.content, ARRAY, from as u64, (to - from) as u64).expect(&context);
                 self.model[from..to].fill(0);
             }
             15 if self.rng.next_bool(0.5) => {
-                self.content.trim(ARRAY, from as u64, (to - from) as u64).expect(&what);
+                self.content.trim(ARRAY, from as u64, (to - from) as u64).expect(&context);
                 self.model[from..to].fill(0);
             }
             6..=8 => self.check_read(from, to, MemberSet::NONE),
@@ -131,52 +131,52 @@ impl Trial {
             }
             10 => {
                 if let Some(member) = self.member_to_fail() {
-                    self.content.fail_member(0, member).expect(&what);
+                    self.content.fail_member(0, member).expect(&context);
                 }
             }
             11 => {
                 let member = self.rng.next_below(u64::from(self.array.member_count())) as u16;
                 if self.failed().contains(member) {
-                    self.content.replace_member(0, member).expect(&what);
+                    self.content.replace_member(0, member).expect(&context);
                 }
             }
             12 | 13 => {
                 let blocks = self.rng.next_below(self.array.member_blocks() + 1);
-                self.content.rebuild_up_to(0, blocks).expect(&what);
+                self.content.rebuild_up_to(0, blocks).expect(&context);
             }
-            14 => self.content.finish_rebuild(0).expect(&what),
+            14 => self.content.finish_rebuild(0).expect(&context),
             _ => self.holes(from, to),
         }
     }
 
     fn check_read(&mut self, from: usize, to: usize, avoid: MemberSet) {
         let mut found = vec![0xaa; to - from];
-        self.content.read_avoiding(ARRAY, from as u64, &mut found, avoid).expect(&self.what);
+        self.content.read_avoiding(ARRAY, from as u64, &mut found, avoid).expect(&self.context);
         let wrong = found.iter().zip(&self.model[from..to]).position(|(found, wanted)| found != wanted);
-        assert_eq!(wrong, None, "{}: from {from} to {to}", self.what);
+        assert_eq!(wrong, None, "{}: from {from} to {to}", self.context);
     }
 
     fn holes(&mut self, from: usize, to: usize) {
         let mut position = from;
         while position < to {
-            let extent = self.content.extent_at(ARRAY, position as u64, (to - position) as u64).expect(&self.what);
+            let extent = self.content.extent_at(ARRAY, position as u64, (to - position) as u64).expect(&self.context);
             let end = position + extent.bytes as usize;
-            assert!(extent.bytes > 0 && end <= to, "{}", self.what);
-            assert!(!extent.is_hole || self.model[position..end].iter().all(|b| *b == 0), "{}", self.what);
+            assert!(extent.bytes > 0 && end <= to, "{}", self.context);
+            assert!(!extent.is_hole || self.model[position..end].iter().all(|b| *b == 0), "{}", self.context);
             position = end;
         }
     }
 
     fn check_end(mut self) {
-        assert_eq!(self.content.scrub_array(0).expect(&self.what), 0, "{}", self.what);
+        assert_eq!(self.content.scrub_array(0).expect(&self.context), 0, "{}", self.context);
         for member in self.failed().iter() {
-            self.content.replace_member(0, member).expect(&self.what);
+            self.content.replace_member(0, member).expect(&self.context);
         }
-        self.content.finish_rebuild(0).expect(&self.what);
+        self.content.finish_rebuild(0).expect(&self.context);
         assert!(self.failed().is_empty());
         self.check_read(0, self.model.len(), MemberSet::NONE);
-        assert_eq!(self.content.scrub_array(0).expect(&self.what), 0, "{}", self.what);
-        self.content.trim(ARRAY, 0, self.model.len() as u64).expect(&self.what);
+        assert_eq!(self.content.scrub_array(0).expect(&self.context), 0, "{}", self.context);
+        self.content.trim(ARRAY, 0, self.model.len() as u64).expect(&self.context);
         self.model.fill(0);
         self.holes(0, self.model.len());
     }
@@ -207,8 +207,8 @@ fn a_backing_file_behaves_like_memory() {
 fn full_memory_tears_no_write() {
     let mut refused = 0;
     for seed in 2000..2120 {
-        let most = 40_000 + Rng::new(seed, 1).next_below(400_000);
-        let mut trial = Trial::new(seed, &ContentBacking::Memory { most_bytes: Some(most) });
+        let max_bytes = 40_000 + Rng::new(seed, 1).next_below(400_000);
+        let mut trial = Trial::new(seed, &ContentBacking::Memory { most_bytes: Some(max_bytes) });
         for _ in 0..60 {
             refused += u64::from(trial.write_or_accept_refusal());
             if trial.rng.next_bool(0.2)
@@ -216,9 +216,9 @@ fn full_memory_tears_no_write() {
             {
                 trial.content.fail_member(0, member).expect("a member");
             }
-            assert!(trial.content.memory_bytes().is_some_and(|bytes| bytes <= most), "{}", trial.what);
+            assert!(trial.content.memory_bytes().is_some_and(|bytes| bytes <= max_bytes), "{}", trial.context);
         }
-        assert_eq!(trial.content.scrub_array(0).expect("whole"), 0, "{}", trial.what);
+        assert_eq!(trial.content.scrub_array(0).expect("whole"), 0, "{}", trial.context);
         trial.check_read(0, trial.model.len(), MemberSet::NONE);
     }
     assert!(refused > 100, "{refused} writes refused: the test does not test it");
@@ -279,11 +279,16 @@ impl Trial {
             self.model[from..to].copy_from_slice(&data);
             return false;
         }
-        assert!(matches!(written, Err(AccessError::NoSpace)), "{}: {written:?}", self.what);
+        assert!(matches!(written, Err(AccessError::NoSpace)), "{}: {written:?}", self.context);
         let mut found = vec![0; to - from];
-        self.content.read(ARRAY, from as u64, &mut found).expect(&self.what);
+        self.content.read(ARRAY, from as u64, &mut found).expect(&self.context);
         for (index, byte) in found.iter().enumerate() {
-            assert!(*byte == data[index] || *byte == self.model[from + index], "{}: byte {}", self.what, from + index);
+            assert!(
+                *byte == data[index] || *byte == self.model[from + index],
+                "{}: byte {}",
+                self.context,
+                from + index
+            );
         }
         self.model[from..to].copy_from_slice(&found);
         true

@@ -62,8 +62,8 @@ fn system(kind: &str) -> System {
 fn pattern(write: u64, sector: u64) -> [u64; WORDS] {
     let mut words = [0; WORDS];
     if write > 0 {
-        let mut dice = Rng::new(write, sector);
-        words.iter_mut().for_each(|word| *word = dice.next_u64());
+        let mut rng = Rng::new(write, sector);
+        words.iter_mut().for_each(|word| *word = rng.next_u64());
         words[0] = write;
     }
     words
@@ -152,7 +152,7 @@ fn the_server_of_the_others() {
 /// Writes until the connection ends; returns the writes sent.
 fn write_until_closed(
     client: &mut NbdClient<UnixStream>,
-    dice: &mut Rng,
+    rng: &mut Rng,
     writes: &AtomicU64,
     clock: &AtomicU64,
 ) -> Vec<Sent> {
@@ -160,9 +160,9 @@ fn write_until_closed(
     let (mut all, mut open) = (Vec::<Sent>::new(), Vec::<(u64, usize)>::new());
     loop {
         while open.len() < DEPTH {
-            let most = [1, 8, 64, MAX_WRITE_SECTORS][dice.next_below(4) as usize];
-            let sectors = 1 + dice.next_below(most);
-            let (write, from) = (writes.fetch_add(1, Ordering::SeqCst), dice.next_below(SECTORS - sectors));
+            let max_sectors = [1, 8, 64, MAX_WRITE_SECTORS][rng.next_below(4) as usize];
+            let sectors = 1 + rng.next_below(max_sectors);
+            let (write, from) = (writes.fetch_add(1, Ordering::SeqCst), rng.next_below(SECTORS - sectors));
             let data = data(write, from, sectors);
             all.push(Sent { write, from, sectors, begun: tick(), acknowledged: None, refused: false });
             match client.send_request(ClientRequest::Write { offset: from * SECTOR, data: &data }, CommandFlags(0)) {
@@ -186,8 +186,8 @@ fn run_round(kind: &str, folder: &Path, seed: u64, writes: &AtomicU64) -> Vec<Se
     let mut moment = Rng::new(seed, 1000);
     std::thread::scope(|scope| {
         let work = (0..).zip(clients).map(|(index, mut client)| {
-            let (mut dice, clock) = (Rng::new(seed, index), &clock);
-            scope.spawn(move || write_until_closed(&mut client, &mut dice, writes, clock))
+            let (mut rng, clock) = (Rng::new(seed, index), &clock);
+            scope.spawn(move || write_until_closed(&mut client, &mut rng, writes, clock))
         });
         let work: Vec<_> = work.collect();
         std::thread::sleep(Duration::from_micros(2000 + moment.next_below(60_000)));
@@ -249,7 +249,7 @@ fn a_killed_server_tears_no_sector_and_keeps_acknowledged_writes() {
             acknowledged += sent.iter().filter(|sent| sent.acknowledged.is_some()).count();
             let mut wrong = check_disk(kind, folder.path(), &mut before, &sent);
             wrong.extend(sent.iter().filter(|sent| sent.refused).map(|sent| format!("write {} refused", sent.write)));
-            all_wrong.extend(wrong.into_iter().map(|what| format!("{kind}, kill {kill}: {what}")));
+            all_wrong.extend(wrong.into_iter().map(|fault| format!("{kind}, kill {kill}: {fault}")));
         }
     }
     eprintln!("{kills} kills, {sent_in_all} writes, {acknowledged} acknowledged, {} wrong", all_wrong.len());
@@ -276,10 +276,13 @@ fn a_partly_received_write_leaves_whole_sectors() {
             running.connect().flush().expect("flushed");
             let mut found = vec![0; 8192];
             check.read(0, &mut found).expect("read");
-            let whole = part / SECTOR as usize;
+            let complete_sectors = part / SECTOR as usize;
             for (sector, found) in (0..).zip(found.chunks(SECTOR as usize)) {
                 let of = find_write(found, sector).unwrap_or_else(|| panic!("{kind}, {part} bytes: {sector} is torn"));
-                assert!(of < write || sector >= 1 && sector <= whole as u64, "{kind}, {part} bytes: {sector} of {of}");
+                assert!(
+                    of < write || sector >= 1 && sector <= complete_sectors as u64,
+                    "{kind}, {part} bytes: {sector} of {of}"
+                );
             }
         }
     }

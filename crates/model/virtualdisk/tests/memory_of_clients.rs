@@ -44,8 +44,8 @@ fn clients_that_do_not_read_cost_little_memory() {
             client.stream().set_nonblocking(true).expect("nonblocking");
             let request = NbdRequest { flags: NONE, command: NbdCommand::Read, cookie: 1, offset: 0, length: 32 << 20 }
                 .encode_header();
-            let asked = (0..10_000).take_while(|_| client.stream().write(&request).is_ok_and(|n| n == 28)).count();
-            assert!(asked >= 100, "{asked}");
+            let sent = (0..10_000).take_while(|_| client.stream().write(&request).is_ok_and(|n| n == 28)).count();
+            assert!(sent >= 100, "{sent}");
             client
         })
         .collect();

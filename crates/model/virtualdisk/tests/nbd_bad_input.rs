@@ -133,13 +133,17 @@ fn refused_options_do_not_end_the_connection() {
         ),
     ];
     for (name, input, wanted) in table {
-        let whole = [CLIENT.to_vec(), input, encode_option(option::ABORT, b"ignored")].concat();
-        let (output, ended) = server_output(&whole, 1 << 20);
+        let input_bytes = [CLIENT.to_vec(), input, encode_option(option::ABORT, b"ignored")].concat();
+        let (output, ended) = server_output(&input_bytes, 1 << 20);
         let found = decode_option_replies(&output[GREETING..]);
         let [.., (_, refused), last] = found[..] else { panic!("{name}: {found:?}") };
         assert_eq!((refused, last), (wanted, (option::ABORT, answer::ACK)), "{name}");
         assert_eq!(ended, Some(ProtocolError::Aborted), "{name}");
-        assert_eq!(server_output(&whole, if whole.len() > 4096 { 997 } else { 1 }).0, output, "{name}, in pieces");
+        assert_eq!(
+            server_output(&input_bytes, if input_bytes.len() > 4096 { 997 } else { 1 }).0,
+            output,
+            "{name}, in pieces"
+        );
     }
 }
 
@@ -187,13 +191,13 @@ fn selects_contexts_as_the_protocol_specifies() {
         (option::SET_META_CONTEXT, &["x-own:thing", "base:allocation"], 1),
         (option::SET_META_CONTEXT, &["base:allocations"], 0),
     ];
-    for (asked, queries, wanted) in cases {
+    for (export, queries, wanted) in cases {
         let input =
-            [&CLIENT[..], &encode_option(option::STRUCTURED_REPLY, &[]), &encode_contexts(asked, queries)].concat();
+            [&CLIENT[..], &encode_option(option::STRUCTURED_REPLY, &[]), &encode_contexts(export, queries)].concat();
         let (output, ended) = server_output(&input, 1 << 20);
         let found = decode_option_replies(&output[GREETING..]);
         assert_eq!(found[1..].len(), wanted + 1, "{queries:?}: {found:?}");
-        assert_eq!((found.last(), ended), (Some(&(asked, answer::ACK)), None), "{queries:?}");
+        assert_eq!((found.last(), ended), (Some(&(export, answer::ACK)), None), "{queries:?}");
     }
 }
 
@@ -339,7 +343,7 @@ fn invalid_requests_end_the_connection() {
         (
             "a write whose data is 4 GiB",
             encode_header(1, 0, 0, u32::MAX),
-            Some(ProtocolError::Flood { length: u32::MAX, most: request::MAX_SKIPPED_BYTES }),
+            Some(ProtocolError::Flood { length: u32::MAX, max_bytes: request::MAX_SKIPPED_BYTES }),
         ),
         ("a disconnect, whatever it says", encode_header(2, 9, 9, 9), None),
     ];
@@ -367,15 +371,15 @@ fn waits_for_the_rest_of_incomplete_input() {
         encode_header(2, 0, 0, 0),
     ]
     .concat();
-    let whole = [encode_contexts(option::LIST_META_CONTEXT, &["base:"]), encode_go(option::INFO, "sealed")].concat();
-    let whole = [&before[..4], &whole, &before[4..], &requests].concat();
-    let (output, ended) = server_output(&whole, 1 << 20);
+    let complete = [encode_contexts(option::LIST_META_CONTEXT, &["base:"]), encode_go(option::INFO, "sealed")].concat();
+    let complete = [&before[..4], &complete, &before[4..], &requests].concat();
+    let (output, ended) = server_output(&complete, 1 << 20);
     assert_eq!(ended, None);
-    for end in 0..whole.len() {
-        let (part, ended) = server_output(&whole[..end], 1 << 20);
+    for end in 0..complete.len() {
+        let (part, ended) = server_output(&complete[..end], 1 << 20);
         assert!(output.starts_with(&part) && ended.is_none(), "cut at {end}: {ended:?}");
     }
-    assert_eq!(server_output(&whole, 1).0, output);
+    assert_eq!(server_output(&complete, 1).0, output);
 }
 
 #[test]
@@ -396,9 +400,9 @@ fn enforces_alignment_where_required() {
 
 #[test]
 fn an_incomplete_header_reports_the_missing_bytes() {
-    let whole = encode_header(0, 0, 0, 512);
+    let header = encode_header(0, 0, 0, 512);
     for end in 0..28 {
-        assert_eq!(request::parse(&whole[..end]), RequestParse::Need(28 - end));
+        assert_eq!(request::parse(&header[..end]), RequestParse::Need(28 - end));
     }
-    assert!(matches!(request::parse(&whole), RequestParse::Request(NbdRequest { length: 512, .. })));
+    assert!(matches!(request::parse(&header), RequestParse::Request(NbdRequest { length: 512, .. })));
 }

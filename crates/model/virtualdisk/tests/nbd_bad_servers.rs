@@ -28,8 +28,8 @@ fn greeting() -> Vec<u8> {
     [&wire::NBDMAGIC.to_be_bytes()[..], &wire::IHAVEOPT.to_be_bytes(), &[0, 3]].concat()
 }
 
-fn reply(asked: u32, kind: u32, data: &[u8]) -> Vec<u8> {
-    let head = [asked, kind, data.len() as u32].map(u32::to_be_bytes);
+fn reply(option: u32, kind: u32, data: &[u8]) -> Vec<u8> {
+    let head = [option, kind, data.len() as u32].map(u32::to_be_bytes);
     [&wire::OPTION_REPLY_MAGIC.to_be_bytes()[..], head.as_flattened(), data].concat()
 }
 
@@ -39,8 +39,8 @@ fn export() -> Vec<u8> {
 }
 
 fn context(id: u8) -> Vec<u8> {
-    let told = [&[0, 0, 0, id][..], wire::ALLOCATION.as_bytes()].concat();
-    reply(option::SET_META_CONTEXT, answer::META_CONTEXT, &told)
+    let payload = [&[0, 0, 0, id][..], wire::ALLOCATION.as_bytes()].concat();
+    reply(option::SET_META_CONTEXT, answer::META_CONTEXT, &payload)
 }
 
 /// Returns a complete handshake, with structured replies and context 5 or without both.
@@ -91,8 +91,8 @@ fn rejects_invalid_handshakes() {
         ("an error of nobody", go(0xffff_ffff, b"full moon"), "full moon"),
     ];
     for (name, bytes, wanted) in table {
-        let told = start(&bytes).map(|_| ()).expect_err(name).to_string();
-        assert!(told.contains(wanted), "{name}: {told}");
+        let message = start(&bytes).map(|_| ()).expect_err(name).to_string();
+        assert!(message.contains(wanted), "{name}: {message}");
     }
     // endless replies
     let endless = [greeting(), reply(option::LIST, answer::SERVER, &[0; 4]).repeat(20_000)].concat();
@@ -197,9 +197,9 @@ fn rejects_invalid_replies() {
         ),
         ("an extent of nothing", status(&reply_chunk(1, chunk::BLOCK_STATUS, &extents(&[0]))), "an extent is empty"),
     ];
-    for (name, told, wanted) in cases {
-        let told = told.expect_err(name).to_string();
-        assert!(told.contains(wanted), "{name}: {told}");
+    for (name, message, wanted) in cases {
+        let message = message.expect_err(name).to_string();
+        assert!(message.contains(wanted), "{name}: {message}");
     }
     let nothing = status(&simple_reply(0, COOKIE)).expect_err("no extents").to_string();
     assert!(nothing.contains("simple reply to Some(BlockStatus)"), "{nothing}");
@@ -220,12 +220,12 @@ fn assembles_chunks_in_any_order() {
         hole_chunk(0, 9192, 1000),
         data_chunk(0, 10_192, 1000),
     ];
-    let whole = [pieces.concat(), reply_chunk(1, chunk::NONE, &[])].concat();
-    assert!(run_command(NbdCommand::Read, true, &whole).expect("whole") == wanted);
+    let complete = [pieces.concat(), reply_chunk(1, chunk::NONE, &[])].concat();
+    assert!(run_command(NbdCommand::Read, true, &complete).expect("whole") == wanted);
     let mut back = pieces.to_vec();
     back.reverse();
-    let whole = [back.concat(), reply_chunk(1, chunk::NONE, &[])].concat();
-    assert!(run_command(NbdCommand::Read, true, &whole).expect("whole") == wanted);
+    let complete = [back.concat(), reply_chunk(1, chunk::NONE, &[])].concat();
+    assert!(run_command(NbdCommand::Read, true, &complete).expect("whole") == wanted);
 }
 
 #[test]

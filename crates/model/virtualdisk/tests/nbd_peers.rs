@@ -67,7 +67,7 @@ fn client_and_server_negotiate() {
         client.read(9, &mut back).expect("read");
         assert_eq!(&back, b"\0h\0\0l\0\0");
         if wishes.block_status {
-            let extents = client.block_status(0, 1 << 20).expect("told");
+            let extents = client.block_status(0, 1 << 20).expect("reported");
             let hole = NbdExtent { bytes: (1 << 20) - 4096, is_allocated: false };
             assert_eq!(extents, [NbdExtent { bytes: 4096, is_allocated: true }, hole]);
         } else {
@@ -171,9 +171,9 @@ fn run_program(program: &str, arguments: &[&str]) -> Option<String> {
         eprintln!("skipped: {program} is not installed");
         return None;
     };
-    let told = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{program} {arguments:?}: {told}");
-    Some(told)
+    let output = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{program} {arguments:?}: {output}");
+    Some(output)
 }
 
 fn uri(socket: &Path, export: &str) -> String {
@@ -186,9 +186,9 @@ fn nbdinfo_reads_our_exports() {
     let served = two_disks();
     served.disks[0].lock().expect("no panic")[4096..8192].fill(1);
     let socket = served.listen(folder.path());
-    let Some(told) = run_program("nbdinfo", &["--list", &uri(&socket, "")]) else { return };
+    let Some(output) = run_program("nbdinfo", &["--list", &uri(&socket, "")]) else { return };
     for wanted in ["newstyle-fixed", "export=\"small\"", "a small disk", "export=\"sealed\"", "base:allocation"] {
-        assert!(told.contains(wanted), "{wanted} in {told}");
+        assert!(output.contains(wanted), "{wanted} in {output}");
     }
     for (export, wanted) in [("", "1048576"), ("sealed", "12288")] {
         assert_eq!(run_program("nbdinfo", &["--size", &uri(&socket, export)]).expect("installed").trim(), wanted);
@@ -272,8 +272,8 @@ fn nbdsh_accepts_our_replies() {
         eprintln!("skipped: /usr/bin/python3 has no libnbd (package python3-libnbd)");
         return;
     }
-    let told = run_program("/usr/bin/python3", &["-c", SHELL, &uri(&socket, "small")]).expect("installed");
-    assert_eq!(told.trim(), "all well");
+    let output = run_program("/usr/bin/python3", &["-c", SHELL, &uri(&socket, "small")]).expect("installed");
+    assert_eq!(output.trim(), "all well");
 }
 
 /// A running nbdkit, stopped on drop.
@@ -321,7 +321,7 @@ fn our_client_works_with_nbdkit() {
         client.read(65_535, &mut back).expect("read");
         assert!(back[0] == 0 && back[1001] == 0 && back[1..1001].iter().all(|byte| *byte == 7));
         if wishes.block_status {
-            let extents = client.block_status(0, 1 << 20).expect("told");
+            let extents = client.block_status(0, 1 << 20).expect("reported");
             assert_eq!(extents[0], NbdExtent { bytes: 65_536, is_allocated: false });
         }
         let mut cookies = Vec::new();

@@ -136,10 +136,10 @@ fn read_device(root: &Path, device: u32) -> KnownDevice {
     let Some(name) = folder.file_name().and_then(|n| n.to_str()) else { return unknown() };
     let parent = if folder.join("partition").exists() { folder.parent() } else { None };
     let disk = parent.and_then(|p| parse_number(&fs::read_to_string(p.join("dev")).ok()?));
-    let whole = parent.unwrap_or(&folder);
+    let disk_folder = parent.unwrap_or(&folder);
     // drivers that handle requests have a folder of hardware queues
-    let has_mq = whole.join("mq").exists();
-    let has_requests = has_mq || whole.file_name().and_then(|n| n.to_str()).is_some_and(|n| has_paths(root, n));
+    let has_mq = disk_folder.join("mq").exists();
+    let has_requests = has_mq || disk_folder.file_name().and_then(|n| n.to_str()).is_some_and(|n| has_paths(root, n));
     KnownDevice { name: name.replace('!', "/"), disk: disk.unwrap_or(device), has_requests, is_path: false }
 }
 

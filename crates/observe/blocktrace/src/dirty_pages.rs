@@ -31,7 +31,7 @@ impl DirtyLayout {
     /// # Errors
     /// When a required field is missing, or has an unknown size.
     pub fn parse(event: &'static str, text: &str) -> Result<DirtyLayout, LayoutError> {
-        let missing = |what| LayoutError::Missing { event: event.to_owned(), what };
+        let missing = |field| LayoutError::Missing { event: event.to_owned(), field };
         let find = |name: &str| text.lines().filter_map(parse_field).find(|(n, _)| *n == name).map(|(_, place)| place);
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
         let pid = find("common_pid").ok_or_else(|| missing("common_pid"))?;
@@ -161,7 +161,7 @@ pub fn assess_certainty(threads: &[DirtyingThread]) -> DirtyCertainty {
     }
     match by_name.values().max() {
         None | Some(0) => DirtyCertainty::Unknown,
-        Some(most) if *most as f64 >= LIKELY_SHARE * total as f64 => DirtyCertainty::Likely,
+        Some(max_count) if *max_count as f64 >= LIKELY_SHARE * total as f64 => DirtyCertainty::Likely,
         Some(_) => DirtyCertainty::Guess,
     }
 }
@@ -191,11 +191,11 @@ mod tests {
         for name in ["btrfs-1", "", "7:", ":3", "4096:0", "7:1048576", "-1:0"] {
             assert_eq!(layout.decode(&event(42, name)), Some((42, None)), "{name}");
         }
-        let whole = event(42, "7:3");
+        let complete = event(42, "7:3");
         for cut in 0..40 {
-            assert_eq!(layout.decode(&whole[..cut]), None, "{cut}");
+            assert_eq!(layout.decode(&complete[..cut]), None, "{cut}");
         }
-        let mut other = whole;
+        let mut other = complete;
         other[0] ^= 1;
         assert_eq!(layout.decode(&other), None);
         let error = DirtyLayout::parse(DIRTY_EVENTS[0], &FOLIO.replace(" name[32]", " bdi[32]")).expect_err("no name");

@@ -9,12 +9,12 @@ use crate::event::BlockEventKind;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LayoutError {
     /// The text lacks a part of an event's description.
-    #[error("{event}: its format has no {what}")]
+    #[error("{event}: its format has no {field}")]
     Missing {
         /// The event.
         event: String,
         /// Missing part.
-        what: &'static str,
+        field: &'static str,
     },
     /// A field has an unknown size.
     #[error("{event}: its field {field} has the unknown size of {size} bytes")]
@@ -99,17 +99,17 @@ impl EventLayout {
             None => Ok(None),
         };
         let need = |name: &'static str, size| {
-            sized(name, size)?.ok_or_else(|| LayoutError::Missing { event: event(), what: name })
+            sized(name, size)?.ok_or_else(|| LayoutError::Missing { event: event(), field: name })
         };
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
-        let letters = find("rwbs").ok_or_else(|| LayoutError::Missing { event: event(), what: "rwbs" })?;
+        let letters = find("rwbs").ok_or_else(|| LayoutError::Missing { event: event(), field: "rwbs" })?;
         if !(4..=16).contains(&letters.size) {
             return Err(LayoutError::Size { event: event(), field: "rwbs", size: letters.size });
         }
         let (is_remap, is_split) = (kind == BlockEventKind::Remap, kind == BlockEventKind::Split);
         let mut layout = EventLayout {
             kind,
-            id: id.ok_or_else(|| LayoutError::Missing { event: event(), what: "ID" })?,
+            id: id.ok_or_else(|| LayoutError::Missing { event: event(), field: "ID" })?,
             pid: need("common_pid", 4)?,
             device: need("dev", 4)?,
             sector: need("sector", 8)?,

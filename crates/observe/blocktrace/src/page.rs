@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_truncated_page_gives_its_complete_events() {
-        let whole = page(9, 0, &[&first(1, 0), b"aaaa", &first(1, 1), b"bbbb", &first(1, 1), b"cccc"]);
-        for cut in 0..whole.len() {
-            let (found, summary) = events(&whole[..cut]);
+        let full_page = page(9, 0, &[&first(1, 0), b"aaaa", &first(1, 1), b"bbbb", &first(1, 1), b"cccc"]);
+        for cut in 0..full_page.len() {
+            let (found, summary) = events(&full_page[..cut]);
             assert_eq!(found.len(), cut.saturating_sub(16) / 8, "{cut}");
             assert_eq!(summary.is_truncated, cut > 0, "{cut}");
         }

@@ -1,5 +1,4 @@
-//! A trace of this machine from beginning to end: choice of the method, its cost,
-//! and reduction where it costs too much.
+//! A trace of this machine's requests: chooses the method, watches its cost, and traces less if it costs too much.
 
 use std::collections::HashMap;
 
@@ -39,9 +38,9 @@ pub struct SessionOptions {
     pub disks: Vec<u32>,
     /// Method of tracing.
     pub method: MethodChoice,
-    /// Largest share of all processors' time that may be used.
+    /// Largest share of all processors' time that tracing may use.
     pub budget: f64,
-    /// Single events are needed (for a file).
+    /// Each event is needed (for a file).
     pub needs_events: bool,
     /// Width of a heat map's column, nanoseconds.
     pub column_ns: u64,
@@ -71,7 +70,7 @@ impl TraceSegment {
         TraceSegment { totals: diskstats::read_totals(), events: counts.events, dirtied: counts.dirtied }
     }
 
-    /// Events of requests, and of dirtied pages, that were read in the segment. A sample drops only the former.
+    /// Numbers of events of requests and of dirtied pages read in the segment. Sampling drops only the former.
     fn events_since_start(&self, counts: ReadingCounts) -> [u64; 2] {
         [counts.events.saturating_sub(self.events), counts.dirtied.saturating_sub(self.dirtied)]
     }
@@ -87,7 +86,7 @@ pub struct TraceSession {
     pub names: BlockDeviceNames,
     /// All requests since the start.
     pub summary: RequestSummary,
-    /// For a recorder: data since they were last taken.
+    /// For a recorder: data since the last call of [`TraceSession::take_interval`].
     intervals: Option<IntervalCollector>,
     sample_bits: u32,
     from_ns: u64,
@@ -110,8 +109,8 @@ pub struct TraceSession {
 }
 
 impl TraceSession {
-    /// Starts at a time on the monotonic clock. `requests_per_s` is the rate of requests to the disks, by
-    /// which a method is chosen.
+    /// Starts a trace at `now_ns` on the monotonic clock. The method is chosen by `requests_per_s`, the rate of
+    /// requests to the disks.
     ///
     /// # Errors
     /// When the kernel refuses, or lacks the feature.
@@ -193,7 +192,7 @@ impl TraceSession {
         self.events.find_layout(BlockEventKind::Start).is_some()
     }
 
-    /// Divisor of the sample: one of so many address ranges is traced.
+    /// Divisor of the sample: one of this many address ranges is traced.
     pub fn sample_divisor(&self) -> u64 {
         1 << self.sample_bits
     }
@@ -253,8 +252,8 @@ impl TraceSession {
         Ok(())
     }
 
-    /// Compares the cost since the last call with the budget: traces less where it is above, and more again where it
-    /// has long been far below.
+    /// Compares the cost since the last call with the budget: traces less if it is above, and more again if it has been
+    /// far below for long.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -296,10 +295,12 @@ impl TraceSession {
         self.options.method == MethodChoice::Auto && !self.options.needs_events
     }
 
+    /// Traces less by the cheapest loss of detail that is left: dirtied pages, single events, separate times, then a
+    /// smaller sample.
     fn reduce_tracing(&mut self, over: &str) -> Result<(), SessionError> {
         if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
-            let (read, is_many) = (reader.counts(), reader.counts().dirtied > reader.counts().events);
-            if is_many && read.dirtied > 0 && reader.stop_dirty_pages()? {
+            let counts = reader.counts();
+            if counts.dirtied > counts.events && reader.stop_dirty_pages()? {
                 self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
                 return Ok(());
             }
@@ -316,13 +317,13 @@ impl TraceSession {
             && !counter.is_reduced()
             && counter.has_requests()
         {
-            let lacks = if counter.is_typed() {
+            let limitation = if counter.is_typed() {
                 "the time at the device is not separate"
             } else {
                 "latency counts from the issue, without the wait before it"
             };
             self.set_reduced(true)?;
-            self.remarks.push(format!("{over}: from then on, {lacks}"));
+            self.remarks.push(format!("{over}: from then on, {limitation}"));
         } else if self.sample_bits < MAX_SAMPLE_BITS {
             self.set_sample(self.sample_bits + 1)?;
             self.remarks.push(format!("{over}: from then on, 1 of {} address ranges is traced", self.sample_divisor()));
@@ -332,15 +333,16 @@ impl TraceSession {
         Ok(())
     }
 
+    /// Undoes one reduction, the last first.
     fn extend_tracing(&mut self, rest: &str, window: &TraceCost) -> Result<(), SessionError> {
         if self.sample_bits > 0 {
             self.set_sample(self.sample_bits - 1)?;
-            let places = if self.sample_bits == 0 {
+            let ranges = if self.sample_bits == 0 {
                 "all ranges are".into()
             } else {
                 format!("1 of {} is", self.sample_divisor())
             };
-            self.remarks.push(format!("{rest}: from then on, {places} traced again"));
+            self.remarks.push(format!("{rest}: from then on, {ranges} traced again"));
             return Ok(());
         }
         if let TraceMethod::Bpf { counter, .. } = &self.method
@@ -546,7 +548,7 @@ impl TraceSession {
         requests
     }
 
-    /// Requests of a device that the kernel counted since the start, traced or not.
+    /// Counts of a device's requests in the kernel since the start, traced or not.
     pub fn counted_by_kernel(&self, device: u32, now: &HashMap<u32, RequestTotals>) -> Option<RequestTotals> {
         now.get(&device)?.difference_since(self.totals.get(&device).copied().unwrap_or_default())
     }
@@ -561,11 +563,11 @@ impl TraceSession {
 mod tests {
     use super::*;
 
-    /// Ten million pages were dirtied before the piece began, and a million events of requests read in it.
+    /// Ten million pages were dirtied before the segment began, and a million events of requests read in it.
     #[test]
     fn dirtied_pages_do_not_count_as_request_events() {
         let counts = |events, dirtied| ReadingCounts { events, dirtied, ..ReadingCounts::default() };
-        let piece = TraceSegment::start_segment(counts(2_000_000, 10_000_000));
-        assert_eq!(piece.events_since_start(counts(3_000_000, 10_000_007)), [1_000_000, 7]);
+        let segment = TraceSegment::start_segment(counts(2_000_000, 10_000_000));
+        assert_eq!(segment.events_since_start(counts(3_000_000, 10_000_007)), [1_000_000, 7]);
     }
 }

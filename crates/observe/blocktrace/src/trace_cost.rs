@@ -52,7 +52,7 @@ impl RecordCost {
 
 /// Times events in our instance, before any other event is enabled in it.
 pub(crate) fn calibrate_events(instance: &mut TraceInstance) -> Result<RecordCost, TracefsError> {
-    let refused = |error| TracefsError::Refused { what: CALIBRATION_EVENT.into(), error };
+    let refused = |error| TracefsError::Refused { file: CALIBRATION_EVENT.into(), error };
     let bare = time_renames().map_err(refused)?;
     instance.start()?;
     instance.enable_event(CALIBRATION_EVENT, None)?;

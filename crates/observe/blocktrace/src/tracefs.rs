@@ -21,10 +21,10 @@ pub enum TracefsError {
     #[error("tracefs is not mounted and cannot be mounted privately: {0}")]
     NoTracefs(io::Error),
     /// A file of tracefs was refused.
-    #[error("{what}: {error}")]
+    #[error("{file}: {error}")]
     Refused {
         /// The file, below tracefs.
-        what: String,
+        file: String,
         /// Error of the kernel.
         error: io::Error,
     },
@@ -65,7 +65,7 @@ impl Tracefs {
             match fs::metadata(Path::new(root).join("events")) {
                 Ok(_) => return Ok(Tracefs { root: root.into(), _mount: None }),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                    return Err(TracefsError::Refused { what: root.into(), error });
+                    return Err(TracefsError::Refused { file: root.into(), error });
                 }
                 Err(_) => {}
             }
@@ -85,7 +85,7 @@ impl Tracefs {
     /// # Errors
     /// When the kernel refuses.
     pub fn read_text(&self, inner: &str) -> Result<String, TracefsError> {
-        read_whole_file(&self.path(inner)).map_err(|error| TracefsError::Refused { what: inner.into(), error })
+        read_whole_file(&self.path(inner)).map_err(|error| TracefsError::Refused { file: inner.into(), error })
     }
 
     /// Reads the layouts of all usable block events of this kernel, and the reasons why others are not usable.
@@ -242,7 +242,7 @@ impl TraceInstance {
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("{INSTANCE_PREFIX}{pid}-{}-{number}", process_start_ticks(pid).unwrap_or(0));
         let folder = tracefs.path("instances").join(&name);
-        fs::create_dir(&folder).map_err(|error| TracefsError::Refused { what: format!("instances/{name}"), error })?;
+        fs::create_dir(&folder).map_err(|error| TracefsError::Refused { file: format!("instances/{name}"), error })?;
         let mut instance = TraceInstance { folder, pipes: Vec::new(), events: Vec::new() };
         instance.configure_buffers()?;
         Ok(instance)
@@ -253,7 +253,7 @@ impl TraceInstance {
         // the monotonic clock, as everywhere in this crate
         self.write_file("trace_clock", "mono")?;
         let folder = self.folder.join("per_cpu");
-        let refused = |error| TracefsError::Refused { what: "per_cpu".into(), error };
+        let refused = |error| TracefsError::Refused { file: "per_cpu".into(), error };
         let mut numbers: Vec<u16> = fs::read_dir(&folder)
             .map_err(refused)?
             .flatten()
@@ -272,7 +272,7 @@ impl TraceInstance {
     }
 
     fn write_file(&self, inner: &str, text: &str) -> Result<(), TracefsError> {
-        fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { what: inner.into(), error })
+        fs::write(self.folder.join(inner), text).map_err(|error| TracefsError::Refused { file: inner.into(), error })
     }
 
     /// Enables an event (a folder of `events`), with the kernel's filter for it where one is given.
@@ -333,7 +333,7 @@ impl TraceInstance {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(TracefsError::Refused { what: "trace_pipe_raw".into(), error }),
+                Err(error) => return Err(TracefsError::Refused { file: "trace_pipe_raw".into(), error }),
             }
         }
     }

@@ -211,7 +211,7 @@ fn an_instance_of_a_dead_process_is_removed() {
     };
     // a test beside this one may have swept it first
     let tells = |live: &TraceSession| live.remarks.iter().any(|remark| remark.contains("removed a trace instance"));
-    let live = (0..20).map(|_| sweeping()).find(tells).expect("it is told");
+    let live = (0..20).map(|_| sweeping()).find(tells).expect("reported");
     let mine = || {
         let prefix = format!("diskwright-{}-", std::process::id());
         tracefs.instances().into_iter().filter(|(name, _)| name.starts_with(&prefix)).collect::<Vec<_>>()

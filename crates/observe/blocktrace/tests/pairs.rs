@@ -192,15 +192,15 @@ fn devices_of_bios_have_a_beginning_and_an_end() {
 #[test]
 fn a_remapped_bio_keeps_its_requesting_thread() {
     let upper = (4095 << 20) | 9;
-    let mut asked = event(Queue, 0, "W", 0, 8);
-    (asked.device, asked.pid) = (upper, 7);
+    let mut queued = event(Queue, 0, "W", 0, 8);
+    (queued.device, queued.pid) = (upper, 7);
     let mut remap = event(Remap, 1, "W", 2048, 8);
     (remap.other_device, remap.other_sector, remap.pid) = (upper, 0, 99);
     let mut below = steps(2, "W", 2048, 8);
     below.iter_mut().for_each(|event| event.pid = 99);
     let mut end = event(BioComplete, 200, "W", 0, 8);
     end.device = upper;
-    let (done, _) = paired(&[&[asked, remap][..], &below, &[end]].concat());
+    let (done, _) = paired(&[&[queued, remap][..], &below, &[end]].concat());
     assert_eq!(done.iter().map(|r| (r.device, r.pid)).collect::<Vec<_>>(), [(below[0].device, 7), (upper, 7)]);
 }
 

@@ -63,8 +63,8 @@ fn requests_of_every_recorded_kernel_are_those_of_the_load() {
         assert_eq!(of(TracedOperation::Flush).len(), flushes, "{kernel}");
         assert!(done.iter().all(|r| r.done_ns >= r.arrived_ns()), "{kernel}");
         // the flush behind a forced write is the kernel's own doing
-        let asked = done.iter().filter(|r| r.operation != TracedOperation::Flush);
-        assert!(asked.into_iter().all(|r| r.comm.starts_with(b"dd\0")), "{kernel}");
+        let transfers = done.iter().filter(|r| r.operation != TracedOperation::Flush);
+        assert!(transfers.into_iter().all(|r| r.comm.starts_with(b"dd\0")), "{kernel}");
         assert!(reads.iter().all(|r| r.queue_ns().is_some() && r.scheduler_ns().is_some()), "{kernel}");
         assert_eq!((pairing.counts.without_beginning, pairing.counts.without_start), (0, 0), "{kernel}");
         assert_eq!(pairing.unfinished_count(), 0, "{kernel}");
@@ -96,7 +96,7 @@ fn damaged_pages_are_counted() {
     for kernel in KERNELS {
         let (table, layout) = layouts(kernel);
         let (cpu, page) = pages(kernel).into_iter().max_by_key(|(_, p)| p[8]).expect("a page");
-        let whole = {
+        let undamaged_events = {
             let mut sorter = EventSorter::default();
             sorter.add_page(cpu, &page, &layout, &table);
             let mut events = 0;
@@ -108,7 +108,7 @@ fn damaged_pages_are_counted() {
             sorter.add_page(cpu, &page[..cut], &layout, &table);
             let mut events = 0;
             sorter.drain_before(u64::MAX, |_| events += 1);
-            assert!(events <= whole, "{kernel} {cut}");
+            assert!(events <= undamaged_events, "{kernel} {cut}");
         }
         let mut noticed = 0;
         for flip in 0..2000usize {

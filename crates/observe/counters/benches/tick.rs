@@ -105,10 +105,10 @@ fn thread_us() -> f64 {
 }
 
 /// Processor time of one call, microseconds, over `times` calls.
-fn each_us(times: u32, mut what: impl FnMut()) -> f64 {
+fn each_us(times: u32, mut action: impl FnMut()) -> f64 {
     let start = thread_us();
     for _ in 0..times {
-        what();
+        action();
     }
     (thread_us() - start) / f64::from(times)
 }

@@ -44,9 +44,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-fn allocations(mut what: impl FnMut()) -> u64 {
+fn allocations(mut action: impl FnMut()) -> u64 {
     let before = COUNT.with(Cell::get);
-    what();
+    action();
     COUNT.with(Cell::get) - before
 }
 

@@ -37,9 +37,9 @@ impl Bench {
     /// Runs a program, and later the one that undoes it; returns its output, or `None` where it failed, which skips the
     /// test.
     fn make(&mut self, command: &[&str], undo: &[&str]) -> Option<String> {
-        let said = run_command(command)?;
+        let output = run_command(command)?;
         self.undo.push(undo.iter().map(|word| (*word).to_owned()).collect());
-        Some(said)
+        Some(output)
     }
 
     /// Undoes the last step now.
@@ -111,14 +111,14 @@ impl Watch {
     }
 
     /// Ticks until a condition holds; the kernel's events come with a delay.
-    fn wait_until(&mut self, what: &str, holds: impl Fn(&Watch) -> bool) {
+    fn wait_until(&mut self, condition: &str, holds: impl Fn(&Watch) -> bool) {
         let until = Instant::now() + Duration::from_secs(20);
         loop {
             self.tick_slowly();
             if holds(self) {
                 return;
             }
-            assert!(Instant::now() < until, "not seen: {what}");
+            assert!(Instant::now() < until, "not seen: {condition}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

@@ -40,7 +40,7 @@ fn main() {
     let machine = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     println!("# size and speed of a log: Linux {}, {ticks} ticks of {every} s", machine.trim());
     let load = if tiny || has("--no-load") { None } else { load::Load::start(&work, number("--disks", 16), ticks) };
-    println!("load: {}", load.as_ref().map_or("none made".to_owned(), |l| l.what.clone()));
+    println!("load: {}", load.as_ref().map_or("none made".to_owned(), |l| l.description.clone()));
     let peers = if tiny { Vec::new() } else { peers::start_peers(&work, ticks) };
     let log = value("--keep").map_or(work.join("log"), PathBuf::from);
     let tally = record_log(&log, ticks, every);
@@ -205,7 +205,7 @@ fn repeat_log(log: &Path, long: &Path, times: u32) {
 
 fn measure_speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
     let mut frame = Frame::default();
-    let (mut least, mut values) = (f64::MAX, 0);
+    let (mut best_ns, mut values) = (f64::MAX, 0);
     for _ in 0..rounds {
         let start = thread_ns();
         let mut reader = LogReader::open(log).expect("the log");
@@ -215,12 +215,12 @@ fn measure_speed(log: &Path, tally: &Tally, rounds: u32, times: u32) {
                 values += frame.ticks().len() * frame.schema().series.len();
             }
         }
-        least = least.min(thread_ns() - start);
+        best_ns = best_ns.min(thread_ns() - start);
     }
     assert_eq!(values as u64, tally.cells * u64::from(times), "all that was recorded");
     println!("the log {times} times over, notes read too, the best of {rounds} readings");
-    println!("{:<44} {:>9.0} million a second", "decoded values, all", values as f64 / least * 1e3);
-    let changed = (tally.changed * u64::from(times)) as f64 / least * 1e3;
+    println!("{:<44} {:>9.0} million a second", "decoded values, all", values as f64 / best_ns * 1e3);
+    let changed = (tally.changed * u64::from(times)) as f64 / best_ns * 1e3;
     println!("{:<44} {changed:>9.0} million a second", "decoded values, if only changed ones counted");
 }
 

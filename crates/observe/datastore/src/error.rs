@@ -62,12 +62,12 @@ pub enum StoreError {
         known: u16,
     },
     /// The schema has more series than a log can hold.
-    #[error("the schema has {series} series; a log holds at most {most}")]
+    #[error("the schema has {series} series; a log holds at most {max}")]
     TooWide {
         /// Series of the schema.
         series: usize,
         /// Largest number of series that a log holds.
-        most: usize,
+        max: usize,
     },
 }
 

@@ -83,7 +83,7 @@ impl TickLedger {
         );
         let start = open_record(out);
         let TrimSummary { segments, ticks, bytes, range } = self.trimmed;
-        let (least, most) = range.unwrap_or((i64::MAX, i64::MIN));
+        let (min_time_ns, max_time_ns) = range.unwrap_or((i64::MAX, i64::MIN));
         let numbers = [
             self.counted_from,
             self.first_kept.unwrap_or(u64::MAX),
@@ -94,8 +94,8 @@ impl TickLedger {
             ticks,
         ];
         numbers.iter().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-        out.extend_from_slice(&least.to_le_bytes());
-        out.extend_from_slice(&most.to_le_bytes());
+        out.extend_from_slice(&min_time_ns.to_le_bytes());
+        out.extend_from_slice(&max_time_ns.to_le_bytes());
         out.push((u8::from(self.closed) * CLOSED_FLAG) | (u8::from(self.importing) * IMPORT_FLAG));
         out.extend_from_slice(&self.boot_id);
         close_record(out, start, LEDGER_KIND);
@@ -112,8 +112,8 @@ impl TickLedger {
             return None;
         }
         let first = number(1).filter(|n| *n != u64::MAX);
-        let (least, most) = (number(7)? as i64, number(8)? as i64);
-        let range = (least <= most).then_some((least, most));
+        let (min_time_ns, max_time_ns) = (number(7)? as i64, number(8)? as i64);
+        let range = (min_time_ns <= max_time_ns).then_some((min_time_ns, max_time_ns));
         let ledger = TickLedger {
             counted_from: number(0)?,
             first_kept: first,

@@ -331,9 +331,9 @@ mod tests {
     fn a_cut_costs_the_record_it_goes_through() {
         let (bytes, starts) = three_records();
         for cut in 0..=bytes.len() {
-            let whole = starts.iter().filter(|&&s| s <= cut as u64).count() - 1;
+            let complete_records = starts.iter().filter(|&&s| s <= cut as u64).count() - 1;
             let (kinds, lost) = scan_kinds(bytes[..cut].to_vec());
-            assert_eq!((kinds.len(), lost), (whole, cut as u64 - starts[whole]), "cut at {cut}");
+            assert_eq!((kinds.len(), lost), (complete_records, cut as u64 - starts[complete_records]), "cut at {cut}");
         }
     }
 

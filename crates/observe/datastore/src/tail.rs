@@ -26,11 +26,11 @@ pub(crate) fn write_tick(out: &mut Vec<u8>, number: u64, schema: u64, tick: &Tic
         out.push(eight.iter().enumerate().map(bit).sum());
     }
     for &cell in row.iter().filter(|cell| cell.to_bits() != 0) {
-        let whole = cell as i64;
+        let integer = cell as i64;
         if cell.is_nan() {
             out.push(0);
-        } else if whole != 0 && whole.unsigned_abs() < 1 << 53 && whole as f64 == cell {
-            put_varint(out, zigzag(whole) + 1);
+        } else if integer != 0 && integer.unsigned_abs() < 1 << 53 && integer as f64 == cell {
+            put_varint(out, zigzag(integer) + 1);
         } else {
             out.push(1);
             out.extend_from_slice(&cell.to_bits().to_le_bytes());
@@ -70,7 +70,7 @@ fn read_cell(cursor: &mut ByteCursor) -> Option<f64> {
     Some(match cursor.read_varint()? {
         0 => f64::NAN,
         1 => f64::from_bits(cursor.read_u64()?),
-        whole => unzigzag(whole - 1) as f64,
+        code => unzigzag(code - 1) as f64,
     })
 }
 

@@ -128,22 +128,22 @@ fn an_import_cut_off_anywhere_leaves_a_log() {
     // As if its process died: nothing is closed, nothing is flushed.
     std::mem::forget(writer);
     let path = dir.0.join("00000001.dwlog");
-    let whole = std::fs::read(&path).expect("a segment");
+    let segment_bytes = std::fs::read(&path).expect("a segment");
     assert!(is_log(&dir.0));
     let seen = LogContents::read_log(&dir.0);
     assert_eq!(seen.checked_numbers(), tick_numbers(0..50));
     assert_eq!(seen.damages.iter().map(|d| d.loss).collect::<Vec<_>>(), [Loss::Unclosed]);
-    let mut most = 0;
-    for cut in 100..=whole.len() {
-        std::fs::write(&path, &whole[..cut]).expect("writable");
+    let mut max_ticks = 0;
+    for cut in 100..=segment_bytes.len() {
+        std::fs::write(&path, &segment_bytes[..cut]).expect("writable");
         let seen = LogContents::read_log(&dir.0);
         let found = seen.checked_numbers();
         assert_eq!(found, tick_numbers(0..found.len() as u64), "cut at {cut}");
-        assert!(found.len() >= most && found.len().is_multiple_of(10));
+        assert!(found.len() >= max_ticks && found.len().is_multiple_of(10));
         assert!(matches!(seen.damages.as_slice(), [d] if [Loss::Unfinished, Loss::Unclosed].contains(&d.loss)));
-        most = found.len();
+        max_ticks = found.len();
     }
-    assert_eq!(most, 50);
+    assert_eq!(max_ticks, 50);
 }
 
 #[test]
@@ -175,9 +175,9 @@ fn a_flipped_bit_loses_only_its_block_and_is_reported() {
     writer.push_frame(&numbered_frame(&schema, 0..50)).expect("writable");
     writer.close().expect("writable");
     let path = dir.0.join("00000001.dwlog");
-    let whole = std::fs::read(&path).expect("a segment");
-    for index in (300..whole.len()).step_by(7) {
-        let mut flipped = whole.clone();
+    let segment_bytes = std::fs::read(&path).expect("a segment");
+    for index in (300..segment_bytes.len()).step_by(7) {
+        let mut flipped = segment_bytes.clone();
         flipped[index] ^= 1 << (index % 8);
         std::fs::write(&path, &flipped).expect("writable");
         let seen = LogContents::read_log(&dir.0);

@@ -73,9 +73,9 @@ fn a_closed_log_cut_anywhere_keeps_its_blocks_and_reports_the_loss() {
     assert_eq!(case.blocks.len(), 4);
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
-        let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
-        assert_eq!(seen.checked_numbers(), tick_numbers(0..(whole * BLOCK).min(TICKS)), "cut at {cut}");
-        assert!(!seen.damages.is_empty(), "cut at {cut} is not told");
+        let complete_blocks = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
+        assert_eq!(seen.checked_numbers(), tick_numbers(0..(complete_blocks * BLOCK).min(TICKS)), "cut at {cut}");
+        assert!(!seen.damages.is_empty(), "cut at {cut} is not reported");
         let end = seen.damages.iter().map(|d| d.offset + d.bytes).max();
         assert_eq!(end, Some(cut as u64), "cut at {cut}");
     }
@@ -87,11 +87,11 @@ fn a_killed_log_cut_anywhere_keeps_its_blocks_and_reports_lost_ticks() {
     assert_eq!(case.blocks.len(), 3);
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("the name says that it is a log");
-        let whole = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
+        let complete_blocks = case.blocks.iter().filter(|b| b.1 <= cut).count() as u64;
         // The two ticks of the tail are always read.
-        let expected: Vec<u64> = (0..whole * BLOCK).chain(12..TICKS).collect();
+        let expected: Vec<u64> = (0..complete_blocks * BLOCK).chain(12..TICKS).collect();
         assert_eq!(seen.checked_numbers(), expected, "cut at {cut}");
-        assert!(!seen.damages.is_empty() || whole == 3, "cut at {cut} is not told");
+        assert!(!seen.damages.is_empty() || complete_blocks == 3, "cut at {cut} is not reported");
         if cut >= case.blocks[0].0 {
             assert_eq!(lost_ticks(&seen.damages), Some(TICKS - expected.len() as u64), "cut at {cut}");
         }
@@ -110,7 +110,7 @@ fn any_flipped_bit_loses_at_most_its_own_block_and_is_reported() {
             let mut bytes = case.sound.clone();
             bytes[index] ^= 1 << (bit % 8);
             let seen = case.read(&bytes).expect("the name says that it is a log");
-            assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+            assert!(!seen.damages.is_empty(), "bit {bit} is not reported");
             let lost = |i: &u64| case.blocks.get((i / BLOCK) as usize).is_some_and(|b| index >= b.0 && index < b.1);
             let expected: Vec<u64> = (0..TICKS).filter(|i| !lost(i)).collect();
             assert_eq!(seen.checked_numbers(), expected, "bit {bit}");
@@ -139,7 +139,7 @@ fn a_damaged_tail_loses_only_the_damaged_tick() {
         let mut bytes = case.sound.clone();
         bytes[index] ^= 1 << (bit % 8);
         let seen = case.read(&bytes).expect("a log");
-        assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+        assert!(!seen.damages.is_empty(), "bit {bit} is not reported");
         let all = seen.checked_numbers();
         assert_eq!(all[..12], tick_numbers(0..12)[..], "bit {bit}");
         let hit = ticks.iter().filter(|t| index >= t.1 && index < t.2).count();
@@ -147,8 +147,8 @@ fn a_damaged_tail_loses_only_the_damaged_tick() {
     }
     for cut in 0..case.sound.len() {
         let seen = case.read(&case.sound[..cut]).expect("a log");
-        let whole = ticks.iter().filter(|t| t.2 <= cut).count() as u64;
-        assert_eq!(seen.checked_numbers(), tick_numbers(0..12 + whole), "cut at {cut}");
+        let complete_ticks = ticks.iter().filter(|t| t.2 <= cut).count() as u64;
+        assert_eq!(seen.checked_numbers(), tick_numbers(0..12 + complete_ticks), "cut at {cut}");
     }
 }
 
@@ -198,7 +198,7 @@ fn with_changing_schemas_a_flipped_bit_still_loses_only_its_block() {
         let hit = blocks.iter().position(|b| bit / 8 >= b.1 && bit / 8 < b.2);
         let expected: Vec<u64> = (0..24).filter(|i| Some(*i as usize / 6) != hit).collect();
         assert_eq!(seen.checked_numbers(), expected, "bit {bit}");
-        assert!(!seen.damages.is_empty(), "bit {bit} is not told");
+        assert!(!seen.damages.is_empty(), "bit {bit} is not reported");
     }
 }
 

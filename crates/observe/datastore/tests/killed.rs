@@ -80,15 +80,15 @@ fn readers_beside_a_fast_recorder_see_a_complete_prefix() {
     std::thread::scope(|scope| {
         let (path, stop) = (&dir.0, &done);
         let reading = scope.spawn(move || {
-            let mut most = 0;
+            let mut max_ticks = 0;
             while !stop.load(Ordering::Relaxed) {
                 let seen = LogContents::read_log(path);
                 let found = seen.checked_numbers();
                 assert_eq!(found, tick_numbers(0..found.len() as u64));
-                assert!(found.len() >= most, "{} after {most}", found.len());
+                assert!(found.len() >= max_ticks, "{} after {max_ticks}", found.len());
                 let torn = seen.damages.iter().find(|d| d.loss != Loss::Unfinished);
                 assert_eq!(torn, None);
-                most = found.len();
+                max_ticks = found.len();
             }
         });
         for i in 1..4000 {

@@ -238,7 +238,7 @@ fn bookmarks_work_with_and_without_a_recorder() {
 fn the_oldest_segments_are_deleted_by_age_and_by_size() {
     let by_age = WriterOptions { keep_age: Some(Duration::from_secs(100)), ..options(5) };
     let by_size = WriterOptions { keep_bytes: Some(40_000), ..options(5) };
-    for (options, least, most) in [(by_age, 100, 125), (by_size, 50, 1500)] {
+    for (options, min_kept, max_kept) in [(by_age, 100, 125), (by_size, 50, 1500)] {
         let dir = TempDir::new();
         let schema = schema(30);
         let mut writer = LogWriter::create_or_append(&dir.0, options.clone()).expect("new log");
@@ -248,7 +248,7 @@ fn the_oldest_segments_are_deleted_by_age_and_by_size() {
         let seen = LogContents::read_log(&dir.0);
         let kept = seen.checked_numbers();
         assert_eq!(kept.last(), Some(&1999));
-        assert!(kept.len() >= least && kept.len() <= most, "{} kept", kept.len());
+        assert!(kept.len() >= min_kept && kept.len() <= max_kept, "{} kept", kept.len());
         assert_eq!(kept, tick_numbers(2000 - kept.len() as u64..2000));
         assert_eq!(seen.note_texts(), ["{}"], "the machine is described although the log's start is gone");
         assert_eq!(seen.damages, []);

@@ -107,8 +107,8 @@ fn removed_files_of_a_log_are_created_again_and_the_loss_is_noted() {
             push_ticks(&mut writer, &schema(3), 25..26);
             let seen = LogContents::read_log(&dir.0);
             assert_eq!(seen.checked_numbers(), tick_numbers(lost..26), "{file}");
-            let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-            assert_eq!(told, Some(lost), "{file}: {:?}", seen.damages);
+            let lost_ticks: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+            assert_eq!(lost_ticks, Some(lost), "{file}: {:?}", seen.damages);
             assert_eq!(gap_notes(&seen).len(), usize::from(lost > 0), "{file}: {:?}", gap_notes(&seen));
             assert!(dir.0.join("lock").exists() && dir.0.join("ledger").exists());
             let second = LogWriter::create_or_append(&dir.0, common::options(4));
@@ -133,8 +133,8 @@ fn ticks_that_wait_while_their_segment_is_removed_keep_all_their_schemas() {
         writer.close().expect("writable");
         let seen = LogContents::read_log(&dir.0);
         assert_eq!(seen.checked_numbers(), tick_numbers(20..35));
-        let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-        assert_eq!(told, Some(20), "{:?}", seen.damages);
+        let lost_ticks: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+        assert_eq!(lost_ticks, Some(20), "{:?}", seen.damages);
     }
 }
 

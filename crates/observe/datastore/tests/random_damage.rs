@@ -71,7 +71,7 @@ fn damage_log(dir: &Path, random: &mut Random) -> String {
     let position = random.below(bytes.len());
     let end = (position + 1 + random.below(80)).min(bytes.len());
     let name = file.file_name().expect("a name").to_string_lossy();
-    let what = match random.below(9) {
+    let damage = match random.below(9) {
         0 => {
             let bit = random.below(8);
             bytes.iter_mut().skip(position).take(1).for_each(|byte| *byte ^= 1 << bit);
@@ -99,9 +99,9 @@ fn damage_log(dir: &Path, random: &mut Random) -> String {
         }
         6 => {
             let copy = dir.join(format!("{:08}.dwlog", 1 + random.below(40)));
-            let whole = std::fs::read(other).expect("readable");
+            let segment_bytes = std::fs::read(other).expect("readable");
             if !copy.exists() {
-                std::fs::write(copy, whole).expect("writable");
+                std::fs::write(copy, segment_bytes).expect("writable");
             }
             return format!("{} copied", other.display());
         }
@@ -118,7 +118,7 @@ fn damage_log(dir: &Path, random: &mut Random) -> String {
         }
     };
     std::fs::write(file, bytes).expect("writable");
-    what
+    damage
 }
 
 #[test]

@@ -53,9 +53,9 @@ fn clock_steps_do_not_remove_ticks_within_the_limit() {
             for closed in [false, true] {
                 let found = remaining_ticks(&dir);
                 assert_eq!(found.last(), Some(&(end - 1)), "{name}");
-                let most = KEEP_S + KEEP_S / 4 + 10 * 8;
+                let max_ticks = KEEP_S + KEEP_S / 4 + 10 * 8;
                 assert!(found.len() as u64 >= KEEP_S, "{name}: {} of {end} ticks are left", found.len());
-                assert!(found.len() as u64 <= most, "{name}: {} ticks are left", found.len());
+                assert!(found.len() as u64 <= max_ticks, "{name}: {} ticks are left", found.len());
                 if closed {
                     break;
                 }
@@ -121,9 +121,9 @@ fn removed_ticks_are_counted_and_later_losses_are_reported() {
     let oldest = oldest_segment(&dir);
     std::fs::remove_file(oldest).expect("was there");
     let seen = LogContents::read_log(&dir.0);
-    let told: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
-    assert_eq!(told, Some(1500 - all.ticks - seen.ticks.len() as u64));
-    assert!(told > Some(0));
+    let lost_ticks: Option<u64> = seen.damages.iter().map(|damage| damage.ticks).sum();
+    assert_eq!(lost_ticks, Some(1500 - all.ticks - seen.ticks.len() as u64));
+    assert!(lost_ticks > Some(0));
 }
 
 fn oldest_segment(dir: &TempDir) -> std::path::PathBuf {

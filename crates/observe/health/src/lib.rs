@@ -1,10 +1,9 @@
-//! Health data that drives record: NVMe by its log pages, ATA by SMART and its statistics, SCSI
-//! by LOG SENSE; and the limits that a cloud volume records.
+//! Health data that drives record: NVMe log pages, ATA SMART attributes and statistics, SCSI LOG SENSE; and the limits
+//! that a cloud volume records.
 //!
 //! `access.rs` determines how a disk is queried, or why it cannot be; `query.rs` queries it; `ioctls.rs` has the two
-//! ioctls, and the only unsafe code. `nvme.rs`, `ata.rs`, `scsi.rs` and `volume.rs` are pure functions
-//! from bytes in the published layouts. Only commands that read are used here, and a sleeping disk
-//! is not woken.
+//! ioctls, and the only unsafe code. `nvme.rs`, `ata.rs`, `scsi.rs` and `volume.rs` parse bytes in the published
+//! layouts, without I/O. Only read commands are used, and a sleeping disk is not woken.
 
 pub mod access;
 pub mod ata;
@@ -19,7 +18,7 @@ pub use access::DriveAccess;
 pub use query::{HealthReport, query_health};
 pub use volume::VolumeLimits;
 
-/// Health of a drive as it reports it. `None` is a value that it does not report.
+/// Health of a drive, as it reports it. `None` is a value that it does not report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DriveHealth {
     /// The drive reports a failure or predicts one.
@@ -32,9 +31,9 @@ pub struct DriveHealth {
     pub spare_limit_percent: Option<u64>,
     /// Temperature, degrees Celsius; `None` below 0.
     pub temperature_c: Option<u64>,
-    /// Temperature from which it is too warm by its own data, degrees Celsius.
+    /// Temperature limit that the drive states, degrees Celsius.
     pub temperature_limit_c: Option<u64>,
-    /// Seconds above its own limits.
+    /// Seconds above its own temperature limits.
     pub hot_s: Option<u64>,
     /// Number of times that it throttled itself because of heat.
     pub thermal_throttles: Option<u64>,

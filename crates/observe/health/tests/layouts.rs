@@ -292,8 +292,9 @@ fn cloud_volume_statistics_are_parsed() {
 
 #[test]
 fn no_truncated_reply_makes_a_parser_panic() {
-    let whole = [nvme_log(), attributes(&[(5, 3, 90, 8)]), statistic(1, &[]), page(0x02, &[(6, &[1])]), volume_page()];
-    for bytes in &whole {
+    let replies =
+        [nvme_log(), attributes(&[(5, 3, 90, 8)]), statistic(1, &[]), page(0x02, &[(6, &[1])]), volume_page()];
+    for bytes in &replies {
         for end in (0..bytes.len().min(700)).chain([bytes.len()]) {
             let cut = &bytes[..end];
             let mut health = DriveHealth::default();

@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn rejects_a_log_without_ticks_and_names_the_first_skip() {
         let (_, summary) = run(|batch| batch.add_skip("line 1", "not a number"));
-        let said = summary.unwrap_err().to_string();
-        assert!(said.contains("file") && said.contains("line 1: not a number"), "{said}");
+        let message = summary.unwrap_err().to_string();
+        assert!(message.contains("file") && message.contains("line 1: not a number"), "{message}");
     }
 }

@@ -165,13 +165,15 @@ mod tests {
 
     use super::*;
 
-    fn at(text: &str) -> i64 {
+    fn parse_ns(text: &str) -> i64 {
         timestamp::parse_rfc3339(text).expect("a moment")
     }
 
     #[test]
     fn detects_a_change_of_the_clocks_in_an_hour_that_fits() {
-        let detect = |before: &str, now: &str| detect_clock_change(at(before), at(now), at(now), 15 * SECOND_NS as u64);
+        let detect = |before: &str, now: &str| {
+            detect_clock_change(parse_ns(before), parse_ns(now), parse_ns(now), 15 * SECOND_NS as u64)
+        };
         assert_eq!(detect("2022-10-30T02:59:50Z", "2022-10-30T02:00:05Z"), Some(DaylightChange::Back));
         assert_eq!(detect("2022-03-27T01:59:50Z", "2022-03-27T03:00:05Z"), Some(DaylightChange::Forward));
         // a Tuesday, or at noon, or not in step: the machine stood still
@@ -185,7 +187,7 @@ mod tests {
 
     /// True where a clock sees a change at a time of the last Sunday of October.
     fn shows(clock: &mut DaylightClock, time: &str) -> bool {
-        let moment = at(&format!("2026-10-25T{time}Z"));
+        let moment = parse_ns(&format!("2026-10-25T{time}Z"));
         clock.follow_sample(moment, moment).1
     }
 
@@ -210,7 +212,7 @@ mod tests {
     #[test]
     fn a_clock_that_catches_up_after_it_was_set_back_has_not_changed() {
         let mut clock = DaylightClock::default();
-        let minute_ns = |minute: i64| at("2026-06-10T00:00:00Z") + minute * MINUTE_NS;
+        let minute_ns = |minute: i64| parse_ns("2026-06-10T00:00:00Z") + minute * MINUTE_NS;
         let mut follow = |minute: i64| clock.follow_sample(minute_ns(minute), minute_ns(minute));
         // to 05:00, then from 02:01 to 08:00
         for minute in (0..=300).chain(121..=480) {
@@ -223,7 +225,7 @@ mod tests {
         let seen = |covered_s: u64| {
             let mut clock = DaylightClock::default();
             let mut follow = |time: &str, covered_s: u64| {
-                let moment = at(&format!("2026-03-29T{time}Z"));
+                let moment = parse_ns(&format!("2026-03-29T{time}Z"));
                 clock.follow_covering_sample(moment, moment, Some(covered_s * SECOND_NS as u64)).1
             };
             let before = [follow("01:58:00", 60), follow("01:59:00", 60)];
@@ -237,7 +239,7 @@ mod tests {
     fn a_zone_in_the_log_resets_the_shift() {
         let (hour, step) = (HOUR_NS, 10 * MINUTE_NS);
         let mut clock = DaylightClock::default();
-        let mut follow = |local: &str, zone: i64| clock.follow_sample(at(local) - zone * hour, at(local));
+        let mut follow = |local: &str, zone: i64| clock.follow_sample(parse_ns(local) - zone * hour, parse_ns(local));
         let first = follow("2026-10-25T02:40:00Z", 2).0;
         assert_eq!(follow("2026-10-25T02:50:00Z", 2), (first + step, false));
         assert_eq!(follow("2026-10-25T02:00:00Z", 2), (first + 2 * step, true));

@@ -22,12 +22,12 @@ pub enum LogError {
         known: String,
     },
     /// The kind of file is known, but nothing here reads it.
-    #[error("{file}: {what}, which is not read here; {instead}")]
+    #[error("{file}: {format_name}, which is not read here; {instead}")]
     UnsupportedFormat {
         /// The file.
         file: String,
         /// Kind of the file, with its version where the file gives it.
-        what: String,
+        format_name: String,
         /// Program that reads it, or what to do.
         instead: &'static str,
     },

@@ -364,8 +364,8 @@ mod tests {
         let xz = include_bytes!("../tests/packed/lines.xz").to_vec();
         let short: String = (0..3000).map(|line| format!("{} some, text\n", line * 7919 % 100_003)).collect();
         let (gzip, bzip) = (gzip.finish().unwrap(), bzip.finish().unwrap());
-        for (whole, text) in [(gzip, &text), (bzip, &text), (zstd, &text), (xz, &short)] {
-            let cut = whole[..whole.len() * 6 / 10].to_vec();
+        for (compressed, text) in [(gzip, &text), (bzip, &text), (zstd, &text), (xz, &short)] {
+            let cut = compressed[..compressed.len() * 6 / 10].to_vec();
             let mut strict = LogInput::from_bytes("x", cut.clone()).unwrap();
             assert!(strict.read_to_string(&mut String::new()).is_err());
             let mut input = LogInput::from_bytes("x", cut).unwrap();

@@ -191,8 +191,8 @@ pub fn recognise_format(input: &LogInput) -> Result<&'static LogFormat, LogError
     if let Some(format) = format_of_head(&head) {
         return Ok(format);
     }
-    if let Some((what, instead)) = unread_kinds::identify_unread(&head) {
-        return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), what, instead });
+    if let Some((format_name, instead)) = unread_kinds::identify_unread(&head) {
+        return Err(LogError::UnsupportedFormat { file: input.name().to_owned(), format_name, instead });
     }
     Err(LogError::UnknownFormat {
         file: input.name().to_owned(),

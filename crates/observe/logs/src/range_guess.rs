@@ -66,9 +66,9 @@ mod tests {
     fn the_ends_of_a_large_table_are_those_of_all_its_lines() {
         let text = table(70_000);
         let mut input = LogInput::from_bytes("log", text.clone().into_bytes()).unwrap();
-        let whole = crate::read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
-        assert_eq!(range_of(text.as_bytes()), whole.range);
-        assert!(whole.range.is_some_and(|(from, to)| to - from == 69_999 * 15_000_000_000));
+        let summary = crate::read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+        assert_eq!(range_of(text.as_bytes()), summary.range);
+        assert!(summary.range.is_some_and(|(from, to)| to - from == 69_999 * 15_000_000_000));
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn fraction_ns(text: &str) -> i64 {
 mod tests {
     use super::*;
 
-    fn at(text: &str) -> Option<(i64, i64, ZoneHint)> {
+    fn parse_line(text: &str) -> Option<(i64, i64, ZoneHint)> {
         parse_stamp(text, NumericDateOrder::MonthFirst).map(|s| (s.local_s, s.fraction_ns, s.zone))
     }
 
@@ -119,11 +119,14 @@ mod tests {
             ("date: 2026-11-23 17:32:32", 0, ZoneHint::Nothing),
             ("ts=1795455152", 0, utc()),
         ] {
-            assert_eq!(at(text), Some((CLOCK, ns, zone)), "{text}");
+            assert_eq!(parse_line(text), Some((CLOCK, ns, zone)), "{text}");
         }
-        let may = at("Di 5. Mai 10:00:00 CEST 2026").expect("German").0;
-        assert_eq!(Some(may), at("2026-05-05 10:00:00").map(|s| s.0));
-        assert_eq!(at("mar. 3 août 2027 10:00:00").map(|s| s.0), at("2027-08-03 10:00:00").map(|s| s.0));
+        let may = parse_line("Di 5. Mai 10:00:00 CEST 2026").expect("German").0;
+        assert_eq!(Some(may), parse_line("2026-05-05 10:00:00").map(|s| s.0));
+        assert_eq!(
+            parse_line("mar. 3 août 2027 10:00:00").map(|s| s.0),
+            parse_line("2027-08-03 10:00:00").map(|s| s.0)
+        );
     }
 
     #[test]
@@ -152,7 +155,7 @@ mod tests {
             "2026-11-23",
             "25:00:00",
         ] {
-            assert_eq!(at(text), None, "{text}");
+            assert_eq!(parse_line(text), None, "{text}");
         }
     }
 }

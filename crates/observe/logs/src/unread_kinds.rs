@@ -56,8 +56,8 @@ pub(crate) fn identify_unread(head: &InputHead<'_>) -> Option<(String, &'static 
     }
     let kind = unread_kinds().iter().find(|kind| kind.matches_head(head))?;
     let version = kind.version.as_ref().and_then(|place| place.read_version(head));
-    let what = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
-    Some((what, &kind.instead))
+    let name = version.map_or_else(|| kind.what.clone(), |version| format!("{} (version {version})", kind.what));
+    Some((name, &kind.instead))
 }
 
 impl UnreadKind {
@@ -108,8 +108,8 @@ mod tests {
     use super::*;
     use crate::LogInput;
 
-    fn what(bytes: &[u8]) -> Option<String> {
-        identify_unread(&InputHead { name: "x", bytes }).map(|(what, _)| what)
+    fn identified_name(bytes: &[u8]) -> Option<String> {
+        identify_unread(&InputHead { name: "x", bytes }).map(|(name, _)| name)
     }
 
     #[test]
@@ -120,11 +120,11 @@ mod tests {
             for magic in &kind.magic {
                 let bytes = magic.to_bytes();
                 assert_eq!(bytes.len() * 2, magic.bytes.len(), "{}: {}", kind.what, magic.bytes);
-                let found = what(&[&vec![1; magic.offset], &bytes[..], &[1; 300]].concat());
+                let found = identified_name(&[&vec![1; magic.offset], &bytes[..], &[1; 300]].concat());
                 assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{}: {found:?}", kind.what);
             }
             for line in &kind.lines {
-                let found = what(format!("\n{line}\n").as_bytes());
+                let found = identified_name(format!("\n{line}\n").as_bytes());
                 assert!(found.as_ref().is_some_and(|f| f.starts_with(&kind.what)), "{line}: {found:?}");
             }
         }
@@ -139,14 +139,14 @@ mod tests {
         ] {
             let version = version.map_or(String::new(), |version| format!(" (version {version})"));
             let wanted = format!("output of collectl as on a terminal{version}");
-            assert_eq!(what(bytes), Some(wanted), "{bytes:?}");
+            assert_eq!(identified_name(bytes), Some(wanted), "{bytes:?}");
         }
     }
 
     #[test]
     fn identifies_no_kind_in_other_files() {
         for bytes in [&b"hello\n"[..], b"SEPARATOR\nRESETTING\n", b"\x7fEL", b"topmost - 1\n", b"PK", &[0; 600]] {
-            assert_eq!(what(bytes), None, "{bytes:?}");
+            assert_eq!(identified_name(bytes), None, "{bytes:?}");
         }
         let refusal = |bytes: &[u8]| {
             let input = LogInput::from_bytes("x", bytes.to_vec()).unwrap();

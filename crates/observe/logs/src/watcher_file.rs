@@ -189,8 +189,8 @@ mod tests {
         assert_eq!((of_name.interval, of_name.host.as_str()), (Some(Duration::from_secs(5)), "db1.example.com"));
         assert_eq!(of("db1_vmstat_12.02.29.1100.dat", "zzz ***Wed Feb 29 11:01:52 UTC 2012\n").unwrap().host, "db1");
         let user_options = LogOptions { utc_offset_s: Some(0), interval: Some(Duration::from_secs(9)), ..options };
-        let said = of("x", &(EXA.to_owned() + zoned)).unwrap().apply_to_options(&user_options);
-        assert_eq!((said.utc_offset_s, said.interval), (user_options.utc_offset_s, user_options.interval));
+        let applied = of("x", &(EXA.to_owned() + zoned)).unwrap().apply_to_options(&user_options);
+        assert_eq!((applied.utc_offset_s, applied.interval), (user_options.utc_offset_s, user_options.interval));
     }
 
     #[test]

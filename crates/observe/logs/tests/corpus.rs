@@ -251,7 +251,7 @@ const BINARY_FORMATS: &[&str] = &["sa-binary", "pcp", "perfmon-blg"];
 fn find_fault(original: &LogContent, changed: &LogContent, promise: Expectation) -> Option<String> {
     if original.values == changed.values {
         let is_silent = promise == SameAndReported && !changed.reports_more_than(original);
-        return is_silent.then(|| "the same values, but the line before was not told".to_owned());
+        return is_silent.then(|| "the same values, but the line before was not reported".to_owned());
     }
     if promise == SameButTimes && original.values_in_order() == changed.values_in_order() {
         return None;

@@ -228,8 +228,8 @@ fn a_process_takes_many_processors_but_not_millions() {
             row(30, "150.00"),
         )
     };
-    let (whole, skipped) = read_processes(&text("350.00"));
-    assert!(whole.iter().any(|(name, share)| name == "postgres" && *share == 3.5), "{whole:?} {skipped:?}");
+    let (rows, skipped) = read_processes(&text("350.00"));
+    assert!(rows.iter().any(|(name, share)| name == "postgres" && *share == 3.5), "{rows:?} {skipped:?}");
     let (found, skipped) = read_processes(&text("42949672.95"));
     assert!(found.iter().all(|(_, share)| *share <= 1.5), "{found:?}");
     assert!(skipped.iter().any(|because| because.contains("impossibly large")), "{skipped:?}");

@@ -315,8 +315,8 @@ fn any_file_name_opens_the_archive() {
         let got = read_file(&folder.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(got.times_ns.len(), 7, "{name}");
     }
-    let said = LogInput::open(&folder.0.join("log.2")).err().expect("no such file").to_string();
-    assert!(said.contains("log.2"), "{said}");
+    let message = LogInput::open(&folder.0.join("log.2")).err().expect("no such file").to_string();
+    assert!(message.contains("log.2"), "{message}");
     // packed, and in two volumes of which the second begins with its own label
     std::fs::remove_file(base.with_extension("0")).expect("removed");
     let cut = record_offset(&example.volume, START as f64 + 3.0);
@@ -355,16 +355,16 @@ fn files_that_do_not_belong_together_are_refused() {
     let example = example(3);
     folder.write_archive("one", &example);
     folder.write_file("lone.0", &example.volume);
-    let said = read_file(&folder.0.join("lone.0")).expect_err("no meta").to_string();
-    assert!(said.contains("lone.meta is not beside it"), "{said}");
+    let message = read_file(&folder.0.join("lone.0")).expect_err("no meta").to_string();
+    assert!(message.contains("lone.meta is not beside it"), "{message}");
     folder.write_file("index.index", &example.index);
     assert!(read_file(&folder.0.join("index.index")).is_err());
     folder.write_file("bare.meta", &example.meta);
-    let said = read_file(&folder.0.join("bare")).expect_err("no volume").to_string();
-    assert!(said.contains("no volume"), "{said}");
+    let message = read_file(&folder.0.join("bare")).expect_err("no volume").to_string();
+    assert!(message.contains("no volume"), "{message}");
     folder.write_archive("two", &Archive { volume: example.label("db2", 4711, 0), ..example.clone() });
-    let said = read_file(&folder.0.join("two")).expect_err("another's").to_string();
-    assert!(said.contains("two.0") && said.contains("db2") && said.contains("db1"), "{said}");
+    let message = read_file(&folder.0.join("two")).expect_err("another's").to_string();
+    assert!(message.contains("two.0") && message.contains("db2") && message.contains("db1"), "{message}");
     let other = self::example(2);
     folder.write_archive("three", &Archive { meta: other.meta, ..example.clone() });
     assert!(read_file(&folder.0.join("three")).is_err(), "a version 3 volume with the other version's metadata");
@@ -379,7 +379,7 @@ fn files_that_do_not_belong_together_are_refused() {
 fn an_archive_cut_anywhere_yields_what_precedes() {
     for version in [2, 3] {
         let example = example(version);
-        let whole = read_bytes(&example.meta, &[&example.volume]).0.times_ns.len();
+        let all_ticks = read_bytes(&example.meta, &[&example.volume]).0.times_ns.len();
         let mut max_ticks = 0;
         for length in sweep(example.volume.len(), 200) {
             let (got, read) = read_bytes(&example.meta, &[&example.volume[..length]]);
@@ -390,7 +390,7 @@ fn an_archive_cut_anywhere_yields_what_precedes() {
             }
             assert!(got.times_ns.is_empty(), "what came before is kept");
         }
-        assert_eq!(max_ticks, whole, "the last record adds to a tick that was there");
+        assert_eq!(max_ticks, all_ticks, "the last record adds to a tick that was there");
         for length in sweep(example.meta.len(), 200) {
             let _ = read_bytes(&example.meta[..length], &[&example.volume]);
         }

@@ -122,8 +122,8 @@ fn reads_zones_and_requires_missing_ones() {
         let (_, summary) = read_with(text.as_bytes(), &LogOptions::default());
         let Err(LogError::MissingOption { option, .. }) = summary else { panic!("{summary:?}") };
         assert!(option.contains("--utc-offset"));
-        let told = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
-        assert_eq!(read_with(text.as_bytes(), &told).0.times, [START - 3600.0]);
+        let options = LogOptions { utc_offset_s: Some(3600), ..LogOptions::default() };
+        assert_eq!(read_with(text.as_bytes(), &options).0.times, [START - 3600.0]);
     }
 }
 
@@ -159,8 +159,8 @@ fn reads_one_of_several_hosts() {
     let (log, _) = read_with(text.as_bytes(), &b);
     assert_eq!(log.format_cells("paging.pages_per_s"), "[2.0]");
     let c = LogOptions { host: Some("c".into()), ..LogOptions::default() };
-    let said = read_with(text.as_bytes(), &c).1.unwrap_err().to_string();
-    assert!(said.contains("line 1") && said.contains("A, B"), "{said}");
+    let message = read_with(text.as_bytes(), &c).1.unwrap_err().to_string();
+    assert!(message.contains("line 1") && message.contains("A, B"), "{message}");
 }
 
 #[test]
@@ -179,33 +179,33 @@ fn reports_broken_rows_and_keeps_the_rest() {
         (&["\"1.#IND\",\"1\"", "\"5\",\"1\""], "[NaN, 5.0]", ""),
         (&["\"1e999\",\"1\"", "\"5\",\"1\""], "[NaN, 5.0]", "line 2, column 2 (physical_disk.reads_per_s 0 C:): 1e999"),
     ];
-    for (rows, kept, said) in cases {
+    for (rows, kept, expected) in cases {
         let (log, skipped) = read_log(make_log(rows));
         assert_eq!(log.format_cells("physical_disk.reads_per_s"), *kept, "{rows:?}");
         match skipped.as_slice() {
-            [] => assert!(said.is_empty(), "{rows:?}"),
-            all => assert!(!said.is_empty() && all.iter().any(|s| s.starts_with(said)), "{rows:?}: {all:?}"),
+            [] => assert!(expected.is_empty(), "{rows:?}"),
+            all => assert!(!expected.is_empty() && all.iter().any(|s| s.starts_with(expected)), "{rows:?}: {all:?}"),
         }
     }
 }
 
 #[test]
 fn a_log_cut_anywhere_keeps_what_came_before() {
-    let whole = make_log(&["\"1.25\",\"100\"", "\"2.25\",\"200\"", "\"3.25\",\"300\""]);
-    let last = whole[..whole.len() - 2].rfind("\r\n").unwrap() + 2;
-    for end in last..whole.len() {
-        let (log, skipped) = read_log(&whole[..end]);
+    let full_text = make_log(&["\"1.25\",\"100\"", "\"2.25\",\"200\"", "\"3.25\",\"300\""]);
+    let last = full_text[..full_text.len() - 2].rfind("\r\n").unwrap() + 2;
+    for end in last..full_text.len() {
+        let (log, skipped) = read_log(&full_text[..end]);
         let cells = log.format_cells("physical_disk.reads_per_s");
         assert!(cells.starts_with("[1.25, 2.25"), "{cells}");
         assert!(["[1.25, 2.25]", "[1.25, 2.25, NaN]", "[1.25, 2.25, 3.25]"].contains(&cells.as_str()), "{cells}");
-        let is_whole = end >= whole.len() - 2;
+        let is_whole = end >= full_text.len() - 2;
         assert_eq!(skipped.is_empty(), is_whole || end == last, "{end}: {skipped:?}");
     }
     // without quotes a number that is cut looks like a number
-    let bare = whole.replace("\"3.25\",\"300\"\r\n", "3.2");
+    let bare = full_text.replace("\"3.25\",\"300\"\r\n", "3.2");
     assert_eq!(read_log(bare).0.format_cells("physical_disk.reads_per_s"), "[1.25, 2.25, NaN]");
     for end in crate::sweep::sweep(last, 120) {
-        let _ = read_with(&whole.as_bytes()[..end], &LogOptions::default());
+        let _ = read_with(&full_text.as_bytes()[..end], &LogOptions::default());
     }
 }
 
@@ -265,13 +265,13 @@ fn reports_ambiguous_dates() {
 
 #[test]
 fn rejects_files_without_samples() {
-    for (text, said) in [
+    for (text, expected) in [
         (format!("{HEAD}\r\n"), "no sample"),
         (format!("{HEAD}\r\nnothing, really\r\n"), "not a sample"),
         (format!("{HEAD}\r\n\"44:32,8\",\"1\",\"2\"\r\n"), "does not begin with a time"),
     ] {
         let error = read_with(text.as_bytes(), &LogOptions::default()).1.unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 }
 

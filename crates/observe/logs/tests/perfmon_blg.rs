@@ -161,8 +161,8 @@ fn derives_the_zone_from_the_files_own_clock() {
     late.list("H", &wanted);
     let record = late.raw(START, 5, 0, 1);
     late.sample(START + 100_000 * SECOND, &[record]);
-    let said = read_with(late.finish(), &LogOptions::default()).expect_err("which offset?").to_string();
-    assert!(said.contains("--utc-offset"), "{said}");
+    let message = read_with(late.finish(), &LogOptions::default()).expect_err("which offset?").to_string();
+    assert!(message.contains("--utc-offset"), "{message}");
 }
 
 /// A sample without a 100 ns timer has no UTC time: its local time is set back by an hour in autumn.
@@ -240,10 +240,10 @@ fn any_corrupted_byte_is_survived() {
 
 #[test]
 fn reports_contradictions_with_their_place() {
-    let whole = of_lists(5);
-    let place = whole.windows(4).position(|w| w == [0x42, 0x4c, 3, 0]).expect("a container");
+    let full_bytes = of_lists(5);
+    let place = full_bytes.windows(4).position(|w| w == [0x42, 0x4c, 3, 0]).expect("a container");
     // an impossible length of the first record in the first sample
-    let mut wrong = whole.clone();
+    let mut wrong = full_bytes.clone();
     wrong[place + 12..place + 16].copy_from_slice(&u32::MAX.to_le_bytes());
     let got = read_plain(wrong);
     assert!(
@@ -253,17 +253,17 @@ fn reports_contradictions_with_their_place() {
     );
     assert_eq!(got.times_ns.len(), 4, "only that sample is lost");
     // an unknown kind of record
-    let mut wrong = whole.clone();
+    let mut wrong = full_bytes.clone();
     wrong[place + 11] = 9;
     let got = read_plain(wrong);
     assert!(got.skip_reasons().contains(&"records of kind 9, which are not understood"), "{:?}", got.skip_reasons());
     // an unknown kind of event
     let mut log = Log::new(8, 0, false);
     log.event(0x55, START, &[1, 2, 3, 4]);
-    let said = read_with(log.finish(), &LogOptions::default()).expect_err("no sample").to_string();
-    assert!(said.contains("kind 0x55") && said.contains("byte 4168"), "{said}");
+    let message = read_with(log.finish(), &LogOptions::default()).expect_err("no sample").to_string();
+    assert!(message.contains("kind 0x55") && message.contains("byte 4168"), "{message}");
     // no event trace at all
-    let mut wrong = whole;
+    let mut wrong = full_bytes;
     wrong[0] = 9;
     assert!(read_with(wrong, &LogOptions::default()).is_err());
 }

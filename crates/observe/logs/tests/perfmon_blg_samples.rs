@@ -161,8 +161,8 @@ fn rates_are_the_growth_of_raw_counts() {
         let rates = got.values(counter, "0 C:");
         for (tick, rate) in rates.iter().enumerate().skip(1) {
             let count = rate * seconds(tick);
-            let whole = count.round();
-            assert!((count - whole).abs() < 1e-3 * whole.max(1.0), "{counter}, tick {tick}: {count} requests");
+            let rounded = count.round();
+            assert!((count - rounded).abs() < 1e-3 * rounded.max(1.0), "{counter}, tick {tick}: {count} requests");
         }
     }
 }

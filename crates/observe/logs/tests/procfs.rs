@@ -163,8 +163,8 @@ fn reads_times_behind_dumps_and_clocks_without_a_day() {
     assert_eq!((read.ticks.len(), read.ticks[0].0), (4, 1_795_455_010.0));
     assert_eq!(read.growth_values("physical_disk.reads", "sda"), [1000.0; 3]);
     // a log that was cut within a dump has its times in front all the same
-    let whole: String = (1..5).map(|n| make_date(n) + &make_diskstats(14, n)).collect();
-    let cut = &whole[whole.find("   8       1").expect("a line")..];
+    let full_text: String = (1..5).map(|n| make_date(n) + &make_diskstats(14, n)).collect();
+    let cut = &full_text[full_text.find("   8       1").expect("a line")..];
     let read = read_loop(cut);
     assert_eq!(read.ticks.last().map(|t| t.0), Some(1_795_455_040.0));
     // across midnight
@@ -246,10 +246,10 @@ fn broken_lines_are_counted() {
 
 #[test]
 fn a_loop_cut_anywhere_yields_all_complete_dumps() {
-    let whole: String = (1..4).map(|n| make_date(n) + &make_diskstats(14, n)).collect();
-    let second = whole.match_indices("Mon").nth(2).expect("three dumps").0;
-    for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = read_loop(&whole[..cut]);
+    let full_text: String = (1..4).map(|n| make_date(n) + &make_diskstats(14, n)).collect();
+    let second = full_text.match_indices("Mon").nth(2).expect("three dumps").0;
+    for cut in crate::sweep::sweep(full_text.len(), 120) {
+        let read = read_loop(&full_text[..cut]);
         assert!(read.ticks.len() <= 3, "cut at {cut}");
         if cut >= second {
             assert_eq!(read.column_values("physical_disk.reads", "sda")[1], 1000.0, "cut at {cut}");
@@ -286,7 +286,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let dump = |(n, clock): (u64, &str)| format!("{day} {clock}\n{}", make_diskstats(20, n));
         let read = read_loop(&(1..).zip(clocks).map(dump).collect::<String>());
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{day}");
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }

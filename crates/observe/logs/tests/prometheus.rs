@@ -234,11 +234,11 @@ fn skips_broken_lines_and_reads_the_rest() {
                   node_procs_running 2\nnode_procs_running 3\n";
     let got = read_pages(&[make_timed_page(0).as_str(), broken, &make_timed_page(15)].concat(), &LogOptions::default());
     let skipped = got.skip_lines();
-    let said = |text: &str| assert!(skipped.iter().any(|s| s.contains(text)), "{text}: {skipped:?}");
-    said("line 28: the labels do not end");
-    said("line 29: the value is not a number");
-    said("line 30: an infinite value");
-    said("line 33: a series twice in one page");
+    let expect_skip = |text: &str| assert!(skipped.iter().any(|s| s.contains(text)), "{text}: {skipped:?}");
+    expect_skip("line 28: the labels do not end");
+    expect_skip("line 29: the value is not a number");
+    expect_skip("line 30: an infinite value");
+    expect_skip("line 33: a series twice in one page");
     got.assert_near("system.running", "", 2.0);
     assert_eq!(got.mean_of("system.load_15", ""), None);
 }
@@ -260,8 +260,8 @@ fn a_restarted_counter_is_a_gap_and_reported() {
 #[test]
 fn rejects_samples_ordered_by_series() {
     let dump = "node_load1 1 1700000000\nnode_load1 2 1700000015\nnode_load1 3 1700000030\nnode_load5 1 1700000000\n";
-    let said = read_pages(dump, &LogOptions::default()).summary.unwrap_err().to_string();
-    assert!(said.contains("line 4") && said.contains("ordered by series"), "{said}");
+    let message = read_pages(dump, &LogOptions::default()).summary.unwrap_err().to_string();
+    assert!(message.contains("line 4") && message.contains("ordered by series"), "{message}");
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn joins_files_of_one_page_each() {
 
 #[test]
 fn no_broken_input_panics() {
-    let whole = [make_timed_page(0), make_timed_page(15)].concat();
-    for cut in (0..whole.len()).step_by(7) {
-        if let Err(error) = read_pages(&whole[..cut], &LogOptions::default()).summary {
+    let full_page = [make_timed_page(0), make_timed_page(15)].concat();
+    for cut in (0..full_page.len()).step_by(7) {
+        if let Err(error) = read_pages(&full_page[..cut], &LogOptions::default()).summary {
             assert!(error.to_string().contains("pages.prom"), "{error}");
         }
     }

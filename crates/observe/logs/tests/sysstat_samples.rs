@@ -74,9 +74,10 @@ fn every_sample_is_read_or_refused_with_a_reason() {
                 // a single report is of the time since boot
                 Err(LogError::NoSamples { because, .. }) if because.contains("since boot") => {}
                 Err(error) => {
-                    let said = error.to_string();
-                    let is_known = REFUSED_SAMPLES.iter().any(|(end, why)| name.ends_with(end) && said.contains(why));
-                    assert!(is_known, "{said}");
+                    let message = error.to_string();
+                    let is_known =
+                        REFUSED_SAMPLES.iter().any(|(end, why)| name.ends_with(end) && message.contains(why));
+                    assert!(is_known, "{message}");
                 }
             }
         }

@@ -156,7 +156,7 @@ fn no_mutation_panics() {
 fn changed_heads_give_the_same_values() {
     // pages have no head
     for fixture in FIXTURES.iter().filter(|f| !f.starts_with("prometheus")) {
-        let whole = String::from_utf8(std::fs::read(fixture_path(fixture)).unwrap()).unwrap();
+        let full_text = String::from_utf8(std::fs::read(fixture_path(fixture)).unwrap()).unwrap();
         let disk = if fixture.contains("aix") { "hdisk0" } else { "sda" };
         let value = |text: &str| {
             let mut input = LogInput::from_bytes("x", text.as_bytes().to_vec()).unwrap();
@@ -178,14 +178,14 @@ fn changed_heads_give_the_same_values() {
             assert!(read.is_ok(), "{fixture}: {read:?}");
             found
         };
-        let right = value(&whole);
+        let right = value(&full_text);
         assert!(right.iter().all(Option::is_some) && !right.is_empty(), "{fixture}");
         for changed in [
-            format!("nohup: ignoring input\n{whole}"),
-            format!("\n\n{whole}"),
-            format!("root@db1:~# cat log\n{whole}"),
-            format!("\u{feff}{whole}"),
-            whole.replace('\n', "\r\n"),
+            format!("nohup: ignoring input\n{full_text}"),
+            format!("\n\n{full_text}"),
+            format!("root@db1:~# cat log\n{full_text}"),
+            format!("\u{feff}{full_text}"),
+            full_text.replace('\n', "\r\n"),
         ] {
             assert_eq!(value(&changed), right, "{fixture}: {:?}", &changed[..40]);
         }

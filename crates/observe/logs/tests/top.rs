@@ -110,7 +110,11 @@ fn reports_broken_frames() {
         let read = read_top(&(good.clone() + &second + &make_frame("17:30:20", 60.0, ROW)));
         let idle = read.column_values("processor.idle", "_total");
         assert_eq!(idle.last(), Some(&0.6), "{to}");
-        assert!(read.skip_counts().iter().any(|(told, _)| told.contains(because)), "{to}: {:?}", read.skip_counts());
+        assert!(
+            read.skip_counts().iter().any(|(reason, _)| reason.contains(because)),
+            "{to}: {:?}",
+            read.skip_counts()
+        );
         if because.contains("add up") || because.contains("cannot") || because.contains("zero") {
             assert!(idle[1].is_nan(), "{to}: {idle:?}");
         }
@@ -133,8 +137,8 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let text: String = clocks.iter().map(|clock| make_frame(clock, 70.0, ROW)).collect();
         let read = read_top(&format!("{day} {}\n{text}", clocks[0]));
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [0.0, 10.0, 10.0, 10.0], "{day}");
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }
 

@@ -243,7 +243,11 @@ fn reports_broken_reports() {
         let text = report(ROW) + &report(&(ROW.to_owned() + row)) + &report(ROW);
         let read = read_iostat_every(&text, 1);
         assert_eq!(disk_column(&read, "reads_per_s", "sd1"), [1.0; 2], "{row}");
-        assert!(read.skip_counts().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skip_counts());
+        assert!(
+            read.skip_counts().iter().any(|(reason, _)| reason.contains(because)),
+            "{row}: {:?}",
+            read.skip_counts()
+        );
     }
     let text = report(ROW).repeat(3);
     assert!(read_iostat(&text).summary.expect_err("refused").to_string().contains("--interval"));
@@ -265,8 +269,8 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let report = |clock: &str| format!("{day} {clock}\n{BANNER}{table}");
         let read = read_iostat(&clocks.map(report).concat());
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [10.0; 3], "{day}: {:?}", read.summary);
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }
 
@@ -335,7 +339,11 @@ fn leaves_out_impossible_rows_of_sar() {
     ] {
         let read = read_sar(&format!("{HEAD}10:05:00      10       5       0      85\n{row}{good}"));
         assert_eq!(read.column_values("processor.idle", "_total"), [0.85; 2], "{row}");
-        assert!(read.skip_counts().iter().any(|(told, _)| told.contains(because)), "{row}: {:?}", read.skip_counts());
+        assert!(
+            read.skip_counts().iter().any(|(reason, _)| reason.contains(because)),
+            "{row}: {:?}",
+            read.skip_counts()
+        );
     }
     // a restart, and rows that stand above any heading
     let read =

@@ -150,10 +150,10 @@ impl StoreAddress {
         }
         let (path, query) = after.split_at(after.find('?').unwrap_or(after.len()));
         let base = format!("{scheme}://{}", format!("{host}{path}").trim_end_matches('/'));
-        let whole = format!("{base}{query}");
+        let url = format!("{base}{query}");
         let port = host.rsplit(']').next().unwrap_or_default().split_once(':').map(|(_, port)| port);
         let is_valid = port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-            && Uri::try_from(&whole).is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
+            && Uri::try_from(&url).is_ok_and(|uri| uri.host().is_some_and(|host| !host.is_empty()));
         if !is_valid {
             return Err(refused("not the address of a store; in a password, write / as %2F, @ as %40 and : as %3A"));
         }
@@ -161,7 +161,7 @@ impl StoreAddress {
             Some((name, password)) => (percent_decode(name), Some(percent_decode(password))),
             None => (percent_decode(user), None),
         });
-        Ok(StoreAddress { shown: redact_url(&whole), base, query: query.to_owned(), user })
+        Ok(StoreAddress { shown: redact_url(&url), base, query: query.to_owned(), user })
     }
 
     /// Restores the slashes at the end of the path of `text`: a receiver may distinguish `/hook/` and `/hook`.
@@ -196,7 +196,7 @@ pub fn has_password(url: &str) -> bool {
 /// Returns an address, valid or not, without user, password, and values of secret parameters.
 pub fn redact_url(url: &str) -> String {
     let url = url.trim();
-    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |at| at + 3));
+    let (scheme, rest) = url.split_at(url.find("://").map_or(0, |start| start + 3));
     let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
     let authority = place.split('/').next().unwrap_or_default();
@@ -246,8 +246,8 @@ fn percent_decode(text: &str) -> String {
 }
 
 /// Error about something that the user gave.
-fn usage_error(what: &str, because: &str) -> RemoteError {
-    RemoteError::Usage { what: what.into(), because: because.into() }
+fn usage_error(option: &str, because: &str) -> RemoteError {
+    RemoteError::Usage { option: option.into(), because: because.into() }
 }
 
 #[cfg(test)]
@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert_eq!(to(given), wanted);
         }
-        let whole = [
+        let addresses = [
             "http://h/api/v1/write",
             "http://h/api/v1/push",
             "http://h/api/prom/push",
@@ -316,7 +316,7 @@ mod tests {
             "http://h/insert/0/prometheus/api/v1/write",
             "http://h/api/v1/prom/write?db=x",
         ];
-        for url in whole {
+        for url in addresses {
             assert_eq!(to(url), url);
         }
         assert_eq!(to("http://h/api/v1/write/"), "http://h/api/v1/write");

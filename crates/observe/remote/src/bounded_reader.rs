@@ -28,8 +28,8 @@ const NARROWING_HINT: &str = "use a shorter window, a longer --step or a narrowe
 
 impl AnswerFault {
     /// Creates the fault of an exceeded limit, with the advice about narrower queries.
-    pub fn too_much(what: &str) -> AnswerFault {
-        AnswerFault::TooMuch(format!("{what}; {}", NARROWING_HINT))
+    pub fn too_much(excess: &str) -> AnswerFault {
+        AnswerFault::TooMuch(format!("{excess}; {}", NARROWING_HINT))
     }
 }
 

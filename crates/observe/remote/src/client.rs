@@ -44,7 +44,7 @@ impl MetricStore {
         let address = StoreAddress::parse(&access.url)?;
         if !address.query.is_empty() {
             let because = "the address of a store cannot contain `?`".into();
-            return Err(RemoteError::Usage { what: address.shown, because });
+            return Err(RemoteError::Usage { option: address.shown, because });
         }
         MetricStore::with_address(address, access)
     }
@@ -62,7 +62,7 @@ impl MetricStore {
     pub(crate) fn with_address(address: StoreAddress, access: &StoreAccess) -> Result<MetricStore, RemoteError> {
         if access.password.is_some() && address.user.is_none() {
             let because = "a password needs a user: http://USER@HOST:PORT".into();
-            return Err(RemoteError::Usage { what: address.shown, because });
+            return Err(RemoteError::Usage { option: address.shown, because });
         }
         let headers = access.request_headers(&address)?;
         let config = Agent::config_builder()
@@ -309,7 +309,7 @@ fn error_message(body: &[u8]) -> String {
         error: String,
     }
     let text = match serde_json::from_slice::<ErrorBody>(body) {
-        Ok(said) => said.error,
+        Ok(response) => response.error,
         Err(_) => String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "),
     };
     if text.is_empty() { "(no message)".into() } else { shorten_text(&text) }

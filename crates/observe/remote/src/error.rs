@@ -6,10 +6,10 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
     /// The address or a header is wrong.
-    #[error("{what}: {because}")]
+    #[error("{option}: {because}")]
     Usage {
         /// The address or header.
-        what: String,
+        option: String,
         /// Description of the mistake.
         because: String,
     },

@@ -122,9 +122,11 @@ fn find_metrics(store: &MetricStore, wanted: &HostQuery) -> Result<HostMetrics, 
         }
     })?;
     if series == 0 {
-        let what = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
-        let because =
-            format!("{}: no metrics of node_exporter or windows_exporter{what} in the window", store.shown_address());
+        let filter_text = if wanted.selector.is_empty() { String::new() } else { " that match".to_owned() };
+        let because = format!(
+            "{}: no metrics of node_exporter or windows_exporter{filter_text} in the window",
+            store.shown_address()
+        );
         return Err(RemoteError::Nothing(because));
     }
     let fewest = metrics.iter().min_by_key(|(name, series)| (**series, name.len()));

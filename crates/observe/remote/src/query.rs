@@ -31,7 +31,7 @@ impl Selector {
     /// # Errors
     /// When it is not a list of matchers; the store checks the details.
     pub fn parse(text: &str) -> Result<Selector, RemoteError> {
-        let wrong = |because: &str| RemoteError::Usage { what: format!("--match {text}"), because: because.into() };
+        let wrong = |because: &str| RemoteError::Usage { option: format!("--match {text}"), because: because.into() };
         let plain = text.trim();
         let inside = match plain.strip_prefix('{') {
             Some(rest) => rest.strip_suffix('}').ok_or_else(|| wrong("the closing brace is missing"))?,

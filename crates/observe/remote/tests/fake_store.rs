@@ -68,11 +68,14 @@ fn errors_contain_the_message_of_the_store() {
         ("a long header", http_response("200 OK", &format!("X: {}\r\n", "x".repeat(1 << 20)), ""), vec!["header"]),
     ];
     for (name, answer, wanted) in cases {
-        let said = query_store(&FakeStore::with_response(answer), LONG_TIMEOUT).to_string();
+        let message = query_store(&FakeStore::with_response(answer), LONG_TIMEOUT).to_string();
         for part in wanted {
-            assert!(said.contains(part), "{name}: {said}");
+            assert!(message.contains(part), "{name}: {message}");
         }
-        assert!(said.contains("http://127.0.0.1") && !said.contains("secret") && said.len() < 1000, "{name}: {said}");
+        assert!(
+            message.contains("http://127.0.0.1") && !message.contains("secret") && message.len() < 1000,
+            "{name}: {message}"
+        );
     }
 }
 
@@ -106,8 +109,8 @@ fn a_store_that_never_finishes_times_out() {
 #[test]
 fn endless_answers_are_limited_by_their_items() {
     let names = FakeStore::with_endless_response(r#"{"status":"success","data":["#, r#""node_load1","#);
-    let said = find_fleet(&names).to_string();
-    assert!(said.contains("more than 100000 values of __name__") && said.contains("--match"), "{said}");
+    let message = find_fleet(&names).to_string();
+    assert!(message.contains("more than 100000 values of __name__") && message.contains("--match"), "{message}");
     for (start, again) in [
         ("", " "),
         (r#"{"status":"success","data":[""#, "x"),
@@ -185,21 +188,21 @@ fn warns_about_a_list_of_machines_that_may_be_incomplete() {
         stream.write_all(&http_response("200 OK", "", body))
     });
     let access = StoreAccess { timeout: LONG_TIMEOUT, ..StoreAccess::new(&store.url("", "")) };
-    let asked = MetricStore::new(&access).unwrap();
+    let queried_store = MetricStore::new(&access).unwrap();
     // the queries after the lists get invalid answers
-    assert!(Fleet::discover_hosts(&asked, host_query(), &BTreeSet::new()).is_err());
-    let told = asked.warnings();
-    assert!(told.len() == 2 && told[0] == "dc2 is away" && told[1].contains("partial"), "{told:?}");
+    assert!(Fleet::discover_hosts(&queried_store, host_query(), &BTreeSet::new()).is_err());
+    let warnings = queried_store.warnings();
+    assert!(warnings.len() == 2 && warnings[0] == "dc2 is away" && warnings[1].contains("partial"), "{warnings:?}");
 }
 
 #[test]
 fn several_machines_are_named_without_listing_their_series() {
     let store =
         FakeStore::with_documents(&[("/api/v1/label/instance/values", r#"{"status":"success","data":["a","b"]}"#)]);
-    let said = query_store(&store, LONG_TIMEOUT).to_string();
-    assert!(said.contains("2 machines match: a, b") && said.contains("--fleet"), "{said}");
+    let message = query_store(&store, LONG_TIMEOUT).to_string();
+    assert!(message.contains("2 machines match: a, b") && message.contains("--fleet"), "{message}");
     assert_eq!(store.seen().len(), 1);
     let nothing = FakeStore::with_documents(&[("/api/v1/", r#"{"status":"success","data":[]}"#)]);
-    let said = query_store(&nothing, LONG_TIMEOUT).to_string();
-    assert!(said.contains("no metrics of node_exporter"), "{said}");
+    let message = query_store(&nothing, LONG_TIMEOUT).to_string();
+    assert!(message.contains("no metrics of node_exporter"), "{message}");
 }

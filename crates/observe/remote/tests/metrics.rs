@@ -14,9 +14,9 @@ const GET_AND_CLOSE: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: clo
 const MAX_WAIT: Duration = Duration::from_secs(20);
 
 fn test_snapshot(series: usize) -> SeriesSnapshot {
-    let named = |at| SeriesName {
+    let named = |index| SeriesName {
         metric: "diskwright_x".into(),
-        labels: vec![("device".into(), format!("disk{at:08}"))],
+        labels: vec![("device".into(), format!("disk{index:08}"))],
         help: "X.".into(),
         is_total: false,
     };

@@ -301,8 +301,11 @@ fn check_totals(store: &RunningStore, flush: &str) {
             );
             let each = (step_ms.unwrap_or(15_000) / 15_000) as f64;
             let column = frame.schema().column("physical_disk.writes", "sda").unwrap();
-            let most = frame.column(column).iter().copied().fold(0.0, f64::max);
-            assert!(most < 10_000.0 * (each / 7.0).ceil() + 101.0 * each, "no tick has a scrape too many: {most}");
+            let max_value = frame.column(column).iter().copied().fold(0.0, f64::max);
+            assert!(
+                max_value < 10_000.0 * (each / 7.0).ceil() + 101.0 * each,
+                "no tick has a scrape too many: {max_value}"
+            );
         }
     }
     let counters = stored_counters_for(["physical_disk.writes", "system.load_1", "memory.available_bytes"]);
@@ -383,8 +386,8 @@ fn promtool_accepts_the_page() {
     let Ok(mut child) = spawned else { return println!("skipped: promtool is not installed") };
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let done = child.wait_with_output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    assert!(done.status.success(), "{said}");
+    let output = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{output}");
 }
 
 #[test]

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 /// Returns the paths, and for each `NAME.blktrace.CPU` also the files of the other
 /// processors, because a request may complete on another processor than its own.
 pub(crate) fn expand_file_sets(paths: &[PathBuf]) -> Vec<PathBuf> {
-    let mut whole: Vec<PathBuf> = Vec::new();
+    let mut expanded: Vec<PathBuf> = Vec::new();
     for path in paths {
         for file in find_siblings(path).unwrap_or_else(|| vec![path.clone()]) {
-            if !whole.contains(&file) {
-                whole.push(file);
+            if !expanded.contains(&file) {
+                expanded.push(file);
             }
         }
     }
-    whole
+    expanded
 }
 
 /// Parses `NAME.blktrace.CPU` into the name and the processor's number.
@@ -53,8 +53,8 @@ mod tests {
         }
         let names = |paths: &[&str]| -> Vec<String> {
             let paths: Vec<PathBuf> = paths.iter().map(|p| folder.join(p)).collect();
-            let whole = expand_file_sets(&paths);
-            whole.iter().map(|p| p.file_name().expect("a name").to_string_lossy().into_owned()).collect()
+            let expanded = expand_file_sets(&paths);
+            expanded.iter().map(|p| p.file_name().expect("a name").to_string_lossy().into_owned()).collect()
         };
         assert_eq!(names(&["a.blktrace.2", "a.blktrace.0"]), ["a.blktrace.0", "a.blktrace.2", "a.blktrace.10"]);
         assert_eq!(names(&["a.csv", "gone.blktrace.0"]), ["a.csv", "gone.blktrace.0"]);

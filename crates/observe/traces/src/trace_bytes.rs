@@ -149,10 +149,10 @@ mod tests {
 
     #[test]
     fn lines_may_end_with_lf_crlf_or_the_file() {
-        let whole = |l: &str| Some(l.as_bytes().to_vec());
+        let complete = |l: &str| Some(l.as_bytes().to_vec());
         assert_eq!(read_lines(b""), []);
-        assert_eq!(read_lines(b"a\r\n\nb"), [whole("a"), whole(""), whole("b")]);
-        assert_eq!(read_lines(b"a\n"), [whole("a")]);
+        assert_eq!(read_lines(b"a\r\n\nb"), [complete("a"), complete(""), complete("b")]);
+        assert_eq!(read_lines(b"a\n"), [complete("a")]);
     }
 
     #[test]

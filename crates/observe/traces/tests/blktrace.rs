@@ -50,8 +50,8 @@ fn a_request_that_was_cut_ends_with_its_last_part() {
 
 #[test]
 fn an_old_kernel_queues_the_second_part_again() {
-    let at = 128u64.to_be_bytes();
-    let split = Entry { behind: &at, ..event(1, X, READ, 0, 256) };
+    let split_sector = 128u64.to_be_bytes();
+    let split = Entry { behind: &split_sector, ..event(1, X, READ, 0, 256) };
     let entries = [
         event(0, Q, READ, 0, 256),
         split,
@@ -165,10 +165,10 @@ fn processors_and_machines() {
         for version in [7, 8] {
             let machine = RecordFormat { big_endian, version };
             // queued on one processor, completed on another
-            let asked: Vec<Entry<'_>> =
+            let issued: Vec<Entry<'_>> =
                 times.iter().flat_map(|t| [event(*t, Q, READ, *t, 8), event(t + 1, D, READ, *t, 8)]).collect();
             let done: Vec<Entry<'_>> = times.iter().map(|t| event(t + 25, C, READ, *t, 8)).collect();
-            let (one, two) = (machine.encode_stream(&asked), machine.encode_stream(&done));
+            let (one, two) = (machine.encode_stream(&issued), machine.encode_stream(&done));
             let (apart, _) = read_all(&[one.clone(), two.clone()]);
             assert_eq!(apart.len(), 1000);
             assert!(apart.iter().all(|r| (r.queue_ns(), r.service_ns()) == (Some(1), Some(24))));
@@ -186,8 +186,8 @@ fn the_time_of_day_is_known_if_the_trace_contains_it() {
         let machine = RecordFormat { big_endian, version: 7 };
         let order = |n: u32| if big_endian { n.to_be_bytes() } else { n.to_le_bytes() };
         let day = [order(1_700_000_000), order(500)].concat();
-        let told = Entry { behind: &day, ..event(1000, 1, NOTIFY, 0, 0) };
-        let (requests, summary) = read_all(&[machine.encode_stream(&[told, event(3000, Q, READ, 8, 8)])]);
+        let clock_entry = Entry { behind: &day, ..event(1000, 1, NOTIFY, 0, 0) };
+        let (requests, summary) = read_all(&[machine.encode_stream(&[clock_entry, event(3000, Q, READ, 8, 8)])]);
         assert!(summary.wall_clock);
         assert_eq!(requests[0].arrival_ns, 1_700_000_000_000_002_500);
     }

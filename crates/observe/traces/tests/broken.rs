@@ -90,14 +90,14 @@ const TEXT_CHANGES: &[TextChange] = &[
 fn common_changes_of_a_text_change_no_request() {
     for (id, bytes, _) in sample_traces().into_iter().filter(|(id, _, _)| !BINARY_FORMATS.contains(id)) {
         let text = String::from_utf8(bytes.clone()).expect("text");
-        let (whole, _) = read_all(&[bytes]);
+        let (unchanged, _) = read_all(&[bytes]);
         let wide: Vec<u8> = std::iter::once(0xfeff).chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
-        assert_eq!(read_all(&[wide]).0, whole, "{id}, UTF-16");
+        assert_eq!(read_all(&[wide]).0, unchanged, "{id}, UTF-16");
         for (name, change, is_told) in TEXT_CHANGES {
             let (requests, summary) = read_all(&[change(&text).into_bytes()]);
-            assert_eq!(requests, whole, "{id}, {name}");
+            assert_eq!(requests, unchanged, "{id}, {name}");
             // like blkparse's summary, a line before the events is ignored
-            assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is told");
+            assert!(!is_told || !summary.skipped.is_empty() || id == "blkparse", "{id}, {name}: nothing is reported");
         }
     }
 }
@@ -106,16 +106,16 @@ fn common_changes_of_a_text_change_no_request() {
 fn a_trace_cut_anywhere_keeps_earlier_requests() {
     for (id, bytes, _) in sample_traces() {
         let format = FORMATS.iter().find(|f| f.id == id).expect("registered");
-        let mut most = 0;
+        let mut max_requests = 0;
         for cut in 0..bytes.len() {
             let input = LogInput::from_bytes("cut", bytes[..cut].to_vec()).expect("opens");
             let mut trace = with_format(format, vec![input]);
             let count = trace.by_ref().inspect(|r| assert!(r.is_ok())).count();
-            assert!(count + 1 >= most, "{id} cut at {cut}: {count} after {most}");
-            most = most.max(count);
+            assert!(count + 1 >= max_requests, "{id} cut at {cut}: {count} after {max_requests}");
+            max_requests = max_requests.max(count);
             assert!(trace.summary().skipped.len() <= 1, "{id} cut at {cut}: {:?}", trace.summary());
         }
-        assert!(most >= 19, "{id}: {most}");
+        assert!(max_requests >= 19, "{id}: {max_requests}");
     }
 }
 
@@ -212,8 +212,8 @@ fn impossible_lines_are_skipped_and_reported() {
         let with = [&bytes[..], line.as_bytes(), b"\n"].concat();
         let (requests, summary) = read_all(&[with]);
         assert_eq!(requests.len(), count, "{line}");
-        let told: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
-        assert!(told.len() == 1 && told[0].contains(reason), "{line}: {told:?}");
+        let reasons: Vec<&str> = summary.skipped.iter().map(|s| s.reason.as_str()).collect();
+        assert!(reasons.len() == 1 && reasons[0].contains(reason), "{line}: {reasons:?}");
     }
 }
 

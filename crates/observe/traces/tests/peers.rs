@@ -55,13 +55,13 @@ fn compare_with_btt(folder: &Path, name: &str) {
         ("Q2C", our_statistics(requests.iter().filter_map(Request::response_ns))),
     ];
     for (name, histogram) in ours {
-        let [least, mean, most, count] = parse_btt_line(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
+        let [min, mean, max, count] = parse_btt_line(&text, name).unwrap_or_else(|| panic!("no {name} in\n{text}"));
         println!("{name}: btt {count} of mean {mean} s; ours {} of {:?} ns", histogram.count(), histogram.mean());
         assert_eq!(histogram.count() as f64, count, "{name}");
         let same = |ours: Option<f64>, theirs: f64| ours.is_some_and(|ns| (ns * 1e-9 - theirs).abs() < 1.5e-9);
-        assert!(same(histogram.min().map(|l| l as f64), least), "{name}");
+        assert!(same(histogram.min().map(|l| l as f64), min), "{name}");
         assert!(same(histogram.mean(), mean), "{name}");
-        assert!(same(histogram.max().map(|m| m as f64), most), "{name}");
+        assert!(same(histogram.max().map(|m| m as f64), max), "{name}");
     }
 }
 

@@ -116,17 +116,17 @@ fn passed_on(device: &str, requests: u64) -> Vec<PassedOn> {
 fn volume_steps(count: u64, upper: bool) -> Vec<Step> {
     let mut steps = Vec::new();
     for i in 0..count {
-        let (time, asked) = (i * 1000, i * 64);
-        let (turned, placed) = (asked + 2048, asked + 4096);
+        let (time, requested) = (i * 1000, i * 64);
+        let (turned, placed) = (requested + 2048, requested + 4096);
         let category = if i % 3 == 0 { WRITE } else { READ };
         let own = [
-            step(time, Q, category, VOLUME, asked),
-            remap(time + 1, category, (PARTITION, turned), (VOLUME, asked)),
+            step(time, Q, category, VOLUME, requested),
+            remap(time + 1, category, (PARTITION, turned), (VOLUME, requested)),
             remap(time + 2, category, (DISK, placed), (PARTITION, turned)),
             step(time + 3, Q, category, DISK, placed),
             step(time + 9, D, category, DISK, placed),
             step(time + 700, C, category, DISK, placed),
-            step(time + 710, C, category, VOLUME, asked),
+            step(time + 710, C, category, VOLUME, requested),
         ];
         steps.extend(own.into_iter().filter(|step| upper || step.device != VOLUME));
     }
@@ -176,16 +176,16 @@ fn every_layer_has_the_requests_of_each_device() {
 fn an_array_counts_at_its_members() {
     let mut steps = Vec::new();
     for i in 0..30_u64 {
-        let (time, asked, placed) = (i * 1000, i * 8, i * 8 + 2048);
+        let (time, requested, placed) = (i * 1000, i * 8, i * 8 + 2048);
         let (category, members) = if i < 10 { (WRITE, &[DISK, OTHER_DISK][..]) } else { (READ, &[OTHER_DISK][..]) };
-        steps.push(step(time, Q, category, ARRAY, asked));
+        steps.push(step(time, Q, category, ARRAY, requested));
         for member in members {
-            steps.push(remap(time + 1, category, (*member, placed), (ARRAY, asked)));
+            steps.push(remap(time + 1, category, (*member, placed), (ARRAY, requested)));
             steps.push(step(time + 2, Q, category, *member, placed));
             steps.push(step(time + 3, D, category, *member, placed));
         }
         steps.extend(members.iter().map(|member| step(time + 50, C, category, *member, placed)));
-        steps.push(step(time + 60, C, category, ARRAY, asked));
+        steps.push(step(time + 60, C, category, ARRAY, requested));
     }
     for bytes in [to_records(&steps, disk_of), to_blkparse_text(&steps, |device| device)] {
         let (requests, summary) = read_all_requests(open_traces(bytes));
@@ -201,10 +201,10 @@ fn an_array_counts_at_its_members() {
 fn a_request_passed_on_whole_needs_no_second_queue_event() {
     let mut steps = Vec::new();
     for i in 0..50_u64 {
-        let (time, asked, placed) = (i * 1000, i * 8, i * 4 + 4096);
+        let (time, requested, placed) = (i * 1000, i * 8, i * 4 + 4096);
         let member = [DISK, OTHER_DISK][(i % 2) as usize];
-        steps.push(step(time, Q, READ, ARRAY, asked));
-        steps.push(remap(time + 1, READ, (member, placed), (ARRAY, asked)));
+        steps.push(step(time, Q, READ, ARRAY, requested));
+        steps.push(remap(time + 1, READ, (member, placed), (ARRAY, requested)));
         steps.push(step(time + 3, D, READ, member, placed));
         steps.push(step(time + 90, C, READ, member, placed));
     }
@@ -221,20 +221,20 @@ fn a_request_passed_on_whole_needs_no_second_queue_event() {
 fn requests_to_an_untraced_disk_count_at_the_volume() {
     let steps: Vec<Step> = (0..40_u64)
         .flat_map(|i| {
-            let (time, asked, placed) = (i * 1000, i * 16, i * 16 + 4096);
+            let (time, requested, placed) = (i * 1000, i * 16, i * 16 + 4096);
             let below = [
-                remap(time + 1, READ, (DISK, placed), (VOLUME, asked)),
+                remap(time + 1, READ, (DISK, placed), (VOLUME, requested)),
                 step(time + 2, Q, READ, DISK, placed),
                 step(time + 3, D, READ, DISK, placed),
                 step(time + 90, C, READ, DISK, placed),
             ];
             let below = below.into_iter().filter(move |_| i % 4 != 0);
-            [step(time, Q, READ, VOLUME, asked)].into_iter().chain(below).chain([step(
+            [step(time, Q, READ, VOLUME, requested)].into_iter().chain(below).chain([step(
                 time + 95,
                 C,
                 READ,
                 VOLUME,
-                asked,
+                requested,
             )])
         })
         .collect();
@@ -252,10 +252,10 @@ fn requests_to_an_untraced_disk_count_at_the_volume() {
 fn the_trace_of_a_partition_keeps_its_requests() {
     let mut steps = Vec::new();
     for i in 0..200_u64 {
-        let (time, asked) = (i * 100, i * 8);
-        steps.push(remap(time, READ, (DISK, asked + 32), (PARTITION, asked)));
-        steps.push(step(time + 1, Q, READ, PARTITION, asked + 32));
-        steps.push(step(time + 3, D, READ, PARTITION, asked + 32));
+        let (time, requested) = (i * 100, i * 8);
+        steps.push(remap(time, READ, (DISK, requested + 32), (PARTITION, requested)));
+        steps.push(step(time + 1, Q, READ, PARTITION, requested + 32));
+        steps.push(step(time + 3, D, READ, PARTITION, requested + 32));
     }
     let done = (0..200).map(|i| step(i * 100 + 650, C, READ, PARTITION, i * 8 + 32));
     steps.extend(done);
@@ -343,9 +343,9 @@ fn blkparse_counts_as_many() {
     std::fs::write(folder.join("own.blktrace.0"), &bytes).expect("written");
     let run = Command::new("blkparse").args(["-i", "own"]).current_dir(&folder).output();
     let Ok(done) = run else { return println!("skipped: no blkparse") };
-    let told = String::from_utf8_lossy(&done.stdout).into_owned();
+    let output = String::from_utf8_lossy(&done.stdout).into_owned();
     let queued = |word: &str| -> u64 {
-        let line = told.lines().rev().find(|line| line.contains("Reads Queued")).expect("a summary");
+        let line = output.lines().rev().find(|line| line.contains("Reads Queued")).expect("a summary");
         let (_, behind) = line.split_once(word).expect(word);
         let digits: String = behind.trim_start_matches(':').trim().chars().take_while(char::is_ascii_digit).collect();
         digits.parse().expect("a number")
@@ -353,10 +353,10 @@ fn blkparse_counts_as_many() {
     let (all, _) = read_all_requests(open_traces(bytes).with_every_layer());
     let of = |operation| all.iter().filter(|r| r.operation == operation).count() as u64;
     let ours = (of(Operation::Read), of(Operation::Write));
-    assert_eq!(ours, (queued("Reads Queued"), queued("Writes Queued")), "{told}");
+    assert_eq!(ours, (queued("Reads Queued"), queued("Writes Queued")), "{output}");
     // its text gives the same requests as the records
-    let (from_text, summary) = read_all_requests(open_traces(told.clone().into_bytes()));
+    let (from_text, summary) = read_all_requests(open_traces(output.clone().into_bytes()));
     let (from_records, _) = read_all_requests(open_traces(to_records(&steps, disk_of)));
-    assert_eq!(count_by_device(&from_text, &summary), counts(&[("8,0", 42)]), "{told}");
+    assert_eq!(count_by_device(&from_text, &summary), counts(&[("8,0", 42)]), "{output}");
     assert_eq!(from_text.len(), from_records.len());
 }

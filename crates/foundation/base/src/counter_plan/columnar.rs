@@ -1,5 +1,5 @@
-//! Evaluation of a plan over a range of ticks at once: values and weights in
-//! flat loops that the compiler turns into vector instructions.
+//! Evaluation of a plan over a range of ticks: values and weights are computed in flat loops that the compiler
+//! vectorizes.
 
 use std::ops::Range;
 
@@ -30,31 +30,39 @@ impl CounterPlan {
         let by_rate = self.by_rate;
         match &self.divisor {
             PlanDivisor::Nothing => {
-                update_pairs(values, weights, seconds, |top, _, time| (top, time + nan_for_gap(top)))
+                update_pairs(values, weights, seconds, |numerator, _, time| (numerator, time + nan_for_gap(numerator)))
             }
-            PlanDivisor::Time => {
-                update_pairs(values, weights, seconds, |top, _, time| (top / time, time + nan_for_gap(top)))
-            }
+            PlanDivisor::Time => update_pairs(values, weights, seconds, |numerator, _, time| {
+                (numerator / time, time + nan_for_gap(numerator))
+            }),
             PlanDivisor::Columns(columns) => {
                 sum_columns(frame, columns, &range, weights);
                 if self.is_time_weighted() {
-                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, time, time));
+                    update_pairs(values, weights, seconds, |numerator, divisor, time| {
+                        weighted_quotient(numerator, divisor, time, time)
+                    });
                 } else if by_rate {
-                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, by * time, time));
+                    update_pairs(values, weights, seconds, |numerator, divisor, time| {
+                        weighted_quotient(numerator, divisor, divisor * time, time)
+                    });
                 } else {
-                    update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top, by, by, time));
+                    update_pairs(values, weights, seconds, |numerator, divisor, time| {
+                        weighted_quotient(numerator, divisor, divisor, time)
+                    });
                 }
             }
             PlanDivisor::ColumnsAndTime(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                update_pairs(values, weights, seconds, |top, by, time| weighted_quotient(top / time, by, time, time));
+                update_pairs(values, weights, seconds, |numerator, divisor, time| {
+                    weighted_quotient(numerator / time, divisor, time, time)
+                });
             }
             PlanDivisor::Weight(columns) => {
                 sum_columns(frame, columns, &range, weights);
-                update_pairs(values, weights, seconds, |top, by, time| {
-                    let weight = if by_rate { by * time } else { by };
-                    let value = if weight > 0.0 { top } else { f64::NAN };
-                    (value, weight + nan_for_gap(top) + nan_for_gap(time))
+                update_pairs(values, weights, seconds, |numerator, divisor, time| {
+                    let weight = if by_rate { divisor * time } else { divisor };
+                    let value = if weight > 0.0 { numerator } else { f64::NAN };
+                    (value, weight + nan_for_gap(numerator) + nan_for_gap(time))
                 });
             }
         }
@@ -86,11 +94,11 @@ fn nan_for_gap(x: f64) -> f64 {
 }
 
 #[inline(always)]
-fn weighted_quotient(top: f64, by: f64, weight: f64, time: f64) -> (f64, f64) {
-    let some = by > 0.0;
-    let value = if some { top / by } else { f64::NAN };
-    let weight = if some { weight } else { 0.0 };
-    (value, weight + nan_for_gap(top) + nan_for_gap(by) + nan_for_gap(time))
+fn weighted_quotient(numerator: f64, divisor: f64, weight: f64, time: f64) -> (f64, f64) {
+    let has_operations = divisor > 0.0;
+    let value = if has_operations { numerator / divisor } else { f64::NAN };
+    let weight = if has_operations { weight } else { 0.0 };
+    (value, weight + nan_for_gap(numerator) + nan_for_gap(divisor) + nan_for_gap(time))
 }
 
 #[inline(always)]

@@ -19,6 +19,10 @@ pub struct QuantityKind {
     units: &'static [(&'static str, f64)],
     /// Smallest and largest value, base units.
     range: (f64, f64),
+    /// The range, for messages: "1 B/s to 1 EiB/s".
+    range_text: &'static str,
+    /// True if a byte rate is accepted too: `200MB/s` is 5 ns per byte.
+    accepts_rate: bool,
 }
 
 /// The binary prefix Ki.
@@ -41,6 +45,8 @@ pub const TIME: QuantityKind = QuantityKind {
         ("d", 86_400e9),
     ],
     range: (0.0, MAX_TIME_S * 1e9),
+    range_text: "0 to 100 years",
+    accepts_rate: false,
 };
 
 /// A size of memory or of a request: KB is 1024 bytes, as everybody
@@ -50,6 +56,8 @@ pub const SIZE: QuantityKind = QuantityKind {
     example: "\"64KB\" or \"16MB\"",
     units: MEMORY_UNITS,
     range: (0.0, MAX_BYTES),
+    range_text: "0 to 1 EiB",
+    accepts_rate: false,
 };
 
 /// A capacity of a drive or of an area on it: KB is 1000 bytes, as drives
@@ -59,6 +67,8 @@ pub const CAPACITY: QuantityKind = QuantityKind {
     example: "\"9.1GB\" or \"4TB\"",
     units: CAPACITY_UNITS,
     range: (0.0, MAX_BYTES),
+    range_text: "0 to 1 EiB",
+    accepts_rate: false,
 };
 
 /// Bytes a second, decimal as links and drives are sold.
@@ -78,6 +88,8 @@ pub const RATE: QuantityKind = QuantityKind {
         ("gbit/s", 1e9 / 8.0),
     ],
     range: (1.0, MAX_BYTES),
+    range_text: "1 B/s to 1 EiB/s",
+    accepts_rate: false,
 };
 
 /// A frequency; the base unit is once per second.
@@ -86,6 +98,8 @@ pub const FREQUENCY: QuantityKind = QuantityKind {
     example: "\"3000/s\"",
     units: &[("/s", 1.0), ("k/s", 1e3), ("/min", 1.0 / 60.0), ("/h", 1.0 / 3600.0)],
     range: (0.0, 1e12),
+    range_text: "0 to 1e12/s",
+    accepts_rate: false,
 };
 
 /// Time per byte; the base unit is the picosecond. A byte rate is accepted too. The KB in `us/KB` is that of a
@@ -104,11 +118,19 @@ pub const TIME_PER_BYTE: QuantityKind = QuantityKind {
         ("ms/mb", 1e9 / (KI * KI)),
     ],
     range: (0.0, 1e12),
+    range_text: "0 to 1 s/B",
+    accepts_rate: true,
 };
 
 /// Rotation speed, revolutions a minute.
-pub const ROTATION_SPEED: QuantityKind =
-    QuantityKind { description: "a rotation speed", example: "\"7200rpm\"", units: &[("rpm", 1.0)], range: (1.0, 1e6) };
+pub const ROTATION_SPEED: QuantityKind = QuantityKind {
+    description: "a rotation speed",
+    example: "\"7200rpm\"",
+    units: &[("rpm", 1.0)],
+    range: (1.0, 1e6),
+    range_text: "1 to 1,000,000 rpm",
+    accepts_rate: false,
+};
 
 /// Reason why a text is not a valid quantity, worded to follow "is".
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,9 +168,9 @@ fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
 }
 
 /// Parses a quantity of a kind, in its base unit.
-pub fn parse_quantity(sort: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
+pub fn parse_quantity(kind: &QuantityKind, text: &str) -> Result<f64, QuantityError> {
     let unreadable = |because: &str| {
-        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", sort.description, sort.example))
+        QuantityError::Unreadable(format!("{because}; expected {}, such as {}", kind.description, kind.example))
     };
     let Some((number, unit)) = split_number_and_unit(text) else {
         return Err(unreadable(&format!("`{}`", truncate_for_message(text))));
@@ -156,12 +178,12 @@ pub fn parse_quantity(sort: &QuantityKind, text: &str) -> Result<f64, QuantityEr
     if unit.is_empty() {
         return Err(unreadable(&format!("`{}` without a unit", truncate_for_message(text))));
     }
-    let value = match unit_factor(sort, &unit) {
+    let value = match unit_factor(kind, &unit) {
         Some(factor) => number * factor,
-        None => match time_per_byte_from_rate(sort, number, &unit) {
+        None => match time_per_byte_from_rate(kind, number, &unit) {
             Some(value) => value,
             None => {
-                let known: Vec<&str> = sort.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
+                let known: Vec<&str> = kind.units.iter().map(|(name, _)| *name).filter(|n| n.is_ascii()).collect();
                 let have = known.join(", ");
                 return Err(unreadable(&format!(
                     "`{}` with the unknown unit `{}` (known are {have})",
@@ -171,29 +193,31 @@ pub fn parse_quantity(sort: &QuantityKind, text: &str) -> Result<f64, QuantityEr
             }
         },
     };
-    let (min, max) = sort.range;
+    let (min, max) = kind.range;
     if !(value >= min && value <= max) {
-        let too = if value < min { "small" } else { "large" };
-        return Err(QuantityError::OutOfRange(format!("`{}`, which is too {too}", truncate_for_message(text))));
+        let expected = format!("expected {} of {}", kind.description, kind.range_text);
+        return Err(QuantityError::OutOfRange(format!("`{}`; {expected}", truncate_for_message(text))));
     }
     Ok(value)
 }
 
 /// Returns the size of a unit in base units; case does not matter, except that `Mb/s` may be meant
 /// as bits or as bytes and is refused.
-fn unit_factor(sort: &QuantityKind, unit: &str) -> Option<f64> {
+fn unit_factor(kind: &QuantityKind, unit: &str) -> Option<f64> {
     if ["Kb/s", "Mb/s", "Gb/s"].contains(&unit) {
         return None;
     }
     let unit = unit.to_lowercase();
-    sort.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+    kind.units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
 }
 
-/// Converts a byte rate to a time per byte, where that is the kind expected.
-fn time_per_byte_from_rate(sort: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
-    let is_time_of_byte = sort.units.first().is_some_and(|(name, _)| *name == "ps/b");
-    let factor = if is_time_of_byte { unit_factor(&RATE, unit)? } else { return None };
-    (number > 0.0).then(|| 1e12 / (number * factor))
+/// Converts a byte rate to a time per byte, where the kind accepts one.
+fn time_per_byte_from_rate(kind: &QuantityKind, number: f64, unit: &str) -> Option<f64> {
+    if !kind.accepts_rate {
+        return None;
+    }
+    // a rate of 0 becomes an infinite time, which is out of range
+    Some(1e12 / (number * unit_factor(&RATE, unit)?))
 }
 
 /// Cuts a foreign text to 40 characters for a message.
@@ -250,8 +274,8 @@ mod tests {
             (&TIME_PER_BYTE, "5ns/B", 5000.0),
             (&TIME_PER_BYTE, "200MB/s", 5000.0),
         ];
-        for (sort, text, value) in cases {
-            assert_eq!(parse_quantity(sort, text), Ok(value), "{text}");
+        for (kind, text, value) in cases {
+            assert_eq!(parse_quantity(kind, text), Ok(value), "{text}");
         }
         assert_eq!(parse_time_ns("8.33ms"), Ok(8_330_000));
         assert_eq!(parse_blocks("64KB"), Ok(128));
@@ -266,17 +290,17 @@ mod tests {
             (&TIME, "5 KB", "unknown unit `KB` (known are ns, us, ms"),
             (&TIME, "fast", "`fast`; expected a time"),
             (&TIME, "-3ms", "`-3ms`; expected a time"),
-            (&TIME, "1e30s", "too large"),
+            (&TIME, "1e30s", "`1e30s`; expected a time of 0 to 100 years"),
             (&TIME, "1e", "unknown unit `e`"),
             (&RATE, "20MB", "unknown unit `MB`"),
             (&RATE, "20Mb/s", "unknown unit `Mb/s` (known are b/s,"),
-            (&RATE, "0MB/s", "too small"),
+            (&RATE, "0MB/s", "`0MB/s`; expected a byte rate of 1 B/s to 1 EiB/s"),
             (&SIZE, "", "``; expected a size"),
             (&FREQUENCY, "nan/s", "`nan/s`"),
-            (&TIME_PER_BYTE, "0MB/s", "unknown unit"),
+            (&TIME_PER_BYTE, "0MB/s", "`0MB/s`; expected a time per byte of 0 to 1 s/B"),
         ];
-        for (sort, text, part) in cases {
-            let wrong = parse_quantity(sort, text).unwrap_err();
+        for (kind, text, part) in cases {
+            let wrong = parse_quantity(kind, text).unwrap_err();
             assert!(wrong.message().contains(part), "{text}: {}", wrong.message());
         }
         assert!(parse_blocks("1000B").unwrap_err().message().contains("the nearest is \"1024B\""));

@@ -1,5 +1,5 @@
-//! Deserialization of serde types that reports every mistake. serde stops at the first one, so the faulty
-//! part is removed and the rest deserialized again, until nothing unreported is wrong.
+//! Deserialization of serde types that reports every mistake. serde stops at the first one, so the faulty part is
+//! removed and the rest deserialized again, until all mistakes are reported.
 
 use std::ops::Range;
 
@@ -16,32 +16,32 @@ pub(super) fn deserialize_reporting_all<'t, T: DeserializeOwned>(
     item: &str,
     value: Spanned<DeValue<'t>>,
 ) -> Option<T> {
-    let mut rest = value.clone();
+    let mut remaining = value.clone();
     let mut error = match T::deserialize(ValueDeserializer::from(value.clone())) {
         Ok(read) => return Some(read),
         Err(error) => error,
     };
-    // spans of tables and lists from which something was removed: a missing key or wrong length there is our own doing
+    // spans of tables and lists from which something was removed: the removal explains a missing key or wrong length
     let mut cut: Vec<Range<usize>> = Vec::new();
     for _ in 0..MAX_PROBLEMS {
-        let span = error.span().unwrap_or_else(|| rest.span());
+        let span = error.span().unwrap_or_else(|| remaining.span());
         // removal changes the numbers of items that have no name, so the item is located in the original value
-        let found = locate_span(&rest, &span, item);
+        let found = locate_span(&remaining, &span, item);
         let item = locate_span(&value, &span, item).item;
         let mistake = SerdeMistake::from_message(error.message());
         let is_missing = matches!(mistake, SerdeMistake::MissingField(_));
-        let lacks = is_missing || mistake == SerdeMistake::InvalidLength;
-        if !(lacks && cut.contains(&span)) {
+        let may_be_removal = is_missing || mistake == SerdeMistake::InvalidLength;
+        if !(may_be_removal && cut.contains(&span)) {
             let key = found.steps.iter().rev().find_map(|step| match step {
                 Step::Key(key) => Some(key.as_str()),
                 Step::Index(_) => None,
             });
             source.report_problem(span.start, &item, translate_message(error.message(), key.filter(|_| !is_missing)));
         }
-        if !remove_path(&mut rest, &found.steps, &mut cut) {
+        if !remove_path(&mut remaining, &found.steps, &mut cut) {
             break;
         }
-        match T::deserialize(ValueDeserializer::from(rest.clone())) {
+        match T::deserialize(ValueDeserializer::from(remaining.clone())) {
             Ok(_) => break,
             Err(next) => error = next,
         }
@@ -124,10 +124,10 @@ fn table_name<'a>(value: &'a Spanned<DeValue<'_>>) -> Option<&'a str> {
     text("id").or_else(|| text("name"))
 }
 
-/// Removes the value at the end of these steps and notes its parent's span in `cut`; false where there is none.
+/// Removes the value at the end of these steps and adds its parent's span to `cut`; false if there is none.
 fn remove_path(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<Range<usize>>) -> bool {
     let Some((step, rest)) = steps.split_first() else { return false };
-    let here = value.span();
+    let span = value.span();
     match (value.get_mut(), step) {
         (DeValue::Table(table), Step::Key(key)) => {
             let Some(name) = table.iter().find(|(k, _)| k.get_ref() == key.as_str()).map(|(k, _)| k.clone()) else {
@@ -136,14 +136,14 @@ fn remove_path(value: &mut Spanned<DeValue<'_>>, steps: &[Step], cut: &mut Vec<R
             if !rest.is_empty() {
                 return table.get_mut(&name).is_some_and(|inner| remove_path(inner, rest, cut));
             }
-            cut.push(here);
+            cut.push(span);
             table.remove(&name).is_some()
         }
         (DeValue::Array(list), Step::Index(index)) => {
             if !rest.is_empty() {
                 return list.get_mut(*index).is_some_and(|inner| remove_path(inner, rest, cut));
             }
-            cut.push(here);
+            cut.push(span);
             let kept = list.clone().into_iter().enumerate().filter(|(i, _)| i != index);
             *list = kept.map(|(_, inner)| inner).collect::<DeArray<'_>>();
             true
@@ -159,7 +159,7 @@ fn quoted_word<'m>(message: &'m str, start: &str) -> Option<&'m str> {
 
 /// Kind of a mistake, with the name that it is about. serde knows it, but hands it over as a call of
 /// `serde::de::Error`, of which the error type of `toml` keeps only the text: so the kind is read from the beginning of
-/// that text, here and nowhere else. If a release words it otherwise, the tests below fail.
+/// that text, only here. If a release changes the wording, the tests below fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SerdeMistake<'m> {
     MissingField(&'m str),

@@ -19,8 +19,8 @@ fn drive_health<'a>(scene: &'a HostScene, disk: &str) -> Result<&'a HealthLoad, 
 }
 
 /// Returns a value, or the outcome if this drive does not report it.
-fn known_value<T>(value: Option<T>, what: &str) -> Result<T, Box<CheckOutcome>> {
-    value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {what}"))))
+fn known_value<T>(value: Option<T>, value_name: &str) -> Result<T, Box<CheckOutcome>> {
+    value.ok_or_else(|| Box::new(CheckOutcome::Unknown(format!("the drive does not report {value_name}"))))
 }
 
 /// Merges both branches of a result.

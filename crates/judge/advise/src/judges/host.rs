@@ -186,17 +186,17 @@ pub(super) fn judge_pcie(scene: &HostScene, disk: &str) -> CheckOutcome {
     };
     let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };
     let mut below = Vec::new();
-    for (what, unit) in [("speed", " GT/s"), ("width", "")] {
-        let Some(now) = link_number(scene, function, &format!("current_link_{what}")) else {
-            return unknown_fact(scene, &format!("{function}/current_link_{what}"));
+    for (property, unit) in [("speed", " GT/s"), ("width", "")] {
+        let Some(now) = link_number(scene, function, &format!("current_link_{property}")) else {
+            return unknown_fact(scene, &format!("{function}/current_link_{property}"));
         };
-        let end = |folder: &str| link_number(scene, folder, &format!("max_link_{what}"));
+        let end = |folder: &str| link_number(scene, folder, &format!("max_link_{property}"));
         // both ends must support it; a port that is not shown is assumed not to limit
         let Some(max_rate) = end(function).map(|own| end(port).map_or(own, |other| own.min(other))) else {
-            return unknown_fact(scene, &format!("{function}/max_link_{what}"));
+            return unknown_fact(scene, &format!("{function}/max_link_{property}"));
         };
         if now < max_rate {
-            below.push(format!("{now}{unit} of {max_rate}{}", if what == "width" { " lanes" } else { "" }));
+            below.push(format!("{now}{unit} of {max_rate}{}", if property == "width" { " lanes" } else { "" }));
         }
     }
     if below.is_empty() {

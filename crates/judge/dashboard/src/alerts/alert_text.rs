@@ -32,18 +32,18 @@ fn reads_verdict(rule: &Rule) -> bool {
 pub(crate) fn build_alert(
     pack: &Pack,
     rule: &Rule,
-    (of, lane): (&str, &HoldTracker),
+    (of, tracker): (&str, &HoldTracker),
     verdict: Option<&Verdict>,
     now_ns: i64,
 ) -> Alert {
     let (bottleneck, instance) = alert_target(rule, of, verdict);
-    let begin_ns = lane.holds_since.unwrap_or(now_ns);
+    let begin_ns = tracker.holds_since.unwrap_or(now_ns);
     let same = |verdict: &&Verdict| {
         let near = verdict.instance == instance || verdict.instance.is_empty() || instance.is_empty();
         verdict.bottleneck == bottleneck && bottleneck.blames() && near
     };
     let verdict = verdict.filter(same);
-    let peak = rule_peak(rule, lane, now_ns);
+    let peak = rule_peak(rule, tracker, now_ns);
     let advice = verdict.and_then(|verdict| verdict.advice.first()).or_else(|| own_advice(pack, rule));
     Alert {
         schema: SCHEMA.to_owned(),
@@ -70,7 +70,7 @@ pub(crate) fn join_alert(
     alert: &mut Alert,
     pack: &Pack,
     rule: &Rule,
-    (of, lane): (&str, &HoldTracker),
+    (of, tracker): (&str, &HoldTracker),
     now_ns: i64,
 ) -> Option<AlertChange> {
     let is_new = alert.id != rule.id && !alert.also.contains(&rule.id);
@@ -81,7 +81,7 @@ pub(crate) fn join_alert(
         return is_new.then_some(AlertChange::Also);
     }
     alert.severity = rule.severity;
-    alert.peak = rule_peak(rule, lane, now_ns);
+    alert.peak = rule_peak(rule, tracker, now_ns);
     alert.sentence = rule_sentence(rule, of, &alert.peak);
     if let Some(advice) = own_advice(pack, rule) {
         alert.next_step.clone_from(&advice.text);
@@ -102,17 +102,17 @@ fn rule_sentence(rule: &Rule, instance: &str, peak: &AlertPeak) -> String {
     format!("{place}{} ({} {value}{limit})", rule.title, peak.quantity)
 }
 
-fn rule_peak(rule: &Rule, lane: &HoldTracker, now_ns: i64) -> AlertPeak {
-    let newest = || lane.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
-    let (position, value, time_ns) = lane.worst.unwrap_or_else(newest);
+fn rule_peak(rule: &Rule, tracker: &HoldTracker, now_ns: i64) -> AlertPeak {
+    let newest = || tracker.lead.map_or((0, f64::NAN, now_ns), |(position, value)| (position, value, now_ns));
+    let (position, value, time_ns) = tracker.worst.unwrap_or_else(newest);
     let shown = rule.conditions().nth(position).map(diskwright_diagnosis::rule::Condition::display_parts);
     let (quantity, limit, unit) = shown.unwrap_or_default();
     AlertPeak { quantity, value: value.is_finite().then_some(value), limit, unit, time: format_rfc3339(time_ns) }
 }
 
 /// Updates the worst value.
-pub(crate) fn update_peak(alert: &mut Alert, rule: &Rule, lane: &HoldTracker, last: Option<Tick>) {
-    let Some((position, value)) = lane.lead.filter(|(_, value)| value.is_finite()) else { return };
+pub(crate) fn update_peak(alert: &mut Alert, rule: &Rule, tracker: &HoldTracker, last: Option<Tick>) {
+    let Some((position, value)) = tracker.lead.filter(|(_, value)| value.is_finite()) else { return };
     let Some(condition) = rule.conditions().nth(position) else { return };
     // another condition of the rule may lead now, whose value is of another quantity
     if condition.display_parts().0 != alert.peak.quantity {

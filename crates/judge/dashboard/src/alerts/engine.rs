@@ -211,17 +211,17 @@ impl AlertEngine {
         let mut events = Vec::new();
         self.check_arrival(&tick, &mut events);
         self.store_tick(frame, index, &tick);
-        let AlertEngine { monitor, trackers: lanes, tick_number: number, clear_rules: clear_of, .. } = self;
+        let AlertEngine { monitor, trackers, tick_number: number, clear_rules: clear_of, .. } = self;
         monitor.judge_tick(frame, index, &mut |rule_tick: RuleTick<'_>| {
-            let lanes = &mut lanes[rule_tick.rule];
-            if !lanes.contains_key(rule_tick.instance) {
-                lanes.insert(rule_tick.instance.to_owned(), HoldTracker::default());
+            let trackers = &mut trackers[rule_tick.rule];
+            if !trackers.contains_key(rule_tick.instance) {
+                trackers.insert(rule_tick.instance.to_owned(), HoldTracker::default());
             }
-            let Some(lane) = lanes.get_mut(rule_tick.instance) else { return };
+            let Some(tracker) = trackers.get_mut(rule_tick.instance) else { return };
             if clear_of.contains(&Some(rule_tick.rule)) {
-                lane.add_clearing_tick(&tick, rule_tick, *number);
+                tracker.add_clearing_tick(&tick, rule_tick, *number);
             } else {
-                lane.add_tick(&tick, rule_tick, *number);
+                tracker.add_tick(&tick, rule_tick, *number);
             }
         });
         self.judge_verdict_rules(&tick);
@@ -253,7 +253,10 @@ impl AlertEngine {
         let ended = |ended_ns: i64| (last.start_ns()..=begin_ns.max(last.time_ns)).contains(&ended_ns);
         let has_ended = self.ended_ns.is_some_and(ended);
         if tick.time_ns <= last.time_ns {
-            self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.set_back(tick.start_ns()));
+            self.trackers
+                .iter_mut()
+                .flat_map(BTreeMap::values_mut)
+                .for_each(|tracker| tracker.set_back(tick.start_ns()));
             self.set_back(last.time_ns.saturating_sub(tick.start_ns()));
         } else if !self.clock_moved && !has_ended {
             self.judge_overdue(last, begin_ns);
@@ -261,12 +264,12 @@ impl AlertEngine {
         }
         let pause_ns = begin_ns.saturating_sub(last.time_ns);
         if pause_ns > 0 {
-            self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|lane| lane.add_pause(pause_ns));
+            self.trackers.iter_mut().flat_map(BTreeMap::values_mut).for_each(|tracker| tracker.add_pause(pause_ns));
         }
         for (lanes, _) in
             self.trackers.iter_mut().zip(&self.rules).filter(|(_, rule)| reads_pseudo(rule, Pseudo::TicksOverdue))
         {
-            lanes.values_mut().for_each(|lane| lane.mark_failed(tick.time_ns));
+            lanes.values_mut().for_each(|tracker| tracker.mark_failed(tick.time_ns));
         }
     }
 
@@ -289,9 +292,9 @@ impl AlertEngine {
         let overdue_s = (now_ns - last.time_ns).saturating_sub(usual).max(0) as f64 * 1e-9;
         for index in 0..self.rules.len() {
             if reads_pseudo(&self.rules[index], Pseudo::TicksOverdue) && rule_holds(&self.rules[index], overdue_s) {
-                let lane = self.trackers[index].entry(String::new()).or_default();
-                lane.last_tick_number = self.tick_number;
-                lane.mark_held((last.time_ns, now_ns), Some((0, overdue_s)));
+                let tracker = self.trackers[index].entry(String::new()).or_default();
+                tracker.last_tick_number = self.tick_number;
+                tracker.mark_held((last.time_ns, now_ns), Some((0, overdue_s)));
             }
         }
     }
@@ -311,7 +314,7 @@ impl AlertEngine {
         // where the log lacks the counters of all companion conditions, it is unknown whether tasks wait
         let waits = |rule: &usize| {
             let beside = self.companion_rules[*rule].and_then(|beside| self.trackers[beside].get(""));
-            beside.map(|lane| lane.holds_since.is_some())
+            beside.map(|tracker| tracker.holds_since.is_some())
         };
         let waits: Vec<Option<bool>> = of_verdict.iter().map(waits).collect();
         // verdicts are most of the engine's cost, so none is made that no rule would use
@@ -331,21 +334,21 @@ impl AlertEngine {
             let counts = waits.unwrap_or(!is_pattern);
             let confidence = if counts { confidence } else { 0.0 };
             if !key.is_empty() {
-                for lanes in [Some(index), clear].into_iter().flatten() {
-                    self.trackers[lanes].entry(key.clone()).or_default();
+                for rule_index in [Some(index), clear].into_iter().flatten() {
+                    self.trackers[rule_index].entry(key.clone()).or_default();
                 }
             }
-            for lanes in [Some(index), clear].into_iter().flatten() {
-                let rule = &self.monitor.pack().rules[lanes];
-                for (of, lane) in &mut self.trackers[lanes] {
+            for rule_index in [Some(index), clear].into_iter().flatten() {
+                let rule = &self.monitor.pack().rules[rule_index];
+                for (of, tracker) in &mut self.trackers[rule_index] {
                     let value = if *of == key { confidence } else { 0.0 };
                     let rule_tick = RuleTick {
-                        rule: lanes,
+                        rule: rule_index,
                         instance: of,
                         holds: Some(rule_holds(rule, value)),
                         lead: Some((0, value)),
                     };
-                    lane.add_tick(tick, rule_tick, self.tick_number);
+                    tracker.add_tick(tick, rule_tick, self.tick_number);
                 }
             }
             self.forget_blamed(index, tick);
@@ -359,7 +362,8 @@ impl AlertEngine {
         let is_open = |of: &str| {
             self.open.iter().any(|open| open.members.iter().any(|(rule, instance)| *rule == index && instance == of))
         };
-        let is_old = |(of, lane): &(&String, &HoldTracker)| lane.failed_for(after_ns, tick.time_ns) && !is_open(of);
+        let is_old =
+            |(of, tracker): &(&String, &HoldTracker)| tracker.failed_for(after_ns, tick.time_ns) && !is_open(of);
         let old: Vec<String> = self.trackers[index].iter().filter(is_old).map(|(of, _)| of.clone()).collect();
         for of in old {
             self.trackers[index].remove(&of);
@@ -373,26 +377,26 @@ impl AlertEngine {
         let is_open = |of: usize, instance: &str| {
             self.open.iter().any(|open| open.members.iter().any(|(rule, i)| *rule == of && i == instance))
         };
-        for (rule, lanes) in self.trackers.iter_mut().enumerate() {
-            lanes.retain(|instance, lane| {
-                number - lane.last_tick_number < FORGET_AFTER_TICKS || is_open(rule, instance)
+        for (rule, trackers) in self.trackers.iter_mut().enumerate() {
+            trackers.retain(|instance, tracker| {
+                number - tracker.last_tick_number < FORGET_AFTER_TICKS || is_open(rule, instance)
             });
-            lanes
+            trackers
                 .values_mut()
-                .filter(|lane| lane.last_tick_number < number)
-                .for_each(|lane| lane.mark_failed(tick.start_ns()));
+                .filter(|tracker| tracker.last_tick_number < number)
+                .for_each(|tracker| tracker.mark_failed(tick.start_ns()));
         }
     }
 
     /// Raises, keeps and ends alerts by the state of the trackers.
     fn update_alerts(&mut self, now_ns: i64, events: &mut Vec<AlertEvent>) {
         self.silenced.retain(|silenced| silenced.until_ns > now_ns);
-        for (rule, lanes) in self.rules.iter().zip(&mut self.trackers) {
-            lanes.values_mut().for_each(|lane| lane.keep_worst(rule, now_ns));
+        for (rule, trackers) in self.rules.iter().zip(&mut self.trackers) {
+            trackers.values_mut().for_each(|tracker| tracker.keep_worst(rule, now_ns));
         }
         for rule in 0..self.rules.len() {
             let hold_ns = self.rules[rule].alert.as_ref().map_or(0, |terms| seconds_to_ns(terms.hold_s));
-            let due = |(_, lane): &(&String, &HoldTracker)| lane.held_for(hold_ns);
+            let due = |(_, tracker): &(&String, &HoldTracker)| tracker.held_for(hold_ns);
             let due: Vec<String> = self.trackers[rule].iter().filter(due).map(|(of, _)| of.clone()).collect();
             due.into_iter().for_each(|instance| self.raise_alert(rule, instance, now_ns, events));
         }
@@ -429,8 +433,8 @@ impl AlertEngine {
             .iter_mut()
             .find(|open| (open.cause == cause || rule.none.contains(&open.alert.id)) && near(&open.alert.instance));
         if let Some(open) = shared {
-            let lane = self.trackers[index].get(&of).copied().unwrap_or_default();
-            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&of, &lane), now_ns);
+            let tracker = self.trackers[index].get(&of).copied().unwrap_or_default();
+            let change = alert_text::join_alert(&mut open.alert, self.monitor.pack(), rule, (&of, &tracker), now_ns);
             // the most severe rule comes first: its worst value is the alert's peak
             let place = if change == Some(AlertChange::Worse) { 0 } else { open.members.len() };
             open.members.insert(place, (index, of));
@@ -444,13 +448,13 @@ impl AlertEngine {
         if is_silent || self.open.len() >= MAX_OPEN_ALERTS {
             return;
         }
-        let Some(lane) = self.trackers[index].get(&of) else { return };
+        let Some(tracker) = self.trackers[index].get(&of) else { return };
         let interval_ns = self.last.map_or(0, |tick| i64::try_from(tick.elapsed_ns).unwrap_or(i64::MAX));
         if !reads_pseudo(rule, Pseudo::VerdictConfidence) && !reads_pseudo(rule, Pseudo::TicksOverdue) {
             self.verdicts.judge_if_due(&self.recent, now_ns, interval_ns);
         }
         let alert =
-            alert_text::build_alert(self.monitor.pack(), rule, (&of, lane), self.verdicts.verdict.as_ref(), now_ns);
+            alert_text::build_alert(self.monitor.pack(), rule, (&of, tracker), self.verdicts.verdict.as_ref(), now_ns);
         events.push(AlertEvent { change: AlertChange::Begin, alert: alert.clone(), time_ns: now_ns });
         self.open.push(OpenAlert { alert, cause, members: vec![(index, of)], stated_ns: now_ns });
     }
@@ -459,10 +463,11 @@ impl AlertEngine {
     fn update_peaks(&mut self) {
         for open in &mut self.open {
             let Some((index, instance)) = open.members.first() else { continue };
-            let Some(lane) = self.trackers[*index].get(instance).filter(|lane| lane.holds_since.is_some()) else {
+            let Some(tracker) = self.trackers[*index].get(instance).filter(|tracker| tracker.holds_since.is_some())
+            else {
                 continue;
             };
-            alert_text::update_peak(&mut open.alert, &self.rules[*index], lane, self.last);
+            alert_text::update_peak(&mut open.alert, &self.rules[*index], tracker, self.last);
         }
     }
 
@@ -475,16 +480,17 @@ impl AlertEngine {
             let clear_hold_ns = seconds_to_ns(self.rules[*rule].alert.as_ref()?.clear_hold_s);
             let cleared = match self.clear_rules[*rule] {
                 Some(clear) => {
-                    let lane = self.trackers[clear].get(instance);
-                    lane.filter(|lane| lane.held_for(clear_hold_ns)).and_then(|lane| lane.holds_since)
+                    let tracker = self.trackers[clear].get(instance);
+                    tracker.filter(|tracker| tracker.held_for(clear_hold_ns)).and_then(|tracker| tracker.holds_since)
                 }
                 None => None,
             };
             // a vanished device has no clearing condition any more
-            let lane = self.trackers[*rule].get(instance);
-            let is_gone = lane.is_none_or(|lane| lane.last_tick_number + 1 < self.tick_number);
-            let failed = |lane: &HoldTracker| lane.fails_since.filter(|_| lane.failed_for(clear_hold_ns, seen_ns));
-            let fails = lane.map_or(Some(now_ns), failed);
+            let tracker = self.trackers[*rule].get(instance);
+            let is_gone = tracker.is_none_or(|tracker| tracker.last_tick_number + 1 < self.tick_number);
+            let failed =
+                |tracker: &HoldTracker| tracker.fails_since.filter(|_| tracker.failed_for(clear_hold_ns, seen_ns));
+            let fails = tracker.map_or(Some(now_ns), failed);
             let since = if self.clear_rules[*rule].is_some() && !is_gone { cleared } else { fails };
             end_ns = end_ns.max(since?);
         }

@@ -316,9 +316,9 @@ fn draw_page(pen: &mut Pen<'_>, text: &str, from: &mut usize) {
 fn draw_help(pen: &mut Pen<'_>, screen: &WatchScreen, view: &DashboardView) {
     let width = pen.area.width;
     let mut row = 0;
-    for (keys, what) in KEYS {
+    for (keys, meaning) in KEYS {
         pen.write_text((0, row), 13, keys, Tone::Strong);
-        pen.write_text((13, row), width, what, Tone::Plain);
+        pen.write_text((13, row), width, meaning, Tone::Plain);
         row += 1;
     }
     row += 1;

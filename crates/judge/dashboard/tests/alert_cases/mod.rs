@@ -264,15 +264,15 @@ fn a_cgroup_is_judged_alike_by_short_and_long_ticks() {
     let series =
         [("cgroup.cpu_periods", "/web"), ("cgroup.cpu_throttled_periods", "/web"), ("cgroup.cpu_throttled_s", "/web")];
     // half of ten periods a second, held back for a twentieth or a fifth of the time
-    let told = |seconds: i64, share: f64| {
+    let alerts_of = |seconds: i64, share: f64| {
         let mut machine = Machine::new(&series);
         machine.every = seconds * SECOND;
         let length = seconds as f64;
         words(&machine.last(120, &[10.0 * length, 5.0 * length, share * length]))
     };
     for seconds in [1, 10] {
-        assert!(told(seconds, 0.05).is_empty(), "ticks of {seconds} s");
-        assert_eq!(told(seconds, 0.2), ["Begin cgroup.throttled /web"], "ticks of {seconds} s");
+        assert!(alerts_of(seconds, 0.05).is_empty(), "ticks of {seconds} s");
+        assert_eq!(alerts_of(seconds, 0.2), ["Begin cgroup.throttled /web"], "ticks of {seconds} s");
     }
 }
 

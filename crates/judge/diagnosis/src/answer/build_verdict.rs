@@ -149,8 +149,8 @@ impl<'a> PackAnswer<'a> {
         }
         let leading_rule = self.leading_finding().map(|first| (first.rule.as_str(), first.title.as_str()));
         let (bottleneck, unjudged) = (self.bottleneck, self.unjudged.as_slice());
-        let whole = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
-        find_phases(self.observed, self.pack_index, &self.outcomes, &whole)
+        let window_verdict = WindowVerdict { bottleneck, instance, confidence, unjudged, leading_rule };
+        find_phases(self.observed, self.pack_index, &self.outcomes, &window_verdict)
     }
 
     /// Trends, and the number of tests made to find them.
@@ -499,9 +499,9 @@ mod tests {
             rank(Bottleneck::Network, 0.4, "network.full"),
         ];
         assert_eq!(crate::answer::ranking::choose_bottleneck(&ranking, false), Bottleneck::Memory);
-        let said = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
-        assert_eq!(said(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
-        assert_eq!(said(3), "weaker than memory: network.full (0.40 against 0.50)");
+        let reason = |index: usize| weaker_reason(&ranking[index], &ranking, Bottleneck::Memory, false);
+        assert_eq!(reason(1), "memory is judged first: cpu.full held too (0.60 against 0.50)");
+        assert_eq!(reason(3), "weaker than memory: network.full (0.40 against 0.50)");
     }
 
     #[test]

@@ -40,9 +40,10 @@ pub(crate) fn measured_limit_text(
         write_bytes_per_s: of("write_bytes_per_s"),
     };
     let bound = if ceiling.is_firm() { "most" } else { "least" };
-    let told = DeviceCeiling::for_device(ceiling, class).describe_load(&load, bound);
+    let load_text = DeviceCeiling::for_device(ceiling, class).describe_load(&load, bound);
     let because = if ceiling.is_firm() { String::new() } else { format!(" ({})", ceiling.at_least.join("; ")) };
-    (!told.is_empty()).then(|| format!("{told}, measured by probe on {}{because}", date_part(&ceiling.measured)))
+    (!load_text.is_empty())
+        .then(|| format!("{load_text}, measured by probe on {}{because}", date_part(&ceiling.measured)))
 }
 
 /// Remarks on the ceilings of disks that the verdict is about, or nearly is: a missing one with the command that

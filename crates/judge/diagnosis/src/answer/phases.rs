@@ -56,7 +56,7 @@ pub(crate) fn find_phases(
     seen: &Observation,
     pack: usize,
     outcomes: &[RuleOutcome<'_>],
-    whole: &WindowVerdict<'_>,
+    window_verdict: &WindowVerdict<'_>,
 ) -> Vec<VerdictPhase> {
     let grid = &seen.grid;
     if grid.parts.is_empty() || seen.window.elapsed_ns == 0 {
@@ -74,7 +74,7 @@ pub(crate) fn find_phases(
         pieces.truncate(1);
         pieces[0].to = grid.parts.len();
     }
-    pieces.iter().map(|piece| line.build_phase(pack, piece, whole, alike)).collect()
+    pieces.iter().map(|piece| line.build_phase(pack, piece, window_verdict, alike)).collect()
 }
 
 /// Borders at which phases must end: both ends of the window and the bookmarks inside, as part numbers.
@@ -299,7 +299,13 @@ impl<'a> PhaseTimeline<'a> {
         (0..edge).rev().take_while(|index| self.time[edge] - self.time[*index] <= SPAN_S).count()
     }
 
-    fn build_phase(&self, pack: usize, piece: &PhaseRange, whole: &WindowVerdict<'_>, alike: bool) -> VerdictPhase {
+    fn build_phase(
+        &self,
+        pack: usize,
+        piece: &PhaseRange,
+        window_verdict: &WindowVerdict<'_>,
+        alike: bool,
+    ) -> VerdictPhase {
         let grid = &self.seen.grid;
         let (ranks, _, _, _) = self.judge_parts(piece.from, piece.to);
         let of_piece =
@@ -308,21 +314,21 @@ impl<'a> PhaseTimeline<'a> {
         let ticks = grid.parts[piece.from..piece.to].iter().map(|p| p.ticks).sum();
         // where too little could be judged in the window, a part of it says no more
         let (mut bottleneck, mut instance) = (piece.bottleneck, piece.instance.clone());
-        if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::Unknown {
+        if bottleneck == Bottleneck::None && window_verdict.bottleneck == Bottleneck::Unknown {
             bottleneck = Bottleneck::Unknown;
         }
-        let mut confidence = remaining_confidence(self.seen, pack, bottleneck, whole.unjudged)
+        let mut confidence = remaining_confidence(self.seen, pack, bottleneck, window_verdict.unjudged)
             * score_confidence(bottleneck, of_piece(bottleneck).max(1e-9), rival, ticks);
         if alike {
-            (bottleneck, instance) = (whole.bottleneck, whole.instance.to_owned());
-            confidence = whole.confidence;
-        } else if bottleneck == Bottleneck::None && whole.bottleneck == Bottleneck::None {
-            confidence = confidence.min(whole.confidence);
+            (bottleneck, instance) = (window_verdict.bottleneck, window_verdict.instance.to_owned());
+            confidence = window_verdict.confidence;
+        } else if bottleneck == Bottleneck::None && window_verdict.bottleneck == Bottleneck::None {
+            confidence = confidence.min(window_verdict.confidence);
         }
         let first = self.judge_parts(piece.from, piece.to).2.filter(|o| o.rule.bottleneck == bottleneck);
-        let told = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
+        let first_rule = first.map(|o| (o.rule.id.as_str(), o.rule.title.as_str()));
         // a single phase takes the finding of the whole window
-        let (rule, title) = told.or(whole.leading_rule.filter(|_| alike)).unwrap_or_default();
+        let (rule, title) = first_rule.or(window_verdict.leading_rule.filter(|_| alike)).unwrap_or_default();
         let confidence = round_confidence(confidence);
         debug_assert!(!bottleneck.blames() || !rule.is_empty(), "what is blamed has a rule that held");
         debug_assert!(!bottleneck.blames() || alike || confidence >= MIN_CONFIDENCE, "{rule}: {confidence}");

@@ -192,8 +192,8 @@ pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]
         let explained = || outcomes.iter().any(explains);
         !o.holds && o.rule.weight > 0.0 && at_all_times && long && !explained()
     };
-    let mut told: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
-    told.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
+    let mut reported: Vec<&RuleOutcome<'_>> = outcomes.iter().filter(worth_telling).collect();
+    reported.sort_by_key(|o| std::cmp::Reverse(o.stream.longest_ns));
     let episode = |o: &&RuleOutcome<'_>| Episode {
         rule: o.rule.id.clone(),
         title: o.rule.title.clone(),
@@ -206,7 +206,7 @@ pub(crate) fn find_episodes(observed: &Observation, outcomes: &[RuleOutcome<'_>]
         from: format_rfc3339(o.stream.longest_span.0),
         to: format_rfc3339(o.stream.longest_span.1),
     };
-    told.iter().map(episode).collect()
+    reported.iter().map(episode).collect()
 }
 
 /// True where the longest stretches of two outcomes overlap for most of the first one's time.
@@ -217,14 +217,16 @@ fn longest_spans_overlap(of: &RuleOutcome<'_>, with: &RuleOutcome<'_>) -> bool {
 
 fn collect_evidence(observed: &Observation, rule: &Rule, stream: &RuleProgress) -> Vec<Evidence> {
     let of = |state: &EvidenceState| match state {
-        EvidenceState::Mean(sums, most) => (sums.mean(), Some(*most).filter(|most| most.is_finite())),
+        EvidenceState::Mean(sums, max_value) => {
+            (sums.mean(), Some(*max_value).filter(|max_value| max_value.is_finite()))
+        }
         EvidenceState::Statistic(index) => (observed.states.statistics[*index].value(), None),
     };
-    let told = |(name, state): (&RuleCounter, &EvidenceState)| {
+    let evidence_of = |(name, state): (&RuleCounter, &EvidenceState)| {
         let (value, max) = of(state);
         Evidence { counter: name.id.clone(), value, max, unit: name.unit.clone() }
     };
-    rule.evidence.iter().zip(&stream.evidence).map(told).collect()
+    rule.evidence.iter().zip(&stream.evidence).map(evidence_of).collect()
 }
 
 /// Separates the outcomes that are findings from those that another rule explains, with that rule's id.

@@ -99,7 +99,7 @@ fn counter_label(id: &str) -> String {
     };
     match object {
         "pressure" => match name.split_once(' ') {
-            Some((what, who)) => format!("{what} pressure ({who})"),
+            Some((resource, share)) => format!("{resource} pressure ({share})"),
             None => name,
         },
         "processor" => format!("processor {name}"),
@@ -150,16 +150,16 @@ pub(crate) fn describe_approach(observed: &Observation, outcome: &RuleOutcome<'_
         // a counter of another object does not belong to the rule's instance
         let own = condition.quantity.counter.object == rule.object;
         let instance = if own { outcome.stream.instance.as_str() } else { "" };
-        let what = format!("{} {instance}", condition.quantity.formula_text());
-        Some((limit_closeness(condition, measured), what, measured_text(condition, measured, instance)))
+        let quantity = format!("{} {instance}", condition.quantity.formula_text());
+        Some((limit_closeness(condition, measured), quantity, measured_text(condition, measured, instance)))
     };
     let all = rule.all.iter().enumerate().filter_map(|(index, c)| of(index, c));
     let any = rule.any.iter().enumerate().filter_map(|(index, c)| of(rule.all.len() + index, c));
     let nearest = any.max_by(|a, b| a.0.total_cmp(&b.0));
     // the weakest of `all`, where the strongest of `any` counts as one of them
-    let (closeness, what, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (closeness, quantity, text) = all.chain(nearest).min_by(|a, b| a.0.total_cmp(&b.0))?;
     if closeness < 1.0 {
-        return Some(Approach { closeness, subject: what, text });
+        return Some(Approach { closeness, subject: quantity, text });
     }
     let place = at_instance(&outcome.stream.instance);
     let needed = rule.sustained.share;
@@ -239,7 +239,7 @@ pub(crate) fn verdict_sentence(instance: &str, finding: &Finding, label: &str, w
 
 /// The verdict on a thread that one processor limits: the machine has spare capacity, the program does not.
 pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, window_s: f64) -> String {
-    let who = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
+    let culprit_text = match culprit.and_then(|c| Some((c, c.pid?, c.thread.as_ref()?))) {
         Some((process, pid, thread)) if thread.name == process.name => {
             format!("thread {} of {} (process {pid})", thread.tid, process.name)
         }
@@ -258,8 +258,8 @@ pub(crate) fn one_thread_sentence(finding: &Finding, culprit: Option<&Culprit>, 
     };
     let held = held_text(finding.share, finding.judged_s, window_s);
     format!(
-        "One thread is the bottleneck, not the machine: {who} uses {used} of one processor {idle} ({held}). More \
-         processors will not make this program faster."
+        "One thread is the bottleneck, not the machine: {culprit_text} uses {used} of one processor {idle} ({held}). \
+         More processors will not make this program faster."
     )
 }
 
@@ -289,7 +289,7 @@ fn stall_text(finding: &Finding) -> String {
     let longest = value_text(finding.longest_s, "s");
     let caught = finding.evidence.iter().find(|e| e.counter.ends_with(".current_queue_length"));
     let caught = match caught.and_then(|e| e.max) {
-        Some(most) => format!(", up to {} held up", format_amount(most, "request", "requests")),
+        Some(max_waiting) => format!(", up to {} held up", format_amount(max_waiting, "request", "requests")),
         None => String::new(),
     };
     let time = finding.longest_from.get(11..19).unwrap_or_default();

@@ -4,7 +4,7 @@
 use diskwright_base::counter_ids::{network, physical_disk};
 use std::collections::HashMap;
 
-use diskwright_statistics::{BlockMean, Bounds, Contrast, MeanVariance};
+use diskwright_statistics::{Bounds, Contrast, MeanVariance, WeightedPoint};
 use serde::Serialize;
 
 use super::{ALL_INSTANCES, ComparisonRow, CounterWindow, TestedDifference};
@@ -95,10 +95,10 @@ impl AnswerRows {
     pub fn select_rows(rows: &[ComparisonRow], before: &Verdict, after: &Verdict) -> AnswerRows {
         let blamed = if before.bottleneck.blames() { before } else { after };
         let paging = [before, after].iter().any(|v| v.bottleneck == Bottleneck::Memory);
-        let asked = |row: &usize, least: f64| rows[*row].before.mean.max(rows[*row].after.mean) >= least;
-        let requests = machine_row(rows, REQUESTS_COUNTER).filter(|row| asked(row, MIN_REQUESTS_PER_S) && !paging);
+        let is_loaded = |row: &usize, minimum: f64| rows[*row].before.mean.max(rows[*row].after.mean) >= minimum;
+        let requests = machine_row(rows, REQUESTS_COUNTER).filter(|row| is_loaded(row, MIN_REQUESTS_PER_S) && !paging);
         let traffic =
-            || TRAFFIC_COUNTERS.iter().filter_map(|c| machine_row(rows, c)).find(|row| asked(row, MIN_BYTES_PER_S));
+            || TRAFFIC_COUNTERS.iter().filter_map(|c| machine_row(rows, c)).find(|row| is_loaded(row, MIN_BYTES_PER_S));
         let of_disks = matches!(
             blamed.bottleneck,
             Bottleneck::Disk | Bottleneck::None | Bottleneck::Unknown | Bottleneck::Channel | Bottleneck::Controller
@@ -235,7 +235,7 @@ pub(super) fn compare_read_share(
         return none;
     }
     let of = |watch: &CounterWindow| {
-        let list = read_shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<BlockMean>>();
+        let list = read_shares(watch).into_iter().map(|(_, point)| point).collect::<Vec<WeightedPoint>>();
         MeanVariance::from_points(&list)
     };
     let (Some(a), Some(b)) = (of(first), of(second)) else { return none };
@@ -243,13 +243,14 @@ pub(super) fn compare_read_share(
 }
 
 /// The share of reads by bucket.
-pub(super) fn read_shares(watch: &CounterWindow) -> Vec<(i64, BlockMean)> {
+pub(super) fn read_shares(watch: &CounterWindow) -> Vec<(i64, WeightedPoint)> {
     let instance = disks_instance(watch);
     let points = |counter: &str| watch.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
     let reads: HashMap<i64, f64> = points(READS_COUNTER).into_iter().map(|(bucket, p)| (bucket, p.value)).collect();
-    let share = |(bucket, p): (i64, BlockMean)| {
+    let share = |(bucket, p): (i64, WeightedPoint)| {
         let share = (reads.get(&bucket)? / p.value).clamp(0.0, 1.0);
-        (p.value > 0.0).then_some((bucket, BlockMean { time_s: p.time_s, value: share, weight: p.value * p.weight }))
+        (p.value > 0.0)
+            .then_some((bucket, WeightedPoint { time_s: p.time_s, value: share, weight: p.value * p.weight }))
     };
     points(REQUESTS_COUNTER).into_iter().filter_map(share).collect()
 }

@@ -150,7 +150,7 @@ fn load_and_response_text(load: Option<&QuantityChange>, response: Option<&Quant
 
 /// `requests of the disks: 120/s before and 180/s after, +50 % (between +40 % and +61 %)`.
 fn change_text(m: &QuantityChange) -> String {
-    let what = match m.counter.as_str() {
+    let quantity = match m.counter.as_str() {
         REQUESTS_COUNTER => "requests of the disks:",
         SIZE_COUNTER => "size of a request:",
         READ_SHARE_QUOTIENT => "share of reads:",
@@ -166,7 +166,11 @@ fn change_text(m: &QuantityChange) -> String {
         _ if m.before == 0.0 => "more than noise".to_owned(),
         _ => format!("{}{range}", percent_text(m.after / m.before)),
     };
-    format!("{what} {} before and {} after, {moved}", format_value(m.before, &m.unit), format_value(m.after, &m.unit))
+    format!(
+        "{quantity} {} before and {} after, {moved}",
+        format_value(m.before, &m.unit),
+        format_value(m.after, &m.unit)
+    )
 }
 
 /// `+50 %`, `-3 %`, `12 times`.
@@ -254,11 +258,14 @@ mod tests {
     fn says_nothing_about_requests_that_were_not_judged() {
         let more = quantity("network.bytes_per_s", (100.0, 150.0), ChangeDirection::Up);
         let busier = quantity("processor.busy", (0.5, 0.9), ChangeDirection::Up);
-        let said = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more.clone(), vec![busier.clone()]));
-        assert!(said.starts_with("The load was higher in the second window. That alone may explain this: "), "{said}");
-        assert!(said.contains("processor.busy") && !said.contains("slower"), "{said}");
-        let said = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more, Vec::new()));
-        assert!(!said.contains("slower"), "{said}");
+        let sentence = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more.clone(), vec![busier.clone()]));
+        assert!(
+            sentence.starts_with("The load was higher in the second window. That alone may explain this: "),
+            "{sentence}"
+        );
+        assert!(sentence.contains("processor.busy") && !sentence.contains("slower"), "{sentence}");
+        let sentence = outcome_sentence(&comparison(ChangeOutcome::HigherLoad, more, Vec::new()));
+        assert!(!sentence.contains("slower"), "{sentence}");
         // requests that take longer beside processors that were as busy before
         let (same, busy) = ((100.0, 100.0), (0.9, 0.9));
         let load = quantity("network.bytes_per_s", same, ChangeDirection::Same);
@@ -272,13 +279,13 @@ mod tests {
     #[test]
     fn a_small_difference_beyond_noise_is_no_noise() {
         let load = quantity(REQUESTS_COUNTER, (100.0, 103.0), ChangeDirection::Same);
-        let said = change_text(&load);
-        assert!(said.contains("a difference of less than 5 % (between +2 % and +4 %)"), "{said}");
+        let text = change_text(&load);
+        assert!(text.contains("a difference of less than 5 % (between +2 % and +4 %)"), "{text}");
         let response =
             Some(quantity(super::super::answer_quantities::RESPONSE_COUNTER, (0.01, 0.01), ChangeDirection::Same));
         let both = WindowComparison { response, ..comparison(ChangeOutcome::Unchanged, load, Vec::new()) };
         assert_eq!(outcome_sentence(&both), "Neither the load nor the time per request differs by 5 %.");
-        let said = change_text(&quantity(REQUESTS_COUNTER, (100.0, 100.0), ChangeDirection::Same));
-        assert!(said.contains("no difference beyond noise"), "{said}");
+        let text = change_text(&quantity(REQUESTS_COUNTER, (100.0, 100.0), ChangeDirection::Same));
+        assert!(text.contains("no difference beyond noise"), "{text}");
     }
 }

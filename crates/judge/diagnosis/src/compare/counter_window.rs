@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use diskwright_base::catalogue::FormulaDivisor;
 use diskwright_base::{Catalogue, CounterKind, Frame, Note, Schema, Topology};
-use diskwright_statistics::{BlockMean, MeanVariance};
+use diskwright_statistics::{MeanVariance, WeightedPoint};
 
 use crate::compile::{NodeBuilder, SchemaIndex};
 use crate::sums::{
@@ -265,19 +265,20 @@ impl WindowCounter {
         let ends = points
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), (_, p)| (low.min(p.value), high.max(p.value)));
-        let points: Vec<BlockMean> = points.into_iter().map(|(_, point)| point).collect();
+        let points: Vec<WeightedPoint> = points.into_iter().map(|(_, point)| point).collect();
         let mean = (!points.is_empty()).then(|| diskwright_statistics::blocks::weighted_mean(&points))?;
         Some(WindowMean { mean, variance: MeanVariance::from_points(&points), range: ends })
     }
 
     /// Means by bucket: the bucket's middle, nanoseconds since 1970, and the mean at its time in seconds since the
     /// first.
-    pub fn bucket_means(&self) -> Vec<(i64, BlockMean)> {
+    pub fn bucket_means(&self) -> Vec<(i64, WeightedPoint)> {
         let filled = self.buckets.filled_buckets();
         let first = filled.first().map_or(0, |f| f.time_ns);
         let seconds = |time_ns: i64| (time_ns as f64 - first as f64) / 1e9;
-        let point =
-            |f: &BucketPoint| (f.time_ns, BlockMean { time_s: seconds(f.time_ns), value: f.value, weight: f.weight });
+        let point = |f: &BucketPoint| {
+            (f.time_ns, WeightedPoint { time_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+        };
         filled.iter().map(point).filter(|(_, p)| p.value.is_finite() && p.weight.is_finite()).collect()
     }
 }

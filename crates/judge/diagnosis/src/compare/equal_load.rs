@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use diskwright_base::units::format_value;
 use diskwright_statistics::covariance_analysis::{self, AdjustedContrast, AdjustmentError, Driver, SeriesPoint};
-use diskwright_statistics::{BlockMean, Contrast};
+use diskwright_statistics::{Contrast, WeightedPoint};
 use serde::Serialize;
 
 use super::answer_quantities::{
@@ -67,9 +67,9 @@ pub(super) fn compare_at_equal_load(
         return Err("the logs do not show how many requests the disks received".into());
     }
     let kept = tables.map(|t| t.into_iter().filter_map(|row| keep_drivers(row, &held)).collect::<Vec<SeriesPoint>>());
-    let what = |index: &usize| Driver { tolerance: MIN_CHANGE, increases_value: *index == 0 };
-    let what: Vec<Driver> = held.iter().map(what).collect();
-    match covariance_analysis::compare_adjusted(&kept[0], &kept[1], &what) {
+    let driver_of = |index: &usize| Driver { tolerance: MIN_CHANGE, increases_value: *index == 0 };
+    let driver_of: Vec<Driver> = held.iter().map(driver_of).collect();
+    match covariance_analysis::compare_adjusted(&kept[0], &kept[1], &driver_of) {
         Ok(AdjustedContrast { contrast, range, share }) => {
             let held = held.into_iter().map(|index| drivers[index]).collect();
             Ok(EqualLoadResult { contrast, range: (range[0].0.exp(), range[0].1.exp()), share, held_equal: held })
@@ -108,15 +108,15 @@ fn bucket_width_ns(watch: &CounterWindow, response: &ComparisonRow) -> i64 {
 }
 
 /// Merges points into means over `width` nanoseconds.
-fn merge_buckets(points: Vec<(i64, BlockMean)>, width: i64) -> Vec<(i64, BlockMean)> {
-    let mut list: Vec<(i64, BlockMean)> = Vec::new();
+fn merge_buckets(points: Vec<(i64, WeightedPoint)>, width: i64) -> Vec<(i64, WeightedPoint)> {
+    let mut list: Vec<(i64, WeightedPoint)> = Vec::new();
     for (time_ns, p) in points {
         let bucket = time_ns.div_euclid(width);
         match list.last_mut() {
             Some((last, sum)) if *last == bucket => {
                 let weight = sum.weight + p.weight;
                 let mean = |a: f64, b: f64| (a * sum.weight + b * p.weight) / weight;
-                *sum = BlockMean { time_s: mean(sum.time_s, p.time_s), value: mean(sum.value, p.value), weight };
+                *sum = WeightedPoint { time_s: mean(sum.time_s, p.time_s), value: mean(sum.value, p.value), weight };
             }
             _ => list.push((bucket, p)),
         }
@@ -131,14 +131,14 @@ fn series_points(watch: &CounterWindow, response: &ComparisonRow, width: i64) ->
         let points = watch.find_counter(counter, instance).map(|s| s.bucket_means()).unwrap_or_default();
         merge_buckets(points, width)
     };
-    let by_time = |points: Vec<(i64, BlockMean)>| -> HashMap<i64, f64> {
+    let by_time = |points: Vec<(i64, WeightedPoint)>| -> HashMap<i64, f64> {
         points.into_iter().map(|(bucket, p)| (bucket, p.value)).collect()
     };
     let (rates, sizes) = (by_time(points(REQUESTS_COUNTER, instance)), by_time(points(SIZE_COUNTER, instance)));
     let shares = by_time(merge_buckets(answer_quantities::read_shares(watch), width));
     let positive =
         |of: &HashMap<i64, f64>, bucket: i64| of.get(&bucket).filter(|v| **v > 0.0).map_or(f64::NAN, |v| v.ln());
-    let moment = |(bucket, p): (i64, BlockMean)| SeriesPoint {
+    let moment = |(bucket, p): (i64, WeightedPoint)| SeriesPoint {
         time_s: p.time_s,
         value: p.value.ln(),
         drivers: vec![

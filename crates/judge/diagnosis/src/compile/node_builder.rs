@@ -380,7 +380,7 @@ impl<'a> NodeBuilder<'a> {
     /// since its members count others.
     fn ceiling_use_node(&mut self, scope: &RuleScope<'a>, latency: bool) -> Option<NodeId> {
         let device = scope.instance();
-        let most = DeviceCeiling::for_device(
+        let ceiling = DeviceCeiling::for_device(
             self.schema_index.ceilings.iter().find(|c| c.device == device)?,
             self.schema_index.device_class(device),
         );
@@ -391,11 +391,11 @@ impl<'a> NodeBuilder<'a> {
             read_bytes: own("read_bytes_per_s")?,
             write_bytes: own("write_bytes_per_s")?,
             latency: if latency { Some(own("avg_s_per_transfer")?) } else { None },
-            ceiling: most,
+            ceiling: ceiling,
         };
-        let what = if latency { "latency" } else { "used" };
+        let value_kind = if latency { "latency" } else { "used" };
         // the ceiling is part of the key: a later note may bring another one
-        let key = format!("ceiling {what}@{device} {most:?}");
+        let key = format!("ceiling {value_kind}@{device} {ceiling:?}");
         Some(self.push(key, ProgramNode::CeilingUse(Box::new(measured))))
     }
 
@@ -480,13 +480,13 @@ impl<'a> NodeBuilder<'a> {
         }
         let bytes = physical_disk::BYTES_PER_S;
         let missing = || Absence::Missing(bytes.to_owned());
-        let whole = match scope {
+        let total = match scope {
             RuleScope::Array(set) => self.array_node(bytes, set),
             _ => self.counter_node(bytes, scope.instance()),
         };
-        let whole = whole.ok_or_else(missing)?;
+        let total = total.ok_or_else(missing)?;
         let part = self.push(format!("sync@{}", arrays.join("+")), ProgramNode::Max(measured));
-        Ok(self.push(format!("background share@{}", scope.key()), ProgramNode::Share { part, whole }))
+        Ok(self.push(format!("background share@{}", scope.key()), ProgramNode::Share { part, total }))
     }
 
     fn waiting_node(&mut self) -> Option<NodeId> {

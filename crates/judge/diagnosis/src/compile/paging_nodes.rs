@@ -79,20 +79,20 @@ impl<'a> NodeBuilder<'a> {
         let key = format!("page share@{object}:{disk}");
         let reads = self.total_node(paging::PAGE_READS_PER_S);
         if let Some(reads) = reads {
-            let whole = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
+            let total = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
             let writes = self.total_node(paging::PAGE_WRITES_PER_S);
             let part =
                 self.push("page operations@".into(), ProgramNode::Sum([reads].into_iter().chain(writes).collect()));
-            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+            return Ok(self.push(key, ProgramNode::Share { part, total }));
         }
         let pages = self.total_node(paging::PAGES_PER_S).or_else(|| self.total_node(paging::PAGES_INPUT_PER_S));
         let pages = pages.ok_or_else(|| Absence::Missing(paging::PAGE_READS_PER_S.into()))?;
-        if let Some(whole) = self.counter_node(&format!("{object}.bytes_per_s"), disk) {
+        if let Some(total) = self.counter_node(&format!("{object}.bytes_per_s"), disk) {
             let part = self.page_bytes(pages);
-            return Ok(self.push(key, ProgramNode::Share { part, whole }));
+            return Ok(self.push(key, ProgramNode::Share { part, total }));
         }
-        let whole = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
-        Ok(self.push(key, ProgramNode::Share { part: pages, whole }))
+        let total = transfers.unwrap_or_else(|| self.push_constant(QUICK_DISK_TRANSFERS_PER_S));
+        Ok(self.push(key, ProgramNode::Share { part: pages, total }))
     }
 
     /// Transfers per second; by Little's law where the log has only queue and latency.
@@ -122,14 +122,14 @@ impl<'a> NodeBuilder<'a> {
         let refaults = paging::REFAULTS_PER_S;
         let pages = self.total_node(refaults).ok_or_else(|| missing(refaults))?;
         let read = physical_disk::READ_BYTES_PER_S;
-        let whole = self.total_node(read).or_else(|| self.total_node(paging::BLOCK_IN_BYTES_PER_S));
-        let whole = whole.ok_or_else(|| missing(read))?;
+        let total = self.total_node(read).or_else(|| self.total_node(paging::BLOCK_IN_BYTES_PER_S));
+        let total = total.ok_or_else(|| missing(read))?;
         // pages that return from zram were not read from a disk
         let swaps = self.schema_index.topology.map_or(&[][..], |t| &t.swaps);
         let in_memory = swaps.iter().any(|s| self.schema_index.device_class(&s.device) == DeviceClass::Memory);
         let of_files = if in_memory { self.total_node(paging::REFAULTS_FILE_PER_S) } else { None };
         let part = self.page_bytes(of_files.unwrap_or(pages));
-        Ok(self.push("refault share@".into(), ProgramNode::Share { part, whole }))
+        Ok(self.push("refault share@".into(), ProgramNode::Share { part, total }))
     }
 
     /// Constant 1 where the log lacks swap traffic or refaults, else 0.

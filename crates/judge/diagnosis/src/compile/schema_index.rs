@@ -143,7 +143,7 @@ impl<'a> SchemaIndex<'a> {
         let partition = || {
             let disk = name.trim_end_matches(|c: char| c.is_ascii_digit());
             let disk = match disk.strip_suffix('p') {
-                Some(whole) if whole.ends_with(|c: char| c.is_ascii_digit()) => whole,
+                Some(whole_disk) if whole_disk.ends_with(|c: char| c.is_ascii_digit()) => whole_disk,
                 _ => disk,
             };
             disk != name && !disk.is_empty() && self.is_measured(disk)

@@ -85,14 +85,14 @@ mod tests {
                 .unwrap();
             (found.processes, found.description)
         };
-        let (processes, what) = named(Bottleneck::Memory, "php");
+        let (processes, description) = named(Bottleneck::Memory, "php");
         assert_eq!(processes, 20);
-        assert!(what.contains("47.7 MiB resident") && !what.contains("grew"), "{what}");
+        assert!(description.contains("47.7 MiB resident") && !description.contains("grew"), "{description}");
         // it waited for a twentieth of the window, not all of the time
-        assert!(what.contains("waits for I/O for 5 % of the time"), "{what}");
-        let (processes, what) = named(Bottleneck::Disk, "postgres");
+        assert!(description.contains("waits for I/O for 5 % of the time"), "{description}");
+        let (processes, description) = named(Bottleneck::Disk, "postgres");
         assert_eq!(processes, 2);
-        assert!(what.contains("waits for I/O for 50 % of the time"), "{what}");
+        assert!(description.contains("waits for I/O for 50 % of the time"), "{description}");
     }
 
     #[test]

@@ -364,23 +364,26 @@ mod tests {
         let table = sleepers(&[("app", "futex_do_wait", 31), ("web", "ep_poll", 200), ("agent", "futex_do_wait", 9)]);
         waits.add_table(&table);
         waits.add_table(&table);
-        let told =
+        let programs =
             waits.describe_programs(&[activity("web", 2, 0.004), activity("app", 1, 0.02), activity("agent", 3, 0.0)]);
-        let names: Vec<&str> = told.iter().map(|p| p.name.as_str()).collect();
+        let names: Vec<&str> = programs.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["app", "web"]);
-        assert_eq!(told[0].description, "2 % of a processor, 31 threads wait for a lock, or for work (futex_do_wait)");
-        assert_eq!((told[0].sleeps[0].kind.as_str(), told[0].sleeps[0].threads), ("lock", 31));
-        assert!(told[0].next_step.contains("gdb -p 1 "), "{}", told[0].next_step);
+        assert_eq!(
+            programs[0].description,
+            "2 % of a processor, 31 threads wait for a lock, or for work (futex_do_wait)"
+        );
+        assert_eq!((programs[0].sleeps[0].kind.as_str(), programs[0].sleeps[0].threads), ("lock", 31));
+        assert!(programs[0].next_step.contains("gdb -p 1 "), "{}", programs[0].next_step);
     }
 
     #[test]
     fn the_busiest_comes_first_and_is_told_once() {
         let mut waits = ThreadSleeps::default();
         waits.add_table(&sleepers(&[("app", "sk_wait_data", 1), ("db", "do_wait", 1)]));
-        let told = waits.describe_programs(&[activity("db", 2, 0.01), activity("app", 1, 0.7)]);
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[0].description, "70 % of a processor, 1 thread waits for another machine (sk_wait_data)");
-        assert!(told[0].next_step.contains("perf top -p 1"), "{}", told[0].next_step);
-        assert_eq!(told[1].sleeps[0].kind, "child");
+        let programs = waits.describe_programs(&[activity("db", 2, 0.01), activity("app", 1, 0.7)]);
+        assert_eq!(programs.len(), 2);
+        assert_eq!(programs[0].description, "70 % of a processor, 1 thread waits for another machine (sk_wait_data)");
+        assert!(programs[0].next_step.contains("perf top -p 1"), "{}", programs[0].next_step);
+        assert_eq!(programs[1].sleeps[0].kind, "child");
     }
 }

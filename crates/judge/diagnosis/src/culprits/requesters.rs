@@ -167,8 +167,8 @@ fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, &'
     let mut writers: Vec<(&String, f64)> =
         dirtied.iter().filter(|(name, bytes)| **bytes > 0.0 && !is_kernel_name(name)).map(|(n, b)| (n, *b)).collect();
     writers.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let Some((_, most)) = writers.first() else { return (Vec::new(), "unknown") };
-    let sure = if *most >= SOLE_WRITER_SHARE * total { "likely" } else { "guess" };
+    let Some((_, max_written)) = writers.first() else { return (Vec::new(), "unknown") };
+    let sure = if *max_written >= SOLE_WRITER_SHARE * total { "likely" } else { "guess" };
     let named = writers.iter().filter(|(_, bytes)| *bytes >= MIN_NAMED_SHARE * total).take(MAX_NAMED_PROGRAMS);
     let asker = |(name, bytes): &(&String, f64)| RequestingProgram {
         name: (*name).clone(),

@@ -130,9 +130,9 @@ impl DeviceCeiling {
     pub fn describe_load(&self, load: &DeviceLoad, bound: &str) -> String {
         let requests = self.request_share(load).0;
         let by_bytes = self.is_sequential(requests) || self.byte_share(load).0 > requests;
-        let of = |amount: f64, ceiling: Option<f64>, number: fn(f64) -> String, what: &str| {
+        let of = |amount: f64, ceiling: Option<f64>, number: fn(f64) -> String, operations: &str| {
             let ceiling = ceiling.filter(|_| amount > 0.0)?;
-            Some(format!("{} of at {bound} {} {what}", number(amount), number(ceiling)))
+            Some(format!("{} of at {bound} {} {operations}", number(amount), number(ceiling)))
         };
         let both = if by_bytes {
             [

@@ -318,14 +318,14 @@ impl RecordingPlan {
 
     fn summary_text(&self) -> String {
         let Some(of) = self.hints else { return String::new() };
-        let mut what: Vec<String> = Vec::new();
+        let mut words: Vec<String> = Vec::new();
         for (group, name) in self.used_tools().into_values().flatten() {
             let word = group.summary.replace("{object}", name.split('\\').next().unwrap_or_default());
-            if !word.is_empty() && !what.contains(&word) {
-                what.push(word);
+            if !word.is_empty() && !words.contains(&word) {
+                words.push(word);
             }
         }
-        if what.is_empty() { String::new() } else { of.summary_template.replace("{what}", &what.join(", ")) }
+        if words.is_empty() { String::new() } else { of.summary_template.replace("{words}", &words.join(", ")) }
     }
 
     /// One sentence for each reason why counters are unavailable.

@@ -126,10 +126,10 @@ mod tests {
 
     /// A pack of one rule about disks, given by its condition and the terms of its alert.
     fn pack(condition: &str, alert: &str) -> Result<Pack, impl std::fmt::Display> {
-        let told = "source = 'test'\nexplain = 'test'\n";
+        let source_lines = "source = 'test'\nexplain = 'test'\n";
         let text = format!(
-            "[pack]\nid = 'mine'\ntitle = 'mine'\n{told}[[rule]]\nid = 'disk.rule'\ntitle = 'disks'\n\
-             object = 'physical_disk'\nbottleneck = 'disk'\nseverity = 'warning'\n{told}\
+            "[pack]\nid = 'mine'\ntitle = 'mine'\n{source_lines}[[rule]]\nid = 'disk.rule'\ntitle = 'disks'\n\
+             object = 'physical_disk'\nbottleneck = 'disk'\nseverity = 'warning'\n{source_lines}\
              all = [{condition}]\nalert = {alert}\n"
         );
         Pack::load("mine.toml", &text)

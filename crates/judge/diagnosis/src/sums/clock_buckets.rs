@@ -51,8 +51,8 @@ impl Default for ClockTimeline {
 
 impl ClockTimeline {
     /// Creates a timeline of at most `most` buckets.
-    pub fn with_max_buckets(most: i64) -> ClockTimeline {
-        ClockTimeline { max_buckets: most, doublings: 0, range: None }
+    pub fn with_max_buckets(max_buckets: i64) -> ClockTimeline {
+        ClockTimeline { max_buckets: max_buckets, doublings: 0, range: None }
     }
 
     /// Widens the buckets for a window known beforehand, so that none is too narrow at first.
@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_buckets_are_bit_identical_however_ticks_are_cut() {
         let times: Vec<i64> = (0..50_000).map(|i| (i + 7) * SECOND + i * i / 9).collect();
-        let whole = run(&times, times.len(), None).filled_buckets();
-        assert!((MAX_BUCKETS / 2..=MAX_BUCKETS).contains(&(whole.len() as i64)), "{}", whole.len());
-        let all: f64 = whole.iter().map(|f| f.weight).sum();
+        let uncut = run(&times, times.len(), None).filled_buckets();
+        assert!((MAX_BUCKETS / 2..=MAX_BUCKETS).contains(&(uncut.len() as i64)), "{}", uncut.len());
+        let all: f64 = uncut.iter().map(|f| f.weight).sum();
         assert_eq!(all, 50_000.0);
         for cut in [1, 3, 256, 9_999] {
-            assert_eq!(run(&times, cut, None).filled_buckets(), whole, "cut {cut}");
+            assert_eq!(run(&times, cut, None).filled_buckets(), uncut, "cut {cut}");
         }
     }
 

@@ -79,19 +79,19 @@ mod tests {
         let values: Vec<f64> = (0..101).map(|i| 1.0 / (i as f64 + 0.7)).collect();
         let mut weights: Vec<f64> = (0..101).map(|i| 0.1 + (i % 7) as f64).collect();
         weights[13] = f64::NAN;
-        let mut whole = LaneSums::default();
-        whole.add_ticks(0, &values, &weights);
+        let mut uncut = LaneSums::default();
+        uncut.add_ticks(0, &values, &weights);
         for cut in [1, 2, 3, 5, 8, 64, 100] {
             let mut parts = LaneSums::default();
             for start in (0..101).step_by(cut) {
                 let end = (start + cut).min(101);
                 parts.add_ticks(start, &values[start..end], &weights[start..end]);
             }
-            assert_eq!(parts, whole, "cut at {cut}");
+            assert_eq!(parts, uncut, "cut at {cut}");
         }
         let held = vec![1; 101];
         let mut masked = LaneSums::default();
         masked.add_held(0, &values, &weights, &held);
-        assert_eq!(masked, whole);
+        assert_eq!(masked, uncut);
     }
 }

@@ -49,7 +49,7 @@ pub(crate) enum ProgramNode {
     /// Share of disks' traffic that is swapping.
     SwapShare(Box<SwapNodes>),
     /// A part over its total, from 0 to 1; 0 where the total is 0.
-    Share { part: NodeId, whole: NodeId },
+    Share { part: NodeId, total: NodeId },
 }
 
 /// A device's load, and its measured ceiling.
@@ -148,7 +148,7 @@ impl ProgramNode {
                 [m.reads, m.writes, m.read_bytes, m.write_bytes].into_iter().chain(m.latency).collect()
             }
             ProgramNode::SwapShare(swapping) => swapping.node_ids().into_iter().flatten().collect(),
-            ProgramNode::Share { part, whole } => vec![*part, *whole],
+            ProgramNode::Share { part, total } => vec![*part, *total],
         }
     }
 }
@@ -287,20 +287,20 @@ impl NodeColumns<'_> {
                     out.weights[tick] = chunk.seconds[tick] + gaps;
                 }
             }
-            ProgramNode::Share { part, whole } => {
-                let (part, whole) = (self.node_column(*part), self.node_column(*whole));
+            ProgramNode::Share { part, total } => {
+                let (part, total) = (self.node_column(*part), self.node_column(*total));
                 for tick in 0..chunk.len() {
-                    let share = part.values[tick] / whole.values[tick];
+                    let share = part.values[tick] / total.values[tick];
                     let share = if share > 1.0 { 1.0 } else { share };
-                    out.values[tick] = if whole.values[tick] > 0.0 { share } else { 0.0 };
-                    out.weights[tick] = chunk.seconds[tick] + pass_gap(part.weights[tick] + whole.weights[tick]);
+                    out.values[tick] = if total.values[tick] > 0.0 { share } else { 0.0 };
+                    out.weights[tick] = chunk.seconds[tick] + pass_gap(part.weights[tick] + total.weights[tick]);
                 }
             }
         }
     }
 
     fn compare_with_ceiling(&self, measured: &CeilingNodes, chunk: &Chunk<'_>, out: &mut NodeColumn) {
-        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling: most } = measured;
+        let CeilingNodes { reads, writes, read_bytes, write_bytes, latency, ceiling } = measured;
         let of = |node: &NodeId| self.node_column(*node);
         let (reads, writes, read_bytes, write_bytes) = (of(reads), of(writes), of(read_bytes), of(write_bytes));
         let latency = latency.as_ref().map(of);
@@ -312,8 +312,8 @@ impl NodeColumns<'_> {
                 write_bytes_per_s: write_bytes.values[tick],
             };
             out.values[tick] = match latency {
-                Some(latency) => latency.values[tick] / most.standalone_s(&load),
-                None => most.used_share(&load),
+                Some(latency) => latency.values[tick] / ceiling.standalone_s(&load),
+                None => ceiling.used_share(&load),
             };
             let gaps =
                 reads.weights[tick] + writes.weights[tick] + read_bytes.weights[tick] + write_bytes.weights[tick];

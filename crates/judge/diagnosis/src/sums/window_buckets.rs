@@ -193,13 +193,13 @@ mod tests {
 
     #[test]
     fn a_long_window_widens_its_buckets_and_cutting_changes_nothing() {
-        let (_, whole) = run(100_000, 100_000);
-        assert!(whole.done.len() <= 2 * MAX_POINTS);
-        assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&whole.part_means().len()));
+        let (_, uncut) = run(100_000, 100_000);
+        assert!(uncut.done.len() <= 2 * MAX_POINTS);
+        assert!((MAX_POINTS / 2..=MAX_POINTS).contains(&uncut.part_means().len()));
         for cut in [1, 3, 256, 9_999] {
             let (_, track) = run(100_000, cut);
-            assert_eq!(track.part_means(), whole.part_means(), "cut {cut}");
-            assert_eq!(track.mean(), whole.mean());
+            assert_eq!(track.part_means(), uncut.part_means(), "cut {cut}");
+            assert_eq!(track.mean(), uncut.mean());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Analysis of one series: rhythms, then a line or a step in the remainder.
 
-use diskwright_statistics::{BlockMean, LineFit, Rhythm, StepFit, blocks, rhythm, step};
+use diskwright_statistics::{LineFit, Rhythm, StepFit, WeightedPoint, blocks, rhythm, step};
 
 use crate::sums::BucketPoint;
 
@@ -17,7 +17,7 @@ const MAX_RHYTHM_P_VALUE: f64 = 0.01;
 #[derive(Clone, Debug)]
 pub(crate) struct SeriesAnalysis {
     /// The points, seconds since `origin_ns`.
-    pub points: Vec<BlockMean>,
+    pub points: Vec<WeightedPoint>,
     pub origin_ns: i64,
     pub mean: f64,
     /// `None` for a series that never changes.
@@ -43,9 +43,9 @@ impl SeriesAnalysis {
         let first = filled[0].time_ns;
         let origin_ns = first - (first - MONDAY_NS).rem_euclid(WEEK_NS);
         let seconds = |time_ns: i64| (time_ns as f64 - origin_ns as f64) / 1e9;
-        let mut points: Vec<BlockMean> = filled
+        let mut points: Vec<WeightedPoint> = filled
             .iter()
-            .map(|f| BlockMean { time_s: seconds(f.time_ns), value: f.value, weight: f.weight })
+            .map(|f| WeightedPoint { time_s: seconds(f.time_ns), value: f.value, weight: f.weight })
             .filter(|p| p.value.is_finite() && p.weight.is_finite())
             .collect();
         if points.len() < MIN_POINTS {
@@ -93,7 +93,7 @@ impl SeriesAnalysis {
 }
 
 /// Median distance of neighbouring points.
-fn median_spacing_s(points: &[BlockMean]) -> f64 {
+fn median_spacing_s(points: &[WeightedPoint]) -> f64 {
     let mut apart: Vec<f64> = points.windows(2).map(|w| w[1].time_s - w[0].time_s).collect();
     apart.sort_unstable_by(f64::total_cmp);
     apart.get(apart.len() / 2).copied().unwrap_or(0.0)

@@ -117,10 +117,10 @@ fn recorded(window: &Window, random: &mut Noise) -> Frame {
     let schema = Schema::new(SERIES.iter().map(series).collect());
     let mut frame = Frame::new(Arc::new(schema), count);
     let level = |noise: f64| (window.noise * noise - 0.5 * window.noise * window.noise).exp();
-    let [asked, served, net, cpu, free] = [0; 5].map(|_| random.remembering(window.memory, count));
+    let [requested, served, net, cpu, free] = [0; 5].map(|_| random.remembering(window.memory, count));
     let shape = random.shaped(window.shape, count);
     for tick in 0..count {
-        let rate = (window.rate * shape[tick] * level(asked[tick])).min(0.9 * FULL);
+        let rate = (window.rate * shape[tick] * level(requested[tick])).min(0.9 * FULL);
         let reads = (rate * window.read_share).round();
         let writes = (rate * (1.0 - window.read_share)).round();
         let each = window.service * level(served[tick]) / (1.0 - rate / FULL);
@@ -246,7 +246,7 @@ pub const EFFECTS: [Kind; 8] = [
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Result {
     /// The answer says that it helped or got worse.
-    pub told: bool,
+    pub is_answered: bool,
     /// A counter is reported as changed.
     pub changed: bool,
     /// The effect was found.
@@ -265,8 +265,8 @@ impl Kind {
             Truth::Rate => both.counters.iter().any(requests),
             Truth::Same | Truth::OtherLoad => false,
         };
-        let told = matches!(both.outcome, ChangeOutcome::Helped | ChangeOutcome::Worse);
+        let is_answered = matches!(both.outcome, ChangeOutcome::Helped | ChangeOutcome::Worse);
         let changed = both.counters.iter().any(|r| r.noise == Some(false));
-        (Result { told, changed, found }, both)
+        (Result { is_answered, changed, found }, both)
     }
 }

@@ -43,9 +43,9 @@ fn lists_phases_when_the_answer_changed() {
     let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).replace('\n', " ");
     let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("Timeline"), "{words}");
-    let told = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
+    let expected = "22:22:00 to 22:22:25 UTC (25 s) after \u{201c}backup\u{201d}: disk sda, it is overloaded \
                 (confidence 87 %)";
-    assert!(words.contains(told), "{words}");
+    assert!(words.contains(expected), "{words}");
     verdict.phases.truncate(1);
     assert!(!draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(100)).contains("Timeline"));
 }
@@ -122,10 +122,10 @@ fn unjudged_rules_take_one_line() {
     verdict.notes.truncate(1);
     verdict.unjudged.truncate(1);
     let screen = draw_screen(&verdict, &DisplayZone::utc(), &Style::plain(80));
-    let told: Vec<&str> = screen.lines().filter(|line| line.contains("lacked data")).collect();
+    let lines: Vec<&str> = screen.lines().filter(|line| line.contains("lacked data")).collect();
     let unseen = if verdict.notes.is_empty() { "" } else { ", 1 source could not be read" };
     let line = format!("1 rule lacked data{unseen} (`--json`, `report`)");
-    assert!(told.len() == 1 && told[0].ends_with(&line), "{screen}");
+    assert!(lines.len() == 1 && lines[0].ends_with(&line), "{screen}");
 }
 
 #[test]

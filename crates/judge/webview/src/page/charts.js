@@ -1,5 +1,5 @@
-// Lines, the map, the marks and the whole log, on canvases. Colour never says anything alone: lines differ in
-// their dashes, marks in their shapes.
+// Line charts, latency map, marks and overview, on canvases. Colour is never the only sign: lines also differ in
+// dashes, marks in shapes.
 const MARGIN = 58;
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
 let inks = {};
@@ -9,10 +9,10 @@ function readInks() {
     inks[name] = style.getPropertyValue(`--${name}`).trim();
   }
 }
-const look = index => ({ ink: inks[`s${index % 6}`], dash: DASHES[Math.floor(index / 6) % 4] });
-// A line keeps its look, whichever lines stand beside it: the first that was heard of has the first.
-const placeOf = line => {
-  const known = S.looks[line.instance ? 1 : 0], name = line.instance || line.counter;
+const lineStyle = index => ({ ink: inks[`s${index % 6}`], dash: DASHES[Math.floor(index / 6) % 4] });
+// A line keeps its style, whichever lines are drawn with it: styles are given in order of first appearance.
+const styleIndex = line => {
+  const known = S.styleIndexes[line.instance ? 1 : 0], name = line.instance || line.counter;
   if (!known.has(name)) known.set(name, known.size);
   return known.get(name);
 };
@@ -34,7 +34,7 @@ const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10
 function timeAxis(c, wide, high, labels) {
   const room = Math.max(2, Math.floor((wide - MARGIN) / 90));
   // beyond the last, whole weeks
-  const least = (S.to - S.from) / room, step = STEPS.find(step => step >= least) || 6048e5 * Math.ceil(least / 6048e5);
+  const minStep = (S.to - S.from) / room, step = STEPS.find(step => step >= minStep) || 6048e5 * Math.ceil(minStep / 6048e5);
   const shift = new Date(S.from).getTimezoneOffset() * 60000;
   c.strokeStyle = inks.grid; c.fillStyle = inks.dim; c.lineWidth = 1; c.textAlign = "center";
   for (let t = Math.ceil((S.from - shift) / step) * step + shift; t <= S.to; t += step) {
@@ -48,12 +48,12 @@ function timeAxis(c, wide, high, labels) {
     c.fillText(text, Math.min(x, wide - half), high - 3);
   }
 }
-function nice(most, unit) {
-  if (unit === "fraction") return most <= 0.012 ? 0.012 : most <= 0.06 ? 0.06 : most <= 0.3 ? 0.3 : most <= 1.0001 ? 1 : most;
-  if (!(most > 0)) return 1;
-  const scale = unit === "bytes" ? 1024 ** Math.max(0, Math.floor(Math.log2(most) / 10)) : 1;
-  const power = scale * 10 ** Math.floor(Math.log10(most / scale));
-  return [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].map(by => by * power).find(top => top >= most * 1.0001);
+function axisLimit(max, unit) {
+  if (unit === "fraction") return max <= 0.012 ? 0.012 : max <= 0.06 ? 0.06 : max <= 0.3 ? 0.3 : max <= 1.0001 ? 1 : max;
+  if (!(max > 0)) return 1;
+  const scale = unit === "bytes" ? 1024 ** Math.max(0, Math.floor(Math.log2(max) / 10)) : 1;
+  const power = scale * 10 ** Math.floor(Math.log10(max / scale));
+  return [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].map(by => by * power).find(top => top >= max * 1.0001);
 }
 const shownLines = which => which === 0
   ? S.lines.filter(line => !line.instance && machine().includes(line.counter))
@@ -65,35 +65,35 @@ function drawLines(which) {
   const node = $(`c${which}`);
   const [c, wide, high] = canvas(node), lines = shownLines(which), foot = 16, top = 4;
   const unit = unitOf(which ? S.quantity : machine()[0]);
-  let most = 0;
-  for (const line of lines) for (let i = 0; i < line.x.length; i++) if (line.x[i] >= S.from && line.x[i] <= S.to && line.most[i] > most) most = line.most[i];
-  const limit = nice(most, unit), toY = v => high - foot - v / limit * (high - foot - top);
+  let max = 0;
+  for (const line of lines) for (let i = 0; i < line.x.length; i++) if (line.x[i] >= S.from && line.x[i] <= S.to && line.most[i] > max) max = line.most[i];
+  const limit = axisLimit(max, unit), toY = v => high - foot - v / limit * (high - foot - top);
   timeAxis(c, wide, high, true);
   c.textAlign = "right"; c.fillStyle = inks.dim; c.strokeStyle = inks.grid;
   for (const part of [0, 0.25, 0.5, 0.75, 1]) {
     const y = Math.round(toY(limit * part)) + 0.5;
     c.beginPath(); c.moveTo(MARGIN, y); c.lineTo(wide, y); c.stroke();
-    if (part * 2 % 1 === 0) c.fillText(shortly(limit * part, unit), MARGIN - 6, Math.max(9, y + 3));
+    if (part * 2 % 1 === 0) c.fillText(axisText(limit * part, unit), MARGIN - 6, Math.max(9, y + 3));
   }
   c.save();
   c.beginPath(); c.rect(MARGIN, 0, wide - MARGIN, high - foot + 1); c.clip();
   const order = [...lines].sort((a, b) => (a.instance === S.device) - (b.instance === S.device));
-  for (const line of order) drawLine(c, line, look(placeOf(line)), wide, toY, which && S.device && line.instance !== S.device, lines.length);
+  for (const line of order) drawLine(c, line, lineStyle(styleIndex(line)), wide, toY, which && S.device && line.instance !== S.device, lines.length);
   c.restore();
   if (!lines.length) { c.textAlign = "center"; c.fillText(S.info?.read < 1 ? "reading the log …" : "not recorded", (wide + MARGIN) / 2, high / 2); }
   node.setAttribute("role", "img");
-  node.setAttribute("aria-label", `${which ? $("quantity").selectedOptions[0]?.textContent || "" : "Machine"}: ${lines.length} lines, at most ${show(most, unit)}`);
+  node.setAttribute("aria-label", `${which ? $("quantity").selectedOptions[0]?.textContent || "" : "Machine"}: ${lines.length} lines, at most ${show(max, unit)}`);
 }
 function drawLine(c, line, { ink, dash }, wide, toY, faded, count) {
-  const { x, least, mean, most } = line, apart = Math.max(line.step, S.info.interval_ms) * 2.6;
+  const { x, least: min, mean, most: max } = line, apart = Math.max(line.step, S.info.interval_ms) * 2.6;
   c.strokeStyle = c.fillStyle = ink;
   c.globalAlpha = faded ? 0.25 : 1;
   if (!faded && count <= 8) {
     c.globalAlpha = 0.16;
     for (let i = 0; i < x.length; i++) {
-      if (mean[i] === null || most[i] === least[i]) continue;
-      const a = toX(x[i] - line.step / 2, wide), y = toY(most[i]);
-      c.fillRect(a, y, Math.max(1, toX(x[i] + line.step / 2, wide) - a), Math.max(1, toY(least[i]) - y));
+      if (mean[i] === null || max[i] === min[i]) continue;
+      const a = toX(x[i] - line.step / 2, wide), y = toY(max[i]);
+      c.fillRect(a, y, Math.max(1, toX(x[i] + line.step / 2, wide) - a), Math.max(1, toY(min[i]) - y));
     }
     c.globalAlpha = 1;
   }
@@ -120,15 +120,15 @@ function drawHeat() {
   timeAxis(c, wide, high, true);
   c.fillStyle = inks.dim; c.textAlign = "center";
   if (!map) { c.fillText(S.heat?.because || "no request ended in this time", (wide + MARGIN) / 2, high / 2); $("key2").textContent = ""; return; }
-  // rows that have something, and two on each side
+  // rows with requests, and two on each side
   const used = map.labels.map((_, row) => map.columns.some(column => column[row]));
   const low = Math.max(0, used.indexOf(true) - 2), top = Math.min(map.labels.length, used.lastIndexOf(true) + 3);
-  const rows = top - low, tall = (high - foot) / rows, most = Math.max(1, ...map.columns.flat());
+  const rows = top - low, tall = (high - foot) / rows, maxCount = Math.max(1, ...map.columns.flat());
   const every = (map.to_ms - map.from_ms) / map.columns.length;
   c.fillStyle = inks.s0;
   map.columns.forEach((column, i) => column.forEach((count, row) => {
     if (!count) return;
-    c.globalAlpha = 0.15 + 0.85 * Math.log1p(count) / Math.log1p(most);
+    c.globalAlpha = 0.15 + 0.85 * Math.log1p(count) / Math.log1p(maxCount);
     const a = toX(map.from_ms + i * every, wide), b = toX(map.from_ms + (i + 1) * every, wide);
     if (b > MARGIN) c.fillRect(Math.max(MARGIN, a), high - foot - (row - low + 1) * tall, Math.max(1, b - Math.max(MARGIN, a)), Math.max(1, tall - 0.5));
   }));
@@ -163,7 +163,7 @@ function drawNav() {
   const [first, last] = navRange(), place = t => (t - first) / Math.max(1, last - first) * wide;
   const line = S.nav?.line;
   if (line) {
-    const top = nice(Math.max(...line.most.map(v => v ?? 0)), "fraction"), step = (S.nav.to - S.nav.from) / line.mean.length;
+    const top = axisLimit(Math.max(...line.most.map(v => v ?? 0)), "fraction"), step = (S.nav.to - S.nav.from) / line.mean.length;
     c.fillStyle = inks.s0;
     line.most.forEach((value, i) => {
       if (value === null) return;
@@ -182,32 +182,32 @@ function drawNav() {
 const navRange = () => S.range ? [S.range[0], Math.max(S.range[1], S.range[0] + 1000)] : [0, 1];
 function drawVeil() {
   const wide = $("charts").clientWidth, place = t => Math.min(Math.max(toX(t, wide), MARGIN), wide);
-  const at = S.hover ?? S.at, cursor = $("cursor"), inside = t => t >= S.from && t <= S.to;
-  cursor.hidden = at == null || !inside(at);
-  if (!cursor.hidden) cursor.style.left = `${place(at)}px`;
+  const time = S.hover ?? S.time, cursor = $("cursor"), inside = t => t >= S.from && t <= S.to;
+  cursor.hidden = time == null || !inside(time);
+  if (!cursor.hidden) cursor.style.left = `${place(time)}px`;
   for (const [node, part] of [[$("chosen"), S.drag || S.chosen], [$("kept"), S.kept]]) {
     node.hidden = !part || part[1] < S.from || part[0] > S.to;
     if (!node.hidden) { node.style.left = `${place(part[0])}px`; node.style.width = `${Math.max(2, place(part[1]) - place(part[0]))}px`; }
   }
-  readout(at);
+  showReadout(time);
 }
-let isDue = false;
+let isQueued = false;
 function drawAll() {
-  if (isDue) return;
-  isDue = true;
+  if (isQueued) return;
+  isQueued = true;
   requestAnimationFrame(() => {
-    isDue = false;
+    isQueued = false;
     if (!S.info || $("one").hidden) return;
-    drawLines(0); drawLines(1); drawHeat(); drawMarks(); drawNav(); drawVeil(); legends();
+    drawLines(0); drawLines(1); drawHeat(); drawMarks(); drawNav(); drawVeil(); drawLegends();
   });
 }
-function spark(node, values, ink) {
-  const [c, wide, high] = canvas(node), most = Math.max(...values.map(v => v ?? 0)) || 1;
+function drawSparkline(node, values, ink) {
+  const [c, wide, high] = canvas(node), max = Math.max(...values.map(v => v ?? 0)) || 1;
   c.strokeStyle = ink; c.lineWidth = 1.25; c.beginPath();
   let on = false;
   values.forEach((value, i) => {
     if (value === null) { on = false; return; }
-    const x = i / Math.max(1, values.length - 1) * (wide - 2) + 1, y = high - 2 - value / most * (high - 4);
+    const x = i / Math.max(1, values.length - 1) * (wide - 2) + 1, y = high - 2 - value / max * (high - 4);
     if (on) c.lineTo(x, y); else { c.moveTo(x, y); c.lineTo(x + 0.5, y); }
     on = true;
   });

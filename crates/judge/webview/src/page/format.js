@@ -11,19 +11,19 @@ function el(tag, props, ...children) {
   node.append(...children.filter(child => child != null && child !== ""));
   return node;
 }
-// What is made anew keeps the keyboard: on the button of the same text, an order's arrow aside.
+// Replaces the children, and keeps the keyboard focus on the button of the same text, sort arrow aside.
 const fill = (node, ...children) => {
-  const buttons = () => [...node.querySelectorAll("button")], old = node.querySelector("button:focus"), at = buttons().indexOf(old);
+  const buttons = () => [...node.querySelectorAll("button")], old = node.querySelector("button:focus"), index = buttons().indexOf(old);
   node.replaceChildren(...children.filter(child => child));
-  if (at < 0) return;
+  if (index < 0) return;
   const text = one => one?.textContent.replace(/ [↑↓]$/, ""), isSame = one => text(one) === text(old), made = buttons();
-  (isSame(made[at]) ? made[at] : made.find(isSame))?.focus({ preventScroll: true });
+  (isSame(made[index]) ? made[index] : made.find(isSame))?.focus({ preventScroll: true });
 };
 
-// A click is lost where its button is replaced between press and release: what is pressed is drawn anew after the release.
+// A click is lost if its button is replaced between press and release: such a redraw is deferred to the release.
 let pressed = null;
 const held = new Map(), isHeld = (node, draw) => node.contains(pressed) && held.set(node, draw);
-const release = () => setTimeout(() => {
+const runDeferred = () => setTimeout(() => {
   pressed = null;
   const draws = [...held.values()];
   held.clear();
@@ -38,8 +38,8 @@ const digits = value => {
   if (size < 0.001) return "<0.001";
   return size >= 99.95 ? value.toFixed(0) : size >= 9.995 ? value.toFixed(1) : value.toFixed(2);
 };
-// For an axis, where numbers are round.
-const shortly = (value, unit) => show(value, unit).replace(/(\.\d*?)0+(?= |\/|$)/, "$1").replace(/\.(?= |\/|$)/, "");
+// For an axis, whose numbers are round.
+const axisText = (value, unit) => show(value, unit).replace(/(\.\d*?)0+(?= |\/|$)/, "$1").replace(/\.(?= |\/|$)/, "");
 const scaled = (value, steps) => {
   const size = Math.abs(value);
   const [by, unit] = steps.find(([by]) => size >= by * 0.9995) || steps[steps.length - 1];
@@ -75,7 +75,7 @@ const clock = (ms, fine) => {
 const day = ms => { const t = new Date(ms); return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())}`; };
 const isToday = ms => day(ms) === day(Date.now());
 const when = ms => isToday(ms) ? clock(ms) : `${day(ms)} ${clock(ms)}`;
-function long(ms) {
+function period(ms) {
   const s = ms / 1000;
   if (s < 0.9995) return `${Math.round(ms)} ms`;
   if (s < 120) return `${Math.abs(s - Math.round(s)) < 0.05 ? Math.round(s) : digits(s)} s`;
@@ -83,7 +83,7 @@ function long(ms) {
   if (s < 172800) return `${Math.floor(s / 3600)} h${Math.round(s % 3600 / 60) ? ` ${Math.round(s % 3600 / 60)} min` : ""}`;
   return `${digits(s / 86400)} d`;
 }
-const debounce = (wait, work) => { let timer; return (...given) => { clearTimeout(timer); timer = setTimeout(() => S.info && work(...given), wait); }; };
+const debounce = (wait, work) => { let timer; return (...args) => { clearTimeout(timer); timer = setTimeout(() => S.info && work(...args), wait); }; };
 const BLAMED = { none: "No bottleneck", unknown: "Not enough data", cpu: "Processor", disk: "Disk", memory: "Memory" };
 const kindOf = found => found.blames ? "bad" : found.bottleneck === "none" ? "good" : "warn";
 const SIGNS = { bad: "▲", good: "✓", warn: "?" };

@@ -111,10 +111,10 @@ pub struct Ring {
 /// Builds a ring for `slots` requests, with every option that makes it cheap on one thread and that
 /// this kernel supports.
 fn build_ring(slots: u32) -> io::Result<IoUring> {
-    let most = slots.clamp(2, MAX_COMPLETION_ENTRIES).next_power_of_two();
-    halve_while_out_of_memory(most.min(MAX_SUBMISSION_ENTRIES), |entries| {
+    let entry_count = slots.clamp(2, MAX_COMPLETION_ENTRIES).next_power_of_two();
+    halve_while_out_of_memory(entry_count.min(MAX_SUBMISSION_ENTRIES), |entries| {
         // completions that find the queue full wait in the kernel
-        let answers = (2 * entries).max(most >> (most.min(MAX_SUBMISSION_ENTRIES) / entries).ilog2());
+        let answers = (2 * entries).max(entry_count >> (entry_count.min(MAX_SUBMISSION_ENTRIES) / entries).ilog2());
         let mut best = IoUring::builder();
         best.setup_cqsize(answers).setup_single_issuer().setup_defer_taskrun();
         // kernels before 6.1 know neither of the two
@@ -256,9 +256,10 @@ pub fn has_io_uring() -> bool {
 
 /// Registers all buffers as one; the limit on locked memory may forbid it.
 fn register_all_buffers(ring: &IoUring, buffers: &Buffers, slots: u32) -> io::Result<()> {
-    let whole = libc::iovec { iov_base: buffers.start.as_ptr().cast(), iov_len: buffers.stride_bytes * slots as usize };
+    let all_buffers =
+        libc::iovec { iov_base: buffers.start.as_ptr().cast(), iov_len: buffers.stride_bytes * slots as usize };
     // SAFETY: the memory lives as long as the ring.
-    unsafe { ring.submitter().register_buffers(&[whole]) }
+    unsafe { ring.submitter().register_buffers(&[all_buffers]) }
 }
 
 impl IoEngine for Ring {

@@ -190,7 +190,7 @@ impl Profile {
     /// Returns the ceiling that diagnosis judges by. If any rate or bandwidth may be exceeded, the
     /// whole is a lower bound.
     pub fn ceiling(&self) -> Ceiling {
-        let most = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
+        let max_of = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::max);
         let of = |name: &str| self.figure_value(name);
         let mut at_least: Vec<String> = Vec::new();
         for why in self.figures.iter().filter(|f| f.unit.ends_with("per_s")).flat_map(|f| &f.at_least) {
@@ -202,8 +202,8 @@ impl Profile {
             device: self.device.clone(),
             key: self.key.clone(),
             measured: self.figures.iter().map(|f| f.measured.clone()).max().unwrap_or_default(),
-            requests_per_s: most(of("reads_per_s"), of("writes_per_s")),
-            bytes_per_s: most(of("read_bytes_per_s"), of("write_bytes_per_s")),
+            requests_per_s: max_of(of("reads_per_s"), of("writes_per_s")),
+            bytes_per_s: max_of(of("read_bytes_per_s"), of("write_bytes_per_s")),
             reads_per_s: of("reads_per_s"),
             writes_per_s: of("writes_per_s"),
             read_bytes_per_s: of("read_bytes_per_s"),

@@ -104,8 +104,8 @@ fn a_lower_bound_says_why() {
     let four = DeviceFacts { processors: 4, ..device() };
     let of_threads =
         Profile::from_runs(&four, &changed(&|r| (r.workers, r.cpu_share) = (256, Some(3.9))), &complete_context());
-    let told = of_threads.figure("reads_per_s").map(|f| f.at_least.join("; "));
-    assert_eq!(told.as_deref(), Some("the processor was saturated, not the device"));
+    let reasons = of_threads.figure("reads_per_s").map(|f| f.at_least.join("; "));
+    assert_eq!(reasons.as_deref(), Some("the processor was saturated, not the device"));
     // one request at a time, or failed requests: not enough for a figure
     assert_eq!(because(&[run(1, 1000.0)], &complete_context()), None);
     assert_eq!(because(&changed(&|r| r.failed = 1), &complete_context()), None);
@@ -122,7 +122,7 @@ fn a_lower_bound_says_why() {
 #[test]
 fn measurements_that_are_not_of_the_device_give_no_figures() {
     let none = |facts: &DeviceFacts, occasion: MeasurementContext, why: &str| {
-        assert!(occasion.reason_to_discard(facts).is_some_and(|said| said.contains(why)), "{why}");
+        assert!(occasion.reason_to_discard(facts).is_some_and(|reason| reason.contains(why)), "{why}");
         assert!(Profile::from_runs(facts, &eight_at_once(), &occasion).figures.is_empty());
     };
     none(&device(), MeasurementContext { buffered: true, ..complete_context() }, "page cache");
@@ -228,8 +228,8 @@ fn names_a_damaged_profile_and_its_fault() {
     let (found, damaged) = load_profiles(folder.path());
     assert!(found.is_empty());
     assert_eq!(damaged.len(), cases.len() + 1);
-    for ((_, expected), said) in cases.iter().zip(&damaged) {
-        assert!(said.because.contains(expected), "{}: {} ({expected})", said.path.display(), said.because);
+    for ((_, expected), message) in cases.iter().zip(&damaged) {
+        assert!(message.because.contains(expected), "{}: {} ({expected})", message.path.display(), message.because);
     }
     // a newer version's profile is not overwritten
     let stored = save_profile(folder.path(), parse(good.as_bytes()).unwrap(), false).unwrap();

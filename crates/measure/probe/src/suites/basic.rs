@@ -182,13 +182,13 @@ pub const RANDOM_SEQUENTIAL: Suite = Suite {
                 ("around", Placement::Normal { mean: 0.5, deviation: 1.0 / 6.0 }),
                 ("anywhere", Placement::Uniform),
             ];
-            let (prefix, what) = if read_share == 1.0 { ("", "read") } else { ("write-", "write") };
+            let (prefix, operation) = if read_share == 1.0 { ("", "read") } else { ("write-", "write") };
             let mut rates = Vec::new();
             for (name, place) in places {
                 let pattern = session.build_pattern(format!("{prefix}{name}-{bytes}"), place, bytes, 1);
                 rates.push(session.run(&Pattern { read_share, ..pattern })?.requests_per_s);
             }
-            let text = format!("sequential {what}s per random one, {}", ByteSize::memory(f64::from(bytes)));
+            let text = format!("sequential {operation}s per random one, {}", ByteSize::memory(f64::from(bytes)));
             let id = format!("{}sequential_to_random_{bytes}", prefix.replace('-', "_"));
             session.report_value(&id, rates[0] / rates[2], "times", text);
         }

@@ -286,16 +286,16 @@ mod tests {
             };
             FakeDevice::new(1, Box::new(service))
         };
-        let said = |lasts: Duration| {
+        let remarks_of = |lasts: Duration| {
             let set = Settings { duration: lasts, writes: false, ..settings(8192 * MIB) };
             let (_, remarks) = run_on_fakes(&CACHE, set, device);
             remarks.into_iter().find(|r| r.id == "read_ahead_bytes").map(|r| (r.value, r.text)).unwrap()
         };
         // all of 4 KiB to 32 MiB
-        let (value, text) = said(Duration::from_secs(2));
+        let (value, text) = remarks_of(Duration::from_secs(2));
         assert!(value == Some(32.0 * MIB as f64) && text.ends_with("nothing further was tried"), "{value:?} {text}");
         // there is time for one distance only, which could be the end of the stream itself
-        let (value, text) = said(Duration::from_millis(150));
+        let (value, text) = remarks_of(Duration::from_millis(150));
         assert!(value.is_none() && text == TOO_FEW_TEXT, "{value:?} {text}");
     }
 }

@@ -199,12 +199,12 @@ fn report_load(session: &mut SuiteSession<'_>, within: Option<(u32, f64)>, beyon
     session.report_value("requests_per_s_at_limit", rate, "per_s", text);
     session.report_value("daemons_at_limit", f64::from(daemons), "count", format!("daemons reached that; {end}"));
     if let Some(run) = knee_run(&session.runs, 0.9, |r| r.requests_per_s) {
-        let (few, most) = (f64::from(run.depth.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
+        let (few, max_rate) = (f64::from(run.depth.unwrap_or(0)), format_quantity(run.requests_per_s, "per_s"));
         session.report_value(
             "knee_daemons",
             few,
             "count",
-            format!("daemons already reach 90 % of the maximum ({most})"),
+            format!("daemons already reach 90 % of the maximum ({max_rate})"),
         );
     }
 }
@@ -250,8 +250,8 @@ mod tests {
     fn a_percentile_that_is_not_kept_is_refused() {
         let mut dry = DryRun::default();
         let set = Settings { limit_share: Some(0.9), ..settings(64 * MIB) };
-        let said = (LOAD.run)(&mut SuiteSession::new(set, &mut dry)).unwrap_err().to_string();
-        assert!(said.contains("0.95") && said.contains("not to 0.9"), "{said}");
+        let message = (LOAD.run)(&mut SuiteSession::new(set, &mut dry)).unwrap_err().to_string();
+        assert!(message.contains("0.95") && message.contains("not to 0.9"), "{message}");
         assert_eq!(dry.runs, 0);
     }
 

@@ -79,9 +79,9 @@ fn read_range_bytes(session: &SuiteSession<'_>) -> u64 {
 }
 
 fn measure_writes(session: &mut SuiteSession<'_>, pattern: &Pattern) -> Result<(), ProbeError> {
-    let whole =
+    let write_pattern =
         Pattern { range_bytes: None, duration: pattern.duration.max(Duration::from_secs(1)), ..pattern.clone() };
-    let run = session.run(&whole)?.clone();
+    let run = session.run(&write_pattern)?.clone();
     let written = run.bytes_per_s * run.measured_s;
     let limits = page_cache::dirty_limits().map_or(String::new(), |(back, stop)| {
         let (back, stop) = (format_quantity(back, "bytes"), format_quantity(stop, "bytes"));

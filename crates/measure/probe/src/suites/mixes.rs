@@ -86,36 +86,38 @@ pub const NETBENCH_MIX: Suite = Suite {
     time: DEFAULT_RUN_TIME,
     run: |session| {
         let mix = find_mix("netbench-disk")?;
-        for &users in &mix.clients {
-            let base = mix.build_pattern(session, format!("clients-{users}"));
-            let work = mix.client_bytes.unwrap_or(u64::MAX).saturating_mul(u64::from(users));
-            let range_bytes = Some((work / 4096 * 4096).min(session.settings.target_bytes));
-            let pace = Pace::Users { users, think_s: mix.think_s, random: true };
+        for &clients in &mix.clients {
+            let base = mix.build_pattern(session, format!("clients-{clients}"));
+            let work_bytes = mix.client_bytes.unwrap_or(u64::MAX).saturating_mul(u64::from(clients));
+            let range_bytes = Some((work_bytes / 4096 * 4096).min(session.settings.target_bytes));
+            let pace = Pace::Users { users: clients, think_s: mix.think_s, random: true };
             session.run(&Pattern { pace, range_bytes, ..base })?;
         }
-        let most = best_run(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
-        if let Some((users, rate)) = most {
-            let text = format!("maximum throughput, with {}", format_count(users, "client", "clients"));
+        let best = best_run(&session.runs, |r| r.bytes_per_s).map(|r| (r.users.unwrap_or(0), r.bytes_per_s));
+        if let Some((clients, rate)) = best {
+            let text = format!("maximum throughput, with {}", format_count(clients, "client", "clients"));
             session.report_value("most_bytes_per_s", rate, "bytes_per_s", text);
         }
         let knee = knee_run(&session.runs, 0.9, |r| r.bytes_per_s).and_then(|r| r.users);
         if knee == mix.clients.last().copied() {
             session.report_text("knee_clients", "throughput still rises at the largest number of clients tried");
-        } else if let Some(depth) = knee.map(f64::from) {
+        } else if let Some(clients) = knee.map(f64::from) {
             session.report_value(
                 "knee_clients",
-                depth,
+                clients,
                 "count",
                 "clients that reach 90 % of it; more clients only wait longer",
             );
         }
         session.report_text("mix", format!("published: {}; this program's own: {}", mix.source, mix.own));
-        let largest = mix.client_bytes.unwrap_or(0) * u64::from(*mix.clients.last().unwrap_or(&1));
-        if largest > session.settings.target_bytes {
-            let (have, want) =
-                (ByteSize::capacity(session.settings.target_bytes as f64), ByteSize::capacity(largest as f64));
-            session
-                .report_text("work_space", format!("60 clients need {want}; the target has {have}, which they share"));
+        let max_clients = mix.clients.last().copied().unwrap_or(1);
+        let needed_bytes = mix.client_bytes.unwrap_or(0) * u64::from(max_clients);
+        if needed_bytes > session.settings.target_bytes {
+            let target = ByteSize::capacity(session.settings.target_bytes as f64);
+            let needed = ByteSize::capacity(needed_bytes as f64);
+            let clients = format_count(max_clients, "client", "clients");
+            let text = format!("{clients} need {needed}; the target has {target}, which they share");
+            session.report_text("work_space", text);
         }
         Ok(())
     },
@@ -194,6 +196,20 @@ mod tests {
         }
         let limits = &all.iter().find(|m| m.id == "sql-lookup").unwrap().limits;
         assert_eq!((limits[0], limits[limits.len() - 1]), (1, 512));
+    }
+
+    #[test]
+    fn texts_of_the_suites_name_the_numbers_in_the_file() {
+        let all = load_mixes().unwrap();
+        let find = |id: &str| all.iter().find(|mix| mix.id == id).unwrap();
+        let netbench = find("netbench-disk");
+        assert!(NETBENCH_MIX.title.ends_with(&format!(
+            "{} to {}",
+            netbench.clients[0],
+            netbench.clients.last().unwrap()
+        )));
+        let lookup = find("sql-lookup");
+        assert!(SQL.title.ends_with(&format!("{} to {}", lookup.limits[0], lookup.limits.last().unwrap())));
     }
 
     #[test]

@@ -20,19 +20,19 @@ pub struct Settings {
     pub target_bytes: u64,
     /// Smallest unit of direct I/O, bytes.
     pub sector: u64,
-    /// Writing is allowed.
+    /// True if the suite may write.
     pub writes: bool,
-    /// Time of one run, or of the whole suite (see [`super::SuiteTime`]).
+    /// Time of one run, or of the suite (see [`super::SuiteTime`]).
     pub duration: Duration,
-    /// Time before measuring, of one run.
+    /// Time of each run before measuring begins.
     pub ramp: Duration,
-    /// Seed.
+    /// Seed of the random requests.
     pub seed: u64,
-    /// Longest response that the `load` suite takes, seconds.
+    /// Longest response that the `load` suite accepts, seconds.
     pub limit_s: f64,
     /// Percentile to which the limit applies (0.99); the mean if `None`.
     pub limit_share: Option<f64>,
-    /// Through the page cache.
+    /// True if requests go through the page cache.
     pub buffered: bool,
     /// Members that the target consists of: name and size in bytes of each.
     pub members: Vec<(String, u64)>,
@@ -52,14 +52,14 @@ pub struct SuiteSession<'a> {
 
 impl<'a> SuiteSession<'a> {
     /// Creates a session without results.
-    pub fn new(set: Settings, bench: &'a mut dyn Bench) -> SuiteSession<'a> {
-        SuiteSession { settings: set, runs: Vec::new(), remarks: Vec::new(), bench }
+    pub fn new(settings: Settings, bench: &'a mut dyn Bench) -> SuiteSession<'a> {
+        SuiteSession { settings, runs: Vec::new(), remarks: Vec::new(), bench }
     }
 }
 
 impl SuiteSession<'_> {
-    /// Builds a pattern with the session's times and seed: one size, one depth. Through the page
-    /// cache there is no ramp: the filling of the cache is what is measured.
+    /// Builds a pattern of one size and depth with the session's times and seed. Through the page cache there is no
+    /// ramp: filling the cache is part of the measurement.
     pub fn build_pattern(&self, name: impl Into<String>, placement: Placement, size: u32, depth: u32) -> Pattern {
         Pattern {
             name: name.into(),
@@ -81,8 +81,7 @@ impl SuiteSession<'_> {
         self.run_on_targets("", &[BenchJob { target_index: 0, pattern }])
     }
 
-    /// Measures patterns at the same time; keeps the result of each and, under this name, the
-    /// result of all together.
+    /// Measures patterns at the same time; keeps the result of each and, under this name, their total.
     ///
     /// # Errors
     /// The error of the run.
@@ -109,8 +108,7 @@ impl SuiteSession<'_> {
             .ok_or_else(|| ProbeError::Pattern { name: name.into(), because: "no run was requested".into() })
     }
 
-    /// Makes single requests one after another and keeps their result; `max_duration` limits their
-    /// time.
+    /// Issues requests one after another and keeps their result; `max_duration` limits their time.
     ///
     /// # Errors
     /// The error of the bench.
@@ -130,7 +128,7 @@ impl SuiteSession<'_> {
         })
     }
 
-    /// As [`SuiteSession::run_series`], with every setting given.
+    /// Like [`SuiteSession::run_series`], with all settings given.
     ///
     /// # Errors
     /// The error of the bench.
@@ -201,8 +199,8 @@ pub struct SuitePlan {
     pub seconds: f64,
 }
 
-/// Plans a suite with these settings by running it on a bench that only adds up. A suite that goes
-/// on until it has found something may end sooner.
+/// Plans a suite with these settings by running it on a bench that measures nothing and only adds up times. A suite
+/// that searches for something may end sooner.
 pub fn plan_suite(suite: &Suite, set: &Settings) -> SuitePlan {
     let mut dry = DryRun::default();
     // a suite that does not fit the target fails here, and then takes no time
@@ -228,15 +226,14 @@ pub fn default_plan(suite: &Suite) -> SuitePlan {
     plan_suite(suite, &set)
 }
 
-/// Runs a suite in a session, and reports what its runs have in common.
+/// Runs a suite in a session, and adds the findings that concern all its runs.
 ///
 /// # Errors
 /// The errors of its runs.
 pub fn run_suite(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     session.settings.writes &= suite.writes != Writes::Never;
     (suite.run)(session)?;
-    // buffered suites measure a filling cache, and suites with a total time judge steadiness
-    // themselves
+    // buffered suites measure a cache that fills, and suites with a total time judge steadiness themselves
     if !session.settings.buffered && matches!(suite.time, super::SuiteTime::EachRun(_)) {
         report_unsteady_runs(session);
     }
@@ -244,7 +241,7 @@ pub fn run_suite(suite: &Suite, session: &mut SuiteSession<'_>) -> Result<(), Pr
     Ok(())
 }
 
-/// Reports the runs whose rate had not settled: on flash they show a state that passes.
+/// Reports the runs that reached no steady state: on flash their rate does not last.
 fn report_unsteady_runs(session: &mut SuiteSession<'_>) {
     let judged = session.runs.iter().filter(|r| r.steady.is_some()).count();
     let unsteady_runs: Vec<&str> = session.runs.iter().filter(|r| r.steady == Some(false)).map(|r| &*r.name).collect();
@@ -273,8 +270,7 @@ fn report_memory_share(session: &mut SuiteSession<'_>) {
     } else if session.settings.buffered && session.runs.iter().any(|r| r.reads.is_some()) {
         session.report_text(
             "from_memory",
-            "the share that came from memory is unknown: the kernel does not count a process's \
-                  reads",
+            "the share that came from memory is unknown: the kernel does not count the reads of a process",
         );
     }
 }

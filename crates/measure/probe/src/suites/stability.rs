@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn a_volume_whose_credits_end_is_seen_as_a_step() {
         // 7,000 requests at 1,000 a second (16 at once of 16 ms), then 250 a second
-        let asked = Arc::new(AtomicU64::new(0));
+        let request_count = Arc::new(AtomicU64::new(0));
         let device = || {
-            let asked = Arc::clone(&asked);
+            let request_count = Arc::clone(&request_count);
             let service = move |_: &_, _| {
-                let quick = asked.fetch_add(1, Ordering::Relaxed) < 7000;
+                let quick = request_count.fetch_add(1, Ordering::Relaxed) < 7000;
                 Ok(if quick { 16_000_000 } else { 64_000_000 })
             };
             FakeDevice::new(16, Box::new(service))
@@ -161,11 +161,11 @@ mod tests {
     fn tails_of_both_parts_are_the_same_percentile() {
         // 16,000 requests in the first part, 2,000 in the last: ten above 99.9 % only in the first; one of 500 takes
         // four times as long
-        let asked = Arc::new(AtomicU64::new(0));
+        let request_count = Arc::new(AtomicU64::new(0));
         let device = || {
-            let asked = Arc::clone(&asked);
+            let request_count = Arc::clone(&request_count);
             let service = move |_: &_, _| {
-                let number = asked.fetch_add(1, Ordering::Relaxed);
+                let number = request_count.fetch_add(1, Ordering::Relaxed);
                 let plain = if number < 30_000 { 2_000_000 } else { 16_000_000 };
                 Ok(if number.is_multiple_of(500) { 4 * plain } else { plain })
             };

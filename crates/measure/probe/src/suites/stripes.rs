@@ -32,23 +32,23 @@ const RECORD_BYTES: u32 = 64 << 10;
 /// NT Resource Kit, MB/s of one to four stripes: sequential (S1 to S4) and random (S5 to S8).
 const PUBLISHED_RATES: [(&str, [f64; 4]); 2] =
     [("sequential", [4.52, 4.86, 4.82, 6.72]), ("random", [2.95, 4.23, 5.31, 5.68])];
-/// Difference between members, or loss of the whole, above which it is reported.
+/// Difference between members, or loss of the set, that is reported.
 const TOLERATED_DIFFERENCE: f64 = 0.1;
 
 fn run_stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let members = session.settings.members.clone();
     if members.len() < 2 {
-        let because = "a set of two or more members is needed: the kernel shows none below this target; give them \
-                       with --members a,b,c";
+        let because = "the target must be a set of two or more members, and the kernel shows none; name them with \
+                       --members a,b,c";
         return Err(ProbeError::Pattern { name: "stripes".into(), because: because.into() });
     }
     let count = members.len() as u32;
     for (kind, place) in [("sequential", SEQUENTIAL), ("random", Placement::Uniform)] {
-        let mut alone = Vec::new();
+        let mut standalone_rates = Vec::new();
         for (number, (name, bytes)) in members.iter().enumerate() {
             let base = session.build_pattern(format!("{kind}-{name}"), place.clone(), RECORD_BYTES, DEPTH_PER_MEMBER);
             let pattern = Pattern { range_bytes: Some(*bytes), ..base };
-            alone.push(
+            standalone_rates.push(
                 session.run_on_targets("", &[BenchJob { target_index: number + 1, pattern: &pattern }])?.bytes_per_s,
             );
         }
@@ -69,7 +69,7 @@ fn run_stripes(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let together = session.run_on_targets(&format!("{kind}-all-at-once"), &jobs)?.bytes_per_s;
         let pattern = session.build_pattern(format!("{kind}-set"), place, RECORD_BYTES, DEPTH_PER_MEMBER * count);
         let set = session.run(&pattern)?.bytes_per_s;
-        report_stripes(session, kind, &members, &alone, together, set);
+        report_stripes(session, kind, &members, &standalone_rates, together, set);
     }
     Ok(())
 }
@@ -78,42 +78,42 @@ fn report_stripes(
     session: &mut SuiteSession<'_>,
     kind: &str,
     members: &[(String, u64)],
-    alone: &[f64],
+    standalone_rates: &[f64],
     together: f64,
     set: f64,
 ) {
     let rate = |value: f64| format_quantity(value, "bytes_per_s");
-    let sum: f64 = alone.iter().sum();
-    let mean = sum / alone.len() as f64;
+    let sum: f64 = standalone_rates.iter().sum();
+    let mean = sum / standalone_rates.len() as f64;
     let text = format!(
-        "{kind}: the set ({}) against the average member ({}); the ideal is {}{}",
+        "{kind}: throughput of the set ({}) divided by that of the average member ({}); ideal: {}{}",
         rate(set),
         rate(mean),
-        alone.len(),
-        published_scaling(kind, alone.len())
+        standalone_rates.len(),
+        published_scaling(kind, standalone_rates.len())
     );
     session.report_value(&format!("{kind}_scaling"), set / mean, "times", text);
     session.report_value(
         &format!("{kind}_efficiency"),
         set / sum,
         "fraction",
-        format!("{kind}: the set against the sum of its members"),
+        format!("{kind}: throughput of the set as a share of the sum of its members"),
     );
     let text = if together < (1.0 - TOLERATED_DIFFERENCE) * sum {
-        "all members at once against their standalone sum: they share a saturated path, or a disk below them"
+        "throughput of all members at once as a share of their standalone sum: they share a saturated path or disk"
     } else {
-        "all members at once against their standalone sum: no shared path limits them"
+        "throughput of all members at once as a share of their standalone sum: no shared path limits them"
     };
     session.report_value(&format!("{kind}_shared_path"), together / sum, "fraction", format!("{kind}: {text}"));
     if set < (1.0 - TOLERATED_DIFFERENCE) * together {
-        let text = "the set against all members at once: what striping costs (a stripe unit smaller than the record \
-                    splits it, a slow member delays the rest, the layer above takes processor time)";
+        let text = "throughput of the set as a share of all members at once: striping costs the rest (small stripe \
+                    units split records, a slow member delays the others, the layer takes processor time)";
         session.report_value(&format!("{kind}_striping"), set / together, "fraction", format!("{kind}: {text}"));
     }
-    let slowest = alone.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
+    let slowest = standalone_rates.iter().zip(members).min_by(|a, b| a.0.total_cmp(b.0));
     if let Some((slow, (name, _))) = slowest.filter(|(slow, _)| **slow < (1.0 - TOLERATED_DIFFERENCE) * mean) {
         let text = format!(
-            "{kind}: {name} gives {}, this share of the mean; a striped set is as slow as its slowest member",
+            "{kind}: {name} reaches only {}, this share of the mean; a striped set is as slow as its slowest member",
             rate(*slow)
         );
         session.report_value(&format!("{kind}_slowest"), slow / mean, "fraction", text);
@@ -156,8 +156,11 @@ mod tests {
             assert!((remark_value(&remarks, &format!("{kind}_efficiency")) - 1.0).abs() < 0.02);
             assert!((remark_value(&remarks, &format!("{kind}_shared_path")) - 1.0).abs() < 0.02);
         }
-        let printed = |of: &str| remarks.iter().any(|r| r.text.contains(of));
-        assert!(printed("NT Resource Kit measured 1.07") && printed("NT Resource Kit measured 1.80"), "{remarks:?}");
+        let is_printed = |part: &str| remarks.iter().any(|r| r.text.contains(part));
+        assert!(
+            is_printed("NT Resource Kit measured 1.07") && is_printed("NT Resource Kit measured 1.80"),
+            "{remarks:?}"
+        );
         assert!(!remarks.iter().any(|r| r.id.ends_with("_slowest")));
     }
 
@@ -170,9 +173,9 @@ mod tests {
     }
 
     #[test]
-    fn without_members_it_asks_for_them() {
+    fn without_members_the_error_names_the_option() {
         let mut dry = crate::bench::DryRun::default();
-        let said = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
-        assert!(said.contains("--members"), "{said}");
+        let message = (STRIPES.run)(&mut SuiteSession::new(settings(64 * MIB), &mut dry)).unwrap_err().to_string();
+        assert!(message.contains("--members"), "{message}");
     }
 }

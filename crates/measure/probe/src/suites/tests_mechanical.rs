@@ -76,12 +76,12 @@ impl DriveSheet {
     fn locate_byte(&self, byte: u64) -> (u64, u64, u64, u64) {
         let (mut left, mut cylinders) = (byte / SECTOR, 0);
         for &(count, sectors) in &self.zones {
-            let whole = count * self.heads * sectors;
-            if left < whole {
+            let zone_sectors = count * self.heads * sectors;
+            if left < zone_sectors {
                 let track = left / sectors;
                 return (cylinders * self.heads + track, cylinders + track / self.heads, sectors, left % sectors);
             }
-            (left, cylinders) = (left - whole, cylinders + count);
+            (left, cylinders) = (left - zone_sectors, cylinders + count);
         }
         panic!("byte {byte} is behind the end");
     }
@@ -516,8 +516,8 @@ fn the_fake_drive_turns_and_seeks() {
     drive.serve(&op(0), 0.0);
     let third = drive.serve(&op(sheet.capacity_bytes() / 3), 1e9);
     let cylinder = sheet.locate_byte(sheet.capacity_bytes() / 3).1;
-    let least = sheet.seek(cylinder) + sheet.overhead_ns;
-    assert!(third >= least && third <= least + sheet.rotation_ns * 1.01, "{third} {least}");
+    let minimum = sheet.seek(cylinder) + sheet.overhead_ns;
+    assert!(third >= minimum && third <= minimum + sheet.rotation_ns * 1.01, "{third} {minimum}");
     let shared = Arc::new(Mutex::new(drive));
     // the same sector again: exactly a turn later, less its own passing
     let again = shared.lock().unwrap().serve(&op(sheet.capacity_bytes() / 3), 1e9 + third);

@@ -44,8 +44,8 @@ pub struct StressLoad {
 
 impl StressLoad {
     /// Creates a load without a warm-up, which `prepare_load` takes from the class.
-    fn new(workers: Vec<WorkStep>, most: FullLevel) -> StressLoad {
-        StressLoad { workers, full_level: most, warm_up: Duration::ZERO }
+    fn new(workers: Vec<WorkStep>, full_level: FullLevel) -> StressLoad {
+        StressLoad { workers, full_level: full_level, warm_up: Duration::ZERO }
     }
 }
 

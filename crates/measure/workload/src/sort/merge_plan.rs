@@ -221,9 +221,9 @@ fn check_request(request: usize, name: &str) -> Result<usize, WorkError> {
     Err(WorkError::Usage(format!("--{name} {request}: expected a multiple of {ALIGN_BYTES} bytes, at most 256 MiB")))
 }
 
-fn memory_error(size: &SortSize, what: &str, min_bytes: u64) -> WorkError {
+fn memory_error(size: &SortSize, part: &str, min_bytes: u64) -> WorkError {
     let by = if size.threads > 1 { format!(" by {} threads", size.threads) } else { String::new() };
-    WorkError::Usage(format!("--memory {}: {what}{by} needs at least {min_bytes} bytes", size.memory_bytes))
+    WorkError::Usage(format!("--memory {}: {part}{by} needs at least {min_bytes} bytes", size.memory_bytes))
 }
 
 /// Returns the smallest memory in which `rows` rows are sorted without runs, bytes: the rows, an entry for each, and

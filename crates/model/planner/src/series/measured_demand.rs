@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use diskwright_statistics::{BlockMean, LineFit, blocks};
+use diskwright_statistics::{LineFit, WeightedPoint, blocks};
 use serde::Serialize;
 
 use super::hidden_load::{HiddenLoad, find_hidden_load};
@@ -43,7 +43,7 @@ pub enum NoDemand {
     /// Nothing but gaps, or too short.
     #[error(
         "not enough data: reads and writes of all disks are known for only {seconds:.0} s (ticks: {ticks}); at least \
-         {least} ticks are needed"
+         {min_ticks} ticks are needed"
     )]
     TooShort {
         /// Complete ticks.
@@ -51,7 +51,7 @@ pub enum NoDemand {
         /// Their duration, s.
         seconds: f64,
         /// Minimum number of ticks.
-        least: usize,
+        min_ticks: usize,
     },
     /// Disks that were idle most of the time.
     #[error(
@@ -178,7 +178,7 @@ pub fn demand_from_series(series: &LoadSeries, options: &MeasureOptions) -> Resu
         return Err(NoDemand::NoDisk);
     }
     if series.ticks.len() < MIN_TICKS {
-        return Err(NoDemand::TooShort { ticks: series.ticks.len(), seconds, least: MIN_TICKS });
+        return Err(NoDemand::TooShort { ticks: series.ticks.len(), seconds, min_ticks: MIN_TICKS });
     }
     let rates = time_distribution(&series.ticks, |t| t.requests_per_s() as f32);
     let reached = rates.percentile(options.percentile).unwrap_or(0.0);
@@ -388,8 +388,8 @@ fn capacity_growth(used: &[(i64, f64)]) -> Option<CapacityGrowth> {
     if second(last) < 0.99 * DAY_S {
         return None;
     }
-    let points: Vec<BlockMean> =
-        used.iter().map(|(ns, value)| BlockMean { time_s: second(*ns), value: *value, weight: 1.0 }).collect();
+    let points: Vec<WeightedPoint> =
+        used.iter().map(|(ns, value)| WeightedPoint { time_s: second(*ns), value: *value, weight: 1.0 }).collect();
     if blocks::is_constant(&points) {
         return Some(CapacityGrowth { bytes_per_day: 0.0, interval_bytes_per_day: Some((0.0, 0.0)) });
     }

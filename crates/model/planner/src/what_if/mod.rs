@@ -415,9 +415,9 @@ impl Scenario<'_> {
             return Err(self.name_error(format!("{} sells no IOPS: its size decides them", offer.id)));
         }
         if !(limit.base..=limit.max).contains(&iops) {
-            let (least, max_value) = (limit.base, limit.max);
+            let (min_value, max_value) = (limit.base, limit.max);
             return Err(
-                self.name_error(format!("{} allows {least:.0} to {max_value:.0} operations per second", offer.id))
+                self.name_error(format!("{} allows {min_value:.0} to {max_value:.0} operations per second", offer.id))
             );
         }
         let mut notes = Vec::new();

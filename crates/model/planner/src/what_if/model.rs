@@ -458,9 +458,9 @@ mod tests {
         // 10 ms standalone and at half of its maximum; then 90 ms with nine in flight at 99 per second
         let row = |load: f64, response: f64| ([1.0 / response, load, -load / response], 1.0);
         let rows = [row(20.0, 0.0102), row(50.0, 0.0104), row(60.0, 0.0104), row(98.0, 0.09), row(100.0, 0.09)];
-        let [s, t, u] = least_squares(&rows, 3).expect("told apart");
+        let [s, t, u] = least_squares(&rows, 3).expect("distinguished");
         assert!(u > max_residual(s, t), "the rows want more: {u}");
-        let [s, t, u] = fit_at_max_residual(&rows).expect("told apart");
+        let [s, t, u] = fit_at_max_residual(&rows).expect("distinguished");
         assert!((u / max_residual(s, t) - 1.0).abs() < 1e-6 && s > 0.0 && t > 0.0, "{s} {t} {u}");
         // it waits half as long as with exponential service times, near saturation
         let (load, response) = (0.9 / t, |load: f64| (s - u * load) / (1.0 - t * load));
@@ -477,7 +477,7 @@ mod tests {
             ([1.0 / response, load, -load / response], 1.0)
         };
         let rows: Vec<([f64; 3], f64)> = (1..9).map(|step| row(10.0 * f64::from(step))).collect();
-        let [alone, each, begun] = least_squares(&rows, 3).expect("told apart");
+        let [alone, each, begun] = least_squares(&rows, 3).expect("distinguished");
         assert!((alone / served - 1.0).abs() < 1e-6 && (each / served - 1.0).abs() < 1e-6, "{alone} {each}");
         assert!((begun / (served * served / 2.0) - 1.0).abs() < 1e-6, "{begun}");
         // at half of its maximum: 10 ms and a half of 10 ms in half of the cases

@@ -497,8 +497,8 @@ pub(super) fn fixed_visit(center: usize, time_s: f64) -> Option<Visit> {
     (time_s > 0.0).then_some(Visit { center, work: ServiceDemand::Fixed(time_s, 0.0), times: 1.0 })
 }
 
-pub(super) fn missing_part(what: &'static str) -> UnsolvedReason {
-    UnsolvedReason::Missing(what)
+pub(super) fn missing_part(part: &'static str) -> UnsolvedReason {
+    UnsolvedReason::Missing(part)
 }
 
 /// True for devices of the same model and settings: a catalogue model may be used with its write cache or without.

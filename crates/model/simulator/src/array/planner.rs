@@ -337,8 +337,8 @@ impl Planner {
         let parities = (0..p).map(|j| (row.parity_member(j), MemberIoPart::from_parity_index(j)));
         let recover = (0..k as u16).any(|d| lost.contains(row.data_member(d)));
         let needed = if part.write { usize::from(p) + k as usize } else { k as usize };
-        for (member, what) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
-            plan.push(list, member_io(member, from, blocks, part.write, what));
+        for (member, purpose) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
+            plan.push(list, member_io(member, from, blocks, part.write, purpose));
         }
         if part.write || recover {
             plan.work.xor_blocks += (k - 1) * blocks;

@@ -17,6 +17,16 @@ pub enum PassKind {
     Scrub,
 }
 
+impl PassKind {
+    /// `rebuild` or `scrub`.
+    pub fn name(self) -> &'static str {
+        match self {
+            PassKind::Rebuild => "rebuild",
+            PassKind::Scrub => "scrub",
+        }
+    }
+}
+
 /// A pass over an array.
 #[derive(Clone, Debug)]
 pub struct RepairPass {

@@ -104,9 +104,9 @@ impl IosInFlight {
 
     /// Takes the next waiter; returns its request and the next link.
     pub fn take_waiter(&mut self, link: u32) -> Option<(u32, u32)> {
-        let WaitLink { request: asked, next } = self.links.get(link as usize).copied()?;
+        let WaitLink { request, next } = self.links.get(link as usize).copied()?;
         self.free_links.push(link);
-        Some((asked, next))
+        Some((request, next))
     }
 
     /// Returns the flight that covers a page; `hint` is tried first.
@@ -119,14 +119,14 @@ impl IosInFlight {
     }
 
     /// Adds a request to the waiters of a flight; a repetition of the last waiter is ignored.
-    pub fn add_waiter(&mut self, asked: u32, number: u32) {
+    pub fn add_waiter(&mut self, request: u32, number: u32) {
         debug_assert!(self.get(number).is_some(), "what is waited for is under way");
         let Some(flight) = self.flights.get(number as usize) else { return };
         let last = flight.last_link;
-        if last != NO_FLIGHT && self.links[last as usize].request == asked {
+        if last != NO_FLIGHT && self.links[last as usize].request == request {
             return;
         }
-        let link = WaitLink { request: asked, next: NO_FLIGHT };
+        let link = WaitLink { request, next: NO_FLIGHT };
         let index = self.free_links.pop().unwrap_or(self.links.len() as u32);
         if index as usize == self.links.len() {
             self.links.push(link);
@@ -140,16 +140,16 @@ impl IosInFlight {
         } else {
             self.links[last as usize].next = index;
         }
-        self.requests[asked as usize].pending_flights += 1;
+        self.requests[request as usize].pending_flights += 1;
     }
 
     /// Adds a request that is not complete at once.
-    pub fn add_request(&mut self, asked: CacheRequest) -> u32 {
+    pub fn add_request(&mut self, request: CacheRequest) -> u32 {
         if let Some(slot) = self.free_requests.pop() {
-            self.requests[slot as usize] = asked;
+            self.requests[slot as usize] = request;
             return slot;
         }
-        self.requests.push(asked);
+        self.requests.push(request);
         (self.requests.len() - 1) as u32
     }
 

@@ -294,8 +294,8 @@ mod tests {
         assert_eq!(of(64 << 30, 8), sizes(3, 6, 1 << 24, 1 << 20));
         assert_eq!(of(1 << 40, 8), sizes(7, 6, 1 << 24, 1 << 20));
         assert_eq!(of(64 << 30, 1), sizes(3, 6, 1 << 24, 1 << 20));
-        let most = of(u64::MAX, 1);
-        assert!(most.pages <= 1 << 24 && most.lines == 1 << 20, "{most:?}");
+        let max_size = of(u64::MAX, 1);
+        assert!(max_size.pages <= 1 << 24 && max_size.lines == 1 << 20, "{max_size:?}");
     }
 
     #[test]
@@ -321,9 +321,9 @@ mod tests {
             (with(WriteBackPolicy { coalesce_blocks: 0, ..back }), "coalesce_blocks is 0"),
             (with(WriteBackPolicy { flush_depth: 0, ..back }), "flush_depth is 0"),
         ];
-        for (spec, said) in table {
-            let error = spec.check_limits().expect_err(said).to_string();
-            assert!(error.contains(said), "{error}");
+        for (spec, expected) in table {
+            let error = spec.check_limits().expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

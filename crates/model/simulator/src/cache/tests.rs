@@ -61,7 +61,7 @@ impl TestBed {
     /// Returns how far a write was posted, according to the cache.
     fn posted_end(&self, writing: &PendingWrite) -> u64 {
         let mut waiting = (0..).map_while(|index| self.cache.flights.request_slot(index));
-        let known = waiting.find(|asked| asked.request_id == writing.request_id);
+        let known = waiting.find(|request| request.request_id == writing.request_id);
         known.map_or(writing.io.end(), |a| (a.next_page << self.cache.sizes.page_shift).clamp(a.io.first, a.io.end()))
     }
 
@@ -231,8 +231,8 @@ fn run_seed(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
     let mut world = TestBed::new(spec, line_shift, &volumes[usize::from(rng.next_bool(0.7))..]);
     let blocks = world.cache.capacity_blocks;
     let longest = [4, 20, 300][rng.next_below(3) as usize];
-    let most = 1 + rng.next_below(12) as usize;
-    let (mut out, mut now, mut index, mut asked) = (CacheActions::new(), 0, 0, 0);
+    let max_waiting = 1 + rng.next_below(12) as usize;
+    let (mut out, mut now, mut index, mut issued) = (CacheActions::new(), 0, 0, 0);
     let (mut step, mut rounds) = (0, 0);
     while step < steps || !world.cache.is_idle() || !world.cache.is_clean() || !world.waiting.is_empty() {
         now += rng.next_below(100);
@@ -242,16 +242,16 @@ fn run_seed(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
             world.wake = None;
             world.cache.handle_wake(now, &mut out);
             world.apply_actions(&out, None);
-        } else if step < steps && world.waiting.len() < most && rng.next_bool(0.6) {
+        } else if step < steps && world.waiting.len() < max_waiting && rng.next_bool(0.6) {
             step += 1;
-            asked += 1;
+            issued += 1;
             let io = random_io(&world, &mut rng, &mut index, longest);
             if io.write {
                 let io = Io { blocks: (io.end().min(blocks) - io.first) as u32, ..io };
-                world.pending_writes.push(PendingWrite { request_id: asked, io, posted: io.first });
+                world.pending_writes.push(PendingWrite { request_id: issued, io, posted: io.first });
             }
-            let answer = world.cache.submit(now, asked, &io, &mut out);
-            world.apply_actions(&out, Some((asked, answer)));
+            let answer = world.cache.submit(now, issued, &io, &mut out);
+            world.apply_actions(&out, Some((issued, answer)));
         } else if !world.ios_below.is_empty() {
             world.serve_one_below(now, &mut rng, &mut out);
         } else if step == steps {
@@ -260,7 +260,7 @@ fn run_seed(seed: u64, steps: u32) -> (Vec<u64>, CacheCounters) {
         }
     }
     assert!(world.waiting.is_empty() && world.ios_below.is_empty());
-    assert_eq!((world.answered, &world.blocks_below), (u64::from(asked), &world.newest_versions), "seed {seed}");
+    assert_eq!((world.answered, &world.blocks_below), (u64::from(issued), &world.newest_versions), "seed {seed}");
     (world.log, world.cache.counters(now))
 }
 
@@ -277,8 +277,8 @@ fn nothing_is_lost_stale_or_answered_twice() {
         sum.blocks_ahead_used += counters.blocks_ahead_used;
     }
     // the runs covered all of these cases
-    let least = sum.reads_joined.min(sum.reads_part).min(sum.writes_waited).min(sum.blocks_overwritten);
-    assert!(least.min(sum.pages_merged).min(sum.blocks_ahead_used) > 700, "{sum:?}");
+    let min_count = sum.reads_joined.min(sum.reads_part).min(sum.writes_waited).min(sum.blocks_overwritten);
+    assert!(min_count.min(sum.pages_merged).min(sum.blocks_ahead_used) > 700, "{sum:?}");
 }
 
 #[test]

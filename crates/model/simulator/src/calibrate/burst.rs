@@ -58,9 +58,9 @@ impl MeasuredCredits {
 
     /// Describes the credits in a sentence.
     pub fn to_sentence(&self) -> String {
-        let what = if self.of_bytes { "bytes" } else { "operations" };
+        let unit = if self.of_bytes { "bytes" } else { "operations" };
         format!(
-            "credits ran out after {:.0} {what} more than flowed in: {:.0} a second before, {:.0} after; what was \
+            "credits ran out after {:.0} {unit} more than flowed in: {:.0} a second before, {:.0} after; what was \
              measured before they were full again is not used",
             self.credits, self.burst, self.baseline
         )

@@ -47,13 +47,13 @@ impl<'a> KnownCells<'a> {
         let small = loops.iter().filter(|cell| !cell.load.sequential).map(|cell| cell.load.blocks).min();
         let mut missing = Vec::new();
         let reads = known_direction(&loops, 1.0, small.unwrap_or(0));
-        if let Err(what) = &reads {
-            missing.extend(what.iter().map(|what| format!("{what} of reads")));
+        if let Err(missing_cell) = &reads {
+            missing.extend(missing_cell.iter().map(|missing_cell| format!("{missing_cell} of reads")));
         }
         let written = loops.iter().any(|cell| cell.load.read_share <= 0.0);
         let writes = written.then(|| known_direction(&loops, 0.0, small.unwrap_or(0)));
-        if let Some(Err(what)) = &writes {
-            missing.extend(what.iter().map(|what| format!("{what} of writes")));
+        if let Some(Err(missing_cell)) = &writes {
+            missing.extend(missing_cell.iter().map(|missing_cell| format!("{missing_cell} of writes")));
         }
         let (Ok(reads), None | Some(Ok(_)), Some(small)) = (reads, &writes, small) else {
             return Err(MissingCells(missing));

@@ -41,7 +41,7 @@ impl LimitChoices {
     }
 
     fn to_words(self) -> String {
-        let limit = |on: bool, what: &'static str| on.then_some(what);
+        let limit = |on: bool, limit_name: &'static str| on.then_some(limit_name);
         let slots = (self.slots < UNLIMITED_SLOTS)
             .then(|| format!("{} at a time", format_count(self.slots, "request", "requests")));
         let limits = [

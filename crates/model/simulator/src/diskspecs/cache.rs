@@ -105,8 +105,8 @@ fn read_concurrency(
         return Err(fields.error_at_key("Allow sneaky partial read hits", "is not modeled with early writes"));
     }
     if fields.read_flag("Disconnect write if seek")? {
-        let what = "is not modeled: DiskSim 4.0 does not do with it what its manual says";
-        return Err(fields.error_at_key("Disconnect write if seek", what));
+        let reason = "is not modeled: DiskSim 4.0 does not do with it what its manual says";
+        return Err(fields.error_at_key("Disconnect write if seek", reason));
     }
     Ok(DriveCacheSpec {
         serves_hits_during_writes: hits_aside,

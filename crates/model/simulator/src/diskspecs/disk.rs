@@ -228,7 +228,9 @@ fn read_disk_model(block: &SpecBlock, load: &dyn TextLoader, notes: &mut Vec<Str
     let last = layout.zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
     let cylinders = if last == stated_cylinders { stated_cylinders + 1 } else { stated_cylinders };
     if cylinders != stated_cylinders {
-        notes.push(format!("{stated_cylinders} cylinders are told, but the last zone ends at number {last}: one more"));
+        notes.push(format!(
+            "{stated_cylinders} cylinders are stated, but the last zone ends at number {last}: one more"
+        ));
     }
     let mechanics = mechanics::read_mechanics(fields.require_block("Mechanical Model")?, load)?;
     fields.reject_unknown(&[
@@ -325,9 +327,9 @@ fn read_scheduler(block: &SpecBlock, slots: u32, notes: &mut Vec<String>) -> Res
     let position = fields.require_entry("Scheduling policy")?.position.clone();
     let policy = match policy_from_number(number) {
         Some((policy, "")) => policy,
-        Some((policy, what)) => {
+        Some((policy, note)) => {
             if slots > 1 {
-                notes.push(format!("{}:{}: scheduling policy {number} {what}", position.file, position.line));
+                notes.push(format!("{}:{}: scheduling policy {number} {note}", position.file, position.line));
             }
             policy
         }

@@ -122,7 +122,7 @@ impl<'a> FieldReader<'a> {
     /// # Errors
     /// The first unknown key, with known keys similar to it.
     pub fn reject_unknown(self, known: &[&str]) -> Result<(), DiskspecsError> {
-        let unknown = self.block.entries.iter().zip(&self.used).find(|(_, asked)| !**asked);
+        let unknown = self.block.entries.iter().zip(&self.used).find(|(_, used)| !**used);
         let Some((entry, _)) = unknown else { return Ok(()) };
         let near =
             known.iter().filter(|k| k.eq_ignore_ascii_case(&entry.key) || has_common_prefix(k, &entry.key)).copied();

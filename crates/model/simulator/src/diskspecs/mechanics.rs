@@ -72,8 +72,8 @@ pub(super) fn read_mechanics(block: &SpecBlock, load: &dyn TextLoader) -> Result
     let write_settle = (settle * 1e6).round() as i64;
     let rpm = fields.require_number("Rotation speed (in rpms)", 1.0, 1e6)?;
     if fields.read_number("Percent error in rpms", 0.0, 100.0)?.is_some_and(|error| error != 0.0) {
-        let what = "is not modeled: a rotation speed that differs from drive to drive";
-        return Err(fields.error_at_key("Percent error in rpms", what));
+        let reason = "is not modeled: a rotation speed that differs from drive to drive";
+        return Err(fields.error_at_key("Percent error in rpms", reason));
     }
     fields.reject_unknown(KNOWN_KEYS)?;
     Ok(Mechanics { rpm, access, seek, head_switch, write_settle })

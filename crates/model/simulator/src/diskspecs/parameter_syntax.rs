@@ -22,8 +22,8 @@ pub(super) struct SourcePosition {
 
 impl SourcePosition {
     /// Creates an error at this position.
-    pub fn error(&self, what: impl Into<String>) -> DiskspecsError {
-        DiskspecsError { file: self.file.to_string(), line: self.line, message: what.into() }
+    pub fn error(&self, message: impl Into<String>) -> DiskspecsError {
+        DiskspecsError { file: self.file.to_string(), line: self.line, message: message.into() }
     }
 }
 
@@ -176,12 +176,12 @@ impl Parser<'_> {
         }
     }
 
-    fn expect_word(&mut self, what: &str) -> Result<String, DiskspecsError> {
+    fn expect_word(&mut self, expected: &str) -> Result<String, DiskspecsError> {
         let position = self.position();
         match self.next_token_or_end() {
             Some(SpecToken::Word(word)) => Ok(word),
-            Some(SpecToken::Mark(found)) => Err(position.error(format!("expected {what}, found `{found}`"))),
-            None => Err(position.error(format!("expected {what}, but the file ends"))),
+            Some(SpecToken::Mark(found)) => Err(position.error(format!("expected {expected}, found `{found}`"))),
+            None => Err(position.error(format!("expected {expected}, but the file ends"))),
         }
     }
 

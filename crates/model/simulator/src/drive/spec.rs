@@ -302,7 +302,7 @@ impl Spec {
     /// # Errors
     /// Names the item and what is expected.
     pub fn check_limits(&self) -> Result<(), SpecError> {
-        let wrong = |what: &str, right: String| Err(SpecError { item: what.to_owned(), reason: right });
+        let wrong = |field: &str, right: String| Err(SpecError { item: field.to_owned(), reason: right });
         if self.surfaces == 0 || self.surfaces > 1024 {
             return wrong("surfaces", format!("{}; expected 1 to 1024", self.surfaces));
         }

@@ -9,6 +9,9 @@ use crate::io::BLOCK_BYTES;
 /// Largest number of units of the scaled table; see [`super::table`].
 const MAX_TABLE_UNITS: u64 = 1 << 17;
 
+/// Longest time of one operation, ns: 10 s.
+const MAX_TIME_NS: Ns = 10_000_000_000;
+
 /// Description of an SSD. Times are ns, rates bytes per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlashSpec {
@@ -129,8 +132,8 @@ impl FlashSpec {
             ("latency", self.latency_read.max(self.latency_write), 0),
             ("SLC program", self.slc.map_or(1, |slc| slc.program_ns), 1),
         ];
-        if let Some((item, time, _)) = times.into_iter().find(|(_, t, min)| t < min || *t > 10_000_000_000) {
-            return Err(format!("{item}: {time} ns; expected more than 0 and at most 10 s"));
+        if let Some((item, time, min)) = times.into_iter().find(|(_, t, min)| t < min || *t > MAX_TIME_NS) {
+            return Err(format!("{item}: {time} ns; expected {min} ns to 10 s"));
         }
         let shares = [
             ("spare", self.spare_share, 0.01, 10.0),

@@ -214,12 +214,12 @@ impl OperationRunner {
         requests: &mut Vec<LoadRequest>,
     ) {
         let plan = &self.classes[usize::from(flight.class)][usize::from(flight.transfer)];
-        let at = turn.time.saturating_add(plan.pause.draw_ns(rng));
+        let start_ns = turn.time.saturating_add(plan.pause.draw_ns(rng));
         let compute = plan.compute.draw_ns(rng);
         let posted = plan.posted && self.posted_in_flight < MAX_POSTED_IN_FLIGHT;
         self.posted_in_flight += u32::from(posted);
         requests.push(LoadRequest {
-            start_ns: at,
+            start_ns: start_ns,
             agent: if posted { turn.agent | POSTED_FLAG } else { turn.agent },
             target: plan.target,
             io: Io { first: flight.next_block, blocks, write: flight.write },

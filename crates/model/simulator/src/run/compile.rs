@@ -35,12 +35,12 @@ pub enum CompileError {
     #[error("cache of `{0}`: {1}")]
     Cache(String, CacheSpecError),
     /// A reference points to a part that does not exist.
-    #[error("`{of}` refers to {what} {position}, and there are {count}")]
+    #[error("`{of}` refers to {part} {position}, and there are {count}")]
     Missing {
         /// Name of the referring part.
         of: String,
         /// Kind of the part referred to.
-        what: &'static str,
+        part: &'static str,
         /// Its position.
         position: usize,
         /// Number of such parts.
@@ -485,10 +485,10 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn missing_part(of: &str, what: &'static str, position: usize, count: usize) -> CompileError {
-    CompileError::Missing { of: of.to_owned(), what, position, count }
+fn missing_part(of: &str, part: &'static str, position: usize, count: usize) -> CompileError {
+    CompileError::Missing { of: of.to_owned(), part, position, count }
 }
 
-fn lookup_part<'s, T>(list: &'s [T], position: usize, of: &str, what: &'static str) -> Result<&'s T, CompileError> {
-    list.get(position).ok_or_else(|| missing_part(of, what, position, list.len()))
+fn lookup_part<'s, T>(list: &'s [T], position: usize, of: &str, part: &'static str) -> Result<&'s T, CompileError> {
+    list.get(position).ok_or_else(|| missing_part(of, part, position, list.len()))
 }

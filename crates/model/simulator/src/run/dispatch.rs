@@ -163,10 +163,10 @@ impl Simulation {
                 let ready = self.caches[usize::from(cache)].complete_io(now, number, &mut self.flow);
                 self.advance_ready(now, cache, ready);
             }
-            Parent::Part { job: whole } => {
-                if self.flow.jobs.complete_part(whole) {
-                    self.flow.jobs[whole].step = END_PATH;
-                    self.finish_job(now, whole);
+            Parent::Part { job: parent_job } => {
+                if self.flow.jobs.complete_part(parent_job) {
+                    self.flow.jobs[parent_job].step = END_PATH;
+                    self.finish_job(now, parent_job);
                 }
             }
             Parent::External { tag, target } => {
@@ -175,7 +175,7 @@ impl Simulation {
                     self.advance_job(now, flush);
                 }
             }
-            Parent::FanOut { job: whole } => self.complete_order_part(now, whole),
+            Parent::FanOut { job: parent_job } => self.complete_order_part(now, parent_job),
             Parent::Background { .. } | Parent::Gathered { .. } => {}
         }
     }
@@ -221,9 +221,9 @@ impl Simulation {
 /// still written. For arrays see `array_orders.rs`, for drives `drive_admission.rs`.
 impl Simulation {
     /// Sends an order to another target on behalf of a job that waits for it.
-    fn send_order(&mut self, now: Ns, whole: u32, io: Io, path: PathStart) {
-        let purpose = self.flow.jobs[whole].purpose;
-        let job = self.flow.jobs.insert(Job { purpose, ..Job::new(io, path, Parent::FanOut { job: whole }) });
+    fn send_order(&mut self, now: Ns, parent: u32, io: Io, path: PathStart) {
+        let purpose = self.flow.jobs[parent].purpose;
+        let job = self.flow.jobs.insert(Job { purpose, ..Job::new(io, path, Parent::FanOut { job: parent }) });
         self.advance_job(now, job);
     }
 
@@ -246,16 +246,16 @@ impl Simulation {
     }
 
     /// Completes one part of an order that was sent to several targets.
-    fn complete_order_part(&mut self, now: Ns, whole: u32) {
-        if !self.flow.jobs.complete_part(whole) {
+    fn complete_order_part(&mut self, now: Ns, parent: u32) {
+        if !self.flow.jobs.complete_part(parent) {
             return;
         }
-        match *self.paths.step_at(self.flow.jobs[whole].step) {
+        match *self.paths.step_at(self.flow.jobs[parent].step) {
             PathStep::Array(array) => {
-                let orders = self.arrays[usize::from(array)].continue_order(now, whole, &mut self.flow);
-                self.send_order_to_members(now, whole, orders);
+                let orders = self.arrays[usize::from(array)].continue_order(now, parent, &mut self.flow);
+                self.send_order_to_members(now, parent, orders);
             }
-            _ => self.complete_step(now, whole),
+            _ => self.complete_step(now, parent),
         }
     }
 }

@@ -266,7 +266,7 @@ impl DriveRun {
                 let own = self.clock.drive_time(now);
                 let done = match flow.jobs[job].purpose {
                     JobPurpose::Transfer | JobPurpose::FuaWrite => device.submit_request(own, &io),
-                    what => device.submit_order(own, what, &io),
+                    purpose => device.submit_order(own, purpose, &io),
                 };
                 let done = self.clock.simulation_time(done);
                 flow.events.schedule(done, Event::DriveComplete { drive: self.number, job });

@@ -257,8 +257,8 @@ impl Simulation {
 
     /// Submits a request of any purpose. A flush ignores `request.io`, a trim uses its range. Writing zeroes is a write
     /// of as many blocks, or a trim where the client allows it.
-    pub fn submit_with_purpose(&mut self, time: Ns, what: JobPurpose, request: ExternalRequest) {
-        self.external.submit(time, what, request, &mut self.flow);
+    pub fn submit_with_purpose(&mut self, time: Ns, purpose: JobPurpose, request: ExternalRequest) {
+        self.external.submit(time, purpose, request, &mut self.flow);
     }
 
     /// Time of the next event; `None` if nothing is scheduled.

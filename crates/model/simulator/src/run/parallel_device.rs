@@ -91,8 +91,8 @@ impl ParallelDevice {
 
     /// Submits a flush or trim and returns its completion time. Only SSDs do work for a trim; a flush of other devices
     /// is a request without data.
-    pub fn submit_order(&mut self, now: Ns, what: JobPurpose, io: &Io) -> Ns {
-        match (self, what) {
+    pub fn submit_order(&mut self, now: Ns, purpose: JobPurpose, io: &Io) -> Ns {
+        match (self, purpose) {
             (ParallelDevice::Flash(flash), JobPurpose::Trim) => flash.submit_trim(now, io),
             (ParallelDevice::Flash(flash), _) => flash.submit_flush(now),
             (_, JobPurpose::Trim) => now,

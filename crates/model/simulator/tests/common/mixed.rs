@@ -318,12 +318,12 @@ impl SystemGenerator {
     fn add_single_workload(&mut self, of: &NominalDevice, system: &mut System, transfers: Vec<OperationTransfer>) {
         let target = if system.arrays.is_empty() { WorkloadTarget::Drive(0) } else { WorkloadTarget::Array(0) };
         let count = system.workloads.len();
-        let most = transfers.iter().map(|transfer| self.max_requests_per_s(of, system.arrays.first(), transfer));
-        let most = most.fold(f64::INFINITY, f64::min);
+        let max_per_s = transfers.iter().map(|transfer| self.max_requests_per_s(of, system.arrays.first(), transfer));
+        let max_per_s = max_per_s.fold(f64::INFINITY, f64::min);
         let classes = transfers.into_iter().enumerate();
         let classes =
             classes.map(|(index, t)| OperationClass::with_transfer(&format!("class{index}"), 1.0, t)).collect();
-        let load = self.load(classes, most);
+        let load = self.load(classes, max_per_s);
         system.workloads.push(Workload { name: format!("load{count}"), targets: vec![target], load });
     }
 
@@ -440,11 +440,11 @@ impl SystemGenerator {
             system.drives[0].channel = Some(0);
         }
         system.watch.warm_up *= 4;
-        let most = self.max_requests_per_s(&of, system.arrays.first(), &transfer);
+        let max_per_s = self.max_requests_per_s(&of, system.arrays.first(), &transfer);
         self.add_single_workload(&of, &mut system, vec![transfer]);
         if let LoadSpec::Closed(spec) = &mut system.workloads[0].load {
             // a user with only hits and no think time would send requests forever at one point in time
-            let mean_s = f64::from(spec.users) / most * self.uniform(0.3, 3.0);
+            let mean_s = f64::from(spec.users) / max_per_s * self.uniform(0.3, 3.0);
             spec.think = DurationDistribution::Exponential { mean_s };
         }
         system

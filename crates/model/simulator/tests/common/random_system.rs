@@ -21,8 +21,8 @@ pub fn pick_one<T: Clone>(rng: &mut Rng, of: &[T]) -> T {
 }
 
 /// Draws a value with a probability.
-fn draw_optional<T>(rng: &mut Rng, share: f64, what: impl FnOnce(&mut Rng) -> T) -> Option<T> {
-    if rng.next_bool(share) { Some(what(rng)) } else { None }
+fn draw_optional<T>(rng: &mut Rng, share: f64, draw: impl FnOnce(&mut Rng) -> T) -> Option<T> {
+    if rng.next_bool(share) { Some(draw(rng)) } else { None }
 }
 
 fn random_device(rng: &mut Rng) -> DeviceModel {
@@ -152,7 +152,7 @@ fn add_random_arrays(rng: &mut Rng, system: &mut System) -> Vec<u32> {
 }
 
 /// Draws users who each send one request at a time, with a total limit.
-fn random_load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -> Workload {
+fn random_load(rng: &mut Rng, target: WorkloadTarget, cached: bool, max_users: u64) -> Workload {
     let access = match rng.next_below(3) {
         0 => AccessPattern::Sequential { streams: rng.next_below(3) as u32 },
         1 => AccessPattern::Uniform,
@@ -171,7 +171,7 @@ fn random_load(rng: &mut Rng, target: WorkloadTarget, cached: bool, most: u64) -
         outstanding: 1 + rng.next_below(3) as u32,
         think: DurationDistribution::Exponential { mean_s: pick_one(rng, &[0.0, 0.005]) },
         classes: vec![OperationClass::with_transfer("io", 1.0, transfer)],
-        most_operations: Some(most),
+        most_operations: Some(max_users),
         ..ClosedSpec::default()
     };
     Workload { name: "load".into(), targets: vec![target], load: LoadSpec::Closed(spec) }

@@ -27,7 +27,7 @@ const BATCHES: u64 = 64;
 
 /// A system whose mean response is known.
 pub struct Case {
-    pub what: String,
+    pub label: String,
     /// Mean response, s.
     truth_s: f64,
     /// Requests a second.
@@ -41,7 +41,7 @@ pub struct Case {
 
 /// Result of a case.
 pub struct Row {
-    pub what: String,
+    pub label: String,
     pub truth_s: f64,
     pub found: Interval,
     pub requests: u64,
@@ -68,7 +68,7 @@ impl Case {
         let found = means.confidence_interval();
         let totals = sum(&report.workloads[0].operations);
         Row {
-            what: self.what.clone(),
+            label: self.label.clone(),
             truth_s: self.truth_s,
             found,
             requests: totals.done,
@@ -156,11 +156,11 @@ fn relative_variance(rho: f64, cv2: f64) -> f64 {
 }
 
 /// One server with random arrivals.
-pub fn mg1_at(rho: f64, service: ServiceTimeDistribution, what: &str) -> Case {
+pub fn mg1_at(rho: f64, service: ServiceTimeDistribution, label: &str) -> Case {
     let cv2 = service.variation_squared();
     let truth = mg1(rho / S, S, cv2).expect("not full");
     Case {
-        what: format!("{what}, {:.0} % busy", rho * 100.0),
+        label: format!("{label}, {:.0} % busy", rho * 100.0),
         truth_s: truth.response_s,
         rate_per_s: rho / S,
         utilisation: Some(rho),
@@ -193,7 +193,7 @@ pub fn mh1_at(rho: f64) -> Case {
 pub fn mmc_at(servers: u32, rho: f64) -> Case {
     let per_s = rho * f64::from(servers) / S;
     Case {
-        what: format!("M/M/{servers}, {:.0} % busy", rho * 100.0),
+        label: format!("M/M/{servers}, {:.0} % busy", rho * 100.0),
         truth_s: mmc(per_s, S, servers).expect("not full").response_s,
         rate_per_s: per_s,
         utilisation: Some(rho),
@@ -206,7 +206,7 @@ pub fn mmc_at(servers: u32, rho: f64) -> Case {
 pub fn repairman(machines: u32, think: f64, servers: u32) -> Case {
     let truth = machine_repairman(machines, think * S, S, servers);
     Case {
-        what: format!("{machines} machines, think {think} S, {}", format_count(servers, "repairman", "repairmen")),
+        label: format!("{machines} machines, think {think} S, {}", format_count(servers, "repairman", "repairmen")),
         truth_s: truth.response_s,
         rate_per_s: truth.throughput_per_s,
         utilisation: Some(truth.utilisations[0] / f64::from(servers)),
@@ -218,7 +218,7 @@ pub fn repairman(machines: u32, think: f64, servers: u32) -> Case {
 /// Two branches, random arrivals: exact.
 pub fn fork_two(rho: f64) -> Case {
     Case {
-        what: format!("fork and join of 2, {:.0} % busy", rho * 100.0),
+        label: format!("fork and join of 2, {:.0} % busy", rho * 100.0),
         truth_s: fork_join_two(rho / S, S).expect("not full"),
         rate_per_s: rho / S,
         utilisation: Some(rho),
@@ -230,16 +230,16 @@ pub fn fork_two(rho: f64) -> Case {
 /// More branches: Nelson and Tantawi's approximation, which is no truth.
 pub fn fork_many(branches: u32, rho: f64) -> Case {
     let truth_s = fork_join(branches, rho / S, S).expect("not full");
-    let what = format!("fork and join of {branches}, {:.0} % busy (approximate formula)", rho * 100.0);
+    let label = format!("fork and join of {branches}, {:.0} % busy (approximate formula)", rho * 100.0);
     let system = striped(branches, open(rho / S, u64::from(branches), DurationDistribution::NONE));
-    Case { what, truth_s, system, ..fork_two(rho) }
+    Case { label, truth_s, system, ..fork_two(rho) }
 }
 
 /// Two branches and users without think time: exact.
 pub fn fork_closed(users: u32) -> Case {
     let rate_per_s = fork_join_two_closed(users, S);
     Case {
-        what: format!("fork and join of 2, {}", format_count(users, "user", "users")),
+        label: format!("fork and join of 2, {}", format_count(users, "user", "users")),
         truth_s: f64::from(users) / rate_per_s,
         rate_per_s,
         utilisation: Some(rate_per_s * S),
@@ -252,7 +252,7 @@ pub fn fork_closed(users: u32) -> Case {
 pub fn fork_alone(branches: u32) -> Case {
     let truth_s = fork_join_empty(branches, S);
     Case {
-        what: format!("fork and join of {branches}, one user"),
+        label: format!("fork and join of {branches}, one user"),
         truth_s,
         rate_per_s: 1.0 / truth_s,
         utilisation: None,
@@ -269,7 +269,7 @@ pub fn tandem(first: f64, second: f64) -> Case {
     let before = mm1(per_s, compute_s).expect("not full").response_s;
     let compute = DurationDistribution::Exponential { mean_s: compute_s };
     Case {
-        what: format!("processor {:.0} %, then device {:.0} % busy", first * 100.0, second * 100.0),
+        label: format!("processor {:.0} %, then device {:.0} % busy", first * 100.0, second * 100.0),
         truth_s: before + mm1(per_s, S).expect("not full").response_s,
         rate_per_s: per_s,
         utilisation: Some(second),
@@ -284,7 +284,7 @@ pub fn network(users: u32, think: f64, compute: f64) -> Case {
     let truth = solve_exact(&ClosedNetwork { users, think_s: think * S, centers });
     let spell = DurationDistribution::Exponential { mean_s: compute * S };
     Case {
-        what: format!("{}, think {think} S, processor {compute} S, device S", format_count(users, "user", "users")),
+        label: format!("{}, think {think} S, processor {compute} S, device S", format_count(users, "user", "users")),
         truth_s: truth.response_s,
         rate_per_s: truth.throughput_per_s,
         utilisation: Some(truth.utilisations[1]),
@@ -299,7 +299,7 @@ pub fn shared_processor(rho: f64) -> Case {
     let service_s = 20.0 * S;
     let load = open(rho / service_s, 1, DurationDistribution::Hyper { mean_s: service_s, cv2: 4.0 });
     Case {
-        what: format!("M/H2/1 by turns, cv² 4, {:.0} % busy", rho * 100.0),
+        label: format!("M/H2/1 by turns, cv² 4, {:.0} % busy", rho * 100.0),
         truth_s: mm1(rho / service_s, service_s).expect("not full").response_s,
         rate_per_s: rho / service_s,
         utilisation: None,

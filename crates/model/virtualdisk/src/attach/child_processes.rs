@@ -33,15 +33,15 @@ pub fn run_with_limit(command: &mut Command, limit: Duration) -> Result<String, 
         return Err(AttachError::Slow { step: step(), seconds: limit.as_secs() });
     }
     let status = child.wait().map_err(|e| AttachError::step_error(step(), e))?;
-    let (mut printed, mut said) = (String::new(), String::new());
+    let (mut printed, mut error_output) = (String::new(), String::new());
     let _ = child.stdout.take().map(|mut out| out.read_to_string(&mut printed));
-    let _ = child.stderr.take().map(|mut out| out.read_to_string(&mut said));
+    let _ = child.stderr.take().map(|mut out| out.read_to_string(&mut error_output));
     if status.success() {
         Ok(printed)
     } else {
         Err(AttachError::step_error(
             step(),
-            if said.trim().is_empty() { status.to_string() } else { said.trim().to_owned() },
+            if error_output.trim().is_empty() { status.to_string() } else { error_output.trim().to_owned() },
         ))
     }
 }

@@ -1,5 +1,5 @@
-//! The keeper process of a device: makes it, waits for the server's end, the end of the export's
-//! file or a signal, and undoes everything.
+//! The keeper process of an attached device: makes the device, waits until the server or the export's file is gone or
+//! a signal arrives, and undoes everything.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -26,7 +26,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 pub enum KeeperMessage {
     /// The device is ready.
     Ready(AttachReport),
-    /// It could not be made, and nothing of it is left.
+    /// The device could not be made, and nothing of it is left.
     Failed(String),
 }
 
@@ -48,26 +48,26 @@ enum DetachReason {
     ConnectionLost,
 }
 
-/// Makes the device of an entry, reports it, and stays until `stop` can be read, the server is gone
+/// Makes the device of an entry, reports it, and waits until `stop` can be read, the server is gone
 /// or the report cannot be delivered; then undoes everything.
 ///
 /// # Errors
-/// With what could not be undone. A failure to make the device is reported instead.
+/// The first step that could not be undone. A failure to make the device is reported instead.
 pub fn run_keeper(
     entry: &JournalEntry,
     stop: BorrowedFd<'_>,
     report: impl FnOnce(&KeeperMessage) -> bool,
 ) -> Result<(), AttachError> {
-    // detaches from the terminal; if it already leads a session, that is as good
+    // detaches from the terminal; setsid fails only if this process already leads a session
     let _ = rustix::process::setsid();
     match make_device(entry) {
         Ok(mut resources) => {
             let delivered = report(&KeeperMessage::Ready(resources.attached.clone()));
-            let end = if delivered { wait_for_end(&resources, stop) } else { DetachReason::Requested };
-            if end == DetachReason::Requested {
+            let reason = if delivered { wait_for_end(&resources, stop) } else { DetachReason::Requested };
+            if reason == DetachReason::Requested {
                 let _ = flush_device(&resources.attached.device);
             }
-            let undone = undo_attach(entry, end == DetachReason::ConnectionLost);
+            let undone = undo_attach(entry, reason == DetachReason::ConnectionLost);
             let _ = resources.file.as_mut().map(|child| child_processes::ends_within(child, FLUSH_TIMEOUT));
             undone
         }
@@ -154,7 +154,7 @@ fn device_bytes(device: &str) -> Result<u64, AttachError> {
     Ok(sectors * 512)
 }
 
-/// Waits for the reason to remove the device.
+/// Waits until there is a reason to remove the device, and returns it.
 fn wait_for_end(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReason {
     let file: Option<OwnedFd> = resources.file.as_ref().and_then(|child| child_processes::open_pidfd(child.id()));
     if resources.file.is_some() && file.is_none() {
@@ -174,9 +174,8 @@ fn wait_for_end(resources: &KeeperResources, stop: BorrowedFd<'_>) -> DetachReas
     }
 }
 
-/// Writes a device's dirty pages, in a separate process: if the server hangs, that process waits
-/// for ever, and not this one. Returns false in that case; data that the server refuses are lost
-/// either way.
+/// Writes a device's dirty pages in a separate process: if the server hangs, that process hangs, and not this one.
+/// Returns false in that case; data that the server refuses are lost either way.
 #[must_use]
 pub fn flush_device(device: &str) -> bool {
     let Some(sync) = programs::find_program("sync") else { return true };
@@ -189,7 +188,7 @@ pub fn flush_device(device: &str) -> bool {
 /// Undoes everything that an entry's process made, and removes the entry.
 ///
 /// # Errors
-/// With the first step that could not be undone; the entry then remains.
+/// The first step that could not be undone; the entry then remains.
 pub fn undo_attach(entry: &JournalEntry, by_force: bool) -> Result<(), AttachError> {
     kernel_nbd::undo_attach(entry)?;
     fuse::undo_attach(entry, by_force)?;

@@ -268,7 +268,7 @@ mod tests {
             text[20..22].copy_from_slice(&length.to_ne_bytes());
             assert!(matches!(parse_replies(&text, NBD_ATTR_INDEX), Ok((None, false))), "{length}");
         }
-        let most = kernel_message(NLMSG_ERROR, &i32::MIN.to_ne_bytes());
-        assert!(parse_replies(&most, NBD_ATTR_INDEX).is_err());
+        let min_error = kernel_message(NLMSG_ERROR, &i32::MIN.to_ne_bytes());
+        assert!(parse_replies(&min_error, NBD_ATTR_INDEX).is_err());
     }
 }

@@ -40,12 +40,12 @@ pub enum ContentError {
     #[error("not enough memory for the tables of {0} bytes of drives")]
     NoMemory(u64),
     /// A backing file that cannot be opened, made or sized.
-    #[error("{}: {what}: {why}", path.display())]
+    #[error("{}: {operation}: {why}", path.display())]
     File {
         /// The file.
         path: PathBuf,
         /// Failed operation.
-        what: &'static str,
+        operation: &'static str,
         /// Error of the kernel.
         why: io::Error,
     },
@@ -62,12 +62,15 @@ pub enum ContentError {
     )]
     NotOurs(PathBuf),
     /// A backing file with other arrays.
-    #[error("{}: {what}; it belongs to another system: name another file, or remove it to start over", path.display())]
+    #[error(
+        "{}: {difference}; it belongs to another system: name another file, or remove it to start over",
+        path.display()
+    )]
     OtherArrays {
         /// The file.
         path: PathBuf,
         /// The difference.
-        what: String,
+        difference: String,
     },
     /// A backing file of another size.
     #[error(

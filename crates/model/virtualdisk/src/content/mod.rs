@@ -131,8 +131,8 @@ impl Content {
                 // the existing ledger is as good: the next server settles the note once more
                 Err(why) if existed && error::is_full(&why) => {}
                 kept => kept.map_err(|why| {
-                    let what = "the array metadata cannot be written";
-                    ContentError::File { path: path.clone(), what, why }
+                    let operation = "the array metadata cannot be written";
+                    ContentError::File { path: path.clone(), operation, why }
                 })?,
             }
         }
@@ -145,12 +145,13 @@ impl Content {
         if self.ledger_bytes == 0 {
             return Ok(());
         }
-        let error = |why| ContentError::File { path: path.to_owned(), what: "the array metadata cannot be read", why };
+        let error =
+            |why| ContentError::File { path: path.to_owned(), operation: "the array metadata cannot be read", why };
         file.replay_journal().map_err(error)?;
         let (mut note, mut text) = ([0; 32], vec![0; (self.ledger_bytes - NOTE_BYTES) as usize]);
         file.read_ledger(0, &mut note).map_err(error)?;
         file.read_ledger(NOTE_BYTES, &mut text).map_err(error)?;
-        let other = |what| ContentError::OtherArrays { path: path.to_owned(), what };
+        let other = |difference| ContentError::OtherArrays { path: path.to_owned(), difference };
         let ledger = ArrayLedger::read(&text, &self.shapes).map_err(other)?;
         for (array, entry) in self.arrays.iter_mut().zip(&ledger.arrays) {
             array.set_member_states(&entry.state);
@@ -174,7 +175,7 @@ impl Content {
 
     /// Writes the arrays' state to a file; atomically if `whole` is set, for states that must never
     /// be half written.
-    fn save_states(&mut self, whole: bool) -> io::Result<()> {
+    fn save_states(&mut self, sync: bool) -> io::Result<()> {
         let Stores::File(file) = &mut self.stores else { return Ok(()) };
         if self.ledger_bytes == 0 {
             return Ok(());
@@ -185,7 +186,7 @@ impl Content {
         };
         let ledger = ArrayLedger::new(self.shapes.iter().zip(&self.arrays).map(entry).collect());
         let text = ledger.to_padded_json(self.ledger_bytes - NOTE_BYTES).ok_or(io::ErrorKind::FileTooLarge)?;
-        match whole {
+        match sync {
             true => file.write_ledger_whole(NOTE_BYTES, &text),
             false => file.write_ledger(NOTE_BYTES, &text),
         }
@@ -423,7 +424,7 @@ mod tests {
 
     #[test]
     fn after_a_failed_flush_none_succeeds() {
-        for (number, told) in [(Some(28), 28), (Some(5), 5), (None, 5)] {
+        for (number, reported) in [(Some(28), 28), (Some(5), 5), (None, 5)] {
             let error = Arc::default();
             let [here, there] = [(); 2].map(|()| FlushHandle { file: None, error: Arc::clone(&error) });
             assert!(here.sync_once(|| Ok(())).is_ok() && there.sync_once(|| Ok(())).is_ok());
@@ -432,7 +433,7 @@ mod tests {
             // also the last flush, which the server makes by another handle
             for sync in [&here, &there] {
                 let error = sync.sync_once(|| Ok(())).expect_err("the data that failed are lost");
-                assert_eq!(error.raw_os_error(), Some(told));
+                assert_eq!(error.raw_os_error(), Some(reported));
             }
         }
     }

@@ -18,7 +18,7 @@ const MARK_ATTRIBUTE: &str = "user.diskwright.disk";
 
 /// Checks a file, or the path of a new one, before it is opened for writing.
 pub fn check_backing_file(path: &Path, has_ledger: bool) -> Result<(), ContentError> {
-    let error = |why| ContentError::File { path: path.to_owned(), what: "cannot be inspected", why };
+    let error = |why| ContentError::File { path: path.to_owned(), operation: "cannot be inspected", why };
     let file = match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => File::open(path).map_err(error)?,
         // a device, a pipe or a folder is refused when it is opened, a new file is created

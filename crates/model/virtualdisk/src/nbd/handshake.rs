@@ -270,7 +270,7 @@ impl Handshake {
             refuse_unknown_export(exports, option_code, name, output);
             return OptionOutcome::Next;
         };
-        let wants = |what: u16| wanted.chunks_exact(2).any(|info| info == what.to_be_bytes());
+        let wants = |info_type: u16| wanted.chunks_exact(2).any(|info| info == info_type.to_be_bytes());
         let flags = export.flags_for(self.structured).0;
         send_information(output, option_code, info::EXPORT, &[&export.bytes.to_be_bytes(), &flags.to_be_bytes()]);
         if wants(info::NAME) {
@@ -367,9 +367,9 @@ fn refuse_unknown_export(exports: &Exports, option_code: u32, name: &[u8], outpu
     refuse_option(output, option_code, answer::UNKNOWN, &message);
 }
 
-fn send_information(output: &mut Vec<u8>, option_code: u32, what: u16, parts: &[&[u8]]) {
-    let what = what.to_be_bytes();
-    let mut all: [&[u8]; 3] = [&what, &[], &[]];
+fn send_information(output: &mut Vec<u8>, option_code: u32, info_type: u16, parts: &[&[u8]]) {
+    let info_type = info_type.to_be_bytes();
+    let mut all: [&[u8]; 3] = [&info_type, &[], &[]];
     for (to, part) in all[1..].iter_mut().zip(parts) {
         *to = part;
     }

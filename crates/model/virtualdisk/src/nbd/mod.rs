@@ -39,12 +39,12 @@ pub enum ProtocolError {
     #[error("NBD_OPT_EXPORT_NAME names {0:?}, which is not served here")]
     UnknownExport(String),
     /// A write whose data would take too long to skip.
-    #[error("a write of {length} bytes is too long; at most {most} are read before a refusal")]
+    #[error("a write of {length} bytes is too long; at most {max_bytes} are read before a refusal")]
     Flood {
         /// Bytes announced, bytes skipped at most.
         length: u32,
         /// The limit.
-        most: u32,
+        max_bytes: u32,
     },
     /// The client ended the negotiation properly.
     #[error("the client ended the negotiation (NBD_OPT_ABORT)")]

@@ -96,7 +96,7 @@ pub enum RequestCheck {
 #[must_use]
 pub fn check_request(request: &NbdRequest, export: &NbdExport, session: &NbdSession) -> RequestCheck {
     if request.payload_bytes() > MAX_SKIPPED_BYTES && request.payload_bytes() > export.max_request_bytes {
-        return RequestCheck::Close(ProtocolError::Flood { length: request.length, most: MAX_SKIPPED_BYTES });
+        return RequestCheck::Close(ProtocolError::Flood { length: request.length, max_bytes: MAX_SKIPPED_BYTES });
     }
     if request.command == NbdCommand::Disconnect {
         return RequestCheck::Disconnect;

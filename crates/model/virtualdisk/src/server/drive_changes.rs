@@ -53,12 +53,12 @@ impl DriveChanges {
     }
 
     /// Makes a share of a drive's requests fail.
-    pub fn set_failures(&mut self, drive: u32, share: f64, what: FailureScope) {
+    pub fn set_failures(&mut self, drive: u32, share: f64, scope: FailureScope) {
         if let Some(change) = self.drive_mut(drive) {
-            if what != FailureScope::Writes {
+            if scope != FailureScope::Writes {
                 change.failing_reads = share;
             }
-            if what != FailureScope::Reads {
+            if scope != FailureScope::Reads {
                 change.failing_writes = share;
             }
         }

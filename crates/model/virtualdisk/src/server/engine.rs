@@ -265,8 +265,8 @@ impl DiskEngine {
         let client_request = self.pending[tag as usize].client_request;
         let NbdRequest { command, offset, length, .. } = client_request.request;
         let io = to_block_range(offset, length.into(), command != NbdCommand::Read);
-        let what = self.job_purpose(&client_request);
-        self.simulation.submit_with_purpose(time, what, ExternalRequest { target: client_request.export, io, tag });
+        let purpose = self.job_purpose(&client_request);
+        self.simulation.submit_with_purpose(time, purpose, ExternalRequest { target: client_request.export, io, tag });
     }
 
     /// Submits a flush to the model that a request still has to wait for.

@@ -79,8 +79,8 @@ pub struct EventWaiter {
     events: Vec<Event>,
 }
 
-fn kernel_error(what: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
-    move |error| ServeError::Kernel { what, error: error.into() }
+fn kernel_error(operation: &'static str) -> impl Fn(rustix::io::Errno) -> ServeError {
+    move |error| ServeError::Kernel { operation, error: error.into() }
 }
 
 impl EventWaiter {

@@ -21,7 +21,7 @@ impl FlushThread {
     /// Starts a thread that calls `sync` for the requested flushes. It ends when all senders are
     /// gone.
     pub fn start(sync: impl Fn() -> std::io::Result<()> + Send + 'static) -> Result<FlushThread, ServeError> {
-        let kernel = |what| move |error| ServeError::Kernel { what, error };
+        let kernel = |operation| move |error| ServeError::Kernel { operation, error };
         let (done, mut reply_stream) = UnixStream::pair().map_err(kernel("socketpair"))?;
         done.set_nonblocking(true).map_err(kernel("socketpair"))?;
         let (ask, requests) = channel::<u32>();

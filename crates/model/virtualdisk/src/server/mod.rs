@@ -42,14 +42,14 @@ pub enum ServeError {
     #[error("the system has no drive, so there is nothing to serve")]
     Nothing,
     /// An export size that is not possible.
-    #[error("`{export}` holds {holds} bytes and cannot be served with {asked}")]
+    #[error("`{export}` holds {holds} bytes and cannot be served with {requested}")]
     Size {
         /// Name of the export.
         export: String,
         /// Its size, bytes.
         holds: u64,
         /// The requested size, bytes.
-        asked: u64,
+        requested: u64,
     },
     /// A socket that cannot be opened.
     #[error("{place}: {because}")]
@@ -68,10 +68,10 @@ pub enum ServeError {
         because: String,
     },
     /// The kernel refuses an operation that servers need.
-    #[error("{what}: {error}")]
+    #[error("{operation}: {error}")]
     Kernel {
         /// The operation.
-        what: &'static str,
+        operation: &'static str,
         /// The kernel's error.
         error: std::io::Error,
     },

@@ -75,7 +75,7 @@ pub struct DiskServer {
     control_connections: Vec<Option<control::ControlConnection>>,
     /// Lateness of replies: time from the due moment to the kernel's acceptance, by the wall clock,
     /// ns.
-    pub(super) lateness: Histogram,
+    pub(super) reply_lateness: Histogram,
     /// Report of the last interval.
     pub(super) last_report: Option<SimulationReport>,
     sample_interval: Duration,
@@ -137,7 +137,7 @@ impl DiskServer {
             send_buffer: Vec::new(),
             answered: Vec::new(),
             control_connections: Vec::new(),
-            lateness: Histogram::new(),
+            reply_lateness: Histogram::new(),
             last_report: None,
             sample_interval: options.sample_interval,
             is_accept_paused: false,
@@ -201,7 +201,7 @@ impl DiskServer {
         self.advance_time();
         self.take_sample(tick)?;
         let last = self.engine.content.flush_handle().wait_for_flush();
-        last.map_err(|error| ServeError::Kernel { what: "flushing the backing file", error })
+        last.map_err(|error| ServeError::Kernel { operation: "flushing the backing file", error })
     }
 
     fn take_sample(&mut self, tick: &mut dyn FnMut(&SimulationReport) -> Result<(), String>) -> Result<(), ServeError> {
@@ -233,7 +233,7 @@ impl DiskServer {
         let mut answered = std::mem::take(&mut self.answered);
         for one in done.drain(..) {
             let ClientId { slot: place, generation: turn } = one.client_request.client;
-            self.lateness.record(self.clock.to_wall_time(now.saturating_sub(one.due)).as_nanos() as u64);
+            self.reply_lateness.record(self.clock.to_wall_time(now.saturating_sub(one.due)).as_nanos() as u64);
             let Some(Some(client)) = self.clients.get_mut(place as usize) else { continue };
             if client.generation() == turn {
                 client.queue_reply(one);
@@ -255,12 +255,12 @@ impl DiskServer {
     fn with_client(
         &mut self,
         place: u32,
-        what: impl FnOnce(&mut ServerClient, &mut DiskEngine, &Exports, &mut Vec<u8>, u64),
+        action: impl FnOnce(&mut ServerClient, &mut DiskEngine, &Exports, &mut Vec<u8>, u64),
     ) {
         let Some(slot) = self.clients.get_mut(place as usize) else { return };
         let Some(client) = slot else { return };
         let now = self.clock.now();
-        what(client, &mut self.engine, &self.offered_exports, &mut self.send_buffer, now);
+        action(client, &mut self.engine, &self.offered_exports, &mut self.send_buffer, now);
         client.process_unused_input(now, &mut self.engine, &self.offered_exports);
         if client.can_be_removed() {
             *slot = None;
@@ -410,7 +410,7 @@ fn build_offer(system: &System, exports: &[DiskExport], bytes: Option<u64>) -> R
         let holds = content::target_bytes(system, export.target)?;
         let requested_bytes = bytes.filter(|_| index == 0).unwrap_or(holds);
         if requested_bytes > holds || requested_bytes == 0 {
-            return Err(ServeError::Size { export: export.name.clone(), holds, asked: requested_bytes });
+            return Err(ServeError::Size { export: export.name.clone(), holds, requested: requested_bytes });
         }
         offer.list.push(offered_export(system, export, requested_bytes));
     }

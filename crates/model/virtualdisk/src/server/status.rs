@@ -36,21 +36,21 @@ pub fn status_document(server: &DiskServer) -> Value {
         "under_way": server.engine.in_flight(),
         "virtual_s": server.clock.now() as f64 * SECONDS_PER_NS,
         "speed": server.clock.speed(),
-        "late_s": lateness_document(server),
+        "late_s": reply_lateness_document(server),
         "memory_bytes": server.engine.content.memory_bytes(),
     })
 }
 
-/// Reports how late replies were given to the kernel, by the wall clock.
-fn lateness_document(server: &DiskServer) -> Value {
+/// Reports how late replies were given to the kernel, by the wall clock, seconds.
+fn reply_lateness_document(server: &DiskServer) -> Value {
     let seconds = |ns: Option<f64>| ns.map(|ns| ns * SECONDS_PER_NS);
-    let late = &server.lateness;
+    let lateness = &server.reply_lateness;
     json!({
-        "requests": late.count(),
-        "mean": seconds(late.mean()),
-        "p50": seconds(late.quantile(0.5)),
-        "p99": seconds(late.quantile(0.99)),
-        "max": seconds(late.max().map(|most| most as f64)),
+        "requests": lateness.count(),
+        "mean": seconds(lateness.mean()),
+        "p50": seconds(lateness.quantile(0.5)),
+        "p99": seconds(lateness.quantile(0.99)),
+        "max": seconds(lateness.max().map(|max_ns| max_ns as f64)),
     })
 }
 
@@ -91,7 +91,7 @@ fn array_documents(server: &DiskServer) -> Vec<Value> {
             "trouble": server.engine.content_errors.get(&index),
             "lost_blocks": reported.map(|array| array.lost_blocks),
             "background": background.filter(|work| work.ended_ns.is_none()).map(|work| json!({
-                "task": format!("{:?}", work.task).to_lowercase(),
+                "task": work.task.name(),
                 "done_bytes": work.done_bytes,
                 "all_bytes": work.all_bytes,
             })),

@@ -64,7 +64,7 @@ pub fn serve_as(
     let mut options = options(ListenAddress::Unix(path.clone()));
     change(&mut options);
     let stop = Arc::new(AtomicBool::new(false));
-    let (tell, told) = channel();
+    let (tell, control_receiver) = channel();
     let until = Arc::clone(&stop);
     let thread = std::thread::spawn(move || {
         prepare();
@@ -76,7 +76,7 @@ pub fn serve_as(
             Ok(())
         })
     });
-    let control = match told.recv() {
+    let control = match control_receiver.recv() {
         Ok(control) => control.expect("a file"),
         Err(_) => panic!("{:?}", thread.join().expect("no panic").err()),
     };

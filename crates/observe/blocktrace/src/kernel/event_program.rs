@@ -204,7 +204,7 @@ impl ProgramPlan<'_> {
     }
 
     fn emit_complete(&self, a: &mut Assembler, exit: Label) -> Option<()> {
-        let (found, whole) = (a.new_label(), a.new_label());
+        let (found, is_complete) = (a.new_label(), a.new_label());
         self.words.emit_now(a);
         self.emit_table_call(a, LOOK_UP);
         a.jump_if(JumpCondition::NotEqual, 0, 0, found);
@@ -217,8 +217,8 @@ impl ProgramPlan<'_> {
             // a part has completed: the rest continues after it
             a.load(Width::Word, 1, STACK, ENTRY_LEFT);
             a.load(Width::Word, 2, CONTEXT, field_offset(self.layout.sectors?)?);
-            a.jump_if(JumpCondition::Equal, 2, 0, whole);
-            a.jump_if_register(JumpCondition::AtLeast, 2, 1, whole);
+            a.jump_if(JumpCondition::Equal, 2, 0, is_complete);
+            a.jump_if_register(JumpCondition::AtLeast, 2, 1, is_complete);
             a.op_register(Arithmetic::Sub, 1, 2);
             a.store(Width::Word, STACK, ENTRY_LEFT, 1);
             a.load(Width::Long, 3, STACK, KEY_SECTOR);
@@ -227,7 +227,7 @@ impl ProgramPlan<'_> {
             self.emit_update(a, exit);
             a.jump(exit);
         }
-        a.place_label(whole);
+        a.place_label(is_complete);
         let error = match self.layout.error {
             Some(error) => Some(field_offset(error)?),
             None => None,

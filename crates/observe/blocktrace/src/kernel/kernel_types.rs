@@ -216,16 +216,16 @@ mod tests {
     fn truncated_or_missing_types_give_no_program() {
         assert!(KernelTypes::parse(Vec::new()).is_none());
         assert!(KernelTypes::parse(b"no types at all, but long enough for a head".to_vec()).is_none());
-        let Ok(whole) = fs::read(BTF_FILE) else {
+        let Ok(all_types) = fs::read(BTF_FILE) else {
             eprintln!("skipped: this kernel does not tell its types");
             return;
         };
-        for part in [1, 4, 8, 20, 24, 25, 40, 100, 1000, whole.len() / 4, whole.len() / 2] {
-            let types = KernelTypes::parse(whole[..part].to_vec());
+        for part in [1, 4, 8, 20, 24, 25, 40, 100, 1000, all_types.len() / 4, all_types.len() / 2] {
+            let types = KernelTypes::parse(all_types[..part].to_vec());
             assert!(types.is_none_or(|types| types.request_fields().is_none()), "{part}");
         }
         // a head that lies
-        let mut wild = whole[..4096].to_vec();
+        let mut wild = all_types[..4096].to_vec();
         wild[8..24].fill(0xff);
         assert!(KernelTypes::parse(wild).is_none_or(|types| types.request_fields().is_none()));
     }

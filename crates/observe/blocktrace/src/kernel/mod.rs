@@ -35,10 +35,10 @@ const MAX_IN_FLIGHT: u32 = 1 << 16;
 #[derive(Debug, thiserror::Error)]
 pub enum KernelCountError {
     /// A call was refused.
-    #[error("{what}: {error}")]
+    #[error("{operation}: {error}")]
     Refused {
         /// The refused object.
-        what: &'static str,
+        operation: &'static str,
         /// Error of the kernel.
         error: io::Error,
     },
@@ -88,8 +88,8 @@ pub struct KernelCounter {
     pub left_out: usize,
 }
 
-fn refused_error(what: &'static str) -> impl Fn(io::Error) -> KernelCountError {
-    move |error| KernelCountError::Refused { what, error }
+fn refused_error(operation: &'static str) -> impl Fn(io::Error) -> KernelCountError {
+    move |error| KernelCountError::Refused { operation, error }
 }
 
 impl KernelCounter {

@@ -37,7 +37,7 @@ impl TypedPlan<'_> {
     /// Generates the program at the end of requests; `None` where fields are too far apart.
     pub(super) fn completion_program(&self) -> Option<Vec<[u8; 8]>> {
         let mut a = Assembler::default();
-        let (exit, whole, started, bare) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
+        let (exit, is_complete, started, bare) = (a.new_label(), a.new_label(), a.new_label(), a.new_label());
         self.emit_device_filter(&mut a, 0, exit)?;
         // the second completion of a write whose data completed before its flush
         a.load(Width::Long, 4, CONTEXT, BYTES_ARGUMENT);
@@ -47,12 +47,12 @@ impl TypedPlan<'_> {
         a.place_label(has_data);
         a.load(Width::Long, 1, CONTEXT, 0);
         a.load(Width::Word, 2, 1, field_offset(self.fields.length)?);
-        a.jump_if_register(JumpCondition::AtLeast, 4, 2, whole);
+        a.jump_if_register(JumpCondition::AtLeast, 4, 2, is_complete);
         // a part has completed
         a.op_register(Arithmetic::Move, NOW, 4);
         self.words.emit_part(&mut a)?;
         a.jump(exit);
-        a.place_label(whole);
+        a.place_label(is_complete);
         a.load(Width::Long, 3, 1, field_offset(self.fields.start)?);
         a.jump_if(JumpCondition::NotEqual, 3, 0, started);
         self.words.emit_count(&mut a, WITHOUT_BEGINNING);

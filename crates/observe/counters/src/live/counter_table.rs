@@ -121,9 +121,9 @@ pub(crate) struct CounterTable {
 
 impl CounterTable {
     /// An empty table; the first argument names the kind of instance in notes (`disk`, `processor`).
-    pub fn new(what: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
+    pub fn new(instance_kind: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
         CounterTable {
-            instance_kind: what,
+            instance_kind: instance_kind,
             columns: columns.to_vec(),
             reset_rule: backwards,
             rows: Vec::new(),
@@ -247,8 +247,8 @@ impl CounterTable {
         if !entry.gone {
             entry.gone = true;
             if !entry.name.is_empty() {
-                let (what, name) = (self.instance_kind, &entry.name);
-                context.notes.push(context.time_ns, Note::GAP, format!("{what} {name} is gone"));
+                let (kind, name) = (self.instance_kind, &entry.name);
+                context.notes.push(context.time_ns, Note::GAP, format!("{kind} {name} is gone"));
             }
         }
     }

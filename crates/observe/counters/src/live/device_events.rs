@@ -1,5 +1,5 @@
-//! Detection of devices that appear, disappear or change. The kernel numbers its events about them (uevents), and one
-//! file has the newest number: while it is unchanged, devices need not be listed or checked for use.
+//! Detection of devices that appear, disappear or change. The kernel numbers its device events (uevents), and one file
+//! holds the newest number: while it is unchanged, devices need not be scanned.
 
 use super::Roots;
 use super::open_file::OpenFile;
@@ -13,12 +13,12 @@ pub(crate) struct DeviceEvents {
     sequence_file: OpenFile,
     last_sequence: Vec<u8>,
     scanned_ns: Option<u64>,
-    /// A second scan follows a change, because a device is reported before it has gone.
+    /// A second scan follows a change, because the event of a removed device precedes its removal.
     repeat_scan: bool,
 }
 
 impl DeviceEvents {
-    /// Watches the event number below these roots.
+    /// Prepares to read the event number below these roots.
     pub fn new(roots: &Roots) -> DeviceEvents {
         DeviceEvents {
             sequence_file: OpenFile::in_one_read(roots.sys.join("kernel/uevent_seqnum"), "").without_notes(),
@@ -28,16 +28,16 @@ impl DeviceEvents {
         }
     }
 
-    /// Returns true, at a slow tick, if devices must be scanned; always, where the kernel does not show the number.
+    /// Returns true, at a slow tick, if devices must be scanned: at every one if the kernel does not show the number.
     pub fn is_scan_due(&mut self, context: &mut TickContext) -> bool {
         let now_ns = context.running_ns;
-        let old = self.scanned_ns.is_none_or(|looked| now_ns.saturating_sub(looked) >= MAX_AGE_NS);
+        let is_old = self.scanned_ns.is_none_or(|scanned_ns| now_ns.saturating_sub(scanned_ns) >= MAX_AGE_NS);
         let Some(number) = self.sequence_file.read(context) else { return true };
         let changed = number != self.last_sequence;
         if changed {
             self.last_sequence = number.to_vec();
         }
-        let due = changed || self.repeat_scan || old;
+        let due = changed || self.repeat_scan || is_old;
         self.repeat_scan = changed;
         if due {
             self.scanned_ns = Some(now_ns);

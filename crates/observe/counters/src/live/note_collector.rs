@@ -40,11 +40,11 @@ impl NoteCollector {
     pub fn push_limited(&mut self, time_ns: i64, kind: &str, key: &str, text: impl FnOnce() -> String) {
         let kept_back = match self.history.get_mut(key) {
             // the wall clock may have been stepped back, so the distance counts either way
-            Some(said) if (time_ns - said.time_ns).abs() < QUIET_NS => {
-                said.suppressed += 1;
+            Some(previous) if (time_ns - previous.time_ns).abs() < QUIET_NS => {
+                previous.suppressed += 1;
                 return;
             }
-            Some(said) => said.suppressed,
+            Some(previous) => previous.suppressed,
             None => 0,
         };
         if self.history.len() >= MAX_REMEMBERED

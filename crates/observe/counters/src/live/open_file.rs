@@ -17,12 +17,12 @@ const PROC_MAGIC: u64 = 0x9fa0;
 /// Largest file that is read, bytes. No file of the kernel is longer.
 const MAX_FILE_BYTES: usize = 64 << 20;
 
-/// Behaviour of the kernel's file at a read.
+/// How the kernel returns the file's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadMode {
     /// One read returns all of it, if the buffer is large enough.
     Whole,
-    /// It comes page by page; only an empty read marks the end.
+    /// The content comes page by page; only an empty read marks the end.
     Pieces,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct OpenFile {
     stays_open: bool,
     allows_empty: bool,
     is_quiet: bool,
-    /// Consequence of its absence, for the note.
+    /// What its absence prevents, for the note.
     consequence: &'static str,
     state: OpenFileState,
     ever_read: bool,
@@ -52,15 +52,15 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// A file that one read returns completely.
-    pub fn in_one_read(path: PathBuf, means: &'static str) -> OpenFile {
+    /// Describes a file that one read returns completely; `consequence` ends the note on its absence.
+    pub fn in_one_read(path: PathBuf, consequence: &'static str) -> OpenFile {
         OpenFile {
             path,
             read_mode: ReadMode::Whole,
             stays_open: true,
             allows_empty: false,
             is_quiet: false,
-            consequence: means,
+            consequence,
             state: OpenFileState::Untried,
             ever_read: false,
             failure_noted: false,
@@ -68,9 +68,9 @@ impl OpenFile {
         }
     }
 
-    /// A file that comes in pieces.
-    pub fn in_pieces(path: PathBuf, means: &'static str) -> OpenFile {
-        OpenFile { read_mode: ReadMode::Pieces, ..OpenFile::in_one_read(path, means) }
+    /// Describes a file that is read in pieces.
+    pub fn in_pieces(path: PathBuf, consequence: &'static str) -> OpenFile {
+        OpenFile { read_mode: ReadMode::Pieces, ..OpenFile::in_one_read(path, consequence) }
     }
 
     /// Accepts an empty file, which otherwise counts as masked.
@@ -96,8 +96,8 @@ impl OpenFile {
     /// Returns false if the kernel reports that nothing has changed since the last call, as it does for mounts.
     pub fn may_have_changed(&self) -> bool {
         let OpenFileState::Open(file) = &self.state else { return true };
-        let is_of_kernel = rustix::fs::fstatfs(file).is_ok_and(|filesystem| filesystem.f_type as u64 == PROC_MAGIC);
-        if !is_of_kernel {
+        let is_procfs = rustix::fs::fstatfs(file).is_ok_and(|filesystem| filesystem.f_type as u64 == PROC_MAGIC);
+        if !is_procfs {
             return true;
         }
         let mut polled = [PollFd::new(file, PollFlags::PRI)];
@@ -106,8 +106,8 @@ impl OpenFile {
         poll(&mut polled, Some(&now)).map_or(true, |events| events > 0)
     }
 
-    /// Reads its text; `None` where it cannot be read, which a note reports once.
-    /// After a failure it is tried again only at the slow interval.
+    /// Reads the file; `None` if it cannot be read, which a note reports once. After a failure it is tried again only
+    /// at the slow interval.
     pub fn read(&mut self, context: &mut TickContext) -> Option<&[u8]> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let length = self.read_into(context, &mut buffer);
@@ -115,7 +115,7 @@ impl OpenFile {
         self.buffer.get(..length?)
     }
 
-    /// Reads its text into a buffer that files share; returns the length.
+    /// Reads the file into a buffer that files share; returns the length.
     pub fn read_into(&mut self, context: &mut TickContext, buffer: &mut Vec<u8>) -> Option<usize> {
         if matches!(self.state, OpenFileState::Unreadable) && !context.is_slow_tick {
             return None;
@@ -133,9 +133,9 @@ impl OpenFile {
                 self.ever_read = true;
                 Some(length)
             }
-            Err(why) => {
+            Err(error) => {
                 self.state = OpenFileState::Unreadable;
-                self.note_failure(context, &why);
+                self.note_failure(context, &error);
                 None
             }
         }
@@ -162,7 +162,7 @@ impl OpenFile {
         Ok(length)
     }
 
-    fn note_failure(&mut self, context: &mut TickContext, why: &io::Error) {
+    fn note_failure(&mut self, context: &mut TickContext, error: &io::Error) {
         if self.failure_noted || self.is_quiet {
             return;
         }
@@ -171,22 +171,22 @@ impl OpenFile {
         context.notes.push(
             context.time_ns,
             kind,
-            format!("{}: {}; {}", self.path.display(), error_reason(why), self.consequence),
+            format!("{}: {}; {}", self.path.display(), error_reason(error), self.consequence),
         );
     }
 }
 
 /// Describes an error of the operating system for a note.
-pub(crate) fn error_reason(why: &io::Error) -> String {
-    match why.kind() {
+pub(crate) fn error_reason(error: &io::Error) -> String {
+    match error.kind() {
         io::ErrorKind::NotFound => "does not exist here".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),
         io::ErrorKind::Unsupported => "the kernel has it, but it is switched off".into(),
-        _ => why.to_string(),
+        _ => error.to_string(),
     }
 }
 
-fn fill_buffer(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize> {
+fn fill_buffer(file: &File, mode: ReadMode, buffer: &mut Vec<u8>) -> io::Result<usize> {
     let mut filled = 0;
     loop {
         if filled == buffer.len() {
@@ -201,7 +201,7 @@ fn fill_buffer(file: &File, gives: ReadMode, buffer: &mut Vec<u8>) -> io::Result
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(e),
         }
-        if gives == ReadMode::Whole && filled < buffer.len() {
+        if mode == ReadMode::Whole && filled < buffer.len() {
             return Ok(filled);
         }
     }
@@ -219,7 +219,7 @@ pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     std::fs::read(path)
 }
 
-/// Reads a small file that holds one whole number.
+/// Reads a small file that holds one integer.
 pub(crate) fn read_number(path: &Path) -> Option<u64> {
     super::text_scan::parse_number(read_text(path)?.as_bytes())
 }

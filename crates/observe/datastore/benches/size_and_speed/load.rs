@@ -18,7 +18,7 @@ const FIO_JOBS: &[&str] = &[
 
 /// A running fio; stops and cleans up when dropped.
 pub struct Load {
-    pub what: String,
+    pub description: String,
     fio: Child,
     loops: Vec<String>,
 }
@@ -43,9 +43,10 @@ impl Load {
         let file = work.join("jobs.fio");
         std::fs::write(&file, jobs).expect("room");
         let spawned = Command::new("fio").arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let what = format!("fio, {disks} {}", if bound { "loop devices" } else { "files (not root: no loop devices)" });
+        let description =
+            format!("fio, {disks} {}", if bound { "loop devices" } else { "files (not root: no loop devices)" });
         match spawned {
-            Ok(fio) => Some(Load { what, fio, loops }),
+            Ok(fio) => Some(Load { description, fio, loops }),
             Err(e) => {
                 println!("no load: fio: {e}");
                 loops.iter().for_each(|l| release_loop_device(l));

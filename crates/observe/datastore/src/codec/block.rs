@@ -53,15 +53,15 @@ pub(super) fn power_of_ten(decimals: u32) -> f64 {
 
 /// Converts a cell to a whole number, if that is exact to the last bit.
 fn as_whole_number(cell: f64) -> Option<i64> {
-    let whole = cell as i64;
-    ((whole as f64).to_bits() == cell.to_bits() && whole.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(whole)
+    let integer = cell as i64;
+    ((integer as f64).to_bits() == cell.to_bits() && integer.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(integer)
 }
 
 /// Converts a cell to a whole number over a power of ten, if that reproduces it exactly.
 fn as_scaled_number(cell: f64, power: f64) -> Option<i64> {
-    let whole = (cell * power).round() as i64;
-    let same = (whole as f64 / power).to_bits() == cell.to_bits();
-    (same && whole.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(whole)
+    let integer = (cell * power).round() as i64;
+    let same = (integer as f64 / power).to_bits() == cell.to_bits();
+    (same && integer.unsigned_abs() <= MAX_EXACT_WHOLE).then_some(integer)
 }
 
 /// Chooses the encoding of a column's cells, without checking that they are whole numbers.
@@ -287,9 +287,9 @@ fn put_model(bits: &mut BitWriter, choice: &ColumnModel) {
     for (column, factor) in parents.columns.iter().zip(&parents.factors).take(parents.count) {
         bits.put_bits(u64::from(*column), MAX_GROUP_COLUMNS.ilog2());
         match factor {
-            PredictorFactor::Whole(whole) => {
+            PredictorFactor::Whole(integer) => {
                 bits.put_bits(0, 1);
-                bits.put_gamma(zigzag(i64::from(*whole)));
+                bits.put_gamma(zigzag(i64::from(*integer)));
             }
             PredictorFactor::Float(mantissa, exponent) => {
                 bits.put_bits(1, 1);

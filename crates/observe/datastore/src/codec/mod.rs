@@ -243,7 +243,7 @@ impl Decoder {
                     let line = block::read_parameters(&mut bits, ticks, &mut self.gaps, &mut self.sparse)?;
                     self.parameters.push((column, line));
                 }
-                ColumnEncoding::ConstantInteger(whole) => self.fill_constant(frame, column, whole, whole as f64),
+                ColumnEncoding::ConstantInteger(integer) => self.fill_constant(frame, column, integer, integer as f64),
                 ColumnEncoding::ConstantBits(bits) => {
                     self.fill_constant(frame, column, bits as i64, f64::from_bits(bits))
                 }
@@ -349,8 +349,8 @@ impl Decoder {
                 &mut self.sums,
                 &mut self.predicted,
             );
-            for (number, told) in numbers.iter_mut().zip(&self.predicted) {
-                *number = number.wrapping_add(*told);
+            for (number, predicted) in numbers.iter_mut().zip(&self.predicted) {
+                *number = number.wrapping_add(*predicted);
             }
         }
         self.forms[line * ticks..(line + 1) * ticks].copy_from_slice(numbers);
@@ -513,10 +513,10 @@ mod tests {
         };
         let soft = |i: usize| counts[i] as f64 + 0.1 * if i > 0 { near(i, 1) + 0.3 * near(i, 2) } else { 0.0 } + 0.3;
         let total: f64 = (0..SYMBOLS).map(soft).sum();
-        let whole = f64::from(1u32 << PRECISION) - SYMBOLS as f64;
-        let mut shares = std::array::from_fn(|i| 1 + (soft(i) / total * whole) as u16);
-        let most = (0..SYMBOLS).max_by_key(|i| shares[*i]).expect("symbols");
-        shares[most] += (1 << PRECISION) - shares.iter().sum::<u16>();
+        let free_share = f64::from(1u32 << PRECISION) - SYMBOLS as f64;
+        let mut shares = std::array::from_fn(|i| 1 + (soft(i) / total * free_share) as u16);
+        let most_frequent = (0..SYMBOLS).max_by_key(|i| shares[*i]).expect("symbols");
+        shares[most_frequent] += (1 << PRECISION) - shares.iter().sum::<u16>();
         shares
     }
 }

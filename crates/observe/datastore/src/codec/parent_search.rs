@@ -144,9 +144,9 @@ impl ModelSearch {
         let ticks = best.len();
         let count = forms.len() / ticks;
         let form = &forms[column * ticks..(column + 1) * ticks];
-        let mut least = u64::MAX;
+        let mut min_price = u64::MAX;
         let mut choice = ColumnModel::default();
-        self.trial.try_parents(tables, form, Parents::default(), forms, &mut least, &mut choice, best);
+        self.trial.try_parents(tables, form, Parents::default(), forms, &mut min_price, &mut choice, best);
         self.unexplained.clear();
         self.unexplained.extend_from_slice(&self.products[column * count..(column + 1) * count]);
         let mut chosen = [0; MAX_PARENTS];
@@ -161,14 +161,14 @@ impl ModelSearch {
                 let explained: f64 = chosen.iter().zip(&factors).map(|(&c, f)| f * products[c]).sum();
                 *rest = self.products[column * count + other] - explained;
             }
-            let before = least;
-            for whole in [true, false] {
-                let parents = round_factors(chosen, &factors, whole);
+            let before = min_price;
+            for are_whole in [true, false] {
+                let parents = round_factors(chosen, &factors, are_whole);
                 if parents.count > 0 {
-                    self.trial.try_parents(tables, form, parents, forms, &mut least, &mut choice, best);
+                    self.trial.try_parents(tables, form, parents, forms, &mut min_price, &mut choice, best);
                 }
             }
-            misses = if least < before { 0 } else { misses + 1 };
+            misses = if min_price < before { 0 } else { misses + 1 };
             if misses == MAX_STEPS_WITHOUT_GAIN {
                 break;
             }
@@ -235,13 +235,13 @@ impl Trial {
         form: &[i64],
         parents: Parents,
         forms: &[i64],
-        least: &mut u64,
+        min_price: &mut u64,
         choice: &mut ColumnModel,
         best: &mut [u64],
     ) {
         predict_from_parents(&parents, forms, &mut self.sums, &mut self.predicted);
-        for (remain, (value, told)) in self.remains.iter_mut().zip(form.iter().zip(&self.predicted)) {
-            *remain = value.wrapping_sub(*told);
+        for (remain, (value, predicted)) in self.remains.iter_mut().zip(form.iter().zip(&self.predicted)) {
+            *remain = value.wrapping_sub(*predicted);
         }
         let divisor = self.divide_remains();
         let factors = &parents.factors[..parents.count];
@@ -258,14 +258,14 @@ impl Trial {
             let first = self.smoothed[0];
             let level = starting_level(&self.magnitudes);
             let extra = extra + 16 * u64::from(65 - zigzag(first).leading_zeros());
-            let Some(max_price) = least.checked_sub(extra) else { continue };
+            let Some(max_price) = min_price.checked_sub(extra) else { continue };
             let sparse_price = sparse::price_magnitudes(self.magnitudes[1..].iter().copied());
             let limit = max_price.min(sparse_price.unwrap_or(max_price));
             let entropy_price = tables.price_magnitudes(level, &self.magnitudes[1..], limit);
             let rare = sparse_price.is_some_and(|price| price <= entropy_price + SPARSE_BONUS);
             let price = if rare { sparse_price.unwrap_or(entropy_price) } else { entropy_price };
             if price < max_price {
-                *least = price + extra;
+                *min_price = price + extra;
                 *choice = ColumnModel { parents, smoothing, divisor, unsigned, level, first, sparse: rare };
                 best.copy_from_slice(&self.magnitudes);
             }
@@ -348,10 +348,10 @@ fn solve_least_squares(products: &[f64], count: usize, column: usize, chosen: &[
 }
 
 /// Rounds factors to encodable ones; parents whose factor vanishes are left out.
-fn round_factors(chosen: &[usize], factors: &[f64], whole: bool) -> Parents {
+fn round_factors(chosen: &[usize], factors: &[f64], are_whole: bool) -> Parents {
     let mut parents = Parents::default();
     for (&column, &factor) in chosen.iter().zip(factors) {
-        let rounded = match whole {
+        let rounded = match are_whole {
             true => {
                 Some(factor.round()).filter(|f| *f != 0.0 && f.abs() < 4096.0).map(|f| PredictorFactor::Whole(f as i32))
             }
@@ -386,8 +386,8 @@ mod tests {
             .choose_models(&tables, &forms, ticks as usize, &mut magnitudes, |choice| choices.push(choice));
         let parents: usize = choices.iter().map(|c| c.parents.count).sum();
         assert!(parents >= 2, "{choices:?}");
-        let told = choices.iter().position(|c| c.parents.count >= 2).expect("one is told from the others");
-        let last = &magnitudes[told * 100..(told + 1) * 100];
+        let sum_index = choices.iter().position(|c| c.parents.count >= 2).expect("a sum of columns");
+        let last = &magnitudes[sum_index * 100..(sum_index + 1) * 100];
         assert!(last[1..].iter().all(|m| *m < 64), "{last:?}");
     }
 

@@ -38,7 +38,7 @@ impl PredictorFactor {
     /// Returns its exact value.
     pub fn value(self) -> f64 {
         match self {
-            PredictorFactor::Whole(whole) => f64::from(whole),
+            PredictorFactor::Whole(factor) => f64::from(factor),
             PredictorFactor::Float(mantissa, exponent) => {
                 let power = f64::from_bits(((exponent + 1023) as u64) << 52);
                 f64::from(mantissa) * power
@@ -48,9 +48,9 @@ impl PredictorFactor {
 
     /// Returns the factor nearest to a number; `None` if the number is out of range.
     pub fn nearest(number: f64) -> Option<PredictorFactor> {
-        let whole = number.round();
-        if whole != 0.0 && whole.abs() < 4096.0 && (number - whole).abs() < 0.004 * whole.abs() {
-            return Some(PredictorFactor::Whole(whole as i32));
+        let rounded = number.round();
+        if rounded != 0.0 && rounded.abs() < 4096.0 && (number - rounded).abs() < 0.004 * rounded.abs() {
+            return Some(PredictorFactor::Whole(rounded as i32));
         }
         if !number.is_normal() {
             return None;
@@ -188,8 +188,8 @@ mod tests {
                 PredictorFactor::default(),
             ],
         };
-        let mut told = [0; 3];
-        predict_from_parents(&parents, &forms, &mut [0.0; 3], &mut told);
-        assert_eq!(told, [6, -17, 20]);
+        let mut predicted = [0; 3];
+        predict_from_parents(&parents, &forms, &mut [0.0; 3], &mut predicted);
+        assert_eq!(predicted, [6, -17, 20]);
     }
 }

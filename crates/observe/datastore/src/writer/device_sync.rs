@@ -83,7 +83,7 @@ impl DeviceSync {
             Ok(Err(TryRecvError::Empty)) => return None,
             Ok(Err(TryRecvError::Disconnected)) | Err(_) => Err(io::Error::other("the sync thread has ended")),
         };
-        self.in_flight.take().map(|asked| (asked, result))
+        self.in_flight.take().map(|request| (request, result))
     }
 }
 
@@ -115,19 +115,19 @@ impl LogWriter {
     /// Applies the result of a finished sync: cuts the tail, deletes old segments.
     pub(super) fn apply_sync_answer(&mut self) -> Result<(), WriteFault> {
         let Some(safety) = &mut self.device_sync else { return Ok(()) };
-        if let Some((asked, result)) = safety.poll_answer() {
+        if let Some((request, result)) = safety.poll_answer() {
             assert!(
-                asked.ticks <= self.next_numbers.tick && asked.ticks_in_blocks <= safety.ticks_in_blocks,
+                request.ticks <= self.next_numbers.tick && request.ticks_in_blocks <= safety.ticks_in_blocks,
                 "only what was written is synced"
             );
             match result {
                 Ok(()) => {
-                    safety.synced_ticks_in_blocks = safety.synced_ticks_in_blocks.max(asked.ticks_in_blocks);
+                    safety.synced_ticks_in_blocks = safety.synced_ticks_in_blocks.max(request.ticks_in_blocks);
                     safety.failed = false;
-                    self.ledger.durable_ticks = self.ledger.durable_ticks.max(asked.ticks);
+                    self.ledger.durable_ticks = self.ledger.durable_ticks.max(request.ticks);
                     let deletable = self
                         .expired_segments
-                        .drain(..asked.expired_segments.min(self.expired_segments.len()))
+                        .drain(..request.expired_segments.min(self.expired_segments.len()))
                         .collect();
                     retention::delete_segments(deletable).map_err(WriteFault::Fatal)?;
                 }
@@ -164,14 +164,14 @@ impl LogWriter {
             return;
         }
         safety.last_request = Instant::now();
-        let asked = SyncRequest {
+        let request = SyncRequest {
             ticks: self.next_numbers.tick,
             ticks_in_blocks: safety.ticks_in_blocks,
             expired_segments: self.expired_segments.len(),
         };
         let files = self.collect_files();
         if let Some(safety) = &mut self.device_sync {
-            safety.in_flight = Some(asked);
+            safety.in_flight = Some(request);
             // If the thread has ended, the next answer is an error.
             let _ = safety.requests.send(files);
         }

@@ -322,7 +322,7 @@ impl LogWriter {
         if !self.current_schema.as_ref().is_some_and(same) {
             let series = schema.series.len();
             narrower = self.current_schema.as_ref().is_some_and(|stored| stored.schema.series.len() / 2 > series);
-            let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, most: MAX_SERIES });
+            let too_wide = || WriteFault::Fatal(StoreError::TooWide { series, max: MAX_SERIES });
             self.current_schema = Some(StoredSchema::new(schema).ok_or_else(too_wide)?);
         }
         // The schemas of a block must precede it in the segment.

@@ -5,15 +5,15 @@ use diskwright_base::Note;
 use crate::LogOptions;
 use crate::sysstat::testing::{ReadOutcome, read_bytes, read_text};
 
-fn sample(at: u32, interval: u32) -> String {
-    let head = format!("db1 17952447{at:02} 2026/11/21 07:05:{at:02} {interval}");
+fn sample(second: u32, interval: u32) -> String {
+    let head = format!("db1 17952447{second:02} 2026/11/21 07:05:{second:02} {interval}");
     format!(
         "CPU {head} 100 2 300 1000 0 600 100 0 0 0 0 2596 100 0 0\ncpu {head} 100 1 300 100 0 500 100 0 0 0 0 0 0 0 0\n\
          CPL {head} 2 5.26 3.20 1.58 1000 500\n\
          MEM {head} 4096 1000 250 100 10 20 5 3 0 7 0 0 2097152 0 0 0 0 0 0 0 8\nSWP {head} 4096 100 50 0 30 40 0 0 0\n\
          PAG {head} 4096 9 1 0 5 6 -1 0 0 0 7 8\n\
          PSI {head} y 1.0 2.0 3.0 400000 1.0 2.0 3.0 100000 1.0 2.0 3.0 50000 1.0 2.0 3.0 5000000 1.0 2.0 3.0 2500000\n\
-         LVM {head} vg-root 5000 100 800 50 400 0 0 1 2.00\nDSK {head} sda 5000 {at} 800 50 400 -1 -1 3 2.00\n\
+         LVM {head} vg-root 5000 100 800 50 400 0 0 1 2.00\nDSK {head} sda 5000 {second} 800 50 400 -1 -1 3 2.00\n\
          NET {head} upper 3687 2378 45 46 3734 2429 3734 0 0 0 21 2 0 0 0 9\nNET {head} eth0 10 2000 20 4000 1000 1\n\
          NUM {head} 0 4096 6 1000 250\n\
          PRG {head} 42 (post gres) S 0 0 42 1 0 1 (postgres -D x) 1 0 1 0 0 0 0 0 0 0 0 y\n\
@@ -56,8 +56,8 @@ fn expect(read: &ReadOutcome) {
 
 #[test]
 fn a_first_sample_without_a_mark_above_it_is_left_out() {
-    let whole = output();
-    let behind_reset = whole.strip_prefix("RESET\n").unwrap();
+    let full_text = output();
+    let behind_reset = full_text.strip_prefix("RESET\n").unwrap();
     let half = &behind_reset[behind_reset.find("LVM").unwrap()..];
     for text in [behind_reset, half] {
         let read = read_text(text);
@@ -67,7 +67,7 @@ fn a_first_sample_without_a_mark_above_it_is_left_out() {
         assert!(skipped[0].reason.contains("neither RESET nor SEP"), "{skipped:?}");
     }
     // a part from the middle begins with the end of a sample
-    let middle = &whole[whole.find("SEP").unwrap()..];
+    let middle = &full_text[full_text.find("SEP").unwrap()..];
     assert_eq!(read_text(middle).ticks.len(), 2);
 }
 
@@ -144,9 +144,10 @@ fn reports_broken_lines_and_keeps_the_rest() {
 
 #[test]
 fn an_output_cut_anywhere_yields_all_complete_samples() {
-    let whole = output();
-    for cut in crate::sweep::sweep(whole.len(), 120) {
-        for value in read_text(&whole[..cut]).series_values("physical_disk.reads", "sda").iter().filter(|v| !v.is_nan())
+    let full_text = output();
+    for cut in crate::sweep::sweep(full_text.len(), 120) {
+        for value in
+            read_text(&full_text[..cut]).series_values("physical_disk.reads", "sda").iter().filter(|v| !v.is_nan())
         {
             assert!([20.0, 30.0].contains(value), "cut at {cut}");
         }

@@ -196,8 +196,8 @@ impl TableLog<'_, '_> {
             return Some((seconds * 1000.0).round() as i64 * 1_000_000);
         }
         let day = parse_day(date)?;
-        let (whole, part) = clock.split_once('.').unwrap_or((clock, ""));
-        let (seconds, _) = time::parse_time_of_day(&[whole])?;
+        let (seconds_text, part) = clock.split_once('.').unwrap_or((clock, ""));
+        let (seconds, _) = time::parse_time_of_day(&[seconds_text])?;
         let thousandths = format!("{part:0<3}").get(..3)?.parse::<i64>().ok()?;
         let (local_s, part_ns) = (day * DAY_S + seconds, thousandths * 1_000_000);
         let time_ns = self.clock.utc_ns(local_s, &self.header.zone_hint(), self.batch).saturating_add(part_ns);

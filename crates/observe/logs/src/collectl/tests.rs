@@ -183,11 +183,11 @@ fn reports_broken_recordings() {
 
 #[test]
 fn files_cut_anywhere_yield_all_complete_samples() {
-    for (whole, counter, right) in
+    for (full_text, counter, right) in
         [(table(), "physical_disk.busy", vec![0.62]), (recording(), "physical_disk.reads", vec![100.0, 200.0])]
     {
-        for cut in crate::sweep::sweep(whole.len(), 120) {
-            for value in read_text(&whole[..cut]).series_values(counter, "sda").iter().filter(|v| !v.is_nan()) {
+        for cut in crate::sweep::sweep(full_text.len(), 120) {
+            for value in read_text(&full_text[..cut]).series_values(counter, "sda").iter().filter(|v| !v.is_nan()) {
                 assert!(right.contains(value), "cut at {cut}: {value}");
             }
         }
@@ -204,7 +204,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let read = read_text(&(HEAD.to_owned() + COLUMNS + &clocks.iter().map(one).collect::<String>()));
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [0, 5, 5, 5, 5, 5], "{day}");
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }

@@ -66,8 +66,8 @@ fn dool_writes_bits_of_disks_and_interfaces() {
         // requests are no bytes
         assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0], "{program}: {command}");
     }
-    let whole = log("dool 1.3.4", "dool -d", &rows(46..48));
-    let read = read_text(&whole.split_once("\n\n").unwrap().1.replace("21-11 ", "2026-11-21 "));
+    let full_text = log("dool 1.3.4", "dool -d", &rows(46..48));
+    let read = read_text(&full_text.split_once("\n\n").unwrap().1.replace("21-11 ", "2026-11-21 "));
     assert!(read.series_values("physical_disk.write_bytes_per_s", "sda")[0].is_nan(), "nobody says what it counts");
     assert!(read.summary.unwrap().skipped.iter().any(|s| s.reason.contains("bits (dool)")));
 }
@@ -140,9 +140,9 @@ fn reports_broken_rows_and_keeps_the_rest() {
 
 #[test]
 fn a_log_cut_anywhere_yields_all_complete_rows() {
-    let whole = log("Dstat 0.7.3", "dstat", &rows(46..49));
-    for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = read_text(&whole[..cut]);
+    let full_text = log("Dstat 0.7.3", "dstat", &rows(46..49));
+    for cut in crate::sweep::sweep(full_text.len(), 120) {
+        let read = read_text(&full_text[..cut]);
         assert!(read.ticks.len() <= 2, "cut at {cut}");
         for value in read.series_values("physical_disk.writes_per_s", "sda").iter().filter(|v| !v.is_nan()) {
             assert_eq!(*value, 20.0, "cut at {cut}");
@@ -152,10 +152,10 @@ fn a_log_cut_anywhere_yields_all_complete_rows() {
 
 #[test]
 fn reads_lines_before_the_titles_and_lost_quotes() {
-    let whole = log("Dstat 0.7.3", "dstat", &rows(46..49));
-    let read = read_text(&format!("nohup: ignoring input\n{whole}"));
+    let full_text = log("Dstat 0.7.3", "dstat", &rows(46..49));
+    let read = read_text(&format!("nohup: ignoring input\n{full_text}"));
     assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0; 2]);
-    let read = read_text(&whole.replace('"', "").replace('\n', "\r\n"));
+    let read = read_text(&full_text.replace('"', "").replace('\n', "\r\n"));
     assert_eq!(read.series_values("physical_disk.writes_per_s", "sda"), [20.0; 2]);
 }
 
@@ -171,7 +171,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let read = read_text(&text);
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [5; 5], "{day}");
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said("clock"), said("gap")), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count("clock"), note_count("gap")), (1, 0), "{day}");
     }
 }

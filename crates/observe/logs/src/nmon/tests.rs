@@ -75,8 +75,8 @@ fn reads_a_recording_of_linux() {
 
 #[test]
 fn reads_a_sorted_file_alike() {
-    let whole = recording(3);
-    let mut lines: Vec<&str> = whole.lines().collect();
+    let full_text = recording(3);
+    let mut lines: Vec<&str> = full_text.lines().collect();
     lines.sort_unstable();
     let sorted = lines.join("\n") + "\n";
     let read = read_text(&sorted);
@@ -207,9 +207,9 @@ fn reports_broken_lines_and_keeps_the_rest() {
 
 #[test]
 fn a_recording_cut_anywhere_yields_all_complete_ticks() {
-    let whole = recording(2);
-    for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = read_text(&whole[..cut]);
+    let full_text = recording(2);
+    for cut in crate::sweep::sweep(full_text.len(), 120) {
+        let read = read_text(&full_text[..cut]);
         for value in read.series_values("physical_disk.busy", "sda").iter().filter(|v| !v.is_nan()) {
             assert_eq!(*value, 0.625, "cut at {cut}");
         }
@@ -227,7 +227,7 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
         let read = read_text(&(LINUX.to_owned() + &(1..).zip(moments).map(moment).collect::<String>()));
         let lengths: Vec<u64> = read.ticks.iter().map(|(_, elapsed_ns)| elapsed_ns / 1_000_000_000).collect();
         assert_eq!(lengths, [0, 10, 10, 10, 10], "{day}");
-        let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-        assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+        let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+        assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
     }
 }

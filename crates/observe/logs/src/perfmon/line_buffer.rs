@@ -128,10 +128,10 @@ mod tests {
         let mut buffer = LineBuffer::new();
         let mut found = String::new();
         while buffer.fill_lines(&mut from).unwrap() {
-            let (bytes, position, whole) = buffer.complete_lines();
-            assert_eq!(bytes[whole - 1], b'\n');
-            found += std::str::from_utf8(&bytes[position..whole]).unwrap();
-            buffer.consume_until(whole);
+            let (bytes, position, complete_bytes) = buffer.complete_lines();
+            assert_eq!(bytes[complete_bytes - 1], b'\n');
+            found += std::str::from_utf8(&bytes[position..complete_bytes]).unwrap();
+            buffer.consume_until(complete_bytes);
         }
         (found.lines().map(str::to_owned).collect(), buffer.has_unfinished_line())
     }

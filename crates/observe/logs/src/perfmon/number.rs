@@ -406,14 +406,14 @@ mod tests {
 
     #[test]
     fn every_double_reads_back_as_itself_in_all_lengths() {
-        let mut dice = Rng(0x9e37_79b9_7f4a_7c15);
+        let mut rng = Rng(0x9e37_79b9_7f4a_7c15);
         for _ in 0..60_000 {
-            let value = f64::from_bits(dice.next_value() & 0x7fff_ffff_ffff_ffff);
+            let value = f64::from_bits(rng.next_value() & 0x7fff_ffff_ffff_ffff);
             if !value.is_finite() {
                 continue;
             }
             assert_agrees_with_library(&format!("{value:e}"));
-            let near = 1e-6 + (dice.next_value() >> 11) as f64 / 2f64.powi(dice.next_value() as i32 % 64);
+            let near = 1e-6 + (rng.next_value() >> 11) as f64 / 2f64.powi(rng.next_value() as i32 % 64);
             for digits in [0, 1, 5, 10, 15, 17, 20, 25] {
                 assert_agrees_with_library(&format!("{near:.digits$}"));
                 assert_agrees_with_library(&format!("{near:.digits$e}"));
@@ -423,18 +423,18 @@ mod tests {
 
     #[test]
     fn rounds_halves_to_the_even_double() {
-        let mut dice = Rng(77);
+        let mut rng = Rng(77);
         for _ in 0..60_000 {
             // 54 bits: the last one is exactly half of the distance
-            let odd = (dice.next_value() >> 10 | 1 << 53) | 1;
+            let odd = (rng.next_value() >> 10 | 1 << 53) | 1;
             assert_agrees_with_library(&odd.to_string());
             assert_agrees_with_library(&format!("{odd}.0"));
-            let down = dice.next_value() % 12;
+            let down = rng.next_value() % 12;
             let exact = u128::from(odd) * 5u128.pow(down as u32);
             let text = exact.to_string();
-            let (whole, fraction) = text.split_at(text.len() - down as usize);
-            assert_agrees_with_library(&format!("{whole}.{fraction}0"));
-            assert_agrees_with_library(&format!("{whole}.{fraction}000000001"));
+            let (integer, fraction) = text.split_at(text.len() - down as usize);
+            assert_agrees_with_library(&format!("{integer}.{fraction}0"));
+            assert_agrees_with_library(&format!("{integer}.{fraction}000000001"));
             assert_agrees_with_library(&format!("{exact}e-{down}"));
             assert_agrees_with_library(&format!("{}e-{down}", exact - 1));
         }
@@ -442,19 +442,19 @@ mod tests {
 
     #[test]
     fn reads_any_digits_at_any_place() {
-        let mut dice = Rng(4711);
+        let mut rng = Rng(4711);
         for _ in 0..200_000 {
             let mut text = String::new();
-            let length = 1 + dice.next_value() % 40;
-            let point = dice.next_value() % 45;
+            let length = 1 + rng.next_value() % 40;
+            let point = rng.next_value() % 45;
             for index in 0..length {
                 if index == point && index > 0 && index + 1 < length {
                     text.push('.');
                 }
-                text.push(char::from(b'0' + (dice.next_value() % 10) as u8));
+                text.push(char::from(b'0' + (rng.next_value() % 10) as u8));
             }
-            if dice.next_value().is_multiple_of(4) {
-                text += &format!("e{}", (dice.next_value() % 120) as i64 - 60);
+            if rng.next_value().is_multiple_of(4) {
+                text += &format!("e{}", (rng.next_value() % 120) as i64 - 60);
             }
             assert_agrees_with_library(&text);
         }

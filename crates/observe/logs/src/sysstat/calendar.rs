@@ -265,15 +265,15 @@ fn find_clock(words: &[&str], index: usize) -> Option<ClockWords> {
     let is_dotted = clock.matches('.').count() == 2 && clock.bytes().all(|b| b.is_ascii_digit() || b == b'.');
     let is_norwegian = index > 0 && words[index - 1].trim_end_matches('.') == "kl" && clock.matches('.').count() == 1;
     let is_short = clock.matches(':').count() == 1 && clock.bytes().all(|b| b.is_ascii_digit() || b == b':');
-    let whole = match clock.split_once(['.', ',']) {
+    let time_text = match clock.split_once(['.', ',']) {
         _ if is_norwegian => format!("{}:00", clock.replace('.', ":")),
         _ if is_dotted && has_year() => clock.replace('.', ":"),
         // fraction of a second
-        Some((whole, parts)) if !is_dotted && parts.bytes().all(|b| b.is_ascii_digit()) => whole.to_owned(),
+        Some((time_text, parts)) if !is_dotted && parts.bytes().all(|b| b.is_ascii_digit()) => time_text.to_owned(),
         _ if is_short && has_year() => format!("{clock}:00"),
         _ => clock.to_owned(),
     };
-    let (seconds, _) = time::parse_time_of_day(&[&whole])?;
+    let (seconds, _) = time::parse_time_of_day(&[&time_text])?;
     let mut used = vec![index];
     let mut half = words.get(index + 1).and_then(|next| parse_day_half(next));
     if half.is_some() {

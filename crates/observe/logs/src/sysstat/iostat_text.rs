@@ -562,8 +562,8 @@ mod tests {
         );
         let read = read_text(&text);
         assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0, 6.0, 7.0, 8.0]);
-        let at = |second: i64| 1_795_287_900_000_000_000 + second * 1_000_000_000;
-        assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), [at(1), at(2), at(31), at(32)]);
+        let times_ns = [1, 2, 31, 32].map(|second| 1_795_287_900_000_000_000 + second * 1_000_000_000);
+        assert_eq!(read.ticks.iter().map(|t| t.0).collect::<Vec<_>>(), times_ns);
         assert_eq!(read.ticks.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000_000; 4]);
         assert!(read.notes.iter().any(|n| n.kind == "warning" && n.text().contains("one second apart")));
         // without the head of each start only this line shows that iostat was restarted
@@ -590,9 +590,9 @@ mod tests {
 
     #[test]
     fn a_log_cut_anywhere_yields_all_complete_reports() {
-        let whole = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
-        for cut in 0..whole.len() {
-            assert!(read_text(&whole[..cut]).ticks.len() <= 2, "cut at {cut}");
+        let full_text = HEAD.to_owned() + &(1..4).map(|s| report(s, "Device tps", "sda 5.25")).collect::<String>();
+        for cut in 0..full_text.len() {
+            assert!(read_text(&full_text[..cut]).ticks.len() <= 2, "cut at {cut}");
         }
     }
 }

@@ -151,8 +151,8 @@ mod tests {
     fn read_all(text: &str) -> (Result<usize, TokenStop>, ReportRow, Vec<(StampPart, String)>) {
         let (mut row, mut template, mut stamp) = (ReportRow::new(), Template::default(), StampRanges::new());
         let end = read(text.as_bytes(), &mut row, &mut template, &mut stamp);
-        let said = stamp.iter().map(|(part, range)| (*part, text[range.clone()].to_owned())).collect();
-        (end, row, said)
+        let stamp_texts = stamp.iter().map(|(part, range)| (*part, text[range.clone()].to_owned())).collect();
+        (end, row, stamp_texts)
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
             "disk": [{"disk-device": "vda", "tps": 1202.00, "await": 0.12, "aqu-sz": 0.15}],
             "power-management": {"battery": [{"number": 0, "percent-capacity": 75, "status": "Full"}]},
             "network": {"net-dev": [{"iface": "lo", "rxkB": 2.00}]}} , {"#;
-        let (end, mut shaper, said) = read_all(text);
+        let (end, mut shaper, stamp_texts) = read_all(text);
         assert_eq!(end, Ok(text.len() - 4));
         let mut value = |report: &str, name: &str, instance: &str| {
             let slot = shaper.value_slot(report, name, instance).unwrap();
@@ -172,15 +172,15 @@ mod tests {
         assert_eq!(value("disk", "await", "vda"), 0.12);
         assert_eq!(value("net-dev", "rxkB", "lo"), 2.0);
         assert_eq!(value("battery", "percent-capacity", "0"), 75.0);
-        assert_eq!(said[0], (StampPart::Date, "2026-11-21".into()));
-        assert_eq!(said[2], (StampPart::Utc, "1".into()));
+        assert_eq!(stamp_texts[0], (StampPart::Date, "2026-11-21".into()));
+        assert_eq!(stamp_texts[2], (StampPart::Utc, "1".into()));
     }
 
     #[test]
     fn distinguishes_broken_samples_from_short_ones() {
-        let whole = r#"{"disk": [{"disk-device": "a", "tps": 1.0}]}"#;
-        for cut in 0..whole.len() {
-            assert_eq!(read_all(&whole[..cut]).0, Err(TokenStop::Incomplete), "{cut}");
+        let complete = r#"{"disk": [{"disk-device": "a", "tps": 1.0}]}"#;
+        for cut in 0..complete.len() {
+            assert_eq!(read_all(&complete[..cut]).0, Err(TokenStop::Incomplete), "{cut}");
         }
         for wrong in ["[", "{]", "{\"a\" 1}", "{\"a\": }", "{\"a\": [:]}", "{1: 2}"] {
             assert!(matches!(read_all(wrong).0, Err(TokenStop::Invalid(..))), "{wrong}");

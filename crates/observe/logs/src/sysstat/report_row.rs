@@ -329,8 +329,8 @@ mod tests {
             (disk_name("sda1"), disk_name("nvme0n1p2"), disk_name("dev8-17")),
             ("sda".into(), "nvme0n1".into(), "dev8-16".into())
         );
-        for whole in ["sda", "nvme0n1", "md0", "dm-3", "loop7", "dev8-16", "dev253-1", "xp1", ""] {
-            assert_eq!(disk_of_partition(whole), None, "{whole}");
+        for disk in ["sda", "nvme0n1", "md0", "dm-3", "loop7", "dev8-16", "dev253-1", "xp1", ""] {
+            assert_eq!(disk_of_partition(disk), None, "{disk}");
         }
     }
 }

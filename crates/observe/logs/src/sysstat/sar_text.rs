@@ -520,9 +520,9 @@ mod tests {
 
     #[test]
     fn a_log_cut_anywhere_yields_all_complete_rows() {
-        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-        for cut in 0..whole.len() {
-            let read = read_text(whole.get(..cut).unwrap());
+        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        for cut in 0..full_text.len() {
+            let read = read_text(full_text.get(..cut).unwrap());
             assert!(read.ticks.len() <= 2, "cut at {cut}");
             assert!(read.summary.is_err() || !read.ticks.is_empty(), "cut at {cut}");
         }
@@ -551,8 +551,9 @@ mod tests {
 
     #[test]
     fn lines_of_other_programs_change_neither_machine_nor_time() {
-        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-        let text = format!("nohup: ignoring input\n$ sar -u -d 10 2\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{whole}");
+        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let text =
+            format!("nohup: ignoring input\n$ sar -u -d 10 2\nzzz ***Sat Nov 21 13:20:09 UTC 2026\n\n{full_text}");
         // what looks like a row or headings among the rows is neither
         let text =
             text.replacen("13:20:29 all", "13:20:25 root logged in\n13:20:26 42\nbroadcast: hello\n13:20:29 all", 1);
@@ -569,13 +570,13 @@ mod tests {
 
     #[test]
     fn skips_averages_in_all_languages() {
-        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
         for word in ["Durchschn.:", "Moyenne :", "平均時間：", "Среднее:", "Trung bình:", "Average:"] {
             let both = format!(
-                "Average: CPU %user %idle\nAverage: all 15.00 85.00\n{whole}Average: CPU %user %idle\n\
+                "Average: CPU %user %idle\nAverage: all 15.00 85.00\n{full_text}Average: CPU %user %idle\n\
                                 Average: all 15.00 85.00\n"
             );
-            let read = read_text(&whole.replace("Average:", word));
+            let read = read_text(&full_text.replace("Average:", word));
             assert!(read.summary.unwrap().skipped.is_empty(), "{word}");
             let read =
                 read_text(&both.split_once('\n').unwrap().1.split_once('\n').unwrap().1.replace("Average:", word));
@@ -585,8 +586,8 @@ mod tests {
 
     #[test]
     fn reports_a_lost_date() {
-        let whole = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
-        let read = read_text(whole.strip_prefix(HEAD).unwrap());
+        let full_text = two_tables(["13:20:19", "13:20:29", "13:20:19", "13:20:29"]);
+        let read = read_text(full_text.strip_prefix(HEAD).unwrap());
         assert_eq!(read.series_values("processor.user", "_total"), [0.1, 0.2]);
         let skipped = read.summary.unwrap().skipped;
         assert!(skipped.iter().any(|s| s.reason.contains("from 1970-01-01")), "{skipped:?}");

@@ -1,4 +1,4 @@
-//! Session of the readers of JSON and XML: times of samples, the machine they belong to, and restarts.
+//! State shared by the readers of sysstat's JSON and XML: times of samples, their machine, and restarts.
 
 use diskwright_base::Note;
 use diskwright_base::counter_ids::memory;
@@ -18,7 +18,7 @@ use crate::{LogOptions, TimeBasis};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// Returns the time of a sadf sample from its parts: local seconds, zone, and the time that it covers.
+/// Returns the time of a sadf sample from its parts: local seconds, zone, and the length of its interval, ns.
 pub fn sadf_time(
     part: impl Fn(StampPart) -> Option<String>,
     zone: &str,
@@ -39,18 +39,18 @@ pub fn sadf_time(
     Some((date.days_since_epoch() * DAY_S + clock, hint, elapsed))
 }
 
-/// Tool that wrote the documents.
+/// Tool that wrote a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DocumentWriter {
     /// sadf: each sample has its date, time and interval.
     Sadf,
     /// iostat: the first sample covers the time since boot.
     Iostat,
-    /// mpstat: no sample since boot, times without a date.
+    /// mpstat: no sample covers the time since boot, and times have no date.
     Mpstat,
 }
 
-/// Contents of a host's head.
+/// Description of a host at the head of a document.
 #[derive(Clone, Debug, Default)]
 pub struct HostHead {
     /// Name of the machine.
@@ -65,9 +65,9 @@ pub struct HostHead {
     pub zone: String,
     /// Number of samples of this document so far.
     sample_count: u64,
-    /// Days since the document's date, for times without one …
+    /// Number of midnights since the document's date, for times without a date.
     midnights: i64,
-    /// … and the last of these times, seconds of the day.
+    /// The last time without a date, seconds of the day.
     last_clock_s: Option<i64>,
 }
 
@@ -81,26 +81,26 @@ pub struct SysstatSession<'b, 'c> {
     clock: SysstatClock,
     daylight: DaylightClock,
     order: NumericDateOrder,
-    /// Machine whose samples are being read.
+    /// Machine of the current samples.
     pub host: HostHead,
-    /// Machine that is to be read.
+    /// Name of the machine whose samples are wanted.
     chosen_host: Option<String>,
     /// Row of the current sample.
     pub row: ReportRow,
     idle_devices: IdleDevices,
-    /// Tables of devices that are in this sample.
+    /// Tables of devices that the current sample contains.
     pub sample_tables: [bool; TABLE_COUNT],
     /// Time of the previous sample of this document.
     previous_ns: Option<i64>,
     is_announced: bool,
-    /// Number of heads of hosts that were read.
+    /// Number of hosts' heads read so far.
     document_count: u64,
     /// Number of samples emitted.
     pub tick_count: u64,
 }
 
 impl<'b, 'c> SysstatSession<'b, 'c> {
-    /// Makes a session that knows nothing of the machine yet.
+    /// Creates a session before the first head of a host.
     pub fn new(
         file: &str,
         batch: &'c mut FrameBatch<'b>,
@@ -128,7 +128,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
         }
     }
 
-    /// Reads a string of a host's head.
+    /// Reads one entry of a host's head.
     pub fn read_head(&mut self, key: &str, text: &str) {
         match key {
             "nodename" => {
@@ -153,7 +153,7 @@ impl<'b, 'c> SysstatSession<'b, 'c> {
 impl SysstatSession<'_, '_> {
     const SINCE_BOOT: &'static str = "the first report of iostat covers the time since boot";
 
-    /// Returns an error with advice where there was only one report.
+    /// Returns an error with advice if the document holds only iostat's report since boot.
     pub fn check_since_boot(&self) -> Result<(), LogError> {
         if self.writer == DocumentWriter::Iostat && self.tick_count == 0 && self.host.sample_count == 1 {
             let because =
@@ -174,7 +174,7 @@ impl SysstatSession<'_, '_> {
         let is_first = self.writer == DocumentWriter::Iostat && self.host.sample_count == 1;
         let is_dated = stamp.iter().any(|(part, _)| *part == StampPart::Whole);
         if is_first && !is_dated {
-            // it is left out, so its time is not needed
+            // the sample is left out, so its time is not needed
             self.row.clear();
             self.batch.add_skip(context(), Self::SINCE_BOOT);
             return Ok(());
@@ -201,7 +201,7 @@ impl SysstatSession<'_, '_> {
         Ok(())
     }
 
-    /// Returns true for samples of the machine that is read.
+    /// Returns true if the current sample belongs to the chosen machine; the first machine is chosen by default.
     pub fn is_chosen_host(&mut self) -> bool {
         let chosen = self.chosen_host.get_or_insert_with(|| self.host.name.clone());
         if is_same_host(chosen, &self.host.name) {
@@ -219,11 +219,11 @@ impl SysstatSession<'_, '_> {
     ) -> Result<Option<(i64, Option<u64>)>, LogError> {
         let part = |wanted: StampPart| stamp.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if self.writer == DocumentWriter::Sadf {
-            let is_beside = part(StampPart::Zone).is_some();
+            let has_own_zone = part(StampPart::Zone).is_some();
             let Some((local, zone, elapsed)) = sadf_time(part, &self.host.zone, self.order) else { return Ok(None) };
             let time_ns = self.clock.utc_ns(local, &zone, self.batch);
-            // the zone in the head holds for one half of the year only
-            let is_certain = matches!(zone, ZoneHint::Offset(_)) || is_beside && !self.clock.is_one_zone(&zone);
+            // the zone in the head is that of one date; it changes with summer time
+            let is_certain = matches!(zone, ZoneHint::Offset(_)) || has_own_zone && !self.clock.is_one_zone(&zone);
             if is_certain {
                 return Ok(Some((time_ns, elapsed)));
             }
@@ -237,10 +237,10 @@ impl SysstatSession<'_, '_> {
             let zone = zone.map_or(ZoneHint::Nothing, ZoneHint::Offset);
             (local, zone)
         });
-        let of_locale = || calendar::parse_moment(&full_text, self.order).map(|found| (found.local_s, found.zone));
-        let of_clock =
+        let in_locale = || calendar::parse_moment(&full_text, self.order).map(|found| (found.local_s, found.zone));
+        let time_of_day =
             |session: &mut Self| session.resolve_time_of_day(&full_text).map(|local| (local, ZoneHint::Nothing));
-        let Some((local, zone)) = quick.or_else(of_locale).or_else(|| of_clock(self)) else { return Ok(None) };
+        let Some((local, zone)) = quick.or_else(in_locale).or_else(|| time_of_day(self)) else { return Ok(None) };
         let time_ns = self.clock.utc_ns(local, &zone, self.batch);
         if !self.clock.is_one_zone(&zone) {
             return Ok(Some((time_ns, None)));
@@ -248,7 +248,7 @@ impl SysstatSession<'_, '_> {
         Ok(Some((self.daylight.resolve_time(time_ns, local.saturating_mul(SECOND_NS), self.batch), None)))
     }
 
-    /// Resolves a time without a date: the document's date, a day later for each midnight.
+    /// Resolves a time without a date: it is on the document's date, or a day later for each midnight since.
     fn resolve_time_of_day(&mut self, text: &str) -> Option<i64> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (clock, _) = time::parse_time_of_day(&words)?;
@@ -298,7 +298,7 @@ impl SysstatSession<'_, '_> {
         self.batch.push_topology(time_ns, &machine.to_topology());
     }
 
-    /// Notes a restart, whose time is given in parts like a sample's.
+    /// Adds a note on a restart, whose time is given in parts like that of a sample.
     pub fn note_restart(&mut self, parts: &[(StampPart, String)]) {
         let part = |wanted: StampPart| parts.iter().find(|(part, _)| *part == wanted).map(|(_, text)| text.clone());
         if let Some((local, zone, _)) = sadf_time(part, &self.host.zone, self.order) {

@@ -1,5 +1,5 @@
-//! The two lines above vmstat's rows: the groups, and the names of the columns, in every language into which procps is
-//! translated (`vmstat_headings.toml`).
+//! The two lines above vmstat's rows: titles of the groups, and names of the columns, in every language of procps
+//! (`vmstat_headings.toml`).
 
 use std::sync::OnceLock;
 
@@ -26,7 +26,7 @@ struct VmstatColumn {
     also: Vec<String>,
 }
 
-/// Smallest number of known columns in headings without a title: all of the oldest vmstat.
+/// Smallest number of known columns in headings without a title: the number that the oldest vmstat has.
 const MIN_COLUMNS: usize = 12;
 /// Smallest number of known columns below a title.
 const MIN_TITLED_COLUMNS: usize = 3;
@@ -39,19 +39,19 @@ fn known_columns() -> &'static [VmstatColumn] {
     })
 }
 
-/// Returns true for a line that vmstat prints above its headings: names of groups between hyphens.
+/// Returns true for the title line above vmstat's headings: names of groups between hyphens.
 pub fn is_title(line: &str) -> bool {
     let words: Vec<&str> = line.split_whitespace().collect();
-    // AIX, Solaris; AIX draws a line below it
-    let is_of_threads = words.first() == Some(&"kthr") && words.contains(&"memory");
+    // AIX and Solaris name the groups without hyphens; AIX draws a line of hyphens below
+    let is_kthr_title = words.first() == Some(&"kthr") && words.contains(&"memory");
     let is_rule = words.len() > 3 && words.iter().all(|word| word.bytes().all(|b| b == b'-'));
-    if is_of_threads || is_rule {
+    if is_kthr_title || is_rule {
         return true;
     }
-    let group = |word: &&&str| word.contains("--") && word.contains(char::is_alphabetic);
-    let is_drawn = words.len() >= 3 && words.iter().filter(group).count() >= 3 && !line.contains(char::is_numeric);
+    let is_group = |word: &&&str| word.contains("--") && word.contains(char::is_alphabetic);
+    let has_groups = words.len() >= 3 && words.iter().filter(is_group).count() >= 3 && !line.contains(char::is_numeric);
     let is_old = words.first().is_some_and(|w| w.trim_start_matches('-').starts_with("procs"));
-    is_drawn || is_old && line.contains("memory") && !line.contains(char::is_numeric)
+    has_groups || is_old && line.contains("memory") && !line.contains(char::is_numeric)
 }
 
 /// Names of the columns, in English where they are known.
@@ -60,12 +60,12 @@ pub struct VmstatHeadings {
     /// Report in `columns.toml`: the columns of each system differ in meaning.
     report: &'static str,
     names: Vec<String>,
-    /// Number of words before the first name: where a time is put before each line.
+    /// Number of words before the first name, if each line begins with a time.
     words_before: usize,
 }
 
 impl VmstatHeadings {
-    /// Parses the headings in a line; below a title a few known names are enough.
+    /// Parses a line of headings; below a title, a few known names suffice.
     pub fn parse(line: &str, is_titled: bool) -> Option<VmstatHeadings> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_first = |word: &str| known_columns()[0].is_named(word);
@@ -102,7 +102,7 @@ impl VmstatHeadings {
         &self.names
     }
 
-    /// Number of columns with numbers below them; the rest stands above the time.
+    /// Number of columns of numbers; a further heading belongs to the time.
     pub fn column_count(&self) -> usize {
         self.names.len() - usize::from(self.has_zone())
     }
@@ -112,26 +112,26 @@ impl VmstatHeadings {
         self.report
     }
 
-    /// Returns the bytes of a plain number in a column whose numbers may have a letter behind them; 1 in others.
+    /// Returns the bytes that a number without a unit letter counts in a column of sizes; 1 in other columns.
     pub fn unit_bytes(&self, name: &str) -> f64 {
         if self.report == BSD_REPORT && matches!(name, "avm" | "fre") { 1024.0 } else { 1.0 }
     }
 
     fn has_zone(&self) -> bool {
-        let is_own = self.report != "vmstat";
-        !is_own && self.names.last().is_some_and(|last| !known_columns().iter().any(|column| column.name == *last))
+        self.report == "vmstat"
+            && self.names.last().is_some_and(|last| !known_columns().iter().any(|column| column.name == *last))
     }
 
-    /// Returns the index of a row's first number, and the zone of its time according to the headings; `None` where it
-    /// is no row of these headings.
+    /// Returns the index of a row's first number, and the time zone that the headings name; `None` if the row does not
+    /// belong to these headings.
     pub fn fit_row(&self, words: &[&str]) -> Option<(usize, ZoneHint)> {
         let words = words.get(self.words_before..)?;
-        // AIX prints shares of processors with a point
-        let foreign_signs = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
-        let is_count = |word: &&&str| !word.contains(foreign_signs) && parse_cell(word, 1.0).is_some();
+        // AIX prints processor shares with a decimal point
+        let time_signs = if self.report == "vmstat" { &['-', ':', '/', '.'][..] } else { &['-', ':', '/'] };
+        let is_count = |word: &&&str| !word.contains(time_signs) && parse_cell(word, 1.0).is_some();
         let numbers = words.iter().take_while(is_count).count();
         if numbers != self.column_count() {
-            // the last heading is an unknown column instead of a zone
+            // the last heading may be an unknown column instead of a time zone
             let is_complete = numbers == self.names.len() && words.len() == numbers;
             return is_complete.then_some((self.words_before, ZoneHint::Nothing));
         }
@@ -142,7 +142,7 @@ impl VmstatHeadings {
 
 const BSD_REPORT: &str = "vmstat-bsd";
 
-/// Detects the report of another system's headings by columns that procps does not have.
+/// Detects the headings of another system by columns that procps does not have; returns their report.
 fn detect_other_system(words: &[&str]) -> Option<&'static str> {
     let has = |wanted: &str| words.contains(&wanted);
     if !["r", "b", "in", "us", "id"].into_iter().all(has) {
@@ -161,14 +161,14 @@ fn detect_other_system(words: &[&str]) -> Option<&'static str> {
     }
 }
 
-/// Returns the names of columns; of the two that are called `sy` the first counts system calls.
+/// Returns the names of columns, with the first of two `sy` renamed: it counts system calls.
 fn column_names(words: &[&str]) -> Vec<String> {
     let shares = words.iter().position(|word| *word == "us").unwrap_or(0);
     let name = |(index, word): (usize, &&str)| match *word {
         "sy" if index < shares => "calls".to_owned(),
         other => other.to_owned(),
     };
-    // AIX's -t: three names above one time of day
+    // `vmstat -t` of AIX prints three names above one time of day
     let words = words.strip_suffix(&["hr", "mi", "se"]).unwrap_or(words);
     words.iter().enumerate().map(name).collect()
 }

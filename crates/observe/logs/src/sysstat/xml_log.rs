@@ -361,10 +361,10 @@ mod tests {
 
     #[test]
     fn a_document_cut_anywhere_yields_all_complete_samples() {
-        let whole = document(&[sample(1, &disk("5")), sample(2, &disk("6")), sample(3, &disk("7"))]);
+        let full_text = document(&[sample(1, &disk("5")), sample(2, &disk("6")), sample(3, &disk("7"))]);
         let mut max_ticks = 0;
-        for cut in 0..whole.len() {
-            let ticks = tps(&read_text(&whole[..cut])).len();
+        for cut in 0..full_text.len() {
+            let ticks = tps(&read_text(&full_text[..cut])).len();
             assert!(ticks >= max_ticks, "cut at {cut}");
             max_ticks = ticks;
         }

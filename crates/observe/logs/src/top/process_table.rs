@@ -1,4 +1,4 @@
-//! top's processes, as one process table per ten seconds or frame, whichever is longer.
+//! Processes in top's output, summed into one process table per ten seconds or per frame, whichever is longer.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,12 @@ struct TopSum {
     blocked_frames: u32,
 }
 
-/// Processes of the frames so far.
+/// Processes of the frames since the last table.
 #[derive(Default)]
 pub(super) struct TopTable {
+    /// Names of the columns; empty before the line of headings.
     pub(super) headings: Vec<String>,
+    /// The rows are threads, which are not collected.
     pub(super) is_threads: bool,
     /// Processes of this frame: name, percent of a processor, bytes, blocked.
     frame_rows: Vec<(u32, String, f64, f64, bool)>,
@@ -36,7 +38,7 @@ pub(super) struct TopTable {
 }
 
 impl TopTable {
-    /// Reads the line above the processes; returns false for other lines.
+    /// Reads the line of headings; returns false for other lines.
     pub(super) fn read_heading(&mut self, text: &str) -> bool {
         let words: Vec<&str> = text.split_whitespace().collect();
         let is_heading = words.contains(&"PID") && words.contains(&"%CPU");
@@ -46,17 +48,17 @@ impl TopTable {
         is_heading
     }
 
-    /// Reads a line below the headings; `None` before these.
+    /// Reads the line of a process; `None` for other lines, such as those before the headings.
     pub(super) fn read_row(&mut self, text: &str, is_first: bool) -> Option<Result<(), &'static str>> {
         const NOT_A_PROCESS: &str = "a line below the headings that is not a process";
         if self.headings.is_empty() {
             return None;
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        let place = |name: &str| self.headings.iter().position(|heading| heading == name);
-        let cell = |name: &str| place(name).and_then(|index| words.get(index)).copied();
+        let column = |name: &str| self.headings.iter().position(|heading| heading == name);
+        let cell = |name: &str| column(name).and_then(|index| words.get(index)).copied();
         let pid = cell("PID").and_then(|pid| pid.parse::<u32>().ok())?;
-        // a lost cell shifts the others, which shows where the state is not a letter
+        // a lost cell shifts the following ones, so the state is then not a letter
         let is_state = |state: &str| state.len() == 1 && state.bytes().all(|b| b.is_ascii_alphabetic());
         if words.len() < self.headings.len() || cell("S").is_some_and(|state| !is_state(state)) {
             return Some(Err(NOT_A_PROCESS));
@@ -64,8 +66,8 @@ impl TopTable {
         let share = cell("%CPU").and_then(|share| share.replace(',', ".").parse::<f64>().ok());
         let Some(share) = share.filter(|share| (0.0..1e6).contains(share)) else { return Some(Err(NOT_A_PROCESS)) };
         let resident = cell("RES").and_then(|bytes| parse_size_bytes(bytes, 1024.0)).unwrap_or(0.0);
-        let name = match place("COMMAND") {
-            // where the command stands last, it may have blanks
+        let name = match column("COMMAND") {
+            // as the last column, the command may contain blanks
             Some(start) if start + 1 == self.headings.len() => words[start..].join(" "),
             Some(index) => words[index].to_owned(),
             None => pid.to_string(),
@@ -76,12 +78,12 @@ impl TopTable {
         Some(Ok(()))
     }
 
-    /// Forgets this frame's processes.
+    /// Discards the processes of this frame.
     pub(super) fn drop_frame(&mut self) {
         self.frame_rows.clear();
     }
 
-    /// Adds the frame, which covers this many seconds.
+    /// Adds the processes of this frame, which covers `seconds`, to the sums.
     pub(super) fn finish_frame(&mut self, batch: &mut FrameBatch<'_>, time_ns: i64, seconds: f64, is_first: bool) {
         if is_first || self.frame_rows.is_empty() {
             self.frame_rows.clear();

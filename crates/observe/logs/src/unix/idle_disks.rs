@@ -1,5 +1,5 @@
 //! Disks that `iostat -z` of Solaris and FreeBSD leaves out of a report because they were idle: as in
-//! [`crate::sysstat`], their rates are 0, and not unknown, as long as no row of zeros shows that `-z` was not given.
+//! [`crate::sysstat`], their rates are 0, and not unknown, unless a row of zeros shows that `-z` was not given.
 
 use std::sync::Arc;
 
@@ -7,15 +7,16 @@ use super::columns::UnixSystem;
 use super::iostat::UnixDiskRow;
 pub(super) use crate::sysstat::idle_devices::OMITTED_DEVICES_NOTE;
 
-/// Disks of a log.
+/// Disks that a log has shown so far, and the tables of the current report.
 #[derive(Default)]
 pub(super) struct IdleDisks {
-    /// Disks that a table had, with cells of zeros.
+    /// A row of zeros for each disk that any table has shown.
     known_disks: Vec<UnixDiskRow>,
     /// Tables of this report.
     tables: Vec<Arc<[String]>>,
+    /// A row of zeros was seen, so `-z` was not given.
     has_zeros: bool,
-    /// Set where a row of this report could not be read: its disk is unknown.
+    /// A row of this report could not be read, so its disk is unknown.
     is_doubtful: bool,
     is_reported: bool,
 }
@@ -29,7 +30,7 @@ impl IdleDisks {
         }
     }
 
-    /// Notes a row that could not be read.
+    /// Records that a row could not be read.
     pub fn mark_doubtful(&mut self) {
         self.is_doubtful = true;
     }
@@ -44,17 +45,18 @@ impl IdleDisks {
         }
     }
 
-    /// Adds the disks that were left out of a complete report. Returns true where there are any.
+    /// Adds the disks that were left out of a complete report. Returns true if there are any.
     pub fn fill_omitted(&mut self, disks: &mut Vec<UnixDiskRow>) -> bool {
         let tables = std::mem::take(&mut self.tables);
         if std::mem::take(&mut self.is_doubtful) || self.has_zeros {
             return false;
         }
         let is_there = |known: &UnixDiskRow| disks.iter().any(|d| d.disk == known.disk && d.names == known.names);
-        let left_out = self.known_disks.iter().filter(|known| tables.contains(&known.names) && !is_there(known));
-        let left_out: Vec<UnixDiskRow> = left_out.cloned().collect();
-        disks.extend(left_out.iter().cloned());
-        !left_out.is_empty()
+        let omitted = self.known_disks.iter().filter(|known| tables.contains(&known.names) && !is_there(known));
+        let omitted: Vec<UnixDiskRow> = omitted.cloned().collect();
+        let has_omitted = !omitted.is_empty();
+        disks.extend(omitted);
+        has_omitted
     }
 
     /// Returns true the first time, when it must be reported.

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use diskwright_base::counter_ids::processor;
 use diskwright_base::{Note, Topology};
 
+use super::bsd_iostat_headings::{self, BsdIostatHeadings};
 use super::columns::{self, UnixSystem};
 use super::idle_disks::{self, IdleDisks};
-use super::side_by_side::{self, SideBySide};
 use crate::batch::FrameBatch;
 use crate::daylight_clock::DaylightClock;
 use crate::error::LogError;
@@ -36,7 +36,7 @@ pub(super) fn is_unix_iostat(head: &InputHead<'_>) -> bool {
     head.text_lines().any(|line| {
         let line = join_signs(&line);
         let words: Vec<&str> = line.split_whitespace().collect();
-        columns::detect_system(&words).is_some() || side_by_side::parse_columns(&words).is_some()
+        columns::detect_system(&words).is_some() || bsd_iostat_headings::parse_columns(&words).is_some()
     })
 }
 
@@ -64,9 +64,9 @@ enum UnixTable {
         names: Vec<String>,
         before: usize,
     },
-    Sides(SideBySide),
+    Bsd(BsdIostatHeadings),
     /// Names alone, whose columns must follow.
-    Names(SideBySide),
+    BsdDiskNames(BsdIostatHeadings),
 }
 
 /// A disk's row, held because some of its cells need the report's length.
@@ -173,8 +173,8 @@ impl UnixIostatLog<'_, '_> {
         }
         if let Some(table) = self.parse_heading(&words) {
             let own = line.split_whitespace().collect::<Vec<_>>().join(" ");
-            let is_side = matches!(table, UnixTable::Sides(_) | UnixTable::Names(_));
-            if matches!(&table, UnixTable::Sides(side) if side.lacks_names()) {
+            let is_side = matches!(table, UnixTable::Bsd(_) | UnixTable::BsdDiskNames(_));
+            if matches!(&table, UnixTable::Bsd(headings) if headings.lacks_names()) {
                 self.add_skip("disks without a line of their names above: they are left out");
             }
             if self.headings.contains(&own) && !is_side {
@@ -200,9 +200,9 @@ impl UnixIostatLog<'_, '_> {
             let before = words[..index].iter().filter(|word| !word.ends_with(':')).count();
             return names.iter().any(|name| name == "%idle").then_some(UnixTable::Processors { names, before });
         }
-        match (&self.table, side_by_side::parse_disks(words), side_by_side::parse_columns(words)) {
-            (Some(UnixTable::Sides(side) | UnixTable::Names(side)), _, Some(groups)) => {
-                Some(UnixTable::Sides(side.with_columns(groups)))
+        match (&self.table, bsd_iostat_headings::parse_disks(words), bsd_iostat_headings::parse_columns(words)) {
+            (Some(UnixTable::Bsd(headings) | UnixTable::BsdDiskNames(headings)), _, Some(groups)) => {
+                Some(UnixTable::Bsd(headings.with_columns(groups)))
             }
             // a wrapped row may be a single word
             (Some(UnixTable::Disks { .. } | UnixTable::Processors { .. }), Some(disks), _)
@@ -210,10 +210,10 @@ impl UnixIostatLog<'_, '_> {
             {
                 None
             }
-            (_, Some(disks), _) if disks.has_only_names(words) => Some(UnixTable::Names(disks)),
-            (_, Some(disks), _) => Some(UnixTable::Sides(disks)),
+            (_, Some(disks), _) if disks.has_only_names(words) => Some(UnixTable::BsdDiskNames(disks)),
+            (_, Some(disks), _) => Some(UnixTable::Bsd(disks)),
             // the line with the names of the disks is missing
-            (_, None, Some(groups)) => Some(UnixTable::Sides(SideBySide::default().with_columns(groups))),
+            (_, None, Some(groups)) => Some(UnixTable::Bsd(BsdIostatHeadings::default().with_columns(groups))),
             _ => None,
         }
     }
@@ -233,9 +233,9 @@ impl UnixIostatLog<'_, '_> {
                 self.read_processors(&names, before, words);
                 Ok(())
             }
-            Some(UnixTable::Sides(side)) => {
-                let read = side.parse_row(words);
-                self.table = Some(UnixTable::Sides(side));
+            Some(UnixTable::Bsd(headings)) => {
+                let read = headings.parse_row(words);
+                self.table = Some(UnixTable::Bsd(headings));
                 match read {
                     Ok(values) => {
                         // each row is a report
@@ -249,7 +249,7 @@ impl UnixIostatLog<'_, '_> {
                     }
                 }
             }
-            Some(UnixTable::Names(_)) | None => {
+            Some(UnixTable::BsdDiskNames(_)) | None => {
                 self.add_skip("neither headings nor a time nor a row under headings");
                 Ok(())
             }

@@ -1,10 +1,10 @@
 //! Text of the tools of other systems: iostat of Solaris and illumos, FreeBSD, AIX, HP-UX and macOS, and their sar.
 
+mod bsd_iostat_headings;
 mod columns;
 mod idle_disks;
 mod iostat;
 mod sar;
-mod side_by_side;
 
 use crate::LogFormat;
 

@@ -91,8 +91,8 @@ struct MachineActivity {
     memory_full: f64,
 }
 
-fn healthy_activity(dice: &mut Rng, day: f64) -> MachineActivity {
-    let load = (0.6 + 0.4 * (day * std::f64::consts::TAU).sin()) * dice.around_one(0.3);
+fn healthy_activity(rng: &mut Rng, day: f64) -> MachineActivity {
+    let load = (0.6 + 0.4 * (day * std::f64::consts::TAU).sin()) * rng.around_one(0.3);
     MachineActivity {
         user: 0.25 * load,
         system: 0.06 * load,
@@ -114,9 +114,9 @@ fn healthy_activity(dice: &mut Rng, day: f64) -> MachineActivity {
     }
 }
 
-fn troubled_activity(trouble: Trouble, dice: &mut Rng, day: f64) -> MachineActivity {
-    let base = healthy_activity(dice, day);
-    let n = dice.around_one(0.1);
+fn troubled_activity(trouble: Trouble, rng: &mut Rng, day: f64) -> MachineActivity {
+    let base = healthy_activity(rng, day);
+    let n = rng.around_one(0.1);
     match trouble {
         Trouble::None => base,
         Trouble::Disk => MachineActivity {
@@ -152,8 +152,8 @@ fn troubled_activity(trouble: Trouble, dice: &mut Rng, day: f64) -> MachineActiv
         }
         // 3,000 requests/s whatever the load; the service time of one request is 0.1 ms
         Trouble::Throttle => MachineActivity {
-            reads: 2000.0 * dice.around_one(0.002),
-            writes: 1000.0 * dice.around_one(0.002),
+            reads: 2000.0 * rng.around_one(0.002),
+            writes: 1000.0 * rng.around_one(0.002),
             read_s: 0.004,
             write_s: 0.004,
             in_flight: 12.0,
@@ -172,13 +172,12 @@ const MEMORY_BYTES: f64 = 16e9;
 /// trouble begins after the first quarter of the window.
 pub fn host_series(host: usize, hosts: usize, ticks: usize, every_s: f64) -> Vec<Series> {
     let trouble = trouble_of_host(host, hosts);
-    let mut dice = Rng(host as u64 * 7919 + 0x9e37_79b9_7f4a_7c15);
+    let mut rng = Rng(host as u64 * 7919 + 0x9e37_79b9_7f4a_7c15);
     let mut table = SeriesBuilder::new(host, ticks);
     for tick in 0..ticks {
         let day = (tick as f64 * every_s / 86_400.0).fract();
         let is_bad = trouble != Trouble::None && tick * 4 > ticks;
-        let mut now =
-            if is_bad { troubled_activity(trouble, &mut dice, day) } else { healthy_activity(&mut dice, day) };
+        let mut now = if is_bad { troubled_activity(trouble, &mut rng, day) } else { healthy_activity(&mut rng, day) };
         if trouble == Trouble::Throttle && !is_bad {
             (now.read_s, now.write_s) = (0.0001, 0.0001);
         }
@@ -186,7 +185,7 @@ pub fn host_series(host: usize, hosts: usize, ticks: usize, every_s: f64) -> Vec
         add_processors(&mut table, &now, every_s);
         add_disk(&mut table, trouble, &now, every_s);
         add_memory(&mut table, &now, every_s);
-        add_other_series(&mut table, &now, every_s, &mut dice);
+        add_other_series(&mut table, &now, every_s, &mut rng);
     }
     table.series
 }
@@ -273,19 +272,19 @@ fn add_memory(table: &mut SeriesBuilder, now: &MachineActivity, s: f64) {
     }
 }
 
-fn add_other_series(table: &mut SeriesBuilder, now: &MachineActivity, s: f64, dice: &mut Rng) {
+fn add_other_series(table: &mut SeriesBuilder, now: &MachineActivity, s: f64, rng: &mut Rng) {
     for (name, share) in [("node_load1", 1.0), ("node_load5", 0.95), ("node_load15", 0.9)] {
         table.add_level(name, String::new, 2, (now.running + now.in_flight) * share);
     }
     table.add_level("node_procs_running", String::new, 0, now.running.round());
     table.add_level("node_procs_blocked", String::new, 0, now.in_flight);
-    table.add_total("node_context_switches_total", String::new, 0, 3000.0 * s * dice.around_one(0.2));
-    table.add_total("node_intr_total", String::new, 0, 2000.0 * s * dice.around_one(0.2));
+    table.add_total("node_context_switches_total", String::new, 0, 3000.0 * s * rng.around_one(0.2));
+    table.add_total("node_intr_total", String::new, 0, 2000.0 * s * rng.around_one(0.2));
     table.add_total("node_forks_total", String::new, 0, 2.0 * s);
     let device = || ",\"device\":\"eth0\"".to_owned();
     table.add_level("node_network_speed_bytes", device, 0, 125e6);
     for (way, bytes) in [("receive", 2e6), ("transmit", 1e6)] {
-        let bytes = bytes * s * dice.around_one(0.3);
+        let bytes = bytes * s * rng.around_one(0.3);
         table.add_total(&format!("node_network_{way}_bytes_total"), device, 0, bytes);
         table.add_total(&format!("node_network_{way}_packets_total"), device, 0, bytes / 900.0);
     }
@@ -332,8 +331,8 @@ impl SeriesBuilder {
             self.sums.push(0.0);
         }
         self.sums[index] = if total { self.sums[index] + value } else { value };
-        let whole = self.sums[index] * 10_f64.powi(i32::from(decimals));
-        self.series[index].values.push(whole.round() as i64);
+        let scaled = self.sums[index] * 10_f64.powi(i32::from(decimals));
+        self.series[index].values.push(scaled.round() as i64);
     }
 }
 

@@ -118,10 +118,10 @@ fn most_lines_match(head: &InputHead<'_>, max_lines: usize, is_one: impl Fn(&[u8
 /// Returns the lines of a head, without blank ones and a truncated one; `None` if there is no complete one.
 fn complete_lines<'a>(head: &InputHead<'a>) -> Option<impl Iterator<Item = &'a [u8]>> {
     let cut = head.bytes.len() >= diskwright_logs::MAX_HEAD_BYTES;
-    let whole = match head.bytes.iter().rposition(|b| *b == b'\n') {
+    let complete = match head.bytes.iter().rposition(|b| *b == b'\n') {
         Some(end) if cut => &head.bytes[..end],
         None if cut => return None,
         _ => head.bytes,
     };
-    Some(whole.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()))
+    Some(complete.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()))
 }

@@ -20,8 +20,8 @@ pub(super) const FORMAT: TraceFormat = TraceFormat {
     id: "mqsim",
     title: "MQSim and SSDSim trace: arrivals in nanoseconds",
     explain: "Lines of `arrival_ns device sector sectors type`; a sector is 512 bytes, type 1 is a read and 0 a \
-              write. Times count from the trace's own zero; it holds no completions. MQSim can be told that \
-              arrivals are microseconds or picoseconds: the trace does not say so, and it is read as nanoseconds.",
+              write. Times count from the trace's own zero; it holds no completions. MQSim can be set to read \
+              arrivals as microseconds or picoseconds: the trace does not say so, and it is read as nanoseconds.",
     matches_head,
     wall_clock: false,
     shape: TraceShape::Lines(parse_line),

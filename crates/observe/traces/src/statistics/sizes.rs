@@ -105,11 +105,11 @@ mod tests {
             sizes.push(bytes * 3 + 1, Operation::Write);
         }
         assert!(sizes.others.len() <= MAX_OTHER_SIZES);
-        let told: u64 = sizes.exact_counts().map(|(_, times)| times).sum();
-        assert_eq!(told + sizes.further_size_requests, 20_000);
+        let counted: u64 = sizes.exact_counts().map(|(_, times)| times).sum();
+        assert_eq!(counted + sizes.further_size_requests, 20_000);
         let mut twice = sizes.clone();
         twice.merge_counts(&sizes);
-        let told: u64 = twice.exact_counts().map(|(_, times)| times).sum();
-        assert_eq!(told + twice.further_size_requests, 40_000);
+        let counted: u64 = twice.exact_counts().map(|(_, times)| times).sum();
+        assert_eq!(counted + twice.further_size_requests, 40_000);
     }
 }

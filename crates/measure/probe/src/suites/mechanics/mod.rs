@@ -55,8 +55,8 @@ fn run_seek_curve(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     let mut points = Vec::new();
     let mut spreads = Vec::new();
     let (mut cached, mut all) = (0, 0);
-    let least = (4 * PLACE_SPREAD_BYTES) as f64 / session.settings.target_bytes as f64;
-    for &share in SEEK_DISTANCES.iter().filter(|d| **d >= least) {
+    let min_share = (4 * PLACE_SPREAD_BYTES) as f64 / session.settings.target_bytes as f64;
+    for &share in SEEK_DISTANCES.iter().filter(|d| **d >= min_share) {
         let steps = seek_steps(session, &stroke, share);
         let timed = session.run_series(&format!("distance-{share}"), steps, session.settings.duration)?;
         // the first seek starts anywhere; a time as short as the cache's came from a cache
@@ -99,10 +99,10 @@ struct Stroke {
 
 impl Stroke {
     fn new(rates: &[f64], room: u64) -> Stroke {
-        let whole: f64 = rates.iter().map(|r| 1.0 / r).sum();
+        let total_time: f64 = rates.iter().map(|r| 1.0 / r).sum();
         let mut before = vec![0.0];
         for rate in rates {
-            before.push(before[before.len() - 1] + 1.0 / rate / whole);
+            before.push(before[before.len() - 1] + 1.0 / rate / total_time);
         }
         Stroke { part_bytes: room as f64 / rates.len() as f64, share_before: before }
     }

@@ -26,11 +26,11 @@ fn netbench_issues_requests_in_the_shares_of_its_source() {
     let begun: Vec<f64> = mix.operations().iter().map(|class| class.totals.begun as f64).collect();
     // the capture has 64,170 reads, 12,100 writes, and 3,781 changes of directories
     let all = 64_170.0 + 12_100.0 + 3_781.0;
-    let near = |found: f64, expected: f64, what: &str| {
-        assert!((found / expected - 1.0).abs() < 0.02, "{what}: {found} for {expected}");
+    let near = |found: f64, expected: f64, label: &str| {
+        assert!((found / expected - 1.0).abs() < 0.02, "{label}: {found} for {expected}");
     };
-    for (found, (count, what)) in begun.iter().zip([(64_170.0, "read"), (12_100.0, "write"), (3_781.0, "directory")]) {
-        near(found / 400_000.0, count / all, what);
+    for (found, (count, label)) in begun.iter().zip([(64_170.0, "read"), (12_100.0, "write"), (3_781.0, "directory")]) {
+        near(found / 400_000.0, count / all, label);
     }
     let bytes = |class: usize| mix.operations()[class].totals.bytes as f64 / begun[class];
     // 209,973,248 bytes read and 117,575,168 written, whole blocks
@@ -301,8 +301,8 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
     assert_refused(LoadSpec::Oltp(OltpSpec { data: Region { target: 3, part: TargetPart::All }, ..spec }), "data");
 }
 
-fn recorded_request(at: Ns, pause: Ns, first: u64, write: bool) -> TraceRequest {
-    TraceRequest { arrival_ns: at, pause_ns: pause, first_block: first, blocks: 8, target: 0, write }
+fn recorded_request(arrival_ns: Ns, pause: Ns, first: u64, write: bool) -> TraceRequest {
+    TraceRequest { arrival_ns: arrival_ns, pause_ns: pause, first_block: first, blocks: 8, target: 0, write }
 }
 
 #[test]

@@ -21,9 +21,9 @@ fn parse_event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut
     if !fields.has_key("at") {
         fields.report_missing("at", "\"30s\"");
     }
-    let at = fields.read_time_ns("at").unwrap_or(0);
+    let time_ns = fields.read_time_ns("at").unwrap_or(0);
     let end = system.watch.warm_up.saturating_add(system.watch.duration);
-    if at > end {
+    if time_ns > end {
         fields.report_key_note("at", "this is after the end of the run, which `[watch]` sets");
     }
     let given: Vec<&str> = EVENT_KEYS.into_iter().filter(|sort| fields.has_key(sort)).collect();
@@ -47,7 +47,7 @@ fn parse_event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut
         parse_drive_changes(fields, system, "hang", |drive| SystemChange::Hang { drive, on: true }),
         parse_drive_changes(fields, system, "release", |drive| SystemChange::Hang { drive, on: false }),
     ];
-    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { time_ns: at, change }));
+    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { time_ns: time_ns, change }));
 }
 
 /// Returns the same change for all drives that a key names.

@@ -222,9 +222,9 @@ mod tests {
 
     const READ: ClientRequest<'_> = ClientRequest::Read { offset: 4096, length: 3 };
 
-    fn send_request(line: &ExportConnection, cookie: u64, asked: ClientRequest<'_>) -> Receiver<Got> {
+    fn send_request(line: &ExportConnection, cookie: u64, request: ClientRequest<'_>) -> Receiver<Got> {
         let (answered, answer) = channel();
-        line.send_request(cookie, asked, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
+        line.send_request(cookie, request, Box::new(move |got| answered.send(got.map(<[u8]>::to_vec)).unwrap()));
         answer
     }
 
@@ -268,8 +268,8 @@ mod tests {
             drop(server);
             assert_eq!(read.recv_timeout(SOON).unwrap(), Err(5), "{name}");
             assert_eq!(write.recv_timeout(SOON).unwrap(), Err(5), "{name}");
-            let said = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
-            assert!(said.contains(why), "{name}: {said}");
+            let message = end.recv_timeout(SOON).unwrap().unwrap_err().to_string();
+            assert!(message.contains(why), "{name}: {message}");
             // and later requests fail at once
             assert_eq!(send_request(&line, 3, ClientRequest::Flush).recv_timeout(SOON).unwrap(), Err(5), "{name}");
         }

@@ -239,12 +239,12 @@ impl Filesystem for FuseFolder {
     ) {
         let mode = FallocateFlags::from_bits_retain(mode as u32);
         let flags = self.connections.export_info().flags;
-        let asked = if flags.has(TransmissionFlags::TRIM) {
+        let zeroing_modes = if flags.has(TransmissionFlags::TRIM) {
             FallocateFlags::PUNCH_HOLE | FallocateFlags::ZERO_RANGE
         } else {
             FallocateFlags::ZERO_RANGE
         };
-        let zeroes = mode.intersects(asked) && mode.contains(FallocateFlags::KEEP_SIZE);
+        let zeroes = mode.intersects(zeroing_modes) && mode.contains(FallocateFlags::KEEP_SIZE);
         let within = offset.checked_add(length).is_some_and(|end| end <= self.connections.export_info().bytes);
         match u32::try_from(length) {
             Ok(length) if zeroes && within && flags.has(TransmissionFlags::WRITE_ZEROES) => {

@@ -67,22 +67,22 @@ impl ArrayContent {
     /// being rebuilt.
     fn write_piece(&mut self, stores: &mut Stores, offset: u64, source: WriteSource<'_>) -> Result<(), AccessError> {
         let copies = self.array.copy_count();
-        let mut whole = 0;
+        let mut complete_copies = 0;
         for copy in 0..copies {
             let piece = self.copy_piece(offset, source.byte_count(), copy)?;
             if self.good_up_to(piece) < piece.bytes {
                 continue;
             }
-            whole += 1;
+            complete_copies += 1;
             if let Err(short) = write_source(stores, self.drives[usize::from(piece.member)], piece.from, source) {
                 self.repair_copies(stores, offset, source.byte_count(), copy, short.written_bytes as u64);
                 return Err(short.why);
             }
         }
-        if whole == 0 {
+        if complete_copies == 0 {
             return Err(AccessError::LostData);
         }
-        if whole == copies {
+        if complete_copies == copies {
             return Ok(());
         }
         for copy in 0..copies {
@@ -134,8 +134,8 @@ impl ArrayContent {
         while offset < end {
             let Ok(BytePiece { bytes, .. }) = self.first_copy_piece(offset, end - offset) else { return };
             let copies = (0..self.array.copy_count()).filter_map(|copy| self.copy_piece(offset, bytes, copy).ok());
-            let whole = |piece: &BytePiece| self.good_up_to(*piece) == bytes;
-            let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(whole);
+            let is_readable = |piece: &BytePiece| self.good_up_to(*piece) == bytes;
+            let (mut pieces, parts): (Vec<_>, Vec<_>) = copies.partition(is_readable);
             parts.into_iter().for_each(|piece| self.invalidate_from(piece));
             if let Some(last) = pieces.pop() {
                 self.copy_to_others(stores, last, &pieces, 0, bytes);

@@ -68,7 +68,7 @@ impl FileStore {
     pub fn open(path: &Path, bytes: &[u64], ledger: u64) -> Result<(FileStore, bool), ContentError> {
         let (starts, end) = drive_starts(bytes, ledger)?;
         let all = end + ledger;
-        let error = |what| move |why| ContentError::File { path: path.to_owned(), what, why };
+        let error = |operation| move |why| ContentError::File { path: path.to_owned(), operation, why };
         // users who may not read the machine's disks must not read this one either
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

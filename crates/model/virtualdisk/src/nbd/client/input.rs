@@ -25,7 +25,7 @@ impl InputBuffer {
         &mut self,
         stream: &mut impl Read,
         count: usize,
-        what: &'static str,
+        part: &'static str,
     ) -> Result<&[u8], ClientError> {
         if self.bytes.is_empty() {
             self.bytes.resize(BUFFER_BYTES, 0);
@@ -36,7 +36,7 @@ impl InputBuffer {
         }
         while self.end - self.start < count {
             match stream.read(&mut self.bytes[self.end..]) {
-                Ok(0) => return Err(ClientError::Closed(what)),
+                Ok(0) => return Err(ClientError::Closed(part)),
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.into()),
@@ -49,10 +49,10 @@ impl InputBuffer {
     pub(super) fn read_array<const N: usize>(
         &mut self,
         stream: &mut impl Read,
-        what: &'static str,
+        part: &'static str,
     ) -> Result<[u8; N], ClientError> {
         let mut all = [0; N];
-        all.copy_from_slice(self.read_bytes(stream, N, what)?);
+        all.copy_from_slice(self.read_bytes(stream, N, part)?);
         Ok(all)
     }
 
@@ -61,19 +61,19 @@ impl InputBuffer {
         &mut self,
         stream: &mut impl Read,
         data: &mut [u8],
-        what: &'static str,
+        part: &'static str,
     ) -> Result<(), ClientError> {
         let here = data.len().min(self.end - self.start);
         if data.len() - here < BUFFER_BYTES / 4 {
             // few bytes are missing: read through the buffer, so that following input comes along
-            data.copy_from_slice(self.read_bytes(stream, data.len(), what)?);
+            data.copy_from_slice(self.read_bytes(stream, data.len(), part)?);
             return Ok(());
         }
         let (first, rest) = data.split_at_mut(here);
         first.copy_from_slice(&self.bytes[self.start..self.start + here]);
         self.start += here;
         stream.read_exact(rest).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => ClientError::Closed(what),
+            std::io::ErrorKind::UnexpectedEof => ClientError::Closed(part),
             _ => error.into(),
         })
     }

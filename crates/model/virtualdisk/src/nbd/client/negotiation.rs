@@ -275,6 +275,6 @@ fn decode_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(wire::MAX_STRING_BYTES)]).into_owned()
 }
 
-fn protocol_error(what: &str) -> ClientError {
-    ClientError::ProtocolViolation(what.to_owned())
+fn protocol_error(message: &str) -> ClientError {
+    ClientError::ProtocolViolation(message.to_owned())
 }

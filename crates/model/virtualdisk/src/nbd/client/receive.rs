@@ -181,8 +181,9 @@ impl<S: Read + Write> NbdClient<S> {
         }
         let data = self.input.read_bytes(&mut self.stream, length as usize, "an error")?;
         let mut rest = MessageReader(data);
-        let told = rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take_bytes(bytes.into())?)));
-        let Some((error, message)) = told.filter(|(error, _)| *error != 0) else {
+        let parsed =
+            rest.u32().zip(rest.u16()).and_then(|(error, bytes)| Some((error, rest.take_bytes(bytes.into())?)));
+        let Some((error, message)) = parsed.filter(|(error, _)| *error != 0) else {
             return Err(protocol_error(&format!("an error chunk of type {kind:#x} holds no error")));
         };
         let slot = &mut self.slots[index];
@@ -234,6 +235,6 @@ fn check_complete(slot: &ClientSlot) -> Result<(), ClientError> {
     }
 }
 
-fn protocol_error(what: &str) -> ClientError {
-    ClientError::ProtocolViolation(what.to_owned())
+fn protocol_error(message: &str) -> ClientError {
+    ClientError::ProtocolViolation(message.to_owned())
 }

@@ -30,13 +30,13 @@ const INITIAL_NAMESPACES: &[(&str, &str, &str)] = &[
 pub(crate) fn masked_files(mounts: &[Mount]) -> Vec<(String, String)> {
     let over = mounts.iter().filter(|m| m.point.starts_with("/proc/"));
     over.filter_map(|m| {
-        let what = match m.kind.as_str() {
+        let mount_text = match m.kind.as_str() {
             "fuse.lxcfs" => "is a container's view (lxcfs), not the machine's",
             "tmpfs" | "devtmpfs" => "is masked in this container",
             // parts of proc that are mounted again read-only
             _ => return None,
         };
-        Some((m.point.clone(), format!("{} {what}", m.point)))
+        Some((m.point.clone(), format!("{} {mount_text}", m.point)))
     })
     .collect()
 }

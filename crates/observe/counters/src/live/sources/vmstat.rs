@@ -140,9 +140,9 @@ impl CounterSource for Vmstat {
         };
         let mut values = [ABSENT; LIMITS_COLUMN + 2];
         for (number, line) in text_lines(text).enumerate() {
-            let Some(blank) = memchr::memchr(b' ', line) else { continue };
-            if let Some(column) = self.layout.column_of_line(number, &line[..blank], column_of_key)
-                && let Some(Some(value)) = WordIter::new(&line[blank..]).next_number()
+            let Some(key_length) = memchr::memchr(b' ', line) else { continue };
+            if let Some(column) = self.layout.column_of_line(number, &line[..key_length], column_of_key)
+                && let Some(Some(value)) = WordIter::new(&line[key_length..]).next_number()
             {
                 add_value(&mut values[column], value);
             }
@@ -164,15 +164,16 @@ impl CounterSource for Vmstat {
     }
 }
 
-fn add_value(to: &mut u64, value: u64) {
-    *to = if *to == ABSENT { value } else { to.wrapping_add(value) };
+/// Adds a value to a cell, which may be absent so far.
+fn add_value(cell: &mut u64, value: u64) {
+    *cell = if *cell == ABSENT { value } else { cell.wrapping_add(value) };
 }
 
 #[cfg(test)]
 mod tests {
     use crate::live::fake::FakeMachine;
 
-    fn added(before: &str, after: &str, counter: &str) -> f64 {
+    fn growth(before: &str, after: &str, counter: &str) -> f64 {
         let machine = FakeMachine::new();
         machine.put_ordinary_files().put_file("proc/vmstat", before);
         let mut watch = machine.watch_default();
@@ -185,33 +186,33 @@ mod tests {
     fn block_traffic_is_not_paging() {
         let before = "pgpgin 100\npgpgout 100\npswpin 0\npswpout 0\nzswpin 5\n";
         let after = "pgpgin 400\npgpgout 100\npswpin 0\npswpout 0\nzswpin 9\n";
-        assert_eq!(added(before, after, "paging.block_in_bytes"), 300.0 * 1024.0);
-        assert_eq!(added(before, after, "paging.swap_in_pages"), 0.0);
-        // compressed swap in memory is counted apart
-        assert_eq!(added(before, after, "paging.zswap_in_pages"), 4.0);
+        assert_eq!(growth(before, after, "paging.block_in_bytes"), 300.0 * 1024.0);
+        assert_eq!(growth(before, after, "paging.swap_in_pages"), 0.0);
+        // compressed swap in memory is counted separately
+        assert_eq!(growth(before, after, "paging.zswap_in_pages"), 4.0);
     }
 
     #[test]
-    fn reclaim_of_new_and_old_kernels() {
+    fn reclaim_is_counted_on_new_and_old_kernels() {
         let before = "pgscan_kswapd 10\npgscan_direct 1\npgscan_direct_throttle 900\n\
             allocstall_normal 1\nallocstall_movable 2\n";
         let after = "pgscan_kswapd 30\npgscan_direct 6\npgscan_direct_throttle 990\n\
             allocstall_normal 2\nallocstall_movable 5\n";
-        assert_eq!(added(before, after, "paging.scanned_pages"), 25.0);
-        assert_eq!(added(before, after, "paging.scanned_direct_pages"), 5.0);
-        assert_eq!(added(before, after, "paging.allocation_stalls"), 4.0);
+        assert_eq!(growth(before, after, "paging.scanned_pages"), 25.0);
+        assert_eq!(growth(before, after, "paging.scanned_direct_pages"), 5.0);
+        assert_eq!(growth(before, after, "paging.allocation_stalls"), 4.0);
         let before = "pgscan_kswapd_dma 1\npgscan_kswapd_normal 1\nworkingset_refault 3\nallocstall 1\n";
         let after = "pgscan_kswapd_dma 3\npgscan_kswapd_normal 5\nworkingset_refault 10\nallocstall 2\n";
-        assert_eq!(added(before, after, "paging.scanned_pages"), 6.0);
-        assert_eq!(added(before, after, "paging.refaults_file"), 7.0);
-        assert_eq!(added(before, after, "paging.allocation_stalls"), 1.0);
+        assert_eq!(growth(before, after, "paging.scanned_pages"), 6.0);
+        assert_eq!(growth(before, after, "paging.refaults_file"), 7.0);
+        assert_eq!(growth(before, after, "paging.allocation_stalls"), 1.0);
     }
 
     #[test]
     fn the_dirty_limits_are_levels_in_bytes() {
         let page = rustix::param::page_size() as f64;
         let text = "nr_dirty_threshold 100\nnr_dirty_background_threshold 50\n";
-        assert_eq!(added(text, text, "memory.dirty_threshold_bytes"), 100.0 * page);
-        assert_eq!(added(text, text, "memory.dirty_background_threshold_bytes"), 50.0 * page);
+        assert_eq!(growth(text, text, "memory.dirty_threshold_bytes"), 100.0 * page);
+        assert_eq!(growth(text, text, "memory.dirty_background_threshold_bytes"), 50.0 * page);
     }
 }

@@ -33,15 +33,15 @@ fn samples_become_ticks_with_their_own_length() {
 
 #[test]
 fn a_document_cut_anywhere_yields_all_complete_samples() {
-    let whole = document(&[sample(1, "5.00"), sample(2, "6.00"), sample(3, "7.00")]);
+    let full_text = document(&[sample(1, "5.00"), sample(2, "6.00"), sample(3, "7.00")]);
     let mut max_ticks = 0;
-    for cut in crate::sweep::sweep(whole.len(), 120) {
-        let read = read_text(&whole[..cut]);
+    for cut in crate::sweep::sweep(full_text.len(), 120) {
+        let read = read_text(&full_text[..cut]);
         let ticks = tps(&read).len();
         assert!(ticks >= max_ticks, "cut at {cut}");
         max_ticks = ticks;
         let is_told = match &read.summary {
-            Ok(summary) => !summary.skipped.is_empty() || cut + 2 > whole.trim_end().len(),
+            Ok(summary) => !summary.skipped.is_empty() || cut + 2 > full_text.trim_end().len(),
             Err(error) => !error.to_string().is_empty(),
         };
         assert!(is_told, "cut at {cut}");

@@ -226,8 +226,8 @@ fn partitions_are_recognized_by_name_where_sysfs_is_hidden() {
     for part in ["sda1", "hdb12", "vda3", "xvda1", "nvme0n1p2", "mmcblk0p1", "md0p1", "sdaa5"] {
         assert!(is_partition_name(part), "{part}");
     }
-    for whole in ["sda", "nvme0n1", "mmcblk0", "md127", "dm-3", "loop7", "sdaa", "zram0", "sr0", "nbd15", "p1"] {
-        assert!(!is_partition_name(whole), "{whole}");
+    for disk in ["sda", "nvme0n1", "mmcblk0", "md127", "dm-3", "loop7", "sdaa", "zram0", "sr0", "nbd15", "p1"] {
+        assert!(!is_partition_name(disk), "{disk}");
     }
 }
 

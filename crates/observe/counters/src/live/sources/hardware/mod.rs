@@ -101,7 +101,7 @@ struct HardwareSource {
     /// When the last readings were begun; that of energy came so much later as they say.
     last_ns: Option<u64>,
     hang_noted: bool,
-    under_way: Option<Receiver<HardwareReadings>>,
+    pending_reading: Option<Receiver<HardwareReadings>>,
     last: HardwareReadings,
     throttles: ThrottleSum,
     tables: [CounterTable; 4],
@@ -128,12 +128,12 @@ impl ThrottleSum {
 
 impl HardwareSource {
     fn new() -> HardwareSource {
-        let table = |what, columns| CounterTable::new(what, columns, CounterReset::WholeRow);
+        let table = |instance_kind, columns| CounterTable::new(instance_kind, columns, CounterReset::WholeRow);
         HardwareSource {
             begun_ns: None,
             last_ns: None,
             hang_noted: false,
-            under_way: None,
+            pending_reading: None,
             last: HardwareReadings::default(),
             throttles: ThrottleSum::default(),
             tables: [
@@ -148,7 +148,7 @@ impl HardwareSource {
     fn start_reading(&mut self, context: &TickContext) {
         let since = self.begun_ns.map_or(u64::MAX, |begun| context.running_ns.saturating_sub(begun));
         // a reader that hangs in a controller is not joined by another one
-        if since < READ_INTERVAL_NS || self.under_way.is_some() {
+        if since < READ_INTERVAL_NS || self.pending_reading.is_some() {
             return;
         }
         self.begun_ns = Some(context.running_ns);
@@ -156,14 +156,14 @@ impl HardwareSource {
         let roots = context.roots.clone();
         let read = move || _ = sender.send(readings::read_hardware(&roots));
         let thread = std::thread::Builder::new().name("hardware".into()).spawn(read);
-        self.under_way = thread.ok().map(|_| receiver);
+        self.pending_reading = thread.ok().map(|_| receiver);
     }
 
     fn collect_readings(&mut self) {
-        let Some(receiver) = &self.under_way else { return };
+        let Some(receiver) = &self.pending_reading else { return };
         match receiver.try_recv() {
             Ok(mut readings) => {
-                self.under_way = None;
+                self.pending_reading = None;
                 let energy_ns = |begun: u64, read: &HardwareReadings| {
                     begun.saturating_add(read.energy_after_s.saturating_mul(1_000_000_000))
                 };
@@ -185,7 +185,7 @@ impl HardwareSource {
                 self.last = readings;
             }
             Err(std::sync::mpsc::TryRecvError::Empty) => {}
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => self.under_way = None,
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => self.pending_reading = None,
         }
     }
 }
@@ -194,7 +194,7 @@ impl HardwareSource {
     /// Returns true if the reader hangs in a controller, which is noted once.
     fn is_hanging(&mut self, context: &mut TickContext) -> bool {
         let since = self.begun_ns.map_or(0, |begun| context.running_ns.saturating_sub(begun));
-        let hangs = self.under_way.is_some() && since >= HANG_AFTER_NS;
+        let hangs = self.pending_reading.is_some() && since >= HANG_AFTER_NS;
         if hangs && !self.hang_noted {
             let text = "a sensor or controller does not answer: temperatures, power and errors of the hardware are \
                         unknown until it does";

@@ -92,8 +92,8 @@ pub(super) fn parse_aer_total(text: &[u8]) -> Option<u64> {
 pub(super) fn parse_transfer_rate(text: &[u8]) -> Option<u64> {
     let word = WordIter::new(text).next_word()?;
     let mut parts = word.split(|b| *b == b'.');
-    let (whole, tenth) = (parse_number(parts.next()?)?, parts.next().and_then(parse_number).unwrap_or(0));
-    whole.checked_mul(10)?.checked_add(tenth)
+    let (integer, tenth) = (parse_number(parts.next()?)?, parts.next().and_then(parse_number).unwrap_or(0));
+    integer.checked_mul(10)?.checked_add(tenth)
 }
 
 fn read_lanes(file: &Path) -> Option<u64> {
@@ -117,12 +117,12 @@ fn read_links(sys: &Path, add: &mut AddPart) {
         let share = |now: Option<u64>, max: Option<u64>| Some(now? * 1_000_000 / max.filter(|max| *max > 0)?);
         // the other end of the link may have fewer lanes: it is the folder above the target of the kernel's link
         let port = std::fs::canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
-        let most = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
+        let max_of = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
             let own = read(&folder.join(file))?;
             Some(port.as_ref().and_then(|port| read(&port.join(file))).map_or(own, |other| own.min(other)))
         };
-        let of_both = |read: &dyn Fn(&Path) -> Option<u64>, what: &str| {
-            share(read(&folder.join(format!("current_link_{what}"))), most(read, &format!("max_link_{what}")))
+        let of_both = |read: &dyn Fn(&Path) -> Option<u64>, property: &str| {
+            share(read(&folder.join(format!("current_link_{property}"))), max_of(read, &format!("max_link_{property}")))
         };
         let (width, speed) = match is_end {
             true => (of_both(&read_lanes, "width"), of_both(&read_lane_speed, "speed")),

@@ -164,7 +164,7 @@ impl HealthSource {
     fn start_queries(&mut self, context: &TickContext) {
         let now = context.running_ns;
         let due = |drive: &&mut DriveRecord| {
-            let since = drive.queried_ns.map_or(u64::MAX, |asked| now.saturating_sub(asked));
+            let since = drive.queried_ns.map_or(u64::MAX, |queried_ns| now.saturating_sub(queried_ns));
             !matches!(drive.access, DriveAccess::OutOfReach(_)) && since >= query_interval_ns(&drive.access)
         };
         if self.queries.is_busy() {

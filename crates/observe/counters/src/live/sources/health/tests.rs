@@ -180,8 +180,8 @@ fn a_failed_query_does_not_start_a_volumes_interval() {
         // 2 s of each 10; the second answer is none
         match ASKED.fetch_add(1, Ordering::Relaxed) {
             1 => HealthReport { error: Some("made up".into()), ..HealthReport::default() },
-            asked => {
-                let volume = VolumeLimits { volume_iops_us: asked * 2_000_000, ..VolumeLimits::default() };
+            query_count => {
+                let volume = VolumeLimits { volume_iops_us: query_count * 2_000_000, ..VolumeLimits::default() };
                 HealthReport { volume: Some(volume), ..HealthReport::default() }
             }
         }

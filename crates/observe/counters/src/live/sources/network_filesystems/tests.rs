@@ -153,7 +153,7 @@ fn shares_of_smb_and_requests_that_wait_for_fuse() {
     assert_eq!(watch.value("network_filesystem.reads", "/smb"), 6.0);
     assert_eq!(watch.value("network_filesystem.read_bytes", "/smb"), 4096.0);
     assert_eq!(watch.value("network_filesystem.metadata_operations", "/smb"), 0.0);
-    assert!(watch.find_value("network_filesystem.read_round_trip_s", "/smb").is_none(), "not told by this kernel");
+    assert!(watch.find_value("network_filesystem.read_round_trip_s", "/smb").is_none(), "not reported by this kernel");
     assert_eq!(watch.value("network_filesystem.waiting", "/ssh"), 7.0);
     assert!(watch.find_value("network_filesystem.waiting", "/x").is_none());
     assert!(watch.has_note(Note::UNSEEN, "mount -t fusectl"));

@@ -84,8 +84,8 @@ fn disks_of_device(roots: &Roots, number: (u32, u32)) -> Vec<String> {
             let below = below.file_name().to_string_lossy().into_owned();
             // a partition is replaced by its disk, as in the counters
             let link = roots.sys.join("class/block").join(&below);
-            let whole = || name(std::fs::read_link(&link).ok()?.parent()?);
-            let disk = if link.join("partition").exists() { whole() } else { Some(below) };
+            let disk_name = || name(std::fs::read_link(&link).ok()?.parent()?);
+            let disk = if link.join("partition").exists() { disk_name() } else { Some(below) };
             found.extend(disk.filter(|disk| !found.contains(disk)));
         }
         next += 1;

@@ -32,9 +32,10 @@ fn stat_line(pid: u32, made: &Made) -> String {
     )
 }
 
-fn io_text(asked: u64, read: u64) -> String {
+fn io_text(requested: u64, read: u64) -> String {
     format!(
-        "rchar: {asked}\nwchar: 0\nsyscr: 5\nsyscw: 0\nread_bytes: {read}\nwrite_bytes: 0\ncancelled_write_bytes: 0\n"
+        "rchar: {requested}\nwchar: 0\nsyscr: 5\nsyscw: 0\nread_bytes: {read}\nwrite_bytes: 0\n\
+         cancelled_write_bytes: 0\n"
     )
 }
 

@@ -137,14 +137,14 @@ impl ThreadTracker {
             threads.push((processor_share(ticks.saturating_sub(before), elapsed_ns), thread));
         }
         threads.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.tid.cmp(&b.1.tid)));
-        let most = threads.first().map(|(share, _)| *share);
+        let max_share = threads.first().map(|(share, _)| *share);
         let known: Vec<u32> = self.followed.iter().filter(|t| t.pid == survey.pid).map(|t| t.tid).collect();
         let new = threads
             .into_iter()
             .take(MAX_FOLLOWED_PER_PROCESS)
             .filter(|(share, t)| *share >= MIN_THREAD_SHARE && !known.contains(&t.tid));
         self.followed.extend(new.map(|(_, thread)| thread));
-        most
+        max_share
     }
 
     /// Chooses the processes whose threads are examined next, and returns the busiest thread of each process since the
@@ -159,11 +159,11 @@ impl ThreadTracker {
         let busy = |s: &ProcessInterval| s.used_ticks() as f64 * TICK_S / elapsed_s;
         let mut candidates: Vec<(f64, &ProcessInterval)> = spans.iter().map(|s| (busy(s), s)).collect();
         candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.pid.cmp(&b.1.pid)));
-        let most = candidates.first().map_or(0.0, |(share, _)| *share);
+        let max_share = candidates.first().map_or(0.0, |(share, _)| *share);
         candidates.retain(|(share, _)| *share >= MIN_PROCESS_SHARE);
         candidates.truncate(MAX_PROCESSES);
         // if no process is visible nothing is known of threads
-        self.upper_bound = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(most);
+        self.upper_bound = (elapsed_s > 0.0 && candidates.is_empty() && seen).then_some(max_share);
         self.followed.retain(|thread| candidates.iter().any(|(_, span)| span.pid == thread.pid));
         let busiest = self.report_busiest(context.running_ns);
         self.surveys = candidates.iter().map(|(_, span)| survey_threads(context, span.pid)).collect();

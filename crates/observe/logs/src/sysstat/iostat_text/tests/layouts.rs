@@ -57,12 +57,12 @@ fn does_not_count_a_group_as_a_disk() {
 fn reads_a_name_on_a_line_of_its_own() {
     let headings = "Device:         rrqm/s   wrqm/s     r/s     w/s";
     let numbers = |reads: u32| format!("                  0.00     1.00   {reads}.00   20.00");
-    let whole = format!("sda\n{}\nnvme0n1\n{}", numbers(10), numbers(30));
+    let rows = format!("sda\n{}\nnvme0n1\n{}", numbers(10), numbers(30));
     // the second report lost a line, and the third its end
     let broken = format!("sda\nnvme0n1\n{}", numbers(30));
     let text = HEAD.to_owned()
-        + &report(1, headings, &whole)
-        + &report(2, headings, &whole)
+        + &report(1, headings, &rows)
+        + &report(2, headings, &rows)
         + &report(3, headings, &broken)
         + &report(4, headings, "sda");
     let read = read_text(&text);

@@ -80,8 +80,8 @@ fn a_change_to_or_from_summer_time_is_no_gap_and_loses_nothing() {
             assert_eq!(apart, [600; 3], "{day}");
             assert_eq!(read.series_values("processor.user", "_total"), [0.1; 4], "{day}");
             assert_eq!(read.series_values("physical_disk.transfers_per_s", "sda"), [5.0; 4], "{day}");
-            let said = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
-            assert_eq!((said(Note::CLOCK), said(Note::GAP)), (1, 0), "{day}");
+            let note_count = |kind: &str| read.notes.iter().filter(|note| note.kind == kind).count();
+            assert_eq!((note_count(Note::CLOCK), note_count(Note::GAP)), (1, 0), "{day}");
         }
     }
 }

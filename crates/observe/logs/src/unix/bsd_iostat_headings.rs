@@ -1,5 +1,5 @@
-//! The plain form of BSD's iostat, in which disks stand side by side and each row is a report (iostat(8) of macOS and
-//! FreeBSD):
+//! Headings and rows of BSD's iostat in its plain form: the disks are groups of columns, and each row is a report
+//! (iostat(8) of macOS and FreeBSD):
 //!
 //! ```text
 //!               disk0               disk4       cpu    load average
@@ -13,23 +13,24 @@ use diskwright_base::counter_ids::{physical_disk, processor, system};
 
 /// Names of the disks and of the columns below them.
 #[derive(Clone, Default)]
-pub(super) struct SideBySide {
+pub(super) struct BsdIostatHeadings {
     disks: Vec<String>,
     columns: Vec<String>,
 }
 
-/// Parses the line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them. With -d nothing
-/// stands beside the names.
-pub(super) fn parse_disks(words: &[&str]) -> Option<SideBySide> {
+/// Parses the line of disks: their names, then `cpu` or `load average`, on FreeBSD `tty` before them. With -d the line
+/// holds only names.
+pub(super) fn parse_disks(words: &[&str]) -> Option<BsdIostatHeadings> {
     let end = words.iter().position(|word| matches!(*word, "cpu" | "load")).unwrap_or(words.len());
-    let from = usize::from(words.first() == Some(&"tty"));
+    let start = usize::from(words.first() == Some(&"tty"));
     let is_name = |name: &&str| {
         name.starts_with(|c: char| c.is_ascii_lowercase()) && name.ends_with(|c: char| c.is_ascii_digit())
     };
     let rest = words[end..].join(" ");
     let is_known_rest = matches!(rest.as_str(), "" | "cpu" | "cpu load average" | "load average");
-    let names = words.get(from..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && is_known_rest)?;
-    Some(SideBySide { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
+    let names =
+        words.get(start..end).filter(|names| !names.is_empty() && names.iter().all(is_name) && is_known_rest)?;
+    Some(BsdIostatHeadings { disks: names.iter().map(|name| (*name).to_owned()).collect(), columns: Vec::new() })
 }
 
 /// Parses the line of columns: `KB/t tps MB/s` for each disk.
@@ -38,27 +39,27 @@ pub(super) fn parse_columns(words: &[&str]) -> Option<Vec<String>> {
     has_group.then(|| words.iter().map(|word| (*word).to_owned()).collect())
 }
 
-type SideBySideValue = (&'static str, String, f64);
+type BsdIostatValue = (&'static str, String, f64);
 
-impl SideBySide {
-    /// Returns true where the line of names is missing, or has another number of disks.
+impl BsdIostatHeadings {
+    /// Returns true if the line of names is missing, or has another number of disks than the columns.
     pub(super) fn lacks_names(&self) -> bool {
         let groups = self.columns.iter().filter(|column| *column == "KB/t").count();
         !self.columns.is_empty() && groups != self.disks.len()
     }
 
     /// Returns the same disks under these columns.
-    pub(super) fn with_columns(&self, columns: Vec<String>) -> SideBySide {
-        SideBySide { disks: self.disks.clone(), columns }
+    pub(super) fn with_columns(&self, columns: Vec<String>) -> BsdIostatHeadings {
+        BsdIostatHeadings { disks: self.disks.clone(), columns }
     }
 
-    /// Returns true for names that only the columns below them distinguish from other words.
+    /// Returns true if the line held names alone: only the columns below show that these are disks.
     pub(super) fn has_only_names(&self, words: &[&str]) -> bool {
         self.disks.len() == words.len()
     }
 
     /// Parses a row, which is a report.
-    pub(super) fn parse_row(&self, words: &[&str]) -> Result<Vec<SideBySideValue>, &'static str> {
+    pub(super) fn parse_row(&self, words: &[&str]) -> Result<Vec<BsdIostatValue>, &'static str> {
         if self.columns.is_empty() || words.len() != self.columns.len() {
             return Err("a row whose number of cells differs from its headings");
         }
@@ -66,14 +67,14 @@ impl SideBySide {
         let cells: Option<Vec<f64>> = words.iter().map(value).collect();
         let cells = cells.ok_or("a cell that is not a number, or an impossible one")?;
         let lacks_names = self.lacks_names();
-        let mut found: Vec<SideBySideValue> = Vec::new();
-        let (mut number, mut shares) = (0_usize, Vec::new());
+        let mut found: Vec<BsdIostatValue> = Vec::new();
+        let (mut group_count, mut shares) = (0_usize, Vec::new());
         for (column, cell) in self.columns.iter().zip(&cells) {
             if column == "KB/t" {
-                number += 1;
+                group_count += 1;
             }
             // without the line of names the disks are unknown
-            let disk = self.disks.get(number.saturating_sub(1)).filter(|_| !lacks_names).cloned();
+            let disk = self.disks.get(group_count.saturating_sub(1)).filter(|_| !lacks_names).cloned();
             match (column.as_str(), disk) {
                 ("KB/t" | "tps" | "MB/s", None) => {}
                 // 0 means that nothing was transferred

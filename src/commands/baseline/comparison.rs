@@ -1,4 +1,4 @@
-//! Two baselines side by side: `compare A.json B.json`, and a machine compared with its own baseline.
+//! Comparison of two baselines: `compare A.json B.json`, and a machine compared with its own baseline.
 
 use std::fs::File;
 use std::io::Read;
@@ -78,8 +78,8 @@ fn comparison_text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2
     for line in &comparison.differences {
         out += &format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&format!("differs: {line}"))));
     }
-    let speed = |what: &str, threads: &str, speed: Option<f64>| {
-        speed.map(|speed| format!("{}, {what}", describe_total_speed(comparison, threads, speed)))
+    let speed = |threads_text: &str, threads: &str, speed: Option<f64>| {
+        speed.map(|speed| format!("{} with {threads_text}", describe_total_speed(comparison, threads, speed)))
     };
     let one = speed("one thread", "1", comparison.speed_one_thread);
     let all = speed("all threads", "all", comparison.speed_all_threads);
@@ -140,7 +140,7 @@ pub fn describe_against_baseline(
         }
         (None, Some(speed)) => {
             format!(
-                "Compared with the baseline of {day}: {}, at one thread.\n",
+                "Compared with the baseline of {day}: {} with one thread.\n",
                 describe_total_speed(comparison, "1", speed)
             )
         }
@@ -171,14 +171,14 @@ mod tests {
     #[test]
     fn noise_in_every_figure_is_no_difference() {
         let first = sample_document(100.0);
-        for (rate, said) in [(98.0, "as fast within noise"), (90.0, "10 % slower")] {
+        for (rate, expected) in [(98.0, "as fast within noise"), (90.0, "10 % slower")] {
             let second = sample_document(rate);
             let comparison = compare_baselines(&first, &second);
             let style = Style::plain(80);
             let sides = comparison_text(&comparison, [&first, &second], &style);
-            assert!(sides.contains(&format!("The second is {said}, one thread.")), "{sides}");
+            assert!(sides.contains(&format!("The second is {expected} with one thread.")), "{sides}");
             let own = describe_against_baseline(&comparison, &first, &second, &style);
-            assert!(own.contains(if rate > 95.0 { said } else { "is 10 % slower" }), "{own}");
+            assert!(own.contains(if rate > 95.0 { expected } else { "is 10 % slower" }), "{own}");
         }
     }
 }
