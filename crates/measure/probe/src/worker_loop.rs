@@ -99,6 +99,7 @@ struct Worker<'a, E> {
     plan: &'a WorkerPlan<'a>,
     tally: WorkerTally,
     slots: Vec<RequestSlot>,
+    /// Number of slots whose request is in flight.
     in_flight: u32,
     completions: Vec<Completion>,
     /// Start and end of the measured time, engine time.
@@ -172,6 +173,8 @@ pub fn run_worker<E: IoEngine>(
         let now = work.engine.now();
         work.handle_completions(now, |_| {});
     }
+    let busy_slots = work.slots.iter().filter(|slot| slot.in_flight).count();
+    assert_eq!(work.in_flight as usize, busy_slots, "a request was lost, or counted twice");
     let now = work.engine.now();
     work.tally.measured_ns = now.min(until).saturating_sub(from);
     if work.in_flight > 0 {
@@ -369,8 +372,9 @@ impl<E: IoEngine> Worker<'_, E> {
         let now = self.engine.now();
         let mut completions = std::mem::take(&mut self.completions);
         for answer in completions.drain(..) {
-            self.in_flight -= 1;
             let slot = self.slots[answer.slot as usize];
+            debug_assert!(slot.in_flight, "slot {} had no request", answer.slot);
+            self.in_flight -= 1;
             let fault = slot.find_fault(answer.result);
             // a write's sync belongs to it
             if self.counts_late(slot) && fault.is_none() && slot.write && !slot.syncing && self.start_sync(answer.slot)
