@@ -11,8 +11,8 @@ enum UnitKind {
 
 use UnitKind::{Bytes, Count, Share, Time};
 
-/// Known units: name, quantity, and factor to bytes, seconds, a fraction or a number. Capitals matter: `b` is a bit, `B`
-/// a byte.
+/// Known units: name, quantity, and factor to bytes, seconds, a fraction or a number. Capitals matter: `b` is a bit,
+/// `B` a byte.
 const UNITS: &[(&str, UnitKind, f64)] = &[
     ("B", Bytes, 1.0),
     ("byte", Bytes, 1.0),
