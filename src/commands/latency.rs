@@ -92,10 +92,12 @@ impl LatencyWindow {
         let is_typed = |device: &&str| typed.iter().any(|pattern| matches_pattern(pattern, device));
         let (found, others): (BTreeSet<&str>, BTreeSet<&str>) =
             self.devices.iter().map(String::as_str).partition(is_typed);
-        match () {
-            () if typed.is_empty() => None,
-            () if found.is_empty() => unknown_instance_failure(typed, &others),
-            () => missing_instance_failure(typed, &found, &others),
+        if typed.is_empty() {
+            None
+        } else if found.is_empty() {
+            unknown_instance_failure(typed, &others)
+        } else {
+            missing_instance_failure(typed, &found, &others)
         }
     }
 

@@ -102,15 +102,16 @@ impl ExplainEntry {
             let there = split_words(text);
             typed_words.iter().all(|word| there.contains(word))
         };
-        match () {
-            () if names().any(|n| normalize_letters(n) == wanted) => Some(MatchQuality::Exact),
-            () if names().any(|n| has_all(n)) => Some(MatchQuality::Words),
-            () if wanted.len() >= MIN_PART_LETTERS && names().any(|n| normalize_letters(n).contains(&wanted)) => {
-                Some(MatchQuality::Part)
-            }
-            () if has_all(&self.title) || has_all(&self.text) => Some(MatchQuality::Text),
-            () => None,
+        if names().any(|name| normalize_letters(name) == wanted) {
+            return Some(MatchQuality::Exact);
         }
+        if names().any(|name| has_all(name)) {
+            return Some(MatchQuality::Words);
+        }
+        if wanted.len() >= MIN_PART_LETTERS && names().any(|name| normalize_letters(name).contains(&wanted)) {
+            return Some(MatchQuality::Part);
+        }
+        (has_all(&self.title) || has_all(&self.text)).then_some(MatchQuality::Text)
     }
 
     /// Returns the entry as JSON.

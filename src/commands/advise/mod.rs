@@ -5,6 +5,7 @@ mod changes;
 mod screen;
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,11 +70,30 @@ fn parse_severity(text: &str) -> Result<AdviceSeverity, String> {
     named.ok_or_else(|| "expected info, notice, warning or critical".to_owned())
 }
 
+/// Origin of a host's facts.
+enum FactOrigin {
+    /// Read on this host.
+    ThisHost,
+    /// Recorded in a log.
+    Log,
+    /// Read in a folder with another host's files.
+    Folder(PathBuf),
+}
+
+impl fmt::Display for FactOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FactOrigin::ThisHost => f.write_str("this host"),
+            FactOrigin::Log => f.write_str("the log"),
+            FactOrigin::Folder(path) => path.display().fmt(f),
+        }
+    }
+}
+
 /// A host, and the origin of its facts.
 pub struct AdvisedHost {
     scene: HostScene,
-    /// `this host`, `the log`, a folder.
-    origin: String,
+    origin: FactOrigin,
     /// Remarks on missing facts.
     remarks: Vec<String>,
 }
@@ -120,7 +140,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut host = load_host(arguments, role)?;
     let mut advice = advise(&host.scene);
     if let Some(id) = &arguments.apply {
-        if host.origin != "this host" {
+        if !matches!(host.origin, FactOrigin::ThisHost) {
             return Err(Failure::Usage(format!("--apply changes this host, and {} is of another one", host.origin)));
         }
         return changes::apply_items(id, &advice, &folder?, arguments.json);
@@ -173,7 +193,7 @@ fn advice_document(
 ) -> Value {
     json!({
         "schema": "diskwright.advice/1",
-        "from": host.origin,
+        "from": host.origin.to_string(),
         "role": host.scene.role.name(),
         "role_from": host.scene.role_program,
         "machine": HostPlatform::from_tree(host.scene.tree()),
@@ -213,33 +233,33 @@ fn load_host(arguments: &Arguments, role: Option<ServerRole>) -> Result<AdvisedH
         if !root.is_dir() {
             return Err(Failure::Failed(format!("{}: not a folder", root.display())));
         }
-        let from = arguments.root.as_ref().map_or("this host".into(), |root| root.display().to_string());
+        let origin = arguments.root.clone().map_or(FactOrigin::ThisHost, FactOrigin::Folder);
         let remarks = vec![
             "no log was given, so what matters under load is unknown; give one, or record one with `record`".into(),
         ];
-        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), origin: from, remarks });
+        return Ok(AdvisedHost { scene: HostScene::read(root, role).with_load(None, known), origin, remarks });
     }
     let recorded = RecordedHost::read(&Logs::open(&arguments.log, &arguments.window)?)?;
     let ceilings = if recorded.ceilings.is_empty() { known } else { &recorded.ceilings };
-    let (scene, from, remarks) = match (&arguments.root, recorded.tree) {
+    let (scene, origin, remarks) = match (&arguments.root, recorded.tree) {
         // settings are judged as they are now, with the load that the log shows
         (None, _) if arguments.apply.is_some() && is_this_host(&recorded.topology) => {
-            (HostScene::read(Path::new("/"), role), "this host".to_owned(), Vec::new())
+            (HostScene::read(Path::new("/"), role), FactOrigin::ThisHost, Vec::new())
         }
-        (Some(root), _) => (HostScene::read(root, role), root.display().to_string(), Vec::new()),
-        (None, Some(tree)) => (HostScene::from_facts(tree, recorded.topology, role), "the log".to_owned(), Vec::new()),
+        (Some(root), _) => (HostScene::read(root, role), FactOrigin::Folder(root.clone()), Vec::new()),
+        (None, Some(tree)) => (HostScene::from_facts(tree, recorded.topology, role), FactOrigin::Log, Vec::new()),
         (None, None) if is_this_host(&recorded.topology) => {
             let remark = "the log has no facts about the host; it is a log of this host, so its present settings were \
                           read"
                 .to_owned();
-            (HostScene::read(Path::new("/"), role), "this host".to_owned(), vec![remark])
+            (HostScene::read(Path::new("/"), role), FactOrigin::ThisHost, vec![remark])
         }
         (None, None) => {
             let remark = "the log has no facts about the host; only its devices are known".to_owned();
-            (HostScene::from_facts(HostTree::default(), recorded.topology, role), "the log".to_owned(), vec![remark])
+            (HostScene::from_facts(HostTree::default(), recorded.topology, role), FactOrigin::Log, vec![remark])
         }
     };
-    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), origin: from, remarks })
+    Ok(AdvisedHost { scene: scene.with_load(recorded.load, ceilings), origin, remarks })
 }
 
 /// True if a log's host is this one: name, kernel, memory and at least one disk are the same.

@@ -57,7 +57,7 @@ fn draw_head(host: &AdvisedHost, advice: &HostAdvice, groups: usize, style: &Sty
         n => format!("{n} things are worth changing"),
     };
     let passed = format_count(advice.well as u64, "check", "checks");
-    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.origin));
+    let text = format!("{count} on {}. Role: {role}. {passed} passed.", style.clean_text(&host.origin.to_string()));
     let mut out = style.paint(Ink::Bold, wrap(&text, style.width, 0).join("\n").as_str()) + "\n";
     let platform = HostPlatform::from_tree(scene.tree());
     if let Some(words) = platform.describe_platform() {

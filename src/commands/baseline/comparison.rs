@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use diskwright_base::units::format_value;
-use diskwright_baseline::compare::{BaselineComparison, compare_baselines};
+use diskwright_baseline::compare::{BaselineComparison, ComparedThreads, compare_baselines};
 use diskwright_baseline::document::{BaselineDocument, is_baseline};
 use diskwright_baseline::profile_store;
 use diskwright_report::{Align, Ink, Style, TextTable};
@@ -78,11 +78,11 @@ fn comparison_text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2
     for line in &comparison.differences {
         out += &format!("{}\n", style.paint(Ink::Warn, &style.clean_text(&format!("differs: {line}"))));
     }
-    let speed = |threads_text: &str, threads: &str, speed: Option<f64>| {
+    let speed = |threads_text: &str, threads: ComparedThreads, speed: Option<f64>| {
         speed.map(|speed| format!("{} with {threads_text}", describe_total_speed(comparison, threads, speed)))
     };
-    let one = speed("one thread", "1", comparison.speed_one_thread);
-    let all = speed("all threads", "all", comparison.speed_all_threads);
+    let one = speed("one thread", ComparedThreads::ONE, comparison.speed_one_thread);
+    let all = speed("all threads", ComparedThreads::All, comparison.speed_all_threads);
     let list: Vec<String> = [one, all].into_iter().flatten().collect();
     if !list.is_empty() {
         out += &format!("\n{}\n", style.paint(Ink::Bold, &format!("The second is {}.", list.join("; "))));
@@ -94,7 +94,7 @@ fn comparison_text(comparison: &BaselineComparison, sides: [&BaselineDocument; 2
     for row in &comparison.rows {
         table.add_row([
             format!("{} ({})", row.id, row.title),
-            row.threads.clone(),
+            row.threads.to_string(),
             format_value(row.first, &row.unit),
             format_value(row.second, &row.unit),
             format!("x {}", format_value(row.speed, "count")),
@@ -120,7 +120,7 @@ fn describe_speed(speed: f64) -> String {
 }
 
 /// Describes the speed over all figures with this many threads; if each figure's difference is noise, so is their mean.
-fn describe_total_speed(comparison: &BaselineComparison, threads: &str, speed: f64) -> String {
+fn describe_total_speed(comparison: &BaselineComparison, threads: ComparedThreads, speed: f64) -> String {
     let differs = comparison.rows.iter().any(|row| row.threads == threads && row.differs);
     if differs { describe_speed(speed) } else { "as fast within noise".into() }
 }
@@ -141,7 +141,7 @@ pub fn describe_against_baseline(
         (None, Some(speed)) => {
             format!(
                 "Compared with the baseline of {day}: {} with one thread.\n",
-                describe_total_speed(comparison, "1", speed)
+                describe_total_speed(comparison, ComparedThreads::ONE, speed)
             )
         }
         (None, None) => format!("No reliable figure in common with the baseline of {day}.\n"),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use diskwright_base::{timestamp, units};
 use diskwright_baseline::circumstances::BaselineCircumstances;
-use diskwright_baseline::compare::{BaselineComparison, compare_baselines};
+use diskwright_baseline::compare::{BaselineComparison, ComparedThreads, compare_baselines};
 use diskwright_baseline::document::BaselineDocument;
 use diskwright_baseline::profile_store::{self, MachineProfile};
 use diskwright_diagnosis::Verdict;
@@ -119,7 +119,7 @@ pub fn describe_slowdown(
     before: &BaselineDocument,
     now: &BaselineDocument,
 ) -> Option<String> {
-    let differs = comparison.rows.iter().any(|row| row.threads == "1" && row.differs);
+    let differs = comparison.rows.iter().any(|row| row.threads == ComparedThreads::ONE && row.differs);
     let speed = comparison.speed_one_thread.filter(|speed| differs && 1.0 - speed > SLOWER_FROM)?;
     let day = before.measured.get(..10).unwrap_or(&before.measured);
     let mut words = format!(
@@ -135,7 +135,7 @@ pub fn describe_slowdown(
     if !parts.is_empty() {
         words += &format!(": {}", parts.join(", "));
     }
-    let compared = comparison.rows.iter().filter(|row| row.threads == "1").count();
+    let compared = comparison.rows.iter().filter(|row| row.threads == ComparedThreads::ONE).count();
     let all = before.figures.iter().filter(|figure| figure.threads == 1 && figure.median.is_some()).count();
     if 2 * compared < all {
         words += &format!(" (judged by {compared} of {all} figures)");

@@ -3,7 +3,7 @@
 use diskwright_base::units::{format_count, format_significant, format_value};
 use diskwright_planner::what_if::MAX_TRUSTED_ERROR;
 use diskwright_report::{Align, TextTable};
-use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise};
+use diskwright_simulator::calibrate::{CalibratedDrive, CellPrediction, MeasurementNoise, TestedProperty};
 use serde_json::{Value, json};
 
 use super::UnusedRun;
@@ -23,15 +23,13 @@ fn is_trusted(found: &CalibratedDrive) -> Option<bool> {
     summarize_errors(found.held_out.iter()).map(|[mean, ..]| mean <= MAX_TRUSTED_ERROR)
 }
 
-/// Kinds of tests that cells perform, in the order of the report.
-const TRIAL_ORDER: [&str; 5] = ["depth", "size", "mix", "sequence", "log"];
-
 fn errors_json(cells: &[CellPrediction]) -> Value {
     let entries =
         |found: Option<[f64; 3]>| found.map(|[mean, worst, n]| json!({ "mean": mean, "worst": worst, "runs": n }));
     let mut all = entries(summarize_errors(cells.iter())).unwrap_or(json!({ "mean": null, "worst": null, "runs": 0 }));
-    for tries in TRIAL_ORDER {
-        all["by"][tries] = json!(entries(summarize_errors(cells.iter().filter(|cell| cell.tries == tries))));
+    for property in TestedProperty::ALL {
+        let found = summarize_errors(cells.iter().filter(|cell| cell.tested == property));
+        all["by"][property.name()] = json!(entries(found));
     }
     all
 }
@@ -62,7 +60,10 @@ fn format_percent(share: f64) -> String {
 
 /// Formats the measured or predicted value of a cell, in the unit in which it is judged.
 fn format_figure(cell: &CellPrediction, per_s: f64, response_s: f64) -> String {
-    if cell.tries == "log" { format_value(response_s, "s") } else { format!("{}/s", format_significant(per_s)) }
+    match cell.tested {
+        TestedProperty::Log => format_value(response_s, "s"),
+        _ => format!("{}/s", format_significant(per_s)),
+    }
 }
 
 fn cells_table(cells: &[CellPrediction]) -> TextTable {
@@ -72,7 +73,7 @@ fn cells_table(cells: &[CellPrediction]) -> TextTable {
     for cell in cells {
         table.add_row([
             cell.run.clone(),
-            cell.tries.to_owned(),
+            cell.tested.name().to_owned(),
             format_figure(cell, cell.measured_per_s, cell.measured_s),
             format_figure(cell, cell.predicted_per_s, cell.predicted_s),
             format_percent(cell.error),
@@ -134,9 +135,10 @@ pub(super) fn draw_calibration(found: &CalibratedDrive, unused: &[UnusedRun], wr
         [("Kept aside for the test (not used in the fit)", &found.held_out), ("Fitted", &found.fitted)]
     {
         let Some([mean, _, count]) = summarize_errors(cells.iter()) else { continue };
-        let by = TRIAL_ORDER.iter().filter_map(|tries| {
-            let [mean, _, count] = summarize_errors(cells.iter().filter(|cell| cell.tries == *tries))?;
-            Some(format!("{tries} {:.1} % ({count})", 100.0 * mean))
+        let by = TestedProperty::ALL.iter().filter_map(|property| {
+            let [mean, _, count] = summarize_errors(cells.iter().filter(|cell| cell.tested == *property))?;
+            let name = property.name();
+            Some(format!("{name} {:.1} % ({count})", 100.0 * mean))
         });
         let by: Vec<String> = by.collect();
         let line = format!("{title}: average error {:.1} % over {count}; {}", 100.0 * mean, by.join(", "));

@@ -1,5 +1,6 @@
 //! `disk SYSTEM.toml`: serves a described system.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -37,8 +38,8 @@ pub struct ServeArguments {
     #[arg(long, value_parser = parse_capacity, value_name = "SIZE")]
     size: Option<u64>,
     /// Where to keep the content: `memory`, or a sparse file
-    #[arg(long, default_value = "memory", value_name = "memory|FILE")]
-    backing: String,
+    #[arg(long, default_value = "memory", value_parser = parse_backing, value_name = "memory|FILE")]
+    backing: BackingArgument,
     /// Memory limit for the content, in bytes; by default half of the memory available now
     #[arg(long, value_parser = parse_memory_size, value_name = "SIZE")]
     memory: Option<u64>,
@@ -68,6 +69,17 @@ pub struct ServeArguments {
     json: bool,
 }
 
+/// Where the content of the drives is kept.
+#[derive(Clone, Debug, PartialEq)]
+enum BackingArgument {
+    Memory,
+    File(PathBuf),
+}
+
+fn parse_backing(text: &str) -> Result<BackingArgument, Infallible> {
+    Ok(if text == "memory" { BackingArgument::Memory } else { BackingArgument::File(text.into()) })
+}
+
 fn parse_speed(text: &str) -> Result<f64, String> {
     let speed = text.parse::<f64>().ok().filter(|speed| (0.001..=1000.0).contains(speed));
     speed.ok_or_else(|| "write a number from 0.001 to 1000".into())
@@ -78,7 +90,7 @@ pub fn serve_system(arguments: &ServeArguments) -> Result<(), Failure> {
     let Some(path) = &arguments.system else {
         return Err(Failure::Usage("give a system to serve, or a command; see `diskwright disk --help`".into()));
     };
-    if arguments.memory.is_some() && arguments.backing != "memory" {
+    if arguments.memory.is_some() && arguments.backing != BackingArgument::Memory {
         return Err(Failure::Usage("--memory is for content in memory; a file is limited by its filesystem".into()));
     }
     let (system, notes) = read_system(path, &arguments.set)?;
@@ -136,9 +148,11 @@ fn listen_address(arguments: &ServeArguments) -> Result<ListenAddress, Failure> 
 }
 
 fn content_backing(arguments: &ServeArguments) -> ContentBacking {
-    match arguments.backing.as_str() {
-        "memory" => ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_available_memory) },
-        file => ContentBacking::File(file.into()),
+    match &arguments.backing {
+        BackingArgument::Memory => {
+            ContentBacking::Memory { most_bytes: arguments.memory.or_else(half_available_memory) }
+        }
+        BackingArgument::File(path) => ContentBacking::File(path.clone()),
     }
 }
 

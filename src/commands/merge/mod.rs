@@ -410,6 +410,7 @@ impl MergeColumns {
         let length = sample.span.1 - sample.span.0;
         let shared = sample.span.1.min(span.1) - sample.span.0.max(span.0);
         let is_whole = sample.span == span;
+        debug_assert!(length <= 0 || shared > 0, "{:?} and {span:?} have nothing in common", sample.span);
         for (target, value) in &sample.cells {
             let (cell, weight) = (&mut self.row[target.column], &mut self.weights[target.column]);
             if is_whole {

@@ -31,6 +31,7 @@ impl TickGrid {
     /// Aligns a tick of another log to this grid.
     pub fn align_span(&self, (from, to): TickSpan) -> TickSpan {
         let placed = (self.snap_to_boundary(from), self.snap_to_boundary(to));
+        debug_assert!(from > to || placed.0 <= placed.1, "the ends of a tick changed places: {placed:?}");
         // a tick shorter than the grid's is left unchanged
         if placed.0 == placed.1 && from < to { (from, to) } else { placed }
     }
@@ -46,22 +47,27 @@ pub fn median_length(spans: &[TickSpan]) -> i64 {
 /// Adds the parts of other ticks that `line` does not cover. Both are in order.
 pub fn add_uncovered(line: &mut Vec<TickSpan>, others: &[TickSpan]) {
     let mut added = Vec::new();
-    let mut position = 0;
+    // spans before this index end before the current tick begins
+    let mut first_index = 0;
     for &(from, to) in others {
-        while line.get(position).is_some_and(|(_, end)| *end < from) {
-            position += 1;
+        while line.get(first_index).is_some_and(|(_, end)| *end < from) {
+            first_index += 1;
         }
-        let (mut from, mut next) = (from, position);
         let is_moment = from == to;
-        while let Some(&(begin, end)) = line.get(next).filter(|(begin, _)| *begin < to || is_moment && *begin == to) {
-            if from < begin {
-                added.push((from, begin));
+        let touches_tick = |begin: i64| begin < to || is_moment && begin == to;
+        // everything before this time is covered, or was added
+        let mut uncovered_from = from;
+        let mut index = first_index;
+        while let Some(&(begin, end)) = line.get(index).filter(|(begin, _)| touches_tick(*begin)) {
+            if uncovered_from < begin {
+                added.push((uncovered_from, begin));
             }
-            from = from.max(end);
-            next += 1;
+            uncovered_from = uncovered_from.max(end);
+            index += 1;
         }
-        if from < to || is_moment && next == position {
-            added.push((from, to));
+        let is_uncovered_moment = is_moment && index == first_index;
+        if uncovered_from < to || is_uncovered_moment {
+            added.push((uncovered_from, to));
         }
     }
     line.extend(added);

@@ -302,9 +302,8 @@ fn save_profile(
         complete: document.complete,
         ..occasion
     };
-    // single requests may be answered by a cache, and members are other devices
-    let members = |r: &RunResult| r.target.is_some() || r.combines.iter().any(|c| c.ends_with("-beside"));
-    let own = runs.iter().filter(|r| r.place != "series" && !members(r));
+    // single requests may be answered by a cache; runs on other devices are left out by the profile
+    let own = runs.iter().filter(|r| r.place != "series");
     ceilings::save_profile(&document.device, &own.cloned().collect::<Vec<_>>(), &occasion, arguments.replace_profile)
 }
 

@@ -15,7 +15,7 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Note, Series, Tick};
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::interval::SingleRequestSums;
-use diskwright_blocktrace::{DeviceInterval, MethodChoice, SessionOptions, TraceSession, diskstats};
+use diskwright_blocktrace::{DeviceInterval, MethodChoice, SessionOptions, TraceMethod, TraceSession, diskstats};
 use diskwright_counters::live::{AttachedColumns, Clock, SystemClock};
 use serde_json::{Value, json};
 
@@ -157,7 +157,7 @@ impl TraceWorker {
         lock_shared(&self.shared).session = self.sessions;
         self.push_note(format!(
             "tracing single requests ({}), with at most {} of the processors",
-            session.method(),
+            session.method().name(),
             diskwright_base::units::format_value(budget, "fraction")
         ));
         let (requests, remarks, lost, askers) = (0, 0, 0, HashMap::new());
@@ -223,8 +223,8 @@ impl TraceWorker {
         shared.notes.extend(table.map(|table| Note::requesters(clock.wall_ns, table)));
         drop(shared);
         // histograms in the kernel cover the disks that existed when they started
-        let is_short =
-            running.session.method() == "bpf" && BlockDeviceNames::default().disks_and_paths() != running.disks;
+        let is_short = running.session.method() == TraceMethod::Bpf
+            && BlockDeviceNames::default().disks_and_paths() != running.disks;
         if is_short {
             let budget = running.budget;
             self.end_trace("disks were added or removed, so it restarts");
@@ -240,7 +240,7 @@ impl TraceWorker {
         let traced = self.running_trace.as_ref().map(|running| {
             let (cost, loss) = (running.session.cost(), running.session.loss());
             json!({
-                "method": running.session.method(),
+                "method": running.session.method().name(),
                 "sampled": running.session.sample_divisor(),
                 "requests": running.request_count,
                 "lost_events": loss.total(),
@@ -324,16 +324,21 @@ fn is_kernel_thread(pid: i32) -> Option<bool> {
 }
 
 /// Counters of a device's sums.
-const SUM_COUNTERS: [&str; 3] =
-    [physical_disk::TRACED_REQUESTS, physical_disk::TRACED_DEVICE_S, physical_disk::TRACED_BEFORE_S];
-const SINGLE_COUNTERS: [&str; 7] = [
-    physical_disk::TRACED_TAG_WAIT_S,
-    physical_disk::TRACED_PLACED,
-    physical_disk::TRACED_SEQUENTIAL,
-    physical_disk::READS_BESIDE_FLUSH,
-    physical_disk::READS_BESIDE_FLUSH_S,
-    physical_disk::READS_APART_FROM_FLUSH,
-    physical_disk::READS_APART_FROM_FLUSH_S,
+/// Counters of every trace, and the scale of their stored values.
+const SUM_COUNTERS: [(&str, f64); 3] = [
+    (physical_disk::TRACED_REQUESTS, 1.0),
+    (physical_disk::TRACED_DEVICE_S, US_TO_S),
+    (physical_disk::TRACED_BEFORE_S, US_TO_S),
+];
+/// Counters of a trace of single events, and the scale of their stored values.
+const SINGLE_COUNTERS: [(&str, f64); 7] = [
+    (physical_disk::TRACED_TAG_WAIT_S, US_TO_S),
+    (physical_disk::TRACED_PLACED, 1.0),
+    (physical_disk::TRACED_SEQUENTIAL, 1.0),
+    (physical_disk::READS_BESIDE_FLUSH, 1.0),
+    (physical_disk::READS_BESIDE_FLUSH_S, US_TO_S),
+    (physical_disk::READS_APART_FROM_FLUSH, 1.0),
+    (physical_disk::READS_APART_FROM_FLUSH_S, US_TO_S),
 ];
 
 /// The trace's columns in the sampler's rows.
@@ -405,11 +410,11 @@ impl AttachedColumns for TraceColumns {
 
     fn append_series(&self, out: &mut Vec<Series>) {
         for (name, (_, is_single)) in &self.devices {
-            let ids = SUM_COUNTERS.iter().chain(SINGLE_COUNTERS.iter().filter(|_| *is_single));
-            out.extend(ids.map(|id| Series {
+            let counters = SUM_COUNTERS.iter().chain(SINGLE_COUNTERS.iter().filter(|_| *is_single));
+            out.extend(counters.map(|(id, scale)| Series {
                 counter: (*id).to_owned(),
                 instance: name.clone(),
-                scale: if id.ends_with("_s") { US_TO_S } else { 1.0 },
+                scale: *scale,
             }));
         }
         self.latency.append_series(out);

@@ -67,8 +67,8 @@ impl ServedSource {
 
     /// Returns this machine as a source.
     pub fn of_this_machine(every: Duration, pack: Pack, alerts: &AlertArguments) -> Result<ServedSource, Failure> {
-        let desk = AlertMonitor::new(alerts, pack.clone())?;
-        Ok(ServedSource::from_watched(local_host_name(), WatchSource::of_this_machine(every, desk)?, pack))
+        let monitor = AlertMonitor::new(alerts, pack.clone())?;
+        Ok(ServedSource::from_watched(local_host_name(), WatchSource::of_this_machine(every, monitor)?, pack))
     }
 
     /// Returns logs of one host as a source; alerts are looked for in them, unless their recorder raises them.

@@ -109,9 +109,10 @@ pub fn simulate_system(
     }
 }
 
-/// Minimum growth of a queue for it to be reported: a number of operations, and the fraction of arrivals (1 of so
-/// many).
-const QUEUE_GROWTH_LIMITS: (u64, u64) = (100, 20);
+/// Minimum growth of a queue for it to be reported, operations.
+const MIN_QUEUE_GROWTH: u64 = 100;
+/// The growth must also exceed one of this many arrivals.
+const ARRIVALS_PER_QUEUE_GROWTH: u64 = 20;
 
 /// Describes requests that open loads issued and did not get served: response times of the others alone would look
 /// better than they were.
@@ -138,7 +139,7 @@ fn describe_shortfalls(system: &System, report: &SimulationReport) -> Vec<String
             ));
         }
         let left = begun.saturating_sub(done);
-        if full && left >= QUEUE_GROWTH_LIMITS.0 && left.saturating_mul(QUEUE_GROWTH_LIMITS.1) > begun {
+        if full && left >= MIN_QUEUE_GROWTH && left.saturating_mul(ARRIVALS_PER_QUEUE_GROWTH) > begun {
             words.push(format!(
                 "workload `{name}`: operations arrived faster than they were completed ({begun} and {done} in the \
                  measured time); the queue grew, so response times depend on how long is measured"

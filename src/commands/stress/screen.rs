@@ -135,19 +135,44 @@ pub fn tally_trials(trials: &[StressTrial]) -> Vec<ClassTally> {
         }
     }
     let one = |class: &str| {
-        let of = || trials.iter().filter(|trial| trial.class.id == class);
-        let judged = || of().filter_map(StressTrial::judged_load);
+        let trials_of_class = || trials.iter().filter(|trial| trial.class.id == class);
+        let count = |outcome| trials_of_class().filter(|trial| trial.outcome() == outcome).count();
         ClassTally {
             class: class.to_owned(),
-            right: judged().filter(|judged| judged.wrong.is_none()).count(),
-            wrong: of().filter(|trial| trial.outcome_word() == "WRONG").count(),
-            undecided: of().filter(|trial| trial.outcome_word() == "undecided").count(),
-            failed: of().filter(|trial| matches!(trial.result, TrialResult::Failed(_))).count(),
-            skipped: of().filter(|trial| matches!(trial.result, TrialResult::Skipped(_))).count(),
-            close: of().filter(|trial| trial.is_close()).count(),
+            right: count(TrialOutcome::Right),
+            wrong: count(TrialOutcome::Wrong),
+            undecided: count(TrialOutcome::Undecided),
+            failed: count(TrialOutcome::Failed),
+            skipped: count(TrialOutcome::Skipped),
+            close: trials_of_class().filter(|trial| trial.is_close()).count(),
         }
     };
     classes.into_iter().map(one).collect()
+}
+
+/// Outcome of a trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum TrialOutcome {
+    Right,
+    Wrong,
+    /// Wrong, but others used so much that the verdict may be about them.
+    Undecided,
+    Skipped,
+    Failed,
+}
+
+impl TrialOutcome {
+    /// Returns the word for the table; what needs attention has capitals.
+    fn word(self) -> &'static str {
+        match self {
+            TrialOutcome::Right => "right",
+            TrialOutcome::Wrong => "WRONG",
+            TrialOutcome::Undecided => "undecided",
+            TrialOutcome::Skipped => "skipped",
+            TrialOutcome::Failed => "FAILED",
+        }
+    }
 }
 
 impl StressTrial {
@@ -170,14 +195,13 @@ impl StressTrial {
         self.others.is_some_and(|share| share > DISTURBING_SHARE)
     }
 
-    /// Result in one word: `right`, `wrong`, `undecided`, `failed` or `skipped`.
-    fn outcome_word(&self) -> &'static str {
+    fn outcome(&self) -> TrialOutcome {
         match &self.result {
-            TrialResult::Judged(judged) if judged.wrong.is_none() => "right",
-            TrialResult::Judged(_) if self.is_disturbed() => "undecided",
-            TrialResult::Judged(_) => "WRONG",
-            TrialResult::Skipped(_) => "skipped",
-            TrialResult::Failed(_) => "FAILED",
+            TrialResult::Judged(judged) if judged.wrong.is_none() => TrialOutcome::Right,
+            TrialResult::Judged(_) if self.is_disturbed() => TrialOutcome::Undecided,
+            TrialResult::Judged(_) => TrialOutcome::Wrong,
+            TrialResult::Skipped(_) => TrialOutcome::Skipped,
+            TrialResult::Failed(_) => TrialOutcome::Failed,
         }
     }
 
@@ -224,7 +248,7 @@ pub fn draw_trials(trials: &[StressTrial]) -> String {
         let (requested, expected) =
             (format_percent(trial.requested_share()), trial.class.expected_verdicts.join(" or "));
         let row = [trial.class.id.clone(), requested, reached, expected, verdict, confidence];
-        table.add_row(row.into_iter().chain([trial.outcome_word().to_owned(), trial.trial_remark()]));
+        table.add_row(row.into_iter().chain([trial.outcome().word().to_owned(), trial.trial_remark()]));
     }
     format!("{}\n{}", table.render(&style), draw_tally(trials, &style))
 }
@@ -260,7 +284,7 @@ pub fn trial_json(trial: &StressTrial) -> Value {
     json!({
         "class": trial.class.id,
         "run": trial.run,
-        "result": trial.outcome_word().to_lowercase(),
+        "result": trial.outcome(),
         "asked": trial.requested_share(),
         "reached": judged.map(|judged| judged.outcome.reached_share),
         "per_s": judged.map(|judged| judged.outcome.per_s),

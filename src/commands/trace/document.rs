@@ -7,7 +7,7 @@ use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::latency::step_edges;
 use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::{HEAT_ROWS, OperationSummary, RequesterSummary, SIZE_CLASSES};
-use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceSession, TracedOperation};
+use diskwright_blocktrace::{HeatMap, LatencyHistogram, TraceMethod, TraceSession, TracedOperation};
 use serde_json::{Value, json};
 
 use super::super::time_argument;
@@ -32,7 +32,7 @@ pub fn live_trace_document(
         .collect();
     json!({
         "schema": "diskwright.trace/1",
-        "method": session.method(),
+        "method": session.method().name(),
         "seconds": cost.elapsed_ns as f64 / 1e9,
         "from": time_argument::rfc3339(clock.wall_time_ns(clock.monotonic_ns.saturating_sub(cost.elapsed_ns))),
         "to": time_argument::rfc3339(clock.wall_ns),
@@ -72,9 +72,9 @@ pub fn live_trace_document(
 /// Start of latencies, as known at the end of the trace.
 fn latency_start(session: &TraceSession) -> &'static str {
     match (session.method(), session.is_from_issue()) {
-        ("tracefs", _) => "queue",
-        (_, true) => "issue",
-        (_, false) => "start",
+        (TraceMethod::Tracefs, _) => "queue",
+        (TraceMethod::Bpf, true) => "issue",
+        (TraceMethod::Bpf, false) => "start",
     }
 }
 

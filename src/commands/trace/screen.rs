@@ -8,7 +8,7 @@ use diskwright_blocktrace::dirty_pages::{DirtyCertainty, DirtyingThread, assess_
 use diskwright_blocktrace::diskstats::RequestTotals;
 use diskwright_blocktrace::pairing::TracedRequest;
 use diskwright_blocktrace::summary::SIZE_CLASSES;
-use diskwright_blocktrace::{LatencyHistogram, OperationSummary, TraceSession, TracedOperation};
+use diskwright_blocktrace::{LatencyHistogram, OperationSummary, TraceMethod, TraceSession, TracedOperation};
 use diskwright_report::{Align, DisplayZone, Ink, Style, TextTable};
 
 use super::heat_map;
@@ -108,8 +108,8 @@ pub fn draw_trace(
 fn draw_heading(session: &TraceSession) -> String {
     let seconds = units::format_value(session.cost().elapsed_ns as f64 / 1e9, "s");
     let how = match session.method() {
-        "tracefs" => "every event, by tracefs",
-        _ => "histograms kept in the kernel, by bpf",
+        TraceMethod::Tracefs => "every event, by tracefs",
+        TraceMethod::Bpf => "histograms kept in the kernel, by bpf",
     };
     let sampled = match session.sample_divisor() {
         1 => String::new(),
@@ -129,8 +129,10 @@ fn traced_share(session: &TraceSession, device: u32, totals: &HashMap<u32, Reque
     let requests = format_count(traced, "request", "requests");
     match session.counted_by_kernel(device, totals) {
         Some(counted) => {
-            let without =
-                if session.method() == "bpf" { " (including callers' flushes, which are not traced)" } else { "" };
+            let without = match session.method() {
+                TraceMethod::Tracefs => "",
+                TraceMethod::Bpf => " (including callers' flushes, which are not traced)",
+            };
             format!(": {requests} traced, {} counted by the kernel{without}", counted.total())
         }
         None => format!(": {requests} traced"),

@@ -93,9 +93,9 @@ impl StartedFeed {
 impl LiveFeed {
     /// Starts sampling.
     pub fn begin_sampling(every: Duration) -> Result<StartedFeed, Failure> {
-        let ((sender, ticks), (alerts, desk)) = (sync_channel(MAX_QUEUED_TICKS), sync_channel(1));
+        let ((sender, ticks), (alerts, monitor)) = (sync_channel(MAX_QUEUED_TICKS), sync_channel(1));
         let sample = move || {
-            if let Err(failure) = sample_ticks(every, &desk, &sender) {
+            if let Err(failure) = sample_ticks(every, &monitor, &sender) {
                 super::super::output::print_warning(failure);
             }
         };
@@ -153,21 +153,25 @@ impl LiveFeed {
 }
 
 /// Samples until nobody listens or a signal asks to end.
-fn sample_ticks(every: Duration, desk: &Receiver<AlertMonitor>, sender: &SyncSender<LiveTick>) -> Result<(), Failure> {
+fn sample_ticks(
+    every: Duration,
+    monitor: &Receiver<AlertMonitor>,
+    sender: &SyncSender<LiveTick>,
+) -> Result<(), Failure> {
     let _first = PriorityGuard::raise_priority();
     let options = SamplerOptions { slow_interval: every.max(PROCESS_INTERVAL), ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
     let mut pacer = Pacer::new(every, None)?;
     let mut backlog = TickBacklog::default();
     sampler.tick();
-    let Ok(mut desk) = desk.recv() else { return Ok(()) };
+    let Ok(mut monitor) = monitor.recv() else { return Ok(()) };
     loop {
         let notes = sampler.take_notes();
         // rounded as in a log, so that a replay shows the same digits
         let tick = WriterOptions::default().round_tick(sampler.tick_stamp());
         let (schema, row) = (sampler.schema().clone(), sampler.row().to_vec());
-        notes.iter().for_each(|note| desk.handle_note(note));
-        let alerts = desk.handle_tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
+        notes.iter().for_each(|note| monitor.handle_note(note));
+        let alerts = monitor.handle_tick(&schema, tick, &row).iter().map(AlertEvent::to_log_note).collect();
         match sender.try_send(backlog.attach_to(LiveTick { schema, tick, row, notes, alerts, skipped: None })) {
             Ok(()) => backlog.dropped_ticks = 0,
             Err(TrySendError::Full(late)) => backlog.keep_late(late),

@@ -78,12 +78,12 @@ pub struct LogAlerts {
 
 impl LogAlerts {
     /// Starts the search. Alerts before now have no actions.
-    pub fn start_scan(logs: Logs, grows: bool, desk: AlertMonitor) -> Result<LogAlerts, Failure> {
+    pub fn start_scan(logs: Logs, grows: bool, monitor: AlertMonitor) -> Result<LogAlerts, Failure> {
         let found = SharedFindings::default();
         let sender = found.clone();
-        let desk = desk.suppress_before(SystemClock.read_clocks().wall_ns).for_logs(&logs);
+        let monitor = monitor.suppress_before(SystemClock.read_clocks().wall_ns).for_logs(&logs);
         let look = move || {
-            if let Err(failure) = scan_log(logs, grows, desk, &sender) {
+            if let Err(failure) = scan_log(logs, grows, monitor, &sender) {
                 super::super::output::print_warning(failure);
             }
             sender.0.is_done.store(true, Ordering::Relaxed);
@@ -132,21 +132,22 @@ impl LogAlerts {
     }
 }
 
-fn scan_log(mut logs: Logs, mut grows: bool, mut desk: AlertMonitor, found: &SharedFindings) -> Result<(), Failure> {
+fn scan_log(mut logs: Logs, mut grows: bool, mut monitor: AlertMonitor, found: &SharedFindings) -> Result<(), Failure> {
     let back_ns = if grows { GROWING_LOOKBACK_NS } else { ENDED_LOOKBACK_NS };
     let mut from_ns = logs.range_ns.0.max(logs.last_ns().saturating_sub(back_ns));
     let mut position = LogPosition::default();
     // alerts raised while no tick came: their end is reported even if the log has its own alerts
     let mut silent: Vec<String> = Vec::new();
     loop {
-        if !scan_new_ticks(&logs, (&mut position, from_ns), &mut desk, (found, &silent))? || !(grows || logs.may_grow())
+        if !scan_new_ticks(&logs, (&mut position, from_ns), &mut monitor, (found, &silent))?
+            || !(grows || logs.may_grow())
         {
             return Ok(());
         }
-        desk.start_following();
+        monitor.start_following();
         found.0.is_done.store(true, Ordering::Relaxed);
         if !grows && logs.has_ended() {
-            desk.handle_recorder_end();
+            monitor.handle_recorder_end();
         }
         loop {
             crate::commands::pacer::sleep_interruptibly(if grows { POLL_INTERVAL } else { IDLE_POLL_INTERVAL });
@@ -165,9 +166,9 @@ fn scan_log(mut logs: Logs, mut grows: bool, mut desk: AlertMonitor, found: &Sha
             // nobody expects ticks of a log that stands still; a killed recorder does not end its log, and is reported
             grows &= !has_ended;
             if has_ended {
-                desk.handle_recorder_end();
+                monitor.handle_recorder_end();
             }
-            let events = if grows { desk.check_silence(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
+            let events = if grows { monitor.check_silence(SystemClock.read_clocks().wall_ns) } else { Vec::new() };
             silent.extend(events.iter().map(|event| event.alert.id.clone()));
             if !events.iter().all(|event| found.keep_note(event.to_log_note())) || !found.is_read() {
                 return Ok(());
@@ -180,16 +181,16 @@ fn scan_log(mut logs: Logs, mut grows: bool, mut desk: AlertMonitor, found: &Sha
 fn scan_new_ticks(
     logs: &Logs,
     (position, from_ns): (&mut LogPosition, i64),
-    desk: &mut AlertMonitor,
+    monitor: &mut AlertMonitor,
     (found, silent): (&SharedFindings, &[String]),
 ) -> Result<bool, Failure> {
     let mut is_wanted = true;
     let read = logs.read_new((*position, from_ns), |piece| {
         match piece {
             LogPiece::Note(note) if note.kind == Note::ALERT => found.yield_to_recorder(),
-            LogPiece::Note(note) => desk.handle_note(&note),
+            LogPiece::Note(note) => monitor.handle_note(&note),
             LogPiece::Frame(frame) => {
-                for event in desk.handle_frame(frame) {
+                for event in monitor.handle_frame(frame) {
                     let is_kept = silent.contains(&event.alert.id);
                     is_wanted &= if is_kept {
                         found.keep_note(event.to_log_note())

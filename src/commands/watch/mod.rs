@@ -108,16 +108,15 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     // the first tick takes as long as loading the rules
     let begun = (!unattended && arguments.log.is_empty()).then(|| LiveFeed::begin_sampling(every)).transpose()?;
     let pack = arguments.judging.load_packs(false)?.swap_remove(0);
-    let desk = AlertMonitor::new(&arguments.alerts, pack.clone())?;
+    let monitor = AlertMonitor::new(&arguments.alerts, pack.clone())?;
     if unattended {
-        return run_unattended(arguments, desk);
+        return run_unattended(arguments, monitor);
     }
     let mut viewer = Viewer::new(load_panels(arguments.panels.as_deref())?, pack, ceilings::known_ceilings().to_vec());
     let mut source = match begun {
-        Some(begun) => WatchSource::Live(begun.with_alerts(desk)),
-        None => {
-            WatchSource::from_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log).with_alerts(desk)?
-        }
+        Some(begun) => WatchSource::Live(begun.with_alerts(monitor)),
+        None => WatchSource::from_logs(Logs::open(&arguments.log, &arguments.window)?, &arguments.log)
+            .with_alerts(monitor)?,
     };
     if once {
         print_screen(arguments, &mut source, &mut viewer)
@@ -127,14 +126,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Watches for alerts without a screen.
-fn run_unattended(arguments: &Arguments, desk: AlertMonitor) -> Result<(), Failure> {
+fn run_unattended(arguments: &Arguments, monitor: AlertMonitor) -> Result<(), Failure> {
     let Arguments { fail_on, json, lasts, .. } = arguments;
     let run = UnattendedRun { fail_on: fail_on.clone(), json: *json, duration: *lasts };
     run.check_alert_ids(&arguments.alerts.load_alert_pack()?)?;
     if arguments.log.is_empty() {
-        return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), desk);
+        return run.watch_this_machine(arguments.every.unwrap_or(DEFAULT_INTERVAL), monitor);
     }
-    run.watch_logs(&arguments.log, &arguments.window, desk)
+    run.watch_logs(&arguments.log, &arguments.window, monitor)
 }
 
 /// Loads the panels of a file, of the user's own file, or the built-in ones.

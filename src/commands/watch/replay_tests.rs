@@ -83,7 +83,7 @@ fn replay_shows_the_same_cells_as_the_live_screen() {
     let options = WriterOptions::default();
     let mut writer = LogWriter::create_or_append(&place, options.clone()).expect("a log");
     let judging = packs::builtin_pack("default").expect("our pack").expect("is right");
-    let mut desk =
+    let mut monitor =
         AlertMonitor::from_packs(rules::builtin_with_own("own.toml", ALWAYS_ALERT).expect("a rule"), judging);
     let sampling = SamplerOptions { slow_interval: INTERVAL * 3, ..SamplerOptions::default() };
     let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), sampling);
@@ -96,11 +96,11 @@ fn replay_shows_the_same_cells_as_the_live_screen() {
         for note in &notes {
             // a busy machine reports some data late, for an earlier tick, which the live view could not show
             seen.retain(|(time_ns, _)| *time_ns < note.time_ns);
-            desk.handle_note(note);
+            monitor.handle_note(note);
             writer.add_note(note).expect("noted");
             memory.add_note(note.clone());
         }
-        let raised = desk.handle_tick(sampler.schema(), tick, sampler.row());
+        let raised = monitor.handle_tick(sampler.schema(), tick, sampler.row());
         writer.push(sampler.schema(), tick, sampler.row()).expect("room");
         memory.push(sampler.schema(), tick, sampler.row());
         for note in raised.iter().map(AlertEvent::to_log_note) {

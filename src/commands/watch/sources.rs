@@ -118,7 +118,7 @@ impl LoggedHistory {
     }
 
     /// Checks now and then whether the recorder of a growing log has ended it; true if it has.
-    fn has_recorder_ended(&mut self) -> bool {
+    fn poll_recorder_end(&mut self) -> bool {
         if self.checked_at.elapsed() < RECORDER_CHECK_INTERVAL {
             return false;
         }
@@ -126,8 +126,9 @@ impl LoggedHistory {
         self.logs.has_ended()
     }
 
-    /// Checks now and then whether a log that stood still is being recorded again; true if it is.
-    fn has_recorder_resumed(&mut self) -> bool {
+    /// Checks now and then whether a log that stood still is being recorded again, and reads what was added; true if
+    /// it is.
+    fn poll_recorder_resume(&mut self) -> bool {
         if self.checked_at.elapsed() < RECORDER_CHECK_INTERVAL || !self.logs.may_grow() {
             return false;
         }
@@ -161,10 +162,10 @@ impl WatchSource {
     }
 
     /// Looks for alerts in logs in addition to those that they have.
-    pub fn with_alerts(mut self, desk: AlertMonitor) -> Result<WatchSource, Failure> {
+    pub fn with_alerts(mut self, monitor: AlertMonitor) -> Result<WatchSource, Failure> {
         if let WatchSource::Logged(logged) = &mut self {
-            logged.alerts =
-                Some(LogAlerts::start_scan(logged.logs.for_range(logged.logs.range_ns), logged.grows, desk)?);
+            let logs = logged.logs.for_range(logged.logs.range_ns);
+            logged.alerts = Some(LogAlerts::start_scan(logs, logged.grows, monitor)?);
         }
         Ok(self)
     }
@@ -218,12 +219,17 @@ impl WatchSource {
             WatchSource::Live(feed) => feed.take_ticks(),
             WatchSource::Logged(logged) if logged.grows => {
                 // checked before the log is read: no tick comes after the end
-                let has_ended = logged.has_recorder_ended();
+                let has_ended = logged.poll_recorder_end();
                 let has_grown = logged.refresh_log()?;
                 logged.grows = !has_ended;
                 Ok(logged.take_alerts() || has_grown || has_ended)
             }
-            WatchSource::Logged(logged) => Ok(logged.take_alerts() | logged.has_recorder_resumed()),
+            WatchSource::Logged(logged) => {
+                // both are polled, whatever the first one finds
+                let has_alerts = logged.take_alerts();
+                let has_resumed = logged.poll_recorder_resume();
+                Ok(has_alerts || has_resumed)
+            }
         }
     }
 

@@ -57,16 +57,16 @@ impl UnattendedRun {
     }
 
     /// Watches this machine.
-    pub fn watch_this_machine(&self, every: Duration, mut desk: AlertMonitor) -> Result<(), Failure> {
+    pub fn watch_this_machine(&self, every: Duration, mut monitor: AlertMonitor) -> Result<(), Failure> {
         let mut pacer = Pacer::new(every, self.duration)?;
         let options = SamplerOptions { slow_interval: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
         let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
         pacer.reset_start();
         sampler.tick();
         let end = loop {
-            sampler.take_notes().iter().for_each(|note| desk.handle_note(note));
-            let events = desk.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
-            if let Err(failure) = self.print_events(&events, desk.host()) {
+            sampler.take_notes().iter().for_each(|note| monitor.handle_note(note));
+            let events = monitor.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
+            if let Err(failure) = self.print_events(&events, monitor.host()) {
                 break Err(failure);
             }
             if !pacer.wait_for_tick(|_| {}) {
@@ -74,13 +74,13 @@ impl UnattendedRun {
             }
             pacer.sample_tick(&mut sampler);
         };
-        desk.finish_actions();
+        monitor.finish_actions();
         end
     }
 
     /// Watches logs: all of one that has ended, and with `--for` what a recorder adds to it meanwhile; of one that is
     /// being recorded, ticks from now on.
-    pub fn watch_logs(&self, paths: &[PathBuf], window: &LogWindow, desk: AlertMonitor) -> Result<(), Failure> {
+    pub fn watch_logs(&self, paths: &[PathBuf], window: &LogWindow, monitor: AlertMonitor) -> Result<(), Failure> {
         let (pacer, begin) = (Pacer::new(POLL_INTERVAL, self.duration)?, Instant::now());
         let goes_on = || !pacer.is_stopped() && self.duration.is_none_or(|lasts| begin.elapsed() < lasts);
         if !has_ticks(paths, goes_on)? {
@@ -89,14 +89,14 @@ impl UnattendedRun {
         let mut logs = Logs::open(paths, window)?;
         let mut grows = WatchSource::is_recorded(&logs);
         let now_ns = SystemClock.read_clocks().wall_ns;
-        let mut desk = if grows { desk.suppress_before(now_ns) } else { desk }.for_logs(&logs);
+        let mut monitor = if grows { monitor.suppress_before(now_ns) } else { monitor }.for_logs(&logs);
         let mut position = LogPosition::default();
-        let mut end = self.scan_new_ticks(&logs, (&mut position, logs.range_ns.0), &mut desk);
-        desk.start_following();
+        let mut end = self.scan_new_ticks(&logs, (&mut position, logs.range_ns.0), &mut monitor);
+        monitor.start_following();
         // without a duration, only a running recorder is waited for
         let waits = self.duration.is_some() && logs.may_grow();
         if waits && !grows && logs.has_ended() {
-            desk.handle_recorder_end();
+            monitor.handle_recorder_end();
         }
         while end.is_ok() && (grows || waits) && goes_on() {
             crate::commands::pacer::sleep_interruptibly(POLL_INTERVAL);
@@ -105,13 +105,13 @@ impl UnattendedRun {
             let behind_ns = logs.range_ns.1.saturating_add(1);
             if logs.refresh_end()? {
                 grows = true;
-                end = self.scan_new_ticks(&logs, (&mut position, behind_ns), &mut desk);
+                end = self.scan_new_ticks(&logs, (&mut position, behind_ns), &mut monitor);
             } else if has_ended {
                 grows = false;
-                desk.handle_recorder_end();
+                monitor.handle_recorder_end();
             } else if grows {
-                let events = desk.check_silence(SystemClock.read_clocks().wall_ns);
-                end = self.print_events(&events, desk.host());
+                let events = monitor.check_silence(SystemClock.read_clocks().wall_ns);
+                end = self.print_events(&events, monitor.host());
             }
         }
         if end.is_ok() && !grows && !waits && logs.may_grow() {
@@ -120,7 +120,7 @@ impl UnattendedRun {
                 "the log ended at {last}; --for DURATION waits for a recorder that continues it"
             ));
         }
-        desk.finish_actions();
+        monitor.finish_actions();
         end
     }
 
@@ -129,17 +129,17 @@ impl UnattendedRun {
         &self,
         logs: &Logs,
         (position, from_ns): (&mut LogPosition, i64),
-        desk: &mut AlertMonitor,
+        monitor: &mut AlertMonitor,
     ) -> Result<(), Failure> {
         *position = logs.read_new((*position, from_ns), |piece| match piece {
             LogPiece::Note(note) => {
-                desk.handle_note(&note);
+                monitor.handle_note(&note);
                 Ok(())
             }
             LogPiece::Frame(frame) => {
-                let events = desk.handle_frame(frame);
-                let new: Vec<AlertEvent> = events.into_iter().filter(|event| desk.is_new(event)).collect();
-                self.print_events(&new, desk.host())
+                let events = monitor.handle_frame(frame);
+                let new: Vec<AlertEvent> = events.into_iter().filter(|event| monitor.is_new(event)).collect();
+                self.print_events(&new, monitor.host())
             }
         })?;
         Ok(())

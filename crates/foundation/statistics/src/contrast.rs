@@ -108,10 +108,12 @@ impl Contrast {
 
     /// P-value: the probability that noise alone makes the means differ as much.
     pub fn p_value(&self) -> f64 {
-        match () {
-            () if self.is_same() => 1.0,
-            () if self.standard_error == 0.0 => 0.0,
-            () => student_p_value(self.estimate / self.standard_error, self.df),
+        if self.is_same() {
+            1.0
+        } else if self.standard_error == 0.0 {
+            0.0
+        } else {
+            student_p_value(self.estimate / self.standard_error, self.df)
         }
     }
 

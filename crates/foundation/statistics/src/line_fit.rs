@@ -11,7 +11,11 @@ use crate::autocorrelation::{degrees_of_freedom, estimate_autocorrelation, remai
 use crate::distribution::{student_limit, student_p_value};
 use crate::{ERROR_RATE, WeightedPoint, blocks, is_positive};
 
-/// A line through means of blocks.
+/// A line through means of blocks: `level + slope (t - center_s)`.
+///
+/// Its band at a time `t`, with `u = t - center_s`, is
+/// `± t_limit sqrt(variance_level + variance_slope u²)`: with the times centered on their mean, the
+/// errors of level and slope are independent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LineFit {
     /// Growth per second.
@@ -22,10 +26,13 @@ pub struct LineFit {
     pub p_value: f64,
     /// Weighted sum of squared residuals.
     pub residual: f64,
+    /// Weighted mean of the points' times.
     center_s: f64,
+    /// Value of the line at `center_s`.
     level: f64,
     variance_level: f64,
     variance_slope: f64,
+    /// Quantile of Student's t for the band.
     t_limit: f64,
 }
 
@@ -41,7 +48,12 @@ pub struct Crossing {
 }
 
 impl LineFit {
-    /// Fits a line through means of blocks; `None` where there are too few.
+    /// Fits a line through means of blocks by weighted least squares; `None` where there are too few.
+    ///
+    /// The slope is `Σ w (t - t̄)(y - ȳ) / Σ w (t - t̄)²`, and its variance `s² / Σ w (t - t̄)²`. Here
+    /// `s²` is the sum of squared residuals divided by the number of independent values that remain
+    /// (Santer et al. 2000), not by the number of points less 2, because the
+    /// residuals of neighbours are correlated.
     pub fn fit(points: &[WeightedPoint]) -> Option<LineFit> {
         if points.len() < 3 {
             return None;
@@ -50,33 +62,34 @@ impl LineFit {
         let sum: f64 = points.iter().map(|p| p.weight).sum();
         // weights scaled to sum to the effective number of points
         let weight = |p: &WeightedPoint| p.weight * count / sum;
-        let middle_s = points.iter().map(|p| weight(p) * p.time_s).sum::<f64>() / count;
+        let center_s = points.iter().map(|p| weight(p) * p.time_s).sum::<f64>() / count;
         let level = blocks::weighted_mean(points);
-        let width: f64 = points.iter().map(|p| weight(p) * (p.time_s - middle_s).powi(2)).sum();
-        let product: f64 = points.iter().map(|p| weight(p) * (p.time_s - middle_s) * (p.value - level)).sum();
-        if !is_positive(width) {
+        let sum_tt: f64 = points.iter().map(|p| weight(p) * (p.time_s - center_s).powi(2)).sum();
+        let sum_ty: f64 = points.iter().map(|p| weight(p) * (p.time_s - center_s) * (p.value - level)).sum();
+        if !is_positive(sum_tt) {
             return None;
         }
-        let slope = product / width;
-        let off: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.time_s - middle_s)).collect();
-        let residual: f64 = points.iter().zip(&off).map(|(p, off)| weight(p) * off * off).sum();
+        let slope = sum_ty / sum_tt;
+        let residuals: Vec<f64> = points.iter().map(|p| p.value - level - slope * (p.time_s - center_s)).collect();
+        let residual: f64 = points.iter().zip(&residuals).map(|(p, r)| weight(p) * r * r).sum();
         // rounding errors of an exact line are correlated and must not count
-        let exact = residual <= 1e-20 * slope * slope * width;
-        let memory = if exact { 0.0 } else { estimate_autocorrelation(&off, 2) };
-        let scatter = residual / remaining_count(count, memory, 2.0);
-        let df = degrees_of_freedom(count, memory, 2.0);
-        let (variance_slope, reach) = (scatter / width, student_limit(ERROR_RATE, df));
-        let half = if scatter == 0.0 { 0.0 } else { reach * variance_slope.sqrt() };
+        let is_exact = residual <= 1e-20 * slope * slope * sum_tt;
+        let autocorrelation = if is_exact { 0.0 } else { estimate_autocorrelation(&residuals, 2) };
+        let residual_variance = residual / remaining_count(count, autocorrelation, 2.0);
+        let df = degrees_of_freedom(count, autocorrelation, 2.0);
+        let variance_slope = residual_variance / sum_tt;
+        let t_limit = student_limit(ERROR_RATE, df);
+        let half_width = if residual_variance == 0.0 { 0.0 } else { t_limit * variance_slope.sqrt() };
         Some(LineFit {
             slope,
-            slope_interval: (slope - half, slope + half),
+            slope_interval: (slope - half_width, slope + half_width),
             p_value: if slope == 0.0 { 1.0 } else { student_p_value(slope / variance_slope.sqrt(), df) },
             residual,
-            center_s: middle_s,
+            center_s,
             level,
-            variance_level: scatter / count,
+            variance_level: residual_variance / count,
             variance_slope,
-            t_limit: reach,
+            t_limit,
         })
     }
 
@@ -87,43 +100,49 @@ impl LineFit {
 
     /// Times after `from_s` at which the line and its band cross `limit`, from the side on which the line is at
     /// `from_s`.
+    ///
+    /// With `u = t - center_s` and `gap` from the limit to the line's level, the band meets the limit where
+    /// `(gap + slope u)² = t_limit² (variance_level + variance_slope u²)`: a quadratic equation in `u` (Fieller 1954).
     pub fn limit_crossing(&self, limit: f64, from_s: f64) -> Crossing {
         // mirrored so that the line is below the limit at `from_s`
         let sign = if self.value_at(from_s) <= limit { 1.0 } else { -1.0 };
         let (gap, slope) = (sign * (self.level - limit), sign * self.slope);
-        let at_s =
-            (slope > 0.0).then(|| self.center_s - gap / slope).filter(|time_s| *time_s >= from_s && time_s.is_finite());
-        let reach = self.t_limit * self.t_limit;
-        // (gap + slope u)² = reach² (variance_level + variance_slope u²)
-        let a = slope * slope - reach * self.variance_slope;
+        let crosses_at_s = self.center_s - gap / slope;
+        let time_s = (slope > 0.0 && crosses_at_s >= from_s && crosses_at_s.is_finite()).then_some(crosses_at_s);
+        let t_squared = self.t_limit * self.t_limit;
+        let a = slope * slope - t_squared * self.variance_slope;
         let b = gap * slope;
-        let c = gap * gap - reach * self.variance_level;
-        let now = from_s - self.center_s;
-        let of_line = |u: f64| gap + slope * u;
-        let met: Vec<f64> = quadratic_roots(a, b, c).into_iter().filter(|u| *u > now && u.is_finite()).collect();
-        let first = |wanted: &dyn Fn(f64) -> bool| {
-            met.iter().copied().filter(|u| wanted(*u)).min_by(f64::total_cmp).map(|u| u + self.center_s)
+        let c = gap * gap - t_squared * self.variance_level;
+        let from_u = from_s - self.center_s;
+        let line_above_limit = |u: f64| gap + slope * u;
+        let meetings: Vec<f64> =
+            quadratic_roots(a, b, c).into_iter().filter(|u| *u > from_u && u.is_finite()).collect();
+        let first_meeting = |is_wanted: &dyn Fn(f64) -> bool| {
+            meetings.iter().copied().filter(|u| is_wanted(*u)).min_by(f64::total_cmp).map(|u| u + self.center_s)
         };
-        let band = (reach * (self.variance_level + self.variance_slope * now * now)).sqrt();
-        let within = of_line(now) + band >= 0.0;
-        let earliest_s = if within { Some(from_s) } else { first(&|u| of_line(u) <= 1e-12 * gap.abs()) };
-        let sure = slope > 0.0 && a > 0.0;
-        let latest_s = if sure { first(&|u| of_line(u) >= -1e-12 * gap.abs()) } else { None };
-        Crossing { time_s: at_s, earliest_s, latest_s }
+        // the band's upper edge meets the limit while the line is below it, the lower edge afterwards
+        let rounding = 1e-12 * gap.abs();
+        let band = (t_squared * (self.variance_level + self.variance_slope * from_u * from_u)).sqrt();
+        let is_within_band = line_above_limit(from_u) + band >= 0.0;
+        let earliest_s =
+            if is_within_band { Some(from_s) } else { first_meeting(&|u| line_above_limit(u) <= rounding) };
+        // a > 0: the slope differs from zero significantly
+        let latest_s = if slope > 0.0 && a > 0.0 { first_meeting(&|u| line_above_limit(u) >= -rounding) } else { None };
+        Crossing { time_s, earliest_s, latest_s }
     }
 }
 
-/// Real solutions of `a u² + 2 b u + c = 0`.
+/// Returns the real solutions of `a u² + 2 b u + c = 0`.
 fn quadratic_roots(a: f64, b: f64, c: f64) -> Vec<f64> {
     if a == 0.0 {
         return if b == 0.0 { Vec::new() } else { vec![-c / (2.0 * b)] };
     }
-    let inside = b * b - a * c;
+    let discriminant = b * b - a * c;
     // a band without width touches the limit once, which rounding must not lose
-    if inside < -1e-9 * b * b {
+    if discriminant < -1e-9 * b * b {
         return Vec::new();
     }
-    let root = inside.max(0.0).sqrt();
+    let root = discriminant.max(0.0).sqrt();
     vec![(-b - root) / a, (-b + root) / a]
 }
 
@@ -189,7 +208,7 @@ mod tests {
 
     #[test]
     fn worked_example_of_a_crossing() {
-        // level 10 at 0 s, slope 1: limit 15 at 5 s. With reach 2 and variances 1 of the level and
+        // level 10 at 0 s, slope 1: limit 15 at 5 s. With a t limit of 2 and variances 1 of the level and
         // 0.04 of the slope: (u - 5)² = 4 + 0.16 u², 0.84 u² - 10 u + 21 = 0, u = 2.7223 and 9.1825
         let line = LineFit {
             slope: 1.0,

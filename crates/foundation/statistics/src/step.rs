@@ -163,6 +163,7 @@ pub fn find_step(points: &[WeightedPoint], blocks: &[WeightedPoint]) -> Option<S
     let residual = share * best_cut.residual_squares(blocks);
     let chance = (tried.len() as f64 * best_cut.p_value(blocks)).min(1.0);
     // one block to either side of the cut
+    const { assert!(MIN_SIDE_BLOCKS >= 2, "there are two blocks before a cut") };
     let near = blocks[cut - 1].time_s.min(blocks[cut - 2].time_s)..=blocks[(cut + 1).min(blocks.len() - 1)].time_s;
     let position = find_best_position(points, |index| {
         near.contains(&points[index].time_s) && near.contains(&points[index - 1].time_s)

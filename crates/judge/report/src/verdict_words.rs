@@ -5,8 +5,8 @@ use diskwright_base::units::format_count;
 use diskwright_base::{Note, units};
 use diskwright_diagnosis::Bottleneck;
 use diskwright_diagnosis::verdict::{
-    Culprit, Episode, Evidence, Finding, OperationRequesters, ProgramActivity, RequestingProgram, Verdict,
-    VerdictPhase, seen_s,
+    AttributionCertainty, Culprit, Episode, Evidence, Finding, OperationRequesters, ProgramActivity, RequestingProgram,
+    Verdict, VerdictPhase, seen_s,
 };
 
 use crate::axis;
@@ -205,18 +205,17 @@ pub(crate) fn requesters_text(operation: &OperationRequesters) -> String {
     if operation.programs > operation.askers.len() {
         words.push_str(&format!(" ({} programs in all)", operation.programs));
     }
-    match operation.certainty.as_str() {
-        "sure" => {}
-        "unknown" => words.push_str("; the kernel wrote for other programs; which ones is unknown"),
-        sure => {
-            let how = if sure == "likely" { "likely" } else { "a guess" };
-            words.push_str(&format!(
-                "; the kernel wrote for other programs, {how}: {} of the bytes",
-                list(&operation.dirtied_by)
-            ));
-        }
-    }
+    let writers = |certainty: &str| {
+        let dirtied_by = list(&operation.dirtied_by);
+        format!("; the kernel wrote for other programs, {certainty}: {dirtied_by} of the bytes")
+    };
     words
+        + &match operation.certainty {
+            AttributionCertainty::Sure => String::new(),
+            AttributionCertainty::Likely => writers("likely"),
+            AttributionCertainty::Guess => writers("a guess"),
+            AttributionCertainty::Unknown => "; the kernel wrote for other programs; which ones is unknown".into(),
+        }
 }
 
 #[cfg(test)]

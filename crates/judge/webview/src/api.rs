@@ -22,8 +22,10 @@ const MAX_POINTS: usize = 4000;
 const DEFAULT_POINTS: usize = 600;
 /// Longest stretch, in ticks, that is read tick by tick where an overview could be used instead.
 const MAX_TICKS: i64 = 30_000;
-/// Largest number of cached answers, and of their bytes.
-const MAX_CACHE: (usize, usize) = (64, 32 << 20);
+/// Largest number of cached answers.
+const MAX_CACHED_ANSWERS: usize = 64;
+/// Largest number of bytes of all cached answers.
+const MAX_CACHED_BYTES: usize = 32 << 20;
 /// Largest number of slow answers at a time; the remaining threads are reserved for fast ones.
 const MAX_LONG_ANSWERS: usize = 2;
 /// Rounding error of a time in milliseconds as a JavaScript number, nanoseconds: a tick at the very end of a stretch
@@ -35,9 +37,12 @@ const MAX_TIME_MS: f64 = 4.6e12;
 const MAX_BOOKMARK_CHARS: usize = 500;
 const JSON: &str = "application/json";
 
-/// Cache of recent answers.
+/// A request and the body of its answer.
+type CachedAnswer = (String, Arc<[u8]>);
+
+/// Cache of recent answers, the oldest first.
 #[derive(Default)]
-pub struct AnswerCache(Mutex<VecDeque<(String, Arc<[u8]>)>>);
+pub struct AnswerCache(Mutex<VecDeque<CachedAnswer>>);
 
 impl AnswerCache {
     fn get(&self, key: &str) -> Option<Arc<[u8]>> {
@@ -48,7 +53,8 @@ impl AnswerCache {
     fn insert_answer(&self, key: String, body: &Arc<[u8]>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back((key, Arc::clone(body)));
-        while kept.len() > MAX_CACHE.0 || kept.iter().map(|(_, body)| body.len()).sum::<usize>() > MAX_CACHE.1 {
+        let bytes = |kept: &VecDeque<CachedAnswer>| kept.iter().map(|(_, body)| body.len()).sum::<usize>();
+        while kept.len() > MAX_CACHED_ANSWERS || bytes(&kept) > MAX_CACHED_BYTES {
             kept.pop_front();
         }
     }

@@ -5,7 +5,9 @@
 //! is the reference), first within each group and then over the groups, so that six latencies do
 //! not outweigh one clock.
 
-use serde::Serialize;
+use std::fmt;
+
+use serde::{Serialize, Serializer};
 
 use crate::document::{BaselineDocument, FigureResult};
 use crate::figure::{FigureKind, GROUPS};
@@ -41,6 +43,35 @@ pub struct GroupSpeed {
     pub speed: f64,
 }
 
+/// Number of threads of compared figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComparedThreads {
+    /// The same number on both machines.
+    Count(usize),
+    /// As many as each machine has processors.
+    All,
+}
+
+impl ComparedThreads {
+    /// A single thread.
+    pub const ONE: ComparedThreads = ComparedThreads::Count(1);
+}
+
+impl fmt::Display for ComparedThreads {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ComparedThreads::Count(count) => count.fmt(f),
+            ComparedThreads::All => f.write_str("all"),
+        }
+    }
+}
+
+impl Serialize for ComparedThreads {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A figure that both baselines have.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BaselineRow {
@@ -50,8 +81,8 @@ pub struct BaselineRow {
     pub title: String,
     /// Unit.
     pub unit: String,
-    /// Threads of the first, or `all`: as many as the machine has processors.
-    pub threads: String,
+    /// Number of threads.
+    pub threads: ComparedThreads,
     /// Median of the first.
     pub first: f64,
     /// Median of the second.
@@ -77,7 +108,7 @@ fn geometric_mean(speeds: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// Compares two results of a figure.
-fn compare_figure(first: &FigureResult, second: &FigureResult, threads: String) -> Option<BaselineRow> {
+fn compare_figure(first: &FigureResult, second: &FigureResult, threads: ComparedThreads) -> Option<BaselineRow> {
     let speed = relative_speed(first, second)?;
     let noise = (first.spread + second.spread).max(RUN_TO_RUN_VARIATION);
     Some(BaselineRow {
@@ -98,12 +129,12 @@ fn find_partner<'a>(
     figure: &FigureResult,
     sides: [&BaselineDocument; 2],
     second: &'a BaselineDocument,
-) -> Option<(&'a FigureResult, String)> {
+) -> Option<(&'a FigureResult, ComparedThreads)> {
     let [first, other] = sides.map(|side| side.machine.processors);
     let is_all = figure.threads == first && figure.threads > 1;
     let threads = if is_all { other } else { figure.threads };
     let found = second.find_figure(&figure.id, threads).filter(|found| is_same_work(figure, found))?;
-    Some((found, if is_all { "all".into() } else { figure.threads.to_string() }))
+    Some((found, if is_all { ComparedThreads::All } else { ComparedThreads::Count(figure.threads) }))
 }
 
 /// Returns true if two results are comparable: same method, unit and direction.
@@ -124,7 +155,7 @@ fn find_all_threads_partner<'a>(
 }
 
 /// Returns the relative speed of each group for a number of threads.
-fn group_speeds(rows: &[BaselineRow], threads: &str) -> Vec<GroupSpeed> {
+fn group_speeds(rows: &[BaselineRow], threads: ComparedThreads) -> Vec<GroupSpeed> {
     let speed = |group: &str| {
         let is_of = |row: &&BaselineRow| row.threads == threads && row.id.split('.').next() == Some(group);
         geometric_mean(rows.iter().filter(is_of).map(|row| row.speed))
@@ -164,7 +195,7 @@ pub fn compare_baselines(first: &BaselineDocument, second: &BaselineDocument) ->
         compare_figure(figure, other, threads)
     };
     let all = |figure: &FigureResult| {
-        compare_figure(figure, find_all_threads_partner(figure, [first, second], second)?, "all".into())
+        compare_figure(figure, find_all_threads_partner(figure, [first, second], second)?, ComparedThreads::All)
     };
     let rows: Vec<BaselineRow> =
         first.figures.iter().flat_map(|figure| [both(figure), all(figure)]).flatten().collect();
@@ -176,11 +207,11 @@ pub fn compare_baselines(first: &BaselineDocument, second: &BaselineDocument) ->
         };
         side.figures.iter().filter(lacks).map(name).collect::<Vec<String>>()
     };
-    let groups = group_speeds(&rows, "1");
+    let groups = group_speeds(&rows, ComparedThreads::ONE);
     BaselineComparison {
         schema: "diskwright.baseline-compare/1",
         speed_one_thread: overall_speed(&groups),
-        speed_all_threads: overall_speed(&group_speeds(&rows, "all")),
+        speed_all_threads: overall_speed(&group_speeds(&rows, ComparedThreads::All)),
         groups,
         differences: machine_differences(first, second),
         only_in_one: [alone(first, second), alone(second, first)].concat(),
@@ -222,7 +253,7 @@ mod tests {
         let two = document(2, &[("memory.read", 1, 10.0), ("memory.read", 2, 15.0)]);
         let four = document(4, &[("memory.read", 1, 10.0), ("memory.read", 4, 30.0)]);
         let comparison = compare_baselines(&two, &four);
-        assert_eq!((comparison.speed_one_thread, comparison.rows[1].threads.as_str()), (Some(1.0), "all"));
+        assert_eq!((comparison.speed_one_thread, comparison.rows[1].threads), (Some(1.0), ComparedThreads::All));
         assert!(comparison.speed_all_threads.is_some_and(|speed| (speed - 2.0).abs() < 1e-12), "{comparison:?}");
         assert!(comparison.differences.iter().any(|text| text == "processors: 2 -> 4"));
         assert!(comparison.only_in_one.is_empty(), "{comparison:?}");

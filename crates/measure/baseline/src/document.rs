@@ -154,7 +154,8 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Returns the width of the middle half of the values, as a share of the median: of five values the
-/// distance from the second to the fourth. One disturbed value does not widen it.
+/// distance from the second to the fourth. One disturbed value does not widen it. The values must be
+/// greater than 0.
 #[must_use]
 pub fn relative_spread(values: &[f64]) -> f64 {
     let sorted = sort_values(values);
@@ -167,8 +168,13 @@ pub fn relative_spread(values: &[f64]) -> f64 {
 
 impl FigureResult {
     /// Judges the values of a figure and builds its result.
+    ///
+    /// # Panics
+    /// When there is no value, or one is not a number above 0: such a spread would pass for narrow.
     #[must_use]
     pub fn from_values(figure: &FigureDefinition, threads: usize, values: &[f64]) -> FigureResult {
+        let is_measured = |value: &f64| value.is_finite() && *value > 0.0;
+        assert!(threads > 0 && !values.is_empty() && values.iter().all(is_measured), "{}: {values:?}", figure.id);
         let spread = relative_spread(values);
         let refused = (spread > MAX_SPREAD).then(|| {
             let (spread, widest, count) = (spread * 100.0, MAX_SPREAD * 100.0, values.len());
@@ -244,6 +250,8 @@ impl ThreadScaling {
             |figure: &&FigureResult| figure.id == id && figure.median.is_none() && Some(figure.threads) > below;
         let mut unknown_threads: Vec<usize> = figures.iter().filter(is_unknown).map(|figure| figure.threads).collect();
         unknown_threads.sort_unstable();
+        debug_assert!(points.windows(2).all(|pair| pair[0].threads < pair[1].threads), "{id}: two rates of one count");
+        debug_assert!(one > 0.0, "{id}: one thread did nothing");
         let speedup = knee.rate / one;
         (points.len() >= 3).then(|| ThreadScaling { figure: id.into(), points, knee_threads, speedup, unknown_threads })
     }

@@ -158,6 +158,7 @@ impl HugePagesOff {
 impl Drop for HugePagesOff {
     fn drop(&mut self) {
         let mut users = HUGE_PAGES_OFF_USERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        debug_assert!(*users > 0, "dropped more often than acquired");
         *users -= 1;
         if *users == 0 {
             let _ = disable_transparent_huge_pages(false);

@@ -87,6 +87,7 @@ pub fn make_latency_kernel<const BYTES: usize>(
 /// Builds an array in which the first word of each line holds the index of the next line's first
 /// word, all in one cycle.
 fn build_random_cycle(lines: usize) -> Vec<u64> {
+    assert!(lines > 1 && u32::try_from(lines).is_ok(), "a cycle of {lines} lines");
     let mut order: Vec<u32> = (0..lines as u32).collect();
     let mut random = 0x9e37_79b9_7f4a_7c15u64;
     for last in (1..lines).rev() {
@@ -98,7 +99,21 @@ fn build_random_cycle(lines: usize) -> Vec<u64> {
     for (line, next) in order.into_iter().enumerate() {
         chain[line * WORDS_PER_LINE] = u64::from(next) * WORDS_PER_LINE as u64;
     }
+    debug_assert_eq!(count_cycle_lines(&chain), lines, "a shorter cycle would fit into a cache");
     chain
+}
+
+/// Counts the lines that are visited before the first one comes again.
+fn count_cycle_lines(chain: &[u64]) -> usize {
+    let (mut place, mut visits) = (0, 0);
+    loop {
+        assert_eq!(place % WORDS_PER_LINE, 0, "not the first word of a line");
+        place = chain[place] as usize;
+        visits += 1;
+        if place == 0 || visits == chain.len() {
+            return visits;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -108,17 +123,7 @@ mod tests {
     #[test]
     fn the_cycle_visits_each_line_once() {
         for lines in [2, 3, 64, 1000] {
-            let chain = build_random_cycle(lines);
-            let (mut place, mut visits) = (0, 0);
-            loop {
-                place = chain[place] as usize;
-                visits += 1;
-                assert_eq!(place % WORDS_PER_LINE, 0);
-                if place == 0 {
-                    break;
-                }
-            }
-            assert_eq!(visits, lines);
+            assert_eq!(count_cycle_lines(&build_random_cycle(lines)), lines);
         }
     }
 

@@ -57,7 +57,8 @@ impl StartGate {
     /// Counts one thread as arrived, or as one that never will.
     fn arrive(&self) {
         let mut missing = self.missing_threads.lock().unwrap_or_else(PoisonError::into_inner);
-        *missing = missing.saturating_sub(1);
+        assert!(*missing > 0, "more threads arrived than were expected");
+        *missing -= 1;
         if *missing == 0 {
             self.complete.notify_all();
         }

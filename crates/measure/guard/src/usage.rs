@@ -14,7 +14,7 @@ use crate::mounts::MountTable;
 use crate::node::{self, DeviceNumber, FileId, block_device_number, read_first_line, sorted_names, sysfs_folder};
 use crate::processes::{self, NodeFilter, NodeUser, UseMode};
 use crate::swaps;
-use crate::walk::{WalkStep, find_related_nodes, path_clauses};
+use crate::walk::{Clause, WalkStep, find_related_nodes, path_clauses};
 
 /// Largest number of processes, or of mount points, that are named.
 const MAX_NAMED: usize = 3;
@@ -68,7 +68,7 @@ pub(crate) fn node_users(graph: &DeviceGraph, target: StorageNode) -> Vec<String
     let facts = UsageFacts::read(graph.roots);
     let wanted: NodeFilter = steps.iter().map(|step| (step.node, !step.is_below)).collect();
     let users = processes::find_users(graph, &wanted);
-    let mut sentences: Vec<Vec<String>> = Vec::new();
+    let mut sentences: Vec<Vec<Clause>> = Vec::new();
     // the furthest first, so that a path that a longer sentence contains is not reported again
     for (index, step) in steps.iter().enumerate().rev() {
         let path = path_clauses(&steps, index);
@@ -81,24 +81,21 @@ pub(crate) fn node_users(graph: &DeviceGraph, target: StorageNode) -> Vec<String
         if uses.is_empty() && step.is_use && !is_reported {
             sentences.push(path);
         } else {
-            sentences.extend(uses.into_iter().map(|a_use| path.iter().cloned().chain([a_use]).collect()));
+            sentences.extend(uses.into_iter().map(|text| path.iter().cloned().chain([Clause::main(text)]).collect()));
         }
     }
-    let order = |sentence: &Vec<String>| sentence.len();
-    sentences.sort_by_key(order);
+    sentences.sort_by_key(Vec::len);
     sentences.iter().map(|sentence| join_clauses(sentence)).collect()
 }
 
 /// Joins clauses to one sentence.
-fn join_clauses(clauses: &[String]) -> String {
+fn join_clauses(clauses: &[Clause]) -> String {
     let mut text = String::new();
     for clause in clauses {
-        let between = match (text.is_empty(), clause.starts_with("which ")) {
-            (true, _) => "",
-            (false, true) => ", ",
-            (false, false) => ", and ",
-        };
-        text = text + between + clause;
+        if !text.is_empty() {
+            text.push_str(if clause.is_relative { ", " } else { ", and " });
+        }
+        text.push_str(&clause.text);
     }
     text
 }
@@ -162,20 +159,20 @@ fn kernel_uses(graph: &DeviceGraph, facts: &UsageFacts, step: &WalkStep) -> Vec<
 
 /// Returns the mount points of a device, as sentences.
 fn mount_points(graph: &DeviceGraph, number: DeviceNumber, name: &str, is_it: &dyn Fn(&str) -> bool) -> Vec<String> {
-    let mut points: Vec<String> = Vec::new();
+    let mut points: Vec<&str> = Vec::new();
+    let mut sentences = Vec::new();
     for (mount, process) in &graph.mounts.mounts {
         // btrfs and the like show a made-up number, and the device as the source
         let of_it = mount.device == number || mount.device.0 == 0 && !mount.is_remote() && is_it(&mount.source);
-        let place = match process {
-            Some(process) => format!("{} (as process {process} sees it)", mount.point),
-            None => mount.point.clone(),
-        };
-        let known = points.iter().any(|point| point.split(" (as").next() == Some(&mount.point));
-        if of_it && !known {
-            points.push(place);
+        // several processes may see the same mount point
+        if !of_it || points.contains(&mount.point.as_str()) {
+            continue;
         }
+        points.push(&mount.point);
+        let seen_by = process.map_or(String::new(), |process| format!(" (as process {process} sees it)"));
+        sentences.push(format!("{name} is mounted on {}{seen_by}", mount.point));
     }
-    limit_list(points.into_iter().map(|point| format!("{name} is mounted on {point}")).collect(), "places more")
+    limit_list(sentences, "places more")
 }
 
 /// Returns the processes that use a node, as sentences.

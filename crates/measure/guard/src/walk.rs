@@ -1,7 +1,7 @@
 //! Walks from a device or file down to what it lies on, and up again to everything on the same
 //! bytes.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crate::device_graph::{DeviceGraph, LayerKind, Slice, StorageNode, WHOLE_RANGE};
@@ -13,8 +13,8 @@ pub(crate) struct WalkStep {
     bytes: Range<u64>,
     /// The target stands on it, not the other way round.
     pub is_below: bool,
-    /// The previous step, and a clause about the connection.
-    previous: Option<(usize, String)>,
+    /// The step from which it was reached; `None` for the target.
+    previous: Option<PreviousStep>,
     /// It stands on something below the target, not on the target.
     is_beside: bool,
     /// It holds what it stands on, which is itself a use. A loop device holds nothing: one on the
@@ -22,6 +22,33 @@ pub(crate) struct WalkStep {
     pub is_use: bool,
     /// It is behind a loop device, which does not claim it.
     pub is_below_loop: bool,
+}
+
+/// The step before another, and how both are connected.
+#[derive(Debug)]
+struct PreviousStep {
+    /// Index in the list of steps; smaller than that of the step itself.
+    index: usize,
+    /// `None` where the name of the step shows the connection.
+    clause: Option<Clause>,
+}
+
+/// A clause of a sentence about a use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Clause {
+    pub text: String,
+    /// It begins with "which" and continues the clause before it.
+    pub is_relative: bool,
+}
+
+impl Clause {
+    pub(crate) fn main(text: String) -> Clause {
+        Clause { text, is_relative: false }
+    }
+
+    fn relative(rest: &str) -> Clause {
+        Clause { text: format!("which {rest}"), is_relative: true }
+    }
 }
 
 /// Finds all nodes that share bytes with a target, the target first, each once.
@@ -41,16 +68,30 @@ pub(crate) fn find_related_nodes(graph: &DeviceGraph, target: StorageNode) -> Ve
     // the steps before a dropped one are never dropped themselves: a node's first step is on its
     // shortest path
     let first: Vec<usize> = (0..steps.len()).filter(|index| seen.insert(steps[*index].node)).collect();
-    keep_steps(steps, &first)
+    let steps = keep_steps(steps, &first);
+    for (index, step) in steps.iter().enumerate() {
+        assert!(step.previous.as_ref().is_none_or(|p| p.index < index), "a path leads back to the target");
+    }
+    steps
 }
 
-/// Keeps only these steps; paths use the first step of each node.
+/// Keeps only these steps, the first of each node, in their order; paths lead through them.
 fn keep_steps(steps: Vec<WalkStep>, first: &[usize]) -> Vec<WalkStep> {
+    let new_indices: HashMap<StorageNode, usize> =
+        first.iter().enumerate().map(|(new, old)| (steps[*old].node, new)).collect();
     let nodes: Vec<StorageNode> = steps.iter().map(|step| step.node).collect();
-    let place = |old: usize| first.iter().position(|index| nodes[*index] == nodes[old]).unwrap_or(0);
     let wanted: HashSet<usize> = first.iter().copied().collect();
-    let kept = steps.into_iter().enumerate().filter(|(index, _)| wanted.contains(index));
-    kept.map(|(_, step)| WalkStep { previous: step.previous.map(|(old, words)| (place(old), words)), ..step }).collect()
+    let mut kept = Vec::with_capacity(first.len());
+    for (index, mut step) in steps.into_iter().enumerate() {
+        if !wanted.contains(&index) {
+            continue;
+        }
+        if let Some(previous) = &mut step.previous {
+            previous.index = new_indices[&nodes[previous.index]];
+        }
+        kept.push(step);
+    }
+    kept
 }
 
 fn walk_down(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
@@ -76,7 +117,7 @@ fn walk_down(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
                 node: slice.node,
                 bytes,
                 is_below: true,
-                previous: Some((index, clause)),
+                previous: Some(PreviousStep { index, clause: Some(Clause::main(clause)) }),
                 is_beside: false,
                 is_use: false,
                 is_below_loop: device.kind == LayerKind::Loop,
@@ -108,7 +149,7 @@ fn walk_up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
                 node,
                 bytes,
                 is_below: false,
-                previous: Some((index, clause)),
+                previous: Some(PreviousStep { index, clause }),
                 is_beside,
                 is_use: kind == LayerKind::Other || (kind == LayerKind::Loop && !is_beside),
                 is_below_loop: false,
@@ -117,35 +158,36 @@ fn walk_up(graph: &DeviceGraph, steps: &mut Vec<WalkStep>) {
     }
 }
 
-/// Describes how an upper device is connected with a step; empty for a partition, whose name shows
+/// Describes how an upper device is connected with a step; `None` for a partition, whose name shows
 /// it.
-fn describe_upper_link(graph: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> String {
+fn describe_upper_link(graph: &DeviceGraph, lower: &WalkStep, upper: (u64, u64), slice: &Slice) -> Option<Clause> {
     let device = &graph.devices[&upper];
     let upper = &device.name;
-    match (lower.node, device.kind) {
-        (_, LayerKind::Partition) => String::new(),
+    let is_target = lower.previous.is_none();
+    let clause = match (lower.node, device.kind) {
+        (_, LayerKind::Partition) => return None,
         (StorageNode::File(_), _) if slice.is_uncertain => {
-            let subject = if lower.previous.is_none() { "it" } else { "which" };
-            format!("{subject} may be the file behind {upper}, to which no path leads any more")
+            let rest = format!("may be the file behind {upper}, to which no path leads any more");
+            if is_target { Clause::main(format!("it {rest}")) } else { Clause::relative(&rest) }
         }
-        (StorageNode::File(_), _) if lower.previous.is_none() => format!("it is the disk behind {upper}"),
-        (StorageNode::File(_), _) => format!("which is also behind {upper}"),
-        (node, LayerKind::Loop) => format!("{} is below {upper}", graph.name(node)),
-        (node, LayerKind::Other) => format!("{} is held by {upper}", graph.name(node)),
-    }
+        (StorageNode::File(_), _) if is_target => Clause::main(format!("it is the disk behind {upper}")),
+        (StorageNode::File(_), _) => Clause::relative(&format!("is also behind {upper}")),
+        (node, LayerKind::Loop) => Clause::main(format!("{} is below {upper}", graph.name(node))),
+        (node, LayerKind::Other) => Clause::main(format!("{} is held by {upper}", graph.name(node))),
+    };
+    Some(clause)
 }
 
 /// Describes how a step is connected with the target, in clauses; empty for itself and its
 /// partitions.
-pub(crate) fn path_clauses(steps: &[WalkStep], index: usize) -> Vec<String> {
-    let (mut found, mut next) = (Vec::new(), Some(index));
-    // a path is at most as long as the stack of devices; a cycle is a broken description
-    for _ in 0..steps.len() {
-        let Some((previous, clause)) = next.and_then(|index| steps[index].previous.as_ref()) else { break };
-        found.push(clause.clone());
-        next = Some(*previous);
+pub(crate) fn path_clauses(steps: &[WalkStep], index: usize) -> Vec<Clause> {
+    let mut found = Vec::new();
+    let mut step = &steps[index];
+    // ends: each step's previous one lies before it
+    while let Some(previous) = &step.previous {
+        found.extend(previous.clause.clone());
+        step = &steps[previous.index];
     }
     found.reverse();
-    found.retain(|clause| !clause.is_empty());
     found
 }

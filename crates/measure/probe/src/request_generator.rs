@@ -81,9 +81,14 @@ impl RequestGenerator {
     /// Creates the generator of one of several workers, on a target of `target_bytes`. Sequential
     /// streams and strides are split among the workers, so that no two threads read the same bytes
     /// one after the other.
+    ///
+    /// # Panics
+    /// When the largest request does not fit into the range, which [`Pattern::find_fault`] reports.
     pub fn new(pattern: &Pattern, target_bytes: u64, worker: u32, workers: u32) -> RequestGenerator {
         let range = pattern.range_bytes.unwrap_or(target_bytes.saturating_sub(pattern.from_bytes));
         let largest = u64::from(pattern.max_request_bytes());
+        assert!(worker < workers, "worker {worker} of {workers}");
+        assert!(0 < largest && largest <= range, "requests of {largest} bytes in a range of {range}");
         let smallest = |sizes: &[(u32, f64)]| sizes.iter().map(|s| u64::from(s.0)).min().unwrap_or(1).max(1);
         let aligned = |sizes| if pattern.align_bytes == 0 { smallest(sizes) } else { pattern.align_bytes };
         let align = aligned(&pattern.sizes);
@@ -154,7 +159,9 @@ impl RequestGenerator {
         if write && !self.write_sizes.is_empty() {
             length = self.draw_size(true);
         }
-        let offset = self.range_start + self.draw_offset(u64::from(length), write);
+        let place = self.draw_offset(u64::from(length), write);
+        debug_assert!(place + u64::from(length) <= self.range_bytes, "{length} bytes from {place} leave the range");
+        let offset = self.range_start + place;
         PatternRequest { offset, length, write }
     }
 
@@ -189,11 +196,11 @@ impl RequestGenerator {
         position
     }
 
+    /// Draws a place in the range at which a request of this length fits.
     #[inline]
     fn draw_position(&mut self, length: u64, write: bool) -> u64 {
-        // places at which a request of this length still fits
         let align = if write { self.write_align_bytes } else { self.align_bytes };
-        let places = self.range_bytes.saturating_sub(length) / align + 1;
+        let places = (self.range_bytes - length) / align + 1;
         let scattered = self.scattered;
         let spread = |offset: u64| if scattered { scatter_rank(offset, places) } else { offset };
         let offsets = match &mut self.write_offsets {
@@ -232,7 +239,7 @@ impl RequestGenerator {
             }
             OffsetGenerator::Strided { stride, next } => {
                 // each worker wraps around to its own start, so that no two of them read the same
-                let max_offset = self.range_bytes.saturating_sub(length);
+                let max_offset = self.range_bytes - length;
                 let first = || Some(*next % *stride).filter(|first| *first <= max_offset).unwrap_or(0);
                 let position = if *next <= max_offset { *next } else { first() };
                 *next = position.saturating_add(*stride);

@@ -19,8 +19,10 @@ pub struct Steadiness {
 const ROUND_COUNT: usize = 5;
 /// Slices (tenths of a second) in a second.
 const SLICES_PER_SECOND: usize = 10;
-/// Largest excursion and largest drift of a steady rate, shares of the mean.
-const MAX_EXCURSION_AND_DRIFT: (f64, f64) = (0.2, 0.1);
+/// Largest excursion of a steady rate, share of the mean.
+const MAX_EXCURSION: f64 = 0.2;
+/// Largest drift of a steady rate, share of the mean.
+const MAX_DRIFT: f64 = 0.1;
 
 /// Returns the complete tenths of a second of a run: one without a completion counts as 0, one that
 /// the end cut short is left out.
@@ -39,6 +41,7 @@ pub fn judge_slices(slices: &[u64], seconds: f64) -> Option<Steadiness> {
     if length < 2 {
         return None;
     }
+    debug_assert!(ROUND_COUNT * length <= slices.len(), "rounds of {length} slices exceed {}", slices.len());
     // slices that do not fill a round are left out at the beginning: the end shows where the run
     // settled
     let rest = &slices[slices.len() - ROUND_COUNT * length..];
@@ -54,14 +57,11 @@ pub fn judge_rates(rates: &[f64]) -> Option<Steadiness> {
         return None;
     }
     let (min, max) = rounds.iter().fold((f64::MAX, f64::MIN), |(a, b), &p| (a.min(p), b.max(p)));
-    // least squares through equally spaced points -2..2: the squares sum to 10
+    // least squares through points at -2, -1, 0, 1 and 2: the squares of the places sum to 10
+    const { assert!(ROUND_COUNT == 5) };
     let slope: f64 = rounds.iter().enumerate().map(|(i, p)| (i as f64 - 2.0) * p).sum::<f64>() / 10.0;
     let (excursion, drift) = ((max - min) / mean, slope * (ROUND_COUNT - 1) as f64 / mean);
-    Some(Steadiness {
-        steady: excursion <= MAX_EXCURSION_AND_DRIFT.0 && drift.abs() <= MAX_EXCURSION_AND_DRIFT.1,
-        excursion,
-        drift,
-    })
+    Some(Steadiness { steady: excursion <= MAX_EXCURSION && drift.abs() <= MAX_DRIFT, excursion, drift })
 }
 
 /// Returns the index from which a rate was steady to the end: the first of `rates` from which every

@@ -172,6 +172,7 @@ pub fn run_worker<E: IoEngine>(
         let now = work.engine.now();
         work.handle_completions(now, |_| {});
     }
+    assert_eq!(work.in_flight as usize, work.slots.iter().filter(|slot| slot.in_flight).count(), "a lost request");
     let now = work.engine.now();
     work.tally.measured_ns = now.min(until).saturating_sub(from);
     if work.in_flight > 0 {
@@ -369,8 +370,8 @@ impl<E: IoEngine> Worker<'_, E> {
         let now = self.engine.now();
         let mut completions = std::mem::take(&mut self.completions);
         for answer in completions.drain(..) {
-            self.in_flight -= 1;
             let slot = self.slots[answer.slot as usize];
+            self.in_flight -= 1;
             let fault = slot.find_fault(answer.result);
             // a write's sync belongs to it
             if self.counts_late(slot) && fault.is_none() && slot.write && !slot.syncing && self.start_sync(answer.slot)
@@ -479,8 +480,7 @@ impl<E: IoEngine> Worker<'_, E> {
             let first = (self.generator.rng_mut().next_f64() * think_s * 1e9) as u64;
             ready.push(Reverse((begin + first, user)));
         }
-        let mut now = begin;
-        let mut back = Vec::new();
+        let (mut now, mut back) = (begin, Vec::new());
         while !self.is_run_over(now) {
             while let Some(&Reverse((due, user))) =
                 ready.peek().filter(|r| r.0.0 <= now && !self.has_reached_byte_limit())

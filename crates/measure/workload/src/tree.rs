@@ -131,7 +131,9 @@ impl FileTree {
         Ok(())
     }
 
+    /// Extends a file from `old` to `new` bytes: its header and what follows the old content are written.
     fn append_to_file(&self, number: u64, old: u64, new: u64) -> Result<(), WorkError> {
+        debug_assert!(HEADER_BYTES as u64 <= old && old <= new, "from {old} to {new} bytes");
         let path = self.file_path(number);
         let mut file = OpenOptions::new().write(true).open(&path).map_err(io_error(&path, "cannot be opened"))?;
         let full = file_content(number, new);
@@ -197,11 +199,39 @@ fn file_content(number: u64, bytes: u64) -> Vec<u8> {
     content
 }
 
-/// Operations of a file server with their percentages. Look-ups dominate, as in the traces of network file servers that
-/// Leung et al. published (USENIX 2008); the percentages themselves are our own choice.
-const SERVER_OPERATIONS: [(&str, u64); 6] =
-    [("stat", 40), ("read", 25), ("list", 10), (CREATE, 10), ("append", 5), ("delete", 10)];
-const CREATE: &str = "create";
+/// Operation of a file server, in the order of [`SERVER_OPERATIONS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ServerOperation {
+    Stat,
+    Read,
+    List,
+    Create,
+    Append,
+    Delete,
+}
+
+/// Operations of a file server with their names and percentages. Look-ups dominate, as in the traces of network file
+/// servers that Leung et al. published (USENIX 2008); the percentages themselves are our own choice.
+const SERVER_OPERATIONS: [(ServerOperation, &str, u64); 6] = [
+    (ServerOperation::Stat, "stat", 40),
+    (ServerOperation::Read, "read", 25),
+    (ServerOperation::List, "list", 10),
+    (ServerOperation::Create, "create", 10),
+    (ServerOperation::Append, "append", 5),
+    (ServerOperation::Delete, "delete", 10),
+];
+
+/// Names of the operations, in the order of [`SERVER_OPERATIONS`].
+const SERVER_OPERATION_NAMES: [&str; SERVER_OPERATIONS.len()] = {
+    let mut names = [""; SERVER_OPERATIONS.len()];
+    let mut index = 0;
+    while index < names.len() {
+        assert!(SERVER_OPERATIONS[index].0 as usize == index, "the list is in the order of the operations");
+        names[index] = SERVER_OPERATIONS[index].1;
+        index += 1;
+    }
+    names
+};
 
 /// File server workload on a tree.
 pub struct FileServer(pub FileTree);
@@ -217,17 +247,16 @@ impl FileServer {
     }
 
     /// Draws an operation for a slot with a file: any but creation.
-    fn draw_operation(rng: &mut Rng) -> usize {
-        let shares = SERVER_OPERATIONS.map(|(name, share)| if name == CREATE { 0 } else { share });
-        let mut drawn = rng.next_below(shares.iter().sum());
-        shares
-            .iter()
-            .position(|share| {
-                let is_drawn = drawn < *share;
-                drawn = drawn.saturating_sub(*share);
-                is_drawn
-            })
-            .unwrap_or(0)
+    fn draw_operation(rng: &mut Rng) -> ServerOperation {
+        let possible = || SERVER_OPERATIONS.iter().filter(|(operation, ..)| *operation != ServerOperation::Create);
+        let mut drawn = rng.next_below(possible().map(|(.., share)| share).sum());
+        for (operation, _, share) in possible() {
+            if drawn < *share {
+                return *operation;
+            }
+            drawn -= share;
+        }
+        unreachable!("the number is below the sum of the shares");
     }
 
     fn check_file_size(&self, number: u64, bytes: u64) -> Result<u64, WorkError> {
@@ -252,15 +281,7 @@ impl Work for FileServer {
     type User = Vec<u8>;
 
     fn operation_names(&self) -> &'static [&'static str] {
-        const NAMES: [&str; 6] = [
-            SERVER_OPERATIONS[0].0,
-            SERVER_OPERATIONS[1].0,
-            SERVER_OPERATIONS[2].0,
-            SERVER_OPERATIONS[3].0,
-            SERVER_OPERATIONS[4].0,
-            SERVER_OPERATIONS[5].0,
-        ];
-        &NAMES
+        &SERVER_OPERATION_NAMES
     }
 
     fn create_user(&self, _: usize) -> Result<Vec<u8>, WorkError> {
@@ -270,31 +291,35 @@ impl Work for FileServer {
     fn run_operation(&self, buffer: &mut Vec<u8>, rng: &mut Rng) -> Result<(usize, u64), WorkError> {
         let tree = &self.0;
         let mut slot = tree.lock_slot(rng.next_below(tree.slots.len() as u64) as usize);
-        let kind = FileServer::draw_operation(rng);
-        match (*slot, SERVER_OPERATIONS[kind].0) {
-            (None, _) => {
-                let number = tree.next_number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                let bytes = tree.draw_size(rng);
-                tree.create_file(number, bytes, false)?;
-                *slot = Some((number, bytes));
-                Ok((3, bytes))
-            }
-            (Some((number, bytes)), "stat") => self.check_file_size(number, bytes).map(|moved| (kind, moved)),
-            (Some((number, _)), "list") => self.list_folder(number).map(|moved| (kind, moved)),
-            (Some((number, bytes)), "append") => {
-                let new = (bytes + 1 + rng.next_below(8192)).min(max_file_bytes(tree.options.mean_bytes)).max(bytes);
+        // drawn for empty slots too, so that the following numbers do not depend on what a slot holds
+        let drawn = FileServer::draw_operation(rng);
+        let Some((number, bytes)) = *slot else {
+            let number = tree.next_number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let bytes = tree.draw_size(rng);
+            tree.create_file(number, bytes, false)?;
+            *slot = Some((number, bytes));
+            return Ok((ServerOperation::Create as usize, bytes));
+        };
+        let moved_bytes = match drawn {
+            ServerOperation::Create => unreachable!("never drawn for a slot with a file"),
+            ServerOperation::Stat => self.check_file_size(number, bytes)?,
+            ServerOperation::Read => tree.read_file(number, bytes, buffer).map(|()| bytes)?,
+            ServerOperation::List => self.list_folder(number)?,
+            ServerOperation::Append => {
+                let max_bytes = max_file_bytes(tree.options.mean_bytes);
+                let new = (bytes + 1 + rng.next_below(8192)).min(max_bytes).max(bytes);
                 tree.append_to_file(number, bytes, new)?;
                 *slot = Some((number, new));
-                Ok((kind, new - bytes))
+                new - bytes
             }
-            (Some((number, _)), "delete") => {
+            ServerOperation::Delete => {
                 let path = tree.file_path(number);
                 std::fs::remove_file(&path).map_err(io_error(&path, "cannot be removed"))?;
                 *slot = None;
-                Ok((kind, 0))
+                0
             }
-            (Some((number, bytes)), _) => tree.read_file(number, bytes, buffer).map(|()| (1, bytes)),
-        }
+        };
+        Ok((drawn as usize, moved_bytes))
     }
 }
 
@@ -372,7 +397,7 @@ mod tests {
         for _ in 0..10_000 {
             done[server.run_operation(&mut buffer, &mut rng).unwrap().0] += 1;
         }
-        for (count, (name, share)) in done.into_iter().zip(SERVER_OPERATIONS) {
+        for (count, (_, name, share)) in done.into_iter().zip(SERVER_OPERATIONS) {
             assert!((count as f64 / 100.0 - share as f64).abs() < 2.5, "{name}: {done:?}");
         }
         let files = (0..server.0.slots.len()).filter(|index| server.0.lock_slot(*index).is_some()).count();

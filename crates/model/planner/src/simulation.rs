@@ -35,9 +35,10 @@ pub struct SimulatedResponse {
     pub answered_mean_s: Option<f64>,
 }
 
-/// Minimum share of arrivals that must be answered in a steady state, and the allowance for chance, standard
-/// deviations.
-const STEADY_STATE_LIMITS: (f64, f64) = (0.97, 4.0);
+/// Minimum share of arrivals that must be answered in a steady state.
+const MIN_ANSWERED_SHARE: f64 = 0.97;
+/// Allowance for the chance of arrivals, standard deviations of their number (Poisson: its square root).
+const CHANCE_DEVIATIONS: f64 = 4.0;
 /// Maximum simulated time of a rebuild, which has many more I/Os than the load, s.
 const MAX_REBUILD_WATCH_S: f64 = 60.0;
 /// Minimum number of requests for a result.
@@ -45,10 +46,12 @@ const MIN_REQUESTS: f64 = 30.0;
 /// Utilization from which a member counts as always busy. Its queue may be long and stable, because more requests to
 /// choose from shorten the arm's movements, or grow for ever.
 const FULL_UTILIZATION: f64 = 0.999;
-/// Test for a growing queue: a run this many times as long may have a mean response at most this many times the first
-/// run's. Each of 82 arrays of disks at 10 to 90 % of what it sustains stays below that (`benches/agreement.rs`); a
-/// queue that grows with time makes it four times as long.
-const STABILITY_LIMITS: (f64, f64) = (4.0, 1.2);
+/// Test for a growing queue: length of a second run, as a multiple of the first one's.
+const LONG_RUN_FACTOR: f64 = 4.0;
+/// Largest mean response of the second run, as a multiple of the first one's. Each of 82 arrays of disks at 10 to 90 %
+/// of what it sustains stays below that (`benches/agreement.rs`); a queue that grows with time makes it four times as
+/// long.
+const MAX_RESPONSE_GROWTH: f64 = 1.2;
 /// Minimum number of requests per member in a run: with fewer, a queue that fills up is no longer than one that grows.
 const MIN_REQUESTS_PER_MEMBER: u32 = 250;
 
@@ -71,8 +74,8 @@ pub fn simulate_design(
     let found = run_for(design, demand, condition, seconds)?;
     let Some(short) = found.response_s.filter(|_| found.busiest_share >= FULL_UTILIZATION) else { return Ok(found) };
     // a growing queue does not answer its requests at the end of any run
-    let long = run_for(design, demand, condition, STABILITY_LIMITS.0 * seconds)?;
-    let response_s = long.response_s.filter(|long| long[0] <= STABILITY_LIMITS.1 * short[0]);
+    let long = run_for(design, demand, condition, LONG_RUN_FACTOR * seconds)?;
+    let response_s = long.response_s.filter(|long| long[0] <= MAX_RESPONSE_GROWTH * short[0]);
     Ok(SimulatedResponse { response_s, ..long })
 }
 
@@ -105,8 +108,8 @@ fn run_for(
     let figures = workload.responses.mean().zip(quantile(0.95)).zip(quantile(0.99));
     let members = report.components.iter().filter(|part| part.name.starts_with("member"));
     let busiest = members.map(|part| part.utilisation()).fold(0.0, f64::max);
-    let chance = STEADY_STATE_LIMITS.1 * (demand.requests_per_s() / elapsed).sqrt();
-    let keeps_up = answered >= STEADY_STATE_LIMITS.0 * demand.requests_per_s() - chance;
+    let chance = CHANCE_DEVIATIONS * (demand.requests_per_s() / elapsed).sqrt();
+    let keeps_up = answered >= MIN_ANSWERED_SHARE * demand.requests_per_s() - chance;
     let array = report.arrays.first();
     let ios = array.map_or(answered, |array| array.member_ios as f64 / elapsed / f64::from(design.count));
     let done = array.and_then(|array| array.background).filter(|_| condition == ArrayCondition::Rebuilding);

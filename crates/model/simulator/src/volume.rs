@@ -234,9 +234,10 @@ pub struct CloudVolume {
     /// Requests in flight: completion time and work, ns, the earliest first; and their total work.
     in_flight: BinaryHeap<Reverse<(Ns, u64)>>,
     in_flight_work_ns: u64,
-    /// End of the last request, whether it was a write, and bytes since the last counted operation.
-    last_end: u64,
+    /// End of the last request; `None` before the first.
+    last_end: Option<u64>,
     last_was_write: bool,
+    /// Bytes since the last counted operation.
     merged_bytes: u64,
     totals: VolumeTotals,
 }
@@ -250,7 +251,7 @@ impl CloudVolume {
             write_buckets: spec.writes.map(|limits| limits.map(TokenBucket::new)),
             in_flight: BinaryHeap::new(),
             in_flight_work_ns: 0,
-            last_end: u64::MAX,
+            last_end: None,
             last_was_write: false,
             merged_bytes: 0,
             totals: VolumeTotals::default(),
@@ -297,13 +298,13 @@ impl CloudVolume {
         let spec = &*self.spec;
         let bytes = u64::from(io.blocks) * BLOCK_BYTES;
         let unit = spec.operation_bytes;
-        let goes_on = spec.merges && io.first == self.last_end && io.write == self.last_was_write;
+        let goes_on = spec.merges && self.last_end == Some(io.first) && io.write == self.last_was_write;
         // the rest of the last counted operation is free for a request that continues it
         let before = if goes_on { self.merged_bytes } else { 0 };
         let all = before + bytes;
         let counted = all.div_ceil(unit) - before.div_ceil(unit);
         self.merged_bytes = all % unit;
-        self.last_end = io.end();
+        self.last_end = Some(io.end());
         self.last_was_write = io.write;
         let cost = counted as f64 * if io.write { spec.write_cost } else { 1.0 };
         let drawn = if spec.whole_operations { counted * unit } else { bytes };

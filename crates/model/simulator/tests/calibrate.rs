@@ -141,7 +141,7 @@ fn a_logs_loads_are_fitted_and_tried_by_their_response() {
     all.extend([200.0, 800.0, 1600.0].map(|rate| load(rate, false)));
     all.extend([400.0, 1200.0].map(|rate| load(rate, true)));
     let found = calibrate_device(&all, &device(100_000_000_000)).expect("a description");
-    assert_eq!(found.held_out.iter().map(|cell| cell.tries).collect::<Vec<_>>(), ["log", "log"]);
+    assert_eq!(found.held_out.iter().map(|cell| cell.tested.name()).collect::<Vec<_>>(), ["log", "log"]);
     // 0.6 of 900 us and 0.4 of 500 us without waits: 740 us
     assert!((found.held_out[0].measured_s / 740e-6 - 1.0).abs() < 0.1, "{:?}", found.held_out);
     assert!(mean_error(&found) < 0.1, "{:?}", found.held_out);

@@ -36,4 +36,5 @@ pub use reader::{EventReader, KernelFilter};
 pub use session::{MethodChoice, SessionOptions, TraceSession};
 pub use summary::{CountedRequests, HeatMap, OperationSummary, RequestSummary};
 pub use trace_cost::TraceCost;
+pub use trace_method::TraceMethod;
 pub use tracefs::{TraceLoss, Tracefs, TracefsError};

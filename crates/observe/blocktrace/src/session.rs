@@ -14,8 +14,8 @@ use crate::reader::{MAX_SAMPLE_BITS, ReadingCounts};
 use crate::summary::RequestSummary;
 use crate::trace_cost::{self, TraceCost};
 use crate::trace_method::{
-    ASSUMED_READING_NS, EVENTS_PER_REQUEST, MIN_TIMED_REQUESTS, TraceMethod, expected_share, kernel_filter, start_bpf,
-    start_tracefs,
+    ASSUMED_READING_NS, EVENTS_PER_REQUEST, MIN_TIMED_REQUESTS, RunningMethod, TraceMethod, expected_share,
+    kernel_filter, start_bpf, start_tracefs,
 };
 use crate::tracefs::{TraceLoss, Tracefs, TracefsError};
 
@@ -78,7 +78,7 @@ impl TraceSegment {
 
 /// A running trace.
 pub struct TraceSession {
-    method: TraceMethod,
+    method: RunningMethod,
     options: SessionOptions,
     tracefs: Tracefs,
     events: EventTable,
@@ -178,11 +178,11 @@ impl TraceSession {
         self.intervals.as_mut().map(IntervalCollector::take_intervals).unwrap_or_default()
     }
 
-    /// `tracefs` or `bpf`.
-    pub fn method(&self) -> &'static str {
+    /// Returns the method that is used now.
+    pub fn method(&self) -> TraceMethod {
         match self.method {
-            TraceMethod::Tracefs { .. } => "tracefs",
-            TraceMethod::Bpf { .. } => "bpf",
+            RunningMethod::Tracefs { .. } => TraceMethod::Tracefs,
+            RunningMethod::Bpf { .. } => TraceMethod::Bpf,
         }
     }
 
@@ -203,7 +203,7 @@ impl TraceSession {
     /// When the kernel refuses.
     pub fn poll(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.now_ns = now_ns;
-        let is_timed = matches!(&self.method, TraceMethod::Bpf { run, .. } if run.timer.is_some());
+        let is_timed = matches!(&self.method, RunningMethod::Bpf { run, .. } if run.timer.is_some());
         let requests = if is_timed { self.counted_requests() } else { 0 };
         let (summary, intervals) = (&mut self.summary, &mut self.intervals);
         let mut add = |request: &TracedRequest| match intervals {
@@ -211,7 +211,7 @@ impl TraceSession {
             None => summary.add_request(request),
         };
         match &mut self.method {
-            TraceMethod::Tracefs { reader, pairing, .. } => {
+            RunningMethod::Tracefs { reader, pairing, .. } => {
                 let losses = reader.counts().pages_after_loss;
                 reader.read(now_ns, |event| {
                     each(event);
@@ -222,7 +222,7 @@ impl TraceSession {
                 }
                 pairing.give_up_lost(now_ns);
             }
-            TraceMethod::Bpf { counter, run } => {
+            RunningMethod::Bpf { counter, run } => {
                 let is_split = !counter.is_reduced();
                 for (device, operation, counted) in counter.read() {
                     match intervals {
@@ -243,7 +243,7 @@ impl TraceSession {
     pub fn finish(&mut self, now_ns: u64, each: &mut dyn FnMut(&BlockEvent)) -> Result<(), SessionError> {
         self.poll(now_ns, each)?;
         let summary = &mut self.summary;
-        if let TraceMethod::Tracefs { reader, pairing, .. } = &mut self.method {
+        if let RunningMethod::Tracefs { reader, pairing, .. } = &mut self.method {
             reader.finish(|event| {
                 each(event);
                 pairing.handle_event(event, &mut |request| summary.add_request(&request));
@@ -298,7 +298,7 @@ impl TraceSession {
     /// Traces less by the cheapest loss of detail that is left: dirtied pages, single events, separate times, then a
     /// smaller sample.
     fn reduce_tracing(&mut self, over: &str) -> Result<(), SessionError> {
-        if let TraceMethod::Tracefs { reader, .. } = &mut self.method {
+        if let RunningMethod::Tracefs { reader, .. } = &mut self.method {
             let counts = reader.counts();
             if counts.dirtied > counts.events && reader.stop_dirty_pages()? {
                 self.remarks.push(format!("{over}: from then on, who dirties pages is not traced"));
@@ -313,7 +313,7 @@ impl TraceSession {
                 return Ok(());
             }
         }
-        if let TraceMethod::Bpf { counter, .. } = &self.method
+        if let RunningMethod::Bpf { counter, .. } = &self.method
             && !counter.is_reduced()
             && counter.has_requests()
         {
@@ -345,14 +345,14 @@ impl TraceSession {
             self.remarks.push(format!("{rest}: from then on, {ranges} traced again"));
             return Ok(());
         }
-        if let TraceMethod::Bpf { counter, .. } = &self.method
+        if let RunningMethod::Bpf { counter, .. } = &self.method
             && counter.is_reduced()
         {
             self.set_reduced(false)?;
             self.remarks.push(format!("{rest}: from then on, the time before and at the device is known again"));
             return Ok(());
         }
-        let TraceMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
+        let RunningMethod::Bpf { run, .. } = &self.method else { return Ok(()) };
         let requests = window.events as f64 / run.runs_per_request.max(1.0);
         let rate = requests / (window.elapsed_ns as f64 / 1e9);
         if self.is_auto() && expected_share(rate) * 2.0 < self.options.budget {
@@ -367,19 +367,19 @@ impl TraceSession {
     /// events.
     fn event_reading_ns(&self) -> f64 {
         match self.method {
-            TraceMethod::Tracefs { .. } => ASSUMED_READING_NS,
-            TraceMethod::Bpf { .. } => 0.0,
+            RunningMethod::Tracefs { .. } => ASSUMED_READING_NS,
+            RunningMethod::Bpf { .. } => 0.0,
         }
     }
 
     /// Closes the segment, adds up its cost, and starts the counts of the next one.
-    fn start_next_segment(&mut self, method: Option<TraceMethod>) {
+    fn start_next_segment(&mut self, method: Option<RunningMethod>) {
         let mut cost = self.cost();
         // elapsed time and processor time continue; events and the kernel's part restart
         (cost.elapsed_ns, cost.reader_ns) = (0, 0);
         let requests = self.counted_requests();
         self.earlier_cost = cost;
-        if let (TraceMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample_bits)
+        if let (RunningMethod::Tracefs { reader, .. }, 0) = (&self.method, self.sample_bits)
             && requests > MIN_TIMED_REQUESTS
         {
             self.events_per_request = self.segment.events_since_start(reader.counts())[0] as f64 / requests as f64;
@@ -391,31 +391,31 @@ impl TraceSession {
         self.segment = TraceSegment::start_segment(self.counts().map(|(read, _)| read).unwrap_or_default());
     }
 
-    fn switch_method(&mut self, method: TraceMethod) {
+    fn switch_method(&mut self, method: RunningMethod) {
         self.start_next_segment(Some(method));
     }
 
     /// Returns true if the kernel's programs are reduced: the time at the device, or the time before it, is unknown.
     pub fn is_reduced(&self) -> bool {
-        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced())
+        matches!(&self.method, RunningMethod::Bpf { counter, .. } if counter.is_reduced())
     }
 
     /// Returns true if the kernel's programs read requests themselves (typed tracepoints), false if they read events;
     /// `None` where none runs.
     pub fn reads_requests(&self) -> Option<bool> {
         match &self.method {
-            TraceMethod::Bpf { counter, .. } => Some(counter.is_typed()),
-            TraceMethod::Tracefs { .. } => None,
+            RunningMethod::Bpf { counter, .. } => Some(counter.is_typed()),
+            RunningMethod::Tracefs { .. } => None,
         }
     }
 
     /// Returns true if histograms in the kernel lack the time before the issue.
     pub fn is_from_issue(&self) -> bool {
-        matches!(&self.method, TraceMethod::Bpf { counter, .. } if counter.is_reduced() && !counter.is_typed())
+        matches!(&self.method, RunningMethod::Bpf { counter, .. } if counter.is_reduced() && !counter.is_typed())
     }
 
     fn set_reduced(&mut self, is_reduced: bool) -> Result<(), SessionError> {
-        let TraceMethod::Bpf { counter, .. } = &mut self.method else { return Ok(()) };
+        let RunningMethod::Bpf { counter, .. } = &mut self.method else { return Ok(()) };
         counter.set_sampling(&self.events, &mut self.names, 0, is_reduced)?;
         self.restart_program_timing();
         Ok(())
@@ -425,12 +425,12 @@ impl TraceSession {
         let mut filter = kernel_filter(&self.options, &mut self.names);
         filter.sample_bits = sample;
         match &mut self.method {
-            TraceMethod::Tracefs { reader, pairing, .. } => {
+            RunningMethod::Tracefs { reader, pairing, .. } => {
                 reader.set_filter(&filter)?;
                 pairing.forget_unsampled(filter.sector_mask());
                 self.start_next_segment(None);
             }
-            TraceMethod::Bpf { counter, .. } => {
+            RunningMethod::Bpf { counter, .. } => {
                 let is_reduced = counter.is_reduced();
                 counter.set_sampling(&self.events, &mut self.names, filter.sector_mask(), is_reduced)?;
                 self.restart_program_timing();
@@ -444,7 +444,7 @@ impl TraceSession {
     /// attached.
     fn restart_program_timing(&mut self) {
         self.start_next_segment(None);
-        if let TraceMethod::Bpf { run, .. } = &mut self.method {
+        if let RunningMethod::Bpf { run, .. } = &mut self.method {
             run.timer = ProgramTimer::start();
         }
     }
@@ -458,14 +458,14 @@ impl TraceSession {
     pub fn cost(&self) -> TraceCost {
         let requests = self.counted_requests() as f64;
         let (events, kernel_ns) = match &self.method {
-            TraceMethod::Tracefs { reader, record, .. } => {
+            RunningMethod::Tracefs { reader, record, .. } => {
                 let [of_requests, dirtied] =
                     self.segment.events_since_start(reader.counts()).map(|events| events as f64);
                 let all = if self.sample_bits > 0 { requests * self.events_per_request } else { of_requests };
                 let kept = of_requests + dirtied;
                 (kept, kept * record.kept_ns + (all - of_requests).max(0.0) * record.dropped_ns)
             }
-            TraceMethod::Bpf { run, .. } => {
+            RunningMethod::Bpf { run, .. } => {
                 let runs = requests * run.runs_per_request;
                 (runs, runs * (run.entry_ns + run.run_ns))
             }
@@ -482,32 +482,32 @@ impl TraceSession {
     /// Calibrated cost of an event or a run in the kernel, nanoseconds.
     pub fn event_ns(&self) -> f64 {
         match &self.method {
-            TraceMethod::Tracefs { record, .. } => record.kept_ns,
-            TraceMethod::Bpf { run, .. } => run.entry_ns + run.run_ns,
+            RunningMethod::Tracefs { record, .. } => record.kept_ns,
+            RunningMethod::Bpf { run, .. } => run.entry_ns + run.run_ns,
         }
     }
 
     /// Pages dirtied by each thread since the start or since they were last taken; `None` where that is not traced.
     pub fn dirty_pages(&self) -> Option<&DirtyPages> {
         match &self.method {
-            TraceMethod::Tracefs { reader, .. } => Some(reader.dirty_pages()),
-            TraceMethod::Bpf { .. } => None,
+            RunningMethod::Tracefs { reader, .. } => Some(reader.dirty_pages()),
+            RunningMethod::Bpf { .. } => None,
         }
     }
 
     /// Removes and returns the dirtied pages.
     pub fn take_dirtied(&mut self) -> DirtyPages {
         match &mut self.method {
-            TraceMethod::Tracefs { reader, .. } => reader.take_dirtied(),
-            TraceMethod::Bpf { .. } => DirtyPages::default(),
+            RunningMethod::Tracefs { reader, .. } => reader.take_dirtied(),
+            RunningMethod::Bpf { .. } => DirtyPages::default(),
         }
     }
 
     /// Events that the kernel lost.
     pub fn loss(&self) -> TraceLoss {
         let mut loss = match &self.method {
-            TraceMethod::Tracefs { reader, .. } => reader.loss(),
-            TraceMethod::Bpf { counter, .. } => {
+            RunningMethod::Tracefs { reader, .. } => reader.loss(),
+            RunningMethod::Bpf { counter, .. } => {
                 let loss = counter.loss();
                 TraceLoss { dropped: loss.no_room + loss.missed, ..TraceLoss::default() }
             }
@@ -519,30 +519,30 @@ impl TraceSession {
     /// Counts of events read, and of those that gave no complete request; `None` where the kernel counts.
     pub fn counts(&self) -> Option<(ReadingCounts, PairingCounts)> {
         match &self.method {
-            TraceMethod::Tracefs { reader, pairing, .. } => Some((reader.counts(), pairing.counts)),
-            TraceMethod::Bpf { .. } => None,
+            RunningMethod::Tracefs { reader, pairing, .. } => Some((reader.counts(), pairing.counts)),
+            RunningMethod::Bpf { .. } => None,
         }
     }
 
     /// Requests that the program in the kernel could not count; `None` where no program runs.
     pub fn kernel_loss(&self) -> Option<KernelCountLoss> {
         match &self.method {
-            TraceMethod::Bpf { counter, .. } => Some(counter.loss()),
-            TraceMethod::Tracefs { .. } => None,
+            RunningMethod::Bpf { counter, .. } => Some(counter.loss()),
+            RunningMethod::Tracefs { .. } => None,
         }
     }
 
     /// Number of requests in flight; `None` where the kernel counts.
     pub fn unfinished_count(&self) -> Option<usize> {
         match &self.method {
-            TraceMethod::Tracefs { pairing, .. } => Some(pairing.unfinished_count()),
-            TraceMethod::Bpf { .. } => None,
+            RunningMethod::Tracefs { pairing, .. } => Some(pairing.unfinished_count()),
+            RunningMethod::Bpf { .. } => None,
         }
     }
 
     /// The requests in flight, as if they completed now, the oldest first; empty where the kernel counts.
     pub fn unfinished_requests(&self) -> Vec<TracedRequest> {
-        let TraceMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
+        let RunningMethod::Tracefs { pairing, .. } = &self.method else { return Vec::new() };
         let mut requests = pairing.unfinished_at(self.now_ns);
         requests.sort_by_key(TracedRequest::arrived_ns);
         requests

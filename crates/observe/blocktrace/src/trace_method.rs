@@ -20,8 +20,27 @@ pub(crate) const ASSUMED_READING_NS: f64 = 250.0;
 /// Number of requests over which the kernel times its programs.
 pub(crate) const MIN_TIMED_REQUESTS: u64 = 5000;
 
+/// A method of tracing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceMethod {
+    /// Every event is read.
+    Tracefs,
+    /// Programs in the kernel count.
+    Bpf,
+}
+
+impl TraceMethod {
+    /// Returns its name on the command line and in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            TraceMethod::Tracefs => "tracefs",
+            TraceMethod::Bpf => "bpf",
+        }
+    }
+}
+
 /// A running method.
-pub(crate) enum TraceMethod {
+pub(crate) enum RunningMethod {
     Tracefs { reader: Box<EventReader>, pairing: Box<RequestPairing>, record: RecordCost },
     Bpf { counter: Box<KernelCounter>, run: ProgramRuns },
 }
@@ -73,7 +92,7 @@ pub(crate) fn start_tracefs(
     tracefs: &Tracefs,
     names: &mut BlockDeviceNames,
     remarks: &mut Vec<String>,
-) -> Result<TraceMethod, SessionError> {
+) -> Result<RunningMethod, SessionError> {
     use BlockEventKind::{
         BackMerge, BioComplete, Complete, FrontMerge, GetRequest, Issue, Queue, Remap, RequestMerge, Requeue, Split,
         Start,
@@ -90,7 +109,7 @@ pub(crate) fn start_tracefs(
     });
     let only: HashSet<u32> = options.disks.iter().copied().collect();
     let pairing = RequestPairing::new(has_start, (!only.is_empty()).then_some(only));
-    Ok(TraceMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
+    Ok(RunningMethod::Tracefs { reader: Box::new(reader), pairing: Box::new(pairing), record })
 }
 
 pub(crate) fn assumed_cost_remark(error: &dyn std::fmt::Display) -> String {
@@ -106,7 +125,7 @@ pub(crate) fn start_bpf(
     events: &EventTable,
     names: &mut BlockDeviceNames,
     remarks: &mut Vec<String>,
-) -> Result<TraceMethod, KernelCountError> {
+) -> Result<RunningMethod, KernelCountError> {
     let number = tracefs
         .read_text(&format!("events/{}/id", trace_cost::CALIBRATION_EVENT))
         .ok()
@@ -128,5 +147,5 @@ pub(crate) fn start_bpf(
     // discards requests that ended while programs were attached one by one
     counter.read();
     let run = ProgramRuns { timer: ProgramTimer::start(), entry_ns, ..ProgramRuns::default() };
-    Ok(TraceMethod::Bpf { counter: Box::new(counter), run })
+    Ok(RunningMethod::Bpf { counter: Box::new(counter), run })
 }

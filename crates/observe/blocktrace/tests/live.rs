@@ -7,7 +7,7 @@ use std::process::Command;
 use diskwright_blocktrace::devices::BlockDeviceNames;
 use diskwright_blocktrace::dirty_pages::{DirtyCertainty, assess_certainty};
 use diskwright_blocktrace::diskstats::{self, RequestTotals};
-use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceSession, TracedOperation, Tracefs};
+use diskwright_blocktrace::{MethodChoice, SessionOptions, TraceMethod, TraceSession, TracedOperation, Tracefs};
 
 /// Reads of the load, and writes with a sync behind them.
 const READS: u64 = 500;
@@ -128,7 +128,7 @@ fn histograms_in_the_kernel_count_the_same() {
     let Some(disk) = LoopDisk::attach("bpf") else { return };
     let device = disk.number();
     let (session, counted) = traced(&disk, MethodChoice::Bpf);
-    assert_eq!(session.method(), "bpf");
+    assert_eq!(session.method(), TraceMethod::Bpf);
     let of = |operation| requests(&session, device, operation);
     use TracedOperation::{Flush, Read, SyncWrite, Write};
     assert_eq!((of(Read), of(Flush)), (counted.reads, counted.flushes.unwrap_or(0)));

@@ -257,9 +257,9 @@ impl<'a> PhaseTimeline<'a> {
             let short = (0..pieces.len()).filter(|index| too_short(&pieces[*index]));
             let shortest = short.min_by(|a, b| length(&pieces[*a]).total_cmp(&length(&pieces[*b])));
             let Some(index) = shortest.filter(|_| pieces.len() > 1) else { break };
-            let before = index.checked_sub(1).map(|index| length(&pieces[index]));
-            let after = pieces.get(index + 1).map(length);
-            let into = if before >= after { index - 1 } else { index + 1 };
+            let is_last = index + 1 == pieces.len();
+            let is_before_longer = index > 0 && (is_last || length(&pieces[index - 1]) >= length(&pieces[index + 1]));
+            let into = if is_before_longer { index - 1 } else { index + 1 };
             let (from, to) = (pieces[index].from.min(pieces[into].from), pieces[index].to.max(pieces[into].to));
             (pieces[into].from, pieces[into].to) = (from, to);
             self.judge_piece(&mut pieces[into]);

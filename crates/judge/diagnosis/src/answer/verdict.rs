@@ -6,7 +6,9 @@ use serde::Serialize;
 
 use diskwright_base::Ceiling;
 
-pub use crate::culprits::{Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub use crate::culprits::{
+    AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep,
+};
 use crate::rules::{Advice, Bottleneck, MissingCounters, Severity};
 use crate::trends::Trend;
 

@@ -46,10 +46,24 @@ pub struct OperationRequesters {
     pub askers: Vec<RequestingProgram>,
     /// Programs that dirtied memory meanwhile, where kernel threads wrote for others.
     pub dirtied_by: Vec<RequestingProgram>,
-    /// Certainty of the attribution. `sure`: the programs sent the requests themselves; `likely`: one program dirtied
-    /// nearly all pages; `guess`: several did, by their shares; `unknown`.
+    /// Certainty of the attribution.
     #[serde(rename = "sure")]
-    pub certainty: String,
+    pub certainty: AttributionCertainty,
+}
+
+/// Certainty with which requests are attributed to programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AttributionCertainty {
+    /// The programs sent the requests themselves.
+    Sure,
+    /// The kernel sent them, and one program dirtied nearly all pages.
+    Likely,
+    /// The kernel sent them, and several programs dirtied the pages: their shares are an estimate.
+    Guess,
+    /// The kernel sent them, and no program is known to have dirtied the pages.
+    #[serde(other)]
+    Unknown,
 }
 
 /// A program that sent requests to a disk, or dirtied pages that were written to it.

@@ -8,6 +8,6 @@ mod process_totals;
 mod program_activity;
 mod requesters;
 
-pub use culprit::{Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
+pub use culprit::{AttributionCertainty, Culprit, OperationRequesters, ProgramActivity, RequestingProgram, Sleep};
 pub(crate) use process_totals::{BlamedDisk, Culprits};
 pub(crate) use requesters::Requesters;

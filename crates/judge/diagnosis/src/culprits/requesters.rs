@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use diskwright_base::{RequesterRow, RequesterTable};
 
-use crate::culprits::culprit::{OperationRequesters, RequestingProgram};
+use crate::culprits::culprit::{AttributionCertainty, OperationRequesters, RequestingProgram};
 
 /// Largest number of different keys (device, operation, program) that are kept; later ones are ignored.
 const MAX_KEYS: usize = 4096;
@@ -144,10 +144,8 @@ fn summarize_operation(
         .collect();
     // kernel threads read for themselves, but write pages that programs dirtied
     let is_for_others = operation.contains("write") && by_kernel * 2 > requests;
-    let (dirtied_by, sure) = match is_for_others {
-        false => (Vec::new(), "sure"),
-        true => likely_writers(dirtied),
-    };
+    let (dirtied_by, certainty) =
+        if is_for_others { likely_writers(dirtied) } else { (Vec::new(), AttributionCertainty::Sure) };
     OperationRequesters {
         device: device.to_owned(),
         operation: operation.to_owned(),
@@ -156,19 +154,20 @@ fn summarize_operation(
         device_s,
         askers: named,
         dirtied_by,
-        certainty: sure.to_owned(),
+        certainty,
     }
 }
 
 /// Programs whose pages are written back, and the certainty. The kernel does not record whose page a write is: one
 /// program that wrote nearly everything is likely, several are a guess by their shares.
-fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, &'static str) {
+fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, AttributionCertainty) {
     let total: f64 = dirtied.values().sum();
     let mut writers: Vec<(&String, f64)> =
         dirtied.iter().filter(|(name, bytes)| **bytes > 0.0 && !is_kernel_name(name)).map(|(n, b)| (n, *b)).collect();
     writers.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-    let Some((_, max_written)) = writers.first() else { return (Vec::new(), "unknown") };
-    let sure = if *max_written >= SOLE_WRITER_SHARE * total { "likely" } else { "guess" };
+    let Some((_, max_written)) = writers.first() else { return (Vec::new(), AttributionCertainty::Unknown) };
+    let is_sole_writer = *max_written >= SOLE_WRITER_SHARE * total;
+    let certainty = if is_sole_writer { AttributionCertainty::Likely } else { AttributionCertainty::Guess };
     let named = writers.iter().filter(|(_, bytes)| *bytes >= MIN_NAMED_SHARE * total).take(MAX_NAMED_PROGRAMS);
     let asker = |(name, bytes): &(&String, f64)| RequestingProgram {
         name: (*name).clone(),
@@ -177,7 +176,7 @@ fn likely_writers(dirtied: &HashMap<String, f64>) -> (Vec<RequestingProgram>, &'
         bytes: *bytes as u64,
         kernel: false,
     };
-    (named.map(asker).collect(), sure)
+    (named.map(asker).collect(), certainty)
 }
 
 #[cfg(test)]
@@ -222,7 +221,7 @@ mod tests {
         let names: Vec<&str> = found[0].askers.iter().map(|a| a.name.as_str()).collect();
         assert_eq!((names, found[0].programs), (vec!["postgres", "backup"], 3));
         assert!((found[0].askers[0].share - 6.0 / 7.01).abs() < 1e-9);
-        assert_eq!((found[0].certainty.as_str(), found[1].askers[0].requests), ("sure", 10));
+        assert_eq!((found[0].certainty, found[1].askers[0].requests), (AttributionCertainty::Sure, 10));
         assert!(askers.operations_on("sdb", &HashMap::new()).is_empty());
     }
 
@@ -256,10 +255,10 @@ mod tests {
             let found = found.remove(0);
             (found.dirtied_by.iter().map(|a| a.name.clone()).collect::<Vec<_>>().join(" "), found.certainty)
         };
-        assert_eq!(of(&[("cp", 9.0e6), ("sh", 1.0e6)]), ("cp sh".into(), "likely".into()));
-        assert_eq!(of(&[("cp", 8.9e6), ("tar", 1.1e6)]), ("cp tar".into(), "guess".into()));
-        assert_eq!(of(&[]), (String::new(), "unknown".into()));
-        assert_eq!(of(&[("kworker/u4:1", 5.0)]), (String::new(), "unknown".into()));
+        assert_eq!(of(&[("cp", 9.0e6), ("sh", 1.0e6)]), ("cp sh".into(), AttributionCertainty::Likely));
+        assert_eq!(of(&[("cp", 8.9e6), ("tar", 1.1e6)]), ("cp tar".into(), AttributionCertainty::Guess));
+        assert_eq!(of(&[]), (String::new(), AttributionCertainty::Unknown));
+        assert_eq!(of(&[("kworker/u4:1", 5.0)]), (String::new(), AttributionCertainty::Unknown));
     }
 
     /// Other programs wrote more on the machine, but one program dirtied nearly all pages of this device.
@@ -271,8 +270,8 @@ mod tests {
         askers.add_table(&table(rows.map(|(operation, name, n)| row(operation, name, None, n, 0.0)).into()));
         let found = askers.operations_on("sda", &HashMap::from([("tar".to_owned(), 9.0e9)]));
         assert_eq!(
-            (found.len(), found[0].certainty.as_str(), found[0].dirtied_by[0].name.as_str()),
-            (1, "likely", "cp")
+            (found.len(), found[0].certainty, found[0].dirtied_by[0].name.as_str()),
+            (1, AttributionCertainty::Likely, "cp")
         );
         assert!((found[0].dirtied_by[0].share - 0.95).abs() < 1e-9);
     }

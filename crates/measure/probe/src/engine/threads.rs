@@ -234,9 +234,9 @@ impl IoEngine for ThreadEngine {
             *next = Some(op);
             return;
         }
-        let desk = &self.submit_slots[op.slot as usize];
-        *lock_ignoring_poison(&desk.command) = WorkerCommand::Op(op);
-        desk.wakeup.notify_one();
+        let submit_slot = &self.submit_slots[op.slot as usize];
+        *lock_ignoring_poison(&submit_slot.command) = WorkerCommand::Op(op);
+        submit_slot.wakeup.notify_one();
     }
 
     fn submit_and_wait(&mut self, wait: WaitFor, done: &mut Vec<Completion>) -> io::Result<()> {
@@ -253,9 +253,9 @@ impl IoEngine for ThreadEngine {
 
 impl Drop for ThreadEngine {
     fn drop(&mut self) {
-        for desk in &self.submit_slots {
-            *lock_ignoring_poison(&desk.command) = WorkerCommand::Shutdown;
-            desk.wakeup.notify_one();
+        for submit_slot in &self.submit_slots {
+            *lock_ignoring_poison(&submit_slot.command) = WorkerCommand::Shutdown;
+            submit_slot.wakeup.notify_one();
         }
         for worker in self.workers.drain(..) {
             // a worker that panicked has already printed its message

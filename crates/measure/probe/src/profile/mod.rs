@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::facts::DeviceFacts;
 use crate::result::RunResult;
 
-pub use store::{MAX_PROFILE_BYTES, ProfileEntry, UnreadableProfile, load_profiles, parse, remove, save_profile};
+pub use store::{
+    MAX_PROFILE_BYTES, ProfileEntry, ProfileError, UnreadableProfile, load_profiles, parse, remove, save_profile,
+};
 
 /// Schema of the profile file.
 pub const SCHEMA: &str = "diskwright.profile/1";
@@ -133,13 +135,16 @@ pub struct MeasurementContext {
 impl MeasurementContext {
     /// Returns why no figure of this measurement is kept; `None` if figures are kept.
     pub fn reason_to_discard(&self, facts: &DeviceFacts) -> Option<&'static str> {
-        match () {
-            () if self.buffered => Some("the run measured the page cache, not the device"),
-            () if !self.complete => Some("the measurement was not completed"),
-            () if self.has_holes => Some("the file has holes, which need no device access"),
-            () if facts.key.is_empty() => Some("it is in memory, not on a device"),
-            () => None,
+        if self.buffered {
+            return Some("the run measured the page cache, not the device");
         }
+        if !self.complete {
+            return Some("the measurement was not completed");
+        }
+        if self.has_holes {
+            return Some("the file has holes, which need no device access");
+        }
+        facts.key.is_empty().then_some("it is in memory, not on a device")
     }
 }
 

@@ -30,15 +30,38 @@ pub struct UnreadableProfile {
     pub because: String,
 }
 
+/// Reason why a profile cannot be read.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ProfileError {
+    /// It has another schema than [`SCHEMA`], probably that of a newer version.
+    #[error("its schema is `{0}`, this program knows `{SCHEMA}`")]
+    UnknownSchema(String),
+    /// It cannot be read, or it is not a valid profile.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl From<String> for ProfileError {
+    fn from(because: String) -> ProfileError {
+        ProfileError::Unreadable(because)
+    }
+}
+
 /// Parses the text of a profile.
 ///
 /// # Errors
 /// The reason why it is not a valid profile.
-pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
+pub fn parse(bytes: &[u8]) -> Result<Profile, ProfileError> {
     let profile: Profile = serde_json::from_slice(bytes).map_err(|e| format!("no profile: {e}"))?;
     if profile.schema != SCHEMA {
-        return Err(format!("its schema is `{}`, this program knows `{SCHEMA}`", profile.schema));
+        return Err(ProfileError::UnknownSchema(profile.schema));
     }
+    check_content(&profile)?;
+    Ok(profile)
+}
+
+/// Checks the key and the figures.
+fn check_content(profile: &Profile) -> Result<(), String> {
     if profile.key.is_empty() || profile.figures.is_empty() {
         return Err("it has no key or no figures".into());
     }
@@ -54,15 +77,15 @@ pub fn parse(bytes: &[u8]) -> Result<Profile, String> {
             return Err(format!("{name} is {}, not a number above 0", figure.value));
         }
     }
-    Ok(profile)
+    Ok(())
 }
 
-fn read_profile(path: &Path) -> Result<Profile, String> {
+fn read_profile(path: &Path) -> Result<Profile, ProfileError> {
     let file = fs::File::open(path).map_err(|e| e.to_string())?;
     let mut bytes = Vec::new();
     file.take(MAX_PROFILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| e.to_string())?;
     if bytes.len() as u64 > MAX_PROFILE_BYTES {
-        return Err(format!("larger than {MAX_PROFILE_BYTES} bytes"));
+        return Err(format!("larger than {MAX_PROFILE_BYTES} bytes").into());
     }
     parse(&bytes)
 }
@@ -85,7 +108,7 @@ pub fn load_profiles(folder: &Path) -> (Vec<ProfileEntry>, Vec<UnreadableProfile
     for path in paths {
         match read_profile(&path) {
             Ok(profile) => found.push(ProfileEntry { path, profile }),
-            Err(because) => damaged.push(UnreadableProfile { path, because }),
+            Err(error) => damaged.push(UnreadableProfile { path, because: error.to_string() }),
         }
     }
     found.sort_by(|a, b| a.profile.key.cmp(&b.profile.key));
@@ -106,11 +129,12 @@ pub fn save_profile(folder: &Path, mut profile: Profile, anew: bool) -> io::Resu
     let path = folder.join(file_name(&profile.key));
     match read_profile(&path) {
         Ok(before) if before.key == profile.key && !anew => profile.merge_previous(&before),
-        Err(because) if because.contains("schema") => {
-            return Err(io::Error::other(format!("{}: {because}", path.display())));
+        // a newer version's measurements are not lost
+        Err(error @ ProfileError::UnknownSchema(_)) => {
+            return Err(io::Error::other(format!("{}: {error}", path.display())));
         }
-        // an unreadable profile is replaced
-        _ => {}
+        // another device's, or made anew, or not readable: it is replaced
+        Ok(_) | Err(ProfileError::Unreadable(_)) => {}
     }
     let part = path.with_extension(format!("{}.part", std::process::id()));
     let written = write_profile(&part, &profile).and_then(|()| fs::rename(&part, &path));

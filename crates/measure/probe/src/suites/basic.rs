@@ -225,10 +225,10 @@ fn run_write_while_read(session: &mut SuiteSession<'_>) -> Result<(), ProbeError
         let reads = reader(session, format!("reader-beside-{name}"));
         let writer = session.build_pattern(format!("writer-{name}-beside"), place.clone(), *size, *depth);
         let writer = Pattern { read_share: 0.0, seed: session.settings.seed ^ 0x77, ..writer };
+        let reader_index = session.runs.len();
         session.run_together(&format!("together-{name}"), &[reads, writer.clone()])?;
-        let index = session.runs.len() - 3;
         if *name == "random-8" {
-            beside = session.runs[index].latency_s.p99;
+            beside = session.runs[reader_index].latency_s.p99;
         }
         session.run(&Pattern { name: format!("writer-{name}-alone"), ..writer })?;
     }

@@ -45,9 +45,10 @@ fn run_commit(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Smallest gain that counts as one, and the share of the committers above which they share their
-/// flushes.
-const GROUP_GAIN_LIMITS: (f64, f64) = (1.3, 0.25);
+/// Smallest gain that counts as one.
+const MIN_GROUP_GAIN: f64 = 1.3;
+/// Gain per committer from which they share their flushes.
+const MIN_SHARED_GAIN_PER_COMMITTER: f64 = 0.25;
 
 /// Smallest number of commits of one committer for which a gain is computed.
 const MIN_COMMITS: f64 = 10.0;
@@ -85,9 +86,9 @@ fn report_commits(
             "more than there are committers ({many}), by {name}: the run with a single committer was disturbed; \
                  measure again"
         )
-    } else if gain < GROUP_GAIN_LIMITS.0 {
+    } else if gain < MIN_GROUP_GAIN {
         format!("no group commit by {name}: many committers reach no more commits than a single one")
-    } else if gain >= GROUP_GAIN_LIMITS.1 * f64::from(many) {
+    } else if gain >= MIN_SHARED_GAIN_PER_COMMITTER * f64::from(many) {
         format!(
             "group commit by {name}: {many} committers reach this many commits per commit of a single one; they share \
              flushes, or the device serves many together"

@@ -11,44 +11,44 @@ use crate::clock::StepTime;
 /// Rows between two checks whether to stop.
 const STOP_CHECK_ROWS: u64 = 16_384;
 
-/// Tournament of readers: each inner node of the tree holds the loser of its match, the top the winner.
+/// Tournament of readers (a loser tree: Knuth, "The Art of Computer Programming", volume 3, section 5.4.1).
+///
+/// The nodes are numbered as in a heap: those below node `n` are `2n` and `2n + 1`, node 1 is the final, and reader `r`
+/// of `count` is the leaf `count + r`. Each inner node keeps the loser of its match, so that after the winner has
+/// advanced, only the matches on its way to the final are played again.
 struct LoserTree<'a> {
     shape: RowShape,
     readers: Vec<RowReader<'a>>,
     /// Prefix of each reader's current key; None for a reader at its end, which loses to all others.
     keys: Vec<Option<u64>>,
-    /// Nodes 1 to readers - 1 hold losers, node 0 the winner; `u32::MAX` marks an empty node.
-    nodes: Vec<u32>,
+    /// Losers of nodes 1 to `count - 1`; the first entry is not used.
+    losers: Vec<u32>,
+    /// Reader with the first row of all.
+    winner: u32,
 }
 
 impl<'a> LoserTree<'a> {
     fn new(shape: RowShape, readers: Vec<RowReader<'a>>) -> LoserTree<'a> {
+        assert!(!readers.is_empty(), "a merge of no runs");
         let keys = readers.iter().map(|reader| reader.current_row().map(|row| shape.key_prefix(row))).collect();
         let count = readers.len();
-        let mut tree = LoserTree { shape, readers, keys, nodes: vec![u32::MAX; count.max(1)] };
-        for reader in 0..count {
-            tree.enter_reader(reader);
+        let mut tree = LoserTree { shape, readers, keys, losers: vec![0; count], winner: 0 };
+        // winners of all nodes, the leaves included; the matches are played from the leaves to the final
+        let mut winners = vec![0; count];
+        winners.extend(0..count as u32);
+        for node in (1..count).rev() {
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            (winners[node], tree.losers[node]) =
+                if tree.is_before(left, right) { (left, right) } else { (right, left) };
         }
+        tree.winner = winners[1];
         tree
     }
 
-    /// Enters a reader for the first time: it moves up until a node is empty, or to the top.
-    fn enter_reader(&mut self, reader: usize) {
-        let mut winner = reader as u32;
-        let mut place = (reader + self.readers.len()) / 2;
-        while place > 0 {
-            let other = self.nodes[place];
-            if other == u32::MAX {
-                self.nodes[place] = winner;
-                return;
-            }
-            if self.is_before(other, winner) {
-                self.nodes[place] = winner;
-                winner = other;
-            }
-            place /= 2;
-        }
-        self.nodes[0] = winner;
+    /// Returns the node of a reader's first match.
+    #[inline]
+    fn first_match(&self, reader: u32) -> usize {
+        (self.readers.len() + reader as usize) / 2
     }
 
     /// Returns true if the row of reader `a` comes before that of `b`. Equal keys keep the order of their runs.
@@ -69,35 +69,30 @@ impl<'a> LoserTree<'a> {
         rest(a).cmp(&rest(b)).then(a.cmp(&b)).is_lt()
     }
 
-    /// Returns the reader with the first row of all.
-    #[inline]
-    fn winner(&self) -> usize {
-        self.nodes[0] as usize
-    }
-
     /// Returns the first row of all; None when all are read.
     #[inline]
     fn first_row(&self) -> Option<&[u8]> {
-        self.readers[self.winner()].current_row()
+        self.readers[self.winner as usize].current_row()
     }
 
     /// Advances behind the first row.
     #[inline]
     fn advance_winner(&mut self) -> Result<(), WorkError> {
-        let mut winner = self.nodes[0];
+        let mut winner = self.winner;
         let reader = &mut self.readers[winner as usize];
         reader.advance_row()?;
         self.keys[winner as usize] = reader.current_row().map(|row| self.shape.key_prefix(row));
-        let mut place = (winner as usize + self.readers.len()) / 2;
-        while place > 0 {
-            let other = self.nodes[place];
-            if self.is_before(other, winner) {
-                self.nodes[place] = winner;
-                winner = other;
+        let mut node = self.first_match(winner);
+        while node > 0 {
+            let loser = self.losers[node];
+            debug_assert_ne!(loser, winner, "reader {winner} met itself in node {node}");
+            if self.is_before(loser, winner) {
+                self.losers[node] = winner;
+                winner = loser;
             }
-            place /= 2;
+            node /= 2;
         }
-        self.nodes[0] = winner;
+        self.winner = winner;
         Ok(())
     }
 }
@@ -160,6 +155,7 @@ impl MergeJob<'_> {
     /// belong to the same part, so that the order between parts is certain.
     fn cut_runs(&self, steps: &mut SortSteps) -> Result<Vec<Vec<u64>>, WorkError> {
         let mut keys: Vec<u64> = self.runs.iter().flat_map(|run| run.samples.iter().copied()).collect();
+        assert!(!keys.is_empty(), "every run has a sample of its first row");
         keys.sort_unstable();
         let mut cuts = vec![vec![0; self.runs.len()]];
         for part in 1..self.threads {
@@ -169,18 +165,23 @@ impl MergeJob<'_> {
             cuts.push(cut?);
         }
         cuts.push(self.runs.iter().map(|run| run.rows).collect());
+        // rows of a part that began before the last one ended would be merged twice
+        let ascends = |pair: &[Vec<u64>]| pair[0].iter().zip(&pair[1]).all(|(from, to)| from <= to);
+        assert!(cuts.windows(2).all(ascends), "the parts of a merge overlap: {cuts:?}");
         Ok(cuts)
     }
 
     /// Finds the first row of a run whose prefix is at least a key.
     fn find_first_at_least(&self, run: &SortedRun, key: u64, steps: &mut SortSteps) -> Result<u64, WorkError> {
-        let after = run.samples.partition_point(|sample| *sample < key) as u64;
-        if after == 0 {
+        let samples_before = run.samples.partition_point(|sample| *sample < key) as u64;
+        if samples_before == 0 {
             return Ok(0);
         }
-        let each = rows_per_sample(self.shape.row_bytes);
-        let first = (after - 1) * each;
-        let end = (after * each).min(run.rows);
+        // it lies behind the last sample before the key, and at the latest at the next sample
+        let sample_rows = rows_per_sample(self.shape.row_bytes);
+        let first = (samples_before - 1) * sample_rows;
+        let end = (samples_before * sample_rows).min(run.rows);
+        debug_assert!(first < end, "row {first} of a run of {} rows", run.rows);
         let row = self.shape.row_bytes as u64;
         let (from, to) = (run.offset + first * row, run.offset + end * row);
         let mut reader =

@@ -151,6 +151,7 @@ impl MergePlan {
         // bytes of the files in order of creation: `folders` files per pass
         let mut files = vec![0u64; folders];
         let mut runs: Vec<(usize, u64)> = Vec::new();
+        assert_eq!(self.runs, rows.div_ceil(self.run_rows), "the plan of another number of rows");
         for run in 0..self.runs {
             let (file, rows) = ((run % folders as u64) as usize, self.run_rows.min(rows - run * self.run_rows));
             files[file] = files[file].saturating_add(bytes(rows));

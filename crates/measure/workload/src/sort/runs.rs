@@ -177,6 +177,7 @@ pub struct RunFormer<'a> {
 impl RunFormer<'_> {
     /// Returns the number of rows of a run.
     fn run_rows(&self, run: u64) -> u64 {
+        debug_assert!(run < self.plan.runs, "run {run} of {}", self.plan.runs);
         self.plan.run_rows.min(self.rows - run * self.plan.run_rows)
     }
 

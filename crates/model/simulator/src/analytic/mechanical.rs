@@ -266,6 +266,7 @@ impl MediaTimes {
 /// wherever they are: for non-uniform positions, distances that are shares of the stroke become shares of the requests.
 fn block_at_share(demand: &PlacedDemand, place: f64) -> u64 {
     let known = &demand.quantiles;
+    debug_assert!(known.len() >= 2 && known.is_sorted(), "quantiles ascend from the first block to the last");
     let place = place.clamp(0.0, 1.0) * (known.len() - 1) as f64;
     let low = (place as usize).min(known.len() - 2);
     let between = (known[low + 1] - known[low]) as f64 * (place - low as f64);

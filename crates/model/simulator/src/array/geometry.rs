@@ -158,10 +158,11 @@ impl CopiesMap {
         self.locate_nth_copy(self.locate_first_copy(chunk), copy)
     }
 
-    /// Returns the unit on a row of a member, and which copy of it. The unit may lie beyond the last unit of the array.
-    fn unit_at(&self, member: u16, row: u64) -> (u64, u16) {
+    /// Returns the unit on a row of a member, and which copy of it; `None` on rows that the layout leaves unused. The
+    /// unit may lie beyond the last unit of the array.
+    fn unit_at(&self, member: u16, row: u64) -> Option<(u64, u16)> {
         let (n, copies, member) = (self.width.divisor(), u64::from(self.copies), u64::from(member));
-        match self.layout {
+        let found = match self.layout {
             ArrayLayout::Near => {
                 let position = row * n + member;
                 (position / copies, (position % copies) as u16)
@@ -175,11 +176,12 @@ impl CopiesMap {
                 let copy = row / self.copy_stride_rows;
                 // the rows after the last section are unused
                 if copy >= copies {
-                    return (u64::MAX, 0);
+                    return None;
                 }
                 (row % self.copy_stride_rows * n + (member + n - copy) % n, copy as u16)
             }
-        }
+        };
+        Some(found)
     }
 }
 
@@ -314,7 +316,7 @@ impl ArrayGeometry {
             }
             _ if row >= self.rows => MemberBlock::Unused,
             BlockMap::Copies(copies) => match copies.unit_at(member, row) {
-                (chunk, copy) if chunk < copies.data_units(self.rows) => {
+                Some((chunk, copy)) if chunk < copies.data_units(self.rows) => {
                     MemberBlock::Data { block: chunk * unit + offset, copy }
                 }
                 _ => MemberBlock::Unused,

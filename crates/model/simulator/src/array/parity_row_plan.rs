@@ -102,13 +102,16 @@ pub(super) struct RowPlanner {
 impl RowPlanner {
     #[inline]
     pub(super) fn new(parity: &ParityMap, row: u64, unit: u64, span: RowSpan, lost: MemberSet) -> RowPlanner {
-        let (k, p) = (parity.data_units.divisor() as u16, parity.parity_units);
+        let data_units = parity.data_units.divisor() as u16;
+        debug_assert!(span.first <= span.last && span.last < data_units, "units {} to {}", span.first, span.last);
+        debug_assert!(span.first_block < unit && (1..=unit).contains(&span.end_block), "not within their units");
+        debug_assert!(span.first < span.last || span.first_block < span.end_block, "a span of no blocks");
         RowPlanner {
             row: parity.row_layout(row),
             row_start: row * unit,
             unit_blocks: unit,
-            data_units: k,
-            parity_units: p,
+            data_units,
+            parity_units: parity.parity_units,
             span,
             lost,
         }

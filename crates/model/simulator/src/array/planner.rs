@@ -1,4 +1,16 @@
 //! Planner: turns requests to an array into plans of member I/Os.
+//!
+//! Of each plan holds ([`Planner::check_plan`] asserts it in debug builds):
+//!
+//! - Each I/O has blocks, and lies on a member of the array, within the part of it that is used.
+//! - A read goes only to a member that can be read there; a write only to one that is in service there, or already
+//!   rebuilt.
+//! - The plan of a read has no writes, and writes wait only if there are reads to wait for.
+//! - Blocks that cannot be served are counted in `lost_blocks`, at most once. With all members good, these are only
+//!   the blocks beyond the array's end.
+//!
+//! The planner sees no time. What it remembers between requests serves only the choice of a copy ([`CopyChoice`]); a
+//! wrong guess there makes a slower plan, never a wrong one.
 
 use super::geometry::{BlockMap, CopiesMap, ParityMap};
 use super::parity_row_plan::{RowPlanner, RowSpan};
@@ -100,10 +112,13 @@ pub struct Planner {
     policy: ArrayPolicy,
     /// State in which `failed` holds all members out of service, which may be more than failed.
     state: ArrayState,
+    /// Number of the readable copy whose turn is next ([`CopyChoice::RoundRobin`]).
     next_copy: u16,
+    /// Block on each member at which its arm stands.
     arm_positions: Box<[u64]>,
     /// End of the last read planned for each member.
     last_read_ends: Box<[u64]>,
+    /// Number of I/Os that each member has in flight.
     pending_ios: Box<[u32]>,
 }
 
@@ -111,16 +126,14 @@ impl Planner {
     /// Creates a planner for an array with all members good.
     pub fn new(array: ArrayGeometry, policy: ArrayPolicy) -> Planner {
         let members = usize::from(array.member_count());
-        let (positions, read_on) = (vec![0; members].into_boxed_slice(), vec![0; members].into_boxed_slice());
-        let pending = vec![0; members].into_boxed_slice();
         Planner {
             array,
             policy,
             state: ArrayState::default(),
             next_copy: 0,
-            arm_positions: positions,
-            last_read_ends: read_on,
-            pending_ios: pending,
+            arm_positions: vec![0; members].into(),
+            last_read_ends: vec![0; members].into(),
+            pending_ios: vec![0; members].into(),
         }
     }
 
@@ -199,7 +212,32 @@ impl Planner {
             }
             BlockMap::Parity(parity) => self.plan_parity(*parity, part, plan),
         }
-        debug_assert!(plan.lost_blocks <= u64::from(request.blocks), "no more is lost than was asked for");
+        self.check_plan(request, plan);
+    }
+
+    /// Asserts in debug builds what the head of this file says of a plan.
+    #[inline]
+    fn check_plan(&self, request: ArrayRequest, plan: &MemberIoPlan) {
+        if !cfg!(debug_assertions) {
+            return;
+        }
+        let beyond_end = (request.block + u64::from(request.blocks)).saturating_sub(self.array.capacity_blocks());
+        assert!(plan.lost_blocks <= u64::from(request.blocks), "more is lost than was asked for: {plan:?}");
+        assert!(!self.state.failed.is_empty() || plan.lost_blocks <= beyond_end, "lost without a failure: {plan:?}");
+        assert!(request.write || plan.writes.is_empty(), "a read that writes: {plan:?}");
+        assert!(plan.writes_after_reads.is_empty() || !plan.reads.is_empty(), "nothing to wait for: {plan:?}");
+        // members of a linear array may differ in size
+        let max_end = match &self.array.block_map {
+            BlockMap::Linear { .. } => u64::MAX,
+            BlockMap::Copies(_) | BlockMap::Parity(_) => self.array.member_blocks(),
+        };
+        for io in plan.iter() {
+            let end = io.block + u64::from(io.blocks);
+            assert!(io.member < self.array.member_count() && io.blocks > 0 && end <= max_end, "no such blocks: {io:?}");
+            let lost =
+                if io.write { self.state.members_not_to_write(io.block) } else { self.state.unreadable_members(end) };
+            assert!(!lost.contains(io.member), "the member is out of service: {io:?}, {:?}", self.state);
+        }
     }
 
     fn plan_linear(&self, part: BlockRange, plan: &mut MemberIoPlan) {
@@ -257,7 +295,7 @@ impl Planner {
         }
     }
 
-    /// Chooses the copy to read; returns its member and the block there.
+    /// Chooses the copy to read; returns its member and the block there, or `None` if no copy is readable.
     #[inline]
     fn choose_copy(
         &mut self,
@@ -268,95 +306,97 @@ impl Planner {
         process_id: u32,
     ) -> Option<(u16, u64)> {
         let (state, unit, first) = (self.state, self.array.unit_blocks(), copies.locate_first_copy(chunk));
-        let all_well = state.failed.is_empty();
-        let place_of = |copy| {
+        let all_good = state.failed.is_empty();
+        let locate = |copy| {
             let (member, row) = copies.locate_nth_copy(first, copy);
             (member, row * unit + offset)
         };
-        let well =
-            |(member, block): &(u16, u64)| all_well || !state.unreadable_members(block + blocks).contains(*member);
+        let is_readable =
+            |(member, block): &(u16, u64)| all_good || !state.unreadable_members(block + blocks).contains(*member);
         let count = copies.copies;
+        let readable = || (0..count).map(locate).filter(is_readable);
         let preferred = match self.policy.read_from {
             _ if count == 1 => 0,
             CopyChoice::Nearest => {
                 let distance = |(member, block): &(u16, u64)| self.arm_positions[usize::from(*member)].abs_diff(*block);
-                return (0..count).map(place_of).filter(well).min_by_key(distance);
+                return readable().min_by_key(distance);
             }
             CopyChoice::IdleOrNearest => {
-                let place = self.choose_copy_as_md((0..count).map(place_of).filter(well))?;
-                self.last_read_ends[usize::from(place.0)] = place.1 + blocks;
-                return Some(place);
+                let (member, block) = self.choose_copy_as_md(readable())?;
+                self.last_read_ends[usize::from(member)] = block + blocks;
+                return Some((member, block));
             }
             CopyChoice::LeastBusy => {
                 let pending = |(member, _): &(u16, u64)| self.pending_ios[usize::from(*member)];
-                return (0..count).map(place_of).filter(well).min_by_key(pending);
+                return readable().min_by_key(pending);
             }
             CopyChoice::Primary => 0,
             CopyChoice::Process => (process_id % u32::from(count)) as u16,
             CopyChoice::RoundRobin => {
                 // the readable copies, each equally often
-                let left = if all_well { count } else { (0..count).map(place_of).filter(well).count() as u16 };
-                let turn = if self.next_copy < left { self.next_copy } else { 0 };
+                let readable_count = if all_good { count } else { readable().count() as u16 };
+                let turn = if self.next_copy < readable_count { self.next_copy } else { 0 };
                 self.next_copy = turn + 1;
-                return (0..count).map(place_of).filter(well).nth(usize::from(turn));
+                return readable().nth(usize::from(turn));
             }
         };
-        let place = place_of(preferred);
-        if well(&place) {
-            return Some(place);
-        }
-        (preferred + 1..count).chain(0..preferred).map(place_of).find(well)
+        // the preferred copy, or the next readable one after it
+        (preferred..count).chain(0..preferred).map(locate).find(is_readable)
     }
 
     /// Chooses among the readable copies by [`CopyChoice::IdleOrNearest`].
     fn choose_copy_as_md(&self, copies: impl Iterator<Item = (u16, u64)> + Clone) -> Option<(u16, u64)> {
-        let mirror = self.array.level() == super::ArrayLevel::Raid1;
-        let goes_on = |(member, block): &(u16, u64)| {
+        let is_mirror = self.array.level() == super::ArrayLevel::Raid1;
+        let is_sequential = |(member, block): &(u16, u64)| {
             let member = usize::from(*member);
-            mirror && (self.last_read_ends[member] == *block || self.arm_positions[member] == *block)
+            is_mirror && (self.last_read_ends[member] == *block || self.arm_positions[member] == *block)
         };
         let distance = |(member, block): &(u16, u64)| match self.pending_ios[usize::from(*member)] {
             0 => 0,
             _ => self.arm_positions[usize::from(*member)].abs_diff(*block),
         };
-        copies.clone().find(goes_on).or_else(|| copies.min_by_key(distance))
+        copies.clone().find(is_sequential).or_else(|| copies.min_by_key(distance))
     }
 
     /// Plans a request for members that work together (RAID 3): each does its share of the request.
     fn plan_synchronous(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
-        let (k, p) = (parity.data_units.divisor(), parity.parity_units);
-        let (from, to) = (part.block / k, (part.block + part.blocks).div_ceil(k));
+        let (data_count, parity_count) = (parity.data_units.divisor(), parity.parity_units);
+        let (from, to) = (part.block / data_count, (part.block + part.blocks).div_ceil(data_count));
         let (row, blocks) = (parity.row_layout(0), to - from);
         let lost = if part.write { self.state.members_not_to_write(from) } else { self.state.unreadable_members(to) };
-        if lost.count() > u32::from(p) {
+        if lost.count() > u32::from(parity_count) {
             plan.lost_blocks += part.blocks;
             return;
         }
         let list = if part.write { PlanList::Writes } else { PlanList::Reads };
-        let data = (0..k as u16).map(|d| (row.data_member(d), MemberIoPart::Data));
-        let parities = (0..p).map(|j| (row.parity_member(j), MemberIoPart::from_parity_index(j)));
-        let recover = (0..k as u16).any(|d| lost.contains(row.data_member(d)));
-        let needed = if part.write { usize::from(p) + k as usize } else { k as usize };
-        for (member, purpose) in data.chain(parities).filter(|(m, _)| !lost.contains(*m)).take(needed) {
-            plan.push(list, member_io(member, from, blocks, part.write, purpose));
+        let data_members = || (0..data_count as u16).map(|unit| row.data_member(unit));
+        let data = data_members().map(|member| (member, MemberIoPart::Data));
+        let parities = (0..parity_count).map(|unit| (row.parity_member(unit), MemberIoPart::from_parity_index(unit)));
+        // a read needs as many members as hold data: a parity stands in for each that is lost
+        let needed = if part.write { usize::from(parity_count) + data_count as usize } else { data_count as usize };
+        for (member, content) in data.chain(parities).filter(|(member, _)| !lost.contains(*member)).take(needed) {
+            plan.push(list, member_io(member, from, blocks, part.write, content));
         }
-        if part.write || recover {
-            plan.work.xor_blocks += (k - 1) * blocks;
+        let is_data_lost = data_members().any(|member| lost.contains(member));
+        if part.write || is_data_lost {
+            plan.work.xor_blocks += (data_count - 1) * blocks;
         }
     }
 
     fn plan_parity(&self, parity: ParityMap, part: BlockRange, plan: &mut MemberIoPlan) {
+        debug_assert!(part.blocks > 0, "a request of no blocks has no last one");
         let unit = self.array.unit_divisor();
-        let (chunk, lo) = unit.div_rem(part.block);
-        let (last_chunk, hi) = unit.div_rem(part.block + part.blocks - 1);
-        let (mut row, first) = parity.data_units.div_rem(chunk);
-        let (last_row, last) = parity.data_units.div_rem(last_chunk);
-        let (mut first, mut lo) = (first as u16, lo);
-        let end = parity.data_units.divisor() as u16 - 1;
-        loop {
-            let ends = row == last_row;
-            let (last, hi) = if ends { (last as u16, hi + 1) } else { (end, unit.divisor()) };
-            let span = RowSpan { first, last, first_block: lo, end_block: hi };
+        let (first_chunk, first_block) = unit.div_rem(part.block);
+        let (last_chunk, last_block) = unit.div_rem(part.block + part.blocks - 1);
+        let (first_row, first_unit) = parity.data_units.div_rem(first_chunk);
+        let (last_row, last_unit) = parity.data_units.div_rem(last_chunk);
+        // the first row begins and the last one ends within a unit; those between are whole
+        let row_end_unit = parity.data_units.divisor() as u16 - 1;
+        for row in first_row..=last_row {
+            let (first, first_block) = if row == first_row { (first_unit as u16, first_block) } else { (0, 0) };
+            let (last, end_block) =
+                if row == last_row { (last_unit as u16, last_block + 1) } else { (row_end_unit, unit.divisor()) };
+            let span = RowSpan { first, last, first_block, end_block };
             let lost = self.lost_members_of_row(row, part.write);
             let job = RowPlanner::new(&parity, row, unit.divisor(), span, lost);
             match (part.write, lost.is_empty()) {
@@ -365,10 +405,6 @@ impl Planner {
                 (true, true) => job.plan_write(self.policy.write_by, plan),
                 (true, false) => job.plan_degraded_write(self.policy.write_by, plan),
             }
-            if ends {
-                return;
-            }
-            (row, first, lo) = (row + 1, 0, 0);
         }
     }
 
@@ -394,8 +430,9 @@ struct BlockRange {
     write: bool,
 }
 
-/// Makes a member I/O. No piece is longer than the request, so its length fits in 32 bits.
+/// Makes a member I/O. A piece is at most as long as a request, a stripe unit or the step of a pass, and each of them
+/// is below 2^32 blocks.
 #[inline]
 pub(super) fn member_io(member: u16, block: u64, blocks: u64, write: bool, part: MemberIoPart) -> MemberIo {
-    MemberIo { block, blocks: u32::try_from(blocks).unwrap_or(u32::MAX), member, write, part }
+    MemberIo { block, blocks: u32::try_from(blocks).expect("below 2^32 blocks"), member, write, part }
 }

@@ -106,8 +106,8 @@ pub struct Cache {
     allocate_on_write: bool,
     /// Pages of a run if every miss is read in fixed runs; 0 otherwise.
     fixed_run_pages: u64,
-    /// Largest number of pages that a request reads before it waits for them.
-    max_fault_pages: u64,
+    /// Largest number of pages that a request reads before it waits for them; `None` if it reads all of them at once.
+    max_fault_pages: Option<u64>,
     lines: CacheLines,
     streams: Option<SequentialStreams>,
     flights: IosInFlight,
@@ -172,7 +172,7 @@ impl Cache {
             read_before_partial_write: spec.read_before_partial_write,
             allocate_on_write: spec.allocate_on_write,
             fixed_run_pages: fixed,
-            max_fault_pages: spec.fault_blocks.map_or(u64::MAX, in_pages),
+            max_fault_pages: spec.fault_blocks.map(in_pages),
             lines: CacheLines::new(sizes.lines),
             streams,
             flights: IosInFlight::default(),

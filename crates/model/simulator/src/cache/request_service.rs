@@ -111,7 +111,7 @@ impl Cache {
     pub(super) fn continue_request(&mut self, slot: u32, out: &mut CacheActions) {
         let before = *self.flights.request(slot);
         // a faulting request waits for each piece before the next
-        let faulting = self.max_fault_pages < u64::MAX && !before.io.write && before.pending_flights > 0;
+        let faulting = self.max_fault_pages.is_some() && !before.io.write && before.pending_flights > 0;
         if before.is_queued || faulting {
             return;
         }
@@ -172,7 +172,6 @@ impl Cache {
                 _ => {}
             }
             let (fixed, max_pages, last) = (self.fixed_run_pages, self.max_fault_pages, self.volume_end_page(page));
-            let faults = max_pages < u64::MAX;
             let request = self.flights.request_mut(slot);
             request.next_page += 1;
             if extra {
@@ -182,7 +181,7 @@ impl Cache {
                 PageState::InFlight(flight) => {
                     request.has_joins = true;
                     self.flights.add_waiter(slot, flight);
-                    if faults && page + 1 < end {
+                    if max_pages.is_some() && page + 1 < end {
                         return Ok(());
                     }
                 }
@@ -192,16 +191,15 @@ impl Cache {
                         request.read_ahead_end = end.max(page + fixed).min(last);
                     }
                     self.flights.add_waiter(slot, *run);
-                    if page + 1 < end
-                        && self.flights.get(*run).is_some_and(|flight| flight.end_page - flight.first_page >= max_pages)
-                    {
+                    let run_pages = self.flights.get(*run).map_or(0, |flight| flight.end_page - flight.first_page);
+                    if page + 1 < end && max_pages.is_some_and(|max| run_pages >= max) {
                         // the other missing pages are requested when these have arrived
                         return Ok(());
                     }
                 }
                 _ => {
                     request.has_hits = true;
-                    if faults && *run != NO_FLIGHT {
+                    if max_pages.is_some() && *run != NO_FLIGHT {
                         return Ok(());
                     }
                 }

@@ -5,7 +5,7 @@
 struct SequentialStream {
     /// Pages below this one were read, or are in flight.
     read_ahead_end: u64,
-    /// A reader beyond this page has entered the last run.
+    /// A reader beyond this page has entered the last run; [`NO_PAGE`] before the first run.
     trigger_page: u64,
     /// Pages of the next run; 0 before the first sequential read.
     next_run_pages: u64,
@@ -32,6 +32,10 @@ pub(super) enum ReadAheadPlan {
     Separate(u64, u64),
 }
 
+/// Next block of a stream that was not used yet: no read begins there.
+const NO_BLOCK: u64 = u64::MAX;
+/// Trigger of a stream without a run: no reader gets beyond it.
+const NO_PAGE: u64 = u64::MAX;
 /// Largest number of readers tracked; each read searches all of them.
 pub const MAX_STREAMS: u32 = 4096;
 
@@ -41,7 +45,7 @@ const HASH_COUNT: usize = 256;
 /// All sequential readers.
 #[derive(Clone, Debug)]
 pub(super) struct SequentialStreams {
-    /// Block that each would read next; a separate array so that the search is fast.
+    /// Block that each would read next, or [`NO_BLOCK`]; a separate array so that the search is fast.
     next_blocks: Vec<u64>,
     /// Number of these with each hash: most reads continue no stream, which one lookup shows.
     hash_counts: Box<[u16; HASH_COUNT]>,
@@ -61,9 +65,9 @@ impl SequentialStreams {
         let ring = count as u32 + 1;
         let order = (0..ring).map(|index| ((index + ring - 1) % ring, (index + 1) % ring)).collect();
         let mut hashes = Box::new([0; HASH_COUNT]);
-        hashes[hash_block(u64::MAX)] = count as u16;
+        hashes[hash_block(NO_BLOCK)] = count as u16;
         SequentialStreams {
-            next_blocks: vec![u64::MAX; count],
+            next_blocks: vec![NO_BLOCK; count],
             hash_counts: hashes,
             streams: vec![SequentialStream::default(); count],
             lru_ring: order,
@@ -88,7 +92,7 @@ impl SequentialStreams {
         self.next_blocks[index] = end;
         let stream = &mut self.streams[index];
         if known.is_none() {
-            *stream = SequentialStream { read_ahead_end: to, trigger_page: u64::MAX, next_run_pages: 0 };
+            *stream = SequentialStream { read_ahead_end: to, trigger_page: NO_PAGE, next_run_pages: 0 };
             return ReadAheadPlan::Nothing;
         }
         if stream.next_run_pages == 0 {

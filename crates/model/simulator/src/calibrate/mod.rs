@@ -82,13 +82,67 @@ pub enum ModelKind {
     Mechanical,
 }
 
+/// Property of a drive that a measurement tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TestedProperty {
+    /// Small random requests, at some queue depth.
+    Depth,
+    /// Larger random requests.
+    Size,
+    /// Reads and writes at once.
+    Mix,
+    /// Sequential requests.
+    Sequence,
+    /// The load of a log: requests that arrive, whatever the device does.
+    Log,
+}
+
+impl TestedProperty {
+    /// All properties, in the order of reports.
+    pub const ALL: [TestedProperty; 5] = [
+        TestedProperty::Depth,
+        TestedProperty::Size,
+        TestedProperty::Mix,
+        TestedProperty::Sequence,
+        TestedProperty::Log,
+    ];
+
+    /// Returns its name, as documents have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TestedProperty::Depth => "depth",
+            TestedProperty::Size => "size",
+            TestedProperty::Mix => "mix",
+            TestedProperty::Sequence => "sequence",
+            TestedProperty::Log => "log",
+        }
+    }
+
+    fn of_cell(cell: &CalibrationCell, known: &known_cells::KnownCells) -> TestedProperty {
+        let load = &cell.load;
+        if cell.response_s.is_some() {
+            TestedProperty::Log
+        } else if load.sequential {
+            TestedProperty::Sequence
+        } else if load.read_share > 0.0 && load.read_share < 1.0 {
+            TestedProperty::Mix
+        } else if load.blocks == known.small_blocks {
+            TestedProperty::Depth
+        } else {
+            TestedProperty::Size
+        }
+    }
+}
+
 /// A measurement and its prediction by the description.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CellPrediction {
     /// Name of the run.
     pub run: String,
-    /// The property it tests: `depth`, `size`, `mix`, `sequence` or `log`.
-    pub tries: &'static str,
+    /// The property it tests.
+    #[serde(rename = "tries")]
+    pub tested: TestedProperty,
     /// Measured requests per second.
     pub measured_per_s: f64,
     /// Predicted requests per second; for a log, the arrival rate.
@@ -225,17 +279,9 @@ const PREDICTION_FACTOR: u32 = 5;
 
 fn predict_cell(model: &DeviceModel, cell: &CalibrationCell, known: &known_cells::KnownCells) -> CellPrediction {
     let found = simulate_cell(model, cell, PREDICTION_FACTOR);
-    let load = &cell.load;
-    let tries = match (load.sequential, load.read_share) {
-        _ if cell.response_s.is_some() => "log",
-        (true, _) => "sequence",
-        (_, share) if share > 0.0 && share < 1.0 => "mix",
-        _ if load.blocks == known.small_blocks => "depth",
-        _ => "size",
-    };
     CellPrediction {
         run: cell.name.clone(),
-        tries,
+        tested: TestedProperty::of_cell(cell, known),
         measured_per_s: cell.per_s,
         predicted_per_s: found.iops,
         measured_s: cell.response_s(),

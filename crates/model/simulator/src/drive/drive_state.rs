@@ -16,8 +16,8 @@ pub(super) struct DriveState {
     pub arm: ArmPosition,
     pub background: BackgroundActivity,
     pub after_write: bool,
-    /// First block after the last write.
-    pub last_write: u64,
+    /// First block after the last write; `None` before the first.
+    pub last_write_end: Option<u64>,
 }
 
 /// Converts a mark, a share of a request or of a segment, to blocks.
@@ -38,7 +38,7 @@ impl DriveState {
             arm: ArmPosition::default(),
             background: BackgroundActivity::Nothing,
             after_write: false,
-            last_write: u64::MAX,
+            last_write_end: None,
         }
     }
 
@@ -56,7 +56,7 @@ impl DriveState {
         service.overhead += each;
         self.after_write = io.write;
         if io.write {
-            self.last_write = io.end();
+            self.last_write_end = Some(io.end());
         }
         service
     }

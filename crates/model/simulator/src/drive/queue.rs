@@ -175,6 +175,7 @@ impl<T: Copy> DriveQueue<T> {
     /// Returns the index of the request with the lowest cost, the oldest among equals.
     #[inline]
     fn find_cheapest(&self, cost: impl Fn(&DriveQueueEntry<T>) -> u64) -> usize {
+        debug_assert!(!self.waiting.is_empty(), "nothing to choose from");
         let mut best = (0, u64::MAX);
         for (index, waiting) in self.waiting.iter().enumerate() {
             let cost = cost(waiting);
@@ -189,10 +190,9 @@ impl<T: Copy> DriveQueue<T> {
     /// or begins again.
     fn find_next_in_sweep(&mut self, circular: bool) -> usize {
         let from = self.position;
-        let (up, down) = (
-            |w: &DriveQueueEntry<T>| if w.io.first >= from { w.io.first - from } else { u64::MAX },
-            |w: &DriveQueueEntry<T>| if w.io.first <= from { from - w.io.first } else { u64::MAX },
-        );
+        // the other direction costs most: it is chosen only if there is nothing in this one
+        let up = |w: &DriveQueueEntry<T>| w.io.first.checked_sub(from).unwrap_or(u64::MAX);
+        let down = |w: &DriveQueueEntry<T>| from.checked_sub(w.io.first).unwrap_or(u64::MAX);
         let any_up = self.waiting.iter().any(|w| w.io.first >= from);
         let any_down = self.waiting.iter().any(|w| w.io.first <= from);
         if circular {
@@ -201,6 +201,7 @@ impl<T: Copy> DriveQueue<T> {
         if (self.is_ascending && !any_up) || (!self.is_ascending && !any_down) {
             self.is_ascending = !self.is_ascending;
         }
+        debug_assert!(if self.is_ascending { any_up } else { any_down }, "the sweep goes where nothing waits");
         if self.is_ascending { self.find_cheapest(up) } else { self.find_cheapest(down) }
     }
 }

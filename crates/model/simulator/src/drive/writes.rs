@@ -95,7 +95,7 @@ impl DriveState {
         let stopped = self.stop_read_ahead(model, now, io);
         let arm_free = writing.unwrap_or(stopped);
         let at_once = if writing.is_some() { taken } else { !is_reading_minimum || stopped <= now };
-        let elsewhere = self.after_write && self.last_write != io.first;
+        let elsewhere = self.after_write && self.last_write_end != Some(io.first);
         let leaves = overheads.early_disconnect.filter(|_| at_once && elsewhere && !model.channel.never_disconnects);
         let sending = match &leaves {
             Some(left) => {

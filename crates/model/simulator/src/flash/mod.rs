@@ -24,6 +24,9 @@ pub use spec::{FlashModel, FlashSpec, FlashTotals, InitialState, SlcCache};
 use crate::Ns;
 use crate::io::{BLOCK_BYTES, Io};
 
+/// Loaded row of a die that holds none in its registers.
+const NO_ROW: u64 = u64::MAX;
+
 /// State of a die.
 #[derive(Clone, Copy, Debug)]
 struct Die {
@@ -33,7 +36,7 @@ struct Die {
     last_erase: (Ns, Ns),
     /// Pages programmed in the open blocks.
     pages_programmed: u32,
-    /// Row of pages in its registers.
+    /// Row of pages in its registers, or [`NO_ROW`].
     loaded_row: u64,
     /// Time at which that row was loaded.
     row_loaded_at: Ns,
@@ -94,7 +97,7 @@ impl FlashDevice {
             writes_done_at: 0,
             last_erase: (0, 0),
             pages_programmed: (index as u64 * u64::from(spec.pages_per_block) / dies as u64) as u32,
-            loaded_row: u64::MAX,
+            loaded_row: NO_ROW,
             row_loaded_at: 0,
         };
         FlashDevice {

@@ -9,6 +9,8 @@ use crate::io::{BLOCK_BYTES, Io};
 
 /// Largest number of units whose numbers the buffer remembers, so that reads find them.
 const MAX_REMEMBERED_UNITS: u32 = 1 << 16;
+/// Unit of an empty place among the remembered ones: no drive has it.
+const NO_UNIT: u64 = u64::MAX;
 
 /// Write buffer.
 #[derive(Clone, Debug)]
@@ -22,8 +24,9 @@ pub(super) struct FlashBuffer {
     /// Units that wait for a program, and the time at which the last of them is complete.
     pub(super) open_units: u32,
     open_ready_at: Ns,
-    /// Units ever written, and a small hash table of recent units with their sequence numbers.
+    /// Number of units ever written.
     units_written: u64,
+    /// Small hash table of recent units with their sequence numbers; its length is a power of two, or 0.
     recent_units: Vec<(u64, u64)>,
 }
 
@@ -39,7 +42,7 @@ impl FlashBuffer {
             open_units: 0,
             open_ready_at: 0,
             units_written: 0,
-            recent_units: vec![(u64::MAX, 0); remembered as usize],
+            recent_units: vec![(NO_UNIT, 0); remembered as usize],
         }
     }
 
@@ -106,6 +109,8 @@ impl FlashBuffer {
         self.units_written += u64::from(units);
         self.used_units += units;
         self.open_units += units;
+        debug_assert!(u64::from(self.used_units) <= self.units_written, "more is buffered than was written");
+        debug_assert!(self.open_units <= self.used_units, "a unit waits for its program outside the buffer");
         self.open_ready_at = self.open_ready_at.max(ready);
     }
 }
@@ -228,7 +233,7 @@ impl FlashDevice {
         let die = &mut self.dies[index];
         let end = there.max(die.writes_done_at).max(reads) + program;
         die.writes_done_at = end;
-        die.loaded_row = u64::MAX;
+        die.loaded_row = super::NO_ROW;
         self.buffer.add_program(end, units);
         self.totals.die_busy_ns += u128::from(program);
         self.count_programs(index, 1);

@@ -15,13 +15,16 @@ use crate::io::Io;
 
 /// Largest number of write streams tracked at a time.
 const MAX_STREAMS: usize = 8;
+/// End of a stream that does not exist: no request begins there.
+const NO_STREAM: u64 = u64::MAX;
 
 /// An array's writes that wait for the other writes of the same time.
 #[derive(Debug)]
 pub(super) struct RowGathering {
     row_blocks: u64,
-    /// End of each tracked stream, and the index of the one replaced last.
+    /// End of each tracked stream, or [`NO_STREAM`].
     stream_ends: [u64; MAX_STREAMS],
+    /// Index of the stream that was replaced last.
     last_replaced: usize,
     waiting: Vec<u32>,
     /// Partial-row writes that are still reading.
@@ -48,7 +51,7 @@ impl RowGathering {
         let parity = matches!(array.level(), ArrayLevel::Raid4 | ArrayLevel::Raid5 | ArrayLevel::Raid6);
         (parity && planner.policy().write_by == ParityUpdate::Md).then(|| RowGathering {
             row_blocks: array.row_blocks(),
-            stream_ends: [u64::MAX; MAX_STREAMS],
+            stream_ends: [NO_STREAM; MAX_STREAMS],
             last_replaced: 0,
             waiting: Vec::new(),
             reading: Vec::new(),

@@ -9,103 +9,111 @@ enum UnitKind {
     Count,
 }
 
-/// Units of bytes; those of bits have a small b.
-const BYTE_UNITS: [(&str, f64); 22] = [
-    ("B", 1.0),
-    ("byte", 1.0),
-    ("bytes", 1.0),
-    ("Bytes", 1.0),
-    ("kB", 1e3),
-    ("KB", 1e3),
-    ("KiB", 1024.0),
-    ("MB", 1e6),
-    ("MiB", 1_048_576.0),
-    ("GB", 1e9),
-    ("GiB", 1_073_741_824.0),
-    ("TB", 1e12),
-    ("TiB", 1_099_511_627_776.0),
-    ("b", 0.125),
-    ("bit", 0.125),
-    ("bits", 0.125),
-    ("kb", 125.0),
-    ("kbit", 125.0),
-    ("Mb", 125e3),
-    ("Mbit", 125e3),
-    ("Gb", 125e6),
-    ("Gbit", 125e6),
-];
-const TIME_UNITS: [(&str, f64); 10] = [
-    ("s", 1.0),
-    ("sec", 1.0),
-    ("seconds", 1.0),
-    ("ms", 1e-3),
-    ("milliseconds", 1e-3),
-    ("us", 1e-6),
-    ("\u{b5}s", 1e-6),
-    ("ns", 1e-9),
-    ("min", 60.0),
-    ("h", 3600.0),
-];
-const SHARE_UNITS: [(&str, f64); 4] = [("%", 0.01), ("percent", 0.01), ("fraction", 1.0), ("ratio", 1.0)];
-/// Units of counts and counts per second; also the letters by which dashboards shorten any number.
-const COUNT_UNITS: [(&str, f64); 13] = [
-    ("count", 1.0),
-    ("requests", 1.0),
-    ("ops", 1.0),
-    ("io", 1.0),
-    ("reads", 1.0),
-    ("writes", 1.0),
-    ("iops", 1.0),
-    ("IOPS", 1.0),
-    ("K", 1e3),
-    ("k", 1e3),
-    ("Mil", 1e6),
-    ("M", 1e6),
-    ("Bil", 1e9),
+use UnitKind::{Bytes, Count, Share, Time};
+
+/// Known units: name, quantity, and factor to bytes, seconds, a fraction or a number. Capitals matter: `b` is a bit,
+/// `B` a byte.
+const UNITS: &[(&str, UnitKind, f64)] = &[
+    ("B", Bytes, 1.0),
+    ("byte", Bytes, 1.0),
+    ("bytes", Bytes, 1.0),
+    ("Bytes", Bytes, 1.0),
+    ("kB", Bytes, 1e3),
+    ("KB", Bytes, 1e3),
+    ("KiB", Bytes, 1024.0),
+    ("MB", Bytes, 1e6),
+    ("MiB", Bytes, 1_048_576.0),
+    ("GB", Bytes, 1e9),
+    ("GiB", Bytes, 1_073_741_824.0),
+    ("TB", Bytes, 1e12),
+    ("TiB", Bytes, 1_099_511_627_776.0),
+    ("b", Bytes, 0.125),
+    ("bit", Bytes, 0.125),
+    ("bits", Bytes, 0.125),
+    ("kb", Bytes, 125.0),
+    ("kbit", Bytes, 125.0),
+    ("Mb", Bytes, 125e3),
+    ("Mbit", Bytes, 125e3),
+    ("Gb", Bytes, 125e6),
+    ("Gbit", Bytes, 125e6),
+    ("s", Time, 1.0),
+    ("sec", Time, 1.0),
+    ("seconds", Time, 1.0),
+    ("ms", Time, 1e-3),
+    ("milliseconds", Time, 1e-3),
+    ("us", Time, 1e-6),
+    ("\u{b5}s", Time, 1e-6),
+    ("ns", Time, 1e-9),
+    ("min", Time, 60.0),
+    ("h", Time, 3600.0),
+    ("%", Share, 0.01),
+    ("percent", Share, 0.01),
+    ("fraction", Share, 1.0),
+    ("ratio", Share, 1.0),
+    // counts, and the letters by which dashboards shorten any number
+    ("count", Count, 1.0),
+    ("requests", Count, 1.0),
+    ("ops", Count, 1.0),
+    ("io", Count, 1.0),
+    ("reads", Count, 1.0),
+    ("writes", Count, 1.0),
+    ("iops", Count, 1.0),
+    ("IOPS", Count, 1.0),
+    ("K", Count, 1e3),
+    ("k", Count, 1e3),
+    ("Mil", Count, 1e6),
+    ("M", Count, 1e6),
+    ("Bil", Count, 1e9),
 ];
 
-fn find_factor(table: &[(&str, f64)], unit: &str) -> Option<f64> {
-    table.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+/// Endings that make a rate of a unit, and the factor to a rate per second.
+const RATE_ENDINGS: &[(&str, f64)] =
+    &[("/s", 1.0), ("/sec", 1.0), ("ps", 1.0), (" per second", 1.0), ("/min", 1.0 / 60.0), (" per minute", 1.0 / 60.0)];
+
+/// Units of counts that are rates without an ending.
+const RATE_UNITS: &[&str] = &["iops", "IOPS"];
+/// Units of counts that are never meant as a rate.
+const TOTAL_UNITS: &[&str] = &["count", "requests"];
+
+/// A unit as it is written.
+struct ParsedUnit {
+    kind: UnitKind,
+    /// Factor to the base unit; of a rate, to the base unit per second.
+    factor: f64,
+    is_rate: bool,
 }
 
-/// Parses a unit: its quantity, its factor to the base unit (per second for a rate), and whether it is a rate.
-fn parse_unit(unit: &str) -> Option<(UnitKind, f64, bool)> {
-    let unit = unit.trim();
-    let ends = [
-        ("/s", 1.0),
-        ("/sec", 1.0),
-        ("ps", 1.0),
-        (" per second", 1.0),
-        ("/min", 1.0 / 60.0),
-        (" per minute", 1.0 / 60.0),
-    ];
-    let base_unit = |unit: &str| {
-        find_factor(&BYTE_UNITS, unit)
-            .map(|f| (UnitKind::Bytes, f))
-            .or_else(|| find_factor(&TIME_UNITS, unit).map(|f| (UnitKind::Time, f)))
-            .or_else(|| find_factor(&SHARE_UNITS, unit).map(|f| (UnitKind::Share, f)))
-            .or_else(|| find_factor(&COUNT_UNITS, unit).map(|f| (UnitKind::Count, f)))
-    };
-    if let Some((kind, factor)) = base_unit(unit) {
-        return Some((kind, factor, matches!(unit, "iops" | "IOPS")));
+fn find_unit(name: &str) -> Option<(UnitKind, f64)> {
+    UNITS.iter().find(|(known, ..)| *known == name).map(|(_, kind, factor)| (*kind, *factor))
+}
+
+fn parse_unit(text: &str) -> Option<ParsedUnit> {
+    let text = text.trim();
+    // the whole first: `ops` ends like a rate (`ps`), and is none
+    if let Some((kind, factor)) = find_unit(text) {
+        return Some(ParsedUnit { kind, factor, is_rate: RATE_UNITS.contains(&text) });
     }
-    ends.into_iter().find_map(|(end, per)| {
-        let head = unit.strip_suffix(end)?.trim();
-        let (kind, factor) = if head.is_empty() { (UnitKind::Count, 1.0) } else { base_unit(head)? };
-        Some((kind, factor * per, true))
-    })
+    for (ending, per_second) in RATE_ENDINGS {
+        let Some(name) = text.strip_suffix(ending).map(str::trim) else { continue };
+        // `/s` alone: of whatever is counted
+        let found = if name.is_empty() { Some((UnitKind::Count, 1.0)) } else { find_unit(name) };
+        if let Some((kind, factor)) = found {
+            return Some(ParsedUnit { kind, factor: factor * per_second, is_rate: true });
+        }
+    }
+    None
 }
 
 /// Returns the factor from a value in `unit` to a counter's own unit (that of the catalogue); `None` where they do not
 /// fit.
 pub fn unit_factor(unit: &str, own: &str) -> Option<f64> {
-    let (kind, factor, is_rate) = parse_unit(unit)?;
+    let ParsedUnit { kind, factor, is_rate } = parse_unit(unit)?;
     let fits = match own {
         "bytes_per_s" => kind == UnitKind::Bytes && is_rate,
         "bytes" => kind == UnitKind::Bytes && !is_rate,
         "s" => kind == UnitKind::Time && !is_rate,
         "fraction" => kind == UnitKind::Share,
-        "per_s" => kind == UnitKind::Count && (is_rate || !matches!(unit.trim(), "count" | "requests")),
+        "per_s" => kind == UnitKind::Count && (is_rate || !TOTAL_UNITS.contains(&unit.trim())),
         // a foreign counter has no unit: any fits
         "" => true,
         _ => kind == UnitKind::Count && !is_rate,
@@ -164,6 +172,12 @@ mod tests {
         ] {
             assert_eq!(unit_factor(unit, own), value, "{unit} of {own}");
         }
+    }
+
+    #[test]
+    fn no_unit_is_listed_twice() {
+        let names: std::collections::HashSet<&str> = UNITS.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(names.len(), UNITS.len());
     }
 
     #[test]

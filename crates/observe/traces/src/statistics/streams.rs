@@ -6,6 +6,8 @@ use diskwright_base::Histogram;
 /// one of them ended continues it; any other begins a new stream, which replaces
 /// the least recently used one.
 pub const MAX_STREAMS: usize = 32;
+/// End of a stream that does not exist: no request begins there.
+const NO_STREAM: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Default)]
 struct TraceStream {
@@ -16,7 +18,7 @@ struct TraceStream {
 
 /// The streams of a device.
 pub(super) struct TraceStreams {
-    /// End of each stream; stored separately, because all are searched for each request.
+    /// End of each stream, or [`NO_STREAM`]; stored separately, because all are searched for each request.
     ends: [u64; MAX_STREAMS],
     streams: [TraceStream; MAX_STREAMS],
     last_end: Option<u64>,
@@ -36,8 +38,7 @@ pub(super) struct TraceStreams {
 impl TraceStreams {
     pub(super) fn new() -> TraceStreams {
         TraceStreams {
-            // no request begins at this offset
-            ends: [u64::MAX; MAX_STREAMS],
+            ends: [NO_STREAM; MAX_STREAMS],
             streams: [TraceStream::default(); MAX_STREAMS],
             last_end: None,
             clock: 0,
@@ -90,7 +91,7 @@ impl TraceStreams {
             self.run_requests.record(requests);
             self.run_bytes.record(bytes);
         }
-        self.ends[stream] = u64::MAX;
+        self.ends[stream] = NO_STREAM;
     }
 
     pub(super) fn end_all_streams(&mut self) {

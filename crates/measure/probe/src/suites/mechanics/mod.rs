@@ -4,6 +4,7 @@
 mod rotation;
 mod seek_time_curve;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::{SEQUENTIAL, Suite, SuiteSession, Writes, format_quantity};
@@ -99,6 +100,7 @@ struct Stroke {
 
 impl Stroke {
     fn new(rates: &[f64], room: u64) -> Stroke {
+        assert!(!rates.is_empty() && rates.iter().all(|rate| *rate > 0.0), "a place that cannot be read: {rates:?}");
         let total_time: f64 = rates.iter().map(|r| 1.0 / r).sum();
         let mut before = vec![0.0];
         for rate in rates {
@@ -109,8 +111,9 @@ impl Stroke {
 
     /// Returns the byte at a share of the stroke.
     fn byte_at(&self, share: f64) -> f64 {
-        let last = self.share_before.len() - 2;
-        let index = self.share_before.partition_point(|b| *b <= share).saturating_sub(1).min(last);
+        // of parts there is one less than of borders
+        let last_part = self.share_before.len() - 2;
+        let index = self.share_before.partition_point(|b| *b <= share).saturating_sub(1).min(last_part);
         let (low, high) = (self.share_before[index], self.share_before[index + 1]);
         (index as f64 + ((share - low) / (high - low)).clamp(0.0, 1.0)) * self.part_bytes
     }
@@ -129,7 +132,7 @@ fn measure_zones(session: &mut SuiteSession<'_>) -> Result<Stroke, ProbeError> {
         session.run(&Pattern { from_bytes: zone * part, range_bytes: Some(part), ..base })?;
     }
     let rates: Vec<f64> = session.runs[first_run..].iter().map(|r| r.bytes_per_s).collect();
-    if rates.iter().any(|r| *r <= 0.0) {
+    if !rates.iter().all(|rate| *rate > 0.0) {
         session.report_text(
             "outer_to_inner",
             "one place could not be read in time, so zones are unknown; measure longer with --for",
@@ -209,10 +212,12 @@ fn fit_even_spread(sorted: &[f64]) -> Option<(f64, f64)> {
     Some((sorted[1] - low * width, width))
 }
 
-/// Smallest addition of a long seek to a request, seconds, and smallest factor.
-const MIN_ARM_EFFECT: (f64, f64) = (0.5e-3, 1.3);
-/// Range of rotation periods, seconds: 24,000 to 2,400 rpm.
-const ROTATION_RANGE_S: (f64, f64) = (2.5e-3, 25e-3);
+/// Smallest time that a long seek adds to a request, seconds.
+const MIN_ARM_EFFECT_S: f64 = 0.5e-3;
+/// Smallest factor by which a long seek lengthens a request.
+const MIN_ARM_EFFECT_FACTOR: f64 = 1.3;
+/// Rotation periods, seconds: 24,000 to 2,400 rpm.
+const ROTATION_PERIODS_S: Range<f64> = 2.5e-3..25e-3;
 
 /// Reports what the points show.
 fn report_curve(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: &[(f64, f64)]) {
@@ -225,10 +230,8 @@ fn report_curve(session: &mut SuiteSession<'_>, points: &[(f64, f64)], spreads: 
     widths.sort_unstable_by(f64::total_cmp);
     let width = widths[widths.len() / 2];
     let third = curve.value_at(AVERAGE_SEEK_DISTANCE);
-    if third - short < MIN_ARM_EFFECT.0
-        || third < MIN_ARM_EFFECT.1 * short
-        || !(ROTATION_RANGE_S.0..ROTATION_RANGE_S.1).contains(&width)
-    {
+    let is_arm_seen = third - short >= MIN_ARM_EFFECT_S && third >= MIN_ARM_EFFECT_FACTOR * short;
+    if !is_arm_seen || !ROTATION_PERIODS_S.contains(&width) {
         let fastest = |index: usize| format_quantity(spreads[index].1, "s");
         let text = format!(
             "no mechanical behavior seen: the fastest of many reads takes {} over the shortest distance and {} over \

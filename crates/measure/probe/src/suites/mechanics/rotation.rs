@@ -53,8 +53,8 @@ fn run_rotation(session: &mut SuiteSession<'_>) -> Result<(), ProbeError> {
         let max_duration = session.settings.duration.mul_f64(1.0 + between as f64 / 4.0);
         let times = session.run_series(&name, steps, max_duration)?;
         let ends: [Vec<f64>; 3] = completion_times(&times, between);
-        if let Some((period, step)) = find_period(&ends) {
-            report_rotation(session, period, step, ends.iter().map(Vec::len).sum());
+        if let Some((period_s, coherence)) = find_period(&ends) {
+            report_rotation(session, period_s, coherence, ends.iter().map(Vec::len).sum());
             return Ok(());
         }
     }
@@ -88,85 +88,150 @@ fn build_steps(seed: u64, usable_bytes: u64, length: u32, between: usize, write:
 
 /// Returns the completion times of each of the three sectors, seconds.
 fn completion_times(times: &[RequestTimes], between: usize) -> [Vec<f64>; 3] {
+    // as `build_steps` orders them: `between` reads elsewhere, then the sector's own
     let mut ends = [Vec::new(), Vec::new(), Vec::new()];
     for (number, time) in times.iter().skip(between).step_by(between + 1).enumerate() {
-        ends[number % 3].push(time.end_ns as f64 * 1e-9);
+        ends[number % SECTOR_OFFSETS.len()].push(time.end_ns as f64 * 1e-9);
     }
     ends
 }
 
-/// Range of rotations per second searched: 2,400 to 21,000 rpm.
-const ROTATIONS_PER_S: (f64, f64) = (40.0, 350.0);
-/// Smallest number of completions, smallest phase coherence, and smallest distance between the
-/// angles of two sectors (turns) for a result.
-const MIN_EVIDENCE: (usize, f64, f64) = (24, 0.8, 0.03);
+/// Slowest and fastest rotation searched, rotations per second: 2,400 and 21,000 rpm.
+const MIN_ROTATIONS_PER_S: f64 = 40.0;
+const MAX_ROTATIONS_PER_S: f64 = 350.0;
+/// Smallest number of completions for a result.
+const MIN_COMPLETIONS: usize = 24;
+/// Shortest time from the first completion to the last for a result, seconds.
+const MIN_SPAN_S: f64 = 0.1;
+/// Smallest phase coherence of a rotation.
+const MIN_COHERENCE: f64 = 0.8;
+/// Smallest statistic `n r²` of Rayleigh's test. Each sector may have its own angle, so at a single
+/// frequency chance alone exceeds `x` with a probability of at most `exp(-x) (1 + x + x²/2)`, 5e-7
+/// for 20. The limit matters for fewer than 32 completions, which [`MIN_COHERENCE`] would let pass
+/// with less: they take about half a second, in which some hundred frequencies are independent, so
+/// about one search in ten thousand finds a period by chance.
+const MIN_RAYLEIGH_STATISTIC: f64 = 20.0;
+/// Smallest distance between the angles of two sectors, rotations.
+const MIN_ANGLE_DISTANCE: f64 = 0.03;
+/// Number of multiples of the best period that are tried as the rotation.
+const MAX_PERIOD_MULTIPLE: u32 = 8;
+/// Share of the best coherence that a longer period must reach to count instead.
+const LONGER_PERIOD_COHERENCE_SHARE: f64 = 0.85;
+
+/// A frequency, and how well the completions fit it.
+#[derive(Clone, Copy)]
+struct FrequencyFit {
+    rotations_per_s: f64,
+    coherence: f64,
+}
 
 /// Finds the period at which the completions of each sector are in phase; returns it and the phase
 /// coherence (1 is all at the same angle). The longest such period counts, because its halves and
 /// thirds are in phase too.
+///
+/// The method is a Rayleigh periodogram: each completion time is an angle at the tried frequency,
+/// and the length of the mean of the unit vectors at these angles is the coherence. The best
+/// frequency of a coarse grid is refined, tested for significance (Rayleigh's test: Mardia and
+/// Jupp, "Directional Statistics", 2000, section 6.3), and compared with its fractions.
 pub fn find_period(ends: &[Vec<f64>; 3]) -> Option<(f64, f64)> {
     let count: usize = ends.iter().map(Vec::len).sum();
     let first = ends.iter().flatten().copied().fold(f64::MAX, f64::min);
     let last = ends.iter().flatten().copied().fold(0.0, f64::max);
-    if count < MIN_EVIDENCE.0 || last - first < 0.1 {
+    let span_s = last - first;
+    if count < MIN_COMPLETIONS || span_s < MIN_SPAN_S {
         return None;
     }
-    let fine = 0.25 / (last - first);
-    let top = |low: f64, high: f64, step: f64| {
-        let tried = (0..=((high - low) / step) as usize).map(|i| low + i as f64 * step);
-        tried.map(|turns| (phase_coherence(ends, turns), turns)).max_by(|a, b| a.0.total_cmp(&b.0))
+    // frequencies this far apart differ by a quarter of a rotation over the whole span: no peak lies
+    // unseen between two of them
+    let coarse_step = 0.25 / span_s;
+    let refine = |rotations_per_s: f64| {
+        let (low, high) = (rotations_per_s - coarse_step, rotations_per_s + coarse_step);
+        find_best_frequency(ends, low, high, coarse_step / 100.0)
     };
-    let refined = |turns: f64| top(turns - fine, turns + fine, fine / 100.0);
-    let (coherence, best) = refined(top(ROTATIONS_PER_S.0, ROTATIONS_PER_S.1, fine)?.1)?;
-    // by chance, n r^2 exceeds ln(number tried / p): 20 leaves about one in ten thousand
-    if coherence < MIN_EVIDENCE.1 || count as f64 * coherence * coherence < 20.0 {
+    let coarse = find_best_frequency(ends, MIN_ROTATIONS_PER_S, MAX_ROTATIONS_PER_S, coarse_step);
+    let best = refine(coarse.rotations_per_s);
+    let statistic = count as f64 * best.coherence * best.coherence;
+    if best.coherence < MIN_COHERENCE || statistic < MIN_RAYLEIGH_STATISTIC {
         return None;
     }
-    // completions one turn apart are in phase with halves and thirds of it too; of completions that
-    // lie whole turns apart, every other one is out of phase with two turns, but a cache may have
-    // served a few
-    let slower = (2..=8).rev().map(f64::from).filter(|k| best / k >= ROTATIONS_PER_S.0);
-    let (coherence, best) = slower
-        .filter_map(|k| refined(best / k))
-        .find(|(step, _)| *step > 0.85 * coherence)
-        .unwrap_or((coherence, best));
-    have_different_angles(ends, best).then_some((1.0 / best, coherence))
+    // completions one rotation apart are in phase with its half and third too. A longer period is
+    // tried first: at twice the true one, every other completion is out of phase. A cache may have
+    // served a few reads, so its coherence may be a little lower
+    let rotation = (2..=MAX_PERIOD_MULTIPLE)
+        .rev()
+        .map(|multiple| best.rotations_per_s / f64::from(multiple))
+        .filter(|slower| *slower >= MIN_ROTATIONS_PER_S)
+        .map(refine)
+        .find(|fit| fit.coherence > LONGER_PERIOD_COHERENCE_SHARE * best.coherence)
+        .unwrap_or(best);
+    let frequency = rotation.rotations_per_s;
+    have_different_angles(ends, frequency).then_some((1.0 / frequency, rotation.coherence))
+}
+
+/// Returns the frequency between `low` and `high` with the greatest coherence; of equal ones the
+/// highest.
+fn find_best_frequency(ends: &[Vec<f64>; 3], low: f64, high: f64, step: f64) -> FrequencyFit {
+    debug_assert!(low <= high && step > 0.0, "an empty range: {low} to {high} by {step}");
+    let fit = |rotations_per_s| FrequencyFit { rotations_per_s, coherence: phase_coherence(ends, rotations_per_s) };
+    let step_count = ((high - low) / step) as usize;
+    let mut best = fit(low);
+    for index in 1..=step_count {
+        let tried = fit(low + index as f64 * step);
+        if tried.coherence >= best.coherence {
+            best = tried;
+        }
+    }
+    best
 }
 
 /// Returns the sum of the completions as unit vectors at their angles.
-fn sum_unit_vectors(ends: &[f64], turns: f64) -> (f64, f64) {
-    ends.iter().map(|t| (TAU * (t * turns).fract()).sin_cos()).fold((0.0, 0.0), |a, (s, c)| (a.0 + c, a.1 + s))
+fn sum_unit_vectors(ends: &[f64], rotations_per_s: f64) -> (f64, f64) {
+    let (mut x, mut y) = (0.0, 0.0);
+    for end_s in ends {
+        let (sin, cos) = (TAU * (end_s * rotations_per_s).fract()).sin_cos();
+        x += cos;
+        y += sin;
+    }
+    (x, y)
 }
 
-fn phase_coherence(ends: &[Vec<f64>; 3], turns: f64) -> f64 {
+/// Returns the mean length of the sectors' vectors: each sector has its own angle.
+fn phase_coherence(ends: &[Vec<f64>; 3], rotations_per_s: f64) -> f64 {
     let count: usize = ends.iter().map(Vec::len).sum();
-    let vector_length = |ends: &Vec<f64>| sum_unit_vectors(ends, turns).0.hypot(sum_unit_vectors(ends, turns).1);
+    let vector_length = |ends: &Vec<f64>| {
+        let (x, y) = sum_unit_vectors(ends, rotations_per_s);
+        x.hypot(y)
+    };
     ends.iter().map(vector_length).sum::<f64>() / count as f64
 }
 
 /// Returns whether the sectors lie at different angles; the ticks of a clock are the same for all.
-fn have_different_angles(ends: &[Vec<f64>; 3], turns: f64) -> bool {
-    let angles = [0, 1, 2].map(|i| sum_unit_vectors(&ends[i], turns)).map(|(x, y)| y.atan2(x) / TAU);
-    let far = |a: f64, b: f64| (a - b - (a - b).round()).abs() > MIN_EVIDENCE.2;
-    far(angles[0], angles[1]) || far(angles[1], angles[2]) || far(angles[0], angles[2])
+fn have_different_angles(ends: &[Vec<f64>; 3], rotations_per_s: f64) -> bool {
+    let [first, second, third] = [0, 1, 2].map(|sector| {
+        let (x, y) = sum_unit_vectors(&ends[sector], rotations_per_s);
+        y.atan2(x) / TAU
+    });
+    // the shorter way around the circle
+    let distance = |a: f64, b: f64| (a - b - (a - b).round()).abs();
+    [(first, second), (second, third), (first, third)].iter().any(|(a, b)| distance(*a, *b) > MIN_ANGLE_DISTANCE)
 }
 
 /// Rotation speeds of drives that were sold, rpm.
 const SOLD_SPEEDS_RPM: &[f64] = &[3600.0, 4200.0, 4500.0, 5400.0, 5700.0, 5900.0, 7200.0, 10_000.0, 10_500.0, 15_000.0];
 
-fn report_rotation(session: &mut SuiteSession<'_>, period: f64, step: f64, count: usize) {
-    let turns = 60.0 / period;
-    let sold = SOLD_SPEEDS_RPM.iter().find(|s| (turns / **s - 1.0).abs() < 0.01);
-    let as_of = sold.map_or(String::new(), |s| format!(", as of a drive of {s:.0}"));
+fn report_rotation(session: &mut SuiteSession<'_>, period_s: f64, coherence: f64, count: usize) {
+    let rpm = 60.0 / period_s;
+    let sold = SOLD_SPEEDS_RPM.iter().find(|sold| (rpm / **sold - 1.0).abs() < 0.01);
+    let as_of = sold.map_or(String::new(), |sold| format!(", as of a drive of {sold:.0}"));
     let text = format!(
-        "a rotation: {turns:.0} rpm{as_of}; {count} reads are in step to {}",
-        format_quantity(step, "fraction")
+        "a rotation: {rpm:.0} rpm{as_of}; {count} reads are in step to {}",
+        format_quantity(coherence, "fraction")
     );
-    session.report_value("rotation_s", period, "s", text);
-    session.report_value("turns_per_min", turns, "count", "revolutions per minute");
+    session.report_value("rotation_s", period_s, "s", text);
+    session.report_value("turns_per_min", rpm, "count", "revolutions per minute");
     session.report_value(
         "rotational_latency_s",
-        period / 2.0,
+        period_s / 2.0,
         "s",
         "half a rotation: the mean wait for a sector (SAS 1998)",
     );

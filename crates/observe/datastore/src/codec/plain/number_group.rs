@@ -20,22 +20,22 @@ const FIXED_BYTES: u32 = 1 + 1 + 8;
 pub(super) fn write_numbers(out: &mut Vec<u8>, numbers: &[i64], steps: bool) {
     let mut before = 0;
     for group in numbers.chunks(GROUP_NUMBERS) {
-        let mut steps_width = u32::MAX;
-        if steps {
+        let steps_width = steps.then(|| {
             let mut all = 0;
             let mut last = before;
             for &number in group {
                 all |= zigzag(number.wrapping_sub(last));
                 last = number;
             }
-            steps_width = 64 - all.leading_zeros();
-        }
+            64 - all.leading_zeros()
+        });
         write_group(out, group, before, steps_width);
         before = group.last().copied().unwrap_or(before);
     }
 }
 
-fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) {
+/// Appends a group; `steps_width` are the bits that its differences need, if they may be stored.
+fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: Option<u32>) {
     let first = group.first().copied().unwrap_or(0);
     let (mut min, mut max, mut different_bits) = (first, first, 0);
     for &number in group {
@@ -47,7 +47,8 @@ fn write_group(out: &mut Vec<u8>, group: &[i64], before: i64, steps_width: u32) 
     let shift = if different_bits == 0 { 0 } else { different_bits.trailing_zeros() };
     let width = 64 - (range >> shift).leading_zeros();
     let length = group.len() as u32;
-    if steps_width != u32::MAX && steps_width * length <= width * length + (FIXED_BYTES - 1) * 8 {
+    let max_steps_bits = width * length + (FIXED_BYTES - 1) * 8;
+    if let Some(steps_width) = steps_width.filter(|steps_width| steps_width * length <= max_steps_bits) {
         out.push(DIFFERENCES_FLAG | steps_width as u8);
         let mut last = before;
         let step = |number: &i64| {
