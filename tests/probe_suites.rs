@@ -146,7 +146,7 @@ fn stripes_finds_the_members_below_btrfs() {
         assert!(find_remark(&answer, id).is_some_and(|r| r["value"].as_f64() > Some(0.0)), "{id}: {answer:#}");
     }
     let scaling = find_remark(&answer, "random_scaling").expect("it is there")["text"].to_string();
-    assert!(scaling.contains("the ideal is 2") && scaling.contains("1.43"), "{scaling}");
+    assert!(scaling.contains("ideal: 2") && scaling.contains("1.43"), "{scaling}");
     // members given by --members are the same set
     let members = stripes.loop_devices.join(",");
     let answer =

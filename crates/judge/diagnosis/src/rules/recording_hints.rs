@@ -325,7 +325,7 @@ impl RecordingPlan {
                 words.push(word);
             }
         }
-        if words.is_empty() { String::new() } else { of.summary_template.replace("{words}", &words.join(", ")) }
+        if words.is_empty() { String::new() } else { of.summary_template.replace("{what}", &words.join(", ")) }
     }
 
     /// One sentence for each reason why counters are unavailable.
