@@ -271,3 +271,58 @@ fn notifies_the_service_manager_of_start_watchdog_and_stop() {
     }
     assert_eq!(words, 2, "ready and stopping");
 }
+
+/// A shell that covers `/proc/vmstat` with a pipe that nobody writes to, in a mount namespace of its own, and becomes
+/// the command that follows; exit code 77 where this machine cannot.
+const COVER_VMSTAT: &str = "mkfifo \"$1/pipe\" && mount --bind \"$1/pipe\" /proc/vmstat || exit 77; shift; exec \"$@\"";
+
+fn command_beside_blocking_file(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", COVER_VMSTAT, "sh", text(folder)]);
+    command.arg(env!("CARGO_BIN_EXE_diskwright")).args(arguments);
+    command
+}
+
+#[test]
+fn a_file_that_blocks_costs_no_other_counter() {
+    let folder = folder("record-trouble-blocked");
+    let log = folder.join("log");
+    let arguments = ["record", text(&log), "--every", "200ms", "--for", "3s", "--json"];
+    let done = command_beside_blocking_file(&folder, &arguments).output();
+    let Some(done) = done.ok().filter(|done| ![Some(77), Some(1)].contains(&done.status.code())) else {
+        return eprintln!("skipped: no mount namespace (takes root)");
+    };
+    let answer = json(&done);
+    let count = |field: &str| answer[field].as_u64().expect("a number");
+    // the first ticks may wait for the pipe; a busy machine delays others
+    assert!(count("ticks") + count("ticks_missed") >= 15, "{answer}");
+    assert!(count("ticks") >= 5, "{answer}");
+    let (times, notes) = read_times_and_notes(&log);
+    assert_eq!(times.len() as u64, count("ticks"));
+    let is_named = |note: &Note| note.kind == Note::GAP && note.text().contains("/proc/vmstat: did not answer");
+    assert!(notes.iter().any(is_named), "{notes:?}");
+    let shown = diskwright(&["show", text(&log), "--counter", "memory.total_bytes", "--json"]);
+    assert!(shown.status.success(), "{}", crate::common::stderr(&shown));
+    let _ = fs::remove_dir_all(&folder);
+}
+
+#[test]
+fn a_signal_ends_the_recorder_beside_a_file_that_blocks() {
+    let folder = folder("record-trouble-signal");
+    let log = folder.join("log");
+    let arguments = ["record", text(&log), "--every", "200ms", "--json"];
+    let Ok(recorder) = command_beside_blocking_file(&folder, &arguments).spawn() else {
+        return eprintln!("skipped: no mount namespace (takes root)");
+    };
+    let recorder = std::cell::RefCell::new(recorder);
+    let has_ended = || recorder.borrow_mut().try_wait().is_ok_and(|done| done.is_some());
+    wait_until("a tick", || has_ended() || !read_times_and_notes(&log).0.is_empty());
+    if has_ended() {
+        return eprintln!("skipped: no mount namespace (takes root)");
+    }
+    run_tool("kill", &["-TERM", &recorder.borrow().id().to_string()]);
+    wait_until("the end", has_ended);
+    assert!(recorder.into_inner().wait().is_ok_and(|status| status.success()));
+    assert!(!read_times_and_notes(&log).0.is_empty());
+    let _ = fs::remove_dir_all(&folder);
+}

@@ -30,6 +30,7 @@ mod import;
 mod instance_patterns;
 mod latency;
 mod list;
+mod live_sampler;
 mod log;
 mod manual;
 mod mark;
@@ -41,7 +42,6 @@ pub mod output;
 mod output_file;
 mod pacer;
 mod plan;
-mod priority;
 mod probe;
 mod process_series;
 mod record;
@@ -129,6 +129,9 @@ pub enum CliCommand {
     /// Write the manual pages into a folder
     #[command(hide = true)]
     Manual(manual::ManualArguments),
+    /// Read this machine's counters for another process of this program
+    #[command(hide = true)]
+    ReadSources(live_sampler::Arguments),
 }
 
 /// Runs a command.
@@ -159,6 +162,7 @@ pub fn run(command: CliCommand) -> Result<(), Failure> {
         CliCommand::List(arguments) => list::run(&arguments),
         CliCommand::Completions(arguments) => manual::print_completions(&arguments),
         CliCommand::Manual(arguments) => manual::write_manual(&arguments),
+        CliCommand::ReadSources(arguments) => live_sampler::run(&arguments),
     }
 }
 

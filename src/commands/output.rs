@@ -19,6 +19,11 @@ pub fn print_text(text: &str) -> Result<(), Failure> {
     write_all_bytes(&mut io::stdout().lock(), disarm::sanitize_screen(text, io::stdout().is_terminal()).as_bytes())
 }
 
+/// Standard output for messages to another process of this program, which are no text.
+pub fn lock_stdout() -> impl std::io::Write {
+    std::io::stdout().lock()
+}
+
 /// Writes a JSON document to standard output.
 pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print_data(format_json_document(value)?.as_bytes())

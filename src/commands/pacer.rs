@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use diskwright_base::units::format_count;
 use diskwright_counters::live::Sampler;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::thread::nanosleep;
@@ -20,6 +21,8 @@ pub struct Pacer {
     ticks: u32,
     /// Ticks that were late by a whole interval or more.
     late_ticks: u64,
+    /// Ticks that were due and were not taken.
+    missed_ticks: u64,
     stop: Arc<AtomicBool>,
     /// Set by SIGCONT: this process had been stopped.
     continued: Arc<AtomicBool>,
@@ -56,6 +59,7 @@ impl Pacer {
             duration: lasts,
             ticks: 0,
             late_ticks: 0,
+            missed_ticks: 0,
             stop,
             continued,
             overslept,
@@ -76,6 +80,18 @@ impl Pacer {
     /// Ticks that were late by a whole interval or more.
     pub fn late_ticks(&self) -> u64 {
         self.late_ticks
+    }
+
+    /// Ticks that were due while the machine ran, and were not taken because this process did not run in time.
+    pub fn missed_ticks(&self) -> u64 {
+        self.missed_ticks
+    }
+
+    /// Describes the missed ticks, if there are any.
+    pub fn describe_missed_ticks(&self) -> Option<String> {
+        let missed = format_count(self.missed_ticks, "tick was", "ticks were");
+        let reason = "this process was stopped or got no processor in time";
+        (self.missed_ticks > 0).then(|| format!("{missed} due while the machine ran, and missed: {reason}"))
     }
 
     /// True if a signal asked to stop.
@@ -109,11 +125,20 @@ impl Pacer {
         }
     }
 
+    /// Samples the first tick. Returns false if a signal asked to stop before it was complete.
+    pub fn sample_first_tick(&self, sampler: &mut Sampler) -> bool {
+        sampler.tick_while(&|| !self.is_stopped())
+    }
+
     /// Samples a tick. If this process did not run (stopped, frozen), the tick is marked as a gap: its cells would be
     /// averages over all that time.
-    pub fn sample_tick(&mut self, sampler: &mut Sampler) {
+    ///
+    /// Returns false if a signal asked to stop before the tick was complete; then it is lost.
+    pub fn sample_tick(&mut self, sampler: &mut Sampler) -> bool {
         let before = self.elapsed();
-        sampler.tick();
+        if !sampler.tick_while(&|| !self.is_stopped()) {
+            return false;
+        }
         let took = self.elapsed() - before;
         let stopped = self.continued.swap(false, Ordering::Relaxed)
             || std::mem::take(&mut self.overslept) >= STOPPED_PROCESS_DELAY.max(self.interval * 5);
@@ -126,7 +151,7 @@ impl Pacer {
         let was_torn = std::mem::replace(&mut self.is_torn, is_torn);
         let blank = stopped && is_long || is_torn || was_torn;
         if !blank && covers < REPORTED_DELAY.max(self.interval * 10) {
-            return;
+            return true;
         }
         let (begin, end) = (time_argument::rfc3339(stamp.start_ns()), time_argument::rfc3339(stamp.time_ns));
         let seconds = covers.as_secs_f64();
@@ -137,13 +162,28 @@ impl Pacer {
                         time"
         };
         sampler.mark_gap(format!("no sample from {begin} to {end} ({seconds:.1} s): {why}"), blank);
+        true
     }
 
     fn next_due(&mut self) -> Duration {
-        let passed = (self.elapsed().as_secs_f64() / self.interval.as_secs_f64()).floor();
-        self.ticks = (self.ticks + 1).max(passed as u32);
+        // the clock of `elapsed` stands still while the machine sleeps
+        let passed = count_intervals(self.elapsed(), self.interval);
+        let next = self.ticks.saturating_add(1);
+        self.missed_ticks += missed_ticks(next, passed, self.duration.map(|ends| count_intervals(ends, self.interval)));
+        self.ticks = next.max(passed);
         self.interval * self.ticks
     }
+}
+
+/// Number of whole intervals in a time.
+fn count_intervals(time: Duration, interval: Duration) -> u32 {
+    (time.as_secs_f64() / interval.as_secs_f64()).floor() as u32
+}
+
+/// Number of ticks from `next` on that are passed over for the one at `passed`; none after the `last`.
+fn missed_ticks(next: u32, passed: u32, last: Option<u32>) -> u64 {
+    let end = last.map_or(passed, |last| passed.min(last.saturating_add(1)));
+    u64::from(end.saturating_sub(next))
 }
 
 /// Time of the tick that would be due at `due`, after one that was due at `before`; `None` if the time is up. The
@@ -189,6 +229,17 @@ pub fn watch_progress_bar(lasts: Option<Duration>, message: String) -> ProgressB
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ticks_passed_over_are_missed_up_to_the_end() {
+        assert_eq!(missed_ticks(11, 11, None), 0, "on time");
+        assert_eq!(missed_ticks(11, 5, None), 0, "early");
+        // stopped from tick 10 to second 25.5: ticks 11 to 24 were passed over
+        assert_eq!(missed_ticks(11, 25, None), 14);
+        // the recording was to end at tick 20
+        assert_eq!(missed_ticks(11, 25, Some(20)), 10);
+        assert_eq!(missed_ticks(21, 25, Some(20)), 0);
+    }
 
     #[test]
     fn last_tick_is_shorter_if_the_time_is_no_multiple_of_the_interval() {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use diskwright_base::units::parse_duration;
-use diskwright_base::{Frame, LogPiece};
-use diskwright_counters::live::{Roots, Sampler, SamplerOptions as LiveOptions, SystemClock};
+use diskwright_base::{Frame, LogPiece, Note};
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
+use diskwright_counters::live::{Sampler, SamplerOptions as LiveOptions};
 use diskwright_diagnosis::{Judge, JudgeOptions, Pack, Verdict, packs};
 use diskwright_planner::series::LoadSeries;
 use diskwright_report::text::wrap;
@@ -15,11 +16,11 @@ use serde_json::{Value, json};
 
 use super::bundle;
 use super::gains::{self, PredictedGain};
+use super::live_sampler::live_sampler;
 use super::log::{LogWindow, Logs};
 use super::metric_store::{self, StoreArguments};
 use super::pacer::{self, Pacer};
 use super::plan::from_log::load_from_logs;
-use super::priority::PriorityGuard;
 use super::{Failure, baseline, ceilings, damage, first_given_option, fleet, name_search, output, streamed_log};
 
 /// Default time and sampling interval for watching this machine.
@@ -208,22 +209,31 @@ fn watch_this_machine(arguments: &Arguments, packs: Vec<Pack>) -> Result<Vec<Ver
     if lasts < every * 2 {
         return Err(Failure::Usage("--for must be at least two intervals of --every".into()));
     }
-    let _first = PriorityGuard::raise_priority();
-    let live = LiveOptions { slow_interval: every.max(Duration::from_secs(2)), ..LiveOptions::default() };
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
+    let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
+    let live = LiveOptions {
+        slow_interval: every.max(Duration::from_secs(2)),
+        raises_priority: true,
+        ..LiveOptions::default()
+    };
+    let mut sampler = live_sampler(live);
     let mut pacer = Pacer::new(every, Some(lasts))?;
     let bar = pacer::watch_progress_bar(Some(lasts), "watching".into());
-    sampler.tick();
+    pacer.sample_first_tick(&mut sampler);
     let start = sampler.tick_stamp().time_ns;
     let lasts = i64::try_from(lasts.as_nanos()).unwrap_or(i64::MAX);
     let mut judge = arguments.judging.new_judge(packs, Some((start, start.saturating_add(lasts))));
     let mut frame = Frame::default();
     feed_judge(&mut sampler, &mut frame, &mut judge);
     while pacer.wait_for_tick(|elapsed| bar.set_position(elapsed.as_secs())) {
-        pacer.sample_tick(&mut sampler);
+        if !pacer.sample_tick(&mut sampler) {
+            break;
+        }
         feed_judge(&mut sampler, &mut frame, &mut judge);
     }
     bar.finish_and_clear();
+    if let Some(text) = pacer.describe_missed_ticks() {
+        judge.add_note(&Note::new(sampler.tick_stamp().time_ns, Note::WARNING, text));
+    }
     Ok(judge.finish())
 }
 

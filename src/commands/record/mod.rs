@@ -5,7 +5,7 @@
 mod host_settings;
 mod log_keeper;
 mod log_thread;
-mod self_protection;
+pub mod self_protection;
 mod systemd;
 pub mod trace_control;
 mod tracing;
@@ -19,7 +19,8 @@ use clap::Args;
 use diskwright_base::Note;
 use diskwright_base::byte_size::parse_capacity;
 use diskwright_base::units::{UnitError, format_count, parse_duration};
-use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
+use diskwright_counters::live::{Clock, Sampler, SamplerOptions, SystemClock};
 use diskwright_datastore::{LogWriter, StoreError, TrimSummary, WriterOptions, find_log_device};
 use diskwright_diagnosis::packs;
 use diskwright_webview::WebView;
@@ -28,10 +29,10 @@ use indicatif::ProgressBar;
 use super::alerts::{AlertArguments, AlertMonitor};
 use super::metric_feeds::{FeedArguments, Feeds};
 use super::pacer::{self, Pacer};
-use super::priority::PriorityGuard;
 use super::serve::{self, PageArguments};
 use super::trace::parse_budget;
 use super::{Failure, damage, output};
+use crate::commands::live_sampler::protected_sampler;
 use host_settings::HostSettingsThread;
 use log_keeper::{LogKeeper, LogTotals};
 use log_thread::{LogThread, QueueEnd};
@@ -138,8 +139,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut feeds = Feeds::start(&arguments.feeding)?;
     let mut alerts = alert_monitor(&arguments.alerts)?;
     let slow_every = arguments.every.max(Duration::from_secs(10));
-    let live = SamplerOptions { slow_interval: slow_every, ..SamplerOptions::default() };
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), live);
+    let live = SamplerOptions { slow_interval: slow_every, raises_priority: true, ..SamplerOptions::default() };
+    let mut sampler = protected_sampler(live);
     let budget = arguments.trace.then_some(arguments.trace_budget);
     let (_trace, columns) = TraceThread::start(arguments.dir.clone(), budget)?;
     sampler.attach_columns(columns);
@@ -148,37 +149,39 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let bar = record_progress_bar(arguments.lasts, arguments.dir.as_deref());
     let dir = arguments.dir.as_deref();
     self_protection::protect_process();
-    let _first = PriorityGuard::raise_priority();
+    let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
     let (mut ticks, mut slack) = (0, self_protection::DeviceLossWatch::default());
     let mut manager = ServiceManager::from_environment();
-    sampler.tick();
+    let has_begun = pacer.sample_first_tick(&mut sampler);
     manager.notify_ready();
-    while forward_tick(&mut sampler, log.as_mut(), &mut feeds, alerts.as_mut(), dir)? {
+    while has_begun && forward_tick(&mut sampler, log.as_mut(), &mut feeds, alerts.as_mut(), dir)? {
         ticks += 1;
         let meanwhile = |elapsed: Duration| {
             bar.set_position(elapsed.as_secs());
             manager.notify_alive(elapsed);
         };
-        if !pacer.wait_for_tick(meanwhile) {
+        if !pacer.wait_for_tick(meanwhile) || !pacer.sample_tick(&mut sampler) {
             break;
         }
-        pacer.sample_tick(&mut sampler);
         if slack.is_trim_due(sampler.row().len()) {
             self_protection::trim_memory();
         }
     }
     manager.notify_stopping();
     alerts.into_iter().for_each(AlertMonitor::finish_actions);
-    let ended = log.map(ActiveLog::end_log);
+    let missed = pacer.describe_missed_ticks();
+    let ended = log.map(|log| log.end_log(missed.as_deref()));
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.totals);
     let (fed, fate) = feeds.finish_sending(dir.map(|dir| (dir, sum.lost_ticks)));
     finish_bar(&bar, dir, &sum);
+    missed.iter().for_each(output::print_warning);
     if arguments.json {
         output::print_json(&serde_json::json!({
             "schema": "diskwright.record/1",
             "ticks": sum.ticks,
             "ticks_lost": sum.lost_ticks,
             "ticks_late": pacer.late_ticks(),
+            "ticks_missed": pacer.missed_ticks(),
             "series": sampler.schema().series.len(),
             "elapsed_s": pacer.elapsed().as_secs_f64(),
             "remote_write": fed,
@@ -272,7 +275,9 @@ impl ActiveLog {
     }
 
     /// Waits until everything is written, but not for ever.
-    fn end_log(mut self) -> FinishedLog {
+    fn end_log(mut self, remark: Option<&str>) -> FinishedLog {
+        let now_ns = SystemClock.read_clocks().wall_ns;
+        remark.into_iter().for_each(|text| self.thread.queue_note(Note::new(now_ns, Note::WARNING, text)));
         self.facts.take_notes().into_iter().for_each(|note| self.thread.queue_note(note));
         let unqueued = self.thread.lost_ticks;
         let dir = self.dir.display();

@@ -6,7 +6,7 @@ use std::fs;
 use rustix::mm::{MlockAllFlags, mlockall, munlockall};
 use rustix::process::{geteuid, getpriority_process, setpriority_process};
 
-use crate::commands::priority::SAMPLER_NICE;
+use diskwright_counters::live::thread_priority::SAMPLER_NICE;
 
 /// Adjustment of the score by which the kernel chooses processes to kill when memory runs out; -1000 is never.
 const OOM_SCORE_ADJUSTMENT: &str = "-800";

@@ -7,6 +7,7 @@ mod supervisor;
 mod verify;
 mod worker;
 
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,7 +18,6 @@ use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::{StressError, cgroup, swap};
 use indicatif::ProgressBar;
 
-use super::priority::PriorityGuard;
 use super::workload::{stop_flag, sweep_leftovers as sweep_folders, workload_bar};
 use super::{Failure, output};
 use supervisor::{StressRequest, StressRun, WorkerEvent};
@@ -135,7 +135,7 @@ fn hold_class(arguments: &Arguments, class: &StressClass) -> Result<(), Failure>
     let mut load = StressRun::start_load(&request)?;
     // raised only after the child was started, so that the child is ordinary; heat, memory and Ctrl-C are noticed in
     // time
-    let _first = PriorityGuard::raise_priority();
+    let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
     load.warn_about_limits();
     let progress = workload_bar("{msg} {wide_bar} {eta}", "measuring the maximum", lasts.as_millis() as u64);
     let mut held_since = None;

@@ -1,5 +1,6 @@
 //! A load's process, its cgroup and swap file, and its supervision: heat, memory, disks, and its end.
 
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,7 +16,6 @@ use diskwright_stress::swap::{self, SwapFile};
 use serde::{Deserialize, Serialize};
 
 use super::{left_behind, machine_check, stress_failure};
-use crate::commands::priority::PriorityGuard;
 use crate::commands::{Failure, output};
 
 /// Parameters of a load.
@@ -105,7 +105,7 @@ impl StressRun {
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (sender, lines) = channel();
         let listening = move || {
-            let _first = PriorityGuard::raise_priority();
+            let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
             for line in BufReader::new(output.expect("a pipe was asked for")).lines().map_while(Result::ok) {
                 if sender.send(line).is_err() {
                     return;

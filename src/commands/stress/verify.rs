@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use diskwright_base::Frame;
-use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_counters::live::SamplerOptions;
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_diagnosis::{Judge, JudgeOptions, Verdict, packs};
 use diskwright_stress::class::{self, StressClass};
 use diskwright_stress::run::{LoadMaximum, LoadOutcome};
@@ -15,8 +16,8 @@ use serde_json::json;
 use super::machine_check::ProcessorUse;
 use super::supervisor::{StressRequest, StressRun, WorkerEvent};
 use super::{Arguments, DEFAULT_WATCH, left_behind, machine_check, screen, stress_failure, sweep_leftovers};
+use crate::commands::live_sampler::live_sampler;
 use crate::commands::pacer::{self, Pacer, sleep_interruptibly};
-use crate::commands::priority::PriorityGuard;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, ceilings, output};
 
@@ -134,7 +135,7 @@ fn try_class(
 fn watch_load(request: &StressRequest<'_>, lasts: Duration, stop: &AtomicBool) -> Result<JudgedLoad, Failure> {
     let mut load = StressRun::start_load(request)?;
     // raised only after the child was started, so that the child is ordinary
-    let _first = PriorityGuard::raise_priority();
+    let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
     let scale = match await_event(&mut load, stop)? {
         WorkerEvent::Holding(scale) => scale,
         WorkerEvent::Done(_) => return Err(early_end_failure(&load)),
@@ -172,10 +173,11 @@ fn early_end_failure(load: &StressRun) -> Failure {
 
 /// Watches this machine as `why` does, while the load runs.
 fn judge_load(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure> {
-    let options = SamplerOptions { slow_interval: Duration::from_secs(2), ..SamplerOptions::default() };
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+    let options =
+        SamplerOptions { slow_interval: Duration::from_secs(2), raises_priority: true, ..SamplerOptions::default() };
+    let mut sampler = live_sampler(options);
     let mut pacer = Pacer::new(SAMPLING_INTERVAL, Some(lasts))?;
-    sampler.tick();
+    pacer.sample_first_tick(&mut sampler);
     let start = sampler.tick_stamp().time_ns;
     let expected = Some((start, start + i64::try_from(lasts.as_nanos()).unwrap_or(0)));
     let all = packs::builtin_packs()?.into_iter().filter(|pack| pack.id == "default").collect();
@@ -189,10 +191,9 @@ fn judge_load(load: &mut StressRun, lasts: Duration) -> Result<Verdict, Failure>
         frame.reset(sampler.schema().clone(), 1);
         frame.push(sampler.tick_stamp(), sampler.row());
         judge.add_frame(&frame);
-        if !pacer.wait_for_tick(|_| {}) || load.stop_reason().is_some() {
+        if !pacer.wait_for_tick(|_| {}) || load.stop_reason().is_some() || !pacer.sample_tick(&mut sampler) {
             break;
         }
-        pacer.sample_tick(&mut sampler);
         if load.next_event(Duration::ZERO)?.is_some() {
             return Err(early_end_failure(load));
         }

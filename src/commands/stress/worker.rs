@@ -2,6 +2,7 @@
 //! supervision (heat, memory, Ctrl-C) runs outside. It ends when its standard input does: whenever its starter is gone,
 //! for whatever reason, files and memory are released too.
 
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use diskwright_stress::{StressError, cgroup, class, run};
 
 use super::supervisor::WorkerMessage;
 use super::{Arguments, DEFAULT_HOLD, machine_check};
-use crate::commands::priority::PriorityGuard;
 use crate::commands::workload::stop_flag;
 use crate::commands::{Failure, output};
 
@@ -85,7 +85,7 @@ fn stop_with_input(stop: &Arc<AtomicBool>) -> Result<(), StressError> {
     let stop = Arc::clone(stop);
     let listening = move || {
         // it must end in time even under a load that fills the processors
-        let _first = PriorityGuard::raise_priority();
+        let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
         let mut input = std::io::stdin().lock();
         let mut bytes = [0; 64];
         while input.read(&mut bytes).is_ok_and(|count| count > 0) {}

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use diskwright_base::units::format_count;
 use diskwright_base::{Note, Schema, Tick};
-use diskwright_counters::live::{Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_counters::live::SamplerOptions;
+use diskwright_counters::live::thread_priority::{PriorityGuard, ThreadRole};
 use diskwright_dashboard::alerts::AlertEvent;
 use diskwright_dashboard::{History, RecentHistory};
 use diskwright_datastore::WriterOptions;
@@ -14,7 +15,7 @@ use diskwright_datastore::WriterOptions;
 use super::super::Failure;
 use super::super::alerts::AlertMonitor;
 use super::super::pacer::Pacer;
-use super::super::priority::PriorityGuard;
+use crate::commands::live_sampler::live_sampler;
 
 /// Maximum number of ticks that wait for the screen; further ones are dropped, which is reported.
 const MAX_QUEUED_TICKS: usize = 120;
@@ -158,9 +159,13 @@ fn sample_ticks(
     monitor: &Receiver<AlertMonitor>,
     sender: &SyncSender<LiveTick>,
 ) -> Result<(), Failure> {
-    let _first = PriorityGuard::raise_priority();
-    let options = SamplerOptions { slow_interval: every.max(PROCESS_INTERVAL), ..SamplerOptions::default() };
-    let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+    let _first = PriorityGuard::raise_priority(ThreadRole::Pacer);
+    let options = SamplerOptions {
+        slow_interval: every.max(PROCESS_INTERVAL),
+        raises_priority: true,
+        ..SamplerOptions::default()
+    };
+    let mut sampler = live_sampler(options);
     let mut pacer = Pacer::new(every, None)?;
     let mut backlog = TickBacklog::default();
     sampler.tick();
@@ -180,7 +185,9 @@ fn sample_ticks(
         if !pacer.wait_for_tick(|_| {}) {
             return Ok(());
         }
-        pacer.sample_tick(&mut sampler);
+        if !pacer.sample_tick(&mut sampler) {
+            return Ok(());
+        }
     }
 }
 

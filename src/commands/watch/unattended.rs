@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use diskwright_base::LogPiece;
 use diskwright_base::timestamp::format_rfc3339;
-use diskwright_counters::live::{Clock, Roots, Sampler, SamplerOptions, SystemClock};
+use diskwright_counters::live::{Clock, SamplerOptions, SystemClock};
 use diskwright_dashboard::Alert;
 use diskwright_dashboard::alerts::{AlertChange, AlertEvent, rules};
 use diskwright_datastore::{LogPosition, LogReader};
@@ -16,6 +16,7 @@ use super::super::log::{LogWindow, Logs};
 use super::super::pacer::Pacer;
 use super::super::{Failure, output};
 use super::sources::WatchSource;
+use crate::commands::live_sampler::live_sampler;
 
 /// Interval between checks for more ticks.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -60,19 +61,18 @@ impl UnattendedRun {
     pub fn watch_this_machine(&self, every: Duration, mut monitor: AlertMonitor) -> Result<(), Failure> {
         let mut pacer = Pacer::new(every, self.duration)?;
         let options = SamplerOptions { slow_interval: every.max(Duration::from_secs(10)), ..SamplerOptions::default() };
-        let mut sampler = Sampler::new(Roots::default(), Box::new(SystemClock), options);
+        let mut sampler = live_sampler(options);
         pacer.reset_start();
-        sampler.tick();
+        pacer.sample_first_tick(&mut sampler);
         let end = loop {
             sampler.take_notes().iter().for_each(|note| monitor.handle_note(note));
             let events = monitor.handle_tick(sampler.schema(), sampler.tick_stamp(), sampler.row());
             if let Err(failure) = self.print_events(&events, monitor.host()) {
                 break Err(failure);
             }
-            if !pacer.wait_for_tick(|_| {}) {
+            if !pacer.wait_for_tick(|_| {}) || !pacer.sample_tick(&mut sampler) {
                 break Ok(());
             }
-            pacer.sample_tick(&mut sampler);
         };
         monitor.finish_actions();
         end

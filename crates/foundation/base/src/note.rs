@@ -113,6 +113,16 @@ impl Note {
         Note { time_ns, kind: kind.into(), content, json: OnceLock::new() }
     }
 
+    /// The same note with its content as a struct, if it is the JSON of a topology or a table of processes.
+    pub fn with_typed_content(self) -> Note {
+        let typed = match self.kind.as_str() {
+            Note::TOPOLOGY => self.read_topology().ok().map(|topology| Note::topology(self.time_ns, topology)),
+            Note::PROCESSES => self.read_processes().ok().map(|table| Note::processes(self.time_ns, table)),
+            _ => None,
+        };
+        typed.unwrap_or(self)
+    }
+
     /// The text, or the content as JSON, which is made at the first call.
     pub fn text(&self) -> &str {
         match &self.content {

@@ -99,18 +99,13 @@ fn one(value: f64) -> String {
     format!("{value:.1}")
 }
 
-fn thread_us() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 * 1e-3
-}
-
 /// Processor time of one call, microseconds, over `times` calls.
 fn each_us(times: u32, mut action: impl FnMut()) -> f64 {
-    let start = thread_us();
+    let start = process_us();
     for _ in 0..times {
         action();
     }
-    (thread_us() - start) / f64::from(times)
+    (process_us() - start) / f64::from(times)
 }
 
 /// Reads files that stay open, without parsing them.

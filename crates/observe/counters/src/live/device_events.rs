@@ -3,6 +3,8 @@
 
 use super::Roots;
 use super::open_file::OpenFile;
+use super::source_reader::SourceOpener;
+use super::sources::CounterSource;
 use super::tick_context::TickContext;
 
 /// Longest time between two scans of devices and mounts, nanoseconds.
@@ -19,7 +21,7 @@ pub(crate) struct DeviceEvents {
 
 impl DeviceEvents {
     /// Prepares to read the event number below these roots.
-    pub fn new(roots: &Roots) -> DeviceEvents {
+    fn new(roots: &Roots) -> DeviceEvents {
         DeviceEvents {
             sequence_file: OpenFile::in_one_read(roots.sys.join("kernel/uevent_seqnum"), "").without_notes(),
             last_sequence: Vec::new(),
@@ -28,8 +30,11 @@ impl DeviceEvents {
         }
     }
 
+    /// Opens it as the first source of a tick.
+    pub const OPENER: SourceOpener = |roots, _| Some(Box::new(DeviceEvents::new(roots)));
+
     /// Returns true, at a slow tick, if devices must be scanned: at every one if the kernel does not show the number.
-    pub fn is_scan_due(&mut self, context: &mut TickContext) -> bool {
+    fn is_scan_due(&mut self, context: &mut TickContext) -> bool {
         let now_ns = context.running_ns;
         let is_old = self.scanned_ns.is_none_or(|scanned_ns| now_ns.saturating_sub(scanned_ns) >= MAX_AGE_NS);
         let Some(number) = self.sequence_file.read(context) else { return true };
@@ -43,5 +48,11 @@ impl DeviceEvents {
             self.scanned_ns = Some(now_ns);
         }
         due
+    }
+}
+
+impl CounterSource for DeviceEvents {
+    fn read_tick(&mut self, context: &mut TickContext) {
+        context.devices_due = context.is_slow_tick && self.is_scan_due(context);
     }
 }

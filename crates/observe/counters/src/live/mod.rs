@@ -18,15 +18,21 @@ pub mod mountinfo;
 mod note_collector;
 mod open_file;
 mod sampler;
+mod source_process;
+mod source_reader;
+mod source_wire;
 pub mod sources;
 pub mod text_scan;
+pub mod thread_priority;
 mod tick_context;
+mod watched_read;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use clock::{Clock, ClockReading, SystemClock};
 pub use sampler::{AttachedColumns, Sampler};
+pub use source_process::serve_sources;
 pub use sources::{SOURCES, SourceInfo};
 
 /// Locations of the kernel's files. Everything that the sampler reads lies below
@@ -78,6 +84,8 @@ pub struct SamplerOptions {
     pub cgroups: bool,
     /// Most control groups that are followed.
     pub max_cgroups: usize,
+    /// Schedule the thread that reads before others, as far as it is allowed.
+    pub raises_priority: bool,
 }
 
 impl Default for SamplerOptions {
@@ -88,6 +96,7 @@ impl Default for SamplerOptions {
             filesystems: true,
             cgroups: true,
             max_cgroups: 200,
+            raises_priority: false,
         }
     }
 }

@@ -63,7 +63,7 @@ pub fn unescape_path(word: &[u8]) -> String {
 
 /// Reads the mounts of this process; empty where they cannot be read.
 pub(crate) fn read_mounts(roots: &Roots) -> Vec<Mount> {
-    parse_mounts(&std::fs::read(roots.proc.join("self/mountinfo")).unwrap_or_default())
+    parse_mounts(&super::open_file::read_bytes(&roots.proc.join("self/mountinfo")).unwrap_or_default())
 }
 
 /// The table of mounts, which two sources follow: read when the kernel reports a change, and once a minute.

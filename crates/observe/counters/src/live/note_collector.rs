@@ -61,6 +61,11 @@ impl NoteCollector {
         self.push(time_ns, kind, text);
     }
 
+    /// Removes the collected notes one by one, oldest first; keeps the memory.
+    pub fn drain_notes(&mut self) -> impl Iterator<Item = Note> {
+        self.list.drain(..)
+    }
+
     /// Returns and removes the collected notes.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.list)

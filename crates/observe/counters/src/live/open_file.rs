@@ -10,6 +10,7 @@ use diskwright_base::Note;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::tick_context::TickContext;
+use super::watched_read::watch_read;
 
 /// Magic number of the `proc` filesystem.
 const PROC_MAGIC: u64 = 0x9fa0;
@@ -142,20 +143,24 @@ impl OpenFile {
     }
 
     fn try_read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        if !self.stays_open {
-            let file = File::open(&self.path)?;
-            self.state = OpenFileState::Closed;
-            return self.check_length(fill_buffer(&file, self.read_mode, buffer)?);
-        }
-        if !matches!(self.state, OpenFileState::Open(_)) {
-            self.state = OpenFileState::Open(File::open(&self.path)?);
-        }
-        let OpenFileState::Open(file) = &self.state else { unreachable!("opened above") };
-        let length = fill_buffer(file, self.read_mode, buffer)?;
-        self.check_length(length)
-    }
-
-    fn check_length(&self, length: usize) -> io::Result<usize> {
+        let OpenFile { path, read_mode, stays_open, state, .. } = self;
+        let length = watch_read(path, || {
+            let opened;
+            let file = match state {
+                OpenFileState::Open(file) => file,
+                _ => {
+                    opened = File::open(&*path)?;
+                    *state = OpenFileState::Closed;
+                    if !*stays_open {
+                        return fill_buffer(&opened, *read_mode, buffer);
+                    }
+                    *state = OpenFileState::Open(opened);
+                    let OpenFileState::Open(file) = state else { unreachable!("opened above") };
+                    file
+                }
+            };
+            fill_buffer(file, *read_mode, buffer)
+        })?;
         if length == 0 && !self.allows_empty {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it is empty (masked in a container?)"));
         }
@@ -182,6 +187,7 @@ pub(crate) fn error_reason(error: &io::Error) -> String {
         io::ErrorKind::NotFound => "does not exist here".into(),
         io::ErrorKind::PermissionDenied => "no permission to read it".into(),
         io::ErrorKind::Unsupported => "the kernel has it, but it is switched off".into(),
+        io::ErrorKind::TimedOut => "it does not answer".into(),
         _ => error.to_string(),
     }
 }
@@ -216,7 +222,7 @@ pub(crate) fn read_text(path: &Path) -> Option<String> {
 
 /// Reads a file once, unchanged.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    std::fs::read(path)
+    watch_read(path, || std::fs::read(path))
 }
 
 /// Reads a small file that holds one integer.

@@ -1,14 +1,15 @@
 //! One tick: the clocks, then every source, then the row.
 
+use std::process::Command;
 use std::sync::Arc;
 
 use diskwright_base::{Note, Schema, Series, Tick};
 
 use super::clock::{Clock, ClockReading, compare_readings};
-use super::device_events::DeviceEvents;
 use super::note_collector::NoteCollector;
-use super::sources::{CounterSource, SOURCES};
-use super::tick_context::TickContext;
+use super::source_process::SourceProcess;
+use super::source_reader::SourceReader;
+use super::tick_context::TickTimes;
 use super::{Roots, SamplerOptions};
 
 /// Columns from another measurement that are recorded at the sampler's ticks.
@@ -23,6 +24,62 @@ pub trait AttachedColumns: Send {
     fn take_notes(&mut self) -> Vec<Note>;
 }
 
+/// The ways to read the sources.
+enum RowReader {
+    Threads(Box<SourceReader>),
+    Process(SourceProcess),
+}
+
+impl RowReader {
+    fn read_sources(&mut self, times: TickTimes, goes_on: &dyn Fn() -> bool, notes: &mut NoteCollector) -> bool {
+        if let RowReader::Process(process) = self {
+            match process.read_sources(times, goes_on) {
+                Ok(is_complete) => return is_complete,
+                Err(error) => {
+                    let text = format!(
+                        "no process can be started to read this machine's counters ({error}); a thread \
+                                        reads them"
+                    );
+                    notes.push(times.time_ns, Note::WARNING, text);
+                    *self = RowReader::Threads(Box::new(process.to_threads()));
+                }
+            }
+        }
+        match self {
+            RowReader::Threads(reader) => reader.read_sources(times, goes_on),
+            RowReader::Process(_) => unreachable!("replaced above"),
+        }
+    }
+
+    fn take_changed(&mut self) -> bool {
+        match self {
+            RowReader::Threads(reader) => reader.take_changed(),
+            RowReader::Process(process) => process.take_changed(),
+        }
+    }
+
+    fn append_series(&self, out: &mut Vec<Series>) {
+        match self {
+            RowReader::Threads(reader) => reader.for_each_table(|table| table.append_series(out)),
+            RowReader::Process(process) => process.append_series(out),
+        }
+    }
+
+    fn append_cells(&self, out: &mut Vec<f64>) {
+        match self {
+            RowReader::Threads(reader) => reader.for_each_table(|table| table.append_cells(out)),
+            RowReader::Process(process) => process.append_cells(out),
+        }
+    }
+
+    fn move_notes(&mut self, notes: &mut NoteCollector) {
+        match self {
+            RowReader::Threads(reader) => reader.move_notes(notes),
+            RowReader::Process(process) => process.move_notes(notes),
+        }
+    }
+}
+
 /// Reads the machine. Call [`Sampler::tick`], then read
 /// [`tick_stamp`](Sampler::tick_stamp), [`schema`](Sampler::schema) and
 /// [`row`](Sampler::row), and collect the notes.
@@ -30,13 +87,11 @@ pub trait AttachedColumns: Send {
 /// A tick with the same set of instances as the tick before allocates
 /// nothing, except at the slow interval.
 pub struct Sampler {
-    roots: Roots,
-    options: SamplerOptions,
     clock: Box<dyn Clock>,
-    sources: Vec<Box<dyn CounterSource>>,
+    options: SamplerOptions,
+    reader: RowReader,
     attached: Option<Box<dyn AttachedColumns>>,
     notes: NoteCollector,
-    events: DeviceEvents,
     last: Option<ClockReading>,
     next_slow_tick_ns: u64,
     tick_stamp: Tick,
@@ -48,13 +103,27 @@ impl Sampler {
     /// Creates a sampler. Nothing is read yet, and a missing file
     /// becomes a note at the first tick.
     pub fn new(roots: Roots, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
-        let sources = SOURCES.iter().filter_map(|s| (s.open)(&roots, &options)).collect();
+        let reader = RowReader::Threads(Box::new(SourceReader::for_all_sources(roots, options.clone())));
+        Sampler::with_reader(reader, clock, options)
+    }
+
+    /// Creates a sampler that reads in another process, so that no file that hangs keeps this process from ending.
+    /// `program` is a command that calls [`serve_sources`](super::serve_sources).
+    pub fn in_process(
+        program: fn() -> Command,
+        roots: Roots,
+        clock: Box<dyn Clock>,
+        options: SamplerOptions,
+    ) -> Sampler {
+        let reader = RowReader::Process(SourceProcess::new(program, roots, options.clone()));
+        Sampler::with_reader(reader, clock, options)
+    }
+
+    fn with_reader(reader: RowReader, clock: Box<dyn Clock>, options: SamplerOptions) -> Sampler {
         Sampler {
-            events: DeviceEvents::new(&roots),
-            roots,
-            options,
             clock,
-            sources,
+            options,
+            reader,
             attached: None,
             notes: NoteCollector::default(),
             last: None,
@@ -70,12 +139,42 @@ impl Sampler {
         self.attached = Some(columns);
     }
 
-    /// Reads everything once.
+    /// Reads everything once. Files that block are left out, with a note.
     pub fn tick(&mut self) {
+        self.tick_while(&|| true);
+    }
+
+    /// Reads everything once, unless `goes_on` returns false meanwhile: then the tick is given up, all its cells are
+    /// gaps, and false is returned.
+    pub fn tick_while(&mut self, goes_on: &dyn Fn() -> bool) -> bool {
+        let times = self.read_times();
+        self.tick_stamp = Tick { time_ns: times.time_ns, elapsed_ns: times.elapsed_ns };
+        let is_complete = self.reader.read_sources(times, goes_on, &mut self.notes);
+        if !is_complete {
+            self.row.fill(f64::NAN);
+            return false;
+        }
+        self.reader.move_notes(&mut self.notes);
+        let mut changed = self.reader.take_changed();
+        if let Some(attached) = &mut self.attached {
+            changed |= attached.measure_tick(self.tick_stamp);
+            attached.take_notes().into_iter().for_each(|note| self.notes.push_note(note));
+        }
+        if changed {
+            self.rebuild_schema();
+        }
+        self.row.clear();
+        self.reader.append_cells(&mut self.row);
+        self.attached.iter_mut().for_each(|attached| attached.append_cells(&mut self.row));
+        debug_assert_eq!(self.row.len(), self.schema.series.len(), "a cell for each series");
+        true
+    }
+
+    /// Reads the clocks, and notes sleep and steps since the last tick.
+    fn read_times(&mut self) -> TickTimes {
         let now = self.clock.read_clocks();
         let passed = compare_readings(self.last, now);
         self.last = Some(now);
-        self.tick_stamp = Tick { time_ns: now.wall_ns, elapsed_ns: passed.elapsed_ns };
         if passed.slept_s > 0.0 {
             let text = format!("the machine slept for {:.1} s, without samples", passed.slept_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
@@ -85,55 +184,23 @@ impl Sampler {
                 format!("the wall clock was stepped by {:+.3} s; tick lengths are still right", passed.stepped_s);
             self.notes.push(now.wall_ns, Note::CLOCK, text);
         }
-        let slow = now.running_ns >= self.next_slow_tick_ns;
-        if slow {
+        let is_slow_tick = now.running_ns >= self.next_slow_tick_ns;
+        if is_slow_tick {
             let every = u64::try_from(self.options.slow_interval.as_nanos()).unwrap_or(u64::MAX);
             self.next_slow_tick_ns = now.running_ns.saturating_add(every);
         }
-        let mut context = TickContext {
-            roots: &self.roots,
-            options: &self.options,
-            notes: &mut self.notes,
+        TickTimes {
             time_ns: now.wall_ns,
             running_ns: now.running_ns,
             since_boot_ns: now.since_boot_ns,
             elapsed_ns: passed.elapsed_ns,
-            is_slow_tick: slow,
-            devices_due: false,
-            processes_due: false,
-            topology_due: false,
-        };
-        context.devices_due = slow && self.events.is_scan_due(&mut context);
-        let mut changed = false;
-        for source in &mut self.sources {
-            source.read_tick(&mut context);
-            for table in source.tables() {
-                changed |= table.take_changed();
-            }
+            is_slow_tick,
         }
-        if let Some(attached) = &mut self.attached {
-            changed |= attached.measure_tick(self.tick_stamp);
-            attached.take_notes().into_iter().for_each(|note| self.notes.push_note(note));
-        }
-        if changed {
-            self.rebuild_schema();
-        }
-        self.row.clear();
-        for source in &mut self.sources {
-            for table in source.tables() {
-                table.append_cells(&mut self.row);
-            }
-        }
-        self.attached.iter_mut().for_each(|attached| attached.append_cells(&mut self.row));
     }
 
     fn rebuild_schema(&mut self) {
         let mut series = Vec::new();
-        for source in &mut self.sources {
-            for table in source.tables() {
-                table.append_series(&mut series);
-            }
-        }
+        self.reader.append_series(&mut series);
         self.attached.iter().for_each(|attached| attached.append_series(&mut series));
         self.schema = Arc::new(Schema::new(series));
     }

@@ -3,6 +3,21 @@
 use super::note_collector::NoteCollector;
 use super::{Roots, SamplerOptions};
 
+/// Times of a tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct TickTimes {
+    /// Wall clock, nanoseconds since 1970 UTC.
+    pub time_ns: i64,
+    /// Running time, nanoseconds.
+    pub running_ns: u64,
+    /// Time since boot, nanoseconds, sleep included.
+    pub since_boot_ns: u64,
+    /// Running time since the tick before, nanoseconds; 0 on the first.
+    pub elapsed_ns: u64,
+    /// This tick is a slow one.
+    pub is_slow_tick: bool,
+}
+
 /// One tick as the sources see it.
 pub(crate) struct TickContext<'a> {
     /// Locations of the kernel's files.

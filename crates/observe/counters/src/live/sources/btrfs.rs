@@ -12,6 +12,7 @@ use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn
 use crate::live::open_file::{OpenFile, read_number, read_text};
 use crate::live::text_scan::{split_key_and_number, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::list_folder;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -46,9 +47,8 @@ pub(crate) struct BtrfsVolume {
 
 /// Mounted volumes, in the order of their ids.
 pub(crate) fn read_volumes(roots: &Roots) -> Vec<BtrfsVolume> {
-    let Ok(entries) = std::fs::read_dir(roots.sys.join("fs/btrfs")) else { return Vec::new() };
-    let mut folders: Vec<PathBuf> =
-        entries.flatten().map(|e| e.path()).filter(|p| p.join("devices").is_dir()).collect();
+    let entries = list_folder(&roots.sys.join("fs/btrfs"));
+    let mut folders: Vec<PathBuf> = entries.map(|e| e.path()).filter(|p| p.join("devices").is_dir()).collect();
     folders.sort_unstable();
     let labels: Vec<Option<String>> =
         folders.iter().map(|f| read_text(&f.join("label")).filter(|l| !l.is_empty())).collect();
@@ -63,8 +63,8 @@ pub(crate) fn read_volumes(roots: &Roots) -> Vec<BtrfsVolume> {
 }
 
 fn sorted_entries(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+    let entries = list_folder(folder);
+    let mut names: Vec<String> = entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
     names
 }

@@ -1,11 +1,11 @@
 //! Namespaces and masked files that show a container instead of the machine. Reported
 //! once, at the start.
 
-use std::fs;
 use std::hint::black_box;
 
 use crate::live::mountinfo::{self, Mount};
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::read_link;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -51,7 +51,7 @@ impl CounterSource for Container {
             return;
         }
         for (kind, first, means) in INITIAL_NAMESPACES {
-            let link = fs::read_link(context.roots.proc.join("self/ns").join(kind));
+            let link = read_link(&context.roots.proc.join("self/ns").join(kind));
             if link.is_ok_and(|link| link.as_os_str() != *first) {
                 let text = format!("the sampler runs in a separate {kind} namespace: {means}");
                 context.notes.push(context.time_ns, Note::UNSEEN, text);

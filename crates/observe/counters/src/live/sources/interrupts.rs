@@ -7,13 +7,14 @@
 //! row that appears or disappears makes the tick a gap.
 
 use diskwright_base::counter_ids::interrupts;
-use std::fs;
 use std::hint::black_box;
+use std::path::PathBuf;
 
 use crate::live::counter_table::{CounterTable, TableColumn, column_index, sum32_column};
 use crate::live::open_file::OpenFile;
 use crate::live::text_scan::{WordIter, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::{list_folder, read_link};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -118,13 +119,13 @@ struct InterruptNames {
 
 impl InterruptNames {
     fn read_from_sysfs(roots: &Roots) -> InterruptNames {
-        let names = |folder| {
-            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = |folder: PathBuf| {
+            let entries = list_folder(&folder);
             entries.map(|e| e.file_name().to_string_lossy().into_owned())
         };
         let folder = roots.sys.join("bus/virtio/devices");
         let driver = |name: String| {
-            let link = fs::read_link(folder.join(&name).join("driver")).ok()?;
+            let link = read_link(&folder.join(&name).join("driver")).ok()?;
             Some((name, link.file_name()?.to_string_lossy().into_owned()))
         };
         InterruptNames {

@@ -16,7 +16,8 @@ use crate::live::tick_context::TickContext;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
-use crate::live::open_file::error_reason;
+use crate::live::open_file::{error_reason, read_text};
+use crate::live::watched_read::{canonicalize, list_folder};
 
 /// This source.
 pub const SOURCE: SourceInfo = SourceInfo {
@@ -97,7 +98,7 @@ fn is_removable_drive(disk: &str) -> bool {
 
 /// Returns the disk of a device, a part of it, or a path to it: `sda1`, `nvme0c1n1`, `nvme0`, `ata1`, `8:16`.
 fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
-    let names = || std::fs::read_dir(sys.join("block")).into_iter().flatten().flatten();
+    let names = || list_folder(&sys.join("block"));
     let all: Vec<String> = names().filter_map(|entry| entry.file_name().into_string().ok()).collect();
     // a path of an NVMe multipath disk counts for the disk
     let head = parse_nvme_path(device).map(|(head, _)| head).filter(|head| all.contains(head));
@@ -113,12 +114,12 @@ fn disk_of_device(sys: &Path, device: &str) -> Option<String> {
         device.starts_with("nvme") && is_own && !is_shared()
     };
     let behind = |disk: &&String| {
-        let place = std::fs::canonicalize(sys.join("block").join(disk));
+        let place = canonicalize(&sys.join("block").join(disk));
         device.starts_with("ata") && place.is_ok_and(|place| place.iter().any(|part| part == device.as_str()))
     };
     let has_number = |disk: &&String| {
-        let number = std::fs::read_to_string(sys.join("block").join(disk).join("dev"));
-        device.contains(':') && number.is_ok_and(|number| number.trim() == device.as_str())
+        let number = read_text(&sys.join("block").join(disk).join("dev"));
+        device.contains(':') && number.is_some_and(|number| number == *device)
     };
     let found = all.iter().find(|disk| disk.as_str() == device.as_str()).or_else(|| all.iter().find(is_part));
     found

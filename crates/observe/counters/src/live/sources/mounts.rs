@@ -10,6 +10,7 @@ use crate::live::counter_table::{ABSENT, CounterReset, CounterTable, TableColumn
 use crate::live::mountinfo::{self, Mount, PolledMounts};
 use crate::live::open_file::OpenFile;
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::watch_read;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -115,7 +116,7 @@ impl CounterSource for MountSource {
         }
         table.begin_tick();
         for (point, path) in &self.mount_points {
-            let Ok(space) = rustix::fs::statvfs(path) else { continue };
+            let Ok(space) = watch_read(path, || Ok(rustix::fs::statvfs(path)?)) else { continue };
             let row = table.row_or_insert(point);
             // space reserved for root counts as used: users cannot have it
             let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);

@@ -16,6 +16,7 @@ use crate::live::counter_table::{
 use crate::live::open_file::{OpenFile, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines, trim_blanks};
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::list_folder;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -112,7 +113,7 @@ fn is_followed_interface(roots: &Roots, name: &str) -> bool {
     let folder = roots.sys.join("class/net");
     let hardware = |name: &str| folder.join(name).join("device").exists();
     let any = || {
-        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let entries = list_folder(&folder);
         entries.filter_map(|e| e.file_name().into_string().ok()).any(|name| hardware(&name))
     };
     name != "lo" && (hardware(name) || !any()) && !has_hardware_master(roots, name.as_bytes())

@@ -25,6 +25,7 @@ use crate::live::counter_table::{CounterReset, CounterTable, TableColumn, column
 use crate::live::open_file::{OpenFile, read_bytes};
 use crate::live::text_scan::text_lines;
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::{read_link, watch_read};
 use crate::live::{Roots, SamplerOptions};
 
 use super::diskstats;
@@ -200,7 +201,7 @@ fn follow_group(path: String, folders: &[(Hierarchy, PathBuf)], groups: &mut Cou
         }
         let Some((_, folder)) = folders.iter().find(|(h, _)| *h == kind.hierarchy) else { continue };
         let file = folder.join(kind.name);
-        if fs::File::open(&file).is_ok() {
+        if watch_read(&file, || fs::File::open(&file)).is_ok() {
             files.push((OpenFile::in_one_read(file, "").allow_empty().without_notes().keep_open(keep), kind));
         }
     }
@@ -264,7 +265,7 @@ fn device_name(known: &mut HashMap<(u64, u64), String>, device: (u64, u64), root
         return name.clone();
     }
     let (major, minor) = device;
-    let link = fs::read_link(roots.sys.join(format!("dev/block/{major}:{minor}"))).ok();
+    let link = read_link(&roots.sys.join(format!("dev/block/{major}:{minor}"))).ok();
     // a slash in a name (cciss/c0d0) is written ! in sysfs
     let by_link = link.and_then(|l| Some(l.file_name()?.to_str()?.replace('!', "/")));
     let name = by_link.or_else(|| {

@@ -15,6 +15,7 @@ use crate::live::tick_context::TickContext;
 
 use super::files::{CgroupValues, FILES, FileKind, Hierarchy, IO_LIMITS_COLUMN, group_column};
 use crate::live::counter_table::ABSENT;
+use crate::live::watched_read::watch_read;
 
 /// Most folders that are visited in a survey.
 const MAX_FOLDERS: usize = 4000;
@@ -321,11 +322,11 @@ fn walk_folder(folder: &Path, path: &str, deeper: usize, left: &mut usize, found
     found(if path.is_empty() { "/".into() } else { path.into() }, folder.to_owned());
     // a folder has two links and one from each folder in it, so 2 means no subfolders; filesystems that do not count
     // links have 1
-    let has_none = std::fs::metadata(folder).is_ok_and(|folder| folder.nlink() == 2);
+    let has_none = watch_read(folder, || std::fs::metadata(folder)).is_ok_and(|folder| folder.nlink() == 2);
     if deeper == 0 || has_none {
         return;
     }
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let Ok(entries) = watch_read(folder, || std::fs::read_dir(folder)) else { return };
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         let path = format!("{path}/{}", entry.file_name().to_string_lossy());
         walk_folder(&entry.path(), &path, deeper - 1, left, found);

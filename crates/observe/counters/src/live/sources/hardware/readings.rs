@@ -9,6 +9,7 @@ use crate::live::counter_table::ABSENT;
 use crate::live::mountinfo;
 use crate::live::open_file::{read_bytes, read_number, read_text};
 use crate::live::text_scan::{WordIter, parse_number, text_lines};
+use crate::live::watched_read::{canonicalize, list_folder};
 
 use super::{
     CAP_COLUMN, CORRECTED_MEMORY_COLUMN, CORRECTED_PCIE_COLUMN, ENERGY_COLUMN, FAN_COLUMN, LINK_SPEED_COLUMN,
@@ -38,7 +39,7 @@ pub(super) struct HardwareReadings {
 }
 
 fn sorted_entries(folder: &Path) -> Vec<(String, PathBuf)> {
-    let found = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let found = list_folder(folder);
     let mut all: Vec<_> = found.map(|e| (e.file_name().to_string_lossy().into_owned(), e.path())).collect();
     all.sort_unstable();
     all
@@ -116,7 +117,7 @@ fn read_links(sys: &Path, add: &mut AddPart) {
         let lost = errors("aer_dev_nonfatal").zip(errors("aer_dev_fatal")).map(|(one, other)| one + other);
         let share = |now: Option<u64>, max: Option<u64>| Some(now? * 1_000_000 / max.filter(|max| *max > 0)?);
         // the other end of the link may have fewer lanes: it is the folder above the target of the kernel's link
-        let port = std::fs::canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
+        let port = canonicalize(&folder).ok().and_then(|folder| Some(folder.parent()?.to_owned()));
         let max_of = |read: &dyn Fn(&Path) -> Option<u64>, file: &str| {
             let own = read(&folder.join(file))?;
             Some(port.as_ref().and_then(|port| read(&port.join(file))).map_or(own, |other| own.min(other)))

@@ -18,6 +18,7 @@ use crate::live::counter_table::{
     ABSENT, CounterReset, CounterTable, TableColumn, column_index, level_column, total_column,
 };
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::{list_folder, watch_read};
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -89,7 +90,8 @@ fn query_interval_ns(access: &DriveAccess) -> u64 {
 /// Inode of a drive's folder, which distinguishes it from an earlier drive of the same name: the kernel creates a new
 /// folder for each.
 fn folder_inode(sys: &Path, name: &str) -> Option<u64> {
-    std::fs::metadata(sys.join("block").join(name)).ok().map(|folder| folder.ino())
+    let folder = sys.join("block").join(name);
+    watch_read(&folder, || std::fs::metadata(&folder)).ok().map(|folder| folder.ino())
 }
 
 /// A disk that is queried, and its last report.
@@ -125,7 +127,7 @@ impl HealthSource {
 
     /// Adds new disks and drops those that are gone.
     fn refresh_drives(&mut self, context: &mut TickContext) {
-        let entries = std::fs::read_dir(context.roots.sys.join("block")).into_iter().flatten().flatten();
+        let entries = list_folder(&context.roots.sys.join("block"));
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();
         let sys = &context.roots.sys;

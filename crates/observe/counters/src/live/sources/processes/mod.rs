@@ -27,6 +27,7 @@ use diskwright_base::{Note, ProcessTable};
 use crate::live::counter_table::CounterTable;
 use crate::live::open_file::read_text;
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::watch_read;
 use crate::live::{Roots, SamplerOptions};
 
 use super::{CounterSource, SourceInfo};
@@ -268,7 +269,9 @@ impl ProcessSource {
     fn scan_processes(&mut self, context: &TickContext) -> (Vec<process_rows::ProcessInterval>, u32) {
         let mut unreadable = 0;
         let mut spans = Vec::new();
-        let Ok(folder) = std::fs::read_dir(&context.roots.proc) else { return (Vec::new(), 0) };
+        let Ok(folder) = watch_read(&context.roots.proc, || std::fs::read_dir(&context.roots.proc)) else {
+            return (Vec::new(), 0);
+        };
         let mut path = context.roots.proc.clone();
         for entry in folder.flatten() {
             let name = entry.file_name();
@@ -431,7 +434,7 @@ impl ProcessSource {
             return None;
         }
         path.push("schedstat");
-        let account = File::open(&*path).ok();
+        let account = watch_read(path, || File::open(&*path)).ok();
         path.pop();
         self.open_accounts += usize::from(account.is_some());
         account
@@ -472,19 +475,21 @@ fn thread_processor_ns() -> u64 {
 
 /// Reads a file of at most the buffer's length; returns its length.
 fn read_small_file(path: &Path, text: &mut [u8]) -> io::Result<usize> {
-    let mut file = File::open(path)?;
-    let mut filled = 0;
-    while filled < text.len() {
-        match file.read(&mut text[filled..])? {
-            0 => break,
-            n => filled += n,
+    watch_read(path, || {
+        let mut file = File::open(path)?;
+        let mut filled = 0;
+        while filled < text.len() {
+            match file.read(&mut text[filled..])? {
+                0 => break,
+                n => filled += n,
+            }
+            // one read returns these files completely, so a short read is the end
+            if filled < 1024 {
+                break;
+            }
         }
-        // one read returns these files completely, so a short read is the end
-        if filled < 1024 {
-            break;
-        }
-    }
-    Ok(filled)
+        Ok(filled)
+    })
 }
 
 #[cfg(test)]

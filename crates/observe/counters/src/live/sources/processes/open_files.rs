@@ -10,6 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags};
 use crate::live::Roots;
 use crate::live::mountinfo::{self, Mount};
 use crate::live::open_file::{read_bytes, read_text};
+use crate::live::watched_read::{list_folder, read_link, watch_read};
 
 /// Most descriptors of a process that are examined.
 const MAX_DESCRIPTORS: usize = 512;
@@ -20,7 +21,7 @@ pub(super) const MAX_NAMED_FILES: usize = 4;
 
 /// Returns the files and block devices that a process has open, and the number of those not listed.
 pub(super) fn open_file_rows(roots: &Roots, folder: &Path) -> (Vec<FileRow>, u32) {
-    let Ok(descriptors) = std::fs::read_dir(folder.join("fd")) else { return (Vec::new(), 0) };
+    let Ok(descriptors) = watch_read(folder, || std::fs::read_dir(folder.join("fd"))) else { return (Vec::new(), 0) };
     // as the process sees them: it may live in a container
     let mounts = mountinfo::parse_mounts(&read_bytes(&folder.join("mountinfo")).unwrap_or_default());
     let mounts: HashMap<u64, Mount> = mounts.into_iter().map(|mount| (mount.id, mount)).collect();
@@ -52,8 +53,11 @@ fn mount_id(info: &Path) -> Option<u64> {
 
 fn file_row(roots: &Roots, descriptor: &Path, mount: &Mount) -> Option<FileRow> {
     // pipes, sockets and the like have no path
-    let path = std::fs::read_link(descriptor).ok().filter(|path| path.is_absolute())?;
-    let found = rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
+    let path = read_link(descriptor).ok().filter(|path| path.is_absolute())?;
+    let found = watch_read(descriptor, || {
+        Ok(rustix::fs::statx(CWD, descriptor, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS)?)
+    })
+    .ok()?;
     // overlayfs hides the device number of its disk, as btrfs does
     let is_on_disk = mount.is_on_disk() || mount.kind == "overlay";
     let (number, bytes) = match FileType::from_raw_mode(found.stx_mode.into()) {
@@ -73,18 +77,18 @@ fn disks_of_device(roots: &Roots, number: (u32, u32)) -> Vec<String> {
     let link = roots.sys.join(format!("dev/block/{}:{}", number.0, number.1));
     let name = |path: &Path| Some(path.file_name()?.to_string_lossy().into_owned());
     let of_link = || {
-        let target = std::fs::read_link(&link).ok()?;
+        let target = read_link(&link).ok()?;
         if link.join("partition").exists() { name(target.parent()?) } else { name(&target) }
     };
     let mut found: Vec<String> = of_link().into_iter().collect();
     let mut next = 0;
     while next < found.len().min(MAX_DISKS) {
         let folder = roots.sys.join("class/block").join(&found[next]);
-        for below in std::fs::read_dir(folder.join("slaves")).into_iter().flatten().flatten() {
+        for below in list_folder(&folder.join("slaves")) {
             let below = below.file_name().to_string_lossy().into_owned();
             // a partition is replaced by its disk, as in the counters
             let link = roots.sys.join("class/block").join(&below);
-            let disk_name = || name(std::fs::read_link(&link).ok()?.parent()?);
+            let disk_name = || name(read_link(&link).ok()?.parent()?);
             let disk = if link.join("partition").exists() { disk_name() } else { Some(below) };
             found.extend(disk.filter(|disk| !found.contains(disk)));
         }

@@ -6,6 +6,7 @@ use diskwright_base::ProcessRow;
 
 use crate::live::Roots;
 use crate::live::open_file::{read_bytes, read_text};
+use crate::live::watched_read::list_folder;
 
 use super::open_files;
 use super::parse::{self, ProcessIo, ProcessStat};
@@ -175,8 +176,8 @@ fn add_details(row: &mut ProcessRow, threads: u64, folder: &Path) {
 }
 
 fn find_blocked_thread(folder: &Path) -> Option<std::path::PathBuf> {
-    let tasks = std::fs::read_dir(folder.join("task")).ok()?;
-    tasks.flatten().take(MAX_THREADS).map(|entry| entry.path()).find(|task| {
+    let tasks = list_folder(&folder.join("task"));
+    tasks.take(MAX_THREADS).map(|entry| entry.path()).find(|task| {
         let text = read_bytes(&task.join("stat")).unwrap_or_default();
         parse::parse_stat(&text).is_some_and(|s| s.state == b'D')
     })

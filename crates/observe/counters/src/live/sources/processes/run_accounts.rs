@@ -19,6 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::live::text_scan::WordIter;
+use crate::live::watched_read::watch_read;
 
 use super::parse::ProcessStat;
 use super::read_small_file;
@@ -49,7 +50,7 @@ pub(super) fn max_open_accounts() -> usize {
 pub(super) fn read_account(open: Option<&File>, folder: &Path, text: &mut [u8]) -> Option<RunAccount> {
     let length = match open {
         // it never returns data of another process with the same number
-        Some(file) => file.read_at(text, 0).ok()?,
+        Some(file) => watch_read(folder, || file.read_at(text, 0)).ok()?,
         None => read_small_file(&folder.join("schedstat"), text).ok()?,
     };
     parse_account(&text[..length])

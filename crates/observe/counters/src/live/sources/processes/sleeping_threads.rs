@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use crate::live::watched_read::list_folder;
 use diskwright_base::SleepRow;
 
 use super::run_accounts::RunAccount;
@@ -54,7 +55,7 @@ pub(super) fn sleep_rows(proc: &Path, known: &mut HashMap<u32, ProcessState>, te
                 }
             }
         } else {
-            let tasks = std::fs::read_dir(proc.join(pid.to_string()).join("task")).into_iter().flatten().flatten();
+            let tasks = list_folder(&proc.join(pid.to_string()).join("task"));
             for task in tasks.take(MAX_THREADS_PER_PROCESS.min(left)) {
                 left -= 1;
                 count(&read_function(&task.path().join("wchan"), text));

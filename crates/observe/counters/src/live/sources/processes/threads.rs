@@ -16,6 +16,7 @@ use diskwright_base::counter_ids::system;
 use crate::live::counter_table::{ABSENT, CounterTable, TableColumn, level_column};
 use crate::live::open_file::read_bytes;
 use crate::live::tick_context::TickContext;
+use crate::live::watched_read::list_folder;
 
 use super::parse::{self, ProcessStat};
 use super::process_rows::{ProcessInterval, TICK_S};
@@ -81,9 +82,9 @@ fn read_stat(file: &Path) -> Option<ProcessStat> {
 
 /// The `stat` files of a process's threads.
 fn thread_stat_files(proc: &Path, pid: u32) -> Vec<(u32, PathBuf)> {
-    let Ok(tasks) = std::fs::read_dir(proc.join(pid.to_string()).join("task")) else { return Vec::new() };
+    let tasks = list_folder(&proc.join(pid.to_string()).join("task"));
     let number = |name: std::ffi::OsString| name.to_str().and_then(|n| n.parse().ok());
-    tasks.flatten().take(MAX_THREADS).filter_map(|e| Some((number(e.file_name())?, e.path().join("stat")))).collect()
+    tasks.take(MAX_THREADS).filter_map(|e| Some((number(e.file_name())?, e.path().join("stat")))).collect()
 }
 
 impl ThreadTracker {

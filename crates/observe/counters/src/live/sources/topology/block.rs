@@ -7,6 +7,7 @@ use diskwright_base::{Device, DeviceClass, DeviceKind, RaidLevel};
 use crate::live::Roots;
 use crate::live::mountinfo::parse_device_number;
 use crate::live::open_file::{read_bytes, read_number, read_text};
+use crate::live::watched_read::{canonicalize, watch_read};
 
 use super::device_class::{self, DeviceTraits};
 use super::links;
@@ -51,7 +52,7 @@ fn has_no_devices_below(name: &str, folder: &Path) -> bool {
 }
 
 fn sorted_names(folder: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let Ok(entries) = watch_read(folder, || std::fs::read_dir(folder)) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
     names.sort_unstable();
     names
@@ -81,7 +82,7 @@ fn read_partition(name: &str, folder: &Path, disk: &BlockDevice) -> BlockDevice 
 fn read_whole_device(name: &str, folder: &Path) -> BlockDevice {
     let queue = |file: &str| read_text(&folder.join("queue").join(file));
     let text = |file: &str| read_text(&folder.join(file)).filter(|t| !t.is_empty());
-    let place = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let place = canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let model = read_model(folder);
     let mut device = Device {
         name: kernel_name(name),

@@ -10,6 +10,7 @@ use crate::live::mountinfo::{self, Mount};
 use crate::live::open_file::read_bytes;
 use crate::live::sources::btrfs;
 use crate::live::sources::swaps;
+use crate::live::watched_read::canonicalize;
 
 use super::block::{self, BlockDevice};
 use super::device_class;
@@ -111,7 +112,7 @@ impl DeviceNames {
     fn device_of_swap(&self, path: &str, roots: &Roots) -> String {
         if path.starts_with("/dev/") {
             let linked = || {
-                let target = std::fs::canonicalize(roots.resolve_path(path)).ok()?;
+                let target = canonicalize(&roots.resolve_path(path)).ok()?;
                 self.device_of_node(&format!("/dev/{}", target.file_name()?.to_str()?))
             };
             return self.device_of_node(path).or_else(linked).unwrap_or_default();

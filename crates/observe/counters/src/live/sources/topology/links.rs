@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::live::open_file::read_text;
+use crate::live::watched_read::{canonicalize, watch_read};
 
 /// Walks up from the device's folder in sysfs to the nearest link with a known speed.
 pub(super) fn link_bytes_per_s(device: &Path) -> Option<f64> {
@@ -41,10 +42,10 @@ pub(super) fn link_bytes_per_s(device: &Path) -> Option<f64> {
 /// Finds a controller of a multipath node, which is attached to a virtual subsystem with links to the controllers.
 pub(super) fn nvme_controller(device: &Path) -> Option<PathBuf> {
     let subsystem = device.parent().filter(|p| p.to_string_lossy().contains("/nvme-subsystem/"))?;
-    let entries = std::fs::read_dir(subsystem).ok()?.flatten();
+    let entries = watch_read(subsystem, || std::fs::read_dir(subsystem)).ok()?.flatten();
     let is_controller = |name: &str| is_numbered(name, "nvme");
     let found = entries.filter(|e| e.file_name().to_str().is_some_and(is_controller)).map(|e| e.path()).min()?;
-    std::fs::canonicalize(found).ok()
+    canonicalize(&found).ok()
 }
 
 fn is_numbered(name: &str, prefix: &str) -> bool {
@@ -66,7 +67,7 @@ fn pcie_bytes_per_s(folder: &Path) -> Option<f64> {
 }
 
 fn sata_bytes_per_s(folder: &Path) -> Option<f64> {
-    let links = std::fs::read_dir(folder).ok()?.flatten();
+    let links = watch_read(folder, || std::fs::read_dir(folder)).ok()?.flatten();
     let speed = |link: &Path| {
         let name = link.file_name()?.to_str()?.to_owned();
         parse_giga(&read_text(&link.join("ata_link").join(name).join("sata_spd"))?)
@@ -76,7 +77,7 @@ fn sata_bytes_per_s(folder: &Path) -> Option<f64> {
 
 /// Bytes a second of a SAS port; a wide port adds up its phys.
 fn sas_bytes_per_s(folder: &Path) -> Option<f64> {
-    let phys = std::fs::read_dir(folder).ok()?.flatten();
+    let phys = watch_read(folder, || std::fs::read_dir(folder)).ok()?.flatten();
     let speed = |phy: &Path| {
         let name = phy.file_name()?.to_str()?.to_owned();
         parse_giga(&read_text(&phy.join("sas_phy").join(name).join("negotiated_linkrate"))?)
