@@ -322,7 +322,7 @@ fn open_suite_target(
     };
     let consent = arguments.consent_for(&path.display().to_string());
     let buffered = arguments.buffered || suite.is_buffered();
-    let take = TargetOptions { writes, consent: consent, bytes: arguments.size, keep: arguments.keep, buffered };
+    let take = TargetOptions { writes, consent, bytes: arguments.size, keep: arguments.keep, buffered };
     open_target(path, &take, stop)
 }
 

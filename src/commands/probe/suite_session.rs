@@ -37,7 +37,7 @@ pub fn open_members(
     let found = find_members(topology, facts).into_iter().map(|name| PathBuf::from("/dev").join(name));
     let paths: Vec<PathBuf> = if named { arguments.members.clone() } else { found.collect() };
     let consent = Consent { live: arguments.live, destroy: None };
-    let take = TargetOptions { writes: false, consent: consent, bytes: None, keep: true, buffered: arguments.buffered };
+    let take = TargetOptions { writes: false, consent, bytes: None, keep: true, buffered: arguments.buffered };
     let mut targets = Vec::new();
     for path in paths {
         if !path.exists() {

@@ -341,6 +341,9 @@ pub struct ProcessRow {
     pub resident_bytes: f64,
     /// Swapped-out memory, bytes, where the status file shows it.
     pub swapped_bytes: Option<f64>,
+    /// Real-time priority of its first thread (1 to 99), which runs before all ordinary ones; `None` for those.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realtime_priority: Option<u32>,
     /// Its busiest thread; only of processes that used nearly a whole processor or more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busiest_thread: Option<ThreadRow>,

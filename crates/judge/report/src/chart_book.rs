@@ -107,7 +107,7 @@ impl ChartBook {
             findings,
             main_counters: main,
             sampler,
-            process_series: process_series,
+            process_series,
             process_sampler: who_sampler,
         }
     }

@@ -81,7 +81,7 @@ impl<T: Copy> EventQueue<T> {
     /// Schedules an event. A past time is taken as now: time never goes back.
     #[inline]
     pub fn schedule(&mut self, time: Ns, payload: T) {
-        let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, payload: payload };
+        let entry = EventEntry { time: time.max(self.now), sequence: self.sequence, payload };
         self.sequence += 1;
         if self.vacant {
             debug_assert!(!self.heap.is_empty(), "an empty heap has no vacant root");

@@ -391,7 +391,7 @@ impl<'a> NodeBuilder<'a> {
             read_bytes: own("read_bytes_per_s")?,
             write_bytes: own("write_bytes_per_s")?,
             latency: if latency { Some(own("avg_s_per_transfer")?) } else { None },
-            ceiling: ceiling,
+            ceiling,
         };
         let value_kind = if latency { "latency" } else { "used" };
         // the ceiling is part of the key: a later note may bring another one

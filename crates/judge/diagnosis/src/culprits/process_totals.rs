@@ -92,6 +92,7 @@ struct ProcessTotals {
     resident_bytes: f64,
     swapped_bytes: f64,
     waits_in: Option<String>,
+    realtime_priority: Option<u32>,
     /// Its busiest threads, and the seconds over which each was measured.
     threads: Vec<(ThreadRow, f64)>,
     /// Open files in the last table that listed any.
@@ -129,6 +130,7 @@ impl ProcessTotals {
         if row.waits_in.is_some() {
             self.waits_in.clone_from(&row.waits_in);
         }
+        self.realtime_priority = row.realtime_priority.or(self.realtime_priority);
         if let Some(thread) = &row.busiest_thread {
             self.add_thread(thread, seconds);
         }
@@ -177,6 +179,7 @@ impl ProcessTotals {
         self.major_faults += other.major_faults;
         self.delay_s += other.delay_s;
         self.blocked_s += other.blocked_s;
+        self.realtime_priority = self.realtime_priority.max(other.realtime_priority);
         if other.waits_in.is_some() {
             self.waits_in.clone_from(&other.waits_in);
         }
@@ -489,7 +492,10 @@ fn activity_text(sum: &ProcessTotals, processes: u32, bottleneck: Bottleneck, se
     }
     let processor = rate(sum.processor_s);
     if !disk || processor >= 0.1 {
-        say(processor, format!("{} of a processor", format_value(processor, "fraction")));
+        // other programs get a processor only when it sleeps
+        let priority = sum.realtime_priority.filter(|_| !disk);
+        let before = priority.map_or(String::new(), |priority| format!(" at real-time priority {priority}"));
+        say(processor, format!("{} of a processor{before}", format_value(processor, "fraction")));
     }
     if let Some((ThreadRow { tid, name, .. }, _)) = sum.busiest_thread().filter(|_| !disk) {
         // over the same time as its process, so that the part is no larger than the total

@@ -52,7 +52,7 @@ impl Default for ClockTimeline {
 impl ClockTimeline {
     /// Creates a timeline of at most `most` buckets.
     pub fn with_max_buckets(max_buckets: i64) -> ClockTimeline {
-        ClockTimeline { max_buckets: max_buckets, doublings: 0, range: None }
+        ClockTimeline { max_buckets, doublings: 0, range: None }
     }
 
     /// Widens the buckets for a window known beforehand, so that none is too narrow at first.

@@ -45,7 +45,7 @@ pub struct StressLoad {
 impl StressLoad {
     /// Creates a load without a warm-up, which `prepare_load` takes from the class.
     fn new(workers: Vec<WorkStep>, full_level: FullLevel) -> StressLoad {
-        StressLoad { workers, full_level: full_level, warm_up: Duration::ZERO }
+        StressLoad { workers, full_level, warm_up: Duration::ZERO }
     }
 }
 

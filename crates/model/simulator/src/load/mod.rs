@@ -85,7 +85,7 @@ impl LoadRequest {
     /// Makes a use of processor time without a request.
     pub fn processor_time(start_ns: Ns, agent: u32, compute: Ns) -> LoadRequest {
         LoadRequest {
-            start_ns: start_ns,
+            start_ns,
             agent,
             target: 0,
             io: Io::read(0, 0),
@@ -99,7 +99,7 @@ impl LoadRequest {
     /// Makes a request whose completion the load waits for.
     pub fn awaited_io(start_ns: Ns, agent: u32, target: u16, io: Io) -> LoadRequest {
         LoadRequest {
-            start_ns: start_ns,
+            start_ns,
             agent,
             target,
             io,

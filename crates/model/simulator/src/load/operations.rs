@@ -219,7 +219,7 @@ impl OperationRunner {
         let posted = plan.posted && self.posted_in_flight < MAX_POSTED_IN_FLIGHT;
         self.posted_in_flight += u32::from(posted);
         requests.push(LoadRequest {
-            start_ns: start_ns,
+            start_ns,
             agent: if posted { turn.agent | POSTED_FLAG } else { turn.agent },
             target: plan.target,
             io: Io { first: flight.next_block, blocks, write: flight.write },

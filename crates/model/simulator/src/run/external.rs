@@ -145,7 +145,7 @@ mod tests {
         simulation.submit_at(7_100_000, request(1, 3));
         simulation.submit_at(7_200_000, request(9, 4));
         simulation.advance_until(8_050_000);
-        let answer = |tag, began, done_ns| ExternalCompletion { tag, began_ns: began, done_ns: done_ns };
+        let answer = |tag, began, done_ns| ExternalCompletion { tag, began_ns: began, done_ns };
         let done: Vec<ExternalCompletion> = simulation.drain_completions().collect();
         assert_eq!(done, [answer(4, 7_200_000, 7_200_000), answer(1, 7_000_000, 8_000_000)]);
         assert_eq!(simulation.next_event_time(), Some(8_100_000));

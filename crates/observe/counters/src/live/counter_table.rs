@@ -123,7 +123,7 @@ impl CounterTable {
     /// An empty table; the first argument names the kind of instance in notes (`disk`, `processor`).
     pub fn new(instance_kind: &'static str, columns: &[TableColumn], backwards: CounterReset) -> CounterTable {
         CounterTable {
-            instance_kind: instance_kind,
+            instance_kind,
             columns: columns.to_vec(),
             reset_rule: backwards,
             rows: Vec::new(),

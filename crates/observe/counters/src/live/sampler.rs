@@ -27,7 +27,7 @@ pub trait AttachedColumns: Send {
 /// The ways to read the sources.
 enum RowReader {
     Threads(Box<SourceReader>),
-    Process(SourceProcess),
+    Process(Box<SourceProcess>),
 }
 
 impl RowReader {
@@ -115,7 +115,7 @@ impl Sampler {
         clock: Box<dyn Clock>,
         options: SamplerOptions,
     ) -> Sampler {
-        let reader = RowReader::Process(SourceProcess::new(program, roots, options.clone()));
+        let reader = RowReader::Process(Box::new(SourceProcess::new(program, roots, options.clone())));
         Sampler::with_reader(reader, clock, options)
     }
 

@@ -24,6 +24,15 @@ fn names_the_process_that_moves_the_bytes_with_numbers() {
 }
 
 #[test]
+fn a_program_that_runs_before_all_others_is_described_with_its_priority() {
+    let mut culprits = Culprits::default();
+    let hog = ProcessRow { processor: 2.0, realtime_priority: Some(50), ..row(9, "hog") };
+    culprits.add_table(&table(vec![hog, ProcessRow { processor: 0.1, ..row(8, "cc1") }]));
+    let busy = culprits.for_bottleneck(Bottleneck::Cpu, None, None);
+    assert_eq!(busy[0].description, "200 % of a processor at real-time priority 50");
+}
+
+#[test]
 fn a_worker_of_the_kernel_is_one_culprit_whatever_it_works_on() {
     let mut culprits = Culprits::default();
     for work in ["-kblockd", "+kblockd", "-events", "+flush-8:0"] {

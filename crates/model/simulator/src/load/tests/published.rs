@@ -302,7 +302,7 @@ fn commits_share_log_writes_and_checkpoints_write_each_dirty_page_once() {
 }
 
 fn recorded_request(arrival_ns: Ns, pause: Ns, first: u64, write: bool) -> TraceRequest {
-    TraceRequest { arrival_ns: arrival_ns, pause_ns: pause, first_block: first, blocks: 8, target: 0, write }
+    TraceRequest { arrival_ns, pause_ns: pause, first_block: first, blocks: 8, target: 0, write }
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn parse_event(fields: &DescriptionFields<'_, '_>, system: &System, events: &mut
         parse_drive_changes(fields, system, "hang", |drive| SystemChange::Hang { drive, on: true }),
         parse_drive_changes(fields, system, "release", |drive| SystemChange::Hang { drive, on: false }),
     ];
-    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { time_ns: time_ns, change }));
+    events.extend(changes.into_iter().flatten().map(|change| ScheduledChange { time_ns, change }));
 }
 
 /// Returns the same change for all drives that a key names.

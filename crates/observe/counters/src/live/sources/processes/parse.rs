@@ -25,6 +25,8 @@ pub struct ProcessStat {
     pub start_ticks: u64,
     /// Resident memory, pages.
     pub resident_pages: u64,
+    /// Real-time priority, 1 to 99; 0 for an ordinary thread, and for one with a deadline.
+    pub realtime_priority: u64,
     /// Time spent waiting for block I/O, hundredths of a second; needs delay accounting.
     pub block_delay_ticks: u64,
 }
@@ -64,6 +66,7 @@ pub fn parse_stat(text: &[u8]) -> Option<ProcessStat> {
         threads: fields[20],
         start_ticks: fields[22],
         resident_pages: fields[24],
+        realtime_priority: fields[40],
         block_delay_ticks: fields[42],
     })
 }
