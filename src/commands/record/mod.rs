@@ -173,8 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ended = log.map(|log| log.end_log(missed.as_deref()));
     let sum = ended.as_ref().map_or(LogTotals { ticks, ..LogTotals::default() }, |ended| ended.totals);
     let (fed, fate) = feeds.finish_sending(dir.map(|dir| (dir, sum.lost_ticks)));
-    finish_bar(&bar, dir, &sum);
-    missed.iter().for_each(output::print_warning);
+    finish_bar(&bar, dir, &sum, pacer.missed_ticks());
     if arguments.json {
         output::print_json(&serde_json::json!({
             "schema": "diskwright.record/1",
@@ -193,7 +192,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Clears the bar. On a terminal, a line replaces it, because the bar leaves no trace of what was recorded.
-fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
+fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals, missed: u64) {
     bar.finish_and_clear();
     if let Some(TrimSummary { segments, ticks, bytes, .. }) = sum.trimmed {
         let place = format!("in {} ({bytes} bytes)", format_count(segments, "segment", "segments"));
@@ -203,7 +202,8 @@ fn finish_bar(bar: &ProgressBar, dir: Option<&Path>, sum: &LogTotals) {
     if let (Some(dir), true) = (dir, io::stderr().is_terminal()) {
         let (dir, LogTotals { ticks, lost_ticks: lost, .. }) = (dir.display(), sum);
         let ticks = format_count(*ticks, "tick", "ticks");
-        output::print_note(format_args!("{dir}: recorded {ticks}, lost {lost}; next: diskwright why {dir}"));
+        let missed = if missed > 0 { format!(", missed {missed}") } else { String::new() };
+        output::print_note(format_args!("{dir}: recorded {ticks}, lost {lost}{missed}; next: diskwright why {dir}"));
     }
 }
 
