@@ -28,7 +28,7 @@ pub use check::{AdviceSeverity, CHECKS, ChangeRisk, HostCheck};
 pub use drive_health::HealthLoad;
 pub use gain::{ExpectedGain, QueuedWrites, ReadAheadModel};
 pub use host_facts::HostFacts;
-pub use host_load::{DiskLoad, HostLoad, HostLoadReader};
+pub use host_load::{DiskLoad, HostLoad, HostLoadReader, SequentialReads};
 pub use host_tree::{HostTree, TreeGap};
 pub use platform::HostPlatform;
 pub use role::ServerRole;

@@ -8,12 +8,12 @@ use crate::host_facts::{HostFacts, sysfs_name};
 use diskwright_base::byte_size::ByteSize;
 
 const GIB: f64 = 1_073_741_824.0;
-/// Free space that can be used up in a moment. Our choice.
+/// Free space that can be used up in a moment. Our own threshold.
 const LOW_SPACE_BYTES: f64 = 5.0 * GIB;
 
 fn filesystem_space<'a>(host: &'a HostFacts, point: &str) -> Result<&'a FilesystemSpace, String> {
-    let late = host.tree.lacking.get(filesystem_space::SPACE_FILE);
-    let because = || late.cloned().unwrap_or_else(|| "its space was not recorded".into());
+    let refusal = host.tree.lacking.get(filesystem_space::SPACE_FILE);
+    let because = || refusal.cloned().unwrap_or_else(|| "its space was not recorded".into());
     host.space.iter().find(|s| s.mount == point && s.blocks > 0.0).ok_or_else(because)
 }
 
@@ -87,9 +87,10 @@ pub(super) fn judge_access_times(host: &HostFacts, point: &str) -> CheckOutcome 
     proposal.into_outcome()
 }
 
-/// The kernel sees only the table of an extended partition: a kibibyte, or a sector.
+/// Largest partition that holds nothing but a table: the kernel reports an extended partition as 1 KiB or one sector,
+/// of at most 8 x 512 bytes.
 const TABLE_SECTORS: f64 = 8.0;
-/// Unused space for a boot loader, or reserved by an installer. Our choice.
+/// Unused space for a boot loader, or reserved by an installer. Our own threshold.
 const RESERVED_SECTORS: f64 = 524_288.0;
 /// Maximum block size of a real disk, bytes; larger values are reported by bridges or arrays.
 const MAX_BLOCK_BYTES: f64 = 1_048_576.0;
@@ -141,7 +142,7 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
         return unknown_fact(host, &format!("{folder}/current_clocksource"));
     };
     let available = host.tree.get(&format!("{folder}/available_clocksource")).unwrap_or_default();
-    // a clock of another architecture is not known to be slow
+    // the slow clocks are listed: one that is not known here counts as good
     if !matches!(now, "hpet" | "acpi_pm" | "jiffies" | "xen" | "pit" | "refined-jiffies") {
         return CheckOutcome::Good;
     }
@@ -153,8 +154,8 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
         Some(name) if now == "xen" => {
             let mut proposal = Proposal::new(format!("the clock is {now}, though {name} is available"));
             let file = format!("/{folder}/current_clocksource");
-            let lasting = "until the next restart; clocksource= on the kernel's command line keeps it";
-            proposal.apply = Some(format!("echo '{name}' > {file} # {lasting}"));
+            let persistence_hint = "until the next restart; clocksource= on the kernel's command line keeps it";
+            proposal.apply = Some(format!("echo '{name}' > {file} # {persistence_hint}"));
             proposal.undo = Some(format!("echo 'xen' > {file}"));
             proposal.into_outcome()
         }
@@ -162,7 +163,7 @@ pub(super) fn judge_clock(host: &HostFacts, _: &str) -> CheckOutcome {
         // a clock that the kernel found unstable is no longer available
         None if has("constant_tsc") && has("nonstop_tsc") => {
             let seen =
-                format!("the clock is {now}: the processors have a steady tsc, but the kernel does not offer it");
+                format!("the clock is {now}: the processors have an invariant TSC, but the kernel has rejected it");
             Proposal::new(seen).into_outcome()
         }
         None => CheckOutcome::Good,
@@ -179,8 +180,8 @@ pub(super) fn judge_pcie(host: &HostFacts, disk: &str) -> CheckOutcome {
     if !disk.starts_with("nvme") {
         return CheckOutcome::Absent;
     }
-    let place = host.device_path(disk);
-    let Some(function) = place.and_then(|place| place.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
+    let sysfs_path = host.device_path(disk);
+    let Some(function) = sysfs_path.and_then(|path| path.split("/nvme/").next().filter(|f| f.contains("/pci"))) else {
         return CheckOutcome::Absent;
     };
     let Some((port, _)) = function.rsplit_once('/') else { return CheckOutcome::Absent };

@@ -77,8 +77,9 @@ fn is_slow_flash(host: &HostFacts, disk: &str) -> bool {
 
 /// Driver of the adapter of a SCSI disk.
 fn scsi_driver<'a>(host: &'a HostFacts, disk: &str) -> Option<&'a str> {
-    let place = host.device_path(disk)?;
-    let adapter = place.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
+    let sysfs_path = host.device_path(disk)?;
+    let adapter =
+        sysfs_path.split('/').find(|part| part.strip_prefix("host").is_some_and(|n| n.parse::<u32>().is_ok()))?;
     host.tree.get(&format!("sys/class/scsi_host/{adapter}/proc_name"))
 }
 
@@ -121,8 +122,8 @@ pub(super) fn judge_read_ahead(host: &HostFacts, disk: &str) -> CheckOutcome {
     };
     let max_request_kib = host.queue_number(disk, "max_sectors_kb").unwrap_or(1280.0);
     let load = host.disk_load(disk).filter(|load| load.reads > 0.0);
-    let of = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
-    let mut proposal = Proposal::new(format!("read_ahead_kb{of} is {window:.0}"));
+    let of_readers = if readers == [disk] { String::new() } else { format!(" of {}", readers.join(" and ")) };
+    let mut proposal = Proposal::new(format!("read_ahead_kb{of_readers} is {window:.0}"));
     let write = |value: &str| {
         let path = |reader: &String| (queue_path(reader, "read_ahead_kb"), value.to_owned());
         readers.iter().map(path).collect::<Vec<_>>()
@@ -202,6 +203,52 @@ struct WiderWindow {
     gain: Option<ExpectedGain>,
 }
 
+/// Windows that are proposed, KiB.
+const WINDOW_OPTIONS_KIB: [f64; 5] = [256.0, 512.0, 1024.0, 2048.0, PROPOSED_WINDOW_KIB];
+/// Reads of the size of the window from which a reader is judged.
+const MIN_WINDOW_READS: f64 = 100.0;
+/// Share of the time spent with such reads from which a wider window is proposed.
+const MIN_WINDOW_READ_SHARE: f64 = 0.1;
+/// Size of a read, relative to the largest that read-ahead makes, above which the program itself requests more.
+const PROGRAM_READ_RATIO: f64 = 1.5;
+/// Share of the largest gain that suffices for a smaller window.
+const SUFFICIENT_GAIN_SHARE: f64 = 0.95;
+/// Gain below which the window is left alone.
+const MIN_WINDOW_GAIN: f64 = 1.1;
+
+/// Sums of the reads as large as read-ahead makes them.
+struct WindowReads {
+    /// Mean bytes of a read.
+    mean_bytes: f64,
+    /// Mean time of a read, s.
+    response_s: f64,
+    /// Bytes per second of busy time.
+    reached_bytes_per_s: f64,
+    /// Share of the time that the disk was busy with them.
+    share: f64,
+}
+
+/// Sums the reads of at least `min_bytes`; `None` if they are too few to judge.
+fn sum_window_reads(load: &DiskLoad, min_bytes: f64) -> Option<WindowReads> {
+    let (mut reads, mut bytes, mut read_s, mut busy_s) = (0.0, 0.0, 0.0, 0.0);
+    for tick in load.sequential_reads().iter().filter(|tick| tick.bytes_per_read() >= min_bytes) {
+        reads += tick.reads;
+        bytes += tick.bytes;
+        read_s += tick.read_s;
+        busy_s += tick.busy_s;
+    }
+    let share = busy_s / load.seconds;
+    if reads < MIN_WINDOW_READS || share < MIN_WINDOW_READ_SHARE || busy_s <= 0.0 {
+        return None;
+    }
+    Some(WindowReads {
+        mean_bytes: bytes / reads,
+        response_s: read_s / reads,
+        reached_bytes_per_s: bytes / busy_s,
+        share,
+    })
+}
+
 /// Finds a wider window for sequential readers that wait for each window.
 fn find_wider_window(
     host: &HostFacts,
@@ -210,58 +257,49 @@ fn find_wider_window(
     window: f64,
     max_request_kib: f64,
 ) -> Option<WiderWindow> {
-    let points = load.lone_reads();
-    // ticks with reads as large as read-ahead makes them
+    if window >= PROPOSED_WINDOW_KIB {
+        return None;
+    }
     let largest = window.min(max_request_kib) * KIB;
-    let full: Vec<&[f64; 3]> = points.iter().filter(|p| p[1] / p[0] >= READ_AHEAD_SIZE_SHARE * largest).collect();
-    let sum = |of: usize| full.iter().map(|point| point[of]).sum::<f64>();
-    let (reads, read_bytes, read_s) = (sum(0), sum(1), sum(2));
-    if window >= PROPOSED_WINDOW_KIB || reads < 100.0 {
-        return None;
-    }
-    let (mean, response) = (read_bytes / reads, read_s / reads);
     // one or two windows are in flight; with more, the device itself is the limit or there are many readers
-    let busy_s = load.lone_busy_s(READ_AHEAD_SIZE_SHARE * largest);
-    let share = busy_s / load.seconds;
-    if share < 0.1 || busy_s <= 0.0 {
-        return None;
-    }
-    let reached = read_bytes / busy_s;
+    let seen = sum_window_reads(load, READ_AHEAD_SIZE_SHARE * largest)?;
     let ceiling = host.ceilings.iter().find(|ceiling| ceiling.device == disk);
     let rate = ceiling.and_then(|ceiling| ceiling.read_bytes_per_s.or(ceiling.bytes_per_s));
     let model = match rate {
-        Some(rate) => ReadAheadModel::with_rate(rate, mean, response, reached),
-        None => ReadAheadModel::fit_to_reads(points, mean, reached),
+        Some(rate) => ReadAheadModel::with_rate(rate, seen.mean_bytes, seen.response_s, seen.reached_bytes_per_s),
+        None => ReadAheadModel::fit_to_reads(load.sequential_reads(), seen.mean_bytes, seen.reached_bytes_per_s),
     };
     // a program that requests more than the window at once gets it, up to the largest request (mm/readahead.c,
     // ondemand_readahead), so that its reads are larger than the window
-    let window = if mean > 1.5 * largest { mean / KIB } else { window };
-    // the smallest window with nearly the whole gain
-    let options =
-        [256.0, 512.0, 1024.0, 2048.0, PROPOSED_WINDOW_KIB].into_iter().filter(|option| *option >= 2.0 * window);
-    let factor = |model: &ReadAheadModel, option: f64| model.speedup(window * KIB, option * KIB, max_request_kib * KIB);
-    let best = |model: &ReadAheadModel| {
-        let top = factor(model, PROPOSED_WINDOW_KIB);
-        options.clone().find(|option| factor(model, *option) >= 0.95 * top).unwrap_or(PROPOSED_WINDOW_KIB)
-    };
-    let smallest = options.clone().next()?;
-    let target = model.as_ref().map_or_else(|| (2.0 * smallest).min(PROPOSED_WINDOW_KIB), best);
-    if model.as_ref().is_some_and(|model| factor(model, target) < 1.1) {
-        return None;
-    }
-    let from = if rate.is_some() { "the rate measured by a probe" } else { "reads of several sizes in the log" };
-    let gain = model.map(|model| ExpectedGain {
-        factor: factor(&model, target),
-        text: format!("sequential readers get {:.1} times as fast", factor(&model, target)),
-        basis: format!("read-ahead windows in flight divided by their response time, from {from}"),
+    let is_program = seen.mean_bytes > PROGRAM_READ_RATIO * largest;
+    let effective_window = if is_program { seen.mean_bytes / KIB } else { window };
+    let (target, factor) = choose_window(model.as_ref(), effective_window, max_request_kib)?;
+    let source = if rate.is_some() { "the rate measured by a probe" } else { "reads of several sizes in the log" };
+    let gain = factor.map(|factor| ExpectedGain {
+        factor,
+        text: format!("sequential readers become {factor:.1} times as fast"),
+        basis: format!("read-ahead windows in flight divided by their response time, from {source}"),
     });
     let evidence = format!(
         "{} of the time, a reader waited for reads of {}, the size of the read-ahead window, {:.1} ms each",
-        format_percent(share),
-        format_bytes(mean),
-        response * 1e3
+        format_percent(seen.share),
+        format_bytes(seen.mean_bytes),
+        seen.response_s * 1e3
     );
-    Some(WiderWindow { value: format!("{target:.0}"), evidence, share, gain })
+    Some(WiderWindow { value: format!("{target:.0}"), evidence, share: seen.share, gain })
+}
+
+/// Returns the smallest window with nearly the whole gain, KiB, and its gain where a model predicts it. `None` if no
+/// window is at least twice as wide, or the gain is too small.
+fn choose_window(model: Option<&ReadAheadModel>, window: f64, max_request_kib: f64) -> Option<(f64, Option<f64>)> {
+    let options = || WINDOW_OPTIONS_KIB.into_iter().filter(|option| *option >= 2.0 * window);
+    let smallest = options().next()?;
+    let Some(model) = model else { return Some(((2.0 * smallest).min(PROPOSED_WINDOW_KIB), None)) };
+    let speedup = |option: f64| model.speedup(window * KIB, option * KIB, max_request_kib * KIB);
+    let sufficient = SUFFICIENT_GAIN_SHARE * speedup(PROPOSED_WINDOW_KIB);
+    let target = options().find(|option| speedup(*option) >= sufficient).unwrap_or(PROPOSED_WINDOW_KIB);
+    let factor = speedup(target);
+    (factor >= MIN_WINDOW_GAIN).then_some((target, Some(factor)))
 }
 
 /// Number that the kernel chooses for the deepest devices (block/blk-mq-sched.c: twice BLKDEV_DEFAULT_RQ).
@@ -284,9 +322,9 @@ pub(super) fn judge_requests(host: &HostFacts, disk: &str) -> CheckOutcome {
     if requests >= min_requests {
         return CheckOutcome::Good;
     }
-    let of = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
+    let depth_text = depth.map_or_else(String::new, |depth| format!(" and the device's queue depth is {depth:.0}"));
     let value = format!("{min_requests:.0}");
-    let proposal = Proposal::new(format!("nr_requests is {requests:.0}{of}"));
+    let proposal = Proposal::new(format!("nr_requests is {requests:.0}{depth_text}"));
     lower_to_info(
         proposal
             .with_good(format!("{value} or more"))
@@ -298,6 +336,9 @@ pub(super) fn judge_requests(host: &HostFacts, disk: &str) -> CheckOutcome {
 
 /// Kernel default (BLK_DEF_MAX_SECTORS_CAP, 2,560 sectors until 6.13).
 const DEFAULT_REQUEST_KIB: f64 = 1280.0;
+
+/// Share of the maximum size from which the mean request is assumed to be limited by it.
+const LIMITED_SIZE_SHARE: f64 = 0.7;
 
 /// Judges the maximum size of requests.
 pub(super) fn judge_request_size(host: &HostFacts, disk: &str) -> CheckOutcome {
@@ -321,19 +362,20 @@ pub(super) fn judge_request_size(host: &HostFacts, disk: &str) -> CheckOutcome {
         let requests = load.reads + load.writes;
         (requests > 0.0).then(|| ((load.read_bytes + load.write_bytes) / requests, load.busy_share()))
     });
-    let full = mean.filter(|(mean, busy)| *mean >= 0.7 * now * KIB && *busy > 0.05);
+    let full = mean.filter(|(mean, busy)| *mean >= LIMITED_SIZE_SHARE * now * KIB && *busy > 0.05);
     let evidence = full.map(|(mean, busy)| {
         (
             format!(
-                "requests are {} on average, the largest size allowed, {} busy",
+                "requests are {} on average, the largest size allowed; the disk was busy {} of the time",
                 format_bytes(mean),
                 format_percent(busy)
             ),
             busy,
         )
     });
-    let of = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
-    let mut proposal = Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{of}"));
+    let stripe_text = if stripe > 0.0 { format!(", a whole stripe is {stripe:.0} KiB") } else { String::new() };
+    let mut proposal =
+        Proposal::new(format!("max_sectors_kb is {now:.0}; the hardware takes {hardware:.0}{stripe_text}"));
     // a volume on the disk has split requests before they reach the disk
     let above = host.topology.devices.iter().filter(|device| device.kind == DeviceKind::Dm);
     let above =
@@ -401,7 +443,7 @@ pub(super) fn judge_write_cache(host: &HostFacts, disk: &str) -> CheckOutcome {
     }
 }
 
-/// True if the disk has a cache that a power cut empties, or does not report. The disk's report has precedence over the
+/// True if the disk has a cache that a power cut empties, or if it does not report whether it has one. The disk's report has precedence over the
 /// kernel's setting, which may have been changed.
 pub(super) fn may_lose_writes(host: &HostFacts, disk: &str) -> bool {
     let device = scsi_disk_path(host, disk).and_then(|folder| host.tree.get(&format!("{folder}/cache_type")));
@@ -410,10 +452,10 @@ pub(super) fn may_lose_writes(host: &HostFacts, disk: &str) -> bool {
 
 /// Path `sys/class/scsi_disk/0:0:0:0` of a disk, by the address in its device path.
 pub(super) fn scsi_disk_path(host: &HostFacts, disk: &str) -> Option<String> {
-    let place = host.device_path(disk)?;
+    let sysfs_path = host.device_path(disk)?;
     let is_address =
         |part: &&str| part.split(':').count() == 4 && part.bytes().all(|b| b.is_ascii_digit() || b == b':');
-    let address = place.split('/').rev().find(is_address)?;
+    let address = sysfs_path.split('/').rev().find(is_address)?;
     Some(format!("sys/class/scsi_disk/{address}"))
 }
 
@@ -559,7 +601,7 @@ pub(super) fn judge_zoned(host: &HostFacts, disk: &str) -> CheckOutcome {
             if !kinds.is_empty() && kinds.iter().all(|kind| ZONED_FILESYSTEMS.contains(kind)) {
                 return CheckOutcome::Good;
             }
-            Proposal::new(format!("the disk is {kind}: {tracks} are written sequentially")).into_outcome()
+            Proposal::new(format!("the disk is {kind}: {tracks} must be written sequentially")).into_outcome()
         }
         Some(_) => unknown_fact(host, &queue_path(disk, "zoned")),
     }
