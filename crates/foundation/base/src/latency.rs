@@ -65,7 +65,8 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer buckets lies within one bucket here.
+    /// Converts a [`Histogram`] of nanoseconds with exact counts: each of its finer buckets lies within one bucket
+    /// here.
     pub fn from_histogram(histogram: &Histogram) -> LatencyHistogram {
         let mut found = LatencyHistogram::default();
         for (from, to, count) in histogram.buckets() {

@@ -1,6 +1,6 @@
-//! All quantities of the panels over a time range of any length, reduced to points with minimum, mean and maximum: a whole
-//! log, kept in memory so that a zoom need not read the log; or a short range, tick by tick. Means are weighted as
-//! each counter's kind requires.
+//! All quantities of the panels over a time range of any length, reduced to points with minimum, mean and maximum: a
+//! whole log, kept in memory so that a zoom need not read the log; or a short range, tick by tick. Means are weighted
+//! as each counter's kind requires.
 
 use std::sync::Arc;
 

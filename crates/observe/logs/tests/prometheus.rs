@@ -286,6 +286,24 @@ fn joins_files_of_one_page_each() {
     assert!(!prometheus::are_pages(&named(&[paths[0].clone(), folder])));
 }
 
+/// Pages are numbered over all files, so that without the file's name nobody would find the page.
+#[test]
+fn a_restarted_counter_in_a_joined_log_names_its_file() {
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("restarted");
+    std::fs::create_dir_all(&folder).unwrap();
+    let files = [1000, 1100, 50].into_iter().enumerate().map(|(number, reads)| {
+        let path = folder.join(format!("{number}.prom"));
+        let time = 1_700_000_000 + 10 * number;
+        let page = format!("node_disk_reads_completed_total{{device=\"sda\"}} {reads}\nnode_time_seconds {time}\n");
+        std::fs::write(&path, page).unwrap();
+        (path.clone(), path.display().to_string())
+    });
+    let mut input = prometheus::open_joined(files.collect()).unwrap();
+    let summary = read(&mut input, &LogOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap();
+    let skip = &summary.skipped[0];
+    assert!(skip.reason.contains("restarted") && skip.context.ends_with("2.prom: page 3"), "{skip:?}");
+}
+
 #[test]
 fn no_broken_input_panics() {
     let full_page = [make_timed_page(0), make_timed_page(15)].concat();

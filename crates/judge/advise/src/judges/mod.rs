@@ -10,6 +10,7 @@ mod memory;
 mod paths;
 mod processors;
 mod queue;
+mod read_ahead;
 mod stack;
 
 use crate::check::{AdviceSeverity, CheckOutcome, Proposal};
@@ -23,7 +24,7 @@ pub(crate) type CheckJudge = fn(&HostFacts, &str) -> CheckOutcome;
 /// The functions, by check id.
 pub(crate) const JUDGES: &[(&str, CheckJudge)] = &[
     ("queue.scheduler", queue::judge_scheduler),
-    ("queue.read-ahead", queue::judge_read_ahead),
+    ("queue.read-ahead", read_ahead::judge_read_ahead),
     ("queue.requests", queue::judge_requests),
     ("queue.request-size", queue::judge_request_size),
     ("queue.write-throttling", queue::judge_write_throttling),

@@ -14,7 +14,7 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 /// Processor time of this process, and when it was read.
 #[derive(Clone, Copy)]
 struct CpuReading {
-    at: Instant,
+    time: Instant,
     cpu_time: Duration,
 }
 
@@ -29,9 +29,9 @@ pub(super) struct RunWatch {
 /// Reads the processor time of all threads of this process so far, including those that the kernel
 /// keeps for its rings (`iou-wrk`).
 fn read_cpu_time() -> CpuReading {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    let cpu_time = Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.max(0) as u32);
-    CpuReading { at: Instant::now(), cpu_time }
+    let spent = clock_gettime(ClockId::ProcessCPUTime);
+    let cpu_time = Duration::new(spent.tv_sec.max(0) as u64, spent.tv_nsec.max(0) as u32);
+    CpuReading { time: Instant::now(), cpu_time }
 }
 
 impl RunWatch {
@@ -88,8 +88,8 @@ impl RunWatch {
         outcome.cpu_s = match (self.started, self.ended) {
             // the readings may be a little apart from the run: the difference between them is
             // treated as a rate
-            (Some(start), Some(end)) if end.at > start.at => {
-                let share = outcome.seconds / end.at.duration_since(start.at).as_secs_f64();
+            (Some(start), Some(end)) if end.time > start.time => {
+                let share = outcome.seconds / end.time.duration_since(start.time).as_secs_f64();
                 end.cpu_time.saturating_sub(start.cpu_time).as_secs_f64() * share
             }
             _ => f64::NAN,

@@ -12,9 +12,9 @@ pub(super) const MAX_LINE_PAGES: u64 = 64;
 /// Description of a block cache: the host's file cache or a controller's.
 ///
 /// A page is the unit of validity and dirtiness: requests are rounded out to whole pages, except a write-through, which
-/// goes to the backing device as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger cache keeps 2 to
-/// 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more than 2^24 pages
-/// uses larger pages: so it never needs more than about 100 MB.
+/// goes to the backing device as requested. Replacement is least recently used. It is exact up to 2^18 pages; a larger
+/// cache keeps 2 to 64 neighbouring pages in one entry that is evicted as a whole, up to 2^20 entries, and one of more
+/// than 2^24 pages uses larger pages: so it never needs more than about 100 MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BlockCacheSpec {
     /// Size, bytes.
