@@ -136,10 +136,11 @@ fn pages_without_times_need_an_interval() {
     let interval = LogOptions { interval: Some(Duration::from_secs(15)), ..LogOptions::default() };
     let got = read_pages(&pages, &interval);
     got.assert_near("physical_disk.reads_per_s", "sda", 100.0);
-    let counted = |note: &&Note| note.kind == Note::WARNING && note.text().contains("counted with the given interval");
-    assert_eq!(got.notes.iter().filter(counted).count(), 1);
+    let assumed =
+        |note: &&Note| note.kind == Note::WARNING && note.text().contains("times are assumed from --interval");
+    assert_eq!(got.notes.iter().filter(assumed).count(), 1);
     assert_eq!(
-        read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(counted).count(),
+        read_pages(&[make_timed_page(0), make_timed_page(15)].concat(), &interval).notes.iter().filter(assumed).count(),
         0
     );
 }
